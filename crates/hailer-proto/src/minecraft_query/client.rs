@@ -1,0 +1,338 @@
+//! The client: handshake, then stat, with a resend for each stage (spec/minecraft-query.md#6.5).
+
+use super::deviation::ODD_NUMBER;
+use super::message::{self, Basic, Full, Key, Request, SessionId, Stat, Token, decimal};
+use crate::model::{Address, Extra, Player, Roster, Rule, Status, Text, Value};
+use crate::protocol::{Ask, Cookie, Depth, Exchange, Fault, Input, Step};
+use crate::wire::{Notes, by_content};
+use alloc::boxed::Box;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+/// A stat is sent again so often with the same token before a new handshake: some servers know a token only a moment
+/// after they sent it, others forget it at any time.
+const STAT_RESENDS: u8 = 2;
+
+/// Asks one Minecraft server.
+#[derive(Debug)]
+pub struct QueryExchange {
+    session: SessionId,
+    depth: Depth,
+    players: bool,
+    state: State,
+    notes: Notes,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Waiting for a challenge token.
+    Handshake,
+    /// Waiting for a stat, which was sent again so often.
+    Stat { token: Token, resends: u8 },
+}
+
+impl QueryExchange {
+    /// An exchange that has not sent anything yet.
+    pub fn new(ask: &Ask, cookie: Cookie) -> Self {
+        Self {
+            session: SessionId::safe(cookie.derive(0)),
+            depth: ask.depth,
+            players: ask.players,
+            state: State::Handshake,
+            notes: Notes::default(),
+        }
+    }
+
+    fn full(&self) -> bool {
+        self.depth == Depth::Full
+    }
+
+    fn send(&self, out: &mut Vec<u8>) -> Step {
+        let session = self.session;
+        match self.state {
+            State::Handshake => Request::Handshake { session },
+            State::Stat { token, .. } => Request::Stat { session, token, full: self.full() },
+        }
+        .write(out);
+        Step::Send
+    }
+
+    fn hear_challenge(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Step {
+        let mut notes = Notes::default();
+        let token = match message::read_challenge(bytes, Some(self.session), &mut notes) {
+            Ok(Some(token)) => token,
+            Ok(None) => return Step::Wait,
+            Err(error) => return Step::Bad(error.into()),
+        };
+        match &mut self.state {
+            State::Handshake => {
+                self.notes = notes;
+                if self.depth == Depth::Ping {
+                    let deviations = self.notes.met().collect();
+                    return Step::Done(Box::new(Status { deviations, ..Status::default() }));
+                }
+                self.state = State::Stat { token, resends: 0 };
+                self.send(out)
+            }
+            // A late or stray challenge: not an answer, but its token is the one that the server knows by now.
+            State::Stat { token: newest, .. } => {
+                *newest = token;
+                Step::Wait
+            }
+        }
+    }
+
+    fn hear_stat(&mut self, bytes: &[u8]) -> Step {
+        let mut notes = core::mem::take(&mut self.notes);
+        match message::read_stat(bytes, Some(self.full()), &mut notes) {
+            Ok(stat) => Step::Done(Box::new(status(&stat, self.players, &mut notes))),
+            Err(error) => Step::Bad(Fault::Malformed(error)),
+        }
+    }
+}
+
+impl Exchange for QueryExchange {
+    fn handle(&mut self, input: Input<'_>, out: &mut Vec<u8>) -> Step {
+        match (input, &mut self.state) {
+            (Input::Start, _) | (Input::Timeout, State::Handshake) => self.send(out),
+            (Input::Timeout, State::Stat { resends, .. }) => {
+                if *resends < STAT_RESENDS {
+                    *resends += 1;
+                } else {
+                    self.state = State::Handshake;
+                }
+                self.send(out)
+            }
+            (Input::Datagram(bytes), State::Stat { .. }) if message::is_stat(bytes, self.session) => {
+                self.hear_stat(bytes)
+            }
+            (Input::Datagram(bytes), _) if message::is_challenge(bytes) => self.hear_challenge(bytes, out),
+            (Input::Datagram(_), _) => Step::Wait,
+        }
+    }
+}
+
+fn motd(bytes: &[u8]) -> Text {
+    let (text, latin1) = by_content(bytes);
+    Text::legacy(text).from_latin1(latin1)
+}
+
+fn string(bytes: &[u8]) -> String {
+    by_content(bytes).0.into_owned()
+}
+
+/// A string, or nothing if it is empty.
+fn filled(bytes: &[u8]) -> Option<String> {
+    (!bytes.is_empty()).then(|| string(bytes))
+}
+
+fn status(stat: &Stat<'_>, players: bool, notes: &mut Notes) -> Status {
+    let mut status = match stat {
+        Stat::Basic(basic) => basic_status(basic),
+        Stat::Full(full) => full_status(full, notes),
+    };
+    if !players {
+        status.players.list = Vec::new();
+        status.players.roster = Roster::Absent;
+    }
+    status.deviations = notes.met().collect();
+    status
+}
+
+fn basic_status(basic: &Basic<'_>) -> Status {
+    let mut status = Status {
+        motd: Some(motd(basic.motd)),
+        mode: filled(basic.game_type),
+        map: filled(basic.map),
+        address: Some(Address { host: filled(basic.host), port: basic.port }),
+        ..Status::default()
+    };
+    status.players.online = basic.online;
+    status.players.max = basic.max;
+    status
+}
+
+fn full_status(full: &Full<'_>, notes: &mut Notes) -> Status {
+    let mut status = Status::default();
+    let mut address = Address::default();
+    let mut seen: Vec<Key<'_>> = Vec::new();
+    for &(key, value) in &full.pairs {
+        // Of a key sent twice the first counts, and the rest stay visible among the rules.
+        let again = seen.contains(&key);
+        seen.push(key);
+        match key {
+            Key::Hostname if again && address.host.is_none() => address.host = filled(value),
+            Key::Other(name) => status.rules.push(Rule { key: string(name), value: string(value) }),
+            known if again => status.rules.push(Rule { key: name(known).into(), value: string(value) }),
+            Key::Hostname => status.motd = Some(motd(value)),
+            Key::GameType => status.mode = filled(value),
+            Key::GameId => status.game = filled(value),
+            Key::Version => status.version = filled(value),
+            Key::Plugins => plugins(value, &mut status.extra),
+            Key::Map => status.map = filled(value),
+            Key::NumPlayers => status.players.online = number(value, notes),
+            Key::MaxPlayers => status.players.max = number(value, notes),
+            Key::HostPort => address.port = number(value, notes).and_then(|port| u16::try_from(port).ok()),
+            Key::HostIp => address.host = filled(value),
+        }
+    }
+    status.address = (address != Address::default()).then_some(address);
+    status.players.set_list(full.players.iter().map(|name| Player::named(motd(name))).collect());
+    status
+}
+
+fn name(key: Key<'_>) -> &'static str {
+    message::KEYS.iter().find(|(.., known)| *known == key).map_or("", |&(name, ..)| name)
+}
+
+fn number(value: &[u8], notes: &mut Notes) -> Option<i64> {
+    let number = decimal(value);
+    if number.is_none() {
+        notes.deviation(&ODD_NUMBER, 0);
+    }
+    number
+}
+
+/// `Software: name version; name version` (spec/minecraft-query.md#4.3).
+fn plugins(value: &[u8], extra: &mut Vec<Extra>) {
+    let value = string(value);
+    let (software, list) = value.split_once(": ").unwrap_or((value.strip_suffix(':').unwrap_or(&value), ""));
+    if !software.is_empty() {
+        extra.push(Extra::new("software", software));
+    }
+    let plugins: Vec<Value> = list
+        .split("; ")
+        .filter(|plugin| !plugin.is_empty())
+        .map(|plugin| {
+            let (name, version) = plugin.rsplit_once(' ').unwrap_or((plugin, ""));
+            let mut table = alloc::vec![("name".to_string(), Value::from(name))];
+            if !version.is_empty() {
+                table.push(("version".into(), version.into()));
+            }
+            Value::Table(table)
+        })
+        .collect();
+    if !plugins.is_empty() {
+        extra.push(Extra { key: "plugins", value: Value::List(plugins) });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn start(ask: &Ask) -> (QueryExchange, SessionId) {
+        let mut exchange = QueryExchange::new(ask, Cookie(1));
+        let mut out = Vec::new();
+        assert_eq!(exchange.handle(Input::Start, &mut out), Step::Send);
+        let Ok(Request::Handshake { session }) = Request::read(&out, &mut Notes::default()) else {
+            panic!("{out:?}");
+        };
+        assert!(session.0.iter().all(|byte| *byte < 0x10), "bytes that some servers would mangle: {session:?}");
+        (exchange, session)
+    }
+
+    fn hear(exchange: &mut QueryExchange, bytes: &[u8]) -> (Step, Vec<u8>) {
+        let mut out = Vec::new();
+        (exchange.handle(Input::Datagram(bytes), &mut out), out)
+    }
+
+    fn challenge(session: SessionId, payload: &[u8]) -> Vec<u8> {
+        [&[9], session.0.as_slice(), payload].concat()
+    }
+
+    fn wait(exchange: &mut QueryExchange) -> Vec<u8> {
+        let mut out = Vec::new();
+        assert_eq!(exchange.handle(Input::Timeout, &mut out), Step::Send);
+        out
+    }
+
+    #[test]
+    fn two_stage_resend() {
+        let (mut exchange, session) = start(&Ask::default());
+        assert_eq!(wait(&mut exchange).len(), message::HANDSHAKE_LENGTH);
+        let (step, stat) = hear(&mut exchange, &challenge(session, b"9513307\0"));
+        assert_eq!(step, Step::Send);
+        assert_eq!(stat.get(7..), Some(&[0x00, 0x91, 0x29, 0x5B, 0, 0, 0, 0][..]));
+        assert_eq!(wait(&mut exchange), stat, "the same stat again");
+        assert_eq!(wait(&mut exchange), stat, "and again");
+        assert_eq!(wait(&mut exchange).len(), message::HANDSHAKE_LENGTH, "then a new handshake");
+    }
+
+    #[test]
+    fn a_late_challenge_renews_the_token_without_a_datagram() {
+        let (mut exchange, session) = start(&Ask::default());
+        hear(&mut exchange, &challenge(session, b"1\0"));
+        assert_eq!(hear(&mut exchange, &challenge(session, b"-2\0")), (Step::Wait, Vec::new()));
+        assert_eq!(wait(&mut exchange).get(7..11), Some(&[0xFF, 0xFF, 0xFF, 0xFE][..]));
+    }
+
+    #[test]
+    fn tokens_in_every_known_form() {
+        let cases: [(&[u8], &[u8], Option<&str>); 9] = [
+            (b"0\0", &[0, 0, 0, 0], None),
+            (b"-1\0", &[0xFF; 4], None),
+            (b"2147483647\0", &[0x7F, 0xFF, 0xFF, 0xFF], None),
+            (b"4294967295\0", &[0xFF; 4], None),
+            (b"7", &[0, 0, 0, 7], Some("missing-nul")),
+            (b"7\0\0", &[0, 0, 0, 7], Some("doubled-nul")),
+            (b"7\0junk", &[0, 0, 0, 7], Some("trailing-bytes")),
+            (b"1234\0", &[0, 0, 4, 0xD2], None),
+            (&[0xDE, 0xAD, 0xBE, 0xEF, 0], &[0xDE, 0xAD, 0xBE, 0xEF], Some("raw-token")),
+        ];
+        for (payload, token, deviation) in cases {
+            let (mut exchange, session) = start(&Ask::default());
+            let (step, stat) = hear(&mut exchange, &challenge(session, payload));
+            assert_eq!(step, Step::Send, "{payload:?}");
+            assert_eq!(stat.get(7..11), Some(token), "{payload:?}");
+            let length = if deviation == Some("raw-token") { 19 } else { 15 };
+            assert_eq!(stat.len(), length, "{payload:?}");
+            assert_eq!(exchange.notes.met().map(|met| met.name).next(), deviation, "{payload:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_for_this_session_is_ignored() {
+        let (mut exchange, session) = start(&Ask::default());
+        let other = SessionId([0x0F; 4]);
+        assert_ne!(other, session);
+        assert_eq!(hear(&mut exchange, &challenge(other, b"1\0")).0, Step::Wait);
+        assert_eq!(hear(&mut exchange, b"\0\x01\x02\x03\x04").0, Step::Wait, "a stat before the challenge");
+        assert_eq!(hear(&mut exchange, b"").0, Step::Wait);
+        assert_eq!(hear(&mut exchange, b"garbage").0, Step::Wait);
+        assert!(matches!(hear(&mut exchange, &challenge(session, b"")).0, Step::Bad(_)));
+    }
+
+    #[test]
+    fn a_mangled_session_id_still_leads_to_the_token() {
+        for id in [&b"????"[..], "\u{FFFD}\u{FFFD}\u{FFFD}\u{FFFD}".as_bytes()] {
+            let (mut exchange, _) = start(&Ask::default());
+            let reply = [&[9], id, b"77\0"].concat();
+            let (step, stat) = hear(&mut exchange, &reply);
+            assert_eq!(step, Step::Send);
+            assert_eq!(stat.get(7..11), Some(&[0, 0, 0, 77][..]));
+        }
+    }
+
+    #[test]
+    fn plugin_strings() {
+        let read = |value: &str| {
+            let mut extra = Vec::new();
+            plugins(value.as_bytes(), &mut extra);
+            let status = Status { extra, ..Status::default() };
+            let shown = |key| status.extra(key).map(ToString::to_string);
+            (shown("software"), shown("plugins"))
+        };
+        let some = |text: &str| Some(text.to_string());
+        assert_eq!(read(""), (None, None));
+        assert_eq!(read("Paper on Bukkit 1.21"), (some("Paper on Bukkit 1.21"), None));
+        assert_eq!(read("Velocity: "), (some("Velocity"), None));
+        assert_eq!(
+            read("CraftBukkit on Bukkit 1.2.5-R4.0: WorldEdit 5.3; Name With Blanks 1:0"),
+            (
+                some("CraftBukkit on Bukkit 1.2.5-R4.0"),
+                some("name=WorldEdit version=5.3, name=Name With Blanks version=1:0")
+            )
+        );
+    }
+}

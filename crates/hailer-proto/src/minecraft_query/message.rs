@@ -1,0 +1,716 @@
+//! Bytes ⇄ messages. The only file that knows offsets (spec/minecraft-query.md#2, #3 and #6).
+
+use super::deviation::*;
+use crate::protocol::{Explanation, Way};
+use crate::wire::{Error, ErrorKind, Notes, Reader, Writer, by_content};
+use alloc::vec::Vec;
+use alloc::{format, string::String};
+use core::ops::Range;
+
+/// First two bytes of every request.
+pub const MAGIC: [u8; 2] = [0xFE, 0xFD];
+/// Length of a handshake request as we send it; longer ones are answered too.
+pub const HANDSHAKE_LENGTH: usize = 7;
+/// Length of a basic stat request as we send it.
+pub const BASIC_LENGTH: usize = 11;
+/// Exactly this length makes a stat request one for a full stat.
+pub const FULL_LENGTH: usize = 15;
+/// The longest handshake reply that we send: ten digits, since our tokens are positive.
+pub const CHALLENGE_MAX: usize = 16;
+
+const TYPE_HANDSHAKE: u8 = 9;
+const TYPE_STAT: u8 = 0;
+/// Stands before the pairs of a full stat.
+pub(super) const PAIRS_START: &[u8; 11] = b"splitnum\0\x80\0";
+const GEYSER_START: &[u8; 11] = b"GeyserMC\0\x80\0";
+/// Ends the last value and the pairs, and starts the list of players.
+const PLAYERS_START: &[u8; 12] = b"\0\0\x01player_\0\0";
+/// The part of it that follows the NUL of the last value.
+pub(super) const PAIRS_END: &[u8] = b"\0\x01player_\0\0";
+/// Bytes between the empty key that ends the pairs and the first player.
+const PLAYERS_PADDING: usize = 10;
+/// Type and session id.
+pub(super) const REPLY_HEADER: usize = 5;
+
+/// Chosen by the client, echoed by the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionId(pub [u8; 4]);
+
+impl SessionId {
+    /// A session id that every server echoes unharmed: four bits in each byte (spec/minecraft-query.md#2.4).
+    pub fn safe(number: u64) -> Self {
+        let [a, b, c, d, ..] = number.to_be_bytes();
+        Self([a & 0x0F, b & 0x0F, c & 0x0F, d & 0x0F])
+    }
+}
+
+/// The challenge token as it goes back to the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Token {
+    /// Decimal text in the handshake reply, four bytes big-endian in the stat request.
+    Number(i32),
+    /// Four bytes in both, as Nukkit has them since 2019.
+    Raw([u8; 4]),
+}
+
+/// A request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// Asks for a challenge token.
+    Handshake {
+        /// To be echoed.
+        session: SessionId,
+    },
+    /// Asks for the status.
+    Stat {
+        /// To be echoed.
+        session: SessionId,
+        /// From the handshake reply.
+        token: Token,
+        /// Full or basic stat.
+        full: bool,
+    },
+}
+
+impl Request {
+    /// Reads a request as vanilla servers do: by magic, type and length.
+    pub fn read(bytes: &[u8], notes: &mut Notes) -> Result<Self, Error> {
+        let mut r = Reader::new(bytes, notes);
+        r.constant(&MAGIC, "magic")?;
+        let kind = r.u8("type")?;
+        let session = session(&mut r)?;
+        let request = match kind {
+            TYPE_HANDSHAKE => Self::Handshake { session },
+            TYPE_STAT => {
+                let token = Token::Number(r.i32_be("token")?);
+                Self::Stat { session, token, full: bytes.len() == FULL_LENGTH }
+            }
+            _ => return Err(Error::bad("type", 2, "9 (handshake) or 0 (stat)")),
+        };
+        let padding = r.remaining();
+        if padding > 0 {
+            r.raw(padding, "padding")?;
+        }
+        Ok(request)
+    }
+
+    /// Appends the request.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let mut w = Writer(out);
+        w.bytes(&MAGIC);
+        match *self {
+            Self::Handshake { session } => {
+                w.u8(TYPE_HANDSHAKE).bytes(&session.0);
+            }
+            Self::Stat { session, token, full } => {
+                w.u8(TYPE_STAT).bytes(&session.0);
+                match token {
+                    Token::Number(number) => w.i32_be(number),
+                    Token::Raw(bytes) => w.bytes(&bytes),
+                };
+                match (full, token) {
+                    (false, _) => {}
+                    (true, Token::Number(_)) => drop(w.bytes(&[0; 4])),
+                    // The one server with raw tokens wants twice the padding.
+                    (true, Token::Raw(_)) => drop(w.bytes(&[0; 8])),
+                }
+            }
+        }
+    }
+}
+
+fn session(r: &mut Reader<'_, '_>) -> Result<SessionId, Error> {
+    let at = r.at();
+    let session = SessionId(r.array("session id")?);
+    r.note(at, "session id", || format!("{:02x?}", session.0));
+    Ok(session)
+}
+
+/// Type byte of a reply, or what is wrong with it.
+pub fn reply_type(bytes: &[u8]) -> Option<u8> {
+    bytes.first().copied().filter(|kind| matches!(*kind, TYPE_HANDSHAKE | TYPE_STAT))
+}
+
+/// Whether these bytes are a stat reply of this session.
+pub fn is_stat(bytes: &[u8], session: SessionId) -> bool {
+    bytes.first() == Some(&TYPE_STAT) && bytes.get(1..REPLY_HEADER) == Some(&session.0)
+}
+
+/// Whether these bytes are a handshake reply.
+pub fn is_challenge(bytes: &[u8]) -> bool {
+    bytes.first() == Some(&TYPE_HANDSHAKE)
+}
+
+/// Reads a handshake reply. `None`: it belongs to another session. Without a session, any will do.
+pub fn read_challenge(bytes: &[u8], session: Option<SessionId>, notes: &mut Notes) -> Result<Option<Token>, Error> {
+    let mut r = Reader::new(bytes, notes);
+    if r.u8("type")? != TYPE_HANDSHAKE {
+        return Err(Error::bad("type", 0, "9 (handshake)"));
+    }
+    let length = match session {
+        Some(session) if r.rest().starts_with(&session.0) => 4,
+        Some(session) => match mangled_length(r.rest(), Some(session)) {
+            Some(length) => length,
+            None => return Ok(None),
+        },
+        None => match mangled_length(r.rest(), None) {
+            Some(length) if length > 4 => length,
+            _ => 4,
+        },
+    };
+    let echoed = r.raw(length, "session id")?;
+    if session.map_or(length != 4, |session| echoed != session.0) {
+        r.notes().deviation(&MANGLED_SESSION_ID, 1);
+    }
+    token(&mut r).map(Some)
+}
+
+/// Length of a session id that went through a text and back: what was no text became U+FFFD or a question mark.
+fn mangled_length(bytes: &[u8], session: Option<SessionId>) -> Option<usize> {
+    let mut rest = bytes;
+    for i in 0..4 {
+        let own = session.and_then(|session| session.0.get(i).copied());
+        rest = match rest {
+            [first, tail @ ..] if Some(*first) == own => tail,
+            [0xEF, 0xBF, 0xBD, tail @ ..] | [b'?', tail @ ..] => tail,
+            [_, tail @ ..] if session.is_none() => tail,
+            _ => return None,
+        };
+    }
+    Some(bytes.len() - rest.len())
+}
+
+/// spec/minecraft-query.md#6.1
+fn token(r: &mut Reader<'_, '_>) -> Result<Token, Error> {
+    let (at, payload) = (r.at(), r.rest());
+    let end = payload.iter().position(|&byte| byte == 0).unwrap_or(payload.len());
+    let (digits, tail) = payload.split_at(end);
+    // A few servers count past 2^31; the same 32 bits go back.
+    let number = decimal(digits).filter(|n| (i64::from(i32::MIN)..=i64::from(u32::MAX)).contains(n));
+    let only_nul = tail.iter().all(|&byte| byte == 0);
+    match (number, payload) {
+        (Some(number), _) if only_nul => {
+            r.take(payload.len(), "token")?;
+            r.note(at, "token", || format!("{number}"));
+            match tail.len() {
+                0 => r.notes().deviation(&MISSING_NUL, at + end),
+                1 => {}
+                _ => r.notes().deviation(&DOUBLED_NUL, at + end),
+            }
+            Ok(Token::Number(number as i32))
+        }
+        (_, &[a, b, c, d, 0]) => {
+            r.raw(5, "token")?;
+            r.notes().deviation(&RAW_TOKEN, at);
+            Ok(Token::Raw([a, b, c, d]))
+        }
+        (Some(number), _) => {
+            r.take(end + 1, "token")?;
+            r.note(at, "token", || format!("{number}"));
+            trailing(r);
+            Ok(Token::Number(number as i32))
+        }
+        (None, []) => Err(Error { field: "token", at, kind: ErrorKind::Short { need: 1 } }),
+        (None, _) => Err(Error::bad("token", at, "decimal digits and a NUL")),
+    }
+}
+
+/// Appends a handshake reply.
+pub fn write_challenge(session: SessionId, token: i32, out: &mut Vec<u8>) {
+    Writer(out).u8(TYPE_HANDSHAKE).bytes(&session.0);
+    write_decimal(i64::from(token), out);
+    out.push(0);
+}
+
+/// Appends type and session id of a stat reply.
+pub fn write_stat_header(session: SessionId, out: &mut Vec<u8>) {
+    Writer(out).u8(TYPE_STAT).bytes(&session.0);
+}
+
+/// Appends a number as decimal text, without an allocation.
+pub(super) fn write_decimal(number: i64, out: &mut Vec<u8>) {
+    use core::fmt::Write;
+    struct Ascii<'a>(&'a mut Vec<u8>);
+    impl Write for Ascii<'_> {
+        fn write_str(&mut self, text: &str) -> core::fmt::Result {
+            self.0.extend_from_slice(text.as_bytes());
+            Ok(())
+        }
+    }
+    let _ = write!(Ascii(out), "{number}");
+}
+
+/// A stat reply, borrowed from its datagram. Texts are bytes without their NUL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stat<'a> {
+    /// The short one.
+    Basic(Basic<'a>),
+    /// The long one.
+    Full(Full<'a>),
+}
+
+/// A basic stat.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Basic<'a> {
+    /// Message of the day.
+    pub motd: &'a [u8],
+    /// `SMP`, or `CMP` on some servers in creative mode.
+    pub game_type: &'a [u8],
+    /// Name of the world.
+    pub map: &'a [u8],
+    /// Players on.
+    pub online: Option<i64>,
+    /// The most that fit.
+    pub max: Option<i64>,
+    /// Port of the game.
+    pub port: Option<u16>,
+    /// Address that the server believes to have.
+    pub host: &'a [u8],
+}
+
+/// A full stat.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Full<'a> {
+    /// Keys and values in the order sent.
+    pub pairs: Vec<(Key<'a>, &'a [u8])>,
+    /// Names of players in the order sent.
+    pub players: Vec<&'a [u8]>,
+}
+
+/// A key of the full stat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Key<'a> {
+    /// Message of the day; on the oldest servers a second one is the address.
+    Hostname,
+    /// `SMP`, or `CMP` on some servers in creative mode.
+    GameType,
+    /// `MINECRAFT` or `MINECRAFTPE`.
+    GameId,
+    /// Version of the game, or a range of them.
+    Version,
+    /// Software and plugins (spec/minecraft-query.md#4.3).
+    Plugins,
+    /// Name of the world.
+    Map,
+    /// Players on.
+    NumPlayers,
+    /// The most that fit.
+    MaxPlayers,
+    /// Port of the game.
+    HostPort,
+    /// Address that the server believes to have.
+    HostIp,
+    /// Any other.
+    Other(&'a [u8]),
+}
+
+/// The keys of vanilla servers in their order: name, spelling with a space if one is known, and key.
+pub(super) const KEYS: &[(&str, &str, Key<'static>)] = &[
+    ("hostname", "host name", Key::Hostname),
+    ("gametype", "game type", Key::GameType),
+    ("game_id", "game id", Key::GameId),
+    ("version", "version", Key::Version),
+    ("plugins", "plugins", Key::Plugins),
+    ("map", "map", Key::Map),
+    ("numplayers", "num players", Key::NumPlayers),
+    ("maxplayers", "max players", Key::MaxPlayers),
+    ("hostport", "host port", Key::HostPort),
+    ("hostip", "host ip", Key::HostIp),
+];
+
+impl<'a> Key<'a> {
+    fn read(bytes: &'a [u8]) -> Self {
+        KEYS.iter()
+            .find(|(name, spaced, _)| bytes == name.as_bytes() || bytes == spaced.as_bytes())
+            .map_or(Self::Other(bytes), |&(.., key)| key)
+    }
+
+    fn is_known(bytes: &'a [u8]) -> bool {
+        !matches!(Self::read(bytes), Self::Other(_))
+    }
+}
+
+/// Reads a stat reply of any server. `asked_full` is what the request asked for, if known; the content decides
+/// (spec/minecraft-query.md#6.2).
+pub fn read_stat<'a>(bytes: &'a [u8], asked_full: Option<bool>, notes: &mut Notes) -> Result<Stat<'a>, Error> {
+    let mut r = Reader::new(bytes, notes);
+    if r.u8("type")? != TYPE_STAT {
+        return Err(Error::bad("type", 0, "0 (stat)"));
+    }
+    session(&mut r)?;
+    if is_full(r.rest(), asked_full) {
+        if asked_full == Some(false) {
+            r.notes().deviation(&FULL_FOR_BASIC, 0);
+        }
+        return read_full(&mut r).map(Stat::Full);
+    }
+    if asked_full == Some(true) {
+        // A reply with an unknown start reads as a basic stat only by accident; if it does not, say what a full stat
+        // would have needed.
+        let Some(layout) = basic_layout(bytes) else {
+            return read_full(&mut r).map(Stat::Full);
+        };
+        r.notes().deviation(&BASIC_FOR_FULL, 0);
+        return read_basic(&mut r, Some(layout)).map(Stat::Basic);
+    }
+    let layout = basic_layout(bytes);
+    read_basic(&mut r, layout).map(Stat::Basic)
+}
+
+fn is_full(rest: &[u8], asked_full: Option<bool>) -> bool {
+    if rest.starts_with(PAIRS_START) || rest.starts_with(GEYSER_START) {
+        return true;
+    }
+    let Some((start, pairs)) = rest.split_at_checked(PAIRS_START.len()) else {
+        return false;
+    };
+    let key_follows = pairs.split(|&byte| byte == 0).next().is_some_and(Key::is_known);
+    let odd_start_allowed = asked_full == Some(true) || start.iter().all(|&byte| byte == 0);
+    key_follows && odd_start_allowed
+}
+
+fn read_full<'a>(r: &mut Reader<'a, '_>) -> Result<Full<'a>, Error> {
+    let at = r.at();
+    let start = r.raw(PAIRS_START.len(), "start of pairs")?;
+    let vanilla = start == PAIRS_START;
+    if !vanilla {
+        let zero = start.iter().all(|&byte| byte == 0);
+        let deviation = if start == GEYSER_START {
+            &GEYSER_HEADER
+        } else if zero {
+            &ZERO_PADDING
+        } else {
+            &ODD_PADDING
+        };
+        r.notes().deviation(deviation, at);
+    }
+    // The last one: a MOTD may hold a copy, names of players cannot.
+    let whole = r.whole();
+    let from = r.at() - 1;
+    let split = whole.get(from..).and_then(|tail| {
+        tail.windows(PLAYERS_START.len()).rposition(|window| window == PLAYERS_START).map(|found| from + found)
+    });
+    let mut full = Full::default();
+    match split {
+        Some(split) => {
+            // Without any pair, the separator's first NUL is the last byte of the start.
+            if split >= r.at() {
+                read_pairs(r, split, vanilla, &mut full)?;
+                r.take(1, "pair.value")?;
+            }
+            let at = r.at();
+            r.take(PAIRS_END.len(), "start of players")?;
+            r.note(at, "start of players", || String::from("\\0\\x01player_\\0\\0"));
+        }
+        None => read_pairs_without_separator(r, &mut full)?,
+    }
+    read_players(r, &mut full)?;
+    let missing = KEYS.iter().find(|(.., key)| !full.pairs.iter().any(|(present, _)| present == key));
+    if missing.is_some() {
+        r.notes().deviation(&MISSING_KEY, at);
+    }
+    Ok(full)
+}
+
+/// The pairs up to `end`, where the NUL of the last value stands.
+fn read_pairs<'a>(r: &mut Reader<'a, '_>, end: usize, vanilla: bool, full: &mut Full<'a>) -> Result<(), Error> {
+    let region = r.whole().get(r.at()..end).unwrap_or_default();
+    let base = r.at();
+    let tokens: Vec<Range<usize>> = tokens(region, base);
+    let token = |i: usize| tokens.get(i).and_then(|range| r.whole().get(range.clone()));
+    let is_game_type = |i: usize| token(i).is_some_and(|bytes| Key::read(bytes) == Key::GameType);
+
+    let mut i = 0;
+    let mut places = Vec::new();
+    // The MOTD runs up to the last game type, so whatever it imitates stays inside it. Servers that send their pairs in
+    // random order have another start.
+    if vanilla && token(0).is_some_and(|key| Key::read(key) == Key::Hostname) {
+        if let Some(last) = (2..tokens.len()).rev().find(|&i| is_game_type(i)) {
+            places.push((0, 1, last - 1));
+            i = last;
+        }
+    }
+    while i < tokens.len() {
+        // A token that is no known key, with a known key where its value should be, is the rest of a value with a NUL.
+        let mut last = i + 1;
+        while let (Some(next), Some(after)) = (token(last + 1), token(last + 2)) {
+            if Key::is_known(next) || !Key::is_known(after) {
+                break;
+            }
+            last += 1;
+        }
+        places.push((i, i + 1, last));
+        i = last + 1;
+    }
+    for (index, &(key, first, last)) in places.iter().enumerate() {
+        r.notes().group("pair", index);
+        let (Some(key), Some(first_range), Some(last_range)) = (tokens.get(key), tokens.get(first), tokens.get(last))
+        else {
+            return Err(Error { field: "pair.value", at: end, kind: ErrorKind::Short { need: 1 } });
+        };
+        let name = read_key(r, key.clone(), full)?;
+        let value = text(r, first_range.start..last_range.end, "value")?;
+        if first != last {
+            let motd = name == Key::Hostname;
+            r.notes().deviation(if motd { &NUL_IN_MOTD } else { &NUL_IN_VALUE }, first_range.end);
+        }
+        full.pairs.push((name, value));
+    }
+    r.notes().ungroup();
+    Ok(())
+}
+
+/// Ranges between NULs. An empty region holds no token at all.
+fn tokens(region: &[u8], base: usize) -> Vec<Range<usize>> {
+    let mut start = base;
+    let mut ranges = Vec::new();
+    if !region.is_empty() {
+        for piece in region.split(|&byte| byte == 0) {
+            ranges.push(start..start + piece.len());
+            start += piece.len() + 1;
+        }
+    }
+    ranges
+}
+
+fn read_key<'a>(r: &mut Reader<'a, '_>, range: Range<usize>, full: &Full<'a>) -> Result<Key<'a>, Error> {
+    let at = range.start;
+    let bytes = text(r, range, "key")?;
+    let key = Key::read(bytes);
+    let spaced = KEYS.iter().any(|(name, spaced, _)| name != spaced && bytes == spaced.as_bytes());
+    if spaced {
+        r.notes().deviation(&SPACED_KEY, at);
+    }
+    if full.pairs.iter().any(|(present, _)| *present == key) {
+        r.notes().deviation(if key == Key::Hostname { &REPEATED_HOSTNAME } else { &DUPLICATE_KEY }, at);
+    }
+    Ok(key)
+}
+
+/// Moves the cursor to the end of a range and returns its bytes.
+fn text<'a>(r: &mut Reader<'a, '_>, range: Range<usize>, field: &'static str) -> Result<&'a [u8], Error> {
+    let skip = range.start.saturating_sub(r.at());
+    r.take(skip, field)?;
+    let bytes = r.take(range.end.saturating_sub(r.at()), field)?;
+    r.note(range.start, field, || display(bytes));
+    Ok(bytes)
+}
+
+/// Text up to the next NUL, which is consumed. At the end of the datagram the NUL may be missing.
+fn ended_text<'a>(r: &mut Reader<'a, '_>, field: &'static str) -> Result<(&'a [u8], bool), Error> {
+    let at = r.at();
+    let rest = r.rest();
+    let length = rest.iter().position(|&byte| byte == 0);
+    let bytes = r.take(length.unwrap_or(rest.len()), field)?;
+    r.note(at, field, || display(bytes));
+    r.take(usize::from(length.is_some()), field)?;
+    Ok((bytes, length.is_some()))
+}
+
+/// spec/minecraft-query.md#6.4: the empty key ends the pairs, ten bytes of anything follow.
+fn read_pairs_without_separator<'a>(r: &mut Reader<'a, '_>, full: &mut Full<'a>) -> Result<(), Error> {
+    for index in 0.. {
+        let at = r.at();
+        let length = r.rest().iter().position(|&byte| byte == 0);
+        let Some(length) = length else {
+            return Err(Error { field: "end of pairs", at, kind: ErrorKind::Short { need: r.remaining().max(1) } });
+        };
+        if length == 0 {
+            r.take(1, "end of pairs")?;
+            break;
+        }
+        r.notes().group("pair", index);
+        let key = read_key(r, at..at + length, full)?;
+        r.take(1, "pair.key")?;
+        let (value, ended) = ended_text(r, "value")?;
+        if !ended {
+            return Err(Error { field: "end of pairs", at: r.at(), kind: ErrorKind::Short { need: 1 } });
+        }
+        full.pairs.push((key, value));
+    }
+    r.notes().ungroup();
+    let at = r.at();
+    let padding = r.raw(PLAYERS_PADDING, "start of players")?;
+    let zero = padding.iter().all(|&byte| byte == 0);
+    r.notes().deviation(if zero { &ZERO_PADDING } else { &ODD_PADDING }, at);
+    Ok(())
+}
+
+fn read_players<'a>(r: &mut Reader<'a, '_>, full: &mut Full<'a>) -> Result<(), Error> {
+    for index in 0.. {
+        let at = r.at();
+        if r.remaining() == 0 {
+            r.notes().deviation(&UNENDED_LIST, at);
+            break;
+        }
+        if r.rest().first() == Some(&0) {
+            r.take(1, "end of players")?;
+            break;
+        }
+        r.notes().group("player", index);
+        let (name, ended) = ended_text(r, "name")?;
+        if !ended {
+            return Err(Error { field: "player.name", at, kind: ErrorKind::Short { need: 1 } });
+        }
+        full.players.push(name);
+    }
+    r.notes().ungroup();
+    trailing(r);
+    Ok(())
+}
+
+/// Where the parts of a basic stat stand, found from the right (spec/minecraft-query.md#6.3).
+struct BasicLayout {
+    motd_end: usize,
+    port_as_text: bool,
+}
+
+/// Finds where the MOTD ends. A MOTD may hold NULs and imitate what follows it, so the last place counts at which a
+/// known game type stands and everything after it fits to the last byte; failing that, the first place that fits.
+fn basic_layout(bytes: &[u8]) -> Option<BasicLayout> {
+    let ends = || (REPLY_HEADER..bytes.len()).filter(|&i| bytes.get(i) == Some(&0));
+    let fits = |motd_end: usize| {
+        let port_as_text = fits_after_motd(bytes.get(motd_end + 1..)?)?;
+        Some(BasicLayout { motd_end, port_as_text })
+    };
+    let known_type = |motd_end: usize| {
+        let after = bytes.get(motd_end + 1..).unwrap_or_default();
+        after.starts_with(b"SMP\0") || after.starts_with(b"CMP\0")
+    };
+    ends().rev().filter(|&end| known_type(end)).find_map(fits).or_else(|| ends().find_map(fits))
+}
+
+/// Whether `game type, map, players, max, port, host` fill these bytes exactly, and in which form the port is.
+fn fits_after_motd(bytes: &[u8]) -> Option<bool> {
+    let mut rest = bytes;
+    let mut next = || {
+        let end = rest.iter().position(|&byte| byte == 0)?;
+        let (text, tail) = rest.split_at(end);
+        rest = tail.get(1..)?;
+        Some(text)
+    };
+    next()?;
+    next()?;
+    decimal(next()?)?;
+    decimal(next()?)?;
+    if is_port_as_text(rest) {
+        return Some(true);
+    }
+    let host = rest.get(2..)?;
+    let end = host.iter().position(|&byte| byte == 0);
+    (end.is_none_or(|end| end + 1 == host.len())).then_some(false)
+}
+
+/// PyMine writes the port as digits, a NUL and the address; a binary port is two bytes and the address.
+fn is_port_as_text(rest: &[u8]) -> bool {
+    let Some(end) = rest.iter().position(|&byte| byte == 0) else {
+        return false;
+    };
+    let (digits, tail) = rest.split_at(end);
+    let host = tail.get(1..).unwrap_or_default();
+    let host_fits = host.len() > 1 && host.iter().position(|&byte| byte == 0) == Some(host.len() - 1);
+    (1..=5).contains(&digits.len()) && digits.iter().all(u8::is_ascii_digit) && host_fits
+}
+
+fn read_basic<'a>(r: &mut Reader<'a, '_>, layout: Option<BasicLayout>) -> Result<Basic<'a>, Error> {
+    let at = r.at();
+    let first_nul = r.rest().iter().position(|&byte| byte == 0).map(|length| at + length);
+    let Some(motd_end) = layout.as_ref().map(|layout| layout.motd_end).or(first_nul) else {
+        return Err(Error { field: "motd", at, kind: ErrorKind::Short { need: 1 } });
+    };
+    let motd = text(r, at..motd_end, "motd")?;
+    r.take(1, "motd")?;
+    if first_nul.is_some_and(|nul| nul < motd_end) {
+        r.notes().deviation(&NUL_IN_MOTD, at);
+    }
+    let game_type = inner_text(r, "game type")?;
+    let map = inner_text(r, "map")?;
+    let online = number(r, "players")?;
+    let max = number(r, "max players")?;
+    let port = if layout.is_some_and(|layout| layout.port_as_text) {
+        let at = r.at();
+        r.notes().deviation(&PORT_AS_TEXT, at);
+        number(r, "port")?.and_then(|port| u16::try_from(port).ok())
+    } else {
+        Some(r.u16_le("port")?)
+    };
+    let at = r.at();
+    let (host, ended) = ended_text(r, "host")?;
+    if !ended {
+        r.notes().deviation(&MISSING_NUL, at + host.len());
+    }
+    trailing(r);
+    Ok(Basic { motd, game_type, map, online, max, port, host })
+}
+
+/// Text whose NUL must be there, since more has to follow.
+fn inner_text<'a>(r: &mut Reader<'a, '_>, field: &'static str) -> Result<&'a [u8], Error> {
+    let at = r.at();
+    match ended_text(r, field)? {
+        (text, true) => Ok(text),
+        (text, false) => Err(Error { field, at, kind: ErrorKind::Short { need: text.len().max(1) } }),
+    }
+}
+
+fn number(r: &mut Reader<'_, '_>, field: &'static str) -> Result<Option<i64>, Error> {
+    let at = r.at();
+    let number = decimal(inner_text(r, field)?);
+    if number.is_none() {
+        r.notes().deviation(&ODD_NUMBER, at);
+    }
+    Ok(number)
+}
+
+fn trailing(r: &mut Reader<'_, '_>) {
+    let at = r.at();
+    let count = r.remaining();
+    if count > 0 && r.raw(count, "trailing bytes").is_ok() {
+        r.notes().deviation(&TRAILING_BYTES, at);
+    }
+}
+
+/// Decimal digits, perhaps with a sign; nothing else.
+pub(super) fn decimal(bytes: &[u8]) -> Option<i64> {
+    core::str::from_utf8(bytes).ok()?.parse().ok()
+}
+
+fn display(bytes: &[u8]) -> String {
+    format!("{:?}", by_content(bytes).0)
+}
+
+/// Reads one datagram for its notes.
+pub(super) fn explain(bytes: &[u8], way: Option<Way>, notes: &mut Notes) -> Option<Explanation> {
+    let explained = |message, way, sure, error| Some(Explanation { message, way, sure, error });
+    if way != Some(Way::Reply) && bytes.starts_with(&MAGIC) {
+        let request = Request::read(bytes, notes);
+        let message = match (&request, bytes.get(2)) {
+            (Ok(Request::Handshake { .. }), _) | (Err(_), Some(&TYPE_HANDSHAKE)) => "handshake request",
+            (Ok(Request::Stat { full: true, .. }), _) => "full stat request",
+            (Ok(Request::Stat { full: false, .. }), _) => "basic stat request",
+            (Err(_), Some(&TYPE_STAT)) => "stat request",
+            (Err(_), _) => "request",
+        };
+        return explained(message, Way::Request, true, request.err());
+    }
+    if way == Some(Way::Request) {
+        return None;
+    }
+    match reply_type(bytes)? {
+        TYPE_HANDSHAKE => {
+            let error = read_challenge(bytes, None, notes).err();
+            explained("handshake reply", Way::Reply, false, error)
+        }
+        _ => {
+            let stat = read_stat(bytes, None, notes);
+            let start = bytes.get(REPLY_HEADER..).unwrap_or_default();
+            let full = start.starts_with(PAIRS_START) || start.starts_with(GEYSER_START);
+            let message = match &stat {
+                Ok(Stat::Full(_)) => "full stat reply",
+                Ok(Stat::Basic(_)) => "basic stat reply",
+                Err(_) if full => "full stat reply",
+                Err(_) => "stat reply",
+            };
+            explained(message, Way::Reply, full, stat.err())
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Minecraft Query: the status protocol of Minecraft servers, a flavour of GameSpy 4 over UDP.
+//!
+//! ```text
+//!   client                                   server
+//!     FE FD 09 session              ─►                      7 bytes
+//!                                   ◄─  09 session "token" 00
+//!     FE FD 00 session token        ─►                      11 bytes: basic stat
+//!     FE FD 00 session token pad    ─►                      15 bytes: full stat
+//!                                   ◄─  00 session …
+//! ```
+//!
+//! Big-endian, except the port of the basic reply. What a reader must cope with is on the spec page,
+//! `spec/minecraft-query.md#5`; each accepted deviation is a constant in `deviation.rs`.
+
+mod client;
+pub mod deviation;
+pub mod message;
+mod server;
+
+pub use client::QueryExchange;
+pub use server::{Encoding, QueryResponder, Settings};
+
+use crate::protocol::{
+    Amplification, Ask, Cookie, Doc, Exchange, Explanation, Info, OptionError, Options, Proof, Protocol, Responder, Way,
+};
+use crate::token::Keys;
+use crate::{Status, wire::Notes};
+use alloc::{boxed::Box, sync::Arc};
+
+/// The protocol's entry in the registry.
+#[derive(Debug)]
+pub struct MinecraftQuery;
+
+static INFO: Info = Info {
+    id: "minecraft-query",
+    title: "Minecraft Query",
+    games: "Minecraft: Java Edition servers and proxies, PocketMine, Nukkit",
+    port: 25565,
+    srv: Some("_minecraft._tcp"),
+    proof: Proof::Token,
+    amplification: Amplification { request: message::HANDSHAKE_LENGTH, reply: message::CHALLENGE_MAX },
+    fields: &[
+        Doc { key: "software", help: "Server software, the part of `plugins` before the colon; absent on vanilla" },
+        Doc { key: "plugins", help: "Plugins with their versions, the part of `plugins` after the colon" },
+    ],
+    player_fields: &[],
+    deviations: deviation::ALL,
+    options: server::OPTIONS,
+};
+
+impl Protocol for MinecraftQuery {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange> {
+        Box::new(QueryExchange::new(ask, cookie))
+    }
+
+    fn responder(&self, status: &Status, keys: &Keys, options: &Options) -> Result<Arc<dyn Responder>, OptionError> {
+        Ok(Arc::new(QueryResponder::new(status, keys, &Settings::read(options)?)))
+    }
+
+    fn explain(&self, bytes: &[u8], way: Option<Way>, notes: &mut Notes) -> Option<Explanation> {
+        message::explain(bytes, way, notes)
+    }
+}

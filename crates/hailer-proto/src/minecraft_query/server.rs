@@ -1,0 +1,459 @@
+//! The server: vanilla's bytes, without vanilla's leaks (spec/minecraft-query.md#7).
+
+use super::message::{self, PAIRS_END, PAIRS_START, REPLY_HEADER, Request, Token};
+use crate::model::{Status, Value};
+use crate::protocol::{Doc, OptionError, Options, Responder, Verdict};
+use crate::token::{Epoch, Keys};
+use crate::wire::{Latin1, Notes, cut};
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+use subtle::ConstantTimeEq;
+
+/// Sets our tokens apart from those of other protocols with the same keys.
+const PURPOSE: u8 = b'M';
+/// Epochs in which a token is accepted: its own and the next, so it lives 30 to 60 seconds.
+const GENERATIONS: u32 = 2;
+/// The most that UDP carries over IPv4.
+const MAX_REPLY: usize = 65_507;
+/// Room for every pair, if their values are short.
+const MIN_REPLY: usize = 1_024;
+
+pub(super) static OPTIONS: &[Doc] = &[
+    Doc {
+        key: "encoding",
+        help: "\"auto\" (default): each text as ISO-8859-1, like vanilla servers, or as UTF-8 if that cannot hold it; \
+               \"latin-1\": what does not fit becomes a question mark; \"utf-8\": always",
+    },
+    Doc {
+        key: "max-reply",
+        help: "The longest full stat in bytes, 1024 to 65507 (default); names past it are left out. 1400 avoids fragments",
+    },
+];
+
+/// How texts travel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Encoding {
+    /// ISO-8859-1 where it can hold the text unmistakably, else UTF-8. Readers that go by content get every text right.
+    #[default]
+    Auto,
+    /// ISO-8859-1, as vanilla servers; what does not fit becomes a question mark.
+    Latin1,
+    /// UTF-8, as PocketMine and Pumpkin.
+    Utf8,
+}
+
+/// Settings of the responder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Settings {
+    /// How texts travel.
+    pub encoding: Encoding,
+    /// The longest full stat, bytes. Names of players past it are left out; the count stays true.
+    pub max_reply: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { encoding: Encoding::Auto, max_reply: MAX_REPLY }
+    }
+}
+
+impl Settings {
+    /// Reads the documented options.
+    pub fn read(options: &Options) -> Result<Self, OptionError> {
+        options.check(OPTIONS)?;
+        let encoding = match options.word("encoding", &["auto", "latin-1", "utf-8"])? {
+            Some("latin-1") => Encoding::Latin1,
+            Some("utf-8") => Encoding::Utf8,
+            _ => Encoding::Auto,
+        };
+        let max_reply = options.int("max-reply", MAX_REPLY as i64, MIN_REPLY as i64..=MAX_REPLY as i64)?;
+        Ok(Self { encoding, max_reply: max_reply as usize })
+    }
+}
+
+/// Answers for one Minecraft server. Both replies are built once; answering copies one and writes its session id.
+#[derive(Debug)]
+pub struct QueryResponder {
+    keys: Keys,
+    /// Everything after type and session id.
+    basic: Vec<u8>,
+    full: Vec<u8>,
+}
+
+impl QueryResponder {
+    /// A responder for this status.
+    pub fn new(status: &Status, keys: &Keys, settings: &Settings) -> Self {
+        let limit = settings.max_reply.clamp(MIN_REPLY, MAX_REPLY) - REPLY_HEADER;
+        let body = Body { status, encoding: settings.encoding, limit };
+        Self { keys: keys.clone(), basic: body.basic(), full: body.full() }
+    }
+
+    fn token(tag: u128) -> i32 {
+        // Positive and not zero: clients exist that send nothing for 0 or fail on a sign.
+        ((tag as i32) & i32::MAX).max(1)
+    }
+
+    fn accepts(&self, token: i32, from: SocketAddr, epoch: Epoch) -> bool {
+        (0..GENERATIONS).any(|age| {
+            let tags = self.keys.accepted(PURPOSE, from, epoch.before(age));
+            tags.map(Self::token).any(|accepted| accepted.ct_eq(&token).into())
+        })
+    }
+}
+
+impl Responder for QueryResponder {
+    fn answer(&self, from: SocketAddr, epoch: Epoch, bytes: &[u8], out: &mut Vec<u8>) -> Verdict {
+        if !bytes.starts_with(&message::MAGIC) {
+            return Verdict::Pass;
+        }
+        match Request::read(bytes, &mut Notes::default()) {
+            Err(_) => Verdict::Drop("malformed"),
+            Ok(Request::Handshake { session }) => {
+                let token = Self::token(self.keys.mint(PURPOSE, from, epoch));
+                message::write_challenge(session, token, out);
+                Verdict::Reply { proven: false }
+            }
+            Ok(Request::Stat { session, token: Token::Number(token), full }) if self.accepts(token, from, epoch) => {
+                message::write_stat_header(session, out);
+                out.extend_from_slice(if full { &self.full } else { &self.basic });
+                Verdict::Reply { proven: true }
+            }
+            Ok(Request::Stat { .. }) => Verdict::Drop("token"),
+        }
+    }
+}
+
+/// Builds the replies.
+struct Body<'a> {
+    status: &'a Status,
+    encoding: Encoding,
+    /// The most bytes after type and session id.
+    limit: usize,
+}
+
+impl Body<'_> {
+    /// The longest MOTD and plugin string, bytes. These two, the other eight values and all constants fit any limit.
+    fn long(&self) -> usize {
+        self.limit / 4
+    }
+
+    /// The longest of the other values.
+    fn short(&self) -> usize {
+        self.limit / 32
+    }
+
+    /// A text and its NUL. NULs inside are dropped: text must not be able to imitate what follows it. No encoding is
+    /// longer than UTF-8, so a text cut before is short enough after.
+    fn text(&self, text: &str, out: &mut Vec<u8>) {
+        let text: String = text.chars().filter(|&c| c != '\0').collect();
+        let latin1: Option<Vec<u8>> = text.chars().map(Latin1::byte).collect();
+        match (self.encoding, latin1) {
+            (Encoding::Latin1, None) => out.extend(text.chars().map(|c| Latin1::byte(c).unwrap_or(b'?'))),
+            (Encoding::Latin1, Some(bytes)) => out.extend(bytes),
+            // Bytes that are UTF-8 by accident would be read as such.
+            (Encoding::Auto, Some(bytes)) if text.is_ascii() || core::str::from_utf8(&bytes).is_err() => {
+                out.extend(bytes)
+            }
+            _ => out.extend(text.as_bytes()),
+        }
+        out.push(0);
+    }
+
+    fn motd(&self) -> &str {
+        cut(self.status.motd.as_ref().or(self.status.name.as_ref()).map_or("", |text| text.raw()), self.long())
+    }
+
+    fn mode(&self) -> &str {
+        cut(self.status.mode.as_deref().unwrap_or("SMP"), self.short())
+    }
+
+    fn map(&self) -> &str {
+        cut(self.status.map.as_deref().unwrap_or("world"), self.short())
+    }
+
+    fn game(&self) -> &str {
+        cut(self.status.game.as_deref().unwrap_or("MINECRAFT"), self.short())
+    }
+
+    fn version(&self) -> &str {
+        cut(self.status.version.as_deref().unwrap_or(""), self.short())
+    }
+
+    fn online(&self) -> i64 {
+        self.status.players.online.unwrap_or(self.status.players.list.len() as i64)
+    }
+
+    fn max(&self) -> i64 {
+        self.status.players.max.unwrap_or(0)
+    }
+
+    fn port(&self) -> u16 {
+        self.status.address.as_ref().and_then(|address| address.port).unwrap_or(super::INFO.port)
+    }
+
+    fn host(&self) -> &str {
+        let host = self.status.address.as_ref().and_then(|address| address.host.as_deref());
+        cut(host.unwrap_or("127.0.0.1"), self.short())
+    }
+
+    /// spec/minecraft-query.md#3.2
+    fn basic(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        for value in [self.motd(), self.mode(), self.map(), &self.online().to_string(), &self.max().to_string()] {
+            self.text(value, &mut out);
+        }
+        out.extend_from_slice(&self.port().to_le_bytes());
+        self.text(self.host(), &mut out);
+        out
+    }
+
+    /// spec/minecraft-query.md#3.3
+    fn full(&self) -> Vec<u8> {
+        let mut out = PAIRS_START.to_vec();
+        let plugins = self.plugins();
+        let pairs = [
+            ("hostname", self.motd()),
+            ("gametype", self.mode()),
+            ("game_id", self.game()),
+            ("version", self.version()),
+            ("plugins", cut(&plugins, self.long())),
+            ("map", self.map()),
+            ("numplayers", &self.online().to_string()),
+            ("maxplayers", &self.max().to_string()),
+            ("hostport", &self.port().to_string()),
+            ("hostip", self.host()),
+        ];
+        for (key, value) in pairs {
+            self.text(key, &mut out);
+            self.text(value, &mut out);
+        }
+        let end = PAIRS_END.len() + 1;
+        for rule in &self.status.rules {
+            // A rule must not shadow a pair, nor end the pairs with an empty key.
+            let key = rule.key.trim_matches('\0');
+            if key.is_empty() || pairs.iter().any(|(own, _)| *own == key) {
+                continue;
+            }
+            let fits = self.append_if(&mut out, self.limit - end, |out| {
+                self.text(key, out);
+                self.text(&rule.value, out);
+            });
+            if !fits {
+                break;
+            }
+        }
+        out.extend_from_slice(PAIRS_END);
+        for player in &self.status.players.list {
+            // A name of no bytes would end the list.
+            let name = player.name.raw();
+            let empty = name.chars().all(|c| c == '\0');
+            if !empty && !self.append_if(&mut out, self.limit - 1, |out| self.text(name, out)) {
+                break;
+            }
+        }
+        out.push(0);
+        out
+    }
+
+    /// Appends something unless the result would be longer than `limit`.
+    fn append_if(&self, out: &mut Vec<u8>, limit: usize, write: impl FnOnce(&mut Vec<u8>)) -> bool {
+        let before = out.len();
+        write(out);
+        let fits = out.len() <= limit;
+        if !fits {
+            out.truncate(before);
+        }
+        fits
+    }
+
+    /// `Software: name version; name version` (spec/minecraft-query.md#4.3).
+    fn plugins(&self) -> String {
+        let mut line = match self.status.extra("software") {
+            Some(Value::Str(software)) => software.clone(),
+            _ => String::new(),
+        };
+        if let Some(Value::List(plugins)) = self.status.extra("plugins") {
+            for (i, plugin) in plugins.iter().enumerate() {
+                line.push_str(if i == 0 { ": " } else { "; " });
+                let Value::Table(parts) = plugin else { continue };
+                for (i, (_, part)) in parts.iter().enumerate() {
+                    line.push_str(if i == 0 { "" } else { " " });
+                    line.push_str(&part.to_string().replace(';', ","));
+                }
+            }
+        }
+        line
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::message::{SessionId, Stat};
+    use super::*;
+    use crate::{Player, Rule, Text};
+    use alloc::format;
+
+    const SESSION: SessionId = SessionId([1, 2, 3, 4]);
+    const NOW: Epoch = Epoch(1000);
+
+    fn asker() -> SocketAddr {
+        "192.0.2.7:50000".parse().unwrap()
+    }
+
+    fn status(players: usize) -> Status {
+        let mut status = Status { motd: Some(Text::legacy("A \u{A7}aMinecraft Server")), ..Status::default() };
+        status.players.max = Some(20);
+        status.players.set_list((0..players).map(|i| Player::named(Text::legacy(format!("player_{i}")))).collect());
+        status
+    }
+
+    fn responder(status: &Status, settings: &Settings) -> QueryResponder {
+        QueryResponder::new(status, &Keys::new([7; 16]), settings)
+    }
+
+    fn token(responder: &QueryResponder, from: SocketAddr, epoch: Epoch) -> Token {
+        let mut out = Vec::new();
+        let verdict = responder.answer(from, epoch, &[0xFE, 0xFD, 9, 1, 2, 3, 4], &mut out);
+        assert_eq!(verdict, Verdict::Reply { proven: false });
+        assert!(out.len() <= message::CHALLENGE_MAX);
+        message::read_challenge(&out, Some(SESSION), &mut Notes::default()).unwrap().unwrap()
+    }
+
+    fn stat(responder: &QueryResponder, from: SocketAddr, epoch: Epoch, token: Token) -> (Verdict, Vec<u8>) {
+        let (mut request, mut out) = (Vec::new(), Vec::new());
+        Request::Stat { session: SESSION, token, full: true }.write(&mut request);
+        (responder.answer(from, epoch, &request, &mut out), out)
+    }
+
+    #[test]
+    fn a_token_lives_two_epochs_at_one_address_and_port() {
+        let responder = responder(&status(1), &Settings::default());
+        let token = token(&responder, asker(), NOW);
+        let Token::Number(number) = token else { panic!() };
+        assert!(number > 0);
+        let ok = Verdict::Reply { proven: true };
+        assert_eq!(stat(&responder, asker(), NOW, token).0, ok);
+        assert_eq!(stat(&responder, asker(), Epoch(1001), token).0, ok);
+        assert_eq!(stat(&responder, asker(), Epoch(1002), token).0, Verdict::Drop("token"));
+        assert_eq!(stat(&responder, asker(), Epoch(999), token).0, Verdict::Drop("token"), "from the future");
+        let other = SocketAddr::new(asker().ip(), 50001);
+        assert_eq!(stat(&responder, other, NOW, token).0, Verdict::Drop("token"));
+        assert_eq!(stat(&responder, asker(), NOW, Token::Number(0)).0, Verdict::Drop("token"));
+    }
+
+    #[test]
+    fn length_alone_decides_what_is_answered() {
+        let responder = responder(&status(2), &Settings::default());
+        let Token::Number(token) = token(&responder, asker(), NOW) else { panic!() };
+        let mut request = [&[0xFE, 0xFD, 0, 1, 2, 3, 4][..], &token.to_be_bytes()].concat();
+        request.resize(2000, 0xFF);
+        for length in 0..=64 {
+            let mut out = Vec::new();
+            let verdict = responder.answer(asker(), NOW, &request[..length], &mut out);
+            let mut notes = Notes::default();
+            match length {
+                0 | 1 => assert_eq!(verdict, Verdict::Pass),
+                2..11 => assert_eq!(verdict, Verdict::Drop("malformed")),
+                15 => assert!(matches!(message::read_stat(&out, None, &mut notes), Ok(Stat::Full(_)))),
+                _ => assert!(matches!(message::read_stat(&out, None, &mut notes), Ok(Stat::Basic(_)))),
+            }
+            assert_eq!(verdict == Verdict::Reply { proven: true }, length >= 11);
+        }
+        for length in 0..=32 {
+            let mut out = Vec::new();
+            let handshake = [&[0xFE, 0xFD, 9, 1, 2, 3, 4][..], &[0; 32]].concat();
+            let verdict = responder.answer(asker(), NOW, &handshake[..length], &mut out);
+            assert_eq!(verdict == Verdict::Reply { proven: false }, length >= 7);
+        }
+        let raknet = [1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255, 0];
+        assert_eq!(responder.answer(asker(), NOW, &raknet, &mut Vec::new()), Verdict::Pass);
+    }
+
+    #[test]
+    fn full_stat_is_vanilla_to_the_byte() {
+        let mut status = status(0);
+        status.players.set_list(alloc::vec![Player::named(Text::legacy("Notch"))]);
+        status.version = Some("1.0.0".into());
+        let responder = responder(&status, &Settings::default());
+        let token = token(&responder, asker(), NOW);
+        let expected = b"\0\x01\x02\x03\x04splitnum\0\x80\0hostname\0A \xA7aMinecraft Server\0gametype\0SMP\0\
+            game_id\0MINECRAFT\0version\x001.0.0\0plugins\0\0map\0world\0numplayers\x001\0maxplayers\x0020\0\
+            hostport\x0025565\0hostip\x00127.0.0.1\0\0\x01player_\0\0Notch\0\0";
+        assert_eq!(stat(&responder, asker(), NOW, token).1, expected);
+    }
+
+    #[test]
+    fn text_cannot_break_framing() {
+        let mut status = status(0);
+        status.motd = Some(Text::legacy("x\0gametype\0FAKE"));
+        status.map = Some("a\0b".into());
+        status.players.set_list(alloc::vec![Player::named(Text::legacy("\0")), Player::named(Text::legacy("a\0b"))]);
+        status.rules = alloc::vec![
+            Rule { key: "map".into(), value: "fake".into() },
+            Rule { key: "\0".into(), value: "ends".into() },
+            Rule { key: "whitelist".into(), value: "o\0n".into() },
+        ];
+        let responder = responder(&status, &Settings::default());
+        let token = token(&responder, asker(), NOW);
+        let mut notes = Notes::default();
+        let reply = stat(&responder, asker(), NOW, token).1;
+        let Stat::Full(full) = message::read_stat(&reply, Some(true), &mut notes).unwrap() else { panic!() };
+        assert_eq!(notes.met().count(), 0);
+        assert_eq!(full.players, [b"ab"]);
+        let value = |key| full.pairs.iter().find(|(own, _)| *own == key).map(|(_, value)| *value);
+        assert_eq!(value(message::Key::Hostname), Some(&b"xgametypeFAKE"[..]));
+        assert_eq!(value(message::Key::Map), Some(&b"ab"[..]));
+        assert_eq!(value(message::Key::Other(b"whitelist")), Some(&b"on"[..]));
+        assert_eq!(full.pairs.len(), 11);
+    }
+
+    #[test]
+    fn every_encoding_reads_back() {
+        let cases = [
+            ("\u{A7}aplain", "\u{A7}aplain", Encoding::Auto),
+            ("caf\u{E9}", "caf\u{E9}", Encoding::Auto),
+            ("\u{C3}\u{A9}", "\u{C3}\u{A9}", Encoding::Auto),
+            ("\u{4E2D}\u{6587}", "\u{4E2D}\u{6587}", Encoding::Auto),
+            ("\u{A7}a\u{4E2D}", "\u{A7}a?", Encoding::Latin1),
+            ("\u{A7}a\u{E9}", "\u{A7}a\u{E9}", Encoding::Utf8),
+        ];
+        for (sent, read, encoding) in cases {
+            let status = Status { motd: Some(Text::legacy(sent)), ..Status::default() };
+            let responder = responder(&status, &Settings { encoding, ..Settings::default() });
+            let token = token(&responder, asker(), NOW);
+            let reply = stat(&responder, asker(), NOW, token).1;
+            let Ok(Stat::Full(full)) = message::read_stat(&reply, Some(true), &mut Notes::default()) else { panic!() };
+            assert_eq!(crate::wire::by_content(full.pairs[0].1).0, read);
+        }
+    }
+
+    #[test]
+    fn the_limit_cuts_whole_names_and_keeps_the_count() {
+        let mut status = status(500);
+        status.motd = Some(Text::legacy("\u{E9}".repeat(5000)));
+        status.rules = (0..200).map(|i| Rule { key: format!("rule{i}"), value: "v".repeat(50) }).collect();
+        for max_reply in [MIN_REPLY, 1400, 4096, MAX_REPLY] {
+            let responder = responder(&status, &Settings { max_reply, ..Settings::default() });
+            let token = token(&responder, asker(), NOW);
+            let reply = stat(&responder, asker(), NOW, token).1;
+            assert!(reply.len() <= max_reply, "{} > {max_reply}", reply.len());
+            let mut notes = Notes::default();
+            let Ok(Stat::Full(full)) = message::read_stat(&reply, Some(true), &mut notes) else { panic!() };
+            assert_eq!(notes.met().count(), 0);
+            assert!(full.pairs.contains(&(message::Key::NumPlayers, b"500")));
+            assert!(full.players.iter().enumerate().all(|(i, name)| *name == format!("player_{i}").as_bytes()));
+        }
+    }
+
+    #[test]
+    fn options_are_checked() {
+        let read = |options: Options| Settings::read(&options).map_err(|error| error.to_string());
+        assert_eq!(read(Options::default()), Ok(Settings::default()));
+        assert_eq!(read(Options::default().with("max-reply", 1400)).map(|s| s.max_reply), Ok(1400));
+        assert!(read(Options::default().with("max-reply", 12)).unwrap_err().contains("1024 to 65507"));
+        assert!(read(Options::default().with("encoding", "ebcdic")).unwrap_err().contains("latin-1"));
+        assert!(read(Options::default().with("port", 1)).unwrap_err().contains("known are encoding"));
+    }
+}

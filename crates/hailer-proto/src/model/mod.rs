@@ -1,0 +1,175 @@
+//! What a server says of itself: one [`Status`] for every protocol.
+//!
+//! Clients produce it, responders consume it; a caching proxy is a responder fed by a client. What three protocols
+//! have is a member here; what one has is an [extra](Status::extra), documented in that protocol's
+//! [`Info::fields`](crate::Info).
+
+mod text;
+mod value;
+
+pub use text::{Colour, Run, Style, Text};
+pub use value::{Extra, Value};
+
+use crate::protocol::Deviation;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// What a server says of itself.
+///
+/// Everything is optional: protocols differ, and so do servers of one protocol. Numbers are as the server said them,
+/// negative ones included.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct Status {
+    /// The server's name.
+    pub name: Option<Text>,
+    /// Message of the day.
+    pub motd: Option<Text>,
+    /// The game, as the server calls it.
+    pub game: Option<String>,
+    /// Game mode.
+    pub mode: Option<String>,
+    /// Map or world.
+    pub map: Option<String>,
+    /// Version of game or server.
+    pub version: Option<String>,
+    /// Who is on.
+    pub players: Players,
+    /// Settings the owner publishes, in the order of the answer.
+    pub rules: Vec<Rule>,
+    /// The address that the server believes to have; often a private one.
+    pub address: Option<Address>,
+    /// What only this protocol says, in the order of the answer.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "value::extras"))]
+    pub extra: Vec<Extra>,
+    /// Accepted deviations from the protocol, by name, in the order met.
+    pub deviations: Vec<&'static Deviation>,
+}
+
+impl Status {
+    /// The one line that names the server: its name, else the first line of its MOTD that has something to read.
+    pub fn title(&self) -> Option<String> {
+        let name = self.name.iter().map(Text::plain).find(|name| !name.trim().is_empty());
+        name.or_else(|| {
+            let motd = self.motd.as_ref()?.plain();
+            motd.lines().map(str::trim).find(|line| !line.is_empty()).map(Into::into)
+        })
+    }
+
+    /// The extra of this key.
+    pub fn extra(&self, key: &str) -> Option<&Value> {
+        self.extra.iter().find(|extra| extra.key == key).map(|extra| &extra.value)
+    }
+}
+
+/// How many players are on, and who.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct Players {
+    /// Players on now, as the server counts them; need not equal the length of the list.
+    pub online: Option<i64>,
+    /// The most that fit.
+    pub max: Option<i64>,
+    /// What the list below is.
+    pub roster: Roster,
+    /// The players, in the order of the answer.
+    pub list: Vec<Player>,
+}
+
+/// What a list of players is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
+pub enum Roster {
+    /// No list was asked for, or the server gives none.
+    #[default]
+    Absent,
+    /// The server wants an auth token before it lists players.
+    Refused,
+    /// A list that is shorter or longer than the server's own count.
+    Partial,
+    /// As many entries as the server counts.
+    Whole,
+}
+
+impl Players {
+    /// Sets the list and says what it is, going by the server's own count.
+    pub fn set_list(&mut self, list: Vec<Player>) {
+        let whole = self.online.is_none_or(|online| i64::try_from(list.len()) == Ok(online));
+        self.roster = if whole { Roster::Whole } else { Roster::Partial };
+        self.list = list;
+    }
+}
+
+/// One player.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct Player {
+    /// The name shown in the game.
+    pub name: Text,
+    /// The account's UUID, network byte order.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "value::uuid", skip_serializing_if = "Option::is_none"))]
+    pub uuid: Option<[u8; 16]>,
+    /// What only this protocol says of a player.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "value::extras", skip_serializing_if = "Vec::is_empty"))]
+    pub extra: Vec<Extra>,
+}
+
+impl Player {
+    /// A player of whom only the name is known.
+    pub fn named(name: Text) -> Self {
+        Self { name, ..Self::default() }
+    }
+}
+
+/// A setting the owner publishes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct Rule {
+    /// Its name.
+    pub key: String,
+    /// Its value.
+    pub value: String,
+}
+
+/// The address that a server believes to have.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct Address {
+    /// IP address or name.
+    pub host: Option<String>,
+    /// Port of the game, not necessarily that of the query.
+    pub port: Option<u16>,
+}
+
+/// A UUID in its usual form: lower case, with hyphens.
+pub fn uuid_text(uuid: &[u8; 16]) -> String {
+    use core::fmt::Write;
+    let mut text = String::with_capacity(36);
+    for (i, byte) in uuid.iter().enumerate() {
+        if matches!(i, 4 | 6 | 8 | 10) {
+            text.push('-');
+        }
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_title_is_the_name_or_the_first_readable_line() {
+        let mut status = Status { motd: Some(Text::legacy("\n \u{A7}aHello\nworld")), ..Status::default() };
+        assert_eq!(status.title().as_deref(), Some("Hello"));
+        status.name = Some(Text::unformatted("Named"));
+        assert_eq!(status.title().as_deref(), Some("Named"));
+    }
+
+    #[test]
+    fn uuids_print_in_network_order() {
+        let uuid: [u8; 16] = core::array::from_fn(|i| i as u8);
+        assert_eq!(uuid_text(&uuid), "00010203-0405-0607-0809-0a0b0c0d0e0f");
+    }
+}

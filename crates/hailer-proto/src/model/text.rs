@@ -1,0 +1,295 @@
+//! Text with colours: parsed once, printed plain, for a terminal, or as it came.
+
+use alloc::borrow::Cow;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt::Write;
+
+/// Text that a server sent, with its formatting understood.
+///
+/// Servers are hostile: [`Text::plain`] and [`Text::ansi`] never let a control character through, so what they return
+/// may be written to a terminal. [`Text::raw`] is what came over the wire, unfiltered.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Text {
+    raw: String,
+    /// Pieces of one style each. Empty: all of `raw` in the default style.
+    runs: Vec<Run>,
+    latin1: bool,
+}
+
+/// A piece of a text in one style.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    start: usize,
+    end: usize,
+    /// How the piece looks.
+    pub style: Style,
+}
+
+/// How a piece of text looks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Style {
+    /// Colour, or the default.
+    pub colour: Option<Colour>,
+    /// Heavy type (code `l`).
+    pub bold: bool,
+    /// Slanted type (code `o`).
+    pub italic: bool,
+    /// A line below (code `n`).
+    pub underline: bool,
+    /// A line through (code `m`).
+    pub strikethrough: bool,
+    /// Letters that keep changing in the game (code `k`).
+    pub obfuscated: bool,
+}
+
+/// A colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Colour {
+    /// One of the sixteen colours of the legacy codes `0` to `f`.
+    Legacy(u8),
+    /// Red, green, blue.
+    Rgb(u8, u8, u8),
+}
+
+impl Colour {
+    /// Red, green and blue, as the game draws it.
+    pub fn rgb(self) -> (u8, u8, u8) {
+        match self {
+            Self::Rgb(r, g, b) => (r, g, b),
+            Self::Legacy(6) => (255, 170, 0),
+            Self::Legacy(code) => {
+                let bright = if code & 8 != 0 { 85 } else { 0 };
+                let channel = |bit: u8| if code & bit != 0 { 170 + bright } else { bright };
+                (channel(4), channel(2), channel(1))
+            }
+        }
+    }
+
+    /// The colour as the parameters of a terminal's "select graphic rendition".
+    fn sgr(self) -> String {
+        // Terminals number their colours red, green, blue from the lowest bit; the legacy codes the other way round.
+        match self {
+            Self::Rgb(r, g, b) => format!("38;2;{r};{g};{b}"),
+            Self::Legacy(code) => {
+                let reversed = (code & 1) << 2 | (code & 2) | (code & 4) >> 2;
+                format!("{}", if code & 8 != 0 { 90 } else { 30 } + reversed)
+            }
+        }
+    }
+}
+
+/// Starts every legacy formatting code.
+const SECTION: char = '\u{A7}';
+
+impl Text {
+    /// Text in which nothing is a formatting code.
+    pub fn unformatted(raw: impl Into<String>) -> Self {
+        Self { raw: raw.into(), runs: Vec::new(), latin1: false }
+    }
+
+    /// Text with the section-sign codes of Minecraft: `0`-`f`, `k`-`o`, `r`, and `x` with six more for any colour.
+    pub fn legacy(raw: impl Into<String>) -> Self {
+        let raw = raw.into();
+        let runs = if raw.contains(SECTION) { parse(&raw) } else { Vec::new() };
+        Self { raw, runs, latin1: false }
+    }
+
+    /// Notes that the text travelled as ISO-8859-1, so that [`Text::bytes`] gives back the same bytes.
+    #[must_use]
+    pub fn from_latin1(mut self, latin1: bool) -> Self {
+        self.latin1 = latin1;
+        self
+    }
+
+    /// The text with its codes, as it came. May hold control characters.
+    pub fn raw(&self) -> &str {
+        &self.raw
+    }
+
+    /// The bytes it travelled as.
+    pub fn bytes(&self) -> Cow<'_, [u8]> {
+        if self.latin1 {
+            Cow::Owned(self.raw.chars().filter_map(crate::wire::Latin1::byte).collect())
+        } else {
+            Cow::Borrowed(self.raw.as_bytes())
+        }
+    }
+
+    /// The pieces with their styles, codes left out, control characters still in.
+    pub fn runs(&self) -> impl Iterator<Item = (Style, &str)> {
+        let whole = Run { start: 0, end: self.raw.len(), style: Style::default() };
+        let runs = self.runs.is_empty().then_some(whole).into_iter().chain(self.runs.iter().copied());
+        runs.filter_map(|run| Some((run.style, self.raw.get(run.start..run.end)?)))
+    }
+
+    /// The text without codes and without control characters other than line breaks.
+    pub fn plain(&self) -> String {
+        let mut out = String::with_capacity(self.raw.len());
+        for (_, piece) in self.runs() {
+            out.extend(piece.chars().filter(|&c| c == '\n' || !is_control(c)));
+        }
+        out
+    }
+
+    /// The text for a terminal: ANSI colours and styles, reset at the end, no control character of the server's.
+    pub fn ansi(&self) -> String {
+        let mut out = String::with_capacity(self.raw.len() * 2);
+        for (style, piece) in self.runs() {
+            let plain = style == Style::default();
+            if !plain {
+                style.start(&mut out);
+            }
+            out.extend(piece.chars().filter(|&c| c == '\n' || !is_control(c)));
+            if !plain {
+                out.push_str("\x1b[0m");
+            }
+        }
+        out
+    }
+}
+
+#[cfg(feature = "serde")]
+impl serde::Serialize for Text {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        use serde::ser::SerializeStruct;
+        let mut text = serializer.serialize_struct("Text", 2)?;
+        text.serialize_field("plain", &self.plain())?;
+        text.serialize_field("raw", &self.raw)?;
+        text.end()
+    }
+}
+
+impl Style {
+    fn start(self, out: &mut String) {
+        let mut codes = Vec::new();
+        let flags = [(self.bold, "1"), (self.italic, "3"), (self.underline, "4"), (self.strikethrough, "9")];
+        codes.extend(flags.iter().filter(|(on, _)| *on).map(|(_, code)| String::from(*code)));
+        codes.extend(self.colour.map(Colour::sgr));
+        if !codes.is_empty() {
+            let _ = write!(out, "\x1b[{}m", codes.join(";"));
+        }
+    }
+}
+
+/// Characters that must not reach a terminal: controls, and those that reorder the line around them.
+pub(crate) fn is_control(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
+}
+
+/// Splits a text at its codes. A colour ends all styles, as in the game; an unknown code is dropped with its letter.
+fn parse(raw: &str) -> Vec<Run> {
+    let mut runs = Vec::new();
+    let mut style = Style::default();
+    let mut start = 0;
+    let mut chars = raw.char_indices();
+    while let Some((at, c)) = chars.next() {
+        if c != SECTION {
+            continue;
+        }
+        if at > start {
+            runs.push(Run { start, end: at, style });
+        }
+        let Some((_, code)) = chars.next() else {
+            start = raw.len();
+            break;
+        };
+        match code.to_ascii_lowercase() {
+            'k' => style.obfuscated = true,
+            'l' => style.bold = true,
+            'm' => style.strikethrough = true,
+            'n' => style.underline = true,
+            'o' => style.italic = true,
+            'r' => style = Style::default(),
+            'x' => {
+                if let Some(colour) = hex_colour(chars.as_str()) {
+                    style = Style { colour: Some(colour), ..Style::default() };
+                    chars.nth(HEX_CODES - 1);
+                }
+            }
+            digit => {
+                if let Some(digit) = digit.to_digit(16) {
+                    style = Style { colour: Some(Colour::Legacy(digit as u8)), ..Style::default() };
+                }
+            }
+        }
+        start = chars.offset();
+    }
+    if start < raw.len() {
+        runs.push(Run { start, end: raw.len(), style });
+    }
+    if runs.is_empty() {
+        // Nothing but codes: one empty run tells it apart from a text without codes.
+        runs.push(Run { start: 0, end: 0, style });
+    }
+    runs
+}
+
+/// Characters of the six section-digit pairs that follow `x`.
+const HEX_CODES: usize = 12;
+
+fn hex_colour(rest: &str) -> Option<Colour> {
+    let mut chars = rest.chars();
+    let mut value = 0u32;
+    for _ in 0..HEX_CODES / 2 {
+        if chars.next()? != SECTION {
+            return None;
+        }
+        value = value << 4 | chars.next()?.to_digit(16)?;
+    }
+    let [_, r, g, b] = value.to_be_bytes();
+    Some(Colour::Rgb(r, g, b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_become_styles() {
+        let text = Text::legacy("\u{A7}aGreen \u{A7}lbold\u{A7}r plain");
+        let runs: Vec<_> = text.runs().collect();
+        let green = Style { colour: Some(Colour::Legacy(10)), ..Style::default() };
+        let bold = Style { bold: true, ..green };
+        assert_eq!(runs, [(green, "Green "), (bold, "bold"), (Style::default(), " plain")]);
+        assert_eq!(text.plain(), "Green bold plain");
+        assert_eq!(text.ansi(), "\x1b[92mGreen \x1b[0m\x1b[1;92mbold\x1b[0m plain");
+        assert_eq!(text.raw(), "\u{A7}aGreen \u{A7}lbold\u{A7}r plain");
+    }
+
+    #[test]
+    fn hexadecimal_colours() {
+        let text = Text::legacy("\u{A7}x\u{A7}f\u{A7}f\u{A7}8\u{A7}0\u{A7}0\u{A7}1orange");
+        assert_eq!(text.plain(), "orange");
+        assert_eq!(text.ansi(), "\x1b[38;2;255;128;1morange\x1b[0m");
+    }
+
+    #[test]
+    fn nothing_but_codes_is_empty() {
+        assert_eq!(Text::legacy("\u{A7}a\u{A7}l").plain(), "");
+        assert_eq!(Text::legacy("\u{A7}").plain(), "");
+    }
+
+    #[test]
+    fn a_server_cannot_steer_the_terminal() {
+        let text = Text::legacy("\u{A7}a\x1b[2Jhi\u{9b}31m\u{202E}!\r\n\0");
+        assert_eq!(text.plain(), "[2Jhi31m!\n");
+        assert_eq!(text.ansi(), "\x1b[92m[2Jhi31m!\n\x1b[0m");
+    }
+
+    #[test]
+    fn bytes_come_back_in_the_encoding_they_came_in() {
+        assert_eq!(&*Text::legacy("\u{A7}a\u{E9}").from_latin1(true).bytes(), b"\xA7a\xE9");
+        assert_eq!(&*Text::legacy("\u{A7}a").bytes(), b"\xC2\xA7a");
+    }
+
+    #[test]
+    fn legacy_colours_as_the_game_draws_them() {
+        assert_eq!(Colour::Legacy(0).rgb(), (0, 0, 0));
+        assert_eq!(Colour::Legacy(6).rgb(), (255, 170, 0));
+        assert_eq!(Colour::Legacy(7).rgb(), (170, 170, 170));
+        assert_eq!(Colour::Legacy(12).rgb(), (255, 85, 85));
+        assert_eq!(Colour::Legacy(15).rgb(), (255, 255, 255));
+    }
+}

@@ -1,0 +1,349 @@
+//! The traits that a protocol implements, and the small types they speak in.
+//!
+//! - An [`Exchange`] asks one server one question. It hears bytes and time-outs, never the time, and everything it
+//!   invents derives from its [`Cookie`]: the same cookie and the same inputs give the same bytes. An exchange dropped
+//!   after its first datagram can therefore be built again when a reply arrives.
+//! - A [`Responder`] answers for one server. It is immutable; a new status makes a new responder. Answering takes no
+//!   lock, allocates nothing beyond the caller's buffer, and reads no clock.
+//! - Patience, retries, rates and budgets are not here; they belong to the crate `hailer`.
+
+use crate::model::{Status, Value};
+use crate::token::{Epoch, Keys};
+use crate::wire;
+use alloc::borrow::Cow;
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+use core::net::SocketAddr;
+
+/// A protocol: one static value per folder, one line in the [registry](crate::registry).
+pub trait Protocol: Sync {
+    /// What can be known without running it.
+    fn info(&self) -> &'static Info;
+
+    /// The client role: one question to one server.
+    fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange>;
+
+    /// The server role: answers with this status until replaced. Refuses options that it does not know.
+    fn responder(&self, status: &Status, keys: &Keys, options: &Options) -> Result<Arc<dyn Responder>, OptionError>;
+
+    /// Reads one datagram of either direction with the protocol's own parser, for its notes.
+    fn explain(&self, bytes: &[u8], way: Option<Way>, notes: &mut wire::Notes) -> Option<Explanation>;
+}
+
+/// What can be known of a protocol without running it. Tables, help texts and house tests are made from it.
+#[derive(Debug)]
+pub struct Info {
+    /// Kebab-case name; also the URL scheme and the name of folder, spec page and vectors.
+    pub id: &'static str,
+    /// Name for people.
+    pub title: &'static str,
+    /// Who speaks it.
+    pub games: &'static str,
+    /// Port when the user gives none.
+    pub port: u16,
+    /// SRV service to look a name up under when the user gives no port, such as `_minecraft._tcp`.
+    pub srv: Option<&'static str>,
+    /// What an asker has to prove before it gets more than it sent.
+    pub proof: Proof,
+    /// The worst that our responder sends to an address that proved nothing.
+    pub amplification: Amplification,
+    /// Keys of [`Status::extra`].
+    pub fields: &'static [Doc],
+    /// Keys of [`Player::extra`](crate::Player).
+    pub player_fields: &'static [Doc],
+    /// Deviations that the client accepts.
+    pub deviations: &'static [&'static Deviation],
+    /// Options of the responder.
+    pub options: &'static [Doc],
+}
+
+/// What an asker has to prove.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Proof {
+    /// Nothing: whoever forges an address makes the server send there. Budgets are mandatory.
+    Nothing,
+    /// It must echo a challenge token sent to its address.
+    Token,
+}
+
+/// The worst exchange with an address that proved nothing, in bytes of UDP payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Amplification {
+    /// Length of the request.
+    pub request: usize,
+    /// Length of the longest reply to it.
+    pub reply: usize,
+}
+
+impl Amplification {
+    /// Bytes sent for each byte received.
+    pub fn factor(self) -> f64 {
+        self.reply as f64 / self.request as f64
+    }
+}
+
+/// A documented key.
+#[derive(Debug)]
+pub struct Doc {
+    /// Kebab-case key.
+    pub key: &'static str,
+    /// What it means: one sentence without a final stop.
+    pub help: &'static str,
+}
+
+/// A deviation from the protocol that real servers are known for, and that the client accepts.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Deviation {
+    /// Kebab-case name, as on the spec page.
+    pub name: &'static str,
+    /// What the server does: one sentence without a final stop.
+    pub help: &'static str,
+}
+
+#[cfg(feature = "serde")]
+impl serde::Serialize for Deviation {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name)
+    }
+}
+
+/// What to ask.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ask {
+    /// How much to ask for.
+    pub depth: Depth,
+    /// Whether to ask for the list of players.
+    pub players: bool,
+    /// Sent where the protocol has auth tokens.
+    pub auth_token: Option<String>,
+}
+
+impl Default for Ask {
+    /// Everything that needs no auth token.
+    fn default() -> Self {
+        Self { depth: Depth::Full, players: true, auth_token: None }
+    }
+}
+
+/// How much to ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    /// Only a sign of life: the cheapest reply that the protocol has. The status stays empty.
+    Ping,
+    /// What fits the protocol's short reply.
+    Basic,
+    /// All there is.
+    Full,
+}
+
+/// A secret tie from a reply to the question: everything an exchange invents derives from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cookie(pub u64);
+
+impl Cookie {
+    /// A number for one purpose; numbers for different purposes do not betray each other (SplitMix64's finaliser).
+    pub fn derive(self, purpose: u64) -> u64 {
+        let mut z = self.0.wrapping_add(purpose.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ z >> 31
+    }
+}
+
+/// One question to one server.
+pub trait Exchange: Send {
+    /// Takes one input. If the step is [`Step::Send`], the datagram to send was appended to `out`.
+    fn handle(&mut self, input: Input<'_>, out: &mut Vec<u8>) -> Step;
+}
+
+/// What happens to an exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Input<'a> {
+    /// It begins. First input, once.
+    Start,
+    /// A datagram came from the address asked.
+    Datagram(&'a [u8]),
+    /// Nothing useful came for as long as the asker is willing to wait for one datagram.
+    Timeout,
+}
+
+/// What an exchange wants next.
+#[derive(Debug, PartialEq)]
+pub enum Step {
+    /// Send the datagram in the buffer and wait.
+    Send,
+    /// Keep waiting: the datagram was stray, late or forged.
+    Wait,
+    /// The server answered with something unreadable. Keep waiting or ask again; this is the fault to report if
+    /// nothing better comes.
+    Bad(Fault),
+    /// The answer is complete.
+    Done(Box<Status>),
+    /// The server made clear that no answer will come.
+    Fail(Fault),
+}
+
+/// What is wrong with a server's answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Fault {
+    /// The bytes do not parse.
+    Malformed(wire::Error),
+    /// The bytes parse, but break the protocol's rules; the text says which.
+    Misbehaved(&'static str),
+    /// The server refused; the text says what it wants.
+    Refused(&'static str),
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Malformed(error) => write!(f, "{error}"),
+            Self::Misbehaved(rule) => write!(f, "{rule}"),
+            Self::Refused(wanted) => write!(f, "{wanted}"),
+        }
+    }
+}
+
+impl core::error::Error for Fault {}
+
+impl From<wire::Error> for Fault {
+    fn from(error: wire::Error) -> Self {
+        Self::Malformed(error)
+    }
+}
+
+/// Answers for one server, with one status.
+pub trait Responder: Send + Sync {
+    /// Answers one datagram. On [`Verdict::Reply`] the reply was appended to `out`; otherwise `out` is untouched.
+    fn answer(&self, from: SocketAddr, epoch: Epoch, bytes: &[u8], out: &mut Vec<u8>) -> Verdict;
+}
+
+/// What a responder decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Send the reply. `proven`: the asker showed that it hears what is sent to its address.
+    Reply {
+        /// Whether the asker proved its address.
+        proven: bool,
+    },
+    /// Mine, but not to be answered; the text is the reason, for counting.
+    Drop(&'static str),
+    /// Not mine: offer it to the next protocol, or to the game behind.
+    Pass,
+}
+
+/// Direction of a datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// From client to server.
+    Request,
+    /// From server to client.
+    Reply,
+}
+
+/// What a datagram turned out to be. `None` instead of an explanation: certainly not this protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Explanation {
+    /// Name of the message, as on the spec page.
+    pub message: &'static str,
+    /// Its direction.
+    pub way: Way,
+    /// Whether a magic number says so; otherwise it is a guess by shape.
+    pub sure: bool,
+    /// The first thing wrong with it.
+    pub error: Option<wire::Error>,
+}
+
+/// Options of a responder by documented key: what configuration files and command lines are turned into.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Options(pub Vec<(String, Value)>);
+
+impl Options {
+    /// With one more option.
+    #[must_use]
+    pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
+        self.0.push((key.into(), value.into()));
+        self
+    }
+
+    /// Refuses keys that are not among the documented ones.
+    pub fn check(&self, documented: &[Doc]) -> Result<(), OptionError> {
+        for (key, _) in &self.0 {
+            if !documented.iter().any(|doc| doc.key == key) {
+                let known: Vec<&str> = documented.iter().map(|doc| doc.key).collect();
+                let fix = match known.is_empty() {
+                    true => "this protocol has no options; remove it".into(),
+                    false => alloc::format!("unknown; known are {}", known.join(", ")),
+                };
+                return Err(OptionError { key: key.clone(), problem: fix.into() });
+            }
+        }
+        Ok(())
+    }
+
+    /// The value of a key, the last one given.
+    pub fn value(&self, key: &str) -> Option<&Value> {
+        self.0.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value)
+    }
+
+    /// A yes or no.
+    pub fn bool(&self, key: &str, default: bool) -> Result<bool, OptionError> {
+        match self.value(key) {
+            None => Ok(default),
+            Some(Value::Bool(value)) => Ok(*value),
+            Some(_) => Err(OptionError::new(key, "must be true or false")),
+        }
+    }
+
+    /// A whole number within a range.
+    pub fn int(&self, key: &str, default: i64, range: core::ops::RangeInclusive<i64>) -> Result<i64, OptionError> {
+        match self.value(key) {
+            None => Ok(default),
+            Some(Value::Int(value)) if range.contains(value) => Ok(*value),
+            Some(_) => Err(OptionError {
+                key: key.into(),
+                problem: alloc::format!("must be a whole number from {} to {}", range.start(), range.end()).into(),
+            }),
+        }
+    }
+
+    /// One of several words.
+    pub fn word<'a>(&'a self, key: &str, words: &[&'a str]) -> Result<Option<&'a str>, OptionError> {
+        match self.value(key) {
+            None => Ok(None),
+            Some(Value::Str(value)) if words.contains(&value.as_str()) => Ok(Some(value)),
+            Some(_) => Err(OptionError {
+                key: key.into(),
+                problem: alloc::format!("must be one of \"{}\"", words.join("\", \"")).into(),
+            }),
+        }
+    }
+}
+
+/// An option that a responder cannot take, and what would be right.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OptionError {
+    /// The key.
+    pub key: String,
+    /// What is wrong and how to mend it.
+    pub problem: Cow<'static, str>,
+}
+
+impl OptionError {
+    /// An error for a key.
+    pub fn new(key: &str, problem: &'static str) -> Self {
+        Self { key: key.into(), problem: problem.into() }
+    }
+}
+
+impl fmt::Display for OptionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.key, self.problem)
+    }
+}
+
+impl core::error::Error for OptionError {}

@@ -1,0 +1,110 @@
+//! Stateless challenge tokens: proof that an asker can hear what is sent to its address.
+//!
+//! A token is a keyed hash (SipHash-2-4, 128 bits) of purpose, address, port and [`Epoch`]. Nothing is stored for an
+//! asker, so a flood of forged addresses costs no memory; keys rotate, and the previous key stays good for a while.
+
+use core::hash::Hasher;
+use core::net::{IpAddr, SocketAddr};
+use siphasher::sip128::{Hasher128, SipHasher24};
+
+/// Number of the current 30-second period. Responders are told it; they read no clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Epoch(pub u32);
+
+impl Epoch {
+    /// Length of an epoch in seconds.
+    pub const SECONDS: u64 = 30;
+
+    /// The epoch of a Unix time in seconds.
+    pub fn at(unix_seconds: u64) -> Self {
+        Self((unix_seconds / Self::SECONDS) as u32)
+    }
+
+    /// The epoch so many periods ago.
+    pub fn before(self, periods: u32) -> Self {
+        Self(self.0.wrapping_sub(periods))
+    }
+}
+
+/// The secrets behind tokens: the current one, and the one before it until its tokens have died.
+///
+/// Nodes that share a secret accept each other's tokens.
+#[derive(Clone)]
+pub struct Keys {
+    current: [u8; 16],
+    previous: Option<[u8; 16]>,
+}
+
+impl core::fmt::Debug for Keys {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("Keys(secret)")
+    }
+}
+
+impl Keys {
+    /// Keys from 16 secret random bytes.
+    pub fn new(secret: [u8; 16]) -> Self {
+        Self { current: secret, previous: None }
+    }
+
+    /// A new secret; tokens of the old one stay good until the next rotation.
+    #[must_use]
+    pub fn rotate(&self, secret: [u8; 16]) -> Self {
+        Self { current: secret, previous: Some(self.current) }
+    }
+
+    /// The tag that a token handed out now carries.
+    pub fn mint(&self, purpose: u8, from: SocketAddr, epoch: Epoch) -> u128 {
+        tag(&self.current, purpose, from, epoch)
+    }
+
+    /// The tags that a token of that epoch may carry: of the current secret and of the previous one.
+    pub fn accepted(&self, purpose: u8, from: SocketAddr, epoch: Epoch) -> impl Iterator<Item = u128> + '_ {
+        let secrets = core::iter::once(&self.current).chain(&self.previous);
+        secrets.map(move |secret| tag(secret, purpose, from, epoch))
+    }
+}
+
+fn tag(secret: &[u8; 16], purpose: u8, from: SocketAddr, epoch: Epoch) -> u128 {
+    let mut hasher = SipHasher24::new_with_key(secret);
+    hasher.write_u8(purpose);
+    hasher.write_u32(epoch.0);
+    // An IPv4 asker on a dual-stack socket is the same asker.
+    match from.ip().to_canonical() {
+        IpAddr::V4(ip) => hasher.write(&ip.octets()),
+        IpAddr::V6(ip) => hasher.write(&ip.octets()),
+    }
+    hasher.write_u16(from.port());
+    hasher.finish128().as_u128()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn from(text: &str) -> SocketAddr {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_tag_is_bound_to_all_it_is_made_of() {
+        let keys = Keys::new([1; 16]);
+        let tag = keys.mint(0, from("192.0.2.7:5000"), Epoch(9));
+        assert_eq!(tag, keys.mint(0, from("[::ffff:192.0.2.7]:5000"), Epoch(9)));
+        assert_ne!(tag, keys.mint(1, from("192.0.2.7:5000"), Epoch(9)));
+        assert_ne!(tag, keys.mint(0, from("192.0.2.8:5000"), Epoch(9)));
+        assert_ne!(tag, keys.mint(0, from("192.0.2.7:5001"), Epoch(9)));
+        assert_ne!(tag, keys.mint(0, from("192.0.2.7:5000"), Epoch(10)));
+        assert_ne!(tag, Keys::new([2; 16]).mint(0, from("192.0.2.7:5000"), Epoch(9)));
+    }
+
+    #[test]
+    fn rotation_keeps_one_generation() {
+        let (asker, epoch) = (from("192.0.2.7:5000"), Epoch(9));
+        let first = Keys::new([1; 16]);
+        let tag = first.mint(0, asker, epoch);
+        let second = first.rotate([2; 16]);
+        assert!(second.accepted(0, asker, epoch).any(|t| t == tag));
+        assert!(!second.rotate([3; 16]).accepted(0, asker, epoch).any(|t| t == tag));
+    }
+}

@@ -1,0 +1,76 @@
+//! What a reader saw on the way: deviations always, fields on request.
+
+use crate::protocol::Deviation;
+use alloc::{format, string::String, vec::Vec};
+use core::ops::Range;
+
+/// Collects what is worth telling about one datagram.
+///
+/// A client keeps only deviations, which costs nothing on a clean datagram. `Notes::explaining()` also keeps each field.
+#[derive(Debug, Default)]
+pub struct Notes {
+    deviations: Vec<(&'static Deviation, usize)>,
+    fields: Option<Vec<Field>>,
+    group: Option<(&'static str, usize)>,
+}
+
+/// One field of one datagram, explained.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// Where it stands, in bytes from the datagram's first byte.
+    pub range: Range<usize>,
+    /// Its name on the spec page, with the index of the repeated group it belongs to.
+    pub name: String,
+    /// Its value as a person would write it.
+    pub value: String,
+}
+
+impl Notes {
+    /// Notes that keep every field, not only deviations.
+    pub fn explaining() -> Self {
+        Self { fields: Some(Vec::new()), ..Self::default() }
+    }
+
+    /// Names a deviation met at an offset. Once per name is enough: the first place is kept.
+    pub fn deviation(&mut self, deviation: &'static Deviation, at: usize) {
+        if !self.deviations.iter().any(|(met, _)| met.name == deviation.name) {
+            self.deviations.push((deviation, at));
+        }
+    }
+
+    /// Explains a range of bytes. `value` runs only if fields are kept.
+    pub fn field(&mut self, range: Range<usize>, name: &'static str, value: impl FnOnce() -> String) {
+        if let Some(fields) = &mut self.fields {
+            let name = match self.group {
+                Some((group, index)) => format!("{group}[{index}].{name}"),
+                None => name.into(),
+            };
+            fields.push(Field { range, name, value: value() });
+        }
+    }
+
+    /// Fields from here on belong to the `index`-th of a repeated group.
+    pub fn group(&mut self, name: &'static str, index: usize) {
+        self.group = Some((name, index));
+    }
+
+    /// Fields from here on stand alone again.
+    pub fn ungroup(&mut self) {
+        self.group = None;
+    }
+
+    /// The deviations met, in order, with their offsets.
+    pub fn deviations(&self) -> &[(&'static Deviation, usize)] {
+        &self.deviations
+    }
+
+    /// Only the deviations, without their offsets: what a [`Status`](crate::Status) keeps.
+    pub fn met(&self) -> impl Iterator<Item = &'static Deviation> + '_ {
+        self.deviations.iter().map(|(deviation, _)| *deviation)
+    }
+
+    /// The fields explained, in the order they were read. Empty unless [`Notes::explaining`].
+    pub fn fields(&self) -> &[Field] {
+        self.fields.as_deref().unwrap_or_default()
+    }
+}

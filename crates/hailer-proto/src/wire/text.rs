@@ -1,0 +1,62 @@
+//! Bytes to text and back, named by shape, not by game.
+
+use alloc::borrow::Cow;
+use alloc::string::String;
+
+/// ISO-8859-1: each byte is the code point of the same number.
+#[derive(Clone, Copy, Debug)]
+pub struct Latin1;
+
+impl Latin1 {
+    /// Never fails: every byte is a character.
+    pub fn decode(bytes: &[u8]) -> String {
+        bytes.iter().map(|&byte| char::from(byte)).collect()
+    }
+
+    /// The byte for a character, if there is one.
+    pub fn byte(c: char) -> Option<u8> {
+        u8::try_from(u32::from(c)).ok()
+    }
+}
+
+/// Decodes by content: UTF-8 if the bytes are valid UTF-8, else ISO-8859-1. `true` says that it was Latin-1.
+///
+/// A lone 0xA7, the section sign of classic servers, is never valid UTF-8, so one rule reads servers of both kinds
+/// (spec/minecraft-query.md#4.1). Nothing is lost: either way the bytes can be had back.
+pub fn by_content(bytes: &[u8]) -> (Cow<'_, str>, bool) {
+    match core::str::from_utf8(bytes) {
+        Ok(text) => (Cow::Borrowed(text), false),
+        Err(_) => (Cow::Owned(Latin1::decode(bytes)), true),
+    }
+}
+
+/// Like [`by_content`], for servers that cut UTF-8 at a byte count: a character broken off at the end is dropped, and
+/// the middle value says so (spec/ugp.md#2).
+pub fn utf8_or_latin1(bytes: &[u8]) -> (Cow<'_, str>, bool, bool) {
+    match core::str::from_utf8(bytes) {
+        Ok(text) => (Cow::Borrowed(text), false, false),
+        Err(error) if error.error_len().is_none() => {
+            let whole = bytes.get(..error.valid_up_to()).unwrap_or_default();
+            (Cow::Borrowed(core::str::from_utf8(whole).unwrap_or_default()), true, false)
+        }
+        Err(_) => (Cow::Owned(Latin1::decode(bytes)), false, true),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn content_decides_the_encoding() {
+        assert_eq!(by_content(b"\xA7aHi"), ("\u{A7}aHi".into(), true));
+        assert_eq!(by_content(b"\xC2\xA7aHi"), ("\u{A7}aHi".into(), false));
+        assert_eq!(by_content(b"plain"), ("plain".into(), false));
+    }
+
+    #[test]
+    fn a_character_cut_at_the_end_is_dropped() {
+        assert_eq!(utf8_or_latin1("caf\u{E9}".as_bytes().get(..4).unwrap()), ("caf".into(), true, false));
+        assert_eq!(utf8_or_latin1(b"caf\xE9!"), ("caf\u{E9}!".into(), false, true));
+    }
+}
