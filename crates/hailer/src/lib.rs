@@ -1,1 +1,26 @@
+//! Talk to game servers: ask them for their status, and answer for them.
+//!
+//! ```text
+//!   asking      Target ─► Names ─► socket ─► Drive ─► Exchange ─► Status     (Client)
+//!   answering   Status ─► Board ─► Responder ◄─ Service ◄─ socket            (respond)
+//! ```
+//!
+//! The protocols live in [`hailer_proto`], re-exported as [`proto`]; this crate adds sockets, clocks and patience.
+//!
+//! Modules, imports only go down: [`client`] > [`names`](self) > [`drive`] > [`error`](Error) > [`target`], and
+//! [`respond`] beside them.
 
+pub mod client;
+pub mod drive;
+mod error;
+mod names;
+pub mod report;
+pub mod respond;
+pub mod target;
+
+pub use client::{Answer, Client, Datagram, Settings};
+pub use drive::Patience;
+pub use error::Error;
+pub use hailer_proto as proto;
+pub use hailer_proto::{Ask, Depth, Player, Status, Text, registry};
+pub use target::Target;

@@ -418,17 +418,19 @@ fn read_pairs<'a>(r: &mut Reader<'a, '_>, end: usize, vanilla: bool, full: &mut 
     let base = r.at();
     let tokens: Vec<Range<usize>> = tokens(region, base);
     let token = |i: usize| tokens.get(i).and_then(|range| r.whole().get(range.clone()));
-    let is_game_type = |i: usize| token(i).is_some_and(|bytes| Key::read(bytes) == Key::GameType);
+    let is_game_type = |key| Key::read(key) == Key::GameType;
+    let is_count = |key| matches!(Key::read(key), Key::NumPlayers | Key::MaxPlayers);
 
     let mut i = 0;
     let mut places = Vec::new();
     // The MOTD runs up to the last game type, so whatever it imitates stays inside it. Servers that send their pairs in
     // random order have another start.
-    if vanilla && token(0).is_some_and(|key| Key::read(key) == Key::Hostname) {
-        if let Some(last) = (2..tokens.len()).rev().find(|&i| is_game_type(i)) {
-            places.push((0, 1, last - 1));
-            i = last;
-        }
+    // A game type sent again at the very end is not the one: counts must follow.
+    let counts = (0..tokens.len()).rev().find(|&i| token(i).is_some_and(is_count)).unwrap_or(tokens.len());
+    let anchor = (2..counts).rev().find(|&i| token(i).is_some_and(is_game_type));
+    if let (true, Some(last), Some(Key::Hostname)) = (vanilla, anchor, token(0).map(Key::read)) {
+        places.push((0, 1, last - 1));
+        i = last;
     }
     while i < tokens.len() {
         // A token that is no known key, with a known key where its value should be, is the rest of a value with a NUL.
@@ -560,45 +562,50 @@ fn read_players<'a>(r: &mut Reader<'a, '_>, full: &mut Full<'a>) -> Result<(), E
 }
 
 /// Where the parts of a basic stat stand, found from the right (spec/minecraft-query.md#6.3).
+#[derive(Clone, Copy)]
 struct BasicLayout {
     motd_end: usize,
+    map_end: usize,
     port_as_text: bool,
 }
 
-/// Finds where the MOTD ends. A MOTD may hold NULs and imitate what follows it, so the last place counts at which a
-/// known game type stands and everything after it fits to the last byte; failing that, the first place that fits.
-fn basic_layout(bytes: &[u8]) -> Option<BasicLayout> {
-    let ends = || (REPLY_HEADER..bytes.len()).filter(|&i| bytes.get(i) == Some(&0));
-    let fits = |motd_end: usize| {
-        let port_as_text = fits_after_motd(bytes.get(motd_end + 1..)?)?;
-        Some(BasicLayout { motd_end, port_as_text })
-    };
-    let known_type = |motd_end: usize| {
-        let after = bytes.get(motd_end + 1..).unwrap_or_default();
-        after.starts_with(b"SMP\0") || after.starts_with(b"CMP\0")
-    };
-    ends().rev().filter(|&end| known_type(end)).find_map(fits).or_else(|| ends().find_map(fits))
-}
+/// The NULs from the right at which the maximum may end: that of a text port, up to two inside a binary one, its own.
+const MAX_END_CANDIDATES: usize = 5;
 
-/// Whether `game type, map, players, max, port, host` fill these bytes exactly, and in which form the port is.
-fn fits_after_motd(bytes: &[u8]) -> Option<bool> {
-    let mut rest = bytes;
-    let mut next = || {
-        let end = rest.iter().position(|&byte| byte == 0)?;
-        let (text, tail) = rest.split_at(end);
-        rest = tail.get(1..)?;
-        Some(text)
-    };
-    next()?;
-    next()?;
-    decimal(next()?)?;
-    decimal(next()?)?;
-    if is_port_as_text(rest) {
-        return Some(true);
+/// Finds the parts of a basic stat from the right, since MOTD and map may hold NULs and imitate what follows them. Of
+/// several readings the one counts that has a known game type, then one whose map holds no NUL, then a binary port.
+fn basic_layout(bytes: &[u8]) -> Option<BasicLayout> {
+    let end = bytes.len() - usize::from(bytes.last() == Some(&0));
+    let nul_before = |at: usize| bytes.get(REPLY_HEADER..at)?.iter().rposition(|&byte| byte == 0).map(|i| i + REPLY_HEADER);
+    let mut best: Option<((bool, bool, bool), BasicLayout)> = None;
+    let mut max_end = end;
+    for _ in 0..MAX_END_CANDIDATES {
+        let Some(nul) = nul_before(max_end) else { break };
+        max_end = nul;
+        let Some(after) = bytes.get(max_end + 1..end) else { continue };
+        let port_as_text = is_port_as_text(after);
+        let binary = after.get(2..).is_some_and(|host| !host.contains(&0));
+        let (Some(online_end), true) = (nul_before(max_end), port_as_text || binary) else { continue };
+        let Some(map_end) = nul_before(online_end) else { continue };
+        let number = |from: usize, to: usize| bytes.get(from + 1..to).and_then(decimal);
+        if number(online_end, max_end).is_none() || number(map_end, online_end).is_none() {
+            continue;
+        }
+        let known_type = |motd_end: &usize| {
+            let after = bytes.get(motd_end + 1..map_end).unwrap_or_default();
+            after.starts_with(b"SMP\0") || after.starts_with(b"CMP\0")
+        };
+        let known = (REPLY_HEADER..map_end).rev().filter(|&i| bytes.get(i) == Some(&0)).find(known_type);
+        let Some(motd_end) = known.or_else(|| nul_before(nul_before(map_end)?)) else { continue };
+        let map = bytes.get(motd_end + 1..map_end).unwrap_or_default();
+        let whole_map = map.iter().filter(|&&byte| byte == 0).count() == 1;
+        let rank = (known.is_some(), whole_map, !port_as_text);
+        // On a tie the leftmost, met last: the port may hold a NUL and a digit.
+        if best.is_none_or(|(best, _)| rank >= best) {
+            best = Some((rank, BasicLayout { motd_end, map_end, port_as_text }));
+        }
     }
-    let host = rest.get(2..)?;
-    let end = host.iter().position(|&byte| byte == 0);
-    (end.is_none_or(|end| end + 1 == host.len())).then_some(false)
+    best.map(|(_, layout)| layout)
 }
 
 /// PyMine writes the port as digits, a NUL and the address; a binary port is two bytes and the address.
@@ -606,10 +613,9 @@ fn is_port_as_text(rest: &[u8]) -> bool {
     let Some(end) = rest.iter().position(|&byte| byte == 0) else {
         return false;
     };
-    let (digits, tail) = rest.split_at(end);
-    let host = tail.get(1..).unwrap_or_default();
-    let host_fits = host.len() > 1 && host.iter().position(|&byte| byte == 0) == Some(host.len() - 1);
-    (1..=5).contains(&digits.len()) && digits.iter().all(u8::is_ascii_digit) && host_fits
+    let (digits, host) = rest.split_at(end);
+    let digits_fit = (1..=5).contains(&digits.len()) && digits.iter().all(u8::is_ascii_digit);
+    digits_fit && host.len() > 1 && !host.iter().skip(1).any(|&byte| byte == 0)
 }
 
 fn read_basic<'a>(r: &mut Reader<'a, '_>, layout: Option<BasicLayout>) -> Result<Basic<'a>, Error> {
@@ -624,7 +630,18 @@ fn read_basic<'a>(r: &mut Reader<'a, '_>, layout: Option<BasicLayout>) -> Result
         r.notes().deviation(&NUL_IN_MOTD, at);
     }
     let game_type = inner_text(r, "game type")?;
-    let map = inner_text(r, "map")?;
+    let map = match layout {
+        Some(layout) if r.at() <= layout.map_end => {
+            let map = text(r, r.at()..layout.map_end, "map")?;
+            r.take(1, "map")?;
+            map
+        }
+        _ => inner_text(r, "map")?,
+    };
+    if map.contains(&0) {
+        let at = r.at();
+        r.notes().deviation(&NUL_IN_VALUE, at);
+    }
     let online = number(r, "players")?;
     let max = number(r, "max players")?;
     let port = if layout.is_some_and(|layout| layout.port_as_text) {

@@ -26,6 +26,11 @@ pub(super) static OPTIONS: &[Doc] = &[
                \"latin-1\": what does not fit becomes a question mark; \"utf-8\": always",
     },
     Doc {
+        key: "bind-port",
+        help: "Whether a challenge token is good only for the port that asked for it (default true). Some versions of \
+               node-gamedig send the stat from another port; false serves them",
+    },
+    Doc {
         key: "max-reply",
         help: "The longest full stat in bytes, 1024 to 65507 (default); names past it are left out. 1400 avoids fragments",
     },
@@ -49,13 +54,15 @@ pub enum Encoding {
 pub struct Settings {
     /// How texts travel.
     pub encoding: Encoding,
+    /// Whether a challenge token is good only for the port that asked for it, not just for the address.
+    pub bind_port: bool,
     /// The longest full stat, bytes. Names of players past it are left out; the count stays true.
     pub max_reply: usize,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { encoding: Encoding::Auto, max_reply: MAX_REPLY }
+        Self { encoding: Encoding::Auto, bind_port: true, max_reply: MAX_REPLY }
     }
 }
 
@@ -69,7 +76,7 @@ impl Settings {
             _ => Encoding::Auto,
         };
         let max_reply = options.int("max-reply", MAX_REPLY as i64, MIN_REPLY as i64..=MAX_REPLY as i64)?;
-        Ok(Self { encoding, max_reply: max_reply as usize })
+        Ok(Self { encoding, bind_port: options.bool("bind-port", true)?, max_reply: max_reply as usize })
     }
 }
 
@@ -77,6 +84,7 @@ impl Settings {
 #[derive(Debug)]
 pub struct QueryResponder {
     keys: Keys,
+    bind_port: bool,
     /// Everything after type and session id.
     basic: Vec<u8>,
     full: Vec<u8>,
@@ -87,7 +95,7 @@ impl QueryResponder {
     pub fn new(status: &Status, keys: &Keys, settings: &Settings) -> Self {
         let limit = settings.max_reply.clamp(MIN_REPLY, MAX_REPLY) - REPLY_HEADER;
         let body = Body { status, encoding: settings.encoding, limit };
-        Self { keys: keys.clone(), basic: body.basic(), full: body.full() }
+        Self { keys: keys.clone(), bind_port: settings.bind_port, basic: body.basic(), full: body.full() }
     }
 
     fn token(tag: u128) -> i32 {
@@ -95,9 +103,14 @@ impl QueryResponder {
         ((tag as i32) & i32::MAX).max(1)
     }
 
+    /// The asker as tokens know it.
+    fn asker(&self, from: SocketAddr) -> SocketAddr {
+        if self.bind_port { from } else { SocketAddr::new(from.ip(), 0) }
+    }
+
     fn accepts(&self, token: i32, from: SocketAddr, epoch: Epoch) -> bool {
         (0..GENERATIONS).any(|age| {
-            let tags = self.keys.accepted(PURPOSE, from, epoch.before(age));
+            let tags = self.keys.accepted(PURPOSE, self.asker(from), epoch.before(age));
             tags.map(Self::token).any(|accepted| accepted.ct_eq(&token).into())
         })
     }
@@ -111,7 +124,7 @@ impl Responder for QueryResponder {
         match Request::read(bytes, &mut Notes::default()) {
             Err(_) => Verdict::Drop("malformed"),
             Ok(Request::Handshake { session }) => {
-                let token = Self::token(self.keys.mint(PURPOSE, from, epoch));
+                let token = Self::token(self.keys.mint(PURPOSE, self.asker(from), epoch));
                 message::write_challenge(session, token, out);
                 Verdict::Reply { proven: false }
             }
@@ -154,7 +167,7 @@ impl Body<'_> {
             (Encoding::Latin1, Some(bytes)) => out.extend(bytes),
             // Bytes that are UTF-8 by accident would be read as such.
             (Encoding::Auto, Some(bytes)) if text.is_ascii() || core::str::from_utf8(&bytes).is_err() => {
-                out.extend(bytes)
+                out.extend(bytes);
             }
             _ => out.extend(text.as_bytes()),
         }
@@ -341,6 +354,19 @@ mod tests {
         let other = SocketAddr::new(asker().ip(), 50001);
         assert_eq!(stat(&responder, other, NOW, token).0, Verdict::Drop("token"));
         assert_eq!(stat(&responder, asker(), NOW, Token::Number(0)).0, Verdict::Drop("token"));
+        let far = SocketAddr::new("192.0.2.8".parse().unwrap(), 50000);
+        assert_eq!(stat(&responder, far, NOW, token).0, Verdict::Drop("token"));
+    }
+
+    #[test]
+    fn a_token_may_be_bound_to_the_address_alone() {
+        let settings = Settings { bind_port: false, ..Settings::default() };
+        let responder = responder(&status(1), &settings);
+        let token = token(&responder, asker(), NOW);
+        let other_port = SocketAddr::new(asker().ip(), 50001);
+        assert_eq!(stat(&responder, other_port, NOW, token).0, Verdict::Reply { proven: true });
+        let other_address = SocketAddr::new("192.0.2.8".parse().unwrap(), 50000);
+        assert_eq!(stat(&responder, other_address, NOW, token).0, Verdict::Drop("token"));
     }
 
     #[test]
