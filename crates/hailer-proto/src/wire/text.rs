@@ -30,12 +30,16 @@ pub fn by_content(bytes: &[u8]) -> (Cow<'_, str>, bool) {
     }
 }
 
-/// Like [`by_content`], for servers that cut UTF-8 at a byte count: a character broken off at the end is dropped, and
-/// the middle value says so (spec/ugp.md#2).
+/// Texts shorter than this were not cut by any known server; what looks like a character broken off at their end is
+/// ISO-8859-1, as in a name that ends in an accented letter.
+const SHORTEST_CUT: usize = 32;
+
+/// Like [`by_content`], for servers that cut UTF-8 at a byte count: a character broken off at the end of a long text is
+/// dropped, and the middle value says so (spec/ugp.md#2).
 pub fn utf8_or_latin1(bytes: &[u8]) -> (Cow<'_, str>, bool, bool) {
     match core::str::from_utf8(bytes) {
         Ok(text) => (Cow::Borrowed(text), false, false),
-        Err(error) if error.error_len().is_none() => {
+        Err(error) if error.error_len().is_none() && bytes.len() >= SHORTEST_CUT => {
             let whole = bytes.get(..error.valid_up_to()).unwrap_or_default();
             (Cow::Borrowed(core::str::from_utf8(whole).unwrap_or_default()), true, false)
         }
@@ -56,7 +60,10 @@ mod tests {
 
     #[test]
     fn a_character_cut_at_the_end_is_dropped() {
-        assert_eq!(utf8_or_latin1("caf\u{E9}".as_bytes().get(..4).unwrap()), ("caf".into(), true, false));
+        let long = "caf\u{E9}".repeat(13);
+        let (text, cut, latin1) = utf8_or_latin1(&long.as_bytes()[..64]);
+        assert_eq!((text.ends_with("caf"), text.chars().count(), cut, latin1), (true, 51, true, false));
+        assert_eq!(utf8_or_latin1(b"Jos\xE9"), ("Jos\u{E9}".into(), false, true));
         assert_eq!(utf8_or_latin1(b"caf\xE9!"), ("caf\u{E9}!".into(), false, true));
     }
 }

@@ -1,0 +1,459 @@
+//! The client: the players first, then the rules, and no player list lost in transit takes the rest with it
+//! (spec/ugp.md#10.2).
+
+use super::message::{Answer, Asked, Given, List, MAGIC, Request};
+use super::table::{self, player, player_extra, server};
+use crate::model::{Extra, Status, Text};
+use crate::protocol::{Ask, Depth, Exchange, Input, Step};
+use crate::wire::Notes;
+use alloc::{boxed::Box, string::String, vec::Vec};
+
+/// After so many silent tries of one request the exchange goes on without its answer.
+const TRIES: u8 = 2;
+
+/// All but the extra server flags, whose layout is disputed.
+const SERVER: u8 = server::GAME | server::NAME | server::MODE | server::MAP | server::ONLINE | server::MAX;
+/// All but the time joined, whose unit is not known: what the known clients ask for.
+const PLAYERS: List = List::Players {
+    fields: player::ID | player::NAME | player::TEAM | player::SCORE | player::KILLS | player::DEATHS | player::EXTRA,
+    extra: player_extra::PING
+        | player_extra::POSITION
+        | player_extra::HEALTH
+        | player_extra::ARMOUR
+        | player_extra::SKIN,
+};
+/// The one value that is known to be answered.
+const RULES: u8 = 0x07;
+
+const SERVER_ONLY: Asked = Asked { server: Some(SERVER), list: None, rules: None };
+const WITH_PLAYERS: Asked = Asked { list: Some(PLAYERS), ..SERVER_ONLY };
+const WITH_RULES: Asked = Asked { rules: Some(RULES), ..SERVER_ONLY };
+
+/// Asks one server.
+#[derive(Debug)]
+pub struct UgpExchange {
+    stage: Stage,
+    /// Whether a list of players was asked for, so that an answer with one may still come.
+    players: bool,
+    /// Tries of this stage that stayed silent.
+    silent: u8,
+    /// The answer to the request for players, while the rules are asked for.
+    first: Option<Box<Heard>>,
+}
+
+/// An answer, and what was met in reading it.
+#[derive(Debug)]
+struct Heard {
+    given: Given,
+    notes: Notes,
+}
+
+/// What is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Ping,
+    Server,
+    Players,
+    Rules,
+}
+
+impl UgpExchange {
+    /// An exchange that has not sent anything yet.
+    pub fn new(ask: &Ask) -> Self {
+        let stage = match (ask.depth, ask.players) {
+            (Depth::Ping, _) => Stage::Ping,
+            (Depth::Basic, _) => Stage::Server,
+            (Depth::Full, true) => Stage::Players,
+            (Depth::Full, false) => Stage::Rules,
+        };
+        let players = stage == Stage::Players;
+        Self { stage, players, silent: 0, first: None }
+    }
+
+    fn send(&self, out: &mut Vec<u8>) -> Step {
+        match self.stage {
+            Stage::Ping => Request::Ping,
+            Stage::Server => Request::Query(SERVER_ONLY),
+            Stage::Players => Request::Query(WITH_PLAYERS),
+            Stage::Rules => Request::Query(WITH_RULES),
+        }
+        .write(out);
+        Step::Send
+    }
+
+    fn ask_rules(&mut self, out: &mut Vec<u8>) -> Step {
+        self.stage = Stage::Rules;
+        self.silent = 0;
+        self.send(out)
+    }
+
+    fn silence(&mut self, out: &mut Vec<u8>) -> Step {
+        self.silent = self.silent.saturating_add(1);
+        if self.silent < TRIES {
+            return self.send(out);
+        }
+        match (self.stage, self.first.take()) {
+            // A long list travels in fragments, and one lost fragment loses it all.
+            (Stage::Players, _) => self.ask_rules(out),
+            (Stage::Rules, Some(first)) => done(*first, Some("rules")),
+            _ => self.send(out),
+        }
+    }
+
+    fn hear(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Step {
+        if !bytes.starts_with(&MAGIC) {
+            return Step::Wait;
+        }
+        let mut notes = Notes::default();
+        match (self.stage, Answer::read(bytes, &mut notes)) {
+            (_, Err(error)) => Step::Bad(error.into()),
+            (Stage::Ping, Ok(Answer::Ping)) => {
+                Step::Done(Box::new(Status { deviations: notes.met().collect(), ..Status::default() }))
+            }
+            (Stage::Ping, Ok(_)) | (_, Ok(Answer::Ping)) => Step::Wait,
+            (_, Ok(Answer::Query(given))) => self.hear_query(Box::new(Heard { given: *given, notes }), out),
+        }
+    }
+
+    /// Nothing ties an answer to its request but its sections: it must not hold one that was not asked for.
+    fn hear_query(&mut self, heard: Box<Heard>, out: &mut Vec<u8>) -> Step {
+        match self.stage {
+            Stage::Server if SERVER_ONLY.covers(&heard.given) => done(*heard, None),
+            Stage::Players if WITH_PLAYERS.covers(&heard.given) => {
+                self.first = Some(heard);
+                self.ask_rules(out)
+            }
+            Stage::Rules => self.hear_rules(heard),
+            _ => Step::Wait,
+        }
+    }
+
+    fn hear_rules(&mut self, heard: Box<Heard>) -> Step {
+        let answers = WITH_RULES.covers(&heard.given);
+        match self.first.take() {
+            // Given up already, the answer about players did come. The rules are on their way.
+            None if self.players && WITH_PLAYERS.covers(&heard.given) => {
+                self.first = Some(heard);
+                Step::Wait
+            }
+            None if answers => done(*heard, self.players.then_some("players")),
+            Some(mut first) if answers && heard.given.sections != first.given.sections => {
+                first.given.rules = heard.given.rules;
+                for (met, at) in heard.notes.deviations() {
+                    first.notes.deviation(met, *at);
+                }
+                done(*first, None)
+            }
+            // A copy of the first answer. Or a server that gives neither players nor rules: the time-outs will tell.
+            first => {
+                self.first = first;
+                Step::Wait
+            }
+        }
+    }
+}
+
+impl Exchange for UgpExchange {
+    fn handle(&mut self, input: Input<'_>, out: &mut Vec<u8>) -> Step {
+        match input {
+            Input::Start => self.send(out),
+            Input::Timeout => self.silence(out),
+            Input::Datagram(bytes) => self.hear(bytes, out),
+        }
+    }
+}
+
+fn done(heard: Heard, unanswered: Option<&'static str>) -> Step {
+    let mut status = status(heard.given);
+    status.extra.extend(unanswered.map(|what| Extra::new("unanswered", what)));
+    status.deviations = heard.notes.met().collect();
+    Step::Done(Box::new(status))
+}
+
+fn status(given: Given) -> Status {
+    let server = given.server.unwrap_or_default();
+    let mut extra = alloc::vec![Extra::new("game-id", i64::from(given.game))];
+    extra.extend(server.password.map(|password| Extra::new("password", password)));
+    extra.extend(filled(server.os).map(|os| Extra::new("os", os)));
+    let mut status = Status {
+        game: filled(server.game).or_else(|| table::game_name(given.game).map(Into::into)),
+        mode: filled(server.mode),
+        map: filled(server.map),
+        version: filled(server.version),
+        name: server.name,
+        rules: given.rules.unwrap_or_default(),
+        extra,
+        ..Status::default()
+    };
+    status.players.online = server.online.map(i64::from);
+    status.players.max = server.max.map(i64::from);
+    // Without the section the list is absent, not empty: servers drop it when it grows too long.
+    if let Some(players) = given.players {
+        status.players.set_list(players);
+    }
+    status
+}
+
+/// A text without control characters, or nothing if that is empty.
+fn filled(text: Option<Text>) -> Option<String> {
+    text.map(|text| text.plain()).filter(|text| !text.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::deviation::ALL;
+    use super::super::server::{Settings, UgpResponder};
+    use super::*;
+    use crate::token::Epoch;
+    use crate::{Fault, Player, Responder, Roster, Rule, Value, Verdict};
+
+    const PING: &[u8] = b"\xFF\xFFUGP\0\x01\0";
+    const ASK_SERVER: &[u8] = b"\xFF\xFFUGP\0\x01\x01\x01\x7D";
+    const ASK_PLAYERS: &[u8] = b"\xFF\xFFUGP\0\x01\x01\x03\x7D\x7F\x3D";
+    const ASK_RULES: &[u8] = b"\xFF\xFFUGP\0\x01\x01\x09\x7D\x07";
+
+    const GIVE_SERVER: &[u8] = b"\xFF\xFFUGP\0\x01\x81\x01\x01\x6C\x05Test\0\x03DM\0\x02\x20";
+    const GIVE_PLAYERS: &[u8] =
+        b"\xFF\xFFUGP\0\x01\x81\x01\x03\x6C\x05Test\0\x03DM\0\x02\x20\x02\x03\0\x03Al\0\x01\x03Bo\0";
+    const GIVE_RULES: &[u8] = b"\xFF\xFFUGP\0\x01\x81\x01\x09\x6C\x05Test\0\x03DM\0\x02\x20\x01\x06Owner\0\x03Me\0";
+
+    fn ask(depth: Depth, players: bool) -> UgpExchange {
+        UgpExchange::new(&Ask { depth, players, ..Ask::default() })
+    }
+
+    fn send(exchange: &mut UgpExchange, input: Input<'_>) -> Vec<u8> {
+        let mut out = Vec::new();
+        assert_eq!(exchange.handle(input, &mut out), Step::Send);
+        out
+    }
+
+    fn hear(exchange: &mut UgpExchange, bytes: &[u8]) -> Step {
+        let mut out = Vec::new();
+        let step = exchange.handle(Input::Datagram(bytes), &mut out);
+        assert_eq!(step == Step::Send, !out.is_empty());
+        step
+    }
+
+    fn finish(exchange: &mut UgpExchange, input: Input<'_>) -> Status {
+        match exchange.handle(input, &mut Vec::new()) {
+            Step::Done(status) => *status,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn names(status: &Status) -> Vec<&str> {
+        status.players.list.iter().map(|player| player.name.raw()).collect()
+    }
+
+    #[test]
+    fn a_ping_is_a_sign_of_life() {
+        let mut exchange = ask(Depth::Ping, true);
+        assert_eq!(send(&mut exchange, Input::Start), PING);
+        assert_eq!(send(&mut exchange, Input::Timeout), PING);
+        assert_eq!(hear(&mut exchange, GIVE_SERVER), Step::Wait);
+        assert_eq!(finish(&mut exchange, Input::Datagram(b"\xFF\xFFUGP\0\x01\x80")), Status::default());
+    }
+
+    #[test]
+    fn a_short_answer_is_the_server_section() {
+        let mut exchange = ask(Depth::Basic, true);
+        assert_eq!(send(&mut exchange, Input::Start), ASK_SERVER);
+        for _ in 0..5 {
+            assert_eq!(send(&mut exchange, Input::Timeout), ASK_SERVER);
+        }
+        assert_eq!(hear(&mut exchange, GIVE_PLAYERS), Step::Wait, "not asked for");
+        let status = finish(&mut exchange, Input::Datagram(GIVE_SERVER));
+        assert_eq!(status.title().as_deref(), Some("Test"));
+        assert_eq!(status.game.as_deref(), Some("gta:iii"));
+        assert_eq!(status.extra, [Extra::new("game-id", 1)]);
+        assert_eq!((status.players.online, status.players.max), (Some(2), Some(32)));
+        assert_eq!(status.players.roster, Roster::Absent);
+    }
+
+    #[test]
+    fn players_then_rules() {
+        let mut exchange = ask(Depth::Full, true);
+        assert_eq!(send(&mut exchange, Input::Start), ASK_PLAYERS);
+        assert_eq!(hear(&mut exchange, GIVE_RULES), Step::Wait, "rules before they were asked for");
+        assert_eq!(send(&mut exchange, Input::Datagram(GIVE_PLAYERS)), ASK_RULES);
+        assert_eq!(hear(&mut exchange, GIVE_PLAYERS), Step::Wait, "a late copy");
+        let status = finish(&mut exchange, Input::Datagram(GIVE_RULES));
+        assert_eq!(names(&status), ["Al", "Bo"]);
+        assert_eq!(status.players.roster, Roster::Whole);
+        assert_eq!(status.players.list[1].extra, [Extra::new("id", 1)]);
+        assert_eq!(status.rules, [Rule { key: "Owner".into(), value: "Me".into() }]);
+        assert_eq!(status.extra("unanswered"), None);
+    }
+
+    #[test]
+    fn without_players_one_question_is_enough() {
+        let mut exchange = ask(Depth::Full, false);
+        for input in [Input::Start, Input::Timeout, Input::Timeout, Input::Timeout] {
+            assert_eq!(send(&mut exchange, input), ASK_RULES);
+        }
+        assert_eq!(hear(&mut exchange, GIVE_PLAYERS), Step::Wait);
+        let status = finish(&mut exchange, Input::Datagram(GIVE_SERVER));
+        assert_eq!((status.rules.len(), status.extra("unanswered")), (0, None), "a server without rules");
+    }
+
+    #[test]
+    fn a_list_left_out_is_absent_and_not_empty() {
+        let mut exchange = ask(Depth::Full, true);
+        send(&mut exchange, Input::Start);
+        assert_eq!(send(&mut exchange, Input::Datagram(GIVE_SERVER)), ASK_RULES);
+        assert_eq!(hear(&mut exchange, GIVE_SERVER), Step::Wait, "a late copy, or no rules");
+        let status = finish(&mut exchange, Input::Datagram(GIVE_RULES));
+        assert_eq!(status.players.roster, Roster::Absent);
+        assert_eq!((status.players.online, status.rules.len()), (Some(2), 1));
+    }
+
+    #[test]
+    fn silence_on_rules_leaves_what_there_is() {
+        let mut exchange = ask(Depth::Full, true);
+        send(&mut exchange, Input::Start);
+        send(&mut exchange, Input::Datagram(GIVE_PLAYERS));
+        assert_eq!(send(&mut exchange, Input::Timeout), ASK_RULES);
+        let status = finish(&mut exchange, Input::Timeout);
+        assert_eq!(names(&status), ["Al", "Bo"]);
+        assert_eq!(status.extra("unanswered"), Some(&"rules".into()));
+
+        // Another server answers without them, which is an answer.
+        let mut exchange = ask(Depth::Full, true);
+        send(&mut exchange, Input::Start);
+        send(&mut exchange, Input::Datagram(GIVE_PLAYERS));
+        let status = finish(&mut exchange, Input::Datagram(GIVE_SERVER));
+        assert_eq!((names(&status).len(), status.extra("unanswered")), (2, None));
+    }
+
+    #[test]
+    fn silence_on_players_goes_on_to_the_rules() {
+        let silent = || {
+            let mut exchange = ask(Depth::Full, true);
+            assert_eq!(send(&mut exchange, Input::Start), ASK_PLAYERS);
+            assert_eq!(send(&mut exchange, Input::Timeout), ASK_PLAYERS);
+            assert_eq!(send(&mut exchange, Input::Timeout), ASK_RULES);
+            exchange
+        };
+        let mut exchange = silent();
+        for _ in 0..300 {
+            assert_eq!(send(&mut exchange, Input::Timeout), ASK_RULES, "until whoever waits gives up");
+        }
+        let status = finish(&mut exchange, Input::Datagram(GIVE_RULES));
+        assert_eq!((status.players.roster, status.rules.len()), (Roster::Absent, 1));
+        assert_eq!(status.extra("unanswered"), Some(&"players".into()));
+
+        let mut exchange = silent();
+        assert_eq!(hear(&mut exchange, GIVE_PLAYERS), Step::Wait, "late, but here");
+        let status = finish(&mut exchange, Input::Datagram(GIVE_RULES));
+        assert_eq!((names(&status).len(), status.rules.len()), (2, 1));
+        assert_eq!(status.extra("unanswered"), None);
+    }
+
+    #[test]
+    fn noise_is_waited_out_and_bad_answers_are_told() {
+        for depth in [Depth::Ping, Depth::Basic, Depth::Full] {
+            let mut exchange = ask(depth, true);
+            send(&mut exchange, Input::Start);
+            for noise in [&b""[..], b"\xFF", b"\xFF\xFF\xFF\xFFI", b"\xFE\xFD\x09", b"\0"] {
+                assert_eq!(hear(&mut exchange, noise), Step::Wait);
+            }
+            for bad in [&GIVE_PLAYERS[..34], &GIVE_PLAYERS[..7], b"\xFF\xFFUGP\0\x01\x82"] {
+                assert!(matches!(hear(&mut exchange, bad), Step::Bad(Fault::Malformed(_))));
+            }
+        }
+        assert_eq!(hear(&mut ask(Depth::Full, true), b"\xFF\xFFUGP\0\x01\x80"), Step::Wait);
+    }
+
+    #[test]
+    fn deviations_of_both_answers_are_kept_once() {
+        let mut exchange = ask(Depth::Full, true);
+        send(&mut exchange, Input::Start);
+        let unmarked = |answer: &[u8], end: &[u8]| [&answer[..7], &[1], &answer[8..], end].concat();
+        send(&mut exchange, Input::Datagram(&unmarked(GIVE_PLAYERS, b"")));
+        hear(&mut exchange, &[GIVE_PLAYERS, b"late"].concat());
+        let status = finish(&mut exchange, Input::Datagram(&unmarked(GIVE_RULES, b"x")));
+        let met: Vec<_> = status.deviations.iter().map(|met| met.name).collect();
+        assert_eq!(met, ["unmarked-type", "trailing-bytes"]);
+        assert!(status.deviations.iter().all(|met| ALL.contains(met)));
+    }
+
+    #[test]
+    fn unknown_games_and_unasked_fields_survive() {
+        let mut exchange = ask(Depth::Basic, true);
+        send(&mut exchange, Input::Start);
+        let answer = b"\xFF\xFFUGP\0\x01\x81\x63\x01\x1F\x01\0\x07\x041.0\0\x04Win\0\x01\0\x04D\x1BM\0\x01\0";
+        let status = finish(&mut exchange, Input::Datagram(answer));
+        assert_eq!((status.game, status.version.as_deref(), status.map), (None, Some("1.0"), None));
+        assert_eq!(status.mode.as_deref(), Some("DM"), "no control character reaches a field that is shown as it is");
+        let extra = [("game-id", Value::Int(99)), ("password", true.into()), ("os", "Win".into())];
+        assert_eq!(status.extra, extra.map(|(key, value)| Extra { key, value }));
+    }
+
+    /// One question to our own responder, with every `lost`-th datagram lost and every answer heard twice.
+    fn converse(ask: &Ask, responder: &UgpResponder, lost: usize) -> Status {
+        let mut exchange = UgpExchange::new(ask);
+        let mut sent = 0;
+        let mut step = exchange.handle(Input::Start, &mut Vec::new());
+        let mut request = Vec::new();
+        exchange.send(&mut request);
+        while step == Step::Send {
+            sent += 1;
+            let mut answer = Vec::new();
+            let verdict = responder.answer("192.0.2.7:50000".parse().unwrap(), Epoch(0), &request, &mut answer);
+            assert_eq!(verdict, Verdict::Reply { proven: false });
+            assert!(sent < 100);
+            request.clear();
+            step = if sent % lost == 0 {
+                exchange.handle(Input::Timeout, &mut request)
+            } else {
+                match exchange.handle(Input::Datagram(&answer), &mut request) {
+                    Step::Send => {
+                        let copy = exchange.handle(Input::Datagram(&answer), &mut Vec::new());
+                        assert_eq!(copy, Step::Wait);
+                        Step::Send
+                    }
+                    Step::Wait => exchange.handle(Input::Timeout, &mut request),
+                    other => other,
+                }
+            };
+        }
+        match step {
+            Step::Done(status) => *status,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn both_roles_agree() {
+        let mut said = Status {
+            name: Some(Text::unformatted("Liberty \u{2605}")),
+            game: Some("Grand Theft Auto: Connected".into()),
+            mode: Some("Roleplay".into()),
+            map: Some("Portland".into()),
+            ..Status::default()
+        };
+        said.extra = [Extra::new("game-id", 1)].into();
+        said.players.max = Some(128);
+        said.players.online = Some(2);
+        let player = |id: i64, name| Player {
+            name: Text::unformatted(name),
+            extra: [Extra::new("id", id)].into(),
+            ..Player::default()
+        };
+        said.players.set_list([player(4, "Claude"), player(9, "Maria")].into());
+        said.rules = [Rule { key: "Discord".into(), value: "none".into() }].into();
+        let responder = UgpResponder::new(&said, &Settings::default());
+
+        for lost in [2, 3, 1000] {
+            assert_eq!(converse(&Ask::default(), &responder, lost), said);
+        }
+        let ping = Ask { depth: Depth::Ping, ..Ask::default() };
+        assert_eq!(converse(&ping, &responder, 1000), Status::default());
+
+        said.players.list.clear();
+        said.players.roster = Roster::Absent;
+        assert_eq!(converse(&Ask { players: false, ..Ask::default() }, &responder, 2), said);
+        said.rules.clear();
+        assert_eq!(converse(&Ask { depth: Depth::Basic, ..Ask::default() }, &responder, 2), said);
+    }
+}

@@ -1,0 +1,26 @@
+//! The deviations that the client accepts, by name (spec/ugp.md#8).
+
+use crate::protocol::Deviation;
+
+macro_rules! deviations {
+    ($($constant:ident $name:literal $help:literal;)*) => {
+        $(
+            #[doc = $help]
+            pub static $constant: Deviation = Deviation { name: $name, help: $help };
+        )*
+        /// All of them, in the order of the spec page.
+        pub static ALL: &[&Deviation] = &[$(&$constant),*];
+    };
+}
+
+deviations! {
+    ODD_VERSION "odd-version" "another version than 1 stands in the header of an answer";
+    UNMARKED_TYPE "unmarked-type" "the type of an answer lacks the bit that tells it from a request";
+    UNKNOWN_FLAGS "unknown-flags" "a flag without a known meaning is set; it is taken to add no bytes";
+    ZERO_LENGTH_STRING "zero-length-string" "a string has the length 0, without even its NUL";
+    UNCLOSED_STRING "unclosed-string" "a string ends without its NUL";
+    CUT_TEXT "cut-text" "a text breaks off inside of a UTF-8 character, which is dropped";
+    LATIN_1_TEXT "latin-1-text" "a text is not UTF-8 and is read as ISO-8859-1";
+    ODD_PLAYER_COUNT "odd-player-count" "the list holds more or fewer players than the server counts";
+    TRAILING_BYTES "trailing-bytes" "bytes follow the end of the answer";
+}

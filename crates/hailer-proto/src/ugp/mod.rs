@@ -1,0 +1,82 @@
+//! UGP, the Unleashed Game Protocol: the server query of Liberty Unleashed, GTA Connected and Mafia Connected.
+//!
+//! ```text
+//!   client                                   server
+//!     FF FF "UGP" 00 01 00          ─►                      ping
+//!                                   ◄─  FF FF "UGP" 00 01 80
+//!     FF FF "UGP" 00 01 01 flags…   ─►                      query: flags say what is wanted
+//!                                   ◄─  FF FF "UGP" 00 01 81 game flags…
+//! ```
+//!
+//! The flags of an answer say what is in it, and may be fewer than were asked for. Numbers wider than a byte are
+//! little-endian. No challenge token and nothing else ties an answer to its request: what follows from that is on the
+//! spec page, in `spec/ugp.md#10.2` for clients and `spec/ugp.md#11` for servers.
+
+mod client;
+pub mod deviation;
+pub mod message;
+mod server;
+pub mod table;
+
+pub use client::UgpExchange;
+pub use server::{Settings, UgpResponder};
+
+use crate::protocol::{
+    Amplification, Ask, Cookie, Doc, Exchange, Explanation, Info, OptionError, Options, Proof, Protocol, Responder, Way,
+};
+use crate::token::Keys;
+use crate::{Status, wire::Notes};
+use alloc::{boxed::Box, sync::Arc};
+
+/// The protocol's entry in the registry.
+#[derive(Debug)]
+pub struct Ugp;
+
+static INFO: Info = Info {
+    id: "ugp",
+    title: "UGP",
+    games: "GTA Connected, Mafia Connected, Liberty Unleashed",
+    port: 22000,
+    srv: None,
+    proof: Proof::Nothing,
+    amplification: Amplification { request: message::QUERY_MIN, reply: server::DEFAULT_REPLY },
+    fields: &[
+        Doc { key: "game-id", help: "Number of the game; numbers without a known game are kept" },
+        Doc { key: "password", help: "Whether a password is needed to join; not asked for, kept if a server says so" },
+        Doc { key: "os", help: "Operating system of the server; not asked for, kept if a server says so" },
+        Doc { key: "unanswered", help: "What was asked for twice without a readable answer: `players` or `rules`" },
+    ],
+    player_fields: &[
+        Doc { key: "id", help: "Number of the player's connection" },
+        Doc { key: "team", help: "Number of the player's team" },
+        Doc { key: "score", help: "Score" },
+        Doc { key: "kills", help: "Kills" },
+        Doc { key: "deaths", help: "Deaths" },
+        Doc { key: "ping", help: "Round trip in milliseconds" },
+        Doc { key: "joined", help: "When the player joined, in a unit that is not known" },
+        Doc { key: "position", help: "Place in the world: X, Y, Z" },
+        Doc { key: "health", help: "Health" },
+        Doc { key: "armour", help: "Armour" },
+        Doc { key: "skin", help: "Number of the skin" },
+    ],
+    deviations: deviation::ALL,
+    options: server::OPTIONS,
+};
+
+impl Protocol for Ugp {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {
+        Box::new(UgpExchange::new(ask))
+    }
+
+    fn responder(&self, status: &Status, _: &Keys, options: &Options) -> Result<Arc<dyn Responder>, OptionError> {
+        Ok(Arc::new(UgpResponder::new(status, &Settings::read(options)?)))
+    }
+
+    fn explain(&self, bytes: &[u8], way: Option<Way>, notes: &mut Notes) -> Option<Explanation> {
+        message::explain(bytes, way, notes)
+    }
+}
