@@ -45,11 +45,11 @@ extern crate std;
 pub mod fuzzing;
 pub mod minecraft_query;
 pub mod model;
-//pub mod onequery;
+pub mod onequery;
 pub mod protocol;
 pub mod registry;
 pub mod token;
-//pub mod ugp;
+pub mod ugp;
 pub mod wire;
 
 pub use model::{Address, Extra, Player, Players, Roster, Rule, Status, Text, Value};

@@ -1,18 +1,30 @@
 //! Every protocol, in the order in which a shared port offers them a datagram.
 
 use crate::minecraft_query::MinecraftQuery;
-//use crate::onequery::OneQuery;
-use crate::protocol::Protocol;
-//use crate::ugp::Ugp;
+use crate::onequery::OneQuery;
+use crate::protocol::{Explanation, Protocol, Way};
+use crate::ugp::Ugp;
+use crate::wire::Notes;
 
 /// The protocols. To add one: a folder beside the others, a line here, and `cargo test` asks you for the rest.
 pub static PROTOCOLS: &[&dyn Protocol] = &[
     &MinecraftQuery, //
-                     //     &Ugp,Ugp,
-                     // &OneQuery,
+    &Ugp,
+    &OneQuery,
 ];
 
 /// The protocol of this id.
 pub fn find(id: &str) -> Option<&'static dyn Protocol> {
     PROTOCOLS.iter().copied().find(|protocol| protocol.info().id == id)
+}
+
+/// Explains a datagram of unknown protocol, direction or both: the protocol that recognises it by a magic number, else
+/// the one whose shape it has; without errors before with errors.
+pub fn explain(bytes: &[u8], way: Option<Way>) -> Option<(&'static dyn Protocol, Explanation, Notes)> {
+    let explained = PROTOCOLS.iter().filter_map(|&protocol| {
+        let mut notes = Notes::explaining();
+        let explanation = protocol.explain(bytes, way, &mut notes)?;
+        Some((protocol, explanation, notes))
+    });
+    explained.max_by_key(|(_, explanation, _)| (explanation.sure, explanation.error.is_none()))
 }

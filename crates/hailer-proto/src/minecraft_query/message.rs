@@ -121,9 +121,9 @@ impl Request {
 
 fn session(r: &mut Reader<'_, '_>) -> Result<SessionId, Error> {
     let at = r.at();
-    let session = SessionId(r.array("session id")?);
-    r.note(at, "session id", || format!("{:02x?}", session.0));
-    Ok(session)
+    let bytes = r.array("session id")?;
+    r.note(at, "session id", || format!("0x{:08x}", u32::from_be_bytes(bytes)));
+    Ok(SessionId(bytes))
 }
 
 /// Type byte of a reply, or what is wrong with it.
@@ -515,7 +515,7 @@ fn read_pairs_without_separator<'a>(r: &mut Reader<'a, '_>, full: &mut Full<'a>)
         let at = r.at();
         let length = r.rest().iter().position(|&byte| byte == 0);
         let Some(length) = length else {
-            return Err(Error { field: "end of pairs", at, kind: ErrorKind::Short { need: r.remaining().max(1) } });
+            return Err(Error { field: "end of pairs", at, kind: ErrorKind::Short { need: 1 } });
         };
         if length == 0 {
             r.take(1, "end of pairs")?;
@@ -576,7 +576,8 @@ const MAX_END_CANDIDATES: usize = 5;
 /// several readings the one counts that has a known game type, then one whose map holds no NUL, then a binary port.
 fn basic_layout(bytes: &[u8]) -> Option<BasicLayout> {
     let end = bytes.len() - usize::from(bytes.last() == Some(&0));
-    let nul_before = |at: usize| bytes.get(REPLY_HEADER..at)?.iter().rposition(|&byte| byte == 0).map(|i| i + REPLY_HEADER);
+    let nul_before =
+        |at: usize| bytes.get(REPLY_HEADER..at)?.iter().rposition(|&byte| byte == 0).map(|i| i + REPLY_HEADER);
     let mut best: Option<((bool, bool, bool), BasicLayout)> = None;
     let mut max_end = end;
     for _ in 0..MAX_END_CANDIDATES {
@@ -615,7 +616,7 @@ fn is_port_as_text(rest: &[u8]) -> bool {
     };
     let (digits, host) = rest.split_at(end);
     let digits_fit = (1..=5).contains(&digits.len()) && digits.iter().all(u8::is_ascii_digit);
-    digits_fit && host.len() > 1 && !host.iter().skip(1).any(|&byte| byte == 0)
+    digits_fit && host.len() > 1 && host.iter().skip(1).all(u8::is_ascii_graphic)
 }
 
 fn read_basic<'a>(r: &mut Reader<'a, '_>, layout: Option<BasicLayout>) -> Result<Basic<'a>, Error> {

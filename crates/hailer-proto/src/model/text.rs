@@ -133,17 +133,24 @@ impl Text {
         out
     }
 
-    /// The text for a terminal: ANSI colours and styles, reset at the end, no control character of the server's.
+    /// The text for a terminal: ANSI colours and styles, reset at the end of each line, no control character of the
+    /// server's.
     pub fn ansi(&self) -> String {
         let mut out = String::with_capacity(self.raw.len() * 2);
         for (style, piece) in self.runs() {
-            let plain = style == Style::default();
-            if !plain {
-                style.start(&mut out);
-            }
-            out.extend(piece.chars().filter(|&c| c == '\n' || !is_control(c)));
-            if !plain {
-                out.push_str("\x1b[0m");
+            // Each line stands alone, so that a line may be printed without the ones around it.
+            for (i, line) in piece.split('\n').enumerate() {
+                if i > 0 {
+                    out.push('\n');
+                }
+                let line: String = line.chars().filter(|&c| !is_control(c)).collect();
+                if line.is_empty() || style == Style::default() {
+                    out.push_str(&line);
+                } else {
+                    style.start(&mut out);
+                    out.push_str(&line);
+                    out.push_str("\x1b[0m");
+                }
             }
         }
         out
@@ -171,6 +178,12 @@ impl Style {
             let _ = write!(out, "\x1b[{}m", codes.join(";"));
         }
     }
+}
+
+/// Any other text of a server's for one line of a terminal: control characters left out, line breaks as spaces.
+pub fn printable(text: &str) -> String {
+    let spaced = text.chars().map(|c| if matches!(c, '\n' | '\t') { ' ' } else { c });
+    spaced.filter(|&c| !is_control(c)).collect()
 }
 
 /// Characters that must not reach a terminal: controls, and those that reorder the line around them.
@@ -275,7 +288,7 @@ mod tests {
     fn a_server_cannot_steer_the_terminal() {
         let text = Text::legacy("\u{A7}a\x1b[2Jhi\u{9b}31m\u{202E}!\r\n\0");
         assert_eq!(text.plain(), "[2Jhi31m!\n");
-        assert_eq!(text.ansi(), "\x1b[92m[2Jhi31m!\n\x1b[0m");
+        assert_eq!(text.ansi(), "\x1b[92m[2Jhi31m!\x1b[0m\n");
     }
 
     #[test]

@@ -6,12 +6,14 @@ use core::ops::Range;
 
 /// Collects what is worth telling about one datagram.
 ///
-/// A client keeps only deviations, which costs nothing on a clean datagram. `Notes::explaining()` also keeps each field.
+/// A client keeps only deviations, which costs nothing on a clean datagram. `Notes::explaining()` also keeps each field,
+/// `Notes::discarding()` nothing at all.
 #[derive(Debug, Default)]
 pub struct Notes {
     deviations: Vec<(&'static Deviation, usize)>,
     fields: Option<Vec<Field>>,
     group: Option<(&'static str, usize)>,
+    discarding: bool,
 }
 
 /// One field of one datagram, explained.
@@ -31,9 +33,14 @@ impl Notes {
         Self { fields: Some(Vec::new()), ..Self::default() }
     }
 
+    /// Notes that keep nothing and so never allocate: for responders.
+    pub fn discarding() -> Self {
+        Self { discarding: true, ..Self::default() }
+    }
+
     /// Names a deviation met at an offset. Once per name is enough: the first place is kept.
     pub fn deviation(&mut self, deviation: &'static Deviation, at: usize) {
-        if !self.deviations.iter().any(|(met, _)| met.name == deviation.name) {
+        if !self.discarding && !self.deviations.iter().any(|(met, _)| met.name == deviation.name) {
             self.deviations.push((deviation, at));
         }
     }

@@ -1,0 +1,175 @@
+//! Auth tokens and what they open (spec/onequery.md#6).
+
+use super::message::{Endpoint, MAX_AUTH_TOKEN};
+use crate::model::Value;
+use alloc::borrow::Cow;
+use alloc::format;
+use alloc::vec::Vec;
+use sha2::{Digest, Sha256};
+use subtle::{Choice, ConstantTimeEq};
+
+/// A set of endpoints. Empty by default: what nobody allowed is refused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Endpoints {
+    /// Name, MOTD, counts, version.
+    pub basic: bool,
+    /// The list of players.
+    pub players: bool,
+}
+
+impl Endpoints {
+    /// Both.
+    pub const ALL: Self = Self { basic: true, players: true };
+
+    /// Whether an endpoint is in the set.
+    pub fn contain(self, endpoint: Endpoint) -> bool {
+        match endpoint {
+            Endpoint::Basic => self.basic,
+            Endpoint::Players => self.players,
+        }
+    }
+
+    /// Reads a list of names, or says what is wrong with it.
+    pub(super) fn read(value: &Value) -> Result<Self, Cow<'static, str>> {
+        let Value::List(names) = value else {
+            return Err("must be a list of endpoints, such as [\"basic\", \"players\"]".into());
+        };
+        let mut endpoints = Self::default();
+        for name in names {
+            match name {
+                Value::Str(name) if name == "basic" => endpoints.basic = true,
+                Value::Str(name) if name == "players" => endpoints.players = true,
+                unknown => {
+                    return Err(format!("unknown endpoint \"{unknown}\"; known are \"basic\", \"players\"").into());
+                }
+            }
+        }
+        Ok(endpoints)
+    }
+}
+
+/// The auth tokens that open something, as SHA-256 digests: neither memory nor a log ever holds the tokens.
+#[derive(Clone, Default)]
+pub struct AuthTokens(Vec<([u8; 32], Endpoints)>);
+
+impl core::fmt::Debug for AuthTokens {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "AuthTokens({} secret)", self.0.len())
+    }
+}
+
+impl AuthTokens {
+    /// Reads a table from token, or `sha256:` and its digest, to a list of endpoints. Errors name entries by number,
+    /// never by token.
+    pub(super) fn read(value: &Value) -> Result<Self, Cow<'static, str>> {
+        let Value::Table(entries) = value else {
+            return Err("must be a table from token to a list of endpoints".into());
+        };
+        let mut tokens = Self::default();
+        for (index, (token, endpoints)) in entries.iter().enumerate() {
+            let entry = |problem| format!("entry {}: {problem}", index + 1);
+            let endpoints = Endpoints::read(endpoints).map_err(entry)?;
+            tokens.add(token, endpoints).map_err(|problem| entry(problem.into()))?;
+        }
+        Ok(tokens)
+    }
+
+    /// Adds a token, or `sha256:` and the digest of one in hexadecimal. On error the text says what is wrong with it.
+    pub fn add(&mut self, token: &str, endpoints: Endpoints) -> Result<(), &'static str> {
+        self.0.push((digest(token)?, endpoints));
+        Ok(())
+    }
+
+    /// Whether this token opens this endpoint. Looks at every entry, whichever matches.
+    pub(super) fn open(&self, token: &[u8], endpoint: Endpoint) -> bool {
+        let offered: [u8; 32] = Sha256::digest(token).into();
+        let mut open = Choice::from(0);
+        for (digest, endpoints) in &self.0 {
+            open |= digest.ct_eq(&offered) & Choice::from(u8::from(endpoints.contain(endpoint)));
+        }
+        open.into()
+    }
+}
+
+fn digest(token: &str) -> Result<[u8; 32], &'static str> {
+    match token.strip_prefix("sha256:") {
+        Some(hex) => from_hex(hex).ok_or("\"sha256:\" must be followed by 64 hexadecimal digits"),
+        None if token.is_empty() => Err("an empty token cannot be sent"),
+        None if token.len() > MAX_AUTH_TOKEN => Err("the token is longer than a datagram"),
+        None => Ok(Sha256::digest(token.as_bytes()).into()),
+    }
+}
+
+fn from_hex(hex: &str) -> Option<[u8; 32]> {
+    if hex.len() != 64 || !hex.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+        return None;
+    }
+    let mut bytes = [0; 32];
+    for (i, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(hex.get(2 * i..2 * i + 2)?, 16).ok()?;
+    }
+    Some(bytes)
+}
+
+/// An auth token to be sent, kept out of every log.
+#[derive(Clone)]
+pub(super) struct AuthToken(pub(super) Vec<u8>);
+
+impl core::fmt::Debug for AuthToken {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("AuthToken(secret)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::String;
+    use alloc::vec;
+
+    fn tokens(entries: &[(&str, &[&str])]) -> Result<AuthTokens, String> {
+        let list = |names: &[&str]| Value::List(names.iter().map(|name| Value::from(*name)).collect());
+        let entries = entries.iter().map(|(token, names)| ((*token).into(), list(names))).collect();
+        AuthTokens::read(&Value::Table(entries)).map_err(Into::into)
+    }
+
+    #[test]
+    fn a_token_opens_what_its_entry_lists() {
+        let tokens = tokens(&[("all", &["basic", "players"]), ("some", &["players"]), ("none", &[])]).unwrap();
+        assert!(tokens.open(b"all", Endpoint::Basic) && tokens.open(b"all", Endpoint::Players));
+        assert!(!tokens.open(b"some", Endpoint::Basic) && tokens.open(b"some", Endpoint::Players));
+        assert!(!tokens.open(b"none", Endpoint::Basic), "an empty entry opens nothing");
+        for unknown in [&b""[..], b"al", b"all\0", b"ALL", &[0xFF; 9000]] {
+            assert!(!tokens.open(unknown, Endpoint::Basic));
+        }
+    }
+
+    #[test]
+    fn a_hashed_token_opens_like_a_plain_one() {
+        // SHA-256 of "secret", in either case.
+        let hash = "sha256:2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b";
+        let upper = hash.to_uppercase().replace("SHA", "sha");
+        for entry in [hash, &upper] {
+            let tokens = tokens(&[(entry, &["players"])]).unwrap();
+            assert!(tokens.open(b"secret", Endpoint::Players));
+            assert!(!tokens.open(entry.as_bytes(), Endpoint::Players), "the hash is not the token");
+        }
+    }
+
+    #[test]
+    fn errors_and_logs_do_not_betray_tokens() {
+        let cases: [(&str, &[&str], &str); 4] = [
+            ("hush", &["basic", "rcon"], "entry 1: unknown endpoint \"rcon\"; known are \"basic\", \"players\""),
+            ("", &["basic"], "entry 1: an empty token cannot be sent"),
+            ("sha256:hush", &["basic"], "entry 1: \"sha256:\" must be followed by 64 hexadecimal digits"),
+            (&"hush".repeat(20_000), &["basic"], "entry 1: the token is longer than a datagram"),
+        ];
+        for (token, names, problem) in cases {
+            assert_eq!(tokens(&[(token, names)]).unwrap_err(), problem);
+        }
+        assert_eq!(format!("{:?}", tokens(&[("hush", &["basic"])]).unwrap()), "AuthTokens(1 secret)");
+        assert!(AuthTokens::read(&Value::from(true)).is_err());
+        let not_a_list = Value::Table(vec![("hush".into(), Value::from("basic"))]);
+        assert!(AuthTokens::read(&not_a_list).unwrap_err().contains("must be a list"));
+    }
+}

@@ -1,0 +1,678 @@
+//! The client: challenge, basic, then players page by page (spec/onequery.md#10).
+
+use super::auth::AuthToken;
+use super::deviation::{COUNT_NOT_TOTAL, OFFSET_NOT_ASKED, REPEATED_PLAYER};
+use super::message::{self, Answer, Endpoint, Flags, Page, Query, Request, ServerInfo, Token};
+use crate::model::{Address, Extra, Player, Roster, Status, Text};
+use crate::protocol::{Ask, Cookie, Depth, Deviation, Exchange, Fault, Input, Step};
+use crate::wire::{Notes, by_content};
+use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// A query is sent again so often with the same token before a new challenge: the datagram may be lost, or the token
+/// dead, and silence is the answer to both.
+const QUERY_RESENDS: u8 = 2;
+/// A list ends here at the latest, with what came by then.
+const MAX_PLAYERS: usize = 100_000;
+/// The same for pages, which may be small,
+const MAX_PAGES: usize = 4_096;
+/// and for their bytes, since names may be long.
+const MAX_PAGE_BYTES: usize = 8 << 20;
+
+/// Asks one Hytale server.
+#[derive(Debug)]
+pub struct OneQueryExchange {
+    cookie: Cookie,
+    depth: Depth,
+    players: bool,
+    auth_token: Option<AuthToken>,
+    question: Question,
+    state: State,
+    roll: Roll,
+    /// What is known so far.
+    status: Status,
+}
+
+/// The question whose answer is wanted, now or once there is a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Question {
+    Basic,
+    Players { offset: u32 },
+}
+
+#[derive(Debug)]
+enum State {
+    /// Waiting for a challenge token.
+    Challenge,
+    /// Waiting for the answer to a query, which was sent again so often.
+    Query { token: Token, resends: u8 },
+}
+
+/// The players of the pages so far.
+#[derive(Debug, Default)]
+struct Roll {
+    list: Vec<Player>,
+    uuids: BTreeSet<[u8; 16]>,
+    pages: usize,
+    bytes: usize,
+}
+
+impl OneQueryExchange {
+    /// An exchange that has not sent anything yet.
+    pub fn new(ask: &Ask, cookie: Cookie) -> Self {
+        Self {
+            cookie,
+            depth: ask.depth,
+            players: ask.players,
+            auth_token: ask.auth_token.as_ref().map(|token| AuthToken(token.clone().into_bytes())),
+            question: Question::Basic,
+            state: State::Challenge,
+            roll: Roll::default(),
+            status: Status::default(),
+        }
+    }
+
+    /// Each question has an id of its own, so late answers to earlier ones are known for what they are. A question
+    /// asked again keeps its id: any answer to it will do.
+    fn id(&self) -> u32 {
+        let purpose = match self.question {
+            Question::Basic => 0,
+            Question::Players { offset } => 1 + u64::from(offset),
+        };
+        self.cookie.derive(purpose) as u32
+    }
+
+    fn send(&self, out: &mut Vec<u8>) -> Step {
+        let (endpoint, offset) = match self.question {
+            Question::Basic => (Endpoint::Basic, 0),
+            Question::Players { offset } => (Endpoint::Players, offset.cast_signed()),
+        };
+        match self.state {
+            State::Challenge => Request::Challenge,
+            State::Query { token, .. } => {
+                let auth_token = self.auth_token.as_ref().map(|token| token.0.as_slice());
+                Request::Query(Query { endpoint, token, id: self.id(), offset, auth_token })
+            }
+        }
+        .write(out);
+        Step::Send
+    }
+
+    fn ask(&mut self, question: Question, out: &mut Vec<u8>) -> Step {
+        self.question = question;
+        if let State::Query { resends, .. } = &mut self.state {
+            *resends = 0;
+        }
+        self.send(out)
+    }
+
+    fn send_again(&mut self, out: &mut Vec<u8>) -> Step {
+        match &mut self.state {
+            State::Query { resends, .. } if *resends < QUERY_RESENDS => *resends += 1,
+            state => *state = State::Challenge,
+        }
+        self.send(out)
+    }
+
+    fn hear_challenge(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Step {
+        let mut notes = Notes::default();
+        let token = match message::read_challenge(bytes, &mut notes) {
+            Ok(token) => token,
+            Err(error) => return Step::Bad(error.into()),
+        };
+        self.keep(notes.met());
+        if self.depth == Depth::Ping {
+            return self.done();
+        }
+        self.state = State::Query { token, resends: 0 };
+        self.send(out)
+    }
+
+    fn hear_answer(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Step {
+        let mut notes = Notes::default();
+        let answer = match message::read_answer(bytes, &mut notes) {
+            Ok(answer) => answer,
+            Err(error) => return Step::Bad(error.into()),
+        };
+        let refused = answer.flags.has(Flags::REFUSED);
+        match (self.question, &answer) {
+            (Question::Basic, Answer { info: Some(info), .. }) => {
+                self.keep(notes.met());
+                describe(info, answer.flags, &mut self.status);
+                match self.depth == Depth::Full && self.players {
+                    true => self.ask(Question::Players { offset: 0 }, out),
+                    false => self.done(),
+                }
+            }
+            (Question::Basic, _) if refused => Step::Fail(Fault::Refused(match self.auth_token {
+                None => "the server wants an auth token",
+                Some(_) => "the server refuses the auth token",
+            })),
+            (Question::Players { .. }, _) if refused => {
+                self.keep(notes.met());
+                self.status.players.roster = Roster::Refused;
+                if self.roll.pages > 0 {
+                    self.list();
+                }
+                self.done()
+            }
+            (Question::Players { offset }, Answer { page: Some(page), .. }) => {
+                self.keep(notes.met());
+                self.roll.bytes += bytes.len();
+                self.hear_page(offset, page, answer.flags, out)
+            }
+            _ => Step::Bad(Fault::Misbehaved("the reply lacks what was asked for")),
+        }
+    }
+
+    fn hear_page(&mut self, asked: u32, page: &Page<'_>, flags: Flags, out: &mut Vec<u8>) -> Step {
+        if page.offset != asked {
+            self.keep([&OFFSET_NOT_ASKED]);
+        }
+        if self.roll.add(page) {
+            self.keep([&REPEATED_PLAYER]);
+        }
+        let next = page.offset.saturating_add(page.players.len() as u32);
+        if !flags.has(Flags::MORE) || next >= page.total {
+            if self.roll.list.len() != page.total as usize {
+                self.keep([&COUNT_NOT_TOTAL]);
+            }
+            self.list();
+            self.done()
+        } else if page.players.is_empty() {
+            Step::Fail(Fault::Misbehaved("a page without players says that more follow"))
+        } else if next <= asked {
+            Step::Fail(Fault::Misbehaved("pages do not advance, but say that more players follow"))
+        } else if self.roll.is_full() {
+            self.list();
+            self.done()
+        } else {
+            self.ask(Question::Players { offset: next }, out)
+        }
+    }
+
+    fn keep(&mut self, deviations: impl IntoIterator<Item = &'static Deviation>) {
+        for deviation in deviations {
+            if !self.status.deviations.contains(&deviation) {
+                self.status.deviations.push(deviation);
+            }
+        }
+    }
+
+    fn list(&mut self) {
+        self.status.players.set_list(core::mem::take(&mut self.roll.list));
+    }
+
+    fn done(&mut self) -> Step {
+        Step::Done(Box::new(core::mem::take(&mut self.status)))
+    }
+}
+
+impl Exchange for OneQueryExchange {
+    fn handle(&mut self, input: Input<'_>, out: &mut Vec<u8>) -> Step {
+        let waits_for_token = matches!(self.state, State::Challenge);
+        match input {
+            Input::Start => self.send(out),
+            Input::Timeout => self.send_again(out),
+            // A challenge reply carries no id, so it counts only while one is wanted: a forged one must not replace a
+            // good token.
+            Input::Datagram(bytes) if waits_for_token && message::is_challenge(bytes) => {
+                self.hear_challenge(bytes, out)
+            }
+            // An answer proves itself by its id, also if it comes so late that a new token was asked for.
+            Input::Datagram(bytes) if message::answered_id(bytes) == Some(self.id()) => self.hear_answer(bytes, out),
+            Input::Datagram(_) => Step::Wait,
+        }
+    }
+}
+
+impl Roll {
+    /// Adds a page. `true`: somebody was on the roll before.
+    fn add(&mut self, page: &Page<'_>) -> bool {
+        let before = self.list.len();
+        for &(name, uuid) in &page.players {
+            // Sixteen zeros are no identity: those who have none are never the same player.
+            let uuid = (uuid != [0; 16]).then_some(uuid);
+            if uuid.is_none_or(|uuid| self.uuids.insert(uuid)) {
+                self.list.push(Player { name: text(name), uuid, extra: Vec::new() });
+            }
+        }
+        self.pages += 1;
+        self.list.len() - before < page.players.len()
+    }
+
+    fn is_full(&self) -> bool {
+        self.list.len() >= MAX_PLAYERS || self.pages >= MAX_PAGES || self.bytes >= MAX_PAGE_BYTES
+    }
+}
+
+fn describe(info: &ServerInfo<'_>, flags: Flags, status: &mut Status) {
+    status.name = Some(text(info.name));
+    status.motd = Some(text(info.motd));
+    status.version = filled(info.version);
+    status.players.online = Some(info.online.into());
+    status.players.max = Some(info.max.into());
+    status.address = info.address.map(|(host, port)| Address { host: filled(host), port: Some(port) });
+    status.extra.push(Extra::new("protocol-version", i64::from(info.protocol_version)));
+    status.extra.extend(filled(info.protocol_hash).map(|hash| Extra::new("protocol-hash", hash)));
+    status.extra.push(Extra::new("network", flags.has(Flags::NETWORK)));
+}
+
+/// No formatting is known to be in it.
+fn text(bytes: &[u8]) -> Text {
+    let (text, latin1) = by_content(bytes);
+    Text::unformatted(text).from_latin1(latin1)
+}
+
+/// A string, or nothing if it is empty.
+fn filled(bytes: &[u8]) -> Option<String> {
+    (!bytes.is_empty()).then(|| by_content(bytes).0.into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::server::{OneQueryResponder, Settings};
+    use super::*;
+    use crate::protocol::{Responder, Verdict};
+    use crate::token::{Epoch, Keys};
+    use alloc::format;
+    use alloc::string::ToString;
+    use core::net::SocketAddr;
+
+    const TOKEN: Token = Token([0x5A; 32]);
+    const NOBODY: &[(&str, u8)] = &[];
+
+    fn asker() -> SocketAddr {
+        "192.0.2.7:50000".parse().unwrap()
+    }
+
+    fn start(ask: &Ask) -> OneQueryExchange {
+        let mut exchange = OneQueryExchange::new(ask, Cookie(1));
+        let mut out = Vec::new();
+        assert_eq!(exchange.handle(Input::Start, &mut out), Step::Send);
+        assert_eq!(out, b"ONEQUERY\0");
+        exchange
+    }
+
+    fn hear(exchange: &mut OneQueryExchange, bytes: &[u8]) -> (Step, Vec<u8>) {
+        let mut out = Vec::new();
+        (exchange.handle(Input::Datagram(bytes), &mut out), out)
+    }
+
+    fn wait(exchange: &mut OneQueryExchange) -> Vec<u8> {
+        let mut out = Vec::new();
+        assert_eq!(exchange.handle(Input::Timeout, &mut out), Step::Send);
+        out
+    }
+
+    fn challenge() -> Vec<u8> {
+        let mut reply = Vec::new();
+        message::write_challenge(TOKEN, &mut reply);
+        reply
+    }
+
+    /// An exchange that has its token and waits for the answer to the query returned.
+    fn basic_asked(ask: &Ask) -> (OneQueryExchange, Vec<u8>) {
+        let mut exchange = start(ask);
+        let (step, query) = hear(&mut exchange, &challenge());
+        assert_eq!(step, Step::Send);
+        (exchange, query)
+    }
+
+    /// An exchange that waits for players from offset 0.
+    fn players_asked() -> (OneQueryExchange, Vec<u8>) {
+        let (mut exchange, query) = basic_asked(&Ask::default());
+        let (step, query) = hear(&mut exchange, &basic(&query, Flags::default(), 3));
+        assert_eq!(step, Step::Send);
+        (exchange, query)
+    }
+
+    fn asked(query: &[u8]) -> Query<'_> {
+        match Request::read(query, &mut Notes::default()) {
+            Ok(Request::Query(query)) => query,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn reply(query: &[u8], flags: Flags, payload: &[u8]) -> Vec<u8> {
+        let mut reply = Vec::new();
+        message::write_answer_header(flags, asked(query).id, payload.len(), &mut reply);
+        [reply, payload.to_vec()].concat()
+    }
+
+    fn basic(query: &[u8], flags: Flags, online: i32) -> Vec<u8> {
+        let address = flags.has(Flags::ADDRESS).then_some((&b"play.example"[..], 5521));
+        let info = ServerInfo { name: b"Name", motd: b"Hi", online, max: 50, version: b"1.0", address, ..info() };
+        let mut payload = Vec::new();
+        message::write_info(&info, &mut payload);
+        reply(query, flags, &payload)
+    }
+
+    fn info() -> ServerInfo<'static> {
+        ServerInfo { protocol_version: 7, protocol_hash: b"0A1B2C3D", ..ServerInfo::default() }
+    }
+
+    fn page(query: &[u8], flags: Flags, total: usize, offset: usize, players: &[(&str, u8)]) -> Vec<u8> {
+        let (mut entries, mut payload) = (Vec::new(), Vec::new());
+        for (name, uuid) in players {
+            message::write_entry(name.as_bytes(), &[*uuid; 16], &mut entries);
+        }
+        message::write_page_header(total, players.len(), offset, entries.len(), &mut payload);
+        payload.extend(entries);
+        reply(query, flags, &payload)
+    }
+
+    fn done(step: Step) -> (Status, Vec<&'static str>) {
+        let Step::Done(status) = step else { panic!("{step:?}") };
+        let deviations = status.deviations.iter().map(|deviation| deviation.name).collect();
+        (*status, deviations)
+    }
+
+    fn names(status: &Status) -> Vec<String> {
+        status.players.list.iter().map(|player| player.name.plain()).collect()
+    }
+
+    #[test]
+    fn ping_ends_with_the_challenge() {
+        let mut exchange = start(&Ask { depth: Depth::Ping, ..Ask::default() });
+        assert_eq!(done(hear(&mut exchange, &challenge()).0).0, Status::default());
+    }
+
+    #[test]
+    fn basic_tells_all_but_players() {
+        for ask in [Ask { depth: Depth::Basic, ..Ask::default() }, Ask { players: false, ..Ask::default() }] {
+            let (mut exchange, query) = basic_asked(&ask);
+            assert_eq!(query.len(), message::QUERY);
+            assert_eq!((asked(&query).endpoint, asked(&query).token), (Endpoint::Basic, TOKEN));
+            let flags = Flags(0x8000 | Flags::NETWORK.0 | Flags::ADDRESS.0);
+            let (status, deviations) = done(hear(&mut exchange, &basic(&query, flags, -1)).0);
+            assert!(deviations.is_empty(), "unknown flags survive");
+            assert_eq!(status.title().as_deref(), Some("Name"));
+            assert_eq!((status.players.online, status.players.max), (Some(-1), Some(50)));
+            assert_eq!(status.version.as_deref(), Some("1.0"));
+            assert_eq!(status.address, Some(Address { host: Some("play.example".into()), port: Some(5521) }));
+            let extra: Vec<_> = status.extra.iter().map(|extra| format!("{}={}", extra.key, extra.value)).collect();
+            assert_eq!(extra, ["protocol-version=7", "protocol-hash=0A1B2C3D", "network=yes"]);
+            assert_eq!(status.players.roster, Roster::Absent);
+        }
+    }
+
+    #[test]
+    fn two_stage_resend_then_on_with_the_same_page() {
+        let (mut exchange, query) = players_asked();
+        let (_, query) = hear(&mut exchange, &page(&query, Flags::MORE, 3, 0, &[("a", 1), ("b", 2)]));
+        assert_eq!((asked(&query).offset, asked(&query).token), (2, TOKEN));
+        assert_eq!(wait(&mut exchange), query, "the same query again");
+        assert_eq!(wait(&mut exchange), query, "and again");
+        assert_eq!(wait(&mut exchange), b"ONEQUERY\0", "then a new token");
+        assert_eq!(wait(&mut exchange), b"ONEQUERY\0");
+        let mut renewed = Vec::new();
+        message::write_challenge(Token([0xA5; 32]), &mut renewed);
+        let (step, again) = hear(&mut exchange, &renewed);
+        assert_eq!(step, Step::Send);
+        assert_eq!(asked(&again), Query { token: Token([0xA5; 32]), ..asked(&query) });
+        let (status, deviations) = done(hear(&mut exchange, &page(&again, Flags::default(), 3, 2, &[("c", 3)])).0);
+        assert_eq!((names(&status), status.players.roster), (["a", "b", "c"].map(Into::into).into(), Roster::Whole));
+        assert!(deviations.is_empty());
+    }
+
+    #[test]
+    fn what_answers_no_open_question_is_ignored() {
+        let mut exchange = start(&Ask::default());
+        for stray in [&b""[..], b"garbage", b"ONEQUERY\0", b"ONEREPLY", b"HYREPLY\0\0", &challenge()[..8]] {
+            assert_eq!(hear(&mut exchange, stray), (Step::Wait, Vec::new()));
+        }
+        assert!(matches!(hear(&mut exchange, &challenge()[..40]).0, Step::Bad(Fault::Malformed(_))));
+        let (mut exchange, query) = basic_asked(&Ask::default());
+        assert_eq!(hear(&mut exchange, &challenge()).0, Step::Wait, "a second challenge");
+        let mut wrong_id = basic(&query, Flags::default(), 3);
+        wrong_id[11] ^= 1;
+        assert_eq!(hear(&mut exchange, &wrong_id).0, Step::Wait);
+        let right = basic(&query, Flags::default(), 3);
+        assert!(matches!(hear(&mut exchange, &right[..right.len() - 1]).0, Step::Bad(Fault::Malformed(_))));
+        let neither = reply(&query, Flags::default(), b"");
+        assert!(matches!(hear(&mut exchange, &neither).0, Step::Bad(Fault::Misbehaved(_))));
+        let mut version_2 = right.clone();
+        version_2[8] = 2;
+        assert!(matches!(hear(&mut exchange, &version_2).0, Step::Bad(Fault::Malformed(_))));
+        let (step, players) = hear(&mut exchange, &right);
+        assert_eq!(step, Step::Send);
+        assert_eq!(hear(&mut exchange, &right).0, Step::Wait, "an answer to the question before");
+        assert_ne!(asked(&players).id, asked(&query).id);
+    }
+
+    #[test]
+    fn an_answer_counts_even_while_a_new_token_is_awaited() {
+        let (mut exchange, query) = basic_asked(&Ask { depth: Depth::Basic, ..Ask::default() });
+        for _ in 0..3 {
+            wait(&mut exchange);
+        }
+        assert!(matches!(hear(&mut exchange, &basic(&query, Flags::default(), 3)).0, Step::Done(_)));
+    }
+
+    #[test]
+    fn the_same_cookie_gives_the_same_bytes() {
+        let bytes = |cookie| {
+            let mut exchange = OneQueryExchange::new(&Ask::default(), Cookie(cookie));
+            let mut out = Vec::new();
+            exchange.handle(Input::Start, &mut out);
+            exchange.handle(Input::Datagram(&challenge()), &mut out);
+            out
+        };
+        assert_eq!(bytes(1), bytes(1));
+        assert_ne!(bytes(1), bytes(2));
+    }
+
+    /// spec/onequery.md#6.1: the client's side.
+    #[test]
+    fn an_auth_token_goes_with_every_query() {
+        let ask = Ask { auth_token: Some("s\u{E9}same".into()), ..Ask::default() };
+        let (mut exchange, query) = basic_asked(&ask);
+        assert_eq!(asked(&query).auth_token, Some("s\u{E9}same".as_bytes()));
+        let (_, query) = hear(&mut exchange, &basic(&query, Flags::default(), 0));
+        assert_eq!(asked(&query).auth_token, Some("s\u{E9}same".as_bytes()));
+        assert!(!format!("{exchange:?} {:?}", asked(&query)).contains("same"));
+        for unsendable in [String::new(), "x".repeat(message::MAX_AUTH_TOKEN + 1)] {
+            let (_, query) = basic_asked(&Ask { auth_token: Some(unsendable), ..Ask::default() });
+            assert_eq!(query.len(), message::QUERY);
+        }
+        let (_, query) = basic_asked(&Ask { auth_token: Some("x".repeat(message::MAX_AUTH_TOKEN)), ..Ask::default() });
+        assert_eq!(query.len(), 65_507);
+    }
+
+    /// spec/onequery.md#6.2
+    #[test]
+    fn refusals_empty_and_disclosing() {
+        let refused = |ask: &Ask| {
+            let (mut exchange, query) = basic_asked(ask);
+            hear(&mut exchange, &reply(&query, Flags::REFUSED, b"")).0
+        };
+        assert_eq!(refused(&Ask::default()), Step::Fail(Fault::Refused("the server wants an auth token")));
+        let with_token = Ask { auth_token: Some("wrong".into()), ..Ask::default() };
+        assert_eq!(refused(&with_token), Step::Fail(Fault::Refused("the server refuses the auth token")));
+
+        let (mut exchange, query) = players_asked();
+        let (status, deviations) = done(hear(&mut exchange, &reply(&query, Flags::REFUSED, b"")).0);
+        assert_eq!((status.players.online, status.players.roster), (Some(3), Roster::Refused));
+        assert!(deviations.is_empty());
+
+        // As the reference does it: everything is told, for either endpoint.
+        let (mut exchange, query) = basic_asked(&Ask::default());
+        let (step, query) = hear(&mut exchange, &basic(&query, Flags(0x22), 3));
+        assert_eq!(step, Step::Send, "players may be public all the same");
+        let (status, deviations) = done(hear(&mut exchange, &basic(&query, Flags(0x22), 3)).0);
+        assert_eq!((status.players.roster, status.title().as_deref()), (Roster::Refused, Some("Name")));
+        assert_eq!(deviations, ["refused-but-disclosed"]);
+
+        let (mut exchange, query) = players_asked();
+        let (_, query) = hear(&mut exchange, &page(&query, Flags::MORE, 3, 0, &[("a", 1)]));
+        let (status, _) = done(hear(&mut exchange, &reply(&query, Flags::REFUSED, b"")).0);
+        assert_eq!((names(&status), status.players.roster), (["a"].map(Into::into).into(), Roster::Partial));
+    }
+
+    /// spec/onequery.md#7.3
+    #[test]
+    fn a_list_that_shifts_between_pages() {
+        // Somebody joined ahead of the reader: one is repeated, the total grew.
+        let (mut exchange, query) = players_asked();
+        let (_, query) = hear(&mut exchange, &page(&query, Flags::MORE, 3, 0, &[("b", 2), ("c", 3)]));
+        let (status, deviations) =
+            done(hear(&mut exchange, &page(&query, Flags::default(), 4, 2, &[("c", 3), ("d", 4)])).0);
+        assert_eq!(names(&status), ["b", "c", "d"]);
+        assert_eq!(deviations, ["repeated-player", "count-not-total"]);
+        // So many left that the offset is past the end, where the page is empty and its offset the total.
+        let (mut exchange, query) = players_asked();
+        let (_, query) = hear(&mut exchange, &page(&query, Flags::MORE, 3, 0, &[("b", 2), ("c", 3)]));
+        let (status, deviations) = done(hear(&mut exchange, &page(&query, Flags::default(), 1, 1, &[])).0);
+        assert_eq!((names(&status), status.players.roster), (["b", "c"].map(Into::into).into(), Roster::Partial));
+        assert_eq!(deviations, ["offset-not-asked", "count-not-total"]);
+    }
+
+    #[test]
+    fn players_without_uuid_are_never_the_same() {
+        let (mut exchange, query) = players_asked();
+        let players = [("a", 0), ("a", 0), ("b", 9)];
+        let (status, deviations) = done(hear(&mut exchange, &page(&query, Flags::default(), 3, 0, &players)).0);
+        let uuids: Vec<_> = status.players.list.iter().map(|player| player.uuid).collect();
+        assert_eq!(uuids, [None, None, Some([9; 16])]);
+        assert!(deviations.is_empty());
+    }
+
+    #[test]
+    fn more_at_or_past_the_total_is_no_more() {
+        for total in [0, 1] {
+            let (mut exchange, query) = players_asked();
+            let (status, deviations) = done(hear(&mut exchange, &page(&query, Flags::MORE, total, 0, &[("a", 1)])).0);
+            assert_eq!(names(&status), ["a"]);
+            assert_eq!(deviations.first(), Some(&"more-past-total"));
+        }
+        let (mut exchange, query) = players_asked();
+        let (status, _) = done(hear(&mut exchange, &page(&query, Flags::MORE, 0, 0, NOBODY)).0);
+        assert_eq!(status.players.roster, Roster::Partial, "the basic reply counted three");
+    }
+
+    /// spec/onequery.md#7.2
+    #[test]
+    fn more_without_progress_ends_with_a_named_error() {
+        let fault = |step| match step {
+            Step::Fail(Fault::Misbehaved(rule)) => rule,
+            other => panic!("{other:?}"),
+        };
+        let (mut exchange, query) = players_asked();
+        let step = hear(&mut exchange, &page(&query, Flags::MORE, 3, 0, NOBODY)).0;
+        assert_eq!(fault(step), "a page without players says that more follow");
+        let (mut exchange, query) = players_asked();
+        let (_, query) = hear(&mut exchange, &page(&query, Flags::MORE, 3, 0, &[("a", 1)]));
+        let step = hear(&mut exchange, &page(&query, Flags::MORE, 3, 0, &[("a", 1)])).0;
+        assert_eq!(fault(step), "pages do not advance, but say that more players follow");
+    }
+
+    #[test]
+    fn a_list_without_end_is_cut() {
+        let (mut exchange, mut query) = players_asked();
+        let mut asked_pages = 0;
+        loop {
+            let offset = asked(&query).offset as usize;
+            asked_pages += 1;
+            match hear(&mut exchange, &page(&query, Flags::MORE, i32::MAX as usize, offset, &[("a", 0)])) {
+                (Step::Send, next) => query = next,
+                (step, _) => {
+                    let (status, deviations) = done(step);
+                    assert_eq!((status.players.list.len(), asked_pages), (MAX_PAGES, MAX_PAGES));
+                    assert_eq!(status.players.roster, Roster::Partial);
+                    return assert!(deviations.is_empty());
+                }
+            }
+        }
+    }
+
+    /// Asks a responder until the end, which comes after so many datagrams.
+    fn ask(responders: &[OneQueryResponder], ask: &Ask) -> (Step, usize) {
+        let mut exchange = OneQueryExchange::new(ask, Cookie(77));
+        let (mut request, mut reply) = (Vec::new(), Vec::new());
+        let mut step = exchange.handle(Input::Start, &mut request);
+        for sent in 1.. {
+            if step != Step::Send {
+                return (step, sent - 1);
+            }
+            // A new status for each datagram, then the last one for good.
+            let responder = responders.get(sent - 1).or(responders.last()).unwrap();
+            assert!(matches!(responder.answer(asker(), Epoch(9), &request, &mut reply), Verdict::Reply { .. }));
+            assert!(reply.len() <= message::MAX_REPLY);
+            request.clear();
+            step = exchange.handle(Input::Datagram(&reply), &mut request);
+            reply.clear();
+        }
+        unreachable!()
+    }
+
+    fn status(names: impl IntoIterator<Item = String>) -> Status {
+        let mut status = Status { name: Some(Text::unformatted("Both roles")), ..Status::default() };
+        let player = |(i, name)| {
+            let uuid = Some((i as u128 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835).to_be_bytes());
+            Player { name: Text::unformatted(name), uuid, extra: Vec::new() }
+        };
+        status.players.set_list(names.into_iter().enumerate().map(player).collect());
+        status
+    }
+
+    fn responder(status: &Status) -> OneQueryResponder {
+        OneQueryResponder::new(status, &Keys::new([7; 16]), &Settings::default())
+    }
+
+    /// 250 names of 5 to 20 characters in several scripts.
+    fn mixed_names() -> impl Iterator<Item = String> {
+        let scripts =
+            ["abcdefghij", "\u{E9}\u{E8}\u{FC}\u{F1}", "\u{0436}\u{0444}\u{0434}", "\u{4E2D}\u{6587}", "\u{1F600}x"];
+        (0..250usize).map(move |i| {
+            let script: Vec<char> = scripts[i % scripts.len()].chars().collect();
+            (0..5 + i % 16).map(|c| script[(i + c) % script.len()]).collect()
+        })
+    }
+
+    /// spec/onequery.md#7.2
+    #[test]
+    fn all_of_250_names_in_several_scripts_are_listed() {
+        let said = status(mixed_names());
+        let (step, datagrams) = ask(&[responder(&said)], &Ask::default());
+        let (heard, deviations) = done(step);
+        assert!(deviations.is_empty());
+        assert_eq!(heard.players.roster, Roster::Whole);
+        let mut expected = said.players.list;
+        expected.sort_by_key(|player| player.uuid);
+        assert_eq!(heard.players.list, expected);
+        assert!((8..=12).contains(&datagrams), "{datagrams}");
+    }
+
+    #[test]
+    fn players_come_and_go_between_our_own_pages() {
+        let all: Vec<_> = mixed_names().collect();
+        let (many, few) = (responder(&status(all.clone())), responder(&status(all.iter().take(5).cloned())));
+        // Challenge, basic, one page of the long list, then the short one.
+        let shifting = [responder(&status(all.clone())), responder(&status(all)), many, few];
+        let (step, _) = ask(&shifting, &Ask::default());
+        let (heard, deviations) = done(step);
+        assert_eq!(deviations, ["offset-not-asked", "count-not-total"]);
+        assert_eq!(heard.players.roster, Roster::Partial);
+        assert!(heard.players.list.len() > 20);
+    }
+
+    #[test]
+    fn a_status_survives_the_wire() {
+        let mut said = status(["Alice".to_string(), "Bob".to_string()]);
+        said.motd = Some(Text::unformatted("Two\nlines \u{1F600}"));
+        said.version = Some("2026.1".into());
+        (said.players.online, said.players.max) = (Some(2), Some(100));
+        said.address = Some(Address { host: Some("play.example".into()), port: Some(5520) });
+        said.extra.push(Extra::new("protocol-version", 3));
+        said.extra.push(Extra::new("protocol-hash", "0A1B2C3D"));
+        said.extra.push(Extra::new("network", true));
+        said.players.list.sort_by_key(|player| player.uuid);
+        let mut settings = Settings::default();
+        (settings.network, settings.announce_address) = (true, true);
+        let responder = OneQueryResponder::new(&said, &Keys::new([7; 16]), &settings);
+        assert_eq!(done(ask(&[responder], &Ask::default()).0).0, said);
+    }
+}

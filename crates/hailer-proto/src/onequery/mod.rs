@@ -1,0 +1,72 @@
+//! OneQuery V2: the status protocol of Hytale servers with the OneQuery plugin, on the game's own UDP port.
+//!
+//! ```text
+//!   client                                     server
+//!     ONEQUERY 00                          ─►                                           9 bytes
+//!                                          ◄─  ONEREPLY 00 token 00…                    48 bytes
+//!     ONEQUERY 01 token id flags offset    ─►                                           51 bytes: basic
+//!                                          ◄─  ONEREPLY 01 flags id length server-info
+//!     ONEQUERY 02 token id flags offset    ─►                                           51 bytes: players
+//!                                          ◄─  ONEREPLY 01 flags id length page         again for each page
+//! ```
+//!
+//! Little-endian, except UUIDs. HyQuery speaks the same under a second pair of magics. The older version 1 is read for
+//! explanations and answered on request only: it asks for no proof (spec/onequery.md#8).
+
+mod auth;
+mod client;
+pub mod deviation;
+pub mod message;
+mod server;
+pub mod v1;
+
+pub use auth::{AuthTokens, Endpoints};
+pub use client::OneQueryExchange;
+pub use server::{OneQueryResponder, Settings};
+
+use crate::protocol::{
+    Amplification, Ask, Cookie, Doc, Exchange, Explanation, Info, OptionError, Options, Proof, Protocol, Responder, Way,
+};
+use crate::token::Keys;
+use crate::{Status, wire::Notes};
+use alloc::{boxed::Box, sync::Arc};
+
+/// The protocol's entry in the registry.
+#[derive(Debug)]
+pub struct OneQuery;
+
+static INFO: Info = Info {
+    id: "onequery",
+    title: "OneQuery V2",
+    games: "Hytale servers with the OneQuery or HyQuery plugin",
+    port: 5520,
+    srv: None,
+    proof: Proof::Token,
+    amplification: Amplification { request: message::CHALLENGE_REQUEST, reply: message::CHALLENGE_REPLY },
+    fields: &[
+        Doc { key: "protocol-version", help: "Number of the game's own protocol" },
+        Doc { key: "protocol-hash", help: "Checksum of the game's own protocol, hexadecimal" },
+        Doc { key: "network", help: "Whether counts and players are those of a whole network of servers" },
+    ],
+    player_fields: &[],
+    deviations: deviation::ALL,
+    options: server::OPTIONS,
+};
+
+impl Protocol for OneQuery {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange> {
+        Box::new(OneQueryExchange::new(ask, cookie))
+    }
+
+    fn responder(&self, status: &Status, keys: &Keys, options: &Options) -> Result<Arc<dyn Responder>, OptionError> {
+        Ok(Arc::new(OneQueryResponder::new(status, keys, &Settings::read(options)?)))
+    }
+
+    fn explain(&self, bytes: &[u8], way: Option<Way>, notes: &mut Notes) -> Option<Explanation> {
+        message::explain(bytes, way, notes).or_else(|| v1::explain(bytes, way, notes))
+    }
+}

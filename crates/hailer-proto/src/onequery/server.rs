@@ -1,0 +1,685 @@
+//! The server: the reference's bytes, without what it gives away (spec/onequery.md#11).
+
+use super::auth::{AuthTokens, Endpoints};
+use super::message::{
+    self, ENTRY, Endpoint, Flags, MAX_REPLY, PAGE_HEADER, Query, REPLY_HEADER, Request, ServerInfo, TLV_HEADER, Token,
+};
+use super::v1;
+use crate::model::{Player, Status, Value};
+use crate::protocol::{Doc, OptionError, Options, Responder, Verdict};
+use crate::token::{Epoch, Keys};
+use crate::wire::{Notes, cut};
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+use subtle::ConstantTimeEq;
+
+/// Sets our tokens apart from those of other protocols with the same keys.
+const PURPOSE: u8 = b'O';
+/// Epochs in which a token is accepted: its own and the next three, so it lives 90 to 120 seconds.
+const GENERATIONS: u32 = 4;
+/// Most bytes of the entries of one page; the reference's figure, so a list falls into the same pages.
+const PAGE_BUDGET: usize = 1_317;
+/// Longest text in bytes, save the MOTD. One entry always fits a page, and the MOTD always has room.
+const MAX_TEXT: usize = 255;
+/// Longest reply of version 1, which nobody has to prove anything for.
+const MAX_V1_REPLY: usize = 256;
+/// Longest text of version 1, save the MOTD.
+const MAX_V1_TEXT: usize = 48;
+
+// Pages are never longer than the protocol allows.
+const _: () =
+    assert!(REPLY_HEADER + TLV_HEADER + PAGE_HEADER + PAGE_BUDGET <= MAX_REPLY && ENTRY + MAX_TEXT <= PAGE_BUDGET);
+
+pub(super) static OPTIONS: &[Doc] = &[
+    Doc { key: "public", help: "Endpoints that need no auth token, default [\"basic\", \"players\"]" },
+    Doc {
+        key: "tokens",
+        help: "Table from auth token, or \"sha256:\" and its digest in hexadecimal, to the endpoints that it opens; \
+               what is not listed stays shut",
+    },
+    Doc { key: "network", help: "Whether counts and players are those of a whole network, default false" },
+    Doc { key: "announce-address", help: "Whether to tell the status' address, default false; needs a host there" },
+    Doc {
+        key: "v1",
+        help: "Whether to answer version 1 too, default false: always basic, which must be public; at most 256 bytes \
+               for 9 from any address, proven or not",
+    },
+];
+
+/// Settings of the responder.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Settings {
+    /// What everybody may ask.
+    pub public: Endpoints,
+    /// What holders of auth tokens may ask too.
+    pub tokens: AuthTokens,
+    /// Counts and players are those of a network.
+    pub network: bool,
+    /// Tell the status' address, if it has a host.
+    pub announce_address: bool,
+    /// Answer version 1 too, if basic is public.
+    pub v1: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        let (public, tokens) = (Endpoints::ALL, AuthTokens::default());
+        Self { public, tokens, network: false, announce_address: false, v1: false }
+    }
+}
+
+impl Settings {
+    /// Reads the documented options.
+    pub fn read(options: &Options) -> Result<Self, OptionError> {
+        options.check(OPTIONS)?;
+        let wrong = |key: &str| {
+            let key = key.into();
+            move |problem| OptionError { key, problem }
+        };
+        let mut settings = Self {
+            network: options.bool("network", false)?,
+            announce_address: options.bool("announce-address", false)?,
+            v1: options.bool("v1", false)?,
+            ..Self::default()
+        };
+        if let Some(value) = options.value("public") {
+            settings.public = Endpoints::read(value).map_err(wrong("public"))?;
+        }
+        if let Some(value) = options.value("tokens") {
+            settings.tokens = AuthTokens::read(value).map_err(wrong("tokens"))?;
+        }
+        if settings.v1 && !settings.public.basic {
+            return Err(OptionError::new("v1", "version 1 knows no auth tokens; remove it or make \"basic\" public"));
+        }
+        Ok(settings)
+    }
+}
+
+/// Answers for one Hytale server. Everything is encoded once; answering copies a slice behind a header.
+#[derive(Debug)]
+pub struct OneQueryResponder {
+    keys: Keys,
+    public: Endpoints,
+    tokens: AuthTokens,
+    network: bool,
+    /// Flags and payload of the basic reply.
+    basic: (Flags, Vec<u8>),
+    players: Entries,
+    /// The reply of version 1, if it is to be answered.
+    v1: Option<Vec<u8>>,
+}
+
+impl OneQueryResponder {
+    /// A responder for this status.
+    pub fn new(status: &Status, keys: &Keys, settings: &Settings) -> Self {
+        let Settings { public, ref tokens, network, announce_address, v1 } = *settings;
+        let info = info(status, announce_address, MAX_TEXT);
+        let flags = Flags::default().with(Flags::NETWORK, network).with(Flags::ADDRESS, info.address.is_some());
+        Self {
+            keys: keys.clone(),
+            public,
+            tokens: tokens.clone(),
+            network,
+            basic: (flags, with_motd(&info, MAX_REPLY - REPLY_HEADER, message::write_info)),
+            players: Entries::new(&status.players.list),
+            v1: (v1 && public.basic).then(|| version_1(status, network)),
+        }
+    }
+
+    /// An epoch and its tag; the other bytes are zero.
+    fn token(epoch: Epoch, tag: u128) -> [u8; 32] {
+        let mut token = [0; 32];
+        token[..4].copy_from_slice(&epoch.0.to_be_bytes());
+        token[8..24].copy_from_slice(&tag.to_be_bytes());
+        token
+    }
+
+    fn accepts(&self, Token(token): Token, from: SocketAddr, epoch: Epoch) -> bool {
+        let [a, b, c, d, ..] = token;
+        let minted = Epoch(u32::from_be_bytes([a, b, c, d]));
+        let age = epoch.0.wrapping_sub(minted.0);
+        let mut tags = self.keys.accepted(PURPOSE, from, minted);
+        age < GENERATIONS && tags.any(|tag| Self::token(minted, tag).ct_eq(&token).into())
+    }
+
+    fn allows(&self, query: &Query<'_>) -> bool {
+        let opened = |token| self.tokens.open(token, query.endpoint);
+        self.public.contain(query.endpoint) || query.auth_token.is_some_and(opened)
+    }
+
+    fn answer_query(&self, query: &Query<'_>, out: &mut Vec<u8>) {
+        if !self.allows(query) {
+            return message::write_answer_header(Flags::REFUSED, query.id, 0, out);
+        }
+        match query.endpoint {
+            Endpoint::Basic => {
+                let (flags, payload) = &self.basic;
+                message::write_answer_header(*flags, query.id, payload.len(), out);
+                out.extend_from_slice(payload);
+            }
+            Endpoint::Players => {
+                let offset = usize::try_from(query.offset).unwrap_or(0).min(self.players.total());
+                let (count, entries) = self.players.page(offset);
+                let more = offset + count < self.players.total();
+                let flags = Flags::default().with(Flags::NETWORK, self.network).with(Flags::MORE, more);
+                message::write_answer_header(flags, query.id, TLV_HEADER + PAGE_HEADER + entries.len(), out);
+                message::write_page_header(self.players.total(), count, offset, entries.len(), out);
+                out.extend_from_slice(entries);
+            }
+        }
+    }
+}
+
+impl Responder for OneQueryResponder {
+    fn answer(&self, from: SocketAddr, epoch: Epoch, bytes: &[u8], out: &mut Vec<u8>) -> Verdict {
+        if bytes.starts_with(v1::REQUEST_MAGIC) && bytes.len() >= v1::REQUEST {
+            let Some(reply) = &self.v1 else {
+                return Verdict::Drop("v1 is off");
+            };
+            out.extend_from_slice(reply);
+            return Verdict::Reply { proven: false };
+        }
+        if !bytes.starts_with(message::REQUEST_MAGIC) || bytes.len() < message::CHALLENGE_REQUEST {
+            return Verdict::Pass;
+        }
+        match Request::read(bytes, &mut Notes::discarding()) {
+            Err(_) => Verdict::Drop("malformed"),
+            Ok(Request::Challenge) => {
+                let token = Self::token(epoch, self.keys.mint(PURPOSE, from, epoch));
+                message::write_challenge(Token(token), out);
+                Verdict::Reply { proven: false }
+            }
+            Ok(Request::Query(query)) if self.accepts(query.token, from, epoch) => {
+                self.answer_query(&query, out);
+                Verdict::Reply { proven: true }
+            }
+            Ok(Request::Query(_)) => Verdict::Drop("token"),
+        }
+    }
+}
+
+/// The list of players, encoded, in an order that does not change from page to page.
+#[derive(Debug)]
+struct Entries {
+    bytes: Vec<u8>,
+    /// Where each entry starts, and where the last one ends.
+    starts: Vec<usize>,
+}
+
+impl Entries {
+    /// By UUID. Players without one come first, by name.
+    fn new(players: &[Player]) -> Self {
+        let mut sorted: Vec<_> =
+            players.iter().map(|player| (player.uuid.unwrap_or_default(), cut(player.name.raw(), MAX_TEXT))).collect();
+        sorted.sort_unstable();
+        let (mut bytes, mut starts) = (Vec::new(), alloc::vec![0]);
+        for (uuid, name) in sorted {
+            message::write_entry(name.as_bytes(), &uuid, &mut bytes);
+            starts.push(bytes.len());
+        }
+        Self { bytes, starts }
+    }
+
+    fn total(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    /// As many entries from an offset on as fit a page.
+    fn page(&self, offset: usize) -> (usize, &[u8]) {
+        let starts = self.starts.get(offset..).unwrap_or_default();
+        let start = starts.first().copied().unwrap_or(self.bytes.len());
+        let count = starts.partition_point(|end| end - start <= PAGE_BUDGET).saturating_sub(1);
+        let end = starts.get(count).copied().unwrap_or(start);
+        (count, self.bytes.get(start..end).unwrap_or_default())
+    }
+}
+
+/// The status as server info, texts cut to so many bytes, the MOTD uncut.
+fn info(status: &Status, announce_address: bool, limit: usize) -> ServerInfo<'_> {
+    let short = |text| cut(text, limit).as_bytes();
+    let number = |number: i64| number.clamp(i32::MIN.into(), i32::MAX.into()) as i32;
+    let players = &status.players;
+    let host = status.address.as_ref().and_then(|address| address.host.as_deref());
+    ServerInfo {
+        name: short(status.name.as_ref().map_or("", |name| name.raw())),
+        motd: status.motd.as_ref().map_or("", |motd| motd.raw()).as_bytes(),
+        online: number(players.online.unwrap_or(players.list.len() as i64)),
+        max: number(players.max.unwrap_or(0)),
+        version: short(status.version.as_deref().unwrap_or("unknown")),
+        protocol_version: match status.extra("protocol-version") {
+            Some(Value::Int(version)) => number(*version),
+            _ => 0,
+        },
+        protocol_hash: match status.extra("protocol-hash") {
+            Some(Value::Str(hash)) => short(hash),
+            _ => b"",
+        },
+        address: host
+            .filter(|host| announce_address && !host.trim().is_empty())
+            .map(|host| (short(host), port(status))),
+    }
+}
+
+fn port(status: &Status) -> u16 {
+    status.address.as_ref().and_then(|address| address.port).unwrap_or(super::INFO.port)
+}
+
+fn version_1(status: &Status, network: bool) -> Vec<u8> {
+    let info = info(status, false, MAX_V1_TEXT);
+    with_motd(&info, MAX_V1_REPLY, |info, out| v1::write_basic(info, port(status), network, out))
+}
+
+/// Writes server info, its MOTD cut to the room that all else leaves.
+fn with_motd(info: &ServerInfo<'_>, limit: usize, write: impl Fn(&ServerInfo<'_>, &mut Vec<u8>)) -> Vec<u8> {
+    let mut out = Vec::new();
+    write(&ServerInfo { motd: b"", ..info.clone() }, &mut out);
+    let room = limit.saturating_sub(out.len());
+    out.clear();
+    let motd = cut(core::str::from_utf8(info.motd).unwrap_or_default(), room).as_bytes();
+    write(&ServerInfo { motd, ..info.clone() }, &mut out);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::message::{Answer, Page};
+    use super::*;
+    use crate::{Address, Extra, Text};
+    use alloc::format;
+    use alloc::string::{String, ToString};
+
+    const NOW: Epoch = Epoch(1000);
+    const PROVEN: Verdict = Verdict::Reply { proven: true };
+
+    fn asker() -> SocketAddr {
+        "192.0.2.7:50000".parse().unwrap()
+    }
+
+    fn status(players: usize) -> Status {
+        let mut status = Status {
+            name: Some(Text::unformatted("Name")),
+            motd: Some(Text::unformatted("Hi")),
+            version: Some("1.0".into()),
+            address: Some(Address { host: Some("play.example".into()), port: Some(5521) }),
+            extra: [Extra::new("protocol-version", 3), Extra::new("protocol-hash", "0A1B2C3D")].into(),
+            ..Status::default()
+        };
+        status.players.max = Some(50);
+        let player = |i: usize| Player {
+            name: Text::unformatted(format!("player_{i}")),
+            uuid: Some((i as u128).to_be_bytes()),
+            extra: Vec::new(),
+        };
+        status.players.set_list((1..=players).map(player).collect());
+        status
+    }
+
+    fn responder(status: &Status, options: &Options) -> OneQueryResponder {
+        OneQueryResponder::new(status, &Keys::new([7; 16]), &Settings::read(options).unwrap())
+    }
+
+    fn list(names: &[&str]) -> Value {
+        Value::List(names.iter().map(|name| Value::from(*name)).collect())
+    }
+
+    fn hear(responder: &OneQueryResponder, bytes: &[u8]) -> (Verdict, Vec<u8>) {
+        let mut out = Vec::new();
+        (responder.answer(asker(), NOW, bytes, &mut out), out)
+    }
+
+    fn token(responder: &OneQueryResponder, from: SocketAddr, epoch: Epoch) -> Token {
+        let mut out = Vec::new();
+        assert_eq!(responder.answer(from, epoch, b"ONEQUERY\0", &mut out), Verdict::Reply { proven: false });
+        assert_eq!((out.len(), &out[41..]), (48, &[0; 7][..]));
+        message::read_challenge(&out, &mut Notes::default()).unwrap()
+    }
+
+    fn query(responder: &OneQueryResponder, endpoint: Endpoint) -> Query<'static> {
+        Query { endpoint, token: token(responder, asker(), NOW), id: 0xFFFF_FFFE, offset: 0, auth_token: None }
+    }
+
+    fn ask(responder: &OneQueryResponder, query: Query<'_>) -> Vec<u8> {
+        let mut request = Vec::new();
+        Request::Query(query).write(&mut request);
+        let (verdict, reply) = hear(responder, &request);
+        assert_eq!(verdict, PROVEN);
+        assert!(reply.len() <= MAX_REPLY, "{}", reply.len());
+        reply
+    }
+
+    fn read(reply: &[u8]) -> Answer<'_> {
+        let mut notes = Notes::default();
+        let answer = message::read_answer(reply, &mut notes).unwrap();
+        assert_eq!(notes.met().count(), 0);
+        assert_eq!(answer.id, 0xFFFF_FFFE);
+        answer
+    }
+
+    fn page(responder: &OneQueryResponder, offset: i32) -> (Flags, usize, u32, Vec<String>) {
+        let reply = ask(responder, Query { offset, ..query(responder, Endpoint::Players) });
+        let Answer { flags, page: Some(Page { total, offset, players }), .. } = read(&reply) else { panic!() };
+        let names = players.iter().map(|(name, _)| String::from_utf8(name.to_vec()).unwrap()).collect();
+        (flags, total as usize, offset, names)
+    }
+
+    /// spec/onequery.md#5, row by row: magic and challenge.
+    #[test]
+    fn what_is_not_claimed_and_what_starts_a_challenge() {
+        let responder = responder(&status(1), &Options::default());
+        for foreign in
+            [&b""[..], b"ONEQUERY", b"onequery\0", b"ONEREPLY\0", b"HYQUERY2\0", b"HYQUERY\0", b"\xFE\xFD\x09"]
+        {
+            assert_eq!(hear(&responder, foreign), (Verdict::Pass, Vec::new()), "{foreign:?}");
+        }
+        for length in [9, 10, 41, 2000] {
+            let mut request = b"ONEQUERY\0".to_vec();
+            request.resize(length, 0xFF);
+            let (verdict, reply) = hear(&responder, &request);
+            assert_eq!((verdict, reply.len()), (Verdict::Reply { proven: false }, 48));
+        }
+    }
+
+    /// spec/onequery.md#5, row by row: lengths.
+    #[test]
+    fn a_query_of_every_length() {
+        let responder = responder(&status(3), &Options::default());
+        for endpoint in [Endpoint::Basic, Endpoint::Players] {
+            let mut request = Vec::new();
+            Request::Query(Query { offset: 1, ..query(&responder, endpoint) }).write(&mut request);
+            request.resize(300, 0xFF);
+            for length in 9..request.len() {
+                let (verdict, reply) = hear(&responder, &request[..length]);
+                if length < 41 {
+                    assert_eq!((verdict, reply.len()), (Verdict::Drop("malformed"), 0));
+                    continue;
+                }
+                assert_eq!(verdict, PROVEN);
+                let id = if length < 45 { 0 } else { 0xFFFF_FFFE };
+                let answer = message::read_answer(&reply, &mut Notes::default()).unwrap();
+                assert_eq!(answer.id, id, "{length}");
+                assert_eq!(answer.info.is_some(), endpoint == Endpoint::Basic);
+                let offset = answer.page.map(|page| page.offset);
+                assert_eq!(offset, (endpoint == Endpoint::Players).then_some(u32::from(length >= 51)), "{length}");
+            }
+        }
+    }
+
+    /// spec/onequery.md#5, row by row: flags, types, offsets.
+    #[test]
+    fn flags_types_and_offsets() {
+        let responder = responder(&status(100), &Options::default().with("tokens", Value::Table(Vec::new())));
+        let mut request = Vec::new();
+        Request::Query(query(&responder, Endpoint::Basic)).write(&mut request);
+        let (_, basic) = hear(&responder, &request);
+        assert!(read(&basic).info.is_some());
+        request[46] = 0xFF;
+        assert_eq!(hear(&responder, &request).1, basic, "unknown flags are ignored");
+        request[47] = 50;
+        assert_eq!(hear(&responder, &request).1, basic, "basic ignores the offset");
+        for kind in 3..=255 {
+            request[8] = kind;
+            assert_eq!(hear(&responder, &request).1, basic, "type {kind} is basic");
+            let mut forged = request.clone();
+            forged[40] ^= 1;
+            assert_eq!(hear(&responder, &forged), (Verdict::Drop("token"), Vec::new()));
+        }
+        let whole = page(&responder, 0);
+        for negative in [-1, i32::MIN] {
+            assert_eq!(page(&responder, negative), whole, "below zero counts as zero");
+        }
+        for past in [100, 101, i32::MAX] {
+            assert_eq!(page(&responder, past), (Flags(0), 100, 100, Vec::new()));
+            let reply = ask(&responder, Query { offset: past, ..query(&responder, Endpoint::Players) });
+            assert_eq!(reply.len(), 33);
+        }
+        for offset in 0..100 {
+            let (flags, total, start, names) = page(&responder, offset);
+            assert_eq!((total, start), (100, offset as u32));
+            assert_eq!(names[0], format!("player_{}", offset + 1), "any offset starts a page");
+            assert_eq!(flags.has(Flags::MORE), (offset as usize) + names.len() < 100);
+        }
+    }
+
+    /// spec/onequery.md#4
+    #[test]
+    fn a_token_lives_four_epochs_at_one_address_and_port() {
+        let responder = responder(&status(1), &Options::default());
+        let minted = token(&responder, asker(), NOW);
+        assert_eq!(minted.0[..8], [0, 0, 3, 0xE8, 0, 0, 0, 0]);
+        let verdict = |from, epoch, token| {
+            let mut request = Vec::new();
+            let query = Query { endpoint: Endpoint::Basic, token, id: 1, offset: 0, auth_token: None };
+            Request::Query(query).write(&mut request);
+            responder.answer(from, epoch, &request, &mut Vec::new())
+        };
+        let dropped = Verdict::Drop("token");
+        for age in 0..8 {
+            let expected = if age < 4 { PROVEN } else { dropped };
+            assert_eq!(verdict(asker(), Epoch(1000 + age), minted), expected, "{age} epochs later");
+        }
+        assert_eq!(verdict(asker(), Epoch(999), minted), dropped, "from the future");
+        for other in ["192.0.2.8:50000", "192.0.2.7:50001", "[2001:db8::1]:50000"] {
+            assert_eq!(verdict(other.parse().unwrap(), NOW, minted), dropped, "{other}");
+        }
+        assert_eq!(verdict("[::ffff:192.0.2.7]:50000".parse().unwrap(), NOW, minted), PROVEN);
+        for bit in 0..256 {
+            let mut forged = minted;
+            forged.0[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(verdict(asker(), NOW, forged), dropped, "bit {bit} changed");
+        }
+        assert_eq!(verdict(asker(), NOW, Token([0; 32])), dropped);
+    }
+
+    #[test]
+    fn a_token_outlives_one_rotation() {
+        let first = Keys::new([1; 16]);
+        let second = first.rotate([2; 16]);
+        let with = |keys: &Keys| OneQueryResponder::new(&status(1), keys, &Settings::default());
+        let old = Query { token: token(&with(&first), asker(), NOW), ..query(&with(&second), Endpoint::Basic) };
+        assert!(read(&ask(&with(&second), old)).info.is_some());
+        let mut request = Vec::new();
+        Request::Query(old).write(&mut request);
+        assert_eq!(hear(&with(&second.rotate([3; 16])), &request).0, Verdict::Drop("token"));
+    }
+
+    /// spec/onequery.md#3.2, row by row.
+    #[test]
+    fn flags_of_each_reply() {
+        let base = || Options::default().with("tokens", Value::Table(Vec::new()));
+        let flags = |options: Options, endpoint| {
+            let responder = responder(&status(100), &options);
+            let reply = ask(&responder, query(&responder, endpoint));
+            read(&reply).flags.0
+        };
+        assert_eq!(flags(base(), Endpoint::Basic), 0);
+        assert_eq!(flags(base().with("announce-address", true), Endpoint::Basic), 0x20);
+        assert_eq!(flags(base().with("network", true), Endpoint::Basic), 0x10);
+        let both = base().with("network", true).with("announce-address", true);
+        assert_eq!(flags(both.clone(), Endpoint::Basic), 0x30);
+        assert_eq!(flags(base(), Endpoint::Players), 0x01);
+        assert_eq!(flags(both.clone(), Endpoint::Players), 0x11);
+        for endpoint in [Endpoint::Basic, Endpoint::Players] {
+            let responder = responder(&status(100), &both.clone().with("public", list(&[])));
+            let reply = ask(&responder, query(&responder, endpoint));
+            assert_eq!((reply.len(), read(&reply).flags), (17, Flags::REFUSED), "a refusal discloses nothing");
+        }
+        let mut nowhere = status(1);
+        for host in [None, Some(" ".to_string())] {
+            nowhere.address = Some(Address { host, port: Some(1) });
+            let responder = responder(&nowhere, &base().with("announce-address", true));
+            assert_eq!(read(&ask(&responder, query(&responder, Endpoint::Basic))).flags.0, 0);
+        }
+    }
+
+    #[test]
+    fn server_info_as_the_status_has_it() {
+        let responder = responder(&status(2), &Options::default().with("announce-address", true));
+        let reply = ask(&responder, query(&responder, Endpoint::Basic));
+        let expected = ServerInfo {
+            name: b"Name",
+            motd: b"Hi",
+            online: 2,
+            max: 50,
+            version: b"1.0",
+            protocol_version: 3,
+            protocol_hash: b"0A1B2C3D",
+            address: Some((b"play.example", 5521)),
+        };
+        assert_eq!(read(&reply).info, Some(expected));
+    }
+
+    /// spec/onequery.md#6
+    #[test]
+    fn auth_tokens_open_what_is_not_public() {
+        // SHA-256 of "secret".
+        let hash = "sha256:2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b";
+        let tokens = Value::Table(alloc::vec![
+            ("plain".into(), list(&["players"])),
+            (hash.into(), list(&["basic", "players"])),
+            ("nothing".into(), list(&[])),
+        ]);
+        let with = |public: &[&str]| {
+            responder(&status(1), &Options::default().with("public", list(public)).with("tokens", tokens.clone()))
+        };
+        let refused = |responder: &OneQueryResponder, endpoint, auth_token| {
+            let reply = ask(responder, Query { auth_token, ..query(responder, endpoint) });
+            read(&reply).flags.has(Flags::REFUSED)
+        };
+        let (shut, half) = (with(&[]), with(&["basic"]));
+        let cases: [(Option<&[u8]>, bool, bool); 6] = [
+            (None, true, true),
+            (Some(b"plain"), true, false),
+            (Some(b"secret"), false, false),
+            (Some(b"nothing"), true, true),
+            (Some(b"unknown"), true, true),
+            (Some(hash.as_bytes()), true, true),
+        ];
+        for (token, basic, players) in cases {
+            assert_eq!(refused(&shut, Endpoint::Basic, token), basic);
+            assert_eq!(refused(&shut, Endpoint::Players, token), players);
+            // What is public needs no token, and a bad one does no harm.
+            assert!(!refused(&half, Endpoint::Basic, token));
+            assert_eq!(refused(&half, Endpoint::Players, token), players);
+        }
+        // An unknown type asks for basic, and needs the right to it.
+        let mut request = Vec::new();
+        Request::Query(Query { auth_token: Some(b"plain"), ..query(&shut, Endpoint::Basic) }).write(&mut request);
+        request[8] = 9;
+        assert!(read(&hear(&shut, &request).1).flags.has(Flags::REFUSED));
+        let logged = format!("{shut:?}");
+        assert!(!logged.contains("plain") && !logged.contains("2bb80d"), "{logged}");
+    }
+
+    #[test]
+    fn options_are_checked() {
+        let problem = |options: Options| Settings::read(&options).unwrap_err().to_string();
+        assert!(problem(Options::default().with("host", "x")).contains("known are public, tokens"));
+        assert!(problem(Options::default().with("public", "basic")).starts_with("public: must be a list"));
+        assert!(problem(Options::default().with("public", list(&["rcon"]))).contains("\"basic\", \"players\""));
+        assert!(problem(Options::default().with("tokens", list(&[]))).starts_with("tokens: must be a table"));
+        assert!(problem(Options::default().with("network", 1)).contains("true or false"));
+        assert!(
+            problem(Options::default().with("v1", true).with("public", list(&[]))).contains("make \"basic\" public")
+        );
+        assert_eq!(Settings::read(&Options::default()).unwrap().public, Endpoints::ALL);
+    }
+
+    /// spec/onequery.md#7.1
+    #[test]
+    fn no_reply_is_longer_than_1400_bytes() {
+        let long = "\u{E9}\u{1F600}".repeat(2000);
+        let mut said = status(3);
+        said.name = Some(Text::unformatted(long.clone()));
+        said.motd = Some(Text::unformatted(long.clone()));
+        said.version = Some(long.clone());
+        said.address = Some(Address { host: Some(long.clone()), port: None });
+        said.extra = [Extra::new("protocol-hash", long.clone())].into();
+        (said.players.online, said.players.max) = (Some(i64::MAX), Some(i64::MIN));
+        said.players.list.iter_mut().for_each(|player| player.name = Text::unformatted(long.clone()));
+        let responder = responder(&said, &Options::default().with("announce-address", true).with("v1", true));
+        let reply = ask(&responder, query(&responder, Endpoint::Basic));
+        let info = read(&reply).info.unwrap();
+        assert!(reply.len() > MAX_REPLY - 4, "the MOTD gets all that is left");
+        assert_eq!((info.online, info.max), (i32::MAX, i32::MIN));
+        let host = info.address.unwrap().0;
+        for text in [info.name, info.motd, info.version, info.protocol_hash, host] {
+            assert!(long.starts_with(core::str::from_utf8(text).unwrap()) && text.len() > 200);
+        }
+        let (flags, total, _, names) = page(&responder, 0);
+        assert_eq!((flags, total, names.len()), (Flags(0), 3, 3));
+        assert!(names.iter().all(|name| name.len() == 254 && long.starts_with(name)));
+        let (_, reply) = hear(&responder, b"HYQUERY\0\x01");
+        assert!((MAX_V1_REPLY - 4..=MAX_V1_REPLY).contains(&reply.len()));
+        assert!(v1::read_reply(&reply, &mut Notes::default()).is_ok());
+    }
+
+    /// spec/onequery.md#7.2
+    #[test]
+    fn pages_are_full_and_follow_each_other() {
+        for length in [0, 1, 5, 16, 254, 255, 1299, 1300, 5000] {
+            let mut said = status(250);
+            said.players.list.iter_mut().for_each(|player| player.name = Text::unformatted("n".repeat(length)));
+            let responder = responder(&said, &Options::default());
+            let entry = ENTRY + length.min(MAX_TEXT);
+            let mut offset = 0;
+            loop {
+                let (flags, total, start, names) = page(&responder, offset as i32);
+                assert_eq!((total, start as usize), (250, offset));
+                assert_eq!(names.len(), (PAGE_BUDGET / entry).min(250 - offset), "as many as fit");
+                offset += names.len();
+                if !flags.has(Flags::MORE) {
+                    break;
+                }
+            }
+            assert_eq!(offset, 250);
+        }
+    }
+
+    #[test]
+    fn order_is_by_uuid_then_name() {
+        let player = |name: &str, uuid| Player { name: Text::unformatted(name), uuid, extra: Vec::new() };
+        let mut said = status(0);
+        said.players.set_list(
+            [player("z", None), player("b", Some([2; 16])), player("a", None), player("c", Some([1; 16]))].into(),
+        );
+        assert_eq!(page(&responder(&said, &Options::default()), 0).3, ["a", "z", "c", "b"]);
+        said.players.list.reverse();
+        assert_eq!(page(&responder(&said, &Options::default()), 0).3, ["a", "z", "c", "b"]);
+    }
+
+    #[test]
+    fn nobody_on_is_an_empty_page() {
+        assert_eq!(page(&responder(&status(0), &Options::default()), 0), (Flags(0), 0, 0, Vec::new()));
+    }
+
+    /// spec/onequery.md#8
+    #[test]
+    fn version_1_is_off_until_asked_for() {
+        let off = responder(&status(3), &Options::default());
+        assert_eq!(hear(&off, b"HYQUERY\0\0"), (Verdict::Drop("v1 is off"), Vec::new()));
+        let on = responder(&status(3), &Options::default().with("v1", true).with("network", true));
+        let expected =
+            b"HYREPLY\0\0\x04\0Name\x02\0Hi\x03\0\0\0\x32\0\0\0\x91\x15\x03\x001.0\x03\0\0\0\x08\x000A1B2C3D\
+            \x03\0\x01";
+        for request in [&b"HYQUERY\0\0"[..], b"HYQUERY\0\x01", b"HYQUERY\0\xFFjunk"] {
+            let (verdict, reply) = hear(&on, request);
+            assert_eq!(verdict, Verdict::Reply { proven: false });
+            assert_eq!(reply, expected, "always basic");
+        }
+        assert_eq!(hear(&on, b"HYQUERY\0").0, Verdict::Pass);
+        let plain = responder(&status(3), &Options::default().with("v1", true));
+        assert_eq!(hear(&plain, b"HYQUERY\0\0").1[expected.len() - 3..], [1, 0, 1]);
+    }
+
+    #[test]
+    fn answering_allocates_nothing_but_the_reply() {
+        let responder = responder(&status(100), &Options::default());
+        let mut request = Vec::new();
+        Request::Query(query(&responder, Endpoint::Players)).write(&mut request);
+        let mut out = Vec::with_capacity(MAX_REPLY);
+        let place = out.as_ptr();
+        assert_eq!(responder.answer(asker(), NOW, &request, &mut out), PROVEN);
+        assert_eq!(out.as_ptr(), place);
+    }
+}
