@@ -104,20 +104,17 @@ impl Client {
         T: TryInto<Target>,
         Error: From<T::Error>,
     {
-        let target = target.try_into()?;
-        match target.protocol {
-            Some(protocol) => self.ask(&target, protocol, &self.settings.ask).await,
-            None => self.detect(&target, Duration::ZERO).await.map(|mut answers| answers.remove(0)),
-        }
+        let answers = self.ask_all(&target.try_into()?, &self.settings.ask, Duration::ZERO).await?;
+        Ok(fastest(answers))
     }
 
-    /// Asks a server in every protocol at once and returns all that answered, the fastest first; never empty.
+    /// Asks a server in the target's protocol, or in every one at once, and returns all that answered, the fastest first; never empty.
     pub async fn query_all<T>(&self, target: T) -> Result<Vec<Answer>, Error>
     where
         T: TryInto<Target>,
         Error: From<T::Error>,
     {
-        self.detect(&target.try_into()?, GRACE).await
+        self.ask_all(&target.try_into()?, &self.settings.ask, GRACE).await
     }
 
     /// Asks only for a sign of life, in the target's protocol or whichever answers first. The status stays empty.
@@ -126,20 +123,15 @@ impl Client {
         T: TryInto<Target>,
         Error: From<T::Error>,
     {
-        let target = target.try_into()?;
         let ask = Ask { depth: Depth::Ping, ..self.settings.ask.clone() };
-        match target.protocol {
-            Some(protocol) => self.ask(&target, protocol, &ask).await,
-            None => {
-                let asks = registry::PROTOCOLS.iter().map(|&protocol| self.ask(&target, protocol, &ask));
-                first(asks, Duration::ZERO).await.map(|mut answers| answers.remove(0))
-            }
-        }
+        Ok(fastest(self.ask_all(&target.try_into()?, &ask, Duration::ZERO).await?))
     }
 
-    async fn detect(&self, target: &Target, grace: Duration) -> Result<Vec<Answer>, Error> {
-        let asks = registry::PROTOCOLS.iter().map(|&protocol| self.ask(target, protocol, &self.settings.ask));
-        first(asks, grace).await
+    /// In the target's protocol, or in all of them at once.
+    async fn ask_all(&self, target: &Target, ask: &Ask, grace: Duration) -> Result<Vec<Answer>, Error> {
+        let all = || registry::PROTOCOLS.iter().copied();
+        let asks = target.protocol.into_iter().chain(all().filter(|_| target.protocol.is_none()));
+        first(asks.map(|protocol| self.ask(target, protocol, ask)), grace).await
     }
 
     async fn ask(&self, target: &Target, protocol: &'static dyn Protocol, ask: &Ask) -> Result<Answer, Error> {
@@ -148,7 +140,7 @@ impl Client {
             tokio::time::sleep(STAGGER * i as u32).await;
             self.ask_address(address, protocol, ask).await
         });
-        first(asks, Duration::ZERO).await.map(|mut answers| answers.remove(0))
+        first(asks, Duration::ZERO).await.map(fastest)
     }
 
     /// One exchange with one address, on a socket of its own that hears nobody else.
@@ -216,6 +208,11 @@ impl Client {
             datagrams: kept,
         })
     }
+}
+
+/// The first of the answers, of which there is at least one.
+fn fastest(mut answers: Vec<Answer>) -> Answer {
+    answers.swap_remove(0)
 }
 
 /// The answers among several tries at once: ends when all have ended, or a while after the first answer. Without any

@@ -308,7 +308,7 @@ mod tests {
             let datagram = vec![0; length];
             let heard = (1..).find(|_| matches!(drive.datagram(ms(1), &datagram, &mut out), Action::End(_)));
             let Patience { max_datagrams, max_bytes, .. } = Patience::default();
-            let expected = if length == 0 { max_datagrams as usize } else { max_bytes / length };
+            let expected = max_bytes.checked_div(length).unwrap_or(max_datagrams as usize);
             assert_eq!(heard, Some(expected + 1));
         }
     }

@@ -41,7 +41,7 @@ pub enum Error {
         address: SocketAddr,
     },
     /// Nothing came back.
-    #[error("{address}: no answer in {:.1} s to {sent} datagrams: query is off, filtered, on another port, or the server is down", after.as_secs_f64())]
+    #[error("{address}: {}", silence(*after, *sent, *heard))]
     Silence {
         /// The address asked.
         address: SocketAddr,
@@ -92,6 +92,18 @@ pub enum Error {
         /// The deviations, by name.
         names: Vec<&'static str>,
     },
+}
+
+/// Silence has causes a user can check; half an answer has others.
+fn silence(after: Duration, sent: u32, heard: u32) -> String {
+    let after = after.as_secs_f64();
+    if heard == 0 {
+        format!(
+            "no answer in {after:.1} s to {sent} datagrams: query is off, filtered, on another port, or the server is down"
+        )
+    } else {
+        format!("no complete answer in {after:.1} s: {heard} datagrams came back for {sent}, but never all of it")
+    }
 }
 
 impl Error {

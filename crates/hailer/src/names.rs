@@ -39,12 +39,14 @@ impl Names {
         };
         // An SRV record names host and port of the game; its port is the best guess for the query
         // (spec/minecraft-query.md#4.4). A port that the user gave is no guess.
-        if let (Some(service), None) = (info.srv, target.port) {
-            if let Some((host, port)) = self.service(service, name).await {
-                return self.host(&host, port).await;
-            }
+        let service = match (info.srv, target.port) {
+            (Some(service), None) => self.service(service, name).await,
+            _ => None,
+        };
+        match service {
+            Some((host, port)) => self.host(&host, port).await,
+            None => self.host(name, port).await,
         }
-        self.host(name, port).await
     }
 
     async fn service(&self, service: &str, name: &str) -> Option<(String, u16)> {

@@ -123,6 +123,20 @@ pub struct Counts {
     pub dropped: BTreeMap<&'static str, u64>,
 }
 
+impl Counts {
+    /// Adds what another service did.
+    pub fn add(&mut self, other: &Self) {
+        self.received += other.received;
+        self.answered += other.answered;
+        self.unproven += other.unproven;
+        self.bytes_in += other.bytes_in;
+        self.bytes_out += other.bytes_out;
+        for (reason, count) in &other.dropped {
+            *self.dropped.entry(reason).or_default() += count;
+        }
+    }
+}
+
 impl Service {
     /// A service.
     pub fn new(board: Board, budget: Budget) -> Self {

@@ -1,0 +1,285 @@
+//! What can be typed. Help, completions and man pages come from here.
+
+use clap::{Args, Parser, Subcommand, ValueHint};
+use clap_complete::Shell;
+use hailer::proto::{Protocol, Way};
+use hailer::registry;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+const TARGETS: &str = "\
+A TARGET is a host, host:port, [v6]:port, or protocol://host:port; the protocols are shown by `hailer protocols`.
+Without a protocol all are tried at once. Names of Minecraft servers are followed through their SRV records.";
+
+const EXAMPLES: &str = "\
+Examples:
+  hailer demo                                    see it work, on this machine
+  hailer query play.example.com                  who is on?
+  hailer query ugp://192.0.2.7 --json | jq .     for programs
+  hailer serve --demo                            something to ask
+  hailer decode fefd0900000001                   what do these bytes say?";
+
+/// Talk to game servers: ask them, answer for them, explain what went over the wire.
+#[derive(Parser)]
+#[command(name = "hailer", version, about, after_help = EXAMPLES, max_term_width = 110)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Ask servers for their status
+    #[command(after_help = TARGETS)]
+    Query(Query),
+    /// Measure round trips to a server
+    #[command(after_help = TARGETS)]
+    Ping(Ping),
+    /// Answer queries, on loopback unless told otherwise
+    Serve(Serve),
+    /// Explain datagrams field by field
+    Decode(Decode),
+    /// Start servers on this machine, ask them, show what comes back
+    Demo(Demo),
+    /// Show the protocols that hailer speaks
+    Protocols(Protocols),
+    /// Print a completion script for a shell
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Write the man pages
+    Man {
+        /// Folder for hailer.1, hailer-query.1 and so on; without it, hailer.1 goes to standard output
+        #[arg(value_hint = ValueHint::DirPath)]
+        folder: Option<PathBuf>,
+    },
+}
+
+#[derive(Args)]
+pub(crate) struct Query {
+    /// Servers to ask; `-` reads more from standard input, one a line
+    #[arg(required = true, value_name = "TARGET", value_hint = ValueHint::Hostname)]
+    pub(crate) targets: Vec<String>,
+    #[command(flatten)]
+    pub(crate) asking: Asking,
+    /// One line of JSON for each answer, as in schema/answer-v1.json
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Show every datagram in hexadecimal, explained
+    #[arg(long)]
+    pub(crate) raw: bool,
+    /// The whole view of each server, even if there are several
+    #[arg(long, short)]
+    pub(crate) long: bool,
+    /// List the players (the default)
+    #[arg(long, overrides_with = "no_players")]
+    pub(crate) players: bool,
+    /// Do not ask for the list of players
+    #[arg(long)]
+    pub(crate) no_players: bool,
+    /// Ask only for the protocol's short reply
+    #[arg(long)]
+    pub(crate) basic: bool,
+    /// Refuse answers that deviate from the protocol
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// Servers asked at the same time
+    #[arg(long, default_value_t = 64, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) concurrency: u16,
+}
+
+/// How to ask: shared by all commands that do.
+#[derive(Args)]
+pub(crate) struct Asking {
+    /// Ask in this protocol only
+    #[arg(long, short, value_parser = protocol, value_name = "PROTOCOL")]
+    pub(crate) protocol: Option<&'static dyn Protocol>,
+    /// Wait so long for one datagram
+    #[arg(long, default_value = "1s", value_parser = duration, value_name = "TIME")]
+    pub(crate) timeout: Duration,
+    /// Ask again so often when nothing comes
+    #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=100))]
+    pub(crate) retries: u32,
+    /// Give a server up after so long, whatever it sends
+    #[arg(long, default_value = "10s", value_parser = duration, value_name = "TIME")]
+    pub(crate) deadline: Duration,
+    /// Auth token, where the protocol has them (better: --auth-token-file, since others see command lines)
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        env = "HAILER_AUTH_TOKEN",
+        hide_env_values = true,
+        conflicts_with = "auth_token_file"
+    )]
+    pub(crate) auth_token: Option<String>,
+    /// Read the auth token from the first line of a file
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) auth_token_file: Option<PathBuf>,
+    /// Ask this name server instead of the system's
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) name_server: Option<SocketAddr>,
+}
+
+#[derive(Args)]
+pub(crate) struct Ping {
+    /// The server
+    #[arg(value_hint = ValueHint::Hostname)]
+    pub(crate) target: String,
+    /// Stop after so many; 0 goes on until Ctrl-C
+    #[arg(long, short, default_value_t = 5, value_name = "N")]
+    pub(crate) count: u32,
+    /// Time from one to the next
+    #[arg(long, short, default_value = "1s", value_parser = interval, value_name = "TIME")]
+    pub(crate) interval: Duration,
+    /// One line of JSON for each round trip, and one for the summary
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) asking: Asking,
+}
+
+#[derive(Args)]
+pub(crate) struct Serve {
+    /// A TOML file that says what to answer, and where
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) config: Option<PathBuf>,
+    /// Read the configuration, say what is wrong with it, and stop
+    #[arg(long, requires = "config")]
+    pub(crate) check_config: bool,
+    /// Where to listen: ADDRESS (each protocol on its own port), ADDRESS:PORT (all on one), or PROTOCOL=ADDRESS:PORT
+    #[arg(long, short, value_name = "WHERE", conflicts_with = "config")]
+    pub(crate) listen: Vec<String>,
+    /// Answer only in this protocol
+    #[arg(long, short, value_parser = protocol, value_name = "PROTOCOL", conflicts_with = "config")]
+    pub(crate) protocol: Vec<&'static dyn Protocol>,
+    /// An invented server whose players come and go
+    #[arg(long, conflicts_with = "config")]
+    pub(crate) demo: bool,
+    /// Another population for --demo
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub(crate) seed: u64,
+    /// The server's name
+    #[arg(long, conflicts_with_all = ["config", "demo"])]
+    pub(crate) name: Option<String>,
+    /// Message of the day; colours as in Minecraft, with & or the section sign
+    #[arg(long, conflicts_with_all = ["config", "demo"])]
+    pub(crate) motd: Option<String>,
+    /// The game
+    #[arg(long, conflicts_with_all = ["config", "demo"])]
+    pub(crate) game: Option<String>,
+    /// Game mode
+    #[arg(long, conflicts_with_all = ["config", "demo"])]
+    pub(crate) mode: Option<String>,
+    /// Map or world
+    #[arg(long, conflicts_with_all = ["config", "demo"])]
+    pub(crate) map: Option<String>,
+    /// Version of the game or the server
+    #[arg(long, value_name = "VERSION", conflicts_with_all = ["config", "demo"])]
+    pub(crate) game_version: Option<String>,
+    /// The most players that fit
+    #[arg(long, value_name = "N", conflicts_with_all = ["config", "demo"])]
+    pub(crate) max_players: Option<i64>,
+    /// A player who is on; may be given several times
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["config", "demo"])]
+    pub(crate) player: Vec<String>,
+    /// A rule; may be given several times
+    #[arg(long, value_name = "KEY=VALUE", conflicts_with_all = ["config", "demo"])]
+    pub(crate) rule: Vec<String>,
+    /// An option of a protocol, as shown by `hailer protocols NAME`; the value is written as in TOML
+    #[arg(long, short, value_name = "PROTOCOL.KEY=VALUE", conflicts_with = "config")]
+    pub(crate) option: Vec<String>,
+    /// Stop after so long
+    #[arg(long, value_parser = duration, value_name = "TIME")]
+    pub(crate) r#for: Option<Duration>,
+}
+
+#[derive(Args)]
+pub(crate) struct Decode {
+    /// Datagrams in hexadecimal, or capture files (pcap, pcapng); without any, hexadecimal from standard input,
+    /// one datagram a line
+    #[arg(value_name = "HEX|FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) inputs: Vec<String>,
+    /// The bytes are of this protocol
+    #[arg(long, short, value_parser = protocol, value_name = "PROTOCOL")]
+    pub(crate) protocol: Option<&'static dyn Protocol>,
+    /// The bytes went this way
+    #[arg(long, value_parser = way, value_name = "request|reply")]
+    pub(crate) way: Option<Way>,
+    /// One line of JSON for each datagram
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// From capture files, datagrams of no known protocol too
+    #[arg(long)]
+    pub(crate) all: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct Demo {
+    /// Another population
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub(crate) seed: u64,
+}
+
+#[derive(Args)]
+pub(crate) struct Protocols {
+    /// Everything about one protocol
+    #[arg(value_parser = protocol, value_name = "PROTOCOL")]
+    pub(crate) protocol: Option<&'static dyn Protocol>,
+    /// JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+fn protocol(id: &str) -> Result<&'static dyn Protocol, String> {
+    registry::find(id).ok_or_else(|| {
+        let known: Vec<_> = registry::PROTOCOLS.iter().map(|protocol| protocol.info().id).collect();
+        format!("known are {}", known.join(", "))
+    })
+}
+
+fn way(text: &str) -> Result<Way, String> {
+    match text {
+        "request" => Ok(Way::Request),
+        "reply" => Ok(Way::Reply),
+        _ => Err("request or reply".into()),
+    }
+}
+
+/// `1s`, `500ms`, `1m 30s`; a bare number is seconds.
+fn duration(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse::<f64>().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    let time = seconds.or_else(|| humantime::parse_duration(text).ok()).ok_or("a time such as 1s, 500ms or 2m")?;
+    if time.is_zero() || time > Duration::from_secs(366 * 86_400) {
+        return Err("more than nothing and at most a year".into());
+    }
+    Ok(time)
+}
+
+/// Pings are not a flood: ten a second and no more.
+fn interval(text: &str) -> Result<Duration, String> {
+    let time = duration(text)?;
+    if time < Duration::from_millis(100) { Err("at least 100ms".into()) } else { Ok(time) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_definitions_are_sound() {
+        use clap::CommandFactory;
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn durations() {
+        assert_eq!(duration("1.5"), Ok(Duration::from_millis(1500)));
+        assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
+        for wrong in ["", "0", "-1", "soon", "1e300", "NaN", "900y"] {
+            assert!(duration(wrong).is_err(), "{wrong}");
+        }
+        assert!(interval("10ms").is_err());
+    }
+}

@@ -1,0 +1,132 @@
+//! `hailer decode`: explains datagrams, from hexadecimal or from captures.
+
+mod capture;
+mod hex;
+
+use crate::args::Decode;
+use crate::exit::{Exit, usage};
+use crate::print::datagram;
+use hailer::proto::wire::Notes;
+use hailer::proto::{Explanation, Info};
+use hailer::registry;
+use std::io::{BufReader, IsTerminal, Read, Write};
+use std::path::Path;
+
+/// Bytes of a file looked at first.
+const START: u64 = 64 << 10;
+
+/// A datagram from somewhere.
+struct Found {
+    /// What tells it apart from the others, for people.
+    place: String,
+    bytes: Vec<u8>,
+}
+
+pub(crate) fn run(args: &Decode) -> anyhow::Result<Exit> {
+    let mut session = Session { args, out: anstream::stdout(), sound: true, skipped: 0 };
+    if args.inputs.is_empty() {
+        if std::io::stdin().is_terminal() {
+            anstream::eprintln!("Reading hexadecimal from the terminal, one datagram a line; Ctrl-D ends.");
+        }
+        session.stream("standard input", std::io::stdin())?;
+    }
+    // Arguments that are hexadecimal make one datagram together, so that spaces need no quotes.
+    let mut words = String::new();
+    for input in &args.inputs {
+        let path = Path::new(input);
+        if path.is_file() {
+            session.hex(&std::mem::take(&mut words))?;
+            session.stream(input, std::fs::File::open(path)?)?;
+        } else if hex::bytes(input).is_ok() {
+            words.push_str(input);
+            words.push(' ');
+        } else if input.contains(['.', '/']) {
+            usage!("{input}: no such file");
+        } else {
+            usage!("{input}: neither a file nor hexadecimal");
+        }
+    }
+    session.hex(&words)?;
+    if session.skipped > 0 {
+        let skipped = session.skipped;
+        anstream::eprintln!("\x1b[2m{skipped} datagrams of no known protocol left out; --all shows them\x1b[0m");
+    }
+    session.out.flush()?;
+    Ok(if session.sound { Exit::Success } else { Exit::Partial })
+}
+
+struct Session<'a, W: Write> {
+    args: &'a Decode,
+    out: W,
+    sound: bool,
+    skipped: u64,
+}
+
+impl<W: Write> Session<'_, W> {
+    /// A capture, or lines of hexadecimal.
+    fn stream(&mut self, name: &str, stream: impl Read + Send) -> anyhow::Result<()> {
+        let mut stream = BufReader::new(stream);
+        // Enough to tell what it is, and for the capture reader's first look.
+        let mut start = Vec::new();
+        stream.by_ref().take(START).read_to_end(&mut start)?;
+        let is_capture = capture::is_capture(&start);
+        let stream = std::io::Cursor::new(start).chain(stream);
+        if is_capture {
+            return capture::datagrams(name, stream, |found| self.show(&found, true));
+        }
+        let text = match std::io::read_to_string(stream) {
+            Ok(text) => text,
+            Err(error) => usage!("{name}: neither a capture file nor text: {error}"),
+        };
+        match hex::lines(&text) {
+            Ok(found) if found.is_empty() => usage!("{name}: no bytes in it"),
+            Ok(found) => found.into_iter().try_for_each(|found| self.show(&found, false)),
+            Err(problem) => usage!("{name}: {problem}"),
+        }
+    }
+
+    fn hex(&mut self, words: &str) -> anyhow::Result<()> {
+        match hex::bytes(words) {
+            Ok(bytes) if bytes.is_empty() => Ok(()),
+            Ok(bytes) => self.show(&Found { place: String::new(), bytes }, false),
+            Err(problem) => usage!("{problem}"),
+        }
+    }
+
+    fn show(&mut self, Found { place, bytes }: &Found, from_capture: bool) -> anyhow::Result<()> {
+        let (found, notes) = self.explain(bytes);
+        // On the wire around us are other things too; a shape with an error in it is most likely one of them.
+        let certain = found.is_some_and(|(_, explanation)| explanation.sure || explanation.error.is_none());
+        if from_capture && !certain && !self.args.all && self.args.protocol.is_none() {
+            self.skipped += 1;
+            return Ok(());
+        }
+        self.sound &= found.is_some_and(|(_, explanation)| explanation.error.is_none());
+        if self.args.json {
+            let mut json = datagram::json(found, &notes, bytes);
+            if !place.is_empty() {
+                json["place"] = place.trim().into();
+            }
+            writeln!(self.out, "{json}")?;
+        } else {
+            datagram::heading(&mut self.out, place, self.args.way, found, bytes.len())?;
+            datagram::body(&mut self.out, bytes, found.map(|(_, explanation)| explanation), &notes)?;
+        }
+        Ok(())
+    }
+
+    fn explain(&self, bytes: &[u8]) -> (Option<(&'static Info, Explanation)>, Notes) {
+        let way = self.args.way;
+        match self.args.protocol {
+            Some(protocol) => {
+                let mut notes = Notes::explaining();
+                let found = protocol.explain(bytes, way, &mut notes);
+                (found.map(|found| (protocol.info(), found)), notes)
+            }
+            None => match registry::explain(bytes, way) {
+                Some((protocol, found, notes)) => (Some((protocol.info(), found)), notes),
+                None => (None, Notes::default()),
+            },
+        }
+    }
+}

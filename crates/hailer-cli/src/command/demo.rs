@@ -1,0 +1,53 @@
+//! `hailer demo`: responders and clients on this machine, over real sockets.
+
+use crate::args::Demo;
+use crate::exit::Exit;
+use crate::population::Population;
+use crate::print::view;
+use hailer::respond::{Board, Budget, Service};
+use hailer::{Client, Target, registry};
+use std::io::Write;
+use std::time::{SystemTime, UNIX_EPOCH};
+use tokio::net::UdpSocket;
+
+pub(crate) async fn run(args: Demo) -> anyhow::Result<Exit> {
+    let population = Population { seed: args.seed };
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let mut out = anstream::stdout();
+    writeln!(out, "Starting a server for each protocol on this machine, and asking it over the loopback network.\n")?;
+    let client = Client::default();
+    let mut exit = Exit::Success;
+    for &protocol in registry::PROTOCOLS {
+        let info = protocol.info();
+        let socket = UdpSocket::bind("127.0.0.1:0").await?;
+        let target: Target = format!("{}://{}", info.id, socket.local_addr()?).parse()?;
+        let board = Board::new(&[protocol], &population.status(info, now))?;
+        let mut service = Service::new(board, Budget::default());
+        let asked = target.to_string();
+        let end = tokio::select! {
+            end = client.query(target) => end,
+            () = service.run(&socket) => unreachable!("a service runs until dropped"),
+        };
+        match end {
+            Ok(answer) => view::answer(&mut out, &asked, &answer, true)?,
+            Err(error) => {
+                exit = Exit::Partial;
+                view::failure(&mut out, &asked, &error)?;
+            }
+        }
+    }
+    let hailer = std::env::args().next().unwrap_or_else(|| "hailer".into());
+    writeln!(out, "\x1b[1mTry next\x1b[0m")?;
+    for (command, what) in [
+        ("serve --demo", "servers to play with, until Ctrl-C; then, in another terminal:"),
+        ("query 127.0.0.1", "what is here? (every protocol at once)"),
+        ("query 127.0.0.1 --protocol minecraft-query --raw", "every byte of it, explained"),
+        ("query 127.0.0.1 --json", "for programs"),
+        ("ping 127.0.0.1", "round trips"),
+        ("decode fefd0900000001", "what do these bytes say?"),
+        ("query play.example.com", "your server"),
+    ] {
+        writeln!(out, "  \x1b[36m{hailer} {command}\x1b[0m\n      {what}")?;
+    }
+    Ok(exit)
+}

@@ -1,0 +1,83 @@
+//! `hailer protocols`: the registry as a table.
+
+use crate::args::Protocols;
+use crate::exit::Exit;
+use crate::print::table;
+use hailer::proto::{Doc, Info, Proof};
+use hailer::registry;
+use serde_json::{Value, json};
+use std::io::Write;
+
+pub(crate) fn run(args: &Protocols) -> anyhow::Result<Exit> {
+    let mut out = anstream::stdout();
+    let all = || registry::PROTOCOLS.iter().map(|protocol| protocol.info());
+    match (args.protocol.map(|protocol| protocol.info()), args.json) {
+        (Some(info), true) => writeln!(out, "{:#}", describe(info))?,
+        (None, true) => writeln!(out, "{:#}", all().map(describe).collect::<Value>())?,
+        (Some(info), false) => details(&mut out, info)?,
+        (None, false) => {
+            let header = ["protocol", "title", "UDP port", "asker proves", "unproven reply", "who speaks it"];
+            let rows = all().map(|info| {
+                let amplification = format!("at most ×{:.1}", info.amplification.factor());
+                let row = [info.id, info.title, &info.port.to_string(), proof(info), &amplification, info.games];
+                row.map(str::to_owned)
+            });
+            table::print(&mut out, header, rows)?;
+            writeln!(out, "\n`hailer protocols PROTOCOL` shows the fields, deviations and options of one.")?;
+        }
+    }
+    Ok(Exit::Success)
+}
+
+fn proof(info: &Info) -> &'static str {
+    match info.proof {
+        Proof::Nothing => "nothing",
+        Proof::Token => "its address",
+    }
+}
+
+fn details(out: &mut impl Write, info: &Info) -> anyhow::Result<()> {
+    writeln!(out, "\x1b[1m{}\x1b[0m ({}), UDP port {}", info.title, info.id, info.port)?;
+    writeln!(out, "Spoken by {}.", info.games)?;
+    let amplification = info.amplification;
+    writeln!(
+        out,
+        "Our responder sends at most {} bytes for {} to an address that proved nothing (×{:.1}).",
+        amplification.reply,
+        amplification.request,
+        amplification.factor()
+    )?;
+    let mut section = |title: &str, rows: Vec<(&str, &str)>| -> anyhow::Result<()> {
+        if !rows.is_empty() {
+            writeln!(out, "\n\x1b[1m{title}\x1b[0m")?;
+            table::print(
+                out,
+                ["name", "meaning"],
+                rows.into_iter().map(|(name, help)| [name, help].map(str::to_owned)),
+            )?;
+        }
+        Ok(())
+    };
+    let docs = |docs: &'static [Doc]| docs.iter().map(|doc| (doc.key, doc.help)).collect();
+    section("Fields of its own", docs(info.fields))?;
+    section("Fields of players", docs(info.player_fields))?;
+    section("Deviations accepted", info.deviations.iter().map(|deviation| (deviation.name, deviation.help)).collect())?;
+    section("Options of `hailer serve`", docs(info.options))
+}
+
+fn describe(info: &Info) -> Value {
+    let docs = |docs: &[Doc]| docs.iter().map(|doc| json!({"key": doc.key, "help": doc.help})).collect::<Value>();
+    json!({
+        "id": info.id,
+        "title": info.title,
+        "games": info.games,
+        "port": info.port,
+        "srv": info.srv,
+        "proof": proof(info),
+        "amplification": {"request": info.amplification.request, "reply": info.amplification.reply},
+        "fields": docs(info.fields),
+        "player_fields": docs(info.player_fields),
+        "deviations": info.deviations.iter().map(|d| json!({"key": d.name, "help": d.help})).collect::<Value>(),
+        "options": docs(info.options),
+    })
+}

@@ -1,0 +1,119 @@
+//! `hailer query`: asks servers for their status.
+
+use crate::args::Query;
+use crate::exit::{Exit, usage};
+use crate::print::{datagram, table, view};
+use futures_util::{StreamExt, stream};
+use hailer::proto::Depth;
+use hailer::report::Report;
+use hailer::{Answer, Client, Error, Target};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::io::{IsTerminal, Write};
+use std::time::Duration;
+
+pub(crate) async fn run(args: Query) -> anyhow::Result<Exit> {
+    let targets = targets(&args)?;
+    let mut settings = args.asking.settings()?;
+    settings.ask.players = !args.no_players;
+    settings.ask.depth = if args.basic { Depth::Basic } else { Depth::Full };
+    settings.strict = args.strict;
+    settings.keep_datagrams = args.raw;
+    let client = Client::new(settings);
+
+    let progress = progress(&args, targets.len());
+    let mut out = anstream::stdout();
+    let several = targets.len() > 1 && !args.long && !args.raw;
+    let mut all_answered = true;
+    let mut rows = Vec::new();
+    // In the order typed, as soon as they can be shown.
+    let mut answers = stream::iter(&targets)
+        .map(|(text, target)| {
+            let (client, progress) = (&client, &progress);
+            async move {
+                let end = client.query_all(target).await;
+                progress.inc(1);
+                (text, end)
+            }
+        })
+        .buffered(usize::from(args.concurrency));
+    while let Some((text, end)) = answers.next().await {
+        all_answered &= end.is_ok();
+        if args.json {
+            print_json(&mut out, text, &end)?;
+        } else if several {
+            rows.push((text.clone(), end));
+        } else {
+            progress.suspend(|| print_view(&mut out, text, &end, &args))?;
+        }
+    }
+    progress.finish_and_clear();
+    if several && !args.json {
+        table::servers(&mut out, &rows)?;
+    }
+    out.flush()?;
+    Ok(if all_answered { Exit::Success } else { Exit::Partial })
+}
+
+/// Every target, checked before the first is asked.
+fn targets(args: &Query) -> anyhow::Result<Vec<(String, Target)>> {
+    let mut texts = Vec::new();
+    for text in &args.targets {
+        if text == "-" {
+            let lines = std::io::read_to_string(std::io::stdin())?;
+            let lines = lines.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+            texts.extend(lines.map(str::to_owned));
+        } else {
+            texts.push(text.clone());
+        }
+    }
+    if texts.is_empty() {
+        usage!("no target on standard input; write one host a line");
+    }
+    texts.into_iter().map(|text| Ok((text.clone(), args.asking.target(&text)?))).collect()
+}
+
+/// A bar on standard error while several servers are asked, if somebody is watching.
+fn progress(args: &Query, targets: usize) -> ProgressBar {
+    if targets < 2 || args.json && std::io::stdout().is_terminal() || !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new(targets as u64);
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} servers, {elapsed}") {
+        bar.set_style(style);
+    }
+    bar.enable_steady_tick(Duration::from_millis(100));
+    bar
+}
+
+fn print_json(out: &mut impl Write, text: &str, end: &Result<Vec<Answer>, Error>) -> anyhow::Result<()> {
+    match end {
+        Ok(answers) => {
+            for answer in answers {
+                writeln!(out, "{}", serde_json::to_string(&Report::answered(text, answer))?)?;
+            }
+        }
+        Err(error) => writeln!(out, "{}", serde_json::to_string(&Report::failed(text, error))?)?,
+    }
+    out.flush()?;
+    Ok(())
+}
+
+fn print_view(out: &mut impl Write, text: &str, end: &Result<Vec<Answer>, Error>, args: &Query) -> anyhow::Result<()> {
+    match end {
+        Ok(answers) => {
+            for answer in answers {
+                view::answer(out, text, answer, !args.no_players)?;
+                if args.raw {
+                    datagram::exchange(out, answer)?;
+                }
+            }
+        }
+        Err(error) => {
+            view::failure(out, text, error)?;
+            if let Error::Malformed { protocol, datagram, .. } = error {
+                datagram::culprit(out, protocol.id, datagram)?;
+            }
+        }
+    }
+    Ok(())
+}

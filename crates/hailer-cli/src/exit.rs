@@ -1,0 +1,50 @@
+//! Exit codes, so that a script or a health check can tell what happened.
+
+use std::io;
+use std::process::ExitCode;
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// Everything asked answered; everything decoded is sound.
+    Success,
+    /// Something did not.
+    Partial,
+}
+
+/// A mistake of the user's, or of a configuration file's: one line that says what to do. Exit code 2, like clap's.
+#[derive(Debug)]
+pub(crate) struct Usage(pub(crate) String);
+
+impl std::fmt::Display for Usage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Usage {}
+
+/// Shorthand for `Err(Usage(…).into())`.
+macro_rules! usage {
+    ($($text:tt)*) => { return Err($crate::exit::Usage(format!($($text)*)).into()) };
+}
+pub(crate) use usage;
+
+/// Turns how a command ended into the process's exit code, with one line for an error.
+pub(crate) fn code(end: anyhow::Result<Exit>) -> ExitCode {
+    match end {
+        Ok(Exit::Success) => ExitCode::SUCCESS,
+        Ok(Exit::Partial) => ExitCode::from(1),
+        // The reader of our output has seen enough.
+        Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            anstream::eprintln!("\x1b[1;31merror:\x1b[0m {error:#}");
+            ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
+        }
+    }
+}
+
+fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    let io = error.chain().find_map(|cause| cause.downcast_ref::<io::Error>());
+    io.is_some_and(|io| io.kind() == io::ErrorKind::BrokenPipe)
+}

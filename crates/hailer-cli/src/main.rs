@@ -1,0 +1,19 @@
+//! `hailer`: talk to game servers from a terminal.
+//!
+//! ```text
+//!   args.rs (what was typed) ─► command/ (one file each: what it does) ─► print/ (one file for each output form)
+//! ```
+
+mod args;
+mod command;
+mod config;
+mod exit;
+mod population;
+mod print;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    exit::code(command::run(args::Arguments::parse()))
+}
