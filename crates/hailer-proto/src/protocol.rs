@@ -103,6 +103,20 @@ pub struct Deviation {
     pub help: &'static str,
 }
 
+/// Declares a protocol's deviations: `CONSTANT "name" "help";`, in the order of its spec page, and `ALL` of them.
+macro_rules! deviations {
+    ($($constant:ident $name:literal $help:literal;)*) => {
+        $(
+            #[doc = $help]
+            pub static $constant: $crate::protocol::Deviation =
+                $crate::protocol::Deviation { name: $name, help: $help };
+        )*
+        /// All of them, in the order of the spec page.
+        pub static ALL: &[&$crate::protocol::Deviation] = &[$(&$constant),*];
+    };
+}
+pub(crate) use deviations;
+
 #[cfg(feature = "serde")]
 impl serde::Serialize for Deviation {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -118,7 +132,30 @@ pub struct Ask {
     /// Whether to ask for the list of players.
     pub players: bool,
     /// Sent where the protocol has auth tokens.
-    pub auth_token: Option<String>,
+    pub auth_token: Option<Secret>,
+}
+
+/// A text that must not be printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// The text itself.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<T: Into<String>> From<T> for Secret {
+    fn from(text: T) -> Self {
+        Self(text.into())
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret")
+    }
 }
 
 impl Default for Ask {
@@ -168,6 +205,9 @@ pub enum Input<'a> {
     Datagram(&'a [u8]),
     /// Nothing useful came for as long as the asker is willing to wait for one datagram.
     Timeout,
+    /// The asker's patience is over. Last input: an exchange that holds a part worth having returns it as
+    /// [`Step::Done`]; any other step means that it holds nothing.
+    GiveUp,
 }
 
 /// What an exchange wants next.

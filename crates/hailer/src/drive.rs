@@ -224,8 +224,11 @@ impl Drive {
         }
     }
 
-    /// An unreadable answer says more than the silence after it.
+    /// A part of the answer is better than none; an unreadable answer says more than the silence after it.
     fn give_up(&mut self, now: Duration) -> Action {
+        if let step @ Step::Done(_) = self.exchange.handle(Input::GiveUp, &mut Vec::new()) {
+            return self.follow(step, now, None);
+        }
         Action::End(Err(match self.fault.take() {
             Some((fault, datagram)) => Failure::Fault { fault, datagram },
             None => Failure::Silence { after: now - self.started, sent: self.sent, heard: self.heard },

@@ -40,7 +40,7 @@ impl Asking {
         settings.patience = patience;
         settings.name_server = self.name_server;
         settings.ask.auth_token = match (&self.auth_token, &self.auth_token_file) {
-            (Some(token), _) => Some(token.clone()),
+            (Some(token), _) => Some(token.as_str().into()),
             (None, None) => None,
             (None, Some(file)) => {
                 let text = match std::fs::read_to_string(file) {
@@ -51,7 +51,7 @@ impl Asking {
                 if token.is_empty() {
                     usage!("--auth-token-file {}: its first line is empty; it should hold the token", file.display());
                 }
-                Some(token.to_owned())
+                Some(token.into())
             }
         };
         Ok(settings)

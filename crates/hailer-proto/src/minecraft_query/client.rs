@@ -107,7 +107,8 @@ impl Exchange for QueryExchange {
                 self.hear_stat(bytes)
             }
             (Input::Datagram(bytes), _) if message::is_challenge(bytes) => self.hear_challenge(bytes, out),
-            (Input::Datagram(_), _) => Step::Wait,
+            // Half an answer does not exist here.
+            (Input::Datagram(_) | Input::GiveUp, _) => Step::Wait,
         }
     }
 }

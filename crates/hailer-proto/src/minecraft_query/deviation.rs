@@ -1,17 +1,6 @@
 //! The deviations that the client accepts, by name (spec/minecraft-query.md#5).
 
-use crate::protocol::Deviation;
-
-macro_rules! deviations {
-    ($($(#[doc = $doc:literal])* $constant:ident $name:literal $help:literal;)*) => {
-        $(
-            #[doc = $help]
-            pub static $constant: Deviation = Deviation { name: $name, help: $help };
-        )*
-        /// All of them, in the order of the spec page.
-        pub static ALL: &[&Deviation] = &[$(&$constant),*];
-    };
-}
+use crate::protocol::deviations;
 
 deviations! {
     MANGLED_SESSION_ID "mangled-session-id" "the handshake reply holds the session id as re-encoded text";

@@ -494,7 +494,9 @@ fn text<'a>(r: &mut Reader<'a, '_>, range: Range<usize>, field: &'static str) ->
     let skip = range.start.saturating_sub(r.at());
     r.take(skip, field)?;
     let bytes = r.take(range.end.saturating_sub(r.at()), field)?;
-    r.note(range.start, field, || display(bytes));
+    // The NUL that ends it is taken by the caller, but belongs to the field.
+    let end = r.at() + usize::from(r.rest().first() == Some(&0));
+    r.notes().field(range.start..end, field, || display(bytes));
     Ok(bytes)
 }
 
@@ -504,8 +506,8 @@ fn ended_text<'a>(r: &mut Reader<'a, '_>, field: &'static str) -> Result<(&'a [u
     let rest = r.rest();
     let length = rest.iter().position(|&byte| byte == 0);
     let bytes = r.take(length.unwrap_or(rest.len()), field)?;
-    r.note(at, field, || display(bytes));
     r.take(usize::from(length.is_some()), field)?;
+    r.note(at, field, || display(bytes));
     Ok((bytes, length.is_some()))
 }
 
@@ -546,7 +548,8 @@ fn read_players<'a>(r: &mut Reader<'a, '_>, full: &mut Full<'a>) -> Result<(), E
             break;
         }
         if r.rest().first() == Some(&0) {
-            r.take(1, "end of players")?;
+            r.notes().ungroup();
+            r.raw(1, "end of players")?;
             break;
         }
         r.notes().group("player", index);

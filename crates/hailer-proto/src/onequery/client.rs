@@ -66,7 +66,7 @@ impl OneQueryExchange {
             cookie,
             depth: ask.depth,
             players: ask.players,
-            auth_token: ask.auth_token.as_ref().map(|token| AuthToken(token.clone().into_bytes())),
+            auth_token: ask.auth_token.as_ref().map(|token| AuthToken(token.reveal().into())),
             question: Question::Basic,
             state: State::Challenge,
             roll: Roll::default(),
@@ -193,6 +193,18 @@ impl OneQueryExchange {
         }
     }
 
+    /// Server info without its players, or with the first of them, is worth more than nothing.
+    fn what_there_is(&mut self) -> Step {
+        let Question::Players { .. } = self.question else {
+            return Step::Wait;
+        };
+        self.status.extra.push(Extra::new("unanswered", "players"));
+        if self.roll.pages > 0 {
+            self.list();
+        }
+        self.done()
+    }
+
     fn keep(&mut self, deviations: impl IntoIterator<Item = &'static Deviation>) {
         for deviation in deviations {
             if !self.status.deviations.contains(&deviation) {
@@ -224,6 +236,7 @@ impl Exchange for OneQueryExchange {
             // An answer proves itself by its id, also if it comes so late that a new token was asked for.
             Input::Datagram(bytes) if message::answered_id(bytes) == Some(self.id()) => self.hear_answer(bytes, out),
             Input::Datagram(_) => Step::Wait,
+            Input::GiveUp => self.what_there_is(),
         }
     }
 }
@@ -467,6 +480,19 @@ mod tests {
 
     /// spec/onequery.md#6.1: the client's side.
     #[test]
+    fn what_came_before_patience_ended_is_kept() {
+        let (mut exchange, _) = basic_asked(&Ask::default());
+        assert_eq!(exchange.handle(Input::GiveUp, &mut Vec::new()), Step::Wait, "nothing yet");
+
+        let (mut exchange, query) = players_asked();
+        let more = page(&query, Flags::MORE, 3, 0, &[("A", 1)]);
+        assert_eq!(hear(&mut exchange, &more).0, Step::Send);
+        let Step::Done(status) = exchange.handle(Input::GiveUp, &mut Vec::new()) else { panic!() };
+        assert_eq!((status.players.list.len(), status.players.roster), (1, Roster::Partial));
+        assert_eq!(status.extra("unanswered"), Some(&"players".into()));
+    }
+
+    #[test]
     fn an_auth_token_goes_with_every_query() {
         let ask = Ask { auth_token: Some("s\u{E9}same".into()), ..Ask::default() };
         let (mut exchange, query) = basic_asked(&ask);
@@ -475,10 +501,11 @@ mod tests {
         assert_eq!(asked(&query).auth_token, Some("s\u{E9}same".as_bytes()));
         assert!(!format!("{exchange:?} {:?}", asked(&query)).contains("same"));
         for unsendable in [String::new(), "x".repeat(message::MAX_AUTH_TOKEN + 1)] {
-            let (_, query) = basic_asked(&Ask { auth_token: Some(unsendable), ..Ask::default() });
+            let (_, query) = basic_asked(&Ask { auth_token: Some(unsendable.into()), ..Ask::default() });
             assert_eq!(query.len(), message::QUERY);
         }
-        let (_, query) = basic_asked(&Ask { auth_token: Some("x".repeat(message::MAX_AUTH_TOKEN)), ..Ask::default() });
+        let (_, query) =
+            basic_asked(&Ask { auth_token: Some("x".repeat(message::MAX_AUTH_TOKEN).into()), ..Ask::default() });
         assert_eq!(query.len(), 65_507);
     }
 

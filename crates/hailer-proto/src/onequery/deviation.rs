@@ -1,17 +1,6 @@
 //! The deviations that are accepted, by name (spec/onequery.md#9).
 
-use crate::protocol::Deviation;
-
-macro_rules! deviations {
-    ($($(#[doc = $doc:literal])* $constant:ident $name:literal $help:literal;)*) => {
-        $(
-            #[doc = $help]
-            pub static $constant: Deviation = Deviation { name: $name, help: $help };
-        )*
-        /// All of them, in the order of the spec page.
-        pub static ALL: &[&Deviation] = &[$(&$constant),*];
-    };
-}
+use crate::protocol::deviations;
 
 deviations! {
     SHORT_REQUEST "short-request" "a query ends before its offset; what is missing counts as zero";

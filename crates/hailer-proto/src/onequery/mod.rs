@@ -47,6 +47,7 @@ static INFO: Info = Info {
         Doc { key: "protocol-version", help: "Number of the game's own protocol" },
         Doc { key: "protocol-hash", help: "Checksum of the game's own protocol, hexadecimal" },
         Doc { key: "network", help: "Whether counts and players are those of a whole network of servers" },
+        Doc { key: "unanswered", help: "What was asked for without an answer to the end: `players`" },
     ],
     player_fields: &[],
     deviations: deviation::ALL,

@@ -159,6 +159,7 @@ impl Exchange for UgpExchange {
             Input::Start => self.send(out),
             Input::Timeout => self.silence(out),
             Input::Datagram(bytes) => self.hear(bytes, out),
+            Input::GiveUp => self.first.take().map_or(Step::Wait, |first| done(*first, Some("rules"))),
         }
     }
 }
@@ -316,6 +317,13 @@ mod tests {
         let status = finish(&mut exchange, Input::Timeout);
         assert_eq!(names(&status), ["Al", "Bo"]);
         assert_eq!(status.extra("unanswered"), Some(&"rules".into()));
+
+        // Whoever has no patience for a second try gets as much.
+        let mut exchange = ask(Depth::Full, true);
+        send(&mut exchange, Input::Start);
+        assert_eq!(exchange.handle(Input::GiveUp, &mut Vec::new()), Step::Wait, "nothing yet");
+        send(&mut exchange, Input::Datagram(GIVE_PLAYERS));
+        assert_eq!(names(&finish(&mut exchange, Input::GiveUp)), ["Al", "Bo"]);
 
         // Another server answers without them, which is an answer.
         let mut exchange = ask(Depth::Full, true);

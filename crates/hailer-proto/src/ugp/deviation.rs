@@ -1,17 +1,6 @@
 //! The deviations that the client accepts, by name (spec/ugp.md#8).
 
-use crate::protocol::Deviation;
-
-macro_rules! deviations {
-    ($($constant:ident $name:literal $help:literal;)*) => {
-        $(
-            #[doc = $help]
-            pub static $constant: Deviation = Deviation { name: $name, help: $help };
-        )*
-        /// All of them, in the order of the spec page.
-        pub static ALL: &[&Deviation] = &[$(&$constant),*];
-    };
-}
+use crate::protocol::deviations;
 
 deviations! {
     ODD_VERSION "odd-version" "another version than 1 stands in the header of an answer";
