@@ -40,12 +40,16 @@ pub(crate) struct Listener {
 }
 
 impl Source {
-    /// The status at a time, in seconds since the start. A population talks in the manner of the listener's protocol.
-    pub(crate) fn status(&self, listener: &Listener, seconds: u64) -> Status {
-        match self {
+    /// The status at a time, in seconds since the start, for a listener on a port. A population talks in the manner of
+    /// the listener's protocol.
+    pub(crate) fn status(&self, listener: &Listener, port: u16, seconds: u64) -> Status {
+        let mut status = match self {
             Self::Fixed(status) => (**status).clone(),
             Self::Demo(population) => population.status(listener.protocols[0].0.info(), seconds),
-        }
+        };
+        // The game is most likely on the same port; whoever knows better says so.
+        status.address.get_or_insert_default().port.get_or_insert(port);
+        status
     }
 }
 

@@ -1,6 +1,6 @@
 //! Invented servers whose players come and go: a pure function of seed and time, so a demo can be shown twice.
 
-use hailer::proto::model::{Address, Extra, Rule, Value};
+use hailer::proto::model::{Extra, Rule, Value};
 use hailer::proto::{Cookie, Info};
 use hailer::{Player, Status, Text};
 
@@ -26,7 +26,6 @@ impl Population {
             )),
             map: Some(self.pick(seconds / ROUND, &["harbour", "old_mill", "lighthouse", "high_pass"]).into()),
             mode: Some("SMP".into()),
-            address: Some(Address { host: Some("127.0.0.1".into()), port: Some(info.port) }),
             ..Status::default()
         };
         match info.id {
@@ -42,6 +41,7 @@ impl Population {
             "ugp" => {
                 status.mode = Some("Roleplay".into());
                 status.game = Some("Grand Theft Auto: Connected".into());
+                status.extra.push(Extra::new("game-id", 3));
                 let rule = |key: &str, value: &str| Rule { key: key.into(), value: value.into() };
                 status.rules = vec![rule("Owner", "The harbour master"), rule("Language", "any")];
             }

@@ -81,3 +81,25 @@ fn describe(info: &Info) -> Value {
         "options": docs(info.options),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_readme_lists_every_protocol_as_it_is() {
+        let readme = include_str!("../../../../README.md");
+        for info in registry::PROTOCOLS.iter().map(|protocol| protocol.info()) {
+            let row = format!(
+                "| [`{id}`](spec/{id}.md) | {} | {} | {} | {} | at most ×{:.1} |",
+                info.title,
+                info.games,
+                info.port,
+                proof(info),
+                info.amplification.factor(),
+                id = info.id,
+            );
+            assert!(readme.lines().any(|line| line == row), "README.md needs this row:\n{row}");
+        }
+    }
+}

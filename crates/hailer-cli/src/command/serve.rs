@@ -39,11 +39,12 @@ async fn serve(plans: Vec<Plan>, time: Option<Duration>) -> anyhow::Result<Exit>
     for plan in plans {
         let mut boards = Vec::new();
         for listener in &plan.listeners {
-            let board = listener.board(&plan.source.status(listener, 0))?;
             let socket = bind(listener).await?;
+            let port = socket.local_addr()?.port();
+            let board = listener.board(&plan.source.status(listener, port, 0))?;
             announce(&mut out, listener, &socket)?;
             tasks.push(tokio::spawn(answer(socket, board.clone(), stopped.clone())));
-            boards.push(board);
+            boards.push((port, board));
         }
         if let config::Source::Demo(_) = plan.source {
             tokio::spawn(live(plan, boards));
@@ -88,12 +89,12 @@ fn announce(out: &mut impl Write, listener: &Listener, socket: &UdpSocket) -> an
 }
 
 /// Publishes the population as it moves.
-async fn live(plan: Plan, boards: Vec<Board>) {
+async fn live(plan: Plan, boards: Vec<(u16, Board)>) {
     let started = Instant::now();
     loop {
         tokio::time::sleep(BEAT).await;
-        for (listener, board) in plan.listeners.iter().zip(&boards) {
-            let status = plan.source.status(listener, started.elapsed().as_secs());
+        for (listener, (port, board)) in plan.listeners.iter().zip(&boards) {
+            let status = plan.source.status(listener, *port, started.elapsed().as_secs());
             // The options were accepted at the start, and they have not changed.
             let _ = board.publish(&status);
         }

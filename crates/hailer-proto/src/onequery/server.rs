@@ -5,12 +5,13 @@ use super::message::{
     self, ENTRY, Endpoint, Flags, MAX_REPLY, PAGE_HEADER, Query, REPLY_HEADER, Request, ServerInfo, TLV_HEADER, Token,
 };
 use super::v1;
-use crate::model::{Player, Status, Value};
+use crate::model::{Player, Status, Text, Value};
 use crate::protocol::{Doc, OptionError, Options, Responder, Verdict};
 use crate::token::{Epoch, Keys};
 use crate::wire::{Notes, cut};
 use alloc::vec::Vec;
 use core::net::SocketAddr;
+use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 /// Sets our tokens apart from those of other protocols with the same keys.
@@ -114,6 +115,7 @@ impl OneQueryResponder {
     /// A responder for this status.
     pub fn new(status: &Status, keys: &Keys, settings: &Settings) -> Self {
         let Settings { public, ref tokens, network, announce_address, v1 } = *settings;
+        let status = &without_formatting(status);
         let info = info(status, announce_address, MAX_TEXT);
         let flags = Flags::default().with(Flags::NETWORK, network).with(Flags::ADDRESS, info.address.is_some());
         Self {
@@ -199,6 +201,29 @@ impl Responder for OneQueryResponder {
     }
 }
 
+/// No formatting is known to exist in this protocol, so codes of another are left out, as are control characters.
+fn without_formatting(status: &Status) -> Status {
+    let plain = |text: &Text| Text::unformatted(text.plain());
+    let mut status = status.clone();
+    status.name = status.name.as_ref().map(plain);
+    status.motd = status.motd.as_ref().map(plain);
+    for player in &mut status.players.list {
+        player.name = plain(&player.name);
+    }
+    status
+}
+
+/// Clients tell players apart by UUID. Who has none gets one made from the name (version 8, RFC 9562), so that it is the
+/// same on every page and after every change.
+fn stand_in(name: &str) -> [u8; 16] {
+    let mut uuid = [0; 16];
+    let digest = Sha256::digest(name.as_bytes());
+    uuid.iter_mut().zip(digest).for_each(|(to, from)| *to = from);
+    uuid[6] = uuid[6] & 0x0F | 0x80;
+    uuid[8] = uuid[8] & 0x3F | 0x80;
+    uuid
+}
+
 /// The list of players, encoded, in an order that does not change from page to page.
 #[derive(Debug)]
 struct Entries {
@@ -208,10 +233,15 @@ struct Entries {
 }
 
 impl Entries {
-    /// By UUID. Players without one come first, by name.
+    /// By UUID, then by name.
     fn new(players: &[Player]) -> Self {
-        let mut sorted: Vec<_> =
-            players.iter().map(|player| (player.uuid.unwrap_or_default(), cut(player.name.raw(), MAX_TEXT))).collect();
+        let mut sorted: Vec<_> = players
+            .iter()
+            .map(|player| {
+                let name = cut(player.name.raw(), MAX_TEXT);
+                (player.uuid.unwrap_or_else(|| stand_in(name)), name)
+            })
+            .collect();
         sorted.sort_unstable();
         let (mut bytes, mut starts) = (Vec::new(), alloc::vec![0]);
         for (uuid, name) in sorted {
@@ -643,9 +673,22 @@ mod tests {
         said.players.set_list(
             [player("z", None), player("b", Some([2; 16])), player("a", None), player("c", Some([1; 16]))].into(),
         );
-        assert_eq!(page(&responder(&said, &Options::default()), 0).3, ["a", "z", "c", "b"]);
+        let listed = |said: &Status| page(&responder(said, &Options::default()), 0).3;
+        let first = listed(&said);
+        // Those without a UUID stand where the one made from their name puts them: the same in every order, twice.
+        assert_eq!(first, ["c", "b", "z", "a"]);
         said.players.list.reverse();
-        assert_eq!(page(&responder(&said, &Options::default()), 0).3, ["a", "z", "c", "b"]);
+        assert_eq!(listed(&said), first);
+        assert_ne!(stand_in("a"), stand_in("z"));
+    }
+
+    #[test]
+    fn formatting_codes_of_other_games_are_left_out() {
+        let mut said = status(0);
+        said.motd = Some(Text::legacy("\u{A7}aGreen\x1b"));
+        let basic = &responder(&said, &Options::default()).basic.1;
+        let found = |needle: &[u8]| basic.windows(needle.len()).any(|window| window == needle);
+        assert!(found(b"\x05\0Green") && !found("\u{A7}".as_bytes()));
     }
 
     #[test]

@@ -1,0 +1,176 @@
+//! A protocol in one file: what a folder in `hailer-proto` holds, at its smallest. In the project it would have a spec
+//! page, vectors and a line in the registry; everything else, from the client to the budget, works as it is.
+//!
+//! ```text
+//!   client  "WHO?" id   ─►
+//!                       ◄─  "HERE" id online max name        id and counts: one byte each
+//! ```
+//!
+//! ```sh
+//! cargo run --example add_a_protocol
+//! ```
+
+use hailer::proto::wire::{Error, Notes, Reader, by_content, cut};
+use hailer::proto::{
+    Amplification, Ask, Cookie, Depth, Epoch, Exchange, Explanation, Info, Input, Keys, OptionError, Options, Proof,
+    Protocol, Responder, Step, Verdict, Way,
+};
+use hailer::respond::{Board, Budget, Service};
+use hailer::target::Host;
+use hailer::{Client, Status, Target, Text};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// The longest name sent, so that the amplification below is true.
+const MAX_NAME: usize = 32;
+
+struct Who;
+
+static INFO: Info = Info {
+    id: "who",
+    title: "Who?",
+    games: "nobody yet",
+    port: 4242,
+    srv: None,
+    proof: Proof::Nothing,
+    amplification: Amplification { request: 5, reply: 7 + MAX_NAME },
+    fields: &[],
+    player_fields: &[],
+    deviations: &[],
+    options: &[],
+};
+
+impl Protocol for Who {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange> {
+        Box::new(Asking { id: cookie.derive(0) as u8, depth: ask.depth })
+    }
+
+    fn responder(&self, status: &Status, _: &Keys, options: &Options) -> Result<Arc<dyn Responder>, OptionError> {
+        options.check(INFO.options)?;
+        // Everything is encoded once; answering copies it.
+        let count = |count: Option<i64>| count.unwrap_or(0).clamp(0, 255) as u8;
+        let mut body = vec![count(status.players.online), count(status.players.max)];
+        body.extend(cut(&status.title().unwrap_or_default(), MAX_NAME).bytes());
+        Ok(Arc::new(Answering { body }))
+    }
+
+    fn explain(&self, bytes: &[u8], way: Option<Way>, notes: &mut Notes) -> Option<Explanation> {
+        let (message, seen, error) = match bytes.get(..4)? {
+            b"WHO?" => ("question", Way::Request, read_question(bytes, notes).err()),
+            b"HERE" => ("answer", Way::Reply, read_answer(bytes, notes).err()),
+            _ => return None,
+        };
+        (way.is_none() || way == Some(seen)).then_some(Explanation { message, way: seen, sure: true, error })
+    }
+}
+
+// What would be message.rs: the only place that knows offsets.
+
+fn read_question(bytes: &[u8], notes: &mut Notes) -> Result<u8, Error> {
+    let mut r = Reader::new(bytes, notes);
+    r.constant(b"WHO?", "magic")?;
+    let id = r.u8("id")?;
+    r.end().map(|()| id)
+}
+
+struct Answer<'a> {
+    id: u8,
+    online: u8,
+    max: u8,
+    name: &'a [u8],
+}
+
+fn read_answer<'a>(bytes: &'a [u8], notes: &mut Notes) -> Result<Answer<'a>, Error> {
+    let mut r = Reader::new(bytes, notes);
+    r.constant(b"HERE", "magic")?;
+    let (id, online, max) = (r.u8("id")?, r.u8("online")?, r.u8("max")?);
+    let length = r.remaining();
+    Ok(Answer { id, online, max, name: r.raw(length, "name")? })
+}
+
+// What would be client.rs.
+
+struct Asking {
+    id: u8,
+    depth: Depth,
+}
+
+impl Exchange for Asking {
+    fn handle(&mut self, input: Input<'_>, out: &mut Vec<u8>) -> Step {
+        let bytes = match input {
+            Input::Start | Input::Timeout => {
+                out.extend(b"WHO?");
+                out.push(self.id);
+                return Step::Send;
+            }
+            Input::GiveUp => return Step::Wait,
+            Input::Datagram(bytes) => bytes,
+        };
+        let mut notes = Notes::default();
+        match read_answer(bytes, &mut notes) {
+            Err(error) => Step::Bad(error.into()),
+            Ok(answer) if answer.id != self.id => Step::Wait,
+            Ok(_) if self.depth == Depth::Ping => Step::Done(Box::default()),
+            Ok(answer) => {
+                let name = Some(Text::unformatted(by_content(answer.name).0));
+                let mut status = Status { name, ..Status::default() };
+                status.players.online = Some(answer.online.into());
+                status.players.max = Some(answer.max.into());
+                Step::Done(Box::new(status))
+            }
+        }
+    }
+}
+
+// What would be server.rs.
+
+struct Answering {
+    body: Vec<u8>,
+}
+
+impl Responder for Answering {
+    fn answer(&self, _: SocketAddr, _: Epoch, bytes: &[u8], out: &mut Vec<u8>) -> Verdict {
+        if !bytes.starts_with(b"WHO?") {
+            return Verdict::Pass;
+        }
+        match read_question(bytes, &mut Notes::discarding()) {
+            Err(_) => Verdict::Drop("malformed"),
+            Ok(id) => {
+                out.extend(b"HERE");
+                out.push(id);
+                out.extend(&self.body);
+                Verdict::Reply { proven: false }
+            }
+        }
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut status = Status { name: Some(Text::unformatted("The first of its kind")), ..Status::default() };
+    status.players.online = Some(3);
+    status.players.max = Some(8);
+
+    let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await?;
+    let address = socket.local_addr()?;
+    let mut service = Service::new(Board::new(&[&Who], &status)?, Budget::default());
+    let target = Target { protocol: Some(&Who), host: Host::Address(address.ip()), port: Some(address.port()) };
+    let answer = tokio::select! {
+        answer = async { Client::default().query(target).await } => answer?,
+        () = service.run(&socket) => unreachable!("a service runs until dropped"),
+    };
+    assert_eq!(answer.status, status);
+    println!("{} says: {} of {} players", answer.status.title().unwrap_or_default(), 3, 8);
+
+    let mut notes = Notes::explaining();
+    let seen = Who.explain(b"HERE\x07\x03\x08Hello", None, &mut notes).ok_or("not explained")?;
+    println!("{}:", seen.message);
+    for field in notes.fields() {
+        println!("  {:2}  {:8} {}", field.range.start, field.name, field.value);
+    }
+    Ok(())
+}
