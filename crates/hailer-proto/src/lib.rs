@@ -55,6 +55,6 @@ pub mod wire;
 pub use model::{Address, Extra, Player, Players, Roster, Rule, Status, Text, Value};
 pub use protocol::{
     Amplification, Ask, Cookie, Depth, Deviation, Doc, Exchange, Explanation, Fault, Info, Input, OptionError, Options,
-    Proof, Protocol, Responder, Secret, Step, Verdict, Way,
+    Proof, Protocol, Responder, Secret, Seen, Step, Verdict, Way,
 };
 pub use token::{Epoch, Keys};

@@ -30,7 +30,8 @@ pub trait Protocol: Sync {
     fn responder(&self, status: &Status, keys: &Keys, options: &Options) -> Result<Arc<dyn Responder>, OptionError>;
 
     /// Reads one datagram of either direction with the protocol's own parser, for its notes.
-    fn explain(&self, bytes: &[u8], way: Option<Way>, notes: &mut wire::Notes) -> Option<Explanation>;
+    /// `None`: certainly not this protocol.
+    fn explain(&self, bytes: &[u8], seen: Seen<'_>, notes: &mut wire::Notes) -> Option<Explanation>;
 }
 
 /// What can be known of a protocol without running it. Tables, help texts and house tests are made from it.
@@ -285,7 +286,49 @@ pub enum Way {
     Reply,
 }
 
-/// What a datagram turned out to be. `None` instead of an explanation: certainly not this protocol.
+/// What is known of a datagram before it is looked into.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Seen<'a> {
+    /// Nothing.
+    #[default]
+    Unknown,
+    /// It went from client to server.
+    Request,
+    /// It went from server to client.
+    Reply,
+    /// The same, and this was the request before it: some deviations show only against what was asked.
+    ReplyTo(&'a [u8]),
+}
+
+impl<'a> Seen<'a> {
+    /// Its direction.
+    pub fn way(self) -> Option<Way> {
+        match self {
+            Self::Unknown => None,
+            Self::Request => Some(Way::Request),
+            Self::Reply | Self::ReplyTo(_) => Some(Way::Reply),
+        }
+    }
+
+    /// What it answers.
+    pub fn request(self) -> Option<&'a [u8]> {
+        match self {
+            Self::ReplyTo(request) => Some(request),
+            _ => None,
+        }
+    }
+}
+
+impl From<Way> for Seen<'_> {
+    fn from(way: Way) -> Self {
+        match way {
+            Way::Request => Self::Request,
+            Way::Reply => Self::Reply,
+        }
+    }
+}
+
+/// What a datagram turned out to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Explanation {
     /// Name of the message, as on the spec page.

@@ -2,7 +2,7 @@
 
 use crate::minecraft_query::MinecraftQuery;
 use crate::onequery::OneQuery;
-use crate::protocol::{Explanation, Protocol, Way};
+use crate::protocol::{Explanation, Protocol, Seen};
 use crate::ugp::Ugp;
 use crate::wire::Notes;
 
@@ -20,10 +20,10 @@ pub fn find(id: &str) -> Option<&'static dyn Protocol> {
 
 /// Explains a datagram of unknown protocol, direction or both: the protocol that recognises it by a magic number, else
 /// the one whose shape it has; without errors before with errors.
-pub fn explain(bytes: &[u8], way: Option<Way>) -> Option<(&'static dyn Protocol, Explanation, Notes)> {
+pub fn explain(bytes: &[u8], seen: Seen<'_>) -> Option<(&'static dyn Protocol, Explanation, Notes)> {
     let explained = PROTOCOLS.iter().filter_map(|&protocol| {
         let mut notes = Notes::explaining();
-        let explanation = protocol.explain(bytes, way, &mut notes)?;
+        let explanation = protocol.explain(bytes, seen, &mut notes)?;
         Some((protocol, explanation, notes))
     });
     explained.max_by_key(|(_, explanation, _)| (explanation.sure, explanation.error.is_none()))

@@ -13,7 +13,7 @@
 use hailer::proto::wire::{Error, Notes, Reader, by_content, cut};
 use hailer::proto::{
     Amplification, Ask, Cookie, Depth, Epoch, Exchange, Explanation, Info, Input, Keys, OptionError, Options, Proof,
-    Protocol, Responder, Step, Verdict, Way,
+    Protocol, Responder, Seen, Step, Verdict, Way,
 };
 use hailer::respond::{Board, Budget, Service};
 use hailer::target::Host;
@@ -58,13 +58,18 @@ impl Protocol for Who {
         Ok(Arc::new(Answering { body }))
     }
 
-    fn explain(&self, bytes: &[u8], way: Option<Way>, notes: &mut Notes) -> Option<Explanation> {
+    fn explain(&self, bytes: &[u8], known: Seen<'_>, notes: &mut Notes) -> Option<Explanation> {
         let (message, seen, error) = match bytes.get(..4)? {
             b"WHO?" => ("question", Way::Request, read_question(bytes, notes).err()),
             b"HERE" => ("answer", Way::Reply, read_answer(bytes, notes).err()),
             _ => return None,
         };
-        (way.is_none() || way == Some(seen)).then_some(Explanation { message, way: seen, sure: true, error })
+        (known.way().is_none() || known.way() == Some(seen)).then_some(Explanation {
+            message,
+            way: seen,
+            sure: true,
+            error,
+        })
     }
 }
 
@@ -167,7 +172,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("{} says: {} of {} players", answer.status.title().unwrap_or_default(), 3, 8);
 
     let mut notes = Notes::explaining();
-    let seen = Who.explain(b"HERE\x07\x03\x08Hello", None, &mut notes).ok_or("not explained")?;
+    let seen = Who.explain(b"HERE\x07\x03\x08Hello", Seen::Unknown, &mut notes).ok_or("not explained")?;
     println!("{}:", seen.message);
     for field in notes.fields() {
         println!("  {:2}  {:8} {}", field.range.start, field.name, field.value);

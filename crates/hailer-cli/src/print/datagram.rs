@@ -3,7 +3,7 @@
 use hailer::Answer;
 use hailer::proto::model::printable;
 use hailer::proto::wire::{Field, Notes};
-use hailer::proto::{Explanation, Info, Way, registry};
+use hailer::proto::{Explanation, Info, Seen, Way, registry};
 use std::io::Write;
 
 /// Bytes in one row of hexadecimal.
@@ -13,11 +13,19 @@ const MAX_FIELDS: usize = 2_000;
 
 /// Every datagram of an exchange.
 pub(crate) fn exchange(out: &mut impl Write, answer: &Answer) -> std::io::Result<()> {
+    let mut request: &[u8] = &[];
     for datagram in &answer.datagrams {
+        let seen = match datagram.way {
+            Way::Request => Seen::Request,
+            Way::Reply => Seen::ReplyTo(request),
+        };
+        if datagram.way == Way::Request {
+            request = &datagram.bytes;
+        }
         let at = format!("{:8.2} ms", datagram.at.as_secs_f64() * 1e3);
         let protocol = registry::find(answer.protocol.id);
         let mut notes = Notes::explaining();
-        let found = protocol.and_then(|protocol| protocol.explain(&datagram.bytes, Some(datagram.way), &mut notes));
+        let found = protocol.and_then(|protocol| protocol.explain(&datagram.bytes, seen, &mut notes));
         heading(out, &at, Some(datagram.way), found.map(|found| (answer.protocol, found)), datagram.bytes.len())?;
         body(out, &datagram.bytes, found, &notes)?;
     }
@@ -27,7 +35,7 @@ pub(crate) fn exchange(out: &mut impl Write, answer: &Answer) -> std::io::Result
 /// The datagram that a failure is about.
 pub(crate) fn culprit(out: &mut impl Write, protocol: &str, bytes: &[u8]) -> std::io::Result<()> {
     let mut notes = Notes::explaining();
-    let found = registry::find(protocol).and_then(|protocol| protocol.explain(bytes, Some(Way::Reply), &mut notes));
+    let found = registry::find(protocol).and_then(|protocol| protocol.explain(bytes, Seen::Reply, &mut notes));
     body(out, bytes, found, &notes)
 }
 

@@ -1,7 +1,7 @@
 //! Bytes ⇄ messages. The only file that knows offsets (spec/minecraft-query.md#2, #3 and #6).
 
 use super::deviation::*;
-use crate::protocol::{Explanation, Way};
+use crate::protocol::{Explanation, Seen, Way};
 use crate::wire::{Error, ErrorKind, Notes, Reader, Writer, by_content};
 use alloc::vec::Vec;
 use alloc::{format, string::String};
@@ -700,7 +700,9 @@ fn display(bytes: &[u8]) -> String {
 }
 
 /// Reads one datagram for its notes.
-pub(super) fn explain(bytes: &[u8], way: Option<Way>, notes: &mut Notes) -> Option<Explanation> {
+pub(super) fn explain(bytes: &[u8], seen: Seen<'_>, notes: &mut Notes) -> Option<Explanation> {
+    let way = seen.way();
+    let asked = seen.request().and_then(|request| Request::read(request, &mut Notes::discarding()).ok());
     let explained = |message, way, sure, error| Some(Explanation { message, way, sure, error });
     if way != Some(Way::Reply) && bytes.starts_with(&MAGIC) {
         let request = Request::read(bytes, notes);
@@ -718,11 +720,23 @@ pub(super) fn explain(bytes: &[u8], way: Option<Way>, notes: &mut Notes) -> Opti
     }
     match reply_type(bytes)? {
         TYPE_HANDSHAKE => {
-            let error = read_challenge(bytes, None, notes).err();
+            let session = match asked {
+                Some(Request::Handshake { session } | Request::Stat { session, .. }) => Some(session),
+                None => None,
+            };
+            let error = match read_challenge(bytes, session, notes) {
+                // Of another session: then this request is not what it answers.
+                Ok(None) => read_challenge(bytes, None, notes).err(),
+                read => read.err(),
+            };
             explained("handshake reply", Way::Reply, false, error)
         }
         _ => {
-            let stat = read_stat(bytes, None, notes);
+            let asked_full = match asked {
+                Some(Request::Stat { full, .. }) => Some(full),
+                _ => None,
+            };
+            let stat = read_stat(bytes, asked_full, notes);
             let start = bytes.get(REPLY_HEADER..).unwrap_or_default();
             let full = start.starts_with(PAIRS_START) || start.starts_with(GEYSER_START);
             let message = match &stat {

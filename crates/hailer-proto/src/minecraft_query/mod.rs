@@ -21,7 +21,8 @@ pub use client::QueryExchange;
 pub use server::{Encoding, QueryResponder, Settings};
 
 use crate::protocol::{
-    Amplification, Ask, Cookie, Doc, Exchange, Explanation, Info, OptionError, Options, Proof, Protocol, Responder, Way,
+    Amplification, Ask, Cookie, Doc, Exchange, Explanation, Info, OptionError, Options, Proof, Protocol, Responder,
+    Seen,
 };
 use crate::token::Keys;
 use crate::{Status, wire::Notes};
@@ -61,7 +62,7 @@ impl Protocol for MinecraftQuery {
         Ok(Arc::new(QueryResponder::new(status, keys, &Settings::read(options)?)))
     }
 
-    fn explain(&self, bytes: &[u8], way: Option<Way>, notes: &mut Notes) -> Option<Explanation> {
-        message::explain(bytes, way, notes)
+    fn explain(&self, bytes: &[u8], seen: Seen<'_>, notes: &mut Notes) -> Option<Explanation> {
+        message::explain(bytes, seen, notes)
     }
 }

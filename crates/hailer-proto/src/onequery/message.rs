@@ -2,7 +2,7 @@
 
 use super::deviation::*;
 use crate::model::uuid_text;
-use crate::protocol::{Explanation, Way};
+use crate::protocol::{Explanation, Seen, Way};
 use crate::wire::{Error, Notes, Reader, Writer, by_content};
 use alloc::format;
 use alloc::vec::Vec;
@@ -482,7 +482,8 @@ fn within<'a, 'r>(r: &'r mut Reader<'a, '_>, length: u16) -> Result<Reader<'a, '
 }
 
 /// Reads one datagram for its notes.
-pub(super) fn explain(bytes: &[u8], way: Option<Way>, notes: &mut Notes) -> Option<Explanation> {
+pub(super) fn explain(bytes: &[u8], seen: Seen<'_>, notes: &mut Notes) -> Option<Explanation> {
+    let way = seen.way();
     let explained = |message, way, error| Some(Explanation { message, way, sure: true, error });
     let is_request = bytes.starts_with(REQUEST_MAGIC) || bytes.starts_with(HYQUERY_REQUEST_MAGIC);
     if is_request && way != Some(Way::Reply) {
@@ -492,11 +493,23 @@ pub(super) fn explain(bytes: &[u8], way: Option<Way>, notes: &mut Notes) -> Opti
     if is_reply(bytes) && way != Some(Way::Request) {
         let error = match is_challenge(bytes) {
             true => read_challenge(bytes, notes).err(),
-            false => read_answer(bytes, notes).err(),
+            false => explain_answer(bytes, seen.request(), notes).err(),
         };
         return explained(reply_name(bytes), Way::Reply, error);
     }
     None
+}
+
+fn explain_answer(bytes: &[u8], request: Option<&[u8]>, notes: &mut Notes) -> Result<(), Error> {
+    let answer = read_answer(bytes, notes)?;
+    let asked = request.and_then(|request| Request::read(request, &mut Notes::discarding()).ok());
+    if let (Some(Request::Query(query)), Some(page)) = (asked, answer.page)
+        && i64::from(query.offset) != i64::from(page.offset)
+        && query.id == answer.id
+    {
+        notes.deviation(&OFFSET_NOT_ASKED, REPLY_HEADER);
+    }
+    Ok(())
 }
 
 fn request_name(bytes: &[u8]) -> &'static str {
@@ -541,7 +554,7 @@ mod tests {
 
     fn fields(bytes: &[u8]) -> Vec<String> {
         let mut notes = Notes::explaining();
-        explain(bytes, None, &mut notes);
+        explain(bytes, Seen::Unknown, &mut notes);
         notes.fields().iter().map(|field| [&*field.name, &field.value].join("=")).collect()
     }
 
@@ -786,7 +799,9 @@ mod tests {
 
     #[test]
     fn every_message_is_recognised_by_its_magic() {
-        let name = |bytes: &[u8], way| explain(bytes, way, &mut Notes::default()).map(|found| found.message);
+        let name = |bytes: &[u8], seen: Option<Way>| {
+            explain(bytes, seen.map_or(Seen::Unknown, Seen::from), &mut Notes::default()).map(|found| found.message)
+        };
         let mut challenge = Vec::new();
         write_challenge(TOKEN, &mut challenge);
         let cases: [(&[u8], &str, Way); 9] = [

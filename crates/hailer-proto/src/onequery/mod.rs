@@ -25,7 +25,8 @@ pub use client::OneQueryExchange;
 pub use server::{OneQueryResponder, Settings};
 
 use crate::protocol::{
-    Amplification, Ask, Cookie, Doc, Exchange, Explanation, Info, OptionError, Options, Proof, Protocol, Responder, Way,
+    Amplification, Ask, Cookie, Doc, Exchange, Explanation, Info, OptionError, Options, Proof, Protocol, Responder,
+    Seen,
 };
 use crate::token::Keys;
 use crate::{Status, wire::Notes};
@@ -67,7 +68,7 @@ impl Protocol for OneQuery {
         Ok(Arc::new(OneQueryResponder::new(status, keys, &Settings::read(options)?)))
     }
 
-    fn explain(&self, bytes: &[u8], way: Option<Way>, notes: &mut Notes) -> Option<Explanation> {
-        message::explain(bytes, way, notes).or_else(|| v1::explain(bytes, way, notes))
+    fn explain(&self, bytes: &[u8], seen: Seen<'_>, notes: &mut Notes) -> Option<Explanation> {
+        message::explain(bytes, seen, notes).or_else(|| v1::explain(bytes, seen.way(), notes))
     }
 }

@@ -22,7 +22,8 @@ pub use client::UgpExchange;
 pub use server::{Settings, UgpResponder};
 
 use crate::protocol::{
-    Amplification, Ask, Cookie, Doc, Exchange, Explanation, Info, OptionError, Options, Proof, Protocol, Responder, Way,
+    Amplification, Ask, Cookie, Doc, Exchange, Explanation, Info, OptionError, Options, Proof, Protocol, Responder,
+    Seen,
 };
 use crate::token::Keys;
 use crate::{Status, wire::Notes};
@@ -76,7 +77,7 @@ impl Protocol for Ugp {
         Ok(Arc::new(UgpResponder::new(status, &Settings::read(options)?)))
     }
 
-    fn explain(&self, bytes: &[u8], way: Option<Way>, notes: &mut Notes) -> Option<Explanation> {
-        message::explain(bytes, way, notes)
+    fn explain(&self, bytes: &[u8], seen: Seen<'_>, notes: &mut Notes) -> Option<Explanation> {
+        message::explain(bytes, seen.way(), notes)
     }
 }

@@ -112,7 +112,8 @@ impl Packets {
         let first = *self.first.get_or_insert(time);
         let (from, to, bytes) = self.datagram(&slice(link, data)?)?;
         let seconds = time.saturating_sub(first) as f64 / 1e9;
-        Some(Found { place: format!("#{} {seconds:.6} s {from} > {to}", self.count), bytes })
+        let place = format!("#{} {seconds:.6} s {from} > {to}", self.count);
+        Some(Found { place, ends: Some((from, to)), bytes })
     }
 
     fn datagram(&mut self, packet: &SlicedPacket<'_>) -> Option<(SocketAddr, SocketAddr, Vec<u8>)> {

@@ -39,7 +39,7 @@ pub(super) fn lines(text: &str) -> Result<Vec<Found>, String> {
         match (offset, found.last_mut()) {
             (Some(offset @ 1..), Some(last)) if last.bytes.len() == offset => last.bytes.extend(bytes),
             _ if bytes.is_empty() => {}
-            _ => found.push(Found { place: format!("line {number}"), bytes }),
+            _ => found.push(Found { place: format!("line {number}"), ends: None, bytes }),
         }
     }
     Ok(found)

@@ -7,23 +7,32 @@ use crate::args::Decode;
 use crate::exit::{Exit, usage};
 use crate::print::datagram;
 use hailer::proto::wire::Notes;
-use hailer::proto::{Explanation, Info};
+use hailer::proto::{Explanation, Info, Seen, Way};
 use hailer::registry;
+use std::collections::HashMap;
 use std::io::{BufReader, IsTerminal, Read, Write};
+use std::net::SocketAddr;
 use std::path::Path;
 
 /// Bytes of a file looked at first.
 const START: u64 = 64 << 10;
 
+/// Conversations followed at the same time; past that all are forgotten.
+const MAX_CONVERSATIONS: usize = 65_536;
+
+type Ends = (SocketAddr, SocketAddr);
+
 /// A datagram from somewhere.
 struct Found {
     /// What tells it apart from the others, for people.
     place: String,
+    /// From where to where, in a capture.
+    ends: Option<Ends>,
     bytes: Vec<u8>,
 }
 
 pub(crate) fn run(args: &Decode) -> anyhow::Result<Exit> {
-    let mut session = Session { args, out: anstream::stdout(), sound: true, skipped: 0 };
+    let mut session = Session { args, out: anstream::stdout(), sound: true, skipped: 0, requests: HashMap::new() };
     if args.inputs.is_empty() {
         if std::io::stdin().is_terminal() {
             anstream::eprintln!("Reading hexadecimal from the terminal, one datagram a line; Ctrl-D ends.");
@@ -60,6 +69,9 @@ struct Session<'a, W: Write> {
     out: W,
     sound: bool,
     skipped: u64,
+    /// The last request of each conversation, since what deviates in a reply may show only beside it. Hexadecimal has no
+    /// addresses and is taken as one conversation.
+    requests: HashMap<Option<Ends>, Vec<u8>>,
 }
 
 impl<W: Write> Session<'_, W> {
@@ -88,13 +100,13 @@ impl<W: Write> Session<'_, W> {
     fn hex(&mut self, words: &str) -> anyhow::Result<()> {
         match hex::bytes(words) {
             Ok(bytes) if bytes.is_empty() => Ok(()),
-            Ok(bytes) => self.show(&Found { place: String::new(), bytes }, false),
+            Ok(bytes) => self.show(&Found { place: String::new(), ends: None, bytes }, false),
             Err(problem) => usage!("{problem}"),
         }
     }
 
-    fn show(&mut self, Found { place, bytes }: &Found, from_capture: bool) -> anyhow::Result<()> {
-        let (found, notes) = self.explain(bytes);
+    fn show(&mut self, Found { place, ends, bytes }: &Found, from_capture: bool) -> anyhow::Result<()> {
+        let (found, notes) = self.explain_in_turn(bytes, *ends);
         // On the wire around us are other things too; a shape with an error in it is most likely one of them.
         let certain = found.is_some_and(|(_, explanation)| explanation.sure || explanation.error.is_none());
         if from_capture && !certain && !self.args.all && self.args.protocol.is_none() {
@@ -115,15 +127,34 @@ impl<W: Write> Session<'_, W> {
         Ok(())
     }
 
-    fn explain(&self, bytes: &[u8]) -> (Option<(&'static Info, Explanation)>, Notes) {
-        let way = self.args.way;
+    /// Explains a datagram beside the request before it, if it is a reply, and remembers it, if it is a request.
+    fn explain_in_turn(&mut self, bytes: &[u8], ends: Option<Ends>) -> (Option<(&'static Info, Explanation)>, Notes) {
+        let seen = self.args.way.map_or(Seen::Unknown, Seen::from);
+        let mut explained = self.explain(bytes, seen);
+        let opposite = ends.map(|(from, to)| (to, from));
+        if let Some(request) = self.requests.get(&opposite)
+            && (ends.is_some() || explained.0.is_some_and(|(_, explanation)| explanation.way == Way::Reply))
+            && let beside @ (Some(_), _) = self.explain(bytes, Seen::ReplyTo(request))
+        {
+            explained = beside;
+        }
+        if explained.0.is_some_and(|(_, explanation)| explanation.way == Way::Request) {
+            if self.requests.len() >= MAX_CONVERSATIONS {
+                self.requests.clear();
+            }
+            self.requests.insert(ends, bytes.to_vec());
+        }
+        explained
+    }
+
+    fn explain(&self, bytes: &[u8], seen: Seen<'_>) -> (Option<(&'static Info, Explanation)>, Notes) {
         match self.args.protocol {
             Some(protocol) => {
                 let mut notes = Notes::explaining();
-                let found = protocol.explain(bytes, way, &mut notes);
+                let found = protocol.explain(bytes, seen, &mut notes);
                 (found.map(|found| (protocol.info(), found)), notes)
             }
-            None => match registry::explain(bytes, way) {
+            None => match registry::explain(bytes, seen) {
                 Some((protocol, found, notes)) => (Some((protocol.info(), found)), notes),
                 None => (None, Notes::default()),
             },
