@@ -114,7 +114,7 @@ pub(crate) struct Asking {
         conflicts_with = "auth_token_file"
     )]
     pub(crate) auth_token: Option<String>,
-    /// Read the auth token from the first line of a file
+    /// Read the auth token from the first line of a file; counts before --auth-token
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) auth_token_file: Option<PathBuf>,
     /// Ask this name server instead of the system's

@@ -40,9 +40,8 @@ impl Asking {
         settings.patience = patience;
         settings.name_server = self.name_server;
         settings.ask.auth_token = match (&self.auth_token, &self.auth_token_file) {
-            (Some(token), _) => Some(token.as_str().into()),
-            (None, None) => None,
-            (None, Some(file)) => {
+            (token, None) => token.as_deref().map(Into::into),
+            (_, Some(file)) => {
                 let text = match std::fs::read_to_string(file) {
                     Ok(text) => text,
                     Err(error) => usage!("--auth-token-file {}: {error}", file.display()),
