@@ -106,13 +106,7 @@ pub(crate) struct Asking {
     #[arg(long, default_value = "10s", value_parser = duration, value_name = "TIME")]
     pub(crate) deadline: Duration,
     /// Auth token, where the protocol has them (better: --auth-token-file, since others see command lines)
-    #[arg(
-        long,
-        value_name = "TOKEN",
-        env = "HAILER_AUTH_TOKEN",
-        hide_env_values = true,
-        conflicts_with = "auth_token_file"
-    )]
+    #[arg(long, value_name = "TOKEN", env = "HAILER_AUTH_TOKEN", hide_env_values = true)]
     pub(crate) auth_token: Option<String>,
     /// Read the auth token from the first line of a file; counts before --auth-token
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]

@@ -1,1 +1,245 @@
-//! placeholder
+//! Fuzz bodies: each takes any bytes and asserts what must hold for all of them.
+//!
+//! They live in the library so that they are compiled, linted and kept up with it. `tests/fuzz.rs` runs them over the
+//! committed corpus and a number of random inputs with every `cargo test`; `cargo bolero test explain` runs them for as
+//! long as you like.
+
+use crate::model::{Address, Extra, Player, Rule, Status, Text, Value};
+use crate::protocol::{Ask, Cookie, Depth, Input, Options, Protocol, Responder, Seen, Step, Verdict};
+use crate::registry::PROTOCOLS;
+use crate::token::{Epoch, Keys};
+use crate::wire::{Notes, by_content};
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::net::{Ipv4Addr, SocketAddr};
+
+/// Explains the bytes in every protocol and every way, also as a reply to their first half. Explaining must not change the meaning, every field and error
+/// lies within the bytes, and a way that is given is kept.
+pub fn explain(bytes: &[u8]) {
+    for protocol in PROTOCOLS {
+        let (half, _) = bytes.split_at(bytes.len() / 2);
+        for seen in [Seen::Unknown, Seen::Request, Seen::Reply, Seen::ReplyTo(half)] {
+            let (mut notes, mut silent) = (Notes::explaining(), Notes::default());
+            let explanation = protocol.explain(bytes, seen, &mut notes);
+            assert_eq!(explanation, protocol.explain(bytes, seen, &mut silent));
+            assert_eq!(notes.deviations(), silent.deviations());
+            assert!(notes.fields().iter().all(|field| field.range.start <= field.range.end));
+            assert!(notes.fields().iter().all(|field| field.range.end <= bytes.len()));
+            assert!(notes.deviations().iter().all(|(_, at)| *at <= bytes.len()));
+            let Some(explanation) = explanation else { continue };
+            assert!(seen.way().is_none_or(|way| way == explanation.way));
+            assert!(explanation.error.is_none_or(|error| error.at <= bytes.len()));
+        }
+    }
+}
+
+/// Sends a responder two requests. The first byte picks the protocol, the second the length of the first request, and
+/// the rest of it becomes the status too. A reply must be readable by our own client code without an error and without
+/// a deviation; unproven askers get no more than documented.
+pub fn responder(bytes: &[u8]) {
+    let Some((protocol, bytes)) = pick(bytes) else { return };
+    let Some((&length, bytes)) = bytes.split_first() else { return };
+    let (first, second) = bytes.split_at(bytes.len().min(usize::from(length)));
+    let Some(responder) = build(protocol, &status(second)) else { return };
+    let mut reply = Vec::new();
+    for request in [first, second, first] {
+        reply.clear();
+        let verdict = responder.answer(asker(), EPOCH, request, &mut reply);
+        let Verdict::Reply { proven } = verdict else {
+            assert!(reply.is_empty(), "a verdict without a reply leaves the buffer alone");
+            continue;
+        };
+        let amplification = protocol.info().amplification;
+        assert!(proven || reply.len() <= amplification.reply);
+        assert!(proven || reply.len() * amplification.request <= request.len() * amplification.reply);
+        readable(protocol, &reply);
+    }
+}
+
+/// Plays datagrams and time-outs into an exchange. The first byte picks the protocol, the second what is asked, then
+/// come orders: 0 a time-out; 1 a datagram, its length in two bytes and its bytes; 3 the end of patience; any other our own
+/// responder's reply to what was sent last, with as many bytes changed as the next byte says, three bytes each: where
+/// (two) and what to add.
+/// Whatever comes, the status stays in proportion to what was heard.
+pub fn exchange(bytes: &[u8]) {
+    let Some((protocol, bytes)) = pick(bytes) else { return };
+    let Some((&depth, bytes)) = bytes.split_first() else { return };
+    let depth = match depth % 3 {
+        0 => Depth::Full,
+        1 => Depth::Basic,
+        _ => Depth::Ping,
+    };
+    let mut input = Orders(bytes);
+    let Some(responder) = build(protocol, &status(b"Steve\0Alex")) else { return };
+    let mut exchange = protocol.exchange(&Ask { depth, ..Ask::default() }, Cookie(1));
+    let (mut sent, mut out, mut heard) = (Vec::new(), Vec::new(), 0);
+    let mut step = exchange.handle(Input::Start, &mut out);
+    loop {
+        match step {
+            Step::Send => core::mem::swap(&mut sent, &mut out),
+            Step::Wait | Step::Bad(_) => assert!(out.is_empty(), "only a step that sends fills the buffer"),
+            Step::Fail(_) => return,
+            Step::Done(status) => {
+                assert!(size(&status) <= STATUS_BYTES * heard + STATUS_CONSTANT, "{} from {heard}", size(&status));
+                return;
+            }
+        }
+        out.clear();
+        step = match input.next() {
+            None => return,
+            Some(0) => exchange.handle(Input::Timeout, &mut out),
+            Some(3) => exchange.handle(Input::GiveUp, &mut out),
+            Some(1) => {
+                let datagram = input.datagram();
+                heard += datagram.len();
+                exchange.handle(Input::Datagram(datagram), &mut out)
+            }
+            Some(_) => {
+                let mut reply = Vec::new();
+                responder.answer(asker(), EPOCH, &sent, &mut reply);
+                input.mutate(&mut reply);
+                heard += reply.len();
+                exchange.handle(Input::Datagram(&reply), &mut out)
+            }
+        };
+    }
+}
+
+/// Makes formatted text of the bytes. What is meant for a terminal holds no control character of the server's, and the
+/// bytes can be had back.
+pub fn text(bytes: &[u8]) {
+    let (decoded, latin1) = by_content(bytes);
+    let text = Text::legacy(decoded).from_latin1(latin1);
+    assert_eq!(&*text.bytes(), bytes);
+    let harmless =
+        |c: char| c == '\n' || !(c.is_control() || matches!(c, '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}'));
+    assert!(text.plain().chars().all(harmless));
+    // Our own sequences are the only ones: ESC [ digits and semicolons m.
+    let ansi = text.ansi();
+    let mut pieces = ansi.split('\x1b');
+    assert!(pieces.next().is_none_or(|first| first.chars().all(harmless)));
+    for piece in pieces {
+        let rest = piece.strip_prefix('[').and_then(|piece| piece.split_once('m'));
+        let ours = |(codes, rest): (&str, &str)| {
+            codes.bytes().all(|byte| byte.is_ascii_digit() || byte == b';') && rest.chars().all(harmless)
+        };
+        assert!(rest.is_some_and(ours), "{piece:?}");
+    }
+    let shown: String = text.runs().map(|(_, piece)| piece).collect();
+    assert!(shown.len() <= text.raw().len());
+}
+
+/// The most that a status may hold for each byte heard. A byte of ISO-8859-1 becomes two of UTF-8, a rule of two empty
+/// texts takes one byte on the wire and 48 in memory, a player of one letter two bytes and [`size_of::<Player>()`].
+pub const STATUS_BYTES: usize = 128;
+/// What a status may hold besides.
+pub const STATUS_CONSTANT: usize = 4096;
+
+const EPOCH: Epoch = Epoch(59_833_333);
+
+fn asker() -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::new(192, 0, 2, 7), 50_000))
+}
+
+/// The protocol that the first byte picks, and the rest.
+fn pick(bytes: &[u8]) -> Option<(&'static dyn Protocol, &[u8])> {
+    let (&first, rest) = bytes.split_first()?;
+    let protocol = PROTOCOLS.get(usize::from(first) % PROTOCOLS.len())?;
+    Some((*protocol, rest))
+}
+
+fn build(protocol: &dyn Protocol, status: &Status) -> Option<Arc<dyn Responder>> {
+    let responder = protocol.responder(status, &Keys::new([7; 16]), &Options::default());
+    assert!(responder.is_ok(), "no options are good options");
+    responder.ok()
+}
+
+/// Asserts that our own parser finds nothing wrong with a reply of ours.
+fn readable(protocol: &dyn Protocol, reply: &[u8]) {
+    let mut notes = Notes::default();
+    let explanation = protocol.explain(reply, Seen::Reply, &mut notes);
+    assert!(explanation.is_some_and(|explanation| explanation.error.is_none()), "{explanation:?} of {reply:02x?}");
+    assert_eq!(notes.met().next(), None, "{reply:02x?}");
+}
+
+/// A status with the bytes in every text: hostile, but of one shape.
+fn status(bytes: &[u8]) -> Status {
+    let mut pieces = bytes.split(|&byte| byte == 0).map(|piece| by_content(piece).0.into_owned());
+    let mut next = || pieces.next().unwrap_or_default();
+    let mut status = Status {
+        name: Some(Text::legacy(by_content(bytes).0)),
+        motd: Some(Text::legacy(next())),
+        game: Some(next()),
+        mode: Some(next()),
+        map: Some(next()),
+        version: Some(next()),
+        rules: alloc::vec![Rule { key: next(), value: next() }],
+        address: Some(Address { host: Some(next()), port: Some(bytes.len() as u16) }),
+        extra: alloc::vec![Extra { key: "software", value: Value::from(next()) }],
+        ..Status::default()
+    };
+    status.players.max = i64::try_from(bytes.len()).ok();
+    status.players.set_list(pieces.map(|name| Player::named(Text::legacy(name))).collect());
+    status
+}
+
+/// Bytes that a status holds, in its texts and lists.
+fn size(status: &Status) -> usize {
+    fn value(of: &Value) -> usize {
+        size_of::<Value>()
+            + match of {
+                Value::Str(text) => text.len(),
+                Value::List(values) => values.iter().map(value).sum(),
+                Value::Table(entries) => {
+                    entries.iter().map(|(key, of)| size_of::<String>() + key.len() + value(of)).sum()
+                }
+                _ => 0,
+            }
+    }
+    let extras = |extras: &[Extra]| extras.iter().map(|extra| size_of::<&str>() + value(&extra.value)).sum::<usize>();
+    let text = |text: &Option<Text>| text.as_ref().map_or(0, |text| text.raw().len());
+    let string = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+    let player = |player: &Player| size_of::<Player>() + player.name.raw().len() + extras(&player.extra);
+    let rule = |rule: &Rule| size_of::<Rule>() + rule.key.len() + rule.value.len();
+    text(&status.name)
+        + text(&status.motd)
+        + [&status.game, &status.mode, &status.map, &status.version].into_iter().map(string).sum::<usize>()
+        + status.address.as_ref().map_or(0, |address| string(&address.host))
+        + status.players.list.iter().map(player).sum::<usize>()
+        + status.rules.iter().map(rule).sum::<usize>()
+        + extras(&status.extra)
+        + status.deviations.len() * size_of::<&str>()
+}
+
+/// What is left of the orders for an exchange.
+struct Orders<'a>(&'a [u8]);
+
+impl<'a> Orders<'a> {
+    fn next(&mut self) -> Option<u8> {
+        let (&first, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(first)
+    }
+
+    fn number(&mut self) -> usize {
+        usize::from(self.next().unwrap_or_default()) << 8 | usize::from(self.next().unwrap_or_default())
+    }
+
+    fn datagram(&mut self) -> &'a [u8] {
+        let length = self.number().min(self.0.len());
+        let (datagram, rest) = self.0.split_at(length);
+        self.0 = rest;
+        datagram
+    }
+
+    fn mutate(&mut self, bytes: &mut [u8]) {
+        for _ in 0..self.next().unwrap_or_default() {
+            let at = self.number();
+            let add = self.next().unwrap_or_default();
+            if let Some(byte) = bytes.get_mut(at) {
+                *byte = byte.wrapping_add(add);
+            }
+        }
+    }
+}

@@ -40,7 +40,8 @@ impl Asking {
         settings.patience = patience;
         settings.name_server = self.name_server;
         settings.ask.auth_token = match (&self.auth_token, &self.auth_token_file) {
-            (token, None) => token.as_deref().map(Into::into),
+            // An empty variable is as good as none.
+            (token, None) => token.as_deref().filter(|token| !token.is_empty()).map(Into::into),
             (_, Some(file)) => {
                 let text = match std::fs::read_to_string(file) {
                     Ok(text) => text,

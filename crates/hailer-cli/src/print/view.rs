@@ -9,11 +9,14 @@ use std::io::Write;
 /// A line of the view has room for so much.
 const WIDE: usize = 160;
 
+/// Names of fields have room for so much.
+const NAME: usize = 16;
+
 /// Everything a server said.
 pub(crate) fn answer(out: &mut impl Write, target: &str, answer: &Answer, players: bool) -> std::io::Result<()> {
     let status = &answer.status;
     heading(out, status, answer.protocol, target)?;
-    let mut row = |name: &str, value: &str| writeln!(out, "  \x1b[2m{name:<12}\x1b[0m {value}");
+    let mut row = |name: &str, value: &str| writeln!(out, "  \x1b[2m{name:<NAME$}\x1b[0m {value}");
     let round_trip = answer.round_trip.as_secs_f64() * 1e3;
     row("Address", &format!("{}, round trip {round_trip:.2} ms", answer.address))?;
     let plain = [("Game", &status.game), ("Version", &status.version), ("Mode", &status.mode), ("Map", &status.map)];
@@ -107,9 +110,9 @@ fn bar(status: &Status) -> String {
 fn list(out: &mut impl Write, status: &Status) -> std::io::Result<()> {
     let players = &status.players;
     match players.roster {
-        Roster::Refused => writeln!(out, "  \x1b[2m{:<12}\x1b[0m needs an auth token (--auth-token-file)", "")?,
+        Roster::Refused => writeln!(out, "  \x1b[2m{:<NAME$}\x1b[0m needs an auth token (--auth-token-file)", "")?,
         Roster::Partial if !players.list.is_empty() => {
-            writeln!(out, "  \x1b[2m{:<12}\x1b[0m the list holds {}", "", players.list.len())?;
+            writeln!(out, "  \x1b[2m{:<NAME$}\x1b[0m the list holds {}", "", players.list.len())?;
         }
         _ => {}
     }

@@ -12,6 +12,8 @@ use std::net::{IpAddr, SocketAddr};
 
 /// Longer blocks are no packets of a network.
 const BUFFER: usize = 1 << 20;
+/// Length of the header of a pcap file, bytes; a pcapng file's first block is no shorter.
+const PCAP_HEADER: u64 = 24;
 /// Fragments kept while their datagrams are incomplete; past that all are forgotten.
 const MAX_FRAGMENTS: usize = 4_096;
 
@@ -25,6 +27,20 @@ pub(super) fn is_capture(start: &[u8]) -> bool {
         [0xA1, 0xB2, 0x3C, 0x4D],
     ];
     magics.iter().any(|magic| start.starts_with(magic))
+}
+
+/// The start of a stream: enough to tell what it is, and for the capture reader, which wants the first block at once. No
+/// more than that, since a live capture gives the rest when it comes.
+pub(super) fn start(stream: &mut impl Read) -> std::io::Result<Vec<u8>> {
+    let mut start = Vec::new();
+    stream.take(PCAP_HEADER).read_to_end(&mut start)?;
+    if let [0x0A, 0x0D, 0x0D, 0x0A, length @ .., _, _, _, _] = start.as_slice().get(..12).unwrap_or_default() {
+        let length = [length[0], length[1], length[2], length[3]];
+        let is_big = start[8..12] == [0x1A, 0x2B, 0x3C, 0x4D];
+        let length = if is_big { u32::from_be_bytes(length) } else { u32::from_le_bytes(length) };
+        stream.take(u64::from(length).min(BUFFER as u64).saturating_sub(PCAP_HEADER)).read_to_end(&mut start)?;
+    }
+    Ok(start)
 }
 
 /// Shows every datagram of a capture.
@@ -55,6 +71,9 @@ pub(super) fn datagrams(
             Err(_) => break false,
         }
     };
+    if packets.datagrams == 0 {
+        anstream::eprintln!("\x1b[33mnote:\x1b[0m {name}: no UDP datagram in {} packets", packets.count);
+    }
     if !whole {
         anstream::eprintln!("\x1b[33mnote:\x1b[0m {name}: damaged or cut after packet {}", packets.count);
     }
@@ -66,6 +85,7 @@ struct Packets {
     /// Link type and units per second of each interface.
     interfaces: Vec<(Linktype, u64)>,
     count: usize,
+    datagrams: usize,
     /// Time of the first packet, nanoseconds.
     first: Option<u128>,
     pool: IpDefragPool<(), ()>,
@@ -111,6 +131,7 @@ impl Packets {
         self.count += 1;
         let first = *self.first.get_or_insert(time);
         let (from, to, bytes) = self.datagram(&slice(link, data)?)?;
+        self.datagrams += 1;
         let seconds = time.saturating_sub(first) as f64 / 1e9;
         let place = format!("#{} {seconds:.6} s {from} > {to}", self.count);
         Some(Found { place, ends: Some((from, to)), bytes })

@@ -14,9 +14,6 @@ use std::io::{BufReader, IsTerminal, Read, Write};
 use std::net::SocketAddr;
 use std::path::Path;
 
-/// Bytes of a file looked at first.
-const START: u64 = 64 << 10;
-
 /// Conversations followed at the same time; past that all are forgotten.
 const MAX_CONVERSATIONS: usize = 65_536;
 
@@ -43,16 +40,21 @@ pub(crate) fn run(args: &Decode) -> anyhow::Result<Exit> {
     let mut words = String::new();
     for input in &args.inputs {
         let path = Path::new(input);
-        if path.is_file() {
+        // Not only regular files: a shell's `<(…)` is a pipe.
+        if path.exists() && !path.is_dir() {
             session.hex(&std::mem::take(&mut words))?;
-            session.stream(input, std::fs::File::open(path)?)?;
-        } else if hex::bytes(input).is_ok() {
-            words.push_str(input);
-            words.push(' ');
-        } else if input.contains(['.', '/']) {
-            usage!("{input}: no such file");
-        } else {
-            usage!("{input}: neither a file nor hexadecimal");
+            match std::fs::File::open(path) {
+                Ok(file) => session.stream(input, file)?,
+                Err(error) => usage!("{input}: {error}"),
+            }
+            continue;
+        }
+        match hex::bytes(input) {
+            Ok(bytes) if bytes.is_empty() => usage!("{input:?}: no bytes in it"),
+            Ok(_) => words.extend([input, " "]),
+            Err(_) if path.is_dir() => usage!("{input}: a folder; name a file in it"),
+            Err(_) if input.contains(['.', '/']) => usage!("{input}: no such file"),
+            Err(problem) => usage!("{input}: neither a file nor hexadecimal: {problem}"),
         }
     }
     session.hex(&words)?;
@@ -78,9 +80,10 @@ impl<W: Write> Session<'_, W> {
     /// A capture, or lines of hexadecimal.
     fn stream(&mut self, name: &str, stream: impl Read + Send) -> anyhow::Result<()> {
         let mut stream = BufReader::new(stream);
-        // Enough to tell what it is, and for the capture reader's first look.
-        let mut start = Vec::new();
-        stream.by_ref().take(START).read_to_end(&mut start)?;
+        let start = match capture::start(&mut stream) {
+            Ok(start) => start,
+            Err(error) => usage!("{name}: {error}"),
+        };
         let is_capture = capture::is_capture(&start);
         let stream = std::io::Cursor::new(start).chain(stream);
         if is_capture {
