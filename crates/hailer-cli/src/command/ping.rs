@@ -2,6 +2,7 @@
 
 use crate::args::Ping;
 use crate::exit::Exit;
+use crate::print::json;
 use hailer::{Client, Error, Target, registry};
 use serde::Serialize;
 use std::io::Write;
@@ -85,7 +86,7 @@ fn line(out: &mut impl Write, args: &Ping, sequence: u32, end: &Result<hailer::A
             round_trip_ms: answer.map(|answer| ms(answer.round_trip)),
             error: end.as_ref().err().map(Error::kind),
         };
-        writeln!(out, "{}", serde_json::to_string(&line)?)?;
+        writeln!(out, "{}", json::line(&line)?)?;
     } else {
         match end {
             Ok(answer) => writeln!(
@@ -122,7 +123,7 @@ fn summary(out: &mut impl Write, args: &Ping, target: &Target, sent: u32, times:
             max_ms: max,
             deviation_ms: min.map(|_| round(deviation)),
         };
-        writeln!(out, "{}", serde_json::to_string(&summary)?)?;
+        writeln!(out, "{}", json::line(&summary)?)?;
         return Ok(());
     }
     writeln!(out, "\n--- {target} ---\n{sent} sent, {} answered, {loss:.0} % loss", times.len())?;

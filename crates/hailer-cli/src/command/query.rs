@@ -2,7 +2,7 @@
 
 use crate::args::Query;
 use crate::exit::{Exit, usage};
-use crate::print::{datagram, table, view};
+use crate::print::{datagram, json, table, view};
 use futures_util::{StreamExt, stream};
 use hailer::proto::Depth;
 use hailer::report::Report;
@@ -89,10 +89,10 @@ fn print_json(out: &mut impl Write, text: &str, end: &Result<Vec<Answer>, Error>
     match end {
         Ok(answers) => {
             for answer in answers {
-                writeln!(out, "{}", serde_json::to_string(&Report::answered(text, answer))?)?;
+                writeln!(out, "{}", json::line(&Report::answered(text, answer))?)?;
             }
         }
-        Err(error) => writeln!(out, "{}", serde_json::to_string(&Report::failed(text, error))?)?,
+        Err(error) => writeln!(out, "{}", json::line(&Report::failed(text, error))?)?,
     }
     out.flush()?;
     Ok(())

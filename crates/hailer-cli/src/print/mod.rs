@@ -1,6 +1,7 @@
-//! Output forms for people. Each writes ANSI colours; the stream that it writes to drops them unless it is a terminal.
+//! Output forms. Those for people write ANSI colours; the stream that they write to drops them unless it is a terminal.
 
 pub(crate) mod datagram;
+pub(crate) mod json;
 pub(crate) mod table;
 pub(crate) mod view;
 

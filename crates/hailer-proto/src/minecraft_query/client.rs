@@ -173,7 +173,7 @@ fn full_status(full: &Full<'_>, notes: &mut Notes) -> Status {
             Key::Map => status.map = filled(value),
             Key::NumPlayers => status.players.online = number(value, notes),
             Key::MaxPlayers => status.players.max = number(value, notes),
-            Key::HostPort => address.port = number(value, notes).and_then(|port| u16::try_from(port).ok()),
+            Key::HostPort => address.port = number(value, notes),
             Key::HostIp => address.host = filled(value),
         }
     }
@@ -186,8 +186,9 @@ fn name(key: Key<'_>) -> &'static str {
     message::KEYS.iter().find(|(.., known)| *known == key).map_or("", |&(name, ..)| name)
 }
 
-fn number(value: &[u8], notes: &mut Notes) -> Option<i64> {
-    let number = decimal(value);
+/// A number that fits where it goes.
+fn number<T: TryFrom<i64>>(value: &[u8], notes: &mut Notes) -> Option<T> {
+    let number = decimal(value).and_then(|number| number.try_into().ok());
     if number.is_none() {
         notes.deviation(&ODD_NUMBER, 0);
     }

@@ -325,7 +325,8 @@ impl<'a> Key<'a> {
             .map_or(Self::Other(bytes), |&(.., key)| key)
     }
 
-    fn is_known(bytes: &'a [u8]) -> bool {
+    /// Whether it is one of the ten, in either spelling.
+    pub(super) fn is_known(bytes: &'a [u8]) -> bool {
         !matches!(Self::read(bytes), Self::Other(_))
     }
 }
@@ -428,7 +429,11 @@ fn read_pairs<'a>(r: &mut Reader<'a, '_>, end: usize, vanilla: bool, full: &mut 
     // A game type sent again at the very end is not the one: counts must follow.
     let counts = (0..tokens.len()).rev().find(|&i| token(i).is_some_and(is_count)).unwrap_or(tokens.len());
     let anchor = (2..counts).rev().find(|&i| token(i).is_some_and(is_game_type));
-    if let (true, Some(last), Some(Key::Hostname)) = (vanilla, anchor, token(0).map(Key::read)) {
+    let pieces: Vec<&[u8]> = (0..tokens.len()).filter_map(token).collect();
+    if is_whole(&pieces) {
+        places.extend((0..tokens.len()).step_by(2).map(|key| (key, key + 1, key + 1)));
+        i = tokens.len();
+    } else if let (true, Some(last), Some(Key::Hostname)) = (vanilla, anchor, token(0).map(Key::read)) {
         places.push((0, 1, last - 1));
         i = last;
     }
@@ -460,6 +465,16 @@ fn read_pairs<'a>(r: &mut Reader<'a, '_>, end: usize, vanilla: bool, full: &mut 
     }
     r.notes().ungroup();
     Ok(())
+}
+
+/// Whether tokens are keys and values in turn without any doubt: the MOTD, the game type behind it, each of the ten keys
+/// once. Nothing that a MOTD imitates looks so, since the true pairs follow it.
+fn is_whole(tokens: &[&[u8]]) -> bool {
+    let keys = || tokens.iter().step_by(2).map(|token| Key::read(token));
+    let starts = keys().take(2).eq([Key::Hostname, Key::GameType]);
+    starts
+        && tokens.len().is_multiple_of(2)
+        && KEYS.iter().all(|(.., known)| keys().filter(|key| key == known).count() == 1)
 }
 
 /// Ranges between NULs. An empty region holds no token at all.

@@ -1,6 +1,6 @@
 //! The server: vanilla's bytes, without vanilla's leaks (spec/minecraft-query.md#7).
 
-use super::message::{self, PAIRS_END, PAIRS_START, REPLY_HEADER, Request, Token};
+use super::message::{self, Key, PAIRS_END, PAIRS_START, REPLY_HEADER, Request, Token};
 use crate::model::{Status, Value};
 use crate::protocol::{Doc, OptionError, Options, Responder, Verdict};
 use crate::token::{Epoch, Keys};
@@ -243,26 +243,31 @@ impl Body<'_> {
             self.text(value, &mut out);
         }
         let end = PAIRS_END.len() + 1;
+        let mut sent: Vec<Vec<u8>> = Vec::new();
         for rule in &self.status.rules {
-            // A rule must not shadow a pair, nor end the pairs with an empty key.
-            let key = rule.key.trim_matches('\0');
-            if key.is_empty() || pairs.iter().any(|(own, _)| *own == key) {
+            // A rule must not shadow a pair in either spelling, nor an earlier rule, nor end the pairs with an empty key.
+            let mut key = Vec::new();
+            self.text(&rule.key, &mut key);
+            let name = key.strip_suffix(&[0]).unwrap_or(&key);
+            if name.is_empty() || Key::is_known(name) || sent.contains(&key) {
                 continue;
             }
             let fits = self.append_if(&mut out, self.limit - end, |out| {
-                self.text(key, out);
+                out.extend_from_slice(&key);
                 self.text(&rule.value, out);
             });
             if !fits {
                 break;
             }
+            sent.push(key);
         }
         out.extend_from_slice(PAIRS_END);
         for player in &self.status.players.list {
-            // A name of no bytes would end the list.
+            // A name of no bytes would end the list; one that imitates its start would be taken for it.
             let name = player.name.raw();
-            let empty = name.chars().all(|c| c == '\0');
-            if !empty && !self.append_if(&mut out, self.limit - 1, |out| self.text(name, out)) {
+            let left = || name.chars().filter(|&c| c != '\0');
+            let breaks = left().next().is_none() || left().eq("\u{1}player_".chars());
+            if !breaks && !self.append_if(&mut out, self.limit - 1, |out| self.text(name, out)) {
                 break;
             }
         }

@@ -188,7 +188,9 @@ pub fn printable(text: &str) -> String {
 
 /// Characters that must not reach a terminal: controls, and those that reorder the line around them.
 pub(crate) fn is_control(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
+    let reorders = matches!(c, '\u{61C}' | '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}');
+    // Two of Unicode's own line breaks.
+    c.is_control() || reorders || matches!(c, '\u{2028}' | '\u{2029}')
 }
 
 /// Splits a text at its codes. A colour ends all styles, as in the game; an unknown code is dropped with its letter.

@@ -9,6 +9,7 @@ use crate::model::{Player, Status, Text, Value};
 use crate::protocol::{Doc, OptionError, Options, Responder, Verdict};
 use crate::token::{Epoch, Keys};
 use crate::wire::{Notes, cut};
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 use sha2::{Digest, Sha256};
@@ -214,10 +215,10 @@ fn without_formatting(status: &Status) -> Status {
 }
 
 /// Clients tell players apart by UUID. Who has none gets one made from the name (version 8, RFC 9562), so that it is the
-/// same on every page and after every change.
-fn stand_in(name: &str) -> [u8; 16] {
+/// same on every page and after every change. Namesakes are numbered.
+fn stand_in(name: &str, number: usize) -> [u8; 16] {
     let mut uuid = [0; 16];
-    let digest = Sha256::digest(name.as_bytes());
+    let digest = Sha256::new().chain_update(number.to_be_bytes()).chain_update(name).finalize();
     uuid.iter_mut().zip(digest).for_each(|(to, from)| *to = from);
     uuid[6] = uuid[6] & 0x0F | 0x80;
     uuid[8] = uuid[8] & 0x3F | 0x80;
@@ -235,11 +236,14 @@ struct Entries {
 impl Entries {
     /// By UUID, then by name.
     fn new(players: &[Player]) -> Self {
+        let mut namesakes = BTreeMap::new();
         let mut sorted: Vec<_> = players
             .iter()
             .map(|player| {
                 let name = cut(player.name.raw(), MAX_TEXT);
-                (player.uuid.unwrap_or_else(|| stand_in(name)), name)
+                let number = namesakes.entry(name).or_insert(0);
+                *number += 1;
+                (player.uuid.unwrap_or_else(|| stand_in(name, *number)), name)
             })
             .collect();
         sorted.sort_unstable();
@@ -679,7 +683,8 @@ mod tests {
         assert_eq!(first, ["c", "b", "z", "a"]);
         said.players.list.reverse();
         assert_eq!(listed(&said), first);
-        assert_ne!(stand_in("a"), stand_in("z"));
+        assert_ne!(stand_in("a", 1), stand_in("z", 1));
+        assert_ne!(stand_in("a", 1), stand_in("a", 2));
     }
 
     #[test]

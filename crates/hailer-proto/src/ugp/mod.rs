@@ -45,7 +45,10 @@ static INFO: Info = Info {
         Doc { key: "game-id", help: "Number of the game; numbers without a known game are kept" },
         Doc { key: "password", help: "Whether a password is needed to join; not asked for, kept if a server says so" },
         Doc { key: "os", help: "Operating system of the server; not asked for, kept if a server says so" },
-        Doc { key: "unanswered", help: "What was asked for twice without a readable answer: `players` or `rules`" },
+        Doc {
+            key: "unanswered",
+            help: "What was asked for again and again without a readable answer: `players` or `rules`",
+        },
     ],
     player_fields: &[
         Doc { key: "id", help: "Number of the player's connection" },

@@ -5,7 +5,7 @@ mod hex;
 
 use crate::args::Decode;
 use crate::exit::{Exit, usage};
-use crate::print::datagram;
+use crate::print::{datagram, json};
 use hailer::proto::wire::Notes;
 use hailer::proto::{Explanation, Info, Seen, Way};
 use hailer::registry;
@@ -122,7 +122,7 @@ impl<W: Write> Session<'_, W> {
             if !place.is_empty() {
                 json["place"] = place.trim().into();
             }
-            writeln!(self.out, "{json}")?;
+            writeln!(self.out, "{}", json::line(&json)?)?;
         } else {
             datagram::heading(&mut self.out, place, self.args.way, found, bytes.len())?;
             datagram::body(&mut self.out, bytes, found.map(|(_, explanation)| explanation), &notes)?;

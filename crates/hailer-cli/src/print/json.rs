@@ -1,0 +1,48 @@
+//! One line of JSON. What could steer a terminal is escaped, also where JSON does not ask for it.
+
+use hailer::proto::model::printable;
+use serde::Serialize;
+use serde_json::ser::Formatter;
+use serde_json::{Result, Serializer};
+use std::io::{self, Write};
+
+/// A value on one line.
+pub(crate) fn line(value: &impl Serialize) -> Result<String> {
+    let mut out = Vec::new();
+    value.serialize(&mut Serializer::with_formatter(&mut out, Harmless))?;
+    Ok(String::from_utf8_lossy(&out).into_owned())
+}
+
+/// Compact, and every character that [`printable`] drops as `\uXXXX`.
+struct Harmless;
+
+impl Formatter for Harmless {
+    fn write_string_fragment<W: ?Sized + Write>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
+        let mut buffer = [0; 4];
+        let mut shown = 0;
+        for (at, c) in fragment.char_indices().filter(|(_, c)| !matches!(c, ' '..='~')) {
+            if printable(c.encode_utf8(&mut buffer)).is_empty() {
+                writer.write_all(&fragment.as_bytes()[shown..at])?;
+                for unit in c.encode_utf16(&mut [0; 2]) {
+                    write!(writer, "\\u{unit:04x}")?;
+                }
+                shown = at + c.len_utf8();
+            }
+        }
+        writer.write_all(&fragment.as_bytes()[shown..])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_could_steer_a_terminal_is_escaped_and_means_the_same() {
+        let text = "a\u{1b}[2J\u{9b}31m\u{7f}\u{202E}é名\u{0}\"\\\n👩";
+        let json = line(&text).unwrap();
+        assert_eq!(json, r#""a\u001b[2J\u009b31m\u007f\u202eé名\u0000\"\\\n👩""#);
+        assert_eq!(serde_json::from_str::<String>(&json).unwrap(), text);
+        assert_eq!(line(&serde_json::json!({"a": [1, null, ""]})).unwrap(), r#"{"a":[1,null,""]}"#);
+    }
+}

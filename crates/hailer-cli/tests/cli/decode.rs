@@ -1,0 +1,317 @@
+//! `hailer decode`.
+
+use crate::capture::{Capture, Link};
+use crate::tool::{Process, Said, Temporary, assert_harmless, command, finish, run, run_with};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::Stdio;
+use std::time::Duration;
+
+const HANDSHAKE: &[u8] = b"\xFE\xFD\x09\0\0\0\x01";
+const UGP_PING: &[u8] = b"\xFF\xFFUGP\0\x01\0";
+const CHALLENGE: &[u8] = b"ONEQUERY\0";
+
+/// A full stat with enough players to take three packets.
+fn full_stat() -> Vec<u8> {
+    let mut stat = b"\0\0\0\0\x01splitnum\0\x80\0hostname\0A full house\0gametype\0SMP\0game_id\0MINECRAFT\0version\x001.21.8\0\
+                     plugins\0\0map\0harbour\0numplayers\x00260\0maxplayers\x00300\0hostport\x0025565\0hostip\x00127.0.0.1\0\
+                     \0\x01player_\0"
+        .to_vec();
+    for player in 0..260 {
+        stat.extend(format!("Player_number_{player:03}\0").bytes());
+    }
+    stat.push(0);
+    assert!(stat.len() > 4_096, "{}", stat.len());
+    stat
+}
+
+fn decode(bytes: impl AsRef<[u8]>, args: &[&str]) -> Said {
+    let file = Temporary::file("capture", bytes);
+    run(["decode", file.text()].iter().chain(args))
+}
+
+#[track_caller]
+fn messages(said: &Said) -> Vec<String> {
+    said.json()
+        .iter()
+        .map(|line| format!("{} {}", line["protocol"].as_str().unwrap_or("?"), line["message"].as_str().unwrap_or("?")))
+        .collect()
+}
+
+#[test]
+fn hexadecimal_comes_as_arguments_in_every_form() {
+    for args in [
+        &["fefd0900000001"][..],
+        &["FEFD0900000001"],
+        &["fe", "fd", "09", "00", "00", "00", "01"],
+        &["fe fd 09 00 00 00 01"],
+        &["fe:fd:09:00:00:00:01"],
+        &["0xfe,0xfd,0x09,0x00,0x00,0x00,0x01"],
+        &["\\xfe\\xfd\\x09\\x00\\x00\\x00\\x01"],
+        &["fefd09", "00000001"],
+    ] {
+        let said = run(["decode"].iter().chain(args)).ends_with(0);
+        for expected in ["Minecraft Query handshake request, 7 bytes", "magic", "session id", "fe fd", "00 00 00 01"] {
+            assert!(said.out.contains(expected), "{args:?} {expected}: {}", said.out);
+        }
+        assert_harmless(&said.out, false);
+    }
+}
+
+#[test]
+fn each_protocol_is_recognised() {
+    for (hex, expected) in [
+        ("fefd0900000001", "minecraft-query handshake request"),
+        ("09000000013132333400", "minecraft-query handshake reply"),
+        ("ffff55475000 01 00", "ugp ping"),
+        ("ffff55475000 01 80", "ugp ping"),
+        ("4f4e455155455259 00", "onequery challenge request"),
+    ] {
+        let said = run(["decode", "--json", hex]).ends_with(0);
+        assert!(messages(&said)[0].starts_with(expected), "{:?}", messages(&said));
+    }
+}
+
+#[test]
+fn the_first_bad_byte_is_pointed_at() {
+    let said = run(["decode", "fefd0300000001"]).ends_with(1);
+    assert!(said.out.contains("malformed") && said.out.contains("type at offset 2"), "{}", said.out);
+    let said = run(["decode", "--json", "fefd0900"]).ends_with(1).json();
+    assert_eq!((&said[0]["error"]["field"], &said[0]["error"]["at"]), (&"session id".into(), &3.into()));
+    let said = run(["decode", "deadbeef"]).ends_with(1);
+    assert!(said.out.contains("unknown, 4 bytes") && said.out.contains("de ad be ef"), "{}", said.out);
+}
+
+#[test]
+fn protocol_and_way_can_be_said() {
+    let said = run(["decode", "--json", "--protocol", "minecraft-query", "--way", "reply", "09000000013100"])
+        .ends_with(0)
+        .json();
+    assert_eq!((&said[0]["protocol"], &said[0]["way"]), (&"minecraft-query".into(), &"reply".into()));
+    run(["decode", "--protocol", "ugp", "fefd0900000001"]).ends_with(1);
+    run(["decode", "--protocol", "gopher", "00"]).ends_with(2);
+    run(["decode", "--way", "sideways", "00"]).ends_with(2);
+}
+
+#[test]
+fn standard_input_holds_a_datagram_a_line_or_a_dump() {
+    let lines = "# an exchange\n> fefd0900000001\n< 0900000001 31 32 33 34 00\n\nffff554750000100\n";
+    let said = run_with(["decode", "--json"], lines.as_bytes()).ends_with(0);
+    assert_eq!(messages(&said)[..2], ["minecraft-query handshake request", "minecraft-query handshake reply"]);
+    assert_eq!((said.json().len(), &said.json()[1]["place"]), (3, &"line 3".into()));
+
+    let stat = full_stat();
+    let xxd: String = stat
+        .chunks(16)
+        .enumerate()
+        .map(|(row, bytes)| {
+            let pairs: Vec<String> =
+                bytes.chunks(2).map(|pair| pair.iter().map(|byte| format!("{byte:02x}")).collect()).collect();
+            let text: String =
+                bytes.iter().map(|byte| if byte.is_ascii_graphic() { char::from(*byte) } else { '.' }).collect();
+            format!("{:08x}: {:<39}  {text}\n", row * 16, pairs.join(" "))
+        })
+        .collect();
+    let canonical: String = stat
+        .chunks(16)
+        .enumerate()
+        .map(|(row, bytes)| {
+            let hex: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            let (left, right) = hex.split_at(hex.len().min(8));
+            let text: String =
+                bytes.iter().map(|byte| if byte.is_ascii_graphic() { char::from(*byte) } else { '.' }).collect();
+            format!("{:08x}  {:<23}  {:<23}  |{text}|\n", row * 16, left.join(" "), right.join(" "))
+        })
+        .collect();
+    for dump in [xxd, canonical] {
+        for said in [run_with(["decode", "--json"], dump.as_bytes()), decode(&dump, &["--json"])] {
+            let datagrams = said.ends_with(0).json();
+            assert_eq!((datagrams.len(), &datagrams[0]["message"]), (1, &"full stat reply".into()));
+            assert_eq!(datagrams[0]["length"], stat.len());
+        }
+    }
+}
+
+#[test]
+fn text_that_is_no_hexadecimal_is_refused() {
+    run(["decode", "nothex"]).fails_as_usage("neither a file nor hexadecimal");
+    run(["decode", "fef"]).fails_as_usage("neither a file nor hexadecimal: fef: an odd number of digits");
+    run(["decode", ""]).fails_as_usage("no bytes");
+    run(["decode", "/"]).fails_as_usage("/: a folder");
+    run(["decode", "./no/such.pcap"]).fails_as_usage("./no/such.pcap: no such file");
+    run_with(["decode"], b"").fails_as_usage("no bytes");
+    run_with(["decode"], b"# nothing\n\n").fails_as_usage("no bytes");
+    run_with(["decode"], b"fefd09\nhello there\n").fails_as_usage("line 2");
+    run_with(["decode"], b"\xFF\xFE\xFD\xFC").fails_as_usage("neither a capture file nor text");
+}
+
+#[test]
+fn captures_of_every_kind_are_read() {
+    for link in Link::ALL {
+        let capture = Capture::new(link).udp(HANDSHAKE).tcp().udp6(UGP_PING).udp(CHALLENGE);
+        let mut files: Vec<(String, Vec<u8>)> = vec![("pcapng".into(), capture.pcapng())];
+        for (little, nanoseconds) in [(true, false), (true, true), (false, false), (false, true)] {
+            files.push((format!("pcap {little} {nanoseconds}"), capture.pcap(little, nanoseconds)));
+        }
+        for (kind, file) in files {
+            let said = decode(&file, &["--json"]).ends_with(0);
+            assert_eq!(said.err, "", "{link:?} {kind}");
+            let found = said.json();
+            assert_eq!(found.len(), 3, "{link:?} {kind}: {}", said.out);
+            assert_eq!(messages(&said)[0], "minecraft-query handshake request");
+            let places: Vec<_> = found.iter().map(|datagram| datagram["place"].as_str().unwrap()).collect();
+            assert_eq!(places[0], "#1 0.000000 s 192.0.2.7:50001 > 192.0.2.9:25565", "{link:?} {kind}");
+            assert_eq!(places[1], "#3 2.000000 s [2001:db8::7]:50001 > [2001:db8::9]:25565", "{link:?} {kind}");
+            // The same from standard input.
+            assert_eq!(run_with(["decode", "--json"], &file).ends_with(0).out, said.out);
+        }
+    }
+}
+
+#[test]
+fn a_capture_is_shown_for_people_too() {
+    let capture = Capture::new(Link::Ethernet).udp(HANDSHAKE).udp(b"something else entirely");
+    let said = decode(capture.pcap(true, false), &[]).ends_with(0);
+    assert!(
+        said.out.contains("192.0.2.7:50001") && said.out.contains("Minecraft Query handshake request"),
+        "{}",
+        said.out
+    );
+    assert!(said.err.contains("left out") && said.err.contains("--all"), "{}", said.err);
+    let all = decode(capture.pcap(true, false), &["--all"]).ends_with(1);
+    assert!(all.out.contains("unknown, 23 bytes"), "{}", all.out);
+    assert_harmless(&all.out, false);
+}
+
+#[test]
+fn fragments_are_put_together() {
+    let stat = full_stat();
+    for capture in [
+        Capture::new(Link::Ethernet).fragments(&stat, 1_480),
+        Capture::new(Link::Raw).fragments(&stat, 1_480).reversed(),
+    ] {
+        let said = decode(capture.pcap(true, false), &["--json"]).ends_with(0);
+        let found = said.json();
+        assert_eq!(
+            (found.len(), &found[0]["length"], &found[0]["message"]),
+            (1, &stat.len().into(), &"full stat reply".into())
+        );
+        let named = |field: &&serde_json::Value| field["value"].as_str().unwrap().contains("Player_number_259");
+        assert!(found[0]["fields"].as_array().unwrap().iter().any(|field| named(&field)));
+    }
+}
+
+#[test]
+fn a_damaged_capture_shows_what_is_whole_and_says_so() {
+    let whole = Capture::new(Link::Ethernet).udp(HANDSHAKE).udp(CHALLENGE);
+    for file in [whole.pcap(true, false), whole.pcap(false, true), whole.pcapng()] {
+        let said = decode(&file[..file.len() - 3], &["--json"]);
+        assert!(!said.err.contains("panicked") && said.err.contains("damaged or cut"), "{}", said.err);
+        assert_eq!(messages(&said)[0], "minecraft-query handshake request");
+    }
+}
+
+#[test]
+fn no_file_makes_it_panic() {
+    let whole = Capture::new(Link::Ethernet).udp(HANDSHAKE).fragments(&full_stat(), 1_480).udp6(UGP_PING);
+    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+    let mut random = move |below: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state as usize % below
+    };
+    let mut files: Vec<Vec<u8>> = Vec::new();
+    for file in [whole.pcap(true, false), whole.pcap(false, true), whole.pcapng()] {
+        // Cut within every header, and here and there.
+        files.extend(
+            [1, 4, 5, 12, 23, 24, 25, 30, 39, 40, 41, 55, 70, 83, 100].map(|end| file[..end.min(file.len())].to_vec()),
+        );
+        for _ in 0..12 {
+            let mut damaged = file.clone();
+            for _ in 0..=random(8) {
+                // Mostly in the headers, where it hurts.
+                let at = random(damaged.len().min(160));
+                damaged[at] = [0, 0xFF, 0x7F, random(256) as u8][random(4)];
+            }
+            files.push(damaged);
+        }
+        let mut garbage = file[..24].to_vec();
+        garbage.extend((0..5_000).map(|_| random(256) as u8));
+        files.push(garbage);
+    }
+    files.push((0..10_000).map(|_| random(256) as u8).collect());
+    files.push(vec![0; 100_000]);
+    files.push(vec![b'f'; 100_001]);
+    for file in files {
+        let said = run_with(["decode", "--all"], &file);
+        assert!(matches!(said.code(), Some(0..=2)), "{:?} {}", said.code(), said.err);
+        assert!(!said.err.contains("panicked"), "{}", said.err);
+        assert!(said.err.lines().count() <= 3, "{}", said.err);
+        assert_harmless(&said.out, false);
+    }
+}
+
+#[test]
+fn hostile_bytes_do_not_reach_the_terminal() {
+    let stat = b"\0\0\0\0\x01splitnum\0\x80\0hostname\0\x1b[2J\x9b31m\xE2\x80\xAEevil\r\n\0gametype\0SMP\0\0\x01player_\0\x1b[1mEve\0\0";
+    let hex: String = stat.iter().map(|byte| format!("{byte:02x}")).collect();
+    let said = run(["decode", &hex]);
+    assert_harmless(&said.out, false);
+    assert!(said.out.contains("evil") && said.out.contains("Eve"), "{}", said.out);
+    let said = run(["decode", "--json", &hex]);
+    assert_harmless(&said.out, false);
+    assert_eq!((said.out.lines().count(), said.json().len()), (1, 1));
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_ends_it_quietly() {
+    let mut capture = Capture::new(Link::Ethernet);
+    for _ in 0..2_000 {
+        capture = capture.udp(HANDSHAKE);
+    }
+    let file = Temporary::file("capture", capture.pcap(true, false));
+    let mut process = Process::start(&mut command(["decode", file.text()]));
+    drop(process.child.stdout.take());
+    let status = process.wait();
+    let mut said = String::new();
+    process.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert_eq!((status.code(), said.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn a_live_capture_is_shown_as_it_comes() {
+    let capture = Capture::new(Link::Ethernet).udp(HANDSHAKE);
+    for file in [capture.pcap(true, false), capture.pcap(false, true), capture.pcapng()] {
+        let mut process = Process::start(command(["decode"]).stdin(Stdio::piped()));
+        let mut stdin = process.child.stdin.take().unwrap();
+        stdin.write_all(&file).unwrap();
+        // The capture goes on: standard input stays open while the first line is waited for.
+        let mut out = BufReader::new(process.child.stdout.take().unwrap());
+        let (say, said) = std::sync::mpsc::channel();
+        let reader = std::thread::spawn(move || {
+            let mut line = String::new();
+            out.read_line(&mut line).unwrap();
+            say.send(line)
+        });
+        let line = said.recv_timeout(Duration::from_secs(10)).expect("the first datagram is shown before the end");
+        assert!(line.contains("Minecraft Query handshake request"), "{line}");
+        drop(stdin);
+        process.wait();
+        reader.join().unwrap().unwrap();
+    }
+}
+
+#[test]
+fn pipes_are_files_too() {
+    let mut shell = std::process::Command::new("bash");
+    let script = "\"$0\" decode <(echo fefd0900000001)";
+    shell.args(["-c", script, env!("CARGO_BIN_EXE_hailer")]).stdin(Stdio::null());
+    let said = finish(shell, None).ends_with(0);
+    assert!(said.out.contains("handshake request"), "{}", said.out);
+}
+
+#[test]
+fn a_capture_without_datagrams_says_so() {
+    let said = decode(Capture::new(Link::Ethernet).tcp().pcap(true, false), &[]).ends_with(0);
+    assert!(said.out.is_empty() && said.err.contains("no UDP datagram in 1 packets"), "{}", said.err);
+}

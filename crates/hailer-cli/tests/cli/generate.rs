@@ -1,0 +1,88 @@
+//! Help, completions, man pages, the table of protocols.
+
+use crate::support::ids;
+use crate::tool::{Temporary, assert_harmless, run};
+use std::path::Path;
+
+const COMMANDS: [&str; 8] = ["query", "ping", "serve", "decode", "demo", "protocols", "completions", "man"];
+
+/// The help texts as users see them, at 100 columns. `BLESS=1 cargo test` rewrites the files.
+#[test]
+fn help_is_as_agreed() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/cli");
+    let bless = std::env::var_os("BLESS").is_some();
+    let mut outdated = Vec::new();
+    let helps = COMMANDS.iter().map(|&command| (command, vec![command, "--help"]));
+    for (name, args) in helps.chain([("hailer", vec!["--help"])]) {
+        let said = run(args).ends_with(0).out;
+        assert_harmless(&said, false);
+        assert!(said.lines().all(|line| line.chars().count() <= 110), "{said}");
+        let file = folder.join(format!("help-{name}.txt"));
+        if bless {
+            std::fs::create_dir_all(&folder).unwrap();
+            std::fs::write(&file, &said).unwrap();
+        } else if std::fs::read_to_string(&file).unwrap_or_default() != said {
+            outdated.push(format!("{}:\n{said}", file.display()));
+        }
+    }
+    assert!(outdated.is_empty(), "BLESS=1 rewrites these, if the change is meant:\n{}", outdated.join("\n"));
+}
+
+#[test]
+fn help_names_every_command() {
+    let help = run(["--help"]).ends_with(0).out;
+    for command in COMMANDS {
+        assert!(help.contains(&format!("\n  {command} ")), "{command}: {help}");
+    }
+    assert!(run(["--version"]).ends_with(0).out.starts_with("hailer "));
+}
+
+#[test]
+fn completions_know_every_command() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let said = run(["completions", shell]).ends_with(0);
+        for word in COMMANDS.iter().chain(&["auth-token-file", "check-config"]) {
+            assert!(said.out.contains(word), "{shell}: {word}");
+        }
+        assert!(said.err.is_empty());
+    }
+    run(["completions", "tcsh"]).ends_with(2);
+}
+
+#[test]
+fn man_pages_are_written_for_every_command() {
+    let folder = Temporary::path("man");
+    let said = run(["man", folder.text()]).ends_with(0);
+    assert!(said.err.is_empty(), "{}", said.err);
+    for page in COMMANDS.iter().map(|command| format!("hailer-{command}.1")).chain(["hailer.1".into()]) {
+        let text =
+            std::fs::read_to_string(folder.as_ref().join(&page)).unwrap_or_else(|error| panic!("{page}: {error}"));
+        assert!(text.contains(".TH") && text.contains(".SH NAME"), "{page}");
+    }
+    assert!(run(["man"]).ends_with(0).out.contains(".TH hailer 1"));
+    let file = Temporary::file("man", "a file is in the way");
+    let said = run(["man", file.text()]).ends_with(1);
+    assert!(said.err.starts_with("error: ") && said.err.lines().count() == 1, "{}", said.err);
+}
+
+#[test]
+fn protocols_are_shown_as_a_table_one_by_one_and_as_json() {
+    let table = run(["protocols"]).ends_with(0).out;
+    let json = run(["protocols", "--json"]).ends_with(0).out;
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json.as_array().unwrap().len(), ids().len());
+    for (id, described) in ids().into_iter().zip(json.as_array().unwrap()) {
+        assert!(table.lines().any(|line| line.trim_start().starts_with(id)), "{table}");
+        assert_eq!(described["id"], id);
+        let one = run(["protocols", id, "--json"]).ends_with(0).out;
+        assert_eq!(&serde_json::from_str::<serde_json::Value>(&one).unwrap(), described);
+        let details = run(["protocols", id]).ends_with(0).out;
+        for list in ["fields", "player_fields", "deviations", "options"] {
+            for doc in described[list].as_array().unwrap() {
+                assert!(details.contains(doc["key"].as_str().unwrap()), "{id} {list}: {details}");
+            }
+        }
+        assert_harmless(&details, false);
+    }
+    run(["protocols", "gopher"]).ends_with(2);
+}

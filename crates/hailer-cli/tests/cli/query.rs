@@ -1,0 +1,480 @@
+//! `hailer query`.
+
+use crate::support::dns::{Dns, Record};
+use crate::support::{Server, closed, ids, loopback, minecraft, protocol, status, try_until};
+use crate::tool::{Process, Said, Serve, Temporary, assert_harmless, command, finish, run, run_with, without_colours};
+use hailer::proto::model::{Address, Extra, Rule, Value};
+use hailer::{Player, Status, Text, registry};
+use std::io::Read;
+use std::time::{Duration, Instant};
+
+const HOUSE: &[&str] = &[
+    "--name",
+    "Harbour house",
+    "--motd",
+    "&aGreen &lbold&r\nsecond line",
+    "--map",
+    "old_mill",
+    "--mode",
+    "Survival",
+    "--game-version",
+    "1.21.8",
+    "--max-players",
+    "64",
+    "--player",
+    "Alice",
+    "--player",
+    "Björn",
+    "--player",
+    "名前",
+    "--rule",
+    "Owner=The harbour master",
+    "--rule",
+    "Language=any",
+];
+
+/// A protocol in which a server may say all of this.
+const FULL: &str = "minecraft-query";
+
+#[test]
+fn the_view_shows_what_the_server_says() {
+    let serve = Serve::with(HOUSE);
+    let said = run(["query", &serve.url(FULL)]).ends_with(0);
+    for expected in [
+        "Green bold",
+        "second line",
+        "old_mill",
+        "Survival",
+        "1.21.8",
+        "3 / 64",
+        "Alice",
+        "Björn",
+        "名前",
+        "round trip",
+        "Minecraft Query",
+        &serve.address(),
+    ] {
+        assert!(said.out.contains(expected), "{expected}: {}", said.out);
+    }
+    assert_harmless(&said.out, false);
+    assert_eq!(said.err, "");
+
+    let ugp = run(["query", &serve.url("ugp")]).ends_with(0).out;
+    for expected in [
+        "Harbour house",
+        "old_mill",
+        "Survival",
+        "3 / 64",
+        "Alice",
+        "Björn",
+        "名前",
+        "Owner",
+        "The harbour master",
+        "Language",
+        "any",
+    ] {
+        assert!(ugp.contains(expected), "{expected}: {ugp}");
+    }
+    let onequery = run(["query", &serve.url("onequery")]).ends_with(0).out;
+    for expected in ["Harbour house", "3 / 64", "Alice", "Björn", "名前"] {
+        assert!(onequery.contains(expected), "{expected}: {onequery}");
+    }
+    // Without a protocol, each that answers has its view.
+    let whole = |said: &Said| said.out.matches('●').count() == registry::PROTOCOLS.len();
+    let all = try_until(|| run(["query", &serve.address()]), whole).ends_with(0).out;
+    for &protocol in registry::PROTOCOLS {
+        assert!(all.contains(protocol.info().title), "{all}");
+    }
+    assert_eq!(run(["query", &serve.address(), "--protocol", "ugp"]).ends_with(0).out.matches('●').count(), 1);
+}
+
+#[test]
+fn colours_are_for_terminals_only() {
+    let serve = Serve::with(HOUSE);
+    let plain = run(["query", &serve.url(FULL)]).ends_with(0).out;
+    assert!(!plain.contains('\x1b'));
+    let mut coloured = command(["query", &serve.url(FULL)]);
+    coloured.env("CLICOLOR_FORCE", "1").env("TERM", "xterm-256color");
+    let coloured = finish(coloured, None).ends_with(0).out;
+    assert!(coloured.contains("\x1b[92mGreen \x1b[0m\x1b[1;92mbold\x1b[0m"), "{coloured:?}");
+    assert_harmless(&coloured, true);
+    let comparable =
+        |text: &str| text.lines().filter(|line| !line.contains("round trip")).map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(comparable(&without_colours(&coloured)), comparable(&plain));
+}
+
+#[test]
+fn several_targets_make_a_table_in_the_order_typed() {
+    let (one, two) = (Serve::with(&["--motd", "Number one"]), Serve::with(&["--motd", "Number two"]));
+    let closed = closed().to_string();
+    let (one, two) = (one.url(FULL), two.url(FULL));
+    let said = run(["query", &two, &closed, &one]).ends_with(1);
+    let lines: Vec<&str> = said.out.lines().collect();
+    assert_eq!(lines.len(), 4, "{}", said.out);
+    for (line, expected) in
+        lines[1..].iter().zip([[two.as_str(), "Number two"], [&closed, "port closed"], [&one, "Number one"]])
+    {
+        assert!(expected.iter().all(|expected| line.contains(expected)), "{line}");
+    }
+    assert_harmless(&said.out, false);
+    let long = run(["query", "--long", &two, &one]).ends_with(0).out;
+    assert_eq!(long.matches('●').count(), 2);
+    assert!(long.contains("round trip"));
+}
+
+#[test]
+fn targets_come_from_standard_input_too() {
+    let serve = Serve::with(&["--motd", "From a list"]);
+    let list = format!("# servers\n\n  {}  \n{}\n", serve.url("ugp"), serve.url(FULL));
+    let said = run_with(["query", "-", "--json"], list.as_bytes()).ends_with(0);
+    let protocols: Vec<_> = said.json().iter().map(|line| line["protocol"].clone()).collect();
+    assert_eq!(protocols, ["ugp", FULL]);
+    run_with(["query", "-"], b"\n# nobody\n").fails_as_usage("no target on standard input");
+    run_with(["query", "-"], b"fine\nnot fine\n").fails_as_usage("neither an address nor a host name");
+}
+
+#[test]
+fn json_is_a_line_for_each_answer() {
+    let serve = Serve::with(HOUSE);
+    let closed = closed().to_string();
+    let whole = |said: &Said| said.out.lines().count() == registry::PROTOCOLS.len() + 1;
+    let said = try_until(|| run(["query", "--json", &serve.address(), &closed]), whole).ends_with(1);
+    let lines = said.json();
+    let answered: Vec<_> = lines.iter().filter(|line| line["ok"] == true).collect();
+    assert_eq!((lines.len(), answered.len()), (registry::PROTOCOLS.len() + 1, registry::PROTOCOLS.len()));
+    for line in answered {
+        let status = &line["status"];
+        assert_eq!(line["target"], serve.address().as_str());
+        assert_eq!((&status["players"]["online"], &status["players"]["max"]), (&3.into(), &64.into()));
+        assert_eq!(status["players"]["list"].as_array().unwrap().len(), 3);
+        assert!(line["round_trip_ms"].as_f64().unwrap() > 0.0);
+    }
+    let failed = &lines[lines.len() - 1];
+    assert_eq!((&failed["ok"], &failed["error"]["kind"]), (&false.into(), &"port-closed".into()));
+    assert!(!said.out.contains('\x1b'));
+}
+
+#[test]
+fn raw_shows_every_datagram_with_its_fields() {
+    let serve = Serve::with(HOUSE);
+    for id in ids() {
+        let said = run(["query", "--raw", &serve.url(id)]).ends_with(0);
+        assert_harmless(&said.out, false);
+        assert!(said.out.contains('→') && said.out.contains('←'), "{}", said.out);
+        // All bytes of all datagrams are there: the lengths in the headings against the bytes in the rows.
+        let lengths = said.out.lines().filter(|line| line.starts_with(['→', '←']));
+        let lengths: usize = lengths
+            .map(|line| line.rsplit(", ").next().unwrap().trim_end_matches(" bytes").parse::<usize>().unwrap())
+            .sum();
+        let rows = said
+            .out
+            .lines()
+            .skip_while(|line| !line.starts_with('→'))
+            .filter(|line| line.starts_with("  ") && line.len() > 9);
+        let hex = |line: &str| {
+            let digits: String = line.chars().skip(9).take(47).collect();
+            digits.split_whitespace().take_while(|word| word.len() == 2).count()
+        };
+        assert_eq!(rows.map(hex).sum::<usize>(), lengths, "{}", said.out);
+    }
+}
+
+#[test]
+fn players_are_listed_unless_told_not_to() {
+    let serve = Serve::with(HOUSE);
+    for id in ids() {
+        for (flags, listed) in [
+            (&[][..], true),
+            (&["--players"], true),
+            (&["--no-players"], false),
+            (&["--no-players", "--players"], true),
+            (&["--basic", "--no-players"], false),
+        ] {
+            let mut args = vec!["query".to_owned(), serve.url(id)];
+            args.extend(flags.iter().map(|flag| (*flag).to_owned()));
+            let said = run(&args).ends_with(0);
+            assert_eq!(said.out.contains("Alice"), listed, "{id} {flags:?}: {}", said.out);
+            assert!(said.out.contains("3 / 64"));
+        }
+    }
+    let basic = run(["query", "--basic", "--json", &serve.url(FULL)]).ends_with(0).json();
+    assert_eq!(basic[0]["status"]["version"], serde_json::Value::Null, "the short reply has no version");
+    assert_eq!(basic[0]["status"]["map"], "old_mill");
+}
+
+#[test]
+fn auth_tokens_come_by_flag_environment_or_file() {
+    let serve = Serve::with(&[
+        "--name",
+        "Private",
+        "--player",
+        "Alice",
+        "--option",
+        "onequery.public=[]",
+        "--option",
+        r#"onequery.tokens={ "s3cret" = ["basic", "players"] }"#,
+    ]);
+    let target = serve.url("onequery");
+    let refused = run(["query", &target]).ends_with(1).out;
+    assert!(refused.contains("refused by the server: the server wants an auth token"), "{refused}");
+    assert!(!refused.contains("Private") && !refused.contains("Alice"));
+    let wrong = run(["query", &target, "--auth-token", "guess", "--json"]).ends_with(1);
+    assert_eq!(wrong.json()[0]["error"]["kind"], "refused");
+    assert!(!wrong.out.contains("guess"));
+
+    let opened = |said: Said| {
+        let said = said.ends_with(0);
+        assert!(said.out.contains("Private") && said.out.contains("Alice"), "{}", said.out);
+        assert!(!said.out.contains("s3cret"));
+    };
+    opened(run(["query", &target, "--auth-token", "s3cret"]));
+    let mut from_environment = command(["query", &target]);
+    from_environment.env("HAILER_AUTH_TOKEN", "s3cret");
+    opened(finish(from_environment, None));
+    for text in ["s3cret", "s3cret\n", "  s3cret \r\nnotes below\n"] {
+        let file = Temporary::file("token", text);
+        opened(run(["query", &target, "--auth-token-file", file.text()]));
+    }
+    // The environment gives the default, a flag decides.
+    let mut overruled = command(["query", &target, "--auth-token", "s3cret"]);
+    overruled.env("HAILER_AUTH_TOKEN", "wrong");
+    opened(finish(overruled, None));
+    let file = Temporary::file("token", "s3cret\n");
+    let mut overruled = command(["query", &target, "--auth-token-file", file.text()]);
+    overruled.env("HAILER_AUTH_TOKEN", "wrong");
+    opened(finish(overruled, None));
+
+    let mut unset = command(["query", &target]);
+    unset.env("HAILER_AUTH_TOKEN", "");
+    assert!(finish(unset, None).ends_with(1).out.contains("wants an auth token"), "an empty variable is none");
+
+    run(["query", &target, "--auth-token-file", "/no/such/file"]).fails_as_usage("/no/such/file");
+    let empty = Temporary::file("token", "\nsecond line\n");
+    run(["query", &target, "--auth-token-file", empty.text()]).fails_as_usage("first line is empty");
+    let mut help = command(["query", "--help"]);
+    help.env("HAILER_AUTH_TOKEN", "s3cret");
+    assert!(!finish(help, None).ends_with(0).out.contains("s3cret"), "help does not show it");
+}
+
+#[test]
+fn a_server_that_lists_nobody_without_a_token_says_so() {
+    let serve = Serve::with(&["--name", "Half", "--player", "Alice", "--option", r#"onequery.public=["basic"]"#]);
+    let said = run(["query", &serve.url("onequery")]).ends_with(0).out;
+    assert!(said.contains("Half") && said.contains("auth token") && !said.contains("Alice"), "{said}");
+}
+
+#[test]
+fn exit_codes_tell_what_happened() {
+    let serve = Serve::with(&["--demo"]);
+    let silent = Server::silent();
+    let quick = ["--timeout", "50ms", "--retries", "0"];
+    let code = |targets: &[&str]| run(["query"].iter().chain(targets).chain(&quick)).code();
+    let (alive, silent, closed) = (serve.address(), silent.address.to_string(), closed().to_string());
+    assert_eq!(code(&[&alive]), Some(0));
+    assert_eq!(code(&[&alive, &alive]), Some(0));
+    assert_eq!(code(&[&silent]), Some(1));
+    assert_eq!(code(&[&closed]), Some(1));
+    assert_eq!(code(&[&alive, &silent]), Some(1));
+    assert_eq!(code(&[&alive, "--json", &closed]), Some(1));
+    assert_eq!(code(&["not a target", &alive]), Some(2));
+}
+
+#[test]
+fn failures_say_what_happened() {
+    let silent = Server::silent();
+    let said = run(["query", &silent.address.to_string(), "--timeout", "30ms", "--retries", "1"]).ends_with(1);
+    assert!(said.out.contains("no answer in 0.") && said.out.contains("to 2 datagrams"), "{}", said.out);
+    let said = run(["query", &closed().to_string()]).ends_with(1);
+    assert!(said.out.contains("nothing listens on this UDP port"), "{}", said.out);
+
+    let malformed = Server::script(|request| vec![minecraft(request, b"Hello\x1b[2J")]);
+    let target = format!("minecraft-query://{}", malformed.address);
+    let said = run(["query", "--basic", &target, "--timeout", "50ms", "--retries", "0"]).ends_with(1);
+    for expected in ["malformed", "offset", "48 65 6c 6c 6f 1b"] {
+        assert!(said.out.contains(expected), "{expected}: {}", said.out);
+    }
+    assert_harmless(&said.out, false);
+
+    // No name leaves the machine: the name server is ours.
+    let dns = Dns::with(&[("broken.example.test", Record::Failure)]);
+    let server = dns.address().to_string();
+    let said = run(["query", "nobody.example.test", "--name-server", &server]).ends_with(1);
+    assert!(said.out.contains("nobody.example.test: name not found"), "{}", said.out);
+    let said =
+        run(["query", "--json", "nobody.example.test", "broken.example.test", "--name-server", &server]).ends_with(1);
+    let kinds: Vec<_> = said.json().iter().map(|line| line["error"]["kind"].clone()).collect();
+    assert_eq!(kinds, ["name-not-found", "lookup"]);
+}
+
+#[test]
+fn strict_refuses_deviations_that_are_otherwise_named() {
+    let full = b"splitnum\0\x80\0hostname\0Odd\0gametype\0SMP\0game_id\0MINECRAFT\0version\x001\0plugins\0\0map\0m\0\
+                 numplayers\x000\0maxplayers\x005\0hostport\x001\0hostip\0h\0\0\x01player_\0\0\0";
+    let server = Server::script(move |request| vec![minecraft(request, full)]);
+    let target = format!("minecraft-query://{}", server.address);
+    let said = run(["query", "--basic", &target]).ends_with(0);
+    assert!(said.out.contains("Deviates from the protocol") && said.out.contains("full-for-basic"), "{}", said.out);
+    let said = run(["query", "--basic", "--strict", &target]).ends_with(1);
+    assert!(said.out.contains("deviates from Minecraft Query: full-for-basic"), "{}", said.out);
+}
+
+#[test]
+fn usage_errors_are_one_line() {
+    let cases: &[(&[&str], &str)] = &[
+        (&["query", ""], "needed"),
+        (&["query", "a b"], "neither an address nor a host name"),
+        (&["query", "host:0"], "1 to 65535"),
+        (&["query", "host:99999"], "1 to 65535"),
+        (&["query", "::1:::2"], "IPv6"),
+        (&["query", "[::1"], "not closed"),
+        (&["query", "gopher://host"], "known are minecraft-query, ugp, onequery"),
+        (&["query", "--protocol", "ugp", "onequery://host"], "another protocol"),
+        (&["query", "host\x1b[2J\u{202E}"], "neither"),
+        (&["ping", "host:0"], "1 to 65535"),
+        (&["ping", "a b"], "neither"),
+    ];
+    for (args, expected) in cases {
+        let said = run(*args);
+        assert_harmless(&said.err, false);
+        said.fails_as_usage(expected);
+    }
+    // Those that clap finds are its own, with the same code.
+    for args in [
+        &["query"][..],
+        &["query", "--nope", "host"],
+        &["query", "--protocol", "gopher", "host"],
+        &["query", "--timeout", "soon", "host"],
+        &["query", "--timeout", "0", "host"],
+        &["query", "--retries", "-1", "host"],
+        &["query", "--concurrency", "0", "host"],
+        &["query", "--name-server", "example.com", "host"],
+        &["ping", "--interval", "1ms", "host"],
+        &["nope"],
+        &[],
+    ] {
+        let said = run(args).ends_with(2);
+        assert_eq!(said.out, "");
+        assert!(!said.err.is_empty());
+    }
+}
+
+/// A status that tries everything.
+fn hostile() -> Status {
+    let evil = "\x1b[2J\x1b]0;owned\x07\u{9b}31m\u{202E}evil\u{2066}\u{200F}\u{61C}\u{2028}\u{7f}\x08\r\u{0}!\t\u{85}";
+    let mut status = status(evil, &["\x1b[31mEve\u{202E}\0\n", "\u{9b}2JMallory\r"]);
+    status.motd = Some(Text::legacy(format!("\u{A7}a{evil}\n{evil}")));
+    status.game = Some(evil.into());
+    status.mode = Some(evil.into());
+    status.map = Some(evil.into());
+    status.version = Some(evil.into());
+    status.address = Some(Address { host: Some(evil.into()), port: Some(1) });
+    status.rules = vec![Rule { key: evil.into(), value: evil.into() }];
+    status.extra.push(Extra::new("software", evil));
+    let plugin = Value::Table(vec![("name".into(), evil.into()), ("version".into(), evil.into())]);
+    status.extra.push(Extra { key: "plugins", value: Value::List(vec![plugin]) });
+    status.players.list.push(Player::named(Text::unformatted(evil)));
+    status.players.online = Some(3);
+    status
+}
+
+#[test]
+fn a_hostile_server_does_not_reach_the_terminal() {
+    for id in ids() {
+        let server = Server::of(&[protocol(id)], &hostile());
+        let target = format!("{id}://{}", server.address);
+        for args in [
+            &["query", &target][..],
+            &["query", "--raw", &target],
+            &["query", &target, &target],
+            &["query", "--basic", &target],
+            &["query", "--strict", &target],
+        ] {
+            let said = run(args);
+            assert_harmless(&said.out, false);
+            assert!(said.out.contains("evil") || said.code() == Some(1), "{}", said.out);
+            let mut coloured = command(args);
+            coloured.env("CLICOLOR_FORCE", "1");
+            assert_harmless(&finish(coloured, None).out, true);
+        }
+        let json = run(["query", "--json", &target]).ends_with(0);
+        assert_eq!(json.out.lines().count(), 1);
+        assert_harmless(&json.out, false);
+        let answer = &json.json()[0]["status"];
+        assert!(answer["players"]["list"].as_array().unwrap().len() >= 2);
+        for text in [&answer["name"], &answer["motd"]] {
+            assert_harmless(text["plain"].as_str().unwrap_or_default(), false);
+        }
+    }
+}
+
+#[test]
+fn a_hostile_minecraft_server_beyond_our_own_responder_does_not_reach_the_terminal() {
+    let evil = "\u{1b}[2J\u{9b}evil\u{202E}\r";
+    let pairs = [
+        "hostname",
+        "gametype",
+        "game_id",
+        "version",
+        "plugins",
+        "map",
+        "numplayers",
+        "maxplayers",
+        "hostport",
+        "hostip",
+        "\x1b[1mkey",
+    ];
+    let mut stat = b"splitnum\0\x80\0".to_vec();
+    for key in pairs {
+        let value = if key.starts_with("num") || key.starts_with("max") || key == "hostport" { "7" } else { evil };
+        stat.extend([key.as_bytes(), b"\0", value.as_bytes(), b"\0"].concat());
+    }
+    stat.extend(b"\0\x01player_\0");
+    stat.extend([evil.as_bytes(), b"\0", b"\xFF\xFE\x9B", b"\0\0"].concat());
+    let server = Server::script(move |request| vec![minecraft(request, &stat)]);
+    let target = format!("minecraft-query://{}", server.address);
+    for args in [&["query", &target][..], &["query", "--raw", &target], &["query", &target, &target]] {
+        let said = run(args).ends_with(0);
+        assert_harmless(&said.out, false);
+        assert!(said.out.contains("evil"));
+    }
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_ends_it_quietly() {
+    let serve = Serve::with(&["--demo"]);
+    let target = serve.url(FULL);
+    let many: Vec<&str> = std::iter::repeat_n(target.as_str(), 300).collect();
+    for mode in ["--json", "--long", "--raw"] {
+        let mut process = Process::start(command(["query", mode]).args(&many));
+        // Closed before anything can have been read.
+        drop(process.child.stdout.take());
+        let status = process.wait();
+        let mut said = String::new();
+        process.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        assert_eq!((status.code(), said.as_str()), (Some(0), ""), "{mode}");
+    }
+}
+
+#[test]
+fn many_are_asked_at_once() {
+    let silent: Vec<Server> = (0..20).map(|_| Server::silent()).collect();
+    let mut args =
+        vec!["query".to_owned(), "--json".into(), "--timeout".into(), "300ms".into(), "--retries".into(), "0".into()];
+    args.extend(silent.iter().map(|server| server.address.to_string()));
+    let started = Instant::now();
+    let said = run(&args).ends_with(1);
+    assert_eq!(said.json().len(), 20);
+    assert!(started.elapsed() < Duration::from_secs(4), "one after the other it would take 6 s");
+}
+
+#[test]
+fn a_thousand_players_are_listed_whole() {
+    let players: Vec<String> = (0..1000).map(|i| format!("Player{i:04}")).collect();
+    let players: Vec<&str> = players.iter().map(String::as_str).collect();
+    let status = status("Crowd", &players);
+    for id in ["minecraft-query", "onequery"] {
+        let server = Server::at(loopback(), &[protocol(id)], &status);
+        let said = run(["query", &format!("{id}://{}", server.address)]).ends_with(0).out;
+        assert!(players.iter().all(|player| said.contains(player)), "{id}");
+    }
+}

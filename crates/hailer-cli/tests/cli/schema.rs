@@ -1,0 +1,183 @@
+//! What the tool prints for programs, against the schemas that promise it.
+
+use crate::capture::{Capture, Link};
+use crate::support::dns::{Dns, Record};
+use crate::support::{Server, closed, ids, minecraft};
+use crate::tool::{Said, Serve, Temporary, run, run_with};
+use hailer::registry;
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+fn schema(name: &str) -> Value {
+    let path = format!("{}/../../schema/{name}", env!("CARGO_MANIFEST_DIR"));
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+/// Checks each line, and returns them.
+#[track_caller]
+fn check(name: &str, said: &Said) -> Vec<Value> {
+    let validator = jsonschema::draft202012::new(&schema(name)).unwrap();
+    let lines = said.json();
+    assert!(!lines.is_empty(), "{}", said.err);
+    for line in &lines {
+        let errors: Vec<String> =
+            validator.iter_errors(line).map(|error| format!("{}: {error}", error.instance_path())).collect();
+        assert!(errors.is_empty(), "{}\n{line:#}", errors.join("\n"));
+    }
+    lines
+}
+
+#[test]
+fn the_schemas_are_schemas_and_say_what_everything_means() {
+    /// Every member has a description, and every object with members is closed.
+    fn walk(schema: &Value, path: &str) {
+        let Value::Object(object) = schema else { return };
+        if let Some(Value::Object(members)) = object.get("properties").filter(|_| object.get("type").is_some()) {
+            assert_eq!(object.get("additionalProperties"), Some(&Value::Bool(false)), "{path} is open");
+            for (name, member) in members {
+                let said = member["description"].is_string() || member["$ref"].is_string();
+                assert!(said, "{path}/{name} lacks a description");
+            }
+        }
+        for (key, value) in object {
+            if ["then", "else", "if"].contains(&key.as_str()) {
+                continue;
+            }
+            match value {
+                Value::Object(_) => walk(value, &format!("{path}/{key}")),
+                Value::Array(values) => values.iter().for_each(|value| walk(value, &format!("{path}/{key}"))),
+                _ => {}
+            }
+        }
+    }
+    for name in ["answer-v1.json", "ping-v1.json", "datagram-v1.json"] {
+        let schema = schema(name);
+        assert!(jsonschema::meta::is_valid(&schema), "{name}");
+        walk(&schema, name);
+    }
+}
+
+#[test]
+fn answers_are_as_the_schema_says() {
+    let plain = Serve::with(&[
+        "--name",
+        "Harbour",
+        "--motd",
+        "&aHello",
+        "--map",
+        "m",
+        "--mode",
+        "SMP",
+        "--game-version",
+        "1",
+        "--player",
+        "Alice",
+        "--rule",
+        "Owner=me",
+        "--option",
+        r#"onequery.tokens={ "s3cret" = ["basic"] }"#,
+    ]);
+    let demo = Serve::with(&["--demo"]);
+    let empty = Serve::with(&["--max-players", "0"]);
+    let mut targets: Vec<String> = vec![demo.address(), empty.address()];
+    targets.extend(ids().iter().flat_map(|id| [plain.url(id), demo.url(id), empty.url(id)]));
+    for flags in [&[][..], &["--basic"], &["--no-players"]] {
+        let args = ["query", "--json"].iter().chain(flags).copied().chain(targets.iter().map(String::as_str));
+        let answers = check("answer-v1.json", &run(args).ends_with(0));
+        let protocols: BTreeSet<_> = answers.iter().map(|answer| answer["protocol"].as_str().unwrap()).collect();
+        assert_eq!(protocols.len(), registry::PROTOCOLS.len());
+        // What is under `extra` is documented by the registry.
+        for answer in &answers {
+            let info = registry::find(answer["protocol"].as_str().unwrap()).unwrap().info();
+            for key in answer["status"]["extra"].as_object().unwrap().keys() {
+                assert!(info.fields.iter().any(|field| field.key == key), "{key}");
+            }
+            for player in answer["status"]["players"]["list"].as_array().unwrap() {
+                for key in player["extra"].as_object().into_iter().flatten().map(|(key, _)| key) {
+                    assert!(info.player_fields.iter().any(|field| field.key == key), "{key}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn failures_are_as_the_schema_says() {
+    let private = Serve::with(&["--option", "onequery.public=[]"]);
+    let (silent, stray) = (Server::silent(), Server::script(|_| vec![b"?".to_vec()]));
+    let malformed = Server::script(|request| vec![minecraft(request, b"Hello")]);
+    let dns = Dns::with(&[("broken.example.test", Record::Failure)]);
+    let targets = [
+        "nobody.example.test".to_owned(),
+        "broken.example.test".into(),
+        closed().to_string(),
+        silent.address.to_string(),
+        stray.address.to_string(),
+        private.url("onequery"),
+        format!("minecraft-query://{}", malformed.address),
+    ];
+    let server = dns.address().to_string();
+    let args = ["query", "--json", "--basic", "--timeout", "80ms", "--retries", "0", "--name-server", &server];
+    let said = run(args.into_iter().chain(targets.iter().map(String::as_str))).ends_with(1);
+    let failures = check("answer-v1.json", &said);
+    let kinds: Vec<_> = failures.iter().map(|failure| failure["error"]["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["name-not-found", "lookup", "port-closed", "silence", "silence", "refused", "malformed"]);
+    assert!(failures[6]["error"]["datagram"].as_str().unwrap().ends_with("48656c6c6f"));
+    for id in ids() {
+        let target = format!("{id}://{}", silent.address);
+        check("answer-v1.json", &run(["query", "--json", "--timeout", "50ms", "--retries", "0", &target]).ends_with(1));
+    }
+}
+
+#[test]
+fn deviating_answers_are_as_the_schema_says() {
+    let full = b"splitnum\0\x80\0hostname\0Odd\0gametype\0SMP\0game_id\0MINECRAFT\0version\x001\0plugins\0Paper: Tides 2.1\0\
+                 map\0m\0numplayers\0-3\0maxplayers\0many\0hostport\x001\0hostip\0h\0whitelist\0on\0\0\x01player_\0\0\0";
+    let server = Server::script(move |request| vec![minecraft(request, full)]);
+    let target = format!("minecraft-query://{}", server.address);
+    let answers = check("answer-v1.json", &run(["query", "--json", "--basic", &target]).ends_with(0));
+    assert!(answers[0]["status"]["deviations"].as_array().unwrap().iter().any(|name| name == "full-for-basic"));
+    check("answer-v1.json", &run(["query", "--json", "--strict", &target]).ends_with(1));
+}
+
+#[test]
+fn pings_are_as_the_schema_says() {
+    let serve = Serve::with(&["--demo"]);
+    for target in ids().iter().map(|id| serve.url(id)).chain([serve.address()]) {
+        check("ping-v1.json", &run(["ping", "--json", "-c", "2", "-i", "100ms", &target]).ends_with(0));
+    }
+    let silent = Server::silent();
+    for target in [silent.address.to_string(), closed().to_string()] {
+        check("ping-v1.json", &run(["ping", "--json", "-c", "1", "--timeout", "50ms", &target]).ends_with(1));
+    }
+}
+
+#[test]
+fn explanations_are_as_the_schema_says() {
+    let serve = Serve::with(&["--demo"]);
+    for id in ids() {
+        // Every datagram of a real exchange, by way of the rows that --raw prints.
+        let raw = run(["query", "--raw", &serve.url(id)]).ends_with(0).out;
+        let mut lines = String::new();
+        for line in raw.lines().skip_while(|line| !line.starts_with('→')) {
+            if line.starts_with(['→', '←']) {
+                lines.push('\n');
+            } else if line.len() > 9 && line.starts_with("  ") {
+                let digits: String = line.chars().skip(9).take(47).collect();
+                lines.push_str(&digits.split_whitespace().take_while(|word| word.len() == 2).collect::<String>());
+            }
+        }
+        let explained = check("datagram-v1.json", &run_with(["decode", "--json"], lines.as_bytes()).ends_with(0));
+        assert!(
+            explained.iter().all(|datagram| datagram["protocol"] == id && datagram["error"].is_null()),
+            "{explained:#?}"
+        );
+    }
+    for hex in ["00", "fefd", "fefd09", "ff ff 55 47 50 00 01 81 07", "4f4e455245504c5901", "deadbeef", "09"] {
+        check("datagram-v1.json", &run(["decode", "--json", hex]));
+    }
+    let capture = Capture::new(Link::Ethernet).udp(b"\xFE\xFD\x09\0\0\0\x01").udp(b"hello");
+    let file = Temporary::file("capture.pcap", capture.pcap(true, false));
+    let said = run(["decode", "--json", "--all", file.text()]).ends_with(1);
+    assert_eq!(check("datagram-v1.json", &said).len(), 2);
+}

@@ -1,0 +1,252 @@
+//! `hailer serve` and `hailer demo`.
+
+use crate::support::{closed, ids};
+use crate::tool::{Serve, Temporary, address, assert_harmless, run};
+use hailer::registry;
+use std::net::UdpSocket;
+use std::time::{Duration, Instant};
+
+#[test]
+fn flags_say_what_is_answered_and_where() {
+    let serve = Serve::start(
+        3,
+        [
+            "--listen",
+            "minecraft-query=127.0.0.1:0",
+            "--listen",
+            "ugp=127.0.0.1:0",
+            "--listen",
+            "127.0.0.1:0",
+            "--name",
+            "Three doors",
+        ],
+    );
+    assert!(serve.listening[0].ends_with(" for minecraft-query") && serve.listening[1].ends_with(" for ugp"));
+    assert!(serve.listening[2].ends_with(" for minecraft-query, ugp, onequery"), "{:?}", serve.listening);
+    let said = run(["query", "--json", &address(&serve.listening[1])]).ends_with(0).json();
+    assert_eq!((said.len(), &said[0]["protocol"]), (1, &"ugp".into()));
+    assert_eq!(said[0]["status"]["name"]["plain"], "Three doors");
+}
+
+#[test]
+fn one_protocol_alone_can_be_chosen() {
+    for id in ids() {
+        let serve = Serve::with(&["--protocol", id, "--name", "Alone"]);
+        assert!(serve.listening[0].ends_with(&format!(" for {id}")));
+        let said = run(["query", "--json", &serve.address()]).ends_with(0).json();
+        assert_eq!((said.len(), &said[0]["protocol"]), (1, &id.into()));
+    }
+}
+
+#[test]
+fn an_ipv6_address_is_listened_on() {
+    if UdpSocket::bind("[::1]:0").is_err() {
+        eprintln!("this machine has no IPv6");
+        return;
+    }
+    let serve = Serve::start(1, ["--listen", "[::1]:0", "--name", "Six"]);
+    assert!(serve.address().starts_with("[::1]:"));
+    run(["query", &serve.address()]).ends_with(0);
+}
+
+#[test]
+fn a_file_says_what_is_answered_and_where() {
+    let config = Temporary::file(
+        "servers.toml",
+        r#"
+            [[server]]
+            listen = "127.0.0.1:0"
+            protocols = ["minecraft-query", "onequery"]
+            status = { motd = "&bFrom a file", max-players = 7, map = "m", players = ["Alice", { name = "Bob", uuid = "00000000-0000-4000-8000-000000000001" }] }
+            options.onequery = { public = ["basic"], tokens = { "s3cret" = ["players"] } }
+
+            [[server]]
+            listen = ["ugp=127.0.0.1:0"]
+            demo = 7
+        "#,
+    );
+    let checked = run(["serve", "--config", config.text(), "--check-config"]).ends_with(0);
+    assert!(checked.out.starts_with("sound: 2 servers"), "{}", checked.out);
+
+    let serve = Serve::start(2, ["--config", config.text()]);
+    let said = run(["query", "--json", &serve.url("minecraft-query")]).ends_with(0).json();
+    let status = &said[0]["status"];
+    assert_eq!(
+        (&status["motd"]["plain"], &status["motd"]["raw"]),
+        (&"From a file".into(), &"\u{A7}bFrom a file".into())
+    );
+    assert_eq!((&status["players"]["online"], &status["players"]["max"]), (&2.into(), &7.into()));
+    let said = run(["query", "--json", &serve.url("onequery"), "--auth-token", "s3cret"]).ends_with(0).json();
+    let bob = &said[0]["status"]["players"]["list"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|player| player["name"]["plain"] == "Bob")
+        .cloned();
+    assert_eq!(bob.as_ref().unwrap()["uuid"], "00000000-0000-4000-8000-000000000001");
+    let demo = run(["query", "--json", &address(&serve.listening[1])]).ends_with(0).json();
+    assert_eq!(demo[0]["protocol"], "ugp");
+    assert!(demo[0]["status"]["players"]["online"].as_i64().unwrap() > 0);
+}
+
+#[test]
+fn mistakes_in_a_file_are_one_line_with_file_and_line() {
+    let mistakes = [
+        ("[[server]", 1, ""),
+        ("[[server]]\n\nporp = 1\n", 3, "porp"),
+        ("[[server]]\nlisten = 7\n", 2, ""),
+        ("[[server]]\nlisten = \"127.0.0.1:0\"\nstatus = { max-players = \"many\" }\n", 3, "many"),
+        ("# nothing\n[[server]]\nstatus = { motd = \"unended }\n", 3, ""),
+    ];
+    for (text, line, expected) in mistakes {
+        let file = Temporary::file("bad.toml", text);
+        for check in [&["--check-config"][..], &[]] {
+            let args = [&["serve", "--config", file.text()], check].concat();
+            let said = run(args).ends_with(2);
+            let place = format!("error: {}:{line}: ", file.text());
+            assert!(said.err.starts_with(&place) && said.err.contains(expected), "{}", said.err);
+            said.fails_as_usage("");
+        }
+    }
+    // What is well-formed and yet wrong names file and server.
+    let mistakes = [
+        ("", "no server; write at least one [[server]] block"),
+        ("[[server]]\nprotocols = [\"gopher\"]\n", "server 1: unknown protocol"),
+        ("[[server]]\ndemo = 1\n[[server]]\nlisten = \"nowhere\"\n", "server 2: listen"),
+        ("[[server]]\noptions.ugp = { max-reply = 1 }\n", "server 1: options.ugp.max-reply: must be a whole number"),
+        (
+            "[[server]]\noptions.onequery = { tokens = { \"s3cret\" = [\"everything\"] } }\n",
+            "server 1: options.onequery.tokens: ",
+        ),
+    ];
+    for (text, expected) in mistakes {
+        let file = Temporary::file("bad.toml", text);
+        let said = run(["serve", "--config", file.text(), "--check-config"]);
+        assert!(said.err.contains(file.text()) && !said.err.contains("s3cret"), "{}", said.err);
+        said.fails_as_usage(expected);
+    }
+    run(["serve", "--config", "/no/such/file.toml"]).fails_as_usage("/no/such/file.toml: ");
+    let binary = Temporary::file("bad.toml", b"\xFF\xFE\0");
+    run(["serve", "--config", binary.text()]).fails_as_usage(binary.text());
+}
+
+#[test]
+fn mistakes_in_flags_are_one_line() {
+    let cases: &[(&[&str], &str)] = &[
+        (&["--listen", "nowhere"], "write ADDRESS, ADDRESS:PORT or PROTOCOL=ADDRESS:PORT"),
+        (&["--listen", "127.0.0.1:99999"], "write ADDRESS"),
+        (&["--listen", "gopher=127.0.0.1:1"], "not among the protocols"),
+        (&["--protocol", "ugp", "--listen", "onequery=127.0.0.1:1"], "not among the protocols"),
+        (&["--rule", "novalue"], "write KEY=VALUE"),
+        (&["--option", "ugp"], "write PROTOCOL.KEY=VALUE"),
+        (&["--option", "ugp=1"], "write PROTOCOL.KEY=VALUE"),
+        (&["--option", "ugp.max-reply=1"], "64 to 65507"),
+        (&["--option", "ugp.nope=1"], "unknown; known are"),
+        (&["--option", "gopher.x=1"], "unknown protocol"),
+        (&["--option", "onequery.v1=maybe"], "true or false"),
+        (&["--option", "onequery.tokens={ s3cret = [\"everything\"] }"], "unknown endpoint"),
+        (&["--max-players=-1"], "write a number from 0"),
+        (&["--player", ""], "a name is empty"),
+    ];
+    for (args, expected) in cases {
+        let said = run(["serve"].iter().chain(*args));
+        assert!(!said.err.contains("s3cret"), "{}", said.err);
+        said.fails_as_usage(expected);
+    }
+    for args in [
+        &["--demo", "--name", "x"][..],
+        &["--config", "x", "--listen", "127.0.0.1:0"],
+        &["--check-config"],
+        &["--seed", "x"],
+    ] {
+        run(["serve"].iter().chain(args)).ends_with(2);
+    }
+}
+
+#[test]
+fn a_port_in_use_is_told_with_the_way_out() {
+    let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let said = run(["serve", "--listen", &address]).ends_with(1);
+    assert_eq!(said.err.lines().count(), 1, "{}", said.err);
+    assert!(said.err.starts_with("error: cannot listen on") && said.err.contains("--listen"), "{}", said.err);
+}
+
+#[test]
+fn a_request_to_stop_ends_it_with_a_summary() {
+    for signal in ["TERM", "INT"] {
+        let serve = Serve::with(&["--demo"]);
+        run(["query", &serve.url("ugp")]).ends_with(0);
+        let (code, said) = serve.stop(signal);
+        assert_eq!(code, Some(0), "{said}");
+        let summary = said.lines().last().unwrap_or_default();
+        assert!(summary.starts_with("2 received, ") && summary.contains("not answered"), "{said}");
+    }
+}
+
+#[test]
+fn it_ends_by_itself_when_told_to() {
+    let started = Instant::now();
+    let said = run(["serve", "--listen", "127.0.0.1:0", "--for", "200ms"]).ends_with(0);
+    assert!(started.elapsed() >= Duration::from_millis(200));
+    assert!(said.out.starts_with("listening on 127.0.0.1:") && said.err.contains("0 received"), "{}", said.err);
+    assert_harmless(&said.err, false);
+}
+
+#[test]
+fn a_population_lives() {
+    let serve = Serve::with(&["--demo", "--seed", "8"]);
+    let online = || {
+        let said = run(["query", "--json", &serve.url("ugp")]).ends_with(0).json();
+        said[0]["status"]["players"].clone()
+    };
+    let first = online();
+    let started = Instant::now();
+    // Forty people, each with days of two to ten minutes; with this seed one comes or goes within two seconds.
+    while online() == first {
+        assert!(started.elapsed() < Duration::from_secs(30), "nobody came, nobody went");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
+#[test]
+fn the_demo_shows_every_protocol_and_ends() {
+    let started = Instant::now();
+    let said = run(["demo"]).ends_with(0);
+    assert!(started.elapsed() < Duration::from_secs(10));
+    for &protocol in registry::PROTOCOLS {
+        let info = protocol.info();
+        assert!(
+            said.out.contains(&format!("{}://127.0.0.1:", info.id)) && said.out.contains(info.title),
+            "{}",
+            said.out
+        );
+    }
+    assert_eq!(
+        said.out.matches("round trip").count(),
+        registry::PROTOCOLS.len() + 1,
+        "views, and ping among the commands"
+    );
+    assert!(said.out.contains("Try next") && said.err.is_empty(), "{}", said.err);
+    assert_harmless(&said.out, false);
+    // Every command that it proposes is one.
+    let proposed = said.out.lines().filter_map(|line| line.trim().split_once("hailer "));
+    let proposed: Vec<&str> = proposed.map(|(_, args)| args).collect();
+    assert!(proposed.len() >= 5, "{}", said.out);
+    for args in proposed {
+        let command = args.split(' ').next().unwrap();
+        run([command, "--help"]).ends_with(0);
+    }
+    let other = run(["demo", "--seed", "2"]).ends_with(0);
+    assert_ne!(other.out, said.out);
+}
+
+#[test]
+fn nothing_is_left_listening() {
+    let address = {
+        let serve = Serve::with(&["--demo"]);
+        serve.address()
+    };
+    assert!(UdpSocket::bind(&address).is_ok(), "the test's own tool leaves no process behind");
+    let _ = closed();
+}

@@ -1,0 +1,257 @@
+//! Runs the binary: nothing inherited from whoever runs the tests, every wait bounded, no process left behind.
+
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Longer takes no command of a test.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The binary, in a plain environment.
+pub(crate) fn command<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hailer"));
+    command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    for name in ["HAILER_AUTH_TOKEN", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "FORCE_COLOR", "LINES"] {
+        command.env_remove(name);
+    }
+    command.env("COLUMNS", "100").env("TERM", "dumb").env("LC_ALL", "C");
+    command
+}
+
+/// What a command said, and how it ended.
+#[derive(Debug)]
+pub(crate) struct Said {
+    pub(crate) out: String,
+    pub(crate) err: String,
+    status: ExitStatus,
+}
+
+impl Said {
+    /// The exit code; none if a signal ended it.
+    pub(crate) fn code(&self) -> Option<i32> {
+        self.status.code()
+    }
+
+    /// Checks the exit code, and shows everything if it is another.
+    #[track_caller]
+    pub(crate) fn ends_with(self, code: i32) -> Self {
+        assert_eq!(self.code(), Some(code), "{}\n{}", self.out, self.err);
+        assert!(!self.err.contains("panicked"), "{}", self.err);
+        self
+    }
+
+    /// Checks that it is a usage error: exit code 2, one line that begins with `error:`, and nothing else.
+    #[track_caller]
+    pub(crate) fn fails_as_usage(self, expected: &str) {
+        let said = self.ends_with(2);
+        assert_eq!(said.out, "");
+        assert!(said.err.starts_with("error: ") && said.err.ends_with('\n'), "{}", said.err);
+        assert_eq!(said.err.lines().count(), 1, "{}", said.err);
+        assert!(said.err.contains(expected), "{:?} lacks {expected:?}", said.err);
+    }
+
+    /// The lines of standard output, as JSON.
+    #[track_caller]
+    pub(crate) fn json(&self) -> Vec<serde_json::Value> {
+        self.out
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
+            .collect()
+    }
+}
+
+/// Runs to the end.
+pub(crate) fn run<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Said {
+    finish(command(args), None)
+}
+
+/// Runs to the end with something on standard input.
+pub(crate) fn run_with<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>, input: &[u8]) -> Said {
+    finish(command(args), Some(input.to_vec()))
+}
+
+/// Runs a prepared command to the end.
+pub(crate) fn finish(mut command: Command, input: Option<Vec<u8>>) -> Said {
+    if input.is_some() {
+        command.stdin(Stdio::piped());
+    }
+    let mut process = Process::start(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
+    if let (Some(input), Some(mut stdin)) = (input, process.child.stdin.take()) {
+        std::thread::spawn(move || stdin.write_all(&input));
+    }
+    let out = reader(process.child.stdout.take().unwrap());
+    let err = reader(process.child.stderr.take().unwrap());
+    let status = process.wait();
+    Said { out: out.join().unwrap(), err: err.join().unwrap(), status }
+}
+
+fn reader(mut stream: impl Read + Send + 'static) -> JoinHandle<String> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let _ = stream.read_to_end(&mut bytes);
+        String::from_utf8(bytes).expect("output is UTF-8")
+    })
+}
+
+/// A running command, ended when dropped.
+pub(crate) struct Process {
+    pub(crate) child: Child,
+}
+
+impl Process {
+    pub(crate) fn start(command: &mut Command) -> Self {
+        Self { child: command.spawn().unwrap() }
+    }
+
+    /// Waits for its end; too long is a failure.
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        let started = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            assert!(started.elapsed() < PATIENCE, "it does not end");
+            std::thread::sleep(Duration::from_millis(3));
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A running `hailer serve`.
+pub(crate) struct Serve {
+    process: Process,
+    out: BufReader<ChildStdout>,
+    err: Option<ChildStderr>,
+    /// The lines that say where it listens.
+    pub(crate) listening: Vec<String>,
+}
+
+impl Serve {
+    /// Starts `hailer serve` with these arguments. Ends by itself after a minute, whatever becomes of the test.
+    pub(crate) fn start<A: AsRef<OsStr>>(listeners: usize, args: impl IntoIterator<Item = A>) -> Self {
+        let mut command = command(["serve", "--for", "60s"]);
+        command.args(args);
+        let mut process = Process::start(&mut command);
+        let mut serve = Self {
+            out: BufReader::new(process.child.stdout.take().unwrap()),
+            err: process.child.stderr.take(),
+            listening: Vec::new(),
+            process,
+        };
+        for _ in 0..listeners {
+            let mut line = String::new();
+            serve.out.read_line(&mut line).unwrap();
+            if !line.starts_with("listening on ") {
+                let mut said = String::new();
+                serve.process.child.kill().unwrap();
+                serve.err.unwrap().read_to_string(&mut said).unwrap();
+                panic!("{line:?} {said}");
+            }
+            serve.listening.push(line.trim_end().to_owned());
+        }
+        serve
+    }
+
+    /// All protocols on one free port.
+    pub(crate) fn with(args: &[&str]) -> Self {
+        Self::start(1, ["--listen", "127.0.0.1:0"].iter().chain(args))
+    }
+
+    /// Where it listens first.
+    pub(crate) fn address(&self) -> String {
+        address(&self.listening[0])
+    }
+
+    /// URL of a protocol there.
+    pub(crate) fn url(&self, protocol: &str) -> String {
+        format!("{protocol}://{}", self.address())
+    }
+
+    /// Sends it a signal and waits for its end: exit code and what it said on standard error.
+    pub(crate) fn stop(mut self, signal: &str) -> (Option<i32>, String) {
+        let kill = Command::new("sh").args(["-c", &format!("kill -{signal} {}", self.process.child.id())]).status();
+        assert!(kill.unwrap().success());
+        let status = self.process.wait();
+        let mut said = String::new();
+        self.err.take().unwrap().read_to_string(&mut said).unwrap();
+        (status.code(), said)
+    }
+}
+
+/// The address in a line that says where it listens.
+pub(crate) fn address(line: &str) -> String {
+    line.trim_start_matches("listening on ").split(' ').next().unwrap().to_owned()
+}
+
+/// A file or folder of one test, removed when dropped.
+pub(crate) struct Temporary(PathBuf);
+
+impl Temporary {
+    /// A name for a file that does not exist yet.
+    pub(crate) fn path(name: &str) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let next = NEXT.fetch_add(1, Ordering::Relaxed);
+        Self(Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-{next}-{name}", std::process::id())))
+    }
+
+    /// A file with these bytes.
+    pub(crate) fn file(name: &str, bytes: impl AsRef<[u8]>) -> Self {
+        let file = Self::path(name);
+        std::fs::write(&file.0, bytes).unwrap();
+        file
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        self.0.to_str().unwrap()
+    }
+}
+
+impl AsRef<Path> for Temporary {
+    fn as_ref(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Panics at the first character that could steer a terminal or reorder a line. With `colours`, ANSI colours may stay.
+#[track_caller]
+pub(crate) fn assert_harmless(text: &str, colours: bool) {
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        rest = &rest[c.len_utf8()..];
+        if colours && c == '\x1b' {
+            // Only ESC [ digits and semicolons m.
+            let end = rest.find('m').unwrap_or_else(|| panic!("an open escape sequence in {text:?}"));
+            let inner = rest[..end].strip_prefix('[').unwrap_or_else(|| panic!("ESC {:?}", &rest[..end]));
+            assert!(inner.chars().all(|c| c.is_ascii_digit() || c == ';'), "ESC [{inner}m in {text:?}");
+            rest = &rest[end + 1..];
+            continue;
+        }
+        let bidi = matches!(c, '\u{61C}' | '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}');
+        let breaks = matches!(c, '\u{2028}' | '\u{2029}');
+        assert!(c == '\n' || !c.is_control() && !bidi && !breaks, "{c:?} in {text:?}");
+    }
+}
+
+/// The text without ANSI colours.
+pub(crate) fn without_colours(text: &str) -> String {
+    let mut pieces = text.split('\x1b');
+    let first = pieces.next().unwrap_or_default().to_owned();
+    pieces.fold(first, |text, piece| text + piece.split_once('m').map_or("", |(_, rest)| rest))
+}

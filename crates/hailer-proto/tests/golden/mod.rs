@@ -1,0 +1,47 @@
+//! Golden files: what a test found, kept under `golden/`, so that a change is a diff to read.
+//!
+//! `BLESS=1 cargo test` writes them; otherwise a difference fails the test.
+// Each test binary uses a part of this module.
+#![allow(dead_code)]
+
+use std::path::{Path, PathBuf};
+
+/// The root of the repository.
+pub(crate) fn root() -> PathBuf {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
+    crates.and_then(Path::parent).expect("crates/<name> in the repository").into()
+}
+
+/// Whether golden files are to be written instead of compared.
+pub(crate) fn blessing() -> bool {
+    std::env::var_os("BLESS").is_some_and(|value| value == "1")
+}
+
+/// Compares `found` with the file `golden/<path>`, or writes it. The error says what differs and what to do.
+pub(crate) fn check(path: &str, found: &str) -> Result<(), String> {
+    let file = root().join("golden").join(path);
+    let stored = std::fs::read_to_string(&file).unwrap_or_default();
+    if stored == found {
+        return Ok(());
+    }
+    if blessing() {
+        let folder = file.parent().expect("a file in a folder");
+        std::fs::create_dir_all(folder).expect("golden/ can be written");
+        std::fs::write(&file, found).expect("golden/ can be written");
+        return Ok(());
+    }
+    let mut pairs = stored.lines().zip(found.lines()).enumerate();
+    let (line, stored_line, found_line) = match pairs.find(|(_, (a, b))| a != b) {
+        Some((i, (a, b))) => (i + 1, a, b),
+        None => (stored.lines().count().min(found.lines().count()) + 1, "(end)", "(end, or more lines)"),
+    };
+    Err(format!(
+        "golden/{path} differs from what was found, first in line {line}:\n  stored: {stored_line}\n  found:  \
+         {found_line}\n  If the change is meant, run `BLESS=1 cargo test` and commit the diff."
+    ))
+}
+
+/// Fails with all complaints at once, each on a line of its own.
+pub(crate) fn settle(complaints: &[String]) {
+    assert!(complaints.is_empty(), "{} complaints:\n{}\n", complaints.len(), complaints.join("\n"));
+}

@@ -1,0 +1,665 @@
+//! Is every protocol complete and well-behaved? Walks the registry and names what is missing, and where to add it.
+
+mod golden;
+mod statuses;
+mod vector;
+
+use hailer_proto::wire::Notes;
+use hailer_proto::{Ask, Depth, Seen, registry};
+use hailer_proto::{
+    Cookie, Doc, Epoch, Exchange, Input, Keys, Options, Proof, Protocol, Responder, Status, Step, Verdict, Way,
+};
+use statuses::Random;
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use vector::{Conversation, Line};
+
+const NOW: Epoch = Epoch(59_833_333);
+
+fn protocols() -> impl Iterator<Item = (&'static str, &'static dyn Protocol)> {
+    registry::PROTOCOLS.iter().map(|&protocol| (protocol.info().id, protocol))
+}
+
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_default()
+}
+
+#[test]
+fn ids_are_unique_and_in_kebab_case() {
+    let mut complaints = Vec::new();
+    let mut seen = BTreeSet::new();
+    for (id, protocol) in protocols() {
+        let info = protocol.info();
+        if !seen.insert(id) {
+            complaints.push(format!("{id}: two protocols have this id; rename one in its Info"));
+        }
+        let keys = [info.fields, info.player_fields, info.options].into_iter().flatten().map(|doc| doc.key);
+        let names = info.deviations.iter().map(|deviation| deviation.name);
+        for name in std::iter::once(id).chain(keys).chain(names) {
+            if !is_kebab(name) {
+                complaints.push(format!("{id}: `{name}` is not in kebab-case; rename it in the protocol's folder"));
+            }
+        }
+        let helps =
+            [info.fields, info.player_fields, info.options].into_iter().flatten().map(|doc| (doc.key, doc.help));
+        let helps = helps.chain(info.deviations.iter().map(|deviation| (deviation.name, deviation.help)));
+        for (key, help) in helps {
+            if help.is_empty() || help.ends_with('.') || help.contains("  ") {
+                complaints
+                    .push(format!("{id}: the help of `{key}` is to be one sentence without a final stop: `{help}`"));
+            }
+        }
+        for (what, docs) in [("fields", info.fields), ("player_fields", info.player_fields), ("options", info.options)]
+        {
+            let keys: BTreeSet<&str> = docs.iter().map(|doc| doc.key).collect();
+            if keys.len() != docs.len() {
+                complaints.push(format!("{id}: a key appears twice in Info.{what}"));
+            }
+        }
+    }
+    golden::settle(&complaints);
+}
+
+fn is_kebab(name: &str) -> bool {
+    let mut words = name.split('-');
+    words.all(|word| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()))
+}
+
+#[test]
+fn the_spec_page_names_everything() {
+    let mut complaints = Vec::new();
+    for (id, protocol) in protocols() {
+        let info = protocol.info();
+        let page = read(&golden::root().join(format!("spec/{id}.md")));
+        if page.is_empty() {
+            complaints.push(format!("{id}: write spec/{id}.md: sections numbered, each claim with its source"));
+            continue;
+        }
+        let keys = |docs: &'static [Doc]| docs.iter().map(|doc| doc.key);
+        let named = info.deviations.iter().map(|deviation| ("deviation", deviation.name));
+        let named = named.chain(keys(info.fields).map(|key| ("extra field", key)));
+        let named = named.chain(keys(info.player_fields).map(|key| ("player's extra field", key)));
+        for (what, name) in named.chain(keys(info.options).map(|key| ("option of the responder", key))) {
+            if !page.contains(&format!("`{name}`")) {
+                complaints.push(format!("{id}: name the {what} `{name}` in spec/{id}.md (in backticks)"));
+            }
+        }
+    }
+    golden::settle(&complaints);
+}
+
+#[test]
+fn vectors_cover_both_ways_and_every_deviation() {
+    let mut complaints = Vec::new();
+    for (id, protocol) in protocols() {
+        let (vectors, conversations) = (vector::vectors(protocol), vector::conversations(protocol));
+        for (way, word) in [(Way::Request, "request"), (Way::Reply, "reply")] {
+            if !vectors.iter().any(|vector| vector.way == way && vector.message.is_some()) {
+                complaints.push(format!("{id}: add a vector of a {word} as vectors/{id}/<name>.txt"));
+            }
+        }
+        for depth in [Depth::Ping, Depth::Basic, Depth::Full] {
+            if !conversations.iter().any(|conversation| conversation.ask.depth == depth) {
+                let word = format!("{depth:?}").to_lowercase();
+                complaints.push(format!("{id}: add a conversation with `ask: {word}` in vectors/{id}/conversations/"));
+            }
+        }
+        let mut met: BTreeSet<String> = vectors.iter().flat_map(|vector| vector.deviations.clone()).collect();
+        for conversation in &conversations {
+            met.extend(status_of(conversation).iter().flat_map(|s| &s.deviations).map(|d| d.name.to_string()));
+        }
+        for deviation in protocol.info().deviations {
+            if !met.remove(deviation.name) {
+                complaints.push(format!(
+                    "{id}: add a vector or a conversation in vectors/{id}/ that shows the deviation {} ({})",
+                    deviation.name, deviation.help
+                ));
+            }
+        }
+        for unknown in met {
+            complaints.push(format!("{id}: the deviation {unknown} is met in vectors; add it to Info.deviations"));
+        }
+    }
+    golden::settle(&complaints);
+}
+
+/// The status that a conversation ends with, if it does.
+fn status_of(conversation: &Conversation) -> Option<Status> {
+    match conversation.play(|_, bytes| Some(bytes.to_vec())) {
+        Step::Done(status) => Some(*status),
+        _ => None,
+    }
+}
+
+#[test]
+fn extra_fields_are_documented_and_documented_ones_appear() {
+    let mut complaints = Vec::new();
+    for (id, protocol) in protocols() {
+        let info = protocol.info();
+        let (mut fields, mut player_fields) = (BTreeSet::new(), BTreeSet::new());
+        for conversation in vector::conversations(protocol) {
+            let Some(status) = status_of(&conversation) else { continue };
+            fields.extend(status.extra.iter().map(|extra| extra.key));
+            player_fields.extend(status.players.list.iter().flat_map(|player| &player.extra).map(|extra| extra.key));
+        }
+        for (what, found, docs) in
+            [("fields", fields, info.fields), ("player_fields", player_fields, info.player_fields)]
+        {
+            let documented: BTreeSet<&str> = docs.iter().map(|doc| doc.key).collect();
+            for key in found.difference(&documented) {
+                complaints.push(format!("{id}: document the extra `{key}` in Info.{what}"));
+            }
+            for key in documented.difference(&found) {
+                complaints.push(format!(
+                    "{id}: Info.{what} documents `{key}`, but no conversation shows it; add one in \
+                     vectors/{id}/conversations/"
+                ));
+            }
+        }
+    }
+    golden::settle(&complaints);
+}
+
+fn responder(protocol: &dyn Protocol, status: &Status) -> Arc<dyn Responder> {
+    protocol.responder(status, &Keys::new([7; 16]), &Options::default()).expect("no options are good options")
+}
+
+fn asker() -> SocketAddr {
+    "192.0.2.7:50000".parse().expect("an address")
+}
+
+#[test]
+fn no_request_is_claimed_by_two_protocols() {
+    let mut complaints = Vec::new();
+    let responders: Vec<_> = protocols().map(|(id, protocol)| (id, responder(protocol, &statuses::plain(3)))).collect();
+    for vector in vector::all_vectors().iter().filter(|vector| vector.way == Way::Request) {
+        let claims = |(_, responder): &&(_, Arc<dyn Responder>)| {
+            responder.answer(asker(), NOW, &vector.bytes, &mut Vec::new()) != Verdict::Pass
+        };
+        let owners: Vec<_> = responders.iter().filter(claims).map(|(id, _)| *id).collect();
+        if owners.len() > 1 {
+            complaints.push(format!(
+                "vectors/{}.txt is claimed by {}; all but one responder must give Verdict::Pass",
+                vector.name,
+                owners.join(" and ")
+            ));
+        }
+    }
+    golden::settle(&complaints);
+}
+
+/// Two servers must never talk to each other: a forged request that makes one answer another would go on for ever.
+#[test]
+fn no_responder_answers_a_reply() {
+    let mut complaints = Vec::new();
+    let responders: Vec<_> = protocols().map(|(id, protocol)| (id, responder(protocol, &statuses::plain(3)))).collect();
+    let mut replies: Vec<(String, Vec<u8>)> = Vec::new();
+    for vector in vector::all_vectors().into_iter().filter(|vector| vector.way == Way::Reply) {
+        // A server whose replies lack the mark of a reply cannot be told from a client. That is no loop of ours: our
+        // replies have the mark.
+        let explanation = vector.protocol.explain(&vector.bytes, Seen::Request, &mut Notes::default());
+        if !vector.deviations.is_empty() && explanation.is_some_and(|explanation| explanation.error.is_none()) {
+            continue;
+        }
+        replies.push((format!("vectors/{}.txt", vector.name), vector.bytes));
+    }
+    for conversation in vector::all_conversations() {
+        replies
+            .extend(conversation.heard().map(|bytes| (format!("conversation {}", conversation.name), bytes.clone())));
+    }
+    for (id, protocol) in protocols() {
+        for status in statuses::several() {
+            let responder = responder(protocol, &status);
+            let heard = talk(&*responder, protocol.exchange(&Ask::default(), Cookie(5))).1;
+            replies.extend(heard.into_iter().map(|bytes| (format!("a reply of {id}'s own responder"), bytes)));
+        }
+    }
+    for (name, bytes) in &replies {
+        for (id, responder) in &responders {
+            let verdict = responder.answer(asker(), NOW, bytes, &mut Vec::new());
+            if matches!(verdict, Verdict::Reply { .. }) {
+                complaints.push(format!("{id}'s responder answers {name}, which is a reply; tell the two apart"));
+            }
+        }
+    }
+    golden::settle(&complaints);
+}
+
+/// Lets an exchange talk to a responder in clear weather: the last step and what was heard.
+fn talk(responder: &dyn Responder, mut exchange: Box<dyn Exchange>) -> (Step, Vec<Vec<u8>>) {
+    let (mut request, mut heard) = (Vec::new(), Vec::new());
+    let mut step = exchange.handle(Input::Start, &mut request);
+    while step == Step::Send && heard.len() < 1_000 {
+        let mut reply = Vec::new();
+        responder.answer(asker(), NOW, &request, &mut reply);
+        request.clear();
+        step = exchange.handle(Input::Datagram(&reply), &mut request);
+        heard.push(reply);
+    }
+    (step, heard)
+}
+
+/// What our responders send to somebody who proved nothing is no more than documented, and the documented figure is no
+/// padding. The table in `golden/amplification.txt` says what was measured.
+#[test]
+fn amplification_is_as_documented() {
+    let mut complaints = Vec::new();
+    let mut table = "# The worst replies to askers that proved nothing, UDP payload in bytes, over all vectors, cut and mutated, and noise.\n\
+         protocol             proof    documented            measured by length    measured by factor\n"
+        .to_string();
+    for (id, protocol) in protocols() {
+        let info = protocol.info();
+        let documented = info.amplification;
+        let (mut longest, mut worst) = ((0, 1), (0, 1));
+        let mut try_one = |responder: &dyn Responder,
+                           from: SocketAddr,
+                           epoch: Epoch,
+                           request: &[u8],
+                           out: &mut Vec<u8>| {
+            out.clear();
+            let verdict = responder.answer(from, epoch, request, out);
+            match verdict {
+                Verdict::Reply { .. } if out.is_empty() => {
+                    complaints.push(format!("{id}: an empty reply to {request:02x?}"));
+                }
+                Verdict::Reply { proven: false } => {
+                    if out.len() > documented.reply || out.len() * documented.request > documented.reply * request.len()
+                    {
+                        complaints.push(format!(
+                            "{id}: {} bytes for {} of an asker that proved nothing; Info.amplification says {documented:?}",
+                            out.len(),
+                            request.len()
+                        ));
+                    }
+                    if (out.len(), std::cmp::Reverse(request.len())) > (longest.0, std::cmp::Reverse(longest.1)) {
+                        longest = (out.len(), request.len());
+                    }
+                    if out.len() * worst.1 > worst.0 * request.len() {
+                        worst = (out.len(), request.len());
+                    }
+                }
+                // No request here was made with a token of these keys.
+                Verdict::Reply { proven: true } => {
+                    complaints.push(format!("{id}: takes {request:02x?} of a stranger for proof of an address"));
+                }
+                _ if !out.is_empty() => complaints.push(format!("{id}: {verdict:?} but bytes in the buffer")),
+                _ => {}
+            }
+        };
+        let mut random = Random(1);
+        let mut out = Vec::new();
+        let requests = requests(protocol, &mut random);
+        for status in statuses::several() {
+            let responder = responder(protocol, &status);
+            for request in &requests {
+                try_one(&*responder, asker(), NOW, request, &mut out);
+            }
+            // Challenges differ in length from asker to asker.
+            for _ in 0..200 {
+                let from = SocketAddr::from(([192, 0, 2, random.below(256) as u8], random.below(65_536) as u16));
+                let epoch = Epoch(random.next() as u32);
+                for (_, request) in requests.iter().enumerate().filter(|(i, _)| i % 97 == 0) {
+                    try_one(&*responder, from, epoch, request, &mut out);
+                }
+            }
+        }
+        if longest.0 * 4 < documented.reply * 3 || worst.0 * documented.request * 4 < documented.reply * worst.1 * 3 {
+            complaints.push(format!(
+                "{id}: Info.amplification says {documented:?}, but the worst measured is {} for {} (longest) and {} for \
+                 {} (factor); state the true figure, or add a vector that reaches it",
+                longest.0, longest.1, worst.0, worst.1
+            ));
+        }
+        let proof = match info.proof {
+            Proof::Nothing => "nothing",
+            Proof::Token => "token",
+        };
+        let show =
+            |reply: usize, request: usize| format!("{reply} for {request}, {:.2}", reply as f64 / request as f64);
+        let _ = writeln!(
+            table,
+            "{id:20} {proof:8} {:21} {:21} {}",
+            show(documented.reply, documented.request),
+            show(longest.0, longest.1),
+            show(worst.0, worst.1)
+        );
+    }
+    complaints.extend(golden::check("amplification.txt", &table).err());
+    complaints.truncate(20);
+    golden::settle(&complaints);
+}
+
+/// Every request we know of a protocol: vectors, conversations, what our own exchanges send; each whole, cut at every
+/// byte, longer, and with random changes; and noise.
+fn requests(protocol: &'static dyn Protocol, random: &mut Random) -> Vec<Vec<u8>> {
+    let mut whole: Vec<Vec<u8>> = vector::all_vectors().into_iter().map(|vector| vector.bytes).collect();
+    for conversation in vector::conversations(protocol) {
+        let sent = conversation.lines.into_iter().filter_map(|(_, line)| match line {
+            Line::Sent(bytes) => Some(bytes),
+            _ => None,
+        });
+        whole.extend(sent);
+    }
+    whole.sort();
+    whole.dedup();
+    let mut all = Vec::new();
+    for request in whole.iter().filter(|request| request.len() <= 256) {
+        all.extend((0..=request.len()).map(|end| request[..end].to_vec()));
+        all.push([request.as_slice(), &[0; 8]].concat());
+        for _ in 0..40 {
+            let mut changed = request.clone();
+            for _ in 0..=random.below(3) {
+                let at = random.below(changed.len().max(1) as u64) as usize;
+                if let Some(byte) = changed.get_mut(at) {
+                    *byte = match random.below(3) {
+                        0 => random.next() as u8,
+                        1 => *byte ^ 1 << random.below(8),
+                        _ => 0xFF,
+                    };
+                }
+            }
+            all.push(changed);
+        }
+    }
+    for _ in 0..2_000 {
+        let length = random.below(64) as usize;
+        all.push((0..length).map(|_| random.next() as u8).collect());
+    }
+    all.sort();
+    all.dedup();
+    all
+}
+
+/// Where a protocol has tokens, the last request of a whole talk is answered to the address that got the token, and to
+/// nobody else: not to another address or port, not of an earlier time, not long after, not with other keys.
+#[test]
+fn a_token_is_good_only_where_and_when_it_was_given() {
+    for (id, protocol) in protocols().filter(|(_, protocol)| protocol.info().proof == Proof::Token) {
+        let responder = responder(protocol, &statuses::plain(3));
+        let (mut exchange, mut request, mut last) =
+            (protocol.exchange(&Ask::default(), Cookie(5)), Vec::new(), Vec::new());
+        let mut step = exchange.handle(Input::Start, &mut request);
+        while step == Step::Send {
+            last = std::mem::take(&mut request);
+            let mut reply = Vec::new();
+            responder.answer(asker(), NOW, &last, &mut reply);
+            step = exchange.handle(Input::Datagram(&reply), &mut request);
+        }
+        let proven = Verdict::Reply { proven: true };
+        let ask = |responder: &dyn Responder, from: &str, epoch: u32| {
+            responder.answer(from.parse().expect("an address"), Epoch(epoch), &last, &mut Vec::new())
+        };
+        assert_eq!(ask(&*responder, "192.0.2.7:50000", NOW.0), proven, "{id}");
+        assert_eq!(
+            ask(&*responder, "[::ffff:192.0.2.7]:50000", NOW.0),
+            proven,
+            "{id}: the same asker on a dual socket"
+        );
+        for (from, epoch) in [
+            ("192.0.2.8:50000", NOW.0),
+            ("192.0.2.7:50001", NOW.0),
+            ("[2001:db8::1]:50000", NOW.0),
+            ("192.0.2.7:50000", NOW.0 + 10),
+            ("192.0.2.7:50000", NOW.0 - 1),
+            ("192.0.2.7:50000", 0),
+        ] {
+            assert_ne!(ask(&*responder, from, epoch), proven, "{id}: {from} in epoch {epoch} with a token of another");
+        }
+        let others = protocol.responder(&statuses::plain(3), &Keys::new([8; 16]), &Options::default());
+        let others = others.expect("no options are good options");
+        assert_ne!(ask(&*others, "192.0.2.7:50000", NOW.0), proven, "{id}: a token of other keys");
+    }
+}
+
+#[test]
+fn an_exchange_is_rebuilt_from_its_cookie() {
+    for (id, protocol) in protocols() {
+        for depth in [Depth::Ping, Depth::Basic, Depth::Full] {
+            let ask = Ask { depth, ..Ask::default() };
+            let mut starts = BTreeSet::new();
+            for cookie in (0..1_000).map(|i| Cookie(i << 32 | i)) {
+                let mut first = Vec::new();
+                let step = protocol.exchange(&ask, cookie).handle(Input::Start, &mut first);
+                assert_eq!(step, Step::Send, "{id}: an exchange starts by sending");
+                let (mut rebuilt, mut again) = (protocol.exchange(&ask, cookie), Vec::new());
+                rebuilt.handle(Input::Start, &mut again);
+                assert_eq!(first, again, "{id}: what an exchange sends must derive from its cookie alone");
+                starts.insert(first);
+            }
+            // A protocol without room for an id sends the same to everybody; one with an id must not repeat it often.
+            assert!(
+                starts.len() == 1 || starts.len() > 900,
+                "{id}: {} different starts of 1,000 cookies",
+                starts.len()
+            );
+            let responder = responder(protocol, &statuses::plain(3));
+            let mut sent = Vec::new();
+            protocol.exchange(&ask, Cookie(77)).handle(Input::Start, &mut sent);
+            let (first, _) = talk(&*responder, protocol.exchange(&ask, Cookie(77)));
+            let (second, _) = talk(&*responder, protocol.exchange(&ask, Cookie(77)));
+            assert!(matches!(first, Step::Done(_)), "{id} {depth:?}: {first:?}");
+            assert_eq!(first, second, "{id}");
+        }
+    }
+}
+
+#[test]
+fn citations_name_sections_that_exist() {
+    let mut complaints = Vec::new();
+    for file in sources(&golden::root().join("crates")) {
+        let text = read(&file);
+        for (number, line) in text.lines().enumerate() {
+            for (at, _) in line.match_indices("spec/") {
+                let word = line[at..].split(|c: char| !(c.is_ascii_alphanumeric() || "/.-#_".contains(c))).next();
+                let Some((page, section)) = word.and_then(|word| word.split_once(".md#")) else { continue };
+                let section = section.trim_end_matches(['.', ',']);
+                let headings = read(&golden::root().join(format!("{page}.md")));
+                let numbered = |heading: &str| {
+                    heading.trim_start_matches('#').split_whitespace().next().map(|number| number.trim_end_matches('.'))
+                        == Some(section)
+                };
+                if !headings.lines().filter(|line| line.starts_with('#')).any(numbered) {
+                    complaints.push(format!(
+                        "{}:{}: {page}.md has no heading numbered {section}; mend the citation or the page",
+                        file.display(),
+                        number + 1
+                    ));
+                }
+            }
+        }
+    }
+    golden::settle(&complaints);
+}
+
+/// All Rust files below a folder, this one not: its messages are no citations.
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            files.extend(sources(&path));
+        } else if path.extension().is_some_and(|ending| ending == "rs") && !path.ends_with("tests/house.rs") {
+            files.push(path);
+        }
+    }
+    files.sort();
+    files
+}
+
+#[test]
+fn protocol_folders_do_not_import_siblings() {
+    let mut complaints = Vec::new();
+    let folders: Vec<String> = protocols().map(|(id, _)| id.replace('-', "_")).collect();
+    let upper = ["registry", "fuzzing"];
+    for folder in &folders {
+        let path = golden::root().join("crates/hailer-proto/src").join(folder);
+        let files = sources(&path);
+        if files.is_empty() {
+            complaints.push(format!("{folder}: the folder of a protocol is named after its id, {}", path.display()));
+        }
+        for file in files {
+            for (number, line) in read(&file).lines().enumerate() {
+                let siblings = folders.iter().map(String::as_str).filter(|other| other != folder).chain(upper);
+                for sibling in siblings {
+                    if line.contains(&format!("crate::{sibling}")) || line.contains(&format!("super::super::{sibling}"))
+                    {
+                        complaints.push(format!(
+                            "{}:{}: imports {sibling}; a protocol folder imports only protocol, token, model and wire",
+                            file.display(),
+                            number + 1
+                        ));
+                    }
+                }
+            }
+        }
+    }
+    golden::settle(&complaints);
+}
+
+#[test]
+fn golden_files_have_their_vectors() {
+    let mut complaints = Vec::new();
+    let vectors: BTreeSet<String> = vector::all_vectors().into_iter().map(|vector| vector.name).collect();
+    let conversations: BTreeSet<String> = vector::all_conversations().into_iter().map(|talk| talk.name).collect();
+    for (kind, names) in [("explained", vectors), ("conversations", conversations)] {
+        for folder in std::fs::read_dir(golden::root().join("golden").join(kind)).into_iter().flatten().flatten() {
+            for file in std::fs::read_dir(folder.path()).into_iter().flatten().flatten() {
+                let path = file.path();
+                let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+                if !names.contains(&format!("{}/{stem}", folder.file_name().to_string_lossy())) {
+                    complaints.push(format!("{} belongs to no vector any more; remove it", path.display()));
+                }
+            }
+        }
+    }
+    golden::settle(&complaints);
+}
+
+/// The corpus of each fuzz target holds something of each protocol, made from its vectors; `BLESS=1` writes it.
+#[test]
+fn every_protocol_has_a_fuzz_corpus() {
+    let mut complaints = Vec::new();
+    for (index, (id, protocol)) in protocols().enumerate() {
+        for (target, entries) in corpus(index as u8, protocol) {
+            let folder = golden::root().join(format!("crates/hailer-proto/tests/__fuzz__/{target}/corpus"));
+            let name = |i: usize| folder.join(format!("{id}-{i:02}"));
+            if golden::blessing() {
+                std::fs::create_dir_all(&folder).expect("the corpus can be written");
+                for i in 0..200 {
+                    let _ = std::fs::remove_file(name(i));
+                }
+                for (i, entry) in entries.iter().enumerate() {
+                    std::fs::write(name(i), entry).expect("the corpus can be written");
+                }
+            }
+            let current = !entries.is_empty()
+                && entries
+                    .iter()
+                    .enumerate()
+                    .all(|(i, entry)| std::fs::read(name(i)).is_ok_and(|stored| stored == *entry));
+            if !current {
+                complaints.push(format!(
+                    "{id}: its corpus for the fuzz target {target} is not made from its vectors of today; run `BLESS=1 \
+                     cargo test -p hailer-proto --test house` and commit {}",
+                    folder.display()
+                ));
+            }
+        }
+    }
+    golden::settle(&complaints);
+}
+
+/// Entries for each fuzz target, small and few: one for each message, deviation and end of a conversation.
+fn corpus(index: u8, protocol: &'static dyn Protocol) -> [(&'static str, Vec<Vec<u8>>); 3] {
+    const LONGEST: usize = 1_024;
+    let mut kinds = BTreeSet::new();
+    let mut explain: Vec<Vec<u8>> = Vec::new();
+    for vector in vector::vectors(protocol).into_iter().filter(|vector| vector.bytes.len() <= LONGEST) {
+        if kinds.insert((vector.message, vector.deviations, vector.error.is_some())) {
+            explain.push(vector.bytes);
+        }
+    }
+    let (mut responder, mut exchange) = (Vec::new(), Vec::new());
+    let mut ends = BTreeSet::new();
+    for conversation in vector::conversations(protocol) {
+        let deviations =
+            status_of(&conversation).map(|status| status.deviations.iter().map(|d| d.name).collect::<Vec<_>>());
+        let (mut orders, mut sent) = (vec![index, depth_byte(conversation.ask.depth)], Vec::new());
+        for (_, line) in &conversation.lines {
+            match line {
+                Line::Sent(bytes) => sent.push(bytes.clone()),
+                Line::Timeout => orders.push(0),
+                Line::GiveUp => orders.push(3),
+                Line::Heard(bytes) => {
+                    orders.push(1);
+                    orders.extend((bytes.len() as u16).to_be_bytes());
+                    orders.extend(bytes);
+                }
+                _ => {}
+            }
+        }
+        if orders.len() <= LONGEST && ends.insert((orders[1], deviations)) {
+            exchange.push(orders);
+        }
+        if let (Some(first), Some(last)) = (sent.first(), sent.last()) {
+            let entry = [&[index, first.len() as u8], first.as_slice(), last].concat();
+            if responder.len() < 8 && !responder.contains(&entry) {
+                responder.push(entry);
+            }
+        }
+    }
+    // A whole talk with our own responder, clear, and with the last reply changed in three places.
+    exchange.push(vec![index, 0, 2, 0, 2, 0, 2, 0, 2, 0, 2, 0, 2, 0]);
+    exchange.push(vec![index, 0, 2, 0, 2, 3, 0, 20, 1, 0, 30, 7, 0, 40, 0xFF, 0, 2, 0]);
+    [("explain", explain), ("responder", responder), ("exchange", exchange)]
+}
+
+fn depth_byte(depth: Depth) -> u8 {
+    match depth {
+        Depth::Full => 0,
+        Depth::Basic => 1,
+        Depth::Ping => 2,
+    }
+}
+
+/// The front page for builders must not name what is gone.
+#[test]
+fn architecture_names_files_that_exist() {
+    let mut complaints = Vec::new();
+    let page = read(&golden::root().join("ARCHITECTURE.md"));
+    for (number, line) in page.lines().enumerate() {
+        for word in line.split('`').skip(1).step_by(2) {
+            let tops = ["crates/", "spec/", "vectors/", "golden/", "schema/", "examples/", "fuzz/", "docs/", "deploy/"];
+            let path = word.trim_end_matches(['/', '*']);
+            let is_path = tops.iter().any(|top| word.starts_with(top)) && !word.contains(['<', ' ', '{', '*']);
+            if is_path && !golden::root().join(path.split('#').next().unwrap_or(path)).exists() {
+                complaints.push(format!("ARCHITECTURE.md:{}: `{word}` does not exist", number + 1));
+            }
+        }
+    }
+    golden::settle(&complaints);
+}
+
+/// Nothing that a stranger sends is read without a note of what it is: no two protocols are sure of one datagram.
+#[test]
+fn at_most_one_protocol_is_sure_of_a_datagram() {
+    let mut complaints = Vec::new();
+    for vector in vector::all_vectors() {
+        let sure = |(_, protocol): &(_, &'static dyn Protocol)| {
+            let explanation = protocol.explain(&vector.bytes, Seen::Unknown, &mut Notes::default());
+            explanation.is_some_and(|explanation| explanation.sure && explanation.error.is_none())
+        };
+        let owners: Vec<_> = protocols().filter(sure).map(|(id, _)| id).collect();
+        if owners.len() > 1 {
+            complaints.push(format!(
+                "vectors/{}.txt: {} are all sure that it is theirs",
+                vector.name,
+                owners.join(", ")
+            ));
+        }
+    }
+    golden::settle(&complaints);
+}

@@ -1,0 +1,357 @@
+//! What must hold for all statuses and all bytes, of every protocol in the registry.
+//!
+//! The same cases in every run; `PROPTEST_RNG_SEED` and `PROPTEST_CASES` ask for others and for more.
+
+mod golden;
+mod statuses;
+mod vector;
+
+use hailer_proto::{
+    Address, Ask, Cookie, Epoch, Extra, Input, Keys, Options, Player, Protocol, Rule, Status, Step, Text,
+};
+use hailer_proto::{Value, registry};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngSeed};
+use statuses::Random;
+use std::fmt::Write;
+use std::net::SocketAddr;
+
+fn config() -> Config {
+    let mut config = Config { failure_persistence: None, ..Config::default() };
+    if config.rng_seed == RngSeed::Random {
+        config.rng_seed = RngSeed::Fixed(7);
+    }
+    config
+}
+
+/// Status ─► responder ─► exchange ─► status, in clear weather.
+fn trip(protocol: &dyn Protocol, status: &Status) -> Step {
+    trip_edited(protocol, status, |_, _| {})
+}
+
+/// The same, with the replies edited on their way; the editor is told how many came before.
+fn trip_edited(protocol: &dyn Protocol, status: &Status, mut edit: impl FnMut(usize, &mut Vec<u8>)) -> Step {
+    let from: SocketAddr = "192.0.2.7:50000".parse().expect("an address");
+    let responder = protocol.responder(status, &Keys::new([7; 16]), &Options::default()).expect("no options are good");
+    let mut exchange = protocol.exchange(&Ask::default(), Cookie(1));
+    let (mut request, mut reply) = (Vec::new(), Vec::new());
+    let mut step = exchange.handle(Input::Start, &mut request);
+    for round in 0..1_000 {
+        if step != Step::Send {
+            break;
+        }
+        reply.clear();
+        responder.answer(from, Epoch(59_833_333), &request, &mut reply);
+        edit(round, &mut reply);
+        request.clear();
+        step = exchange.handle(Input::Datagram(&reply), &mut request);
+    }
+    step
+}
+
+fn done(protocol: &dyn Protocol, status: &Status) -> Status {
+    match trip(protocol, status) {
+        Step::Done(status) => *status,
+        other => panic!("{}: {other:?} from {status:?}", protocol.info().id),
+    }
+}
+
+/// Name and reader of a member.
+type Member = (&'static str, fn(&Status) -> String);
+
+/// The members of a status, each as text; what a protocol carries of each is in `golden/carried.txt`.
+const MEMBERS: &[Member] = &[
+    ("name", |s| text(s.name.as_ref())),
+    ("motd", |s| text(s.motd.as_ref())),
+    ("game", |s| format!("{:?}", s.game)),
+    ("mode", |s| format!("{:?}", s.mode)),
+    ("map", |s| format!("{:?}", s.map)),
+    ("version", |s| format!("{:?}", s.version)),
+    ("online", |s| format!("{:?}", s.players.online)),
+    ("max", |s| format!("{:?}", s.players.max)),
+    ("roster", |s| format!("{:?}", s.players.roster)),
+    ("names", |s| {
+        let mut names = names(s);
+        names.sort();
+        names.join(" ")
+    }),
+    ("order", |s| names(s).join(" ")),
+    ("uuids", |s| format!("{:?}", s.players.list.iter().map(|player| player.uuid).collect::<Vec<_>>())),
+    ("player extras", |s| format!("{:?}", s.players.list.iter().map(|player| &player.extra).collect::<Vec<_>>())),
+    ("rules", |s| format!("{:?}", s.rules)),
+    ("host", |s| format!("{:?}", s.address.as_ref().and_then(|address| address.host.as_ref()))),
+    ("port", |s| format!("{:?}", s.address.as_ref().and_then(|address| address.port))),
+    ("extras", |s| format!("{:?}", s.extra)),
+];
+
+fn names(status: &Status) -> Vec<String> {
+    status.players.list.iter().map(|player| text(Some(&player.name))).collect()
+}
+
+fn text(text: Option<&Text>) -> String {
+    format!("{:?}", text.map(Text::raw))
+}
+
+/// A status with everything in it, its texts ending in `tail`.
+fn probe(tail: &str) -> Status {
+    let mut status = statuses::plain(3);
+    status.name = Some(Text::legacy(format!("Name{tail}")));
+    status.motd = Some(Text::legacy(format!("Motd{tail}")));
+    for (member, value) in [
+        (&mut status.game, "Game"),
+        (&mut status.mode, "Mode"),
+        (&mut status.map, "Map"),
+        (&mut status.version, "1.2.3"),
+    ] {
+        *member = Some(format!("{value}{tail}"));
+    }
+    for (i, player) in status.players.list.iter_mut().enumerate() {
+        player.name = Text::legacy(format!("Player{i}{tail}"));
+        player.uuid = Some([i as u8 + 1; 16]);
+    }
+    status.rules = vec![Rule { key: format!("rule{tail}"), value: format!("value{tail}") }];
+    status
+}
+
+/// What of a status comes back equal, through our own responder and our own client: plain texts, ISO-8859-1, any.
+#[test]
+fn what_a_protocol_carries() {
+    let mut table = "# What of a status comes back equal through responder and client: plain texts, with Latin letters, with any.\n"
+        .to_string();
+    for protocol in registry::PROTOCOLS {
+        let _ = writeln!(table, "\n{}", protocol.info().id);
+        for (member, read) in MEMBERS {
+            let carried = ["", "\u{E9}", "\u{4E2D}\u{1F600}"].map(|tail| {
+                let status = probe(tail);
+                if read(&done(*protocol, &status)) == read(&status) { "yes" } else { "-" }
+            });
+            let _ = writeln!(table, "  {member:14}{:4}{:4}{}", carried[0], carried[1], carried[2]);
+        }
+    }
+    golden::settle(&golden::check("carried.txt", &table).err().into_iter().collect::<Vec<_>>());
+}
+
+fn carries(protocol: &dyn Protocol) -> impl Iterator<Item = &'static Member> {
+    let status = probe("");
+    // What a plain status loses, any may lose.
+    let back = done(protocol, &status);
+    MEMBERS.iter().filter(move |(_, read)| read(&back) == read(&status))
+}
+
+/// A proxy's promise: what our client read from real servers comes back equal when our responder says it again. What
+/// does not is listed in `golden/round-trips.txt`.
+#[test]
+fn statuses_of_real_servers_survive() {
+    let mut table =
+        "# Members that change when our responder repeats the status of a conversation. Deviations never come back.\n"
+            .to_string();
+    for conversation in vector::all_conversations() {
+        let Step::Done(status) = conversation.play(|_, bytes| Some(bytes.to_vec())) else { continue };
+        if !conversation.ask.players || conversation.ask.depth != hailer_proto::Depth::Full {
+            continue;
+        }
+        let back = done(conversation.protocol, &status);
+        assert!(back.deviations.is_empty(), "{}: our own responder deviates", conversation.name);
+        let changed: Vec<_> =
+            MEMBERS.iter().filter(|(_, read)| read(&back) != read(&status)).map(|(m, _)| *m).collect();
+        if !changed.is_empty() {
+            let _ = writeln!(table, "{}: {}", conversation.name, changed.join(", "));
+        }
+    }
+    golden::settle(&golden::check("round-trips.txt", &table).err().into_iter().collect::<Vec<_>>());
+}
+
+/// Words of letters and digits, as short as any protocol must carry them.
+fn tame() -> impl Strategy<Value = String> {
+    "[A-Za-z][A-Za-z0-9]{0,11}"
+}
+
+/// Anything: NUL and other controls, formatting codes, words of the protocols themselves, all of Unicode, or long.
+fn hostile() -> impl Strategy<Value = String> {
+    prop_oneof![
+        3 => any::<String>(),
+        2 => "[\\x00-\\x1F\u{A7}\u{80}-\u{FF}a;: \u{4E2D}]{0,40}",
+        1 => ("[\\x00a\u{E9}\u{4E2D}]{1,4}", 1usize..3_000).prop_map(|(unit, times)| unit.repeat(times)),
+        1 => prop::sample::select(vec![
+            "", "\0", "hostname\0x\0gametype\0SMP", "\0\u{1}player_\0\0", "splitnum\0\u{80}\0", "hostip", "SMP", ": ", "; ", "a: b; c 1",
+            "\u{FFFD}", "\u{C3}\u{A9}", "\u{A7}", "\u{1}player_", "ma\0p", "game type", "?", "0", "-1", "127.0.0.1",
+        ]).prop_map(String::from),
+    ]
+}
+
+fn status_of<S: Strategy<Value = String> + 'static>(word: fn() -> S, players: usize) -> impl Strategy<Value = Status> {
+    let option = move || prop::option::weighted(0.8, word());
+    let texts = (option(), option(), option(), option(), option(), option());
+    let counts = (prop::option::of(any::<i64>()), prop::option::of(any::<i64>()));
+    let names = prop::collection::vec((word(), any::<Option<[u8; 16]>>()), 0..players);
+    let rules = prop::collection::vec((word(), word()), 0..players);
+    let plugins = prop::collection::vec((tame(), tame()), 0..players);
+    let address = prop::option::of((option(), any::<Option<u16>>()));
+    (texts, counts, names, rules, option(), plugins, address).prop_map(
+        |((name, motd, game, mode, map, version), (online, max), names, rules, software, plugins, address)| {
+            let mut status = Status {
+                name: name.map(Text::legacy),
+                motd: motd.map(Text::legacy),
+                game,
+                mode,
+                map,
+                version,
+                rules: rules.into_iter().map(|(key, value)| Rule { key, value }).collect(),
+                address: address.map(|(host, port)| Address { host, port }),
+                ..Status::default()
+            };
+            (status.players.online, status.players.max) = (online, max);
+            let player = |(name, uuid)| Player { uuid, ..Player::named(Text::legacy(name)) };
+            status.players.set_list(names.into_iter().map(player).collect());
+            status.extra.extend(software.map(|software| Extra::new("software", software)));
+            let plugin = |(name, version): (String, String)| {
+                Value::Table(vec![("name".into(), name.into()), ("version".into(), version.into())])
+            };
+            if !plugins.is_empty() {
+                let plugins = plugins.into_iter().map(plugin).collect();
+                status.extra.push(Extra { key: "plugins", value: Value::List(plugins) });
+            }
+            status
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(Config { cases: 256, ..config() })]
+
+    /// What a protocol carries at all, it carries for every tame status.
+    #[test]
+    fn tame_statuses_come_back_equal(
+        (name, motd, game, mode) in (tame(), tame(), tame(), tame()), (map, version, host) in (tame(), tame(), tame()),
+        max in 0i64..=255, port in 1u16.., names in prop::collection::btree_set(tame(), 0..12), (key, value) in ("x-[a-z]{1,8}", tame()),
+    ) {
+        let mut status = statuses::plain(0);
+        status.name = Some(Text::legacy(name));
+        status.motd = Some(Text::legacy(motd));
+        (status.game, status.mode, status.map, status.version) = (Some(game), Some(mode), Some(map), Some(version));
+        status.players.max = Some(max);
+        status.players.online = Some(names.len() as i64);
+        status.players.set_list(names.into_iter().map(|name| Player::named(Text::legacy(name))).collect());
+        status.rules = vec![Rule { key, value }];
+        status.address = Some(Address { host: Some(host), port: Some(port) });
+        for protocol in registry::PROTOCOLS {
+            let back = done(*protocol, &status);
+            prop_assert!(back.deviations.is_empty(), "{} deviates", protocol.info().id);
+            for (member, read) in carries(*protocol).filter(|(member, _)| !["uuids", "order"].contains(member)) {
+                prop_assert_eq!(read(&back), read(&status), "{} of {}", member, protocol.info().id);
+            }
+        }
+    }
+
+    /// Whatever a status holds, our client reads our responder without a deviation, and a chain of proxies of any length
+    /// settles: an empty text may be read as none and then be answered with a default, after that nothing changes.
+    #[test]
+    fn hostile_statuses_settle(status in status_of(hostile, 6)) {
+        for protocol in registry::PROTOCOLS {
+            let once = done(*protocol, &status);
+            prop_assert!(once.deviations.is_empty(), "{}: {:?}", protocol.info().id, once.deviations);
+            let once = done(*protocol, &once);
+            let twice = done(*protocol, &once);
+            // A list of nobody may be said, or be left unsaid.
+            for (member, read) in MEMBERS.iter().filter(|(member, _)| *member != "roster") {
+                prop_assert_eq!(read(&twice), read(&once), "{} of {}", member, protocol.info().id);
+            }
+        }
+    }
+
+    /// A formatted text never steers the terminal, and keeps its bytes.
+    #[test]
+    fn texts_are_harmless(text in hostile()) {
+        hailer_proto::fuzzing::text(text.as_bytes());
+    }
+}
+
+/// A reply cut anywhere never panics, and never passes for a whole one: the status is the same, or a deviation is named
+/// that was not there before, or there is no status.
+#[test]
+fn cut_replies_never_pass_for_whole_ones() {
+    let mut complaints = Vec::new();
+    for conversation in vector::all_conversations() {
+        let Step::Done(whole) = conversation.play(|_, bytes| Some(bytes.to_vec())) else { continue };
+        let heard: Vec<Vec<u8>> = conversation.heard().cloned().collect();
+        for (place, reply) in heard.iter().enumerate() {
+            for end in 0..reply.len() {
+                let cut =
+                    conversation.play(|i, bytes| Some(if i == place { bytes[..end].to_vec() } else { bytes.to_vec() }));
+                complaints.extend(passes_for_whole(&conversation.name, place, end, &cut, &whole));
+            }
+        }
+    }
+    for protocol in registry::PROTOCOLS {
+        for status in [statuses::plain(0), statuses::plain(3), statuses::plain(120)] {
+            let whole = done(*protocol, &status);
+            let mut lengths = Vec::new();
+            trip_edited(*protocol, &status, |_, reply| lengths.push(reply.len()));
+            for (place, length) in lengths.into_iter().enumerate() {
+                for end in 0..length {
+                    let cut = trip_edited(*protocol, &status, |round, reply| {
+                        if round == place {
+                            reply.truncate(end);
+                        }
+                    });
+                    complaints.extend(passes_for_whole(protocol.info().id, place, end, &cut, &whole));
+                }
+            }
+        }
+    }
+    complaints.truncate(20);
+    golden::settle(&complaints);
+}
+
+fn passes_for_whole(name: &str, place: usize, end: usize, cut: &Step, whole: &Status) -> Option<String> {
+    match cut {
+        Step::Done(status) if **status != *whole && status.deviations == whole.deviations => {
+            let changed = MEMBERS.iter().filter(|(_, read)| read(status) != read(whole)).map(|(member, _)| *member);
+            let changed: Vec<_> = changed.collect();
+            Some(format!(
+                "{name}: reply {place} cut to {end} bytes passes for whole, without its {}",
+                changed.join(", ")
+            ))
+        }
+        _ => None,
+    }
+}
+
+/// Conversations with changed replies never panic, and end in something an exchange can say.
+#[test]
+fn changed_replies_never_panic() {
+    let mut random = Random(3);
+    for conversation in vector::all_conversations() {
+        for _ in 0..200 {
+            conversation.play(|_, bytes| {
+                let mut changed = bytes.to_vec();
+                mutate(&mut changed, &mut random);
+                Some(changed)
+            });
+        }
+    }
+    for vector in vector::all_vectors() {
+        for _ in 0..100 {
+            let mut changed = vector.bytes.clone();
+            mutate(&mut changed, &mut random);
+            hailer_proto::fuzzing::explain(&changed);
+        }
+    }
+}
+
+/// One of: bits turned, bytes replaced, a piece removed, doubled, or moved to the end, NULs strewn in, cut, lengthened.
+fn mutate(bytes: &mut Vec<u8>, random: &mut Random) {
+    let length = bytes.len() as u64;
+    let (from, to) = (random.below(length) as usize, random.below(length) as usize);
+    let piece = from.min(to)..from.max(to);
+    match random.below(8) {
+        0 if length > 0 => bytes[from] ^= 1 << random.below(8),
+        1 if length > 0 => bytes[from] = [0, 0x7F, 0x80, 0xFF, random.next() as u8][random.below(5) as usize],
+        2 => drop(bytes.drain(piece)),
+        3 => bytes.extend_from_within(piece),
+        4 => bytes.rotate_left(piece.len()),
+        5 if length > 0 => (0..4).for_each(|_| bytes[random.below(length) as usize] = 0),
+        6 => bytes.truncate(from),
+        _ => bytes.extend((0..random.below(40)).map(|_| random.next() as u8)),
+    }
+}

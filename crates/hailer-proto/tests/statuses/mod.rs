@@ -1,0 +1,63 @@
+//! Statuses to test with, and seeded randomness.
+// Each test binary uses a part of this module.
+#![allow(dead_code)]
+
+use hailer_proto::{Address, Extra, Player, Rule, Status, Text, Value};
+
+/// SplitMix64: enough for tests, and the same everywhere.
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ z >> 31
+    }
+
+    /// Less than `limit`, or 0.
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit.max(1)
+    }
+
+    /// Whether something of this probability happens.
+    pub(crate) fn chance(&mut self, percent: u64) -> bool {
+        self.below(100) < percent
+    }
+}
+
+/// A status with every member filled with short plain text, and so many players.
+pub(crate) fn plain(players: usize) -> Status {
+    let mut status = Status {
+        name: Some(Text::legacy("Plain name")),
+        motd: Some(Text::legacy("Plain motd")),
+        game: Some("plaingame".into()),
+        mode: Some("plainmode".into()),
+        map: Some("plainmap".into()),
+        version: Some("1.2.3".into()),
+        rules: vec![Rule { key: "rule".into(), value: "value".into() }],
+        address: Some(Address { host: Some("192.0.2.9".into()), port: Some(2_345) }),
+        extra: vec![Extra { key: "software", value: Value::from("Software") }],
+        ..Status::default()
+    };
+    status.players.max = Some(players.max(100) as i64);
+    status.players.online = Some(players as i64);
+    status.players.set_list((0..players).map(|i| Player::named(Text::legacy(format!("player_{i}")))).collect());
+    status
+}
+
+/// Nothing known; little; much; all texts huge.
+pub(crate) fn several() -> Vec<Status> {
+    let mut huge = plain(2_000);
+    let long = "x\u{A7}a\u{4E2D}".repeat(20_000);
+    huge.name = Some(Text::legacy(long.clone()));
+    huge.motd = Some(Text::legacy(long.clone()));
+    huge.game = Some(long.clone());
+    huge.mode = Some(long.clone());
+    huge.map = Some(long.clone());
+    huge.version = Some(long.clone());
+    huge.address = Some(Address { host: Some(long.clone()), port: Some(65_535) });
+    huge.rules = (0..500).map(|i| Rule { key: format!("rule{i}"), value: long[..400].into() }).collect();
+    vec![Status::default(), plain(3), plain(300), huge]
+}

@@ -1,0 +1,293 @@
+//! Vector files: what real servers and clients send, and what is to be made of it.
+//!
+//! A datagram, `vectors/<protocol>/<name>.txt`:
+//!
+//! ```text
+//! # Where it comes from.
+//! message: full stat reply          as on the spec page; `none`: certainly not this protocol
+//! way: reply                        or request
+//! deviations: missing-nul           in the order met, or none
+//! error: none                       or the whole text of the error
+//!
+//! 00 01 02 03 04  "splitnum\x00"    # hexadecimal pairs and quoted text, in any mixture
+//! ```
+//!
+//! A conversation, `vectors/<protocol>/conversations/<name>.txt`:
+//!
+//! ```text
+//! cookie: 7
+//! ask: full                         or basic, ping
+//! players: no                       may be left out, like `auth-token: …`
+//!
+//! > FE FD 09 01 02 03 04            what the exchange must send
+//! < 09 01 02 03 04 "1\x00"          what it hears; lines that begin with a blank go on with the bytes
+//! wait                              it must want to wait
+//! timeout                           nothing came
+//! give up                           the asker's patience is over
+//! = bad TEXT                        the answer is unreadable; the talk may go on
+//! = done                            the status is in golden/conversations; or `= fail TEXT`
+//! ```
+// Each test binary uses a part of this module.
+#![allow(dead_code)]
+
+use crate::golden;
+use hailer_proto::{Ask, Cookie, Depth, Exchange, Input, Protocol, Step, Way, registry};
+use std::path::{Path, PathBuf};
+
+/// One datagram and what it must be explained as.
+pub(crate) struct Vector {
+    /// Path below `vectors/`, without ending.
+    pub(crate) name: String,
+    pub(crate) protocol: &'static dyn Protocol,
+    /// `None`: not this protocol.
+    pub(crate) message: Option<String>,
+    pub(crate) way: Way,
+    pub(crate) deviations: Vec<String>,
+    pub(crate) error: Option<String>,
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// One exchange, line by line.
+pub(crate) struct Conversation {
+    /// Path below `vectors/`, without ending and without `conversations/`.
+    pub(crate) name: String,
+    pub(crate) protocol: &'static dyn Protocol,
+    pub(crate) ask: Ask,
+    pub(crate) cookie: Cookie,
+    /// With the number of the line.
+    pub(crate) lines: Vec<(usize, Line)>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Line {
+    Sent(Vec<u8>),
+    Heard(Vec<u8>),
+    Timeout,
+    GiveUp,
+    Wait,
+    Done,
+    Bad(String),
+    Fail(String),
+}
+
+/// All vectors of a protocol, sorted by name.
+pub(crate) fn vectors(protocol: &'static dyn Protocol) -> Vec<Vector> {
+    let id = protocol.info().id;
+    let files = files(&golden::root().join("vectors").join(id));
+    files.iter().map(|file| read_vector(protocol, &format!("{id}/{}", stem(file)), file)).collect()
+}
+
+/// All conversations of a protocol, sorted by name.
+pub(crate) fn conversations(protocol: &'static dyn Protocol) -> Vec<Conversation> {
+    let id = protocol.info().id;
+    let files = files(&golden::root().join("vectors").join(id).join("conversations"));
+    files.iter().map(|file| read_conversation(protocol, &format!("{id}/{}", stem(file)), file)).collect()
+}
+
+/// All vectors of all protocols.
+pub(crate) fn all_vectors() -> Vec<Vector> {
+    registry::PROTOCOLS.iter().flat_map(|&protocol| vectors(protocol)).collect()
+}
+
+/// All conversations of all protocols.
+pub(crate) fn all_conversations() -> Vec<Conversation> {
+    registry::PROTOCOLS.iter().flat_map(|&protocol| conversations(protocol)).collect()
+}
+
+/// The text files of a folder, sorted. A folder that is not there holds none; house.rs demands it.
+pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten();
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.expect("a readable folder").path()).collect();
+    files.retain(|file| file.extension().is_some_and(|ending| ending == "txt"));
+    files.sort();
+    files
+}
+
+fn stem(file: &Path) -> &str {
+    file.file_stem().and_then(|stem| stem.to_str()).expect("a UTF-8 file name")
+}
+
+impl Conversation {
+    /// A new exchange for it.
+    pub(crate) fn exchange(&self) -> Box<dyn Exchange> {
+        self.protocol.exchange(&self.ask, self.cookie)
+    }
+
+    /// The datagrams heard, in order.
+    pub(crate) fn heard(&self) -> impl Iterator<Item = &Vec<u8>> {
+        self.lines.iter().filter_map(|(_, line)| match line {
+            Line::Heard(bytes) => Some(bytes),
+            _ => None,
+        })
+    }
+
+    /// Plays its inputs into an exchange, replacing each datagram heard by what `edit` makes of it (given its index),
+    /// and returns the last step. `None` from `edit` leaves the rest out.
+    pub(crate) fn play(&self, mut edit: impl FnMut(usize, &[u8]) -> Option<Vec<u8>>) -> Step {
+        let (mut exchange, mut out) = (self.exchange(), Vec::new());
+        let mut step = exchange.handle(Input::Start, &mut out);
+        let mut heard = 0;
+        for (_, line) in &self.lines {
+            out.clear();
+            match line {
+                Line::Heard(bytes) => {
+                    let Some(bytes) = edit(heard, bytes) else { break };
+                    heard += 1;
+                    step = exchange.handle(Input::Datagram(&bytes), &mut out);
+                }
+                Line::Timeout => step = exchange.handle(Input::Timeout, &mut out),
+                Line::GiveUp => step = exchange.handle(Input::GiveUp, &mut out),
+                _ => continue,
+            }
+            if matches!(step, Step::Done(_) | Step::Fail(_)) {
+                break;
+            }
+        }
+        step
+    }
+}
+
+fn read_vector(protocol: &'static dyn Protocol, name: &str, file: &Path) -> Vector {
+    let text = std::fs::read_to_string(file).expect("a readable vector");
+    let (headers, body) = split(name, &text);
+    let known = ["message", "way", "deviations", "error"];
+    for (key, _) in &headers {
+        assert!(known.contains(key), "vectors/{name}.txt: unknown header `{key}`; known are {}", known.join(", "));
+    }
+    let header = |key: &str| match headers.iter().find(|(own, _)| *own == key) {
+        Some((_, value)) => *value,
+        None => panic!("vectors/{name}.txt: add a header `{key}: …`"),
+    };
+    let some = |key| Some(header(key)).filter(|value| *value != "none").map(String::from);
+    let mut bytes = Vec::new();
+    for (number, line) in body {
+        append(line, &mut bytes).unwrap_or_else(|problem| panic!("vectors/{name}.txt:{number}: {problem}"));
+    }
+    Vector {
+        name: name.into(),
+        protocol,
+        message: some("message"),
+        way: match header("way") {
+            "request" => Way::Request,
+            "reply" => Way::Reply,
+            other => panic!("vectors/{name}.txt: way `{other}` is neither request nor reply"),
+        },
+        deviations: some("deviations").iter().flat_map(|list| list.split(", ")).map(String::from).collect(),
+        error: some("error"),
+        bytes,
+    }
+}
+
+fn read_conversation(protocol: &'static dyn Protocol, name: &str, file: &Path) -> Conversation {
+    let text = std::fs::read_to_string(file).expect("a readable conversation");
+    let (headers, body) = split(name, &text);
+    let mut ask = Ask::default();
+    let mut cookie = None;
+    for (key, value) in headers {
+        match (key, value) {
+            ("cookie", number) => cookie = number.parse().ok().map(Cookie),
+            ("ask", "full") => ask.depth = Depth::Full,
+            ("ask", "basic") => ask.depth = Depth::Basic,
+            ("ask", "ping") => ask.depth = Depth::Ping,
+            ("players", "yes") => ask.players = true,
+            ("players", "no") => ask.players = false,
+            ("auth-token", token) => ask.auth_token = Some(token.into()),
+            _ => panic!("conversation {name}: cannot read the header `{key}: {value}`"),
+        }
+    }
+    let mut lines: Vec<(usize, Line)> = Vec::new();
+    for (number, text) in body {
+        let bytes = |text: &str| {
+            let mut bytes = Vec::new();
+            append(text, &mut bytes).unwrap_or_else(|problem| panic!("conversation {name}:{number}: {problem}"));
+            bytes
+        };
+        let blank = text.trim().is_empty() || text.trim_start().starts_with('#');
+        let line = match (text.split_at_checked(1), lines.last_mut()) {
+            _ if blank => continue,
+            (Some((" ", more)), Some((_, Line::Sent(sofar) | Line::Heard(sofar)))) => {
+                sofar.extend(bytes(more));
+                continue;
+            }
+            (Some((">", text)), _) => Line::Sent(bytes(text)),
+            (Some(("<", text)), _) => Line::Heard(bytes(text)),
+            _ => match text.trim_end().split_once(' ').unwrap_or((text.trim_end(), "")) {
+                ("timeout", "") => Line::Timeout,
+                ("give", "up") => Line::GiveUp,
+                ("wait", "") => Line::Wait,
+                ("=", "done") => Line::Done,
+                ("=", end) if end.starts_with("bad ") => Line::Bad(end[4..].into()),
+                ("=", end) if end.starts_with("fail ") => Line::Fail(end[5..].into()),
+                _ => panic!("conversation {name}:{number}: cannot read `{text}`"),
+            },
+        };
+        lines.push((number, line));
+    }
+    let cookie = cookie.unwrap_or_else(|| panic!("conversation {name}: add a header `cookie: N`"));
+    Conversation { name: name.into(), protocol, ask, cookie, lines }
+}
+
+type Headers<'a> = Vec<(&'a str, &'a str)>;
+
+/// Headers up to the first blank line, and the numbered lines behind it.
+fn split<'a>(name: &str, text: &'a str) -> (Headers<'a>, Vec<(usize, &'a str)>) {
+    let mut lines = text.lines().enumerate().map(|(i, line)| (i + 1, line)).peekable();
+    let mut headers = Vec::new();
+    while let Some((number, line)) = lines.next_if(|(_, line)| !line.starts_with(['>', '<', '='])) {
+        if line.starts_with('#') {
+            continue;
+        }
+        if line.trim().is_empty() {
+            if headers.is_empty() {
+                continue;
+            }
+            break;
+        }
+        let Some((key, value)) = line.split_once(':') else {
+            panic!("{name}:{number}: expected `key: value` or a blank line, found `{line}`");
+        };
+        headers.push((key.trim(), value.trim()));
+    }
+    (headers, lines.collect())
+}
+
+/// Appends the bytes of one line: pairs of hexadecimal digits, quoted text, a comment.
+pub(crate) fn append(line: &str, bytes: &mut Vec<u8>) -> Result<(), String> {
+    let mut chars = line.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            ' ' | '\t' => {}
+            '#' => break,
+            '"' => quoted(&mut chars, bytes)?,
+            first => {
+                let second = chars.next().unwrap_or(' ');
+                let digits = (first.to_digit(16), second.to_digit(16));
+                let (Some(high), Some(low)) = digits else {
+                    return Err(format!("`{first}{second}` is no pair of hexadecimal digits"));
+                };
+                bytes.push((high << 4 | low) as u8);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn quoted(chars: &mut std::str::Chars<'_>, bytes: &mut Vec<u8>) -> Result<(), String> {
+    loop {
+        match chars.next().ok_or("a quote is not closed")? {
+            '"' => return Ok(()),
+            '\\' => match chars.next().ok_or("a quote ends in a backslash")? {
+                'n' => bytes.push(b'\n'),
+                't' => bytes.push(b'\t'),
+                c @ ('"' | '\\') => bytes.push(c as u8),
+                'x' => {
+                    let mut digit = || chars.next().and_then(|c| c.to_digit(16)).ok_or("\\x wants two digits");
+                    let (high, low) = (digit()?, digit()?);
+                    bytes.push((high << 4 | low) as u8);
+                }
+                c => return Err(format!("unknown escape \\{c}")),
+            },
+            c => bytes.extend(c.encode_utf8(&mut [0; 4]).bytes()),
+        }
+    }
+}

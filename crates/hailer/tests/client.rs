@@ -1,0 +1,748 @@
+//! The client and the responders over real sockets. Everything stays on loopback: addresses in 127.0.0.0/8 and ::1,
+//! names by way of a name server of our own.
+
+mod support;
+
+use hailer::proto::{Fault, Options, Roster, Way};
+use hailer::respond::{Board, Budget, Service, random_keys};
+use hailer::{Answer, Client, Depth, Error, Patience, Settings, Status, registry};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+use support::dns::{Dns, Record};
+use support::{Server, bind, closed, ids, loopback, minecraft, names, protocol, status};
+
+const ALICE: &[&str] = &["Alice", "Bob"];
+
+const fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+/// Patient enough for a busy machine; a test that waits for silence chooses less.
+fn settings() -> Settings {
+    patience(ms(5_000), 0)
+}
+
+fn patience(timeout: Duration, retries: u32) -> Settings {
+    let mut settings = Settings::default();
+    let mut patience = Patience::default();
+    (patience.timeout, patience.retries) = (timeout, retries);
+    settings.patience = patience;
+    settings
+}
+
+fn impatient() -> Client {
+    Client::new(patience(ms(60), 1))
+}
+
+/// A client that asks this name server.
+fn named(dns: &Dns) -> Client {
+    let mut settings = settings();
+    settings.name_server = Some(dns.address());
+    Client::new(settings)
+}
+
+fn url(id: &str, server: &Server) -> String {
+    format!("{id}://{}", server.address)
+}
+
+/// What a server answers in all protocols. On a busy machine one may come too late to be waited for, so it may take
+/// several tries.
+async fn all_answers(server: &Server, expected: usize) -> Vec<Answer> {
+    let client = Client::new(settings());
+    let mut answers = Vec::new();
+    for _ in 0..10 {
+        answers = client.query_all(server.address.to_string().as_str()).await.unwrap();
+        if answers.len() == expected {
+            break;
+        }
+    }
+    answers
+}
+
+// --- addresses ---
+
+#[tokio::test]
+async fn a_server_is_found_by_every_form_of_its_address() {
+    let server = Server::of(registry::PROTOCOLS, &status("Forms", ALICE));
+    let client = Client::new(settings());
+    let port = server.port();
+    let forms = [
+        (format!("127.0.0.1:{port}"), None),
+        (format!("localhost:{port}"), None),
+        (format!("LOCALHOST:{port}"), None),
+        (format!("minecraft-query://127.0.0.1:{port}"), Some("minecraft-query")),
+        (format!("minecraft-query://localhost:{port}/"), Some("minecraft-query")),
+        (format!("ugp://127.0.0.1:{port}"), Some("ugp")),
+        (format!("UGP://127.0.0.1:{port}"), Some("ugp")),
+        (format!("onequery://127.0.0.1:{port}/"), Some("onequery")),
+    ];
+    for (form, protocol) in forms {
+        let answer = client.query(form.as_str()).await.unwrap_or_else(|error| panic!("{form}: {error}"));
+        assert_eq!(answer.address.port(), port);
+        assert_eq!(answer.status.title().as_deref(), Some("Forms"), "{form}");
+        assert!(protocol.is_none_or(|id| answer.protocol.id == id), "{form}: {}", answer.protocol.id);
+    }
+    let target: hailer::Target = format!("ugp://127.0.0.1:{port}").parse().unwrap();
+    assert_eq!(client.query(&target).await.unwrap().protocol.id, "ugp");
+    assert_eq!(client.query(target.with_protocol(protocol("onequery"))).await.unwrap().protocol.id, "onequery");
+    assert!(matches!(client.query("gopher://host").await, Err(Error::Target(_))));
+    assert!(matches!(client.query_all("host:0").await, Err(Error::Target(_))));
+}
+
+#[tokio::test]
+async fn an_ipv6_server_is_found_by_every_form_of_its_address() {
+    let Ok(socket) = UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)) else {
+        eprintln!("this machine has no IPv6");
+        return;
+    };
+    let server = Server::at(socket, registry::PROTOCOLS, &status("Six", ALICE));
+    let client = Client::new(settings());
+    for form in [format!("[::1]:{}", server.port()), format!("ugp://[::1]:{}", server.port())] {
+        let answer = client.query(form.as_str()).await.unwrap();
+        assert_eq!((answer.address, answer.status.title().as_deref()), (server.address, Some("Six")));
+    }
+}
+
+// --- finding the protocol out ---
+
+#[tokio::test]
+async fn what_answers_is_returned() {
+    let client = Client::new(patience(ms(5_000), 0));
+    for &protocol in registry::PROTOCOLS {
+        let server = Server::of(&[protocol], &status("Alone", ALICE));
+        let started = Instant::now();
+        let answer = client.query(server.address.to_string().as_str()).await.unwrap();
+        assert_eq!(answer.protocol.id, protocol.info().id);
+        assert_eq!(names(&answer.status), ALICE);
+        assert!(started.elapsed() < ms(2_000), "the silent ones are not waited for");
+    }
+}
+
+#[tokio::test]
+async fn all_that_answer_are_returned_and_the_silent_are_not_waited_for() {
+    let two = [protocol("minecraft-query"), protocol("onequery")];
+    let server = Server::of(&two, &status("Two", ALICE));
+    let started = Instant::now();
+    let answers = all_answers(&server, two.len()).await;
+    let mut found: Vec<_> = answers.iter().map(|answer| answer.protocol.id).collect();
+    found.sort_unstable();
+    assert_eq!(found, ["minecraft-query", "onequery"]);
+    assert!(started.elapsed() < ms(3_000), "UGP is silent for 5 s, and nobody waits for it");
+}
+
+#[tokio::test]
+async fn all_three_protocols_share_a_port() {
+    let server = Server::of(registry::PROTOCOLS, &status("Shared", ALICE));
+    let client = Client::new(settings());
+    let answers = all_answers(&server, registry::PROTOCOLS.len()).await;
+    assert_eq!(answers.len(), registry::PROTOCOLS.len());
+    for id in ids() {
+        let answer = client.query(url(id, &server).as_str()).await.unwrap();
+        assert_eq!(answer.protocol.id, id);
+        assert_eq!(
+            (answer.status.title().as_deref(), names(&answer.status)),
+            (Some("Shared"), vec!["Alice".into(), "Bob".into()])
+        );
+        assert_eq!((answer.status.players.online, answer.status.players.max), (Some(2), Some(20)));
+        assert_eq!(answer.status.players.roster, Roster::Whole);
+        assert!(answer.status.deviations.is_empty(), "{id}: {:?}", answer.status.deviations);
+        assert!(answer.round_trip > Duration::ZERO && answer.round_trip < ms(2_000));
+        assert!(answer.sent == answer.heard && answer.sent >= 1);
+    }
+}
+
+#[tokio::test]
+async fn a_ping_costs_one_datagram_and_tells_only_the_round_trip() {
+    let server = Server::of(registry::PROTOCOLS, &status("Ping", ALICE));
+    let client = Client::new(settings());
+    for id in ids() {
+        let answer = client.ping(url(id, &server).as_str()).await.unwrap();
+        assert_eq!((answer.protocol.id, answer.sent, answer.heard), (id, 1, 1));
+        assert_eq!(answer.status, Status::default());
+    }
+    assert!(client.ping(server.address.to_string().as_str()).await.is_ok());
+}
+
+#[tokio::test]
+async fn what_is_not_asked_for_does_not_come() {
+    let server = Server::of(registry::PROTOCOLS, &status("Less", ALICE));
+    let mut settings = settings();
+    settings.ask.players = false;
+    for depth in [Depth::Basic, Depth::Full] {
+        settings.ask.depth = depth;
+        for id in ids() {
+            let answer = Client::new(settings.clone()).query(url(id, &server).as_str()).await.unwrap();
+            assert_eq!(answer.status.title().as_deref(), Some("Less"));
+            assert_eq!(answer.status.players.online, Some(2));
+            assert!(answer.status.players.list.is_empty(), "{id} {depth:?}");
+            assert_eq!(answer.status.players.roster, Roster::Absent, "{id} {depth:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn one_client_asks_many_servers_at_once() {
+    let servers: Vec<Server> =
+        (0..10).map(|i| Server::of(registry::PROTOCOLS, &status(&format!("S{i}"), ALICE))).collect();
+    let client = Client::new(settings());
+    let asks = servers
+        .iter()
+        .cycle()
+        .take(60)
+        .map(|server| client.query(url("onequery", server).parse::<hailer::Target>().unwrap()));
+    let answers = futures_util::future::join_all(asks).await;
+    for (i, answer) in answers.into_iter().enumerate() {
+        assert_eq!(answer.unwrap().status.title(), Some(format!("S{}", i % 10)));
+    }
+}
+
+// --- why there is no answer ---
+
+#[tokio::test]
+async fn a_closed_port_is_told_at_once() {
+    let started = Instant::now();
+    let address = closed();
+    for form in [address.to_string(), format!("ugp://{address}")] {
+        match Client::new(settings()).query(form.as_str()).await {
+            Err(Error::PortClosed { address: told }) => assert_eq!(told, address),
+            other => panic!("{form}: {other:?}"),
+        }
+    }
+    assert!(started.elapsed() < ms(2_000), "the timeout of 5 s is not waited for");
+}
+
+#[tokio::test]
+async fn silence_is_told_with_its_counts_and_after_its_time() {
+    let server = Server::silent();
+    let client = Client::new(patience(ms(60), 2));
+    for target in ids().iter().map(|id| url(id, &server)).chain([server.address.to_string()]) {
+        let started = Instant::now();
+        match client.query(target.as_str()).await {
+            Err(Error::Silence { address, after, sent: 3, heard: 0 }) => {
+                assert_eq!(address, server.address);
+                assert!(after >= ms(180) && after < ms(2_000), "{target}: {after:?}");
+                assert!(started.elapsed() >= after);
+            }
+            other => panic!("{target}: {other:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_lost_request_is_sent_again() {
+    for id in ids() {
+        let board = Board::new(&[protocol(id)], &status("Lossy", ALICE)).unwrap();
+        let mut service = Service::new(board, Budget::default());
+        let mut heard = 0;
+        let server = Server::run(loopback(), move |socket, bytes, from| {
+            heard += 1;
+            // Every second request is lost, so each stage is.
+            if heard % 2 == 0
+                && let Some(reply) = service.answer(from, bytes)
+            {
+                let _ = socket.send_to(reply, from);
+            }
+        });
+        let answer = Client::new(patience(ms(100), 3)).query(url(id, &server).as_str()).await.unwrap();
+        assert_eq!(names(&answer.status), ALICE);
+        assert_eq!(answer.sent, answer.heard * 2, "{id}");
+    }
+}
+
+#[tokio::test]
+async fn an_unreadable_answer_is_told_with_field_offset_and_bytes() {
+    // The basic stat ends inside of its first text.
+    let server = Server::script(|request| vec![minecraft(request, b"Hello")]);
+    let mut settings = patience(ms(100), 1);
+    settings.ask.depth = Depth::Basic;
+    match Client::new(settings).query(url("minecraft-query", &server).as_str()).await {
+        Err(error @ Error::Malformed { .. }) => {
+            let text = error.to_string();
+            let Error::Malformed { address, protocol, fault: Fault::Malformed(fault), datagram } = error else {
+                panic!("{error:?}");
+            };
+            assert_eq!((address, protocol.id), (server.address, "minecraft-query"));
+            assert!(fault.at >= 5 && fault.at <= datagram.len(), "{fault:?}");
+            assert!(
+                !fault.field.is_empty() && text.contains(fault.field) && text.contains(&fault.at.to_string()),
+                "{text}"
+            );
+            assert!(datagram.ends_with(b"Hello") && datagram.len() == 10);
+        }
+        other => panic!("{other:?}"),
+    }
+
+    let cut = b"\xFF\xFFUGP\0\x01\x81\x07\xFF\xFF";
+    let server = Server::script(move |_| vec![cut.to_vec()]);
+    match impatient().query(url("ugp", &server).as_str()).await {
+        Err(Error::Malformed { datagram, protocol, .. }) => assert_eq!((&datagram[..], protocol.id), (&cut[..], "ugp")),
+        other => panic!("{other:?}"),
+    }
+
+    let short = b"ONEREPLY\x01\0";
+    let server = Server::script(move |_| vec![short.to_vec()]);
+    match impatient().query(url("onequery", &server).as_str()).await {
+        Err(Error::Malformed { datagram, protocol, .. }) => {
+            assert_eq!((&datagram[..], protocol.id), (&short[..], "onequery"));
+        }
+        // An answer to a query, where a challenge was due, may also count as a stray.
+        Err(Error::Silence { heard, .. }) => assert!(heard > 0),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn of_several_failures_the_one_that_tells_most_is_told() {
+    // Unreadable as Minecraft Query, silent in the others.
+    let server = Server::script(|request| match request {
+        [0xFE, 0xFD, _, _, _, _, _, ..] => vec![minecraft(request, b"Hello")],
+        _ => Vec::new(),
+    });
+    match impatient().query(server.address.to_string().as_str()).await {
+        Err(Error::Malformed { protocol, .. }) => assert_eq!(protocol.id, "minecraft-query"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn garbage_and_half_answers_are_no_answer() {
+    let server =
+        Server::script(|request| vec![b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(), request.to_vec(), Vec::new()]);
+    for id in ids() {
+        match impatient().query(url(id, &server).as_str()).await {
+            Err(error @ Error::Silence { .. }) => {
+                let text = error.to_string();
+                assert!(matches!(error, Error::Silence { sent: 2, heard: 6, .. }), "{id}: {error:?}");
+                assert!(text.contains("no complete answer"), "{text}");
+            }
+            Err(Error::Malformed { .. }) => {}
+            other => panic!("{id}: {other:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_is_told_and_a_token_opens() {
+    let tokens = hailer::proto::Value::Table(vec![(
+        "s3cret".into(),
+        hailer::proto::Value::List(vec!["basic".into(), "players".into()]),
+    )]);
+    let nothing = hailer::proto::Value::List(Vec::new());
+    let only_basic = hailer::proto::Value::List(vec!["basic".into()]);
+    let serve = |public: hailer::proto::Value| {
+        let options = Options(vec![("public".into(), public), ("tokens".into(), tokens.clone())]);
+        let onequery = vec![(protocol("onequery"), options)];
+        let board = Board::with_options(onequery, random_keys(), &status("Private", ALICE)).unwrap();
+        Server::board(loopback(), board, Budget::default())
+    };
+    let with = |token: Option<&str>| {
+        let mut settings = settings();
+        settings.ask.auth_token = token.map(Into::into);
+        Client::new(settings)
+    };
+
+    let server = serve(nothing);
+    let target = url("onequery", &server);
+    for token in [None, Some("wrong")] {
+        match with(token).query(target.as_str()).await {
+            Err(Error::Refused { address, reason }) => {
+                assert_eq!(address, server.address);
+                assert!(reason.contains("auth token"), "{reason}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    // Found out among the protocols too: a refusal tells more than silence.
+    assert!(matches!(impatient().query(server.address.to_string().as_str()).await, Err(Error::Refused { .. })));
+    let answer = with(Some("s3cret")).query(target.as_str()).await.unwrap();
+    assert_eq!(names(&answer.status), ALICE);
+
+    let server = serve(only_basic);
+    let answer = with(None).query(url("onequery", &server).as_str()).await.unwrap();
+    assert_eq!(answer.status.title().as_deref(), Some("Private"));
+    assert_eq!((answer.status.players.roster, answer.status.players.list.len()), (Roster::Refused, 0));
+    let answer = with(Some("s3cret")).query(url("onequery", &server).as_str()).await.unwrap();
+    assert_eq!(answer.status.players.roster, Roster::Whole);
+}
+
+#[tokio::test]
+async fn a_flood_ends_the_query() {
+    let server = Server::script(|_| vec![b"stray".to_vec(); 40]);
+    let mut settings = settings();
+    settings.patience.max_datagrams = 25;
+    match Client::new(settings.clone()).query(url("ugp", &server).as_str()).await {
+        Err(Error::Flood { address, heard: 26, bytes: 130 }) => assert_eq!(address, server.address),
+        other => panic!("{other:?}"),
+    }
+    settings.patience.max_datagrams = 1_000;
+    settings.patience.max_bytes = 99;
+    match Client::new(settings).query(url("ugp", &server).as_str()).await {
+        Err(Error::Flood { heard: 20, bytes: 100, .. }) => {}
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn however_patient_a_query_ends_at_its_deadline() {
+    // The challenge is answered each time, the query never.
+    let server = Server::script(|request| match request.get(8) {
+        Some(0) => vec![[b"ONEREPLY\0".as_slice(), &[7; 32], &[0; 7]].concat()],
+        _ => Vec::new(),
+    });
+    let mut settings = patience(ms(40), 100);
+    settings.patience.deadline = ms(400);
+    match Client::new(settings).query(url("onequery", &server).as_str()).await {
+        Err(Error::Silence { after, heard: 1.., .. }) => assert!(after >= ms(400) && after < ms(2_500), "{after:?}"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn strict_refuses_what_deviates() {
+    // A full stat for a basic one.
+    let full = b"splitnum\0\x80\0hostname\0Odd\0gametype\0SMP\0game_id\0MINECRAFT\0version\x001\0plugins\0\0map\0m\0\
+                 numplayers\x000\0maxplayers\x005\0hostport\x001\0hostip\0h\0\0\x01player_\0\0\0";
+    let server = Server::script(move |request| vec![minecraft(request, full)]);
+    let mut settings = settings();
+    settings.ask.depth = Depth::Basic;
+    let answer = Client::new(settings.clone()).query(url("minecraft-query", &server).as_str()).await.unwrap();
+    let met: Vec<_> = answer.status.deviations.iter().map(|deviation| deviation.name).collect();
+    assert_eq!(met, ["full-for-basic"]);
+    settings.strict = true;
+    match Client::new(settings).query(url("minecraft-query", &server).as_str()).await {
+        Err(Error::Deviates { address, protocol, names }) => {
+            assert_eq!((address, protocol.id, names), (server.address, "minecraft-query", met));
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn replies_from_elsewhere_are_not_heard() {
+    for id in ids() {
+        let board = Board::new(&[protocol(id)], &status("Elsewhere", ALICE)).unwrap();
+        let mut service = Service::new(board, Budget::default());
+        let socket = loopback();
+        // Another address with the same port, and the same address with another port.
+        let elsewhere = [bind([127, 0, 0, 2], socket.local_addr().unwrap().port()), loopback()];
+        let server = Server::run(socket, move |_, bytes, from| {
+            if let Some(reply) = service.answer(from, bytes) {
+                for other in &elsewhere {
+                    let _ = other.send_to(reply, from);
+                }
+            }
+        });
+        match impatient().query(url(id, &server).as_str()).await {
+            Err(Error::Silence { sent: 2, heard: 0, .. }) => {}
+            other => panic!("{id}: {other:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn datagrams_are_kept_on_request() {
+    let server = Server::of(registry::PROTOCOLS, &status("Kept", ALICE));
+    let mut settings = settings();
+    for id in ids() {
+        settings.keep_datagrams = true;
+        let answer = Client::new(settings.clone()).query(url(id, &server).as_str()).await.unwrap();
+        let count = |way| answer.datagrams.iter().filter(|datagram| datagram.way == way).count() as u32;
+        assert_eq!((count(Way::Request), count(Way::Reply)), (answer.sent, answer.heard));
+        assert_eq!(answer.datagrams[0].way, Way::Request);
+        assert!(answer.datagrams.is_sorted_by_key(|datagram| datagram.at));
+        for datagram in &answer.datagrams {
+            let mut notes = hailer::proto::wire::Notes::explaining();
+            let explained = protocol(id).explain(&datagram.bytes, datagram.way.into(), &mut notes).unwrap();
+            assert_eq!((explained.way, explained.error), (datagram.way, None));
+        }
+        settings.keep_datagrams = false;
+        let answer = Client::new(settings.clone()).query(url(id, &server).as_str()).await.unwrap();
+        assert!(answer.datagrams.is_empty());
+    }
+}
+
+// --- names ---
+
+const V4: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+#[tokio::test]
+async fn a_name_leads_to_its_addresses() {
+    let server = Server::of(registry::PROTOCOLS, &status("Named", ALICE));
+    let dns = Dns::with(&[("play.example.test", Record::Address(V4)), ("both.example.test", Record::Address(V4))]);
+    let client = named(&dns);
+    for form in ["play.example.test:PORT", "PLAY.example.test.:PORT", "ugp://both.example.test:PORT"] {
+        let form = form.replace("PORT", &server.port().to_string());
+        let answer = client.query(form.as_str()).await.unwrap_or_else(|error| panic!("{form}: {error}"));
+        assert_eq!(answer.address, server.address);
+    }
+}
+
+#[tokio::test]
+async fn an_ipv6_name_leads_to_its_address() {
+    let Ok(socket) = UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)) else {
+        eprintln!("this machine has no IPv6");
+        return;
+    };
+    let server = Server::at(socket, registry::PROTOCOLS, &status("Six", ALICE));
+    let dns = Dns::with(&[("six.example.test", Record::Address(Ipv6Addr::LOCALHOST.into()))]);
+    let answer = named(&dns).query(format!("ugp://six.example.test:{}", server.port()).as_str()).await.unwrap();
+    assert_eq!(answer.address, server.address);
+}
+
+#[tokio::test]
+async fn a_name_that_is_not_found_is_told_apart_from_a_lookup_that_fails() {
+    let dns = Dns::with(&[
+        ("broken.example.test", Record::Failure),
+        ("quiet.example.test", Record::Silence),
+        ("empty.example.test", Record::Service { host: "nowhere.example.test", port: 1 }),
+    ]);
+    let client = named(&dns);
+    for name in ["nobody.example.test", "empty.example.test"] {
+        for port in ["", ":25565"] {
+            match client.query(format!("{name}{port}").as_str()).await {
+                Err(Error::NameNotFound { name: told }) => assert_eq!(told, name),
+                other => panic!("{name}{port}: {other:?}"),
+            }
+        }
+    }
+    for name in ["broken.example.test", "quiet.example.test"] {
+        let started = Instant::now();
+        match client.query(format!("ugp://{name}").as_str()).await {
+            Err(Error::Lookup { name: told, .. }) => assert_eq!(told, name),
+            other => panic!("{name}: {other:?}"),
+        }
+        assert!(started.elapsed() < ms(8_000), "{name}: {:?}", started.elapsed());
+    }
+}
+
+#[tokio::test]
+async fn a_name_server_that_is_not_there_is_a_failed_lookup() {
+    let mut settings = settings();
+    settings.name_server = Some(closed());
+    let started = Instant::now();
+    match Client::new(settings).query("play.example.test").await {
+        Err(Error::Lookup { name, .. }) => assert_eq!(name, "play.example.test"),
+        other => panic!("{other:?}"),
+    }
+    assert!(started.elapsed() < ms(9_000), "{:?}", started.elapsed());
+}
+
+#[tokio::test]
+async fn a_service_record_leads_to_host_and_port() {
+    let server = Server::of(&[protocol("minecraft-query")], &status("Served", ALICE));
+    // Where there is no service, the protocols' own ports are asked; nobody listens at this address.
+    let elsewhere = IpAddr::from([127, 98, 0, 1]);
+    let dns = Dns::with(&[
+        ("play.example.test", Record::Address(elsewhere)),
+        ("_minecraft._tcp.play.example.test", Record::Service { host: "host.example.test", port: server.port() }),
+        ("host.example.test", Record::Address(V4)),
+    ]);
+    for target in ["minecraft-query://play.example.test", "play.example.test", "Play.Example.Test."] {
+        let answer = named(&dns).query(target).await.unwrap_or_else(|error| panic!("{target}: {error}"));
+        assert_eq!((answer.address, answer.protocol.id), (server.address, "minecraft-query"));
+    }
+    assert!(dns.was_asked_for_services());
+}
+
+#[tokio::test]
+async fn no_service_record_is_asked_for_where_it_would_say_nothing() {
+    let server = Server::of(registry::PROTOCOLS, &status("Plain", ALICE));
+    let dns = Dns::with(&[
+        ("play.example.test", Record::Address(V4)),
+        ("_minecraft._tcp.play.example.test", Record::Service { host: "wrong.example.test", port: 1 }),
+        ("shut.example.test", Record::Address([127, 99, 0, 1].into())),
+    ]);
+    let client = named(&dns);
+    for target in ["minecraft-query://play.example.test:PORT", "play.example.test:PORT"] {
+        client.query(target.replace("PORT", &server.port().to_string()).as_str()).await.unwrap();
+    }
+    for target in ["ugp://shut.example.test", "onequery://shut.example.test"] {
+        assert!(matches!(client.query(target).await, Err(Error::PortClosed { .. })), "{target}");
+    }
+    assert!(!dns.was_asked_for_services(), "{:?}", dns.asked());
+}
+
+#[tokio::test]
+async fn a_service_record_that_says_no_leaves_the_name_itself() {
+    let shut: IpAddr = [127, 99, 0, 1].into();
+    let dns = Dns::with(&[
+        ("play.example.test", Record::Address(shut)),
+        ("_minecraft._tcp.play.example.test", Record::Service { host: ".", port: 25565 }),
+    ]);
+    match named(&dns).query("minecraft-query://play.example.test").await {
+        Err(Error::PortClosed { address }) => assert_eq!(address, SocketAddr::new(shut, 25565)),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_silent_service_lookup_does_not_hold_the_query_up_for_long() {
+    let shut: IpAddr = [127, 99, 0, 1].into();
+    let dns = Dns::with(&[
+        ("play.example.test", Record::Address(shut)),
+        ("_minecraft._tcp.play.example.test", Record::Silence),
+    ]);
+    let started = Instant::now();
+    assert!(matches!(named(&dns).query("minecraft-query://play.example.test").await, Err(Error::PortClosed { .. })));
+    assert!(started.elapsed() < ms(4_000), "{:?}", started.elapsed());
+}
+
+#[tokio::test]
+async fn of_two_addresses_the_living_one_answers() {
+    let server = Server::of(registry::PROTOCOLS, &status("Alive", ALICE));
+    let dead = Server::run(bind([127, 0, 0, 3], server.port()), |_, _, _| {});
+    let dns = Dns::with(&[
+        ("two.example.test", Record::Address(dead.address.ip())),
+        ("two.example.test", Record::Address(server.address.ip())),
+        ("owt.example.test", Record::Address(server.address.ip())),
+        ("owt.example.test", Record::Address(dead.address.ip())),
+    ]);
+    for id in ids() {
+        for name in ["two", "owt"] {
+            let started = Instant::now();
+            let answer =
+                named(&dns).query(format!("{id}://{name}.example.test:{}", server.port()).as_str()).await.unwrap();
+            assert_eq!(answer.address, server.address);
+            assert!(started.elapsed() < ms(2_500), "the timeout of 5 s is not waited for: {:?}", started.elapsed());
+        }
+    }
+}
+
+// --- answering ---
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_status_is_replaced_while_it_is_asked_for() {
+    /// Everything in it tells the same number.
+    fn numbered(number: usize) -> Status {
+        let players: Vec<String> = (0..number % 5).map(|player| format!("p{player}")).collect();
+        let players: Vec<&str> = players.iter().map(String::as_str).collect();
+        let mut status = status(&format!("{number}"), &players);
+        status.map = Some(format!("{number}"));
+        status
+    }
+
+    let board = Board::new(registry::PROTOCOLS, &numbered(0)).unwrap();
+    let server = Server::board(loopback(), board.clone(), Budget::default());
+    let over = Arc::new(AtomicBool::new(false));
+    let is_over = over.clone();
+    let publisher = std::thread::spawn(move || {
+        let mut published = 0;
+        while !is_over.load(Ordering::Relaxed) {
+            published += 1;
+            board.publish(&numbered(published)).unwrap();
+        }
+        published
+    });
+    let client = Client::new(patience(ms(1_000), 3));
+    let mut last = 0;
+    for id in ["minecraft-query", "ugp"].iter().cycle().take(100) {
+        let answer = client.query(url(id, &server).as_str()).await.unwrap().status;
+        let number: usize = answer.map.as_deref().unwrap().parse().unwrap();
+        assert_eq!(answer.title(), Some(number.to_string()), "one reply, one status");
+        assert_eq!(answer.players.list.len(), number % 5);
+        assert!(number >= last, "never an older status");
+        last = number;
+    }
+    over.store(true, Ordering::Relaxed);
+    let published = publisher.join().unwrap();
+    assert!(published >= last && last > 0, "{last} of {published}");
+}
+
+#[tokio::test]
+async fn a_published_status_is_told_from_then_on() {
+    let board = Board::new(registry::PROTOCOLS, &status("Before", &[])).unwrap();
+    let server = Server::board(loopback(), board.clone(), Budget::default());
+    let client = Client::new(settings());
+    for id in ids() {
+        board.publish(&status("Before", &[])).unwrap();
+        let answer = client.query(url(id, &server).as_str()).await.unwrap();
+        assert_eq!(answer.status.title().as_deref(), Some("Before"));
+        board.publish(&status("After", ALICE)).unwrap();
+        let answer = client.query(url(id, &server).as_str()).await.unwrap();
+        assert_eq!((answer.status.title().as_deref(), answer.status.players.online), (Some("After"), Some(2)));
+    }
+}
+
+#[tokio::test]
+async fn past_the_budget_there_is_silence() {
+    let mut budget = Budget::default();
+    (budget.limit_loopback, budget.unproven_per_source) = (true, 256);
+    let board = Board::new(registry::PROTOCOLS, &status("Budget", ALICE)).unwrap();
+    let server = Server::board(loopback(), board, budget);
+    let socket = loopback();
+    socket.connect(server.address).unwrap();
+    socket.set_read_timeout(Some(ms(150))).unwrap();
+    let started = Instant::now();
+    let (mut replies, mut buffer) = (0, [0; 64]);
+    for _ in 0..300 {
+        // A ping of 8 bytes, answered with 8.
+        socket.send(b"\xFF\xFFUGP\0\x01\0").unwrap();
+        replies += usize::from(socket.recv(&mut buffer).is_ok());
+        if started.elapsed() > ms(1_500) {
+            break;
+        }
+    }
+    // A burst of four seconds, and what came back since.
+    let earned = started.elapsed().as_secs_f64() * 256.0 / 8.0;
+    assert!((128..=128 + earned.ceil() as usize).contains(&replies), "{replies}, {earned} earned");
+}
+
+#[tokio::test]
+async fn no_garbage_stops_a_service() {
+    let server_socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let address = server_socket.local_addr().unwrap();
+    let board = Board::new(registry::PROTOCOLS, &status("Sturdy", ALICE)).unwrap();
+    let mut service = Service::new(board, Budget::default());
+    let talk = async {
+        let socket = loopback();
+        let mut state = 0x2545_F491_4F6C_DD1D_u64;
+        for round in 0..600usize {
+            let starts: [&[u8]; 6] =
+                [b"", b"\xFE\xFD\x09", b"\xFE\xFD\0", b"\xFF\xFFUGP\0\x01\x01", b"ONEQUERY\x01", b"\x09"];
+            let mut bytes = starts[round % starts.len()].to_vec();
+            // Up to beyond what a service reads, and beyond a packet.
+            for _ in 0..[0, 3, 7, 40, 300, 3_000, 60_000][round % 7] {
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                bytes.push(state as u8);
+            }
+            let _ = socket.send_to(&bytes, address);
+            // An asker that is gone by the time it is answered: the system reports an error to the service.
+            if round % 50 == 0 {
+                let _ = loopback().send_to(b"\xFF\xFFUGP\0\x01\0", address);
+                tokio::task::yield_now().await;
+            }
+        }
+        let client = Client::new(patience(ms(500), 5));
+        for id in ids() {
+            let answer = client.query(format!("{id}://{address}").as_str()).await.unwrap();
+            assert_eq!(names(&answer.status), ALICE);
+        }
+    };
+    tokio::select! {
+        () = service.run(&server_socket) => unreachable!("a service runs until dropped"),
+        () = talk => {}
+    }
+    let counts = service.counts();
+    assert!(counts.received > 10 && counts.dropped.values().sum::<u64>() > 0, "{counts:?}");
+    let sum = counts.answered + counts.unproven + counts.dropped.values().sum::<u64>();
+    assert_eq!(counts.received, sum, "every datagram is counted once");
+}
+
+#[tokio::test]
+async fn a_query_that_is_dropped_is_over() {
+    let heard = Arc::new(AtomicU32::new(0));
+    let count = heard.clone();
+    let server = Server::script(move |_| {
+        count.fetch_add(1, Ordering::Relaxed);
+        Vec::new()
+    });
+    let client = Client::new(patience(ms(30), 100));
+    let _ = tokio::time::timeout(ms(100), client.query(url("ugp", &server).as_str())).await;
+    let then = heard.load(Ordering::Relaxed);
+    tokio::time::sleep(ms(150)).await;
+    assert!(heard.load(Ordering::Relaxed) <= then + 1, "one may still have been on its way");
+}

@@ -1,0 +1,404 @@
+//! What brought other clients down, each as a test of ours. Named after the failure; the first group runs in simulated
+//! time, the second on loopback sockets with short patience.
+
+#[path = "../../hailer-proto/tests/golden/mod.rs"]
+mod golden;
+#[path = "../../hailer-proto/tests/statuses/mod.rs"]
+mod statuses;
+
+use hailer::drive::{Action, Drive, Failure, Patience, Report};
+use hailer::proto::{Ask, Cookie, Epoch, Keys, Options, Protocol, Responder, registry};
+use hailer::{Client, Error, Settings, Target};
+use statuses::Random;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+const fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+fn asker() -> SocketAddr {
+    ([192, 0, 2, 7], 50_000).into()
+}
+
+fn responder(protocol: &dyn Protocol, players: usize) -> Arc<dyn Responder> {
+    let responder = protocol.responder(&statuses::plain(players), &Keys::new([7; 16]), &Options::default());
+    responder.expect("no options are good options")
+}
+
+fn reply_to(responder: &dyn Responder, request: &[u8]) -> Vec<u8> {
+    let mut reply = Vec::new();
+    responder.answer(asker(), Epoch(59_833_333), request, &mut reply);
+    reply
+}
+
+/// How a query ended, when, and what it cost.
+struct End {
+    result: Result<Box<Report>, Failure>,
+    at: Duration,
+    sent: u32,
+    heard: u32,
+}
+
+/// A query in simulated time against a server that may say anything: called with each request and the time, it returns
+/// datagrams and how long after the request each arrives. Called with nothing, once, before the query.
+fn query(
+    protocol: &dyn Protocol,
+    patience: Patience,
+    mut server: impl FnMut(&[u8], Duration) -> Vec<(Duration, Vec<u8>)>,
+) -> End {
+    let mut drive = Drive::new(protocol.exchange(&Ask::default(), Cookie(1)), patience);
+    let (mut out, mut now, mut sent, mut heard) = (Vec::new(), Duration::ZERO, 0, 0);
+    let mut flights: Vec<(Duration, Vec<u8>)> = Vec::new();
+    let mut action = drive.start(now, &mut out);
+    loop {
+        match action {
+            Action::Send => {
+                sent += 1;
+                flights.extend(server(&out, now).into_iter().map(|(delay, bytes)| (now + delay, bytes)));
+                flights.sort_by_key(|(at, _)| *at);
+            }
+            Action::Wait => {}
+            Action::End(result) => return End { result, at: now, sent, heard },
+        }
+        out.clear();
+        action = match flights.first() {
+            Some((at, _)) if *at <= drive.due() => {
+                let (at, bytes) = flights.remove(0);
+                now = at;
+                heard += 1;
+                drive.datagram(now, &bytes, &mut out)
+            }
+            _ => {
+                now = drive.due();
+                drive.tick(now, &mut out)
+            }
+        };
+        assert!(sent < 100_000 && heard < 100_000, "{} does not end", protocol.info().id);
+    }
+}
+
+/// What every query must keep, whatever the server does: the deadline, and a number of datagrams that no server sets.
+fn bounded(protocol: &dyn Protocol, end: &End, patience: Patience, most_sent: u32) {
+    let id = protocol.info().id;
+    assert!(end.at <= patience.deadline, "{id}: ended at {:?}", end.at);
+    assert!(end.sent <= most_sent, "{id}: {} datagrams sent", end.sent);
+    assert!(end.heard <= patience.max_datagrams + 1, "{id}: {} datagrams heard", end.heard);
+}
+
+/// gamedig (Rust): an endless A2S challenge, 202,411 requests in 22 s. A server that answers each request with a new
+/// challenge, at once.
+#[test]
+fn endless_challenge() {
+    for protocol in registry::PROTOCOLS {
+        let patience = Patience::default();
+        let mut first = Vec::new();
+        let responder = responder(*protocol, 3);
+        let mut keys = Random(1);
+        let end = query(*protocol, patience, |request, _| {
+            if first.is_empty() {
+                first = request.to_vec();
+            }
+            let fresh =
+                protocol.responder(&statuses::plain(3), &Keys::new([keys.next() as u8; 16]), &Options::default());
+            let fresh = fresh.expect("no options are good options");
+            let challenge = reply_to(&*fresh, &first);
+            // With the session of this request, where there is one at the same place as in the first.
+            vec![(ms(1), if challenge.is_empty() { reply_to(&*responder, &first) } else { challenge })]
+        });
+        bounded(*protocol, &end, patience, 16);
+    }
+}
+
+/// qstat: an endless loop on what a server sends, 16,000 requests each second. Each request is answered at once with the
+/// reply before last, whatever that is.
+#[test]
+fn endless_loop_on_a_stale_answer() {
+    for protocol in registry::PROTOCOLS {
+        let responder = responder(*protocol, 300);
+        let patience = Patience::default();
+        let mut last = b"nothing yet".to_vec();
+        let end = query(*protocol, patience, |request, _| {
+            let stale = std::mem::replace(&mut last, reply_to(&*responder, request));
+            vec![(ms(1), stale)]
+        });
+        bounded(*protocol, &end, patience, 64);
+    }
+}
+
+/// gamedig (Rust): parts dripped every half second with a time-out of a second, more than 20 s and no end.
+#[test]
+fn dripped_datagrams() {
+    for protocol in registry::PROTOCOLS {
+        let patience = Patience::default();
+        let responder = responder(*protocol, 3);
+        for piece in [&b""[..], b"\0", b"\x09\x0F\x0F\x0F\x0F", b"ONEREPLY", b"\xFF\xFFUGP"] {
+            let end = query(*protocol, patience, |_, _| (1..200).map(|i| (ms(500 * i), piece.to_vec())).collect());
+            bounded(*protocol, &end, patience, 16);
+            assert!(end.result.is_err(), "{}: {:?} from {piece:02x?}", protocol.info().id, end.result);
+            assert!(end.at <= ms(4_000), "{}: strays prolonged the wait to {:?}", protocol.info().id, end.at);
+        }
+        // Beginnings of the true answer, one byte longer each time.
+        let end = query(*protocol, patience, |request, _| {
+            let reply = reply_to(&*responder, request);
+            (1..reply.len().min(40)).map(|i| (ms(500 * i as u64), reply[..i].to_vec())).collect()
+        });
+        bounded(*protocol, &end, patience, 64);
+    }
+}
+
+/// All peers but two: a reply that announces 2 GiB, or simply goes on, costs hundreds of megabytes. Here the most that
+/// UDP carries, for each request a hundred of them.
+#[test]
+fn oversized_replies() {
+    for protocol in registry::PROTOCOLS {
+        let responder = responder(*protocol, 3);
+        for filling in [0u8, b'a', 0xFF] {
+            let patience = Patience::default();
+            let end = query(*protocol, patience, |request, _| {
+                let mut reply = reply_to(&*responder, request);
+                reply.resize(65_507, filling);
+                vec![(ms(1), reply); 100]
+            });
+            bounded(*protocol, &end, patience, 64);
+        }
+    }
+    // Strays of this size end the query by its budget of bytes.
+    let patience = Patience::default();
+    let end = query(registry::PROTOCOLS[0], patience, |_, _| vec![(ms(1), vec![0xAA; 65_507]); 1_000]);
+    assert!(matches!(end.result, Err(Failure::Flood { bytes, .. }) if bytes <= patience.max_bytes + 65_507));
+}
+
+/// Endless distinct pages, each with a player of its own and the word that more follow; for the protocol with pages.
+/// Patience or the exchange's own limit on pages ends them.
+#[test]
+fn endless_distinct_pages() {
+    let Some(protocol) = registry::find("onequery") else { return };
+    let responder = responder(protocol, 3);
+    for delay in [ms(0), ms(1), ms(40)] {
+        let patience = Patience::default();
+        let end = query(protocol, patience, |request, _| {
+            let reply = match (request.get(8), request.get(41..45), request.get(47..51)) {
+                (Some(2), Some(id), Some(offset)) => page(id, offset),
+                _ => reply_to(&*responder, request),
+            };
+            vec![(delay, reply)]
+        });
+        bounded(protocol, &end, patience, 4_096 + 8);
+        if let Ok(report) = end.result {
+            assert!(report.status.players.list.len() <= 4_096);
+        }
+    }
+}
+
+/// A page of one player at this offset, of four thousand million (spec/onequery.md#3.4).
+fn page(id: &[u8], offset: &[u8]) -> Vec<u8> {
+    let uuid = [offset, &[7; 12]].concat();
+    [b"ONEREPLY\x01\x01\x00", id, &[35, 0, 2, 0, 31, 0], &[0xFF; 4], &[1, 0, 0, 0], offset, &[1, 0], b"a", &uuid]
+        .concat()
+}
+
+/// Bits of the first bytes of every reply after the first turned, one at a time: flags and counts that promise more.
+#[test]
+fn every_bit_of_the_header_turned() {
+    for protocol in registry::PROTOCOLS {
+        let responder = responder(*protocol, 300);
+        for bit in 0..64 * 8 {
+            let patience = Patience::default();
+            let mut asked = 0;
+            let end = query(*protocol, patience, |request, _| {
+                asked += 1;
+                let mut reply = reply_to(&*responder, request);
+                if let (true, Some(byte)) = (asked > 1, reply.get_mut(bit / 8)) {
+                    *byte ^= 1 << (bit % 8);
+                }
+                vec![(ms(1), reply)]
+            });
+            bounded(*protocol, &end, patience, 4_096);
+        }
+    }
+}
+
+/// gamedig (Rust): a split packet that claims 4 GiB takes 1.4 s and reserves 4 GiB. Every number in a reply set to its
+/// most, at every place; `allocation.rs` of hailer-proto measures what reading them may cost.
+#[test]
+fn huge_counts() {
+    let started = Instant::now();
+    for protocol in registry::PROTOCOLS {
+        let responder = responder(*protocol, 12);
+        for width in [1, 2, 4, 8] {
+            for value in [0xFF, 0x7F, 0x80, b'9'] {
+                for place in 0..120 {
+                    let patience = Patience::default();
+                    let end = query(*protocol, patience, |request, _| {
+                        let mut reply = reply_to(&*responder, request);
+                        let end = reply.len().min(place + width);
+                        reply.get_mut(place..end).into_iter().flatten().for_each(|byte| *byte = value);
+                        vec![(ms(1), reply)]
+                    });
+                    bounded(*protocol, &end, patience, 4_096);
+                    if let Ok(report) = &end.result {
+                        assert!(report.status.players.list.len() <= 65_507, "players from nowhere");
+                    }
+                }
+            }
+        }
+    }
+    assert!(started.elapsed() < Duration::from_secs(20), "a count costs time: {:?}", started.elapsed());
+}
+
+/// gamedig (Rust): 37 panics in 3,000 targets with mutated replies; others leak foreign errors. Ours: none panics, each
+/// ends in time, and most mutations are noticed.
+#[test]
+fn mutated_replies() {
+    for protocol in registry::PROTOCOLS {
+        let responder = responder(*protocol, 12);
+        let truth = query(*protocol, Patience::default(), |request, _| vec![(ms(1), reply_to(&*responder, request))]);
+        let truth = truth.result.expect("an answer in clear weather").status;
+        let (mut same, mut silent) = (0, 0);
+        for seed in 0..3_000 {
+            let mut random = Random(seed);
+            let patience = Patience::default();
+            let end = query(*protocol, patience, |request, _| {
+                let mut reply = reply_to(&*responder, request);
+                mutate(&mut reply, &mut random);
+                vec![(ms(1), reply)]
+            });
+            bounded(*protocol, &end, patience, 4_096);
+            match &end.result {
+                Ok(report) if report.status == truth => same += 1,
+                Ok(report) if report.status.deviations.is_empty() => silent += 1,
+                _ => {}
+            }
+        }
+        // Texts have no checksum: a changed letter cannot be noticed. But it must not be the rule.
+        assert!(silent < 1_500, "{}: {silent} of 3,000 wrong without a word, {same} right", protocol.info().id);
+    }
+}
+
+/// Eight kinds of damage, one or two of them to each reply.
+fn mutate(bytes: &mut Vec<u8>, random: &mut Random) {
+    for _ in 0..=random.below(2) {
+        let length = bytes.len() as u64;
+        let (a, b) = (random.below(length) as usize, random.below(length) as usize);
+        let piece = a.min(b)..a.max(b);
+        match random.below(8) {
+            0 if length > 0 => bytes[a] ^= 1 << random.below(8),
+            1 if length > 0 => bytes[a] = [0, 0x7F, 0x80, 0xFF][random.below(4) as usize],
+            2 => drop(bytes.drain(piece)),
+            3 => bytes.extend_from_within(piece),
+            4 if length > 0 => (0..4).for_each(|_| bytes[random.below(length) as usize] = 0),
+            5 => bytes.truncate(a),
+            6 => bytes.extend((0..random.below(40)).map(|_| random.next() as u8)),
+            _ => bytes.iter_mut().for_each(|byte| *byte = byte.wrapping_add(u8::from(random.chance(5)))),
+        }
+    }
+}
+
+// ---- on loopback -------------------------------------------------------------------------------------------------
+
+fn short() -> Patience {
+    let mut patience = Patience::default();
+    (patience.timeout, patience.retries, patience.deadline) = (ms(120), 2, ms(1_000));
+    patience
+}
+
+fn ask(protocol: &'static dyn Protocol, server: SocketAddr) -> Result<hailer::Answer, Error> {
+    let mut settings = Settings::default();
+    settings.patience = short();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let target: Target = format!("{}://{server}", protocol.info().id).parse().expect("a target");
+    runtime.block_on(Client::new(settings).query(&target))
+}
+
+/// A server on loopback in a thread: for each request a list of datagrams and the socket that sends them. It ends after
+/// a second without a request.
+fn serve(
+    socket: UdpSocket,
+    mut answer: impl FnMut(&[u8], SocketAddr) -> Vec<(Option<UdpSocket>, Vec<u8>)> + Send + 'static,
+) -> (SocketAddr, Arc<AtomicU32>, JoinHandle<()>) {
+    let address = socket.local_addr().expect("a bound socket");
+    socket.set_read_timeout(Some(ms(1_000))).expect("a time-out");
+    let requests = Arc::new(AtomicU32::new(0));
+    let counter = Arc::clone(&requests);
+    let thread = std::thread::spawn(move || {
+        let mut buffer = [0; 2_048];
+        while let Ok((length, from)) = socket.recv_from(&mut buffer) {
+            counter.fetch_add(1, Ordering::Relaxed);
+            for (other, bytes) in answer(&buffer[..length], from) {
+                let _ = other.as_ref().unwrap_or(&socket).send_to(&bytes, from);
+            }
+        }
+    });
+    (address, requests, thread)
+}
+
+/// gamedig (Rust) accepts replies from any address. The true answers come from 127.0.0.2 and from another port, and must
+/// not be heard; then false ones come from there, and must not replace the true ones.
+#[test]
+fn replies_from_another_address() {
+    for &protocol in registry::PROTOCOLS {
+        for own_too in [false, true] {
+            let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback");
+            let port = socket.local_addr().expect("a bound socket").port();
+            // Not every system has 127.0.0.2; the other port alone has to do there.
+            let others: Vec<UdpSocket> =
+                [SocketAddr::from(([127, 0, 0, 2], port)), SocketAddr::from(([127, 0, 0, 1], 0))]
+                    .into_iter()
+                    .filter_map(|address| UdpSocket::bind(address).ok())
+                    .collect();
+            let (own, forged) = (responder(protocol, 3), responder(protocol, 7));
+            let (server, requests, thread) = serve(socket, move |request, from| {
+                let reply = |responder: &dyn Responder| {
+                    let mut reply = Vec::new();
+                    responder.answer(from, Epoch(59_833_333), request, &mut reply);
+                    reply
+                };
+                let clone = |other: &UdpSocket| other.try_clone().ok();
+                let mut replies: Vec<_> = others.iter().map(|other| (clone(other), reply(&*forged))).collect();
+                if own_too {
+                    replies.push((None, reply(&*own)));
+                }
+                replies
+            });
+            let started = Instant::now();
+            match ask(protocol, server) {
+                Ok(answer) => assert!(own_too && answer.status.players.list.len() == 3, "{:?}", answer.status),
+                Err(Error::Silence { .. }) => assert!(!own_too),
+                Err(other) => panic!("{other}"),
+            }
+            assert!(started.elapsed() < ms(1_500));
+            assert!(requests.load(Ordering::Relaxed) <= 12);
+            thread.join().expect("the server ends");
+        }
+    }
+}
+
+/// The flood and the drip again, against the real client and its sockets: it keeps its deadline by the wall clock.
+#[test]
+fn the_deadline_holds_by_the_wall_clock() {
+    let threads: Vec<_> = registry::PROTOCOLS
+        .iter()
+        .map(|&protocol| {
+            std::thread::spawn(move || {
+                let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback");
+                let mut random = Random(9);
+                let (server, requests, thread) = serve(socket, move |_, _| {
+                    (0..20).map(|_| (None, (0..random.below(200)).map(|_| random.next() as u8).collect())).collect()
+                });
+                let started = Instant::now();
+                let end = ask(protocol, server);
+                assert!(end.is_err(), "{}: {:?}", protocol.info().id, end.map(|answer| answer.status));
+                assert!(started.elapsed() < ms(1_500), "{}: {:?}", protocol.info().id, started.elapsed());
+                assert!(requests.load(Ordering::Relaxed) <= 16, "{}: {requests:?} requests", protocol.info().id);
+                thread.join().expect("the server ends");
+            })
+        })
+        .collect();
+    for thread in threads {
+        thread.join().expect("no panic");
+    }
+}

@@ -1,0 +1,115 @@
+//! A name server that knows a few names, so that no test asks a real one.
+
+use super::{Server, loopback};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex};
+
+const SRV: u16 = 33;
+
+/// What is known of a name.
+#[derive(Clone)]
+pub enum Record {
+    Address(IpAddr),
+    Service {
+        host: &'static str,
+        port: u16,
+    },
+    /// The name server fails.
+    Failure,
+    /// The name server does not answer.
+    Silence,
+}
+
+/// A name server.
+pub struct Dns {
+    server: Server,
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+impl Dns {
+    /// One that knows these names and denies all others.
+    pub fn with(zone: &[(&'static str, Record)]) -> Self {
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let (zone, log) = (zone.to_vec(), asked.clone());
+        let server = Server::run(loopback(), move |socket, bytes, from| {
+            let Some((name, kind, end)) = question(bytes) else { return };
+            log.lock().unwrap().push(format!("{kind} {name}"));
+            if let Some(reply) = reply(bytes, end, &name, kind, &zone) {
+                let _ = socket.send_to(&reply, from);
+            }
+        });
+        Self { server, asked }
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.server.address
+    }
+
+    /// Whether it was asked for the service of any name.
+    pub fn was_asked_for_services(&self) -> bool {
+        self.asked.lock().unwrap().iter().any(|asked| asked.starts_with(&format!("{SRV} ")))
+    }
+
+    /// What it was asked: `1 name` for IPv4 addresses, `28 name` for IPv6 addresses, `33 name` for services.
+    pub fn asked(&self) -> Vec<String> {
+        self.asked.lock().unwrap().clone()
+    }
+}
+
+/// Name, type and end of the only question.
+fn question(bytes: &[u8]) -> Option<(String, u16, usize)> {
+    let (mut labels, mut at) = (Vec::new(), 12);
+    loop {
+        let length = usize::from(*bytes.get(at)?);
+        at += 1;
+        if length == 0 {
+            break;
+        }
+        labels.push(String::from_utf8_lossy(bytes.get(at..at + length)?).to_ascii_lowercase());
+        at += length;
+    }
+    let kind = bytes.get(at..at + 2)?;
+    Some((labels.join("."), u16::from_be_bytes([kind[0], kind[1]]), at + 4))
+}
+
+fn reply(query: &[u8], end: usize, name: &str, kind: u16, zone: &[(&'static str, Record)]) -> Option<Vec<u8>> {
+    let known: Vec<&Record> = zone.iter().filter(|(known, _)| *known == name).map(|(_, record)| record).collect();
+    let mut code = if known.is_empty() { 3 } else { 0 };
+    let mut answers = Vec::new();
+    for record in known {
+        let data = match record {
+            Record::Silence => return None,
+            Record::Failure => {
+                code = 2;
+                continue;
+            }
+            Record::Address(IpAddr::V4(ip)) if kind == 1 => ip.octets().to_vec(),
+            Record::Address(IpAddr::V6(ip)) if kind == 28 => ip.octets().to_vec(),
+            Record::Service { host, port } if kind == SRV => {
+                // Priority and weight 0.
+                let mut data = vec![0, 0, 0, 0];
+                data.extend(port.to_be_bytes());
+                for label in host.split('.').filter(|label| !label.is_empty()) {
+                    data.push(label.len() as u8);
+                    data.extend(label.as_bytes());
+                }
+                data.push(0);
+                data
+            }
+            _ => continue,
+        };
+        let mut answer = vec![0xC0, 12];
+        answer.extend(kind.to_be_bytes());
+        // Class IN, a minute to live.
+        answer.extend([0, 1, 0, 0, 0, 60]);
+        answer.extend((data.len() as u16).to_be_bytes());
+        answer.extend(data);
+        answers.push(answer);
+    }
+    let mut reply = query.get(..2)?.to_vec();
+    reply.extend([0x81, 0x80 | code, 0, 1, 0, answers.len() as u8, 0, 0, 0, 0]);
+    reply.extend(query.get(12..end)?);
+    reply.extend(answers.concat());
+    Some(reply)
+}

@@ -1,0 +1,164 @@
+//! Servers for tests, each on a thread of its own and on loopback, gone when dropped. The tests of the tool use them too.
+
+#![allow(dead_code, unreachable_pub, reason = "each test program uses a part")]
+
+pub mod dns;
+
+use hailer::proto::Protocol;
+use hailer::respond::{Board, Budget, Service};
+use hailer::{Player, Status, Text, registry};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Something that answers datagrams.
+pub struct Server {
+    pub address: SocketAddr,
+    over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+        // Wakes it up.
+        if let Ok(socket) = UdpSocket::bind((self.address.ip(), 0)) {
+            let _ = socket.send_to(b"", self.address);
+        }
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+impl Server {
+    /// Hears datagrams on a socket and lets a function act on each.
+    pub fn run(socket: UdpSocket, mut hear: impl FnMut(&UdpSocket, &[u8], SocketAddr) + Send + 'static) -> Self {
+        let address = socket.local_addr().unwrap();
+        socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+        let over = Arc::new(AtomicBool::new(false));
+        let is_over = over.clone();
+        let thread = std::thread::spawn(move || {
+            let mut buffer = vec![0; 65_535];
+            while !is_over.load(Ordering::Relaxed) {
+                if let Ok((length, from)) = socket.recv_from(&mut buffer)
+                    && !is_over.load(Ordering::Relaxed)
+                {
+                    hear(&socket, &buffer[..length], from);
+                }
+            }
+        });
+        Self { address, over, thread: Some(thread) }
+    }
+
+    /// Answers each datagram with any number of datagrams.
+    pub fn script(mut replies: impl FnMut(&[u8]) -> Vec<Vec<u8>> + Send + 'static) -> Self {
+        Self::run(loopback(), move |socket, bytes, from| {
+            for reply in replies(bytes) {
+                let _ = socket.send_to(&reply, from);
+            }
+        })
+    }
+
+    /// Hears everything and says nothing.
+    pub fn silent() -> Self {
+        Self::script(|_| Vec::new())
+    }
+
+    /// Answers from a board.
+    pub fn board(socket: UdpSocket, board: Board, budget: Budget) -> Self {
+        let mut service = Service::new(board, budget);
+        Self::run(socket, move |socket, bytes, from| {
+            if let Some(reply) = service.answer(from, bytes) {
+                let _ = socket.send_to(reply, from);
+            }
+        })
+    }
+
+    /// Answers in some protocols.
+    pub fn of(protocols: &[&'static dyn Protocol], status: &Status) -> Self {
+        Self::at(loopback(), protocols, status)
+    }
+
+    /// Answers in some protocols at a certain place.
+    pub fn at(socket: UdpSocket, protocols: &[&'static dyn Protocol], status: &Status) -> Self {
+        Self::board(socket, Board::new(protocols, status).unwrap(), Budget::default())
+    }
+
+    /// The port.
+    pub fn port(&self) -> u16 {
+        self.address.port()
+    }
+}
+
+/// A socket on a free port of 127.0.0.1.
+pub fn loopback() -> UdpSocket {
+    bind(Ipv4Addr::LOCALHOST, 0)
+}
+
+/// A socket at a certain place.
+pub fn bind(ip: impl Into<IpAddr>, port: u16) -> UdpSocket {
+    UdpSocket::bind((ip.into(), port)).unwrap()
+}
+
+/// An address where nothing listens. No other test binds this IP address, so its port stays closed.
+pub fn closed() -> SocketAddr {
+    bind([127, 99, 0, 1], 0).local_addr().unwrap()
+}
+
+/// A protocol by its id.
+pub fn protocol(id: &str) -> &'static dyn Protocol {
+    registry::find(id).unwrap()
+}
+
+/// The ids of all protocols.
+pub fn ids() -> Vec<&'static str> {
+    registry::PROTOCOLS.iter().map(|protocol| protocol.info().id).collect()
+}
+
+/// A status that every protocol can tell something of.
+pub fn status(name: &str, players: &[&str]) -> Status {
+    let mut status = Status {
+        name: Some(Text::unformatted(name)),
+        motd: Some(Text::legacy(name)),
+        map: Some("harbour".into()),
+        version: Some("1.2.3".into()),
+        ..Status::default()
+    };
+    status.players.online = Some(players.len() as i64);
+    status.players.max = Some(20);
+    // A UUID each, since OneQuery tells players apart by it.
+    let list = players.iter().zip(1..).map(|(name, number): (_, u128)| Player {
+        uuid: Some(number.to_be_bytes()),
+        ..Player::named(Text::unformatted(*name))
+    });
+    status.players.set_list(list.collect());
+    status
+}
+
+/// Names of the players of an answer.
+pub fn names(status: &Status) -> Vec<String> {
+    status.players.list.iter().map(|player| player.name.plain()).collect()
+}
+
+/// Minecraft Query's reply to a handshake, or a stat with this body.
+pub fn minecraft(request: &[u8], stat: &[u8]) -> Vec<u8> {
+    let session = &request[3..7];
+    match request[2] {
+        9 => [b"\x09", session, b"12345\0"].concat(),
+        _ => [b"\0", session, stat].concat(),
+    }
+}
+
+/// Tries until a result will do, or often enough: on a busy machine one of several answers may come too late to be
+/// waited for.
+pub fn try_until<T>(mut attempt: impl FnMut() -> T, will_do: impl Fn(&T) -> bool) -> T {
+    let mut result = attempt();
+    for _ in 0..10 {
+        if will_do(&result) {
+            break;
+        }
+        result = attempt();
+    }
+    result
+}

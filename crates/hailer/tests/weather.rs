@@ -1,0 +1,207 @@
+//! Does a query finish in bad weather, how fast, and at what cost? Driver and exchange talk to our responders in
+//! simulated time: no socket, no sleep, the same in every run.
+//!
+//! The table is `golden/weather.txt`; `BLESS=1 cargo test` writes it. A change of a number there is a change of
+//! behaviour to be argued for.
+
+#[path = "../../hailer-proto/tests/golden/mod.rs"]
+mod golden;
+#[path = "../../hailer-proto/tests/statuses/mod.rs"]
+mod statuses;
+
+use hailer::Status;
+use hailer::drive::{Action, Drive, Failure, Patience, Report};
+use hailer::proto::{Ask, Cookie, Epoch, Keys, Options, Protocol, Responder, registry};
+use statuses::Random;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// What may happen to a datagram on its way, each way.
+#[derive(Clone, Copy, Default)]
+struct Weather {
+    name: &'static str,
+    /// Lost, in percent.
+    loss: u64,
+    /// Delay in milliseconds: at least, and at most. Unequal delays reorder.
+    delay: (u64, u64),
+    /// Sent twice, in percent.
+    twice: u64,
+    /// One to eight bits turned, in percent. UDP's checksum would drop most of these; here it is assumed away.
+    corrupt: u64,
+}
+
+const CLEAR: Weather = Weather { name: "clear", loss: 0, delay: (10, 10), twice: 0, corrupt: 0 };
+const WEATHERS: &[Weather] = &[
+    CLEAR,
+    Weather { name: "loss 10 %", loss: 10, ..CLEAR },
+    Weather { name: "loss 20 %", loss: 20, ..CLEAR },
+    Weather { name: "loss 50 %", loss: 50, ..CLEAR },
+    Weather { name: "delay 20-400 ms", delay: (20, 400), ..CLEAR },
+    Weather { name: "delay 200-1600 ms", delay: (200, 1_600), ..CLEAR },
+    Weather { name: "twice 30 %", twice: 30, delay: (10, 60), ..CLEAR },
+    Weather { name: "corrupt 10 %", corrupt: 10, ..CLEAR },
+    Weather { name: "storm", loss: 20, delay: (20, 400), twice: 30, corrupt: 10 },
+];
+const PLAYERS: &[usize] = &[0, 12, 300];
+const SEEDS: u64 = 300;
+
+#[test]
+fn queries_in_bad_weather() {
+    let mut table = format!(
+        "# {SEEDS} queries each, in simulated time, with default patience. `wrong`: a status that is not the server's.\n\
+         # `named`: those of them that name a deviation. `partial`: says itself that a part went unanswered.\n\
+         # Means are over the queries that finished.\n\
+         protocol         players weather            finished partial wrong named   failed            datagrams     ms\n"
+    );
+    let mut complaints = Vec::new();
+    for protocol in registry::PROTOCOLS {
+        for &players in PLAYERS {
+            let status = statuses::plain(players);
+            let responder = protocol.responder(&status, &Keys::new([7; 16]), &Options::default());
+            let responder = responder.expect("no options are good options");
+            let truth = truth(*protocol, &*responder);
+            for weather in WEATHERS {
+                let tally = tally(*protocol, &*responder, &truth, *weather);
+                if weather.corrupt == 0 && tally.wrong > 0 {
+                    complaints.push(format!(
+                        "{} {players} {}: {} wrong",
+                        protocol.info().id,
+                        weather.name,
+                        tally.wrong
+                    ));
+                }
+                let _ = writeln!(table, "{:16} {players:7} {:18} {tally}", protocol.info().id, weather.name);
+            }
+        }
+    }
+    complaints.extend(golden::check("weather.txt", &table).err());
+    golden::settle(&complaints);
+}
+
+/// What a query in clear weather reads.
+fn truth(protocol: &dyn Protocol, responder: &dyn Responder) -> Status {
+    match query(protocol, responder, CLEAR, 0).0 {
+        Ok(report) => report.status,
+        Err(failure) => panic!("{} in clear weather: {failure:?}", protocol.info().id),
+    }
+}
+
+#[derive(Default)]
+struct Tally {
+    finished: usize,
+    partial: usize,
+    wrong: usize,
+    named: usize,
+    failed: BTreeMap<&'static str, usize>,
+    datagrams: u64,
+    time: Duration,
+}
+
+impl std::fmt::Display for Tally {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let failed: Vec<String> = self.failed.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
+        let finished = self.finished.max(1) as f64;
+        let (datagrams, ms) = (self.datagrams as f64 / finished, self.time.as_secs_f64() * 1e3 / finished);
+        let Self { finished, partial, wrong, named, .. } = self;
+        write!(f, "{finished:8} {partial:7} {wrong:5} {named:5}   {:18}{datagrams:9.2} {ms:6.0}", failed.join(", "))
+    }
+}
+
+fn tally(protocol: &dyn Protocol, responder: &dyn Responder, truth: &Status, weather: Weather) -> Tally {
+    let mut tally = Tally::default();
+    for seed in 0..SEEDS {
+        let (end, now) = query(protocol, responder, weather, seed);
+        match end {
+            Ok(report) => {
+                tally.finished += 1;
+                if report.status.extra("unanswered").is_some() {
+                    tally.partial += 1;
+                } else if report.status != *truth {
+                    tally.wrong += 1;
+                    tally.named += usize::from(report.status.deviations != truth.deviations);
+                }
+                tally.datagrams += u64::from(report.sent);
+                tally.time += now;
+            }
+            Err(failure) => *tally.failed.entry(kind(&failure)).or_default() += 1,
+        }
+        assert!(now <= Patience::default().deadline, "{now:?}: past the deadline");
+    }
+    tally
+}
+
+fn kind(failure: &Failure) -> &'static str {
+    match failure {
+        Failure::Silence { .. } => "silent",
+        Failure::Fault { .. } => "fault",
+        Failure::Flood { .. } => "flood",
+        _ => "other",
+    }
+}
+
+/// A datagram under way: arrival, order of sending (to keep the sort stable), whether to the server, bytes.
+type Flight = (u64, u64, bool, Vec<u8>);
+
+/// One query, and when it ended.
+fn query(
+    protocol: &dyn Protocol,
+    responder: &dyn Responder,
+    weather: Weather,
+    seed: u64,
+) -> (Result<Report, Failure>, Duration) {
+    let from: SocketAddr = ([192, 0, 2, 7], 50_000).into();
+    let mut random = Random(seed.wrapping_mul(0x0001_0000_0001) ^ 0x5EED);
+    let mut drive = Drive::new(protocol.exchange(&Ask::default(), Cookie(random.next())), Patience::default());
+    let (mut flights, mut count): (Vec<Flight>, u64) = (Vec::new(), 0);
+    let mut send = |flights: &mut Vec<Flight>, now: u64, to_server: bool, bytes: &[u8]| {
+        for _ in 0..=u64::from(random.chance(weather.twice)) {
+            if random.chance(weather.loss) {
+                continue;
+            }
+            let mut bytes = bytes.to_vec();
+            if random.chance(weather.corrupt) && !bytes.is_empty() {
+                for _ in 0..=random.below(8) {
+                    let at = random.below(bytes.len() as u64) as usize;
+                    bytes[at] ^= 1 << random.below(8);
+                }
+            }
+            let delay = weather.delay.0 + random.below(weather.delay.1 - weather.delay.0 + 1);
+            count += 1;
+            flights.push((now + delay, count, to_server, bytes));
+        }
+    };
+    let (mut out, mut now) = (Vec::new(), 0);
+    let mut action = drive.start(Duration::ZERO, &mut out);
+    loop {
+        match action {
+            Action::Send => send(&mut flights, now, true, &out),
+            Action::Wait => {}
+            Action::End(end) => return (end.map(|report| *report), Duration::from_millis(now)),
+        }
+        out.clear();
+        let next = (0..flights.len()).min_by_key(|&i| (flights[i].0, flights[i].1));
+        let due = drive.due().as_millis() as u64;
+        action = match next {
+            Some(i) if flights[i].0 <= due => {
+                let (at, _, to_server, bytes) = flights.swap_remove(i);
+                now = at;
+                if to_server {
+                    let mut reply = Vec::new();
+                    responder.answer(from, Epoch::at(1_795_000_000 + now / 1_000), &bytes, &mut reply);
+                    if !reply.is_empty() {
+                        send(&mut flights, now, false, &reply);
+                    }
+                    Action::Wait
+                } else {
+                    drive.datagram(Duration::from_millis(now), &bytes, &mut out)
+                }
+            }
+            _ => {
+                now = due;
+                drive.tick(Duration::from_millis(now), &mut out)
+            }
+        };
+    }
+}
