@@ -64,11 +64,23 @@ pub(crate) struct Query {
     pub(crate) targets: Vec<String>,
     #[command(flatten)]
     pub(crate) asking: Asking,
+    /// Ask again so often when nothing comes
+    #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=100))]
+    pub(crate) retries: u32,
+    /// Give a server up after so long, whatever it sends [default: 10s, or timeout × (retries + 1) if that is longer]
+    #[arg(long, value_parser = duration, value_name = "TIME")]
+    pub(crate) deadline: Option<Duration>,
+    /// Auth token, where the protocol has them (better: --auth-token-file, since others see command lines)
+    #[arg(long, value_name = "TOKEN", env = "HAILER_AUTH_TOKEN", hide_env_values = true)]
+    pub(crate) auth_token: Option<String>,
+    /// Read the auth token from the first line of a file; counts before --auth-token
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) auth_token_file: Option<PathBuf>,
     /// One line of JSON for each answer, as in schema/answer-v1.json
     #[arg(long)]
     pub(crate) json: bool,
     /// Show every datagram in hexadecimal, explained
-    #[arg(long)]
+    #[arg(long, conflicts_with = "json")]
     pub(crate) raw: bool,
     /// The whole view of each server, even if there are several
     #[arg(long, short)]
@@ -90,7 +102,7 @@ pub(crate) struct Query {
     pub(crate) concurrency: u16,
 }
 
-/// How to ask: shared by all commands that do.
+/// How to ask: shared by the commands that do.
 #[derive(Args)]
 pub(crate) struct Asking {
     /// Ask in this protocol only
@@ -99,18 +111,6 @@ pub(crate) struct Asking {
     /// Wait so long for one datagram
     #[arg(long, default_value = "1s", value_parser = duration, value_name = "TIME")]
     pub(crate) timeout: Duration,
-    /// Ask again so often when nothing comes
-    #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=100))]
-    pub(crate) retries: u32,
-    /// Give a server up after so long, whatever it sends
-    #[arg(long, default_value = "10s", value_parser = duration, value_name = "TIME")]
-    pub(crate) deadline: Duration,
-    /// Auth token, where the protocol has them (better: --auth-token-file, since others see command lines)
-    #[arg(long, value_name = "TOKEN", env = "HAILER_AUTH_TOKEN", hide_env_values = true)]
-    pub(crate) auth_token: Option<String>,
-    /// Read the auth token from the first line of a file; counts before --auth-token
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) auth_token_file: Option<PathBuf>,
     /// Ask this name server instead of the system's
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) name_server: Option<SocketAddr>,
@@ -152,7 +152,7 @@ pub(crate) struct Serve {
     #[arg(long, conflicts_with = "config")]
     pub(crate) demo: bool,
     /// Another population for --demo
-    #[arg(long, default_value_t = 1, value_name = "N")]
+    #[arg(long, default_value_t = 1, value_name = "N", requires = "demo")]
     pub(crate) seed: u64,
     /// The server's name
     #[arg(long, conflicts_with_all = ["config", "demo"])]
@@ -227,10 +227,7 @@ pub(crate) struct Protocols {
 }
 
 fn protocol(id: &str) -> Result<&'static dyn Protocol, String> {
-    registry::find(id).ok_or_else(|| {
-        let known: Vec<_> = registry::PROTOCOLS.iter().map(|protocol| protocol.info().id).collect();
-        format!("known are {}", known.join(", "))
-    })
+    registry::find(id).ok_or_else(|| format!("known are {}", registry::known()))
 }
 
 fn way(text: &str) -> Result<Way, String> {
@@ -265,6 +262,24 @@ mod tests {
     fn the_definitions_are_sound() {
         use clap::CommandFactory;
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn the_commands_of_the_readme_can_be_typed() {
+        let readme = include_str!("../../../README.md");
+        let blocks = readme.split("```sh\n").skip(1).filter_map(|rest| Some(rest.split_once("```")?.0));
+        let lines = blocks.flat_map(str::lines).filter_map(|line| line.split("  #").next());
+        let commands: Vec<&str> =
+            lines.flat_map(|line| line.split(" | ")).filter(|it| it.starts_with("hailer ")).collect();
+        assert!(commands.len() >= 10, "{commands:?}");
+        for command in commands {
+            // What is in quotes may hold spaces.
+            let words = command.split('"').enumerate().flat_map(|(i, piece)| match i % 2 {
+                0 => piece.split_whitespace().collect::<Vec<_>>(),
+                _ => vec![piece],
+            });
+            Arguments::try_parse_from(words).map(drop).unwrap_or_else(|error| panic!("{command}: {error}"));
+        }
     }
 
     #[test]

@@ -6,14 +6,15 @@
 //! protocols = ["minecraft-query", "ugp"]  # all, if left out
 //! status = { name = "My server", max-players = 20, players = ["Alice", "Bob"], rules = { Owner = "me" } }
 //! options.minecraft-query = { encoding = "utf-8" }
+//! secret = "00112233445566778899aabbccddeeff"  # only if several nodes accept each other's challenge tokens
 //! ```
 
 use crate::args::Serve;
 use crate::exit::{Usage, usage};
 use crate::population::Population;
 use hailer::proto::model::{Address, Extra, Rule, Value};
-use hailer::proto::{OptionError, Options, Protocol};
-use hailer::respond::{Board, random_keys};
+use hailer::proto::{Keys, OptionError, Options, Protocol};
+use hailer::respond::{Board, random_secret};
 use hailer::{Player, Status, Text, registry};
 use serde::Deserialize;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -37,6 +38,8 @@ pub(crate) enum Source {
 pub(crate) struct Listener {
     pub(crate) address: SocketAddr,
     pub(crate) protocols: Vec<(&'static dyn Protocol, Options)>,
+    /// The secret behind challenge tokens, if several nodes share one. Otherwise it is random and changes by itself.
+    pub(crate) secret: Option<[u8; 16]>,
 }
 
 impl Source {
@@ -56,7 +59,7 @@ impl Source {
 impl Listener {
     /// A board that answers here.
     pub(crate) fn board(&self, status: &Status) -> Result<Board, OptionError> {
-        Board::with_options(self.protocols.clone(), random_keys(), status)
+        Board::with_options(self.protocols.clone(), Keys::new(self.secret.unwrap_or_else(random_secret)), status)
     }
 }
 
@@ -74,11 +77,13 @@ struct Server {
     protocols: Vec<String>,
     demo: Option<u64>,
     status: Option<Said>,
-    options: toml::Table,
+    // Not of the types that they must have: the parser's own complaint would repeat what was written.
+    options: Option<toml::Value>,
+    secret: Option<toml::Value>,
 }
 
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "ADDRESS, ADDRESS:PORT or PROTOCOL=ADDRESS:PORT, or a list of them")]
 enum OneOrMany {
     One(String),
     Many(Vec<String>),
@@ -167,17 +172,22 @@ pub(crate) fn from_flags(args: &Serve) -> Result<Plan, Usage> {
         protocols: args.protocol.iter().map(|protocol| protocol.info().id.to_owned()).collect(),
         demo: args.demo.then_some(args.seed),
         status: (!args.demo).then_some(said),
-        options: options_from_flags(&args.option)?,
+        options: Some(options_from_flags(&args.option)?.into()),
+        secret: None,
     })
 }
 
-/// `onequery.v1=true` to a table of tables.
+/// `onequery.v1=true` to a table of tables. Values may be secrets, so that no error repeats them.
 fn options_from_flags(flags: &[String]) -> Result<toml::Table, Usage> {
     let mut options = toml::Table::new();
     for flag in flags {
-        let wrong = |problem: &str| Usage(format!("--option {flag}: {problem}"));
-        let (path, value) = flag.split_once('=').ok_or_else(|| wrong("write PROTOCOL.KEY=VALUE"))?;
-        let (protocol, key) = path.split_once('.').ok_or_else(|| wrong("write PROTOCOL.KEY=VALUE"))?;
+        let wrong =
+            || Usage("--option: write PROTOCOL.KEY=VALUE, with a key that `hailer protocols PROTOCOL` shows".into());
+        let (path, value) = flag.split_once('=').ok_or_else(wrong)?;
+        let (protocol, key) = path.split_once('.').ok_or_else(wrong)?;
+        if !key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') {
+            return Err(wrong());
+        }
         // A word that is no TOML value is a string: nobody wants to quote twice on a command line.
         let parsed = toml::from_str::<toml::Table>(&format!("value = {value}"));
         let value = parsed.ok().and_then(|mut table| table.remove("value")).unwrap_or_else(|| value.into());
@@ -197,7 +207,7 @@ fn plan(server: Server) -> Result<Plan, Usage> {
     };
     for listener in &listeners {
         for (protocol, options) in &listener.protocols {
-            let check = protocol.responder(&Status::default(), &random_keys(), options);
+            let check = protocol.responder(&Status::default(), &Keys::new([0; 16]), options);
             check.map_err(|error| Usage(format!("options.{}.{error}", protocol.info().id)))?;
         }
     }
@@ -208,22 +218,23 @@ type Chosen = Vec<(&'static dyn Protocol, Options)>;
 
 fn protocols(server: &Server) -> Result<Chosen, Usage> {
     let find = |id: &str| {
-        registry::find(id).ok_or_else(|| {
-            let known: Vec<_> = registry::PROTOCOLS.iter().map(|protocol| protocol.info().id).collect();
-            Usage(format!("unknown protocol {id:?}; known are {}", known.join(", ")))
-        })
+        registry::find(id).ok_or_else(|| Usage(format!("unknown protocol {id:?}; known are {}", registry::known())))
     };
     let mut chosen = registry::PROTOCOLS.to_vec();
     if !server.protocols.is_empty() {
         chosen = server.protocols.iter().map(|id| find(id)).collect::<Result<_, _>>()?;
     }
-    for (id, options) in &server.options {
+    let all_options = match &server.options {
+        Some(options) => options.as_table().ok_or_else(|| Usage("options: must be a table of tables".into()))?,
+        None => &toml::Table::new(),
+    };
+    for (id, options) in all_options {
         find(id)?;
         if !options.is_table() {
             return Err(Usage(format!("options.{id}: must be a table such as {{ key = value }}")));
         }
     }
-    let options = |id: &str| match server.options.get(id).and_then(toml::Value::as_table) {
+    let options = |id: &str| match all_options.get(id).and_then(toml::Value::as_table) {
         Some(table) => Options(table.iter().map(|(key, option)| (key.clone(), value(option))).collect()),
         None => Options::default(),
     };
@@ -246,6 +257,7 @@ fn value(value: &toml::Value) -> Value {
 
 /// Loopback unless told otherwise.
 fn listeners(server: &Server, protocols: &Chosen) -> Result<Vec<Listener>, Usage> {
+    let secret = server.secret.as_ref().map(secret).transpose()?;
     let texts = match &server.listen {
         OneOrMany::One(text) => std::slice::from_ref(text),
         OneOrMany::Many(texts) => texts,
@@ -254,6 +266,7 @@ fn listeners(server: &Server, protocols: &Chosen) -> Result<Vec<Listener>, Usage
         protocols.iter().map(move |(protocol, options)| Listener {
             address: (ip, protocol.info().port).into(),
             protocols: vec![(*protocol, options.clone())],
+            secret,
         })
     };
     if texts.is_empty() {
@@ -267,15 +280,23 @@ fn listeners(server: &Server, protocols: &Chosen) -> Result<Vec<Listener>, Usage
             let (protocol, options) =
                 chosen.ok_or_else(|| Usage(format!("listen {text:?}: {id:?} is not among the protocols")))?;
             let address = address.parse().map_err(|_| wrong())?;
-            listeners.push(Listener { address, protocols: vec![(*protocol, options.clone())] });
+            listeners.push(Listener { address, protocols: vec![(*protocol, options.clone())], secret });
         } else if let Ok(address) = text.parse() {
-            listeners.push(Listener { address, protocols: protocols.clone() });
+            listeners.push(Listener { address, protocols: protocols.clone(), secret });
         } else {
             let ip = text.trim_start_matches('[').trim_end_matches(']').parse().map_err(|_| wrong())?;
             listeners.extend(each_on_its_own_port(ip));
         }
     }
     Ok(listeners)
+}
+
+/// Never repeats what was written: it is a secret.
+fn secret(value: &toml::Value) -> Result<[u8; 16], Usage> {
+    let digits = value.as_str().filter(|text| text.len() == 32 && text.bytes().all(|b| b.is_ascii_hexdigit()));
+    let number = digits.and_then(|digits| u128::from_str_radix(digits, 16).ok());
+    let wrong = || Usage("secret: write 32 hexadecimal digits, the same on every node that shares it".into());
+    number.map(u128::to_be_bytes).ok_or_else(wrong)
 }
 
 fn status(said: Said) -> Result<Status, Usage> {
@@ -367,6 +388,10 @@ mod tests {
             .map(|line| format!("{}\n", line.trim_start_matches("//!")))
             .collect();
         assert_eq!(problem(&example), "");
+        let readme = include_str!("../../../README.md");
+        let (_, example) = readme.split_once("```toml\n").unwrap();
+        let (example, _) = example.split_once("```").unwrap();
+        assert_eq!(problem(example), "");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Exit codes, so that a script or a health check can tell what happened.
 
+use crate::print::tell;
 use std::io;
 use std::process::ExitCode;
 
@@ -38,9 +39,17 @@ pub(crate) fn code(end: anyhow::Result<Exit>) -> ExitCode {
         // The reader of our output has seen enough.
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            anstream::eprintln!("\x1b[1;31merror:\x1b[0m {error:#}");
+            tell!("\x1b[1;31merror:\x1b[0m {error:#}");
             ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
         }
+    }
+}
+
+/// How a command ended whose output may have been closed before its end: what is known by then counts.
+pub(crate) fn as_known(shown: anyhow::Result<()>, so_far: Exit) -> anyhow::Result<Exit> {
+    match shown {
+        Err(error) if !is_closed_pipe(&error) => Err(error),
+        _ => Ok(so_far),
     }
 }
 

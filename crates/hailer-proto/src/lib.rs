@@ -54,7 +54,8 @@ pub mod wire;
 
 pub use model::{Address, Extra, Player, Players, Roster, Rule, Status, Text, Value};
 pub use protocol::{
-    Amplification, Ask, Cookie, Depth, Deviation, Doc, Exchange, Explanation, Fault, Info, Input, OptionError, Options,
-    Proof, Protocol, Responder, Secret, Seen, Step, Verdict, Way,
+    Amplification, Ask, Cookie, Depth, Doc, Exchange, Explanation, Fault, Info, Input, OptionError, Options, Proof,
+    Protocol, Responder, Secret, Seen, Step, Verdict, Way,
 };
 pub use token::{Epoch, Keys};
+pub use wire::Deviation;

@@ -9,7 +9,7 @@
 
 use crate::model::{Status, Value};
 use crate::token::{Epoch, Keys};
-use crate::wire;
+use crate::wire::{self, Deviation};
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -49,7 +49,7 @@ pub struct Info {
     pub srv: Option<&'static str>,
     /// What an asker has to prove before it gets more than it sent.
     pub proof: Proof,
-    /// The worst that our responder sends to an address that proved nothing.
+    /// The worst that our responder sends to an address that proved nothing, with default options.
     pub amplification: Amplification,
     /// Keys of [`Status::extra`].
     pub fields: &'static [Doc],
@@ -93,36 +93,6 @@ pub struct Doc {
     pub key: &'static str,
     /// What it means: one sentence without a final stop.
     pub help: &'static str,
-}
-
-/// A deviation from the protocol that real servers are known for, and that the client accepts.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Deviation {
-    /// Kebab-case name, as on the spec page.
-    pub name: &'static str,
-    /// What the server does: one sentence without a final stop.
-    pub help: &'static str,
-}
-
-/// Declares a protocol's deviations: `CONSTANT "name" "help";`, in the order of its spec page, and `ALL` of them.
-macro_rules! deviations {
-    ($($constant:ident $name:literal $help:literal;)*) => {
-        $(
-            #[doc = $help]
-            pub static $constant: $crate::protocol::Deviation =
-                $crate::protocol::Deviation { name: $name, help: $help };
-        )*
-        /// All of them, in the order of the spec page.
-        pub static ALL: &[&$crate::protocol::Deviation] = &[$(&$constant),*];
-    };
-}
-pub(crate) use deviations;
-
-#[cfg(feature = "serde")]
-impl serde::Serialize for Deviation {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.name)
-    }
 }
 
 /// What to ask.
@@ -268,7 +238,7 @@ pub trait Responder: Send + Sync {
 pub enum Verdict {
     /// Send the reply. `proven`: the asker showed that it hears what is sent to its address.
     Reply {
-        /// Whether the asker proved its address.
+        /// Whether the asker proved its address, and is not guessing at secrets.
         proven: bool,
     },
     /// Mine, but not to be answered; the text is the reason, for counting.

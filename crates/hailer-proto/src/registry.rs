@@ -5,6 +5,7 @@ use crate::onequery::OneQuery;
 use crate::protocol::{Explanation, Protocol, Seen};
 use crate::ugp::Ugp;
 use crate::wire::Notes;
+use alloc::{string::String, vec::Vec};
 
 /// The protocols. To add one: a folder beside the others, a line here, and `cargo test` asks you for the rest.
 pub static PROTOCOLS: &[&dyn Protocol] = &[
@@ -16,6 +17,12 @@ pub static PROTOCOLS: &[&dyn Protocol] = &[
 /// The protocol of this id.
 pub fn find(id: &str) -> Option<&'static dyn Protocol> {
     PROTOCOLS.iter().copied().find(|protocol| protocol.info().id == id)
+}
+
+/// The ids of all protocols, for an error that says what would be right.
+pub fn known() -> String {
+    let ids: Vec<&str> = PROTOCOLS.iter().map(|protocol| protocol.info().id).collect();
+    ids.join(", ")
 }
 
 /// Explains a datagram of unknown protocol, direction or both: the protocol that recognises it by a magic number, else

@@ -1,12 +1,13 @@
 //! Asking one server.
 
-use crate::drive::{Action, Drive, Patience, Report};
+use crate::drive::{Action, Drive, Failure, Outcome, Patience};
 use crate::error::Error;
 use crate::names::Names;
 use crate::target::Target;
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use hailer_proto::{Ask, Cookie, Depth, Info, Protocol, Status, Way, registry};
+use hailer_proto::{Ask, Cookie, Depth, Fault, Info, Protocol, Status, Way, registry};
 use std::future::Future;
+use std::io::ErrorKind;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 use tokio::net::UdpSocket;
@@ -51,40 +52,47 @@ pub struct Client {
     names: Names,
 }
 
-impl Default for Names {
-    fn default() -> Self {
-        Self::new(None)
-    }
-}
-
 /// What a server answered.
 #[derive(Clone, Debug)]
 pub struct Answer {
-    /// The protocol it answered in.
-    pub protocol: &'static Info,
-    /// Where it was asked.
-    pub address: SocketAddr,
+    /// Who was asked, and what went to and fro.
+    pub asked: Asked,
     /// What it says of itself.
     pub status: Status,
     /// The shortest time between a request and its reply.
     pub round_trip: Duration,
+}
+
+/// One exchange, whatever came of it.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// The protocol.
+    pub protocol: &'static Info,
+    /// The address.
+    pub address: SocketAddr,
     /// Datagrams sent.
     pub sent: u32,
     /// Datagrams heard.
     pub heard: u32,
-    /// The exchange, if [`Settings::keep_datagrams`].
+    /// All of them, if [`Settings::keep_datagrams`].
     pub datagrams: Vec<Datagram>,
 }
 
 /// One datagram of an exchange.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Datagram {
     /// Request or reply.
     pub way: Way,
     /// Time since the query began.
     pub at: Duration,
-    /// Its payload.
+    /// Its payload. A request may hold an auth token.
     pub bytes: Vec<u8>,
+}
+
+impl std::fmt::Debug for Datagram {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Datagram({:?} of {} bytes at {:?})", self.way, self.bytes.len(), self.at)
+    }
 }
 
 impl Client {
@@ -109,7 +117,8 @@ impl Client {
         Ok(fastest(answers))
     }
 
-    /// Asks a server in the target's protocol, or in every one at once, and returns all that answered, the fastest first; never empty.
+    /// Asks a server in the target's protocol, or in every one at once, and returns all that answered, the fastest first;
+    /// never empty.
     pub async fn query_all<T>(&self, target: T) -> Result<Vec<Answer>, Error>
     where
         T: TryInto<Target>,
@@ -135,13 +144,23 @@ impl Client {
         first(asks.map(|protocol| self.ask(target, protocol, ask)), grace).await
     }
 
+    /// All addresses of a target, one after the other: the next as soon as one has failed or been silent for a moment.
     async fn ask(&self, target: &Target, protocol: &'static dyn Protocol, ask: &Ask) -> Result<Answer, Error> {
-        let addresses = self.names.addresses(target, protocol.info()).await?;
-        let asks = addresses.into_iter().enumerate().map(|(i, address)| async move {
-            tokio::time::sleep(STAGGER * i as u32).await;
-            self.ask_address(address, protocol, ask).await
-        });
-        first(asks, Duration::ZERO).await.map(fastest)
+        let mut addresses = self.names.addresses(target, protocol.info()).await?.into_iter();
+        let mut tries = FuturesUnordered::new();
+        let mut best_error: Option<Error> = None;
+        loop {
+            let another = addresses.next();
+            let last = another.is_none();
+            tries.extend(another.map(|address| self.ask_address(address, protocol, ask)));
+            let next = if last { Ok(tries.next().await) } else { tokio::time::timeout(STAGGER, tries.next()).await };
+            match next {
+                Ok(Some(Ok(answer))) => return Ok(answer),
+                Ok(Some(Err(error))) => keep_best(&mut best_error, error),
+                Ok(None) => return Err(best_error.expect("a name has at least one address")),
+                Err(_) => {}
+            }
+        }
     }
 
     /// One exchange with one address, on a socket of its own that hears nobody else.
@@ -151,63 +170,83 @@ impl Client {
         protocol: &'static dyn Protocol,
         ask: &Ask,
     ) -> Result<Answer, Error> {
-        let info = protocol.info();
-        let unreachable = |cause: std::io::Error| match cause.kind() {
-            std::io::ErrorKind::ConnectionRefused => Error::PortClosed { address },
-            _ => Error::Unreachable { address, cause },
-        };
-        let local: SocketAddr = match address {
+        let mut asked = Asked { protocol: protocol.info(), address, sent: 0, heard: 0, datagrams: Vec::new() };
+        match self.exchange(&mut asked, protocol, ask).await {
+            Ok(Ok(outcome)) if self.settings.strict && !outcome.status.deviations.is_empty() => {
+                let names = outcome.status.deviations.iter().map(|deviation| deviation.name).collect();
+                Err(Error::Deviates { asked: asked.into(), names })
+            }
+            Ok(Ok(outcome)) => Ok(Answer { asked, status: outcome.status, round_trip: outcome.round_trip }),
+            Ok(Err(failure)) => Err(match failure {
+                Failure::Silence { after } => Error::Silence { asked: asked.into(), after },
+                Failure::Flood { bytes } => Error::Flood { asked: asked.into(), bytes },
+                Failure::Fault { fault: Fault::Refused(reason), .. } => Error::Refused { asked: asked.into(), reason },
+                Failure::Fault { fault, datagram } => Error::Malformed { asked: asked.into(), fault, datagram },
+            }),
+            Err(cause) if cause.kind() == ErrorKind::ConnectionRefused => {
+                Err(Error::PortClosed { asked: asked.into() })
+            }
+            Err(cause) => Err(Error::Unreachable { asked: asked.into(), cause }),
+        }
+    }
+
+    async fn exchange(
+        &self,
+        asked: &mut Asked,
+        protocol: &'static dyn Protocol,
+        ask: &Ask,
+    ) -> std::io::Result<Result<Box<Outcome>, Failure>> {
+        let local: SocketAddr = match asked.address {
             SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
             SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
         };
-        let socket = UdpSocket::bind(local).await.map_err(unreachable)?;
-        socket.connect(address).await.map_err(unreachable)?;
+        let socket = UdpSocket::bind(local).await?;
+        socket.connect(asked.address).await?;
 
-        let cookie = Cookie(getrandom::u64().map_err(|error| unreachable(std::io::Error::other(error)))?);
+        let cookie = Cookie(getrandom::u64()?);
         let mut drive = Drive::new(protocol.exchange(ask, cookie), self.settings.patience);
         let started = Instant::now();
-        let mut kept = Vec::new();
         let mut keep = |way, bytes: &[u8]| {
             if self.settings.keep_datagrams {
-                kept.push(Datagram { way, at: started.elapsed(), bytes: bytes.to_vec() });
+                asked.datagrams.push(Datagram { way, at: started.elapsed(), bytes: bytes.to_vec() });
             }
         };
         let (mut request, mut buffer) = (Vec::new(), vec![0; MAX_DATAGRAM]);
         let mut action = drive.start(started.elapsed(), &mut request);
-        let report = loop {
+        let end = loop {
+            let mut sent = Ok(());
             match action {
                 Action::Send => {
                     keep(Way::Request, &request);
-                    socket.send(&request).await.map_err(unreachable)?;
+                    sent = socket.send(&request).await.map(drop);
                 }
                 Action::Wait => {}
-                Action::End(end) => break end,
+                Action::End(end) => break Ok(end),
             }
             request.clear();
-            action = match tokio::time::timeout_at(started + drive.due(), socket.recv(&mut buffer)).await {
+            let heard = match sent {
+                Ok(()) => tokio::time::timeout_at(started + drive.due(), socket.recv(&mut buffer)).await,
+                Err(error) => Ok(Err(error)),
+            };
+            action = match heard {
                 Ok(Ok(length)) => {
                     let bytes = &buffer[..length];
                     keep(Way::Reply, bytes);
                     drive.datagram(started.elapsed(), bytes, &mut request)
                 }
-                Ok(Err(error)) => return Err(unreachable(error)),
+                Ok(Err(error)) => break drive.part().map(Ok).ok_or(error),
                 Err(_) => drive.tick(started.elapsed(), &mut request),
             };
         };
-        let report: Report = *report.map_err(|failure| Error::from_failure(failure, address, info))?;
-        if self.settings.strict && !report.status.deviations.is_empty() {
-            let names = report.status.deviations.iter().map(|deviation| deviation.name).collect();
-            return Err(Error::Deviates { address, protocol: info, names });
-        }
-        Ok(Answer {
-            protocol: info,
-            address,
-            status: report.status,
-            round_trip: report.round_trip,
-            sent: report.sent,
-            heard: report.heard,
-            datagrams: kept,
-        })
+        (asked.sent, asked.heard) = (drive.sent(), drive.heard());
+        end
+    }
+}
+
+/// Of several errors the one that tells most.
+fn keep_best(best: &mut Option<Error>, error: Error) {
+    if best.as_ref().is_none_or(|best| error.weight() > best.weight()) {
+        *best = Some(error);
     }
 }
 
@@ -224,7 +263,7 @@ where
 {
     let mut tries: FuturesUnordered<F> = tries.collect();
     let mut answers: Vec<Answer> = Vec::new();
-    let mut worst: Option<Error> = None;
+    let mut best_error: Option<Error> = None;
     let mut end: Option<Instant> = None;
     loop {
         let next = match end {
@@ -240,38 +279,12 @@ where
                     break;
                 }
             }
-            Some(Err(error)) => {
-                if worst.as_ref().is_none_or(|worst| error.weight() > worst.weight()) {
-                    worst = Some(error);
-                }
-            }
+            Some(Err(error)) => keep_best(&mut best_error, error),
             None => break,
         }
     }
-    match (answers.is_empty(), worst) {
+    match (answers.is_empty(), best_error) {
         (true, Some(error)) => Err(error),
         _ => Ok(answers),
-    }
-}
-
-impl TryFrom<&str> for Target {
-    type Error = crate::target::TargetError;
-
-    fn try_from(text: &str) -> Result<Self, Self::Error> {
-        text.parse()
-    }
-}
-
-impl TryFrom<&Target> for Target {
-    type Error = crate::target::TargetError;
-
-    fn try_from(target: &Target) -> Result<Self, Self::Error> {
-        Ok(target.clone())
-    }
-}
-
-impl From<std::convert::Infallible> for Error {
-    fn from(never: std::convert::Infallible) -> Self {
-        match never {}
     }
 }

@@ -24,7 +24,7 @@ pub struct Patience {
     pub retries: u32,
     /// The whole query, name lookup not included. Ends servers that drip, or that always want one more question.
     pub deadline: Duration,
-    /// The most datagrams to hear, stray ones included.
+    /// The most datagrams to hear, stray ones included. Twice what an exchange itself reads of the longest list.
     pub max_datagrams: u32,
     /// The most bytes to hear, stray ones included.
     pub max_bytes: usize,
@@ -36,8 +36,8 @@ impl Default for Patience {
             timeout: Duration::from_secs(1),
             retries: 3,
             deadline: Duration::from_secs(10),
-            max_datagrams: 4_096,
-            max_bytes: 8 << 20,
+            max_datagrams: 8_192,
+            max_bytes: 16 << 20,
         }
     }
 }
@@ -50,20 +50,16 @@ pub enum Action {
     /// Wait for a datagram, or for [`Drive::due`].
     Wait,
     /// It is over.
-    End(Result<Box<Report>, Failure>),
+    End(Result<Box<Outcome>, Failure>),
 }
 
 /// A complete answer.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Report {
+pub struct Outcome {
     /// What the server said.
     pub status: Status,
     /// The shortest time between a request and its reply.
     pub round_trip: Duration,
-    /// Datagrams sent.
-    pub sent: u32,
-    /// Datagrams heard.
-    pub heard: u32,
 }
 
 /// Why there is no answer.
@@ -74,10 +70,6 @@ pub enum Failure {
     Silence {
         /// Time since the start.
         after: Duration,
-        /// Datagrams sent.
-        sent: u32,
-        /// Datagrams heard and found useless.
-        heard: u32,
     },
     /// The server answered, and its answer is at fault.
     Fault {
@@ -88,8 +80,6 @@ pub enum Failure {
     },
     /// More came than [`Patience`] allows.
     Flood {
-        /// Datagrams heard.
-        heard: u32,
         /// Bytes heard.
         bytes: usize,
     },
@@ -148,7 +138,8 @@ impl Drive {
         self.heard += 1;
         self.bytes += bytes.len();
         if self.heard > self.patience.max_datagrams || self.bytes > self.patience.max_bytes {
-            return Action::End(Err(Failure::Flood { heard: self.heard, bytes: self.bytes }));
+            let flood = Failure::Flood { bytes: self.bytes };
+            return Action::End(self.part().ok_or(flood));
         }
         if now >= self.started + self.patience.deadline {
             return self.give_up(now);
@@ -212,12 +203,7 @@ impl Drive {
                 }
                 Action::Wait
             }
-            Step::Done(status) => Action::End(Ok(Box::new(Report {
-                status: *status,
-                round_trip: self.round_trip.unwrap_or_default(),
-                sent: self.sent,
-                heard: self.heard,
-            }))),
+            Step::Done(status) => Action::End(Ok(self.outcome(*status))),
             Step::Bad(fault) | Step::Fail(fault) => {
                 Action::End(Err(Failure::Fault { fault, datagram: heard.unwrap_or_default().to_vec() }))
             }
@@ -226,13 +212,33 @@ impl Drive {
 
     /// A part of the answer is better than none; an unreadable answer says more than the silence after it.
     fn give_up(&mut self, now: Duration) -> Action {
-        if let step @ Step::Done(_) = self.exchange.handle(Input::GiveUp, &mut Vec::new()) {
-            return self.follow(step, now, None);
-        }
-        Action::End(Err(match self.fault.take() {
+        let failure = match self.fault.take() {
             Some((fault, datagram)) => Failure::Fault { fault, datagram },
-            None => Failure::Silence { after: now - self.started, sent: self.sent, heard: self.heard },
-        }))
+            None => Failure::Silence { after: now - self.started },
+        };
+        Action::End(self.part().ok_or(failure))
+    }
+
+    /// The part of an answer that came so far, if it is worth having. Ends the exchange.
+    pub fn part(&mut self) -> Option<Box<Outcome>> {
+        match self.exchange.handle(Input::GiveUp, &mut Vec::new()) {
+            Step::Done(status) => Some(self.outcome(*status)),
+            _ => None,
+        }
+    }
+
+    fn outcome(&self, status: Status) -> Box<Outcome> {
+        Box::new(Outcome { status, round_trip: self.round_trip.unwrap_or_default() })
+    }
+
+    /// Datagrams sent so far.
+    pub fn sent(&self) -> u32 {
+        self.sent
+    }
+
+    /// Datagrams heard so far, useful or not.
+    pub fn heard(&self) -> u32 {
+        self.heard
     }
 }
 
@@ -276,10 +282,10 @@ mod tests {
             assert!(matches!(drive.tick(drive.due() - ms(1), &mut out), Action::Wait));
             assert!(matches!(drive.tick(drive.due(), &mut out), Action::Send), "{resend}");
         }
-        let Action::End(Err(Failure::Silence { after, sent: 4, heard: 0 })) = drive.tick(drive.due(), &mut out) else {
+        let Action::End(Err(Failure::Silence { after })) = drive.tick(drive.due(), &mut out) else {
             panic!();
         };
-        assert_eq!(after, ms(4000));
+        assert_eq!((after, drive.sent(), drive.heard()), (ms(4000), 4, 0));
     }
 
     #[test]
@@ -351,8 +357,8 @@ mod tests {
         clean.start(ms(0), &mut out);
         clean.datagram(ms(40), b"", &mut out);
         clean.tick(ms(1040), &mut out);
-        let Action::End(Ok(report)) = clean.datagram(ms(1041), b"", &mut out) else { panic!() };
-        assert_eq!(report.round_trip, ms(40), "not 1 ms, which may be a late reply to the first request");
-        assert_eq!((report.sent, report.heard), (3, 2));
+        let Action::End(Ok(outcome)) = clean.datagram(ms(1041), b"", &mut out) else { panic!() };
+        assert_eq!(outcome.round_trip, ms(40), "not 1 ms, which may be a late reply to the first request");
+        assert_eq!((clean.sent(), clean.heard()), (3, 2));
     }
 }

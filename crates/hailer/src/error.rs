@@ -1,8 +1,7 @@
 //! Why a server gave no answer: one variant for each thing a user can do something about.
 
-use crate::drive::Failure;
-use hailer_proto::{Fault, Info};
-use std::net::SocketAddr;
+use crate::client::Asked;
+use hailer_proto::Fault;
 use std::time::Duration;
 
 /// Why a server gave no answer.
@@ -27,82 +26,76 @@ pub enum Error {
         cause: String,
     },
     /// No way there: no route, no address of this family, not permitted.
-    #[error("{address}: cannot be reached: {cause}")]
+    #[error("{}: cannot be reached: {cause}", asked.address)]
     Unreachable {
-        /// The address asked.
-        address: SocketAddr,
+        /// Who was asked.
+        asked: Box<Asked>,
         /// What the operating system says.
         cause: std::io::Error,
     },
     /// The host says that nothing listens on this port (ICMP).
-    #[error("{address}: nothing listens on this UDP port: query is off there, or the port is another")]
+    #[error("{}: nothing listens on this UDP port: query is off there, or the port is another", asked.address)]
     PortClosed {
-        /// The address asked.
-        address: SocketAddr,
+        /// Who was asked.
+        asked: Box<Asked>,
     },
-    /// Nothing came back.
-    #[error("{address}: {}", silence(*after, *sent, *heard))]
+    /// Nothing came back, or never all of it.
+    #[error("{}", silence(asked, *after))]
     Silence {
-        /// The address asked.
-        address: SocketAddr,
+        /// Who was asked. What was heard answered nothing.
+        asked: Box<Asked>,
         /// Time since the first datagram.
         after: Duration,
-        /// Datagrams sent.
-        sent: u32,
-        /// Datagrams heard that answered nothing.
-        heard: u32,
     },
     /// The server refused.
-    #[error("{address}: refused by the server: {reason}")]
+    #[error("{}: refused by the server: {reason}", asked.address)]
     Refused {
-        /// The address asked.
-        address: SocketAddr,
+        /// Who was asked.
+        asked: Box<Asked>,
         /// What it wants.
         reason: &'static str,
     },
     /// The answer is no sound message of the protocol.
-    #[error("{address}: malformed {} answer: {fault}", protocol.title)]
+    #[error("{}: malformed {} answer: {fault}", asked.address, asked.protocol.title)]
     Malformed {
-        /// The address asked.
-        address: SocketAddr,
-        /// The protocol it was asked in.
-        protocol: &'static Info,
+        /// Who was asked.
+        asked: Box<Asked>,
         /// What is wrong, with field and offset if the bytes do not parse.
         fault: Fault,
         /// The datagram.
         datagram: Vec<u8>,
     },
     /// More came than a query may cost.
-    #[error("{address}: sent {heard} datagrams, {bytes} bytes, more than a query may cost")]
+    #[error("{}: sent {} datagrams, {bytes} bytes, more than a query may cost", asked.address, asked.heard)]
     Flood {
-        /// The address asked.
-        address: SocketAddr,
-        /// Datagrams heard.
-        heard: u32,
+        /// Who was asked.
+        asked: Box<Asked>,
         /// Bytes heard.
         bytes: usize,
     },
     /// The answer deviates from the protocol, and [`Settings::strict`](crate::Settings) is on.
-    #[error("{address}: deviates from {}: {}", protocol.title, names.join(", "))]
+    #[error("{}: deviates from {}: {}", asked.address, asked.protocol.title, names.join(", "))]
     Deviates {
-        /// The address asked.
-        address: SocketAddr,
-        /// The protocol it was asked in.
-        protocol: &'static Info,
+        /// Who was asked.
+        asked: Box<Asked>,
         /// The deviations, by name.
         names: Vec<&'static str>,
     },
 }
 
 /// Silence has causes a user can check; half an answer has others.
-fn silence(after: Duration, sent: u32, heard: u32) -> String {
-    let after = after.as_secs_f64();
-    if heard == 0 {
+fn silence(asked: &Asked, after: Duration) -> String {
+    let (Asked { address, sent, heard, .. }, after) = (asked, after.as_secs_f64());
+    let datagrams = if *sent == 1 { "datagram" } else { "datagrams" };
+    if *heard == 0 {
         format!(
-            "no answer in {after:.1} s to {sent} datagrams: query is off, filtered, on another port, or the server is down"
+            "{address}: no answer in {after:.1} s to {sent} {datagrams}: query is off, filtered, on another port, or the \
+             server is down"
         )
     } else {
-        format!("no complete answer in {after:.1} s: {heard} datagrams came back for {sent}, but never all of it")
+        format!(
+            "{address}: no complete answer in {after:.1} s: {heard} came back for {sent} {datagrams}, never all of it"
+        )
     }
 }
 
@@ -123,25 +116,17 @@ impl Error {
         }
     }
 
-    /// The address asked, if it came to that.
-    pub fn address(&self) -> Option<SocketAddr> {
+    /// Who was asked, if it came to that.
+    pub fn asked(&self) -> Option<&Asked> {
         match self {
             Self::Target(_) | Self::NameNotFound { .. } | Self::Lookup { .. } => None,
-            Self::Unreachable { address, .. }
-            | Self::PortClosed { address }
-            | Self::Silence { address, .. }
-            | Self::Refused { address, .. }
-            | Self::Malformed { address, .. }
-            | Self::Flood { address, .. }
-            | Self::Deviates { address, .. } => Some(*address),
-        }
-    }
-
-    /// The protocol of an answer that came, but was no use.
-    pub fn protocol(&self) -> Option<&'static Info> {
-        match self {
-            Self::Malformed { protocol, .. } | Self::Deviates { protocol, .. } => Some(protocol),
-            _ => None,
+            Self::Unreachable { asked, .. }
+            | Self::PortClosed { asked }
+            | Self::Silence { asked, .. }
+            | Self::Refused { asked, .. }
+            | Self::Malformed { asked, .. }
+            | Self::Flood { asked, .. }
+            | Self::Deviates { asked, .. } => Some(asked),
         }
     }
 
@@ -157,13 +142,11 @@ impl Error {
             Self::Deviates { .. } | Self::Refused { .. } => 6,
         }
     }
+}
 
-    pub(crate) fn from_failure(failure: Failure, address: SocketAddr, protocol: &'static Info) -> Self {
-        match failure {
-            Failure::Silence { after, sent, heard } => Self::Silence { address, after, sent, heard },
-            Failure::Flood { heard, bytes } => Self::Flood { address, heard, bytes },
-            Failure::Fault { fault: Fault::Refused(reason), .. } => Self::Refused { address, reason },
-            Failure::Fault { fault, datagram } => Self::Malformed { address, protocol, fault, datagram },
-        }
+/// Something that is a target already never fails to become one.
+impl From<std::convert::Infallible> for Error {
+    fn from(never: std::convert::Infallible) -> Self {
+        match never {}
     }
 }

@@ -7,8 +7,8 @@
 //!
 //! The protocols live in [`hailer_proto`], re-exported as [`proto`]; this crate adds sockets, clocks and patience.
 //!
-//! Modules, imports only go down: [`client`] > [`names`](self) > [`drive`] > [`error`](Error) > [`target`], and
-//! [`respond`] beside them.
+//! Modules: [`client`] drives exchanges with the patience of [`drive`] at the addresses that `names` finds for a
+//! [`target`]; [`report`] is what programs read of it. [`respond`] stands beside them.
 
 pub mod client;
 pub mod drive;
@@ -18,7 +18,7 @@ pub mod report;
 pub mod respond;
 pub mod target;
 
-pub use client::{Answer, Client, Datagram, Settings};
+pub use client::{Answer, Asked, Client, Datagram, Settings};
 pub use drive::Patience;
 pub use error::Error;
 pub use hailer_proto as proto;

@@ -7,7 +7,7 @@ use hickory_resolver::TokioResolver;
 use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverConfig, ResolverOpts};
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::proto::rr::{RData, RecordType};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -19,6 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const MAX_ADDRESSES: usize = 8;
 
 /// Looks names up.
+#[derive(Default)]
 pub(crate) struct Names {
     /// Where to ask; `None`: as the operating system does.
     server: Option<SocketAddr>,
@@ -44,8 +45,12 @@ impl Names {
             _ => None,
         };
         match service {
-            Some((host, port)) => self.host(&host, port).await,
             None => self.host(name, port).await,
+            // The user did not type that name, so the error is told of the one that they did.
+            Some((host, port)) => self.host(&host, port).await.map_err(|error| Error::Lookup {
+                name: name.clone(),
+                cause: format!("its SRV record leads to {error}"),
+            }),
         }
     }
 
@@ -67,13 +72,13 @@ impl Names {
     async fn host(&self, name: &str, port: u16) -> Result<Vec<SocketAddr>, Error> {
         let not_found = || Error::NameNotFound { name: name.into() };
         let failed = |cause: String| Error::Lookup { name: name.into(), cause };
-        let mut found: Vec<IpAddr> = match self.server {
+        let mut found: Vec<SocketAddr> = match self.server {
             None => {
                 // The system's own way, so that its hosts file, search domains and caches count.
                 let lookup = tokio::time::timeout(PATIENCE, tokio::net::lookup_host((name, port))).await;
                 let lookup = lookup.map_err(|_| failed("no answer from the name server".into()))?;
                 match lookup {
-                    Ok(addresses) => addresses.map(|address| address.ip()).collect(),
+                    Ok(addresses) => addresses.collect(),
                     // The C library's reasons come as texts only; all but "try again" mean that there is no such name.
                     Err(error) if error.to_string().contains("emporary") => return Err(failed(error.to_string())),
                     Err(_) => return Err(not_found()),
@@ -82,7 +87,7 @@ impl Names {
             Some(_) => {
                 let resolver = self.resolver().ok_or_else(|| failed("no name server".into()))?;
                 match tokio::time::timeout(PATIENCE, resolver.lookup_ip(name)).await {
-                    Ok(Ok(addresses)) => addresses.iter().collect(),
+                    Ok(Ok(addresses)) => addresses.iter().map(|ip| SocketAddr::new(ip, port)).collect(),
                     Ok(Err(error)) if error.is_nx_domain() || error.is_no_records_found() => return Err(not_found()),
                     Ok(Err(error)) => return Err(failed(error.to_string())),
                     Err(_) => return Err(failed("no answer from the name server".into())),
@@ -90,11 +95,12 @@ impl Names {
             }
         };
         let mut seen = std::collections::HashSet::new();
-        found.retain(|ip| seen.insert(*ip));
+        found.retain(|address| seen.insert(*address));
         if found.is_empty() {
             return Err(not_found());
         }
-        Ok(found.into_iter().take(MAX_ADDRESSES).map(|ip| SocketAddr::new(ip, port)).collect())
+        found.truncate(MAX_ADDRESSES);
+        Ok(found)
     }
 
     fn resolver(&self) -> Option<&TokioResolver> {

@@ -1,6 +1,6 @@
 //! One answer, or one failure, as programs read it: the JSON of `schema/answer-v1.json`.
 
-use crate::client::Answer;
+use crate::client::{Answer, Asked};
 use crate::error::Error;
 use hailer_proto::Status;
 use serde::Serialize;
@@ -10,7 +10,7 @@ pub const SCHEMA: &str = "hailer/answer/1";
 
 /// What came of asking one target.
 #[derive(Serialize)]
-pub struct Report<'a> {
+pub struct Line<'a> {
     schema: &'static str,
     target: &'a str,
     ok: bool,
@@ -32,21 +32,13 @@ struct Failed {
     datagram: Option<String>,
 }
 
-impl<'a> Report<'a> {
+impl<'a> Line<'a> {
     /// An answer.
     pub fn answered(target: &'a str, answer: &'a Answer) -> Self {
-        Self {
-            schema: SCHEMA,
-            target,
-            ok: true,
-            protocol: Some(answer.protocol.id),
-            address: Some(answer.address.to_string()),
-            round_trip_ms: Some((answer.round_trip.as_secs_f64() * 1e6).round() / 1e3),
-            datagrams_sent: Some(answer.sent),
-            datagrams_heard: Some(answer.heard),
-            status: Some(&answer.status),
-            error: None,
-        }
+        let round_trip_ms = (answer.round_trip.as_secs_f64() * 1e6).round() / 1e3;
+        let line =
+            Self { ok: true, status: Some(&answer.status), round_trip_ms: Some(round_trip_ms), ..Self::empty(target) };
+        line.asked(&answer.asked)
     }
 
     /// A failure.
@@ -55,17 +47,36 @@ impl<'a> Report<'a> {
             Error::Malformed { datagram, .. } => Some(datagram.iter().map(|byte| format!("{byte:02x}")).collect()),
             _ => None,
         };
+        let failed = Failed { kind: error.kind(), message: error.to_string(), datagram };
+        let line = Self { error: Some(failed), ..Self::empty(target) };
+        match error.asked() {
+            Some(asked) => line.asked(asked),
+            None => line,
+        }
+    }
+
+    fn empty(target: &'a str) -> Self {
         Self {
             schema: SCHEMA,
             target,
             ok: false,
-            protocol: error.protocol().map(|info| info.id),
-            address: error.address().map(|address| address.to_string()),
+            protocol: None,
+            address: None,
             round_trip_ms: None,
             datagrams_sent: None,
             datagrams_heard: None,
             status: None,
-            error: Some(Failed { kind: error.kind(), message: error.to_string(), datagram }),
+            error: None,
+        }
+    }
+
+    fn asked(self, asked: &Asked) -> Self {
+        Self {
+            protocol: Some(asked.protocol.id),
+            address: Some(asked.address.to_string()),
+            datagrams_sent: Some(asked.sent),
+            datagrams_heard: Some(asked.heard),
+            ..self
         }
     }
 }

@@ -60,10 +60,8 @@ impl FromStr for Target {
         let (protocol, rest) = match text.split_once("://") {
             None => (None, text),
             Some((scheme, rest)) => {
-                let protocol = registry::find(&scheme.to_ascii_lowercase()).ok_or_else(|| {
-                    let known: Vec<_> = registry::PROTOCOLS.iter().map(|protocol| protocol.info().id).collect();
-                    error(format!("unknown protocol; known are {}", known.join(", ")))
-                })?;
+                let protocol = registry::find(&scheme.to_ascii_lowercase())
+                    .ok_or_else(|| error(format!("unknown protocol; known are {}", registry::known())))?;
                 (Some(protocol), rest.strip_suffix('/').unwrap_or(rest))
             }
         };
@@ -72,19 +70,35 @@ impl FromStr for Target {
     }
 }
 
+impl TryFrom<&str> for Target {
+    type Error = TargetError;
+
+    fn try_from(text: &str) -> Result<Self, TargetError> {
+        text.parse()
+    }
+}
+
+impl TryFrom<&Target> for Target {
+    type Error = TargetError;
+
+    fn try_from(target: &Target) -> Result<Self, TargetError> {
+        Ok(target.clone())
+    }
+}
+
 fn host_and_port(text: &str) -> Result<(Host, Option<u16>), String> {
-    if let Ok(address) = text.parse::<Ipv6Addr>() {
-        return Ok((Host::Address(address.into()), None));
+    if let Some(host) = ipv6(text) {
+        return Ok((host, None));
     }
     if let Some(bracketed) = text.strip_prefix('[') {
         let (address, rest) = bracketed.split_once(']').ok_or("the bracket is not closed")?;
-        let address: Ipv6Addr = address.parse().map_err(|_| "no IPv6 address between the brackets")?;
+        let host = ipv6(address).ok_or("no IPv6 address between the brackets")?;
         let port = match rest.strip_prefix(':') {
             Some(port) => Some(parse_port(port)?),
             None if rest.is_empty() => None,
             None => return Err("after the bracket only a colon and a port may follow".into()),
         };
-        return Ok((Host::Address(address.into()), port));
+        return Ok((host, port));
     }
     let (host, port) = match text.split_once(':') {
         Some((_, rest)) if rest.contains(':') => return Err("write IPv6 addresses as [address]:port".into()),
@@ -94,6 +108,18 @@ fn host_and_port(text: &str) -> Result<(Host, Option<u16>), String> {
     match host.parse::<IpAddr>() {
         Ok(address) => Ok((Host::Address(address), port)),
         Err(_) => Ok((Host::Name(parse_name(host)?), port)),
+    }
+}
+
+/// With a zone, as link-local addresses need it, it is for the system to resolve.
+fn ipv6(text: &str) -> Option<Host> {
+    let (address, zone) = text.split_once('%').map_or((text, None), |(address, zone)| (address, Some(zone)));
+    let address: Ipv6Addr = address.parse().ok()?;
+    let usable = |zone: &str| !zone.is_empty() && zone.len() <= 32 && zone.bytes().all(|b| b.is_ascii_graphic());
+    match zone {
+        None => Some(Host::Address(address.into())),
+        Some(zone) if usable(zone) => Some(Host::Name(format!("{address}%{zone}"))),
+        Some(_) => None,
     }
 }
 
@@ -126,6 +152,7 @@ impl fmt::Display for Target {
         }
         match (&self.host, self.port) {
             (Host::Address(IpAddr::V6(address)), Some(_)) => write!(f, "[{address}]")?,
+            (Host::Name(name), Some(_)) if name.contains('%') => write!(f, "[{name}]")?,
             (Host::Address(address), _) => write!(f, "{address}")?,
             (Host::Name(name), _) => f.write_str(name)?,
         }
@@ -156,6 +183,8 @@ mod tests {
             ("minecraft-query://mc.example.com/", "minecraft-query://mc.example.com"),
             ("MINECRAFT-QUERY://[::1]:25565", "minecraft-query://[::1]:25565"),
             ("_under.example.com.", "_under.example.com."),
+            ("fe80::1%eth0", "fe80::1%eth0"),
+            ("[FE80::1%eth0]:22000", "[fe80::1%eth0]:22000"),
         ];
         for (text, printed) in forms {
             assert_eq!(text.parse::<Target>().unwrap().to_string(), printed);
@@ -176,6 +205,8 @@ mod tests {
             ("[::1", "not closed"),
             ("[host]:1", "no IPv6"),
             ("[::1]1", "colon"),
+            ("[fe80::1%]:1", "no IPv6"),
+            ("host%eth0", "neither"),
             ("gopher://host", "known are minecraft-query"),
             ("a b", "neither"),
             ("host\u{1b}[2J", "neither"),

@@ -4,7 +4,7 @@
 mod support;
 
 use hailer::proto::{Fault, Options, Roster, Way};
-use hailer::respond::{Board, Budget, Service, random_keys};
+use hailer::respond::{Board, Budget, Service, random_secret};
 use hailer::{Answer, Client, Depth, Error, Patience, Settings, Status, registry};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -80,13 +80,13 @@ async fn a_server_is_found_by_every_form_of_its_address() {
     ];
     for (form, protocol) in forms {
         let answer = client.query(form.as_str()).await.unwrap_or_else(|error| panic!("{form}: {error}"));
-        assert_eq!(answer.address.port(), port);
+        assert_eq!(answer.asked.address.port(), port);
         assert_eq!(answer.status.title().as_deref(), Some("Forms"), "{form}");
-        assert!(protocol.is_none_or(|id| answer.protocol.id == id), "{form}: {}", answer.protocol.id);
+        assert!(protocol.is_none_or(|id| answer.asked.protocol.id == id), "{form}: {}", answer.asked.protocol.id);
     }
     let target: hailer::Target = format!("ugp://127.0.0.1:{port}").parse().unwrap();
-    assert_eq!(client.query(&target).await.unwrap().protocol.id, "ugp");
-    assert_eq!(client.query(target.with_protocol(protocol("onequery"))).await.unwrap().protocol.id, "onequery");
+    assert_eq!(client.query(&target).await.unwrap().asked.protocol.id, "ugp");
+    assert_eq!(client.query(target.with_protocol(protocol("onequery"))).await.unwrap().asked.protocol.id, "onequery");
     assert!(matches!(client.query("gopher://host").await, Err(Error::Target(_))));
     assert!(matches!(client.query_all("host:0").await, Err(Error::Target(_))));
 }
@@ -101,7 +101,7 @@ async fn an_ipv6_server_is_found_by_every_form_of_its_address() {
     let client = Client::new(settings());
     for form in [format!("[::1]:{}", server.port()), format!("ugp://[::1]:{}", server.port())] {
         let answer = client.query(form.as_str()).await.unwrap();
-        assert_eq!((answer.address, answer.status.title().as_deref()), (server.address, Some("Six")));
+        assert_eq!((answer.asked.address, answer.status.title().as_deref()), (server.address, Some("Six")));
     }
 }
 
@@ -114,7 +114,7 @@ async fn what_answers_is_returned() {
         let server = Server::of(&[protocol], &status("Alone", ALICE));
         let started = Instant::now();
         let answer = client.query(server.address.to_string().as_str()).await.unwrap();
-        assert_eq!(answer.protocol.id, protocol.info().id);
+        assert_eq!(answer.asked.protocol.id, protocol.info().id);
         assert_eq!(names(&answer.status), ALICE);
         assert!(started.elapsed() < ms(2_000), "the silent ones are not waited for");
     }
@@ -126,7 +126,7 @@ async fn all_that_answer_are_returned_and_the_silent_are_not_waited_for() {
     let server = Server::of(&two, &status("Two", ALICE));
     let started = Instant::now();
     let answers = all_answers(&server, two.len()).await;
-    let mut found: Vec<_> = answers.iter().map(|answer| answer.protocol.id).collect();
+    let mut found: Vec<_> = answers.iter().map(|answer| answer.asked.protocol.id).collect();
     found.sort_unstable();
     assert_eq!(found, ["minecraft-query", "onequery"]);
     assert!(started.elapsed() < ms(3_000), "UGP is silent for 5 s, and nobody waits for it");
@@ -140,7 +140,7 @@ async fn all_three_protocols_share_a_port() {
     assert_eq!(answers.len(), registry::PROTOCOLS.len());
     for id in ids() {
         let answer = client.query(url(id, &server).as_str()).await.unwrap();
-        assert_eq!(answer.protocol.id, id);
+        assert_eq!(answer.asked.protocol.id, id);
         assert_eq!(
             (answer.status.title().as_deref(), names(&answer.status)),
             (Some("Shared"), vec!["Alice".into(), "Bob".into()])
@@ -149,7 +149,7 @@ async fn all_three_protocols_share_a_port() {
         assert_eq!(answer.status.players.roster, Roster::Whole);
         assert!(answer.status.deviations.is_empty(), "{id}: {:?}", answer.status.deviations);
         assert!(answer.round_trip > Duration::ZERO && answer.round_trip < ms(2_000));
-        assert!(answer.sent == answer.heard && answer.sent >= 1);
+        assert!(answer.asked.sent == answer.asked.heard && answer.asked.sent >= 1);
     }
 }
 
@@ -159,7 +159,7 @@ async fn a_ping_costs_one_datagram_and_tells_only_the_round_trip() {
     let client = Client::new(settings());
     for id in ids() {
         let answer = client.ping(url(id, &server).as_str()).await.unwrap();
-        assert_eq!((answer.protocol.id, answer.sent, answer.heard), (id, 1, 1));
+        assert_eq!((answer.asked.protocol.id, answer.asked.sent, answer.asked.heard), (id, 1, 1));
         assert_eq!(answer.status, Status::default());
     }
     assert!(client.ping(server.address.to_string().as_str()).await.is_ok());
@@ -206,7 +206,7 @@ async fn a_closed_port_is_told_at_once() {
     let address = closed();
     for form in [address.to_string(), format!("ugp://{address}")] {
         match Client::new(settings()).query(form.as_str()).await {
-            Err(Error::PortClosed { address: told }) => assert_eq!(told, address),
+            Err(Error::PortClosed { asked }) => assert_eq!((asked.address, asked.sent), (address, 1)),
             other => panic!("{form}: {other:?}"),
         }
     }
@@ -220,8 +220,8 @@ async fn silence_is_told_with_its_counts_and_after_its_time() {
     for target in ids().iter().map(|id| url(id, &server)).chain([server.address.to_string()]) {
         let started = Instant::now();
         match client.query(target.as_str()).await {
-            Err(Error::Silence { address, after, sent: 3, heard: 0 }) => {
-                assert_eq!(address, server.address);
+            Err(Error::Silence { asked, after }) => {
+                assert_eq!((asked.address, asked.sent, asked.heard), (server.address, 3, 0));
                 assert!(after >= ms(180) && after < ms(2_000), "{target}: {after:?}");
                 assert!(started.elapsed() >= after);
             }
@@ -247,7 +247,7 @@ async fn a_lost_request_is_sent_again() {
         });
         let answer = Client::new(patience(ms(100), 3)).query(url(id, &server).as_str()).await.unwrap();
         assert_eq!(names(&answer.status), ALICE);
-        assert_eq!(answer.sent, answer.heard * 2, "{id}");
+        assert_eq!(answer.asked.sent, answer.asked.heard * 2, "{id}");
     }
 }
 
@@ -260,10 +260,10 @@ async fn an_unreadable_answer_is_told_with_field_offset_and_bytes() {
     match Client::new(settings).query(url("minecraft-query", &server).as_str()).await {
         Err(error @ Error::Malformed { .. }) => {
             let text = error.to_string();
-            let Error::Malformed { address, protocol, fault: Fault::Malformed(fault), datagram } = error else {
+            let Error::Malformed { asked, fault: Fault::Malformed(fault), datagram } = error else {
                 panic!("{error:?}");
             };
-            assert_eq!((address, protocol.id), (server.address, "minecraft-query"));
+            assert_eq!((asked.address, asked.protocol.id), (server.address, "minecraft-query"));
             assert!(fault.at >= 5 && fault.at <= datagram.len(), "{fault:?}");
             assert!(
                 !fault.field.is_empty() && text.contains(fault.field) && text.contains(&fault.at.to_string()),
@@ -277,18 +277,20 @@ async fn an_unreadable_answer_is_told_with_field_offset_and_bytes() {
     let cut = b"\xFF\xFFUGP\0\x01\x81\x07\xFF\xFF";
     let server = Server::script(move |_| vec![cut.to_vec()]);
     match impatient().query(url("ugp", &server).as_str()).await {
-        Err(Error::Malformed { datagram, protocol, .. }) => assert_eq!((&datagram[..], protocol.id), (&cut[..], "ugp")),
+        Err(Error::Malformed { datagram, asked, .. }) => {
+            assert_eq!((&datagram[..], asked.protocol.id), (&cut[..], "ugp"));
+        }
         other => panic!("{other:?}"),
     }
 
     let short = b"ONEREPLY\x01\0";
     let server = Server::script(move |_| vec![short.to_vec()]);
     match impatient().query(url("onequery", &server).as_str()).await {
-        Err(Error::Malformed { datagram, protocol, .. }) => {
-            assert_eq!((&datagram[..], protocol.id), (&short[..], "onequery"));
+        Err(Error::Malformed { datagram, asked, .. }) => {
+            assert_eq!((&datagram[..], asked.protocol.id), (&short[..], "onequery"));
         }
         // An answer to a query, where a challenge was due, may also count as a stray.
-        Err(Error::Silence { heard, .. }) => assert!(heard > 0),
+        Err(Error::Silence { asked, .. }) => assert!(asked.heard > 0),
         other => panic!("{other:?}"),
     }
 }
@@ -301,7 +303,7 @@ async fn of_several_failures_the_one_that_tells_most_is_told() {
         _ => Vec::new(),
     });
     match impatient().query(server.address.to_string().as_str()).await {
-        Err(Error::Malformed { protocol, .. }) => assert_eq!(protocol.id, "minecraft-query"),
+        Err(Error::Malformed { asked, .. }) => assert_eq!(asked.protocol.id, "minecraft-query"),
         other => panic!("{other:?}"),
     }
 }
@@ -314,7 +316,8 @@ async fn garbage_and_half_answers_are_no_answer() {
         match impatient().query(url(id, &server).as_str()).await {
             Err(error @ Error::Silence { .. }) => {
                 let text = error.to_string();
-                assert!(matches!(error, Error::Silence { sent: 2, heard: 6, .. }), "{id}: {error:?}");
+                let counts = error.asked().map(|asked| (asked.sent, asked.heard));
+                assert_eq!(counts, Some((2, 6)), "{id}: {error:?}");
                 assert!(text.contains("no complete answer"), "{text}");
             }
             Err(Error::Malformed { .. }) => {}
@@ -334,7 +337,8 @@ async fn a_refusal_is_told_and_a_token_opens() {
     let serve = |public: hailer::proto::Value| {
         let options = Options(vec![("public".into(), public), ("tokens".into(), tokens.clone())]);
         let onequery = vec![(protocol("onequery"), options)];
-        let board = Board::with_options(onequery, random_keys(), &status("Private", ALICE)).unwrap();
+        let board = Board::with_options(onequery, hailer::proto::Keys::new(random_secret()), &status("Private", ALICE))
+            .unwrap();
         Server::board(loopback(), board, Budget::default())
     };
     let with = |token: Option<&str>| {
@@ -347,8 +351,8 @@ async fn a_refusal_is_told_and_a_token_opens() {
     let target = url("onequery", &server);
     for token in [None, Some("wrong")] {
         match with(token).query(target.as_str()).await {
-            Err(Error::Refused { address, reason }) => {
-                assert_eq!(address, server.address);
+            Err(Error::Refused { asked, reason }) => {
+                assert_eq!(asked.address, server.address);
                 assert!(reason.contains("auth token"), "{reason}");
             }
             other => panic!("{other:?}"),
@@ -373,13 +377,13 @@ async fn a_flood_ends_the_query() {
     let mut settings = settings();
     settings.patience.max_datagrams = 25;
     match Client::new(settings.clone()).query(url("ugp", &server).as_str()).await {
-        Err(Error::Flood { address, heard: 26, bytes: 130 }) => assert_eq!(address, server.address),
+        Err(Error::Flood { asked, bytes: 130 }) => assert_eq!((asked.address, asked.heard), (server.address, 26)),
         other => panic!("{other:?}"),
     }
     settings.patience.max_datagrams = 1_000;
     settings.patience.max_bytes = 99;
     match Client::new(settings).query(url("ugp", &server).as_str()).await {
-        Err(Error::Flood { heard: 20, bytes: 100, .. }) => {}
+        Err(Error::Flood { asked, bytes: 100 }) => assert_eq!(asked.heard, 20),
         other => panic!("{other:?}"),
     }
 }
@@ -394,7 +398,9 @@ async fn however_patient_a_query_ends_at_its_deadline() {
     let mut settings = patience(ms(40), 100);
     settings.patience.deadline = ms(400);
     match Client::new(settings).query(url("onequery", &server).as_str()).await {
-        Err(Error::Silence { after, heard: 1.., .. }) => assert!(after >= ms(400) && after < ms(2_500), "{after:?}"),
+        Err(Error::Silence { asked, after }) => {
+            assert!(asked.heard >= 1 && after >= ms(400) && after < ms(2_500), "{after:?}");
+        }
         other => panic!("{other:?}"),
     }
 }
@@ -412,8 +418,8 @@ async fn strict_refuses_what_deviates() {
     assert_eq!(met, ["full-for-basic"]);
     settings.strict = true;
     match Client::new(settings).query(url("minecraft-query", &server).as_str()).await {
-        Err(Error::Deviates { address, protocol, names }) => {
-            assert_eq!((address, protocol.id, names), (server.address, "minecraft-query", met));
+        Err(Error::Deviates { asked, names }) => {
+            assert_eq!((asked.address, asked.protocol.id, names), (server.address, "minecraft-query", met));
         }
         other => panic!("{other:?}"),
     }
@@ -435,7 +441,7 @@ async fn replies_from_elsewhere_are_not_heard() {
             }
         });
         match impatient().query(url(id, &server).as_str()).await {
-            Err(Error::Silence { sent: 2, heard: 0, .. }) => {}
+            Err(Error::Silence { asked, .. }) => assert_eq!((asked.sent, asked.heard), (2, 0)),
             other => panic!("{id}: {other:?}"),
         }
     }
@@ -448,18 +454,18 @@ async fn datagrams_are_kept_on_request() {
     for id in ids() {
         settings.keep_datagrams = true;
         let answer = Client::new(settings.clone()).query(url(id, &server).as_str()).await.unwrap();
-        let count = |way| answer.datagrams.iter().filter(|datagram| datagram.way == way).count() as u32;
-        assert_eq!((count(Way::Request), count(Way::Reply)), (answer.sent, answer.heard));
-        assert_eq!(answer.datagrams[0].way, Way::Request);
-        assert!(answer.datagrams.is_sorted_by_key(|datagram| datagram.at));
-        for datagram in &answer.datagrams {
+        let count = |way| answer.asked.datagrams.iter().filter(|datagram| datagram.way == way).count() as u32;
+        assert_eq!((count(Way::Request), count(Way::Reply)), (answer.asked.sent, answer.asked.heard));
+        assert_eq!(answer.asked.datagrams[0].way, Way::Request);
+        assert!(answer.asked.datagrams.is_sorted_by_key(|datagram| datagram.at));
+        for datagram in &answer.asked.datagrams {
             let mut notes = hailer::proto::wire::Notes::explaining();
             let explained = protocol(id).explain(&datagram.bytes, datagram.way.into(), &mut notes).unwrap();
             assert_eq!((explained.way, explained.error), (datagram.way, None));
         }
         settings.keep_datagrams = false;
         let answer = Client::new(settings.clone()).query(url(id, &server).as_str()).await.unwrap();
-        assert!(answer.datagrams.is_empty());
+        assert!(answer.asked.datagrams.is_empty());
     }
 }
 
@@ -475,7 +481,7 @@ async fn a_name_leads_to_its_addresses() {
     for form in ["play.example.test:PORT", "PLAY.example.test.:PORT", "ugp://both.example.test:PORT"] {
         let form = form.replace("PORT", &server.port().to_string());
         let answer = client.query(form.as_str()).await.unwrap_or_else(|error| panic!("{form}: {error}"));
-        assert_eq!(answer.address, server.address);
+        assert_eq!(answer.asked.address, server.address);
     }
 }
 
@@ -488,7 +494,7 @@ async fn an_ipv6_name_leads_to_its_address() {
     let server = Server::at(socket, registry::PROTOCOLS, &status("Six", ALICE));
     let dns = Dns::with(&[("six.example.test", Record::Address(Ipv6Addr::LOCALHOST.into()))]);
     let answer = named(&dns).query(format!("ugp://six.example.test:{}", server.port()).as_str()).await.unwrap();
-    assert_eq!(answer.address, server.address);
+    assert_eq!(answer.asked.address, server.address);
 }
 
 #[tokio::test]
@@ -541,7 +547,7 @@ async fn a_service_record_leads_to_host_and_port() {
     ]);
     for target in ["minecraft-query://play.example.test", "play.example.test", "Play.Example.Test."] {
         let answer = named(&dns).query(target).await.unwrap_or_else(|error| panic!("{target}: {error}"));
-        assert_eq!((answer.address, answer.protocol.id), (server.address, "minecraft-query"));
+        assert_eq!((answer.asked.address, answer.asked.protocol.id), (server.address, "minecraft-query"));
     }
     assert!(dns.was_asked_for_services());
 }
@@ -572,7 +578,7 @@ async fn a_service_record_that_says_no_leaves_the_name_itself() {
         ("_minecraft._tcp.play.example.test", Record::Service { host: ".", port: 25565 }),
     ]);
     match named(&dns).query("minecraft-query://play.example.test").await {
-        Err(Error::PortClosed { address }) => assert_eq!(address, SocketAddr::new(shut, 25565)),
+        Err(Error::PortClosed { asked }) => assert_eq!(asked.address, SocketAddr::new(shut, 25565)),
         other => panic!("{other:?}"),
     }
 }
@@ -604,7 +610,7 @@ async fn of_two_addresses_the_living_one_answers() {
             let started = Instant::now();
             let answer =
                 named(&dns).query(format!("{id}://{name}.example.test:{}", server.port()).as_str()).await.unwrap();
-            assert_eq!(answer.address, server.address);
+            assert_eq!(answer.asked.address, server.address);
             assert!(started.elapsed() < ms(2_500), "the timeout of 5 s is not waited for: {:?}", started.elapsed());
         }
     }
@@ -745,4 +751,36 @@ async fn a_query_that_is_dropped_is_over() {
     let then = heard.load(Ordering::Relaxed);
     tokio::time::sleep(ms(150)).await;
     assert!(heard.load(Ordering::Relaxed) <= then + 1, "one may still have been on its way");
+}
+
+#[tokio::test]
+async fn half_an_answer_outlives_the_server() {
+    // Tells its server info and closes its socket: the question about players meets a closed port.
+    let socket = loopback();
+    let address = socket.local_addr().unwrap();
+    let server = std::thread::spawn(move || {
+        let board = Board::new(&[protocol("onequery")], &status("Short-lived", ALICE)).unwrap();
+        let mut service = Service::new(board, Budget::default());
+        let mut buffer = [0; 2048];
+        for _ in 0..2 {
+            let (length, from) = socket.recv_from(&mut buffer).unwrap();
+            let reply = service.answer(from, &buffer[..length]).unwrap();
+            socket.send_to(reply, from).unwrap();
+        }
+    });
+    let answer = Client::new(settings()).query(format!("onequery://{address}").as_str()).await.unwrap();
+    server.join().unwrap();
+    assert_eq!(answer.status.title().as_deref(), Some("Short-lived"));
+    assert_eq!(answer.status.extra("unanswered"), Some(&"players".into()));
+}
+
+#[tokio::test]
+async fn a_failed_query_keeps_its_datagrams_too() {
+    let server = Server::silent();
+    let mut settings = patience(ms(60), 1);
+    settings.keep_datagrams = true;
+    settings.ask.auth_token = Some("hunter2".into());
+    let error = Client::new(settings).query(url("onequery", &server).as_str()).await.unwrap_err();
+    assert_eq!(error.asked().map(|asked| asked.datagrams.len()), Some(2));
+    assert!(!format!("{error:?}").contains("hunter2"));
 }

@@ -6,7 +6,7 @@ mod golden;
 #[path = "../../hailer-proto/tests/statuses/mod.rs"]
 mod statuses;
 
-use hailer::drive::{Action, Drive, Failure, Patience, Report};
+use hailer::drive::{Action, Drive, Failure, Outcome, Patience};
 use hailer::proto::{Ask, Cookie, Epoch, Keys, Options, Protocol, Responder, registry};
 use hailer::{Client, Error, Settings, Target};
 use statuses::Random;
@@ -37,7 +37,7 @@ fn reply_to(responder: &dyn Responder, request: &[u8]) -> Vec<u8> {
 
 /// How a query ended, when, and what it cost.
 struct End {
-    result: Result<Box<Report>, Failure>,
+    result: Result<Box<Outcome>, Failure>,
     at: Duration,
     sent: u32,
     heard: u32,

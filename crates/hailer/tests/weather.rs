@@ -10,7 +10,7 @@ mod golden;
 mod statuses;
 
 use hailer::Status;
-use hailer::drive::{Action, Drive, Failure, Patience, Report};
+use hailer::drive::{Action, Drive, Failure, Outcome, Patience};
 use hailer::proto::{Ask, Cookie, Epoch, Keys, Options, Protocol, Responder, registry};
 use statuses::Random;
 use std::collections::BTreeMap;
@@ -83,7 +83,7 @@ fn queries_in_bad_weather() {
 /// What a query in clear weather reads.
 fn truth(protocol: &dyn Protocol, responder: &dyn Responder) -> Status {
     match query(protocol, responder, CLEAR, 0).0 {
-        Ok(report) => report.status,
+        Ok(outcome) => outcome.status,
         Err(failure) => panic!("{} in clear weather: {failure:?}", protocol.info().id),
     }
 }
@@ -112,17 +112,17 @@ impl std::fmt::Display for Tally {
 fn tally(protocol: &dyn Protocol, responder: &dyn Responder, truth: &Status, weather: Weather) -> Tally {
     let mut tally = Tally::default();
     for seed in 0..SEEDS {
-        let (end, now) = query(protocol, responder, weather, seed);
+        let (end, now, sent) = query(protocol, responder, weather, seed);
         match end {
-            Ok(report) => {
+            Ok(outcome) => {
                 tally.finished += 1;
-                if report.status.extra("unanswered").is_some() {
+                if outcome.status.extra("unanswered").is_some() {
                     tally.partial += 1;
-                } else if report.status != *truth {
+                } else if outcome.status != *truth {
                     tally.wrong += 1;
-                    tally.named += usize::from(report.status.deviations != truth.deviations);
+                    tally.named += usize::from(outcome.status.deviations != truth.deviations);
                 }
-                tally.datagrams += u64::from(report.sent);
+                tally.datagrams += u64::from(sent);
                 tally.time += now;
             }
             Err(failure) => *tally.failed.entry(kind(&failure)).or_default() += 1,
@@ -150,7 +150,7 @@ fn query(
     responder: &dyn Responder,
     weather: Weather,
     seed: u64,
-) -> (Result<Report, Failure>, Duration) {
+) -> (Result<Outcome, Failure>, Duration, u32) {
     let from: SocketAddr = ([192, 0, 2, 7], 50_000).into();
     let mut random = Random(seed.wrapping_mul(0x0001_0000_0001) ^ 0x5EED);
     let mut drive = Drive::new(protocol.exchange(&Ask::default(), Cookie(random.next())), Patience::default());
@@ -178,7 +178,7 @@ fn query(
         match action {
             Action::Send => send(&mut flights, now, true, &out),
             Action::Wait => {}
-            Action::End(end) => return (end.map(|report| *report), Duration::from_millis(now)),
+            Action::End(end) => return (end.map(|outcome| *outcome), Duration::from_millis(now), drive.sent()),
         }
         out.clear();
         let next = (0..flights.len()).min_by_key(|&i| (flights[i].0, flights[i].1));

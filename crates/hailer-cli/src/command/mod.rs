@@ -10,8 +10,9 @@ mod serve;
 
 use crate::args::{Arguments, Asking, Command};
 use crate::exit::{Exit, usage};
-use hailer::{Patience, Settings, Target};
+use hailer::{Settings, Target};
 use std::future::Future;
+use std::time::Duration;
 
 /// Runs a command to its end.
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Exit> {
@@ -28,33 +29,22 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Exit> {
 }
 
 fn block_on<T>(future: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
-    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(future)
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let end = runtime.block_on(future);
+    // A name lookup that hangs in the C library must not hold up the end.
+    runtime.shutdown_background();
+    end
 }
 
 impl Asking {
-    /// The library's settings. Reads the auth token's file.
-    fn settings(&self) -> anyhow::Result<Settings> {
+    /// The library's settings, with so many retries. Without a deadline, none of them is cut short.
+    fn settings(&self, retries: u32, deadline: Option<Duration>) -> Settings {
         let mut settings = Settings::default();
-        let mut patience = Patience::default();
-        (patience.timeout, patience.retries, patience.deadline) = (self.timeout, self.retries, self.deadline);
-        settings.patience = patience;
+        let patience = &mut settings.patience;
+        (patience.timeout, patience.retries) = (self.timeout, retries);
+        patience.deadline = deadline.unwrap_or(patience.deadline.max(self.timeout.saturating_mul(retries + 1)));
         settings.name_server = self.name_server;
-        settings.ask.auth_token = match (&self.auth_token, &self.auth_token_file) {
-            // An empty variable is as good as none.
-            (token, None) => token.as_deref().filter(|token| !token.is_empty()).map(Into::into),
-            (_, Some(file)) => {
-                let text = match std::fs::read_to_string(file) {
-                    Ok(text) => text,
-                    Err(error) => usage!("--auth-token-file {}: {error}", file.display()),
-                };
-                let token = text.lines().next().unwrap_or_default().trim();
-                if token.is_empty() {
-                    usage!("--auth-token-file {}: its first line is empty; it should hold the token", file.display());
-                }
-                Some(token.into())
-            }
-        };
-        Ok(settings)
+        settings
     }
 
     /// A target, in the protocol asked for.
@@ -70,5 +60,27 @@ impl Asking {
             usage!("{text}: the URL names another protocol than --protocol {}; drop one of them", protocol.info().id);
         }
         Ok(target.with_protocol(protocol))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[test]
+    fn no_default_cuts_short_what_was_asked_for() {
+        for (flags, seconds) in [
+            ("", 10),
+            ("--timeout 15s --retries 0", 15),
+            ("--timeout 5s", 20),
+            ("--timeout 15s --deadline 3s", 3),
+            ("--timeout 365d --retries 100", 365 * 86_400 * 101),
+        ] {
+            let flags = ["hailer", "query", "host"].into_iter().chain(flags.split_whitespace());
+            let Command::Query(args) = Arguments::parse_from(flags).command else { unreachable!() };
+            let patience = args.asking.settings(args.retries, args.deadline).patience;
+            assert_eq!(patience.deadline, Duration::from_secs(seconds), "{:?}", args.asking.timeout);
+        }
     }
 }

@@ -1,13 +1,15 @@
 //! `hailer ping`: measures round trips.
 
 use crate::args::Ping;
-use crate::exit::Exit;
+use crate::exit::{Exit, as_known};
 use crate::print::json;
-use hailer::{Client, Error, Target, registry};
+use hailer::target::Host;
+use hailer::{Answer, Asked, Client, Error, Target, registry};
 use serde::Serialize;
 use std::io::Write;
+use std::net::SocketAddr;
 use std::time::Duration;
-use tokio::time::Instant;
+use tokio::time::MissedTickBehavior;
 
 /// One round trip, or none.
 #[derive(Serialize)]
@@ -35,54 +37,71 @@ struct Summary<'a> {
 }
 
 pub(crate) async fn run(args: Ping) -> anyhow::Result<Exit> {
-    let mut target = args.asking.target(&args.target)?;
-    let mut settings = args.asking.settings()?;
+    let target = args.asking.target(&args.target)?;
+    let mut tally = Tally::default();
+    let shown = ping(&args, target, &mut tally).await;
+    let all_answered = tally.sent > 0 && tally.times.len() == tally.sent as usize;
+    as_known(shown, if all_answered { Exit::Success } else { Exit::Partial })
+}
+
+/// What came of it so far.
+#[derive(Default)]
+struct Tally {
+    sent: u32,
+    /// The round trips, milliseconds.
+    times: Vec<f64>,
+}
+
+async fn ping(args: &Ping, mut target: Target, tally: &mut Tally) -> anyhow::Result<()> {
     // A lost datagram is a result here, not something to mend.
-    settings.patience.retries = 0;
-    let client = Client::new(settings);
+    let client = Client::new(args.asking.settings(0, None));
     let mut out = anstream::stdout();
-    let mut times = Vec::new();
-    let mut sent = 0;
     let mut interrupted = std::pin::pin!(tokio::signal::ctrl_c());
-    let mut next = Instant::now();
-    while args.count == 0 || sent < args.count {
+    let mut pace = tokio::time::interval(args.interval);
+    // After an outage what was missed is not made up for.
+    pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    while args.count == 0 || tally.sent < args.count {
         tokio::select! {
             _ = &mut interrupted => break,
-            () = tokio::time::sleep_until(next) => {}
+            _ = pace.tick() => {}
         }
-        next += args.interval;
-        sent += 1;
         let end = tokio::select! {
-            _ = &mut interrupted => { sent -= 1; break }
+            _ = &mut interrupted => break,
             end = client.ping(&target) => end,
         };
-        // Whoever answered first is asked from here on.
-        if let (Ok(answer), None) = (&end, target.protocol) {
-            target =
-                registry::find(answer.protocol.id).map_or(target.clone(), |found| target.clone().with_protocol(found));
-        }
+        tally.sent += 1;
         if let Ok(answer) = &end {
-            times.push(ms(answer.round_trip));
+            target = whoever_answered(target, &answer.asked);
+            tally.times.push(ms(answer.round_trip));
         }
-        line(&mut out, &args, sent, &end)?;
+        line(&mut out, args, tally.sent, &end)?;
     }
-    summary(&mut out, &args, &target, sent, &times)?;
-    Ok(if sent > 0 && times.len() == sent as usize { Exit::Success } else { Exit::Partial })
+    summary(&mut out, args, tally)
+}
+
+/// Asked from here on, without looking for the protocol or looking up the name again.
+fn whoever_answered(target: Target, asked: &Asked) -> Target {
+    let host = match asked.address {
+        // A target has no place for the zone but the host's name.
+        SocketAddr::V6(address) if address.scope_id() != 0 => target.host,
+        address => Host::Address(address.ip()),
+    };
+    Target { protocol: registry::find(asked.protocol.id), host, port: Some(asked.address.port()) }
 }
 
 fn ms(time: Duration) -> f64 {
     (time.as_secs_f64() * 1e6).round() / 1e3
 }
 
-fn line(out: &mut impl Write, args: &Ping, sequence: u32, end: &Result<hailer::Answer, Error>) -> anyhow::Result<()> {
+fn line(out: &mut impl Write, args: &Ping, sequence: u32, end: &Result<Answer, Error>) -> anyhow::Result<()> {
     if args.json {
         let answer = end.as_ref().ok();
         let line = Line {
             schema: "hailer/ping/1",
             target: &args.target,
             sequence,
-            protocol: answer.map(|answer| answer.protocol.id),
-            address: answer.map(|answer| answer.address.to_string()),
+            protocol: answer.map(|answer| answer.asked.protocol.id),
+            address: answer.map(|answer| answer.asked.address.to_string()),
             round_trip_ms: answer.map(|answer| ms(answer.round_trip)),
             error: end.as_ref().err().map(Error::kind),
         };
@@ -92,8 +111,8 @@ fn line(out: &mut impl Write, args: &Ping, sequence: u32, end: &Result<hailer::A
             Ok(answer) => writeln!(
                 out,
                 "{} from {}: seq={sequence} time={:.3} ms",
-                answer.protocol.title,
-                answer.address,
+                answer.asked.protocol.title,
+                answer.asked.address,
                 ms(answer.round_trip)
             )?,
             Err(error) => writeln!(out, "seq={sequence} \x1b[31m{error}\x1b[0m")?,
@@ -103,19 +122,19 @@ fn line(out: &mut impl Write, args: &Ping, sequence: u32, end: &Result<hailer::A
     Ok(())
 }
 
-fn summary(out: &mut impl Write, args: &Ping, target: &Target, sent: u32, times: &[f64]) -> anyhow::Result<()> {
+fn summary(out: &mut impl Write, args: &Ping, Tally { sent, times }: &Tally) -> anyhow::Result<()> {
     let count = times.len() as f64;
     let mean = times.iter().sum::<f64>() / count;
     let deviation = (times.iter().map(|time| (time - mean).powi(2)).sum::<f64>() / count).sqrt();
     let min = times.iter().copied().reduce(f64::min);
     let max = times.iter().copied().reduce(f64::max);
-    let loss = if sent == 0 { 0.0 } else { 100.0 * (1.0 - count / f64::from(sent)) };
+    let loss = if *sent == 0 { 0.0 } else { 100.0 * (1.0 - count / f64::from(*sent)) };
     if args.json {
         let round = |number: f64| (number * 1e3).round() / 1e3;
         let summary = Summary {
             schema: "hailer/ping-summary/1",
             target: &args.target,
-            sent,
+            sent: *sent,
             answered: times.len(),
             loss_percent: round(loss),
             min_ms: min,
@@ -126,7 +145,7 @@ fn summary(out: &mut impl Write, args: &Ping, target: &Target, sent: u32, times:
         writeln!(out, "{}", json::line(&summary)?)?;
         return Ok(());
     }
-    writeln!(out, "\n--- {target} ---\n{sent} sent, {} answered, {loss:.0} % loss", times.len())?;
+    writeln!(out, "\n--- {} ---\n{sent} sent, {} answered, {loss:.0} % loss", args.target, times.len())?;
     if let (Some(min), Some(max)) = (min, max) {
         writeln!(out, "round trip min/mean/max/deviation = {min:.3}/{mean:.3}/{max:.3}/{deviation:.3} ms")?;
     }

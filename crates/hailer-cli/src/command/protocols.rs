@@ -2,7 +2,7 @@
 
 use crate::args::Protocols;
 use crate::exit::Exit;
-use crate::print::table;
+use crate::print::table::{self, Fit};
 use hailer::proto::{Doc, Info, Proof};
 use hailer::registry;
 use serde_json::{Value, json};
@@ -16,14 +16,21 @@ pub(crate) fn run(args: &Protocols) -> anyhow::Result<Exit> {
         (None, true) => writeln!(out, "{:#}", all().map(describe).collect::<Value>())?,
         (Some(info), false) => details(&mut out, info)?,
         (None, false) => {
-            let header = ["protocol", "title", "UDP port", "asker proves", "unproven reply", "who speaks it"];
+            let header = [
+                ("protocol", Fit::Whole),
+                ("title", Fit::Spare(0)),
+                ("UDP port", Fit::Whole),
+                ("asker proves", Fit::Spare(1)),
+                ("unproven reply", Fit::Spare(2)),
+                ("who speaks it", Fit::Fold),
+            ];
             let rows = all().map(|info| {
                 let amplification = format!("at most ×{:.1}", info.amplification.factor());
                 let row = [info.id, info.title, &info.port.to_string(), proof(info), &amplification, info.games];
-                row.map(str::to_owned)
+                row.map(str::to_owned).to_vec()
             });
-            table::print(&mut out, header, rows)?;
-            writeln!(out, "\n`hailer protocols PROTOCOL` shows the fields, deviations and options of one.")?;
+            table::print(&mut out, &header, &rows.collect::<Vec<_>>())?;
+            writeln!(out, "\nFields, deviations and options: `hailer protocols PROTOCOL`")?;
         }
     }
     Ok(Exit::Success)
@@ -42,7 +49,7 @@ fn details(out: &mut impl Write, info: &Info) -> anyhow::Result<()> {
     let amplification = info.amplification;
     writeln!(
         out,
-        "Our responder sends at most {} bytes for {} to an address that proved nothing (×{:.1}).",
+        "Unproven reply: at most {} bytes for {} (×{:.1}), by default.",
         amplification.reply,
         amplification.request,
         amplification.factor()
@@ -50,11 +57,8 @@ fn details(out: &mut impl Write, info: &Info) -> anyhow::Result<()> {
     let mut section = |title: &str, rows: Vec<(&str, &str)>| -> anyhow::Result<()> {
         if !rows.is_empty() {
             writeln!(out, "\n\x1b[1m{title}\x1b[0m")?;
-            table::print(
-                out,
-                ["name", "meaning"],
-                rows.into_iter().map(|(name, help)| [name, help].map(str::to_owned)),
-            )?;
+            let rows: Vec<_> = rows.into_iter().map(|(name, help)| vec![name.to_owned(), help.to_owned()]).collect();
+            table::print(out, &[("name", Fit::Whole), ("meaning", Fit::Fold)], &rows)?;
         }
         Ok(())
     };

@@ -1,57 +1,101 @@
 //! `hailer query`: asks servers for their status.
 
 use crate::args::Query;
-use crate::exit::{Exit, usage};
+use crate::exit::{Exit, as_known, usage};
 use crate::print::{datagram, json, table, view};
 use futures_util::{StreamExt, stream};
 use hailer::proto::Depth;
-use hailer::report::Report;
-use hailer::{Answer, Client, Error, Target};
+use hailer::report::Line;
+use hailer::{Answer, Client, Error, Settings, Target, registry};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
+/// More would not fit into a request.
+const MAX_AUTH_TOKEN: usize = 1_347;
+
 pub(crate) async fn run(args: Query) -> anyhow::Result<Exit> {
     let targets = targets(&args)?;
-    let mut settings = args.asking.settings()?;
-    settings.ask.players = !args.no_players;
-    settings.ask.depth = if args.basic { Depth::Basic } else { Depth::Full };
-    settings.strict = args.strict;
-    settings.keep_datagrams = args.raw;
-    let client = Client::new(settings);
+    let client = Client::new(settings(&args)?);
+    let mut exit = Exit::Success;
+    let shown = ask(&args, &targets, &client, &mut exit).await;
+    as_known(shown, exit)
+}
 
-    let progress = progress(&args, targets.len());
+/// Asks, and shows what comes, in the order typed and as soon as it can be shown.
+async fn ask(args: &Query, targets: &[(String, Target)], client: &Client, exit: &mut Exit) -> anyhow::Result<()> {
+    let progress = progress(args, targets.len());
     let mut out = anstream::stdout();
     let several = targets.len() > 1 && !args.long && !args.raw;
-    let mut all_answered = true;
     let mut rows = Vec::new();
-    // In the order typed, as soon as they can be shown.
-    let mut answers = stream::iter(&targets)
+    let mut answers = stream::iter(targets)
         .map(|(text, target)| {
-            let (client, progress) = (&client, &progress);
+            let progress = &progress;
             async move {
-                let end = client.query_all(target).await;
+                let mut end = client.query_all(target).await;
+                if let Ok(answers) = &mut end {
+                    answers.sort_by_key(place);
+                }
                 progress.inc(1);
                 (text, end)
             }
         })
         .buffered(usize::from(args.concurrency));
     while let Some((text, end)) = answers.next().await {
-        all_answered &= end.is_ok();
+        if end.is_err() {
+            *exit = Exit::Partial;
+        }
         if args.json {
             print_json(&mut out, text, &end)?;
         } else if several {
             rows.push((text.clone(), end));
         } else {
-            progress.suspend(|| print_view(&mut out, text, &end, &args))?;
+            progress.suspend(|| print_view(&mut out, text, &end, args))?;
         }
     }
     progress.finish_and_clear();
     if several && !args.json {
         table::servers(&mut out, &rows)?;
     }
-    out.flush()?;
-    Ok(if all_answered { Exit::Success } else { Exit::Partial })
+    Ok(out.flush()?)
+}
+
+/// Whoever answers first, answers are shown in the order of the registry.
+fn place(answer: &Answer) -> Option<usize> {
+    registry::PROTOCOLS.iter().position(|protocol| protocol.info().id == answer.asked.protocol.id)
+}
+
+/// The library's settings. Reads the auth token's file.
+fn settings(args: &Query) -> anyhow::Result<Settings> {
+    let mut settings = args.asking.settings(args.retries, args.deadline);
+    settings.ask.players = !args.no_players;
+    settings.ask.depth = if args.basic { Depth::Basic } else { Depth::Full };
+    settings.ask.auth_token = auth_token(args)?.map(Into::into);
+    settings.strict = args.strict;
+    settings.keep_datagrams = args.raw;
+    Ok(settings)
+}
+
+fn auth_token(args: &Query) -> anyhow::Result<Option<String>> {
+    let token = match (&args.auth_token, &args.auth_token_file) {
+        // An empty variable is as good as none.
+        (token, None) => token.clone().filter(|token| !token.is_empty()),
+        (_, Some(file)) => {
+            let text = match std::fs::read_to_string(file) {
+                Ok(text) => text,
+                Err(error) => usage!("--auth-token-file {}: {error}", file.display()),
+            };
+            let token = text.lines().next().unwrap_or_default().trim();
+            if token.is_empty() {
+                usage!("--auth-token-file {}: its first line is empty; it should hold the token", file.display());
+            }
+            Some(token.to_owned())
+        }
+    };
+    if let Some(length) = token.as_ref().map(String::len).filter(|length| *length > MAX_AUTH_TOKEN) {
+        usage!("the auth token has {length} bytes; a datagram has room for {MAX_AUTH_TOKEN}");
+    }
+    Ok(token)
 }
 
 /// Every target, checked before the first is asked.
@@ -59,7 +103,10 @@ fn targets(args: &Query) -> anyhow::Result<Vec<(String, Target)>> {
     let mut texts = Vec::new();
     for text in &args.targets {
         if text == "-" {
-            let lines = std::io::read_to_string(std::io::stdin())?;
+            let lines = match std::io::read_to_string(std::io::stdin()) {
+                Ok(lines) => lines,
+                Err(error) => usage!("standard input: {error}; write one host a line"),
+            };
             let lines = lines.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
             texts.extend(lines.map(str::to_owned));
         } else {
@@ -89,10 +136,10 @@ fn print_json(out: &mut impl Write, text: &str, end: &Result<Vec<Answer>, Error>
     match end {
         Ok(answers) => {
             for answer in answers {
-                writeln!(out, "{}", json::line(&Report::answered(text, answer))?)?;
+                writeln!(out, "{}", json::line(&Line::answered(text, answer))?)?;
             }
         }
-        Err(error) => writeln!(out, "{}", json::line(&Report::failed(text, error))?)?,
+        Err(error) => writeln!(out, "{}", json::line(&Line::failed(text, error))?)?,
     }
     out.flush()?;
     Ok(())
@@ -104,14 +151,16 @@ fn print_view(out: &mut impl Write, text: &str, end: &Result<Vec<Answer>, Error>
             for answer in answers {
                 view::answer(out, text, answer, !args.no_players)?;
                 if args.raw {
-                    datagram::exchange(out, answer)?;
+                    datagram::exchange(out, &answer.asked)?;
                 }
             }
         }
         Err(error) => {
             view::failure(out, text, error)?;
-            if let Error::Malformed { protocol, datagram, .. } = error {
-                datagram::culprit(out, protocol.id, datagram)?;
+            match error {
+                error if args.raw => error.asked().map_or(Ok(()), |asked| datagram::exchange(out, asked))?,
+                Error::Malformed { asked, datagram, .. } => datagram::culprit(out, asked.protocol.id, datagram)?,
+                _ => {}
             }
         }
     }

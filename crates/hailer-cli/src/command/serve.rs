@@ -4,10 +4,12 @@ use super::block_on;
 use crate::args::Serve;
 use crate::config::{self, Listener, Plan};
 use crate::exit::Exit;
+use crate::print::{count, tell};
 use anyhow::Context;
-use hailer::respond::{Board, Budget, Counts, Service};
+use hailer::respond::{Board, Budget, Counts, Service, random_secret};
 use std::future::Future;
 use std::io::Write;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::time::Duration;
 use tokio::net::UdpSocket;
@@ -16,6 +18,8 @@ use tokio::time::Instant;
 
 /// A population moves so often.
 const BEAT: Duration = Duration::from_secs(1);
+/// The secret behind challenge tokens changes so often, unless several nodes share it.
+const ROTATION: Duration = Duration::from_secs(3600);
 /// Counts are printed at most so often, and only if there is something new.
 const REPORT: Duration = Duration::from_secs(10);
 
@@ -26,7 +30,8 @@ pub(crate) fn run(args: &Serve) -> anyhow::Result<Exit> {
     };
     if args.check_config {
         let listeners: usize = plans.iter().map(|plan| plan.listeners.len()).sum();
-        println!("sound: {} servers on {listeners} addresses", plans.len());
+        let (servers, addresses) = (count(plans.len(), "server"), count(listeners, "address"));
+        writeln!(std::io::stdout(), "sound: {servers} on {addresses}")?;
         return Ok(Exit::Success);
     }
     block_on(serve(plans, args.r#for))
@@ -36,14 +41,21 @@ async fn serve(plans: Vec<Plan>, time: Option<Duration>) -> anyhow::Result<Exit>
     let (stop, stopped) = watch::channel(false);
     let mut tasks = Vec::new();
     let mut out = anstream::stdout();
+    let mut addresses = Vec::new();
     for plan in plans {
         let mut boards = Vec::new();
         for listener in &plan.listeners {
             let socket = bind(listener).await?;
-            let port = socket.local_addr()?.port();
+            let address = socket.local_addr()?;
+            let port = address.port();
             let board = listener.board(&plan.source.status(listener, port, 0))?;
-            announce(&mut out, listener, &socket)?;
+            let ids: Vec<_> = listener.protocols.iter().map(|(protocol, _)| protocol.info().id).collect();
+            writeln!(out, "listening on {address} for {}", ids.join(", "))?;
+            addresses.push(address);
             tasks.push(tokio::spawn(answer(socket, board.clone(), stopped.clone())));
+            if listener.secret.is_none() {
+                tokio::spawn(rotate(board.clone()));
+            }
             boards.push((port, board));
         }
         if let config::Source::Demo(_) = plan.source {
@@ -51,7 +63,10 @@ async fn serve(plans: Vec<Plan>, time: Option<Duration>) -> anyhow::Result<Exit>
         }
     }
     out.flush()?;
-    anstream::eprintln!("\x1b[2mCtrl-C stops.\x1b[0m");
+    for note in notes(&addresses) {
+        tell!("\x1b[33mnote:\x1b[0m {note}");
+    }
+    tell!("\x1b[2mCtrl-C stops.\x1b[0m");
     let over: Pin<Box<dyn Future<Output = ()>>> = match time {
         Some(time) => Box::pin(tokio::time::sleep(time)),
         None => Box::pin(std::future::pending()),
@@ -65,7 +80,7 @@ async fn serve(plans: Vec<Plan>, time: Option<Duration>) -> anyhow::Result<Exit>
     for task in tasks {
         total.add(&task.await?);
     }
-    anstream::eprintln!("{}", summary(&total));
+    tell!("{}", summary(&total));
     Ok(Exit::Success)
 }
 
@@ -78,14 +93,21 @@ async fn bind(listener: &Listener) -> anyhow::Result<UdpSocket> {
     })
 }
 
-fn announce(out: &mut impl Write, listener: &Listener, socket: &UdpSocket) -> anyhow::Result<()> {
-    let address = socket.local_addr()?;
-    let ids: Vec<_> = listener.protocols.iter().map(|(protocol, _)| protocol.info().id).collect();
-    writeln!(out, "listening on {address} for {}", ids.join(", "))?;
-    if !address.ip().is_loopback() {
-        anstream::eprintln!("\x1b[33mnote:\x1b[0m {address} can be asked from other machines");
-    }
-    Ok(())
+/// What somebody who listens there may want to know.
+fn notes(addresses: &[SocketAddr]) -> Vec<String> {
+    let list = |chosen: &dyn Fn(&SocketAddr) -> bool| {
+        let chosen: Vec<_> = addresses.iter().filter(|address| chosen(address)).map(SocketAddr::to_string).collect();
+        (!chosen.is_empty()).then(|| chosen.join(", "))
+    };
+    let open = list(&|address| !address.ip().is_loopback());
+    let open = open.map(|open| format!("other machines can ask {open}"));
+    let every = list(&|address| address.ip().is_unspecified()).map(|every| {
+        format!(
+            "{every} stands for every address of this machine; if it has several, a reply may leave from another than \
+             the one asked, and does not count: --listen with one address is sure"
+        )
+    });
+    open.into_iter().chain(every).collect()
 }
 
 /// Publishes the population as it moves.
@@ -98,6 +120,13 @@ async fn live(plan: Plan, boards: Vec<(u16, Board)>) {
             // The options were accepted at the start, and they have not changed.
             let _ = board.publish(&status);
         }
+    }
+}
+
+async fn rotate(board: Board) {
+    loop {
+        tokio::time::sleep(ROTATION).await;
+        let _ = board.rotate(random_secret());
     }
 }
 
@@ -114,7 +143,7 @@ async fn answer(socket: UdpSocket, board: Board, mut stopped: watch::Receiver<bo
                 if *service.counts() != reported {
                     reported = service.counts().clone();
                     let address = socket.local_addr().map(|address| address.to_string()).unwrap_or_default();
-                    anstream::eprintln!("\x1b[2m{address}: {}\x1b[0m", summary(&reported));
+                    tell!("\x1b[2m{address}: {}\x1b[0m", summary(&reported));
                 }
             }
         }
@@ -122,12 +151,32 @@ async fn answer(socket: UdpSocket, board: Board, mut stopped: watch::Receiver<bo
 }
 
 fn summary(counts: &Counts) -> String {
-    let dropped: Vec<_> = counts.dropped.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
-    let dropped = if dropped.is_empty() { "none".into() } else { dropped.join(", ") };
+    let dropped: Vec<_> =
+        counts.dropped.iter().map(|(reason, count)| format!("{count} {}", in_words(reason))).collect();
+    let unanswered: u64 = counts.dropped.values().sum();
+    let braces = |text: String| if text.is_empty() { text } else { format!(" ({text})") };
+    let unproven = match counts.unproven {
+        0 => String::new(),
+        unproven => format!("{unproven} of them before the asker had proved its address"),
+    };
     format!(
-        "{} received, {} answered, {} challenged or unproven, not answered: {dropped}",
-        counts.received, counts.answered, counts.unproven
+        "{} received: {} answered{}, {unanswered} left unanswered{}",
+        count(counts.received, "datagram"),
+        counts.answered + counts.unproven,
+        braces(unproven),
+        braces(dropped.join(", "))
     )
+}
+
+/// The reason for silence, after a number.
+fn in_words(reason: &'static str) -> &'static str {
+    match reason {
+        "budget" => "over the limit for replies",
+        "no query" => "in no protocol served here",
+        "token" => "with a wrong or old challenge token",
+        "oversized" => "longer than a request",
+        other => other,
+    }
 }
 
 /// Ctrl-C, or the service manager's request to stop.
@@ -140,5 +189,45 @@ async fn signal() {
     tokio::select! {
         _ = tokio::signal::ctrl_c() => {}
         _ = terminate.recv() => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_summary_is_for_people() {
+        let mut counts = Counts::default();
+        assert_eq!(summary(&counts), "0 datagrams received: 0 answered, 0 left unanswered");
+        (counts.received, counts.answered) = (1, 1);
+        assert_eq!(summary(&counts), "1 datagram received: 1 answered, 0 left unanswered");
+        (counts.received, counts.unproven) = (9, 2);
+        counts.dropped.extend([("budget", 1), ("malformed", 3), ("no query", 2)]);
+        assert_eq!(
+            summary(&counts),
+            "9 datagrams received: 3 answered (2 of them before the asker had proved its address), 6 left unanswered \
+             (1 over the limit for replies, 3 malformed, 2 in no protocol served here)"
+        );
+    }
+
+    #[test]
+    fn who_is_open_to_others_is_told_so() {
+        let said = |addresses: &[&str]| {
+            let addresses: Vec<SocketAddr> = addresses.iter().map(|address| address.parse().unwrap()).collect();
+            notes(&addresses).join("\n")
+        };
+        assert_eq!(said(&["127.0.0.1:1", "[::1]:1"]), "");
+        assert_eq!(
+            said(&["127.0.0.1:1", "192.0.2.7:1", "[2001:db8::7]:2"]),
+            "other machines can ask 192.0.2.7:1, [2001:db8::7]:2"
+        );
+        for every in ["0.0.0.0:1", "[::]:1"] {
+            let said = said(&["127.0.0.1:1", every]);
+            assert!(
+                said.lines().count() == 2 && said.contains(&format!("\n{every} stands for every address")),
+                "{said}"
+            );
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Datagrams in hexadecimal, explained.
 
-use hailer::Answer;
+use super::count;
+use hailer::Asked;
 use hailer::proto::model::printable;
 use hailer::proto::wire::{Field, Notes};
 use hailer::proto::{Explanation, Info, Seen, Way, registry};
@@ -12,9 +13,9 @@ const ROW: usize = 16;
 const MAX_FIELDS: usize = 2_000;
 
 /// Every datagram of an exchange.
-pub(crate) fn exchange(out: &mut impl Write, answer: &Answer) -> std::io::Result<()> {
+pub(crate) fn exchange(out: &mut impl Write, asked: &Asked) -> std::io::Result<()> {
     let mut request: &[u8] = &[];
-    for datagram in &answer.datagrams {
+    for datagram in &asked.datagrams {
         let seen = match datagram.way {
             Way::Request => Seen::Request,
             Way::Reply => Seen::ReplyTo(request),
@@ -23,10 +24,10 @@ pub(crate) fn exchange(out: &mut impl Write, answer: &Answer) -> std::io::Result
             request = &datagram.bytes;
         }
         let at = format!("{:8.2} ms", datagram.at.as_secs_f64() * 1e3);
-        let protocol = registry::find(answer.protocol.id);
+        let protocol = registry::find(asked.protocol.id);
         let mut notes = Notes::explaining();
         let found = protocol.and_then(|protocol| protocol.explain(&datagram.bytes, seen, &mut notes));
-        heading(out, &at, Some(datagram.way), found.map(|found| (answer.protocol, found)), datagram.bytes.len())?;
+        heading(out, &at, Some(datagram.way), found.map(|found| (asked.protocol, found)), datagram.bytes.len())?;
         body(out, &datagram.bytes, found, &notes)?;
     }
     Ok(())
@@ -58,7 +59,8 @@ pub(crate) fn heading(
         }
         None => "\x1b[1munknown\x1b[0m".into(),
     };
-    writeln!(out, "{arrow} {place} {name}, {length} bytes")
+    let place = if place.is_empty() { String::new() } else { format!("{place} ") };
+    writeln!(out, "{arrow} {place}{name}, {}", count(length, "byte"))
 }
 
 /// The fields with their bytes, then what is wrong.
@@ -68,22 +70,23 @@ pub(crate) fn body(
     found: Option<Explanation>,
     notes: &Notes,
 ) -> std::io::Result<()> {
+    let digits = digits(bytes, notes, "··");
     let mut shown = 0;
     for field in notes.fields().iter().take(MAX_FIELDS) {
         if field.range.start > shown {
-            row(out, bytes, shown..field.range.start, "", "")?;
+            row(out, &digits, shown..field.range.start, "", "")?;
         }
-        row(out, bytes, field.range.clone(), &field.name, &field.value)?;
+        row(out, &digits, field.range.clone(), &field.name, value(field))?;
         shown = shown.max(field.range.end);
     }
     if let Some(more @ 1..) = notes.fields().len().checked_sub(MAX_FIELDS) {
-        writeln!(out, "  … and {more} fields more")?;
+        writeln!(out, "  … and {} more", count(more, "field"))?;
         shown = bytes.len();
     }
     let error = found.and_then(|found| found.error);
     if shown < bytes.len() {
         let mark = if error.is_some() { "\x1b[31mnot understood\x1b[0m" } else { "" };
-        row(out, bytes, shown..bytes.len(), mark, "")?;
+        row(out, &digits, shown..bytes.len(), mark, "")?;
     }
     for (deviation, at) in notes.deviations() {
         writeln!(out, "  \x1b[33m{}\x1b[0m at offset {at}: {}", deviation.name, deviation.help)?;
@@ -94,44 +97,46 @@ pub(crate) fn body(
     writeln!(out)
 }
 
+/// Each byte as two hexadecimal digits, or as `hidden` if it belongs to a secret.
+fn digits(bytes: &[u8], notes: &Notes, hidden: &str) -> Vec<String> {
+    let mut digits: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    for field in notes.fields().iter().filter(|field| field.secret) {
+        let secret = digits.get_mut(field.range.clone()).unwrap_or_default();
+        secret.fill(hidden.to_owned());
+    }
+    digits
+}
+
+/// The value of a field, for everybody to see.
+fn value(field: &Field) -> &str {
+    if field.secret { "not shown" } else { &field.value }
+}
+
 /// Offset, bytes, name and value; more rows of bytes if they do not fit into one.
 fn row(
     out: &mut impl Write,
-    bytes: &[u8],
+    digits: &[String],
     range: std::ops::Range<usize>,
     name: &str,
     value: &str,
 ) -> std::io::Result<()> {
-    let field = bytes.get(range.clone()).unwrap_or_default();
-    let mut first = true;
+    let field = digits.get(range.clone()).unwrap_or_default();
     // An empty field still has a name worth showing.
-    let mut chunks: Vec<&[u8]> = field.chunks(ROW).collect();
-    if chunks.is_empty() && !name.is_empty() {
-        chunks.push(&[]);
-    }
-    for (i, chunk) in chunks.into_iter().enumerate() {
-        let hex: Vec<String> = chunk.iter().map(|byte| format!("{byte:02x}")).collect();
-        let (name, value) = if first { (name, printable(value)) } else { ("", String::new()) };
-        let at = range.start + i * ROW;
-        let text = format!("  \x1b[2m{at:5}\x1b[0m  {:<47}  {name} \x1b[36m{value}\x1b[0m", hex.join(" "));
-        writeln!(
-            out,
-            "{}",
-            if name.is_empty() && value.is_empty() {
-                text.trim_end_matches(" \x1b[36m\x1b[0m").trim_end()
-            } else {
-                &text
-            }
-        )?;
-        first = false;
+    let empty: &[&[String]] = if field.is_empty() && !name.is_empty() { &[&[]] } else { &[] };
+    for (i, chunk) in field.chunks(ROW).chain(empty.iter().copied()).enumerate() {
+        let text = format!("  \x1b[2m{:5}\x1b[0m  {:<47}", range.start + i * ROW, chunk.join(" "));
+        match i {
+            0 if !name.is_empty() => writeln!(out, "{text}  {name} \x1b[36m{}\x1b[0m", printable(value))?,
+            _ => writeln!(out, "{}", text.trim_end())?,
+        }
     }
     Ok(())
 }
 
-/// The same as JSON: message, fields, deviations, error.
+/// The same as JSON: message, fields, deviations, error. A secret is `--` a byte.
 pub(crate) fn json(found: Option<(&Info, Explanation)>, notes: &Notes, bytes: &[u8]) -> serde_json::Value {
     use serde_json::{Value, json};
-    let fields = |field: &Field| json!({"start": field.range.start, "end": field.range.end, "name": field.name, "value": field.value});
+    let fields = |field: &Field| json!({"start": field.range.start, "end": field.range.end, "name": field.name, "value": value(field)});
     json!({
         "schema": "hailer/datagram/1",
         "protocol": found.map(|(info, _)| info.id),
@@ -139,7 +144,7 @@ pub(crate) fn json(found: Option<(&Info, Explanation)>, notes: &Notes, bytes: &[
         "way": found.map(|(_, explanation)| way_name(explanation.way)),
         "sure": found.map(|(_, explanation)| explanation.sure),
         "length": bytes.len(),
-        "hex": bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>(),
+        "hex": digits(bytes, notes, "--").concat(),
         "fields": notes.fields().iter().map(fields).collect::<Value>(),
         "deviations": notes.deviations().iter()
             .map(|(deviation, at)| json!({"name": deviation.name, "at": at, "help": deviation.help}))
@@ -154,5 +159,41 @@ pub(crate) fn way_name(way: Way) -> &'static str {
     match way {
         Way::Request => "request",
         Way::Reply => "reply",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hailer::proto::onequery::message::{Endpoint, Query, Request, Token};
+
+    const TOKEN: &str = "hush hush, not a word";
+
+    /// A query with an auth token, whole and cut within the token.
+    fn queries() -> Vec<Vec<u8>> {
+        let auth_token = Some(TOKEN.as_bytes());
+        let query = Query { endpoint: Endpoint::Players, token: Token([7; 32]), id: 1, offset: 0, auth_token };
+        let mut whole = Vec::new();
+        Request::Query(query).write(&mut whole);
+        (0..TOKEN.len()).map(|cut| whole[..whole.len() - cut].to_vec()).collect()
+    }
+
+    #[test]
+    fn an_auth_token_is_hidden_and_its_place_is_not() {
+        for bytes in queries() {
+            let Some((protocol, found, notes)) = registry::explain(&bytes, Seen::Request) else { panic!("{bytes:?}") };
+            let mut out = Vec::new();
+            body(&mut out, &bytes, Some(found), &notes).unwrap();
+            let out = String::from_utf8(out).unwrap();
+            let json = json(Some((protocol.info(), found)), &notes, &bytes);
+            let hex = json["hex"].as_str().unwrap();
+            assert_eq!(hex.len(), 2 * bytes.len());
+            let shown = bytes.len() - hex.matches("--").count();
+            assert_eq!(out.matches("··").count(), bytes.len() - shown);
+            assert!(shown <= 53, "{out}");
+            for text in [&out, &json.to_string()] {
+                assert!(!text.contains("hush") && !text.contains("68 75") && !text.contains("6875"), "{text}");
+            }
+        }
     }
 }

@@ -1,4 +1,5 @@
 //! Output forms. Those for people write ANSI colours; the stream that they write to drops them unless it is a terminal.
+//! Widths are columns of a terminal, of which a character takes none, one or two.
 
 pub(crate) mod datagram;
 pub(crate) mod json;
@@ -6,12 +7,79 @@ pub(crate) mod table;
 pub(crate) mod view;
 
 use hailer::proto::model::printable;
+use unicode_width::UnicodeWidthStr;
 
-/// Text of a server's, cut to a width for one line.
+/// A line to standard error. If nobody reads it, nothing happens; `eprintln!` would panic.
+macro_rules! tell {
+    ($($text:tt)*) => {{
+        let _ = std::io::Write::write_fmt(&mut anstream::stderr(), format_args!("{}\n", format_args!($($text)*)));
+    }};
+}
+pub(crate) use tell;
+
+/// How wide the terminal on standard output is, or else what COLUMNS says. None: as wide as it takes.
+pub(crate) fn columns() -> Option<usize> {
+    let terminal = comfy_table::Table::new().width().map(usize::from);
+    terminal.or_else(|| std::env::var("COLUMNS").ok()?.parse().ok()).filter(|columns| *columns > 0)
+}
+
+/// Text of a server's for one line, cut to a width; `…` says so.
 pub(crate) fn line(text: &str, width: usize) -> String {
     let text = printable(text);
-    match text.char_indices().nth(width) {
-        Some((cut, _)) => format!("{}…", &text[..cut]),
-        None => text,
+    // Characters without a width of their own could come in any number.
+    let most = 4 * width;
+    if text.width() <= width && text.chars().count() <= most {
+        return text;
+    }
+    let ends = text.char_indices().map(|(at, c)| at + c.len_utf8()).take(most);
+    let cut = ends.take_while(|&end| text[..end].width() < width).last().unwrap_or(0);
+    format!("{}…", text[..cut].trim_end())
+}
+
+/// Text with spaces up to a width.
+pub(crate) fn padded(text: &str, width: usize) -> String {
+    format!("{text}{:1$}", "", width.saturating_sub(text.width()))
+}
+
+/// `1 packet`, `2 packets`, `2 addresses`.
+pub(crate) fn count(number: impl TryInto<u64>, noun: &str) -> String {
+    match number.try_into().unwrap_or(u64::MAX) {
+        1 => format!("1 {noun}"),
+        number if noun.ends_with('s') => format!("{number} {noun}es"),
+        number => format!("{number} {noun}s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_cut_by_what_is_seen() {
+        for (text, width, expected) in [
+            ("plain", 5, "plain"),
+            ("plainer", 5, "plai…"),
+            ("two words", 5, "two…"),
+            ("名前名前", 8, "名前名前"),
+            ("名前名前", 7, "名前名…"),
+            ("名前名前", 6, "名前…"),
+            ("👩👩", 3, "👩…"),
+            ("a\nb\x1b[2J", 20, "a b[2J"),
+            ("", 0, ""),
+            ("x", 0, "…"),
+        ] {
+            assert_eq!(line(text, width), expected, "{text:?} {width}");
+        }
+        let marks = format!("e{}", "\u{301}".repeat(10_000));
+        assert!(line(&marks, 10).chars().count() <= 41);
+        assert_eq!(padded("名", 4), "名  ");
+    }
+
+    #[test]
+    fn one_is_no_plural() {
+        assert_eq!(
+            [count(0_u64, "byte"), count(1_usize, "address"), count(2_u32, "address")],
+            ["0 bytes", "1 address", "2 addresses"]
+        );
     }
 }

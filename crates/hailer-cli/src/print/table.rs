@@ -1,67 +1,124 @@
 //! Tables.
 
-use super::line;
-use comfy_table::{Attribute, Cell, ContentArrangement, Table, presets};
+use super::{columns, line};
+use comfy_table::{Attribute, Cell, ColumnConstraint, Table, Width, presets};
 use hailer::{Answer, Error};
 use std::io::Write;
+use unicode_width::UnicodeWidthStr;
 
-/// The table of several servers side by side shows so much of a text.
-const CELL: usize = 40;
+/// A cell shows so much of a server's text.
+pub(super) const CELL: usize = 40;
+/// Between two columns.
+const GAP: usize = 2;
+/// As narrow as a column becomes before another is left out, and after that.
+const NARROW: usize = 16;
+const NARROWEST: usize = 8;
 
-/// A table with a header, as wide as the terminal at the most.
-pub(crate) fn print<const N: usize>(
-    out: &mut impl Write,
-    header: [&str; N],
-    rows: impl IntoIterator<Item = [String; N]>,
-) -> std::io::Result<()> {
-    print_rows(out, header.to_vec(), rows.into_iter().map(Vec::from))
+/// What becomes of a column where the terminal is narrow.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Fit {
+    /// Nothing, as long as the others can give way.
+    Whole,
+    /// Its cells are cut.
+    Cut,
+    /// Its cells are folded between words.
+    Fold,
+    /// It is left out, the lowest number first.
+    Spare(u8),
 }
 
-/// The same for a number of columns known only now.
-pub(crate) fn print_rows(
-    out: &mut impl Write,
-    header: Vec<&str>,
-    rows: impl IntoIterator<Item = Vec<String>>,
-) -> std::io::Result<()> {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_header(header.into_iter().map(|name| Cell::new(name).add_attribute(Attribute::Underlined)));
-    for row in rows {
-        table.add_row(row);
-    }
-    for line in table.lines() {
-        writeln!(out, "{}", line.trim_end())?;
+/// A table as wide as the terminal at the most. A column without content is left out.
+pub(crate) fn print(out: &mut impl Write, header: &[(&str, Fit)], rows: &[Vec<String>]) -> std::io::Result<()> {
+    for line in lay_out(header, rows, columns().unwrap_or(usize::MAX)) {
+        writeln!(out, "{line}")?;
     }
     Ok(())
 }
 
+fn lay_out(header: &[(&str, Fit)], rows: &[Vec<String>], limit: usize) -> Vec<String> {
+    let widest = |column: usize| rows.iter().map(|row| row[column].width()).max().unwrap_or(0);
+    // Number, fit and width of each column shown.
+    let mut shown: Vec<(usize, Fit, usize)> = (header.iter().enumerate())
+        .filter(|(column, _)| widest(*column) > 0)
+        .map(|(column, (name, fit))| (column, *fit, widest(column).max(name.width())))
+        .collect();
+    let gives_way = |fit| matches!(fit, Fit::Cut | Fit::Fold);
+    let at_least = |shown: &[(usize, Fit, usize)]| -> usize {
+        let least = |&(_, fit, width): &_| if gives_way(fit) { NARROW.min(width) } else { width };
+        shown.iter().map(|column| least(column) + GAP).sum()
+    };
+    while at_least(&shown) > limit.saturating_add(GAP)
+        && let Some((_, spare)) = (shown.iter().enumerate())
+            .filter_map(|(i, &(_, fit, _))| if let Fit::Spare(rank) = fit { Some((rank, i)) } else { None })
+            .min()
+    {
+        shown.remove(spare);
+    }
+    for (least, all) in [(NARROW, false), (NARROWEST, false), (NARROWEST, true)] {
+        while shown.iter().map(|(.., width)| width + GAP).sum::<usize>() > limit.saturating_add(GAP)
+            && let Some((.., width)) = (shown.iter_mut())
+                .filter(|(_, fit, width)| *width > least && (all || gives_way(*fit)))
+                .max_by_key(|(.., width)| *width)
+        {
+            *width -= 1;
+        }
+    }
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.style_text_only();
+    table
+        .set_header(shown.iter().map(|(column, ..)| Cell::new(header[*column].0).add_attribute(Attribute::Underlined)));
+    for row in rows {
+        table.add_row(shown.iter().map(|&(column, fit, width)| match fit {
+            Fit::Fold => row[column].clone(),
+            _ => line(&row[column], width),
+        }));
+    }
+    for (column, (.., width)) in table.column_iter_mut().zip(shown) {
+        let fixed = u16::try_from(width + GAP).unwrap_or(u16::MAX);
+        column.set_padding((0, GAP as u16)).set_constraint(ColumnConstraint::Absolute(Width::Fixed(fixed)));
+    }
+    table.lines().map(|line| line.trim_end().to_owned()).collect()
+}
+
 /// Several servers side by side: one row an answer.
 pub(crate) fn servers(out: &mut impl Write, rows: &[(String, Result<Vec<Answer>, Error>)]) -> std::io::Result<()> {
-    let header = ["target", "protocol", "name", "players", "map", "version", "round trip", "remarks"];
+    let header = [
+        ("target", Fit::Whole),
+        ("protocol", Fit::Whole),
+        ("name", Fit::Cut),
+        ("players", Fit::Whole),
+        ("map", Fit::Spare(1)),
+        ("version", Fit::Spare(0)),
+        ("round trip", Fit::Spare(2)),
+        ("remarks", Fit::Cut),
+    ];
+    // Where every target says its protocol, a column of its own would say it again. Who gave no answer has no name, and
+    // so room for the reason.
+    let protocols = rows.iter().any(|(target, _)| !target.contains("://"));
     let rows = rows.iter().flat_map(|(target, end)| match end {
-        Ok(answers) => answers.iter().map(|answer| server(target, answer)).collect(),
+        Ok(answers) => answers.iter().map(|answer| server(target, answer, protocols)).collect(),
         Err(error) => {
-            let mut row = [const { String::new() }; 8];
-            row[0] = line(target, CELL);
-            row[7] = reason(error);
+            let mut row = vec![String::new(); header.len()];
+            (row[0], row[2]) = (line(target, 2 * CELL), reason(error));
             vec![row]
         }
     });
-    print(out, header, rows)
+    print(out, &header, &rows.collect::<Vec<_>>())
 }
 
-fn server(target: &str, answer: &Answer) -> [String; 8] {
+fn server(target: &str, answer: &Answer, protocol: bool) -> Vec<String> {
     let status = &answer.status;
     let text = |text: &Option<String>| text.as_deref().map(|text| line(text, CELL)).unwrap_or_default();
     let remarks: Vec<_> = status.deviations.iter().map(|deviation| deviation.name).collect();
-    [
-        line(target, CELL),
-        answer.protocol.id.to_owned(),
+    vec![
+        line(target, 2 * CELL),
+        if protocol { answer.asked.protocol.id.to_owned() } else { String::new() },
         line(&status.title().unwrap_or_default(), CELL),
         players(answer),
         text(&status.map),
         text(&status.version),
-        format!("{:.1} ms", answer.round_trip.as_secs_f64() * 1e3),
+        format!("{:.2} ms", answer.round_trip.as_secs_f64() * 1e3),
         remarks.join(", "),
     ]
 }
@@ -87,5 +144,60 @@ fn reason(error: &Error) -> String {
         Error::Refused { reason, .. } => format!("refused: {reason}"),
         Error::Unreachable { cause, .. } => format!("unreachable: {cause}"),
         other => line(&other.to_string(), 2 * CELL),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADER: [(&str, Fit); 6] = [
+        ("target", Fit::Whole),
+        ("name", Fit::Cut),
+        ("players", Fit::Whole),
+        ("map", Fit::Spare(1)),
+        ("version", Fit::Spare(0)),
+        ("remarks", Fit::Cut),
+    ];
+
+    fn laid_out(limit: usize, rows: &[[&str; 6]]) -> String {
+        let rows: Vec<Vec<String>> = rows.iter().map(|row| row.map(str::to_owned).to_vec()).collect();
+        let lines = lay_out(&HEADER, &rows, limit);
+        assert_eq!(lines.len(), rows.len() + 1, "a row is a line");
+        assert!(lines.iter().all(|line| line.width() <= limit), "{limit}: {lines:#?}");
+        lines.join("\n")
+    }
+
+    #[test]
+    fn a_narrow_terminal_gets_less_but_no_broken_words() {
+        let rows = [
+            ["play.example.com:25565", "A name of a good length 名前", "12 / 20", "old_mill", "1.21.8", ""],
+            ["192.0.2.7", "Short", "0 / 8", "harbour", "1.21.8", "counts-differ, motd-nul"],
+        ];
+        for limit in [1000, 120, 100, 80, 60, 51] {
+            let table = laid_out(limit, &rows);
+            for whole in ["play.example.com:25565", "12 / 20", "192.0.2.7", "0 / 8"] {
+                assert!(table.contains(whole), "{limit}:\n{table}");
+            }
+            assert_eq!(table.contains("version"), limit >= 100, "{limit}:\n{table}");
+            assert_eq!(table.contains("map"), limit >= 80, "{limit}:\n{table}");
+            assert_eq!(table.contains('…'), limit <= 100, "{limit}:\n{table}");
+        }
+        // Nothing is left to give way: everything is cut.
+        assert!(laid_out(40, &rows).contains('…'));
+    }
+
+    #[test]
+    fn a_column_without_content_is_left_out() {
+        let table = laid_out(80, &[["a", "b", "1", "", "2", ""], ["a", "", "1", "", "2", ""]]);
+        assert_eq!(table, "target  name  players  version\na       b     1        2\na             1        2");
+    }
+
+    #[test]
+    fn prose_is_folded_between_words() {
+        let rows = [vec!["max-reply".to_owned(), "The longest reply sent, in bytes, from 64 to 65507".to_owned()]];
+        let lines = lay_out(&[("name", Fit::Whole), ("meaning", Fit::Fold)], &rows, 40);
+        assert_eq!(lines[1], "max-reply  The longest reply sent, in");
+        assert_eq!(lines[2], "           bytes, from 64 to 65507");
     }
 }

@@ -1,10 +1,12 @@
 //! The view of one server.
 
-use super::{line, table};
-use hailer::proto::model::{printable, uuid_text};
+use super::table::{self, Fit};
+use super::{columns, line, padded};
+use hailer::proto::model::uuid_text;
 use hailer::proto::{Extra, Info, Player, Roster, Status, Text, Value};
 use hailer::{Answer, Error};
 use std::io::Write;
+use unicode_width::UnicodeWidthStr;
 
 /// A line of the view has room for so much.
 const WIDE: usize = 160;
@@ -12,13 +14,16 @@ const WIDE: usize = 160;
 /// Names of fields have room for so much.
 const NAME: usize = 16;
 
+/// Keys of rules have room for so much.
+const KEY: usize = 40;
+
 /// Everything a server said.
 pub(crate) fn answer(out: &mut impl Write, target: &str, answer: &Answer, players: bool) -> std::io::Result<()> {
     let status = &answer.status;
-    heading(out, status, answer.protocol, target)?;
+    heading(out, status, answer.asked.protocol, target)?;
     let mut row = |name: &str, value: &str| writeln!(out, "  \x1b[2m{name:<NAME$}\x1b[0m {value}");
     let round_trip = answer.round_trip.as_secs_f64() * 1e3;
-    row("Address", &format!("{}, round trip {round_trip:.2} ms", answer.address))?;
+    row("Address", &format!("{}, round trip {round_trip:.2} ms", answer.asked.address))?;
     let plain = [("Game", &status.game), ("Version", &status.version), ("Mode", &status.mode), ("Map", &status.map)];
     for (name, value) in plain {
         if let Some(value) = value {
@@ -39,15 +44,14 @@ pub(crate) fn answer(out: &mut impl Write, target: &str, answer: &Answer, player
     }
     if !status.rules.is_empty() {
         writeln!(out, "\n  \x1b[1mRules\x1b[0m")?;
-        for rule in &status.rules {
-            writeln!(out, "  {:<20} {}", line(&rule.key, 40), line(&rule.value, WIDE))?;
-        }
+        let rules = status.rules.iter().map(|rule| (line(&rule.key, KEY), line(&rule.value, WIDE)));
+        pairs(out, &rules.collect::<Vec<_>>())?;
     }
     if !status.deviations.is_empty() {
         writeln!(out, "\n  \x1b[33mDeviates from the protocol\x1b[0m")?;
-        for deviation in &status.deviations {
-            writeln!(out, "  {:<20} {}", deviation.name, deviation.help)?;
-        }
+        let deviations =
+            status.deviations.iter().map(|deviation| (deviation.name.to_owned(), deviation.help.to_owned()));
+        pairs(out, &deviations.collect::<Vec<_>>())?;
     }
     writeln!(out)
 }
@@ -68,10 +72,22 @@ fn heading(out: &mut impl Write, status: &Status, protocol: &Info, target: &str)
     Ok(())
 }
 
-/// The lines of a coloured text that hold anything. Lines are cut before they are coloured, so that no colour runs on.
+/// The first lines of a coloured text that hold anything. One that is too long is cut and loses its colours.
 fn lines(text: &Text) -> Vec<String> {
-    let ansi = text.ansi();
-    ansi.lines().filter(|line| !line.trim().is_empty()).take(8).map(|line| format!("{line}\x1b[0m")).collect()
+    let (ansi, plain) = (text.ansi(), text.plain());
+    let lines = ansi.lines().zip(plain.lines()).filter(|(_, plain)| !plain.trim().is_empty()).take(8);
+    lines
+        .map(|(ansi, plain)| match line(plain, WIDE) {
+            whole if whole == plain => ansi.to_owned(),
+            cut => cut,
+        })
+        .collect()
+}
+
+/// Two columns, the second as long as it takes.
+fn pairs(out: &mut impl Write, pairs: &[(String, String)]) -> std::io::Result<()> {
+    let width = pairs.iter().map(|(key, _)| key.width()).max().unwrap_or(0);
+    pairs.iter().try_for_each(|(key, value)| writeln!(out, "  {} {value}", padded(key, width)))
 }
 
 /// `max-players` as a person reads it.
@@ -130,26 +146,26 @@ fn list(out: &mut impl Write, status: &Status) -> std::io::Result<()> {
     if !uuids && keys.is_empty() {
         return names(out, &players.list);
     }
-    let mut header = vec!["player"];
-    header.extend(uuids.then_some("UUID"));
-    header.extend(&keys);
+    let mut header = vec![("player", Fit::Cut)];
+    header.extend(uuids.then_some(("UUID", Fit::Whole)));
+    header.extend(keys.iter().map(|key| (*key, Fit::Cut)));
     let rows = players.list.iter().map(|player| {
         let mut row = vec![line(&player.name.plain(), 48)];
         row.extend(uuids.then(|| player.uuid.as_ref().map(uuid_text).unwrap_or_default()));
         row.extend(keys.iter().map(|key| {
             let value = player.extra.iter().find(|extra| extra.key == *key);
-            value.map(|extra| printable(&extra.value.to_string())).unwrap_or_default()
+            value.map(|extra| line(&extra.value.to_string(), table::CELL)).unwrap_or_default()
         }));
         row
     });
-    table::print_rows(out, header, rows)
+    table::print(out, &header, &rows.collect::<Vec<_>>())
 }
 
 fn names(out: &mut impl Write, players: &[Player]) -> std::io::Result<()> {
     let names: Vec<String> = players.iter().map(|player| line(&player.name.plain(), 48)).collect();
-    let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0) + 2;
-    for row in names.chunks((96 / width).max(1)) {
-        let row: String = row.iter().map(|name| format!("{name:<width$}")).collect();
+    let width = names.iter().map(|name| name.width()).max().unwrap_or(0) + 2;
+    for row in names.chunks((columns().unwrap_or(100) / width).max(1)) {
+        let row: String = row.iter().map(|name| padded(name, width)).collect();
         writeln!(out, "  {}", row.trim_end())?;
     }
     Ok(())
@@ -163,6 +179,33 @@ mod tests {
     fn keys_become_titles() {
         assert_eq!(title("game-id"), "Game id");
         assert_eq!(title(""), "");
+    }
+
+    #[test]
+    fn long_lines_are_cut_and_short_ones_keep_their_colours() {
+        let text = Text::legacy(format!("\u{A7}aGreen\n\n  \n{}\nend", "\u{A7}c名".repeat(20_000)));
+        let lines = lines(&text);
+        assert_eq!((lines[0].as_str(), lines[2].as_str()), ("\x1b[92mGreen\x1b[0m", "\x1b[91mend\x1b[0m"));
+        assert_eq!((lines[1].width(), lines.len()), (WIDE - 1, 3));
+        assert!(lines[1].ends_with("名…") && !lines[1].contains('\x1b'));
+    }
+
+    #[test]
+    fn columns_stand_below_each_other_whatever_the_script() {
+        let names = ["Alice", "名前", "👩‍🚀", "Björn", "e\u{301}"];
+        let players: Vec<Player> = names.iter().map(|name| Player::named(Text::unformatted(*name))).collect();
+        let mut out = Vec::new();
+        super::names(&mut out, &players).unwrap();
+        let out = String::from_utf8(out).unwrap();
+        let (first, _) = out.split_once('\n').unwrap();
+        for (nth, name) in names.iter().enumerate() {
+            let (before, _) = first.split_once(name).unwrap();
+            assert_eq!(before.width(), 2 + nth * 7, "{first}");
+        }
+        let mut out = Vec::new();
+        pairs(&mut out, &[("名前".into(), "a".into()), ("key".into(), "b".into()), ("longer".into(), "c".into())])
+            .unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), "  名前   a\n  key    b\n  longer c\n");
     }
 
     #[test]

@@ -1,9 +1,12 @@
 //! `hailer ping`.
 
+use crate::support::dns::{Dns, Record};
 use crate::support::{Server, closed, ids};
 use crate::tool::{Process, Serve, assert_harmless, command, run};
 use std::io::{BufRead, BufReader, Read};
 use std::process::Command;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
 
 const QUICK: [&str; 4] = ["--interval", "100ms", "--timeout", "60ms"];
 
@@ -76,4 +79,57 @@ fn an_endless_ping_ends_with_a_summary_when_interrupted() {
     let mut rest = String::new();
     out.read_to_string(&mut rest).unwrap();
     assert!(rest.contains("0 % loss"), "{rest}");
+}
+
+#[test]
+fn an_outage_is_not_made_up_for() {
+    let (say, heard) = mpsc::channel();
+    let mut first = true;
+    // The first is lost on the way; its timeout is as long as four intervals.
+    let server = Server::script(move |request| {
+        if std::mem::take(&mut first) {
+            return Vec::new();
+        }
+        say.send(Instant::now()).unwrap();
+        vec![[&request[..7], &[0x80]].concat()]
+    });
+    let target = format!("ugp://{}", server.address);
+    let said = run(["ping", &target, "-c", "6", "-i", "100ms", "--timeout", "400ms"]).ends_with(1);
+    assert!(said.out.contains("6 sent, 5 answered"), "{}", said.out);
+    let times: Vec<Instant> = heard.try_iter().collect();
+    assert_eq!(times.len(), 5);
+    for pair in times.windows(2) {
+        assert!(pair[1] - pair[0] > Duration::from_millis(50), "{:?}", pair[1] - pair[0]);
+    }
+}
+
+#[test]
+fn a_name_is_looked_up_once_and_shown_as_typed() {
+    let serve = Serve::with(&["--demo"]);
+    let dns = Dns::with(&[("play.example.test", Record::Address([127, 0, 0, 1].into()))]);
+    let target = format!("Play.Example.test:{}", serve.address().rsplit_once(':').unwrap().1);
+    let server = dns.address().to_string();
+    let said = run(["ping", &target, "--name-server", &server, "-c", "3", "-i", "100ms"]).ends_with(0);
+    assert!(said.out.contains(&format!("--- {target} ---\n3 sent, 3 answered")), "{}", said.out);
+    let once = dns.asked().len();
+    let said = run(["ping", &target, "--name-server", &server, "-c", "1", "--json"]).ends_with(0);
+    assert_eq!(dns.asked().len(), 2 * once, "{:?}", dns.asked());
+    assert!(said.json().iter().all(|line| line["target"] == target.as_str()));
+}
+
+#[test]
+fn only_what_has_a_meaning_can_be_said() {
+    for flag in ["--retries", "--deadline", "--auth-token", "--auth-token-file"] {
+        run(["ping", "127.0.0.1", flag, "1"]).ends_with(2);
+    }
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_still_gets_the_exit_code() {
+    let serve = Serve::with(&["--demo"]);
+    for (target, code) in [(serve.address(), 0), (closed().to_string(), 1)] {
+        let mut process = Process::start(&mut command(["ping", &target, "-c", "2", "-i", "100ms"]));
+        drop(process.child.stdout.take());
+        assert_eq!(process.wait().code(), Some(code));
+    }
 }

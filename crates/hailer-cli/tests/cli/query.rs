@@ -7,6 +7,7 @@ use hailer::proto::model::{Address, Extra, Rule, Value};
 use hailer::{Player, Status, Text, registry};
 use std::io::Read;
 use std::time::{Duration, Instant};
+use unicode_width::UnicodeWidthStr;
 
 const HOUSE: &[&str] = &[
     "--name",
@@ -122,6 +123,56 @@ fn several_targets_make_a_table_in_the_order_typed() {
     assert!(long.contains("round trip"));
 }
 
+/// The lines of a table, as a terminal of that width would show them.
+fn table<A: AsRef<std::ffi::OsStr>>(columns: &str, args: impl IntoIterator<Item = A>) -> Vec<String> {
+    let mut command = command(args);
+    command.env("COLUMNS", columns);
+    let said = finish(command, None);
+    said.out.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn tables_fit_narrow_terminals_without_broken_words() {
+    let serve = Serve::with(&["--name", "A name that is rather long for a column 名前名前名前", "--map", "old_mill"]);
+    let closed = closed().to_string();
+    let (one, two) = (serve.address(), serve.url("ugp"));
+    let whole = |lines: &Vec<String>| lines.len() == registry::PROTOCOLS.len() + 3;
+    for (columns, has_map) in [("60", false), ("80", false), ("120", true)] {
+        let lines = try_until(|| table(columns, ["query", &one, &two, &closed]), whole);
+        assert!(whole(&lines), "a row is a line: {lines:#?}");
+        let width: usize = columns.parse().unwrap();
+        assert!(lines.iter().all(|line| line.width() <= width), "{lines:#?}");
+        let mut ids = ids();
+        ids.push("ugp");
+        for (line, id) in lines[1..].iter().zip(ids) {
+            assert!(line.contains(id) && line.contains("0 / 20") && line.contains('…'), "{lines:#?}");
+        }
+        assert!(lines.last().is_some_and(|line| line.starts_with(&closed) && line.ends_with("port closed")));
+        assert_eq!(lines[0].contains("map"), has_map, "{lines:#?}");
+        assert_eq!(lines[0].contains("round trip"), width > 60, "{lines:#?}");
+        assert!(!lines[0].contains("remarks"), "nothing to remark: {lines:#?}");
+    }
+    for columns in ["60", "80"] {
+        let lines = table(columns, ["protocols"]);
+        assert!(lines.iter().all(|line| line.width() <= columns.parse().unwrap()), "{lines:#?}");
+        for info in registry::PROTOCOLS.iter().map(|protocol| protocol.info()) {
+            assert!(lines.iter().any(|line| line.starts_with(info.id)), "{lines:#?}");
+            let words = |text: &str| text.split(' ').all(|word| lines.iter().any(|line| line.contains(word)));
+            assert!(words(info.games), "{lines:#?}");
+        }
+    }
+}
+
+#[test]
+fn answers_come_in_the_order_of_the_registry() {
+    // Minecraft Query takes a round trip more, and still comes first.
+    let serve = Serve::with(HOUSE);
+    let whole = |said: &Said| said.out.lines().count() == ids().len();
+    let said = try_until(|| run(["query", "--json", &serve.address()]), whole).ends_with(0);
+    let protocols: Vec<_> = said.json().iter().map(|line| line["protocol"].clone()).collect();
+    assert_eq!(protocols, ids());
+}
+
 #[test]
 fn targets_come_from_standard_input_too() {
     let serve = Serve::with(&["--motd", "From a list"]);
@@ -130,6 +181,7 @@ fn targets_come_from_standard_input_too() {
     let protocols: Vec<_> = said.json().iter().map(|line| line["protocol"].clone()).collect();
     assert_eq!(protocols, ["ugp", FULL]);
     run_with(["query", "-"], b"\n# nobody\n").fails_as_usage("no target on standard input");
+    run_with(["query", "-"], b"\xFF").fails_as_usage("write one host a line");
     run_with(["query", "-"], b"fine\nnot fine\n").fails_as_usage("neither an address nor a host name");
 }
 
@@ -228,6 +280,8 @@ fn auth_tokens_come_by_flag_environment_or_file() {
         assert!(!said.out.contains("s3cret"));
     };
     opened(run(["query", &target, "--auth-token", "s3cret"]));
+    let raw = run(["query", "--raw", &target, "--auth-token", "s3cret"]).ends_with(0).out;
+    assert!(raw.contains("·· ··") && !raw.contains("73 33 63 72 65 74") && !raw.contains("s3cret"), "{raw}");
     let mut from_environment = command(["query", &target]);
     from_environment.env("HAILER_AUTH_TOKEN", "s3cret");
     opened(finish(from_environment, None));
@@ -251,6 +305,16 @@ fn auth_tokens_come_by_flag_environment_or_file() {
     run(["query", &target, "--auth-token-file", "/no/such/file"]).fails_as_usage("/no/such/file");
     let empty = Temporary::file("token", "\nsecond line\n");
     run(["query", &target, "--auth-token-file", empty.text()]).fails_as_usage("first line is empty");
+    let long = Temporary::file("token", "x".repeat(1_348));
+    run(["query", &target, "--auth-token-file", long.text()])
+        .fails_as_usage("1348 bytes; a datagram has room for 1347");
+    let mut long = command(["query", &target]);
+    long.env("HAILER_AUTH_TOKEN", "x".repeat(1_348));
+    let long = finish(long, None);
+    assert!(!long.err.contains("xx"));
+    long.fails_as_usage("room for 1347");
+    let longest = Temporary::file("token", "x".repeat(1_347));
+    run(["query", &target, "--auth-token-file", longest.text()]).ends_with(1);
     let mut help = command(["query", "--help"]);
     help.env("HAILER_AUTH_TOKEN", "s3cret");
     assert!(!finish(help, None).ends_with(0).out.contains("s3cret"), "help does not show it");
@@ -453,6 +517,44 @@ fn a_reader_that_has_seen_enough_ends_it_quietly() {
         process.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
         assert_eq!((status.code(), said.as_str()), (Some(0), ""), "{mode}");
     }
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_still_gets_the_exit_code() {
+    let closed = closed().to_string();
+    for args in [&["query", &closed][..], &["query", "--json", &closed], &["query", &closed, &closed]] {
+        let mut process = Process::start(&mut command(args));
+        drop(process.child.stdout.take());
+        let status = process.wait();
+        let mut said = String::new();
+        process.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        assert_eq!((status.code(), said.as_str()), (Some(1), ""), "{args:?}");
+    }
+}
+
+#[test]
+fn raw_shows_what_was_said_before_it_failed() {
+    let server = Server::script(|request| match request[2] {
+        9 => vec![minecraft(request, b"")],
+        _ => Vec::new(),
+    });
+    let target = format!("minecraft-query://{}", server.address);
+    let args = ["query", "--raw", &target, "--timeout", "50ms", "--retries", "1"];
+    let said = run(args).ends_with(1).out;
+    let headings: Vec<&str> = said.lines().filter(|line| line.starts_with(['→', '←'])).collect();
+    for (heading, expected) in
+        headings.iter().zip(["handshake request", "handshake reply", "stat request", "stat request"])
+    {
+        assert!(heading.contains(expected), "{said}");
+    }
+    assert_eq!(headings.len(), 4, "{said}");
+    assert!(said.contains("no complete answer") && said.contains("31 32 33 34 35 00"), "{said}");
+
+    let malformed = Server::script(|request| vec![minecraft(request, b"Hello")]);
+    let target = format!("minecraft-query://{}", malformed.address);
+    let said = run(["query", "--raw", &target, "--timeout", "50ms", "--retries", "0"]).ends_with(1).out;
+    assert_eq!(said.matches("Minecraft Query handshake reply").count(), 1, "{said}");
+    assert_eq!(said.matches("48 65 6c 6c 6f").count(), 1, "the datagram at fault is shown once: {said}");
 }
 
 #[test]

@@ -122,6 +122,17 @@ fn failures_are_as_the_schema_says() {
     let failures = check("answer-v1.json", &said);
     let kinds: Vec<_> = failures.iter().map(|failure| failure["error"]["kind"].as_str().unwrap()).collect();
     assert_eq!(kinds, ["name-not-found", "lookup", "port-closed", "silence", "silence", "refused", "malformed"]);
+    // Who was asked and how much went to and fro is known, once it came to asking.
+    for (failure, heard) in failures.iter().zip([None, None, Some(0), Some(0), None, Some(2), Some(2)]) {
+        let it_came_to_asking = !["name-not-found", "lookup"].contains(&failure["error"]["kind"].as_str().unwrap());
+        for member in ["protocol", "address", "datagrams_sent", "datagrams_heard"] {
+            assert_eq!(failure[member].is_null(), !it_came_to_asking, "{member}: {failure:#}");
+        }
+        if let Some(heard) = heard {
+            assert_eq!(failure["datagrams_heard"], heard, "{failure:#}");
+        }
+    }
+    assert_eq!(failures[6]["address"], malformed.address.to_string());
     assert!(failures[6]["error"]["datagram"].as_str().unwrap().ends_with("48656c6c6f"));
     for id in ids() {
         let target = format!("{id}://{}", silent.address);
@@ -176,6 +187,10 @@ fn explanations_are_as_the_schema_says() {
     for hex in ["00", "fefd", "fefd09", "ff ff 55 47 50 00 01 81 07", "4f4e455245504c5901", "deadbeef", "09"] {
         check("datagram-v1.json", &run(["decode", "--json", hex]));
     }
+    // A OneQuery query with an auth token, "s3cret".
+    let query = format!("4f4e455155455259 01 {} 00000000 0100 00000000 0600 733363726574", "07".repeat(32));
+    let said = check("datagram-v1.json", &run(["decode", "--json", &query]).ends_with(0));
+    assert!(said[0]["hex"].as_str().unwrap().ends_with("------------"), "{:#}", said[0]);
     let capture = Capture::new(Link::Ethernet).udp(b"\xFE\xFD\x09\0\0\0\x01").udp(b"hello");
     let file = Temporary::file("capture.pcap", capture.pcap(true, false));
     let said = run(["decode", "--json", "--all", file.text()]).ends_with(1);

@@ -1,7 +1,7 @@
 //! `hailer serve` and `hailer demo`.
 
 use crate::support::{closed, ids};
-use crate::tool::{Serve, Temporary, address, assert_harmless, run};
+use crate::tool::{Process, Serve, Temporary, address, assert_harmless, command, run};
 use hailer::registry;
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
@@ -144,7 +144,7 @@ fn mistakes_in_flags_are_one_line() {
         (&["--option", "ugp.nope=1"], "unknown; known are"),
         (&["--option", "gopher.x=1"], "unknown protocol"),
         (&["--option", "onequery.v1=maybe"], "true or false"),
-        (&["--option", "onequery.tokens={ s3cret = [\"everything\"] }"], "unknown endpoint"),
+        (&["--option", "onequery.tokens={ s3cret = [\"everything\"] }"], "must list endpoints"),
         (&["--max-players=-1"], "write a number from 0"),
         (&["--player", ""], "a name is empty"),
     ];
@@ -158,9 +158,86 @@ fn mistakes_in_flags_are_one_line() {
         &["--config", "x", "--listen", "127.0.0.1:0"],
         &["--check-config"],
         &["--seed", "x"],
+        &["--seed", "2"],
     ] {
         run(["serve"].iter().chain(args)).ends_with(2);
     }
+}
+
+/// A token from one place, good or not in another: both asked from one socket, since it tells one asker from another.
+fn accepts(giver: &str, other: &str) -> bool {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+    let mut reply = [0; 1500];
+    socket.send_to(b"\xFE\xFD\x09\x01\x02\x03\x04", giver).unwrap();
+    let (length, _) = socket.recv_from(&mut reply).unwrap();
+    let digits = std::str::from_utf8(&reply[5..length - 1]).unwrap();
+    let token: i32 = digits.parse().unwrap();
+    let stat = [b"\xFE\xFD\x00\x01\x02\x03\x04", &token.to_be_bytes()[..]].concat();
+    socket.send_to(&stat, other).unwrap();
+    socket.recv_from(&mut reply).is_ok_and(|(_, from)| from.to_string() == other)
+}
+
+#[test]
+fn nodes_with_one_secret_accept_each_others_tokens() {
+    let node = |secret: &str| {
+        let config = format!("[[server]]\nlisten = \"127.0.0.1:0\"\nprotocols = [\"minecraft-query\"]\n{secret}\n");
+        let file = Temporary::file("node.toml", config);
+        Serve::start(1, ["--config", file.text()])
+    };
+    let shared = "secret = \"00112233445566778899aabbCCDDEEFF\"";
+    let (one, two) = (node(shared), node(shared));
+    let (other, random) = (node("secret = \"ffeeddccbbaa99887766554433221100\""), node(""));
+    assert!(accepts(&one.address(), &one.address()), "its own");
+    assert!(accepts(&one.address(), &two.address()) && accepts(&two.address(), &one.address()));
+    assert!(!accepts(&one.address(), &other.address()) && !accepts(&one.address(), &random.address()));
+}
+
+#[test]
+fn no_mistake_repeats_a_secret() {
+    let digits = "5ec4e75ec4e75ec4e75ec4e75ec4e7";
+    for (text, expected) in [
+        (format!("secret = \"{digits}\""), "server 1: secret: write 32 hexadecimal digits"),
+        (format!("secret = \"{digits}+f\""), "server 1: secret: write 32"),
+        (format!("secret = \"{digits}00000000\""), "server 1: secret: write 32"),
+        ("secret = 5000000000000007".into(), "server 1: secret: write 32"),
+        (format!("secret = [\"{digits}\"]"), "server 1: secret: write 32"),
+        (format!("secret = {digits}"), ":2: "),
+        (format!("secret = \"{digits}"), ":2: "),
+        (format!("options = \"{digits}\""), "server 1: options: must be a table"),
+        (format!("options = [\"{digits}\"]"), "server 1: options: must be a table"),
+        (format!("options.onequery = \"{digits}\""), "server 1: options.onequery: must be a table"),
+        (format!("options.onequery.tokens = \"{digits}\""), "server 1: options.onequery.tokens: "),
+        (format!("options.onequery.tokens = {{ \"{digits}\" = 1 }}"), "server 1: options.onequery.tokens: "),
+        (format!("options.onequery.tokens = {{ \"{digits}\" = [], \"{digits}\" = [] }}"), ":2: "),
+        (format!("options.onequery.tokens = {{ \"{digits}\" [] }}"), ":2: "),
+    ] {
+        let file = Temporary::file("hush.toml", format!("[[server]]\n{text}\n"));
+        let said = run(["serve", "--check-config", "--config", file.text()]);
+        assert!(!said.err.contains("5ec4e7") && !said.err.contains("5000000000000007"), "{}", said.err);
+        said.fails_as_usage(expected);
+    }
+    for option in [
+        format!("onequery.tokens={digits}"),
+        format!("onequery.tokens={{ {digits} = 1 }}"),
+        format!("onequery.tokens={{ {digits} = [\"everything\"] }}"),
+        format!("onequery.{digits} =1"),
+        digits.to_owned(),
+    ] {
+        let said = run(["serve", "--listen", "127.0.0.1:0", "--option", &option]);
+        assert!(!said.err.contains("5ec4e7"), "{}", said.err);
+        said.fails_as_usage("");
+    }
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_reason_to_panic() {
+    let mut process = Process::start(&mut command(["serve", "--listen", "127.0.0.1:0", "--for", "200ms"]));
+    drop(process.child.stderr.take());
+    assert_eq!(process.wait().code(), Some(0), "notes that nobody reads");
+    let mut process = Process::start(&mut command(["serve", "--listen", "127.0.0.1:0", "--for", "200ms"]));
+    drop(process.child.stdout.take());
+    assert_eq!(process.wait().code(), Some(0));
 }
 
 #[test]
@@ -180,7 +257,10 @@ fn a_request_to_stop_ends_it_with_a_summary() {
         let (code, said) = serve.stop(signal);
         assert_eq!(code, Some(0), "{said}");
         let summary = said.lines().last().unwrap_or_default();
-        assert!(summary.starts_with("2 received, ") && summary.contains("not answered"), "{said}");
+        assert!(
+            summary.starts_with("2 datagrams received: 2 answered") && summary.ends_with(", 0 left unanswered"),
+            "{said}"
+        );
     }
 }
 
@@ -189,7 +269,11 @@ fn it_ends_by_itself_when_told_to() {
     let started = Instant::now();
     let said = run(["serve", "--listen", "127.0.0.1:0", "--for", "200ms"]).ends_with(0);
     assert!(started.elapsed() >= Duration::from_millis(200));
-    assert!(said.out.starts_with("listening on 127.0.0.1:") && said.err.contains("0 received"), "{}", said.err);
+    assert!(
+        said.out.starts_with("listening on 127.0.0.1:") && said.err.contains("0 datagrams received"),
+        "{}",
+        said.err
+    );
     assert_harmless(&said.err, false);
 }
 

@@ -83,7 +83,8 @@ impl QueryExchange {
     }
 
     fn hear_stat(&mut self, bytes: &[u8]) -> Step {
-        let mut notes = core::mem::take(&mut self.notes);
+        // A stat that cannot be read must not take along what was met in the handshake.
+        let mut notes = self.notes.clone();
         match message::read_stat(bytes, Some(self.full()), &mut notes) {
             Ok(stat) => Step::Done(Box::new(status(&stat, self.players, &mut notes))),
             Err(error) => Step::Bad(Fault::Malformed(error)),
@@ -314,6 +315,18 @@ mod tests {
             assert_eq!(step, Step::Send);
             assert_eq!(stat.get(7..11), Some(&[0, 0, 0, 77][..]));
         }
+    }
+
+    #[test]
+    fn what_was_met_in_the_handshake_outlives_a_stat_that_cannot_be_read() {
+        let (mut exchange, session) = start(&Ask::default());
+        hear(&mut exchange, &challenge(session, b"7\0\0"));
+        let header = [&[0], session.0.as_slice()].concat();
+        assert!(matches!(hear(&mut exchange, &header).0, Step::Bad(_)));
+        let basic = [&header, b"A\0SMP\0w\x001\x002\0\xDD\x63h\0".as_slice()].concat();
+        let Step::Done(status) = hear(&mut exchange, &basic).0 else { panic!() };
+        let met: Vec<_> = status.deviations.iter().map(|met| met.name).collect();
+        assert_eq!(met, ["doubled-nul", "basic-for-full"]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The deviations that the client accepts, by name (spec/minecraft-query.md#5).
 
-use crate::protocol::deviations;
+use crate::wire::deviations;
 
 deviations! {
     MANGLED_SESSION_ID "mangled-session-id" "the handshake reply holds the session id as re-encoded text";

@@ -29,6 +29,8 @@ const PLAYERS_START: &[u8; 12] = b"\0\0\x01player_\0\0";
 pub(super) const PAIRS_END: &[u8] = b"\0\x01player_\0\0";
 /// Bytes between the empty key that ends the pairs and the first player.
 const PLAYERS_PADDING: usize = 10;
+/// Servers send a dozen pairs, with many plugins of theirs a few dozen.
+const MAX_PAIRS: usize = 1_024;
 /// Type and session id.
 pub(super) const REPLY_HEADER: usize = 5;
 
@@ -126,7 +128,7 @@ fn session(r: &mut Reader<'_, '_>) -> Result<SessionId, Error> {
     Ok(SessionId(bytes))
 }
 
-/// Type byte of a reply, or what is wrong with it.
+/// Type byte of a reply, if it is one.
 pub fn reply_type(bytes: &[u8]) -> Option<u8> {
     bytes.first().copied().filter(|kind| matches!(*kind, TYPE_HANDSHAKE | TYPE_STAT))
 }
@@ -373,8 +375,7 @@ fn is_full(rest: &[u8], asked_full: Option<bool>) -> bool {
 fn read_full<'a>(r: &mut Reader<'a, '_>) -> Result<Full<'a>, Error> {
     let at = r.at();
     let start = r.raw(PAIRS_START.len(), "start of pairs")?;
-    let vanilla = start == PAIRS_START;
-    if !vanilla {
+    if start != PAIRS_START {
         let zero = start.iter().all(|&byte| byte == 0);
         let deviation = if start == GEYSER_START {
             &GEYSER_HEADER
@@ -396,7 +397,7 @@ fn read_full<'a>(r: &mut Reader<'a, '_>) -> Result<Full<'a>, Error> {
         Some(split) => {
             // Without any pair, the separator's first NUL is the last byte of the start.
             if split >= r.at() {
-                read_pairs(r, split, vanilla, &mut full)?;
+                read_pairs(r, split, start != GEYSER_START, &mut full)?;
                 r.take(1, "pair.value")?;
             }
             let at = r.at();
@@ -414,47 +415,17 @@ fn read_full<'a>(r: &mut Reader<'a, '_>) -> Result<Full<'a>, Error> {
 }
 
 /// The pairs up to `end`, where the NUL of the last value stands.
-fn read_pairs<'a>(r: &mut Reader<'a, '_>, end: usize, vanilla: bool, full: &mut Full<'a>) -> Result<(), Error> {
+fn read_pairs<'a>(r: &mut Reader<'a, '_>, end: usize, ordered: bool, full: &mut Full<'a>) -> Result<(), Error> {
     let region = r.whole().get(r.at()..end).unwrap_or_default();
-    let base = r.at();
-    let tokens: Vec<Range<usize>> = tokens(region, base);
-    let token = |i: usize| tokens.get(i).and_then(|range| r.whole().get(range.clone()));
-    let is_game_type = |key| Key::read(key) == Key::GameType;
-    let is_count = |key| matches!(Key::read(key), Key::NumPlayers | Key::MaxPlayers);
-
-    let mut i = 0;
-    let mut places = Vec::new();
-    // The MOTD runs up to the last game type, so whatever it imitates stays inside it. Servers that send their pairs in
-    // random order have another start.
-    // A game type sent again at the very end is not the one: counts must follow.
-    let counts = (0..tokens.len()).rev().find(|&i| token(i).is_some_and(is_count)).unwrap_or(tokens.len());
-    let anchor = (2..counts).rev().find(|&i| token(i).is_some_and(is_game_type));
-    let pieces: Vec<&[u8]> = (0..tokens.len()).filter_map(token).collect();
-    if is_whole(&pieces) {
-        places.extend((0..tokens.len()).step_by(2).map(|key| (key, key + 1, key + 1)));
-        i = tokens.len();
-    } else if let (true, Some(last), Some(Key::Hostname)) = (vanilla, anchor, token(0).map(Key::read)) {
-        places.push((0, 1, last - 1));
-        i = last;
-    }
-    while i < tokens.len() {
-        // A token that is no known key, with a known key where its value should be, is the rest of a value with a NUL.
-        let mut last = i + 1;
-        while let (Some(next), Some(after)) = (token(last + 1), token(last + 2)) {
-            if Key::is_known(next) || !Key::is_known(after) {
-                break;
-            }
-            last += 1;
-        }
-        places.push((i, i + 1, last));
-        i = last + 1;
-    }
-    for (index, &(key, first, last)) in places.iter().enumerate() {
+    let ranges = ranges(region, r.at());
+    let pieces: Vec<&[u8]> = ranges.iter().filter_map(|range| r.whole().get(range.clone())).collect();
+    for (index, Place { key, first, last }) in lay_out(&pieces, ordered).into_iter().enumerate() {
         r.notes().group("pair", index);
-        let (Some(key), Some(first_range), Some(last_range)) = (tokens.get(key), tokens.get(first), tokens.get(last))
+        let (Some(key), Some(first_range), Some(last_range)) = (ranges.get(key), ranges.get(first), ranges.get(last))
         else {
             return Err(Error { field: "pair.value", at: end, kind: ErrorKind::Short { need: 1 } });
         };
+        limit_pairs(index, key.start)?;
         let name = read_key(r, key.clone(), full)?;
         let value = text(r, first_range.start..last_range.end, "value")?;
         if first != last {
@@ -467,18 +438,62 @@ fn read_pairs<'a>(r: &mut Reader<'a, '_>, end: usize, vanilla: bool, full: &mut 
     Ok(())
 }
 
-/// Whether tokens are keys and values in turn without any doubt: the MOTD, the game type behind it, each of the ten keys
-/// once. Nothing that a MOTD imitates looks so, since the true pairs follow it.
-fn is_whole(tokens: &[&[u8]]) -> bool {
-    let keys = || tokens.iter().step_by(2).map(|token| Key::read(token));
-    let starts = keys().take(2).eq([Key::Hostname, Key::GameType]);
-    starts
-        && tokens.len().is_multiple_of(2)
+/// A key, and the pieces that are its value: more than one if the value holds NULs.
+struct Place {
+    key: usize,
+    first: usize,
+    last: usize,
+}
+
+/// Which pieces between NULs are keys, and which values (spec/minecraft-query.md#6.4).
+fn lay_out(pieces: &[&[u8]], ordered: bool) -> Vec<Place> {
+    let known = |i: usize| pieces.get(i).map(|piece| Key::read(piece)).filter(|key| !matches!(key, Key::Other(_)));
+    let mut places = Vec::new();
+    let mut next = 0;
+    if ordered && !is_whole(pieces) && known(0) == Some(Key::Hostname) {
+        // The MOTD runs up to the last game type, so whatever it imitates stays inside it. A game type sent again at the
+        // very end is not the one: counts must follow.
+        let is_count = |&i: &usize| matches!(known(i), Some(Key::NumPlayers | Key::MaxPlayers));
+        let counts = (0..pieces.len()).rev().find(is_count).unwrap_or(pieces.len());
+        if let Some(game_type) = (2..counts).rev().find(|&i| known(i) == Some(Key::GameType)) {
+            places.push(Place { key: 0, first: 1, last: game_type - 1 });
+            next = game_type;
+        }
+    }
+    while next < pieces.len() {
+        // Keys and values take turns, so an odd number left over tells of a NUL in a value: there where no known key
+        // stands in a key's place, and a known one in the place behind it.
+        let (first, mut last) = (next + 1, next + 1);
+        let odd_left = |last: usize| pieces.len().checked_sub(last + 1).is_some_and(|left| left % 2 == 1);
+        while odd_left(last) && known(last + 1).is_none() && known(last + 2).is_some() {
+            last += 1;
+        }
+        places.push(Place { key: next, first, last });
+        next = last + 1;
+    }
+    places
+}
+
+/// Whether the pieces are keys and values in turn without any doubt: the MOTD, the game type behind it, each of the ten
+/// keys once. Nothing that a MOTD imitates looks so, since the true pairs follow it.
+fn is_whole(pieces: &[&[u8]]) -> bool {
+    let keys = || pieces.iter().step_by(2).map(|piece| Key::read(piece));
+    pieces.len() <= 2 * MAX_PAIRS
+        && pieces.len().is_multiple_of(2)
+        && keys().take(2).eq([Key::Hostname, Key::GameType])
         && KEYS.iter().all(|(.., known)| keys().filter(|key| key == known).count() == 1)
 }
 
-/// Ranges between NULs. An empty region holds no token at all.
-fn tokens(region: &[u8], base: usize) -> Vec<Range<usize>> {
+/// Reading a pair looks at those before it, so a hostile reply must not hold too many.
+fn limit_pairs(index: usize, at: usize) -> Result<(), Error> {
+    match index < MAX_PAIRS {
+        true => Ok(()),
+        false => Err(Error { field: "pair.key", at, kind: ErrorKind::Limit { limit: MAX_PAIRS } }),
+    }
+}
+
+/// Ranges between NULs. An empty region holds none at all.
+fn ranges(region: &[u8], base: usize) -> Vec<Range<usize>> {
     let mut start = base;
     let mut ranges = Vec::new();
     if !region.is_empty() {
@@ -539,6 +554,7 @@ fn read_pairs_without_separator<'a>(r: &mut Reader<'a, '_>, full: &mut Full<'a>)
             break;
         }
         r.notes().group("pair", index);
+        limit_pairs(index, at)?;
         let key = read_key(r, at..at + length, full)?;
         r.take(1, "pair.key")?;
         let (value, ended) = ended_text(r, "value")?;
@@ -762,5 +778,86 @@ pub(super) fn explain(bytes: &[u8], seen: Seen<'_>, notes: &mut Notes) -> Option
             };
             explained(message, Way::Reply, full, stat.err())
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAYERS: &[u8] = b"\0\x01player_\0\0\0";
+
+    type Pairs = Vec<(String, String)>;
+
+    /// A full stat of these pieces, each with its NUL, and the names of the deviations met.
+    fn read(start: &[u8], pieces: &[&str]) -> (Result<Pairs, Error>, Vec<&'static str>) {
+        let mut bytes = [b"\0\0\0\0\0".as_slice(), start].concat();
+        for piece in pieces {
+            bytes.extend(piece.bytes());
+            bytes.push(0);
+        }
+        bytes.extend(PLAYERS);
+        let mut notes = Notes::default();
+        let shown = |(key, value): &(Key<'_>, &[u8])| {
+            let name = KEYS.iter().find(|(.., known)| known == key).map(|(name, ..)| String::from(*name));
+            let other = if let Key::Other(name) = key { by_content(name).0.into_owned() } else { String::new() };
+            (name.unwrap_or(other), by_content(value).0.into_owned())
+        };
+        let pairs = match read_stat(&bytes, Some(true), &mut notes) {
+            Ok(Stat::Full(full)) => Ok(full.pairs.iter().map(shown).collect()),
+            Ok(Stat::Basic(basic)) => panic!("{basic:?}"),
+            Err(error) => Err(error),
+        };
+        (pairs, notes.met().map(|met| met.name).collect())
+    }
+
+    fn value(pairs: &[(String, String)], key: &str) -> String {
+        pairs.iter().find(|(own, _)| own == key).map(|(_, value)| value.clone()).unwrap_or_default()
+    }
+
+    #[test]
+    fn a_value_may_be_the_name_of_a_key() {
+        let pieces = ["hostname", "A", "gametype", "SMP", "numplayers", "1", "map", "w", "vote-by", "map"];
+        let (pairs, met) = read(PAIRS_START, &pieces);
+        let pairs = pairs.unwrap();
+        assert_eq!((value(&pairs, "vote-by"), value(&pairs, "map")), ("map".into(), "w".into()));
+        assert_eq!(met, ["missing-key"]);
+    }
+
+    #[test]
+    fn a_nul_in_a_value_leaves_an_odd_number_of_pieces() {
+        let pieces = ["hostname", "A", "gametype", "SMP", "map", "w", "x", "numplayers", "1", "maxplayers", "2"];
+        let (pairs, met) = read(PAIRS_START, &pieces);
+        let pairs = pairs.unwrap();
+        assert_eq!((value(&pairs, "map"), value(&pairs, "maxplayers")), ("w\0x".into(), "2".into()));
+        assert_eq!(met, ["nul-in-value", "missing-key"]);
+    }
+
+    #[test]
+    fn a_motd_that_imitates_pairs_stays_a_motd_behind_every_start_but_geysers() {
+        let pieces =
+            ["hostname", "A", "map", "FAKE", "gametype", "X", "gametype", "SMP", "map", "real", "numplayers", "1"];
+        for start in [PAIRS_START, &[0; 11], b"\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b"] {
+            let pairs = read(start, &pieces).0.unwrap();
+            assert_eq!(value(&pairs, "hostname"), "A\0map\0FAKE\0gametype\0X", "{start:?}");
+            assert_eq!(value(&pairs, "map"), "real");
+        }
+        let (pairs, met) = read(GEYSER_START, &["hostname", "A", "version", "1", "gametype", "SMP", "numplayers", "1"]);
+        assert_eq!(value(&pairs.unwrap(), "version"), "1");
+        assert!(!met.contains(&"nul-in-motd"));
+    }
+
+    #[test]
+    fn too_many_pairs_are_refused() {
+        let pieces: Vec<String> = (0..2 * MAX_PAIRS + 2).map(|i| format!("{i}")).collect();
+        let pieces: Vec<&str> = ["map", "w"].into_iter().chain(pieces.iter().map(String::as_str)).collect();
+        let limit = ErrorKind::Limit { limit: MAX_PAIRS };
+        assert_eq!(read(PAIRS_START, &pieces).0.map_err(|error| error.kind), Err(limit));
+        assert!(read(PAIRS_START, &pieces[..2 * MAX_PAIRS]).0.is_ok());
+        // The same without the start of the players, where the empty key ends the pairs.
+        let mut bytes = [b"\0\0\0\0\0".as_slice(), &[0; 11]].concat();
+        pieces.iter().for_each(|piece| bytes.extend([piece.as_bytes(), b"\0"].concat()));
+        bytes.extend([0; 12]);
+        assert_eq!(read_stat(&bytes, Some(true), &mut Notes::default()).unwrap_err().kind, limit);
     }
 }

@@ -121,7 +121,7 @@ impl Responder for QueryResponder {
         if !bytes.starts_with(&message::MAGIC) {
             return Verdict::Pass;
         }
-        match Request::read(bytes, &mut Notes::default()) {
+        match Request::read(bytes, &mut Notes::discarding()) {
             Err(_) => Verdict::Drop("malformed"),
             Ok(Request::Handshake { session }) => {
                 let token = Self::token(self.keys.mint(PURPOSE, self.asker(from), epoch));

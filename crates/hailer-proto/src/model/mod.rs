@@ -10,7 +10,7 @@ mod value;
 pub use text::{Colour, Run, Style, Text, printable};
 pub use value::{Extra, Value};
 
-use crate::protocol::Deviation;
+use crate::wire::Deviation;
 use alloc::string::String;
 use alloc::vec::Vec;
 

@@ -4,8 +4,8 @@ use super::auth::AuthToken;
 use super::deviation::{COUNT_NOT_TOTAL, OFFSET_NOT_ASKED, REPEATED_PLAYER};
 use super::message::{self, Answer, Endpoint, Flags, Page, Query, Request, ServerInfo, Token};
 use crate::model::{Address, Extra, Player, Roster, Status, Text};
-use crate::protocol::{Ask, Cookie, Depth, Deviation, Exchange, Fault, Input, Step};
-use crate::wire::{Notes, by_content};
+use crate::protocol::{Ask, Cookie, Depth, Exchange, Fault, Input, Step};
+use crate::wire::{Deviation, Notes, by_content};
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::string::String;
@@ -226,6 +226,9 @@ impl Exchange for OneQueryExchange {
     fn handle(&mut self, input: Input<'_>, out: &mut Vec<u8>) -> Step {
         let waits_for_token = matches!(self.state, State::Challenge);
         match input {
+            Input::Start if self.auth_token.as_ref().is_some_and(|token| token.0.len() > message::MAX_AUTH_TOKEN) => {
+                Step::Fail(Fault::Refused("the auth token is longer than 1347 bytes, all that a request has room for"))
+            }
             Input::Start => self.send(out),
             Input::Timeout => self.send_again(out),
             // A challenge reply carries no id, so it counts only while one is wanted: a forged one must not replace a
@@ -500,13 +503,15 @@ mod tests {
         let (_, query) = hear(&mut exchange, &basic(&query, Flags::default(), 0));
         assert_eq!(asked(&query).auth_token, Some("s\u{E9}same".as_bytes()));
         assert!(!format!("{exchange:?} {:?}", asked(&query)).contains("same"));
-        for unsendable in [String::new(), "x".repeat(message::MAX_AUTH_TOKEN + 1)] {
-            let (_, query) = basic_asked(&Ask { auth_token: Some(unsendable.into()), ..Ask::default() });
-            assert_eq!(query.len(), message::QUERY);
-        }
+        let (_, query) = basic_asked(&Ask { auth_token: Some("".into()), ..Ask::default() });
+        assert_eq!(query.len(), message::QUERY);
+        let too_long = Ask { auth_token: Some("x".repeat(message::MAX_AUTH_TOKEN + 1).into()), ..Ask::default() };
+        let step = OneQueryExchange::new(&too_long, Cookie(1)).handle(Input::Start, &mut Vec::new());
+        assert!(matches!(step, Step::Fail(Fault::Refused(reason)) if reason.contains("1347")));
+        assert_eq!(message::MAX_AUTH_TOKEN, 1347);
         let (_, query) =
             basic_asked(&Ask { auth_token: Some("x".repeat(message::MAX_AUTH_TOKEN).into()), ..Ask::default() });
-        assert_eq!(query.len(), 65_507);
+        assert_eq!(query.len(), message::MAX_REPLY);
     }
 
     /// spec/onequery.md#6.2

@@ -1,6 +1,6 @@
 //! The deviations that are accepted, by name (spec/onequery.md#9).
 
-use crate::protocol::deviations;
+use crate::wire::deviations;
 
 deviations! {
     SHORT_REQUEST "short-request" "a query ends before its offset; what is missing counts as zero";

@@ -23,8 +23,8 @@ pub const CHALLENGE_REQUEST: usize = 9;
 pub const CHALLENGE_REPLY: usize = 48;
 /// Up to here a query has all its fields but the auth token.
 pub const QUERY: usize = 51;
-/// Longest auth token that a UDP datagram over IPv4 has room for.
-pub const MAX_AUTH_TOKEN: usize = 65_507 - QUERY - 2;
+/// Longest auth token: a request stays as short as a reply has to, and fits the buffers of servers.
+pub const MAX_AUTH_TOKEN: usize = MAX_REPLY - QUERY - 2;
 /// Longest reply that the protocol allows.
 pub const MAX_REPLY: usize = 1_400;
 /// Magic, version, flags, request id, payload length.
@@ -193,6 +193,7 @@ fn auth_token<'a>(r: &mut Reader<'a, '_>) -> Result<Option<&'a [u8]>, Error> {
     let length = token.map_or(r.remaining(), |token| 2 + token.len());
     r.take(length, "auth token")?;
     r.note(at, "auth token", || format!("{length} bytes, not shown"));
+    r.notes().secret();
     if token.is_none() {
         r.notes().deviation(&BROKEN_AUTH_TOKEN, at);
     }

@@ -152,9 +152,6 @@ impl OneQueryResponder {
     }
 
     fn answer_query(&self, query: &Query<'_>, out: &mut Vec<u8>) {
-        if !self.allows(query) {
-            return message::write_answer_header(Flags::REFUSED, query.id, 0, out);
-        }
         match query.endpoint {
             Endpoint::Basic => {
                 let (flags, payload) = &self.basic;
@@ -194,8 +191,13 @@ impl Responder for OneQueryResponder {
                 Verdict::Reply { proven: false }
             }
             Ok(Request::Query(query)) if self.accepts(query.token, from, epoch) => {
-                self.answer_query(&query, out);
-                Verdict::Reply { proven: true }
+                let allowed = self.allows(&query);
+                match allowed {
+                    true => self.answer_query(&query, out),
+                    false => message::write_answer_header(Flags::REFUSED, query.id, 0, out),
+                }
+                // Whoever offers tokens that open nothing may be guessing, and is paid from the purse of strangers.
+                Verdict::Reply { proven: allowed || query.auth_token.is_none() }
             }
             Ok(Request::Query(_)) => Verdict::Drop("token"),
         }
@@ -377,7 +379,8 @@ mod tests {
         let mut request = Vec::new();
         Request::Query(query).write(&mut request);
         let (verdict, reply) = hear(responder, &request);
-        assert_eq!(verdict, PROVEN);
+        let guessing = query.auth_token.is_some() && read(&reply).flags.has(Flags::REFUSED);
+        assert_eq!(verdict, Verdict::Reply { proven: !guessing });
         assert!(reply.len() <= MAX_REPLY, "{}", reply.len());
         reply
     }

@@ -39,6 +39,10 @@ pub struct UgpExchange {
     silent: u8,
     /// The answer to the request for players, while the rules are asked for.
     first: Option<Box<Heard>>,
+    /// Times that the request for players was sent again, each good for a late copy of its answer.
+    copies: u8,
+    /// Answers like the first that came while the rules were asked for: late copies, or a server without rules.
+    again: u8,
 }
 
 /// An answer, and what was met in reading it.
@@ -67,18 +71,28 @@ impl UgpExchange {
             (Depth::Full, false) => Stage::Rules,
         };
         let players = stage == Stage::Players;
-        Self { stage, players, silent: 0, first: None }
+        Self { stage, players, silent: 0, first: None, copies: 0, again: 0 }
     }
 
     fn send(&self, out: &mut Vec<u8>) -> Step {
+        self.request().write(out);
+        Step::Send
+    }
+
+    fn request(&self) -> Request {
         match self.stage {
             Stage::Ping => Request::Ping,
             Stage::Server => Request::Query(SERVER_ONLY),
             Stage::Players => Request::Query(WITH_PLAYERS),
             Stage::Rules => Request::Query(WITH_RULES),
         }
-        .write(out);
-        Step::Send
+    }
+
+    /// Requests and answers look alike, and some hosts send back whatever comes. To a ping that is a legal answer.
+    fn is_echo(&self, bytes: &[u8]) -> bool {
+        let mut own = Vec::new();
+        self.request().write(&mut own);
+        self.stage != Stage::Ping && own == bytes
     }
 
     fn ask_rules(&mut self, out: &mut Vec<u8>) -> Step {
@@ -89,15 +103,19 @@ impl UgpExchange {
 
     fn silence(&mut self, out: &mut Vec<u8>) -> Step {
         self.silent = self.silent.saturating_add(1);
-        // A long list travels in fragments, and one lost fragment loses it all.
-        match self.stage == Stage::Players && self.silent >= TRIES {
-            true => self.ask_rules(out),
-            false => self.send(out),
+        match (self.stage, self.silent >= TRIES) {
+            // A long list travels in fragments, and one lost fragment loses it all.
+            (Stage::Players, true) => self.ask_rules(out),
+            // More of them than late copies can be: it is all that the server says, and it has no rules.
+            (Stage::Rules, true) if self.again >= self.copies + TRIES => {
+                self.first.take().map_or(Step::Wait, |first| done(*first, None))
+            }
+            _ => self.send(out),
         }
     }
 
     fn hear(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Step {
-        if !bytes.starts_with(&MAGIC) {
+        if !bytes.starts_with(&MAGIC) || self.is_echo(bytes) {
             return Step::Wait;
         }
         let mut notes = Notes::default();
@@ -117,6 +135,7 @@ impl UgpExchange {
             Stage::Server if SERVER_ONLY.covers(&heard.given) => done(*heard, None),
             Stage::Players if WITH_PLAYERS.covers(&heard.given) => {
                 self.first = Some(heard);
+                self.copies = self.silent;
                 self.ask_rules(out)
             }
             Stage::Rules => self.hear_rules(heard),
@@ -142,6 +161,7 @@ impl UgpExchange {
             }
             // A copy of the first answer. Or a server that gives neither players nor rules: the time-outs will tell.
             first => {
+                self.again = self.again.saturating_add(u8::from(first.is_some()));
                 self.first = first;
                 Step::Wait
             }
@@ -299,9 +319,31 @@ mod tests {
         send(&mut exchange, Input::Start);
         assert_eq!(send(&mut exchange, Input::Datagram(GIVE_SERVER)), ASK_RULES);
         assert_eq!(hear(&mut exchange, GIVE_SERVER), Step::Wait, "a late copy, or no rules");
+        assert_eq!(send(&mut exchange, Input::Timeout), ASK_RULES);
         let status = finish(&mut exchange, Input::Datagram(GIVE_RULES));
         assert_eq!(status.players.roster, Roster::Absent);
         assert_eq!((status.players.online, status.rules.len()), (Some(2), 1));
+    }
+
+    #[test]
+    fn a_server_without_rules_and_players_costs_two_tries() {
+        let mut exchange = ask(Depth::Full, true);
+        send(&mut exchange, Input::Start);
+        for input in [Input::Datagram(GIVE_SERVER), Input::Timeout] {
+            assert_eq!(send(&mut exchange, input), ASK_RULES);
+            assert_eq!(hear(&mut exchange, GIVE_SERVER), Step::Wait);
+        }
+        let status = finish(&mut exchange, Input::Timeout);
+        assert_eq!((status.title().as_deref(), status.extra("unanswered")), (Some("Test"), None));
+    }
+
+    #[test]
+    fn an_echo_is_no_answer() {
+        for players in [true, false] {
+            let mut exchange = ask(Depth::Full, players);
+            let own = send(&mut exchange, Input::Start);
+            assert_eq!(hear(&mut exchange, &own), Step::Wait);
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The deviations that the client accepts, by name (spec/ugp.md#8).
 
-use crate::protocol::deviations;
+use crate::wire::deviations;
 
 deviations! {
     ODD_VERSION "odd-version" "another version than 1 stands in the header of an answer";

@@ -158,7 +158,7 @@ impl Responder for UgpResponder {
             return Verdict::Drop("oversized");
         }
         // Answers are malformed requests, so two servers cannot be made to answer each other.
-        match Request::read(bytes, &mut Notes::default()) {
+        match Request::read(bytes, &mut Notes::discarding()) {
             Err(_) => return Verdict::Drop("malformed"),
             Ok(Request::Ping) => message::write_ping_answer(out),
             Ok(Request::Query(asked)) => self.write(&asked, out),

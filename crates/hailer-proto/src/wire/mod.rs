@@ -8,11 +8,14 @@
 //! - Writing appends to the caller's buffer, which keeps its capacity from one datagram to the next.
 //! - Bytes left over after a message are never ignored: a protocol either refuses them or names the deviation.
 
+mod deviation;
 mod notes;
 mod reader;
 mod text;
 mod writer;
 
+pub use deviation::Deviation;
+pub(crate) use deviation::deviations;
 pub use notes::{Field, Notes};
 pub use reader::Reader;
 pub use text::{Latin1, by_content, utf8_or_latin1};

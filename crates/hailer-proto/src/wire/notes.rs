@@ -1,6 +1,6 @@
 //! What a reader saw on the way: deviations always, fields on request.
 
-use crate::protocol::Deviation;
+use super::Deviation;
 use alloc::{format, string::String, vec::Vec};
 use core::ops::Range;
 
@@ -8,7 +8,7 @@ use core::ops::Range;
 ///
 /// A client keeps only deviations, which costs nothing on a clean datagram. `Notes::explaining()` also keeps each field,
 /// `Notes::discarding()` nothing at all.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Notes {
     deviations: Vec<(&'static Deviation, usize)>,
     fields: Option<Vec<Field>>,
@@ -25,6 +25,8 @@ pub struct Field {
     pub name: String,
     /// Its value as a person would write it.
     pub value: String,
+    /// Its bytes are not for everybody's eyes: an auth token.
+    pub secret: bool,
 }
 
 impl Notes {
@@ -52,7 +54,14 @@ impl Notes {
                 Some((group, index)) => format!("{group}[{index}].{name}"),
                 None => name.into(),
             };
-            fields.push(Field { range, name, value: value() });
+            fields.push(Field { range, name, value: value(), secret: false });
+        }
+    }
+
+    /// Marks the field explained last as a secret.
+    pub fn secret(&mut self) {
+        if let Some(field) = self.fields.as_mut().and_then(|fields| fields.last_mut()) {
+            field.secret = true;
         }
     }
 

@@ -56,7 +56,7 @@ struct Source {
     proven: Bucket,
 }
 
-/// Milli-bytes left, and when that was true.
+/// Thousandths of bytes spent and not yet flown back, and when that was true, in milliseconds.
 #[derive(Clone, Copy, Default)]
 struct Bucket {
     spent: u64,

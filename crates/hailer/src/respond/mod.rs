@@ -35,11 +35,11 @@ use arc_swap::ArcSwap;
 use hailer_proto::{Epoch, Keys, OptionError, Options, Protocol, Responder, Status, Verdict};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 use tokio::net::UdpSocket;
 
-/// Longest request taken; every protocol's requests are far shorter, except for an auth token of absurd length.
+/// Longest request taken; no protocol's requests are longer than 1,400 bytes.
 const MAX_REQUEST: usize = 2_048;
 
 /// Where the current status hangs, as responders. Cheap to clone: all clones are one board.
@@ -48,7 +48,8 @@ pub struct Board(Arc<Inner>);
 
 struct Inner {
     protocols: Vec<(&'static dyn Protocol, Options)>,
-    keys: Keys,
+    /// What the responders were built from. Only writers look here.
+    truth: Mutex<(Status, Keys)>,
     responders: ArcSwap<Vec<Arc<dyn Responder>>>,
 }
 
@@ -56,7 +57,7 @@ impl Board {
     /// A board for these protocols with their default options and fresh random keys.
     pub fn new(protocols: &[&'static dyn Protocol], status: &Status) -> Result<Self, OptionError> {
         let protocols = protocols.iter().map(|&protocol| (protocol, Options::default())).collect();
-        Self::with_options(protocols, random_keys(), status)
+        Self::with_options(protocols, Keys::new(random_secret()), status)
     }
 
     /// A board with options for each protocol. Datagrams are offered to the protocols in this order.
@@ -66,12 +67,25 @@ impl Board {
         status: &Status,
     ) -> Result<Self, OptionError> {
         let responders = build(&protocols, &keys, status)?;
-        Ok(Self(Arc::new(Inner { protocols, keys, responders: ArcSwap::from_pointee(responders) })))
+        let truth = Mutex::new((status.clone(), keys));
+        Ok(Self(Arc::new(Inner { protocols, truth, responders: ArcSwap::from_pointee(responders) })))
     }
 
     /// Replaces the status. Readers never wait: whoever is answering at this moment still uses the old one.
     pub fn publish(&self, status: &Status) -> Result<(), OptionError> {
-        let responders = build(&self.0.protocols, &self.0.keys, status)?;
+        self.rebuild(|truth| truth.0 = status.clone())
+    }
+
+    /// Replaces the secret behind the challenge tokens. Those of the old one stay good until the next rotation.
+    pub fn rotate(&self, secret: [u8; 16]) -> Result<(), OptionError> {
+        self.rebuild(|truth| truth.1 = truth.1.rotate(secret))
+    }
+
+    fn rebuild(&self, change: impl FnOnce(&mut (Status, Keys))) -> Result<(), OptionError> {
+        // A writer that panicked in between left a truth that is whole all the same.
+        let mut truth = self.0.truth.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut truth);
+        let responders = build(&self.0.protocols, &truth.1, &truth.0)?;
         self.0.responders.store(Arc::new(responders));
         Ok(())
     }
@@ -85,14 +99,14 @@ fn build(
     protocols.iter().map(|(protocol, options)| protocol.responder(status, keys, options)).collect()
 }
 
-/// Keys from the operating system's random source.
+/// A secret from the operating system's random source.
 ///
 /// # Panics
 /// If there is no random source: without secrets there is no safe way to answer.
-pub fn random_keys() -> Keys {
+pub fn random_secret() -> [u8; 16] {
     let mut secret = [0; 16];
     getrandom::fill(&mut secret).expect("the operating system has a random source");
-    Keys::new(secret)
+    secret
 }
 
 /// Answers datagrams from a board, within a budget. One for each thread or socket.
@@ -100,7 +114,9 @@ pub struct Service {
     board: Board,
     purse: Purse,
     started: Instant,
-    last_epoch: Epoch,
+    /// Seconds since 1970 at the start. Epochs go on from there by the monotonic clock: one that is set back must not
+    /// bring dead tokens to life, nor one that jumps ahead stop them from dying.
+    started_at: u64,
     reply: Vec<u8>,
     counts: Counts,
 }
@@ -144,7 +160,7 @@ impl Service {
             board,
             purse: Purse::new(budget, getrandom::u64().unwrap_or_default()),
             started: Instant::now(),
-            last_epoch: Epoch(0),
+            started_at: SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs()),
             reply: Vec::new(),
             counts: Counts::default(),
         }
@@ -152,19 +168,18 @@ impl Service {
 
     /// The reply to a datagram, if there is to be one.
     pub fn answer(&mut self, from: SocketAddr, bytes: &[u8]) -> Option<&[u8]> {
-        self.answer_at(from, bytes, self.started.elapsed(), unix_seconds())
+        self.answer_at(from, bytes, self.started.elapsed())
     }
 
-    /// [`Service::answer`] at a time of the caller's: time since any fixed moment, and seconds since 1970.
-    pub fn answer_at(&mut self, from: SocketAddr, bytes: &[u8], since: Duration, unix_seconds: u64) -> Option<&[u8]> {
+    /// [`Service::answer`] at a time of the caller's, counted from the start of the service.
+    pub fn answer_at(&mut self, from: SocketAddr, bytes: &[u8], since: Duration) -> Option<&[u8]> {
         self.counts.received += 1;
         self.counts.bytes_in += bytes.len() as u64;
-        // A clock set back must not bring dead tokens to life.
-        self.last_epoch = self.last_epoch.max(Epoch::at(unix_seconds));
+        let epoch = Epoch::at(self.started_at + since.as_secs());
         self.reply.clear();
         let responders = self.board.0.responders.load();
         let verdicts = responders.iter().map(|responder| {
-            let verdict = responder.answer(from, self.last_epoch, bytes, &mut self.reply);
+            let verdict = responder.answer(from, epoch, bytes, &mut self.reply);
             debug_assert!(self.reply.is_empty() == !matches!(verdict, Verdict::Reply { .. }));
             verdict
         });
@@ -207,6 +222,39 @@ impl Service {
     }
 }
 
-fn unix_seconds() -> u64 {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hailer_proto::minecraft_query::MinecraftQuery;
+
+    const HANDSHAKE: &[u8] = b"\xFE\xFD\x09\x01\x02\x03\x04";
+
+    /// Whether a token got at one time is good at another.
+    fn is_good(service: &mut Service, token: &[u8], since: u64) -> bool {
+        let number: i32 = std::str::from_utf8(&token[5..token.len() - 1]).unwrap().parse().unwrap();
+        let request = [b"\xFE\xFD\x00\x01\x02\x03\x04", &number.to_be_bytes()[..]].concat();
+        service.answer_at("192.0.2.7:50000".parse().unwrap(), &request, Duration::from_secs(since)).is_some()
+    }
+
+    fn token(service: &mut Service, since: u64) -> Vec<u8> {
+        let from = "192.0.2.7:50000".parse().unwrap();
+        service.answer_at(from, HANDSHAKE, Duration::from_secs(since)).unwrap().to_vec()
+    }
+
+    #[test]
+    fn tokens_die_with_time_and_with_the_second_rotation() {
+        let board = Board::new(&[&MinecraftQuery], &Status::default()).unwrap();
+        let mut service = Service::new(board.clone(), Budget::default());
+        let first = token(&mut service, 0);
+        assert!(is_good(&mut service, &first, 29));
+        assert!(!is_good(&mut service, &first, 60));
+
+        let second = token(&mut service, 600);
+        board.rotate([1; 16]).unwrap();
+        assert!(is_good(&mut service, &second, 600));
+        board.publish(&Status::default()).unwrap();
+        assert!(is_good(&mut service, &second, 600), "a new status keeps the keys");
+        board.rotate([2; 16]).unwrap();
+        assert!(!is_good(&mut service, &second, 600));
+    }
 }

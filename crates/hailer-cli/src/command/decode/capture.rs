@@ -2,6 +2,7 @@
 
 use super::Found;
 use crate::exit::usage;
+use crate::print::{count, tell};
 use etherparse::defrag::IpDefragPool;
 use etherparse::{EtherType, IpNumber, NetSlice, SlicedPacket, TransportSlice, UdpSlice};
 use pcap_parser::pcapng::Block;
@@ -72,10 +73,10 @@ pub(super) fn datagrams(
         }
     };
     if packets.datagrams == 0 {
-        anstream::eprintln!("\x1b[33mnote:\x1b[0m {name}: no UDP datagram in {} packets", packets.count);
+        tell!("\x1b[33mnote:\x1b[0m {name}: no UDP datagram in {}", count(packets.count, "packet"));
     }
     if !whole {
-        anstream::eprintln!("\x1b[33mnote:\x1b[0m {name}: damaged or cut after packet {}", packets.count);
+        tell!("\x1b[33mnote:\x1b[0m {name}: damaged or cut after packet {}", packets.count);
     }
     Ok(())
 }

@@ -4,8 +4,8 @@ mod capture;
 mod hex;
 
 use crate::args::Decode;
-use crate::exit::{Exit, usage};
-use crate::print::{datagram, json};
+use crate::exit::{Exit, as_known, usage};
+use crate::print::{count, datagram, json, tell};
 use hailer::proto::wire::Notes;
 use hailer::proto::{Explanation, Info, Seen, Way};
 use hailer::registry;
@@ -30,9 +30,14 @@ struct Found {
 
 pub(crate) fn run(args: &Decode) -> anyhow::Result<Exit> {
     let mut session = Session { args, out: anstream::stdout(), sound: true, skipped: 0, requests: HashMap::new() };
+    let shown = inputs(args, &mut session);
+    as_known(shown, if session.sound { Exit::Success } else { Exit::Partial })
+}
+
+fn inputs(args: &Decode, session: &mut Session<'_, impl Write>) -> anyhow::Result<()> {
     if args.inputs.is_empty() {
         if std::io::stdin().is_terminal() {
-            anstream::eprintln!("Reading hexadecimal from the terminal, one datagram a line; Ctrl-D ends.");
+            tell!("Reading hexadecimal from the terminal, one datagram a line; Ctrl-D ends.");
         }
         session.stream("standard input", std::io::stdin())?;
     }
@@ -59,11 +64,10 @@ pub(crate) fn run(args: &Decode) -> anyhow::Result<Exit> {
     }
     session.hex(&words)?;
     if session.skipped > 0 {
-        let skipped = session.skipped;
-        anstream::eprintln!("\x1b[2m{skipped} datagrams of no known protocol left out; --all shows them\x1b[0m");
+        let skipped = count(session.skipped, "datagram");
+        tell!("\x1b[2m{skipped} of no known protocol left out; --all shows them\x1b[0m");
     }
-    session.out.flush()?;
-    Ok(if session.sound { Exit::Success } else { Exit::Partial })
+    Ok(session.out.flush()?)
 }
 
 struct Session<'a, W: Write> {

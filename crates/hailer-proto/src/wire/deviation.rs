@@ -1,0 +1,31 @@
+//! Names for what real servers do differently.
+
+/// A deviation from the protocol that real servers are known for, and that the client accepts.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Deviation {
+    /// Kebab-case name, as on the spec page.
+    pub name: &'static str,
+    /// What the server does: one sentence without a final stop.
+    pub help: &'static str,
+}
+
+/// Declares a protocol's deviations: `CONSTANT "name" "help";`, in the order of its spec page, and `ALL` of them.
+macro_rules! deviations {
+    ($($constant:ident $name:literal $help:literal;)*) => {
+        $(
+            #[doc = $help]
+            pub static $constant: $crate::wire::Deviation =
+                $crate::wire::Deviation { name: $name, help: $help };
+        )*
+        /// All of them, in the order of the spec page.
+        pub static ALL: &[&$crate::wire::Deviation] = &[$(&$constant),*];
+    };
+}
+pub(crate) use deviations;
+
+#[cfg(feature = "serde")]
+impl serde::Serialize for Deviation {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name)
+    }
+}
