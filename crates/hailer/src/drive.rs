@@ -187,6 +187,8 @@ impl Drive {
         }
         self.resent = false;
         self.resends = 0;
+        // What came after all makes up for what could not be read before.
+        self.fault = None;
     }
 
     fn follow(&mut self, step: Step, now: Duration, heard: Option<&[u8]>) -> Action {
@@ -210,13 +212,12 @@ impl Drive {
         }
     }
 
-    /// A part of the answer is better than none; an unreadable answer says more than the silence after it.
+    /// A part of the answer is better than silence, but an unreadable answer must not pass for a part.
     fn give_up(&mut self, now: Duration) -> Action {
-        let failure = match self.fault.take() {
-            Some((fault, datagram)) => Failure::Fault { fault, datagram },
-            None => Failure::Silence { after: now - self.started },
-        };
-        Action::End(self.part().ok_or(failure))
+        Action::End(match self.fault.take() {
+            Some((fault, datagram)) => Err(Failure::Fault { fault, datagram }),
+            None => self.part().ok_or(Failure::Silence { after: now - self.started }),
+        })
     }
 
     /// The part of an answer that came so far, if it is worth having. Ends the exchange.
@@ -360,5 +361,33 @@ mod tests {
         let Action::End(Ok(outcome)) = clean.datagram(ms(1041), b"", &mut out) else { panic!() };
         assert_eq!(outcome.round_trip, ms(40), "not 1 ms, which may be a late reply to the first request");
         assert_eq!((clean.sent(), clean.heard()), (3, 2));
+    }
+
+    /// Has a part worth having from the start.
+    struct Halfway(Script);
+
+    impl Exchange for Halfway {
+        fn handle(&mut self, input: Input<'_>, out: &mut Vec<u8>) -> Step {
+            match input {
+                Input::GiveUp => Step::Done(Box::default()),
+                input => self.0.handle(input, out),
+            }
+        }
+    }
+
+    #[test]
+    fn a_part_of_the_answer_outlives_silence_but_not_an_unreadable_answer() {
+        let mut out = Vec::new();
+        for unreadable in [false, true] {
+            let script = Script(std::iter::once(Step::Send).chain((0..100).map(|_| Step::Send)).collect());
+            let mut drive = Drive::new(Box::new(Halfway(script)), Patience::default());
+            drive.start(ms(0), &mut out);
+            drive.fault = unreadable.then(|| (Fault::Misbehaved("nonsense"), Vec::new()));
+            let end = (0..10).find_map(|_| match drive.tick(drive.due(), &mut out) {
+                Action::End(end) => Some(end),
+                _ => None,
+            });
+            assert_eq!(end.map(|end| end.is_err()), Some(unreadable));
+        }
     }
 }

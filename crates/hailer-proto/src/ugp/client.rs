@@ -39,6 +39,8 @@ pub struct UgpExchange {
     silent: u8,
     /// The answer to the request for players, while the rules are asked for.
     first: Option<Box<Heard>>,
+    /// The last answer could not be read: asking again for that reason is no silence.
+    unreadable: bool,
     /// Times that the request for players was sent again, each good for a late copy of its answer.
     copies: u8,
     /// Answers like the first that came while the rules were asked for: late copies, or a server without rules.
@@ -71,7 +73,7 @@ impl UgpExchange {
             (Depth::Full, false) => Stage::Rules,
         };
         let players = stage == Stage::Players;
-        Self { stage, players, silent: 0, first: None, copies: 0, again: 0 }
+        Self { stage, players, silent: 0, first: None, unreadable: false, copies: 0, again: 0 }
     }
 
     fn send(&self, out: &mut Vec<u8>) -> Step {
@@ -102,6 +104,9 @@ impl UgpExchange {
     }
 
     fn silence(&mut self, out: &mut Vec<u8>) -> Step {
+        if core::mem::take(&mut self.unreadable) {
+            return self.send(out);
+        }
         self.silent = self.silent.saturating_add(1);
         match (self.stage, self.silent >= TRIES) {
             // A long list travels in fragments, and one lost fragment loses it all.
@@ -120,7 +125,10 @@ impl UgpExchange {
         }
         let mut notes = Notes::default();
         match (self.stage, Answer::read(bytes, &mut notes)) {
-            (_, Err(error)) => Step::Bad(error.into()),
+            (_, Err(error)) => {
+                self.unreadable = true;
+                Step::Bad(error.into())
+            }
             (Stage::Ping, Ok(Answer::Ping)) => {
                 Step::Done(Box::new(Status { deviations: notes.met().collect(), ..Status::default() }))
             }
@@ -147,7 +155,7 @@ impl UgpExchange {
         let answers = WITH_RULES.covers(&heard.given);
         match self.first.take() {
             // Given up already, the answer about players did come. The rules are on their way.
-            None if self.players && WITH_PLAYERS.covers(&heard.given) => {
+            None if self.players && heard.given.players.is_some() && WITH_PLAYERS.covers(&heard.given) => {
                 self.first = Some(heard);
                 Step::Wait
             }
