@@ -155,7 +155,7 @@ impl UgpExchange {
         let answers = WITH_RULES.covers(&heard.given);
         match self.first.take() {
             // Given up already, the answer about players did come. The rules are on their way.
-            None if self.players && heard.given.players.is_some() && WITH_PLAYERS.covers(&heard.given) => {
+            None if self.players && WITH_PLAYERS.covers(&heard.given) => {
                 self.first = Some(heard);
                 Step::Wait
             }
