@@ -15,9 +15,9 @@ test:
 bless:
     BLESS=1 cargo test --workspace
 
-# Fuzz for so many seconds a target (random inputs and the corpora; `cargo bolero` runs the same targets with coverage)
-fuzz seconds="60":
-    BOLERO_RANDOM_TEST_TIME_MS={{seconds}}000 cargo test --release -p hailer-proto --test fuzz
+# Fuzz with so many random inputs a target, after the corpora (`cargo bolero` runs the same targets with coverage)
+fuzz inputs="5000000":
+    BOLERO_RANDOM_ITERATIONS={{inputs}} cargo test --release -p hailer-proto --test fuzz
 
 # Codec benches, each beside a copy of as many bytes
 bench:

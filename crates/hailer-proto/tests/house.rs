@@ -663,3 +663,17 @@ fn at_most_one_protocol_is_sure_of_a_datagram() {
     }
     golden::settle(&complaints);
 }
+
+/// Sans-IO by the compiler's word: without `std` there is no socket, clock, environment or random source to reach for.
+#[test]
+fn the_standard_library_is_for_tests_only() {
+    let front = include_str!("../src/lib.rs");
+    assert!(front.contains("\n#![no_std]\n"), "src/lib.rs must say #![no_std]");
+    for path in sources(&golden::root().join("crates/hailer-proto/src")) {
+        let text = read(&path);
+        for (at, _) in text.match_indices("extern crate std") {
+            let before = text[..at].trim_end();
+            assert!(before.ends_with("#[cfg(test)]"), "{}: `extern crate std` outside of tests", path.display());
+        }
+    }
+}
