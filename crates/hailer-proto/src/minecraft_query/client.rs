@@ -4,7 +4,7 @@ use super::deviation::ODD_NUMBER;
 use super::message::{self, Basic, Full, Key, Request, SessionId, Stat, Token, decimal};
 use crate::model::{Address, Extra, Player, Roster, Rule, Status, Text, Value};
 use crate::protocol::{Ask, Cookie, Depth, Exchange, Fault, Input, Step};
-use crate::wire::{Notes, by_content};
+use crate::wire::{Notes, by_content, filled};
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -121,11 +121,6 @@ fn motd(bytes: &[u8]) -> Text {
 
 fn string(bytes: &[u8]) -> String {
     by_content(bytes).0.into_owned()
-}
-
-/// A string, or nothing if it is empty.
-fn filled(bytes: &[u8]) -> Option<String> {
-    (!bytes.is_empty()).then(|| string(bytes))
 }
 
 fn status(stat: &Stat<'_>, players: bool, notes: &mut Notes) -> Status {

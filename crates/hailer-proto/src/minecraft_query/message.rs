@@ -209,7 +209,7 @@ fn token(r: &mut Reader<'_, '_>) -> Result<Token, Error> {
         (Some(number), _) => {
             r.take(end + 1, "token")?;
             r.note(at, "token", || format!("{number}"));
-            trailing(r);
+            r.trailing(&TRAILING_BYTES);
             Ok(Token::Number(number as i32))
         }
         (None, []) => Err(Error { field: "token", at, kind: ErrorKind::Short { need: 1 } }),
@@ -591,7 +591,7 @@ fn read_players<'a>(r: &mut Reader<'a, '_>, full: &mut Full<'a>) -> Result<(), E
         full.players.push(name);
     }
     r.notes().ungroup();
-    trailing(r);
+    r.trailing(&TRAILING_BYTES);
     Ok(())
 }
 
@@ -691,7 +691,7 @@ fn read_basic<'a>(r: &mut Reader<'a, '_>, layout: Option<BasicLayout>) -> Result
     if !ended {
         r.notes().deviation(&MISSING_NUL, at + host.len());
     }
-    trailing(r);
+    r.trailing(&TRAILING_BYTES);
     Ok(Basic { motd, game_type, map, online, max, port, host })
 }
 
@@ -711,14 +711,6 @@ fn number(r: &mut Reader<'_, '_>, field: &'static str) -> Result<Option<i64>, Er
         r.notes().deviation(&ODD_NUMBER, at);
     }
     Ok(number)
-}
-
-fn trailing(r: &mut Reader<'_, '_>) {
-    let at = r.at();
-    let count = r.remaining();
-    if count > 0 && r.raw(count, "trailing bytes").is_ok() {
-        r.notes().deviation(&TRAILING_BYTES, at);
-    }
 }
 
 /// Decimal digits, perhaps with a sign; nothing else.

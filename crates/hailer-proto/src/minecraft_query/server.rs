@@ -195,7 +195,7 @@ impl Body<'_> {
     }
 
     fn online(&self) -> i64 {
-        self.status.players.online.unwrap_or(self.status.players.list.len() as i64)
+        self.status.players.count()
     }
 
     fn max(&self) -> i64 {
@@ -252,7 +252,7 @@ impl Body<'_> {
             if name.is_empty() || Key::is_known(name) || sent.contains(&key) {
                 continue;
             }
-            let fits = self.append_if(&mut out, self.limit - end, |out| {
+            let fits = Self::append_if(&mut out, self.limit - end, |out| {
                 out.extend_from_slice(&key);
                 self.text(&rule.value, out);
             });
@@ -267,7 +267,7 @@ impl Body<'_> {
             let name = player.name.raw();
             let left = || name.chars().filter(|&c| c != '\0');
             let breaks = left().next().is_none() || left().eq("\u{1}player_".chars());
-            if !breaks && !self.append_if(&mut out, self.limit - 1, |out| self.text(name, out)) {
+            if !breaks && !Self::append_if(&mut out, self.limit - 1, |out| self.text(name, out)) {
                 break;
             }
         }
@@ -276,7 +276,7 @@ impl Body<'_> {
     }
 
     /// Appends something unless the result would be longer than `limit`.
-    fn append_if(&self, out: &mut Vec<u8>, limit: usize, write: impl FnOnce(&mut Vec<u8>)) -> bool {
+    fn append_if(out: &mut Vec<u8>, limit: usize, write: impl FnOnce(&mut Vec<u8>)) -> bool {
         let before = out.len();
         write(out);
         let fits = out.len() <= limit;

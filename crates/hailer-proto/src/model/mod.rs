@@ -93,6 +93,11 @@ pub enum Roster {
 }
 
 impl Players {
+    /// How many are on: the server's own count, else the length of the list.
+    pub fn count(&self) -> i64 {
+        self.online.unwrap_or(i64::try_from(self.list.len()).unwrap_or(i64::MAX))
+    }
+
     /// Sets the list and says what it is, going by the server's own count.
     pub fn set_list(&mut self, list: Vec<Player>) {
         let whole = self.online.is_none_or(|online| i64::try_from(list.len()) == Ok(online));

@@ -5,10 +5,9 @@ use super::deviation::{COUNT_NOT_TOTAL, OFFSET_NOT_ASKED, REPEATED_PLAYER};
 use super::message::{self, Answer, Endpoint, Flags, Page, Query, Request, ServerInfo, Token};
 use crate::model::{Address, Extra, Player, Roster, Status, Text};
 use crate::protocol::{Ask, Cookie, Depth, Exchange, Fault, Input, Step};
-use crate::wire::{Deviation, Notes, by_content};
+use crate::wire::{Deviation, Notes, by_content, filled};
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
-use alloc::string::String;
 use alloc::vec::Vec;
 
 /// A query is sent again so often with the same token before a new challenge: the datagram may be lost, or the token
@@ -282,11 +281,6 @@ fn text(bytes: &[u8]) -> Text {
     Text::unformatted(text).from_latin1(latin1)
 }
 
-/// A string, or nothing if it is empty.
-fn filled(bytes: &[u8]) -> Option<String> {
-    (!bytes.is_empty()).then(|| by_content(bytes).0.into_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::server::{OneQueryResponder, Settings};
@@ -294,7 +288,7 @@ mod tests {
     use crate::protocol::{Responder, Verdict};
     use crate::token::{Epoch, Keys};
     use alloc::format;
-    use alloc::string::ToString;
+    use alloc::string::{String, ToString};
     use core::net::SocketAddr;
 
     const TOKEN: Token = Token([0x5A; 32]);

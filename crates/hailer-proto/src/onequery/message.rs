@@ -127,7 +127,7 @@ impl<'a> Request<'a> {
         magic(&mut r, [REQUEST_MAGIC, HYQUERY_REQUEST_MAGIC])?;
         let endpoint = match r.u8("type")? {
             TYPE_CHALLENGE => {
-                trailing(&mut r)?;
+                r.trailing(&TRAILING_BYTES);
                 return Ok(Self::Challenge);
             }
             TYPE_BASIC => Endpoint::Basic,
@@ -154,7 +154,7 @@ impl<'a> Request<'a> {
         } else {
             r.notes().deviation(&SHORT_REQUEST, bytes.len());
         }
-        trailing(&mut r)?;
+        r.trailing(&TRAILING_BYTES);
         Ok(Self::Query(query))
     }
 
@@ -231,7 +231,7 @@ pub fn read_challenge(bytes: &[u8], notes: &mut Notes) -> Result<Token, Error> {
     if reserved.iter().any(|&byte| byte != 0) {
         r.notes().deviation(&RESERVED_NOT_ZERO, at);
     }
-    trailing(&mut r)?;
+    r.trailing(&TRAILING_BYTES);
     Ok(token)
 }
 
@@ -298,7 +298,7 @@ pub fn read_answer<'a>(bytes: &'a [u8], notes: &mut Notes) -> Result<Answer<'a>,
     let length = r.u16_le("payload length")?;
     read_payload(&mut within(&mut r, length)?, &mut answer)?;
     r.take(length.into(), "payload")?;
-    trailing(&mut r)?;
+    r.trailing(&TRAILING_BYTES);
     if bytes.len() > MAX_REPLY {
         r.notes().deviation(&OVER_1400, MAX_REPLY);
     }
@@ -317,11 +317,11 @@ fn read_payload<'a>(r: &mut Reader<'a, '_>, answer: &mut Answer<'a>) -> Result<(
         match kind {
             TLV_SERVER_INFO if answer.info.is_none() => {
                 answer.info = Some(read_info(&mut value, answer.flags)?);
-                trailing(&mut value)?;
+                value.trailing(&TRAILING_BYTES);
             }
             TLV_PLAYERS if answer.page.is_none() => {
                 answer.page = Some(read_page(&mut value, answer.flags)?);
-                trailing(&mut value)?;
+                value.trailing(&TRAILING_BYTES);
             }
             _ => drop(value.raw(value.remaining(), "tlv value")?),
         }
@@ -461,17 +461,6 @@ pub(super) fn uuid(r: &mut Reader<'_, '_>) -> Result<[u8; 16], Error> {
 /// Appends a text, which somebody has cut to fit, and its length.
 pub(super) fn write_string(text: &[u8], w: &mut Writer<'_>) {
     w.u16_le(text.len() as u16).bytes(text);
-}
-
-/// Notes bytes that belong to nothing.
-pub(super) fn trailing(r: &mut Reader<'_, '_>) -> Result<(), Error> {
-    let at = r.at();
-    let count = r.remaining();
-    if count > 0 {
-        r.raw(count, "trailing bytes")?;
-        r.notes().deviation(&TRAILING_BYTES, at);
-    }
-    Ok(())
 }
 
 /// A reader for the next `length` bytes, or for what there is of them. It counts offsets like the outer one.

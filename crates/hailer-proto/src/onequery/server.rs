@@ -280,7 +280,7 @@ fn info(status: &Status, announce_address: bool, limit: usize) -> ServerInfo<'_>
     ServerInfo {
         name: short(status.name.as_ref().map_or("", |name| name.raw())),
         motd: status.motd.as_ref().map_or("", |motd| motd.raw()).as_bytes(),
-        online: number(players.online.unwrap_or(players.list.len() as i64)),
+        online: number(players.count()),
         max: number(players.max.unwrap_or(0)),
         version: short(status.version.as_deref().unwrap_or("unknown")),
         protocol_version: match status.extra("protocol-version") {

@@ -4,7 +4,7 @@
 //! speaks it speaks version 2.
 
 use super::deviation::*;
-use super::message::{ServerInfo, natural, string, trailing, uuid, write_string};
+use super::message::{ServerInfo, natural, string, uuid, write_string};
 use crate::protocol::{Explanation, Way};
 use crate::wire::{Error, Notes, Reader, Writer};
 use alloc::vec::Vec;
@@ -38,7 +38,7 @@ pub fn read_request(bytes: &[u8], notes: &mut Notes) -> Result<bool, Error> {
     let mut r = Reader::new(bytes, notes);
     r.constant(REQUEST_MAGIC, "magic")?;
     let full = r.u8("type")? == TYPE_FULL;
-    trailing(&mut r)?;
+    r.trailing(&TRAILING_BYTES);
     Ok(full)
 }
 
@@ -70,7 +70,7 @@ pub fn read_reply(bytes: &[u8], notes: &mut Notes) -> Result<Layout, Error> {
             }
         }
     }
-    trailing(&mut r)?;
+    r.trailing(&TRAILING_BYTES);
     Ok(layout)
 }
 

@@ -229,11 +229,7 @@ impl Answer {
             [QUERY | QUERY_ANSWER] => Self::Query(Box::new(Given::read(&mut r)?)),
             _ => return Err(Error::bad("type", at, "80 (ping answer) or 81 (query answer)")),
         };
-        let (at, surplus) = (r.at(), r.remaining());
-        if surplus > 0 {
-            r.raw(surplus, "trailing bytes")?;
-            r.notes().deviation(&TRAILING_BYTES, at);
-        }
+        r.trailing(&TRAILING_BYTES);
         Ok(answer)
     }
 }

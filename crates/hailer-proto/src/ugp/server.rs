@@ -104,7 +104,7 @@ impl UgpResponder {
     pub fn new(status: &Status, settings: &Settings) -> Self {
         let max_reply = settings.max_reply.clamp(MIN_REPLY, MAX_REPLY);
         let list = &status.players.list;
-        let online = byte(status.players.online.unwrap_or(list.len() as i64));
+        let online = byte(status.players.count());
         let game = settings.game.or_else(|| status.extra("game-id").and_then(game_id));
         Self {
             game: game.or_else(|| table::game_id(status.game.as_deref()?)).unwrap_or(table::GAME_UNKNOWN),

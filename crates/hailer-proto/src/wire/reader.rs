@@ -1,6 +1,6 @@
 //! The cursor over one datagram.
 
-use super::{Error, ErrorKind, Notes};
+use super::{Deviation, Error, ErrorKind, Notes};
 use alloc::{format, string::String, string::ToString};
 use core::fmt::Display;
 
@@ -125,6 +125,16 @@ impl<'a, 'n> Reader<'a, 'n> {
         match self.remaining() {
             0 => Ok(()),
             count => Err(Error { field: "end of message", at: self.at, kind: ErrorKind::Leftover { count } }),
+        }
+    }
+
+    /// Takes what is left over, if anything, as the protocol's deviation of that kind.
+    pub fn trailing(&mut self, deviation: &'static Deviation) {
+        let (at, rest) = (self.at, self.rest());
+        if !rest.is_empty() {
+            self.at += rest.len();
+            self.note(at, "trailing bytes", || hex(rest));
+            self.notes.deviation(deviation, at);
         }
     }
 

@@ -34,6 +34,11 @@ pub fn by_content(bytes: &[u8]) -> (Cow<'_, str>, bool) {
 /// ISO-8859-1, as in a name that ends in an accented letter.
 const SHORTEST_CUT: usize = 32;
 
+/// The text of these bytes by content, or nothing if there are none.
+pub fn filled(bytes: &[u8]) -> Option<String> {
+    (!bytes.is_empty()).then(|| by_content(bytes).0.into_owned())
+}
+
 /// Like [`by_content`], for servers that cut UTF-8 at a byte count: a character broken off at the end of a long text is
 /// dropped, and the middle value says so (spec/ugp.md#2).
 pub fn utf8_or_latin1(bytes: &[u8]) -> (Cow<'_, str>, bool, bool) {
