@@ -48,6 +48,7 @@ impl Notes {
     }
 
     /// Explains a range of bytes. `value` runs only if fields are kept.
+    #[inline]
     pub fn field(&mut self, range: Range<usize>, name: &'static str, value: impl FnOnce() -> String) {
         if let Some(fields) = &mut self.fields {
             let name = match self.group {

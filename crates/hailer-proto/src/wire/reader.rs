@@ -19,6 +19,7 @@ impl<'a, 'n> Reader<'a, 'n> {
     }
 
     /// Takes `n` bytes. Every other read goes through here.
+    #[inline]
     pub fn take(&mut self, n: usize, field: &'static str) -> Result<&'a [u8], Error> {
         let rest = self.rest();
         match rest.get(..n) {
@@ -31,6 +32,7 @@ impl<'a, 'n> Reader<'a, 'n> {
     }
 
     /// Takes `N` bytes as an array, without a note.
+    #[inline]
     pub fn array<const N: usize>(&mut self, field: &'static str) -> Result<[u8; N], Error> {
         let at = self.at;
         self.take(N, field)?.try_into().map_err(|_| Error::bad(field, at, "a fixed number of bytes"))
@@ -55,40 +57,84 @@ impl<'a, 'n> Reader<'a, 'n> {
     }
 
     /// One byte.
+    #[inline]
     pub fn u8(&mut self, field: &'static str) -> Result<u8, Error> {
         self.number::<1, u8>(field, u8::from_be_bytes)
     }
 
+    /// One byte, signed.
+    #[inline]
+    pub fn i8(&mut self, field: &'static str) -> Result<i8, Error> {
+        self.number::<1, i8>(field, i8::from_be_bytes)
+    }
+
     /// Two bytes, least significant first.
+    #[inline]
     pub fn u16_le(&mut self, field: &'static str) -> Result<u16, Error> {
         self.number::<2, u16>(field, u16::from_le_bytes)
     }
 
     /// Four bytes, least significant first.
+    #[inline]
     pub fn u32_le(&mut self, field: &'static str) -> Result<u32, Error> {
         self.number::<4, u32>(field, u32::from_le_bytes)
     }
 
     /// Four bytes, least significant first, signed.
+    #[inline]
     pub fn i32_le(&mut self, field: &'static str) -> Result<i32, Error> {
         self.number::<4, i32>(field, i32::from_le_bytes)
     }
 
-    /// Four bytes, most significant first, signed.
-    pub fn i32_be(&mut self, field: &'static str) -> Result<i32, Error> {
-        self.number::<4, i32>(field, i32::from_be_bytes)
-    }
-
     /// Eight bytes, least significant first.
+    #[inline]
     pub fn u64_le(&mut self, field: &'static str) -> Result<u64, Error> {
         self.number::<8, u64>(field, u64::from_le_bytes)
     }
 
     /// Four bytes, IEEE 754 binary32, least significant first.
+    #[inline]
     pub fn f32_le(&mut self, field: &'static str) -> Result<f32, Error> {
         self.number::<4, f32>(field, f32::from_le_bytes)
     }
 
+    /// Two bytes, most significant first.
+    #[inline]
+    pub fn u16_be(&mut self, field: &'static str) -> Result<u16, Error> {
+        self.number::<2, u16>(field, u16::from_be_bytes)
+    }
+
+    /// Two bytes, most significant first, signed.
+    #[inline]
+    pub fn i16_be(&mut self, field: &'static str) -> Result<i16, Error> {
+        self.number::<2, i16>(field, i16::from_be_bytes)
+    }
+
+    /// Four bytes, most significant first, signed.
+    #[inline]
+    pub fn i32_be(&mut self, field: &'static str) -> Result<i32, Error> {
+        self.number::<4, i32>(field, i32::from_be_bytes)
+    }
+
+    /// Eight bytes, most significant first, signed.
+    #[inline]
+    pub fn i64_be(&mut self, field: &'static str) -> Result<i64, Error> {
+        self.number::<8, i64>(field, i64::from_be_bytes)
+    }
+
+    /// Four bytes, IEEE 754 binary32, most significant first.
+    #[inline]
+    pub fn f32_be(&mut self, field: &'static str) -> Result<f32, Error> {
+        self.number::<4, f32>(field, f32::from_be_bytes)
+    }
+
+    /// Eight bytes, IEEE 754 binary64, most significant first.
+    #[inline]
+    pub fn f64_be(&mut self, field: &'static str) -> Result<f64, Error> {
+        self.number::<8, f64>(field, f64::from_be_bytes)
+    }
+
+    #[inline]
     fn number<const N: usize, T: Display + Copy>(
         &mut self,
         field: &'static str,
@@ -100,7 +146,23 @@ impl<'a, 'n> Reader<'a, 'n> {
         Ok(value)
     }
 
+    /// UTF-16 behind a signed 16-bit count of its units, at most `limit`, all most significant byte first. Returns the
+    /// units as bytes; [`utf16`](super::utf16) makes text of them.
+    pub fn utf16_be(&mut self, limit: usize, field: &'static str) -> Result<&'a [u8], Error> {
+        let at = self.at;
+        let count = i16::from_be_bytes(self.array(field)?);
+        let count =
+            usize::try_from(count).map_err(|_| Error::bad(field, at, "a count of UTF-16 units, not below 0"))?;
+        if count > limit {
+            return Err(Error { field, at, kind: ErrorKind::Limit { limit } });
+        }
+        let units = self.take(count * 2, field)?;
+        self.note(at, field, || format!("{:?}", super::utf16(units)));
+        Ok(units)
+    }
+
     /// Everything not read yet.
+    #[inline]
     pub fn rest(&self) -> &'a [u8] {
         self.bytes.get(self.at..).unwrap_or_default()
     }
@@ -116,6 +178,7 @@ impl<'a, 'n> Reader<'a, 'n> {
     }
 
     /// Offset of the next byte.
+    #[inline]
     pub fn at(&self) -> usize {
         self.at
     }
@@ -144,6 +207,7 @@ impl<'a, 'n> Reader<'a, 'n> {
     }
 
     /// Explains the bytes from `from` to the cursor. `value` runs only if somebody wants to read it.
+    #[inline]
     pub fn note(&mut self, from: usize, field: &'static str, value: impl FnOnce() -> String) {
         self.notes.field(from..self.at, field, value);
     }

@@ -52,6 +52,14 @@ pub fn utf8_or_latin1(bytes: &[u8]) -> (Cow<'_, str>, bool, bool) {
     }
 }
 
+/// UTF-16, most significant byte first. A surrogate without its other half becomes U+FFFD.
+pub fn utf16(bytes: &[u8]) -> String {
+    let (units, _) = bytes.as_chunks();
+    char::decode_utf16(units.iter().map(|&unit| u16::from_be_bytes(unit)))
+        .map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER))
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
