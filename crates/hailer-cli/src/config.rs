@@ -3,7 +3,7 @@
 //! ```toml
 //! [[server]]
 //! listen = ["127.0.0.1"]                  # ADDRESS, ADDRESS:PORT or PROTOCOL=ADDRESS:PORT; a string or a list
-//! protocols = ["minecraft-query", "ugp"]  # all, if left out
+//! protocols = ["minecraft-query", "ugp"]  # all over UDP, if left out
 //! status = { name = "My server", max-players = 20, players = ["Alice", "Bob"], rules = { Owner = "me" } }
 //! options.minecraft-query = { encoding = "utf-8" }
 //! secret = "00112233445566778899aabbccddeeff"  # only if several nodes accept each other's challenge tokens
@@ -13,7 +13,7 @@ use crate::args::Serve;
 use crate::exit::{Usage, usage};
 use crate::population::Population;
 use hailer::proto::model::{Address, Extra, Rule, Value};
-use hailer::proto::{Keys, OptionError, Options, Protocol};
+use hailer::proto::{Keys, OptionError, Options, Protocol, Transport};
 use hailer::respond::{Board, random_secret};
 use hailer::{Player, Status, Text, registry};
 use serde::Deserialize;
@@ -220,9 +220,13 @@ fn protocols(server: &Server) -> Result<Chosen, Usage> {
     let find = |id: &str| {
         registry::find(id).ok_or_else(|| Usage(format!("unknown protocol {id:?}; known are {}", registry::known())))
     };
-    let mut chosen = registry::PROTOCOLS.to_vec();
+    let served = |id: &String| match find(id)? {
+        protocol if protocol.info().transport == Transport::Datagram => Ok(protocol),
+        _ => Err(Usage(format!("{id} travels over TCP, and hailer serve answers over UDP only; leave it out"))),
+    };
+    let mut chosen: Vec<_> = registry::datagram().collect();
     if !server.protocols.is_empty() {
-        chosen = server.protocols.iter().map(|id| find(id)).collect::<Result<_, _>>()?;
+        chosen = server.protocols.iter().map(served).collect::<Result<_, _>>()?;
     }
     let all_options = match &server.options {
         Some(options) => options.as_table().ok_or_else(|| Usage("options: must be a table of tables".into()))?,
@@ -405,6 +409,7 @@ mod tests {
             ("[[server]]\nlisten = \"nowhere\"", "write ADDRESS, ADDRESS:PORT or PROTOCOL=ADDRESS:PORT"),
             ("[[server]]\nlisten = \"gopher=127.0.0.1:1\"", "not among the protocols"),
             ("[[server]]\nprotocols = [\"gopher\"]", "unknown protocol \"gopher\"; known are minecraft-query"),
+            ("[[server]]\nprotocols = [\"minecraft-12w\"]", "minecraft-12w travels over TCP"),
             ("[[server]]\noptions.gopher = {}", "unknown protocol"),
             ("[[server]]\noptions.minecraft-query = 1", "must be a table"),
             (

@@ -43,6 +43,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod fuzzing;
+pub mod minecraft_12w;
 pub mod minecraft_query;
 pub mod model;
 pub mod onequery;
@@ -55,7 +56,7 @@ pub mod wire;
 pub use model::{Address, Extra, Player, Players, Roster, Rule, Status, Text, Value};
 pub use protocol::{
     Amplification, Ask, Cookie, Depth, Doc, Exchange, Explanation, Fault, Info, Input, OptionError, Options, Proof,
-    Protocol, Responder, Secret, Seen, Step, Verdict, Way,
+    Protocol, Responder, Secret, Seen, Step, Transport, Verdict, Way,
 };
 pub use token::{Epoch, Keys};
 pub use wire::Deviation;

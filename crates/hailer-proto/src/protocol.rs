@@ -5,6 +5,8 @@
 //!   after its first datagram can therefore be built again when a reply arrives.
 //! - A [`Responder`] answers for one server. It is immutable; a new status makes a new responder. Answering takes no
 //!   lock, allocates nothing beyond the caller's buffer, and reads no clock.
+//! - A protocol of [streams](Transport::Stream) speaks by the same traits. What came over the connection so far is one
+//!   datagram that grows: an exchange hears all of it each time, from its first byte, as soon as there is more.
 //! - Patience, retries, rates and budgets are not here; they belong to the crate `hailer`.
 
 use crate::model::{Status, Value};
@@ -43,6 +45,8 @@ pub struct Info {
     pub title: &'static str,
     /// Who speaks it.
     pub games: &'static str,
+    /// What carries it.
+    pub transport: Transport,
     /// Port when the user gives none.
     pub port: u16,
     /// SRV service to look a name up under when the user gives no port, such as `_minecraft._tcp`.
@@ -61,6 +65,24 @@ pub struct Info {
     pub options: &'static [Doc],
 }
 
+/// What carries a protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// Each message is a datagram: UDP.
+    Datagram,
+    /// A connection for each question, closed after the answer: TCP. One request, one reply of one small packet.
+    Stream,
+}
+
+impl fmt::Display for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Datagram => "UDP",
+            Self::Stream => "TCP",
+        })
+    }
+}
+
 /// What an asker has to prove.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proof {
@@ -68,14 +90,16 @@ pub enum Proof {
     Nothing,
     /// It must echo a challenge token sent to its address.
     Token,
+    /// It must set up a connection, which it cannot without hearing what is sent to its address.
+    Connection,
 }
 
-/// The worst exchange with an address that proved nothing, in bytes of UDP payload.
+/// The worst exchange with an address that proved nothing, in bytes of payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Amplification {
     /// Length of the request.
     pub request: usize,
-    /// Length of the longest reply to it.
+    /// Length of the longest reply to it; 0 if there is none.
     pub reply: usize,
 }
 
@@ -172,7 +196,7 @@ pub trait Exchange: Send {
 pub enum Input<'a> {
     /// It begins. First input, once.
     Start,
-    /// A datagram came from the address asked.
+    /// A datagram came from the address asked. On a stream: more bytes came; these are all so far.
     Datagram(&'a [u8]),
     /// Nothing useful came for as long as the asker is willing to wait for one datagram.
     Timeout,
@@ -189,7 +213,8 @@ pub enum Step {
     /// Keep waiting: the datagram was stray, late or forged.
     Wait,
     /// The server answered with something unreadable. Keep waiting or ask again; this is the fault to report if
-    /// nothing better comes.
+    /// nothing better comes. On a stream more bytes mend what [ends too early](wire::ErrorKind::Short), until the server
+    /// closes it; nothing mends any other fault.
     Bad(Fault),
     /// The answer is complete.
     Done(Box<Status>),
@@ -229,7 +254,7 @@ impl From<wire::Error> for Fault {
 
 /// Answers for one server, with one status.
 pub trait Responder: Send + Sync {
-    /// Answers one datagram. On [`Verdict::Reply`] the reply was appended to `out`; otherwise `out` is untouched.
+    /// Answers one datagram; on a stream all that came so far, and a reply is the end of it. On [`Verdict::Reply`] the reply was appended to `out`; otherwise `out` is untouched.
     fn answer(&self, from: SocketAddr, epoch: Epoch, bytes: &[u8], out: &mut Vec<u8>) -> Verdict;
 }
 

@@ -1,8 +1,9 @@
 //! Every protocol, in the order in which a shared port offers them a datagram.
 
+use crate::minecraft_12w::Minecraft12w;
 use crate::minecraft_query::MinecraftQuery;
 use crate::onequery::OneQuery;
-use crate::protocol::{Explanation, Protocol, Seen};
+use crate::protocol::{Explanation, Protocol, Seen, Transport};
 use crate::ugp::Ugp;
 use crate::wire::Notes;
 use alloc::{string::String, vec::Vec};
@@ -12,7 +13,13 @@ pub static PROTOCOLS: &[&dyn Protocol] = &[
     &MinecraftQuery, //
     &Ugp,
     &OneQuery,
+    &Minecraft12w,
 ];
+
+/// The protocols that travel in datagrams, in the same order.
+pub fn datagram() -> impl Iterator<Item = &'static dyn Protocol> {
+    PROTOCOLS.iter().copied().filter(|protocol| protocol.info().transport == Transport::Datagram)
+}
 
 /// The protocol of this id.
 pub fn find(id: &str) -> Option<&'static dyn Protocol> {

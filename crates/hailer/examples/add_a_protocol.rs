@@ -13,7 +13,7 @@
 use hailer::proto::wire::{Error, Notes, Reader, by_content, cut};
 use hailer::proto::{
     Amplification, Ask, Cookie, Depth, Epoch, Exchange, Explanation, Info, Input, Keys, OptionError, Options, Proof,
-    Protocol, Responder, Seen, Step, Verdict, Way,
+    Protocol, Responder, Seen, Step, Transport, Verdict, Way,
 };
 use hailer::respond::{Board, Budget, Service};
 use hailer::target::Host;
@@ -30,6 +30,7 @@ static INFO: Info = Info {
     id: "who",
     title: "Who?",
     games: "nobody yet",
+    transport: Transport::Datagram,
     port: 4242,
     srv: None,
     proof: Proof::Nothing,

@@ -5,13 +5,14 @@ use crate::error::Error;
 use crate::names::Names;
 use crate::target::Target;
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use hailer_proto::{Ask, Cookie, Depth, Fault, Info, Protocol, Status, Way, registry};
+use hailer_proto::{Ask, Cookie, Depth, Fault, Info, Protocol, Status, Transport, Way, registry};
 use std::future::Future;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
-use tokio::net::UdpSocket;
-use tokio::time::Instant;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpStream, UdpSocket};
+use tokio::time::{Instant, timeout, timeout_at};
 
 /// The largest datagram there is: a smaller buffer would cut long lists of players.
 const MAX_DATAGRAM: usize = 65_535;
@@ -59,7 +60,7 @@ pub struct Answer {
     pub asked: Asked,
     /// What it says of itself.
     pub status: Status,
-    /// The shortest time between a request and its reply.
+    /// The shortest time between a request and its reply; of a connection, without the time that it took to set up.
     pub round_trip: Duration,
 }
 
@@ -70,9 +71,9 @@ pub struct Asked {
     pub protocol: &'static Info,
     /// The address.
     pub address: SocketAddr,
-    /// Datagrams sent.
+    /// Datagrams sent; over a connection, requests.
     pub sent: u32,
-    /// Datagrams heard.
+    /// Datagrams heard; over a connection, all that came is one.
     pub heard: u32,
     /// All of them, if [`Settings::keep_datagrams`].
     pub datagrams: Vec<Datagram>,
@@ -83,7 +84,7 @@ pub struct Asked {
 pub struct Datagram {
     /// Request or reply.
     pub way: Way,
-    /// Time since the query began.
+    /// Time since the query began; of what came in pieces, the last one's.
     pub at: Duration,
     /// Its payload. A request may hold an auth token.
     pub bytes: Vec<u8>,
@@ -107,13 +108,14 @@ impl Client {
         &self.settings
     }
 
-    /// Asks a server: in the target's protocol, or in all of them and takes the first answer.
+    /// Asks a server: in the target's protocol, or in all of them and takes the first answer. One over a stream tells less
+    /// than a query, which therefore gets a moment more.
     pub async fn query<T>(&self, target: T) -> Result<Answer, Error>
     where
         T: TryInto<Target>,
         Error: From<T::Error>,
     {
-        let answers = self.ask_all(&target.try_into()?, &self.settings.ask, Duration::ZERO).await?;
+        let answers = self.ask_all(&target.try_into()?, &self.settings.ask, false).await?;
         Ok(fastest(answers))
     }
 
@@ -124,7 +126,7 @@ impl Client {
         T: TryInto<Target>,
         Error: From<T::Error>,
     {
-        self.ask_all(&target.try_into()?, &self.settings.ask, GRACE).await
+        self.ask_all(&target.try_into()?, &self.settings.ask, true).await
     }
 
     /// Asks only for a sign of life, in the target's protocol or whichever answers first. The status stays empty.
@@ -134,14 +136,14 @@ impl Client {
         Error: From<T::Error>,
     {
         let ask = Ask { depth: Depth::Ping, ..self.settings.ask.clone() };
-        Ok(fastest(self.ask_all(&target.try_into()?, &ask, Duration::ZERO).await?))
+        Ok(fastest(self.ask_all(&target.try_into()?, &ask, false).await?))
     }
 
     /// In the target's protocol, or in all of them at once.
-    async fn ask_all(&self, target: &Target, ask: &Ask, grace: Duration) -> Result<Vec<Answer>, Error> {
+    async fn ask_all(&self, target: &Target, ask: &Ask, every: bool) -> Result<Vec<Answer>, Error> {
         let all = || registry::PROTOCOLS.iter().copied();
         let asks = target.protocol.into_iter().chain(all().filter(|_| target.protocol.is_none()));
-        first(asks.map(|protocol| self.ask(target, protocol, ask)), grace).await
+        first(asks.map(|protocol| self.ask(target, protocol, ask)), every).await
     }
 
     /// All addresses of a target, one after the other: the next as soon as one has failed or been silent for a moment.
@@ -163,7 +165,7 @@ impl Client {
         }
     }
 
-    /// One exchange with one address, on a socket of its own that hears nobody else.
+    /// One exchange with one address, on a socket or a connection of its own that hears nobody else.
     async fn ask_address(
         &self,
         address: SocketAddr,
@@ -195,52 +197,110 @@ impl Client {
         asked: &mut Asked,
         protocol: &'static dyn Protocol,
         ask: &Ask,
-    ) -> std::io::Result<Result<Box<Outcome>, Failure>> {
-        let local: SocketAddr = match asked.address {
-            SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
-            SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+    ) -> io::Result<Result<Box<Outcome>, Failure>> {
+        let started = Instant::now();
+        let mut patience = self.settings.patience;
+        let is_stream = protocol.info().transport == Transport::Stream;
+        let mut socket = match is_stream {
+            false => Socket::datagram(asked.address).await?,
+            true => {
+                // Nothing is sent again, so that all tries are one wait: for the connection, then for the reply.
+                let limit = patience.timeout.saturating_mul(patience.retries.saturating_add(1)).min(patience.deadline);
+                let Ok(stream) = timeout(limit, TcpStream::connect(asked.address)).await else {
+                    return Ok(Err(Failure::Silence { after: limit }));
+                };
+                patience.deadline = limit.saturating_sub(started.elapsed());
+                Socket::Stream(stream?)
+            }
         };
-        let socket = UdpSocket::bind(local).await?;
-        socket.connect(asked.address).await?;
 
         let cookie = Cookie(getrandom::u64()?);
-        let mut drive = Drive::new(protocol.exchange(ask, cookie), self.settings.patience);
-        let started = Instant::now();
+        let mut drive = Drive::new(protocol.exchange(ask, cookie), patience);
         let mut keep = |way, bytes: &[u8]| {
             if self.settings.keep_datagrams {
+                asked.datagrams.pop_if(|last| is_stream && last.way == way);
                 asked.datagrams.push(Datagram { way, at: started.elapsed(), bytes: bytes.to_vec() });
             }
         };
-        let (mut request, mut buffer) = (Vec::new(), vec![0; MAX_DATAGRAM]);
+        let (mut request, mut heard) = (Vec::new(), Vec::with_capacity(MAX_DATAGRAM));
         let mut action = drive.start(started.elapsed(), &mut request);
         let end = loop {
             let mut sent = Ok(());
             match action {
                 Action::Send => {
                     keep(Way::Request, &request);
-                    sent = socket.send(&request).await.map(drop);
+                    sent = socket.send(&request).await;
                 }
                 Action::Wait => {}
                 Action::End(end) => break Ok(end),
             }
             request.clear();
-            let heard = match sent {
-                Ok(()) => tokio::time::timeout_at(started + drive.due(), socket.recv(&mut buffer)).await,
+            let came = match sent {
+                Ok(()) => timeout_at(started + drive.due(), socket.hear(&mut heard)).await,
                 Err(error) => Ok(Err(error)),
             };
-            action = match heard {
-                Ok(Ok(length)) => {
-                    let bytes = &buffer[..length];
-                    keep(Way::Reply, bytes);
-                    drive.datagram(started.elapsed(), bytes, &mut request)
+            let now = started.elapsed();
+            action = match came {
+                Ok(Ok(())) => {
+                    keep(Way::Reply, &heard);
+                    match is_stream {
+                        false => drive.datagram(now, &heard, &mut request),
+                        true => drive.stream(now, &heard, &mut request),
+                    }
                 }
+                Ok(Err(error)) if is_stream && is_end(&error) => drive.closed(now),
                 Ok(Err(error)) => break drive.part().map(Ok).ok_or(error),
-                Err(_) => drive.tick(started.elapsed(), &mut request),
+                Err(_) => drive.tick(now, &mut request),
             };
         };
         (asked.sent, asked.heard) = (drive.sent(), drive.heard());
         end
     }
+}
+
+/// What an exchange goes through.
+enum Socket {
+    Datagram(UdpSocket),
+    Stream(TcpStream),
+}
+
+impl Socket {
+    async fn datagram(address: SocketAddr) -> io::Result<Self> {
+        let local: SocketAddr = match address {
+            SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+            SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+        };
+        let socket = UdpSocket::bind(local).await?;
+        socket.connect(address).await?;
+        Ok(Self::Datagram(socket))
+    }
+
+    async fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Datagram(socket) => socket.send(bytes).await.map(drop),
+            Self::Stream(stream) => stream.write_all(bytes).await,
+        }
+    }
+
+    /// Hears one datagram into the buffer, or more of a stream behind what the buffer holds.
+    async fn hear(&mut self, buffer: &mut Vec<u8>) -> io::Result<()> {
+        match self {
+            Self::Datagram(socket) => {
+                buffer.clear();
+                socket.recv_buf(buffer).await.map(drop)
+            }
+            Self::Stream(stream) => match stream.read_buf(buffer).await? {
+                0 => Err(ErrorKind::UnexpectedEof.into()),
+                _ => Ok(()),
+            },
+        }
+    }
+}
+
+/// The other side ended the connection, in good manners or bad.
+fn is_end(error: &io::Error) -> bool {
+    use ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+    matches!(error.kind(), UnexpectedEof | ConnectionReset | ConnectionAborted | BrokenPipe)
 }
 
 /// Of several errors the one that tells most.
@@ -250,14 +310,18 @@ fn keep_best(best: &mut Option<Error>, error: Error) {
     }
 }
 
-/// The first of the answers, of which there is at least one.
-fn fastest(mut answers: Vec<Answer>) -> Answer {
-    answers.swap_remove(0)
+fn is_stream(answer: &Answer) -> bool {
+    answer.asked.protocol.transport == Transport::Stream
 }
 
-/// The answers among several tries at once: ends when all have ended, or a while after the first answer. Without any
-/// answer, the error that tells most.
-async fn first<F>(tries: impl Iterator<Item = F>, grace: Duration) -> Result<Vec<Answer>, Error>
+/// The first of the answers, of which there is at least one; one over a stream only if there is no other.
+fn fastest(answers: Vec<Answer>) -> Answer {
+    answers.into_iter().min_by_key(is_stream).expect("at least one answer")
+}
+
+/// The answers among several tries at once: ends when all have ended, or a while after the first answer; unless `every`
+/// one is wanted, at once with the first that came as a datagram. Without any answer, the error that tells most.
+async fn first<F>(tries: impl Iterator<Item = F>, every: bool) -> Result<Vec<Answer>, Error>
 where
     F: Future<Output = Result<Answer, Error>>,
 {
@@ -272,10 +336,10 @@ where
         };
         match next {
             Some(Ok(answer)) => {
-                let wait = if grace.is_zero() { grace } else { grace.max(answer.round_trip * 4) };
-                end.get_or_insert(Instant::now() + wait);
+                let enough = !every && !is_stream(&answer);
+                end.get_or_insert(Instant::now() + GRACE.max(answer.round_trip * 4));
                 answers.push(answer);
-                if grace.is_zero() {
+                if enough {
                     break;
                 }
             }

@@ -10,7 +10,10 @@
 //!               │        └─ unreadable: asked again at once, so often as retries allow
 //!               └─ tick: nothing useful for `timeout`, retries left
 //! ```
+//!
+//! A stream takes the same way with one datagram that grows, and nothing is asked again: see [`Drive::stream`].
 
+use hailer_proto::wire::{self, ErrorKind};
 use hailer_proto::{Exchange, Fault, Input, Status, Step};
 use std::time::Duration;
 
@@ -20,7 +23,8 @@ use std::time::Duration;
 pub struct Patience {
     /// Wait for one datagram. One second covers any path on Earth and servers that answer once per tick.
     pub timeout: Duration,
-    /// Resends in a row before silence is final. Three: at 20 % loss each way, 98 of 100 stages get through.
+    /// Resends in a row before silence is final. Three: at 20 % loss each way, 98 of 100 stages get through. Over a
+    /// stream nothing is sent again, and the wait is as long as for all of them.
     pub retries: u32,
     /// The whole query, name lookup not included. Ends servers that drip, or that always want one more question.
     pub deadline: Duration,
@@ -91,6 +95,8 @@ pub struct Drive {
     patience: Patience,
     started: Duration,
     last_send: Duration,
+    /// When the wait that is due began: with the last datagram sent, or with a time-out that sent none.
+    waiting_since: Duration,
     /// The last datagram sent repeats an earlier one: its reply tells no round trip.
     resent: bool,
     resends: u32,
@@ -110,6 +116,7 @@ impl Drive {
             patience,
             started: Duration::ZERO,
             last_send: Duration::ZERO,
+            waiting_since: Duration::ZERO,
             resent: false,
             resends: 0,
             repeats_after_fault: 0,
@@ -130,34 +137,59 @@ impl Drive {
 
     /// When to call [`Drive::tick`], if nothing ends the query before.
     pub fn due(&self) -> Duration {
-        (self.last_send + self.patience.timeout).min(self.started + self.patience.deadline)
+        (self.waiting_since + self.patience.timeout).min(self.started + self.patience.deadline)
     }
 
     /// Takes a datagram from the address asked.
     pub fn datagram(&mut self, now: Duration, bytes: &[u8], out: &mut Vec<u8>) -> Action {
         self.heard += 1;
         self.bytes += bytes.len();
+        match self.hear(now, bytes, out) {
+            Some(action) => action,
+            None if self.repeats_after_fault >= self.patience.retries => self.give_up(now),
+            None => {
+                self.repeats_after_fault += 1;
+                self.ask_again(now, out)
+            }
+        }
+    }
+
+    /// Takes everything heard on a connection so far: one datagram that grows. What ends too early waits for more, until
+    /// the server [closes](Drive::closed). Nothing mends another fault, so that ends the query.
+    pub fn stream(&mut self, now: Duration, bytes: &[u8], out: &mut Vec<u8>) -> Action {
+        (self.heard, self.bytes) = (1, bytes.len());
+        match (self.hear(now, bytes, out), &self.fault) {
+            (Some(action), _) => action,
+            (None, Some((Fault::Malformed(wire::Error { kind: ErrorKind::Short { .. }, .. }), _))) => Action::Wait,
+            (None, _) => self.give_up(now),
+        }
+    }
+
+    /// The server closed the connection.
+    pub fn closed(&mut self, now: Duration) -> Action {
+        self.fault.get_or_insert((Fault::Refused("it closed the connection without a word"), Vec::new()));
+        self.give_up(now)
+    }
+
+    /// What comes of a datagram. `None`: it cannot be read, and its fault is kept.
+    fn hear(&mut self, now: Duration, bytes: &[u8], out: &mut Vec<u8>) -> Option<Action> {
         if self.heard > self.patience.max_datagrams || self.bytes > self.patience.max_bytes {
             let flood = Failure::Flood { bytes: self.bytes };
-            return Action::End(self.part().ok_or(flood));
+            return Some(Action::End(self.part().ok_or(flood)));
         }
         if now >= self.started + self.patience.deadline {
-            return self.give_up(now);
+            return Some(self.give_up(now));
         }
         match self.exchange.handle(Input::Datagram(bytes), out) {
             Step::Bad(fault) => {
                 self.fault = Some((fault, bytes.to_vec()));
-                if self.repeats_after_fault >= self.patience.retries {
-                    return self.give_up(now);
-                }
-                self.repeats_after_fault += 1;
-                self.ask_again(now, out)
+                None
             }
             step => {
                 if matches!(step, Step::Send | Step::Done(_)) {
                     self.useful_reply(now);
                 }
-                self.follow(step, now, Some(bytes))
+                Some(self.follow(step, now, Some(bytes)))
             }
         }
     }
@@ -176,7 +208,7 @@ impl Drive {
 
     fn ask_again(&mut self, now: Duration, out: &mut Vec<u8>) -> Action {
         let step = self.exchange.handle(Input::Timeout, out);
-        self.resent = true;
+        self.resent |= step == Step::Send;
         self.follow(step, now, None)
     }
 
@@ -195,13 +227,13 @@ impl Drive {
         match step {
             Step::Send => {
                 self.sent += 1;
-                self.last_send = now;
+                (self.last_send, self.waiting_since) = (now, now);
                 Action::Send
             }
             Step::Wait => {
                 // An exchange that has nothing to send again waits another time-out.
                 if heard.is_none() {
-                    self.last_send = now;
+                    self.waiting_since = now;
                 }
                 Action::Wait
             }
@@ -348,6 +380,56 @@ mod tests {
             _ => None,
         });
         assert!(matches!(end, Some(Err(Failure::Fault { .. }))));
+    }
+
+    #[test]
+    fn a_stream_is_one_datagram_that_grows() {
+        let short = || Step::Bad(wire::Error { field: "text", at: 1, kind: ErrorKind::Short { need: 1 } }.into());
+        let done = || Step::Done(Box::default());
+        let mut out = Vec::new();
+        let mut slow = drive([Step::Send, short(), Step::Wait, short(), short(), short(), short(), done()]);
+        slow.start(ms(0), &mut out);
+        assert!(matches!(slow.stream(ms(10), b"1", &mut out), Action::Wait));
+        assert!(matches!(slow.tick(slow.due(), &mut out), Action::Wait));
+        assert_eq!(slow.due(), ms(2_000), "a time-out on a stream sends nothing and waits again");
+        for heard in 2..=5 {
+            assert!(matches!(slow.stream(ms(1_000), &b"12345"[..heard], &mut out), Action::Wait));
+        }
+        let Action::End(Ok(outcome)) = slow.stream(ms(1_500), b"123456", &mut out) else { panic!() };
+        assert_eq!(
+            (outcome.round_trip, slow.sent(), slow.heard()),
+            (ms(1_500), 1, 1),
+            "from the request, not the time-out"
+        );
+
+        let end = |steps: [Step; 2], then: fn(&mut Drive) -> Action| {
+            let mut drive = drive(steps.into_iter().chain((0..9).map(|_| Step::Wait)));
+            drive.start(ms(0), &mut Vec::new());
+            match then(&mut drive) {
+                Action::End(Err(failure)) => failure,
+                other => panic!("{other:?}"),
+            }
+        };
+        let fault = |failure| match failure {
+            Failure::Fault { fault, datagram } => (fault.to_string(), datagram),
+            other => panic!("{other:?}"),
+        };
+        let close = |drive: &mut Drive| drive.closed(ms(9));
+        let hear = |drive: &mut Drive| drive.stream(ms(9), b"x", &mut Vec::new());
+        let hear_and_close = |drive: &mut Drive| {
+            assert!(matches!(drive.stream(ms(8), b"x", &mut Vec::new()), Action::Wait));
+            drive.closed(ms(9))
+        };
+        let too_early = "text at offset 1: ends 1 byte too early".to_owned();
+        assert_eq!(fault(end([Step::Send, short()], hear_and_close)), (too_early, b"x".to_vec()));
+        assert_eq!(fault(end([Step::Send, bad()], hear)), ("nonsense".into(), b"x".to_vec()));
+        assert_eq!(fault(end([Step::Send, bad()], close)).0, "it closed the connection without a word");
+        let wait = |drive: &mut Drive| (0..9).map(|_| drive.tick(drive.due(), &mut Vec::new())).find(is_end).unwrap();
+        assert_eq!(end([Step::Send, Step::Wait], wait), Failure::Silence { after: ms(4_000) });
+    }
+
+    fn is_end(action: &Action) -> bool {
+        matches!(action, Action::End(_))
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Why a server gave no answer: one variant for each thing a user can do something about.
 
 use crate::client::Asked;
-use hailer_proto::Fault;
+use hailer_proto::{Fault, Transport};
 use std::time::Duration;
 
 /// Why a server gave no answer.
@@ -33,8 +33,8 @@ pub enum Error {
         /// What the operating system says.
         cause: std::io::Error,
     },
-    /// The host says that nothing listens on this port (ICMP).
-    #[error("{}: nothing listens on this UDP port: query is off there, or the port is another", asked.address)]
+    /// The host says that nothing listens on this port (ICMP, or TCP's own word).
+    #[error("{}", port_closed(asked))]
     PortClosed {
         /// Who was asked.
         asked: Box<Asked>,
@@ -83,9 +83,24 @@ pub enum Error {
     },
 }
 
+fn port_closed(asked: &Asked) -> String {
+    let Asked { address, protocol, .. } = asked;
+    let cause = match protocol.transport {
+        Transport::Datagram => "query is off there",
+        Transport::Stream => "the server is down",
+    };
+    format!("{address}: nothing listens on this {} port: {cause}, or the port is another", protocol.transport)
+}
+
 /// Silence has causes a user can check; half an answer has others.
 fn silence(asked: &Asked, after: Duration) -> String {
     let (Asked { address, sent, heard, .. }, after) = (asked, after.as_secs_f64());
+    if asked.protocol.transport == Transport::Stream {
+        return match sent {
+            0 => format!("{address}: no connection in {after:.1} s: filtered, on another port, or the server is down"),
+            _ => format!("{address}: connected, but no answer in {after:.1} s: another service, or the server hangs"),
+        };
+    }
     let datagrams = if *sent == 1 { "datagram" } else { "datagrams" };
     if *heard == 0 {
         format!(
@@ -132,14 +147,19 @@ impl Error {
 
     /// How much the error tells of the server: the higher, the better worth showing when several ways failed.
     pub(crate) fn weight(&self) -> u8 {
+        let is_stream = self.asked().is_some_and(|asked| asked.protocol.transport == Transport::Stream);
         match self {
             Self::Target(_) | Self::NameNotFound { .. } | Self::Lookup { .. } => 0,
+            Self::Malformed { fault: Fault::Misbehaved(_), .. } => 5,
+            Self::Deviates { .. } => 6,
+            // Anything may listen on a TCP port, and little does on a UDP port.
+            _ if is_stream => 1,
             Self::Unreachable { .. } => 1,
             Self::PortClosed { .. } => 2,
             Self::Silence { .. } => 3,
             Self::Flood { .. } => 4,
             Self::Malformed { .. } => 5,
-            Self::Deviates { .. } | Self::Refused { .. } => 6,
+            Self::Refused { .. } => 6,
         }
     }
 }

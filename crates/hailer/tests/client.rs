@@ -6,12 +6,13 @@ mod support;
 use hailer::proto::{Fault, Options, Roster, Way};
 use hailer::respond::{Board, Budget, Service, random_secret};
 use hailer::{Answer, Client, Depth, Error, Patience, Settings, Status, registry};
+use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use support::dns::{Dns, Record};
-use support::{Server, bind, closed, ids, loopback, minecraft, names, protocol, status};
+use support::{ANY, Server, Stream, bind, closed, ids, kick, loopback, minecraft, names, protocol, status};
 
 const ALICE: &[&str] = &["Alice", "Bob"];
 
@@ -110,7 +111,7 @@ async fn an_ipv6_server_is_found_by_every_form_of_its_address() {
 #[tokio::test]
 async fn what_answers_is_returned() {
     let client = Client::new(patience(ms(5_000), 0));
-    for &protocol in registry::PROTOCOLS {
+    for protocol in registry::datagram() {
         let server = Server::of(&[protocol], &status("Alone", ALICE));
         let started = Instant::now();
         let answer = client.query(server.address.to_string().as_str()).await.unwrap();
@@ -136,8 +137,8 @@ async fn all_that_answer_are_returned_and_the_silent_are_not_waited_for() {
 async fn all_three_protocols_share_a_port() {
     let server = Server::of(registry::PROTOCOLS, &status("Shared", ALICE));
     let client = Client::new(settings());
-    let answers = all_answers(&server, registry::PROTOCOLS.len()).await;
-    assert_eq!(answers.len(), registry::PROTOCOLS.len());
+    let answers = all_answers(&server, ids().len()).await;
+    assert_eq!(answers.len(), ids().len());
     for id in ids() {
         let answer = client.query(url(id, &server).as_str()).await.unwrap();
         assert_eq!(answer.asked.protocol.id, id);
@@ -466,6 +467,231 @@ async fn datagrams_are_kept_on_request() {
         settings.keep_datagrams = false;
         let answer = Client::new(settings.clone()).query(url(id, &server).as_str()).await.unwrap();
         assert!(answer.asked.datagrams.is_empty());
+    }
+}
+
+// --- streams ---
+
+const LISTING: &str = "A \u{A7}quiet\u{A7}5\u{A7}20";
+
+fn list_ping(server: &Stream) -> String {
+    format!("minecraft-12w://{}", server.address)
+}
+
+#[tokio::test]
+async fn a_stream_is_asked_with_one_byte_and_heard_whole_or_in_pieces() {
+    for pieces in [512, 7, 1] {
+        let (told, heard) = std::sync::mpsc::channel();
+        let server = Stream::run(ANY, move |mut stream| {
+            let mut requests = vec![0];
+            stream.read_exact(&mut requests).unwrap();
+            for piece in kick(LISTING).chunks(pieces) {
+                stream.write_all(piece).unwrap();
+                std::thread::sleep(ms(2));
+            }
+            // All that the client ever sends.
+            let _ = stream.read_to_end(&mut requests);
+            told.send(requests).unwrap();
+        });
+        let mut settings = settings();
+        settings.keep_datagrams = true;
+        let answer = Client::new(settings).query(list_ping(&server).as_str()).await.unwrap();
+        assert_eq!(answer.status.motd.as_ref().map(hailer::Text::raw), Some("A \u{A7}quiet"));
+        assert_eq!((answer.status.players.online, answer.status.players.max), (Some(5), Some(20)));
+        assert_eq!(answer.status.deviations.len(), 1);
+        assert_eq!((answer.asked.address, answer.asked.sent, answer.asked.heard), (server.address, 1, 1));
+        let kept: Vec<_> = answer.asked.datagrams.iter().map(|kept| (kept.way, kept.bytes.clone())).collect();
+        assert_eq!(kept, [(Way::Request, vec![0xFE]), (Way::Reply, kick(LISTING))]);
+        assert!(answer.asked.datagrams.is_sorted_by_key(|kept| kept.at));
+        assert!(answer.round_trip > Duration::ZERO && answer.round_trip <= answer.asked.datagrams[1].at);
+        assert_eq!(heard.recv_timeout(ms(5_000)), Ok(vec![0xFE]));
+    }
+}
+
+#[tokio::test]
+async fn a_stream_answers_pings_and_basic_questions_alike() {
+    let server = Stream::answering(ANY, kick("Hi\u{A7}0\u{A7}5"));
+    let answer = Client::new(settings()).ping(list_ping(&server).as_str()).await.unwrap();
+    assert_eq!((answer.status, answer.asked.sent, answer.asked.heard), (Status::default(), 1, 1));
+    for depth in [Depth::Basic, Depth::Full] {
+        let mut settings = settings();
+        settings.ask.depth = depth;
+        let answer = Client::new(settings).query(list_ping(&server).as_str()).await.unwrap();
+        assert_eq!((answer.status.title().as_deref(), answer.status.players.roster), (Some("Hi"), Roster::Absent));
+    }
+}
+
+#[tokio::test]
+async fn our_own_responder_can_be_asked_over_a_stream() {
+    let keys = hailer::proto::Keys::new(random_secret());
+    let own = protocol("minecraft-12w").responder(&status("Own", ALICE), &keys, &Options::default()).unwrap();
+    let server = Stream::run(ANY, move |mut stream| {
+        let (mut request, mut reply) = ([0; 64], Vec::new());
+        let length = stream.read(&mut request).unwrap();
+        own.answer(stream.peer_addr().unwrap(), hailer::proto::Epoch(1), &request[..length], &mut reply);
+        stream.write_all(&reply).unwrap();
+    });
+    let answer = Client::new(settings()).query(list_ping(&server).as_str()).await.unwrap();
+    assert_eq!((answer.status.title().as_deref(), answer.status.players.online), (Some("Own"), Some(2)));
+    assert!(answer.status.deviations.is_empty());
+}
+
+#[tokio::test]
+async fn a_stream_that_ends_too_early_is_told_with_field_and_offset() {
+    let whole = kick(LISTING);
+    for (length, problem) in
+        [(1, "text at offset 1: ends 2 bytes too early"), (9, "text at offset 3: ends 20 bytes too early")]
+    {
+        let server = Stream::answering(ANY, &whole[..length]);
+        match Client::new(settings()).query(list_ping(&server).as_str()).await {
+            Err(Error::Malformed { asked, fault, datagram }) => {
+                assert_eq!((fault.to_string().as_str(), &datagram[..]), (problem, &whole[..length]));
+                assert_eq!((asked.sent, asked.heard), (1, 1));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_stream_closed_or_reset_without_a_word_is_a_refusal() {
+    let closing = Stream::answering(ANY, []);
+    // What is closed with something unread is reset.
+    let resetting = Stream::run(ANY, |stream| {
+        stream.peek(&mut [0]).unwrap();
+    });
+    for server in [closing, resetting] {
+        match Client::new(settings()).query(list_ping(&server).as_str()).await {
+            Err(error @ Error::Refused { .. }) => {
+                let asked = error.asked().unwrap();
+                assert_eq!((asked.address, asked.sent, asked.heard), (server.address, 1, 0));
+                assert!(error.to_string().ends_with("closed the connection without a word"), "{error}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_stays_silent_is_given_up_in_time() {
+    let client = Client::new(patience(ms(60), 2));
+    let server = Stream::silent(ANY);
+    match client.query(list_ping(&server).as_str()).await {
+        Err(error @ Error::Silence { .. }) => {
+            assert_eq!(error.asked().map(|asked| (asked.sent, asked.heard)), Some((1, 0)));
+            let Error::Silence { after, .. } = &error else { unreachable!() };
+            assert!(*after >= ms(150) && *after < ms(2_000), "{after:?}");
+            assert!(error.to_string().contains("connected, but no answer"), "{error}");
+        }
+        other => panic!("{other:?}"),
+    }
+
+    // A byte now and then does not make it more patient.
+    let server = Stream::run(ANY, |mut stream| {
+        let drip = |byte| {
+            std::thread::sleep(ms(20));
+            stream.write_all(&[byte]).is_err()
+        };
+        let _ = [0xFF, 0x01, 0x00].into_iter().chain(std::iter::repeat_n(0, 500)).any(drip);
+    });
+    let started = Instant::now();
+    match client.query(list_ping(&server).as_str()).await {
+        Err(Error::Malformed { fault, .. }) => assert!(fault.to_string().contains("too early"), "{fault}"),
+        other => panic!("{other:?}"),
+    }
+    assert!(started.elapsed() >= ms(150) && started.elapsed() < ms(2_000), "{:?}", started.elapsed());
+}
+
+#[tokio::test]
+async fn a_stream_that_cannot_be_set_up_is_given_up_in_time() {
+    let listener = tokio::net::TcpSocket::new_v4().unwrap();
+    listener.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let listener = listener.listen(1).unwrap();
+    let address = listener.local_addr().unwrap();
+    // Nobody takes these, so that the next has to wait for a place in the queue.
+    let mut waiting = Vec::new();
+    while let Ok(stream) = std::net::TcpStream::connect_timeout(&address, ms(100)) {
+        waiting.push(stream);
+    }
+    let started = Instant::now();
+    match Client::new(patience(ms(60), 2)).query(format!("minecraft-12w://{address}").as_str()).await {
+        Err(error @ Error::Silence { .. }) => {
+            assert_eq!(error.asked().map(|asked| (asked.sent, asked.heard)), Some((0, 0)));
+            assert!(error.to_string().contains("no connection in 0.2 s"), "{error}");
+        }
+        other => panic!("{other:?}"),
+    }
+    assert!(started.elapsed() >= ms(180) && started.elapsed() < ms(2_000), "{:?}", started.elapsed());
+}
+
+#[tokio::test]
+async fn a_stream_without_end_costs_little() {
+    let server = Stream::run(ANY, |mut stream| while stream.write_all(&[0xFF; 65_536]).is_ok() {});
+    let started = Instant::now();
+    match Client::new(settings()).query(list_ping(&server).as_str()).await {
+        Err(Error::Malformed { datagram, .. }) => assert!(datagram.len() <= 128 << 10, "{}", datagram.len()),
+        other => panic!("{other:?}"),
+    }
+    let mut settings = settings();
+    settings.patience.max_bytes = 99;
+    match Client::new(settings).query(list_ping(&server).as_str()).await {
+        Err(Error::Flood { bytes, .. }) => assert!(bytes > 99 && bytes <= 128 << 10, "{bytes}"),
+        other => panic!("{other:?}"),
+    }
+    assert!(started.elapsed() < ms(2_000));
+}
+
+#[tokio::test]
+async fn a_closed_port_is_told_by_its_transport() {
+    match Client::new(settings()).query(format!("minecraft-12w://{}", closed()).as_str()).await {
+        Err(error @ Error::PortClosed { .. }) => {
+            assert_eq!(error.asked().map(|asked| asked.sent), Some(0));
+            assert!(error.to_string().contains("nothing listens on this TCP port: the server is down"), "{error}");
+        }
+        other => panic!("{other:?}"),
+    }
+    // With all of them closed, the query protocols' own word.
+    let error = Client::new(settings()).query(closed().to_string().as_str()).await.unwrap_err();
+    assert!(error.to_string().contains("this UDP port"), "{error}");
+}
+
+#[tokio::test]
+async fn a_stream_is_found_out_beside_the_datagrams() {
+    let server = Server::of(&[protocol("minecraft-query")], &status("Both", ALICE));
+    let _stream = Stream::answering(server.address, kick("Both\u{A7}2\u{A7}20"));
+    let answers = all_answers(&server, 2).await;
+    let mut found: Vec<_> = answers.iter().map(|answer| answer.asked.protocol.id).collect();
+    found.sort_unstable();
+    assert_eq!(found, ["minecraft-12w", "minecraft-query"]);
+
+    // The first answer will do, but a stream tells less.
+    let board = Board::new(&[protocol("minecraft-query")], &status("Slow", ALICE)).unwrap();
+    let mut service = Service::new(board, Budget::default());
+    let server = Server::run(loopback(), move |socket, bytes, from| {
+        if let Some(reply) = service.answer(from, bytes) {
+            std::thread::sleep(ms(10));
+            let _ = socket.send_to(reply, from);
+        }
+    });
+    let _stream = Stream::answering(server.address, kick("Slow\u{A7}2\u{A7}20"));
+    let answer = Client::new(settings()).query(server.address.to_string().as_str()).await.unwrap();
+    assert_eq!(answer.asked.protocol.id, "minecraft-query");
+}
+
+#[tokio::test]
+async fn a_hanging_stream_neither_delays_nor_outweighs_datagrams() {
+    let server = Server::of(&[protocol("ugp"), protocol("onequery")], &status("Hanging", ALICE));
+    let _stream = Stream::silent(server.address);
+    let started = Instant::now();
+    assert_eq!(all_answers(&server, 2).await.len(), 2);
+    assert!(started.elapsed() < ms(3_000), "nobody waits 5 s for the stream");
+
+    for (reply, word) in
+        [(&b"SSH-2.0-OpenSSH\r\n"[..], "UDP port"), (b"", "UDP port"), (&kick("You are banned"), "a kick")]
+    {
+        let stream = Stream::answering(closed(), reply);
+        let error = Client::new(settings()).query(stream.address.to_string().as_str()).await.unwrap_err();
+        assert!(error.to_string().contains(word), "{error}");
     }
 }
 

@@ -93,12 +93,12 @@ fn bounded(protocol: &dyn Protocol, end: &End, patience: Patience, most_sent: u3
 /// challenge, at once.
 #[test]
 fn endless_challenge() {
-    for protocol in registry::PROTOCOLS {
+    for protocol in registry::datagram() {
         let patience = Patience::default();
         let mut first = Vec::new();
-        let responder = responder(*protocol, 3);
+        let responder = responder(protocol, 3);
         let mut keys = Random(1);
-        let end = query(*protocol, patience, |request, _| {
+        let end = query(protocol, patience, |request, _| {
             if first.is_empty() {
                 first = request.to_vec();
             }
@@ -109,7 +109,7 @@ fn endless_challenge() {
             // With the session of this request, where there is one at the same place as in the first.
             vec![(ms(1), if challenge.is_empty() { reply_to(&*responder, &first) } else { challenge })]
         });
-        bounded(*protocol, &end, patience, 16);
+        bounded(protocol, &end, patience, 16);
     }
 }
 
@@ -117,36 +117,36 @@ fn endless_challenge() {
 /// reply before last, whatever that is.
 #[test]
 fn endless_loop_on_a_stale_answer() {
-    for protocol in registry::PROTOCOLS {
-        let responder = responder(*protocol, 300);
+    for protocol in registry::datagram() {
+        let responder = responder(protocol, 300);
         let patience = Patience::default();
         let mut last = b"nothing yet".to_vec();
-        let end = query(*protocol, patience, |request, _| {
+        let end = query(protocol, patience, |request, _| {
             let stale = std::mem::replace(&mut last, reply_to(&*responder, request));
             vec![(ms(1), stale)]
         });
-        bounded(*protocol, &end, patience, 64);
+        bounded(protocol, &end, patience, 64);
     }
 }
 
 /// gamedig (Rust): parts dripped every half second with a time-out of a second, more than 20 s and no end.
 #[test]
 fn dripped_datagrams() {
-    for protocol in registry::PROTOCOLS {
+    for protocol in registry::datagram() {
         let patience = Patience::default();
-        let responder = responder(*protocol, 3);
+        let responder = responder(protocol, 3);
         for piece in [&b""[..], b"\0", b"\x09\x0F\x0F\x0F\x0F", b"ONEREPLY", b"\xFF\xFFUGP"] {
-            let end = query(*protocol, patience, |_, _| (1..200).map(|i| (ms(500 * i), piece.to_vec())).collect());
-            bounded(*protocol, &end, patience, 16);
+            let end = query(protocol, patience, |_, _| (1..200).map(|i| (ms(500 * i), piece.to_vec())).collect());
+            bounded(protocol, &end, patience, 16);
             assert!(end.result.is_err(), "{}: {:?} from {piece:02x?}", protocol.info().id, end.result);
             assert!(end.at <= ms(4_000), "{}: strays prolonged the wait to {:?}", protocol.info().id, end.at);
         }
         // Beginnings of the true answer, one byte longer each time.
-        let end = query(*protocol, patience, |request, _| {
+        let end = query(protocol, patience, |request, _| {
             let reply = reply_to(&*responder, request);
             (1..reply.len().min(40)).map(|i| (ms(500 * i as u64), reply[..i].to_vec())).collect()
         });
-        bounded(*protocol, &end, patience, 64);
+        bounded(protocol, &end, patience, 64);
     }
 }
 
@@ -154,16 +154,16 @@ fn dripped_datagrams() {
 /// UDP carries, for each request a hundred of them.
 #[test]
 fn oversized_replies() {
-    for protocol in registry::PROTOCOLS {
-        let responder = responder(*protocol, 3);
+    for protocol in registry::datagram() {
+        let responder = responder(protocol, 3);
         for filling in [0u8, b'a', 0xFF] {
             let patience = Patience::default();
-            let end = query(*protocol, patience, |request, _| {
+            let end = query(protocol, patience, |request, _| {
                 let mut reply = reply_to(&*responder, request);
                 reply.resize(65_507, filling);
                 vec![(ms(1), reply); 100]
             });
-            bounded(*protocol, &end, patience, 64);
+            bounded(protocol, &end, patience, 64);
         }
     }
     // Strays of this size end the query by its budget of bytes.
@@ -204,12 +204,12 @@ fn page(id: &[u8], offset: &[u8]) -> Vec<u8> {
 /// Bits of the first bytes of every reply after the first turned, one at a time: flags and counts that promise more.
 #[test]
 fn every_bit_of_the_header_turned() {
-    for protocol in registry::PROTOCOLS {
-        let responder = responder(*protocol, 300);
+    for protocol in registry::datagram() {
+        let responder = responder(protocol, 300);
         for bit in 0..64 * 8 {
             let patience = Patience::default();
             let mut asked = 0;
-            let end = query(*protocol, patience, |request, _| {
+            let end = query(protocol, patience, |request, _| {
                 asked += 1;
                 let mut reply = reply_to(&*responder, request);
                 if let (true, Some(byte)) = (asked > 1, reply.get_mut(bit / 8)) {
@@ -217,7 +217,7 @@ fn every_bit_of_the_header_turned() {
                 }
                 vec![(ms(1), reply)]
             });
-            bounded(*protocol, &end, patience, 4_096);
+            bounded(protocol, &end, patience, 4_096);
         }
     }
 }
@@ -227,19 +227,19 @@ fn every_bit_of_the_header_turned() {
 #[test]
 fn huge_counts() {
     let started = Instant::now();
-    for protocol in registry::PROTOCOLS {
-        let responder = responder(*protocol, 12);
+    for protocol in registry::datagram() {
+        let responder = responder(protocol, 12);
         for width in [1, 2, 4, 8] {
             for value in [0xFF, 0x7F, 0x80, b'9'] {
                 for place in 0..120 {
                     let patience = Patience::default();
-                    let end = query(*protocol, patience, |request, _| {
+                    let end = query(protocol, patience, |request, _| {
                         let mut reply = reply_to(&*responder, request);
                         let end = reply.len().min(place + width);
                         reply.get_mut(place..end).into_iter().flatten().for_each(|byte| *byte = value);
                         vec![(ms(1), reply)]
                     });
-                    bounded(*protocol, &end, patience, 4_096);
+                    bounded(protocol, &end, patience, 4_096);
                     if let Ok(report) = &end.result {
                         assert!(report.status.players.list.len() <= 65_507, "players from nowhere");
                     }
@@ -254,20 +254,20 @@ fn huge_counts() {
 /// ends in time, and most mutations are noticed.
 #[test]
 fn mutated_replies() {
-    for protocol in registry::PROTOCOLS {
-        let responder = responder(*protocol, 12);
-        let truth = query(*protocol, Patience::default(), |request, _| vec![(ms(1), reply_to(&*responder, request))]);
+    for protocol in registry::datagram() {
+        let responder = responder(protocol, 12);
+        let truth = query(protocol, Patience::default(), |request, _| vec![(ms(1), reply_to(&*responder, request))]);
         let truth = truth.result.expect("an answer in clear weather").status;
         let (mut same, mut silent) = (0, 0);
         for seed in 0..3_000 {
             let mut random = Random(seed);
             let patience = Patience::default();
-            let end = query(*protocol, patience, |request, _| {
+            let end = query(protocol, patience, |request, _| {
                 let mut reply = reply_to(&*responder, request);
                 mutate(&mut reply, &mut random);
                 vec![(ms(1), reply)]
             });
-            bounded(*protocol, &end, patience, 4_096);
+            bounded(protocol, &end, patience, 4_096);
             match &end.result {
                 Ok(report) if report.status == truth => same += 1,
                 Ok(report) if report.status.deviations.is_empty() => silent += 1,
@@ -340,7 +340,7 @@ fn serve(
 /// not be heard; then false ones come from there, and must not replace the true ones.
 #[test]
 fn replies_from_another_address() {
-    for &protocol in registry::PROTOCOLS {
+    for protocol in registry::datagram() {
         for own_too in [false, true] {
             let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback");
             let port = socket.local_addr().expect("a bound socket").port();
@@ -380,9 +380,8 @@ fn replies_from_another_address() {
 /// The flood and the drip again, against the real client and its sockets: it keeps its deadline by the wall clock.
 #[test]
 fn the_deadline_holds_by_the_wall_clock() {
-    let threads: Vec<_> = registry::PROTOCOLS
-        .iter()
-        .map(|&protocol| {
+    let threads: Vec<_> = registry::datagram()
+        .map(|protocol| {
             std::thread::spawn(move || {
                 let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback");
                 let mut random = Random(9);

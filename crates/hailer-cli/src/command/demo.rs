@@ -14,10 +14,13 @@ pub(crate) async fn run(args: Demo) -> anyhow::Result<Exit> {
     let population = Population { seed: args.seed };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let mut out = anstream::stdout();
-    writeln!(out, "Starting a server for each protocol on this machine, and asking it over the loopback network.\n")?;
+    writeln!(
+        out,
+        "Starting a server for each UDP protocol on this machine, and asking it over the loopback network.\n"
+    )?;
     let client = Client::default();
     let mut exit = Exit::Success;
-    for &protocol in registry::PROTOCOLS {
+    for protocol in registry::datagram() {
         let info = protocol.info();
         let socket = UdpSocket::bind("127.0.0.1:0").await?;
         let target: Target = format!("{}://{}", info.id, socket.local_addr()?).parse()?;

@@ -19,14 +19,13 @@ pub(crate) fn run(args: &Protocols) -> anyhow::Result<Exit> {
             let header = [
                 ("protocol", Fit::Whole),
                 ("title", Fit::Spare(0)),
-                ("UDP port", Fit::Whole),
+                ("port", Fit::Whole),
                 ("asker proves", Fit::Spare(1)),
                 ("unproven reply", Fit::Spare(2)),
                 ("who speaks it", Fit::Fold),
             ];
             let rows = all().map(|info| {
-                let amplification = format!("at most ×{:.1}", info.amplification.factor());
-                let row = [info.id, info.title, &info.port.to_string(), proof(info), &amplification, info.games];
+                let row = [info.id, info.title, &port(info), proof(info), &unproven(info), info.games];
                 row.map(str::to_owned).to_vec()
             });
             table::print(&mut out, &header, &rows.collect::<Vec<_>>())?;
@@ -36,24 +35,38 @@ pub(crate) fn run(args: &Protocols) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
+fn port(info: &Info) -> String {
+    format!("{} {}", info.transport, info.port)
+}
+
 fn proof(info: &Info) -> &'static str {
     match info.proof {
         Proof::Nothing => "nothing",
-        Proof::Token => "its address",
+        Proof::Token | Proof::Connection => "its address",
+    }
+}
+
+/// The most that an asker gets before it has proved what it must.
+fn unproven(info: &Info) -> String {
+    match info.amplification.reply {
+        0 => "none".into(),
+        _ => format!("at most ×{:.1}", info.amplification.factor()),
     }
 }
 
 fn details(out: &mut impl Write, info: &Info) -> anyhow::Result<()> {
-    writeln!(out, "\x1b[1m{}\x1b[0m ({}), UDP port {}", info.title, info.id, info.port)?;
+    writeln!(out, "\x1b[1m{}\x1b[0m ({}), {} port {}", info.title, info.id, info.transport, info.port)?;
     writeln!(out, "Spoken by {}.", info.games)?;
     let amplification = info.amplification;
-    writeln!(
-        out,
-        "Unproven reply: at most {} bytes for {} (×{:.1}), by default.",
-        amplification.reply,
-        amplification.request,
-        amplification.factor()
-    )?;
+    match amplification.reply {
+        0 => writeln!(out, "Unproven reply: none.")?,
+        reply => writeln!(
+            out,
+            "Unproven reply: at most {reply} bytes for {} (×{:.1}), by default.",
+            amplification.request,
+            amplification.factor()
+        )?,
+    }
     let mut section = |title: &str, rows: Vec<(&str, &str)>| -> anyhow::Result<()> {
         if !rows.is_empty() {
             writeln!(out, "\n\x1b[1m{title}\x1b[0m")?;
@@ -75,6 +88,7 @@ fn describe(info: &Info) -> Value {
         "id": info.id,
         "title": info.title,
         "games": info.games,
+        "transport": info.transport.to_string().to_ascii_lowercase(),
         "port": info.port,
         "srv": info.srv,
         "proof": proof(info),
@@ -95,12 +109,12 @@ mod tests {
         let readme = include_str!("../../../../README.md");
         for info in registry::PROTOCOLS.iter().map(|protocol| protocol.info()) {
             let row = format!(
-                "| [`{id}`](spec/{id}.md) | {} | {} | {} | {} | at most ×{:.1} |",
+                "| [`{id}`](spec/{id}.md) | {} | {} | {} | {} | {} |",
                 info.title,
                 info.games,
-                info.port,
+                port(info),
                 proof(info),
-                info.amplification.factor(),
+                unproven(info),
                 id = info.id,
             );
             assert!(readme.lines().any(|line| line == row), "README.md needs this row:\n{row}");

@@ -132,6 +132,21 @@ fn standard_input_holds_a_datagram_a_line_or_a_dump() {
 }
 
 #[test]
+fn a_list_ping_is_known_by_its_shape_alone() {
+    let lines = b"fe\nff0006004100a7003000a700320030\nfefd0900000001\n";
+    let said = run_with(["decode", "--json"], lines).ends_with(0);
+    assert_eq!(
+        messages(&said),
+        ["minecraft-12w list ping", "minecraft-12w list ping reply", "minecraft-query handshake request"]
+    );
+    for other in ["fe01", "ff0006", "ff0001004100"] {
+        assert!(!run(["decode", other]).out.contains("List Ping"), "{other}");
+    }
+    let cut = ["decode", "--protocol", "minecraft-12w", "--way", "reply", "ff00060041"];
+    assert!(run(cut).ends_with(1).out.contains("text at offset 3: ends 10 bytes too early"));
+}
+
+#[test]
 fn text_that_is_no_hexadecimal_is_refused() {
     run(["decode", "nothex"]).fails_as_usage("neither a file nor hexadecimal");
     run(["decode", "fef"]).fails_as_usage("neither a file nor hexadecimal: fef: an odd number of digits");

@@ -1,7 +1,7 @@
 //! Help, completions, man pages, the table of protocols.
 
-use crate::support::ids;
 use crate::tool::{Temporary, assert_harmless, run};
+use hailer::registry;
 use std::path::Path;
 
 const COMMANDS: [&str; 8] = ["query", "ping", "serve", "decode", "demo", "protocols", "completions", "man"];
@@ -70,8 +70,9 @@ fn protocols_are_shown_as_a_table_one_by_one_and_as_json() {
     let table = run(["protocols"]).ends_with(0).out;
     let json = run(["protocols", "--json"]).ends_with(0).out;
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
-    assert_eq!(json.as_array().unwrap().len(), ids().len());
-    for (id, described) in ids().into_iter().zip(json.as_array().unwrap()) {
+    assert_eq!(json.as_array().unwrap().len(), registry::PROTOCOLS.len());
+    for (protocol, described) in registry::PROTOCOLS.iter().zip(json.as_array().unwrap()) {
+        let id = protocol.info().id;
         assert!(table.lines().any(|line| line.trim_start().starts_with(id)), "{table}");
         assert_eq!(described["id"], id);
         let one = run(["protocols", id, "--json"]).ends_with(0).out;

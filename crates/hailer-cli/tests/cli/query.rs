@@ -1,7 +1,7 @@
 //! `hailer query`.
 
 use crate::support::dns::{Dns, Record};
-use crate::support::{Server, closed, ids, loopback, minecraft, protocol, status, try_until};
+use crate::support::{ANY, Server, Stream, closed, ids, kick, loopback, minecraft, protocol, status, try_until};
 use crate::tool::{Process, Said, Serve, Temporary, assert_harmless, command, finish, run, run_with, without_colours};
 use hailer::proto::model::{Address, Extra, Rule, Value};
 use hailer::{Player, Status, Text, registry};
@@ -81,9 +81,9 @@ fn the_view_shows_what_the_server_says() {
         assert!(onequery.contains(expected), "{expected}: {onequery}");
     }
     // Without a protocol, each that answers has its view.
-    let whole = |said: &Said| said.out.matches('●').count() == registry::PROTOCOLS.len();
+    let whole = |said: &Said| said.out.matches('●').count() == ids().len();
     let all = try_until(|| run(["query", &serve.address()]), whole).ends_with(0).out;
-    for &protocol in registry::PROTOCOLS {
+    for protocol in registry::datagram() {
         assert!(all.contains(protocol.info().title), "{all}");
     }
     assert_eq!(run(["query", &serve.address(), "--protocol", "ugp"]).ends_with(0).out.matches('●').count(), 1);
@@ -136,7 +136,7 @@ fn tables_fit_narrow_terminals_without_broken_words() {
     let serve = Serve::with(&["--name", "A name that is rather long for a column 名前名前名前", "--map", "old_mill"]);
     let closed = closed().to_string();
     let (one, two) = (serve.address(), serve.url("ugp"));
-    let whole = |lines: &Vec<String>| lines.len() == registry::PROTOCOLS.len() + 3;
+    let whole = |lines: &Vec<String>| lines.len() == ids().len() + 3;
     for (columns, has_map) in [("60", false), ("80", false), ("120", true)] {
         let lines = try_until(|| table(columns, ["query", &one, &two, &closed]), whole);
         assert!(whole(&lines), "a row is a line: {lines:#?}");
@@ -189,11 +189,11 @@ fn targets_come_from_standard_input_too() {
 fn json_is_a_line_for_each_answer() {
     let serve = Serve::with(HOUSE);
     let closed = closed().to_string();
-    let whole = |said: &Said| said.out.lines().count() == registry::PROTOCOLS.len() + 1;
+    let whole = |said: &Said| said.out.lines().count() == ids().len() + 1;
     let said = try_until(|| run(["query", "--json", &serve.address(), &closed]), whole).ends_with(1);
     let lines = said.json();
     let answered: Vec<_> = lines.iter().filter(|line| line["ok"] == true).collect();
-    assert_eq!((lines.len(), answered.len()), (registry::PROTOCOLS.len() + 1, registry::PROTOCOLS.len()));
+    assert_eq!((lines.len(), answered.len()), (ids().len() + 1, ids().len()));
     for line in answered {
         let status = &line["status"];
         assert_eq!(line["target"], serve.address().as_str());
@@ -579,4 +579,42 @@ fn a_thousand_players_are_listed_whole() {
         let said = run(["query", &format!("{id}://{}", server.address)]).ends_with(0).out;
         assert!(players.iter().all(|player| said.contains(player)), "{id}");
     }
+}
+
+#[test]
+fn a_stream_is_shown_like_any_other() {
+    let server = Stream::answering(ANY, kick("Old \u{A7}but alive\u{A7}3\u{A7}20"));
+    let (address, target) = (server.address.to_string(), format!("minecraft-12w://{}", server.address));
+    for args in [["query", &target, "--long"], ["query", &address, "--protocol=minecraft-12w"]] {
+        let said = run(args).ends_with(0);
+        for expected in ["Minecraft List Ping", "Old ut alive", "3 / 20", "round trip", &address, "formatted-motd"] {
+            assert!(said.out.contains(expected), "{expected}: {}", said.out);
+        }
+        assert_harmless(&said.out, false);
+    }
+    // Nothing listens for datagrams there, and that is no reason to say so.
+    let said = run(["query", &address, "--json"]).ends_with(0).json();
+    assert_eq!((said.len(), &said[0]["protocol"]), (1, &"minecraft-12w".into()));
+    assert_eq!((&said[0]["datagrams_sent"], &said[0]["datagrams_heard"]), (&1.into(), &1.into()));
+
+    let raw = run(["query", &target, "--raw"]).ends_with(0).out;
+    for expected in ["list ping (by its shape), 1 byte\n", "list ping reply (by its shape), ", "online", "\"20\""] {
+        assert!(raw.contains(expected), "{expected}: {raw}");
+    }
+    let table = run(["query", &target, &closed().to_string(), &target]).ends_with(1).out;
+    assert_eq!(table.matches("3 / 20").count(), 2, "{table}");
+    assert!(table.contains("port closed"), "{table}");
+
+    let said = run(["ping", &target, "-c", "2", "-i", "100ms"]).ends_with(0).out;
+    assert!(said.contains("seq=2 time=") && said.contains("2 sent, 2 answered"), "{said}");
+}
+
+#[test]
+fn a_kick_shows_why() {
+    let server = Stream::answering(ANY, kick("You are \u{1b}[2Jbanned"));
+    let said = run(["query", &format!("minecraft-12w://{}", server.address)]).ends_with(1);
+    for expected in ["a kick without player counts", "banned"] {
+        assert!(said.out.contains(expected), "{expected}: {}", said.out);
+    }
+    assert_harmless(&said.out, false);
 }

@@ -298,7 +298,7 @@ fn the_demo_shows_every_protocol_and_ends() {
     let started = Instant::now();
     let said = run(["demo"]).ends_with(0);
     assert!(started.elapsed() < Duration::from_secs(10));
-    for &protocol in registry::PROTOCOLS {
+    for protocol in registry::datagram() {
         let info = protocol.info();
         assert!(
             said.out.contains(&format!("{}://127.0.0.1:", info.id)) && said.out.contains(info.title),
@@ -308,7 +308,7 @@ fn the_demo_shows_every_protocol_and_ends() {
     }
     assert_eq!(
         said.out.matches("round trip").count(),
-        registry::PROTOCOLS.len() + 1,
+        registry::datagram().count() + 1,
         "views, and ping among the commands"
     );
     assert!(said.out.contains("Try next") && said.err.is_empty(), "{}", said.err);
@@ -333,4 +333,12 @@ fn nothing_is_left_listening() {
     };
     assert!(UdpSocket::bind(&address).is_ok(), "the test's own tool leaves no process behind");
     let _ = closed();
+}
+
+#[test]
+fn streams_are_not_served() {
+    run(["serve", "--protocol", "minecraft-12w"]).fails_as_usage("minecraft-12w travels over TCP");
+    run(["serve", "--listen", "minecraft-12w=127.0.0.1:0"]).fails_as_usage("is not among the protocols");
+    let serve = Serve::with(&["--demo"]);
+    assert!(!serve.listening[0].contains("minecraft-12w"), "{}", serve.listening[0]);
 }

@@ -22,7 +22,7 @@ pub use server::{Encoding, QueryResponder, Settings};
 
 use crate::protocol::{
     Amplification, Ask, Cookie, Doc, Exchange, Explanation, Info, OptionError, Options, Proof, Protocol, Responder,
-    Seen,
+    Seen, Transport,
 };
 use crate::token::Keys;
 use crate::{Status, wire::Notes};
@@ -36,6 +36,7 @@ static INFO: Info = Info {
     id: "minecraft-query",
     title: "Minecraft Query",
     games: "Minecraft: Java Edition servers and proxies, PocketMine, Nukkit",
+    transport: Transport::Datagram,
     port: 25565,
     srv: Some("_minecraft._tcp"),
     proof: Proof::Token,

@@ -26,7 +26,7 @@ pub use server::{OneQueryResponder, Settings};
 
 use crate::protocol::{
     Amplification, Ask, Cookie, Doc, Exchange, Explanation, Info, OptionError, Options, Proof, Protocol, Responder,
-    Seen,
+    Seen, Transport,
 };
 use crate::token::Keys;
 use crate::{Status, wire::Notes};
@@ -40,6 +40,7 @@ static INFO: Info = Info {
     id: "onequery",
     title: "OneQuery V2",
     games: "Hytale servers with the OneQuery or HyQuery plugin",
+    transport: Transport::Datagram,
     port: 5520,
     srv: None,
     proof: Proof::Token,

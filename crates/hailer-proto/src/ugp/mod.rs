@@ -23,7 +23,7 @@ pub use server::{Settings, UgpResponder};
 
 use crate::protocol::{
     Amplification, Ask, Cookie, Doc, Exchange, Explanation, Info, OptionError, Options, Proof, Protocol, Responder,
-    Seen,
+    Seen, Transport,
 };
 use crate::token::Keys;
 use crate::{Status, wire::Notes};
@@ -37,6 +37,7 @@ static INFO: Info = Info {
     id: "ugp",
     title: "UGP",
     games: "GTA Connected, Mafia Connected, Liberty Unleashed",
+    transport: Transport::Datagram,
     port: 22000,
     srv: None,
     proof: Proof::Nothing,

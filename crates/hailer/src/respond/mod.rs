@@ -32,7 +32,7 @@ mod budget;
 pub use budget::{Budget, Purse};
 
 use arc_swap::ArcSwap;
-use hailer_proto::{Epoch, Keys, OptionError, Options, Protocol, Responder, Status, Verdict};
+use hailer_proto::{Epoch, Keys, OptionError, Options, Protocol, Responder, Status, Transport, Verdict};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -43,6 +43,8 @@ use tokio::net::UdpSocket;
 const MAX_REQUEST: usize = 2_048;
 
 /// Where the current status hangs, as responders. Cheap to clone: all clones are one board.
+///
+/// A board answers datagrams. It leaves out the protocols of streams, whose responders take a connection for proof.
 #[derive(Clone)]
 pub struct Board(Arc<Inner>);
 
@@ -62,10 +64,11 @@ impl Board {
 
     /// A board with options for each protocol. Datagrams are offered to the protocols in this order.
     pub fn with_options(
-        protocols: Vec<(&'static dyn Protocol, Options)>,
+        mut protocols: Vec<(&'static dyn Protocol, Options)>,
         keys: Keys,
         status: &Status,
     ) -> Result<Self, OptionError> {
+        protocols.retain(|(protocol, _)| protocol.info().transport == Transport::Datagram);
         let responders = build(&protocols, &keys, status)?;
         let truth = Mutex::new((status.clone(), keys));
         Ok(Self(Arc::new(Inner { protocols, truth, responders: ArcSwap::from_pointee(responders) })))

@@ -7,7 +7,8 @@ pub mod dns;
 use hailer::proto::Protocol;
 use hailer::respond::{Board, Budget, Service};
 use hailer::{Player, Status, Text, registry};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::io::Read;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -91,6 +92,69 @@ impl Server {
     }
 }
 
+/// Something that takes connections, one after the other.
+pub struct Stream {
+    pub address: SocketAddr,
+    over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+        // Wakes it up.
+        let _ = TcpStream::connect(self.address);
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+impl Stream {
+    /// Lets a function act on each connection.
+    pub fn run(at: SocketAddr, mut act: impl FnMut(TcpStream) + Send + 'static) -> Self {
+        let listener = TcpListener::bind(at).unwrap();
+        let address = listener.local_addr().unwrap();
+        let over = Arc::new(AtomicBool::new(false));
+        let is_over = over.clone();
+        let thread = std::thread::spawn(move || {
+            while let Ok((stream, _)) = listener.accept() {
+                if is_over.load(Ordering::Relaxed) {
+                    break;
+                }
+                stream.set_nodelay(true).unwrap();
+                stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+                act(stream);
+            }
+        });
+        Self { address, over, thread: Some(thread) }
+    }
+
+    /// Answers whatever comes with these bytes, and closes.
+    pub fn answering(at: SocketAddr, reply: impl Into<Vec<u8>>) -> Self {
+        let reply = reply.into();
+        Self::run(at, move |mut stream| {
+            let _ = stream.read(&mut [0; 16]);
+            let _ = std::io::Write::write_all(&mut stream, &reply);
+        })
+    }
+
+    /// Takes connections, hears everything and says nothing.
+    pub fn silent(at: SocketAddr) -> Self {
+        Self::run(at, |mut stream| drop(stream.read_to_end(&mut Vec::new())))
+    }
+}
+
+/// A kick of Minecraft with this text: what a list ping is answered with.
+pub fn kick(text: &str) -> Vec<u8> {
+    let units: Vec<u16> = text.encode_utf16().collect();
+    let mut bytes = vec![0xFF];
+    bytes.extend((units.len() as u16).to_be_bytes());
+    bytes.extend(units.iter().flat_map(|unit| unit.to_be_bytes()));
+    bytes
+}
+
+/// Any free port of 127.0.0.1.
+pub const ANY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
 /// A socket on a free port of 127.0.0.1.
 pub fn loopback() -> UdpSocket {
     bind(Ipv4Addr::LOCALHOST, 0)
@@ -111,9 +175,9 @@ pub fn protocol(id: &str) -> &'static dyn Protocol {
     registry::find(id).unwrap()
 }
 
-/// The ids of all protocols.
+/// The ids of all protocols that travel in datagrams, as our servers answer them.
 pub fn ids() -> Vec<&'static str> {
-    registry::PROTOCOLS.iter().map(|protocol| protocol.info().id).collect()
+    registry::datagram().map(|protocol| protocol.info().id).collect()
 }
 
 /// A status that every protocol can tell something of.

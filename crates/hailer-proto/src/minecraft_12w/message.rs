@@ -1,0 +1,301 @@
+//! Bytes ⇄ messages. The only file that knows offsets (spec/minecraft-12w.md#6.1).
+
+use super::deviation::*;
+use crate::protocol::{Explanation, Way};
+use crate::wire::{Error, Notes, Reader, utf16};
+use alloc::{format, string::String, vec::Vec};
+
+/// The most UTF-16 units in the text of a kick.
+pub const TEXT_MAX: usize = 256;
+
+const LIST_PING: u8 = 0xFE;
+/// What clients from 1.4 on send behind it.
+const NEWER: u8 = 0x01;
+const KICK: u8 = 0xFF;
+/// Bytes in front of a kick's text: the packet id and the number of units.
+const KICK_HEADER: usize = 3;
+
+/// A UTF-16 unit as it travels.
+type Unit = [u8; 2];
+/// Stands between the parts of a reply.
+const SECTION: Unit = [0x00, 0xA7];
+/// Starts a reply of 1.4 and later, whose parts have NULs between them.
+const NEWER_START: [Unit; 3] = [SECTION, [0, b'1'], NUL];
+const NUL: Unit = [0, 0];
+
+/// What a server says of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listing {
+    /// Message of the day.
+    pub motd: String,
+    /// Players on.
+    pub online: Option<i64>,
+    /// The most that fit.
+    pub max: Option<i64>,
+    /// Number of the game's protocol, from 1.4 on.
+    pub protocol: Option<i64>,
+    /// Version of the game, from 1.4 on.
+    pub version: Option<String>,
+}
+
+/// Whether these bytes ask for a listing. What clients from 1.4 on add is not looked at: an old server has answered
+/// before it comes.
+pub fn is_list_ping(bytes: &[u8]) -> bool {
+    matches!(bytes, [LIST_PING] | [LIST_PING, NEWER, ..])
+}
+
+/// Appends the request.
+pub fn write_list_ping(out: &mut Vec<u8>) {
+    out.push(LIST_PING);
+}
+
+/// Appends a reply. The MOTD holds no section sign, and gives way where the text would be too long.
+pub fn write_listing(motd: &str, online: i64, max: i64, out: &mut Vec<u8>) {
+    let counts = format!("\u{A7}{online}\u{A7}{max}");
+    let room = TEXT_MAX.saturating_sub(counts.chars().count());
+    let motd = motd.chars().scan(0, |units, c| {
+        *units += c.len_utf16();
+        (*units <= room).then_some(c)
+    });
+    let text: String = motd.chain(counts.chars()).collect();
+    let units = text.encode_utf16();
+    out.push(KICK);
+    out.extend((units.clone().count() as u16).to_be_bytes());
+    out.extend(units.flat_map(u16::to_be_bytes));
+}
+
+impl Listing {
+    /// Reads a kick. `None`: its text is no listing, but the reason why the server throws the asker out.
+    pub fn read(bytes: &[u8], notes: &mut Notes) -> Result<Option<Self>, Error> {
+        let mut r = Reader::new(bytes, notes);
+        if r.raw(1, "packet id")? != [KICK] {
+            return Err(Error::bad("packet id", 0, "FF (kick)"));
+        }
+        let (units, _) = r.utf16_be(TEXT_MAX, "text")?.as_chunks();
+        let listing = match units.starts_with(&NEWER_START) {
+            true => Self::newer(units, r.notes()),
+            false => Self::classic(units, r.notes()),
+        };
+        r.trailing(&TRAILING_BYTES);
+        Ok(listing)
+    }
+
+    /// Read from the end: there the section signs are those of the protocol.
+    fn classic(units: &[Unit], notes: &mut Notes) -> Option<Self> {
+        let mut parts = units.rsplitn(3, |unit| *unit == SECTION);
+        let (max, online, motd) = (parts.next()?, parts.next()?, parts.next()?);
+        let mut parts = Parts { at: KICK_HEADER, notes };
+        count(max).or(count(online))?;
+        if motd.contains(&SECTION) {
+            parts.notes.deviation(&FORMATTED_MOTD, parts.at);
+        }
+        Some(Self {
+            motd: parts.text("motd", motd),
+            online: parts.count("online", online),
+            max: parts.count("max", max),
+            ..Self::default()
+        })
+    }
+
+    fn newer(units: &[Unit], notes: &mut Notes) -> Option<Self> {
+        let mut parts = units.splitn(6, |unit| *unit == NUL).skip(1);
+        let (protocol, version, motd) = (parts.next()?, parts.next()?, parts.next()?);
+        let (online, max) = (parts.next()?, parts.next()?);
+        let mut parts = Parts { at: KICK_HEADER, notes };
+        parts.notes.deviation(&NEWER_REPLY, parts.at);
+        parts.at += size_of_val(&NEWER_START);
+        Some(Self {
+            protocol: parts.count("protocol", protocol),
+            version: Some(parts.text("version", version)),
+            motd: parts.text("motd", motd),
+            online: parts.count("online", online),
+            max: parts.count("max", max),
+        })
+    }
+}
+
+fn count(units: &[Unit]) -> Option<i64> {
+    utf16(units.as_flattened()).parse().ok()
+}
+
+/// Walks the parts of a text, each with its place for the notes.
+struct Parts<'n> {
+    at: usize,
+    notes: &'n mut Notes,
+}
+
+impl Parts<'_> {
+    /// A part, and a step over it and what ends it.
+    fn text(&mut self, field: &'static str, units: &[Unit]) -> String {
+        let text = utf16(units.as_flattened());
+        let length = size_of_val(units);
+        self.notes.field(self.at..self.at + length, field, || format!("{text:?}"));
+        self.at += length + size_of::<Unit>();
+        text
+    }
+
+    fn count(&mut self, field: &'static str, units: &[Unit]) -> Option<i64> {
+        let at = self.at;
+        self.text(field, units);
+        let count = count(units);
+        if count.is_none() {
+            self.notes.deviation(&ODD_COUNT, at);
+        }
+        count
+    }
+}
+
+/// Both packets are short and have no magic number. So bytes that went nobody knows where are explained only if they are
+/// one of them, whole and alone.
+pub fn explain(bytes: &[u8], way: Option<Way>, notes: &mut Notes) -> Option<Explanation> {
+    let say = |message, way, error| Some(Explanation { message, way, sure: false, error });
+    match (way, bytes) {
+        (None, [LIST_PING]) | (Some(Way::Request), [LIST_PING] | [LIST_PING, NEWER, ..]) => {
+            let mut r = Reader::new(bytes, notes);
+            let mut read = || {
+                r.raw(1, "packet id")?;
+                let rest = r.remaining();
+                if rest > 0 {
+                    r.raw(rest, "of 1.4 and later")?;
+                }
+                Ok(())
+            };
+            say("list ping", Way::Request, read().err())
+        }
+        (None | Some(Way::Reply), [KICK, ..]) if way.is_some() || is_whole_kick(bytes) => {
+            let (message, error) = match Listing::read(bytes, notes) {
+                Ok(Some(_)) => ("list ping reply", None),
+                Ok(None) => ("kick", None),
+                Err(error) => ("kick", Some(error)),
+            };
+            say(message, Way::Reply, error)
+        }
+        _ => None,
+    }
+}
+
+fn is_whole_kick(bytes: &[u8]) -> bool {
+    match bytes {
+        [KICK, high, low, text @ ..] => {
+            let count = usize::from(u16::from_be_bytes([*high, *low]));
+            count <= TEXT_MAX && text.len() == count * size_of::<Unit>()
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+    use std::string::ToString;
+
+    fn kick(text: &str) -> Vec<u8> {
+        let units: Vec<u16> = text.encode_utf16().collect();
+        let mut bytes = vec![KICK];
+        bytes.extend((units.len() as u16).to_be_bytes());
+        bytes.extend(units.iter().flat_map(|unit| unit.to_be_bytes()));
+        bytes
+    }
+
+    fn read(text: &str) -> (Option<Listing>, Vec<&'static str>) {
+        let mut notes = Notes::default();
+        let listing = Listing::read(&kick(text), &mut notes).unwrap();
+        (listing, notes.met().map(|met| met.name).collect())
+    }
+
+    fn listing(motd: &str, online: Option<i64>, max: Option<i64>) -> Option<Listing> {
+        Some(Listing { motd: motd.into(), online, max, ..Listing::default() })
+    }
+
+    #[test]
+    fn a_listing_has_three_parts() {
+        assert_eq!(read("A\u{A7}0\u{A7}20"), (listing("A", Some(0), Some(20)), vec![]));
+        assert_eq!(read("\u{A7}1\u{A7}2"), (listing("", Some(1), Some(2)), vec![]));
+        let emoji = "\u{1F600}\u{A7}-1\u{A7}2147483647";
+        assert_eq!(read(emoji), (listing("\u{1F600}", Some(-1), Some(2_147_483_647)), vec![]));
+    }
+
+    #[test]
+    fn what_servers_do_differently_is_named() {
+        let newer = |max| {
+            let version = Some("1.4.2".into());
+            Some(Listing { protocol: Some(47), version, ..listing("\u{A7}aA", Some(5), max).unwrap() })
+        };
+        let cases: [(&str, Option<Listing>, &[&str]); 5] = [
+            ("\u{A7}aA\u{A7}rB\u{A7}5\u{A7}6", listing("\u{A7}aA\u{A7}rB", Some(5), Some(6)), &["formatted-motd"]),
+            ("A\u{A7}many\u{A7}6", listing("A", None, Some(6)), &["odd-count"]),
+            ("A\u{A7}5\u{A7}", listing("A", Some(5), None), &["odd-count"]),
+            ("\u{A7}1\u{0}47\u{0}1.4.2\u{0}\u{A7}aA\u{0}5\u{0}6", newer(Some(6)), &["newer-reply"]),
+            ("\u{A7}1\u{0}47\u{0}1.4.2\u{0}\u{A7}aA\u{0}5\u{0}6\u{0}7", newer(None), &["newer-reply", "odd-count"]),
+        ];
+        for (text, expected, met) in cases {
+            assert_eq!(read(text), (expected, met.to_vec()), "{text:?}");
+        }
+        let mut notes = Notes::default();
+        let whole = [kick("A\u{A7}0\u{A7}20"), vec![7]].concat();
+        assert_eq!(Listing::read(&whole, &mut notes), Ok(listing("A", Some(0), Some(20))));
+        assert_eq!(notes.deviations(), [(&TRAILING_BYTES, 15)]);
+    }
+
+    #[test]
+    fn a_kick_without_a_count_is_no_listing() {
+        for text in [
+            "",
+            "You are banned",
+            "\u{A7}cYou are \u{A7}4banned",
+            "\u{A7}\u{A7}",
+            "A\u{A7}5",
+            "\u{A7}1\u{0}47\u{0}1.4.2\u{0}A\u{0}5",
+        ] {
+            assert_eq!(read(text), (None, vec![]), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn errors_name_field_and_offset() {
+        for (bytes, error) in [
+            (&b""[..], "packet id at offset 0: ends 1 byte too early"),
+            (b"HTTP", "packet id at offset 0: expected FF (kick)"),
+            (b"\xFF\0", "text at offset 1: ends 1 byte too early"),
+            (b"\xFF\0\x03\0A\0\xA7", "text at offset 3: ends 2 bytes too early"),
+            (b"\xFF\xFF\xFF", "text at offset 1: expected a count of UTF-16 units, not below 0"),
+            (b"\xFF\x01\x01", "text at offset 1: more than 256, the most accepted"),
+        ] {
+            assert_eq!(Listing::read(bytes, &mut Notes::default()).unwrap_err().to_string(), error);
+        }
+    }
+
+    #[test]
+    fn only_whole_packets_are_explained_to_who_knows_nothing() {
+        let explained = |bytes: &[u8], way| explain(bytes, way, &mut Notes::explaining()).map(|it| it.message);
+        let (reply, banned) = (kick("A\u{A7}0\u{A7}20"), kick("You are banned"));
+        for (bytes, unknown, request, answer) in [
+            (&b"\xFE"[..], Some("list ping"), Some("list ping"), None),
+            (b"\xFE\x01", None, Some("list ping"), None),
+            (b"\xFE\x01\xFA", None, Some("list ping"), None),
+            (b"\xFE\xFD\x09", None, None, None),
+            (&reply, Some("list ping reply"), None, Some("list ping reply")),
+            (&banned, Some("kick"), None, Some("kick")),
+            (&reply[..9], None, None, Some("kick")),
+            (b"\xFF\xFFUGP\0\x01\0", None, None, Some("kick")),
+            (b"", None, None, None),
+        ] {
+            let found =
+                (explained(bytes, None), explained(bytes, Some(Way::Request)), explained(bytes, Some(Way::Reply)));
+            assert_eq!(found, (unknown, request, answer), "{bytes:02x?}");
+        }
+    }
+
+    #[test]
+    fn a_long_motd_gives_way_to_the_counts() {
+        for motd in ["x".repeat(300), "\u{1F600}".repeat(300), alloc::format!("x{}", "\u{1F600}".repeat(300))] {
+            let mut out = Vec::new();
+            write_listing(&motd, 12, 345, &mut out);
+            let found = Listing::read(&out, &mut Notes::default()).unwrap().unwrap();
+            assert_eq!((found.online, found.max), (Some(12), Some(345)));
+            assert!(motd.starts_with(&found.motd), "{}", found.motd);
+            assert!((TEXT_MAX - 1..=TEXT_MAX).contains(&((out.len() - KICK_HEADER) / 2)), "{}", out.len());
+        }
+    }
+}

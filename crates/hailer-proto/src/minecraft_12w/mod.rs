@@ -1,0 +1,65 @@
+//! Minecraft List Ping: how a client of Minecraft 1.2.5 to 1.3.2 fills its list of servers. TCP.
+//!
+//! ```text
+//!   client                       server
+//!     FE          ─►                      list ping
+//!                 ◄─  FF text             kick: motd § online § max
+//!                                         the server closes the connection
+//! ```
+//!
+//! The answer travels in the packet that otherwise says why a player is thrown out (spec/minecraft-12w.md#6.1). Servers
+//! of later versions answer too, for the sake of old clients.
+
+mod client;
+pub mod deviation;
+pub mod message;
+mod server;
+
+pub use client::ListPing;
+pub use server::ListResponder;
+
+use crate::protocol::{
+    Amplification, Ask, Cookie, Doc, Exchange, Explanation, Info, OptionError, Options, Proof, Protocol, Responder,
+    Seen, Transport,
+};
+use crate::token::Keys;
+use crate::{Status, wire::Notes};
+use alloc::{boxed::Box, sync::Arc};
+
+/// The protocol's entry in the registry.
+#[derive(Debug)]
+pub struct Minecraft12w;
+
+static INFO: Info = Info {
+    id: "minecraft-12w",
+    title: "Minecraft List Ping",
+    games: "Minecraft 1.2.5 to 1.3.2 servers, and later ones for the sake of old clients",
+    transport: Transport::Stream,
+    port: 25565,
+    srv: Some("_minecraft._tcp"),
+    proof: Proof::Connection,
+    amplification: Amplification { request: 1, reply: 0 },
+    fields: &[Doc { key: "protocol", help: "Number of the game's protocol; only in the reply of 1.4 and later" }],
+    player_fields: &[],
+    deviations: deviation::ALL,
+    options: &[],
+};
+
+impl Protocol for Minecraft12w {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {
+        Box::new(ListPing::new(ask))
+    }
+
+    fn responder(&self, status: &Status, _: &Keys, options: &Options) -> Result<Arc<dyn Responder>, OptionError> {
+        options.check(INFO.options)?;
+        Ok(Arc::new(ListResponder::new(status)))
+    }
+
+    fn explain(&self, bytes: &[u8], seen: Seen<'_>, notes: &mut Notes) -> Option<Explanation> {
+        message::explain(bytes, seen.way(), notes)
+    }
+}

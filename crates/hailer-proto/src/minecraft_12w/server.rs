@@ -1,0 +1,94 @@
+//! The server: one reply, built once. What a client of 1.3 can show is all that it says (spec/minecraft-12w.md#6.1).
+
+use super::message;
+use crate::model::{Status, Text};
+use crate::protocol::{Responder, Verdict};
+use crate::token::Epoch;
+use alloc::{string::String, vec::Vec};
+use core::net::SocketAddr;
+
+/// Answers for one server.
+#[derive(Debug)]
+pub struct ListResponder {
+    reply: Vec<u8>,
+}
+
+impl ListResponder {
+    /// A responder for this status.
+    pub fn new(status: &Status) -> Self {
+        let motd = [&status.motd, &status.name].into_iter().flatten().map(line).find(|text| !text.is_empty());
+        // The game counts in 32 bits, and from nothing.
+        let count = |count: i64| count.clamp(0, i64::from(i32::MAX));
+        let (online, max) = (count(status.players.count()), count(status.players.max.unwrap_or(0)));
+        let mut reply = Vec::new();
+        message::write_listing(&motd.unwrap_or_default(), online, max, &mut reply);
+        Self { reply }
+    }
+}
+
+impl Responder for ListResponder {
+    fn answer(&self, _: SocketAddr, _: Epoch, bytes: &[u8], out: &mut Vec<u8>) -> Verdict {
+        if !message::is_list_ping(bytes) {
+            return Verdict::Pass;
+        }
+        out.extend_from_slice(&self.reply);
+        Verdict::Reply { proven: true }
+    }
+}
+
+/// A text as it may travel: in one line, without codes and without what separates the parts.
+fn line(text: &Text) -> String {
+    text.plain().replace('\n', " ").replace('\u{A7}', "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::message::Listing;
+    use super::*;
+    use crate::wire::Notes;
+
+    fn answer(status: &Status, request: &[u8]) -> (Verdict, Vec<u8>) {
+        let mut out = Vec::new();
+        let from = SocketAddr::from(([192, 0, 2, 7], 50_000));
+        (ListResponder::new(status).answer(from, Epoch(1), request, &mut out), out)
+    }
+
+    fn motd(status: &Status) -> String {
+        let (_, reply) = answer(status, b"\xFE");
+        Listing::read(&reply, &mut Notes::default()).unwrap().unwrap().motd
+    }
+
+    #[test]
+    fn the_reply_is_that_of_the_spec_page() {
+        let mut status = Status { motd: Some(Text::legacy("A")), ..Status::default() };
+        status.players.max = Some(20);
+        let reply = b"\xFF\0\x06\0A\0\xA7\x000\0\xA7\x002\x000".to_vec();
+        for request in [&b"\xFE"[..], b"\xFE\x01", b"\xFE\x01\xFA\0\x0B"] {
+            assert_eq!(answer(&status, request), (Verdict::Reply { proven: true }, reply.clone()));
+        }
+        for request in [&b""[..], b"\xFE\xFD\x09\0\0\0\x01", b"\xFF", b"\x02\x27", &reply] {
+            assert_eq!(answer(&status, request), (Verdict::Pass, Vec::new()), "{request:02x?}");
+        }
+    }
+
+    #[test]
+    fn the_motd_is_one_line_without_codes() {
+        let formatted = Text::legacy("\u{A7}6Hi \u{A7}lyou\nthere\x1b\0");
+        let mut status =
+            Status { motd: Some(formatted), name: Some(Text::unformatted("Name \u{A7}5")), ..Status::default() };
+        assert_eq!(motd(&status), "Hi you there");
+        status.motd = Some(Text::legacy("\u{A7}a"));
+        assert_eq!(motd(&status), "Name 5");
+        status.name = None;
+        assert_eq!(motd(&status), "");
+    }
+
+    #[test]
+    fn counts_stay_within_the_game() {
+        let mut status = Status::default();
+        (status.players.online, status.players.max) = (Some(-5), Some(i64::MAX));
+        let (_, reply) = answer(&status, b"\xFE");
+        let listing = Listing::read(&reply, &mut Notes::default()).unwrap().unwrap();
+        assert_eq!((listing.online, listing.max), (Some(0), Some(2_147_483_647)));
+    }
+}
