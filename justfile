@@ -17,11 +17,11 @@ bless:
 
 # Fuzz with so many random inputs a target, after the corpora (`cargo bolero` runs the same targets with coverage)
 fuzz inputs="5000000":
-    BOLERO_RANDOM_ITERATIONS={{inputs}} cargo test --release -p hailer-proto --test fuzz
+    BOLERO_RANDOM_ITERATIONS={{inputs}} cargo test --release -p hailer-proto -p hailer-minecraft --test fuzz
 
-# Codec benches, each beside a copy of as many bytes
+# Codec benches, each beside a baseline in the same run
 bench:
-    cargo bench -p hailer-proto --features serde
+    cargo bench -p hailer-proto -p hailer-minecraft
 
 # Licences, bans and sources of all dependencies
 deny:

@@ -1,0 +1,152 @@
+//! What the game protocol costs, each figure beside a baseline in the same run that no codec can beat.
+//!
+//! `cargo bench -p hailer-minecraft`
+
+use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use hailer_minecraft::chunk::{Block, Column, Inflater, MAX_COLUMN, deflate};
+use hailer_minecraft::crypto::{Cipher, CipherKind};
+use hailer_minecraft::sample::Dice;
+use hailer_minecraft::table::*;
+use hailer_minecraft::types::{Absolute, Angle, Delta, Velocity};
+use hailer_minecraft::{Build, Packet, Stream, Way};
+use std::hint::black_box;
+
+/// What a busy server mostly sends.
+fn small_packets() -> Vec<Packet> {
+    let (dx, dy, dz, yaw, pitch) = (Delta(1), Delta(-2), Delta(3), Angle(4), Angle(5));
+    vec![
+        EntityRelativeMove { entity: 1, dx, dy, dz }.into(),
+        EntityLookRelativeMove { entity: 2, dx, dy, dz, yaw, pitch }.into(),
+        EntityLook { entity: 3, yaw, pitch }.into(),
+        EntityHeadLook { entity: 4, head_yaw: yaw }.into(),
+        EntityVelocity { entity: 5, vx: Velocity(1), vy: Velocity(2), vz: Velocity(3) }.into(),
+        EntityTeleport { entity: 6, x: Absolute(7), y: Absolute(8), z: Absolute(9), yaw, pitch }.into(),
+        BlockChange { x: 1, y: 2, z: 3, ..Default::default() }.into(),
+        KeepAlive { token: 9 }.into(),
+        TimeUpdate { time: 10 }.into(),
+        Entity { entity: 11 }.into(),
+    ]
+}
+
+fn packets(c: &mut Criterion) {
+    let build = Build::LATEST;
+    let (mut bytes, mut count) = (Vec::new(), 0);
+    while bytes.len() < 4096 {
+        small_packets().iter().for_each(|packet| packet.write(&mut bytes, build));
+        count += small_packets().len() as u64;
+    }
+    let mut group = c.benchmark_group("small packets");
+    group.throughput(Throughput::Elements(count));
+    group.bench_function("read", |b| {
+        let mut stream = Stream::new(Way::ToClient, build);
+        b.iter(|| {
+            stream.push(&bytes);
+            while let Ok(Some((packet, _))) = stream.next() {
+                black_box(packet);
+            }
+        });
+    });
+    group.bench_function("write", |b| {
+        let packets = small_packets();
+        let mut out = Vec::with_capacity(8192);
+        b.iter(|| {
+            out.clear();
+            while out.len() < 4096 {
+                packets.iter().for_each(|packet| packet.write(&mut out, build));
+            }
+            black_box(&out);
+        });
+    });
+    group.bench_function("baseline: copy of the bytes", |b| {
+        let mut out = Vec::with_capacity(8192);
+        b.iter(|| {
+            out.clear();
+            out.extend_from_slice(black_box(&bytes));
+            black_box(&out);
+        });
+    });
+    group.finish();
+}
+
+/// Hills with ores, light and biomes: five sections.
+fn hilly() -> Column {
+    let (mut column, mut dice) = (Column::default(), Dice::new(5));
+    for (x, z) in (0..16).flat_map(|x| (0..16).map(move |z| (x, z))) {
+        let height = 60 + (x * 3 + z * 5) % 11;
+        for y in 0..=height {
+            let id = match (y, height - y, dice.below(40)) {
+                (0, ..) => 7,
+                (_, 0, _) => 2,
+                (_, 1..4, _) => 3,
+                (_, _, 0) => 14 + dice.below(3) as u16,
+                _ => 1,
+            };
+            column.set_block(x, y, z, Block { id, metadata: 0 });
+            column.set_sky_light(x, y, z, 0);
+        }
+    }
+    column
+}
+
+fn chunks(c: &mut Criterion) {
+    let column = hilly();
+    let (mut inflated, mut zlib) = (Vec::new(), Vec::new());
+    let masks = column.encode(u16::MAX, true, &mut inflated);
+    deflate(&inflated, &mut zlib);
+    let mut group = c.benchmark_group("column");
+    group.throughput(Throughput::Bytes(inflated.len() as u64));
+    group.bench_function("baseline: bare inflate", |b| {
+        let mut state = flate2::Decompress::new(true);
+        let mut out = vec![0; MAX_COLUMN];
+        b.iter(|| {
+            state.reset(true);
+            state.decompress(black_box(&zlib), &mut out, flate2::FlushDecompress::Finish)
+        });
+    });
+    group.bench_function("inflate and read", |b| {
+        let (mut inflater, mut out) = (Inflater::default(), Vec::new());
+        b.iter_batched_ref(
+            || column.clone(),
+            |column| {
+                inflater.inflate(black_box(&zlib), MAX_COLUMN, &mut out).expect("it was deflated above");
+                column.apply(masks, true, &out).expect("it was encoded above");
+            },
+            BatchSize::SmallInput,
+        );
+    });
+    group.bench_function("write and deflate", |b| {
+        let (mut inflated, mut zlib) = (Vec::new(), Vec::new());
+        b.iter(|| {
+            inflated.clear();
+            zlib.clear();
+            column.encode(u16::MAX, true, &mut inflated);
+            deflate(&inflated, &mut zlib);
+        });
+    });
+    group.finish();
+}
+
+fn ciphers(c: &mut Criterion) {
+    use aes::cipher::KeyIvInit;
+    for length in [1_usize, 16, 1024, 65_536] {
+        let mut group = c.benchmark_group(format!("AES-128/CFB8, {length} bytes a call"));
+        group.throughput(Throughput::Bytes(length as u64));
+        let (key, mut bytes) = ([7; 16], vec![1; length]);
+        let mut theirs = cfb8::Encryptor::<aes::Aes128>::new(&key.into(), &key.into());
+        group.bench_function("baseline: the cfb8 crate encrypts", |b| {
+            b.iter(|| theirs.encrypt(&mut bytes));
+        });
+        let mut ours = Cipher::encryptor(CipherKind::Aes128Cfb8, &key).expect("16 bytes");
+        group.bench_function("encrypt", |b| b.iter(|| ours.apply(&mut bytes)));
+        let mut theirs = cfb8::Decryptor::<aes::Aes128>::new(&key.into(), &key.into());
+        group.bench_function("baseline: the cfb8 crate decrypts", |b| {
+            b.iter(|| theirs.decrypt(&mut bytes));
+        });
+        let mut ours = Cipher::decryptor(CipherKind::Aes128Cfb8, &key).expect("16 bytes");
+        group.bench_function("decrypt", |b| b.iter(|| ours.apply(&mut bytes)));
+        group.finish();
+    }
+}
+
+criterion_group!(benches, packets, chunks, ciphers);
+criterion_main!(benches);

@@ -1,0 +1,715 @@
+//! Columns of blocks, and the bytes that carry them in 0x33 and 0x38 (spec/minecraft-12w.md#7).
+//!
+//! A column is 16 × 256 × 16 blocks in 16 sections. On the wire it is one zlib stream; [`Inflater`] takes that off
+//! within a bound, [`Column::apply`] and [`bulk`] read what was inside. Offsets in their errors count from the first
+//! inflated byte.
+
+use flate2::{Compression, Decompress, FlushDecompress, Status, read::ZlibEncoder};
+use hailer_proto::wire::{Error, ErrorKind, Notes, Reader};
+use serde::Serialize;
+use std::fmt;
+use std::io::Read;
+
+/// Blocks of a section, a byte each.
+const BLOCKS: usize = 4096;
+/// Bytes of a section's nibble array: half a byte a block.
+const NIBBLES: usize = BLOCKS / 2;
+/// Biomes of a column, a byte each.
+const BIOMES: usize = 256;
+/// Bytes that a section always has: ids, metadata, block light, sky light (spec/minecraft-12w.md#7).
+const SECTION: usize = BLOCKS + 3 * NIBBLES;
+
+/// The largest inflated column: 16 sections with add arrays, and biomes (spec/minecraft-12w.md#7).
+pub const MAX_COLUMN: usize = 16 * (SECTION + NIBBLES) + BIOMES;
+
+/// The most that [`bulk_limit`] allows. The count of columns is whatever the server says; this is 340 full ones, where
+/// vanilla sends 5.
+pub const MAX_BULK: usize = 64 << 20;
+
+/// One block.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Block {
+    /// What it is made of, 12 bits. 0 is air.
+    pub id: u16,
+    /// Its variant or state, 4 bits.
+    pub metadata: u8,
+}
+
+impl Block {
+    /// Nothing.
+    pub const AIR: Self = Self { id: 0, metadata: 0 };
+}
+
+/// Which sections a buffer holds: bit 0 is the lowest (spec/minecraft-12w.md#7).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+pub struct Masks {
+    /// Sections with ids, metadata and light.
+    pub primary: u16,
+    /// Sections with an add array: the high four bits of each id.
+    pub add: u16,
+}
+
+impl fmt::Display for Masks {
+    /// A bit a section, the lowest rightmost, and the same of add arrays if there are any.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016b}", self.primary)?;
+        if self.add == 0 { Ok(()) } else { write!(f, "+{:016b}", self.add) }
+    }
+}
+
+/// One column of a 0x38: the metadata that follow its data (spec/minecraft-12w.md#5).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+pub struct ColumnMeta {
+    /// Column coordinate: block x / 16, rounded down.
+    pub x: i32,
+    /// Column coordinate: block z / 16, rounded down.
+    pub z: i32,
+    /// Its sections.
+    pub masks: Masks,
+}
+
+impl fmt::Display for ColumnMeta {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "({}, {}) {}", self.x, self.z, self.masks)
+    }
+}
+
+/// Bytes of an inflated column with these masks; biomes come only with `ground_up` (spec/minecraft-12w.md#7).
+pub fn size(masks: Masks, ground_up: bool) -> usize {
+    SECTION * ones(masks.primary) + NIBBLES * ones(masks.add) + if ground_up { BIOMES } else { 0 }
+}
+
+/// Whether a 0x33 with these flags unloads its column. Its body means nothing and may be empty, which is no zlib
+/// stream: do not inflate it (spec/minecraft-12w.md#7).
+pub fn is_unload(masks: Masks, ground_up: bool) -> bool {
+    ground_up && masks.primary == 0
+}
+
+/// The bound for inflating a 0x38 with these metadata, in bytes: what its masks tell, at most [`MAX_BULK`].
+pub fn bulk_limit(metas: &[ColumnMeta]) -> usize {
+    metas.iter().fold(0, |sum: usize, meta| sum.saturating_add(size(meta.masks, true))).min(MAX_BULK)
+}
+
+/// Reads the columns of an inflated 0x38 (spec/minecraft-12w.md#7).
+///
+/// Some servers fill in the add mask and send no add arrays, so the length decides: if it fits with them they are read,
+/// if it fits without them the mask is ignored, and anything else is an error.
+pub fn bulk(metas: &[ColumnMeta], inflated: &[u8]) -> Result<Vec<(i32, i32, Column)>, Error> {
+    let least: usize = metas.iter().map(|meta| size(Masks { add: 0, ..meta.masks }, true)).sum();
+    let most = metas.iter().map(|meta| NIBBLES * ones(meta.masks.add)).sum::<usize>() + least;
+    let at = inflated.len();
+    let with_add = at == most;
+    if at < least {
+        return Err(Error { field: "columns", at, kind: ErrorKind::Short { need: least - at } });
+    } else if at > most {
+        return Err(Error { field: "columns", at: most, kind: ErrorKind::Leftover { count: at - most } });
+    } else if !with_add && at != least {
+        return Err(Error::bad("columns", at, "all the add arrays of the masks, or none"));
+    }
+
+    let mut columns = Vec::with_capacity(metas.len());
+    let mut rest = inflated;
+    for &ColumnMeta { x, z, mut masks } in metas {
+        if !with_add {
+            masks.add = 0;
+        }
+        let (slice, after) = rest.split_at_checked(size(masks, true)).unwrap_or((rest, &[]));
+        rest = after;
+        let mut column = Column::default();
+        column.apply(masks, true, slice)?;
+        columns.push((x, z, column));
+    }
+    Ok(columns)
+}
+
+/// Writes columns as a 0x38 carries them: their metadata, and the data to be deflated (spec/minecraft-12w.md#7).
+pub fn encode_bulk(columns: &[(i32, i32, &Column)]) -> (Vec<ColumnMeta>, Vec<u8>) {
+    let mut data = Vec::new();
+    let metas =
+        columns.iter().map(|&(x, z, column)| ColumnMeta { x, z, masks: column.encode(0xFFFF, true, &mut data) });
+    (metas.collect(), data)
+}
+
+/// Appends `bytes` as a zlib stream of the default level, as vanilla does (spec/minecraft-12w.md#7).
+pub fn deflate(bytes: &[u8], out: &mut Vec<u8>) {
+    // From a slice into a vector: there is nothing that can fail.
+    let _ = ZlibEncoder::new(bytes, Compression::default()).read_to_end(out);
+}
+
+/// Takes zlib off, within a bound. Keep one: its state is dear to make and is used again for each stream.
+#[derive(Debug)]
+pub struct Inflater(Decompress);
+
+impl Default for Inflater {
+    fn default() -> Self {
+        Self(Decompress::new(true))
+    }
+}
+
+impl Inflater {
+    /// Replaces the content of `out` by what the zlib stream in `bytes` holds, at most `limit` bytes: [`size`],
+    /// [`bulk_limit`] or [`MAX_COLUMN`]. Memory never grows past the limit, whatever the stream claims.
+    ///
+    /// A stream that is broken or ends too early is refused, with its offset in `bytes`. Bytes after it are not read,
+    /// as in vanilla; their number is returned, so that a caller can name them. No known server sends any.
+    pub fn inflate(&mut self, bytes: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<usize, Error> {
+        /// Up to here the whole limit is taken at once: a column never needs a second step.
+        const AT_ONCE: usize = 256 << 10;
+        const FIELD: &str = "compressed data";
+
+        self.0.reset(true);
+        out.clear();
+        loop {
+            if out.len() == out.capacity() {
+                // One byte more than the limit: whoever fills it is over.
+                let room = limit.saturating_add(1).saturating_sub(out.len());
+                out.reserve_exact(room.min(out.len().max(AT_ONCE)));
+            }
+            let rest = bytes.get(self.read()..).unwrap_or_default();
+            let status = self.0.decompress_vec(rest, out, FlushDecompress::Finish);
+            let at = self.read();
+            match status {
+                _ if out.len() > limit => return Err(Error { field: FIELD, at, kind: ErrorKind::Limit { limit } }),
+                Ok(Status::StreamEnd) => return Ok(bytes.len().saturating_sub(at)),
+                // Room is left and the stream has not ended: only input can be what it wants.
+                Ok(_) if out.len() < out.capacity() => {
+                    return Err(Error { field: FIELD, at, kind: ErrorKind::Short { need: 1 } });
+                }
+                Ok(_) => {}
+                Err(_) => return Err(Error::bad(FIELD, at, "a zlib stream")),
+            }
+        }
+    }
+
+    fn read(&self) -> usize {
+        usize::try_from(self.0.total_in()).unwrap_or(usize::MAX)
+    }
+}
+
+/// A column: 16 sections from the bottom up, and a biome for each of its 16 × 16 places.
+///
+/// Coordinates are those inside of the column. Of `x` and `z` the low four bits count, so that a place on the wire or
+/// in the world can be given as it is. A section that is absent is air in full sky light.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Column {
+    sections: [Option<Box<Section>>; 16],
+    biomes: [u8; BIOMES],
+}
+
+/// The biome where nobody said another: plains, as in the unload of spec/minecraft-12w.md#9.
+const PLAINS: u8 = 1;
+
+impl Default for Column {
+    fn default() -> Self {
+        Self { sections: Default::default(), biomes: [PLAINS; BIOMES] }
+    }
+}
+
+impl fmt::Debug for Column {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Column {{ sections: {:016b}, .. }}", self.sections())
+    }
+}
+
+impl Column {
+    /// Reads an inflated 0x33 into this column (spec/minecraft-12w.md#7). With `ground_up` it is the whole column, so
+    /// sections not in the mask become air; without, they stay as they are, and so do the biomes.
+    ///
+    /// An error leaves the column as it was.
+    pub fn apply(&mut self, masks: Masks, ground_up: bool, inflated: &[u8]) -> Result<(), Error> {
+        let Masks { primary, add } = masks;
+        let mut notes = Notes::discarding();
+        let mut reader = Reader::new(inflated, &mut notes);
+        let ids = reader.take(BLOCKS * ones(primary), "block ids")?.as_chunks::<BLOCKS>().0;
+        let metadata = reader.take(NIBBLES * ones(primary), "metadata")?.as_chunks::<NIBBLES>().0;
+        let block_light = reader.take(NIBBLES * ones(primary), "block light")?.as_chunks::<NIBBLES>().0;
+        let sky_light = reader.take(NIBBLES * ones(primary), "sky light")?.as_chunks::<NIBBLES>().0;
+        let adds = reader.take(NIBBLES * ones(add), "add")?.as_chunks::<NIBBLES>().0;
+        let biomes = if ground_up { Some(reader.array("biomes")?) } else { None };
+        reader.end()?;
+
+        let mut planes = ids.iter().zip(metadata).zip(block_light).zip(sky_light);
+        let mut adds = adds.iter();
+        for (i, slot) in self.sections.iter_mut().enumerate() {
+            if primary >> i & 1 == 1
+                && let Some((((ids, metadata), block_light), sky_light)) = planes.next()
+            {
+                *slot = Some(Box::new(Section {
+                    ids: *ids,
+                    metadata: Nibbles(*metadata),
+                    block_light: Nibbles(*block_light),
+                    sky_light: Nibbles(*sky_light),
+                    add: None,
+                }));
+            } else if ground_up {
+                *slot = None;
+            }
+            if add >> i & 1 == 1
+                && let Some(add) = adds.next()
+                && let Some(section) = slot
+            {
+                section.add = (*add != [0; NIBBLES]).then(|| Box::new(Nibbles(*add)));
+            }
+        }
+        if let Some(biomes) = biomes {
+            self.biomes = biomes;
+        }
+        Ok(())
+    }
+
+    /// Appends the sections of `wanted` as a 0x33 carries them, to be deflated, and says which they are
+    /// (spec/minecraft-12w.md#7). With `ground_up` absent sections are left out and biomes follow; without, absent
+    /// sections are written as air, because the client would keep what it has.
+    ///
+    /// Add arrays are written for the sections that have an id above 255.
+    pub fn encode(&self, wanted: u16, ground_up: bool, out: &mut Vec<u8>) -> Masks {
+        let mut masks = Masks { primary: if ground_up { wanted & self.sections() } else { wanted }, add: 0 };
+        out.reserve(size(masks, ground_up));
+        let air = Section::default();
+        let written = || {
+            let places = self.sections.iter().enumerate().filter(|(i, _)| masks.primary >> i & 1 == 1);
+            places.map(|(i, section)| (i, section.as_deref().unwrap_or(&air)))
+        };
+        written().for_each(|(_, section)| out.extend_from_slice(&section.ids));
+        written().for_each(|(_, section)| out.extend_from_slice(&section.metadata.0));
+        written().for_each(|(_, section)| out.extend_from_slice(&section.block_light.0));
+        written().for_each(|(_, section)| out.extend_from_slice(&section.sky_light.0));
+        let mut adds = 0;
+        for (i, section) in written() {
+            if let Some(add) = section.add.as_deref().filter(|add| add.0 != [0; NIBBLES]) {
+                adds |= 1 << i;
+                out.extend_from_slice(&add.0);
+            }
+        }
+        masks.add = adds;
+        if ground_up {
+            out.extend_from_slice(&self.biomes);
+        }
+        masks
+    }
+
+    /// The sections that are there: bit 0 is the lowest. The others are air.
+    pub fn sections(&self) -> u16 {
+        self.sections.iter().rev().fold(0, |mask, section| mask << 1 | u16::from(section.is_some()))
+    }
+
+    /// The block at a place.
+    pub fn block(&self, x: u8, y: u8, z: u8) -> Block {
+        self.section(y).map_or(Block::AIR, |section| section.block(index(x, y, z)))
+    }
+
+    /// Puts a block at a place. Of its id the low 12 bits count, of its metadata the low four.
+    pub fn set_block(&mut self, x: u8, y: u8, z: u8, block: Block) {
+        if let Some(section) = self.section_mut(y, block != Block::AIR) {
+            section.set_block(index(x, y, z), block);
+        }
+    }
+
+    /// Light from blocks at a place, 0 to 15.
+    pub fn block_light(&self, x: u8, y: u8, z: u8) -> u8 {
+        self.section(y).map_or(0, |section| section.block_light.at(index(x, y, z)))
+    }
+
+    /// Sets the light from blocks at a place, 0 to 15.
+    pub fn set_block_light(&mut self, x: u8, y: u8, z: u8, light: u8) {
+        if let Some(section) = self.section_mut(y, light != 0) {
+            section.block_light.set(index(x, y, z), light);
+        }
+    }
+
+    /// Light from the sky at a place, 0 to 15.
+    pub fn sky_light(&self, x: u8, y: u8, z: u8) -> u8 {
+        self.section(y).map_or(FULL, |section| section.sky_light.at(index(x, y, z)))
+    }
+
+    /// Sets the light from the sky at a place, 0 to 15.
+    pub fn set_sky_light(&mut self, x: u8, y: u8, z: u8, light: u8) {
+        if let Some(section) = self.section_mut(y, light != FULL) {
+            section.sky_light.set(index(x, y, z), light);
+        }
+    }
+
+    /// The biome at a place.
+    pub fn biome(&self, x: u8, z: u8) -> u8 {
+        self.biomes.get(index(x, 0, z)).copied().unwrap_or(PLAINS)
+    }
+
+    /// Sets the biome at a place.
+    pub fn set_biome(&mut self, x: u8, z: u8, biome: u8) {
+        if let Some(slot) = self.biomes.get_mut(index(x, 0, z)) {
+            *slot = biome;
+        }
+    }
+
+    /// The height of the highest block that is not air.
+    pub fn highest(&self, x: u8, z: u8) -> Option<u8> {
+        self.top(x, z, |_| true).map(|(y, _)| y)
+    }
+
+    /// The highest block that is not air and is `wanted`, with its height.
+    pub fn top(&self, x: u8, z: u8, wanted: impl Fn(Block) -> bool) -> Option<(u8, Block)> {
+        (0u8..16).zip(&self.sections).rev().find_map(|(i, section)| {
+            let section = section.as_deref()?;
+            let blocks = (0u8..16).rev().map(|y| (i << 4 | y, section.block(index(x, y, z))));
+            blocks.filter(|(_, block)| block.id != 0).find(|(_, block)| wanted(*block))
+        })
+    }
+
+    fn section(&self, y: u8) -> Option<&Section> {
+        self.sections.get(usize::from(y >> 4))?.as_deref()
+    }
+
+    /// The section of a height. It is made if it is absent and `needed`: what an absent one says already needs none.
+    fn section_mut(&mut self, y: u8, needed: bool) -> Option<&mut Section> {
+        let slot = self.sections.get_mut(usize::from(y >> 4))?;
+        if needed {
+            slot.get_or_insert_default();
+        }
+        slot.as_deref_mut()
+    }
+}
+
+/// Sky light of air under the open sky.
+const FULL: u8 = 15;
+
+#[derive(Clone, PartialEq, Eq)]
+struct Section {
+    ids: [u8; BLOCKS],
+    metadata: Nibbles,
+    block_light: Nibbles,
+    sky_light: Nibbles,
+    add: Option<Box<Nibbles>>,
+}
+
+impl Default for Section {
+    fn default() -> Self {
+        let dark = Nibbles([0; NIBBLES]);
+        let sky_light = Nibbles([FULL << 4 | FULL; NIBBLES]);
+        Self { ids: [0; BLOCKS], metadata: dark.clone(), block_light: dark, sky_light, add: None }
+    }
+}
+
+impl Section {
+    fn block(&self, i: usize) -> Block {
+        let low = self.ids.get(i).copied().unwrap_or_default();
+        let high = self.add.as_ref().map_or(0, |add| add.at(i));
+        Block { id: u16::from_be_bytes([high, low]), metadata: self.metadata.at(i) }
+    }
+
+    fn set_block(&mut self, i: usize, block: Block) {
+        let [high, low] = block.id.to_be_bytes();
+        if let Some(slot) = self.ids.get_mut(i) {
+            *slot = low;
+        }
+        if self.add.is_some() || high & 15 != 0 {
+            self.add.get_or_insert_with(|| Box::new(Nibbles([0; NIBBLES]))).set(i, high);
+        }
+        self.metadata.set(i, block.metadata);
+    }
+}
+
+/// Half a byte for each block of a section, even x in the low one (spec/minecraft-12w.md#7).
+#[derive(Clone, PartialEq, Eq)]
+struct Nibbles([u8; NIBBLES]);
+
+impl Nibbles {
+    fn at(&self, i: usize) -> u8 {
+        let byte = self.0.get(i >> 1).copied().unwrap_or_default();
+        if i & 1 == 0 { byte & 15 } else { byte >> 4 }
+    }
+
+    fn set(&mut self, i: usize, value: u8) {
+        if let Some(byte) = self.0.get_mut(i >> 1) {
+            *byte = if i & 1 == 0 { *byte & 0xF0 | value & 15 } else { *byte & 15 | value << 4 };
+        }
+    }
+}
+
+/// The place of a block in its section; with `y` 0 that of a biome in its column (spec/minecraft-12w.md#7).
+fn index(x: u8, y: u8, z: u8) -> usize {
+    usize::from(y & 15) << 8 | usize::from(z & 15) << 4 | usize::from(x & 15)
+}
+
+fn ones(mask: u16) -> usize {
+    mask.count_ones() as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The body of the unload in spec/minecraft-12w.md#9.
+    const UNLOAD: [u8; 12] = [0x78, 0x9C, 0x63, 0x64, 0x1C, 0xD9, 0x00, 0x00, 0x81, 0x80, 0x01, 0x01];
+
+    /// Reproducible noise: xorshift.
+    fn noise(mut seed: u64, bytes: &mut [u8]) {
+        for byte in bytes {
+            seed ^= seed << 13;
+            seed ^= seed >> 7;
+            seed ^= seed << 17;
+            *byte = seed as u8;
+        }
+    }
+
+    /// A column of noise as a server would write it.
+    fn buffer(masks: Masks, ground_up: bool, seed: u64) -> Vec<u8> {
+        let mut bytes = vec![0; size(masks, ground_up)];
+        noise(seed | 1, &mut bytes);
+        bytes
+    }
+
+    fn inflate(bytes: &[u8], limit: usize) -> Result<Vec<u8>, Error> {
+        let mut out = Vec::new();
+        Inflater::default().inflate(bytes, limit, &mut out).map(|_| out)
+    }
+
+    #[test]
+    fn sizes_are_those_of_the_page() {
+        assert_eq!(MAX_COLUMN, 196_864);
+        assert_eq!(size(Masks { primary: 0xFFFF, add: 0xFFFF }, true), MAX_COLUMN);
+        assert_eq!(size(Masks { primary: 0x8001, add: 0x0001 }, false), 22_528);
+        assert_eq!(size(Masks::default(), false), 0);
+    }
+
+    #[test]
+    fn the_unload_is_256_times_plains() {
+        let inflated = inflate(&UNLOAD, BIOMES).unwrap();
+        assert_eq!(inflated, [1; 256]);
+        let masks = Masks::default();
+        assert!(is_unload(masks, true) && !is_unload(masks, false));
+        assert!(!is_unload(Masks { primary: 1, add: 0 }, true));
+        let mut column = Column::default();
+        column.set_block(1, 2, 3, Block { id: 1, metadata: 0 });
+        column.apply(masks, true, &inflated).unwrap();
+        assert_eq!(column, Column::default());
+    }
+
+    #[test]
+    fn deflated_bytes_inflate() {
+        for bytes in [&[][..], &[1; 256], &buffer(Masks { primary: 3, add: 1 }, true, 7)] {
+            let mut out = b"before".to_vec();
+            deflate(bytes, &mut out);
+            assert_eq!(inflate(out.strip_prefix(b"before").unwrap(), bytes.len()).unwrap(), bytes);
+        }
+    }
+
+    #[test]
+    fn places_follow_y_z_x_with_even_x_in_the_low_nibble() {
+        let masks = Masks { primary: 0b100, add: 0b100 };
+        let mut bytes = vec![0; size(masks, true)];
+        let (x, y, z) = (5, 2 * 16 + 3, 9);
+        let i = 3 << 8 | 9 << 4 | 5;
+        bytes[i] = 0x34;
+        bytes[4096 + i / 2] = 0x7A;
+        bytes[4096 + 2048 + i / 2] = 0x60;
+        bytes[4096 + 2 * 2048 + i / 2] = 0x50;
+        bytes[4096 + 3 * 2048 + i / 2] = 0x20;
+        bytes[4096 + 4 * 2048 + (9 << 4 | 5)] = 42;
+        let mut column = Column::default();
+        column.apply(masks, true, &bytes).unwrap();
+        assert_eq!(column.block(x, y, z), Block { id: 0x234, metadata: 7 });
+        assert_eq!(column.block(x - 1, y, z), Block { id: 0, metadata: 10 });
+        assert_eq!((column.block_light(x, y, z), column.sky_light(x, y, z), column.biome(x, z)), (6, 5, 42));
+        assert_eq!((column.sections(), column.highest(x, z), column.highest(x, 0)), (0b100, Some(35), None));
+        assert_eq!((column.sky_light(0, 0, 0), column.block_light(0, 0, 0)), (15, 0));
+    }
+
+    #[test]
+    fn what_is_set_is_read() {
+        let mut column = Column::default();
+        column.set_block(0, 200, 0, Block::AIR);
+        column.set_block_light(0, 200, 0, 0);
+        column.set_sky_light(0, 200, 0, 15);
+        assert_eq!(column.sections(), 0, "nothing new was said");
+        column.set_block(15, 255, 15, Block { id: 0xFFF, metadata: 15 });
+        column.set_block(14, 255, 15, Block { id: 7, metadata: 1 });
+        column.set_block_light(15, 255, 15, 9);
+        column.set_sky_light(15, 0, 15, 0);
+        column.set_biome(3, 4, 5);
+        assert_eq!(column.block(15, 255, 15), Block { id: 0xFFF, metadata: 15 });
+        assert_eq!(column.block(14, 255, 15), Block { id: 7, metadata: 1 });
+        assert_eq!((column.block_light(15, 255, 15), column.block_light(14, 255, 15)), (9, 0));
+        assert_eq!((column.sky_light(15, 0, 15), column.sky_light(14, 0, 15)), (0, 15));
+        assert_eq!((column.biome(3, 4), column.biome(4, 3)), (5, 1));
+        assert_eq!(column.sections(), 0x8001);
+        assert_eq!(column.top(15, 15, |block| block.id == 1), None);
+    }
+
+    #[test]
+    fn masks_of_all_shapes_go_round() {
+        let whole = buffer(Masks { primary: 0xFFFF, add: 0xFFFF }, true, 3);
+        let mut out = Vec::new();
+        for primary in (0..=0xFFFF).step_by(7) {
+            let masks = Masks { primary, add: primary & primary.rotate_left(5) };
+            for ground_up in [false, true] {
+                let bytes = &whole[..size(masks, ground_up)];
+                let mut column = Column::default();
+                column.apply(masks, ground_up, bytes).unwrap();
+                out.clear();
+                assert_eq!(column.encode(primary, ground_up, &mut out), masks);
+                assert!(out == bytes, "{masks:?}");
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn columns_go_round(primary: u16, add: u16, ground_up: bool, seed: u64) {
+            let masks = Masks { primary, add: add & primary };
+            let bytes = buffer(masks, ground_up, seed);
+            let (mut column, mut out) = (Column::default(), Vec::new());
+            column.apply(masks, ground_up, &bytes).unwrap();
+            prop_assert_eq!(column.encode(primary, ground_up, &mut out), masks);
+            prop_assert!(out == bytes);
+        }
+
+        #[test]
+        fn an_update_keeps_the_other_sections(primary: u16, add: u16, seed: u64) {
+            let full = Masks { primary: 0xFFFF, add: 0x0FF0 };
+            let mut column = Column::default();
+            column.apply(full, true, &buffer(full, true, seed)).unwrap();
+            let before = column.clone();
+            let masks = Masks { primary, add: add & primary };
+            column.apply(masks, false, &buffer(masks, false, seed ^ 99)).unwrap();
+            prop_assert_eq!(column.biomes, before.biomes);
+            for i in 0..16 {
+                prop_assert_eq!(column.sections[i] == before.sections[i], primary >> i & 1 == 0, "section {}", i);
+            }
+        }
+
+        #[test]
+        fn no_bytes_panic(bytes: Vec<u8>, primary: u16, add: u16, ground_up: bool) {
+            let masks = Masks { primary, add };
+            let _ = inflate(&bytes, MAX_COLUMN);
+            let _ = Column::default().apply(masks, ground_up, &bytes);
+            let _ = bulk(&[ColumnMeta { x: 0, z: 0, masks }], &bytes);
+        }
+    }
+
+    #[test]
+    fn absent_sections_are_air_or_left_out() {
+        let (mut column, mut out) = (Column::default(), Vec::new());
+        column.set_block(0, 16, 0, Block { id: 1, metadata: 0 });
+        assert_eq!(column.encode(0b111, true, &mut out), Masks { primary: 0b010, add: 0 });
+        out.clear();
+        assert_eq!(column.encode(0b101, false, &mut out), Masks { primary: 0b101, add: 0 });
+        let mut other = Column::default();
+        other.set_block(0, 0, 0, Block { id: 5, metadata: 5 });
+        other.set_sky_light(0, 0, 0, 3);
+        other.apply(Masks { primary: 0b101, add: 0 }, false, &out).unwrap();
+        assert_eq!((other.block(0, 0, 0), other.sky_light(0, 0, 0)), (Block::AIR, 15));
+    }
+
+    #[test]
+    fn an_add_array_that_became_zero_is_not_sent() {
+        let (mut column, mut out) = (Column::default(), Vec::new());
+        column.set_block(0, 0, 0, Block { id: 256, metadata: 0 });
+        column.set_block(0, 0, 0, Block { id: 1, metadata: 0 });
+        assert_eq!(column.encode(1, false, &mut out), Masks { primary: 1, add: 0 });
+    }
+
+    #[test]
+    fn every_other_length_names_its_field_and_changes_nothing() {
+        let masks = Masks { primary: 0b11, add: 0b10 };
+        let whole = buffer(masks, true, 5);
+        let mut column = Column::default();
+        for n in 0..whole.len() {
+            let error = column.apply(masks, true, &whole[..n]).unwrap_err();
+            let (field, at) = match n {
+                0..8192 => ("block ids", 0),
+                8192..12_288 => ("metadata", 8192),
+                12_288..16_384 => ("block light", 12_288),
+                16_384..20_480 => ("sky light", 16_384),
+                20_480..22_528 => ("add", 20_480),
+                _ => ("biomes", 22_528),
+            };
+            assert_eq!((error.field, error.at), (field, at), "{n}");
+            assert!(matches!(error.kind, ErrorKind::Short { need } if need > 0));
+        }
+        assert_eq!(column, Column::default());
+        let longer = [&whole[..], &[0]].concat();
+        assert_eq!(column.apply(masks, true, &longer).unwrap_err().kind, ErrorKind::Leftover { count: 1 });
+        assert_eq!(column, Column::default());
+    }
+
+    fn metas(masks: &[(u16, u16)]) -> Vec<ColumnMeta> {
+        let meta = |(i, &(primary, add))| ColumnMeta { x: i as i32, z: -1, masks: Masks { primary, add } };
+        masks.iter().enumerate().map(meta).collect()
+    }
+
+    #[test]
+    fn the_bulk_of_the_page_is_236_800_bytes() {
+        let metas = metas(&[(0x000F, 0), (0x8001, 0), (0, 0), (0xFFFF, 0), (0x0002, 0)]);
+        assert_eq!(bulk_limit(&metas), 236_800);
+        let mut bytes = vec![0; 236_800];
+        noise(11, &mut bytes);
+        let columns = bulk(&metas, &bytes).unwrap();
+        assert_eq!(
+            columns.iter().map(|(_, _, column)| column.sections()).collect::<Vec<_>>(),
+            [0x000F, 0x8001, 0, 0xFFFF, 0x0002]
+        );
+        let columns: Vec<_> = columns.iter().map(|(x, z, column)| (*x, *z, column)).collect();
+        assert_eq!(encode_bulk(&columns), (metas, bytes));
+    }
+
+    #[test]
+    fn the_length_of_a_bulk_decides_about_add_arrays() {
+        let metas = metas(&[(0b11, 0b01), (0b100, 0b100)]);
+        let (least, most) = (3 * 10_240 + 512, 3 * 10_240 + 2 * 2048 + 512);
+        let bytes = vec![0x11; most];
+        for n in 0..most + 2 {
+            match bulk(&metas, bytes.get(..n).unwrap_or(&vec![0x11; n])) {
+                Ok(columns) => {
+                    let id = if n == most { 0x111 } else { 0x11 };
+                    assert!(n == least || n == most, "{n}");
+                    assert_eq!((columns[0].2.block(0, 0, 0).id, columns[1].2.block(0, 32, 0).id), (id, id));
+                    assert_eq!(columns[1].2.biome(0, 0), 0x11);
+                }
+                Err(error) => assert_eq!((error.field, n == least || n == most), ("columns", false)),
+            }
+        }
+        assert_eq!(bulk(&[], &[]), Ok(vec![]));
+        assert_eq!(bulk_limit(&vec![metas[0]; 32_767]), MAX_BULK);
+    }
+
+    #[test]
+    fn broken_and_truncated_streams_are_refused() {
+        let mut bytes = Vec::new();
+        deflate(&buffer(Masks { primary: 1, add: 0 }, true, 1)[..600], &mut bytes);
+        for n in 0..bytes.len() {
+            let error = inflate(&bytes[..n], 600).unwrap_err();
+            assert_eq!((error.field, error.kind), ("compressed data", ErrorKind::Short { need: 1 }), "{n}");
+        }
+        let last = bytes.len() - 1;
+        bytes[last] ^= 1;
+        assert_eq!(inflate(&bytes, 600).unwrap_err().kind, ErrorKind::Bad("a zlib stream"));
+        // A preset dictionary is asked for, which nobody has.
+        assert!(inflate(&[0x78, 0xBB, 0, 0, 0, 1, 0, 0], 600).is_err());
+    }
+
+    #[test]
+    fn bytes_after_the_stream_are_counted() {
+        let (mut inflater, mut out) = (Inflater::default(), Vec::new());
+        assert_eq!(inflater.inflate(&UNLOAD, 256, &mut out), Ok(0));
+        assert_eq!(inflater.inflate(&[&UNLOAD[..], b"abc"].concat(), 256, &mut out), Ok(3));
+        assert_eq!(out, [1; 256]);
+    }
+
+    #[test]
+    fn bombs_stop_at_the_limit() {
+        let mut bomb = Vec::new();
+        deflate(&vec![0; 64 << 20], &mut bomb);
+        let mut inflater = Inflater::default();
+        for limit in [0, 1, 255, MAX_COLUMN, 1 << 20] {
+            let mut out = Vec::new();
+            let error = inflater.inflate(&bomb, limit, &mut out).unwrap_err();
+            assert_eq!(error.kind, ErrorKind::Limit { limit });
+            assert!(out.capacity() <= limit + 8, "{limit}: {}", out.capacity());
+        }
+        let mut out = Vec::new();
+        assert_eq!(inflater.inflate(&bomb, 64 << 20, &mut out), Ok(0));
+        assert_eq!(inflater.inflate(&UNLOAD, 255, &mut out).unwrap_err().kind, ErrorKind::Limit { limit: 255 });
+        assert_eq!(inflater.inflate(&UNLOAD, 256, &mut out), Ok(0), "an error does not spoil the next stream");
+    }
+}

@@ -1,0 +1,138 @@
+//! AES-128 in CFB mode with 8-bit feedback: a block is encrypted for each byte, `spec/minecraft-12w.md#6`.
+//!
+//! The input of a block is the last 16 bytes of ciphertext. Who encrypts makes them one by one and has to wait for each;
+//! who decrypts has them all, and gives AES as many blocks at once as it takes. The crate `cfb8` does both one by one:
+//! tests compare with it, `spec/minecraft-12w.md#9` has the vector.
+
+use aes::cipher::array::typenum::Unsigned;
+use aes::cipher::consts::U16;
+use aes::cipher::{
+    BlockCipherEncBackend, BlockCipherEncClosure, BlockCipherEncrypt, BlockSizeUser, InvalidLength, KeyInit, ParBlocks,
+};
+use aes::{Aes128Enc, Block};
+
+/// Shorter pieces are faster one by one: to clear the blocks of a batch takes as long as two bytes do.
+const BATCH_FROM: usize = 3;
+
+/// One direction of the stream. `spec/minecraft-12w.md#6`
+pub(super) struct Cfb8 {
+    aes: Aes128Enc,
+    past: Past,
+}
+
+/// The last 16 bytes of ciphertext, the oldest in the lowest byte.
+#[derive(Clone, Copy)]
+struct Past(u128);
+
+impl Past {
+    fn block(self) -> Block {
+        self.0.to_le_bytes().into()
+    }
+
+    fn push(&mut self, cipher: u8) {
+        self.0 = self.0 >> 8 | u128::from(cipher) << 120;
+    }
+}
+
+impl Cfb8 {
+    /// The secret is the key, and the bytes before the first one. `spec/minecraft-12w.md#6`
+    pub(super) fn new(secret: &[u8]) -> Result<Self, InvalidLength> {
+        let iv = secret.try_into().map_err(|_| InvalidLength)?;
+        Ok(Self { aes: Aes128Enc::new_from_slice(secret)?, past: Past(u128::from_le_bytes(iv)) })
+    }
+
+    /// Encrypts the next bytes of the stream.
+    pub(super) fn encrypt(&mut self, bytes: &mut [u8]) {
+        self.aes.encrypt_with_backend(OneByOne::<false> { past: &mut self.past, bytes });
+    }
+
+    /// Decrypts the next bytes of the stream.
+    pub(super) fn decrypt(&mut self, bytes: &mut [u8]) {
+        if bytes.len() < BATCH_FROM {
+            self.aes.encrypt_with_backend(OneByOne::<true> { past: &mut self.past, bytes });
+        } else {
+            self.aes.encrypt_with_backend(Batches { past: &mut self.past, bytes });
+        }
+    }
+}
+
+/// Each byte before the next. Inside of a closure, because AES then stays in registers.
+struct OneByOne<'a, const DECRYPT: bool> {
+    past: &'a mut Past,
+    bytes: &'a mut [u8],
+}
+
+impl<const DECRYPT: bool> BlockSizeUser for OneByOne<'_, DECRYPT> {
+    type BlockSize = U16;
+}
+
+impl<const DECRYPT: bool> BlockCipherEncClosure for OneByOne<'_, DECRYPT> {
+    #[inline(always)]
+    fn call<B: BlockCipherEncBackend<BlockSize = U16>>(self, backend: &B) {
+        let mut past = *self.past;
+        for byte in self.bytes {
+            let mut block = past.block();
+            backend.encrypt_block((&mut block).into());
+            let [key, ..] = block.0;
+            let read = *byte;
+            *byte ^= key;
+            past.push(if DECRYPT { read } else { *byte });
+        }
+        *self.past = past;
+    }
+}
+
+/// Many ciphertext bytes, and so many blocks, at once.
+struct Batches<'a> {
+    past: &'a mut Past,
+    bytes: &'a mut [u8],
+}
+
+impl BlockSizeUser for Batches<'_> {
+    type BlockSize = U16;
+}
+
+impl BlockCipherEncClosure for Batches<'_> {
+    #[inline(always)]
+    fn call<B: BlockCipherEncBackend<BlockSize = U16>>(self, backend: &B) {
+        let mut past = *self.past;
+        for piece in self.bytes.chunks_mut(B::ParBlocksSize::USIZE) {
+            let mut batch = ParBlocks::<B>::default();
+            for (block, cipher) in batch.iter_mut().zip(piece.iter()) {
+                *block = past.block();
+                past.push(*cipher);
+            }
+            match batch.get_mut(..piece.len()) {
+                Some(part) if piece.len() < B::ParBlocksSize::USIZE => backend.encrypt_tail_blocks(part.into()),
+                _ => backend.encrypt_par_blocks((&mut batch).into()),
+            }
+            for (byte, block) in piece.iter_mut().zip(&batch) {
+                let [key, ..] = block.0;
+                *byte ^= key;
+            }
+        }
+        *self.past = past;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use aes::cipher::KeyIvInit;
+
+    #[test]
+    fn bytes_are_those_of_the_crate_cfb8() {
+        let secret: [u8; 16] = std::array::from_fn(|i| (i * 29 + 5) as u8);
+        for len in (0..130).chain([1000, 4099]) {
+            let plain: Vec<u8> = (0..len).map(|i| (i * i % 251) as u8).collect();
+            let mut theirs = plain.clone();
+            cfb8::Encryptor::<Aes128Enc>::new(&secret.into(), &secret.into()).encrypt(&mut theirs);
+
+            let mut ours = plain.clone();
+            Cfb8::new(&secret).unwrap().encrypt(&mut ours);
+            assert_eq!(ours, theirs, "{len} bytes encrypted");
+            Cfb8::new(&secret).unwrap().decrypt(&mut ours);
+            assert_eq!(ours, plain, "{len} bytes decrypted");
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Fuzz bodies: each takes any bytes and asserts what must hold for all of them. `tests/fuzz.rs` runs them.
+
+use crate::build::Build;
+use crate::chunk::{Column, Inflater, MAX_COLUMN, Masks, bulk, bulk_limit, is_unload, size};
+use crate::connection::{Connection, Role};
+use crate::crypto;
+use crate::nbt;
+use crate::packet::Way;
+use crate::stream::{MAX_PACKET, Outcome, read};
+use crate::table::Packet;
+use crate::types::Tag;
+use hailer_proto::wire::Notes;
+
+/// What the first two bytes choose: a build and a direction.
+fn chosen(bytes: &[u8]) -> Option<(Build, Way, &[u8])> {
+    let (&[build, way], rest) = bytes.split_first_chunk()?;
+    let build = *Build::SPEECHES.get(usize::from(build) % Build::SPEECHES.len())?;
+    Some((build, if way % 2 == 0 { Way::ToClient } else { Way::ToServer }, rest))
+}
+
+/// Reads packets one after the other. Each is written back and read again: the same bytes both times, and as many fields
+/// explained within it as there are. What needs more bytes must not be content with fewer.
+pub fn stream(bytes: &[u8]) {
+    let Some((build, way, mut rest)) = chosen(bytes) else { return };
+    loop {
+        let mut notes = Notes::explaining();
+        let outcome = read(rest, way, build, MAX_PACKET, &mut notes);
+        assert!(
+            notes.fields().iter().all(|field| field.range.start <= field.range.end && field.range.end <= rest.len())
+        );
+        match outcome {
+            Outcome::Packet(packet, length) => {
+                let (mut written, mut again) = (Vec::new(), Vec::new());
+                packet.write(&mut written, build);
+                let Outcome::Packet(second, _) = read(&written, way, build, MAX_PACKET, &mut Notes::discarding())
+                else {
+                    return assert!(written.len() > length, "only what grows may stop being a packet");
+                };
+                second.write(&mut again, build);
+                assert_eq!(written, again);
+                let _ = packet.at(build).to_string();
+                contents(&packet);
+                rest = rest.get(length..).unwrap_or_default();
+            }
+            Outcome::Need(need) => return assert!(need > 0 && rest.len() + need <= MAX_PACKET),
+            Outcome::Broken(broken) => return assert!(broken.error.at <= rest.len()),
+        }
+    }
+}
+
+/// What is inside of columns.
+fn contents(packet: &Packet) {
+    let (mut inflater, mut out) = (Inflater::default(), Vec::new());
+    match packet {
+        Packet::ChunkData(chunk) if !is_unload(chunk.masks, chunk.ground_up) => {
+            let limit = size(chunk.masks, chunk.ground_up);
+            if inflater.inflate(&chunk.data.bytes, limit, &mut out).is_ok() {
+                let _ = Column::default().apply(chunk.masks, chunk.ground_up, &out);
+            }
+            assert!(out.len() <= limit);
+        }
+        Packet::MapChunkBulk(packet) => {
+            let limit = bulk_limit(packet.columns.columns()).min(1 << 20);
+            if inflater.inflate(packet.columns.zlib(), limit, &mut out).is_ok() {
+                let _ = bulk(packet.columns.columns(), &out);
+            }
+            assert!(out.len() <= limit);
+        }
+        _ => {}
+    }
+}
+
+/// A column's bytes without their compression: what is read is written back the same.
+pub fn column(bytes: &[u8]) {
+    let Some((&[a, b, c, d, ground_up], rest)) = bytes.split_first_chunk() else { return };
+    let (primary, ground_up) = (u16::from_be_bytes([a, b]), ground_up % 2 == 0);
+    let masks = Masks { primary, add: u16::from_be_bytes([c, d]) & primary };
+    // The input repeated until it is long enough.
+    let wanted = size(masks, ground_up);
+    let inflated: Vec<u8> = rest.iter().copied().cycle().take(wanted).collect();
+    let mut column = Column::default();
+    let read = column.apply(masks, ground_up, &inflated);
+    assert_eq!(read.is_ok(), inflated.len() == wanted && wanted <= MAX_COLUMN);
+    if read.is_ok() && ground_up {
+        let mut written = Vec::new();
+        let masks = column.encode(u16::MAX, true, &mut written);
+        let mut again = Column::default();
+        assert!(again.apply(masks, true, &written).is_ok() && again == column);
+    }
+}
+
+/// NBT, compressed or not, and keys in DER.
+pub fn nested(bytes: &[u8]) {
+    if let Ok(tag) = nbt::decode(bytes) {
+        let _ = tag.to_string();
+        if let Ok(encoded) = nbt::encode(&tag) {
+            assert!(nbt::decode(&encoded).is_ok());
+        }
+    }
+    let _ = Tag::new(bytes).to_string();
+    let _ = crypto::encrypt(bytes, b"secret", &mut |bytes| bytes.fill(7));
+}
+
+/// A whole connection in both roles, with everything else the peer may think of.
+pub fn connection(bytes: &[u8]) {
+    let Some((build, way, rest)) = chosen(bytes) else { return };
+    let role = if way == Way::ToClient { Role::Client } else { Role::Server };
+    let mut connection = Connection::new(role, build).with_max_packet(4096);
+    for piece in rest.chunks(7) {
+        connection.receive(piece);
+        while let Ok(Some(_)) = connection.next() {}
+        assert!(connection.unread().len() <= rest.len());
+        let _ = connection.secure(&[1; 16]);
+    }
+}

@@ -1,0 +1,277 @@
+//! What the table is read by: one macro makes of each row a struct, a variant of [`Packet`](crate::Packet), its reader and
+//! writer, its line in [`TABLE`](crate::TABLE), and a sampler.
+
+use crate::build::Build;
+use crate::sample::Dice;
+use hailer_proto::wire::Error;
+use std::fmt;
+
+/// Direction of one packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Way {
+    /// Server to client.
+    ToClient,
+    /// Client to server.
+    ToServer,
+}
+
+impl Way {
+    /// Both of them.
+    pub const BOTH: [Self; 2] = [Self::ToClient, Self::ToServer];
+}
+
+impl fmt::Display for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::ToClient => "to client",
+            Self::ToServer => "to server",
+        })
+    }
+}
+
+/// Directions in which a row of the table exists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ways {
+    /// Server to client only.
+    ToClient,
+    /// Client to server only.
+    ToServer,
+    /// Either.
+    Both,
+}
+
+impl Ways {
+    /// Whether a packet may go this way.
+    #[inline]
+    pub const fn admits(self, way: Way) -> bool {
+        matches!((self, way), (Self::Both, _) | (Self::ToClient, Way::ToClient) | (Self::ToServer, Way::ToServer))
+    }
+}
+
+/// A row of the table.
+#[derive(Debug)]
+pub struct Row {
+    /// First byte of the packet.
+    pub id: u8,
+    /// Name of the packet.
+    pub name: &'static str,
+    /// Directions.
+    pub ways: Ways,
+    /// Builds that have it, as the table's margin says it.
+    pub builds: &'static str,
+    /// Whether a build has it.
+    pub exists: fn(Build) -> bool,
+    /// What it is for.
+    pub help: &'static str,
+    /// Its fields in the order of the wire.
+    pub fields: &'static [Column],
+    /// A random packet of this row that reads back as it was written in this build.
+    pub sample: fn(&mut Dice, Build) -> crate::Packet,
+}
+
+impl Row {
+    /// Whether the packet exists in this build and direction.
+    pub fn is_in(&self, way: Way, build: Build) -> bool {
+        self.ways.admits(way) && (self.exists)(build)
+    }
+}
+
+/// A field of a row.
+#[derive(Debug)]
+pub struct Column {
+    /// Its name.
+    pub name: &'static str,
+    /// Its type, one of [`types`](crate::types) or a number.
+    pub ty: &'static str,
+    /// Builds that have it, among those that have the row.
+    pub builds: &'static str,
+    /// Whether a build has it.
+    pub exists: fn(Build) -> bool,
+}
+
+/// A packet beside its build, which says which of its fields there are. `Display` for people, `Serialize` for programs.
+#[derive(Clone, Copy, Debug)]
+pub struct At<'a> {
+    pub(crate) packet: &'a crate::Packet,
+    pub(crate) build: Build,
+}
+
+/// A packet that cannot be read: the stream is over, since nothing tells where the next one begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Broken {
+    /// The row's name; `None` if no row has this id.
+    pub packet: Option<&'static str>,
+    /// First byte of the packet.
+    pub id: u8,
+    /// The field, its offset from the packet's first byte, and what is wrong.
+    pub error: Error,
+    /// Offset of the packet's first byte in the stream, decrypted.
+    pub at: u64,
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.packet {
+            Some(name) => {
+                write!(f, "packet 0x{:02X} {name} at offset {} of the stream: {}", self.id, self.at, self.error)
+            }
+            None => write!(f, "0x{:02X} at offset {} of the stream is no packet of this build", self.id, self.at),
+        }
+    }
+}
+
+impl std::error::Error for Broken {}
+
+/// Reads the table. A row is `id Name ways [builds] { field: type [builds], … }`; `[builds]` is a list of ranges, and a
+/// field without one exists in all builds of its row. A field that does not exist reads as its default and is not written.
+macro_rules! packets {
+    (@covers $build:ident) => { true };
+    (@covers $build:ident $($range:expr),+) => {
+        (false $(|| std::ops::RangeBounds::<Build>::contains(&($range), &$build))+)
+    };
+    ($(
+        $(#[doc = $doc:literal])+
+        $id:literal $name:ident $ways:ident [$($range:expr),+] {
+            $( $field:ident : $ty:ty $([$($span:expr),+])? ),* $(,)?
+        }
+    )*) => {
+        $(
+            $(#[doc = $doc])+
+            #[derive(Clone, Debug, Default, PartialEq)]
+            #[allow(missing_docs, reason = "the table of spec/minecraft-12w.md#5 says what each field means")]
+            pub struct $name { $( pub $field: $ty, )* }
+
+            impl $name {
+                #[inline]
+                #[allow(unused_variables, reason = "some packets have no fields")]
+                fn read(reader: &mut Reader<'_, '_>, build: Build) -> Result<Self, Error> {
+                    Ok(Self { $(
+                        $field: match packets!(@covers build $($($span),+)?) {
+                            true => <$ty as Wire>::read(reader, build, stringify!($field))?,
+                            false => <$ty>::default(),
+                        },
+                    )* })
+                }
+
+                #[inline]
+                #[allow(unused_variables, clippy::ptr_arg, reason = "some packets have no fields")]
+                fn write(&self, out: &mut Vec<u8>, build: Build) {
+                    $( if packets!(@covers build $($($span),+)?) {
+                        self.$field.write(out, build);
+                    } )*
+                }
+
+                #[allow(unused_variables, reason = "some packets have no fields")]
+                fn sample(dice: &mut Dice, build: Build) -> Packet {
+                    Packet::$name(Self { $(
+                        $field: match packets!(@covers build $($($span),+)?) {
+                            true => <$ty as Wire>::sample(dice, build),
+                            false => <$ty>::default(),
+                        },
+                    )* })
+                }
+            }
+
+            impl From<$name> for Packet {
+                fn from(packet: $name) -> Self {
+                    Self::$name(packet)
+                }
+            }
+        )*
+
+        /// Any packet.
+        #[derive(Clone, Debug, PartialEq)]
+        #[allow(missing_docs, reason = "documented at the structs")]
+        pub enum Packet { $( $name($name), )* }
+
+        /// Every packet of every build, in the order of ids.
+        pub static TABLE: &[Row] = &[ $( Row {
+            id: $id,
+            name: stringify!($name),
+            ways: Ways::$ways,
+            builds: stringify!($($range),+),
+            exists: |build| packets!(@covers build $($range),+),
+            help: concat!($($doc),+),
+            fields: &[ $( Column {
+                name: stringify!($field),
+                ty: stringify!($ty),
+                builds: concat!($($(stringify!($span), ", "),+)?),
+                #[allow(unused_variables, reason = "most fields exist in every build")]
+                exists: |build| packets!(@covers build $($($span),+)?),
+            }, )* ],
+            sample: $name::sample,
+        }, )* ];
+
+        impl Packet {
+            /// First byte.
+            pub const fn id(&self) -> u8 {
+                match self { $( Self::$name(_) => $id, )* }
+            }
+
+            /// Name of the row.
+            pub const fn name(&self) -> &'static str {
+                match self { $( Self::$name(_) => stringify!($name), )* }
+            }
+
+            /// Whether the packet exists in this build and direction.
+            pub fn is_in(&self, way: Way, build: Build) -> bool {
+                match self { $( Self::$name(_) => Ways::$ways.admits(way) && packets!(@covers build $($range),+), )* }
+            }
+
+            /// Reads the packet of this id. `None`: there is none in this build and direction.
+            #[inline]
+            pub(crate) fn read_row(id: u8, reader: &mut Reader<'_, '_>, way: Way, build: Build)
+                -> Option<(&'static str, Result<Self, Error>)>
+            {
+                match id {
+                    $( $id if Ways::$ways.admits(way) && packets!(@covers build $($range),+) => {
+                        Some((stringify!($name), $name::read(reader, build).map(Self::$name)))
+                    } )*
+                    _ => None,
+                }
+            }
+
+            /// Appends the packet, id and all.
+            pub fn write(&self, out: &mut Vec<u8>, build: Build) {
+                out.push(self.id());
+                match self { $( Self::$name(packet) => packet.write(out, build), )* }
+            }
+
+            /// The packet with its fields as they are in this build, for people and programs.
+            pub const fn at(&self, build: Build) -> At<'_> {
+                At { packet: self, build }
+            }
+        }
+
+        impl fmt::Display for At<'_> {
+            /// `Name field=value …`
+            #[allow(unused_variables, reason = "some packets have no fields")]
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.packet.name())?;
+                let build = self.build;
+                match self.packet { $( Packet::$name(packet) => { $(
+                    if packets!(@covers build $($($span),+)?) {
+                        write!(f, concat!(" ", stringify!($field), "={}"), packet.$field)?;
+                    }
+                )* } )* }
+                Ok(())
+            }
+        }
+
+        impl serde::Serialize for At<'_> {
+            #[allow(unused_variables, reason = "some packets have no fields")]
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                let mut map = serializer.serialize_map(None)?;
+                map.serialize_entry("packet", self.packet.name())?;
+                let build = self.build;
+                match self.packet { $( Packet::$name(packet) => { $(
+                    if packets!(@covers build $($($span),+)?) {
+                        map.serialize_entry(stringify!($field), &packet.$field)?;
+                    }
+                )* } )* }
+                map.end()
+            }
+        }
+    };
+}
+pub(crate) use packets;

@@ -1,0 +1,214 @@
+//! Bytes behind a count.
+
+use super::Wire;
+use crate::build::Build;
+use crate::sample::Dice;
+use hailer_proto::wire::{Error, Reader};
+use serde::{Serialize, Serializer};
+use std::fmt;
+
+/// Bytes as people read them: in hexadecimal if they are few, else only their number.
+fn show(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    if bytes.len() > 32 {
+        return write!(f, "{} bytes", bytes.len());
+    }
+    write!(f, "[")?;
+    bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
+    write!(f, "]")
+}
+
+/// In hexadecimal, all of them.
+fn hex<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+    use std::fmt::Write;
+    let mut text = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    serializer.serialize_str(&text)
+}
+
+/// Bytes behind a count of one byte (unsigned): at most 255.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Bytes8(Vec<u8>);
+
+/// Bytes behind a count of two (signed, not below 0): at most 32,767.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Bytes16(Vec<u8>);
+
+macro_rules! counted {
+    ($( $name:ident $count:ident $max:expr )*) => { $(
+        impl $name {
+            /// Cut where the count ends.
+            pub fn new(mut bytes: Vec<u8>) -> Self {
+                bytes.truncate($max);
+                Self(bytes)
+            }
+        }
+
+        impl std::ops::Deref for $name {
+            type Target = [u8];
+
+            fn deref(&self) -> &[u8] {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                show(self, f)
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                hex(self, serializer)
+            }
+        }
+
+        impl Wire for $name {
+            const MIN: usize = <$count as Wire>::MIN;
+
+            fn read(reader: &mut Reader<'_, '_>, build: Build, field: &'static str) -> Result<Self, Error> {
+                let at = reader.at();
+                let count = $count::read(reader, build, field)?;
+                let count = usize::try_from(count).map_err(|_| Error::bad(field, at, "a count of bytes, not below 0"))?;
+                Ok(Self(reader.raw(count, field)?.to_vec()))
+            }
+
+            fn write(&self, out: &mut Vec<u8>, build: Build) {
+                (self.len() as $count).write(out, build);
+                out.extend_from_slice(self);
+            }
+
+            fn sample(dice: &mut Dice, _: Build) -> Self {
+                let count = dice.below(40);
+                Self(dice.bytes(count))
+            }
+        }
+    )* };
+}
+
+counted! {
+    Bytes8 u8 255
+    Bytes16 i16 32_767
+}
+
+/// NBT, compressed with gzip, behind a signed count of two bytes; below 0 means none. Kept as it came, since no two
+/// compressors make the same bytes; [`nbt`](crate::nbt) reads it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tag(Option<Box<[u8]>>);
+
+impl Tag {
+    /// No tag.
+    pub const NONE: Self = Self(None);
+
+    /// None, if there are no bytes or too many for the count.
+    pub fn new(gzip: &[u8]) -> Self {
+        Self((1..=32_767).contains(&gzip.len()).then(|| gzip.into()))
+    }
+
+    /// The compressed bytes, if there are any.
+    pub fn gzip(&self) -> Option<&[u8]> {
+        self.0.as_deref()
+    }
+}
+
+impl fmt::Display for Tag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.gzip() {
+            None => f.write_str("none"),
+            Some(gzip) => match crate::nbt::decode(gzip) {
+                Ok(nbt) => write!(f, "{nbt}"),
+                Err(error) => write!(f, "NBT that cannot be read ({error})"),
+            },
+        }
+    }
+}
+
+impl Serialize for Tag {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.gzip() {
+            None => serializer.serialize_none(),
+            Some(gzip) => hex(gzip, serializer),
+        }
+    }
+}
+
+impl Wire for Tag {
+    const MIN: usize = 2;
+
+    fn read(reader: &mut Reader<'_, '_>, _: Build, field: &'static str) -> Result<Self, Error> {
+        let count = reader.i16_be(field)?;
+        // 0 is not produced by the game, and one known server means "none" by it (spec/minecraft-12w.md#4.1).
+        match usize::try_from(count) {
+            Ok(count @ 1..) => Ok(Self(Some(reader.raw(count, field)?.into()))),
+            _ => Ok(Self(None)),
+        }
+    }
+
+    fn write(&self, out: &mut Vec<u8>, build: Build) {
+        match self.gzip() {
+            None => (-1_i16).write(out, build),
+            Some(gzip) => {
+                (gzip.len() as u16).write(out, build);
+                out.extend_from_slice(gzip);
+            }
+        }
+    }
+
+    fn sample(dice: &mut Dice, _: Build) -> Self {
+        let count = dice.below(60);
+        Self::new(&dice.bytes(count))
+    }
+}
+
+/// Data compressed with zlib, behind a count of four bytes; [`chunk`](crate::chunk) inflates it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Zlib {
+    /// Four bytes between count and data until 12w26a, which nobody uses.
+    pub unused: i32,
+    /// The compressed bytes.
+    pub bytes: Vec<u8>,
+}
+
+impl fmt::Display for Zlib {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.bytes.len())
+    }
+}
+
+impl Serialize for Zlib {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        hex(&self.bytes, serializer)
+    }
+}
+
+impl Wire for Zlib {
+    const MIN: usize = 4;
+
+    fn read(reader: &mut Reader<'_, '_>, build: Build, field: &'static str) -> Result<Self, Error> {
+        let count = count32(reader, field)?;
+        let unused = if build < Build::W27a { reader.i32_be("unused")? } else { 0 };
+        Ok(Self { unused, bytes: reader.raw(count, field)?.to_vec() })
+    }
+
+    fn write(&self, out: &mut Vec<u8>, build: Build) {
+        (self.bytes.len() as i32).write(out, build);
+        if build < Build::W27a {
+            self.unused.write(out, build);
+        }
+        out.extend_from_slice(&self.bytes);
+    }
+
+    fn sample(dice: &mut Dice, build: Build) -> Self {
+        let count = dice.below(60);
+        Self { unused: if build < Build::W27a { dice.bits() as i32 } else { 0 }, bytes: dice.bytes(count) }
+    }
+}
+
+/// A signed count of four bytes, not below 0.
+pub(super) fn count32(reader: &mut Reader<'_, '_>, field: &'static str) -> Result<usize, Error> {
+    let at = reader.at();
+    usize::try_from(reader.i32_be(field)?).map_err(|_| Error::bad(field, at, "a count, not below 0"))
+}

@@ -1,0 +1,232 @@
+//! Lists: values behind a count.
+
+use super::Wire;
+use super::bytes::count32;
+use crate::build::Build;
+use crate::sample::Dice;
+use hailer_proto::wire::{Error, ErrorKind, Reader};
+use serde::Serialize;
+use std::fmt;
+
+/// Fails early, with the number of bytes missing at least, if `count` values cannot be there yet. Keeps a stream from
+/// starting over for each value, and memory from following a count that nothing stands behind.
+pub(super) fn announced(reader: &Reader<'_, '_>, count: usize, min: usize, field: &'static str) -> Result<(), Error> {
+    match (count * min).checked_sub(reader.remaining()) {
+        Some(need @ 1..) => Err(Error { field, at: reader.at(), kind: ErrorKind::Short { need } }),
+        _ => Ok(()),
+    }
+}
+
+pub(super) fn read_all<T: Wire>(
+    reader: &mut Reader<'_, '_>,
+    build: Build,
+    count: usize,
+    field: &'static str,
+) -> Result<Vec<T>, Error> {
+    announced(reader, count, T::MIN, field)?;
+    (0..count).map(|_| T::read(reader, build, field)).collect()
+}
+
+pub(super) fn show<T: fmt::Display>(values: &[T], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    const SHOWN: usize = 8;
+    f.write_str("[")?;
+    for (i, value) in values.iter().take(SHOWN).enumerate() {
+        let comma = if i > 0 { ", " } else { "" };
+        write!(f, "{comma}{value}")?;
+    }
+    match values.len().saturating_sub(SHOWN) {
+        0 => f.write_str("]"),
+        more => write!(f, ", … {more} more]"),
+    }
+}
+
+macro_rules! lists {
+    ($( $(#[$doc:meta])* $name:ident $count:ident )*) => { $(
+        $(#[$doc])*
+        #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+        #[serde(transparent)]
+        pub struct $name<T>(Vec<T>);
+
+        impl<T> $name<T> {
+            /// Cut where the count ends.
+            pub fn new(mut values: Vec<T>) -> Self {
+                values.truncate($count::MAX as usize);
+                Self(values)
+            }
+        }
+
+        impl<T> std::ops::Deref for $name<T> {
+            type Target = [T];
+
+            fn deref(&self) -> &[T] {
+                &self.0
+            }
+        }
+
+        impl<T: fmt::Display> fmt::Display for $name<T> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                show(self, f)
+            }
+        }
+
+        impl<T: Wire> Wire for $name<T> {
+            const MIN: usize = <$count as Wire>::MIN;
+
+            fn read(reader: &mut Reader<'_, '_>, build: Build, field: &'static str) -> Result<Self, Error> {
+                let at = reader.at();
+                let count = $count::read(reader, build, field)?;
+                let count = usize::try_from(count).map_err(|_| Error::bad(field, at, "a count, not below 0"))?;
+                read_all(reader, build, count, field).map(Self)
+            }
+
+            fn write(&self, out: &mut Vec<u8>, build: Build) {
+                (self.len() as $count).write(out, build);
+                self.iter().for_each(|value| value.write(out, build));
+            }
+
+            fn sample(dice: &mut Dice, build: Build) -> Self {
+                Self((0..dice.below(12)).map(|_| T::sample(dice, build)).collect())
+            }
+        }
+    )* };
+}
+
+lists! {
+    /// Values behind a count of one byte, signed: at most 127.
+    List8 i8
+    /// Values behind a count of two bytes, signed.
+    List16 i16
+    /// Values behind a count of four bytes, signed.
+    List32 i32
+}
+
+/// A block that an explosion took, relative to its centre.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[allow(missing_docs, reason = "coordinates")]
+pub struct Offset {
+    pub x: i8,
+    pub y: i8,
+    pub z: i8,
+}
+
+impl fmt::Display for Offset {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "({}, {}, {})", self.x, self.y, self.z)
+    }
+}
+
+impl Wire for Offset {
+    const MIN: usize = 3;
+
+    fn read(reader: &mut Reader<'_, '_>, _: Build, _: &'static str) -> Result<Self, Error> {
+        Ok(Self { x: reader.i8("dx")?, y: reader.i8("dy")?, z: reader.i8("dz")? })
+    }
+
+    fn write(&self, out: &mut Vec<u8>, build: Build) {
+        [self.x, self.y, self.z].iter().for_each(|value| value.write(out, build));
+    }
+
+    fn sample(dice: &mut Dice, build: Build) -> Self {
+        let mut value = || i8::sample(dice, build);
+        Self { x: value(), y: value(), z: value() }
+    }
+}
+
+/// Blocks of one column that changed together (spec/minecraft-12w.md#5, the packet 0x34).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct BlockRecords {
+    /// How many the server says. The game says 64 or more and sends none when it sends the column instead.
+    count: u16,
+    records: Vec<BlockRecord>,
+}
+
+/// One changed block: four bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct BlockRecord {
+    /// West to east within the column, 0 to 15.
+    pub x: u8,
+    /// Height.
+    pub y: u8,
+    /// North to south within the column, 0 to 15.
+    pub z: u8,
+    /// Block id, 12 bits.
+    pub id: u16,
+    /// 4 bits.
+    pub metadata: u8,
+}
+
+impl BlockRecords {
+    /// At most 65,535.
+    pub fn new(mut records: Vec<BlockRecord>) -> Self {
+        records.truncate(usize::from(u16::MAX));
+        Self { count: records.len() as u16, records }
+    }
+}
+
+impl std::ops::Deref for BlockRecords {
+    type Target = [BlockRecord];
+
+    fn deref(&self) -> &[BlockRecord] {
+        &self.records
+    }
+}
+
+impl fmt::Display for BlockRecord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "({}, {}, {}) {}:{}", self.x, self.y, self.z, self.id, self.metadata)
+    }
+}
+
+impl fmt::Display for BlockRecords {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        show(self, f)
+    }
+}
+
+impl Wire for BlockRecord {
+    const MIN: usize = 4;
+
+    fn read(reader: &mut Reader<'_, '_>, _: Build, field: &'static str) -> Result<Self, Error> {
+        let (place, block) = (reader.u16_be("place")?, reader.u16_be(field)?);
+        let (x, y, z) = ((place >> 12) as u8, place as u8, (place >> 8 & 15) as u8);
+        Ok(Self { x, y, z, id: block >> 4, metadata: (block & 15) as u8 })
+    }
+
+    fn write(&self, out: &mut Vec<u8>, build: Build) {
+        (u16::from(self.x & 15) << 12 | u16::from(self.z & 15) << 8 | u16::from(self.y)).write(out, build);
+        (self.id << 4 | u16::from(self.metadata & 15)).write(out, build);
+    }
+
+    fn sample(dice: &mut Dice, _: Build) -> Self {
+        let mut below = |n| dice.below(n);
+        let (x, y, z) = (below(16) as u8, below(256) as u8, below(16) as u8);
+        Self { x, y, z, id: below(4096) as u16, metadata: below(16) as u8 }
+    }
+}
+
+impl Wire for BlockRecords {
+    const MIN: usize = 6;
+
+    fn read(reader: &mut Reader<'_, '_>, build: Build, field: &'static str) -> Result<Self, Error> {
+        let count = reader.u16_be("count")?;
+        let at = reader.at();
+        let size = count32(reader, "size")?;
+        if size != 0 && size != usize::from(count) * BlockRecord::MIN {
+            return Err(Error::bad("size", at, "four bytes for each record, or 0"));
+        }
+        Ok(Self { count, records: read_all(reader, build, size / BlockRecord::MIN, field)? })
+    }
+
+    fn write(&self, out: &mut Vec<u8>, build: Build) {
+        self.count.write(out, build);
+        ((self.len() * BlockRecord::MIN) as i32).write(out, build);
+        self.iter().for_each(|record| record.write(out, build));
+    }
+
+    fn sample(dice: &mut Dice, build: Build) -> Self {
+        match dice.below(4) {
+            0 => Self { count: 64 + dice.below(1000) as u16, records: Vec::new() },
+            _ => Self::new((0..dice.below(12)).map(|_| BlockRecord::sample(dice, build)).collect()),
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! The types of fields: how each lies on the wire, in each build (spec/minecraft-12w.md#4).
+//!
+//! The table of packets says *which* fields there are; a type says what its bytes look like. What changed its layout from
+//! one build to another asks for the [`Build`] here, so that the table need not know.
+
+mod bytes;
+mod columns;
+mod list;
+mod metadata;
+mod number;
+mod object;
+mod slot;
+mod text;
+
+pub use bytes::{Bytes8, Bytes16, Tag, Zlib};
+pub use columns::Bulk;
+pub use list::{BlockRecord, BlockRecords, List8, List16, List32, Offset};
+pub use metadata::{Entry, Metadata, MetadataValue};
+pub use number::{Abilities, Absolute, Angle, BlockType, Delta, Eighths, Hundredths, Shrunk, Velocity};
+pub use object::ObjectData;
+pub use slot::Slot;
+pub use text::Text;
+
+use crate::build::Build;
+use crate::sample::Dice;
+use hailer_proto::wire::{Error, Reader};
+use std::fmt;
+
+/// A type that a field can have.
+pub trait Wire: Sized + Default + Clone + PartialEq + fmt::Debug + fmt::Display + serde::Serialize {
+    /// The fewest bytes that a value takes in any build: a list announces at least so many for each of its values.
+    const MIN: usize;
+
+    /// Reads a value. Too few bytes are [`ErrorKind::Short`](hailer_proto::wire::ErrorKind::Short) with the number
+    /// missing for sure, which is how a stream knows to wait for more.
+    fn read(reader: &mut Reader<'_, '_>, build: Build, field: &'static str) -> Result<Self, Error>;
+
+    /// Appends the value. Never fails: what could not be written cannot be built.
+    fn write(&self, out: &mut Vec<u8>, build: Build);
+
+    /// A random value that reads back as it was written in this build.
+    fn sample(dice: &mut Dice, build: Build) -> Self;
+}
+
+macro_rules! numbers {
+    ($( $ty:ident $read:ident $size:literal )*) => { $(
+        impl Wire for $ty {
+            const MIN: usize = $size;
+
+            #[inline]
+            fn read(reader: &mut Reader<'_, '_>, _: Build, field: &'static str) -> Result<Self, Error> {
+                reader.$read(field)
+            }
+
+            #[inline]
+            fn write(&self, out: &mut Vec<u8>, _: Build) {
+                out.extend_from_slice(&self.to_be_bytes());
+            }
+
+            fn sample(dice: &mut Dice, _: Build) -> Self {
+                dice.bits() as Self
+            }
+        }
+    )* };
+}
+
+numbers! {
+    i8 i8 1
+    u8 u8 1
+    i16 i16_be 2
+    u16 u16_be 2
+    i32 i32_be 4
+    i64 i64_be 8
+    f32 f32_be 4
+    f64 f64_be 8
+}
+
+impl Wire for bool {
+    const MIN: usize = 1;
+
+    #[inline]
+    fn read(reader: &mut Reader<'_, '_>, _: Build, field: &'static str) -> Result<Self, Error> {
+        Ok(reader.u8(field)? != 0)
+    }
+
+    #[inline]
+    fn write(&self, out: &mut Vec<u8>, _: Build) {
+        out.push(u8::from(*self));
+    }
+
+    fn sample(dice: &mut Dice, _: Build) -> Self {
+        dice.below(2) == 1
+    }
+}

@@ -1,0 +1,54 @@
+//! What an object carries (spec/minecraft-12w.md#5.1, the packet 0x17).
+
+use super::{Velocity, Wire};
+use crate::build::Build;
+use crate::sample::Dice;
+use hailer_proto::wire::{Error, Reader};
+use serde::Serialize;
+use std::fmt;
+
+/// A number whose meaning depends on the kind of object: the entity that shot it, the block that falls, the potion
+/// within. Only if it is above 0, a velocity follows.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ObjectData {
+    /// The number.
+    pub value: i32,
+    /// Speed along x, y and z; not sent if the number is 0 or below.
+    pub velocity: [Velocity; 3],
+}
+
+impl fmt::Display for ObjectData {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [x, y, z] = self.velocity;
+        write!(f, "{}", self.value)?;
+        if self.value > 0 { write!(f, " moving ({x}, {y}, {z})") } else { Ok(()) }
+    }
+}
+
+impl Wire for ObjectData {
+    const MIN: usize = 4;
+
+    fn read(reader: &mut Reader<'_, '_>, build: Build, field: &'static str) -> Result<Self, Error> {
+        let value = reader.i32_be(field)?;
+        let mut velocity = [Velocity(0); 3];
+        if value > 0 {
+            for (speed, name) in velocity.iter_mut().zip(["vx", "vy", "vz"]) {
+                *speed = Velocity::read(reader, build, name)?;
+            }
+        }
+        Ok(Self { value, velocity })
+    }
+
+    fn write(&self, out: &mut Vec<u8>, build: Build) {
+        self.value.write(out, build);
+        if self.value > 0 {
+            self.velocity.iter().for_each(|speed| speed.write(out, build));
+        }
+    }
+
+    fn sample(dice: &mut Dice, build: Build) -> Self {
+        let value = [0, -1, dice.bits() as i32].get(dice.below(3)).copied().unwrap_or_default();
+        let mut speed = || if value > 0 { Velocity::sample(dice, build) } else { Velocity(0) };
+        Self { value, velocity: [speed(), speed(), speed()] }
+    }
+}

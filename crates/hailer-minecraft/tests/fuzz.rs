@@ -1,0 +1,78 @@
+//! Can a stranger hurt us? Each target replays its corpus under `__fuzz__/<target>/corpus` and then a number of random
+//! inputs; a failure prints a `BOLERO_RANDOM_SEED` to repeat it with. `BLESS=1 cargo test --test fuzz` makes the corpus: a
+//! packet of every row in every build.
+
+#![allow(clippy::disallowed_methods, reason = "a test may look at its environment")]
+
+use hailer_minecraft::sample::Dice;
+use hailer_minecraft::{Build, TABLE, Way, fuzzing};
+use std::path::Path;
+
+/// Random inputs for each target: unless told otherwise, a second or two in all without optimisation.
+fn iterations() -> usize {
+    let told = std::env::var("BOLERO_RANDOM_ITERATIONS").ok();
+    told.and_then(|number| number.parse().ok()).unwrap_or(4_000)
+}
+
+#[test]
+fn stream() {
+    bolero::check!().with_iterations(iterations()).for_each(|bytes: &[u8]| fuzzing::stream(bytes));
+}
+
+#[test]
+fn column() {
+    bolero::check!().with_iterations(iterations()).for_each(|bytes: &[u8]| fuzzing::column(bytes));
+}
+
+#[test]
+fn nested() {
+    bolero::check!().with_iterations(iterations()).for_each(|bytes: &[u8]| fuzzing::nested(bytes));
+}
+
+#[test]
+fn connection() {
+    bolero::check!().with_iterations(iterations()).for_each(|bytes: &[u8]| fuzzing::connection(bytes));
+}
+
+/// Sampled packets with some of their bytes changed: random bytes alone seldom get past the first field.
+#[test]
+fn damaged_packets() {
+    for (number, &build) in Build::SPEECHES.iter().enumerate() {
+        for (bit, way) in Way::BOTH.into_iter().enumerate() {
+            for row in TABLE.iter().filter(|row| row.is_in(way, build)) {
+                let mut dice = Dice::new(u64::from(row.id));
+                for _ in 0..20 {
+                    let mut bytes = vec![number as u8, bit as u8];
+                    (row.sample)(&mut dice, build).write(&mut bytes, build);
+                    for _ in 0..dice.below(4) {
+                        let at = 2 + dice.below(bytes.len() - 2);
+                        bytes[at] = dice.bits() as u8;
+                    }
+                    fuzzing::stream(&bytes);
+                    fuzzing::connection(&bytes);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_corpus_has_every_build() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/__fuzz__/stream/corpus");
+    for (number, &build) in Build::SPEECHES.iter().enumerate() {
+        for (bit, way) in Way::BOTH.into_iter().enumerate() {
+            let mut bytes = vec![number as u8, bit as u8];
+            let mut dice = Dice::new(11);
+            TABLE
+                .iter()
+                .filter(|row| row.is_in(way, build))
+                .for_each(|row| (row.sample)(&mut dice, build).write(&mut bytes, build));
+            let file = folder.join(format!("{build}-{bit}"));
+            if std::env::var_os("BLESS").is_some_and(|value| value == "1") {
+                std::fs::create_dir_all(&folder).unwrap();
+                std::fs::write(&file, &bytes).unwrap();
+            }
+            assert!(std::fs::read(&file).is_ok_and(|stored| stored == bytes), "{}: BLESS=1 writes it", file.display());
+        }
+    }
+}

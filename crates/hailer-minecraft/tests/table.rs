@@ -1,0 +1,172 @@
+//! The table against itself, and against the counts of the spec page.
+
+use hailer_minecraft::sample::Dice;
+use hailer_minecraft::stream::{MAX_PACKET, Outcome, read};
+use hailer_minecraft::{Build, Packet, Stream, TABLE, Way};
+use hailer_proto::wire::Notes;
+use std::collections::BTreeSet;
+
+fn read_one(bytes: &[u8], way: Way, build: Build) -> Outcome {
+    read(bytes, way, build, MAX_PACKET, &mut Notes::discarding())
+}
+
+/// Every row in every wire version and direction in which it exists.
+fn every_row(mut each: impl FnMut(&'static hailer_minecraft::packet::Row, Way, Build)) {
+    for &build in Build::SPEECHES {
+        for way in Way::BOTH {
+            TABLE.iter().filter(|row| row.is_in(way, build)).for_each(|row| each(row, way, build));
+        }
+    }
+}
+
+// spec/minecraft-12w.md#1
+#[test]
+fn each_build_has_as_many_packets_as_the_page_states() {
+    let counts = |build: Build| {
+        let ids = |way| TABLE.iter().filter(|row| row.is_in(way, build)).map(|row| row.id).collect::<BTreeSet<u8>>();
+        let (to_client, to_server) = (ids(Way::ToClient), ids(Way::ToServer));
+        (to_client.union(&to_server).count(), to_client.len(), to_server.len(), (&to_client & &to_server).len())
+    };
+    for &build in Build::ALL {
+        let expected = match build.protocol() {
+            29 => (68, 60, 25),
+            30 => (70, 61, 27),
+            31..=34 => (72, 62, 28),
+            35 => (73, 63, 28),
+            36..=37 => (74, 63, 29),
+            _ => (75, 64, 29),
+        };
+        let (all, to_client, to_server, both) = counts(build);
+        assert_eq!((all, to_client, to_server), expected, "{build}");
+        assert_eq!(both, to_client + to_server - all);
+    }
+    assert_eq!(counts(Build::V1_3_2).3, 18);
+}
+
+#[test]
+fn no_two_rows_answer_one_id() {
+    every_row(|row, way, build| {
+        let rows: Vec<_> = TABLE.iter().filter(|other| other.id == row.id && other.is_in(way, build)).collect();
+        assert_eq!(rows.len(), 1, "0x{:02X} {way} in {build}", row.id);
+    });
+    assert!(TABLE.is_sorted_by_key(|row| row.id));
+}
+
+#[test]
+fn ids_without_a_row_end_the_stream() {
+    for &build in Build::SPEECHES {
+        for way in Way::BOTH {
+            for id in 0..=u8::MAX {
+                let known = TABLE.iter().any(|row| row.id == id && row.is_in(way, build));
+                let outcome = read_one(&[id], way, build);
+                match known {
+                    true => assert!(!matches!(outcome, Outcome::Broken(_)), "0x{id:02X} {way} in {build}"),
+                    false => assert!(matches!(outcome, Outcome::Broken(broken) if broken.packet.is_none())),
+                }
+            }
+        }
+    }
+}
+
+/// Cut anywhere, a packet needs more bytes, never too many; whole, it is the same packet, and so are its bytes.
+#[test]
+fn every_row_round_trips_in_every_build_cut_at_every_byte() {
+    let mut packets = 0;
+    every_row(|row, way, build| {
+        for seed in 0..20 {
+            let packet = (row.sample)(&mut Dice::new(seed << 8 | u64::from(row.id)), build);
+            assert!(packet.is_in(way, build) && packet.id() == row.id && packet.name() == row.name);
+            let mut bytes = Vec::new();
+            packet.write(&mut bytes, build);
+            for cut in 0..bytes.len() {
+                match read_one(&bytes[..cut], way, build) {
+                    Outcome::Need(need) => assert!(need >= 1 && cut + need <= bytes.len(), "{packet:?} cut at {cut}"),
+                    other => panic!("{packet:?} of {build} cut at {cut}: {other:?}"),
+                }
+            }
+            let Outcome::Packet(again, length) = read_one(&bytes, way, build) else { panic!("{packet:?} of {build}") };
+            assert_eq!(length, bytes.len(), "{packet:?} of {build}");
+            let mut bytes_again = Vec::new();
+            again.write(&mut bytes_again, build);
+            // Not the packets, since NaN differs from itself.
+            assert_eq!(bytes_again, bytes, "{packet:?} of {build}");
+            packets += 1;
+        }
+    });
+    assert!(packets > 20_000, "{packets}");
+}
+
+/// What is written for a build has exactly the fields that the build has: nothing of an absent field leaks.
+#[test]
+fn streams_read_at_any_split() {
+    for &build in Build::SPEECHES {
+        for way in Way::BOTH {
+            let mut dice = Dice::new(u64::from(build.protocol() as u8));
+            let rows: Vec<_> = TABLE.iter().filter(|row| row.is_in(way, build)).collect();
+            let packets: Vec<Packet> = (0..400).map(|i| (rows[i % rows.len()].sample)(&mut dice, build)).collect();
+            let mut bytes = Vec::new();
+            packets.iter().for_each(|packet| packet.write(&mut bytes, build));
+            let mut stream = Stream::new(way, build);
+            let (mut rest, mut read, mut raw) = (&bytes[..], 0, Vec::new());
+            while !rest.is_empty() {
+                let (now, later) = rest.split_at(dice.below(rest.len().min(90)) + 1);
+                stream.push(now);
+                rest = later;
+                while let Some((packet, bytes)) = stream.next().unwrap() {
+                    assert_eq!(packet.name(), packets[read].name());
+                    raw.extend_from_slice(bytes);
+                    read += 1;
+                }
+            }
+            assert_eq!((read, raw, stream.at()), (packets.len(), bytes.clone(), bytes.len() as u64));
+        }
+    }
+}
+
+#[test]
+fn random_bytes_never_panic_and_errors_name_their_place() {
+    for &build in Build::SPEECHES {
+        let mut dice = Dice::new(7);
+        for way in Way::BOTH {
+            for _ in 0..4_000 {
+                let mut bytes = dice.bytes(60);
+                bytes[0] = TABLE[dice.below(TABLE.len())].id;
+                if let Outcome::Broken(broken) = read_one(&bytes, way, build) {
+                    assert!(broken.error.at <= bytes.len() && !broken.error.field.is_empty());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn longer_packets_than_the_limit_are_refused_at_their_announcement() {
+    let mut stream = Stream::new(Way::ToClient, Build::LATEST).with_max_packet(1000);
+    stream.push(&[0x33, 0, 0, 0, 1, 0, 0, 0, 2, 1, 0, 1, 0, 0, 0x7F, 0xFF, 0xFF, 0xFF]);
+    let broken = stream.next().unwrap_err();
+    assert_eq!(
+        broken.to_string(),
+        "packet 0x33 ChunkData at offset 0 of the stream: data at offset 18: more than 1000, the most accepted"
+    );
+    assert_eq!(stream.next().unwrap_err(), broken, "a broken stream stays broken");
+}
+
+#[test]
+fn wrong_counts_are_named() {
+    let error = |way, hex: &str| {
+        let bytes: Vec<u8> =
+            (0..hex.len()).step_by(2).map(|i| u8::from_str_radix(&hex[i..i + 2], 16).unwrap()).collect();
+        let Outcome::Broken(broken) = read_one(&bytes, way, Build::LATEST) else { panic!("{hex}") };
+        broken.to_string().split(": ").skip(1).collect::<Vec<_>>().join(": ")
+    };
+    assert_eq!(error(Way::ToServer, "03ffff"), "text at offset 1: expected a count of UTF-16 units, not below 0");
+    assert_eq!(error(Way::ToServer, "030078"), "text at offset 1: more than 119, the most accepted");
+    assert_eq!(error(Way::ToClient, "1dff"), "entities at offset 1: expected a count, not below 0");
+    assert_eq!(error(Way::ToClient, "fc00008000"), "token at offset 3: expected a count of bytes, not below 0");
+    assert_eq!(error(Way::ToClient, "2800000001e0"), "metadata at offset 5: expected a type of value from 0 to 6");
+    assert_eq!(
+        error(Way::ToClient, "34000000000000000000020000000400000000"),
+        "size at offset 11: expected four bytes for each record, or 0"
+    );
+    assert_eq!(error(Way::ToClient, "38ffff"), "count at offset 1: expected a count of columns, not below 0");
+}

@@ -1,0 +1,197 @@
+//! Sessions in files: the packets of one connection as text, decrypted, one a line.
+//!
+//! ```text
+//! # hailer session 1
+//! # build 1.3.2
+//! > 0.000000 0227…      to the server, seconds since the beginning, the packet's bytes
+//! < 0.041250 fd…        to the client
+//! ```
+//!
+//! Text, so that `grep`, `diff` and a person can read it, and a line at a time, so that a session cut short loses nothing
+//! but its end. Lines that begin with `#` are comments.
+
+use hailer_minecraft::stream::MAX_PACKET;
+use hailer_minecraft::{Build, Way};
+use std::io::{self, BufRead, Read, Write};
+use std::time::Duration;
+
+/// The first line of every recording.
+const MAGIC: &str = "# hailer session 1";
+/// A line cannot be longer: the longest packet in hexadecimal, and room for the rest.
+const MAX_LINE: u64 = 2 * MAX_PACKET as u64 + 64;
+
+/// Writes a session as it goes.
+#[derive(Debug)]
+pub struct Recorder<W> {
+    out: W,
+    line: String,
+}
+
+impl<W: Write> Recorder<W> {
+    /// Begins a recording.
+    pub fn start(mut out: W, build: Build) -> io::Result<Self> {
+        writeln!(out, "{MAGIC}\n# build {build}")?;
+        Ok(Self { out, line: String::new() })
+    }
+
+    /// Writes a packet, so long after the beginning.
+    pub fn packet(&mut self, at: Duration, way: Way, bytes: &[u8]) -> io::Result<()> {
+        use std::fmt::Write as _;
+        let arrow = if way == Way::ToServer { '>' } else { '<' };
+        self.line.clear();
+        // Writing to a String cannot fail.
+        let _ = write!(self.line, "{arrow} {}.{:06} ", at.as_secs(), at.subsec_micros());
+        for byte in bytes {
+            let _ = write!(self.line, "{byte:02x}");
+        }
+        self.line.push('\n');
+        self.out.write_all(self.line.as_bytes())
+    }
+
+    /// Hands everything written to the operating system.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+/// A line of a recording.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Time since the beginning.
+    pub at: Duration,
+    /// Direction.
+    pub way: Way,
+    /// The packet, decrypted.
+    pub bytes: Vec<u8>,
+}
+
+/// Why a recording cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecordingError {
+    /// The file cannot be read.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// A line is not as it should be.
+    #[error("line {line}: {problem}")]
+    Line {
+        /// Its number, from 1.
+        line: usize,
+        /// What is wrong.
+        problem: String,
+    },
+}
+
+/// Reads a recording, a line at a time.
+#[derive(Debug)]
+pub struct Recording<R> {
+    input: R,
+    build: Build,
+    line: usize,
+}
+
+impl<R: BufRead> Recording<R> {
+    /// Whether a file that begins with these bytes is a recording.
+    pub fn is_one(start: &[u8]) -> bool {
+        start.starts_with(MAGIC.as_bytes())
+    }
+
+    /// Reads the head.
+    pub fn open(input: R) -> Result<Self, RecordingError> {
+        let mut recording = Self { input, build: Build::LATEST, line: 0 };
+        let wrong = |line, problem: String| RecordingError::Line { line, problem };
+        let magic = recording.next_line()?.unwrap_or_default();
+        if magic.trim_end() != MAGIC {
+            return Err(wrong(1, format!("no recording; the first line should be {MAGIC:?}")));
+        }
+        let head = recording.next_line()?.unwrap_or_default();
+        let build = head.trim_end().strip_prefix("# build ");
+        let build = build.ok_or_else(|| wrong(2, "should name the build, such as `# build 1.3.2`".into()))?;
+        recording.build = build.parse().map_err(|error| wrong(2, format!("{error}")))?;
+        Ok(recording)
+    }
+
+    /// The build spoken.
+    pub fn build(&self) -> Build {
+        self.build
+    }
+
+    fn next_line(&mut self) -> io::Result<Option<String>> {
+        let mut line = String::new();
+        self.line += 1;
+        let length = self.input.by_ref().take(MAX_LINE).read_line(&mut line)?;
+        Ok((length > 0).then_some(line))
+    }
+
+    fn entry(&self, text: &str) -> Result<Entry, RecordingError> {
+        let wrong = |problem: &str| RecordingError::Line { line: self.line, problem: problem.into() };
+        let mut words = text.split_ascii_whitespace();
+        let way = match words.next() {
+            Some(">") => Way::ToServer,
+            Some("<") => Way::ToClient,
+            _ => return Err(wrong("should begin with `>` (to the server), `<` (to the client) or `#`")),
+        };
+        let seconds = words.next().and_then(|word| word.parse().ok());
+        let at = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        let at = at.ok_or_else(|| wrong("the second word should be a time in seconds"))?;
+        let digits = words.next().unwrap_or_default().as_bytes();
+        let (pairs, odd) = digits.as_chunks::<2>();
+        let byte = |pair: &[u8; 2]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+        let bytes: Option<Vec<u8>> = pairs.iter().map(byte).collect();
+        match bytes {
+            Some(bytes) if odd.is_empty() && !bytes.is_empty() => Ok(Entry { at, way, bytes }),
+            _ => Err(wrong("the third word should be a packet in hexadecimal")),
+        }
+    }
+}
+
+impl<R: BufRead> Iterator for Recording<R> {
+    type Item = Result<Entry, RecordingError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let line = match self.next_line() {
+                Ok(line) => line?,
+                Err(error) => return Some(Err(error.into())),
+            };
+            let text = line.trim();
+            if !text.is_empty() && !text.starts_with('#') {
+                return Some(self.entry(text));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_recorded_is_read() {
+        let mut file = Vec::new();
+        let mut recorder = Recorder::start(&mut file, Build::W17a).unwrap();
+        recorder.packet(Duration::from_micros(1_500_001), Way::ToServer, &[0xFE]).unwrap();
+        recorder.packet(Duration::from_secs(2), Way::ToClient, &[0xFF, 0, 0]).unwrap();
+        assert!(Recording::<&[u8]>::is_one(&file));
+        let recording = Recording::open(&file[..]).unwrap();
+        assert_eq!(recording.build(), Build::W17a);
+        let entries: Vec<Entry> = recording.map(Result::unwrap).collect();
+        assert_eq!(entries.len(), 2);
+        assert_eq!(entries[0], Entry { at: Duration::from_micros(1_500_001), way: Way::ToServer, bytes: vec![0xFE] });
+    }
+
+    #[test]
+    fn errors_name_the_line() {
+        let error = |text: &str| match Recording::open(text.as_bytes()) {
+            Ok(recording) => recording.filter_map(Result::err).map(|error| error.to_string()).next(),
+            Err(error) => Some(error.to_string()),
+        };
+        let head = "# hailer session 1\n# build 39\n";
+        assert!(error("nonsense").unwrap().starts_with("line 1: no recording"));
+        assert!(error("# hailer session 1\n# build 2.0\n").unwrap().starts_with("line 2: \"2.0\" is no build"));
+        for line in ["? 0 fe", "> soon fe", "> 0 f", "> 0", "> 0 zz", "> -1 fe"] {
+            assert!(error(&format!("{head}\n{line}\n")).unwrap().starts_with("line 4: "), "{line}");
+        }
+        assert_eq!(error(&format!("{head}# note\n\n< 1 ff0000")), None);
+    }
+}
