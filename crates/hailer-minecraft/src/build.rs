@@ -89,9 +89,15 @@ impl Build {
         Self::SPEECHES.iter().copied().rfind(|first| *first <= self).unwrap_or(Self::V1_2_4)
     }
 
-    /// The newest build with this number. 32 and 38 have an older one that speaks differently.
+    /// The newest build with this number, a release before a snapshot. 32 and 38 have an older one that speaks differently.
     pub fn of_protocol(protocol: i32) -> Option<Self> {
-        Self::ALL.iter().copied().rfind(|build| i32::from(build.protocol()) == protocol)
+        let all = || Self::ALL.iter().copied().filter(|build| i32::from(build.protocol()) == protocol);
+        all().rfind(|build| build.is_release()).or_else(|| all().next_back())
+    }
+
+    /// Whether it is no snapshot.
+    pub fn is_release(self) -> bool {
+        self.name().starts_with("1.")
     }
 }
 
@@ -156,6 +162,7 @@ mod tests {
         }
         assert_eq!("39".parse(), Ok(Build::V1_3_2));
         assert_eq!("38".parse(), Ok(Build::W30b));
+        assert_eq!("29".parse(), Ok(Build::V1_2_5));
         assert_eq!("12W30C".parse(), Ok(Build::W30c));
         assert_eq!(Build::W26a.speech(), Build::W25a);
         assert!("12w28a".parse::<Build>().is_err_and(|error| error.to_string().contains("12w30e")));

@@ -9,6 +9,7 @@ use hailer_proto::wire::{Error, ErrorKind, Notes, Reader};
 use serde::Serialize;
 use std::fmt;
 use std::io::Read;
+use std::ops::Range;
 
 /// Blocks of a section, a byte each.
 const BLOCKS: usize = 4096;
@@ -136,43 +137,61 @@ pub fn deflate(bytes: &[u8], out: &mut Vec<u8>) {
     let _ = ZlibEncoder::new(bytes, Compression::default()).read_to_end(out);
 }
 
-/// Takes zlib off, within a bound. Keep one: its state is dear to make and is used again for each stream.
+/// Takes zlib off, within a bound. Keep one: its state and its buffer are dear to make and are used again for each
+/// stream.
 #[derive(Debug)]
-pub struct Inflater(Decompress);
+pub struct Inflater {
+    state: Decompress,
+    /// Never shortened after a stream, so that it need not be cleared before the next.
+    buffer: Vec<u8>,
+}
+
+/// A buffer that a stream has blown up past this is given back before the next one.
+const MAX_KEPT: usize = 4 << 20;
 
 impl Default for Inflater {
     fn default() -> Self {
-        Self(Decompress::new(true))
+        Self { state: Decompress::new(true), buffer: Vec::new() }
     }
 }
 
 impl Inflater {
-    /// Replaces the content of `out` by what the zlib stream in `bytes` holds, at most `limit` bytes: [`size`],
-    /// [`bulk_limit`] or [`MAX_COLUMN`]. Memory never grows past the limit, whatever the stream claims.
+    /// What the zlib stream in `bytes` holds, at most `limit` bytes: [`size`], [`bulk_limit`] or [`MAX_COLUMN`]. Memory
+    /// never grows past the limit, whatever the stream claims.
     ///
     /// A stream that is broken or ends too early is refused, with its offset in `bytes`. Bytes after it are not read,
     /// as in vanilla; their number is returned, so that a caller can name them. No known server sends any.
-    pub fn inflate(&mut self, bytes: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<usize, Error> {
+    pub fn inflate(&mut self, bytes: &[u8], limit: usize) -> Result<(&[u8], usize), Error> {
         /// Up to here the whole limit is taken at once: a column never needs a second step.
         const AT_ONCE: usize = 256 << 10;
         const FIELD: &str = "compressed data";
 
-        self.0.reset(true);
-        out.clear();
+        self.state.reset(true);
+        if self.buffer.len() > MAX_KEPT {
+            self.buffer = Vec::new();
+        }
+        // One byte more than the limit: whoever fills it is over.
+        let most = limit.saturating_add(1);
+        let mut written = 0;
         loop {
-            if out.len() == out.capacity() {
-                // One byte more than the limit: whoever fills it is over.
-                let room = limit.saturating_add(1).saturating_sub(out.len());
-                out.reserve_exact(room.min(out.len().max(AT_ONCE)));
+            if written == self.buffer.len().min(most) {
+                let room = (most - written).min(written.max(AT_ONCE));
+                self.buffer.reserve_exact(room);
+                self.buffer.resize(written + room, 0);
             }
+            let end = self.buffer.len().min(most);
             let rest = bytes.get(self.read()..).unwrap_or_default();
-            let status = self.0.decompress_vec(rest, out, FlushDecompress::Finish);
+            let space = self.buffer.get_mut(written..end).unwrap_or_default();
+            let status = self.state.decompress(rest, space, FlushDecompress::Finish);
+            written = usize::try_from(self.state.total_out()).unwrap_or(usize::MAX);
             let at = self.read();
             match status {
-                _ if out.len() > limit => return Err(Error { field: FIELD, at, kind: ErrorKind::Limit { limit } }),
-                Ok(Status::StreamEnd) => return Ok(bytes.len().saturating_sub(at)),
+                _ if written > limit => return Err(Error { field: FIELD, at, kind: ErrorKind::Limit { limit } }),
+                Ok(Status::StreamEnd) => {
+                    return Ok((self.buffer.get(..written).unwrap_or_default(), bytes.len().saturating_sub(at)));
+                }
                 // Room is left and the stream has not ended: only input can be what it wants.
-                Ok(_) if out.len() < out.capacity() => {
+                Ok(_) if written < end => {
                     return Err(Error { field: FIELD, at, kind: ErrorKind::Short { need: 1 } });
                 }
                 Ok(_) => {}
@@ -182,7 +201,7 @@ impl Inflater {
     }
 
     fn read(&self) -> usize {
-        usize::try_from(self.0.total_in()).unwrap_or(usize::MAX)
+        usize::try_from(self.state.total_in()).unwrap_or(usize::MAX)
     }
 }
 
@@ -192,7 +211,7 @@ impl Inflater {
 /// in the world can be given as it is. A section that is absent is air in full sky light.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Column {
-    sections: [Option<Box<Section>>; 16],
+    sections: [Option<Section>; 16],
     biomes: [u8; BIOMES],
 }
 
@@ -234,13 +253,13 @@ impl Column {
             if primary >> i & 1 == 1
                 && let Some((((ids, metadata), block_light), sky_light)) = planes.next()
             {
-                *slot = Some(Box::new(Section {
-                    ids: *ids,
-                    metadata: Nibbles(*metadata),
-                    block_light: Nibbles(*block_light),
-                    sky_light: Nibbles(*sky_light),
-                    add: None,
-                }));
+                let section = slot.get_or_insert_with(Section::empty);
+                section.add = None;
+                section.bytes.clear();
+                section.bytes.extend_from_slice(ids);
+                section.bytes.extend_from_slice(metadata);
+                section.bytes.extend_from_slice(block_light);
+                section.bytes.extend_from_slice(sky_light);
             } else if ground_up {
                 *slot = None;
             }
@@ -248,7 +267,7 @@ impl Column {
                 && let Some(add) = adds.next()
                 && let Some(section) = slot
             {
-                section.add = (*add != [0; NIBBLES]).then(|| Box::new(Nibbles(*add)));
+                section.add = (*add != [0; NIBBLES]).then(|| Box::new(*add));
             }
         }
         if let Some(biomes) = biomes {
@@ -268,17 +287,17 @@ impl Column {
         let air = Section::default();
         let written = || {
             let places = self.sections.iter().enumerate().filter(|(i, _)| masks.primary >> i & 1 == 1);
-            places.map(|(i, section)| (i, section.as_deref().unwrap_or(&air)))
+            places.map(|(i, section)| (i, section.as_ref().unwrap_or(&air)))
         };
-        written().for_each(|(_, section)| out.extend_from_slice(&section.ids));
-        written().for_each(|(_, section)| out.extend_from_slice(&section.metadata.0));
-        written().for_each(|(_, section)| out.extend_from_slice(&section.block_light.0));
-        written().for_each(|(_, section)| out.extend_from_slice(&section.sky_light.0));
+        for plane in [IDS, METADATA, BLOCK_LIGHT, SKY_LIGHT] {
+            written()
+                .for_each(|(_, section)| out.extend_from_slice(section.bytes.get(plane.clone()).unwrap_or_default()));
+        }
         let mut adds = 0;
         for (i, section) in written() {
-            if let Some(add) = section.add.as_deref().filter(|add| add.0 != [0; NIBBLES]) {
+            if let Some(add) = section.add.as_deref().filter(|add| **add != [0; NIBBLES]) {
                 adds |= 1 << i;
-                out.extend_from_slice(&add.0);
+                out.extend_from_slice(add);
             }
         }
         masks.add = adds;
@@ -307,25 +326,25 @@ impl Column {
 
     /// Light from blocks at a place, 0 to 15.
     pub fn block_light(&self, x: u8, y: u8, z: u8) -> u8 {
-        self.section(y).map_or(0, |section| section.block_light.at(index(x, y, z)))
+        self.section(y).map_or(0, |section| section.nibble(BLOCK_LIGHT, index(x, y, z)))
     }
 
     /// Sets the light from blocks at a place, 0 to 15.
     pub fn set_block_light(&mut self, x: u8, y: u8, z: u8, light: u8) {
         if let Some(section) = self.section_mut(y, light != 0) {
-            section.block_light.set(index(x, y, z), light);
+            section.set_nibble(BLOCK_LIGHT, index(x, y, z), light);
         }
     }
 
     /// Light from the sky at a place, 0 to 15.
     pub fn sky_light(&self, x: u8, y: u8, z: u8) -> u8 {
-        self.section(y).map_or(FULL, |section| section.sky_light.at(index(x, y, z)))
+        self.section(y).map_or(FULL, |section| section.nibble(SKY_LIGHT, index(x, y, z)))
     }
 
     /// Sets the light from the sky at a place, 0 to 15.
     pub fn set_sky_light(&mut self, x: u8, y: u8, z: u8, light: u8) {
         if let Some(section) = self.section_mut(y, light != FULL) {
-            section.sky_light.set(index(x, y, z), light);
+            section.set_nibble(SKY_LIGHT, index(x, y, z), light);
         }
     }
 
@@ -349,14 +368,14 @@ impl Column {
     /// The highest block that is not air and is `wanted`, with its height.
     pub fn top(&self, x: u8, z: u8, wanted: impl Fn(Block) -> bool) -> Option<(u8, Block)> {
         (0u8..16).zip(&self.sections).rev().find_map(|(i, section)| {
-            let section = section.as_deref()?;
+            let section = section.as_ref()?;
             let blocks = (0u8..16).rev().map(|y| (i << 4 | y, section.block(index(x, y, z))));
             blocks.filter(|(_, block)| block.id != 0).find(|(_, block)| wanted(*block))
         })
     }
 
     fn section(&self, y: u8) -> Option<&Section> {
-        self.sections.get(usize::from(y >> 4))?.as_deref()
+        self.sections.get(usize::from(y >> 4))?.as_ref()
     }
 
     /// The section of a height. It is made if it is absent and `needed`: what an absent one says already needs none.
@@ -365,63 +384,76 @@ impl Column {
         if needed {
             slot.get_or_insert_default();
         }
-        slot.as_deref_mut()
+        slot.as_mut()
     }
 }
 
 /// Sky light of air under the open sky.
 const FULL: u8 = 15;
 
+/// Sixteen layers. The arrays lie in one piece, in the order of the wire.
 #[derive(Clone, PartialEq, Eq)]
 struct Section {
-    ids: [u8; BLOCKS],
-    metadata: Nibbles,
-    block_light: Nibbles,
-    sky_light: Nibbles,
-    add: Option<Box<Nibbles>>,
+    /// Always [`SECTION`] long.
+    bytes: Vec<u8>,
+    add: Option<Box<[u8; NIBBLES]>>,
 }
+
+/// Where each array lies in a section.
+const IDS: Range<usize> = 0..BLOCKS;
+const METADATA: Range<usize> = IDS.end..IDS.end + NIBBLES;
+const BLOCK_LIGHT: Range<usize> = METADATA.end..METADATA.end + NIBBLES;
+const SKY_LIGHT: Range<usize> = BLOCK_LIGHT.end..SECTION;
 
 impl Default for Section {
     fn default() -> Self {
-        let dark = Nibbles([0; NIBBLES]);
-        let sky_light = Nibbles([FULL << 4 | FULL; NIBBLES]);
-        Self { ids: [0; BLOCKS], metadata: dark.clone(), block_light: dark, sky_light, add: None }
+        let mut bytes = vec![0; SECTION];
+        bytes.get_mut(SKY_LIGHT).unwrap_or_default().fill(FULL << 4 | FULL);
+        Self { bytes, add: None }
     }
 }
 
 impl Section {
+    /// For somebody who fills it at once.
+    fn empty() -> Self {
+        Self { bytes: Vec::with_capacity(SECTION), add: None }
+    }
+
     fn block(&self, i: usize) -> Block {
-        let low = self.ids.get(i).copied().unwrap_or_default();
-        let high = self.add.as_ref().map_or(0, |add| add.at(i));
-        Block { id: u16::from_be_bytes([high, low]), metadata: self.metadata.at(i) }
+        let low = self.bytes.get(i).copied().unwrap_or_default();
+        let high = self.add.as_ref().map_or(0, |add| half(add.get(i >> 1), i));
+        Block { id: u16::from_be_bytes([high, low]), metadata: self.nibble(METADATA, i) }
     }
 
     fn set_block(&mut self, i: usize, block: Block) {
         let [high, low] = block.id.to_be_bytes();
-        if let Some(slot) = self.ids.get_mut(i) {
+        if let Some(slot) = self.bytes.get_mut(i) {
             *slot = low;
         }
         if self.add.is_some() || high & 15 != 0 {
-            self.add.get_or_insert_with(|| Box::new(Nibbles([0; NIBBLES]))).set(i, high);
+            set_half(self.add.get_or_insert_with(|| Box::new([0; NIBBLES])).get_mut(i >> 1), i, high);
         }
-        self.metadata.set(i, block.metadata);
+        self.set_nibble(METADATA, i, block.metadata);
+    }
+
+    fn nibble(&self, plane: Range<usize>, i: usize) -> u8 {
+        half(self.bytes.get(plane.start + (i >> 1)), i)
+    }
+
+    fn set_nibble(&mut self, plane: Range<usize>, i: usize, value: u8) {
+        set_half(self.bytes.get_mut(plane.start + (i >> 1)), i, value);
     }
 }
 
-/// Half a byte for each block of a section, even x in the low one (spec/minecraft-12w.md#7).
-#[derive(Clone, PartialEq, Eq)]
-struct Nibbles([u8; NIBBLES]);
+/// Half a byte for each block, even x in the low one (spec/minecraft-12w.md#7).
+fn half(byte: Option<&u8>, i: usize) -> u8 {
+    let byte = byte.copied().unwrap_or_default();
+    if i & 1 == 0 { byte & 15 } else { byte >> 4 }
+}
 
-impl Nibbles {
-    fn at(&self, i: usize) -> u8 {
-        let byte = self.0.get(i >> 1).copied().unwrap_or_default();
-        if i & 1 == 0 { byte & 15 } else { byte >> 4 }
-    }
-
-    fn set(&mut self, i: usize, value: u8) {
-        if let Some(byte) = self.0.get_mut(i >> 1) {
-            *byte = if i & 1 == 0 { *byte & 0xF0 | value & 15 } else { *byte & 15 | value << 4 };
-        }
+fn set_half(byte: Option<&mut u8>, i: usize, value: u8) {
+    if let Some(byte) = byte {
+        *byte = if i & 1 == 0 { *byte & 0xF0 | value & 15 } else { *byte & 15 | value << 4 };
     }
 }
 
@@ -460,8 +492,7 @@ mod tests {
     }
 
     fn inflate(bytes: &[u8], limit: usize) -> Result<Vec<u8>, Error> {
-        let mut out = Vec::new();
-        Inflater::default().inflate(bytes, limit, &mut out).map(|_| out)
+        Inflater::default().inflate(bytes, limit).map(|(inflated, _)| inflated.to_vec())
     }
 
     #[test]
@@ -690,26 +721,24 @@ mod tests {
 
     #[test]
     fn bytes_after_the_stream_are_counted() {
-        let (mut inflater, mut out) = (Inflater::default(), Vec::new());
-        assert_eq!(inflater.inflate(&UNLOAD, 256, &mut out), Ok(0));
-        assert_eq!(inflater.inflate(&[&UNLOAD[..], b"abc"].concat(), 256, &mut out), Ok(3));
-        assert_eq!(out, [1; 256]);
+        let mut inflater = Inflater::default();
+        assert_eq!(inflater.inflate(&UNLOAD, 256), Ok((&[1; 256][..], 0)));
+        assert_eq!(inflater.inflate(&[&UNLOAD[..], b"abc"].concat(), 256), Ok((&[1; 256][..], 3)));
     }
 
     #[test]
     fn bombs_stop_at_the_limit() {
         let mut bomb = Vec::new();
         deflate(&vec![0; 64 << 20], &mut bomb);
-        let mut inflater = Inflater::default();
         for limit in [0, 1, 255, MAX_COLUMN, 1 << 20] {
-            let mut out = Vec::new();
-            let error = inflater.inflate(&bomb, limit, &mut out).unwrap_err();
-            assert_eq!(error.kind, ErrorKind::Limit { limit });
-            assert!(out.capacity() <= limit + 8, "{limit}: {}", out.capacity());
+            let mut inflater = Inflater::default();
+            assert_eq!(inflater.inflate(&bomb, limit).unwrap_err().kind, ErrorKind::Limit { limit });
+            assert!(inflater.buffer.capacity() <= limit + 8, "{limit}: {}", inflater.buffer.capacity());
         }
-        let mut out = Vec::new();
-        assert_eq!(inflater.inflate(&bomb, 64 << 20, &mut out), Ok(0));
-        assert_eq!(inflater.inflate(&UNLOAD, 255, &mut out).unwrap_err().kind, ErrorKind::Limit { limit: 255 });
-        assert_eq!(inflater.inflate(&UNLOAD, 256, &mut out), Ok(0), "an error does not spoil the next stream");
+        let mut inflater = Inflater::default();
+        assert_eq!(inflater.inflate(&bomb, 64 << 20).map(|(inflated, _)| inflated.len()), Ok(64 << 20));
+        assert_eq!(inflater.inflate(&UNLOAD, 255).unwrap_err().kind, ErrorKind::Limit { limit: 255 });
+        assert_eq!(inflater.inflate(&UNLOAD, 256), Ok((&[1; 256][..], 0)), "an error does not spoil the next stream");
+        assert!(inflater.buffer.capacity() <= 257, "what was blown up is given back");
     }
 }

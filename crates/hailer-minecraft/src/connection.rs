@@ -174,11 +174,11 @@ impl Connection {
         let Some((packet, bytes)) = self.incoming.next().map_err(PeerError::Broken)? else {
             return Ok(None);
         };
-        let (state, encrypts) = self.state.after(&packet, self.role.hears(), build).map_err(PeerError::Unexpected)?;
         if self.keep_bytes {
             self.last.clear();
             self.last.extend_from_slice(bytes);
         }
+        let (state, encrypts) = self.state.after(&packet, self.role.hears(), build).map_err(PeerError::Unexpected)?;
         self.state = state;
         if encrypts {
             self.decrypt = Veil::Waiting;
@@ -187,7 +187,8 @@ impl Connection {
         Ok(Some(packet))
     }
 
-    /// The bytes of the packet returned last, decrypted, if they are [kept](Self::keeping_bytes).
+    /// The bytes of the packet returned last, or of the one that has no place here, decrypted, if they are
+    /// [kept](Self::keeping_bytes).
     pub fn last_bytes(&self) -> &[u8] {
         &self.last
     }

@@ -151,6 +151,11 @@ impl Stream {
         self.buffer.get(self.start..).unwrap_or_default()
     }
 
+    /// Forgets those.
+    pub(crate) fn clear(&mut self) {
+        self.buffer.truncate(self.start);
+    }
+
     /// The same, to be decrypted where they lie.
     pub(crate) fn rest_mut(&mut self) -> &mut [u8] {
         self.buffer.get_mut(self.start..).unwrap_or_default()

@@ -1,0 +1,69 @@
+//! What the first bytes of a client say of its build, before there is a build to read them in.
+
+use crate::build::Build;
+
+/// What a client's first bytes tell (spec/minecraft-12w.md#6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Announced {
+    /// It asks for the status, in words that every build has.
+    Ping,
+    /// It is of 29 or 30, which send the same handshake; the number follows in the login request.
+    Old,
+    /// Its number. 32 and 38 stand for two builds each that speak differently.
+    Number(i8),
+}
+
+impl Announced {
+    /// Looks at the first bytes. `None`: one more is needed, or it is no client of the game.
+    pub fn of(first: &[u8]) -> Option<Self> {
+        match first {
+            [0xFE, ..] => Some(Self::Ping),
+            // A text of at most 64 units: the high byte of its count.
+            [0x02, 0, ..] => Some(Self::Old),
+            [0x02, number, ..] => Some(Self::Number(number.cast_signed())),
+            _ => None,
+        }
+    }
+
+    /// The builds that it may be, one of each speech, the newest of it; oldest first. None: a number that is not known.
+    pub fn builds(self) -> impl Iterator<Item = Build> {
+        let fits = move |build: &Build| match self {
+            Self::Ping => *build == Build::LATEST,
+            Self::Old => build.protocol() <= 30,
+            Self::Number(number) => build.protocol() == number && number > 30,
+        };
+        Build::SPEECHES.iter().map(|speech| newest(*speech)).filter(fits)
+    }
+
+    /// The build to go on with: the one wished for, if it may be that, else the newest.
+    pub fn build(self, wish: Option<Build>) -> Option<Build> {
+        let wish = wish.filter(|wish| self.builds().any(|build| build.speech() == wish.speech()));
+        wish.or_else(|| self.builds().last())
+    }
+}
+
+/// The newest build that speaks as this one.
+pub fn newest(build: Build) -> Build {
+    Build::ALL.iter().copied().rfind(|other| other.speech() == build.speech()).unwrap_or(build)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_bytes_name_the_builds() {
+        let builds = |bytes: &[u8]| Announced::of(bytes).map(|it| it.builds().collect::<Vec<_>>());
+        assert_eq!(builds(&[0xFE]), Some(vec![Build::V1_3_2]));
+        assert_eq!(builds(&[0x02, 0]), Some(vec![Build::W15a, Build::W16a]));
+        assert_eq!(builds(&[0x02, 32]), Some(vec![Build::W18a, Build::W19a]));
+        assert_eq!(builds(&[0x02, 38]), Some(vec![Build::W27a, Build::W30b]));
+        assert_eq!(builds(&[0x02, 39, 0]), Some(vec![Build::V1_3_2]));
+        assert_eq!(builds(&[0x02, 40]), Some(vec![]));
+        assert_eq!(builds(&[0x02, 29]), Some(vec![]), "29 does not announce itself like this");
+        assert_eq!((builds(&[]), builds(&[2]), builds(&[0x16, 3])), (None, None, None));
+        assert_eq!(Announced::Number(38).build(Some(Build::W27a)), Some(Build::W27a));
+        assert_eq!(Announced::Number(38).build(Some(Build::W19a)), Some(Build::W30b));
+        assert_eq!(Announced::Number(38).build(None), Some(Build::W30b));
+    }
+}

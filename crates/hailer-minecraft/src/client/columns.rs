@@ -1,0 +1,126 @@
+//! The packets that carry blocks, into the world (spec/minecraft-12w.md#7).
+
+use crate::build::Build;
+use crate::chunk::{self, Block, Column, Inflater};
+use crate::table::{BlockChange, ChunkData, Explosion, MapChunkBulk, MultiBlockChange, PreChunk};
+use crate::world::World;
+use std::fmt;
+
+/// Puts what packets say into a [`World`].
+#[derive(Debug)]
+pub(super) struct Columns {
+    pub(super) world: World,
+    /// Columns decoded so far.
+    pub(super) decoded: u64,
+    /// Columns that were unloaded.
+    pub(super) unloaded: u64,
+    build: Build,
+    /// Without room nothing is inflated either.
+    ignored: bool,
+    inflater: Inflater,
+}
+
+impl Columns {
+    pub(super) fn new(build: Build, limit: usize) -> Self {
+        Self {
+            world: World::new(limit),
+            decoded: 0,
+            unloaded: 0,
+            build,
+            ignored: limit == 0,
+            inflater: Inflater::default(),
+        }
+    }
+
+    pub(super) fn build(&self) -> Build {
+        self.build
+    }
+
+    /// Only the half that forgets: the column itself follows in a 0x33.
+    pub(super) fn announce(&mut self, packet: &PreChunk) {
+        if !packet.load {
+            self.unload(packet.x, packet.z);
+        }
+    }
+
+    fn unload(&mut self, x: i32, z: i32) {
+        self.unloaded += u64::from(self.world.remove(x, z).is_some());
+    }
+
+    /// A text says what is wrong.
+    pub(super) fn chunk(&mut self, packet: &ChunkData) -> Result<(), String> {
+        let ChunkData { x, z, ground_up, masks, ref data } = *packet;
+        if self.ignored {
+            return Ok(());
+        }
+        // Until 12w17a such a column is all air, and 0x32 unloads (spec/minecraft-12w.md#2).
+        if chunk::is_unload(masks, ground_up) && self.build >= Build::W18a {
+            self.unload(x, z);
+            return Ok(());
+        }
+        let wrong = |error: &dyn fmt::Display| format!("column ({x}, {z}) cannot be read: {error}");
+        let inflated = self.inflater.inflate(&data.bytes, chunk::size(masks, ground_up));
+        let (inflated, rest) = inflated.map_err(|error| wrong(&error))?;
+        match self.world.column_mut(x, z) {
+            Some(column) => column.apply(masks, ground_up, inflated).map_err(|error| wrong(&error))?,
+            None if ground_up => {
+                let mut column = Column::default();
+                column.apply(masks, ground_up, inflated).map_err(|error| wrong(&error))?;
+                self.world.insert(x, z, column).map_err(|error| wrong(&error))?;
+            }
+            None => return Err(format!("a part of the column ({x}, {z}), which is not loaded")),
+        }
+        self.decoded += u64::from(ground_up);
+        leftover(rest, &format_args!("the column ({x}, {z})"))
+    }
+
+    /// A text says what is wrong.
+    pub(super) fn bulk(&mut self, packet: &MapChunkBulk) -> Result<(), String> {
+        if self.ignored {
+            return Ok(());
+        }
+        let metas = packet.columns.columns();
+        let wrong = |error: &dyn fmt::Display| format!("{} columns cannot be read: {error}", metas.len());
+        let inflated = self.inflater.inflate(packet.columns.zlib(), chunk::bulk_limit(metas));
+        let (inflated, rest) = inflated.map_err(|error| wrong(&error))?;
+        let columns = chunk::bulk(metas, inflated).map_err(|error| wrong(&error))?;
+        for (x, z, column) in columns {
+            self.world.insert(x, z, column).map_err(|error| format!("column ({x}, {z}) is not kept: {error}"))?;
+            self.decoded += 1;
+        }
+        leftover(rest, &format_args!("{} columns", metas.len()))
+    }
+
+    pub(super) fn blocks(&mut self, packet: &MultiBlockChange) {
+        if let Some(column) = self.world.column_mut(packet.x, packet.z) {
+            for record in packet.records.iter() {
+                column.set_block(record.x, record.y, record.z, Block { id: record.id, metadata: record.metadata });
+            }
+        }
+    }
+
+    pub(super) fn block(&mut self, packet: &BlockChange) {
+        let block = Block { id: packet.block.0.cast_unsigned() & 0xFFF, metadata: packet.metadata & 15 };
+        self.world.set_block(packet.x, packet.y.into(), packet.z, block);
+    }
+
+    /// Offsets count from the centre cut towards zero.
+    pub(super) fn explosion(&mut self, packet: &Explosion) {
+        let [x, y, z] = [packet.x, packet.y, packet.z].map(|centre| centre as i32);
+        for offset in packet.blocks.iter() {
+            let [x, y, z] = [(x, offset.x), (y, offset.y), (z, offset.z)].map(|(at, by)| at.saturating_add(by.into()));
+            self.world.set_block(x, y, z, Block::AIR);
+        }
+    }
+
+    /// Whether all columns up to `radius` around a place in blocks are loaded.
+    pub(super) fn surround(&self, x: f64, z: f64, radius: i32) -> bool {
+        let [x, z] = [x, z].map(|at| (at / 16.0).floor() as i32);
+        let near = |at: i32| at.saturating_sub(radius)..=at.saturating_add(radius);
+        near(x).all(|x| near(z).all(|z| self.world.is_loaded(x, z)))
+    }
+}
+
+fn leftover(bytes: usize, of: &dyn fmt::Display) -> Result<(), String> {
+    if bytes == 0 { Ok(()) } else { Err(format!("{bytes} bytes too many behind {of}")) }
+}

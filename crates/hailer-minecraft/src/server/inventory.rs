@@ -1,0 +1,178 @@
+//! What a player carries: the slots of window 0, and what hangs on the cursor.
+
+use super::block::stack;
+use crate::types::Slot;
+
+/// Slots of window 0: result, 4 to craft, 4 of armour, 27, and the hotbar of 9.
+pub(super) const SLOTS: i16 = 45;
+/// The first slot of the hotbar.
+pub(super) const HOTBAR: i16 = 36;
+/// Slots that keep items; those before are for crafting, which this server does not have.
+const KEPT: std::ops::Range<i16> = 5..SLOTS;
+/// The longest tag kept, in bytes: a client could fill 45 slots with 32 KiB each.
+const MAX_TAG: usize = 2048;
+
+/// What a player carries.
+#[derive(Debug)]
+pub(super) struct Inventory {
+    slots: Vec<Slot>,
+    pub(super) cursor: Slot,
+}
+
+impl Default for Inventory {
+    fn default() -> Self {
+        Self { slots: vec![Slot::EMPTY; SLOTS as usize], cursor: Slot::EMPTY }
+    }
+}
+
+impl Inventory {
+    pub(super) fn slots(&self) -> &[Slot] {
+        &self.slots
+    }
+
+    pub(super) fn slot(&self, place: i16) -> &Slot {
+        usize::try_from(place).ok().and_then(|i| self.slots.get(i)).unwrap_or(&Slot::EMPTY)
+    }
+
+    fn slot_mut(&mut self, place: i16) -> Option<&mut Slot> {
+        KEPT.contains(&place).then(|| self.slots.get_mut(usize::try_from(place).ok()?)).flatten()
+    }
+
+    /// Puts an item into a slot, whatever was there. False if that slot keeps none.
+    pub(super) fn set(&mut self, place: i16, mut item: Slot) -> bool {
+        if item.is_empty() || item.count <= 0 {
+            item = Slot::EMPTY;
+        }
+        item.count = item.count.min(64);
+        if item.tag.gzip().is_some_and(|gzip| gzip.len() > MAX_TAG) {
+            item.tag = crate::types::Tag::NONE;
+        }
+        self.slot_mut(place).map(|slot| *slot = item).is_some()
+    }
+
+    /// Takes so many out of a slot.
+    pub(super) fn take(&mut self, place: i16, count: i8) -> Slot {
+        self.slot_mut(place).map_or(Slot::EMPTY, |slot| split(slot, count))
+    }
+
+    /// Puts an item where it fits, first to its like. Gives back the slots that changed, and what is left over.
+    pub(super) fn add(&mut self, mut item: Slot) -> (Vec<i16>, Slot) {
+        let mut changed = Vec::new();
+        let places = || (HOTBAR..SLOTS).chain(9..HOTBAR);
+        for like in [true, false] {
+            for place in places() {
+                let Some(slot) = self.slot_mut(place) else { continue };
+                if !item.is_empty() && slot.is_empty() != like && pour(&mut item, slot, i8::MAX) {
+                    changed.push(place);
+                }
+            }
+        }
+        (changed, item)
+    }
+
+    /// Takes what hangs on the cursor, or one of it with the right button.
+    pub(super) fn throw(&mut self, button: i8) -> Slot {
+        split(&mut self.cursor, if button == 1 { 1 } else { i8::MAX })
+    }
+
+    /// A left (0) or right (1) click on a slot, as the game does it. False if there is no such click.
+    pub(super) fn click(&mut self, place: i16, button: i8) -> bool {
+        let mut cursor = std::mem::take(&mut self.cursor);
+        let armour = (5..9).contains(&place);
+        let done = match self.slot_mut(place) {
+            Some(slot) if !armour || cursor.is_empty() || fits_armour(cursor.id, place) => {
+                exchange(slot, &mut cursor, button)
+            }
+            _ => false,
+        };
+        self.cursor = cursor;
+        done
+    }
+}
+
+fn exchange(slot: &mut Slot, cursor: &mut Slot, button: i8) -> bool {
+    match (button, cursor.is_empty(), slot.is_empty()) {
+        (0 | 1, true, true) => {}
+        (0, true, false) => *cursor = split(slot, i8::MAX),
+        (1, true, false) => *cursor = split(slot, slot.count - slot.count / 2),
+        (0 | 1, false, _) if slot.is_empty() || is_like(slot, cursor) => {
+            pour(cursor, slot, if button == 0 { i8::MAX } else { 1 });
+        }
+        (0 | 1, false, false) => std::mem::swap(slot, cursor),
+        _ => return false,
+    }
+    true
+}
+
+fn is_like(one: &Slot, other: &Slot) -> bool {
+    (one.id, one.damage, &one.tag) == (other.id, other.damage, &other.tag)
+}
+
+/// So many of what is in a slot.
+fn split(slot: &mut Slot, count: i8) -> Slot {
+    let count = count.clamp(0, slot.count.max(0));
+    let taken = if count == 0 { Slot::EMPTY } else { Slot { count, ..slot.clone() } };
+    slot.count -= count;
+    if slot.count <= 0 {
+        *slot = Slot::EMPTY;
+    }
+    taken
+}
+
+/// Pours at most so many from one slot into another that is empty or holds the like. Whether any went.
+fn pour(from: &mut Slot, to: &mut Slot, most: i8) -> bool {
+    if !to.is_empty() && !is_like(from, to) {
+        return false;
+    }
+    let room = stack(from.id).max(1) - if to.is_empty() { 0 } else { to.count };
+    let moved = split(from, most.min(room));
+    match (moved.is_empty(), to.is_empty()) {
+        (true, _) => return false,
+        (false, true) => *to = moved,
+        (false, false) => to.count += moved.count,
+    }
+    true
+}
+
+/// Helmets go to slot 5, boots to slot 8; a pumpkin is a helmet too.
+fn fits_armour(id: i16, place: i16) -> bool {
+    (298..=317).contains(&id) && (id - 298) % 4 == place - 5 || (id, place) == (86, 5)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clicks_do_what_they_do_in_the_game() {
+        let mut inventory = Inventory::default();
+        assert!(inventory.set(36, Slot::of(1, 5, 0)));
+        assert!(inventory.click(36, 1), "half of it, the larger");
+        assert_eq!((inventory.cursor.count, inventory.slot(36).count), (3, 2));
+        assert!(inventory.click(20, 1) && inventory.click(20, 1), "one by one");
+        assert!(inventory.click(36, 0), "and back to the like");
+        assert_eq!((inventory.slot(20).count, inventory.slot(36).count), (2, 3));
+        assert!(inventory.cursor.is_empty() && inventory.click(20, 0));
+        inventory.set(21, Slot::of(3, 1, 0));
+        assert!(inventory.click(21, 0), "a swap");
+        assert_eq!((inventory.cursor.id, inventory.slot(21).id), (3, 1));
+        assert!(!inventory.click(5, 0), "dirt is no helmet");
+        assert!(
+            !inventory.click(0, 0) && !inventory.click(-999, 0) && !inventory.click(45, 0) && !inventory.click(21, 2)
+        );
+        assert_eq!(inventory.cursor.id, 3);
+    }
+
+    #[test]
+    fn what_is_picked_up_goes_to_its_like_first() {
+        let mut inventory = Inventory::default();
+        inventory.set(30, Slot::of(4, 60, 0));
+        let (changed, left) = inventory.add(Slot::of(4, 10, 0));
+        assert_eq!((changed, left.is_empty()), (vec![30, 36], true));
+        assert_eq!((inventory.slot(30).count, inventory.slot(36).count), (64, 6));
+        for place in 9..45 {
+            inventory.set(place, Slot::of(1, 64, 0));
+        }
+        assert_eq!(inventory.add(Slot::of(4, 3, 0)), (vec![], Slot::of(4, 3, 0)));
+    }
+}

@@ -1,0 +1,427 @@
+//! A small server of the game, without I/O: bytes in, bytes out, time and randomness as arguments.
+//!
+//! ```text
+//!   socket ─► connect, receive ─► login.rs ─► play.rs, digging.rs, items.rs, chat.rs ─► World
+//!   clock  ─► tick ─► view.rs (columns, entities, changed blocks), keep alive, time-outs
+//!   socket ◄─ outgoing, sent ◄─ one Connection for each client        log ◄─ events
+//! ```
+//!
+//! It serves one build, and 1.2.5 beside it: the first bytes of a client tell which (spec/minecraft-12w.md#6). Every build
+//! sees the same world. There are no monsters, no crafting, no physics of fluids: players, blocks, items and chat.
+//!
+//! A client costs what [`Limits`] say and no more: whatever it sends, nothing here panics, waits, or grows without bound.
+
+mod block;
+mod bucket;
+mod chat;
+mod client;
+mod digging;
+mod event;
+mod inventory;
+mod items;
+mod light;
+mod login;
+mod pack;
+mod play;
+mod player;
+mod settings;
+mod terrain;
+mod view;
+mod world;
+
+pub use event::{Event, Refusal};
+pub use settings::{Encryption, GameMode, Limits, Rate, Settings, WorldKind};
+
+use crate::build::Build;
+use crate::chunk::Column;
+use crate::crypto::{KeyError, KeyPair};
+use crate::table::{Chat, DestroyEntities, KeepAlive, Kick, Packet, PlayerListItem, TimeUpdate};
+use crate::types::List8;
+use bucket::Bucket;
+use client::{Client, Phase};
+use items::Item;
+use player::Player;
+use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
+use std::time::Duration;
+use world::World;
+
+/// A tick of the game.
+pub const TICK: Duration = Duration::from_millis(50);
+/// Ticks made up for at most when the clock jumped.
+const CATCH_UP: u32 = 10;
+/// Events kept for the caller. More are dropped: a log is no reason to grow.
+const EVENTS: usize = 1024;
+/// Ticks between signs of life, as in vanilla.
+const KEEP_ALIVE: u64 = 21;
+/// Ticks between ping figures.
+const PINGS: u64 = 100;
+/// The time of day at the start: a morning.
+const MORNING: i64 = 1000;
+
+/// One connection of a server. Never used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClientId(u64);
+
+/// Fills a slice with random bytes, fit for keys.
+type Random = Box<dyn FnMut(&mut [u8]) + Send>;
+
+/// A server with its world and its clients.
+pub struct Server {
+    settings: Settings,
+    random: Random,
+    /// None if nothing is encrypted.
+    keys: Option<KeyPair>,
+    world: World,
+    clients: BTreeMap<ClientId, Client>,
+    items: BTreeMap<i32, Item>,
+    events: VecDeque<Event>,
+    next_client: u64,
+    next_entity: i32,
+    decryptions: Bucket,
+    now: Duration,
+    next_tick: Option<Duration>,
+    ticks: u64,
+    time: i64,
+}
+
+impl Server {
+    /// A server on which nobody is. `random` fills slices with random bytes that nobody can guess: keys come from it.
+    ///
+    /// # Errors
+    /// The random source repeats itself.
+    pub fn new(settings: Settings, random: impl FnMut(&mut [u8]) + Send + 'static) -> Result<Self, KeyError> {
+        let mut random: Random = Box::new(random);
+        let keys = match settings.encryption {
+            Encryption::Off => None,
+            _ => Some(KeyPair::generate(&mut random)?),
+        };
+        Ok(Self {
+            world: World::new(settings.world, settings.seed, &settings.limits),
+            settings,
+            random,
+            keys,
+            clients: BTreeMap::new(),
+            items: BTreeMap::new(),
+            events: VecDeque::new(),
+            next_client: 0,
+            next_entity: 1,
+            decryptions: Bucket::default(),
+            now: Duration::ZERO,
+            next_tick: None,
+            ticks: 0,
+            time: MORNING,
+        })
+    }
+
+    /// What it was made with.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Somebody connected. Times count from any moment, and never go back.
+    pub fn connect(&mut self, now: Duration, ip: IpAddr) -> Result<ClientId, Refusal> {
+        self.pass(now);
+        let limits = &self.settings.limits;
+        let ours = || self.clients.values().filter(|client| client.ip == ip);
+        let refusal = if self.clients.len() >= limits.connections {
+            Some(Refusal::Connections)
+        } else if ours().count() >= limits.connections_per_ip
+            || ours().filter(|client| client.is_login()).count() >= limits.logins_per_ip
+        {
+            Some(Refusal::Address)
+        } else {
+            None
+        };
+        if let Some(refusal) = refusal {
+            self.tell(Event::Refused { ip, reason: refusal.to_string() });
+            return Err(refusal);
+        }
+        let (most, max_packet) = (limits.logins, limits.max_packet);
+        let logins = || self.clients.iter().filter(|(_, client)| client.is_login());
+        if logins().count() >= most
+            && let Some((&oldest, _)) = logins().next()
+        {
+            self.refuse(oldest, "made room for others");
+        }
+        let id = ClientId(self.next_client);
+        self.next_client += 1;
+        self.clients.insert(id, Client::new(ip, self.settings.build, max_packet, self.now));
+        Ok(id)
+    }
+
+    /// Bytes came from a client, as many and as few as there are.
+    pub fn receive(&mut self, id: ClientId, now: Duration, bytes: &[u8]) {
+        self.pass(now);
+        let limits = &self.settings.limits;
+        let (rate, most) = (limits.bytes, limits.max_packet);
+        let Some(client) = self.clients.get_mut(&id).filter(|client| !client.is_over()) else { return };
+        if !client.bytes.take(bytes.len() as f64, rate, self.now) {
+            return self.kick(id, "Too much at once");
+        }
+        client.connection.receive(bytes);
+        if client.is_login() && !self.greet(id) {
+            return;
+        }
+        self.read(id);
+        if self.clients.get(&id).is_some_and(|client| client.connection.unread().len() > most.saturating_mul(2)) {
+            self.kick(id, "Too much at once");
+        }
+    }
+
+    /// Handles the packets that are here.
+    fn read(&mut self, id: ClientId) {
+        let rate = self.settings.limits.packets;
+        while let Some(client) = self.clients.get_mut(&id).filter(|client| !client.is_over()) {
+            match client.connection.next() {
+                Ok(None) => return,
+                Ok(Some(_)) if !client.packets.take(1.0, rate, self.now) => return self.kick(id, "Too many packets"),
+                Ok(Some(Packet::Kick(kick))) => return self.leave(id, &format!("left ({})", kick.reason)),
+                Ok(Some(packet)) => {
+                    client.heard = self.now;
+                    match client.phase {
+                        Phase::Login(_) => self.login(id, packet),
+                        _ => self.play(id, packet),
+                    }
+                }
+                // The words are the same for all of them: an attacker learns nothing about keys.
+                Err(_) => return self.kick(id, "Protocol error"),
+            }
+        }
+    }
+
+    /// The client is gone: its connection ended.
+    pub fn hang_up(&mut self, id: ClientId) {
+        self.leave(id, "connection lost");
+        self.clients.remove(&id);
+    }
+
+    /// Lets time pass. To be called 20 times a second; late calls are made up for within reason.
+    pub fn tick(&mut self, now: Duration) {
+        self.pass(now);
+        let mut next = self.next_tick.unwrap_or(self.now);
+        for _ in 0..CATCH_UP {
+            if next > self.now {
+                break;
+            }
+            self.tick_once();
+            next += TICK;
+        }
+        self.next_tick = Some(next.max(self.now.saturating_sub(TICK)));
+    }
+
+    /// Sends everybody away, with a reason.
+    pub fn close(&mut self, reason: &str) {
+        for id in self.ids(|_| true) {
+            self.kick(id, reason);
+        }
+    }
+
+    /// Bytes for a client. Whoever has sent them says so with [`Server::sent`].
+    pub fn outgoing(&self, id: ClientId) -> &[u8] {
+        self.clients.get(&id).filter(|client| !client.choked).map_or(&[], |client| client.connection.outgoing())
+    }
+
+    /// The first `count` bytes of [`Server::outgoing`] are on their way.
+    pub fn sent(&mut self, id: ClientId, count: usize) {
+        if let Some(client) = self.clients.get_mut(&id) {
+            client.connection.sent_bytes(count);
+        }
+    }
+
+    /// Whether the connection is to be closed once [`Server::outgoing`] is empty; then [`Server::hang_up`].
+    pub fn is_over(&self, id: ClientId) -> bool {
+        self.clients.get(&id).is_none_or(Client::is_over)
+    }
+
+    /// What happened since this was asked last.
+    pub fn events(&mut self) -> impl Iterator<Item = Event> {
+        std::mem::take(&mut self.events).into_iter()
+    }
+
+    /// Names of those who play.
+    pub fn players(&self) -> impl Iterator<Item = &str> {
+        self.clients.values().filter_map(Client::player).map(|player| player.name.as_str())
+    }
+
+    /// Connections, those included that have not entered.
+    pub fn connections(&self) -> usize {
+        self.clients.len()
+    }
+
+    /// A column of the world as it is now, by its coordinates.
+    pub fn column(&mut self, x: i32, z: i32) -> &Column {
+        self.world.lit((x, z))
+    }
+
+    fn pass(&mut self, now: Duration) {
+        self.now = self.now.max(now);
+    }
+
+    fn tell(&mut self, event: Event) {
+        if self.events.len() < EVENTS {
+            self.events.push_back(event);
+        }
+    }
+
+    fn ids(&self, wanted: impl Fn(&Client) -> bool) -> Vec<ClientId> {
+        self.clients.iter().filter(|(_, client)| wanted(client)).map(|(id, _)| *id).collect()
+    }
+
+    fn player(&self, id: ClientId) -> Option<&Player> {
+        self.clients.get(&id)?.player()
+    }
+
+    fn player_mut(&mut self, id: ClientId) -> Option<&mut Player> {
+        self.clients.get_mut(&id)?.player_mut()
+    }
+
+    fn random_i32(&mut self) -> i32 {
+        let mut bytes = [0; 4];
+        (self.random)(&mut bytes);
+        i32::from_be_bytes(bytes)
+    }
+
+    /// A number that no other thing in the world has.
+    fn entity(&mut self) -> i32 {
+        let entity = self.next_entity;
+        self.next_entity = self.next_entity.checked_add(1).unwrap_or(1);
+        entity
+    }
+
+    fn send(&mut self, id: ClientId, packet: impl Into<Packet>) {
+        if let Some(client) = self.clients.get_mut(&id) {
+            client.send(packet);
+        }
+    }
+
+    /// Sends a packet to all who play and are `wanted`.
+    fn send_to(&mut self, packet: impl Into<Packet>, wanted: impl Fn(&Player) -> bool) {
+        let packet = packet.into();
+        for client in self.clients.values_mut() {
+            if client.player().is_some_and(&wanted) {
+                client.send(packet.clone());
+            }
+        }
+    }
+
+    fn say_to_all(&mut self, text: &str) {
+        self.send_to(Chat { text: text.into() }, |_| true);
+    }
+
+    /// Sends somebody away, with a reason.
+    fn kick(&mut self, id: ClientId, reason: &str) {
+        self.send(id, Kick { reason: reason.into() });
+        self.leave(id, &format!("kicked: {reason}"));
+    }
+
+    /// Closes a login without a word.
+    fn refuse(&mut self, id: ClientId, reason: &str) {
+        self.leave(id, reason);
+    }
+
+    /// Takes somebody out of the game. What is left to send will be sent.
+    fn leave(&mut self, id: ClientId, reason: &str) {
+        let Some(client) = self.clients.get_mut(&id) else { return };
+        match std::mem::replace(&mut client.phase, Phase::Over) {
+            Phase::Over => {}
+            Phase::Login(login) => {
+                let ip = client.ip;
+                if login.greeted {
+                    self.tell(Event::Refused { ip, reason: reason.into() });
+                }
+            }
+            Phase::Play(player) => {
+                self.vanish(player.entity);
+                let gone = PlayerListItem { name: player.name.as_str().into(), online: false, ping: 9999 };
+                self.send_to(gone, |_| true);
+                self.say_to_all(&format!("§e{} left the game.", player.name));
+                self.tell(Event::Left { name: player.name, reason: reason.into() });
+            }
+        }
+    }
+
+    /// Takes an entity away from all who see it.
+    fn vanish(&mut self, entity: i32) {
+        let gone = DestroyEntities { entity, entities: List8::new(vec![entity]) };
+        self.send_to(gone, |player| player.seen.contains(&entity));
+        for player in self.clients.values_mut().filter_map(Client::player_mut) {
+            player.seen.remove(&entity);
+        }
+    }
+
+    fn tick_once(&mut self) {
+        self.ticks += 1;
+        self.time += 1;
+        self.end_the_silent();
+        for id in self.ids(|client| matches!(&client.phase, Phase::Login(login) if login.answer.is_some())) {
+            self.decrypt(id);
+        }
+        if self.ticks.is_multiple_of(20) {
+            self.send_to(TimeUpdate { time: self.time }, |_| true);
+            self.world.forget();
+        }
+        if self.ticks.is_multiple_of(KEEP_ALIVE) {
+            self.ask_for_signs_of_life();
+        }
+        if self.ticks.is_multiple_of(PINGS) {
+            let row =
+                |player: &Player| PlayerListItem { name: player.name.as_str().into(), online: true, ping: player.ping };
+            let rows: Vec<_> = self.clients.values().filter_map(Client::player).map(row).collect();
+            rows.into_iter().for_each(|row| self.send_to(row, |_| true));
+        }
+        self.move_items();
+        self.show_digging();
+        self.resend_teleports();
+        self.send_columns();
+        self.send_changes();
+        self.show_entities();
+        self.drop_slow_readers();
+    }
+
+    /// Ends logins that take too long and players who say nothing.
+    fn end_the_silent(&mut self) {
+        let (now, limits) = (self.now, self.settings.limits.clone());
+        let over = |client: &Client| match &client.phase {
+            Phase::Login(login) if !login.greeted => now.saturating_sub(client.since) >= limits.first_byte,
+            Phase::Login(_) => now.saturating_sub(client.since) >= limits.login,
+            Phase::Play(_) => now.saturating_sub(client.heard) >= limits.silence,
+            Phase::Over => false,
+        };
+        for id in self.ids(over) {
+            match self.clients.get(&id).map(|client| &client.phase) {
+                Some(Phase::Login(login)) if !login.greeted => self.refuse(id, "said nothing"),
+                Some(Phase::Login(_)) => self.kick(id, "Took too long to log in"),
+                _ => self.kick(id, "Timed out"),
+            }
+        }
+    }
+
+    fn ask_for_signs_of_life(&mut self) {
+        let now = self.now;
+        for id in self.ids(|client| client.player().is_some()) {
+            // 0 is what clients send by themselves.
+            let token = self.random_i32() | 1;
+            if let Some(player) = self.player_mut(id).filter(|player| player.keep_alive.is_none()) {
+                player.keep_alive = Some((token, now));
+            }
+            self.send(id, KeepAlive { token });
+        }
+    }
+
+    /// A queue that only grows belongs to somebody who does not read.
+    fn drop_slow_readers(&mut self) {
+        let unsent = self.settings.limits.unsent;
+        for id in self.ids(|client| !client.choked && client.connection.outgoing().len() > unsent) {
+            if let Some(client) = self.clients.get_mut(&id) {
+                client.choked = true;
+                let len = client.connection.outgoing().len();
+                client.connection.sent_bytes(len);
+            }
+            self.leave(id, "slow reader");
+        }
+    }
+}
+
+/// The build that 29 is, where it is spoken beside another.
+const OLD: Build = Build::V1_2_5;

@@ -1,0 +1,264 @@
+//! What players send: where they are, what they do with arms, legs and slots.
+
+use super::player::{CROUCHING, EYES, Player, Position, SPRINTING};
+use super::settings::GameMode;
+use super::{ClientId, Server};
+use crate::table::{
+    Animation, BlockBreakAnimation, ClickWindow, ConfirmTransaction, EntityMetadata, EntityStatus, Packet,
+    PlayerTeleport, Respawn, UpdateHealth,
+};
+use crate::types::Slot;
+
+/// The end of the world on each side, as in vanilla.
+const EDGE: f64 = 3.2e7;
+/// The longest step between two packets, as in vanilla.
+const STEP: f64 = 10.0;
+/// Below it a body falls for ever.
+const VOID: f64 = -64.0;
+/// A client's echo of where it was put may be off by so much.
+const ECHO: f64 = 0.25;
+/// Ticks after which a client that has not said yes is put there again.
+const AGAIN: u32 = 20;
+/// What y and stance are while riding.
+const RIDING: f64 = -999.0;
+
+impl Server {
+    /// A packet of the game.
+    pub(super) fn play(&mut self, id: ClientId, packet: Packet) {
+        match packet {
+            Packet::KeepAlive(answer) => self.hear_sign_of_life(id, answer.token),
+            Packet::Chat(chat) => self.hear(id, chat.text.units()),
+            Packet::TabComplete(asked) => self.complete(id, &asked.text.to_string()),
+            Packet::Player(_) => {}
+            Packet::PlayerPosition(to) => {
+                self.step(id, Some((Position { x: to.x, y: to.y, z: to.z }, to.stance)), None);
+            }
+            Packet::PlayerLook(to) => self.step(id, None, Some((to.yaw, to.pitch))),
+            Packet::PlayerPositionLook(to) => {
+                let place = (Position { x: to.x, y: to.y, z: to.z }, to.stance);
+                self.step(id, Some(place), Some((to.yaw, to.pitch)));
+            }
+            Packet::PlayerDigging(dig) => self.dig(id, &dig),
+            Packet::PlayerBlockPlacement(put) => self.put(id, &put),
+            Packet::HeldItemChange(change) if (0..9).contains(&change.place) => {
+                if let Some(player) = self.player_mut(id) {
+                    player.held = change.place;
+                }
+                self.show_held(id);
+            }
+            Packet::Animation(animation) if animation.animation == 1 => self.swing(id),
+            Packet::EntityAction(action) => self.act(id, action.action),
+            Packet::ClickWindow(click) => self.click(id, &click),
+            Packet::CreativeInventoryAction(action) => self.conjure(id, action.slot, action.item),
+            Packet::CloseWindow(_) => self.put_cursor_back(id),
+            Packet::ClientSettings(settings) => self.set_view(id, settings.view_distance.0),
+            Packet::ClientStatus(status) if status.status == 1 => self.respawn(id),
+            Packet::RespawnRequest(_) => self.respawn(id),
+            // What changes nothing here: clicks on entities, signs, plugins, flying, enchanting.
+            _ => {}
+        }
+    }
+
+    fn hear_sign_of_life(&mut self, id: ClientId, token: i32) {
+        let now = self.now;
+        if let Some(player) = self.player_mut(id)
+            && let Some((_, sent)) = player.keep_alive.take_if(|(asked, _)| *asked == token)
+        {
+            let took = i32::try_from(now.saturating_sub(sent).as_millis()).unwrap_or(i32::MAX).min(9999);
+            player.ping = ((i32::from(player.ping) * 3 + took) / 4) as i16;
+        }
+    }
+
+    /// A step, a look, or both.
+    fn step(&mut self, id: ClientId, place: Option<(Position, f64)>, look: Option<(f32, f32)>) {
+        let (now, rate) = (self.now, self.settings.limits.motion);
+        let Some(player) = self.player_mut(id).filter(|player| !player.dead) else { return };
+        if let Some((yaw, pitch)) = look {
+            if !yaw.is_finite() || !pitch.is_finite() {
+                return self.kick(id, "Illegal position");
+            }
+            (player.yaw, player.pitch) = (yaw % 360.0, pitch.clamp(-90.0, 90.0));
+        }
+        let Some((to, stance)) = place.filter(|(to, stance)| (to.y, *stance) != (RIDING, RIDING)) else { return };
+        if ![to.x, to.y, to.z, stance].iter().all(|at| at.is_finite())
+            || [to.x, to.y, to.z].iter().any(|at| at.abs() > EDGE)
+        {
+            return self.kick(id, "Illegal position");
+        }
+        if !(0.1..=1.65).contains(&(stance - to.y)) {
+            return self.kick(id, "Illegal stance");
+        }
+        if let Some((there, _)) = player.teleport {
+            // What was on its way when we put the player elsewhere says nothing.
+            if to.distance(there) <= ECHO {
+                player.teleport = None;
+            }
+            return;
+        }
+        let moved = to.distance(player.position);
+        if moved > STEP || !player.motion.take(moved, rate, now) {
+            let back = player.position;
+            return self.teleport(id, back);
+        }
+        player.position = to;
+        if to.y < VOID {
+            self.fall_into_the_void(id);
+        }
+    }
+
+    fn fall_into_the_void(&mut self, id: ClientId) {
+        let Some(player) = self.player_mut(id) else { return };
+        if player.mode == GameMode::Creative {
+            let place = self.spawn_place();
+            return self.teleport(id, place);
+        }
+        player.dead = true;
+        let (entity, name) = (player.entity, player.name.clone());
+        self.send(id, UpdateHealth { health: 0, food: 20, saturation: 5.0 });
+        self.send_to(EntityStatus { entity, status: 3 }, |other| other.seen.contains(&entity));
+        self.say_to_all(&format!("{name} fell out of the world"));
+    }
+
+    fn respawn(&mut self, id: ClientId) {
+        let level_type = self.level_type();
+        let Some(player) = self.player_mut(id).filter(|player| player.dead) else { return };
+        player.dead = false;
+        let (entity, mode) = (player.entity, player.mode.number());
+        // Others forget the body that fell, and see a new one.
+        self.vanish(entity);
+        if let Some(player) = self.player_mut(id) {
+            // The client forgets all it knew of the world.
+            player.loaded.clear();
+            player.seen.clear();
+            player.centre = None;
+        }
+        self.send(id, Respawn { dimension: 0, difficulty: 0, mode, height: 256, level_type: level_type.into() });
+        let place = self.spawn_place();
+        self.teleport(id, place);
+        self.send(id, UpdateHealth { health: 20, food: 20, saturation: 5.0 });
+        self.send_inventory(id);
+    }
+
+    /// Puts a player somewhere. Until the client says the same, its own steps do not count.
+    pub(super) fn teleport(&mut self, id: ClientId, place: Position) {
+        let Some(player) = self.player_mut(id) else { return };
+        player.position = place;
+        player.teleport = Some((place, 0));
+        let (yaw, pitch) = (player.yaw, player.pitch);
+        let Position { x, y, z } = place;
+        self.send(id, PlayerTeleport { x, stance: y + EYES, y, z, yaw, pitch, on_ground: false });
+    }
+
+    /// Puts those there again who have not said yes.
+    pub(super) fn resend_teleports(&mut self) {
+        let waits = |player: &mut Player| {
+            let (place, ticks) = player.teleport.as_mut()?;
+            *ticks += 1;
+            (*ticks >= AGAIN).then_some(*place)
+        };
+        let late: Vec<_> = self
+            .clients
+            .iter_mut()
+            .filter_map(|(id, client)| Some((*id, client.player_mut().and_then(waits)?)))
+            .collect();
+        late.into_iter().for_each(|(id, place)| self.teleport(id, place));
+    }
+
+    fn swing(&mut self, id: ClientId) {
+        if let Some(entity) = self.player(id).map(|player| player.entity) {
+            self.send_to(Animation { entity, animation: 1 }, |other| other.seen.contains(&entity));
+        }
+    }
+
+    fn act(&mut self, id: ClientId, action: i8) {
+        let Some(player) = self.player_mut(id) else { return };
+        let before = player.flags;
+        match action {
+            1 => player.flags |= CROUCHING,
+            2 => player.flags &= !CROUCHING,
+            4 => player.flags |= SPRINTING,
+            5 => player.flags &= !SPRINTING,
+            _ => {}
+        }
+        let (entity, metadata) = (player.entity, player.metadata());
+        if player.flags != before {
+            self.send_to(EntityMetadata { entity, metadata }, |other| other.seen.contains(&entity));
+        }
+    }
+
+    /// Others see what is in the hand.
+    pub(super) fn show_held(&mut self, id: ClientId) {
+        if let Some((entity, equipment)) = self.player(id).map(|player| (player.entity, player.equipment())) {
+            self.send_to(equipment, |other| other.seen.contains(&entity));
+        }
+    }
+
+    /// A click into the inventory: done here as the client did it, or refused and told how it is.
+    fn click(&mut self, id: ClientId, click: &ClickWindow) {
+        let Some(player) = self.player_mut(id) else { return };
+        let outside = click.slot == -999 && !player.inventory.cursor.is_empty();
+        let same = {
+            let slot = player.inventory.slot(click.slot);
+            (slot.id.max(-1), slot.count, slot.damage) == (click.item.id.max(-1), click.item.count, click.item.damage)
+        };
+        let mut thrown = Slot::EMPTY;
+        let accepted = click.window == 0 && !click.shift && {
+            if outside {
+                thrown = player.inventory.throw(click.button);
+                true
+            } else {
+                same && player.inventory.click(click.slot, click.button)
+            }
+        };
+        self.send(id, ConfirmTransaction { window: click.window, action: click.action, accepted });
+        if !accepted {
+            self.send_inventory(id);
+        }
+        self.throw(id, thrown);
+        self.show_held(id);
+    }
+
+    /// Creative players take what they like, as far as everybody here knows it.
+    fn conjure(&mut self, id: ClientId, slot: i16, item: Slot) {
+        let known = self.knows(&item);
+        let Some(player) = self.player_mut(id) else { return };
+        let allowed = player.mode == GameMode::Creative && known;
+        if allowed && slot == -1 {
+            return self.throw(id, item);
+        }
+        if !(allowed && player.inventory.set(slot, item)) {
+            return self.send_slot(id, slot.clamp(0, super::inventory::SLOTS - 1));
+        }
+        if player.held_slot() == slot {
+            self.show_held(id);
+        }
+    }
+
+    /// What hangs on the cursor goes back when the window closes.
+    fn put_cursor_back(&mut self, id: ClientId) {
+        let Some(player) = self.player_mut(id) else { return };
+        let item = std::mem::take(&mut player.inventory.cursor);
+        let (changed, left) = player.inventory.add(item);
+        changed.into_iter().for_each(|slot| self.send_slot(id, slot));
+        self.throw(id, left);
+    }
+
+    /// Others see how far somebody's digging is.
+    pub(super) fn show_digging(&mut self) {
+        for id in self.ids(|client| client.player().is_some_and(|player| player.digging.is_some())) {
+            let Some(player) = self.player_mut(id) else { continue };
+            let (entity, Some(digging)) = (player.entity, &mut player.digging) else { continue };
+            digging.ticks += 1;
+            let stage = (digging.ticks / 3).min(9) as u8;
+            if stage != digging.stage {
+                digging.stage = stage;
+                let block = digging.block;
+                self.show_cracks(entity, block, stage);
+            }
+        }
+    }
+
+    pub(super) fn show_cracks(&mut self, breaker: i32, (x, y, z): (i32, i32, i32), stage: u8) {
+        self.send_to(BlockBreakAnimation { breaker, x, y, z, stage }, |other| other.seen.contains(&breaker));
+    }
+}

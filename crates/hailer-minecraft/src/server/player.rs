@@ -1,0 +1,189 @@
+//! One player in the world.
+
+use super::bucket::Bucket;
+use super::inventory::{HOTBAR, Inventory};
+use super::settings::GameMode;
+use super::terrain::At;
+use crate::table::{EntityEquipment, PlayerAbilities, SpawnNamedEntity};
+use crate::types::{Abilities, Absolute, Angle, Metadata, MetadataValue, Slot};
+use std::collections::{BTreeSet, HashSet, VecDeque};
+use std::time::Duration;
+
+/// From the feet to the eyes: the game's own number, a 1.62 of four bytes.
+pub(super) const EYES: f64 = 1.62_f32 as f64;
+/// Half of a body's width, and its height.
+pub(super) const BODY: (f64, f64) = (0.3, 1.8);
+/// Crouching and sprinting in the first byte of the metadata (spec/minecraft-12w.md#4.5).
+pub(super) const CROUCHING: i8 = 2;
+pub(super) const SPRINTING: i8 = 8;
+
+/// A place in blocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Position {
+    pub(super) x: f64,
+    pub(super) y: f64,
+    pub(super) z: f64,
+}
+
+impl Position {
+    /// The block that the feet are in.
+    pub(super) fn block(self) -> (i32, i32, i32) {
+        (self.x.floor() as i32, self.y.floor() as i32, self.z.floor() as i32)
+    }
+
+    /// The column.
+    pub(super) fn column(self) -> At {
+        let (x, _, z) = self.block();
+        (x >> 4, z >> 4)
+    }
+
+    pub(super) fn distance(self, other: Self) -> f64 {
+        ((self.x - other.x).powi(2) + (self.y - other.y).powi(2) + (self.z - other.z).powi(2)).sqrt()
+    }
+
+    /// As the wire has it.
+    pub(super) fn absolute(self) -> [Absolute; 3] {
+        [self.x, self.y, self.z].map(Absolute::from_unit)
+    }
+}
+
+/// What the others know of somebody's place: moves on the wire count from it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Shown {
+    pub(super) place: [Absolute; 3],
+    pub(super) yaw: Angle,
+    pub(super) pitch: Angle,
+}
+
+/// A block that is being dug.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Digging {
+    pub(super) block: (i32, i32, i32),
+    /// Ticks since it began, and cracks that others saw.
+    pub(super) ticks: u32,
+    pub(super) stage: u8,
+}
+
+/// One player.
+pub(super) struct Player {
+    pub(super) name: String,
+    pub(super) entity: i32,
+    pub(super) mode: GameMode,
+    pub(super) position: Position,
+    pub(super) yaw: f32,
+    pub(super) pitch: f32,
+    pub(super) shown: Shown,
+    /// Where the client was put and has not said yes to, and how many ticks ago.
+    pub(super) teleport: Option<(Position, u32)>,
+    pub(super) flags: i8,
+    /// Place of the hotbar, 0 to 8.
+    pub(super) held: i16,
+    pub(super) inventory: Inventory,
+    pub(super) view: i32,
+    pub(super) centre: Option<At>,
+    pub(super) loaded: HashSet<At>,
+    pub(super) queue: VecDeque<At>,
+    /// Entities that the client knows.
+    pub(super) seen: BTreeSet<i32>,
+    /// The number to be returned, and when it was sent.
+    pub(super) keep_alive: Option<(i32, Duration)>,
+    pub(super) ping: i16,
+    pub(super) chat: Bucket,
+    pub(super) motion: Bucket,
+    pub(super) changes: Bucket,
+    pub(super) digging: Option<Digging>,
+    pub(super) dead: bool,
+}
+
+impl Player {
+    pub(super) fn new(name: String, entity: i32, mode: GameMode, position: Position, view: i32) -> Self {
+        Self {
+            name,
+            entity,
+            mode,
+            position,
+            yaw: 0.0,
+            pitch: 0.0,
+            shown: Shown { place: position.absolute(), ..Shown::default() },
+            teleport: None,
+            flags: 0,
+            held: 0,
+            inventory: Inventory::default(),
+            view,
+            centre: None,
+            loaded: HashSet::new(),
+            queue: VecDeque::new(),
+            seen: BTreeSet::new(),
+            keep_alive: None,
+            ping: 0,
+            chat: Bucket::default(),
+            motion: Bucket::default(),
+            changes: Bucket::default(),
+            digging: None,
+            dead: false,
+        }
+    }
+
+    pub(super) fn held_slot(&self) -> i16 {
+        HOTBAR + self.held
+    }
+
+    pub(super) fn held_item(&self) -> &Slot {
+        self.inventory.slot(self.held_slot())
+    }
+
+    pub(super) fn now(&self) -> Shown {
+        let (yaw, pitch) = (Angle::from_degrees(self.yaw), Angle::from_degrees(self.pitch));
+        Shown { place: self.position.absolute(), yaw, pitch }
+    }
+
+    pub(super) fn abilities(&self) -> PlayerAbilities {
+        let abilities = match self.mode {
+            GameMode::Survival => 0,
+            GameMode::Creative => Abilities::INVULNERABLE | Abilities::CAN_FLY | Abilities::INSTANT_BUILD,
+        };
+        PlayerAbilities { abilities: Abilities(abilities), fly_speed: 12, walk_speed: 25 }
+    }
+
+    /// At least one value: without any, clients fail (spec/minecraft-12w.md#5.1).
+    pub(super) fn metadata(&self) -> Metadata {
+        Metadata::default().with(0, MetadataValue::Byte(self.flags)).with(1, MetadataValue::Short(300))
+    }
+
+    pub(super) fn spawn(&self) -> SpawnNamedEntity {
+        let Shown { place: [x, y, z], yaw, pitch } = self.shown;
+        SpawnNamedEntity {
+            entity: self.entity,
+            name: self.name.as_str().into(),
+            x,
+            y,
+            z,
+            yaw,
+            pitch,
+            held: self.held_item().id.max(0),
+            metadata: self.metadata(),
+        }
+    }
+
+    /// Without the tag: what one client made up must not reach another.
+    pub(super) fn equipment(&self) -> EntityEquipment {
+        let &Slot { id, count, damage, .. } = self.held_item();
+        let item = if id < 0 { Slot::EMPTY } else { Slot::of(id, count, damage) };
+        EntityEquipment { entity: self.entity, place: 0, item_id: id, item_damage: damage.max(0), item }
+    }
+
+    /// Whether a block would stand in the body.
+    pub(super) fn overlaps(&self, (x, y, z): (i32, i32, i32)) -> bool {
+        let (half, height) = BODY;
+        let across = |at: f64, block: i32| at + half > f64::from(block) && at - half < f64::from(block) + 1.0;
+        let Position { x: px, y: py, z: pz } = self.position;
+        across(px, x) && across(pz, z) && py + height > f64::from(y) && py < f64::from(y) + 1.0
+    }
+
+    /// Whether the arm reaches a block: six blocks from the eyes to its middle.
+    pub(super) fn reaches(&self, (x, y, z): (i32, i32, i32)) -> bool {
+        let middle = |at: i32| f64::from(at) + 0.5;
+        let eyes = Position { y: self.position.y + EYES, ..self.position };
+        eyes.distance(Position { x: middle(x), y: middle(y), z: middle(z) }) <= 6.0
+    }
+}

@@ -1,0 +1,224 @@
+//! What each player sees: columns around, blocks that change, entities that come, move and go.
+
+use super::client::Client;
+use super::pack::{Piece, join};
+use super::player::{Player, Shown};
+use super::terrain::At;
+use super::world::{Place, spot};
+use super::{ClientId, Server};
+use crate::build::Build;
+use crate::chunk::{Block, ColumnMeta};
+use crate::table::{
+    BlockChange, ChunkData, DestroyEntities, EntityHeadLook, EntityLook, EntityLookRelativeMove, EntityMetadata,
+    EntityRelativeMove, EntityTeleport, MapChunkBulk, MultiBlockChange, Packet, PreChunk,
+};
+use crate::types::{Absolute, BlockRecord, BlockRecords, BlockType, Bulk, Delta, List8, Zlib};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
+
+/// Columns sent to a player in a tick, as in vanilla.
+const COLUMNS: usize = 5;
+/// Columns made and compressed in a tick, for all players together: about a millisecond each. Who has fewest comes first.
+const FRESH: usize = 25;
+/// More blocks of one column that change in a tick are sent as sections, as in vanilla.
+const MANY: usize = 64;
+/// No column is sent while more than so many bytes wait.
+const BUSY: usize = 256 << 10;
+/// Entities in one 0x1D.
+const DESTROYED: usize = 127;
+
+impl Server {
+    /// The client's wish: 0 far, 1 normal, 2 short, 3 tiny.
+    pub(super) fn set_view(&mut self, id: ClientId, wish: i32) {
+        let most = i32::from(self.settings.view_distance.clamp(3, 15));
+        if let Some(player) = self.player_mut(id) {
+            player.view = most.min((16 >> wish.clamp(0, 3)).max(3));
+            player.centre = None;
+        }
+    }
+
+    /// Sends columns that came into view and takes back those that went out of it.
+    pub(super) fn send_columns(&mut self) {
+        let loaded = |client: &Client| client.player().map(|player| player.loaded.len());
+        let mut order: Vec<(usize, ClientId)> =
+            self.clients.iter().filter_map(|(id, client)| Some((loaded(client)?, *id))).collect();
+        order.sort_unstable();
+        let mut fresh = 0;
+        for (_, id) in order {
+            let Some(client) = self.clients.get_mut(&id) else { continue };
+            let (build, busy) = (client.build(), client.connection.outgoing().len() > BUSY);
+            let Some(player) = client.player_mut().filter(|player| !player.dead) else { continue };
+            let mut packets: Vec<Packet> = Vec::new();
+            for at in look_around(player) {
+                packets.push(match build < Build::W18a {
+                    true => PreChunk { x: at.0, z: at.1, load: false }.into(),
+                    false => chunk(at, true, &self.world.biomes(at)).into(),
+                });
+            }
+            if !busy && fresh < FRESH {
+                let next: Vec<At> = player.queue.drain(..COLUMNS.min(player.queue.len())).collect();
+                fresh += next.iter().filter(|at| !self.world.is_packed(**at)).count();
+                player.loaded.extend(&next);
+                let pieces: Vec<(At, Arc<Piece>)> = next.into_iter().map(|at| (at, self.world.piece(at))).collect();
+                if build >= Build::W27a && !pieces.is_empty() {
+                    packets.push(bulk(&pieces).into());
+                } else {
+                    for (at, piece) in &pieces {
+                        // Since 12w18a clients make room by themselves; the connection leaves it out there.
+                        packets.push(PreChunk { x: at.0, z: at.1, load: true }.into());
+                        packets.push(chunk(*at, true, piece).into());
+                    }
+                }
+            }
+            packets.into_iter().for_each(|packet| client.send(packet));
+        }
+    }
+
+    /// Tells the blocks that changed in this tick.
+    pub(super) fn send_changes(&mut self) {
+        for (at, blocks) in self.world.changes() {
+            let packet: Packet = match blocks.len() {
+                0 => continue,
+                1 => changed_block(at, &blocks),
+                2..MANY => changed_blocks(at, &blocks),
+                _ => {
+                    let sections = blocks.keys().fold(0, |mask, (_, _, y)| mask | 1 << (y >> 4));
+                    chunk(at, false, &self.world.sections(at, sections)).into()
+                }
+            };
+            self.send_to(packet, |player| player.loaded.contains(&at));
+        }
+    }
+
+    /// Shows players and items to those in whose columns they are, and how players moved.
+    pub(super) fn show_entities(&mut self) {
+        let mut there: HashMap<i32, At> = HashMap::new();
+        let players = self.clients.values().filter_map(Client::player).filter(|player| !player.dead);
+        there.extend(players.map(|player| (player.entity, player.position.column())));
+        there.extend(self.items.iter().map(|(entity, item)| (*entity, item.place.column())));
+
+        let mut news = Vec::new();
+        for (id, client) in &mut self.clients {
+            let Some(player) = client.player_mut() else { continue };
+            let visible: BTreeSet<i32> = there
+                .iter()
+                .filter(|(entity, at)| **entity != player.entity && player.loaded.contains(at))
+                .map(|(entity, _)| *entity)
+                .collect();
+            let gone: Vec<i32> = player.seen.difference(&visible).copied().collect();
+            news.extend(visible.difference(&player.seen).map(|entity| (*id, *entity)));
+            player.seen = visible;
+            destroy(client, &gone);
+        }
+        for (id, entity) in news {
+            for packet in self.spawn(entity) {
+                self.send(id, packet);
+            }
+        }
+        self.show_moves();
+    }
+
+    /// What makes an entity appear, as the others know it.
+    fn spawn(&self, entity: i32) -> Vec<Packet> {
+        if let Some(item) = self.items.get(&entity) {
+            return vec![item.spawn(entity).into()];
+        }
+        let player = self.clients.values().filter_map(Client::player).find(|player| player.entity == entity);
+        player.map_or_else(Vec::new, |player| {
+            let metadata = EntityMetadata { entity, metadata: player.metadata() };
+            let head = EntityHeadLook { entity, head_yaw: player.shown.yaw };
+            vec![player.spawn().into(), player.equipment().into(), metadata.into(), head.into()]
+        })
+    }
+
+    fn show_moves(&mut self) {
+        let mut moves: Vec<(i32, Vec<Packet>)> = Vec::new();
+        for player in self.clients.values_mut().filter_map(Client::player_mut) {
+            let now = player.now();
+            if now != player.shown {
+                moves.push((player.entity, moved(player.entity, player.shown, now)));
+                player.shown = now;
+            }
+        }
+        for (entity, packets) in moves {
+            for packet in packets {
+                self.send_to(packet, |player| player.seen.contains(&entity));
+            }
+        }
+    }
+}
+
+/// Plans anew what to send to a player who came into another column, nearest first. Gives back what went out of view.
+fn look_around(player: &mut Player) -> Vec<At> {
+    let centre @ (cx, cz) = player.position.column();
+    if player.centre == Some(centre) {
+        return Vec::new();
+    }
+    player.centre = Some(centre);
+    let view = player.view;
+    let far = |(x, z): At| (i64::from(x) - i64::from(cx)).abs().max((i64::from(z) - i64::from(cz)).abs());
+    // One more than the view: who walks to and fro across a border is not sent the same again.
+    let gone: Vec<At> = player.loaded.iter().copied().filter(|at| far(*at) > i64::from(view) + 1).collect();
+    gone.iter().for_each(|at| {
+        player.loaded.remove(at);
+    });
+    let around = (-view..=view).flat_map(|x| (-view..=view).map(move |z| (x, z)));
+    let mut wanted: Vec<(i32, At)> = around
+        .map(|(x, z)| (x * x + z * z, (cx.wrapping_add(x), cz.wrapping_add(z))))
+        .filter(|(_, at)| !player.loaded.contains(at))
+        .collect();
+    wanted.sort_unstable();
+    player.queue = wanted.into_iter().map(|(_, at)| at).collect::<VecDeque<_>>();
+    gone
+}
+
+fn chunk((x, z): At, ground_up: bool, piece: &Piece) -> ChunkData {
+    ChunkData { x, z, ground_up, masks: piece.masks, data: Zlib { unused: 0, bytes: join([piece]) } }
+}
+
+fn bulk(pieces: &[(At, Arc<Piece>)]) -> MapChunkBulk {
+    let metas = pieces.iter().map(|&((x, z), ref piece)| ColumnMeta { x, z, masks: piece.masks }).collect();
+    MapChunkBulk { columns: Bulk::new(metas, join(pieces.iter().map(|(_, piece)| &**piece))) }
+}
+
+fn changed_block(at: At, blocks: &BTreeMap<Place, Block>) -> Packet {
+    let (place, block) = blocks.first_key_value().map_or(((0, 0, 0), Block::AIR), |(place, block)| (*place, *block));
+    let (x, y, z) = spot(at, place);
+    BlockChange { x, y, z, block: BlockType(block.id.cast_signed()), metadata: block.metadata }.into()
+}
+
+fn changed_blocks((x, z): At, blocks: &BTreeMap<Place, Block>) -> Packet {
+    let record =
+        |(&(x, z, y), block): (&Place, &Block)| BlockRecord { x, y, z, id: block.id, metadata: block.metadata };
+    MultiBlockChange { x, z, records: BlockRecords::new(blocks.iter().map(record).collect()) }.into()
+}
+
+/// One packet each before 12w27a, lists since (spec/minecraft-12w.md#2).
+fn destroy(client: &mut Client, gone: &[i32]) {
+    let at_once = if client.build() < Build::W27a { 1 } else { DESTROYED };
+    for some in gone.chunks(at_once) {
+        let entity = some.first().copied().unwrap_or_default();
+        client.send(DestroyEntities { entity, entities: List8::new(some.to_vec()) });
+    }
+}
+
+/// The packets of a move: relative if it is small.
+fn moved(entity: i32, from: Shown, to: Shown) -> Vec<Packet> {
+    let Shown { place: [x, y, z], yaw, pitch } = to;
+    let turned = (from.yaw, from.pitch) != (yaw, pitch);
+    let delta = |i: usize| {
+        let at = |shown: Shown| shown.place.get(i).copied().unwrap_or(Absolute(0)).0;
+        i8::try_from(at(to).wrapping_sub(at(from))).ok().map(Delta)
+    };
+    let mut packets: Vec<Packet> = Vec::new();
+    packets.push(match (delta(0), delta(1), delta(2)) {
+        (Some(Delta(0)), Some(Delta(0)), Some(Delta(0))) => EntityLook { entity, yaw, pitch }.into(),
+        (Some(dx), Some(dy), Some(dz)) if turned => EntityLookRelativeMove { entity, dx, dy, dz, yaw, pitch }.into(),
+        (Some(dx), Some(dy), Some(dz)) => EntityRelativeMove { entity, dx, dy, dz }.into(),
+        _ => EntityTeleport { entity, x, y, z, yaw, pitch }.into(),
+    });
+    if from.yaw != yaw {
+        packets.push(EntityHeadLook { entity, head_yaw: yaw }.into());
+    }
+    packets
+}

@@ -1,0 +1,204 @@
+//! The world as it is now: what the terrain was, and what players made of it.
+
+use super::block::emission;
+use super::light::{Around, Tops, top, tops};
+use super::pack::{Packer, Piece};
+use super::settings::{Limits, WorldKind};
+use super::terrain::{At, Terrain, block_of};
+use crate::chunk::{Block, Column};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+/// A block's place inside of a column: x, then z, then y.
+pub(super) type Place = (u8, u8, u8);
+
+/// Blocks by column and place.
+pub(super) type Blocks = BTreeMap<At, BTreeMap<Place, Block>>;
+
+struct Kept {
+    column: Column,
+    tops: Box<Tops>,
+    lit: bool,
+    /// When it was needed last, by the count of all needs.
+    used: u64,
+}
+
+/// The world.
+pub(super) struct World {
+    terrain: Terrain,
+    columns: HashMap<At, Kept>,
+    packed: HashMap<At, (Arc<Piece>, u64)>,
+    edits: Blocks,
+    edit_count: usize,
+    /// What changed since the last [`World::changes`].
+    changed: Blocks,
+    packer: Packer,
+    uses: u64,
+    limits: (usize, usize, usize),
+    pub(super) spawn: (i32, i32, i32),
+}
+
+impl World {
+    pub(super) fn new(kind: WorldKind, seed: u64, limits: &Limits) -> Self {
+        let terrain = Terrain { kind, seed };
+        // Outwards in squares around the middle: some dry place comes.
+        let ring = |r: i32| (-r..=r).flat_map(move |i| [(i, -r), (i, r), (-r, i), (r, i)]);
+        let places = (0..200).flat_map(ring).map(|(x, z)| (x * 8, z * 8));
+        let (x, z) = places.into_iter().find(|&(x, z)| terrain.is_clear(x, z)).unwrap_or_default();
+        let spawn = (x, i32::from(terrain.ground(x, z)) + 1, z);
+        Self {
+            terrain,
+            columns: HashMap::new(),
+            packed: HashMap::new(),
+            edits: Blocks::new(),
+            edit_count: 0,
+            changed: Blocks::new(),
+            packer: Packer::default(),
+            uses: 0,
+            limits: (limits.columns, limits.packed, limits.edits),
+            spawn,
+        }
+    }
+
+    pub(super) fn kind(&self) -> WorldKind {
+        self.terrain.kind
+    }
+
+    /// The column, made if it is not there.
+    fn kept(&mut self, at: At) -> &mut Kept {
+        self.uses += 1;
+        let (uses, terrain, edits) = (self.uses, self.terrain, &self.edits);
+        let kept = self.columns.entry(at).or_insert_with(|| {
+            let mut column = terrain.column(at);
+            for (&(x, z, y), &block) in edits.get(&at).into_iter().flatten() {
+                column.set_block(x, y, z, block);
+            }
+            let tops = tops(&column);
+            Kept { column, tops, lit: false, used: uses }
+        });
+        kept.used = uses;
+        kept
+    }
+
+    /// The column with its light right.
+    pub(super) fn lit(&mut self, at @ (cx, cz): At) -> &Column {
+        let around = |i: i32| (cx.wrapping_add(i % 3 - 1), cz.wrapping_add(i / 3 - 1));
+        if !self.kept(at).lit {
+            for i in 0..9 {
+                self.kept(around(i));
+            }
+            let (air, flat) = (Column::default(), [0; 256]);
+            let near = |i| self.columns.get(&around(i));
+            let all = [0, 1, 2, 3, 4, 5, 6, 7, 8];
+            let columns = all.map(|i| near(i).map_or(&air, |kept| &kept.column));
+            let tops = all.map(|i| near(i).map_or(&flat, |kept| &*kept.tops));
+            let lamps = all.iter().flat_map(|&i| self.lamps(around(i), (i % 3 * 16, i / 3 * 16))).collect();
+            let lights = Around { columns, tops, lamps }.light();
+            let kept = self.kept(at);
+            lights.write(&mut kept.column);
+            kept.lit = true;
+        }
+        &self.kept(at).column
+    }
+
+    /// Blocks of a column that give light, moved by so much. The terrain has none, so players put them there.
+    fn lamps(&self, at: At, (dx, dz): (i32, i32)) -> impl Iterator<Item = super::light::Place> {
+        let edits = self.edits.get(&at).into_iter().flatten();
+        let lamps = edits.filter(|(_, block)| emission(block.id) > 0);
+        lamps.map(move |(&(x, z, y), _)| (dx + i32::from(x), i32::from(y), dz + i32::from(z)))
+    }
+
+    /// The block at a place; air above and below the world.
+    pub(super) fn block(&mut self, (x, y, z): (i32, i32, i32)) -> Block {
+        let Ok(y) = u8::try_from(y) else { return Block::AIR };
+        self.kept((x >> 4, z >> 4)).column.block(x as u8, y, z as u8)
+    }
+
+    /// Puts a block. False if the memory for changes is used up, or there is no such place.
+    pub(super) fn set_block(&mut self, (x, y, z): (i32, i32, i32), block: Block) -> bool {
+        let Ok(y) = u8::try_from(y) else { return false };
+        let (at @ (cx, cz), place) = ((x >> 4, z >> 4), (x as u8 & 15, z as u8 & 15, y));
+        let known = self.edits.get(&at).is_some_and(|edits| edits.contains_key(&place));
+        if !known && self.edit_count >= self.limits.2 {
+            return false;
+        }
+        self.edit_count += usize::from(!known);
+        self.edits.entry(at).or_default().insert(place, block);
+        self.changed.entry(at).or_default().insert(place, block);
+        let kept = self.kept(at);
+        kept.column.set_block(place.0, y, place.1, block);
+        if let Some(slot) = kept.tops.get_mut(usize::from(place.1 << 4 | place.0)) {
+            *slot = top(&kept.column, place.0, place.1);
+        }
+        for near in (0..9).map(|i| (cx.wrapping_add(i % 3 - 1), cz.wrapping_add(i / 3 - 1))) {
+            self.packed.remove(&near);
+            if let Some(kept) = self.columns.get_mut(&near) {
+                kept.lit = false;
+            }
+        }
+        true
+    }
+
+    /// What changed since this was asked last.
+    pub(super) fn changes(&mut self) -> Blocks {
+        std::mem::take(&mut self.changed)
+    }
+
+    /// Whether [`World::piece`] costs nothing.
+    pub(super) fn is_packed(&self, at: At) -> bool {
+        self.packed.contains_key(&at)
+    }
+
+    /// A whole column, compressed.
+    pub(super) fn piece(&mut self, at: At) -> Arc<Piece> {
+        self.uses += 1;
+        if let Some((piece, used)) = self.packed.get_mut(&at) {
+            *used = self.uses;
+            return Arc::clone(piece);
+        }
+        let mut bytes = Vec::new();
+        let masks = self.lit(at).encode(0xFFFF, true, &mut bytes);
+        let piece = Arc::new(self.packer.pack(masks, &bytes));
+        self.packed.insert(at, (Arc::clone(&piece), self.uses));
+        piece
+    }
+
+    /// Some sections of a column, compressed, without biomes.
+    pub(super) fn sections(&mut self, at: At, wanted: u16) -> Piece {
+        let mut bytes = Vec::new();
+        let masks = self.lit(at).encode(wanted, false, &mut bytes);
+        self.packer.pack(masks, &bytes)
+    }
+
+    /// Nothing but the biomes of a column, compressed.
+    pub(super) fn biomes(&mut self, at: At) -> Piece {
+        let mut bytes = Vec::new();
+        let masks = self.kept(at).column.encode(0, true, &mut bytes);
+        self.packer.pack(masks, &bytes)
+    }
+
+    /// Where the ground is below a place, for things that fall.
+    pub(super) fn floor(&mut self, (x, y, z): (i32, i32, i32)) -> Option<i32> {
+        (0..y.clamp(0, 256)).rev().find(|&y| super::block::is_solid(self.block((x, y, z)).id)).map(|y| y + 1)
+    }
+
+    /// Forgets the columns that were not needed for longest, if there are too many.
+    pub(super) fn forget(&mut self) {
+        let oldest = |mut uses: Vec<u64>, limit: usize| {
+            // A quarter more than must go, so that this is not done again at once.
+            let place = uses.len().saturating_sub(limit - limit / 4).min(uses.len().saturating_sub(1));
+            (uses.len() > limit).then(|| *uses.select_nth_unstable(place).1)
+        };
+        if let Some(oldest) = oldest(self.columns.values().map(|kept| kept.used).collect(), self.limits.0) {
+            self.columns.retain(|_, kept| kept.used >= oldest);
+        }
+        if let Some(oldest) = oldest(self.packed.values().map(|(_, used)| *used).collect(), self.limits.1) {
+            self.packed.retain(|_, (_, used)| *used >= oldest);
+        }
+    }
+}
+
+/// The block coordinates of a place in a column.
+pub(super) fn spot((cx, cz): At, (x, z, y): Place) -> (i32, u8, i32) {
+    (block_of(cx, x), y, block_of(cz, z))
+}

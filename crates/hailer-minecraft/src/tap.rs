@@ -1,0 +1,383 @@
+//! A reader of somebody else's connection: bytes of both directions in, packets out.
+//!
+//! ```text
+//!   push(way, bytes) ─► candidate: 12w27a ─► Stream of each direction ─┐
+//!                    └► candidate: 12w30b ─► Stream of each direction ─┴─► next() ─► packet, if all of them agree
+//! ```
+//!
+//! It knows no state and asks for no order: a capture may begin late, lack a direction, or hold both one after the other.
+//! The build is learned from the handshake. Where that leaves two, since 32 and 38 name two builds each, and where there
+//! is no handshake at all, every build that is possible reads along; one whose packets break is dropped
+//! (spec/minecraft-12w.md#1). As long as the rest agree about the next packet, it is given out.
+//!
+//! Each direction is decrypted from the byte after its own 0xFC, if the secret is known (spec/minecraft-12w.md#6). If it
+//! is not, the direction is [sealed](Tap::sealed) from there on: that is an outcome, no error.
+
+use crate::announce::{Announced, newest};
+use crate::build::Build;
+use crate::crypto::{BadSecret, Cipher, CipherKind};
+use crate::packet::{Broken, Way};
+use crate::stream::Stream;
+use crate::table::Packet;
+use std::collections::VecDeque;
+use std::fmt;
+
+/// Candidates that disagree read ahead by so many packets, or bytes; then the newest build wins.
+const MAX_PACKETS_AHEAD: usize = 500;
+const MAX_BYTES_AHEAD: u64 = 1 << 20;
+
+/// A packet that went by.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Seen {
+    /// Its direction.
+    pub way: Way,
+    /// The build in whose speech it was read.
+    pub build: Build,
+    /// What it says.
+    pub packet: Packet,
+    /// Its bytes, decrypted.
+    pub bytes: Vec<u8>,
+    /// Offset of its first byte from the beginning of its direction's stream.
+    pub offset: u64,
+}
+
+/// Where a direction became unreadable, since it is encrypted with a secret that is not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sealed {
+    /// Offset of the first encrypted byte.
+    pub offset: u64,
+    /// Encrypted bytes so far.
+    pub bytes: u64,
+}
+
+/// Why a direction cannot be read on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TapError {
+    /// Its bytes make no packet.
+    Broken(Broken),
+    /// The client is of a number that no known build has.
+    Protocol(i32),
+    /// The secret does not fit the build.
+    Secret(BadSecret),
+}
+
+impl fmt::Display for TapError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Broken(broken) => broken.fmt(f),
+            Self::Protocol(number) => write!(f, "protocol {number}, known are 29 to 39"),
+            Self::Secret(secret) => secret.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for TapError {}
+
+/// Reads both directions of a connection between two others.
+#[derive(Debug)]
+pub struct Tap {
+    /// Oldest build first; never empty.
+    candidates: Vec<Candidate>,
+    secret: Option<Vec<u8>>,
+    /// Whether the build was given, or the client has announced itself.
+    is_announced: bool,
+    ended: bool,
+}
+
+impl Tap {
+    /// The beginning of a connection. Without a build, it is learned; without a secret, encrypted bytes are only counted.
+    pub fn new(build: Option<Build>, secret: Option<Vec<u8>>) -> Self {
+        let candidates = match build {
+            Some(build) => vec![Candidate::new(build, false)],
+            None => Build::SPEECHES.iter().map(|build| Candidate::new(newest(*build), true)).collect(),
+        };
+        Self { candidates, secret, is_announced: build.is_some(), ended: false }
+    }
+
+    /// Takes bytes of a direction, as many and as few as there are.
+    pub fn push(&mut self, way: Way, bytes: &[u8]) {
+        for candidate in &mut self.candidates {
+            candidate.lane_mut(way).push(bytes);
+        }
+    }
+
+    /// Nothing more will come: what was held back for lack of certainty is given out by [`Tap::next`].
+    pub fn end(&mut self) {
+        self.ended = true;
+    }
+
+    /// The build, once only one is left.
+    pub fn build(&self) -> Option<Build> {
+        match self.candidates.as_slice() {
+            [only] => Some(only.build),
+            _ => None,
+        }
+    }
+
+    /// The newest of the builds that are left.
+    pub fn likely(&self) -> Build {
+        self.candidates.last().map_or(Build::LATEST, |candidate| candidate.build)
+    }
+
+    /// Whether a direction ended with an error that was told.
+    pub fn is_closed(&self, way: Way) -> bool {
+        self.newest(way).is_some_and(|lane| lane.is_closed)
+    }
+
+    /// The next packet of either direction. An error ends its direction and is told once; the other goes on.
+    #[allow(clippy::should_implement_trait, reason = "an error does not end it like an iterator")]
+    pub fn next(&mut self) -> Result<Option<Seen>, (Way, TapError)> {
+        self.listen()?;
+        for way in [Way::ToServer, Way::ToClient] {
+            let seen = self.next_of(way).map_err(|error| (way, error))?;
+            if seen.is_some() {
+                return Ok(seen);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Where a direction became unreadable for lack of a secret.
+    pub fn sealed(&self, way: Way) -> Option<Sealed> {
+        let lane = self.newest(way)?;
+        let bytes = lane.sealed?;
+        Some(Sealed { offset: lane.encrypted_at?, bytes })
+    }
+
+    /// Offset of a direction's first encrypted byte, if it has come to that.
+    pub fn encrypted_at(&self, way: Way) -> Option<u64> {
+        self.newest(way)?.encrypted_at
+    }
+
+    /// Bytes of a direction that are here, decrypted, and not read: the beginning of a packet, or what is wrong.
+    pub fn rest(&self, way: Way) -> &[u8] {
+        self.newest(way).map_or(&[], |lane| lane.stream.rest())
+    }
+
+    /// Offset of those in their direction's stream.
+    pub fn at(&self, way: Way) -> u64 {
+        self.newest(way).map_or(0, |lane| lane.stream.at())
+    }
+
+    fn newest(&self, way: Way) -> Option<&Lane> {
+        self.candidates.last().map(|candidate| candidate.lane(way))
+    }
+
+    /// Keeps the candidates that the client's first bytes speak of.
+    fn listen(&mut self) -> Result<(), (Way, TapError)> {
+        if self.is_announced {
+            return Ok(());
+        }
+        let first = self.newest(Way::ToServer).filter(|lane| lane.stream.at() == 0);
+        let Some(announced) = first.and_then(|lane| Announced::of(lane.stream.rest())) else {
+            return Ok(());
+        };
+        self.is_announced = true;
+        let builds: Vec<Build> = announced.builds().collect();
+        match announced {
+            Announced::Number(number) if builds.is_empty() => {
+                self.candidates.iter_mut().for_each(Candidate::close);
+                Err((Way::ToServer, TapError::Protocol(number.into())))
+            }
+            _ => {
+                self.keep(|candidate| builds.contains(&candidate.build));
+                Ok(())
+            }
+        }
+    }
+
+    /// Drops the candidates that do not fit, unless none does.
+    fn keep(&mut self, fits: impl Fn(&Candidate) -> bool) {
+        if self.candidates.iter().any(&fits) {
+            self.candidates.retain(fits);
+        }
+    }
+
+    fn next_of(&mut self, way: Way) -> Result<Option<Seen>, TapError> {
+        self.read(way, 1);
+        if !self.agree(way) {
+            // The wrong ones break sooner or later; mostly within the next packets.
+            self.read(way, MAX_PACKETS_AHEAD);
+            if !self.agree(way) {
+                if !self.ended && self.candidates.iter().all(|candidate| candidate.lane(way).is_close_by()) {
+                    return Ok(None);
+                }
+                // A wrong one waits for the end of a packet that is none.
+                let furthest = self.candidates.iter().map(|candidate| candidate.lane(way).stream.at()).max();
+                self.keep(|candidate| Some(candidate.lane(way).stream.at()) == furthest);
+                self.candidates.drain(..self.candidates.len().saturating_sub(1));
+            }
+        }
+        let mut seen = None;
+        let mut failed = None;
+        for candidate in &mut self.candidates {
+            let lane = candidate.lane_mut(way);
+            match lane.ahead.pop_front() {
+                Some(packet) => seen = Some(packet),
+                None if !lane.is_closed => failed = lane.failed,
+                None => {}
+            }
+            lane.is_closed |= failed.is_some();
+        }
+        match (seen, failed) {
+            (None, Some(error)) => Err(error),
+            (seen, _) => Ok(seen),
+        }
+    }
+
+    /// Each candidate reads on until it is so many packets ahead. Those that break, while others do not, are dropped; if
+    /// all break, those stay that came furthest.
+    fn read(&mut self, way: Way, ahead: usize) {
+        let secret = self.secret.as_deref();
+        for candidate in &mut self.candidates {
+            while candidate.lane(way).ahead.len() < ahead && candidate.read(way, secret) {}
+        }
+        let furthest = self.candidates.iter().map(|candidate| candidate.lane(way).reach()).max();
+        self.keep(|candidate| Some(candidate.lane(way).reach()) == furthest);
+    }
+
+    /// Whether all candidates see the same bytes as the next packet, or all see none.
+    fn agree(&self, way: Way) -> bool {
+        let mut next =
+            self.candidates.iter().map(|candidate| candidate.lane(way).ahead.front().map(|seen| &seen.bytes));
+        let first = next.next().flatten();
+        next.all(|next| next == first)
+    }
+}
+
+/// A build that may be the one.
+#[derive(Debug)]
+struct Candidate {
+    build: Build,
+    /// Whether it is only a guess: then what the client says of its number is held against it.
+    is_guess: bool,
+    to_server: Lane,
+    to_client: Lane,
+}
+
+impl Candidate {
+    fn new(build: Build, is_guess: bool) -> Self {
+        let lane = |way| Lane {
+            stream: Stream::new(way, build),
+            cipher: None,
+            encrypted_at: None,
+            sealed: None,
+            ahead: VecDeque::new(),
+            failed: None,
+            is_closed: false,
+        };
+        Self { build, is_guess, to_server: lane(Way::ToServer), to_client: lane(Way::ToClient) }
+    }
+
+    fn lane(&self, way: Way) -> &Lane {
+        match way {
+            Way::ToServer => &self.to_server,
+            Way::ToClient => &self.to_client,
+        }
+    }
+
+    fn lane_mut(&mut self, way: Way) -> &mut Lane {
+        match way {
+            Way::ToServer => &mut self.to_server,
+            Way::ToClient => &mut self.to_client,
+        }
+    }
+
+    fn close(&mut self) {
+        (self.to_server.is_closed, self.to_client.is_closed) = (true, true);
+    }
+
+    /// Reads one packet ahead, if it is here.
+    fn read(&mut self, way: Way, secret: Option<&[u8]>) -> bool {
+        let (build, mut is_guess) = (self.build, self.is_guess);
+        let lane = self.lane_mut(way);
+        if lane.failed.is_some() || lane.is_closed {
+            return false;
+        }
+        let offset = lane.stream.at();
+        let (packet, bytes) = match lane.stream.next() {
+            Ok(Some((packet, bytes))) => (packet, bytes.to_vec()),
+            Ok(None) => return false,
+            Err(broken) => {
+                lane.failed = Some(TapError::Broken(broken));
+                return false;
+            }
+        };
+        match &packet {
+            Packet::EncryptionResponse(_) if lane.encrypted_at.is_none() => lane.seal(build, secret),
+            Packet::LoginRequest(login) if is_guess && build < Build::W17a => {
+                if login.protocol != build.protocol().into() {
+                    lane.failed = Some(TapError::Protocol(login.protocol));
+                    return false;
+                }
+                is_guess = false;
+            }
+            _ => {}
+        }
+        lane.ahead.push_back(Seen { way, build, packet, bytes, offset });
+        self.is_guess = is_guess;
+        true
+    }
+}
+
+/// One direction, as one candidate sees it.
+#[derive(Debug)]
+struct Lane {
+    stream: Stream,
+    cipher: Option<Cipher>,
+    encrypted_at: Option<u64>,
+    /// Bytes that cannot be decrypted, once there may be some.
+    sealed: Option<u64>,
+    /// Packets read and not given out.
+    ahead: VecDeque<Seen>,
+    failed: Option<TapError>,
+    /// The failure was told.
+    is_closed: bool,
+}
+
+impl Lane {
+    fn push(&mut self, bytes: &[u8]) {
+        if let Some(sealed) = &mut self.sealed {
+            *sealed += bytes.len() as u64;
+            return;
+        }
+        if self.is_closed {
+            return;
+        }
+        self.stream.push(bytes);
+        if let Some(cipher) = &mut self.cipher {
+            let rest = self.stream.rest_mut();
+            let new = rest.len().saturating_sub(bytes.len());
+            cipher.apply(rest.get_mut(new..).unwrap_or_default());
+        }
+    }
+
+    /// All that follows is encrypted.
+    fn seal(&mut self, build: Build, secret: Option<&[u8]>) {
+        self.encrypted_at = Some(self.stream.at());
+        let Some(secret) = secret else {
+            self.sealed = Some(self.stream.rest().len() as u64);
+            self.stream.clear();
+            return;
+        };
+        match CipherKind::of(build).map(|kind| Cipher::decryptor(kind, secret)) {
+            Some(Ok(mut cipher)) => {
+                cipher.apply(self.stream.rest_mut());
+                self.cipher = Some(cipher);
+            }
+            Some(Err(error)) => self.failed = Some(TapError::Secret(error)),
+            None => {}
+        }
+    }
+
+    /// How far it can be read: without end, as long as nothing is wrong.
+    fn reach(&self) -> u64 {
+        if self.failed.is_some() { self.stream.at() } else { u64::MAX }
+    }
+
+    /// Whether it has not read too far ahead yet.
+    fn is_close_by(&self) -> bool {
+        let from = self.ahead.front().map_or(self.stream.at(), |seen| seen.offset);
+        self.ahead.len() < MAX_PACKETS_AHEAD && self.stream.at() - from < MAX_BYTES_AHEAD
+    }
+}

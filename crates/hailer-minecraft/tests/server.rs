@@ -1,0 +1,945 @@
+//! The server, driven by a small client in every wire version, in memory.
+
+use hailer_minecraft::chunk::{self, Column, Inflater, MAX_COLUMN};
+use hailer_minecraft::crypto::{CipherKind, encrypt};
+use hailer_minecraft::sample::Dice;
+use hailer_minecraft::server::{ClientId, Encryption, Event, GameMode, Rate, Server, Settings, TICK, WorldKind};
+use hailer_minecraft::table::*;
+use hailer_minecraft::types::*;
+use hailer_minecraft::{Build, Connection, PeerError, Role, State};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+const HOME: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+fn random(seed: u64) -> impl FnMut(&mut [u8]) + Send {
+    let mut dice = Dice::new(seed);
+    move |bytes| bytes.iter_mut().for_each(|byte| *byte = dice.bits() as u8)
+}
+
+fn settings(build: Build) -> Settings {
+    Settings { build, world: WorldKind::Flat, view_distance: 3, ..Settings::default() }
+}
+
+/// A server, its clock, and the clients beside it.
+struct Table {
+    server: Server,
+    now: Duration,
+    dice: Dice,
+    seats: Vec<Seat>,
+    events: Vec<Event>,
+}
+
+/// A client.
+struct Seat {
+    id: ClientId,
+    connection: Connection,
+    name: String,
+    encrypts: bool,
+    entity: i32,
+    mode: i32,
+    place: [f64; 3],
+    columns: BTreeMap<(i32, i32), Column>,
+    allocated: Vec<(i32, i32)>,
+    got: Vec<Packet>,
+    kicked: Option<String>,
+    broken: Option<PeerError>,
+    inflater: Inflater,
+}
+
+impl Table {
+    fn new(settings: Settings) -> Self {
+        let server = Server::new(settings, random(7)).unwrap();
+        Self { server, now: Duration::from_secs(1000), dice: Dice::new(3), seats: Vec::new(), events: Vec::new() }
+    }
+
+    /// A connection on which nothing was said.
+    fn sit(&mut self, build: Build, name: &str) -> usize {
+        let id = self.server.connect(self.now, HOME).unwrap();
+        self.seats.push(Seat {
+            id,
+            connection: Connection::new(Role::Client, build),
+            name: name.into(),
+            encrypts: true,
+            entity: 0,
+            mode: -1,
+            place: [0.0; 3],
+            columns: BTreeMap::new(),
+            allocated: Vec::new(),
+            got: Vec::new(),
+            kicked: None,
+            broken: None,
+            inflater: Inflater::default(),
+        });
+        self.seats.len() - 1
+    }
+
+    fn send(&mut self, seat: usize, packet: impl Into<Packet>) {
+        let packet = packet.into();
+        let sent = self.seats[seat].connection.send(&packet);
+        sent.unwrap_or_else(|error| panic!("{error}: {packet:?}"));
+        self.flush();
+    }
+
+    fn shake(&mut self, seat: usize) {
+        let build = self.seats[seat].connection.build();
+        let name = self.seats[seat].name.clone();
+        self.send(
+            seat,
+            Handshake {
+                who: format!("{name};localhost:25565").as_str().into(),
+                protocol: build.protocol(),
+                name: name.as_str().into(),
+                host: "localhost".into(),
+                port: 25565,
+            },
+        );
+    }
+
+    /// Somebody who plays already.
+    fn enter(&mut self, build: Build, name: &str) -> usize {
+        let seat = self.sit(build, name);
+        self.shake(seat);
+        self.ticks(2);
+        assert_eq!(self.seats[seat].connection.state(), State::Play, "{build} {:?}", self.seats[seat].kicked);
+        seat
+    }
+
+    /// Carries bytes both ways, cut at random, until nothing moves.
+    fn flush(&mut self) {
+        let mut moved = true;
+        while std::mem::take(&mut moved) {
+            for i in 0..self.seats.len() {
+                let seat = &mut self.seats[i];
+                while !seat.connection.outgoing().is_empty() {
+                    let cut = 1 + self.dice.below(seat.connection.outgoing().len().min(40));
+                    self.server.receive(seat.id, self.now, &seat.connection.outgoing()[..cut]);
+                    seat.connection.sent_bytes(cut);
+                    moved = true;
+                }
+                while !self.server.outgoing(seat.id).is_empty() {
+                    let cut = 1 + self.dice.below(self.server.outgoing(seat.id).len().min(3000));
+                    seat.connection.receive(&self.server.outgoing(seat.id)[..cut]);
+                    self.server.sent(seat.id, cut);
+                    seat.read(&mut self.dice);
+                    moved = true;
+                }
+            }
+        }
+        self.events.extend(self.server.events());
+    }
+
+    fn ticks(&mut self, count: u32) {
+        for _ in 0..count {
+            self.now += TICK;
+            self.server.tick(self.now);
+            self.flush();
+        }
+    }
+
+    /// Long enough for all columns of a view of 3, and for old entities to be shown.
+    fn settle(&mut self) {
+        self.ticks(12);
+    }
+
+    fn walk(&mut self, seat: usize, to: [f64; 3]) {
+        self.seats[seat].place = to;
+        let [x, y, z] = to;
+        self.send(seat, PlayerPosition { x, y, stance: y + 1.62, z, on_ground: true });
+    }
+
+    fn look(&mut self, seat: usize, yaw: f32, pitch: f32) {
+        self.send(seat, PlayerLook { yaw, pitch, on_ground: true });
+    }
+
+    fn say(&mut self, seat: usize, text: &str) {
+        self.send(seat, Chat { text: text.into() });
+        self.ticks(1);
+    }
+
+    fn dig(&mut self, seat: usize, status: u8, (x, y, z): (i32, u8, i32)) {
+        self.send(seat, PlayerDigging { status, x, y, z, face: 1 });
+    }
+
+    fn put(&mut self, seat: usize, (x, y, z): (i32, u8, i32), direction: u8) {
+        let held = Slot::of(1, 64, 0);
+        let packet = PlayerBlockPlacement { x, y, z, direction, held, ..PlayerBlockPlacement::default() };
+        self.send(seat, packet);
+    }
+}
+
+impl Seat {
+    fn read(&mut self, dice: &mut Dice) {
+        loop {
+            match self.connection.next() {
+                Ok(Some(packet)) => self.hear(packet, dice),
+                Ok(None) => return,
+                Err(error) => {
+                    self.broken = Some(error);
+                    panic!("{}: {error}", self.connection.build());
+                }
+            }
+        }
+    }
+
+    fn hear(&mut self, packet: Packet, dice: &mut Dice) {
+        let build = self.connection.build();
+        match &packet {
+            Packet::HandshakeReply(_) => self.ask_in(),
+            Packet::EncryptionRequest(_) if !self.encrypts => self.ask_in(),
+            Packet::EncryptionRequest(asked) => {
+                let secret = dice.bytes(CipherKind::of(build).unwrap().secret_len());
+                let mut random = random(dice.bits());
+                self.connection.secure(&secret).unwrap();
+                let secret = Bytes16::new(encrypt(&asked.key, &secret, &mut random).unwrap());
+                let token = Bytes16::new(encrypt(&asked.key, &asked.token, &mut random).unwrap());
+                self.connection.send(&EncryptionResponse { secret, token }.into()).unwrap();
+            }
+            Packet::EncryptionResponse(_) => self.ask_in(),
+            Packet::Login(login) => (self.entity, self.mode) = (login.entity, login.mode.0),
+            Packet::PlayerTeleport(to) => {
+                let &PlayerTeleport { x, stance, y, z, yaw, pitch, on_ground } = to;
+                assert!((0.1..1.65).contains(&(stance - y)));
+                self.place = [x, y, z];
+                let echo = PlayerPositionLook { x, y, stance, z, yaw, pitch, on_ground };
+                self.connection.send(&echo.into()).unwrap();
+            }
+            Packet::KeepAlive(_) => self.connection.send(&packet).unwrap(),
+            Packet::PreChunk(to) => match to.load {
+                true => self.allocated.push((to.x, to.z)),
+                false => {
+                    self.allocated.retain(|at| *at != (to.x, to.z));
+                    self.columns.remove(&(to.x, to.z));
+                }
+            },
+            Packet::ChunkData(data) => {
+                let at = (data.x, data.z);
+                assert!(build >= Build::W18a || self.allocated.contains(&at), "{build}: no room for {at:?}");
+                let (inflated, rest) = self.inflater.inflate(&data.data.bytes, MAX_COLUMN).unwrap();
+                assert_eq!(rest, 0);
+                if chunk::is_unload(data.masks, data.ground_up) && build >= Build::W18a {
+                    assert_eq!(inflated.len(), 256);
+                    assert!(self.columns.remove(&at).is_some(), "{at:?} was never there");
+                } else {
+                    self.columns.entry(at).or_default().apply(data.masks, data.ground_up, inflated).unwrap();
+                }
+            }
+            Packet::MapChunkBulk(bulk) => {
+                assert!(bulk.columns.columns().len() <= 5);
+                let limit = chunk::bulk_limit(bulk.columns.columns());
+                let (inflated, rest) = self.inflater.inflate(bulk.columns.zlib(), limit).unwrap();
+                assert_eq!(rest, 0);
+                for (x, z, column) in chunk::bulk(bulk.columns.columns(), inflated).unwrap() {
+                    assert!(self.columns.insert((x, z), column).is_none());
+                }
+            }
+            Packet::BlockChange(change) => {
+                let column = self.columns.get_mut(&(change.x >> 4, change.z >> 4)).unwrap();
+                let block = chunk::Block { id: change.block.0 as u16, metadata: change.metadata };
+                column.set_block(change.x as u8, change.y, change.z as u8, block);
+            }
+            Packet::MultiBlockChange(changes) => {
+                let column = self.columns.get_mut(&(changes.x, changes.z)).unwrap();
+                for &BlockRecord { x, y, z, id, metadata } in changes.records.iter() {
+                    column.set_block(x, y, z, chunk::Block { id, metadata });
+                }
+            }
+            Packet::Kick(kick) => self.kicked = Some(kick.reason.to_string()),
+            _ => {}
+        }
+        self.got.push(packet);
+    }
+
+    fn ask_in(&mut self) {
+        let build = self.connection.build();
+        let packet: Packet = match build >= Build::W24a {
+            true => ClientStatus { status: 0 }.into(),
+            false => LoginRequest {
+                protocol: if build < Build::W17a { build.protocol().into() } else { 0 },
+                name: self.name.as_str().into(),
+                ..LoginRequest::default()
+            }
+            .into(),
+        };
+        self.connection.send(&packet).unwrap();
+    }
+
+    fn block(&self, (x, y, z): (i32, u8, i32)) -> u16 {
+        self.columns[&(x >> 4, z >> 4)].block(x as u8, y, z as u8).id
+    }
+
+    fn heard(&self, text: &str) -> bool {
+        self.got.iter().any(|packet| matches!(packet, Packet::Chat(chat) if chat.text == *text))
+    }
+
+    fn count(&self, name: &str) -> usize {
+        self.got.iter().filter(|packet| packet.name() == name).count()
+    }
+}
+
+/// Whether a client knows the world as the server does, for all columns that it has.
+fn assert_same_world(table: &mut Table, seat: usize, blocks_only: bool) {
+    let build = table.seats[seat].connection.build();
+    for (&(x, z), column) in &table.seats[seat].columns {
+        let truth = table.server.column(x, z);
+        match blocks_only {
+            false => assert!(column == truth, "{build}: column {x} {z}"),
+            true => {
+                for (bx, y, bz) in (0..16).flat_map(|x| (0..=255).flat_map(move |y| (0..16).map(move |z| (x, y, z)))) {
+                    assert_eq!(column.block(bx, y, bz), truth.block(bx, y, bz), "{build}: {x} {z}: {bx} {y} {bz}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_session_in_every_wire_version() {
+    for &build in Build::SPEECHES {
+        let mut table = Table::new(settings(build));
+        let one = table.enter(build, "One");
+        table.settle();
+        let seat = &table.seats[one];
+        assert_eq!(seat.connection.is_encrypted(), build >= Build::W17a, "{build}");
+        assert_eq!((seat.mode, seat.columns.len()), (1, 49));
+        for name in ["Login", "SpawnPosition", "PlayerAbilities", "TimeUpdate", "PlayerListItem", "PlayerTeleport"] {
+            assert!(seat.count(name) >= 1, "{build}: no {name}");
+        }
+        assert_same_world(&mut table, one, false);
+
+        // The second sees the first move, and hears what is said.
+        let two = table.enter(build, "Two");
+        table.settle();
+        assert!(table.seats[one].heard("§eTwo joined the game."));
+        let [x, y, z] = table.seats[one].place;
+        table.walk(one, [x + 1.0, y, z]);
+        table.look(one, 90.0, 10.0);
+        table.ticks(1);
+        table.walk(one, [x + 1.0, y, z + 9.0]);
+        table.send(one, EntityAction { entity: 0, action: 1 });
+        table.send(one, Animation { entity: 0, animation: 1 });
+        table.ticks(1);
+        let (entity, seat) = (table.seats[one].entity, &table.seats[two]);
+        let mut place = None;
+        for packet in &seat.got {
+            match packet {
+                Packet::SpawnNamedEntity(spawn) if spawn.entity == entity => {
+                    assert!(spawn.name == *"One");
+                    assert!(build < Build::W30a || spawn.metadata.iter().count() > 0);
+                    place = Some([spawn.x.0, spawn.y.0, spawn.z.0]);
+                }
+                Packet::EntityLookRelativeMove(by) if by.entity == entity => {
+                    let at = place.as_mut().unwrap();
+                    (at[0], at[1], at[2]) =
+                        (at[0] + i32::from(by.dx.0), at[1] + i32::from(by.dy.0), at[2] + i32::from(by.dz.0));
+                    assert_eq!(by.yaw, Angle(64));
+                }
+                Packet::EntityTeleport(to) if to.entity == entity => place = Some([to.x.0, to.y.0, to.z.0]),
+                _ => {}
+            }
+        }
+        let expected = [x + 1.0, y, z + 9.0].map(|at| (at * 32.0).floor() as i32);
+        assert_eq!(place, Some(expected), "{build}");
+        let counts = ["EntityHeadLook", "EntityLookRelativeMove", "EntityTeleport", "Animation", "EntityEquipment"]
+            .map(|name| seat.count(name));
+        assert_eq!(counts, [2, 1, 1, 1, 1], "{build}");
+        assert!(seat.got.iter().any(|packet| {
+            matches!(packet, Packet::EntityMetadata(to) if to.metadata.get(0) == Some(&MetadataValue::Byte(2)))
+        }));
+        table.say(two, "hello, Ümläut");
+        assert!(table.seats[one].heard("<Two> hello, Ümläut") && table.seats[two].heard("<Two> hello, Ümläut"));
+
+        // Blocks.
+        let (bx, by, bz) = (x.floor() as i32 + 1, y as u8 - 1, z.floor() as i32 + 9);
+        table.dig(one, 0, (bx, by, bz));
+        table.dig(one, 0, (bx + 1, by, bz));
+        table.ticks(1);
+        assert_eq!(table.seats[two].block((bx, by, bz)), 0, "{build}");
+        table.send(one, CreativeInventoryAction { slot: 36, item: Slot::of(35, 1, 14) });
+        table.put(one, (bx + 2, by, bz), 1);
+        table.ticks(1);
+        assert_eq!(table.seats[two].block((bx + 2, by + 1, bz)), 35, "{build}");
+        let metadata = table.server.column((bx + 2) >> 4, bz >> 4).block((bx + 2) as u8, by + 1, bz as u8).metadata;
+        assert_eq!(metadata, 14);
+        assert_same_world(&mut table, one, true);
+        assert_same_world(&mut table, two, true);
+
+        // A newcomer sees the world as it has become; who leaves is gone.
+        let three = table.enter(build, "Three");
+        table.settle();
+        assert_same_world(&mut table, three, false);
+        table.send(two, Kick { reason: "Quitting".into() });
+        table.ticks(2);
+        assert!(table.server.is_over(table.seats[two].id));
+        assert!(table.seats[one].heard("§eTwo left the game.") && table.seats[one].count("DestroyEntities") == 1);
+        assert_eq!(table.server.players().collect::<Vec<_>>(), ["One", "Three"]);
+    }
+}
+
+#[test]
+fn the_hills_arrive_as_they_are() {
+    for build in [Build::V1_2_5, Build::W26a, Build::V1_3_2] {
+        let mut table = Table::new(Settings { world: WorldKind::Hilly, only_build: true, ..settings(build) });
+        let one = table.enter(build, "One");
+        table.settle();
+        assert_eq!(table.seats[one].columns.len(), 49);
+        assert_same_world(&mut table, one, false);
+        let seat = &table.seats[one];
+        let [x, y, z] = seat.place.map(|at| at.floor() as i32);
+        let column = &seat.columns[&(x >> 4, z >> 4)];
+        assert_ne!(column.block(x as u8, y as u8 - 1, z as u8).id, 0, "solid ground below");
+        assert_eq!((column.sky_light(x as u8, y as u8, z as u8), column.sky_light(x as u8, 3, z as u8)), (15, 0));
+    }
+}
+
+#[test]
+fn without_encryption_where_it_is_offered_or_off() {
+    for &build in Build::SPEECHES {
+        let mut table = Table::new(settings(build));
+        let one = table.sit(build, "Plain");
+        table.seats[one].encrypts = false;
+        table.shake(one);
+        assert_eq!((table.seats[one].connection.state(), table.seats[one].mode), (State::Play, 1), "{build}");
+
+        let mut table = Table::new(Settings { encryption: Encryption::Off, ..settings(build) });
+        let one = table.enter(build, "Off");
+        assert!(!table.seats[one].connection.is_encrypted());
+
+        let mut table = Table::new(Settings { encryption: Encryption::Required, ..settings(build) });
+        let one = table.sit(build, "Plain");
+        table.seats[one].encrypts = false;
+        table.shake(one);
+        let can = build >= Build::W17a;
+        assert_eq!(table.seats[one].kicked.as_deref(), can.then_some("This server is encrypted"), "{build}");
+        let two = table.enter(build, "Veiled");
+        assert_eq!(table.seats[two].connection.is_encrypted(), can);
+    }
+}
+
+#[test]
+fn one_build_and_1_2_5_share_the_port() {
+    for &served in Build::SPEECHES {
+        for &theirs in Build::SPEECHES {
+            let mut table = Table::new(settings(served));
+            let one = table.sit(theirs, "Who");
+            // Where two builds have one number, the server cannot know, and answers as its own.
+            if served != theirs && served.protocol() == theirs.protocol() {
+                continue;
+            }
+            table.shake(one);
+            let kicked = table.seats[one].kicked.as_deref();
+            let expected = match theirs.protocol() {
+                number if number == served.protocol() || number == 29 => None,
+                number if number < served.protocol() => Some("Outdated client!"),
+                _ => Some("Outdated server!"),
+            };
+            assert_eq!(kicked, expected, "{theirs} at {served}");
+            assert_eq!(table.server.is_over(table.seats[one].id), expected.is_some());
+        }
+        let mut table = Table::new(Settings { only_build: true, ..settings(served) });
+        let one = table.sit(Build::V1_2_5, "Old");
+        table.shake(one);
+        let expected = (served > Build::W15a).then_some("Outdated client!");
+        assert_eq!(table.seats[one].kicked.as_deref(), expected, "{served}");
+    }
+    // 1.2.5 and 1.3.2 in one world.
+    let mut table = Table::new(settings(Build::V1_3_2));
+    let (old, new) = (table.enter(Build::V1_2_5, "Old"), table.enter(Build::V1_3_2, "New"));
+    table.settle();
+    assert_eq!((table.seats[old].count("SpawnNamedEntity"), table.seats[new].count("SpawnNamedEntity")), (1, 1));
+    table.say(old, "from 1.2.5");
+    assert!(table.seats[new].heard("<Old> from 1.2.5"));
+    // What 1.2.5 does not know nobody brings in.
+    table.send(new, CreativeInventoryAction { slot: 36, item: Slot::of(133, 1, 0) });
+    table.ticks(1);
+    let refused = Packet::SetSlot(SetSlot { window: 0, slot: 36, item: Slot::EMPTY });
+    assert_eq!(table.seats[new].got.last(), Some(&refused));
+}
+
+#[test]
+fn the_list_of_servers_gets_its_line() {
+    for bytes in [&[0xFE][..], &[0xFE, 0x01]] {
+        let mut table = Table::new(Settings { motd: "A §4red server".into(), ..settings(Build::V1_3_2) });
+        table.enter(Build::V1_3_2, "One");
+        let id = table.server.connect(table.now, HOME).unwrap();
+        table.server.receive(id, table.now, bytes);
+        let mut client = Connection::new(Role::Client, Build::V1_3_2);
+        client.send(&ServerListPing {}.into()).unwrap();
+        client.receive(table.server.outgoing(id));
+        let Ok(Some(Packet::Kick(kick))) = client.next() else { panic!() };
+        assert_eq!(kick.reason.to_string(), "A 4red server§1§20");
+        assert!(table.server.is_over(id));
+        table.flush();
+        assert!(table.events.contains(&Event::Pinged { ip: HOME }));
+    }
+}
+
+#[test]
+fn logins_that_are_not_let_in() {
+    let build = Build::V1_3_2;
+    // Names.
+    for name in ["", "a b", "seventeen_letters", "Ümlaut", "semi;colon", "§4red"] {
+        let mut table = Table::new(settings(build));
+        let one = table.sit(build, name);
+        // What does not fit is cut on the way; only sixteen units arrive.
+        if name.len() > 16 {
+            continue;
+        }
+        table.shake(one);
+        assert_eq!(table.seats[one].kicked.as_deref(), Some("Invalid name!"), "{name:?}");
+    }
+    // A wrong token, and a secret that is none.
+    let mut table = Table::new(settings(build));
+    for wrong in ["token", "secret", "both"] {
+        let one = table.sit(build, "Wrong");
+        let hello = Handshake { protocol: 39, name: "Wrong".into(), ..Handshake::default() };
+        let client = &mut table.seats[one].connection;
+        client.send(&hello.into()).unwrap();
+        let id = table.seats[one].id;
+        table.server.receive(id, table.now, table.seats[one].connection.outgoing());
+        let mut client = Connection::new(Role::Client, build);
+        client.send(&Handshake { protocol: 39, ..Handshake::default() }.into()).unwrap();
+        client.receive(table.server.outgoing(id));
+        let sent = table.server.outgoing(id).len();
+        table.server.sent(id, sent);
+        let Ok(Some(Packet::EncryptionRequest(asked))) = client.next() else { panic!() };
+        let field = |plain: &[u8]| Bytes16::new(encrypt(&asked.key, plain, &mut random(1)).unwrap());
+        let answer = EncryptionResponse {
+            secret: if wrong == "token" { field(&[1; 16]) } else { Bytes16::new(vec![0xFF; 128]) },
+            token: if wrong == "secret" { field(&asked.token) } else { field(&[9; 4]) },
+        };
+        let mut bytes = Vec::new();
+        Packet::from(answer).write(&mut bytes, build);
+        table.server.receive(id, table.now, &bytes);
+        client.receive(table.server.outgoing(id));
+        let Ok(Some(Packet::Kick(kick))) = client.next() else { panic!("{wrong}") };
+        assert_eq!(kick.reason.to_string(), "Invalid client reply", "{wrong}");
+        table.seats.clear();
+    }
+    // Too many, and the same twice.
+    let mut table = Table::new(Settings { max_players: 2, ..settings(build) });
+    let (one, _) = (table.enter(build, "One"), table.enter(build, "Two"));
+    let three = table.sit(build, "Three");
+    table.shake(three);
+    assert_eq!(table.seats[three].kicked.as_deref(), Some("The server is full!"));
+    table.enter(build, "ONE");
+    assert_eq!(table.seats[one].kicked.as_deref(), Some("You logged in from another location"));
+    assert_eq!(table.server.players().collect::<Vec<_>>(), ["Two", "ONE"]);
+}
+
+#[test]
+fn time_runs_out_for_those_who_are_silent() {
+    let build = Build::V1_3_2;
+    let mut table = Table::new(settings(build));
+    let (mute, slow, player) = (table.sit(build, "Mute"), table.sit(build, "Slow"), table.enter(build, "Player"));
+    let bytes = [0x02, 39, 0, 4, 0, b'S'];
+    table.server.receive(table.seats[slow].id, table.now, &bytes);
+    // Two have gone by while the player entered.
+    table.ticks(197);
+    assert!(!table.server.is_over(table.seats[mute].id));
+    table.ticks(1);
+    assert!(table.server.is_over(table.seats[mute].id) && table.seats[mute].got.is_empty());
+    table.ticks(399);
+    assert_eq!(table.seats[slow].kicked, None);
+    table.ticks(1);
+    // The client never said anything in its own eyes, and could not read the kick: the bytes tell.
+    assert!(table.server.is_over(table.seats[slow].id));
+    // A player who answers stays; one who does not is gone after a minute.
+    table.ticks(1200);
+    assert!(!table.server.is_over(table.seats[player].id));
+    assert!(table.seats[player].count("KeepAlive") > 80);
+    let id = table.seats[player].id;
+    for _ in 0..1201 {
+        table.now += TICK;
+        table.server.tick(table.now);
+        let unread = table.server.outgoing(id).len();
+        table.server.sent(id, unread);
+    }
+    assert!(table.server.is_over(id));
+    table.flush();
+    assert!(
+        table.events.iter().any(|event| matches!(event, Event::Left { reason, .. } if reason.contains("Timed out")))
+    );
+}
+
+#[test]
+fn chat_and_commands() {
+    let build = Build::V1_3_2;
+    let mut table = Table::new(settings(build));
+    let one = table.enter(build, "One");
+    table.settle();
+    for (said, heard) in [
+        ("/list", "1 of 20 are on:"),
+        ("/me waves", "* One waves"),
+        ("/time set 6000", "It is 6000 now."),
+        ("/time set never", "§cIt is /time set N|day|night"),
+        ("/fly", "§cUnknown command. /help shows those there are."),
+        ("/help", "§7/spawn  §fback to where all began"),
+    ] {
+        table.say(one, said);
+        table.ticks(20);
+        assert!(table.seats[one].heard(heard), "{said}");
+    }
+    table.say(one, "/tp 100.5 30 -20");
+    table.settle();
+    assert_eq!(table.seats[one].place, [100.5, 30.0, -20.0]);
+    table.say(one, "/gamemode 0");
+    assert_eq!(table.seats[one].count("ChangeGameState"), 1);
+    let complete = |table: &mut Table, text: &str| {
+        table.send(one, TabComplete { text: text.into() });
+        let last = table.seats[one].got.iter().rev().find(|packet| packet.name() == "TabComplete");
+        let Some(Packet::TabComplete(found)) = last else { return String::new() };
+        found.text.to_string()
+    };
+    assert_eq!(complete(&mut table, "hello o"), "One");
+    assert_eq!(complete(&mut table, "/t"), "/time\0/tp");
+
+    table.ticks(300);
+    for (text, reason) in [
+        ("x".repeat(101), "Chat message too long"),
+        ("§4red".into(), "Illegal characters in chat"),
+        ("\u{202E}".into(), "Illegal characters in chat"),
+    ] {
+        let two = table.enter(build, "Two");
+        table.say(two, &text);
+        assert_eq!(table.seats[two].kicked.as_deref(), Some(reason));
+    }
+    let two = table.enter(build, "Two");
+    table.say(two, &"x".repeat(100));
+    assert_eq!(table.seats[two].kicked, None);
+    for _ in 0..20 {
+        if table.seats[two].kicked.is_none() {
+            table.say(two, "buy");
+        }
+    }
+    assert_eq!(table.seats[two].kicked.as_deref(), Some("disconnect.spam"));
+    assert!(!table.server.is_over(table.seats[one].id));
+}
+
+#[test]
+fn steps_are_checked() {
+    let build = Build::V1_3_2;
+    for (step, reason) in [
+        ([0.0, f64::NAN, 0.0], "Illegal position"),
+        ([f64::INFINITY, 4.0, 0.0], "Illegal position"),
+        ([3.3e7, 4.0, 0.0], "Illegal position"),
+    ] {
+        let mut table = Table::new(settings(build));
+        let one = table.enter(build, "One");
+        table.walk(one, step);
+        assert_eq!(table.seats[one].kicked.as_deref(), Some(reason));
+    }
+    let mut table = Table::new(settings(build));
+    let one = table.enter(build, "One");
+    let [x, y, z] = table.seats[one].place;
+    // Too far, and too fast: back.
+    table.walk(one, [x + 11.0, y, z]);
+    assert_eq!(table.seats[one].place, [x, y, z]);
+    for i in 1..30 {
+        table.walk(one, [x + f64::from(i) * 9.0, y, z]);
+    }
+    assert!(table.seats[one].place[0] < x + 120.0);
+    // Riding counts as standing.
+    table.send(one, PlayerPosition { x: 0.0, y: -999.0, stance: -999.0, z: 0.0, on_ground: true });
+    assert_eq!(table.seats[one].kicked, None);
+    table.send(one, PlayerPosition { x, y, stance: y + 1.7, z, on_ground: true });
+    assert_eq!(table.seats[one].kicked.as_deref(), Some("Illegal stance"));
+}
+
+#[test]
+fn columns_come_and_go_as_one_walks() {
+    for build in [Build::V1_2_5, Build::W24a, Build::V1_3_2] {
+        let mut table = Table::new(settings(build));
+        let one = table.enter(build, "One");
+        table.settle();
+        for _ in 0..40 {
+            let [x, y, z] = table.seats[one].place;
+            table.walk(one, [x + 4.0, y, z]);
+            table.ticks(1);
+        }
+        table.settle();
+        let seat = &table.seats[one];
+        let at = (seat.place[0].floor() as i32) >> 4;
+        assert!(seat.columns.keys().all(|(x, _)| (x - at).abs() <= 4), "{build}");
+        let near = seat.columns.keys().filter(|(x, z)| (x - at).abs() <= 3 && z.abs() <= 4).count();
+        assert!((49..=63).contains(&near), "{build}: {near}");
+        assert_same_world(&mut table, one, false);
+    }
+}
+
+#[test]
+fn falling_out_of_the_world() {
+    for &build in Build::SPEECHES {
+        let mut table = Table::new(Settings { mode: GameMode::Survival, ..settings(build) });
+        let (one, two) = (table.enter(build, "One"), table.enter(build, "Two"));
+        table.settle();
+        let start = table.seats[one].place;
+        for i in 1..9 {
+            table.walk(one, [start[0], start[1] - f64::from(i) * 9.5, start[2]]);
+            table.ticks(3);
+        }
+        let dead = |packet: &Packet| matches!(packet, Packet::UpdateHealth(update) if update.health == 0);
+        assert!(table.seats[one].got.iter().any(dead), "{build}");
+        assert!(table.seats[two].heard("One fell out of the world"));
+        let request: Packet = match build >= Build::W24a {
+            true => ClientStatus { status: 1 }.into(),
+            false => RespawnRequest::default().into(),
+        };
+        table.seats[one].columns.clear();
+        table.seats[one].allocated.clear();
+        table.send(one, request);
+        table.settle();
+        let seat = &table.seats[one];
+        assert_eq!((seat.count("Respawn"), seat.place, seat.columns.len()), (1, start, 49), "{build}");
+        let counts = ["SpawnNamedEntity", "DestroyEntities"].map(|name| table.seats[two].count(name));
+        assert_eq!(counts, [2, 1], "{build}");
+    }
+}
+
+#[test]
+fn survival_takes_time_and_items() {
+    for &build in Build::SPEECHES {
+        let mut table = Table::new(Settings { mode: GameMode::Survival, ..settings(build) });
+        let (one, two) = (table.enter(build, "One"), table.enter(build, "Two"));
+        table.settle();
+        let [x, y, z] = table.seats[one].place.map(|at| at.floor() as i32);
+        let (there, far) = ((x + 2, y as u8 - 1, z), (x + 9, y as u8 - 1, z));
+        // Not without a beginning, not from far away, nothing out of nothing.
+        table.dig(one, 2, there);
+        table.dig(one, 0, far);
+        table.dig(one, 2, far);
+        table.put(one, there, 1);
+        table.send(one, CreativeInventoryAction { slot: 36, item: Slot::of(1, 64, 0) });
+        table.ticks(1);
+        assert_same_world(&mut table, two, true);
+        assert_eq!(table.seats[two].block(there), 2);
+        // Dug, dropped, picked up, put.
+        table.dig(one, 0, there);
+        table.ticks(10);
+        table.dig(one, 2, there);
+        table.ticks(2);
+        assert_eq!(table.seats[two].block(there), 0, "{build}");
+        assert_eq!(table.seats[two].count("BlockBreakAnimation") > 2, build >= Build::W23a);
+        assert_eq!(table.seats[two].count("SpawnDroppedItem"), 1);
+        table.walk(one, [f64::from(x) + 1.5, f64::from(y), f64::from(z) + 0.5]);
+        table.ticks(50);
+        assert_eq!(table.seats[one].count("CollectItem"), 1, "{build}");
+        table.put(one, (there.0, there.1 - 1, there.2), 1);
+        table.ticks(1);
+        assert_eq!(table.seats[two].block(there), 3, "{build}: a clod of earth");
+        // Not into a body, not from an empty hand.
+        table.put(one, there, 1);
+        table.put(one, (there.0 - 1, there.1, there.2), 1);
+        table.ticks(1);
+        assert_eq!(table.seats[two].block((there.0, there.1 + 1, there.2)), 0);
+        assert_same_world(&mut table, one, true);
+        assert_same_world(&mut table, two, true);
+    }
+}
+
+#[test]
+fn clicks_in_the_inventory() {
+    let build = Build::V1_3_2;
+    let mut table = Table::new(settings(build));
+    let one = table.enter(build, "One");
+    table.send(one, CreativeInventoryAction { slot: 36, item: Slot::of(1, 5, 0) });
+    let click = |slot, button, shift, item| ClickWindow { window: 0, slot, button, action: slot, shift, item };
+    let answer = |table: &mut Table, click: ClickWindow| {
+        table.send(one, click);
+        let confirmed = |packet: &Packet| match packet {
+            Packet::ConfirmTransaction(answer) => Some(answer.accepted),
+            _ => None,
+        };
+        table.seats[one].got.iter().rev().find_map(confirmed)
+    };
+    assert_eq!(answer(&mut table, click(36, 0, false, Slot::of(1, 5, 0))), Some(true));
+    assert_eq!(answer(&mut table, click(20, 1, false, Slot::EMPTY)), Some(true));
+    assert_eq!(answer(&mut table, click(21, 0, true, Slot::EMPTY)), Some(false));
+    assert_eq!(answer(&mut table, click(21, 0, false, Slot::of(7, 1, 0))), Some(false), "not what is there");
+    let Some(Packet::SetSlot(cursor)) = table.seats[one].got.last() else { panic!() };
+    assert_eq!((cursor.window, cursor.item.count), (-1, 4));
+    // Thrown, seen, and picked up again.
+    assert_eq!(answer(&mut table, click(-999, 0, false, Slot::EMPTY)), Some(true));
+    table.settle();
+    assert_eq!(table.seats[one].count("SpawnDroppedItem"), 1);
+}
+
+#[test]
+fn every_item_against_every_face() {
+    let build = Build::V1_3_2;
+    let mut settings = settings(build);
+    settings.only_build = true;
+    let plenty = Rate { per_second: 1 << 20, burst: 1 << 20 };
+    (settings.limits.changes, settings.limits.packets, settings.limits.bytes) = (plenty, plenty, plenty);
+    let mut table = Table::new(settings);
+    let one = table.enter(build, "One");
+    table.settle();
+    let [x, y, z] = table.seats[one].place.map(|at| at.floor() as i32);
+    for (i, item) in (-1..400).chain([2256, 2267, i16::MAX, i16::MIN]).enumerate() {
+        table.send(one, CreativeInventoryAction { slot: 36, item: Slot::of(item, 64, 15) });
+        for direction in [0, 1, 2, 3, 4, 5, 6, 7, 100, 254, 255] {
+            table.put(one, (x + 2, y as u8 - 1, z + (i % 3) as i32), direction);
+            table.put(one, (i32::MAX, 255, i32::MIN), direction);
+        }
+        table.dig(one, 0, (x + 2, y as u8, z + (i % 3) as i32));
+        if i % 4 == 0 {
+            table.ticks(1);
+        }
+    }
+    table.ticks(2);
+    assert_eq!(table.seats[one].kicked, None);
+    assert_same_world(&mut table, one, true);
+}
+
+#[test]
+fn many_changes_in_a_tick() {
+    for &build in Build::SPEECHES {
+        let mut settings = settings(build);
+        settings.limits.changes = Rate { per_second: 10_000, burst: 10_000 };
+        settings.limits.packets = Rate { per_second: 10_000, burst: 10_000 };
+        let mut table = Table::new(settings);
+        let (one, two) = (table.enter(build, "One"), table.enter(build, "Two"));
+        table.settle();
+        table.seats[two].got.clear();
+        table.say(one, "/tp 8.5 8 8.5");
+        table.settle();
+        for (x, y, z) in (5..12).flat_map(|x| (5..8).flat_map(move |y| (5..12).map(move |z| (x, y, z)))) {
+            table.dig(one, 0, (x, y, z));
+        }
+        table.ticks(1);
+        assert_eq!(
+            (table.seats[two].count("ChunkData"), table.seats[two].count("MultiBlockChange")),
+            (1, 0),
+            "{build}"
+        );
+        assert_eq!(table.seats[two].block((8, 6, 8)), 0);
+        assert_same_world(&mut table, two, true);
+    }
+}
+
+#[test]
+fn a_thousand_idle_connections_and_the_limits() {
+    let build = Build::V1_3_2;
+    let mut table = Table::new(settings(build));
+    let ip = |i: u32| IpAddr::V4(Ipv4Addr::from_bits(0x0A00_0000 + i));
+    let idle: Vec<_> = (0..1000).map(|i| table.server.connect(table.now, ip(i)).unwrap()).collect();
+    // Most of them had to make room: those that wait are bounded, and players come in all the same.
+    let waiting = idle.iter().filter(|id| !table.server.is_over(**id)).count();
+    assert_eq!(waiting, table.server.settings().limits.logins);
+    idle.iter().filter(|id| table.server.is_over(**id)).copied().collect::<Vec<_>>().into_iter().for_each(|id| {
+        table.server.hang_up(id);
+    });
+    table.enter(build, "Player");
+    // One address has its share.
+    let taken = (0..200).filter(|_| table.server.connect(table.now, ip(5000)).is_ok()).count();
+    assert_eq!(taken, table.server.settings().limits.logins_per_ip);
+    let all = (0..5000).filter(|i| table.server.connect(table.now, ip(6000 + i)).is_ok()).count();
+    assert!(all > 0 && table.server.connections() <= table.server.settings().limits.connections);
+}
+
+#[test]
+fn floods_end_with_whoever_makes_them() {
+    let build = Build::V1_3_2;
+    let mut table = Table::new(settings(build));
+    let player = table.enter(build, "Player");
+    table.settle();
+    // Packets.
+    let flood = table.enter(build, "Flood");
+    for _ in 0..3000 {
+        if table.seats[flood].kicked.is_none() {
+            table.send(flood, hailer_minecraft::table::Player { on_ground: true });
+        }
+    }
+    assert_eq!(table.seats[flood].kicked.as_deref(), Some("Too many packets"));
+    // Bytes.
+    let flood = table.enter(build, "Flood");
+    let id = table.seats[flood].id;
+    let packet = PluginMessage { channel: "x".into(), data: Bytes16::new(vec![0; 30_000]) };
+    for _ in 0..20 {
+        if table.seats[flood].kicked.is_none() {
+            table.send(flood, packet.clone());
+        }
+    }
+    assert!(table.server.is_over(id));
+    // A reader who does not read: memory stays bounded.
+    let slow = table.enter(build, "Slow");
+    let id = table.seats[slow].id;
+    let mut most = 0;
+    for _ in 0..100 {
+        for _ in 0..200 {
+            table.server.receive(table.seats[player].id, table.now, &[]);
+        }
+        table.now += TICK;
+        table.server.tick(table.now);
+        most = most.max(table.server.outgoing(id).len());
+    }
+    assert!(most <= table.server.settings().limits.unsent);
+    assert!(!table.server.is_over(table.seats[player].id), "{:?}", table.seats[player].kicked);
+}
+
+#[test]
+fn a_slow_reader_is_dropped() {
+    let build = Build::V1_3_2;
+    let mut settings = settings(build);
+    settings.limits.unsent = 3_000;
+    let mut table = Table::new(settings);
+    let slow = table.enter(build, "Slow");
+    let id = table.seats[slow].id;
+    table.seats.clear();
+    for _ in 0..1000 {
+        table.now += TICK;
+        table.server.tick(table.now);
+        assert!(table.server.outgoing(id).len() <= 3_000);
+    }
+    assert!(table.server.is_over(id) && table.server.outgoing(id).is_empty());
+    assert!(table.server.events().any(|event| matches!(event, Event::Left { reason, .. } if reason == "slow reader")));
+}
+
+#[test]
+fn garbage_never_panics() {
+    for &build in Build::SPEECHES {
+        let mut settings = settings(build);
+        settings.limits.connections_per_ip = 10_000;
+        settings.limits.logins_per_ip = 10_000;
+        let mut table = Table::new(settings);
+        let player = table.enter(build, "Player");
+        for round in 0..60 {
+            // How far the login comes before the garbage: not at all, named, in the game.
+            let one = table.sit(build, "Garbage");
+            table.seats[one].encrypts = round % 2 == 0;
+            let id = table.seats[one].id;
+            if round % 3 == 1 {
+                let mut bytes = vec![2];
+                bytes.extend_from_slice(&[build.protocol() as u8, 0, 1, 0, b'x', 0, 0, 0, 0, 0, 0]);
+                table.server.receive(id, table.now, &bytes);
+            } else if round % 3 == 2 {
+                table.shake(one);
+            }
+            let mut bytes = table.dice.bytes(300);
+            if round % 5 == 0 {
+                bytes.clear();
+                // Valid packets with random fields do more harm than noise.
+                for _ in 0..30 {
+                    let rows: Vec<_> =
+                        hailer_minecraft::TABLE.iter().filter(|row| row.is_in(Role::Client.sends(), build)).collect();
+                    let row = rows[table.dice.below(rows.len())];
+                    let packet = (row.sample)(&mut table.dice, build);
+                    if !table.seats[one].connection.is_encrypted() {
+                        packet.write(&mut bytes, build);
+                    } else if !matches!(packet, Packet::Kick(_)) {
+                        let _ = table.seats[one].connection.send(&packet);
+                    }
+                }
+            }
+            let own = table.seats[one].connection.outgoing().to_vec();
+            for piece in own.chunks(7).chain(bytes.chunks(11)) {
+                table.server.receive(id, table.now, piece);
+            }
+            table.seats.truncate(one);
+            table.ticks(3);
+            table.server.hang_up(id);
+        }
+        assert!(!table.server.is_over(table.seats[player].id), "{:?}", table.seats[player].kicked);
+    }
+}

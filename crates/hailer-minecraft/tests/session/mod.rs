@@ -1,0 +1,112 @@
+//! Whole sessions between two connections, with what went over the wire.
+
+use hailer_minecraft::crypto::CipherKind;
+use hailer_minecraft::sample::Dice;
+use hailer_minecraft::table::*;
+use hailer_minecraft::types::Bytes16;
+use hailer_minecraft::{Build, Connection, Packet, Role, Way};
+
+/// A session as somebody between the two sees it.
+pub(crate) struct Session {
+    pub(crate) build: Build,
+    pub(crate) secret: Option<Vec<u8>>,
+    /// What was sent, in order: direction, and bytes as they are on the wire.
+    pub(crate) wire: Vec<(Way, Vec<u8>)>,
+    /// The packets in the same order, as bytes before encryption.
+    pub(crate) packets: Vec<(Way, Vec<u8>)>,
+    client: Connection,
+    server: Connection,
+}
+
+impl Session {
+    /// Login, then so many random packets each way.
+    pub(crate) fn new(build: Build, encrypted: bool, count: usize, seed: u64) -> Self {
+        let dice = &mut Dice::new(seed);
+        let kind = CipherKind::of(build).filter(|_| encrypted);
+        let mut session = Self {
+            build,
+            secret: kind.map(|kind| dice.bytes(kind.secret_len())),
+            wire: Vec::new(),
+            packets: Vec::new(),
+            client: Connection::new(Role::Client, build),
+            server: Connection::new(Role::Server, build),
+        };
+        session.login(build, kind.is_some(), dice);
+        for _ in 0..count {
+            let way = Way::BOTH[dice.below(2)];
+            let rows: Vec<_> = TABLE.iter().filter(|row| row.is_in(way, build) && row.id != 0xFF).collect();
+            let rows: Vec<_> = rows.into_iter().filter(|row| ![0x02, 0xFC, 0xFD, 0xFE].contains(&row.id)).collect();
+            let packet = (rows[dice.below(rows.len())].sample)(dice, build);
+            session.say(way, packet);
+        }
+        session.say(Way::ToClient, Kick { reason: "over".into() });
+        session
+    }
+
+    fn login(&mut self, build: Build, encrypted: bool, dice: &mut Dice) {
+        let protocol = build.protocol();
+        self.say(
+            Way::ToServer,
+            Handshake {
+                who: "Alice;localhost:25565".into(),
+                protocol,
+                name: "Alice".into(),
+                host: "localhost".into(),
+                port: 25_565,
+            },
+        );
+        if build < Build::W17a {
+            self.say(Way::ToClient, HandshakeReply { id: "-".into() });
+        } else if dice.below(2) == 0 || encrypted {
+            let (key, token) = (Bytes16::new(dice.bytes(162)), Bytes16::new(dice.bytes(4)));
+            self.say(Way::ToClient, EncryptionRequest { server_id: "-".into(), key, token });
+        }
+        if let Some(secret) = self.secret.clone() {
+            let random = |dice: &mut Dice| Bytes16::new(dice.bytes(128));
+            self.client.secure(&secret).unwrap();
+            self.say(Way::ToServer, EncryptionResponse { secret: random(dice), token: random(dice) });
+            self.server.secure(&secret).unwrap();
+            assert!(self.server.next().unwrap().is_none());
+            self.say(Way::ToClient, EncryptionResponse::default());
+            assert!(self.client.is_encrypted() && self.server.is_encrypted());
+        }
+        match build {
+            _ if self.client.state() == hailer_minecraft::State::Named => {}
+            build if build < Build::W24a => {
+                let request = LoginRequest { protocol: protocol.into(), name: "Alice".into(), ..Default::default() };
+                self.say(Way::ToServer, request);
+            }
+            _ => self.say(Way::ToServer, ClientStatus { status: 0 }),
+        }
+        self.say(Way::ToClient, Login { entity: 1298, level_type: "default".into(), ..Default::default() });
+    }
+
+    fn say(&mut self, way: Way, packet: impl Into<Packet>) {
+        let packet = packet.into();
+        let (from, to) = match way {
+            Way::ToServer => (&mut self.client, &mut self.server),
+            Way::ToClient => (&mut self.server, &mut self.client),
+        };
+        from.send(&packet).unwrap();
+        let wire = from.outgoing().to_vec();
+        from.sent_bytes(wire.len());
+        to.receive(&wire);
+        assert_eq!(to.next().unwrap().map(|packet| packet.name()), Some(packet.name()), "{}", self.build);
+        let mut bytes = Vec::new();
+        packet.write(&mut bytes, self.build);
+        self.wire.push((way, wire));
+        self.packets.push((way, bytes));
+    }
+
+    /// All bytes of one direction, as they are on the wire.
+    #[allow(dead_code, reason = "not every test needs it")]
+    pub(crate) fn stream(&self, way: Way) -> Vec<u8> {
+        self.wire.iter().filter(|(of, _)| *of == way).flat_map(|(_, bytes)| bytes.clone()).collect()
+    }
+
+    /// The packets of one direction.
+    #[allow(dead_code, reason = "not every test needs it")]
+    pub(crate) fn packets_of(&self, way: Way) -> Vec<&[u8]> {
+        self.packets.iter().filter(|(of, _)| *of == way).map(|(_, bytes)| &bytes[..]).collect()
+    }
+}

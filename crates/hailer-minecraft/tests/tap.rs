@@ -1,0 +1,205 @@
+//! The passive reader, on whole sessions in every wire version.
+
+mod session;
+
+use hailer_minecraft::sample::Dice;
+use hailer_minecraft::tap::{Seen, Tap, TapError};
+use hailer_minecraft::{Build, Way};
+use session::Session;
+
+/// Everything that it sees now.
+fn all(tap: &mut Tap) -> Vec<Seen> {
+    std::iter::from_fn(|| tap.next().unwrap()).collect()
+}
+
+fn bytes_of(seen: &[Seen], way: Way) -> Vec<&[u8]> {
+    seen.iter().filter(|seen| seen.way == way).map(|seen| &seen.bytes[..]).collect()
+}
+
+/// The session in random pieces, then the end.
+fn watch(session: &Session, tap: &mut Tap, dice: &mut Dice, widest: usize) -> Vec<Seen> {
+    let mut seen = Vec::new();
+    for (way, wire) in &session.wire {
+        let mut rest = &wire[..];
+        while !rest.is_empty() {
+            let (now, later) = rest.split_at(dice.below(rest.len().min(widest)) + 1);
+            tap.push(*way, now);
+            seen.extend(all(tap));
+            rest = later;
+        }
+    }
+    tap.end();
+    seen.extend(all(tap));
+    seen
+}
+
+fn sessions() -> impl Iterator<Item = Session> {
+    let each = Build::SPEECHES.iter().flat_map(|&build| [(build, true), (build, false)]);
+    each.flat_map(|(build, encrypted)| (0..3).map(move |seed| Session::new(build, encrypted, 150, seed)))
+}
+
+#[test]
+fn sessions_are_read_as_they_were_said_and_the_build_is_learned() {
+    let mut dice = Dice::new(1);
+    for session in sessions() {
+        for widest in [1, 5, 100, 10_000] {
+            let mut tap = Tap::new(None, session.secret.clone());
+            let seen = watch(&session, &mut tap, &mut dice, widest);
+            let about = (session.build, session.secret.is_some());
+            // Where nothing was said that the two builds of a number say differently, both stay.
+            let may_stay = match session.build.protocol() {
+                32 => session.secret.is_none(),
+                38 => true,
+                _ => false,
+            };
+            match tap.build() {
+                Some(build) => assert_eq!(build.speech(), session.build),
+                None => assert!(may_stay, "{about:?}"),
+            }
+            for way in Way::BOTH {
+                assert_eq!(bytes_of(&seen, way), session.packets_of(way), "{about:?} {way}");
+                let mut offset = 0;
+                for seen in seen.iter().filter(|seen| seen.way == way) {
+                    assert_eq!(seen.offset, offset);
+                    offset += seen.bytes.len() as u64;
+                }
+                assert_eq!((tap.sealed(way), tap.rest(way)), (None, &[][..]));
+                assert_eq!(tap.encrypted_at(way).is_some(), session.secret.is_some());
+            }
+            if widest == 1 {
+                let order: Vec<_> = session.packets.iter().map(|(way, bytes)| (*way, &bytes[..])).collect();
+                let settled = ![32, 38].contains(&session.build.protocol());
+                let read: Vec<_> = seen.iter().map(|seen| (seen.way, &seen.bytes[..])).collect();
+                assert!(!settled || read == order, "{about:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn without_the_secret_the_rest_is_sealed() {
+    let mut dice = Dice::new(2);
+    for session in sessions().filter(|session| session.secret.is_some()) {
+        let mut tap = Tap::new(None, None);
+        let seen = watch(&session, &mut tap, &mut dice, 400);
+        let names: Vec<_> = seen.iter().map(|seen| seen.packet.name()).collect();
+        assert_eq!(names, ["Handshake", "EncryptionRequest", "EncryptionResponse", "EncryptionResponse"]);
+        for way in Way::BOTH {
+            let sealed = tap.sealed(way).unwrap();
+            assert_eq!((sealed.offset + sealed.bytes) as usize, session.stream(way).len());
+            assert_eq!(sealed.offset, bytes_of(&seen, way).iter().map(|bytes| bytes.len() as u64).sum::<u64>());
+        }
+    }
+}
+
+#[test]
+fn one_direction_is_enough() {
+    for session in sessions() {
+        for way in Way::BOTH {
+            let stream = session.stream(way);
+            // The way to the client does not name the build.
+            let build = (way == Way::ToClient).then_some(session.build);
+            let mut tap = Tap::new(build, session.secret.clone());
+            let mut seen = Vec::new();
+            for piece in stream.chunks(777) {
+                tap.push(way, piece);
+                seen.extend(all(&mut tap));
+            }
+            tap.end();
+            seen.extend(all(&mut tap));
+            assert_eq!(bytes_of(&seen, way), session.packets_of(way), "{} {way}", session.build);
+        }
+    }
+}
+
+/// What lies the same in several builds is read in the newest of them: so only bytes are compared.
+#[test]
+fn builds_are_told_apart_by_what_breaks() {
+    for session in sessions().filter(|session| session.secret.is_none()) {
+        let mut tap = Tap::new(None, None);
+        tap.push(Way::ToClient, &session.stream(Way::ToClient));
+        tap.end();
+        assert_eq!(bytes_of(&all(&mut tap), Way::ToClient), session.packets_of(Way::ToClient), "{}", session.build);
+    }
+}
+
+#[test]
+fn either_direction_may_come_first() {
+    for session in sessions() {
+        let mut tap = Tap::new(None, session.secret.clone());
+        let mut seen = Vec::new();
+        for way in Way::BOTH {
+            tap.push(way, &session.stream(way));
+        }
+        tap.end();
+        seen.extend(all(&mut tap));
+        for way in Way::BOTH {
+            assert_eq!(bytes_of(&seen, way), session.packets_of(way), "{} {way}", session.build);
+        }
+    }
+}
+
+#[test]
+fn an_error_ends_its_direction_only() {
+    let session = Session::new(Build::W30c, false, 50, 9);
+    let mut tap = Tap::new(None, None);
+    let to_server = session.stream(Way::ToServer);
+    tap.push(Way::ToServer, &to_server);
+    tap.push(Way::ToServer, &[0x45, 1, 2, 3]);
+    tap.push(Way::ToClient, &session.stream(Way::ToClient));
+    let (mut seen, mut errors) = (Vec::new(), Vec::new());
+    loop {
+        match tap.next() {
+            Ok(Some(packet)) => seen.push(packet),
+            Ok(None) => break,
+            Err(error) => errors.push(error),
+        }
+    }
+    assert_eq!(bytes_of(&seen, Way::ToClient), session.packets_of(Way::ToClient));
+    let [(Way::ToServer, TapError::Broken(broken))] = errors[..] else { panic!("{errors:?}") };
+    assert_eq!((broken.id, broken.at, broken.packet), (0x45, to_server.len() as u64, None));
+    assert_eq!(tap.rest(Way::ToServer), [0x45, 1, 2, 3]);
+}
+
+#[test]
+fn what_is_no_client_of_these_builds_is_named() {
+    let mut tap = Tap::new(None, None);
+    tap.push(Way::ToServer, &[0x02, 51, 0, 1]);
+    assert_eq!(tap.next().unwrap_err().1.to_string(), "protocol 51, known are 29 to 39");
+    assert_eq!(tap.next(), Ok(None));
+
+    let session = Session::new(Build::W30c, true, 1, 1);
+    let mut tap = Tap::new(None, Some(vec![0; 32]));
+    tap.push(Way::ToServer, &session.stream(Way::ToServer));
+    assert_eq!((tap.next().unwrap().unwrap().packet.name()), "Handshake");
+    assert_eq!((tap.next().unwrap().unwrap().packet.name()), "EncryptionResponse");
+    let error = tap.next().unwrap_err().1.to_string();
+    assert!(error.contains("needs a shared secret of 16 bytes, not 32"), "{error}");
+}
+
+#[test]
+fn a_ping_is_read() {
+    let mut tap = Tap::new(None, None);
+    tap.push(Way::ToServer, &[0xFE]);
+    tap.push(Way::ToClient, &[0xFF, 0, 6, 0, 0x41, 0, 0xA7, 0, 0x30, 0, 0xA7, 0, 0x32, 0, 0x30]);
+    let names: Vec<_> = all(&mut tap).iter().map(|seen| seen.packet.at(seen.build).to_string()).collect();
+    assert_eq!(names, ["ServerListPing", "Kick reason=A§0§20"]);
+}
+
+#[test]
+fn noise_never_panics() {
+    let mut dice = Dice::new(3);
+    for round in 0..300 {
+        let secret = (round % 3 == 0).then(|| dice.bytes(16));
+        let mut tap = Tap::new(None, secret);
+        for _ in 0..dice.below(30) {
+            let way = Way::BOTH[dice.below(2)];
+            let count = dice.below(200);
+            let noise = dice.bytes(count);
+            tap.push(way, &noise);
+            while tap.next() != Ok(None) {}
+        }
+        tap.end();
+        while tap.next() != Ok(None) {}
+    }
+}
