@@ -148,7 +148,8 @@ impl Client {
 
     /// All addresses of a target, one after the other: the next as soon as one has failed or been silent for a moment.
     async fn ask(&self, target: &Target, protocol: &'static dyn Protocol, ask: &Ask) -> Result<Answer, Error> {
-        let mut addresses = self.names.addresses(target, protocol.info()).await?.into_iter();
+        let info = protocol.info();
+        let mut addresses = self.names.addresses(target, info.port, info.srv).await?.into_iter();
         let mut tries = FuturesUnordered::new();
         let mut best_error: Option<Error> = None;
         loop {

@@ -2,7 +2,6 @@
 
 use crate::error::Error;
 use crate::target::{Host, Target};
-use hailer_proto::Info;
 use hickory_resolver::TokioResolver;
 use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverConfig, ResolverOpts};
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
@@ -31,16 +30,22 @@ impl Names {
         Self { server, resolver: OnceLock::new() }
     }
 
-    /// The addresses to ask for a target, the best first; never empty.
-    pub(crate) async fn addresses(&self, target: &Target, info: &Info) -> Result<Vec<SocketAddr>, Error> {
-        let port = target.port.unwrap_or(info.port);
+    /// The addresses to ask for a target, the best first; never empty. Port and SRV service are those of the protocol,
+    /// for a target that names no port.
+    pub(crate) async fn addresses(
+        &self,
+        target: &Target,
+        port: u16,
+        srv: Option<&str>,
+    ) -> Result<Vec<SocketAddr>, Error> {
+        let port = target.port.unwrap_or(port);
         let name = match &target.host {
             Host::Address(ip) => return Ok(vec![SocketAddr::new(*ip, port)]),
             Host::Name(name) => name,
         };
         // An SRV record names host and port of the game; its port is the best guess for the query
         // (spec/minecraft-query.md#4.4). A port that the user gave is no guess.
-        let service = match (info.srv, target.port) {
+        let service = match (srv, target.port) {
             (Some(service), None) => self.service(service, name).await,
             _ => None,
         };

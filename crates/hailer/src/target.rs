@@ -145,6 +145,15 @@ fn parse_name(name: &str) -> Result<String, String> {
     Ok(name.to_ascii_lowercase())
 }
 
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(name) => f.write_str(name),
+            Self::Address(address) => address.fmt(f),
+        }
+    }
+}
+
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(info) = self.info() {
@@ -153,8 +162,7 @@ impl fmt::Display for Target {
         match (&self.host, self.port) {
             (Host::Address(IpAddr::V6(address)), Some(_)) => write!(f, "[{address}]")?,
             (Host::Name(name), Some(_)) if name.contains('%') => write!(f, "[{name}]")?,
-            (Host::Address(address), _) => write!(f, "{address}")?,
-            (Host::Name(name), _) => f.write_str(name)?,
+            (host, _) => write!(f, "{host}")?,
         }
         self.port.map_or(Ok(()), |port| write!(f, ":{port}"))
     }

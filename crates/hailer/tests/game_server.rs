@@ -1,0 +1,69 @@
+//! The game server on loopback sockets.
+
+use hailer::game::server::{Event, Settings, WorldKind};
+use hailer::minecraft::{GameServer, GameServerError};
+use std::net::SocketAddr;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+const PATIENCE: Duration = Duration::from_secs(10);
+/// 0x02 of 1.2.5 for the name "A", and 0x01 with 29 and that name.
+const OLD_HELLO: &[u8] = b"\x02\0\x01\0A";
+const OLD_LOGIN: &[u8] = b"\x01\0\0\0\x1D\0\x01\0A\0\0\0\0\0\0\0\0\0\0\0\0\0";
+
+async fn ping(address: SocketAddr) -> Vec<u8> {
+    let mut socket = TcpStream::connect(address).await.unwrap();
+    socket.write_all(&[0xFE]).await.unwrap();
+    let mut reply = Vec::new();
+    timeout(PATIENCE, socket.read_to_end(&mut reply)).await.unwrap().unwrap();
+    reply
+}
+
+#[tokio::test]
+async fn nobody_makes_others_wait_and_all_are_told_at_the_end() {
+    let mut settings = Settings { world: WorldKind::Flat, motd: "A".into(), ..Settings::default() };
+    (settings.limits.logins, settings.limits.logins_per_ip, settings.limits.connections_per_ip) = (500, 500, 500);
+    let local = "127.0.0.1:0".parse().unwrap();
+    let mut server = GameServer::bind(&[local, local], settings).await.unwrap();
+    let addresses = server.local_addrs().unwrap();
+    let mut events = server.events().unwrap();
+    assert!(server.events().is_none());
+    let (stop, stopped) = oneshot::channel::<()>();
+    let running = tokio::spawn(server.run(async move { drop(stopped.await) }));
+
+    let mut idle = Vec::new();
+    for _ in 0..200 {
+        idle.push(TcpStream::connect(addresses[0]).await.unwrap());
+    }
+    // Somebody who plays and never reads.
+    let mut deaf = TcpStream::connect(addresses[1]).await.unwrap();
+    deaf.write_all(OLD_HELLO).await.unwrap();
+    deaf.write_all(OLD_LOGIN).await.unwrap();
+    let joined = timeout(PATIENCE, events.recv()).await.unwrap();
+    assert!(matches!(joined, Some(Event::Joined { name, .. }) if name == "A"));
+    for address in addresses {
+        assert_eq!(ping(address).await, b"\xFF\x00\x06\x00A\x00\xA7\x001\x00\xA7\x002\x000", "one of twenty");
+    }
+
+    stop.send(()).unwrap();
+    let mut said = Vec::new();
+    timeout(PATIENCE, deaf.read_to_end(&mut said)).await.unwrap().unwrap();
+    let last: Vec<u8> = "Server closed".encode_utf16().flat_map(u16::to_be_bytes).collect();
+    assert!(said.starts_with(b"\x02\0\x01\0-\x01") && said.ends_with(&last));
+    drop((idle, deaf));
+    timeout(PATIENCE, running).await.unwrap().unwrap();
+    let rest = async { while events.recv().await.is_some() {} };
+    timeout(PATIENCE, rest).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_taken_address_is_told() {
+    let first = GameServer::bind(&["127.0.0.1:0".parse().unwrap()], Settings::default()).await.unwrap();
+    let taken = first.local_addrs().unwrap();
+    let error = GameServer::bind(&taken, Settings::default()).await.err().unwrap();
+    assert!(matches!(error, GameServerError::Listen { address, .. } if address == taken[0]));
+    assert_eq!(error.to_string(), format!("cannot listen on {}", taken[0]));
+}
