@@ -1,7 +1,10 @@
 //! What can be typed. Help, completions and man pages come from here.
 
+use crate::command::filter::Names;
 use clap::{Args, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
+use hailer::game::server::{Encryption, GameMode, WorldKind};
+use hailer::game::{self, Build};
 use hailer::proto::{Protocol, Way};
 use hailer::registry;
 use std::net::SocketAddr;
@@ -12,13 +15,24 @@ const TARGETS: &str = "\
 A TARGET is a host, host:port, [v6]:port, or protocol://host:port; the protocols are shown by `hailer protocols`.
 Without a protocol all are tried at once. Names of Minecraft servers are followed through their SRV records.";
 
+const JOIN: &str = "\
+Lines typed, or piped in, are said in chat, one a second; /quit leaves, as does Ctrl-C.
+
+Servers do not tell their version. One that speaks another than --build refuses, and the error says what to try.
+Only servers that do not check accounts can be joined.
+
+Examples:
+  hailer join play.example.com --for 30s --map map.png
+  hailer join 192.0.2.7:25566 --build 12w24a --name Bot --say hello --json";
+
 const EXAMPLES: &str = "\
 Examples:
   hailer demo                                    see it work, on this machine
   hailer query play.example.com                  who is on?
   hailer query ugp://192.0.2.7 --json | jq .     for programs
   hailer serve --demo                            something to ask
-  hailer decode fefd0900000001                   what do these bytes say?";
+  hailer decode fefd0900000001                   what do these bytes say?
+  hailer proxy --to play.example.com:25565       what do game and server say to each other?";
 
 /// Talk to game servers: ask them, answer for them, explain what went over the wire.
 #[derive(Parser)]
@@ -38,8 +52,13 @@ pub(crate) enum Command {
     Ping(Ping),
     /// Answer queries, on loopback unless told otherwise
     Serve(Serve),
-    /// Explain datagrams field by field
+    /// Explain datagrams and game sessions field by field
     Decode(Decode),
+    /// Join a Minecraft server of 1.2.5 to 1.3.2 and watch the game
+    #[command(after_help = JOIN)]
+    Join(Join),
+    /// Stand between game clients and a server, and show every packet
+    Proxy(Proxy),
     /// Start servers on this machine, ask them, show what comes back
     Demo(Demo),
     /// Show the protocols that hailer speaks
@@ -187,26 +206,184 @@ pub(crate) struct Serve {
     /// Stop after so long
     #[arg(long, value_parser = duration, value_name = "TIME")]
     pub(crate) r#for: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) game_server: GameServer,
+}
+
+/// The game itself, not only its status: what `--protocol minecraft-12w` serves.
+#[derive(Args)]
+#[command(next_help_heading = "Game server, with --protocol minecraft-12w")]
+pub(crate) struct GameServer {
+    /// The build served, such as 12w30c, or a protocol number from 29 to 39 [default: 1.3.2]
+    #[arg(long, value_name = "BUILD", conflicts_with = "config")]
+    pub(crate) build: Option<Build>,
+    /// Do not speak 1.2.5 beside it
+    #[arg(long, conflicts_with = "config")]
+    pub(crate) only_build: bool,
+    /// Shape of the world [default: hilly]
+    #[arg(long, value_name = "flat|hilly", value_parser = world, conflicts_with = "config")]
+    pub(crate) world: Option<WorldKind>,
+    /// Another world: the same seed, the same hills [default: 1]
+    #[arg(long, value_name = "N", conflicts_with = "config")]
+    pub(crate) world_seed: Option<u64>,
+    /// How players begin [default: creative]
+    #[arg(long, value_name = "survival|creative", value_parser = game_mode, conflicts_with = "config")]
+    pub(crate) game_mode: Option<GameMode>,
+    /// Columns in each direction that players are sent, 3 to 15 [default: 10]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(3..=15), conflicts_with = "config")]
+    pub(crate) view_distance: Option<u8>,
+    /// Whether connections are encrypted, where the build can [default: offered]
+    #[arg(long, value_name = "required|offered|off", value_parser = encryption, conflicts_with = "config")]
+    pub(crate) encryption: Option<Encryption>,
 }
 
 #[derive(Args)]
 pub(crate) struct Decode {
-    /// Datagrams in hexadecimal, or capture files (pcap, pcapng); without any, hexadecimal from standard input,
-    /// one datagram a line
+    /// Datagrams in hexadecimal, capture files (pcap, pcapng) or recorded game sessions (.hlr); without any, hexadecimal
+    /// from standard input, one datagram a line
     #[arg(value_name = "HEX|FILE", value_hint = ValueHint::FilePath)]
     pub(crate) inputs: Vec<String>,
     /// The bytes are of this protocol
     #[arg(long, short, value_parser = protocol, value_name = "PROTOCOL")]
     pub(crate) protocol: Option<&'static dyn Protocol>,
-    /// The bytes went this way
+    /// The bytes went this way; of game sessions, show only packets that did
     #[arg(long, value_parser = way, value_name = "request|reply")]
     pub(crate) way: Option<Way>,
-    /// One line of JSON for each datagram
+    /// One line of JSON for each datagram or packet, as in schema/datagram-v1.json and schema/packet-v1.json
     #[arg(long)]
     pub(crate) json: bool,
     /// From capture files, datagrams of no known protocol too
     #[arg(long)]
     pub(crate) all: bool,
+    /// The inputs are bytes of the game, in this direction; with `both`, two files: to the server, and to the client
+    #[arg(long, value_enum, value_name = "DIRECTION", help_heading = "Game sessions", conflicts_with = "protocol")]
+    pub(crate) stream: Option<Stream>,
+    /// The game's version, such as 1.3.2 or 12w27a; without it, the session tells
+    #[arg(long, value_name = "BUILD", help_heading = "Game sessions")]
+    pub(crate) build: Option<Build>,
+    /// The secret of encrypted sessions, in hexadecimal
+    #[arg(long, value_parser = secret, value_name = "HEX", help_heading = "Game sessions", conflicts_with = "secrets")]
+    pub(crate) secret: Option<Secret>,
+    /// Secrets of encrypted sessions, as the --secrets of join and proxy writes them
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Game sessions")]
+    pub(crate) secrets: Option<PathBuf>,
+    /// In captures, the game is on this port [default: 25565, and whatever begins like the game]
+    #[arg(long, value_name = "N", help_heading = "Game sessions")]
+    pub(crate) port: Option<u16>,
+    /// Only count packets, by name
+    #[arg(long, help_heading = "Game sessions")]
+    pub(crate) summary: bool,
+    #[command(flatten)]
+    pub(crate) choice: Choice,
+}
+
+/// Which packets of the game to show, and how.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Game sessions")]
+pub(crate) struct Choice {
+    /// Show only these packets, such as Chat,0x33
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    pub(crate) only: Vec<Names>,
+    /// Do not show these packets
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    pub(crate) hide: Vec<Names>,
+    /// Show packets field by field
+    #[arg(long, visible_alias = "fields")]
+    pub(crate) long: bool,
+    /// Show the bytes of packets
+    #[arg(long)]
+    pub(crate) hex: bool,
+}
+
+/// Which bytes a stream is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Stream {
+    ToServer,
+    ToClient,
+    Both,
+}
+
+/// A secret from the command line, which no message repeats.
+#[derive(Clone)]
+pub(crate) struct Secret(pub(crate) Vec<u8>);
+
+#[derive(Args)]
+pub(crate) struct Proxy {
+    /// Where clients connect; port 0 takes any free one
+    #[arg(long, short, default_value = "127.0.0.1:25566", value_name = "ADDRESS:PORT")]
+    pub(crate) listen: SocketAddr,
+    /// The server: a host, host:port or [v6]:port
+    #[arg(long, short, value_name = "HOST:PORT", value_hint = ValueHint::Hostname)]
+    pub(crate) to: String,
+    /// The game's version, where the client's number means two: 12w18a or 12w19a, 12w27a or 12w30a [default: the newer]
+    #[arg(long, value_name = "BUILD")]
+    pub(crate) build: Option<Build>,
+    /// Record each connection: in a folder, or in this file and, if there are several, in others beside it
+    #[arg(long, value_name = "FOLDER|FILE", value_hint = ValueHint::AnyPath)]
+    pub(crate) record: Option<PathBuf>,
+    /// Append the secrets of both sides to a file, so that captures taken meanwhile can be decoded
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) secrets: Option<PathBuf>,
+    /// Show only packets that go this way
+    #[arg(long, value_parser = packet_way, value_name = "to-server|to-client")]
+    pub(crate) way: Option<game::Way>,
+    /// Show movements too, which are most of a session
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// One line of JSON for each packet, as in schema/packet-v1.json
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Clients at a time
+    #[arg(long, default_value_t = 64, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) max_connections: u16,
+    /// Stop after so long
+    #[arg(long, value_parser = duration, value_name = "TIME")]
+    pub(crate) r#for: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) choice: Choice,
+}
+
+#[derive(Args)]
+pub(crate) struct Join {
+    /// The server: host, host:port or [v6]:port
+    #[arg(value_hint = ValueHint::Hostname)]
+    pub(crate) target: String,
+    /// The build to speak, such as 12w30c, or its protocol number, 29 to 39
+    #[arg(long, short, default_value_t = Build::LATEST, value_name = "BUILD")]
+    pub(crate) build: Build,
+    /// Name of the player
+    #[arg(long, short, default_value = "Hailer", value_parser = player, value_name = "NAME")]
+    pub(crate) name: String,
+    /// Leave so long after joining
+    #[arg(long, value_parser = duration, value_name = "TIME")]
+    pub(crate) r#for: Option<Duration>,
+    /// Say a line once joined; may be given several times
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) say: Vec<String>,
+    /// Stay dead after death
+    #[arg(long)]
+    pub(crate) no_respawn: bool,
+    /// At the end, draw the columns of blocks that are loaded into a PNG file
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) map: Option<PathBuf>,
+    /// At the end, draw them on the terminal
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) ascii: bool,
+    /// Write every packet, decrypted, into a file for `hailer decode`
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) record: Option<PathBuf>,
+    /// Append the secret of the connection to a file, so that a capture taken meanwhile can be decoded
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) secrets: Option<PathBuf>,
+    /// One line of JSON for each event, and one for the summary, as in schema/join-v1.json
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Wait so long to be connected, and then to be let in
+    #[arg(long, default_value = "10s", value_parser = duration, value_name = "TIME")]
+    pub(crate) timeout: Duration,
+    /// Ask this name server instead of the system's
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) name_server: Option<SocketAddr>,
 }
 
 #[derive(Args)]
@@ -230,12 +407,62 @@ fn protocol(id: &str) -> Result<&'static dyn Protocol, String> {
     registry::find(id).ok_or_else(|| format!("known are {}", registry::known()))
 }
 
+fn world(text: &str) -> Result<WorldKind, String> {
+    match text {
+        "flat" => Ok(WorldKind::Flat),
+        "hilly" => Ok(WorldKind::Hilly),
+        _ => Err("flat or hilly".into()),
+    }
+}
+
+fn game_mode(text: &str) -> Result<GameMode, String> {
+    match text {
+        "survival" => Ok(GameMode::Survival),
+        "creative" => Ok(GameMode::Creative),
+        _ => Err("survival or creative".into()),
+    }
+}
+
+fn encryption(text: &str) -> Result<Encryption, String> {
+    match text {
+        "required" => Ok(Encryption::Required),
+        "offered" => Ok(Encryption::Offered),
+        "off" => Ok(Encryption::Off),
+        _ => Err("required, offered or off".into()),
+    }
+}
+
 fn way(text: &str) -> Result<Way, String> {
     match text {
-        "request" => Ok(Way::Request),
-        "reply" => Ok(Way::Reply),
-        _ => Err("request or reply".into()),
+        "request" | "to-server" => Ok(Way::Request),
+        "reply" | "to-client" => Ok(Way::Reply),
+        _ => Err("request or reply, which is the same as to-server or to-client".into()),
     }
+}
+
+/// As the game takes names.
+fn player(name: &str) -> Result<String, String> {
+    let usable = |c: char| !c.is_control() && !c.is_whitespace() && !['\u{A7}', ';', ':'].contains(&c);
+    match name.encode_utf16().count() {
+        1..=16 if name.chars().all(usable) => Ok(name.into()),
+        _ => Err("1 to 16 characters without spaces".into()),
+    }
+}
+
+fn packet_way(text: &str) -> Result<game::Way, String> {
+    match text {
+        "to-server" => Ok(game::Way::ToServer),
+        "to-client" => Ok(game::Way::ToClient),
+        _ => Err("to-server or to-client".into()),
+    }
+}
+
+fn secret(text: &str) -> Result<Secret, String> {
+    let digits = text.as_bytes().chunks(2);
+    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok().filter(|_| pair.len() == 2);
+    let bytes: Option<Vec<u8>> = digits.map(byte).collect();
+    let bytes = bytes.filter(|bytes| [16, 32].contains(&bytes.len()));
+    bytes.map(Secret).ok_or_else(|| "16 bytes in hexadecimal; 32 for 12w19a".into())
 }
 
 /// `1s`, `500ms`, `1m 30s`; a bare number is seconds.

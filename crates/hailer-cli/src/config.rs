@@ -222,7 +222,7 @@ fn protocols(server: &Server) -> Result<Chosen, Usage> {
     };
     let served = |id: &String| match find(id)? {
         protocol if protocol.info().transport == Transport::Datagram => Ok(protocol),
-        _ => Err(Usage(format!("{id} travels over TCP, and hailer serve answers over UDP only; leave it out"))),
+        _ => Err(Usage(format!("{id} travels over TCP and is served alone: hailer serve --protocol {id}"))),
     };
     let mut chosen: Vec<_> = registry::datagram().collect();
     if !server.protocols.is_empty() {

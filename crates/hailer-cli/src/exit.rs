@@ -4,8 +4,8 @@ use crate::print::tell;
 use std::io;
 use std::process::ExitCode;
 
-/// How a command ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How a command ended; the worse, the greater.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Exit {
     /// Everything asked answered; everything decoded is sound.
     Success,
@@ -45,7 +45,7 @@ pub(crate) fn code(end: anyhow::Result<Exit>) -> ExitCode {
     }
 }
 
-/// How a command ended whose output may have been closed before its end: what is known by then counts.
+/// How a command ended; the worse, the greater.whose output may have been closed before its end: what is known by then counts.
 pub(crate) fn as_known(shown: anyhow::Result<()>, so_far: Exit) -> anyhow::Result<Exit> {
     match shown {
         Err(error) if !is_closed_pipe(&error) => Err(error),

@@ -2,10 +2,15 @@
 
 mod decode;
 mod demo;
+pub(crate) mod filter;
+mod game;
 mod generate;
+mod join;
 mod ping;
 mod protocols;
+mod proxy;
 mod query;
+pub(crate) mod secrets;
 mod serve;
 
 use crate::args::{Arguments, Asking, Command};
@@ -21,6 +26,8 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Exit> {
         Command::Ping(args) => block_on(ping::run(args)),
         Command::Serve(args) => serve::run(&args),
         Command::Decode(args) => decode::run(&args),
+        Command::Join(args) => block_on(join::run(args)),
+        Command::Proxy(args) => block_on(proxy::run(args)),
         Command::Demo(args) => block_on(demo::run(args)),
         Command::Protocols(args) => protocols::run(&args),
         Command::Completions { shell } => generate::completions(shell),

@@ -1,6 +1,6 @@
 //! `hailer serve`: answers queries.
 
-use super::block_on;
+use super::{block_on, game};
 use crate::args::Serve;
 use crate::config::{self, Listener, Plan};
 use crate::exit::Exit;
@@ -24,6 +24,9 @@ const ROTATION: Duration = Duration::from_secs(3600);
 const REPORT: Duration = Duration::from_secs(10);
 
 pub(crate) fn run(args: &Serve) -> anyhow::Result<Exit> {
+    if let Some(plan) = game::plan(args)? {
+        return block_on(game::serve(plan, args.r#for));
+    }
     let plans = match &args.config {
         Some(path) => config::read(path)?,
         None => vec![config::from_flags(args)?],
@@ -67,14 +70,7 @@ async fn serve(plans: Vec<Plan>, time: Option<Duration>) -> anyhow::Result<Exit>
         tell!("\x1b[33mnote:\x1b[0m {note}");
     }
     tell!("\x1b[2mCtrl-C stops.\x1b[0m");
-    let over: Pin<Box<dyn Future<Output = ()>>> = match time {
-        Some(time) => Box::pin(tokio::time::sleep(time)),
-        None => Box::pin(std::future::pending()),
-    };
-    tokio::select! {
-        () = signal() => {}
-        () = over => {}
-    }
+    over(time).await;
     stop.send(true)?;
     let mut total = Counts::default();
     for task in tasks {
@@ -82,6 +78,18 @@ async fn serve(plans: Vec<Plan>, time: Option<Duration>) -> anyhow::Result<Exit>
     }
     tell!("{}", summary(&total));
     Ok(Exit::Success)
+}
+
+/// The end: a signal, or the time that was asked for.
+pub(super) async fn over(time: Option<Duration>) {
+    let over: Pin<Box<dyn Future<Output = ()> + Send>> = match time {
+        Some(time) => Box::pin(tokio::time::sleep(time)),
+        None => Box::pin(std::future::pending()),
+    };
+    tokio::select! {
+        () = signal() => {}
+        () = over => {}
+    }
 }
 
 async fn bind(listener: &Listener) -> anyhow::Result<UdpSocket> {
@@ -180,7 +188,7 @@ fn in_words(reason: &'static str) -> &'static str {
 }
 
 /// Ctrl-C, or the service manager's request to stop.
-async fn signal() {
+pub(super) async fn signal() {
     use tokio::signal::unix::{SignalKind, signal};
     let Ok(mut terminate) = signal(SignalKind::terminate()) else {
         let _ = tokio::signal::ctrl_c().await;

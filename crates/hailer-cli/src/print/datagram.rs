@@ -3,7 +3,7 @@
 use super::count;
 use hailer::Asked;
 use hailer::proto::model::printable;
-use hailer::proto::wire::{Field, Notes};
+use hailer::proto::wire::{Error, Field, Notes};
 use hailer::proto::{Explanation, Info, Seen, Way, registry};
 use std::io::Write;
 
@@ -11,6 +11,8 @@ use std::io::Write;
 const ROW: usize = 16;
 /// Fields of one datagram shown before the rest is only counted.
 const MAX_FIELDS: usize = 2_000;
+/// Bytes of one field shown before the rest is only counted, where fields may be as long as a chunk.
+pub(crate) const MAX_BYTES: usize = 16 * ROW;
 
 /// Every datagram of an exchange.
 pub(crate) fn exchange(out: &mut impl Write, asked: &Asked) -> std::io::Result<()> {
@@ -28,7 +30,7 @@ pub(crate) fn exchange(out: &mut impl Write, asked: &Asked) -> std::io::Result<(
         let mut notes = Notes::explaining();
         let found = protocol.and_then(|protocol| protocol.explain(&datagram.bytes, seen, &mut notes));
         heading(out, &at, Some(datagram.way), found.map(|found| (asked.protocol, found)), datagram.bytes.len())?;
-        body(out, &datagram.bytes, found, &notes)?;
+        body(out, &datagram.bytes, found.and_then(|found| found.error), &notes, usize::MAX)?;
     }
     Ok(())
 }
@@ -37,7 +39,7 @@ pub(crate) fn exchange(out: &mut impl Write, asked: &Asked) -> std::io::Result<(
 pub(crate) fn culprit(out: &mut impl Write, protocol: &str, bytes: &[u8]) -> std::io::Result<()> {
     let mut notes = Notes::explaining();
     let found = registry::find(protocol).and_then(|protocol| protocol.explain(bytes, Seen::Reply, &mut notes));
-    body(out, bytes, found, &notes)
+    body(out, bytes, found.and_then(|found| found.error), &notes, usize::MAX)
 }
 
 /// One line: when and where, which message, how long.
@@ -63,12 +65,13 @@ pub(crate) fn heading(
     writeln!(out, "{arrow} {place}{name}, {}", count(length, "byte"))
 }
 
-/// The fields with their bytes, then what is wrong.
+/// The fields, each with at most so many of its bytes, then what is wrong.
 pub(crate) fn body(
     out: &mut impl Write,
     bytes: &[u8],
-    found: Option<Explanation>,
+    error: Option<Error>,
     notes: &Notes,
+    most: usize,
 ) -> std::io::Result<()> {
     let digits = digits(bytes, notes, "··");
     let mut shown = 0;
@@ -76,14 +79,18 @@ pub(crate) fn body(
         if field.range.start > shown {
             row(out, &digits, shown..field.range.start, "", "")?;
         }
-        row(out, &digits, field.range.clone(), &field.name, value(field))?;
-        shown = shown.max(field.range.end);
+        let (start, end) = (field.range.start, field.range.end);
+        let cut = end.min(start.saturating_add(most));
+        row(out, &digits, start..cut, &field.name, value(field))?;
+        if cut < end {
+            writeln!(out, "         … and {} more", count(end - cut, "byte"))?;
+        }
+        shown = shown.max(end);
     }
     if let Some(more @ 1..) = notes.fields().len().checked_sub(MAX_FIELDS) {
         writeln!(out, "  … and {} more", count(more, "field"))?;
         shown = bytes.len();
     }
-    let error = found.and_then(|found| found.error);
     if shown < bytes.len() {
         let mark = if error.is_some() { "\x1b[31mnot understood\x1b[0m" } else { "" };
         row(out, &digits, shown..bytes.len(), mark, "")?;
@@ -95,6 +102,11 @@ pub(crate) fn body(
         writeln!(out, "  \x1b[31mmalformed\x1b[0m: {error}")?;
     }
     writeln!(out)
+}
+
+/// Bytes alone.
+pub(crate) fn rows(out: &mut impl Write, bytes: &[u8]) -> std::io::Result<()> {
+    row(out, &digits(bytes, &Notes::discarding(), ""), 0..bytes.len(), "", "")
 }
 
 /// Each byte as two hexadecimal digits, or as `hidden` if it belongs to a secret.
@@ -136,7 +148,6 @@ fn row(
 /// The same as JSON: message, fields, deviations, error. A secret is `--` a byte.
 pub(crate) fn json(found: Option<(&Info, Explanation)>, notes: &Notes, bytes: &[u8]) -> serde_json::Value {
     use serde_json::{Value, json};
-    let fields = |field: &Field| json!({"start": field.range.start, "end": field.range.end, "name": field.name, "value": value(field)});
     json!({
         "schema": "hailer/datagram/1",
         "protocol": found.map(|(info, _)| info.id),
@@ -145,13 +156,20 @@ pub(crate) fn json(found: Option<(&Info, Explanation)>, notes: &Notes, bytes: &[
         "sure": found.map(|(_, explanation)| explanation.sure),
         "length": bytes.len(),
         "hex": digits(bytes, notes, "--").concat(),
-        "fields": notes.fields().iter().map(fields).collect::<Value>(),
+        "fields": fields(notes),
         "deviations": notes.deviations().iter()
             .map(|(deviation, at)| json!({"name": deviation.name, "at": at, "help": deviation.help}))
             .collect::<Value>(),
         "error": found.and_then(|(_, explanation)| explanation.error)
             .map(|error| json!({"field": error.field, "at": error.at, "message": error.to_string()})),
     })
+}
+
+/// The fields explained, as JSON.
+pub(crate) fn fields(notes: &Notes) -> serde_json::Value {
+    use serde_json::json;
+    let field = |field: &Field| json!({"start": field.range.start, "end": field.range.end, "name": field.name, "value": value(field)});
+    notes.fields().iter().map(field).collect()
 }
 
 /// `request` or `reply`.
@@ -183,7 +201,7 @@ mod tests {
         for bytes in queries() {
             let Some((protocol, found, notes)) = registry::explain(&bytes, Seen::Request) else { panic!("{bytes:?}") };
             let mut out = Vec::new();
-            body(&mut out, &bytes, Some(found), &notes).unwrap();
+            body(&mut out, &bytes, found.error, &notes, usize::MAX).unwrap();
             let out = String::from_utf8(out).unwrap();
             let json = json(Some((protocol.info(), found)), &notes, &bytes);
             let hex = json["hex"].as_str().unwrap();

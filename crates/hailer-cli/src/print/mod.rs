@@ -2,7 +2,9 @@
 //! Widths are columns of a terminal, of which a character takes none, one or two.
 
 pub(crate) mod datagram;
+pub(crate) mod game;
 pub(crate) mod json;
+pub(crate) mod packet;
 pub(crate) mod table;
 pub(crate) mod view;
 

@@ -328,5 +328,9 @@ fn pipes_are_files_too() {
 #[test]
 fn a_capture_without_datagrams_says_so() {
     let said = decode(Capture::new(Link::Ethernet).tcp().pcap(true, false), &[]).ends_with(0);
-    assert!(said.out.is_empty() && said.err.contains("no UDP datagram in 1 packet\n"), "{}", said.err);
+    assert!(
+        said.out.is_empty() && said.err.contains("no UDP datagram and no game session in 1 packet\n"),
+        "{}",
+        said.err
+    );
 }

@@ -4,7 +4,8 @@ use crate::tool::{Temporary, assert_harmless, run};
 use hailer::registry;
 use std::path::Path;
 
-const COMMANDS: [&str; 8] = ["query", "ping", "serve", "decode", "demo", "protocols", "completions", "man"];
+const COMMANDS: [&str; 10] =
+    ["query", "ping", "serve", "decode", "join", "proxy", "demo", "protocols", "completions", "man"];
 
 /// The help texts as users see them, at 100 columns. `BLESS=1 cargo test` rewrites the files.
 #[test]

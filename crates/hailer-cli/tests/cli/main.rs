@@ -2,11 +2,17 @@
 
 mod capture;
 mod decode;
+mod game;
 mod generate;
+mod join;
 mod ping;
+mod proxy;
 mod query;
 mod schema;
 mod serve;
+#[path = "../../../hailer-minecraft/tests/session/mod.rs"]
+mod session;
+mod sessions;
 #[path = "../../../hailer/tests/support/mod.rs"]
 mod support;
 mod tool;

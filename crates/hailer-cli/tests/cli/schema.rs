@@ -15,7 +15,7 @@ fn schema(name: &str) -> Value {
 
 /// Checks each line, and returns them.
 #[track_caller]
-fn check(name: &str, said: &Said) -> Vec<Value> {
+pub(crate) fn check(name: &str, said: &Said) -> Vec<Value> {
     let validator = jsonschema::draft202012::new(&schema(name)).unwrap();
     let lines = said.json();
     assert!(!lines.is_empty(), "{}", said.err);
@@ -50,7 +50,14 @@ fn the_schemas_are_schemas_and_say_what_everything_means() {
             }
         }
     }
-    for name in ["answer-v1.json", "ping-v1.json", "datagram-v1.json"] {
+    for name in [
+        "answer-v1.json",
+        "ping-v1.json",
+        "datagram-v1.json",
+        "join-v1.json",
+        "packet-v1.json",
+        "packet-summary-v1.json",
+    ] {
         let schema = schema(name);
         assert!(jsonschema::meta::is_valid(&schema), "{name}");
         walk(&schema, name);

@@ -1,15 +1,16 @@
-//! UDP datagrams out of pcap and pcapng captures, IP fragments put together.
+//! UDP datagrams and TCP segments out of pcap and pcapng captures, IP fragments put together.
 
 use super::Found;
 use crate::exit::usage;
-use crate::print::{count, tell};
+use crate::print::tell;
 use etherparse::defrag::IpDefragPool;
-use etherparse::{EtherType, IpNumber, NetSlice, SlicedPacket, TransportSlice, UdpSlice};
+use etherparse::{EtherType, IpNumber, NetSlice, SlicedPacket, TcpSlice, TransportSlice, UdpSlice};
 use pcap_parser::pcapng::Block;
 use pcap_parser::traits::PcapNGPacketBlock;
 use pcap_parser::{Linktype, PcapBlockOwned, PcapError, create_reader};
 use std::io::Read;
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 /// Longer blocks are no packets of a network.
 const BUFFER: usize = 1 << 20;
@@ -44,12 +45,34 @@ pub(super) fn start(stream: &mut impl Read) -> std::io::Result<Vec<u8>> {
     Ok(start)
 }
 
-/// Shows every datagram of a capture.
-pub(super) fn datagrams(
+/// A TCP segment.
+pub(super) struct Segment {
+    /// What tells it apart from the others, for people.
+    pub(super) place: String,
+    /// Since the first packet of the capture.
+    pub(super) seconds: f64,
+    /// Since 1970.
+    pub(super) time: Duration,
+    pub(super) from: SocketAddr,
+    pub(super) to: SocketAddr,
+    pub(super) seq: u32,
+    pub(super) syn: bool,
+    pub(super) ack: bool,
+    pub(super) payload: Vec<u8>,
+}
+
+/// What a packet carries.
+pub(super) enum Carried {
+    Datagram(Found),
+    Segment(Segment),
+}
+
+/// Shows every datagram and segment of a capture; returns how many packets it has.
+pub(super) fn packets(
     name: &str,
     stream: impl Read + Send,
-    mut show: impl FnMut(Found) -> anyhow::Result<()>,
-) -> anyhow::Result<()> {
+    mut show: impl FnMut(Carried) -> anyhow::Result<()>,
+) -> anyhow::Result<usize> {
     let mut reader = match create_reader(BUFFER, stream) {
         Ok(reader) => reader,
         Err(_) => usage!("{name}: not a whole capture file"),
@@ -58,8 +81,8 @@ pub(super) fn datagrams(
     let whole = loop {
         match reader.next() {
             Ok((length, block)) => {
-                if let Some(found) = packets.block(&block) {
-                    show(found)?;
+                if let Some(carried) = packets.block(&block) {
+                    show(carried)?;
                 }
                 reader.consume(length);
             }
@@ -72,13 +95,10 @@ pub(super) fn datagrams(
             Err(_) => break false,
         }
     };
-    if packets.datagrams == 0 {
-        tell!("\x1b[33mnote:\x1b[0m {name}: no UDP datagram in {}", count(packets.count, "packet"));
-    }
     if !whole {
         tell!("\x1b[33mnote:\x1b[0m {name}: damaged or cut after packet {}", packets.count);
     }
-    Ok(())
+    Ok(packets.count)
 }
 
 #[derive(Default)]
@@ -86,7 +106,6 @@ struct Packets {
     /// Link type and units per second of each interface.
     interfaces: Vec<(Linktype, u64)>,
     count: usize,
-    datagrams: usize,
     /// Time of the first packet, nanoseconds.
     first: Option<u128>,
     pool: IpDefragPool<(), ()>,
@@ -94,7 +113,7 @@ struct Packets {
 }
 
 impl Packets {
-    fn block(&mut self, block: &PcapBlockOwned<'_>) -> Option<Found> {
+    fn block(&mut self, block: &PcapBlockOwned<'_>) -> Option<Carried> {
         match block {
             PcapBlockOwned::LegacyHeader(header) => {
                 let units = if header.is_nanosecond_precision() { 1_000_000_000 } else { 1_000_000 };
@@ -128,29 +147,34 @@ impl Packets {
         }
     }
 
-    fn packet(&mut self, link: Linktype, time: u128, data: &[u8]) -> Option<Found> {
+    fn packet(&mut self, link: Linktype, time: u128, data: &[u8]) -> Option<Carried> {
         self.count += 1;
         let first = *self.first.get_or_insert(time);
-        let (from, to, bytes) = self.datagram(&slice(link, data)?)?;
-        self.datagrams += 1;
+        let (source, destination, transport) = self.transport(&slice(link, data)?)?;
+        let (from, to) = ((source, transport.ports().0).into(), (destination, transport.ports().1).into());
         let seconds = time.saturating_sub(first) as f64 / 1e9;
         let place = format!("#{} {seconds:.6} s {from} > {to}", self.count);
-        Some(Found { place, ends: Some((from, to)), bytes })
+        Some(match transport {
+            Transport::Udp { payload, .. } => {
+                Carried::Datagram(Found { place, ends: Some((from, to)), bytes: payload })
+            }
+            Transport::Tcp { seq, syn, ack, payload, .. } => {
+                let time = Duration::from_nanos(u64::try_from(time).unwrap_or(u64::MAX));
+                Carried::Segment(Segment { place, seconds, time, from, to, seq, syn, ack, payload })
+            }
+        })
     }
 
-    fn datagram(&mut self, packet: &SlicedPacket<'_>) -> Option<(SocketAddr, SocketAddr, Vec<u8>)> {
+    fn transport(&mut self, packet: &SlicedPacket<'_>) -> Option<(IpAddr, IpAddr, Transport)> {
         let (source, destination): (IpAddr, IpAddr) = match packet.net.as_ref()? {
             NetSlice::Ipv4(ip) => (ip.header().source_addr().into(), ip.header().destination_addr().into()),
             NetSlice::Ipv6(ip) => (ip.header().source_addr().into(), ip.header().destination_addr().into()),
             _ => return None,
         };
-        let address = |udp: &UdpSlice<'_>| {
-            let ends = ((source, udp.source_port()).into(), (destination, udp.destination_port()).into());
-            (ends.0, ends.1, udp.payload().to_vec())
-        };
         if !packet.is_ip_payload_fragmented() {
             return match &packet.transport {
-                Some(TransportSlice::Udp(udp)) => Some(address(udp)),
+                Some(TransportSlice::Udp(udp)) => Some((source, destination, udp.into())),
+                Some(TransportSlice::Tcp(tcp)) => Some((source, destination, tcp.into())),
                 _ => None,
             };
         }
@@ -159,12 +183,44 @@ impl Packets {
             (self.pool, self.fragments) = (IpDefragPool::new(), 0);
         }
         let whole = self.pool.process_sliced_packet(packet, (), ()).ok()??;
-        let found = match whole.ip_number {
-            IpNumber::UDP => UdpSlice::from_slice(&whole.payload).ok().map(|udp| address(&udp)),
+        let transport = match whole.ip_number {
+            IpNumber::UDP => UdpSlice::from_slice(&whole.payload).ok().as_ref().map(Transport::from),
+            IpNumber::TCP => TcpSlice::from_slice(&whole.payload).ok().as_ref().map(Transport::from),
             _ => None,
         };
         self.pool.return_buf(whole);
-        found
+        Some((source, destination, transport?))
+    }
+}
+
+/// A datagram or segment without its addresses.
+enum Transport {
+    Udp { ports: (u16, u16), payload: Vec<u8> },
+    Tcp { ports: (u16, u16), seq: u32, syn: bool, ack: bool, payload: Vec<u8> },
+}
+
+impl Transport {
+    fn ports(&self) -> (u16, u16) {
+        let (Self::Udp { ports, .. } | Self::Tcp { ports, .. }) = self;
+        *ports
+    }
+}
+
+impl From<&UdpSlice<'_>> for Transport {
+    fn from(udp: &UdpSlice<'_>) -> Self {
+        Self::Udp { ports: (udp.source_port(), udp.destination_port()), payload: udp.payload().to_vec() }
+    }
+}
+
+impl From<&TcpSlice<'_>> for Transport {
+    fn from(tcp: &TcpSlice<'_>) -> Self {
+        Self::Tcp {
+            ports: (tcp.source_port(), tcp.destination_port()),
+            seq: tcp.sequence_number(),
+            syn: tcp.syn(),
+            ack: tcp.ack(),
+            payload: tcp.payload().to_vec(),
+        }
     }
 }
 

@@ -1,11 +1,16 @@
-//! `hailer decode`: explains datagrams, from hexadecimal or from captures.
+//! `hailer decode`: explains datagrams and game sessions, from hexadecimal, captures or recordings.
 
 mod capture;
+mod game;
 mod hex;
+mod tcp;
 
-use crate::args::Decode;
+use crate::args::{Decode, Stream};
 use crate::exit::{Exit, as_known, usage};
 use crate::print::{count, datagram, json, tell};
+use capture::Carried;
+use game::Game;
+use hailer::minecraft::Recording;
 use hailer::proto::wire::Notes;
 use hailer::proto::{Explanation, Info, Seen, Way};
 use hailer::registry;
@@ -29,9 +34,50 @@ struct Found {
 }
 
 pub(crate) fn run(args: &Decode) -> anyhow::Result<Exit> {
-    let mut session = Session { args, out: anstream::stdout(), sound: true, skipped: 0, requests: HashMap::new() };
-    let shown = inputs(args, &mut session);
-    as_known(shown, if session.sound { Exit::Success } else { Exit::Partial })
+    let game = Game::new(args)?;
+    let mut session =
+        Session { args, out: anstream::stdout(), sound: true, skipped: 0, requests: HashMap::new(), game };
+    let shown = match args.stream {
+        Some(stream) => streams(args, stream, &mut session),
+        None => inputs(args, &mut session),
+    };
+    let is_sound = session.sound && session.game.sound;
+    as_known(shown, if is_sound { Exit::Success } else { Exit::Partial })
+}
+
+/// Inputs that are bytes of the game.
+fn streams(args: &Decode, stream: Stream, session: &mut Session<'_, impl Write>) -> anyhow::Result<()> {
+    let Session { out, game, .. } = session;
+    match (game::way(stream), args.inputs.as_slice()) {
+        (None, [to_server, to_client]) => game.both(out, file(to_server)?, file(to_client)?)?,
+        (None, _) => usage!("--stream both takes two files: what went to the server, and what went to the client"),
+        (Some(way), []) => game.bytes(out, way, std::io::stdin())?,
+        (Some(way), [path]) if is_file(path) => game.bytes(out, way, file(path)?)?,
+        (Some(way), words) => {
+            let bytes = match hex::bytes(&words.join(" ")) {
+                Ok(bytes) if bytes.is_empty() => usage!("no bytes"),
+                Ok(bytes) => bytes,
+                Err(problem) => usage!("{}: neither one file nor hexadecimal: {problem}", words.join(" ")),
+            };
+            game.in_full();
+            game.bytes(out, way, &bytes[..])?;
+        }
+    }
+    game.conclude(out)?;
+    Ok(out.flush()?)
+}
+
+/// Not only regular files: a shell's `<(…)` is a pipe.
+fn is_file(path: &str) -> bool {
+    let path = Path::new(path);
+    path.exists() && !path.is_dir()
+}
+
+fn file(path: &str) -> anyhow::Result<std::fs::File> {
+    match std::fs::File::open(path) {
+        Ok(file) => Ok(file),
+        Err(error) => usage!("{path}: {error}"),
+    }
 }
 
 fn inputs(args: &Decode, session: &mut Session<'_, impl Write>) -> anyhow::Result<()> {
@@ -45,13 +91,9 @@ fn inputs(args: &Decode, session: &mut Session<'_, impl Write>) -> anyhow::Resul
     let mut words = String::new();
     for input in &args.inputs {
         let path = Path::new(input);
-        // Not only regular files: a shell's `<(…)` is a pipe.
-        if path.exists() && !path.is_dir() {
+        if is_file(input) {
             session.hex(&std::mem::take(&mut words))?;
-            match std::fs::File::open(path) {
-                Ok(file) => session.stream(input, file)?,
-                Err(error) => usage!("{input}: {error}"),
-            }
+            session.stream(input, file(input)?)?;
             continue;
         }
         match hex::bytes(input) {
@@ -63,6 +105,7 @@ fn inputs(args: &Decode, session: &mut Session<'_, impl Write>) -> anyhow::Resul
         }
     }
     session.hex(&words)?;
+    session.game.conclude(&mut session.out)?;
     if session.skipped > 0 {
         let skipped = count(session.skipped, "datagram");
         tell!("\x1b[2m{skipped} of no known protocol left out; --all shows them\x1b[0m");
@@ -78,20 +121,27 @@ struct Session<'a, W: Write> {
     /// The last request of each conversation, since what deviates in a reply may show only beside it. Hexadecimal has no
     /// addresses and is taken as one conversation.
     requests: HashMap<Option<Ends>, Vec<u8>>,
+    game: Game<'a>,
 }
 
 impl<W: Write> Session<'_, W> {
-    /// A capture, or lines of hexadecimal.
+    /// A capture, a recording, or lines of hexadecimal.
     fn stream(&mut self, name: &str, stream: impl Read + Send) -> anyhow::Result<()> {
         let mut stream = BufReader::new(stream);
         let start = match capture::start(&mut stream) {
             Ok(start) => start,
             Err(error) => usage!("{name}: {error}"),
         };
-        let is_capture = capture::is_capture(&start);
+        let (is_capture, is_recording) = (capture::is_capture(&start), Recording::<&[u8]>::is_one(&start));
         let stream = std::io::Cursor::new(start).chain(stream);
         if is_capture {
-            return capture::datagrams(name, stream, |found| self.show(&found, true));
+            return self.capture(name, stream);
+        }
+        if is_recording {
+            return self.game.recording(&mut self.out, name, stream);
+        }
+        if self.args.build.is_some() {
+            usage!("{name}: no recording and no capture; for bytes of the game, say --stream to-server or to-client");
         }
         let text = match std::io::read_to_string(stream) {
             Ok(text) => text,
@@ -104,7 +154,26 @@ impl<W: Write> Session<'_, W> {
         }
     }
 
+    fn capture(&mut self, name: &str, stream: impl Read + Send) -> anyhow::Result<()> {
+        let (mut datagrams, sessions) = (0_u64, self.game.sessions);
+        let packets = capture::packets(name, stream, |carried| match carried {
+            Carried::Datagram(found) => {
+                datagrams += 1;
+                self.show(&found, true)
+            }
+            Carried::Segment(segment) => self.game.segment(&mut self.out, &segment),
+        })?;
+        self.game.finish_all(&mut self.out)?;
+        if datagrams == 0 && self.game.sessions == sessions {
+            tell!("\x1b[33mnote:\x1b[0m {name}: no UDP datagram and no game session in {}", count(packets, "packet"));
+        }
+        Ok(())
+    }
+
     fn hex(&mut self, words: &str) -> anyhow::Result<()> {
+        if self.args.build.is_some() && !words.is_empty() {
+            usage!("which way did these bytes go? --stream to-server or --stream to-client says so");
+        }
         match hex::bytes(words) {
             Ok(bytes) if bytes.is_empty() => Ok(()),
             Ok(bytes) => self.show(&Found { place: String::new(), ends: None, bytes }, false),
@@ -129,7 +198,8 @@ impl<W: Write> Session<'_, W> {
             writeln!(self.out, "{}", json::line(&json)?)?;
         } else {
             datagram::heading(&mut self.out, place, self.args.way, found, bytes.len())?;
-            datagram::body(&mut self.out, bytes, found.map(|(_, explanation)| explanation), &notes)?;
+            let error = found.and_then(|(_, explanation)| explanation.error);
+            datagram::body(&mut self.out, bytes, error, &notes, usize::MAX)?;
         }
         Ok(())
     }

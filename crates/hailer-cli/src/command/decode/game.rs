@@ -1,0 +1,431 @@
+//! Sessions of the game: recorded, captured, or as bare bytes.
+
+use super::capture::Segment;
+use super::tcp::{Flow, Missing};
+use crate::args::{Decode, Stream};
+use crate::command::filter::Filter;
+use crate::command::secrets::Secrets;
+use crate::exit::usage;
+use crate::print::packet::{Form, Shown, Summary};
+use crate::print::{count, tell};
+use hailer::game::stream::{MAX_PACKET, Outcome, read};
+use hailer::game::tap::{Seen, TapError};
+use hailer::game::{Broken, Build, TABLE, Tap, Way};
+use hailer::minecraft::{Recording, RecordingError};
+use hailer::proto;
+use hailer::proto::wire::{Error, ErrorKind, Notes};
+use std::collections::HashMap;
+use std::io::{BufRead, Read, Write};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// Where the game is, unless said otherwise.
+const PORT: u16 = 25_565;
+/// Connections followed at the same time; past that all are forgotten.
+const MAX_CONNECTIONS: usize = 1_024;
+/// What breaks so soon after encryption began, was probably decrypted with a wrong secret.
+const SOON: u64 = 64;
+/// Read at once.
+const CHUNK: usize = 64 << 10;
+
+/// What is shown of all sessions.
+pub(super) struct Game<'a> {
+    args: &'a Decode,
+    filter: Filter,
+    form: Form,
+    summary: Summary,
+    secrets: Secrets,
+    connections: HashMap<(SocketAddr, SocketAddr), Conversation>,
+    /// Whether everything could be read.
+    pub(super) sound: bool,
+    /// Sessions met.
+    pub(super) sessions: u64,
+}
+
+/// Where a packet was found.
+#[derive(Clone, Copy, Default)]
+struct Place<'a> {
+    text: &'a str,
+    seconds: Option<f64>,
+}
+
+impl<'a> Game<'a> {
+    pub(super) fn new(args: &'a Decode) -> anyhow::Result<Self> {
+        let way = args.way.map(|way| match way {
+            proto::Way::Request => Way::ToServer,
+            proto::Way::Reply => Way::ToClient,
+        });
+        Ok(Self {
+            args,
+            filter: Filter::new(&args.choice, way),
+            form: Form { json: args.json, long: args.choice.long, hex: args.choice.hex },
+            summary: Summary::default(),
+            secrets: args.secrets.as_deref().map(Secrets::read).transpose()?.unwrap_or_default(),
+            connections: HashMap::new(),
+            sound: true,
+            sessions: 0,
+        })
+    }
+
+    fn tap(&self) -> Tap {
+        Tap::new(self.args.build, self.args.secret.as_ref().map(|secret| secret.0.clone()))
+    }
+
+    /// The packets of a recording. A line that is no packet does not end it, since the next one begins anew.
+    pub(super) fn recording(&mut self, out: &mut impl Write, name: &str, input: impl BufRead) -> anyhow::Result<()> {
+        self.sessions += 1;
+        let recording = match Recording::open(input) {
+            Ok(recording) => recording,
+            Err(error) => usage!("{name}: {error}"),
+        };
+        let build = self.args.build.unwrap_or(recording.build());
+        let (mut to_server, mut to_client) = (0, 0);
+        for entry in recording {
+            let entry = match entry {
+                Ok(entry) => entry,
+                Err(error @ RecordingError::Line { .. }) => {
+                    self.sound = false;
+                    tell!("\x1b[31m{name}:\x1b[0m {error}");
+                    continue;
+                }
+                Err(error) => usage!("{name}: {error}"),
+            };
+            let seconds = entry.at.as_micros() as f64 / 1e6;
+            let text = format!("{seconds:.6} s");
+            let place = Place { text: &text, seconds: Some(seconds) };
+            let at = if entry.way == Way::ToServer { &mut to_server } else { &mut to_client };
+            let offset = *at;
+            *at += entry.bytes.len() as u64;
+            let broken = match read(&entry.bytes, entry.way, build, MAX_PACKET, &mut Notes::discarding()) {
+                Outcome::Packet(packet, length) if length == entry.bytes.len() => {
+                    let seen = Seen { way: entry.way, build, packet, bytes: entry.bytes, offset };
+                    self.packet(out, place, &seen)?;
+                    continue;
+                }
+                Outcome::Packet(packet, length) => {
+                    let error = Error::bad("end of packet", length, "no more bytes");
+                    Broken { packet: Some(packet.name()), id: packet.id(), error, at: offset }
+                }
+                Outcome::Need(_) => cut(&entry.bytes, entry.way, build, offset),
+                Outcome::Broken(broken) => Broken { at: offset, ..broken },
+            };
+            self.sound = false;
+            let shown = Shown {
+                place: place.text,
+                connection: None,
+                time: place.seconds,
+                way: entry.way,
+                build,
+                offset,
+                bytes: &entry.bytes,
+            };
+            shown.broken(out, &broken, self.form)?;
+        }
+        Ok(())
+    }
+
+    /// Bytes of one direction.
+    pub(super) fn bytes(&mut self, out: &mut impl Write, way: Way, mut input: impl Read) -> anyhow::Result<()> {
+        self.sessions += 1;
+        let mut tap = self.tap();
+        self.pour(out, &mut tap, way, &mut input)?;
+        self.end(out, "the stream", &mut tap)
+    }
+
+    /// Both directions of one connection, one after the other.
+    pub(super) fn both(
+        &mut self,
+        out: &mut impl Write,
+        mut to_server: impl Read,
+        mut to_client: impl Read,
+    ) -> anyhow::Result<()> {
+        self.sessions += 1;
+        let mut tap = self.tap();
+        self.pour(out, &mut tap, Way::ToServer, &mut to_server)?;
+        self.pour(out, &mut tap, Way::ToClient, &mut to_client)?;
+        self.end(out, "the stream", &mut tap)
+    }
+
+    /// Shows packets from the command line in full: there are few.
+    pub(super) fn in_full(&mut self) {
+        self.form.long = true;
+    }
+
+    fn pour(&mut self, out: &mut impl Write, tap: &mut Tap, way: Way, input: &mut impl Read) -> anyhow::Result<()> {
+        let mut chunk = vec![0; CHUNK];
+        loop {
+            let count = input.read(&mut chunk)?;
+            if count == 0 {
+                return Ok(());
+            }
+            tap.push(way, &chunk[..count]);
+            self.drain(out, Place::default(), tap)?;
+        }
+    }
+
+    /// Shows what the tap sees now.
+    fn drain(&mut self, out: &mut impl Write, place: Place<'_>, tap: &mut Tap) -> anyhow::Result<()> {
+        loop {
+            match tap.next() {
+                Ok(Some(seen)) => self.packet(out, place, &seen)?,
+                Ok(None) => return Ok(()),
+                Err((way, error)) => self.failed(out, place, tap, way, &error)?,
+            }
+        }
+    }
+
+    fn packet(&mut self, out: &mut impl Write, place: Place<'_>, seen: &Seen) -> anyhow::Result<()> {
+        if !self.filter.shows(&seen.packet, seen.way) {
+            return Ok(());
+        }
+        self.summary.add(&seen.packet, seen.way, seen.bytes.len());
+        if self.args.summary {
+            return Ok(());
+        }
+        let &Seen { way, build, offset, ref bytes, .. } = seen;
+        let shown = Shown { place: place.text, connection: None, time: place.seconds, way, build, offset, bytes };
+        Ok(shown.packet(out, &seen.packet, self.form)?)
+    }
+
+    fn failed(
+        &mut self,
+        out: &mut impl Write,
+        place: Place<'_>,
+        tap: &Tap,
+        way: Way,
+        error: &TapError,
+    ) -> anyhow::Result<()> {
+        self.sound = false;
+        let TapError::Broken(broken) = error else {
+            tell!("\x1b[31m{way}:\x1b[0m {error}");
+            return Ok(());
+        };
+        let (build, bytes) = (tap.likely(), tap.rest(way));
+        let shown =
+            Shown { place: place.text, connection: None, time: place.seconds, way, build, offset: broken.at, bytes };
+        shown.broken(out, broken, self.form)?;
+        out.flush()?;
+        tell!("\x1b[31m{way}:\x1b[0m {broken}; nothing after it can be read");
+        match tap.encrypted_at(way).map(|at| broken.at.saturating_sub(at)) {
+            Some(after @ 0..SOON) => {
+                let after = count(after, "byte");
+                tell!("\x1b[33mnote:\x1b[0m {after} after encryption began: the secret may be another connection's");
+            }
+            None if self.args.build.is_some() && broken.at == 0 => {
+                tell!("\x1b[33mnote:\x1b[0m without --build, the build is learned from the handshake");
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Nothing more comes of a connection: shows what was held back, and tells what could not be read.
+    fn end(&mut self, out: &mut impl Write, name: &str, tap: &mut Tap) -> anyhow::Result<()> {
+        tap.end();
+        self.drain(out, Place::default(), tap)?;
+        out.flush()?;
+        for way in [Way::ToServer, Way::ToClient] {
+            if let Some(sealed) = tap.sealed(way).filter(|sealed| sealed.bytes > 0) {
+                let (bytes, offset) = (count(sealed.bytes, "byte"), sealed.offset);
+                tell!(
+                    "\x1b[33mnote:\x1b[0m {name}, {way}: encrypted from offset {offset} on, {bytes}; --secret or \
+                     --secrets lets them be read"
+                );
+            } else if let rest @ [_, ..] = tap.rest(way)
+                && !tap.is_closed(way)
+            {
+                self.sound = false;
+                let (build, offset) = (tap.likely(), tap.at(way));
+                let shown = Shown { place: "", connection: None, time: None, way, build, offset, bytes: rest };
+                shown.broken(out, &cut(rest, way, build, offset), self.form)?;
+                out.flush()?;
+                tell!("\x1b[33mnote:\x1b[0m {name}, {way}: ends in the middle of a packet");
+            }
+        }
+        Ok(())
+    }
+
+    /// A TCP segment of a capture.
+    pub(super) fn segment(&mut self, out: &mut impl Write, segment: &Segment) -> anyhow::Result<()> {
+        let (from, to) = (segment.from, segment.to);
+        let ends = if from < to { (from, to) } else { (to, from) };
+        let mut begun = self.connections.remove(&ends);
+        if segment.syn
+            && let Some(before) = begun.take_if(|before| !before.flow(from).syn(segment.seq))
+        {
+            self.finish(out, before)?;
+        }
+        if begun.is_none() && self.connections.len() >= MAX_CONNECTIONS {
+            self.finish_all(out)?;
+        }
+        let mut it = begun.unwrap_or_else(|| Conversation::new(segment, self.args.port.unwrap_or(PORT)));
+        if segment.syn {
+            it.flow(from).syn(segment.seq);
+        }
+        let shown = self.conversation(out, &mut it, segment);
+        self.connections.insert(ends, it);
+        shown
+    }
+
+    fn conversation(&mut self, out: &mut impl Write, it: &mut Conversation, segment: &Segment) -> anyhow::Result<()> {
+        let way = if segment.from == it.client { Way::ToServer } else { Way::ToClient };
+        if let Kind::Other = it.kind {
+            return Ok(());
+        }
+        let is_start = it.flow(segment.from).is_at_start();
+        let mut due = Vec::new();
+        let whole = it.flow(segment.from).segment(segment.seq, &segment.payload, |bytes| due.extend_from_slice(bytes));
+        if !due.is_empty() {
+            if let Kind::Unknown = it.kind {
+                it.kind = self.kind(it, way, is_start, &due);
+            }
+            if let Kind::Game(tap) = &mut it.kind {
+                tap.push(way, &due);
+                let place = Place { text: &segment.place, seconds: Some(segment.seconds) };
+                self.drain(out, place, tap)?;
+            }
+        }
+        if let (Err(missing), Kind::Game(_)) = (whole, &it.kind) {
+            self.missing(&it.name(), way, missing);
+        }
+        Ok(())
+    }
+
+    /// Whether a connection is one of the game, by its port and by what it begins with.
+    fn kind(&mut self, it: &Conversation, way: Way, is_start: bool, bytes: &[u8]) -> Kind {
+        let begins = match bytes {
+            _ if way == Way::ToClient || !is_start => false,
+            [0xFE, ..] | [0x02] | [0x02, 0 | 31..=39, ..] => true,
+            _ => false,
+        };
+        let port = it.server.port();
+        let is_ours = self.args.port.map_or(port == PORT || begins && it.is_whole, |only| port == only);
+        if !is_ours {
+            return Kind::Other;
+        }
+        self.sessions += 1;
+        if !it.is_whole && !begins && self.args.build.is_none() {
+            self.sound = false;
+            tell!(
+                "\x1b[33mnote:\x1b[0m {}: began before the capture, so nothing tells where a packet begins; --build \
+                 reads it as if one began here",
+                it.name()
+            );
+            return Kind::Other;
+        }
+        let known = self.secrets.of(it.client, it.server, it.begun);
+        let given = self.args.secret.as_ref().map(|secret| secret.0.clone());
+        let build = self.args.build.or(known.map(|(build, _)| build));
+        Kind::Game(Box::new(Tap::new(build, given.or(known.map(|(_, secret)| secret.to_vec())))))
+    }
+
+    fn missing(&mut self, name: &str, way: Way, missing: Missing) {
+        self.sound = false;
+        let Missing { at, bytes } = missing;
+        let bytes = count(bytes, "byte");
+        tell!("\x1b[33mnote:\x1b[0m {name}, {way}: {bytes} missing at offset {at}; nothing after them can be read");
+    }
+
+    fn finish(&mut self, out: &mut impl Write, mut it: Conversation) -> anyhow::Result<()> {
+        let name = it.name();
+        let Kind::Game(mut tap) = it.kind else { return Ok(()) };
+        self.end(out, &name, &mut tap)?;
+        for (way, flow) in [(Way::ToServer, &mut it.to_server), (Way::ToClient, &mut it.to_client)] {
+            if let Err(missing) = flow.end() {
+                self.missing(&name, way, missing);
+            }
+        }
+        Ok(())
+    }
+
+    /// The end of a capture.
+    pub(super) fn finish_all(&mut self, out: &mut impl Write) -> anyhow::Result<()> {
+        let mut all: Vec<_> = std::mem::take(&mut self.connections).into_values().collect();
+        all.sort_by_key(|it| (it.begun, it.client));
+        all.into_iter().try_for_each(|it| self.finish(out, it))
+    }
+
+    /// The end of everything.
+    pub(super) fn conclude(&mut self, out: &mut impl Write) -> anyhow::Result<()> {
+        if self.args.summary && self.sessions > 0 {
+            self.summary.show(out, self.args.json)?;
+        }
+        if self.filter.hidden > 0 {
+            out.flush()?;
+            tell!("\x1b[2m{} not shown\x1b[0m", count(self.filter.hidden, "packet"));
+        }
+        Ok(())
+    }
+}
+
+/// One TCP connection of a capture.
+struct Conversation {
+    client: SocketAddr,
+    server: SocketAddr,
+    /// Time of its first segment, since 1970.
+    begun: Duration,
+    /// Its beginning is in the capture.
+    is_whole: bool,
+    to_server: Flow,
+    to_client: Flow,
+    kind: Kind,
+}
+
+enum Kind {
+    /// Nothing was said yet.
+    Unknown,
+    Game(Box<Tap>),
+    Other,
+}
+
+impl Conversation {
+    /// By its first segment: who begins is the client; else who is not at the game's port, or has the higher one.
+    fn new(segment: &Segment, port: u16) -> Self {
+        let (from, to) = (segment.from, segment.to);
+        let is_from_client = match (segment.syn, from.port() == port, to.port() == port) {
+            (true, ..) => !segment.ack,
+            (false, false, true) => true,
+            (false, true, false) => false,
+            _ => from.port() > to.port(),
+        };
+        let (client, server) = if is_from_client { (from, to) } else { (to, from) };
+        Self {
+            client,
+            server,
+            begun: segment.time,
+            is_whole: segment.syn,
+            to_server: Flow::default(),
+            to_client: Flow::default(),
+            kind: Kind::Unknown,
+        }
+    }
+
+    fn flow(&mut self, from: SocketAddr) -> &mut Flow {
+        if from == self.client { &mut self.to_server } else { &mut self.to_client }
+    }
+
+    fn name(&self) -> String {
+        format!("{} > {}", self.client, self.server)
+    }
+}
+
+/// What is wrong with the beginning of a packet.
+fn cut(bytes: &[u8], way: Way, build: Build, at: u64) -> Broken {
+    let id = bytes.first().copied().unwrap_or_default();
+    let row = TABLE.iter().find(|row| row.id == id && row.is_in(way, build));
+    let need = match read(bytes, way, build, MAX_PACKET, &mut Notes::discarding()) {
+        Outcome::Need(need) => need,
+        _ => 1,
+    };
+    let error = Error { field: "the rest", at: bytes.len(), kind: ErrorKind::Short { need } };
+    Broken { packet: row.map(|row| row.name), id, error, at }
+}
+
+/// The direction of a stream.
+pub(super) fn way(stream: Stream) -> Option<Way> {
+    match stream {
+        Stream::ToServer => Some(Way::ToServer),
+        Stream::ToClient => Some(Way::ToClient),
+        Stream::Both => None,
+    }
+}

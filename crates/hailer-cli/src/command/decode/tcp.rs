@@ -1,0 +1,157 @@
+//! TCP put together again: what was sent once, in order, from segments that come late, twice, overlapping or not at all.
+
+use std::collections::BTreeMap;
+
+/// Bytes kept of one direction while those before them are missing; past that they are taken as lost.
+const MAX_PENDING: usize = 1 << 20;
+
+/// One direction of a connection.
+#[derive(Debug, Default)]
+pub(super) struct Flow {
+    /// Sequence number of the next byte; none before the first segment.
+    next: Option<u32>,
+    /// Offset of the next byte in the stream.
+    at: u64,
+    /// What came too early, by offset; pieces may overlap.
+    pending: BTreeMap<u64, Vec<u8>>,
+    pending_bytes: usize,
+    /// The rest cannot be had.
+    is_lost: bool,
+}
+
+/// Bytes that are in no segment of the capture: nothing can be read after them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Missing {
+    /// Offset of the first one.
+    pub(super) at: u64,
+    /// How many, at least.
+    pub(super) bytes: u64,
+}
+
+impl Flow {
+    /// A segment that begins a connection. `false`: it begins another one than this.
+    pub(super) fn syn(&mut self, seq: u32) -> bool {
+        let first = seq.wrapping_add(1);
+        match self.next {
+            None => self.next = Some(first),
+            Some(next) => return next.wrapping_sub(self.at as u32) == first,
+        }
+        true
+    }
+
+    /// Whether the next byte would be the first.
+    pub(super) fn is_at_start(&self) -> bool {
+        self.at == 0
+    }
+
+    /// Takes a segment's bytes and gives out those that are due.
+    pub(super) fn segment(&mut self, seq: u32, bytes: &[u8], mut due: impl FnMut(&[u8])) -> Result<(), Missing> {
+        if bytes.is_empty() || self.is_lost {
+            return Ok(());
+        }
+        // Without a beginning, the first that is seen is one.
+        let next = *self.next.get_or_insert(seq);
+        // Sequence numbers wrap; a segment is never further away than half of them.
+        let ahead = seq.wrapping_sub(next).cast_signed();
+        match u64::try_from(ahead) {
+            Ok(0) => self.give(bytes, &mut due),
+            Ok(ahead) => self.keep(self.at + ahead, bytes),
+            Err(_) => match bytes.get(ahead.unsigned_abs() as usize..) {
+                // Sent before; what was seen first counts.
+                None | Some([]) => {}
+                Some(new) => self.give(new, &mut due),
+            },
+        }
+        while let Some(first) = self.pending.first_entry().filter(|first| *first.key() <= self.at) {
+            let (offset, bytes) = first.remove_entry();
+            self.pending_bytes -= bytes.len();
+            let seen = usize::try_from(self.at - offset).unwrap_or(usize::MAX);
+            if let Some(new @ [_, ..]) = bytes.get(seen..) {
+                self.give(new, &mut due);
+            }
+        }
+        if self.pending_bytes > MAX_PENDING { self.end() } else { Ok(()) }
+    }
+
+    /// Nothing more comes: what is missing now stays so.
+    pub(super) fn end(&mut self) -> Result<(), Missing> {
+        let Some((&first, _)) = self.pending.first_key_value() else { return Ok(()) };
+        self.pending.clear();
+        self.pending_bytes = 0;
+        self.is_lost = true;
+        Err(Missing { at: self.at, bytes: first - self.at })
+    }
+
+    fn give(&mut self, bytes: &[u8], due: &mut impl FnMut(&[u8])) {
+        due(bytes);
+        self.at += bytes.len() as u64;
+        self.next = self.next.map(|next| next.wrapping_add(bytes.len() as u32));
+    }
+
+    fn keep(&mut self, offset: u64, bytes: &[u8]) {
+        let kept = self.pending.entry(offset).or_default();
+        if kept.len() < bytes.len() {
+            self.pending_bytes += bytes.len() - kept.len();
+            *kept = bytes.to_vec();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(first: u32, segments: &[(u32, &str)]) -> (String, Result<(), Missing>) {
+        let mut flow = Flow::default();
+        flow.syn(first.wrapping_sub(1));
+        let mut text = Vec::new();
+        for (at, bytes) in segments {
+            let result = flow.segment(first.wrapping_add(*at), bytes.as_bytes(), |bytes| text.extend_from_slice(bytes));
+            result.unwrap();
+        }
+        (String::from_utf8(text).unwrap(), flow.end())
+    }
+
+    #[test]
+    fn segments_come_in_any_order_and_more_than_once() {
+        // Also where sequence numbers wrap.
+        for first in [0, 1_000, u32::MAX - 3, u32::MAX] {
+            for segments in [
+                &[(0, "abc"), (3, "def"), (6, "g")][..],
+                &[(6, "g"), (3, "def"), (0, "abc")],
+                &[(0, "abc"), (0, "abc"), (3, "def"), (3, "d"), (6, "g"), (0, "abc")],
+                &[(0, "abc"), (2, "cdef"), (1, "bcdefg")],
+                &[(3, "de"), (3, "defg"), (4, "ef"), (0, "abcd")],
+                &[(5, "fg"), (1, "bcdef"), (0, "a")],
+                &[(0, ""), (0, "abcdefg"), (7, "")],
+            ] {
+                assert_eq!(read(first, segments), ("abcdefg".into(), Ok(())), "{first} {segments:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_told() {
+        assert_eq!(read(7, &[(0, "ab"), (5, "fg")]), ("ab".into(), Err(Missing { at: 2, bytes: 3 })));
+        let mut flow = Flow::default();
+        flow.syn(0);
+        let piece = vec![0; 60_000];
+        let mut lost = None;
+        for i in 1..200_u32 {
+            lost = lost.or(flow.segment(i * 60_000, &piece, |_| panic!("nothing is due")).err());
+        }
+        assert_eq!(lost, Some(Missing { at: 0, bytes: 59_999 }));
+        assert!(flow.pending.is_empty());
+    }
+
+    #[test]
+    fn connections_that_begin_again_are_other_ones() {
+        let mut flow = Flow::default();
+        assert!(flow.syn(9) && flow.syn(9));
+        flow.segment(10, b"abc", |_| {}).unwrap();
+        assert!(flow.syn(9) && !flow.syn(100));
+        let mut late = Flow::default();
+        late.segment(500, b"abc", |_| {}).unwrap();
+        assert!(!late.syn(700));
+    }
+}

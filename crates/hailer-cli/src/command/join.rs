@@ -1,0 +1,205 @@
+//! `hailer join`: takes part in a game, and shows what happens.
+
+use super::secrets;
+use crate::args::Join as Args;
+use crate::exit::{Exit, as_known, usage};
+use crate::print::game::{End, Show};
+use crate::print::{columns, tell};
+use anstream::ColorChoice;
+use anyhow::{Context, anyhow};
+use hailer::Target;
+use hailer::game::client::{Event, Settings};
+use hailer::game::map::{self, Area, Style, View};
+use hailer::minecraft::proxy::{Secret, Side};
+use hailer::minecraft::{Join, JoinError, Recorder, Session, join};
+use hailer::proto::Transport;
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{BufRead, BufWriter, Write};
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, MissedTickBehavior};
+
+/// From one line of chat to the next: faster ones are thrown out as spam.
+const PACE: Duration = Duration::from_secs(1);
+/// Said, it means to leave.
+const QUIT: &str = "/quit";
+/// Lines of a map on the terminal.
+const MAP_LINES: u16 = 32;
+
+pub(crate) async fn run(args: Args) -> anyhow::Result<Exit> {
+    let target = target(&args.target)?;
+    let mut record = args.record.as_deref().map(|path| create(path, "--record")).transpose()?;
+    let mut secrets = args.secrets.as_deref().map(secrets::append).transpose()?;
+    let mut show = Show::new(&args);
+    let mut interrupted = std::pin::pin!(super::serve::signal());
+    let connected = tokio::select! {
+        () = &mut interrupted => return Ok(Exit::Partial),
+        connected = join(&target, settings(&args)) => connected,
+    };
+    let mut session = match connected {
+        Ok(session) => session,
+        Err(error) => return finish(&args, &show, None, End::Failed(error)),
+    };
+    if let Some(file) = record.take() {
+        let recorder = Recorder::start(Box::new(BufWriter::new(file)) as Box<dyn Write + Send>, args.build)?;
+        session.record(recorder);
+    }
+    let played = tokio::select! {
+        () = &mut interrupted => Ok(End::Left),
+        played = play(&args, &mut session, &mut show) => played,
+    };
+    if let (Some(file), Some(secret)) = (&mut secrets, session.client().secret()) {
+        let (client, server, build) = (session.local_address(), session.address(), args.build);
+        secrets::write(file, SystemTime::now(), &Secret { side: Side::Server, client, server, build, secret })?;
+    }
+    show.ended(session.elapsed());
+    let left = session.leave().await;
+    let end = match (played, left) {
+        (Err(error), _) => return as_known(Err(error), Exit::Success),
+        (Ok(End::Left), Err(error)) => End::Failed(error),
+        (Ok(end), _) => end,
+    };
+    finish(&args, &show, Some(&session), end)
+}
+
+/// A host, and perhaps a port.
+fn target(text: &str) -> anyhow::Result<Target> {
+    match text.parse::<Target>() {
+        Ok(Target { protocol: Some(protocol), .. }) if protocol.info().transport != Transport::Stream => {
+            let id = protocol.info().id;
+            usage!("{text}: the game has a protocol of its own; leave out {id}://");
+        }
+        Ok(target) => Ok(target),
+        Err(error) => usage!("{error}"),
+    }
+}
+
+fn settings(args: &Args) -> Join {
+    let mut join = Join { timeout: args.timeout, name_server: args.name_server, ..Join::default() };
+    let (build, name) = (args.build, args.name.clone());
+    let (respawn, keep_packets) = (!args.no_respawn, args.record.is_some());
+    join.client = Settings { build, name, respawn, keep_packets, ..join.client };
+    join
+}
+
+/// Files are made before anything else, so that nothing is lost for want of a folder.
+fn create(path: &Path, flag: &str) -> anyhow::Result<File> {
+    match File::create(path) {
+        Ok(file) => Ok(file),
+        Err(error) => usage!("{flag} {}: {error}", path.display()),
+    }
+}
+
+/// Plays until we want to leave or have to.
+async fn play(args: &Args, session: &mut Session, show: &mut Show) -> anyhow::Result<End> {
+    let mut say = VecDeque::from(args.say.clone());
+    let mut typed = typed();
+    let mut typing = true;
+    let mut pace = tokio::time::interval(PACE);
+    pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut end = None;
+    loop {
+        let playing = session.joined().is_some();
+        tokio::select! {
+            event = session.next() => match event {
+                Ok(event) => {
+                    if matches!(event, Event::Joined { .. }) {
+                        end = end.or(args.r#for.map(|time| Instant::now() + time));
+                    }
+                    show.event(session.elapsed(), &event)?;
+                }
+                Err(error) => return Ok(End::Failed(error)),
+            },
+            _ = pace.tick(), if playing && !say.is_empty() => {
+                // The next event tells what became of a game that is over.
+                let _ = session.client_mut().say(&say.pop_front().unwrap_or_default());
+            }
+            line = typed.recv(), if playing && typing && say.is_empty() => match line {
+                Some(line) if line.trim() == QUIT => return Ok(End::Left),
+                Some(line) => say.push_back(line),
+                None => typing = false,
+            },
+            () = tokio::time::sleep_until(end.unwrap_or_else(Instant::now)), if end.is_some() => return Ok(End::Left),
+        }
+    }
+}
+
+/// Lines from standard input. Its end ends nothing.
+fn typed() -> mpsc::Receiver<String> {
+    let (sender, receiver) = mpsc::channel(1);
+    // A thread of its own: reading from a terminal cannot be called off, and the process ends all the same.
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lock().split(b'\n').map_while(Result::ok) {
+            if sender.blocking_send(String::from_utf8_lossy(&line).into_owned()).is_err() {
+                break;
+            }
+        }
+    });
+    receiver
+}
+
+/// The maps asked for.
+fn draw(args: &Args, session: &Session) -> anyhow::Result<()> {
+    let game = session.client().game();
+    let world = game.world();
+    if session.joined().is_none() || args.map.is_none() && !args.ascii {
+        return Ok(());
+    }
+    if world.is_empty() {
+        tell!("no columns of blocks came, so there is no map");
+        return Ok(());
+    }
+    let area = Area::of(world);
+    if let Some(path) = &args.map {
+        save(path, &map::render(world, area, Style::Paper)).with_context(|| format!("--map {}", path.display()))?;
+    }
+    if args.ascii {
+        let middle = |from: i32, length: u32| from.saturating_add_unsigned(length / 2);
+        let width = columns().unwrap_or(80).min(240) as u16;
+        // Wide enough for all of it, if it is not absurdly far apart.
+        let scale = area.width.div_ceil(width.into()).max(area.height.div_ceil(2 * u32::from(MAP_LINES))).clamp(1, 16);
+        let fits = |length: u32, scale: u32, most: u16| length.div_ceil(scale).min(most.into()) as u16;
+        let view = View {
+            centre: (middle(area.x, area.width), middle(area.z, area.height)),
+            width: fits(area.width, scale, width),
+            height: fits(area.height, 2 * scale, MAP_LINES),
+            scale: scale as u16,
+            colour: anstream::AutoStream::choice(&std::io::stdout()) != ColorChoice::Never,
+        };
+        let mut out = anstream::stdout();
+        write!(out, "\n{}", map::ascii(world, &view))?;
+        let legend = if view.colour { String::new() } else { format!("; {}", map::legend()) };
+        let blocks = if scale == 1 { "a block".into() } else { format!("{scale} blocks") };
+        writeln!(out, "north is up, {blocks} a character{legend}")?;
+    }
+    Ok(())
+}
+
+fn save(path: &Path, image: &map::Image) -> anyhow::Result<()> {
+    let mut encoder = png::Encoder::new(BufWriter::new(File::create(path)?), image.width, image.height);
+    encoder.set_color(png::ColorType::Rgba);
+    encoder.set_depth(png::BitDepth::Eight);
+    let mut writer = encoder.write_header()?;
+    writer.write_image_data(&image.rgba)?;
+    Ok(writer.finish()?)
+}
+
+fn finish(args: &Args, show: &Show, session: Option<&Session>, end: End) -> anyhow::Result<Exit> {
+    let exit = if matches!(end, End::Left) { Exit::Success } else { Exit::Partial };
+    // The map comes last, where it stays in view.
+    let shown = show.summary(session, &end).and_then(|()| session.map_or(Ok(()), |session| draw(args, session)));
+    match end {
+        End::Failed(error) if !args.json => shown.and(Err(in_words(error))),
+        _ => as_known(shown, exit),
+    }
+}
+
+/// The error, and what to type instead.
+fn in_words(error: JoinError) -> anyhow::Error {
+    match error.try_builds().first() {
+        Some(build) => anyhow!("{error}: --build {build}"),
+        None => error.into(),
+    }
+}

@@ -1,0 +1,373 @@
+//! `hailer proxy`: stands between game clients and a server, shows and records what they say.
+
+use super::filter::Filter;
+use super::secrets;
+use super::serve::signal;
+use crate::args::Proxy as Args;
+use crate::exit::{Exit, usage};
+use crate::print::packet::{Form, Shown};
+use crate::print::{count, tell};
+use anyhow::Context;
+use hailer::Target;
+use hailer::game::{Announced, Broken, Build, PeerError, Way};
+use hailer::minecraft::Recorder;
+use hailer::minecraft::bridge::{Fault, Passed};
+use hailer::minecraft::proxy::{End, Event, Proxy, Settings, Watch};
+use hailer::target::Host;
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+use tokio::net::TcpListener;
+use tokio::sync::Notify;
+
+/// Where the game is, unless said otherwise.
+const PORT: u16 = 25_565;
+/// Packets kept before the build is sure, and the recording can begin: two are enough, keep-alives could be more.
+const MAX_HELD: usize = 64;
+
+pub(crate) async fn run(args: Args) -> anyhow::Result<Exit> {
+    let (host, port) = server(&args.to)?;
+    let records = args.record.as_deref().map(Records::new).transpose()?;
+    let secrets = args.secrets.as_deref().map(secrets::append).transpose()?;
+    let settings = Settings { host, port, build: args.build, max_connections: args.max_connections.into() };
+    let proxy = Arc::new(Proxy::new(settings)?);
+    let listener = TcpListener::bind(args.listen).await.with_context(|| {
+        format!("cannot listen on {} (--listen ADDRESS:PORT chooses another; port 0 takes any free one)", args.listen)
+    })?;
+    let address = listener.local_addr()?;
+    let mut out = anstream::stdout();
+    if !args.json {
+        writeln!(out, "listening on {address} for {}", args.to)?;
+        out.flush()?;
+    } else {
+        tell!("listening on {address} for {}", args.to);
+    }
+    if !address.ip().is_loopback() {
+        tell!("\x1b[33mnote:\x1b[0m other machines can connect to {address}, and play as whom they like");
+    }
+    tell!("\x1b[2mCtrl-C stops.\x1b[0m");
+
+    let filter = Filter::new(&args.choice, args.way);
+    let filter = if args.all { filter } else { filter.without_movements() };
+    let form = Form { json: args.json, long: args.choice.long, hex: args.choice.hex };
+    let stop = Arc::new(Notify::new());
+    let state = State { filter, form, records, secrets, build: args.build, ..State::default() };
+    let screen = Arc::new(Screen { state: Mutex::new(state), stop: Arc::clone(&stop) });
+    let over = async {
+        match args.r#for {
+            Some(time) => tokio::time::sleep(time).await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        () = proxy.serve(&listener, Arc::clone(&screen)) => {}
+        () = signal() => {}
+        () = over => {}
+        () = stop.notified() => {}
+    }
+    let mut state = screen.lock();
+    state.finish();
+    match state.failed.take() {
+        Some(error) => Err(error.into()),
+        None if state.unsound > 0 => Ok(Exit::Partial),
+        None => Ok(Exit::Success),
+    }
+}
+
+/// Host and port of `--to`.
+fn server(text: &str) -> anyhow::Result<(String, u16)> {
+    let target: Target = match text.parse() {
+        Ok(target) => target,
+        Err(error) => usage!("--to {error}"),
+    };
+    if target.protocol.is_some() {
+        usage!("--to {text}: only host and port, since this is about the game itself");
+    }
+    let host = match target.host {
+        Host::Name(name) => name,
+        Host::Address(address) => address.to_string(),
+    };
+    Ok((host, target.port.unwrap_or(PORT)))
+}
+
+/// What is shown of all connections.
+struct Screen {
+    state: Mutex<State>,
+    /// The output is closed, or a file cannot be written.
+    stop: Arc<Notify>,
+}
+
+#[derive(Default)]
+struct State {
+    filter: Filter,
+    form: Form,
+    records: Option<Records>,
+    secrets: Option<File>,
+    /// What `--build` says.
+    build: Option<Build>,
+    sessions: HashMap<u64, Session>,
+    connections: u64,
+    packets: u64,
+    unsound: u64,
+    failed: Option<io::Error>,
+}
+
+/// What is recorded of one connection.
+#[derive(Default)]
+struct Session {
+    recorder: Option<Recorder<BufWriter<File>>>,
+    /// Packets that came before the build was sure.
+    held: Vec<(Duration, Way, Vec<u8>)>,
+}
+
+impl Screen {
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Watch for Screen {
+    fn event(&self, connection: u64, client: SocketAddr, at: Duration, event: Event<'_>) {
+        let mut state = self.lock();
+        if state.failed.is_none()
+            && let Err(error) = state.event(connection, client, at, event)
+        {
+            state.failed = Some(error);
+            self.stop.notify_one();
+        }
+    }
+}
+
+impl State {
+    fn event(&mut self, connection: u64, client: SocketAddr, at: Duration, event: Event<'_>) -> io::Result<()> {
+        match event {
+            Event::Opened => {
+                self.connections += 1;
+                tell!("\x1b[2m#{connection} {client} is here\x1b[0m");
+            }
+            Event::Packet(passed) => self.packet(connection, at, passed)?,
+            Event::Secret(secret) => {
+                if let Some(file) = &mut self.secrets {
+                    secrets::write(file, SystemTime::now(), &secret)?;
+                }
+            }
+            Event::Closed(end) => self.closed(connection, client, at, end)?,
+        }
+        Ok(())
+    }
+
+    fn packet(&mut self, connection: u64, at: Duration, passed: &Passed) -> io::Result<()> {
+        self.packets += 1;
+        if let Some(records) = &mut self.records {
+            self.sessions.entry(connection).or_default().record(records, at, passed)?;
+        }
+        if !self.filter.shows(&passed.packet, passed.way) {
+            return Ok(());
+        }
+        let Passed { way, build, ref packet, ref bytes, offset, .. } = *passed;
+        self.show(connection, at, |place, time| {
+            let shown = Shown { place, connection: Some(connection), time, way, build, offset, bytes };
+            shown.packet(&mut anstream::stdout().lock(), packet, self.form)
+        })
+    }
+
+    fn show(
+        &self,
+        connection: u64,
+        at: Duration,
+        show: impl FnOnce(&str, Option<f64>) -> io::Result<()>,
+    ) -> io::Result<()> {
+        // To the microsecond, as in recordings.
+        let seconds = at.as_micros() as f64 / 1e6;
+        let place = if self.form.json { String::new() } else { format!("#{connection} {seconds:.6} s") };
+        show(&place, Some(seconds))
+    }
+
+    fn closed(&mut self, connection: u64, client: SocketAddr, at: Duration, end: &End) -> io::Result<()> {
+        if let Some(session) = self.sessions.remove(&connection) {
+            self.finish_session(session)?;
+        }
+        if end.is_sound() {
+            tell!("\x1b[2m#{connection} {client}: {end}\x1b[0m");
+            return Ok(());
+        }
+        self.unsound += 1;
+        if let End::Fault(Fault::Peer { way, build, error, offset, bytes }) = end {
+            if self.build.is_none()
+                && let Some(older) = Announced::Number(build.protocol()).builds().find(|it| it < build)
+            {
+                let number = build.protocol();
+                tell!(
+                    "\x1b[33mnote:\x1b[0m this was read as {build}; if the client is {older}, also {number}, say --build {older}"
+                );
+            }
+            let broken = match error {
+                PeerError::Broken(broken) => *broken,
+                // Read well, so that only its place is wrong.
+                PeerError::Unexpected(unexpected) => Broken {
+                    packet: Some(unexpected.packet),
+                    id: bytes.first().copied().unwrap_or_default(),
+                    error: hailer::proto::wire::Error::bad("id", 0, "a packet that has its place here"),
+                    at: *offset,
+                },
+            };
+            self.show(connection, at, |place, time| {
+                let shown = Shown {
+                    place,
+                    connection: Some(connection),
+                    time,
+                    way: *way,
+                    build: *build,
+                    offset: *offset,
+                    bytes,
+                };
+                shown.broken(&mut anstream::stdout().lock(), &broken, self.form)
+            })?;
+        }
+        tell!("\x1b[31m#{connection} {client}:\x1b[0m {end}");
+        Ok(())
+    }
+
+    fn finish_session(&mut self, mut session: Session) -> io::Result<()> {
+        match &mut self.records {
+            // Ended before the build was sure: any of the two will do.
+            Some(records) if !session.held.is_empty() => session.begin(records, Build::V1_2_5)?,
+            _ => {}
+        }
+        session.recorder.map_or(Ok(()), |mut recorder| recorder.flush())
+    }
+
+    fn finish(&mut self) {
+        for (_, session) in std::mem::take(&mut self.sessions) {
+            if let Err(error) = self.finish_session(session) {
+                self.failed.get_or_insert(error);
+            }
+        }
+        let hidden = match self.filter.hidden {
+            0 => String::new(),
+            hidden => format!(", {hidden} of them not shown (--all shows movements, --only and --hide choose)"),
+        };
+        let (packets, connections) = (count(self.packets, "packet"), count(self.connections, "connection"));
+        tell!("{packets} of {connections}{hidden}");
+    }
+}
+
+impl Session {
+    fn record(&mut self, records: &mut Records, at: Duration, passed: &Passed) -> io::Result<()> {
+        if self.recorder.is_none() {
+            if !passed.is_sure && self.held.len() < MAX_HELD {
+                self.held.push((at, passed.way, passed.bytes.clone()));
+                return Ok(());
+            }
+            self.begin(records, passed.build)?;
+        }
+        match &mut self.recorder {
+            Some(recorder) => recorder.packet(at, passed.way, &passed.bytes),
+            None => Ok(()),
+        }
+    }
+
+    fn begin(&mut self, records: &mut Records, build: Build) -> io::Result<()> {
+        let mut recorder = Recorder::start(BufWriter::new(records.create()?), build)?;
+        for (at, way, bytes) in self.held.drain(..) {
+            recorder.packet(at, way, &bytes)?;
+        }
+        self.recorder = Some(recorder);
+        Ok(())
+    }
+}
+
+/// Names of the recordings, none of which exists yet.
+struct Records {
+    folder: PathBuf,
+    stem: String,
+    extension: String,
+    /// Number of the next one; the first of a chosen name has none.
+    next: u32,
+}
+
+impl Records {
+    /// A folder takes `session-1.hlr` and so on; a file `name.hlr`, then `name-2.hlr`.
+    fn new(path: &Path) -> anyhow::Result<Self> {
+        let part = |part: Option<&std::ffi::OsStr>| part.map(|part| part.to_string_lossy().into_owned());
+        if path.is_dir() || path.as_os_str().to_string_lossy().ends_with('/') {
+            std::fs::create_dir_all(path).with_context(|| format!("--record {}", path.display()))?;
+            return Ok(Self { folder: path.into(), stem: "session".into(), extension: "hlr".into(), next: 1 });
+        }
+        if path.exists() {
+            usage!("--record {}: exists; remove it, or name another file or a folder", path.display());
+        }
+        let Some(stem) = part(path.file_stem()) else { usage!("--record {}: no name of a file", path.display()) };
+        let extension = part(path.extension()).unwrap_or_else(|| "hlr".into());
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        if !folder.is_dir() {
+            usage!("--record {}: there is no folder {}", path.display(), folder.display());
+        }
+        Ok(Self { folder: folder.into(), stem, extension, next: 0 })
+    }
+
+    /// A new file, for who runs this only: what is said in a game is nobody else's.
+    fn create(&mut self) -> io::Result<File> {
+        loop {
+            let number = match self.next {
+                0 => String::new(),
+                number => format!("-{number}"),
+            };
+            self.next = if self.next == 0 { 2 } else { self.next + 1 };
+            let path = self.folder.join(format!("{}{number}.{}", self.stem, self.extension));
+            let mut options = OpenOptions::new();
+            options.write(true).create_new(true);
+            #[cfg(unix)]
+            std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+            match options.open(&path) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                file => {
+                    return file.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())));
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_are_hosts_with_or_without_a_port() {
+        let said = |text: &str| server(text).map_err(|error| error.to_string());
+        assert_eq!(said("play.example.com"), Ok(("play.example.com".into(), 25_565)));
+        assert_eq!(said("[::1]:7"), Ok(("::1".into(), 7)));
+        assert!(said("ugp://host").unwrap_err().contains("only host and port"));
+        assert!(said("host:0").unwrap_err().starts_with("--to "));
+    }
+
+    #[test]
+    fn recordings_never_take_the_place_of_others() {
+        let folder = std::env::temp_dir().join(format!("hailer-records-{}", std::process::id()));
+        std::fs::create_dir(&folder).unwrap();
+        std::fs::write(folder.join("session-2.hlr"), "mine").unwrap();
+        let mut records = Records::new(&folder).unwrap();
+        for _ in 0..3 {
+            records.create().unwrap();
+        }
+        let mut records = Records::new(&folder.join("one.hlr")).unwrap();
+        records.create().unwrap();
+        records.create().unwrap();
+        assert!(Records::new(&folder.join("one.hlr")).is_err_and(|error| error.to_string().contains("exists")));
+        assert!(Records::new(&folder.join("no/one.hlr")).is_err());
+        let mut names: Vec<_> = std::fs::read_dir(&folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        let mine = std::fs::read(folder.join("session-2.hlr")).unwrap();
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(names, ["one-2.hlr", "one.hlr", "session-1.hlr", "session-2.hlr", "session-3.hlr", "session-4.hlr"]);
+        assert_eq!(mine, b"mine");
+    }
+}

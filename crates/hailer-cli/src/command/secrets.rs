@@ -1,0 +1,141 @@
+//! The file of secrets: what `join` and `proxy` write so that a capture of the same time can be decrypted.
+//!
+//! ```text
+//! 2012-08-16T12:00:00Z 127.0.0.1:50001 127.0.0.1:25566 client 1.3.2 000102030405060708090a0b0c0d0e0f
+//! time                 who connected   to whom         side   build secret
+//! ```
+//!
+//! A line for each encrypted TCP connection: `client` is the one between client and proxy, `server` the one between proxy
+//! and server, or a player of ours and server. The secret holds for both directions. Lines that begin with `#` are comments.
+
+use crate::exit::usage;
+use hailer::game::Build;
+use hailer::minecraft::proxy;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Opens the file for more lines. Who makes it may read it, nobody else.
+pub(crate) fn append(path: &Path) -> anyhow::Result<File> {
+    let mut options = OpenOptions::new();
+    options.append(true).create(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    match options.open(path) {
+        Ok(file) => Ok(file),
+        Err(error) => usage!("--secrets {}: {error}", path.display()),
+    }
+}
+
+/// Writes a line.
+pub(crate) fn write(file: &mut File, now: SystemTime, secret: &proxy::Secret<'_>) -> std::io::Result<()> {
+    let proxy::Secret { side, client, server, build, secret } = secret;
+    let hex: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
+    let time = humantime::format_rfc3339_seconds(now);
+    // In one piece, so that two proxies may share the file.
+    file.write_all(format!("{time} {client} {server} {side} {build} {hex}\n").as_bytes())
+}
+
+/// The secrets of a file.
+#[derive(Debug, Default)]
+pub(crate) struct Secrets(Vec<Line>);
+
+struct Line {
+    time: Duration,
+    client: SocketAddr,
+    server: SocketAddr,
+    build: Build,
+    secret: Vec<u8>,
+}
+
+impl std::fmt::Debug for Line {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Line({} {} {})", self.client, self.server, self.build)
+    }
+}
+
+impl Secrets {
+    /// Reads a file.
+    pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
+        let text = match std::fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(error) => usage!("--secrets {}: {error}", path.display()),
+        };
+        let mut lines = Vec::new();
+        for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
+            match parse(line) {
+                _ if line.starts_with('#') => {}
+                Some(line) => lines.push(line),
+                // Not the line: it may hold a secret.
+                None => usage!(
+                    "--secrets {}: line {number}: should be time, two addresses, side, build, secret",
+                    path.display()
+                ),
+            }
+        }
+        Ok(Self(lines))
+    }
+
+    /// What is known of a connection that was seen at this time since 1970: of several lines with its addresses, since
+    /// ports are used again, the nearest.
+    pub(crate) fn of(&self, client: SocketAddr, server: SocketAddr, seen: Duration) -> Option<(Build, &[u8])> {
+        let fitting = self.0.iter().filter(|line| (line.client, line.server) == (client, server));
+        let nearest = fitting.min_by_key(|line| line.time.abs_diff(seen))?;
+        Some((nearest.build, &nearest.secret))
+    }
+}
+
+fn parse(line: &str) -> Option<Line> {
+    let words: Vec<&str> = line.split_ascii_whitespace().collect();
+    let [time, client, server, _side, build, secret] = words[..] else { return None };
+    let time = humantime::parse_rfc3339(time).ok()?.duration_since(UNIX_EPOCH).ok()?;
+    let (pairs, odd) = secret.as_bytes().as_chunks::<2>();
+    let byte = |pair: &[u8; 2]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    let secret: Option<Vec<u8>> = pairs.iter().map(byte).collect();
+    let secret = secret.filter(|secret| odd.is_empty() && !secret.is_empty())?;
+    Some(Line { time, client: client.parse().ok()?, server: server.parse().ok()?, build: build.parse().ok()?, secret })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_and_the_nearest_line_counts() {
+        let folder = std::env::temp_dir().join(format!("hailer-secrets-{}", std::process::id()));
+        let mut file = append(&folder).unwrap();
+        let addresses: [SocketAddr; 2] = ["127.0.0.1:5".parse().unwrap(), "[::1]:25566".parse().unwrap()];
+        for (second, byte) in [(1_000, 1), (2_000, 2), (3_000, 3)] {
+            let [client, server] = addresses;
+            let (side, build, secret) = (proxy::Side::Client, Build::W25a, &[byte; 16][..]);
+            let now = UNIX_EPOCH + Duration::from_secs(second);
+            write(&mut file, now, &proxy::Secret { side, client, server, build, secret }).unwrap();
+        }
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        }
+        let text = std::fs::read_to_string(&folder).unwrap();
+        let secrets = Secrets::read(&folder);
+        std::fs::remove_file(&folder).unwrap();
+        assert!(text.starts_with("1970-01-01T00:16:40Z 127.0.0.1:5 [::1]:25566 client 12w25a 0101"), "{text}");
+        let secrets = secrets.unwrap();
+        let [client, server] = addresses;
+        let of = |second| secrets.of(client, server, Duration::from_secs(second)).map(|(_, secret)| secret[0]);
+        assert_eq!([of(0), of(1_900), of(9_999)], [Some(1), Some(2), Some(3)]);
+        assert_eq!(secrets.of(server, client, Duration::ZERO), None);
+        assert!(!format!("{secrets:?}").contains("01, 01"));
+    }
+
+    #[test]
+    fn wrong_lines_are_refused() {
+        let good = "2012-08-16T12:00:00Z 127.0.0.1:1 127.0.0.1:2 client 1.3.2 0102";
+        assert!(parse(good).is_some());
+        for wrong in ["", "x", &good[..good.len() - 1], &good.replace("1.3.2", "2.0"), &good.replace(":1 ", " ")] {
+            assert!(parse(wrong).is_none(), "{wrong}");
+        }
+    }
+}

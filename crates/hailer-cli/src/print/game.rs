@@ -1,0 +1,284 @@
+//! What happens in a game: a line for each event, and a summary.
+
+use super::table::{self, Fit};
+use super::{count, json, line};
+use crate::args::Join;
+use hailer::game::client::{Count, Event, Game, Position};
+use hailer::game::{Build, Way};
+use hailer::minecraft::{JoinError, Session};
+use hailer::proto::model::printable;
+use serde::Serialize;
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::time::Duration;
+
+/// More names are not remembered.
+const MAX_SEEN: usize = 1000;
+
+/// How a game ended.
+pub(crate) enum End {
+    /// We left.
+    Left,
+    /// Something ended it.
+    Failed(JoinError),
+}
+
+/// Shows a game as it goes, and remembers what its summary needs.
+pub(crate) struct Show {
+    out: RefCell<anstream::Stdout>,
+    json: bool,
+    target: String,
+    name: String,
+    build: Build,
+    seen: BTreeSet<String>,
+    first_column: Option<Duration>,
+    surrounded: Option<Duration>,
+    ended: Duration,
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    schema: &'static str,
+    at: f64,
+    #[serde(flatten)]
+    event: &'a Event,
+}
+
+#[derive(Serialize)]
+struct Summary<'a> {
+    schema: &'static str,
+    target: &'a str,
+    address: Option<String>,
+    name: &'a str,
+    build: &'static str,
+    joined_at: Option<f64>,
+    encrypted: bool,
+    end: &'static str,
+    message: Option<String>,
+    try_builds: Vec<&'static str>,
+    seconds: f64,
+    first_column_at: Option<f64>,
+    surrounded_at: Option<f64>,
+    columns: usize,
+    columns_received: u64,
+    columns_unloaded: u64,
+    entities: usize,
+    position: Option<[f64; 3]>,
+    health: Option<i16>,
+    food: Option<i16>,
+    players: Vec<&'a str>,
+    bytes_in: u64,
+    bytes_out: u64,
+    packets: Vec<Packets>,
+    warnings: &'a [String],
+    warning_count: u64,
+}
+
+/// Packets of one name and direction.
+#[derive(Serialize)]
+struct Packets {
+    name: &'static str,
+    way: &'static str,
+    packets: u64,
+    bytes: u64,
+}
+
+impl Show {
+    pub(crate) fn new(args: &Join) -> Self {
+        Self {
+            out: RefCell::new(anstream::stdout()),
+            json: args.json,
+            target: args.target.clone(),
+            name: args.name.clone(),
+            build: args.build,
+            seen: BTreeSet::new(),
+            first_column: None,
+            surrounded: None,
+            ended: Duration::ZERO,
+        }
+    }
+
+    /// Shows an event.
+    pub(crate) fn event(&mut self, at: Duration, event: &Event) -> anyhow::Result<()> {
+        match event {
+            Event::PlayerListed { name, .. } | Event::PlayerAppeared { name, .. }
+                if *name != self.name && self.seen.len() < MAX_SEEN =>
+            {
+                self.seen.insert(name.clone());
+            }
+            Event::FirstColumn => self.first_column = Some(at),
+            Event::Surrounded { .. } => self.surrounded = self.surrounded.or(Some(at)),
+            _ => {}
+        }
+        let out = self.out.get_mut();
+        if self.json {
+            writeln!(out, "{}", json::line(&Line { schema: "hailer/join/1", at: seconds(at), event })?)?;
+        } else {
+            writeln!(out, "\x1b[2m{:>8.2} s\x1b[0m  {}", at.as_secs_f64(), in_words(event))?;
+        }
+        Ok(out.flush()?)
+    }
+
+    /// When it ended, since we were connected.
+    pub(crate) fn ended(&mut self, at: Duration) {
+        self.ended = at;
+    }
+
+    /// Shows what came of it all.
+    pub(crate) fn summary(&self, session: Option<&Session>, end: &End) -> anyhow::Result<()> {
+        let mut out = self.out.borrow_mut();
+        match session {
+            _ if self.json => writeln!(out, "{}", json::line(&self.for_programs(session, end))?)?,
+            Some(session) if session.joined().is_some() => self.for_people(&mut *out, session)?,
+            _ => {}
+        }
+        Ok(out.flush()?)
+    }
+
+    fn for_programs<'a>(&'a self, session: Option<&'a Session>, end: &End) -> Summary<'a> {
+        let client = session.map(Session::client);
+        let game = client.map(|client| client.game());
+        let me = game.map(|game| &game.me).filter(|_| session.is_some_and(|session| session.joined().is_some()));
+        let total = |way| client.map_or(0, |client| client.tally().total(way).bytes);
+        let error = if let End::Failed(error) = end { Some(error) } else { None };
+        Summary {
+            schema: "hailer/join-summary/1",
+            target: &self.target,
+            address: session.map(|session| session.address().to_string()),
+            name: &self.name,
+            build: self.build.name(),
+            joined_at: session.and_then(Session::joined).map(seconds),
+            encrypted: client.is_some_and(|client| client.is_encrypted()),
+            end: error.map_or("left", JoinError::kind),
+            message: error.map(|error| printable(&error.to_string())),
+            try_builds: error.map_or(Vec::new(), |error| error.try_builds().iter().map(|build| build.name()).collect()),
+            seconds: seconds(self.ended),
+            first_column_at: self.first_column.map(seconds),
+            surrounded_at: self.surrounded.map(seconds),
+            columns: game.map_or(0, |game| game.world().len()),
+            columns_received: game.map_or(0, Game::columns_received),
+            columns_unloaded: game.map_or(0, Game::columns_unloaded),
+            entities: game.map_or(0, |game| game.entities.len()),
+            position: me.and_then(|me| me.position).map(|position| position.feet),
+            health: me.map(|me| me.health),
+            food: me.map(|me| me.food),
+            players: self.seen.iter().map(String::as_str).collect(),
+            bytes_in: total(Way::ToClient),
+            bytes_out: total(Way::ToServer),
+            packets: session.map_or(Vec::new(), packets),
+            warnings: game.map_or(&[], |game| &game.warnings),
+            warning_count: game.map_or(0, |game| game.warned),
+        }
+    }
+
+    fn for_people(&self, out: &mut impl Write, session: &Session) -> std::io::Result<()> {
+        let (client, game) = (session.client(), session.client().game());
+        let at = |time: Option<Duration>| time.map_or("never".into(), |at| format!("after {:.2} s", at.as_secs_f64()));
+        let cipher = if client.is_encrypted() { "encrypted" } else { "not encrypted" };
+        writeln!(
+            out,
+            "\n--- {} ---\n{:.1} s as {}, {} ({}), {cipher}",
+            self.target,
+            self.ended.as_secs_f64(),
+            self.name,
+            self.build,
+            self.build.protocol(),
+        )?;
+        writeln!(
+            out,
+            "{} loaded, {} received, {} unloaded; the first {}, all around {}",
+            count(game.world().len() as u64, "column"),
+            game.columns_received(),
+            game.columns_unloaded(),
+            at(self.first_column),
+            at(self.surrounded),
+        )?;
+        let names: Vec<&str> = self.seen.iter().map(String::as_str).collect();
+        let others = if names.is_empty() { "nobody else".into() } else { line(&names.join(", "), 400) };
+        writeln!(out, "{others} seen; {} in view", count(game.entities.len() as u64, "thing"))?;
+        if let Some(Position { feet: [x, y, z], .. }) = game.me.position {
+            writeln!(out, "at {x:.1} {y:.1} {z:.1}, health {}, food {}", game.me.health, game.me.food)?;
+        }
+        let total = |way| client.tally().total(way);
+        let both = |count: Count| format!("{} packets, {} bytes", count.packets, count.bytes);
+        writeln!(out, "heard {}, said {}\n", both(total(Way::ToClient)), both(total(Way::ToServer)))?;
+        let header = [("packet", Fit::Whole), ("way", Fit::Whole), ("packets", Fit::Whole), ("bytes", Fit::Whole)];
+        let rows: Vec<Vec<String>> = packets(session)
+            .into_iter()
+            .map(|row| vec![row.name.into(), row.way.into(), row.packets.to_string(), row.bytes.to_string()])
+            .collect();
+        table::print(out, &header, &rows)?;
+        if game.warned > 0 {
+            writeln!(out, "\n\x1b[33m{}\x1b[0m", count(game.warned, "warning"))?;
+            for warning in &game.warnings {
+                writeln!(out, "  {}", line(warning, 300))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The most frequent first.
+fn packets(session: &Session) -> Vec<Packets> {
+    let ways = [(Way::ToClient, "to-client"), (Way::ToServer, "to-server")];
+    let mut rows: Vec<Packets> = ways
+        .into_iter()
+        .flat_map(|(way, text)| session.client().tally().by_name(way).iter().map(move |row| (text, row)))
+        .map(|(way, (name, count))| Packets { name, way, packets: count.packets, bytes: count.bytes })
+        .collect();
+    rows.sort_by_key(|row| std::cmp::Reverse((row.packets, row.bytes)));
+    rows
+}
+
+/// To the millisecond.
+fn seconds(time: Duration) -> f64 {
+    (time.as_secs_f64() * 1e3).round() / 1e3
+}
+
+fn in_words(event: &Event) -> String {
+    let name = |name: &str| line(name, 40);
+    match event {
+        Event::SessionCheck { .. } => "the server checks accounts".into(),
+        Event::Joined { entity, mode, hardcore, dimension, difficulty, max_players } => {
+            let hardcore = if *hardcore { ", hardcore" } else { "" };
+            let difficulty = match difficulty {
+                0 => "peaceful",
+                1 => "easy",
+                2 => "normal",
+                3 => "hard",
+                _ => "of unknown difficulty",
+            };
+            let dimension = world(*dimension);
+            format!(
+                "\x1b[1mjoined\x1b[0m {dimension}: {mode}{hardcore}, {difficulty}; room for {max_players}, entity {entity}"
+            )
+        }
+        Event::Chat { text } => text.ansi().replace('\n', " "),
+        Event::PlayerListed { name: player, ping } => format!("\x1b[32m+ {}\x1b[0m ({ping} ms)", name(player)),
+        Event::PlayerUnlisted { name: player } => format!("\x1b[31m- {}\x1b[0m", name(player)),
+        Event::PlayerAppeared { name: player, x, y, z, .. } => {
+            format!("\x1b[36m{}\x1b[0m comes into view at {x:.1} {y:.1} {z:.1}", name(player))
+        }
+        Event::PlayerVanished { name: player, .. } => format!("\x1b[36m{}\x1b[0m is out of view", name(player)),
+        Event::Placed { x, y, z } => format!("put at {x:.1} {y:.1} {z:.1}"),
+        Event::Health { health, food } => format!("health {health}, food {food}"),
+        Event::Died => "\x1b[1;31mdied\x1b[0m".into(),
+        Event::Respawned { dimension, mode } => format!("alive in {}, {mode}", world(*dimension)),
+        Event::ModeChanged { mode } => format!("game mode {mode}"),
+        Event::Weather { raining: true } => "it begins to rain".into(),
+        Event::Weather { raining: false } => "the rain ends".into(),
+        Event::FirstColumn => "the first column of blocks".into(),
+        Event::Surrounded { columns } => format!("blocks all around: {}", count(*columns as u64, "column")),
+        Event::Warning { text } => format!("\x1b[33mwarning:\x1b[0m {}", line(text, 300)),
+    }
+}
+
+fn world(dimension: i32) -> String {
+    match dimension {
+        -1 => "the Nether".into(),
+        0 => "the overworld".into(),
+        1 => "the End".into(),
+        other => format!("dimension {other}"),
+    }
+}

@@ -1,0 +1,172 @@
+//! Packets of the game: one line each, or field by field.
+
+use super::datagram::{self, MAX_BYTES};
+use super::{count, json};
+use hailer::game::stream::{MAX_PACKET, read};
+use hailer::game::{Broken, Build, Packet, Way};
+use hailer::proto::model::printable;
+use hailer::proto::wire::Notes;
+use serde_json::{Value, json};
+use std::io::{self, Write};
+
+/// Bytes shown after those that are no packet.
+const AFTER: usize = 256;
+
+/// How packets are shown.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Form {
+    /// For programs.
+    pub(crate) json: bool,
+    /// Field by field.
+    pub(crate) long: bool,
+    /// With the bytes.
+    pub(crate) hex: bool,
+}
+
+/// A packet, and where it comes from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shown<'a> {
+    /// What tells it apart from others, for people; may be empty.
+    pub(crate) place: &'a str,
+    /// Number of the proxy's connection.
+    pub(crate) connection: Option<u64>,
+    /// Seconds since the beginning.
+    pub(crate) time: Option<f64>,
+    pub(crate) way: Way,
+    pub(crate) build: Build,
+    pub(crate) offset: u64,
+    pub(crate) bytes: &'a [u8],
+}
+
+/// `to-server` or `to-client`.
+pub(crate) fn way_name(way: Way) -> &'static str {
+    match way {
+        Way::ToServer => "to-server",
+        Way::ToClient => "to-client",
+    }
+}
+
+impl Shown<'_> {
+    /// Shows the packet that the bytes are.
+    pub(crate) fn packet(&self, out: &mut impl Write, packet: &Packet, form: Form) -> io::Result<()> {
+        let notes = || {
+            let mut notes = Notes::explaining();
+            read(self.bytes, self.way, self.build, MAX_PACKET, &mut notes);
+            notes
+        };
+        if form.json {
+            let mut value = self.json(packet.id(), Some(packet.name()));
+            value["fields"] = serde_json::to_value(packet.at(self.build)).unwrap_or_default();
+            if let Some(fields) = value["fields"].as_object_mut() {
+                fields.remove("packet");
+            }
+            if form.hex {
+                value["hex"] = hex(self.bytes).into();
+            }
+            if form.long {
+                value["explained"] = datagram::fields(&notes());
+            }
+            return writeln!(out, "{}", json::line(&value)?);
+        }
+        if form.long {
+            self.heading(out, packet.id(), Some(packet.name()))?;
+            return datagram::body(out, self.bytes, None, &notes(), if form.hex { usize::MAX } else { MAX_BYTES });
+        }
+        let text = printable(&packet.at(self.build).to_string());
+        let (name, fields) = text.split_once(' ').map_or((text.as_str(), ""), |(name, fields)| (name, fields));
+        self.begin(out)?;
+        writeln!(out, "{}", format!("0x{:02X} \x1b[1m{name}\x1b[0m {fields}", packet.id()).trim_end())?;
+        if form.hex { datagram::rows(out, self.bytes) } else { Ok(()) }
+    }
+
+    /// Shows bytes that are no packet, and what is wrong with them.
+    pub(crate) fn broken(&self, out: &mut impl Write, broken: &Broken, form: Form) -> io::Result<()> {
+        let bytes = self.bytes.get(..broken.error.at.saturating_add(AFTER)).unwrap_or(self.bytes);
+        let mut notes = Notes::explaining();
+        read(self.bytes, self.way, self.build, MAX_PACKET, &mut notes);
+        let error = broken.error;
+        if form.json {
+            let mut value = self.json(broken.id, broken.packet);
+            value["hex"] = hex(bytes).into();
+            if form.long {
+                value["explained"] = datagram::fields(&notes);
+            }
+            value["error"] = json!({"field": error.field, "at": error.at, "message": broken.to_string()});
+            return writeln!(out, "{}", json::line(&value)?);
+        }
+        self.heading(out, broken.id, broken.packet)?;
+        datagram::body(out, bytes, Some(error), &notes, MAX_BYTES)
+    }
+
+    fn json(&self, id: u8, name: Option<&str>) -> Value {
+        let mut value = json!({
+            "schema": "hailer/packet/1",
+            "way": way_name(self.way),
+            "build": self.build.name(),
+            "id": id,
+            "packet": name,
+            "offset": self.offset,
+            "length": self.bytes.len(),
+        });
+        if !self.place.is_empty() {
+            value["place"] = self.place.into();
+        }
+        if let Some(connection) = self.connection {
+            value["connection"] = connection.into();
+        }
+        if let Some(time) = self.time {
+            value["time"] = time.into();
+        }
+        value
+    }
+
+    fn begin(&self, out: &mut impl Write) -> io::Result<()> {
+        let arrow = if self.way == Way::ToServer { "\x1b[36m→\x1b[0m" } else { "\x1b[32m←\x1b[0m" };
+        write!(out, "{arrow} ")?;
+        if self.place.is_empty() { Ok(()) } else { write!(out, "\x1b[2m{}\x1b[0m ", self.place) }
+    }
+
+    fn heading(&self, out: &mut impl Write, id: u8, name: Option<&str>) -> io::Result<()> {
+        self.begin(out)?;
+        let (name, length) = (name.unwrap_or("unknown"), count(self.bytes.len(), "byte"));
+        writeln!(out, "0x{id:02X} \x1b[1m{name}\x1b[0m, offset {}, {length}", self.offset)
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// Counts packets by name.
+#[derive(Debug, Default)]
+pub(crate) struct Summary(std::collections::BTreeMap<(u8, &'static str, &'static str), (u64, u64)>);
+
+impl Summary {
+    /// One more.
+    pub(crate) fn add(&mut self, packet: &Packet, way: Way, length: usize) {
+        let (packets, bytes) = self.0.entry((packet.id(), packet.name(), way_name(way))).or_default();
+        (*packets, *bytes) = (*packets + 1, *bytes + length as u64);
+    }
+
+    /// A row for each name and direction, or a line of JSON.
+    pub(crate) fn show(&self, out: &mut impl Write, json: bool) -> io::Result<()> {
+        if json {
+            let rows = self.0.iter().map(|((id, name, way), (packets, bytes))| {
+                json!({"id": id, "packet": name, "way": way, "packets": packets, "bytes": bytes})
+            });
+            let value = json!({"schema": "hailer/packet-summary/1", "rows": rows.collect::<Value>()});
+            return writeln!(out, "{}", json::line(&value)?);
+        }
+        for ((id, name, way), (packets, bytes)) in &self.0 {
+            let arrow = if *way == "to-server" { "\x1b[36m→\x1b[0m" } else { "\x1b[32m←\x1b[0m" };
+            writeln!(out, "{arrow} 0x{id:02X} {name:<24} {packets:>9} {bytes:>12} bytes")?;
+        }
+        let (packets, bytes) = self.0.values().fold((0, 0), |(packets, bytes), (p, b)| (packets + p, bytes + b));
+        writeln!(out, "  {:<29} {packets:>9} {bytes:>12} bytes", "all")
+    }
+}
