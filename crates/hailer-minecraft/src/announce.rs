@@ -32,7 +32,7 @@ impl Announced {
             Self::Old => build.protocol() <= 30,
             Self::Number(number) => build.protocol() == number && number > 30,
         };
-        Build::SPEECHES.iter().map(|speech| newest(*speech)).filter(fits)
+        Build::SPEECHES.iter().map(|speech| speech.newest()).filter(fits)
     }
 
     /// The build to go on with: the one wished for, if it may be that, else the newest.
@@ -40,11 +40,6 @@ impl Announced {
         let wish = wish.filter(|wish| self.builds().any(|build| build.speech() == wish.speech()));
         wish.or_else(|| self.builds().last())
     }
-}
-
-/// The newest build that speaks as this one.
-pub fn newest(build: Build) -> Build {
-    Build::ALL.iter().copied().rfind(|other| other.speech() == build.speech()).unwrap_or(build)
 }
 
 #[cfg(test)]
@@ -55,7 +50,7 @@ mod tests {
     fn first_bytes_name_the_builds() {
         let builds = |bytes: &[u8]| Announced::of(bytes).map(|it| it.builds().collect::<Vec<_>>());
         assert_eq!(builds(&[0xFE]), Some(vec![Build::V1_3_2]));
-        assert_eq!(builds(&[0x02, 0]), Some(vec![Build::W15a, Build::W16a]));
+        assert_eq!(builds(&[0x02, 0]), Some(vec![Build::V1_2_5, Build::W16a]));
         assert_eq!(builds(&[0x02, 32]), Some(vec![Build::W18a, Build::W19a]));
         assert_eq!(builds(&[0x02, 38]), Some(vec![Build::W27a, Build::W30b]));
         assert_eq!(builds(&[0x02, 39, 0]), Some(vec![Build::V1_3_2]));

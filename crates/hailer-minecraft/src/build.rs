@@ -89,10 +89,15 @@ impl Build {
         Self::SPEECHES.iter().copied().rfind(|first| *first <= self).unwrap_or(Self::V1_2_4)
     }
 
-    /// The newest build with this number, a release before a snapshot. 32 and 38 have an older one that speaks differently.
+    /// The newest build that speaks as this one, a release before a snapshot.
+    pub fn newest(self) -> Self {
+        let alike = || Self::ALL.iter().copied().filter(|build| build.speech() == self.speech());
+        alike().rfind(|build| build.is_release()).or_else(|| alike().next_back()).unwrap_or(self)
+    }
+
+    /// The newest build with this number. 32 and 38 have an older one that speaks differently.
     pub fn of_protocol(protocol: i32) -> Option<Self> {
-        let all = || Self::ALL.iter().copied().filter(|build| i32::from(build.protocol()) == protocol);
-        all().rfind(|build| build.is_release()).or_else(|| all().next_back())
+        Self::SPEECHES.iter().rfind(|build| i32::from(build.protocol()) == protocol).map(|build| build.newest())
     }
 
     /// Whether it is no snapshot.

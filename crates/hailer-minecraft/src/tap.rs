@@ -13,7 +13,7 @@
 //! Each direction is decrypted from the byte after its own 0xFC, if the secret is known (spec/minecraft-12w.md#6). If it
 //! is not, the direction is [sealed](Tap::sealed) from there on: that is an outcome, no error.
 
-use crate::announce::{Announced, newest};
+use crate::announce::Announced;
 use crate::build::Build;
 use crate::crypto::{BadSecret, Cipher, CipherKind};
 use crate::packet::{Broken, Way};
@@ -89,7 +89,7 @@ impl Tap {
     pub fn new(build: Option<Build>, secret: Option<Vec<u8>>) -> Self {
         let candidates = match build {
             Some(build) => vec![Candidate::new(build, false)],
-            None => Build::SPEECHES.iter().map(|build| Candidate::new(newest(*build), true)).collect(),
+            None => Build::SPEECHES.iter().map(|build| Candidate::new(build.newest(), true)).collect(),
         };
         Self { candidates, secret, is_announced: build.is_some(), ended: false }
     }
