@@ -686,9 +686,8 @@ fn falling_out_of_the_world() {
             true => ClientStatus { status: 1 }.into(),
             false => RespawnRequest::default().into(),
         };
-        table.seats[one].columns.clear();
-        table.seats[one].allocated.clear();
         table.send(one, request);
+        assert!(table.seats[one].columns.is_empty() && table.seats[one].allocated.is_empty());
         table.settle();
         let seat = &table.seats[one];
         assert_eq!((seat.count("Respawn"), seat.place, seat.columns.len()), (1, start, 49), "{build}");

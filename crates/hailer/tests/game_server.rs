@@ -14,6 +14,10 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const OLD_HELLO: &[u8] = b"\x02\0\x01\0A";
 const OLD_LOGIN: &[u8] = b"\x01\0\0\0\x1D\0\x01\0A\0\0\0\0\0\0\0\0\0\0\0\0\0";
 
+fn units(text: &str) -> Vec<u8> {
+    text.encode_utf16().flat_map(u16::to_be_bytes).collect()
+}
+
 async fn ping(address: SocketAddr) -> Vec<u8> {
     let mut socket = TcpStream::connect(address).await.unwrap();
     socket.write_all(&[0xFE]).await.unwrap();
@@ -45,14 +49,13 @@ async fn nobody_makes_others_wait_and_all_are_told_at_the_end() {
     let joined = timeout(PATIENCE, events.recv()).await.unwrap();
     assert!(matches!(joined, Some(Event::Joined { name, .. }) if name == "A"));
     for address in addresses {
-        assert_eq!(ping(address).await, b"\xFF\x00\x06\x00A\x00\xA7\x001\x00\xA7\x002\x000", "one of twenty");
+        assert_eq!(ping(address).await, [b"\xFF\0\x06", &units("A§1§20")[..]].concat(), "one of twenty");
     }
 
     stop.send(()).unwrap();
     let mut said = Vec::new();
     timeout(PATIENCE, deaf.read_to_end(&mut said)).await.unwrap().unwrap();
-    let last: Vec<u8> = "Server closed".encode_utf16().flat_map(u16::to_be_bytes).collect();
-    assert!(said.starts_with(b"\x02\0\x01\0-\x01") && said.ends_with(&last));
+    assert!(said.starts_with(b"\x02\0\x01\0-\x01") && said.ends_with(&units("Server closed")));
     drop((idle, deaf));
     timeout(PATIENCE, running).await.unwrap().unwrap();
     let rest = async { while events.recv().await.is_some() {} };

@@ -126,12 +126,8 @@ impl Server {
         let (entity, mode) = (player.entity, player.mode.number());
         // Others forget the body that fell, and see a new one.
         self.vanish(entity);
-        if let Some(player) = self.player_mut(id) {
-            // The client forgets all it knew of the world.
-            player.loaded.clear();
-            player.seen.clear();
-            player.centre = None;
-        }
+        // Some clients keep the world when they respawn, some do not: so it is taken back, and shown anew.
+        self.forget_all(id);
         self.send(id, Respawn { dimension: 0, difficulty: 0, mode, height: 256, level_type: level_type.into() });
         let place = self.spawn_place();
         self.teleport(id, place);

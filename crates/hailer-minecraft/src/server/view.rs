@@ -4,7 +4,7 @@ use super::client::Client;
 use super::pack::{Piece, join};
 use super::player::{Player, Shown};
 use super::terrain::At;
-use super::world::{Place, spot};
+use super::world::{Place, World, spot};
 use super::{ClientId, Server};
 use crate::build::Build;
 use crate::chunk::{Block, ColumnMeta};
@@ -50,10 +50,7 @@ impl Server {
             let Some(player) = client.player_mut().filter(|player| !player.dead) else { continue };
             let mut packets: Vec<Packet> = Vec::new();
             for at in look_around(player) {
-                packets.push(match build < Build::W18a {
-                    true => PreChunk { x: at.0, z: at.1, load: false }.into(),
-                    false => chunk(at, true, &self.world.biomes(at)).into(),
-                });
+                packets.push(unload(&mut self.world, build, at));
             }
             if !busy && fresh < FRESH {
                 let next: Vec<At> = player.queue.drain(..COLUMNS.min(player.queue.len())).collect();
@@ -72,6 +69,19 @@ impl Server {
             }
             packets.into_iter().for_each(|packet| client.send(packet));
         }
+    }
+
+    /// Takes back all that a player was shown.
+    pub(super) fn forget_all(&mut self, id: ClientId) {
+        let Some(client) = self.clients.get_mut(&id) else { return };
+        let build = client.build();
+        let Some(player) = client.player_mut() else { return };
+        let (loaded, seen) = (std::mem::take(&mut player.loaded), std::mem::take(&mut player.seen));
+        player.centre = None;
+        for at in loaded {
+            client.send(unload(&mut self.world, build, at));
+        }
+        destroy(client, &seen.into_iter().collect::<Vec<_>>());
     }
 
     /// Tells the blocks that changed in this tick.
@@ -170,6 +180,14 @@ fn look_around(player: &mut Player) -> Vec<At> {
     wanted.sort_unstable();
     player.queue = wanted.into_iter().map(|(_, at)| at).collect::<VecDeque<_>>();
     gone
+}
+
+/// Takes a column back: with its real biomes, as in vanilla (spec/minecraft-12w.md#7).
+fn unload(world: &mut World, build: Build, at @ (x, z): At) -> Packet {
+    match build < Build::W18a {
+        true => PreChunk { x, z, load: false }.into(),
+        false => chunk(at, true, &world.biomes(at)).into(),
+    }
 }
 
 fn chunk((x, z): At, ground_up: bool, piece: &Piece) -> ChunkData {
