@@ -48,6 +48,7 @@ pub mod fuzzing;
 pub mod map;
 pub mod nbt;
 pub mod packet;
+pub mod plugin;
 pub mod sample;
 pub mod server;
 pub mod state;

@@ -67,7 +67,8 @@ const fn encrypting(transition: Transition) -> Transition {
     Transition { encrypts: true, ..transition }
 }
 
-/// Every transition before the game; in [`State::Play`] all packets but those of the login are welcome.
+/// Every transition before the game; in [`State::Play`] all packets but those of the login are welcome. So they are to a
+/// client that has asked to enter, since the game's client never minded what comes before its 0x01.
 pub const TRANSITIONS: &[Transition] = &[
     on(State::Start, ToServer, 0xFE, ALL, State::Pinged),
     on(State::Start, ToServer, 0x02, ALL, State::Named),
@@ -130,8 +131,13 @@ impl State {
         };
         match TRANSITIONS.iter().find(fits) {
             Some(transition) => Ok((transition.to.unwrap_or(self), transition.encrypts)),
-            None if self == Self::Play && !LOGIN_ONLY.contains(&id) => Ok((self, false)),
+            None if self.is_welcome(way) && !LOGIN_ONLY.contains(&id) => Ok((self, false)),
             None => Err(unexpected),
         }
+    }
+
+    /// Whether packets of the game may come.
+    fn is_welcome(self, way: Way) -> bool {
+        self == Self::Play || self == Self::Entering && way == Way::ToClient
     }
 }

@@ -191,7 +191,7 @@ packets! {
         x: i32, y: i16, z: i32, first: Text<15>, second: Text<15>, third: Text<15>, fourth: Text<15>,
     }
     /// Colours or icons of a map.
-    0x83 ItemData ToClient [..] { item: i16, number: i16, data: Bytes8 }
+    0x83 ItemData ToClient [..] { item: i16, number: i16, data: MapData }
     /// What a spawner spawns; NBT since 12w30c.
     0x84 UpdateTileEntity ToClient [..] {
         x: i32, y: i16, z: i32, action: i8, first: i32 [..=W30b], second: i32 [..=W30b], third: i32 [..=W30b],

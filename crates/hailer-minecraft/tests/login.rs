@@ -129,6 +129,26 @@ fn nothing_of_the_game_is_read_before_the_login_is_done() {
     }
 }
 
+/// The game's client never minded what comes before its 0x01; the server does.
+#[test]
+fn a_client_that_asked_to_enter_reads_whatever_comes() {
+    let build = Build::V1_2_5;
+    let (mut client, mut server) = (Connection::new(Role::Client, build), Connection::new(Role::Server, build));
+    let mut dice = Dice::new(2);
+    client.send(&handshake(build)).unwrap();
+    carry(&mut client, &mut server, &mut dice);
+    let early = || TimeUpdate { time: 5 }.into();
+    assert!(server.send(&early()).is_err());
+    server.send(&HandshakeReply { id: "-".into() }.into()).unwrap();
+    carry(&mut server, &mut client, &mut dice);
+    client.send(&enter(build)).unwrap();
+    carry(&mut client, &mut server, &mut dice);
+    assert!(client.send(&Chat { text: "early".into() }.into()).is_err());
+    server.send(&early()).unwrap();
+    assert_eq!(carry(&mut server, &mut client, &mut dice), [early()]);
+    assert_eq!(client.state(), State::Entering);
+}
+
 #[test]
 fn bytes_behind_the_secret_wait_for_it() {
     let build = Build::LATEST;

@@ -18,7 +18,7 @@ fn show(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
 }
 
 /// In hexadecimal, all of them.
-fn hex<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+pub(super) fn hex_text<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
     use std::fmt::Write;
     let mut text = String::with_capacity(bytes.len() * 2);
     for byte in bytes {
@@ -27,10 +27,6 @@ fn hex<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
     }
     serializer.serialize_str(&text)
 }
-
-/// Bytes behind a count of one byte (unsigned): at most 255.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Bytes8(Vec<u8>);
 
 /// Bytes behind a count of two (signed, not below 0): at most 32,767.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -62,7 +58,7 @@ macro_rules! counted {
 
         impl Serialize for $name {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                hex(self, serializer)
+                hex_text(self, serializer)
             }
         }
 
@@ -90,7 +86,6 @@ macro_rules! counted {
 }
 
 counted! {
-    Bytes8 u8 255
     Bytes16 i16 32_767
 }
 
@@ -130,7 +125,7 @@ impl Serialize for Tag {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.gzip() {
             None => serializer.serialize_none(),
-            Some(gzip) => hex(gzip, serializer),
+            Some(gzip) => hex_text(gzip, serializer),
         }
     }
 }
@@ -180,7 +175,7 @@ impl fmt::Display for Zlib {
 
 impl Serialize for Zlib {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        hex(&self.bytes, serializer)
+        hex_text(&self.bytes, serializer)
     }
 }
 

@@ -9,15 +9,17 @@ mod list;
 mod metadata;
 mod number;
 mod object;
+mod paper;
 mod slot;
 mod text;
 
-pub use bytes::{Bytes8, Bytes16, Tag, Zlib};
+pub use bytes::{Bytes16, Tag, Zlib};
 pub use columns::Bulk;
 pub use list::{BlockRecord, BlockRecords, List8, List16, List32, Offset};
 pub use metadata::{Entry, Metadata, MetadataValue};
 pub use number::{Abilities, Absolute, Angle, BlockType, Delta, Eighths, Hundredths, Shrunk, Velocity};
 pub use object::ObjectData;
+pub use paper::{Icon, MapData};
 pub use slot::Slot;
 pub use text::Text;
 

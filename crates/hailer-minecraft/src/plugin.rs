@@ -1,0 +1,103 @@
+//! What the game itself says on plugin channels (spec/minecraft-12w.md#5.1, the packet 0xFA).
+
+use crate::build::Build;
+use crate::table::PluginMessage;
+use crate::types::{Bytes16, Slot, Wire};
+use hailer_proto::wire::{Error, Latin1, Notes, Reader};
+
+/// A message of the game.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Message {
+    /// The server has textures: their address, and how many pixels one is wide.
+    TexturePack {
+        /// Where they are.
+        url: String,
+        /// 16, as a rule.
+        size: u32,
+    },
+    /// The player chose a trade, from 0.
+    Trade(i32),
+    /// The player wrote in a book.
+    EditBook(Slot),
+    /// The player signed a book.
+    SignBook(Slot),
+}
+
+impl Message {
+    const TEXTURE_PACK: &str = "MC|TPack";
+    const TRADE: &str = "MC|TrSel";
+    const EDIT_BOOK: &str = "MC|BEdit";
+    const SIGN_BOOK: &str = "MC|BSign";
+
+    /// What a packet says. `None`: it is of another channel. `MC|TrList`, the trades that a villager offers, is not read.
+    pub fn read(packet: &PluginMessage, build: Build) -> Option<Result<Self, Error>> {
+        let mut notes = Notes::discarding();
+        let mut reader = Reader::new(&packet.data, &mut notes);
+        let message = match packet.channel.to_string().as_str() {
+            Self::TEXTURE_PACK => texture_pack(&mut reader),
+            Self::TRADE => reader.i32_be("trade").map(Self::Trade),
+            Self::EDIT_BOOK => Slot::read(&mut reader, build, "book").map(Self::EditBook),
+            Self::SIGN_BOOK => Slot::read(&mut reader, build, "book").map(Self::SignBook),
+            _ => return None,
+        };
+        Some(message.and_then(|message| reader.end().map(|()| message)))
+    }
+
+    /// The packet that says it.
+    pub fn packet(&self, build: Build) -> PluginMessage {
+        let mut data = Vec::new();
+        let channel = match self {
+            Self::TexturePack { url, size } => {
+                data.extend(format!("{url}\0{size}").chars().map(|c| Latin1::byte(c).unwrap_or(b'?')));
+                Self::TEXTURE_PACK
+            }
+            Self::Trade(trade) => {
+                trade.write(&mut data, build);
+                Self::TRADE
+            }
+            Self::EditBook(book) | Self::SignBook(book) => {
+                book.write(&mut data, build);
+                if matches!(self, Self::EditBook(_)) { Self::EDIT_BOOK } else { Self::SIGN_BOOK }
+            }
+        };
+        PluginMessage { channel: channel.into(), data: Bytes16::new(data) }
+    }
+}
+
+/// One byte a character: address, NUL, size.
+fn texture_pack(reader: &mut Reader<'_, '_>) -> Result<Message, Error> {
+    let at = reader.at();
+    let text = Latin1::decode(reader.take(reader.remaining(), "texture pack")?);
+    let (url, size) = text.split_once('\0').ok_or(Error::bad("texture pack", at, "an address, NUL and a size"))?;
+    let size = size.parse().map_err(|_| Error::bad("texture pack", at + url.len() + 1, "a size in pixels"))?;
+    Ok(Message::TexturePack { url: url.into(), size })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_of_the_game_round_trip() {
+        let book = Slot::of(0x182, 1, 0);
+        let pack = Message::TexturePack { url: "http://example.com/a.zip".into(), size: 16 };
+        for message in [pack, Message::Trade(2), Message::EditBook(book.clone()), Message::SignBook(book)] {
+            let packet = message.packet(Build::LATEST);
+            assert_eq!(Message::read(&packet, Build::LATEST), Some(Ok(message)));
+            for cut in 0..packet.data.len() {
+                let cut = PluginMessage { data: Bytes16::new(packet.data[..cut].to_vec()), ..packet.clone() };
+                assert!(!matches!(
+                    Message::read(&cut, Build::LATEST),
+                    Some(Ok(Message::Trade(_) | Message::EditBook(_)))
+                ));
+            }
+        }
+        assert_eq!(
+            Message::read(&PluginMessage { channel: "REGISTER".into(), ..Default::default() }, Build::LATEST),
+            None
+        );
+        let wrong = PluginMessage { channel: "MC|TPack".into(), data: Bytes16::new(b"address\0big".to_vec()) };
+        let error = Message::read(&wrong, Build::LATEST).unwrap().unwrap_err();
+        assert_eq!(error.to_string(), "texture pack at offset 8: expected a size in pixels");
+    }
+}

@@ -1,0 +1,139 @@
+//! What a map in somebody's hand shows (spec/minecraft-12w.md#5.1, the packet 0x83).
+
+use super::bytes::hex_text;
+use super::{List8, Wire};
+use crate::build::Build;
+use crate::sample::Dice;
+use hailer_proto::wire::{Error, Reader};
+use serde::Serialize;
+use std::fmt;
+
+/// Bytes behind a count of one byte (unsigned), by the first of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MapData {
+    /// Colours of a piece of a column, from north to south.
+    Colours {
+        /// Pixel from the left, 0 to 127.
+        column: u8,
+        /// Pixel of the first colour from the top, 0 to 127.
+        row: u8,
+        /// A colour of the game and its shade each.
+        colours: Vec<u8>,
+    },
+    /// All icons anew.
+    Icons(Vec<Icon>),
+    /// Anything else, as it came.
+    Other(#[serde(serialize_with = "hex_text")] Vec<u8>),
+}
+
+/// A marker on a map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Icon {
+    /// Which one, 4 bits.
+    pub icon: u8,
+    /// 16ths of a turn.
+    pub rotation: u8,
+    /// Half pixels from the middle, east.
+    pub x: i8,
+    /// Half pixels from the middle, south.
+    pub y: i8,
+}
+
+impl Default for MapData {
+    fn default() -> Self {
+        Self::Other(Vec::new())
+    }
+}
+
+impl MapData {
+    fn of(bytes: &[u8]) -> Self {
+        match *bytes {
+            [0, column, row, ref colours @ ..] => Self::Colours { column, row, colours: colours.to_vec() },
+            [1, ref icons @ ..] if icons.len() % 3 == 0 => {
+                let (icons, _) = icons.as_chunks();
+                let icon = |&[kind, x, y]: &[u8; 3]| Icon {
+                    icon: kind & 15,
+                    rotation: kind >> 4,
+                    x: x.cast_signed(),
+                    y: y.cast_signed(),
+                };
+                Self::Icons(icons.iter().map(icon).collect())
+            }
+            _ => Self::Other(bytes.to_vec()),
+        }
+    }
+
+    /// As they lie on the wire, cut where the count ends.
+    fn bytes(&self) -> Vec<u8> {
+        let mut bytes = match self {
+            Self::Colours { column, row, colours } => [&[0, *column, *row], colours.as_slice()].concat(),
+            Self::Icons(icons) => {
+                let icon =
+                    |icon: &Icon| [icon.rotation << 4 | icon.icon & 15, icon.x.cast_unsigned(), icon.y.cast_unsigned()];
+                std::iter::once(1).chain(icons.iter().take(84).flat_map(icon)).collect()
+            }
+            Self::Other(bytes) => bytes.clone(),
+        };
+        bytes.truncate(255);
+        bytes
+    }
+}
+
+impl fmt::Display for Icon {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at ({}, {}) turned {}", self.icon, self.x, self.y, self.rotation)
+    }
+}
+
+impl fmt::Display for MapData {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Colours { column, row, colours } => {
+                write!(f, "{} colours of column {column} from row {row}", colours.len())
+            }
+            Self::Icons(icons) => write!(f, "icons {}", List8::new(icons.clone())),
+            Self::Other(bytes) => write!(f, "{} bytes", bytes.len()),
+        }
+    }
+}
+
+impl Wire for MapData {
+    const MIN: usize = 1;
+
+    fn read(reader: &mut Reader<'_, '_>, _: Build, field: &'static str) -> Result<Self, Error> {
+        let count = reader.u8("count")?;
+        reader.raw(count.into(), field).map(Self::of)
+    }
+
+    fn write(&self, out: &mut Vec<u8>, build: Build) {
+        let bytes = self.bytes();
+        (bytes.len() as u8).write(out, build);
+        out.extend_from_slice(&bytes);
+    }
+
+    fn sample(dice: &mut Dice, _: Build) -> Self {
+        let count = dice.below(40);
+        let mut bytes = dice.bytes(count);
+        if let Some(kind) = bytes.first_mut() {
+            *kind = dice.below(3) as u8;
+        }
+        Self::of(&bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn maps_are_colours_or_icons() {
+        let colours = MapData::of(&[0, 5, 6, 34, 35]);
+        assert_eq!(colours.to_string(), "2 colours of column 5 from row 6");
+        let icons = MapData::of(&[1, 0x80, 10, 0xF6, 0x04, 0, 0]);
+        assert_eq!(icons.to_string(), "icons [0 at (10, -10) turned 8, 4 at (0, 0) turned 0]");
+        for bytes in [&[][..], &[0], &[0, 1], &[0, 1, 2], &[1], &[1, 2], &[1, 2, 3, 4], &[2, 3]] {
+            assert_eq!(MapData::of(bytes).bytes(), bytes);
+        }
+    }
+}
