@@ -3,10 +3,12 @@
 use super::datagram::{self, MAX_BYTES};
 use super::{count, json};
 use hailer::game::stream::{MAX_PACKET, read};
+use hailer::game::tap::Seen;
 use hailer::game::{Broken, Build, Packet, Way};
 use hailer::proto::model::printable;
 use hailer::proto::wire::Notes;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 /// Bytes shown after those that are no packet.
@@ -144,29 +146,48 @@ fn hex(bytes: &[u8]) -> String {
 
 /// Counts packets by name.
 #[derive(Debug, Default)]
-pub(crate) struct Summary(std::collections::BTreeMap<(u8, &'static str, &'static str), (u64, u64)>);
+pub(crate) struct Summary(BTreeMap<(u8, &'static str, &'static str), Sums>);
+
+/// Packets of one kind.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sums {
+    packets: u64,
+    bytes: u64,
+    /// Packets that we would write with other bytes: a yes that is not 1, a tag of length 0.
+    odd: u64,
+}
 
 impl Summary {
     /// One more.
-    pub(crate) fn add(&mut self, packet: &Packet, way: Way, length: usize) {
-        let (packets, bytes) = self.0.entry((packet.id(), packet.name(), way_name(way))).or_default();
-        (*packets, *bytes) = (*packets + 1, *bytes + length as u64);
+    pub(crate) fn add(&mut self, seen: &Seen) {
+        let sums = self.0.entry((seen.packet.id(), seen.packet.name(), way_name(seen.way))).or_default();
+        let mut written = Vec::with_capacity(seen.bytes.len());
+        seen.packet.write(&mut written, seen.build);
+        sums.packets += 1;
+        sums.bytes += seen.bytes.len() as u64;
+        sums.odd += u64::from(written != seen.bytes);
     }
 
     /// A row for each name and direction, or a line of JSON.
     pub(crate) fn show(&self, out: &mut impl Write, json: bool) -> io::Result<()> {
         if json {
-            let rows = self.0.iter().map(|((id, name, way), (packets, bytes))| {
-                json!({"id": id, "packet": name, "way": way, "packets": packets, "bytes": bytes})
+            let rows = self.0.iter().map(|((id, name, way), Sums { packets, bytes, odd })| {
+                json!({"id": id, "packet": name, "way": way, "packets": packets, "bytes": bytes, "odd": odd})
             });
             let value = json!({"schema": "hailer/packet-summary/1", "rows": rows.collect::<Value>()});
             return writeln!(out, "{}", json::line(&value)?);
         }
-        for ((id, name, way), (packets, bytes)) in &self.0 {
+        for ((id, name, way), Sums { packets, bytes, odd }) in &self.0 {
             let arrow = if *way == "to-server" { "\x1b[36m→\x1b[0m" } else { "\x1b[32m←\x1b[0m" };
-            writeln!(out, "{arrow} 0x{id:02X} {name:<24} {packets:>9} {bytes:>12} bytes")?;
+            let note = if *odd > 0 { format!(", {odd} odd") } else { String::new() };
+            writeln!(out, "{arrow} 0x{id:02X} {name:<24} {packets:>9} {bytes:>12} bytes{note}")?;
         }
-        let (packets, bytes) = self.0.values().fold((0, 0), |(packets, bytes), (p, b)| (packets + p, bytes + b));
-        writeln!(out, "  {:<29} {packets:>9} {bytes:>12} bytes", "all")
+        let sum = |of: fn(&Sums) -> u64| self.0.values().map(of).sum::<u64>();
+        let (packets, bytes, odd) = (sum(|sums| sums.packets), sum(|sums| sums.bytes), sum(|sums| sums.odd));
+        writeln!(out, "  {:<29} {packets:>9} {bytes:>12} bytes", "all")?;
+        match odd {
+            0 => writeln!(out, "each encodes back to the bytes that it came in"),
+            odd => writeln!(out, "{odd} odd: hailer would write the same packet with other bytes"),
+        }
     }
 }

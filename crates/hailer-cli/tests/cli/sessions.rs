@@ -167,8 +167,14 @@ fn a_summary_counts() {
         |key: &str| summary[0]["rows"].as_array().unwrap().iter().map(|row| row[key].as_u64().unwrap()).sum::<u64>();
     assert_eq!(sum("packets"), session.packets.len() as u64);
     assert_eq!(sum("bytes"), session.packets.iter().map(|(_, bytes)| bytes.len() as u64).sum::<u64>());
+    let odd = |said: &Said| said.out.lines().last().unwrap().to_owned();
     let said = decode(&file, &["--summary"]).ends_with(0);
-    assert!(said.out.contains("0x02 Handshake") && said.out.lines().last().unwrap().trim().starts_with("all"));
+    assert!(said.out.contains("0x02 Handshake") && said.out.contains("  all "), "{}", said.out);
+    assert!(odd(&said).starts_with("each encodes back"), "{}", said.out);
+    // A yes that is 2.
+    let file = "# hailer session 1\n# build 1.3.2\n> 0 0a02\n> 1 0a01\n";
+    let said = decode(file, &["--summary"]).ends_with(0);
+    assert!(said.out.contains(", 1 odd") && odd(&said).starts_with("1 odd"), "{}", said.out);
 }
 
 #[test]

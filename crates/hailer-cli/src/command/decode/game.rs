@@ -178,7 +178,7 @@ impl<'a> Game<'a> {
         if !self.filter.shows(&seen.packet, seen.way) {
             return Ok(());
         }
-        self.summary.add(&seen.packet, seen.way, seen.bytes.len());
+        self.summary.add(seen);
         if self.args.summary {
             return Ok(());
         }
