@@ -1,5 +1,6 @@
 //! The blocks of 1.3: names, and what a map and a player's feet must know. Ids are those of the wire
-//! (spec/minecraft-12w.md#5); names and colours are our own.
+//! (spec/minecraft-12w.md#5); names and colours are our own. Servers of later games that let clients of 1.3 in send their
+//! own ids too, so those up to 1.7 have a colour as well.
 
 use Kind::{Built, Clear, Earth, Grass, Lava, Leaves, Plant, Sand, Snow, Stone, Unknown, Water, Wood};
 
@@ -46,7 +47,7 @@ pub enum Kind {
     Wood,
     /// What people make of other things.
     Built,
-    /// An id that 1.3 does not have.
+    /// An id that no game up to 1.7 has.
     Unknown,
 }
 
@@ -75,12 +76,12 @@ impl Kind {
     }
 }
 
-/// Stands for every id that 1.3 does not have: solid, and so magenta that nobody overlooks it.
+/// Stands for every id that is not in the table: solid, and so magenta that nobody overlooks it.
 pub static UNKNOWN: BlockInfo = block(u16::MAX, "unknown", Unknown, SOLID, &[0xFF00FF]);
 
-/// The block of an id, if 1.3 has it.
+/// The block of an id, if 1.3 or a game up to 1.7 has it.
 pub fn find(id: u16) -> Option<&'static BlockInfo> {
-    BLOCKS.get(usize::from(id))
+    BLOCKS.get(usize::from(id)).or_else(|| LATER.iter().find(|block| block.id == id))
 }
 
 /// The block of an id, or [`UNKNOWN`].
@@ -267,6 +268,45 @@ static BLOCKS: [BlockInfo; 137] = [
     block(136, "jungle-stairs", Wood, SOLID, &[0x9A6E4D]),
 ];
 
+/// Of 1.4 to 1.7, in the order of their ids.
+static LATER: &[BlockInfo] = &[
+    block(137, "command-block", Built, SOLID, &[0xB4886D]),
+    block(138, "beacon", Built, SOLID, &[0x74DDD7]),
+    block(139, "cobblestone-wall", Stone, SOLID, &[0x767676]),
+    block(140, "flower-pot", Clear, SOLID, &[0x764134]),
+    block(141, "carrots", Clear, OPEN, &[0x3E8E2B]),
+    block(142, "potatoes", Clear, OPEN, &[0x4C9A3A]),
+    block(143, "wooden-button", Clear, OPEN, &[0x9C7F4E]),
+    block(144, "head", Clear, SOLID, &[0x6F6F6F]),
+    block(145, "anvil", Built, SOLID, &[0x404040]),
+    block(146, "trapped-chest", Built, SOLID, &[0xA2722A]),
+    block(147, "golden-pressure-plate", Clear, OPEN, &[0xF9EC4E]),
+    block(148, "iron-pressure-plate", Clear, OPEN, &[0xDBDBDB]),
+    block(149, "unlit-comparator", Clear, SOLID, &[0x979393]),
+    block(150, "comparator", Clear, SOLID, &[0xA09393]),
+    block(151, "daylight-sensor", Built, SOLID, &[0x82745E]),
+    block(152, "redstone-block", Built, SOLID, &[0xAB1B09]),
+    block(153, "quartz-ore", Stone, SOLID, &[0x7D544F]),
+    block(154, "hopper", Built, SOLID, &[0x3A3A3A]),
+    block(155, "quartz-block", Built, SOLID, &[0xECE9E2]),
+    block(156, "quartz-stairs", Built, SOLID, &[0xECE9E2]),
+    block(157, "activator-rail", Clear, OPEN, &[0x684B3E]),
+    block(158, "dropper", Built, SOLID, &[0x606060]),
+    block(159, "stained-clay", Built, SOLID, WOOL),
+    block(160, "stained-glass-pane", Clear, SOLID, WOOL),
+    block(161, "acacia-leaves", Leaves, SOLID, &[0x3E7A1E]),
+    block(162, "acacia-log", Wood, SOLID, &[0x696359]),
+    block(163, "acacia-stairs", Wood, SOLID, &[0xA95B33]),
+    block(164, "dark-oak-stairs", Wood, SOLID, &[0x3D2813]),
+    block(165, "slime-block", Built, SOLID, &[0x78C865]),
+    block(170, "hay-bale", Plant, SOLID, &[0xA68B0C]),
+    block(171, "carpet", Built, OPEN, WOOL),
+    block(172, "hardened-clay", Built, SOLID, &[0x965C42]),
+    block(173, "coal-block", Built, SOLID, &[0x121212]),
+    block(174, "packed-ice", Snow, SOLID, &[0x8DB4FA]),
+    block(175, "tall-plant", Clear, OPEN, &[0x4F8A35]),
+];
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -279,13 +319,15 @@ mod tests {
             assert_eq!(find(block.id), Some(block));
             assert!(block.colours.len().is_power_of_two());
         }
-        assert_eq!((find(137), find(u16::MAX), info(4095)), (None, None, &UNKNOWN));
+        assert!(LATER.is_sorted_by_key(|block| block.id) && LATER.iter().all(|block| find(block.id) == Some(block)));
+        assert_eq!(find(137).map(|block| block.name), Some("command-block"));
+        assert_eq!((find(169), find(u16::MAX), info(4095)), (None, None, &UNKNOWN));
     }
 
     #[test]
     fn names_are_kebab_case_and_unique() {
-        let names: HashSet<_> = BLOCKS.iter().map(|block| block.name).collect();
-        assert_eq!(names.len(), BLOCKS.len());
+        let names: HashSet<_> = BLOCKS.iter().chain(LATER).map(|block| block.name).collect();
+        assert_eq!(names.len(), BLOCKS.len() + LATER.len());
         assert!(names.iter().all(|name| name.chars().all(|c| c.is_ascii_lowercase() || c == '-')));
     }
 
