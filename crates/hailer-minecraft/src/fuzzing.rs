@@ -2,14 +2,18 @@
 
 use crate::build::Build;
 use crate::chunk::{Column, Inflater, MAX_COLUMN, Masks, bulk, bulk_limit, is_unload, size};
+use crate::client::{self, Client};
 use crate::connection::{Connection, Role};
 use crate::crypto;
 use crate::nbt;
 use crate::packet::Way;
+use crate::server::{self, Encryption, Server, WorldKind};
 use crate::stream::{MAX_PACKET, Outcome, read};
 use crate::table::Packet;
 use crate::types::Tag;
 use hailer_proto::wire::Notes;
+use std::net::IpAddr;
+use std::time::Duration;
 
 /// What the first two bytes choose: a build and a direction.
 fn chosen(bytes: &[u8]) -> Option<(Build, Way, &[u8])> {
@@ -109,4 +113,38 @@ pub fn connection(bytes: &[u8]) {
         assert!(connection.unread().len() <= rest.len());
         let _ = connection.secure(&[1; 16]);
     }
+}
+
+/// A player who has entered our server, and then says anything, while another plays on.
+pub fn server(bytes: &[u8]) {
+    let Some((build, _, rest)) = chosen(bytes) else { return };
+    let (encryption, world) = (Encryption::Off, WorldKind::Flat);
+    let settings = server::Settings { build, encryption, world, view_distance: 3, ..Default::default() };
+    let unsent = settings.limits.unsent;
+    let Ok(mut server) = Server::new(settings, |bytes| bytes.fill(7)) else { return };
+    let join = |server: &mut Server, name: &str, last: u8| {
+        let ip = IpAddr::from([192, 0, 2, last]);
+        let id = server.connect(Duration::ZERO, ip).ok()?;
+        let settings = client::Settings { build, name: name.into(), ..Default::default() };
+        let mut client = Client::new(settings, |bytes| bytes.fill(9));
+        for _ in 0..4 {
+            server.receive(id, Duration::ZERO, client.outgoing());
+            client.sent(client.outgoing().len());
+            client.receive(server.outgoing(id));
+            server.sent(id, server.outgoing(id).len());
+            while let Ok(Some(_)) = client.next() {}
+        }
+        Some(id)
+    };
+    let (good, bad) = (join(&mut server, "Good", 1), join(&mut server, "Bad", 2));
+    let (Some(good), Some(bad)) = (good, bad) else { return };
+    assert_eq!(server.players().count(), 2);
+    let mut now = Duration::ZERO;
+    for piece in rest.chunks(40) {
+        server.receive(bad, now, piece);
+        now += server::TICK;
+        server.tick(now);
+        assert!(server.outgoing(bad).len() <= unsent + (1 << 20));
+    }
+    assert!(!server.is_over(good));
 }

@@ -34,6 +34,12 @@ fn connection() {
     bolero::check!().with_iterations(iterations()).for_each(|bytes: &[u8]| fuzzing::connection(bytes));
 }
 
+#[test]
+fn server() {
+    // A whole server each time.
+    bolero::check!().with_iterations(iterations() / 40).for_each(|bytes: &[u8]| fuzzing::server(bytes));
+}
+
 /// Sampled packets with some of their bytes changed: random bytes alone seldom get past the first field.
 #[test]
 fn damaged_packets() {
@@ -51,6 +57,18 @@ fn damaged_packets() {
                     fuzzing::stream(&bytes);
                     fuzzing::connection(&bytes);
                 }
+            }
+            // All of them to one server after the other, until one ends it.
+            for seed in 0..4 {
+                let (mut dice, mut bytes) = (Dice::new(seed), vec![number as u8, 1]);
+                let rows: Vec<_> = TABLE.iter().filter(|row| row.is_in(Way::ToServer, build)).collect();
+                for _ in 0..60 {
+                    let row = rows[dice.below(rows.len())];
+                    if !matches!(row.id, 0x02 | 0xFC | 0xFE | 0xFF) {
+                        (row.sample)(&mut dice, build).write(&mut bytes, build);
+                    }
+                }
+                fuzzing::server(&bytes);
             }
         }
     }
