@@ -8,12 +8,13 @@
 //! The protocols live in [`hailer_proto`], re-exported as [`proto`]; this crate adds sockets, clocks and patience.
 //!
 //! Modules: [`client`] drives exchanges with the patience of [`drive`] at the addresses that `names` finds for a
-//! [`target`]; [`report`] is what programs read of it. [`respond`] stands beside them, and [`minecraft`], the game
-//! protocol of the 1.3 pre-releases from [`hailer_minecraft`], re-exported as [`game`].
+//! [`target`]; [`report`] is what programs read of it. [`respond`] stands beside them, and, with the feature `game`
+//! (on unless told otherwise), `minecraft`: the game protocol of the 1.3 pre-releases, whose crate is re-exported as `game`.
 
 pub mod client;
 pub mod drive;
 mod error;
+#[cfg(feature = "game")]
 pub mod minecraft;
 mod names;
 pub mod report;
@@ -23,6 +24,7 @@ pub mod target;
 pub use client::{Answer, Asked, Client, Datagram, Settings};
 pub use drive::Patience;
 pub use error::Error;
+#[cfg(feature = "game")]
 pub use hailer_minecraft as game;
 pub use hailer_proto as proto;
 pub use hailer_proto::{Ask, Depth, Player, Status, Text, registry};
