@@ -942,3 +942,29 @@ fn garbage_never_panics() {
         assert!(!table.server.is_over(table.seats[player].id), "{:?}", table.seats[player].kicked);
     }
 }
+
+/// A tag is whatever bytes a client made up, and the game fails at what is no gzip (spec/minecraft-12w.md#4.2).
+#[test]
+fn tags_do_not_go_from_one_player_to_another() {
+    let build = Build::V1_3_2;
+    for slot in [36, -1] {
+        let mut table = Table::new(settings(build));
+        let (one, two) = (table.enter(build, "One"), table.enter(build, "Two"));
+        table.settle();
+        let [x, y, z] = table.seats[one].place;
+        table.walk(one, [x + 4.0, y, z]);
+        let item = Slot { tag: Tag::new(&[1, 2, 3]), ..Slot::of(276, 1, 0) };
+        table.send(one, CreativeInventoryAction { slot, item });
+        if slot == 36 {
+            table.dig(one, 4, (0, 0, 0));
+        }
+        table.walk(one, [x - 4.0, y, z]);
+        table.walk(two, [x + 4.0, y, z + 1.0]);
+        table.ticks(60);
+        let taken = table.seats[two].got.iter().rev().find_map(|packet| match packet {
+            Packet::SetSlot(set) if set.item.id == 276 => Some(set.item.clone()),
+            _ => None,
+        });
+        assert_eq!(taken, Some(Slot::of(276, 1, 0)), "{slot}");
+    }
+}

@@ -3,7 +3,7 @@
 use super::player::Position;
 use super::{ClientId, Server};
 use crate::table::{CollectItem, SpawnDroppedItem};
-use crate::types::{Absolute, Slot};
+use crate::types::{Absolute, Slot, Tag};
 
 /// Ticks after which an item vanishes, as in vanilla.
 const LIFE: u32 = 6000;
@@ -49,8 +49,10 @@ impl Server {
         self.drop_at(item, Position { x: middle(x), y: f64::from(y), z: middle(z) });
     }
 
-    /// It falls at once: clients make it look slower.
-    fn drop_at(&mut self, what: Slot, place: Position) {
+    /// It falls at once: clients make it look slower. Its tag stays behind, for whoever picks it up must not get what
+    /// another client made up: the game ends at bytes that are no gzip, and inflates all that are.
+    fn drop_at(&mut self, mut what: Slot, place: Position) {
+        what.tag = Tag::NONE;
         let (x, y, z) = place.block();
         // Nothing below: it is gone.
         let Some(floor) = self.world.floor((x, y + 1, z)) else { return };
