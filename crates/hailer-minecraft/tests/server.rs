@@ -968,3 +968,18 @@ fn tags_do_not_go_from_one_player_to_another() {
         assert_eq!(taken, Some(Slot::of(276, 1, 0)), "{slot}");
     }
 }
+
+/// The game does not count for itself here: without an answer it would show the item for ever.
+#[test]
+fn who_drops_an_item_is_told_what_is_left() {
+    for &build in Build::SPEECHES {
+        let mut table = Table::new(settings(build));
+        let one = table.enter(build, "One");
+        table.send(one, CreativeInventoryAction { slot: 36, item: Slot::of(1, 2, 0) });
+        for left in [Slot::of(1, 1, 0), Slot::EMPTY] {
+            table.dig(one, 4, (0, 0, 0));
+            let Some(Packet::SetSlot(set)) = table.seats[one].got.last() else { panic!("{build}") };
+            assert_eq!((set.window, set.slot, &set.item), (0, 36, &left), "{build}");
+        }
+    }
+}

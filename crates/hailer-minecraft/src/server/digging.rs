@@ -30,6 +30,8 @@ impl Server {
                 let slot = player.held_slot();
                 let item = player.inventory.take(slot, 1);
                 self.throw(id, item);
+                // The client waits to be told what is left.
+                self.send_held(id);
                 self.show_held(id);
             }
             _ => {}
