@@ -983,3 +983,24 @@ fn who_drops_an_item_is_told_what_is_left() {
         }
     }
 }
+
+/// Such a block takes no time, so the game says only that it began.
+#[test]
+fn what_breaks_at_once_is_not_waited_for() {
+    let build = Build::V1_3_2;
+    let mut table = Table::new(settings(build));
+    let one = table.enter(build, "One");
+    table.settle();
+    let [x, y, z] = table.seats[one].place.map(|at| at.floor() as i32);
+    for (i, id) in [46, 50, 95].into_iter().enumerate() {
+        let place = (x + 2, y as u8, z + i as i32);
+        table.say(one, "/gamemode 1");
+        table.send(one, CreativeInventoryAction { slot: 36, item: Slot::of(id, 1, 0) });
+        table.put(one, (place.0, place.1 - 1, place.2), 1);
+        table.say(one, "/gamemode 0");
+        assert_eq!(table.seats[one].block(place), id as u16);
+        table.dig(one, 0, place);
+        table.ticks(1);
+        assert_eq!(table.seats[one].block(place), 0, "{id}");
+    }
+}

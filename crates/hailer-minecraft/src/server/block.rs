@@ -14,7 +14,8 @@ const CLEAR: &[u16] = &[
 const REPLACEABLE: &[u16] = &[0, 8, 9, 10, 11, 31, 32, 51, 78, 106];
 
 /// Blocks that break at the first touch.
-const BRITTLE: &[u16] = &[6, 31, 32, 37, 38, 39, 40, 50, 51, 55, 59, 75, 76, 83, 93, 94, 104, 105, 111, 115, 131, 132];
+const BRITTLE: &[u16] =
+    &[6, 31, 32, 37, 38, 39, 40, 46, 50, 51, 55, 59, 75, 76, 83, 93, 94, 95, 104, 105, 111, 115, 131, 132];
 
 /// Blocks that exist only as part of something, or do harm to whoever sees them alone.
 const UNPLACEABLE: &[u16] = &[0, 34, 36, 90, 119];
