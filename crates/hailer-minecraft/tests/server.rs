@@ -1004,3 +1004,16 @@ fn what_breaks_at_once_is_not_waited_for() {
         assert_eq!(table.seats[one].block(place), 0, "{id}");
     }
 }
+
+/// Its characters may take two units each, and what follows must not be cut off.
+#[test]
+fn a_long_line_leaves_room_for_the_counts() {
+    let mut table = Table::new(Settings { motd: "\u{1F600}".repeat(200), ..settings(Build::V1_3_2) });
+    let id = table.server.connect(table.now, HOME).unwrap();
+    table.server.receive(id, table.now, &[0xFE]);
+    let mut client = Connection::new(Role::Client, Build::V1_3_2);
+    client.send(&ServerListPing {}.into()).unwrap();
+    client.receive(table.server.outgoing(id));
+    let Ok(Some(Packet::Kick(kick))) = client.next() else { panic!() };
+    assert!(kick.reason.to_string().ends_with("\u{1F600}§0§20"), "{}", kick.reason);
+}

@@ -12,7 +12,7 @@ use crate::table::{
     EncryptionRequest, EncryptionResponse, Handshake, HandshakeReply, Kick, Login, LoginRequest, Packet,
     PlayerListItem, SetSlot, SetWindowItems, SpawnPosition, TimeUpdate, UpdateHealth,
 };
-use crate::types::{Bytes16, List16, Shrunk, Slot};
+use crate::types::{Bytes16, List16, Shrunk, Slot, Text};
 
 const NO_CHECK: &str = "-";
 
@@ -66,7 +66,9 @@ impl Server {
     fn ping(&mut self, id: ClientId) {
         let Some(client) = self.clients.get(&id) else { return };
         let ip = client.ip;
-        let motd: String = self.settings.motd.chars().filter(|c| *c != '§').take(200).collect();
+        let motd: String = self.settings.motd.chars().filter(|c| *c != '§').collect();
+        // Cut by units, not by characters: the counts have to fit behind it.
+        let motd = Text::<200>::from(motd.as_str());
         let reason = format!("{motd}§{}§{}", self.players().count(), self.settings.max_players);
         self.send(id, Kick { reason: reason.as_str().into() });
         if let Some(client) = self.clients.get_mut(&id) {
