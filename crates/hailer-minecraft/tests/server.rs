@@ -1017,3 +1017,13 @@ fn a_long_line_leaves_room_for_the_counts() {
     let Ok(Some(Packet::Kick(kick))) = client.next() else { panic!() };
     assert!(kick.reason.to_string().ends_with("\u{1F600}§0§20"), "{}", kick.reason);
 }
+
+/// Vanilla tells it everybody in the first tick, also who cannot be hurt.
+#[test]
+fn everybody_hears_of_their_health() {
+    for mode in [GameMode::Creative, GameMode::Survival] {
+        let mut table = Table::new(Settings { mode, ..settings(Build::V1_3_2) });
+        let one = table.enter(Build::V1_3_2, "One");
+        assert_eq!(table.seats[one].count("UpdateHealth"), 1);
+    }
+}

@@ -4,7 +4,7 @@ use super::block::is_solid;
 use super::client::{Client, Phase};
 use super::inventory::SLOTS;
 use super::player::{Player, Position};
-use super::settings::{Encryption, GameMode, WorldKind};
+use super::settings::{Encryption, WorldKind};
 use super::{ClientId, Event, OLD, Server};
 use crate::build::Build;
 use crate::crypto::{CipherKind, KeyPair, same_token};
@@ -205,9 +205,8 @@ impl Server {
         self.teleport(id, place);
         self.send(id, TimeUpdate { time: self.time });
         self.send_inventory(id);
-        if mode == GameMode::Survival {
-            self.send(id, UpdateHealth { health: 20, food: 20, saturation: 5.0 });
-        }
+        // Creative players too: vanilla tells it everybody in the first tick.
+        self.send(id, UpdateHealth { health: 20, food: 20, saturation: 5.0 });
     }
 
     pub(super) fn level_type(&self) -> &'static str {
