@@ -4,10 +4,10 @@ use super::client::Client;
 use super::pack::{Piece, join};
 use super::player::{Player, Shown};
 use super::terrain::At;
-use super::world::{Place, World, spot};
+use super::world::{Place, spot};
 use super::{ClientId, Server};
 use crate::build::Build;
-use crate::chunk::{Block, ColumnMeta};
+use crate::chunk::{Block, ColumnMeta, Masks};
 use crate::table::{
     BlockChange, ChunkData, DestroyEntities, EntityHeadLook, EntityLook, EntityLookRelativeMove, EntityMetadata,
     EntityRelativeMove, EntityTeleport, MapChunkBulk, MultiBlockChange, Packet, PreChunk,
@@ -26,6 +26,8 @@ const MANY: usize = 64;
 const BUSY: usize = 256 << 10;
 /// Entities in one 0x1D.
 const DESTROYED: usize = 127;
+/// 256 biomes, all plains, as a zlib stream (spec/minecraft-12w.md#7).
+const PLAINS: [u8; 12] = [0x78, 0x9C, 0x63, 0x64, 0x1C, 0xD9, 0x00, 0x00, 0x81, 0x80, 0x01, 0x01];
 
 impl Server {
     /// The client's wish: 0 far, 1 normal, 2 short, 3 tiny.
@@ -50,7 +52,7 @@ impl Server {
             let Some(player) = client.player_mut().filter(|player| !player.dead) else { continue };
             let mut packets: Vec<Packet> = Vec::new();
             for at in look_around(player) {
-                packets.push(unload(&mut self.world, build, at));
+                packets.push(unload(build, at));
             }
             if !busy && fresh < FRESH {
                 let next: Vec<At> = player.queue.drain(..COLUMNS.min(player.queue.len())).collect();
@@ -79,7 +81,7 @@ impl Server {
         let (loaded, seen) = (std::mem::take(&mut player.loaded), std::mem::take(&mut player.seen));
         player.centre = None;
         for at in loaded {
-            client.send(unload(&mut self.world, build, at));
+            client.send(unload(build, at));
         }
         destroy(client, &seen.into_iter().collect::<Vec<_>>());
     }
@@ -182,16 +184,14 @@ fn look_around(player: &mut Player) -> Vec<At> {
     gone
 }
 
-/// Takes a column back: with its real biomes, as in vanilla (spec/minecraft-12w.md#7).
-fn unload(world: &mut World, build: Build, at @ (x, z): At) -> Packet {
-    match build < Build::W18a {
-        true => PreChunk { x, z, load: false }.into(),
-        false => chunk(at, true, &world.biomes(at)).into(),
+/// Takes a column back. Since 12w18a it is a column without sections, whose biomes nobody reads
+/// (spec/minecraft-12w.md#7). So they are always the same: the real ones would mean to make a column that was forgotten.
+pub(super) fn unload(build: Build, (x, z): At) -> Packet {
+    if build < Build::W18a {
+        return PreChunk { x, z, load: false }.into();
     }
-}
-
-fn chunk((x, z): At, ground_up: bool, piece: &Piece) -> ChunkData {
-    ChunkData { x, z, ground_up, masks: piece.masks, data: Zlib { unused: 0, bytes: join([piece]) } }
+    let data = Zlib { unused: 0, bytes: PLAINS.to_vec() };
+    ChunkData { x, z, ground_up: true, masks: Masks::default(), data }.into()
 }
 
 fn bulk(pieces: &[(At, Arc<Piece>)]) -> MapChunkBulk {

@@ -170,13 +170,6 @@ impl World {
         self.packer.pack(masks, &bytes)
     }
 
-    /// Nothing but the biomes of a column, compressed.
-    pub(super) fn biomes(&mut self, at: At) -> Piece {
-        let mut bytes = Vec::new();
-        let masks = self.kept(at).column.encode(0, true, &mut bytes);
-        self.packer.pack(masks, &bytes)
-    }
-
     /// Where the ground is below a place, for things that fall.
     pub(super) fn floor(&mut self, (x, y, z): (i32, i32, i32)) -> Option<i32> {
         (0..y.clamp(0, 256)).rev().find(|&y| super::block::is_solid(self.block((x, y, z)).id)).map(|y| y + 1)
