@@ -1027,3 +1027,35 @@ fn everybody_hears_of_their_health() {
         assert_eq!(table.seats[one].count("UpdateHealth"), 1);
     }
 }
+
+/// In the same dimension the game forgets nothing by itself.
+#[test]
+fn whoever_comes_back_to_life_is_told_to_forget() {
+    for &build in Build::SPEECHES {
+        let mut table = Table::new(Settings { mode: GameMode::Survival, ..settings(build) });
+        let (one, two) = (table.enter(build, "One"), table.enter(build, "Two"));
+        table.settle();
+        let start = table.seats[one].place;
+        table.send(one, EntityAction { entity: 0, action: 1 });
+        for i in 1..9 {
+            table.walk(one, [start[0], start[1] - f64::from(i) * 9.5, start[2]]);
+            table.ticks(3);
+        }
+        let request: Packet = match build >= Build::W24a {
+            true => ClientStatus { status: 1 }.into(),
+            false => RespawnRequest::default().into(),
+        };
+        table.send(one, request);
+        let seat = &table.seats[one];
+        assert_eq!((seat.columns.len(), seat.allocated.len(), seat.count("DestroyEntities")), (0, 0, 1), "{build}");
+        table.settle();
+        let seat = &table.seats[one];
+        assert_eq!((seat.columns.len(), seat.count("SpawnNamedEntity")), (49, 2), "{build}");
+        assert_same_world(&mut table, one, false);
+        let flags = table.seats[two].got.iter().rev().find_map(|packet| match packet {
+            Packet::EntityMetadata(to) => to.metadata.get(0).cloned(),
+            _ => None,
+        });
+        assert_eq!(flags, Some(MetadataValue::Byte(0)), "{build}: crouches no more");
+    }
+}

@@ -114,6 +114,7 @@ impl Server {
         }
         player.dead = true;
         let (entity, name) = (player.entity, player.name.clone());
+        self.stop_digging(id);
         self.send(id, UpdateHealth { health: 0, food: 20, saturation: 5.0 });
         self.send_to(EntityStatus { entity, status: 3 }, |other| other.seen.contains(&entity));
         self.say_to_all(&format!("{name} fell out of the world"));
@@ -122,11 +123,10 @@ impl Server {
     fn respawn(&mut self, id: ClientId) {
         let level_type = self.level_type();
         let Some(player) = self.player_mut(id).filter(|player| player.dead) else { return };
-        player.dead = false;
+        (player.dead, player.flags) = (false, 0);
         let (entity, mode) = (player.entity, player.mode.number());
         // Others forget the body that fell, and see a new one.
         self.vanish(entity);
-        // Some clients keep the world when they respawn, some do not: so it is taken back, and shown anew.
         self.forget_all(id);
         self.send(id, Respawn { dimension: 0, difficulty: 0, mode, height: 256, level_type: level_type.into() });
         let place = self.spawn_place();

@@ -73,17 +73,16 @@ impl Server {
         }
     }
 
-    /// Takes back all that a player was shown.
+    /// Takes back all that a player was shown, to be sent anew. A client that comes back to life in the same dimension
+    /// forgets nothing by itself: what is out of view by then would stay there for ever.
     pub(super) fn forget_all(&mut self, id: ClientId) {
         let Some(client) = self.clients.get_mut(&id) else { return };
         let build = client.build();
         let Some(player) = client.player_mut() else { return };
-        let (loaded, seen) = (std::mem::take(&mut player.loaded), std::mem::take(&mut player.seen));
         player.centre = None;
-        for at in loaded {
-            client.send(unload(build, at));
-        }
+        let (loaded, seen) = (std::mem::take(&mut player.loaded), std::mem::take(&mut player.seen));
         destroy(client, &seen.into_iter().collect::<Vec<_>>());
+        loaded.into_iter().for_each(|at| client.send(unload(build, at)));
     }
 
     /// Tells the blocks that changed in this tick.
@@ -184,9 +183,13 @@ fn look_around(player: &mut Player) -> Vec<At> {
     gone
 }
 
+fn chunk((x, z): At, ground_up: bool, piece: &Piece) -> ChunkData {
+    ChunkData { x, z, ground_up, masks: piece.masks, data: Zlib { unused: 0, bytes: join([piece]) } }
+}
+
 /// Takes a column back. Since 12w18a it is a column without sections, whose biomes nobody reads
 /// (spec/minecraft-12w.md#7). So they are always the same: the real ones would mean to make a column that was forgotten.
-pub(super) fn unload(build: Build, (x, z): At) -> Packet {
+fn unload(build: Build, (x, z): At) -> Packet {
     if build < Build::W18a {
         return PreChunk { x, z, load: false }.into();
     }
