@@ -756,8 +756,12 @@ fn clicks_in_the_inventory() {
     assert_eq!(answer(&mut table, click(20, 1, false, Slot::EMPTY)), Some(true));
     assert_eq!(answer(&mut table, click(21, 0, true, Slot::EMPTY)), Some(false));
     assert_eq!(answer(&mut table, click(21, 0, false, Slot::of(7, 1, 0))), Some(false), "not what is there");
-    let Some(Packet::SetSlot(cursor)) = table.seats[one].got.last() else { panic!() };
-    assert_eq!((cursor.window, cursor.item.count), (-1, 4));
+    table.ticks(1);
+    let cursor = |packet: &Packet| match packet {
+        Packet::SetSlot(set) if set.window == -1 => Some(set.item.count),
+        _ => None,
+    };
+    assert_eq!(table.seats[one].got.iter().rev().find_map(cursor), Some(4));
     // Thrown, seen, and picked up again.
     assert_eq!(answer(&mut table, click(-999, 0, false, Slot::EMPTY)), Some(true));
     table.settle();
@@ -1058,4 +1062,21 @@ fn whoever_comes_back_to_life_is_told_to_forget() {
         });
         assert_eq!(flags, Some(MetadataValue::Byte(0)), "{build}: crouches no more");
     }
+}
+
+/// An inventory full of tags is 90 KB, and a click is a dozen bytes.
+#[test]
+fn refused_clicks_are_answered_with_one_inventory_a_tick() {
+    let build = Build::V1_3_2;
+    let mut table = Table::new(settings(build));
+    let one = table.enter(build, "One");
+    table.settle();
+    let inventories = table.seats[one].count("SetWindowItems");
+    for action in 0..100 {
+        let item = Slot::EMPTY;
+        table.send(one, ClickWindow { window: 0, slot: 20, button: 9, action, shift: false, item });
+    }
+    table.ticks(1);
+    let seat = &table.seats[one];
+    assert_eq!((seat.count("ConfirmTransaction"), seat.count("SetWindowItems") - inventories), (100, 1));
 }

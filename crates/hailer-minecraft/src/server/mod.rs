@@ -373,6 +373,7 @@ impl Server {
         self.move_items();
         self.show_digging();
         self.resend_teleports();
+        self.correct_inventories();
         self.send_columns();
         self.send_changes();
         self.show_entities();

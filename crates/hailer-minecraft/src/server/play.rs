@@ -206,12 +206,20 @@ impl Server {
                 same && player.inventory.click(click.slot, click.button)
             }
         };
+        player.is_misled |= !accepted;
         self.send(id, ConfirmTransaction { window: click.window, action: click.action, accepted });
-        if !accepted {
-            self.send_inventory(id);
-        }
         self.throw(id, thrown);
         self.show_held(id);
+    }
+
+    /// Tells those whose clicks were refused what they have: once a tick, for it is much longer than a click.
+    pub(super) fn correct_inventories(&mut self) {
+        for id in self.ids(|client| client.player().is_some_and(|player| player.is_misled)) {
+            self.send_inventory(id);
+            if let Some(player) = self.player_mut(id) {
+                player.is_misled = false;
+            }
+        }
     }
 
     /// Creative players take what they like, as far as everybody here knows it.

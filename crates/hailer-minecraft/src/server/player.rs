@@ -79,6 +79,8 @@ pub(super) struct Player {
     /// Place of the hotbar, 0 to 8.
     pub(super) held: i16,
     pub(super) inventory: Inventory,
+    /// The client takes its inventory for another than it is.
+    pub(super) is_misled: bool,
     pub(super) view: i32,
     pub(super) centre: Option<At>,
     pub(super) loaded: HashSet<At>,
@@ -109,6 +111,7 @@ impl Player {
             flags: 0,
             held: 0,
             inventory: Inventory::default(),
+            is_misled: false,
             view,
             centre: None,
             loaded: HashSet::new(),
