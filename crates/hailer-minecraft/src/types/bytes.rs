@@ -28,65 +28,58 @@ pub(super) fn hex_text<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::
     serializer.serialize_str(&text)
 }
 
-/// Bytes behind a count of two (signed, not below 0): at most 32,767.
+/// Bytes behind a count of two (signed, not below 0): at most 32,766, since the game reads no bytes of a plugin message
+/// that announces one more (spec/minecraft-12w.md#5.1).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bytes16(Vec<u8>);
 
-macro_rules! counted {
-    ($( $name:ident $count:ident $max:expr )*) => { $(
-        impl $name {
-            /// Cut where the count ends.
-            pub fn new(mut bytes: Vec<u8>) -> Self {
-                bytes.truncate($max);
-                Self(bytes)
-            }
-        }
-
-        impl std::ops::Deref for $name {
-            type Target = [u8];
-
-            fn deref(&self) -> &[u8] {
-                &self.0
-            }
-        }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                show(self, f)
-            }
-        }
-
-        impl Serialize for $name {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                hex_text(self, serializer)
-            }
-        }
-
-        impl Wire for $name {
-            const MIN: usize = <$count as Wire>::MIN;
-
-            fn read(reader: &mut Reader<'_, '_>, build: Build, field: &'static str) -> Result<Self, Error> {
-                let at = reader.at();
-                let count = $count::read(reader, build, field)?;
-                let count = usize::try_from(count).map_err(|_| Error::bad(field, at, "a count of bytes, not below 0"))?;
-                Ok(Self(reader.raw(count, field)?.to_vec()))
-            }
-
-            fn write(&self, out: &mut Vec<u8>, build: Build) {
-                (self.len() as $count).write(out, build);
-                out.extend_from_slice(self);
-            }
-
-            fn sample(dice: &mut Dice, _: Build) -> Self {
-                let count = dice.below(40);
-                Self(dice.bytes(count))
-            }
-        }
-    )* };
+impl Bytes16 {
+    /// Cut where the count ends.
+    pub fn new(mut bytes: Vec<u8>) -> Self {
+        bytes.truncate(32_766);
+        Self(bytes)
+    }
 }
 
-counted! {
-    Bytes16 i16 32_767
+impl std::ops::Deref for Bytes16 {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Display for Bytes16 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        show(self, f)
+    }
+}
+
+impl Serialize for Bytes16 {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        hex_text(self, serializer)
+    }
+}
+
+impl Wire for Bytes16 {
+    const MIN: usize = <i16 as Wire>::MIN;
+
+    fn read(reader: &mut Reader<'_, '_>, build: Build, field: &'static str) -> Result<Self, Error> {
+        let at = reader.at();
+        let count = i16::read(reader, build, field)?;
+        let count = usize::try_from(count).map_err(|_| Error::bad(field, at, "a count of bytes, not below 0"))?;
+        Ok(Self(reader.raw(count, field)?.to_vec()))
+    }
+
+    fn write(&self, out: &mut Vec<u8>, build: Build) {
+        (self.len() as i16).write(out, build);
+        out.extend_from_slice(self);
+    }
+
+    fn sample(dice: &mut Dice, _: Build) -> Self {
+        let count = dice.below(40);
+        Self(dice.bytes(count))
+    }
 }
 
 /// NBT, compressed with gzip, behind a signed count of two bytes; below 0 means none. Kept as it came, since no two
@@ -206,4 +199,14 @@ impl Wire for Zlib {
 pub(super) fn count32(reader: &mut Reader<'_, '_>, field: &'static str) -> Result<usize, Error> {
     let at = reader.at();
     usize::try_from(reader.i32_be(field)?).map_err(|_| Error::bad(field, at, "a count, not below 0"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_cut_to_what_a_reader_takes() {
+        assert_eq!(Bytes16::new(vec![0; 40_000]).len(), 32_766);
+    }
 }
