@@ -2,6 +2,8 @@
 
 use hailer_minecraft::sample::Dice;
 use hailer_minecraft::stream::{MAX_PACKET, Outcome, read};
+use hailer_minecraft::table::SetWindowItems;
+use hailer_minecraft::types::{List16, Slot};
 use hailer_minecraft::{Build, Packet, Stream, TABLE, Way};
 use hailer_proto::wire::Notes;
 use std::collections::BTreeSet;
@@ -169,4 +171,16 @@ fn wrong_counts_are_named() {
         "size at offset 11: expected four bytes for each record, or 0"
     );
     assert_eq!(error(Way::ToClient, "38ffff"), "count at offset 1: expected a count of columns, not below 0");
+}
+
+/// Else a server that sends such a list byte by byte has it read from its beginning for each of them.
+#[test]
+fn a_list_waits_for_the_values_behind_the_one_that_is_cut() {
+    let mut bytes = Vec::new();
+    let items = List16::new(vec![Slot::of(1, 1, 0); 100]);
+    Packet::from(SetWindowItems { window: 0, items }).write(&mut bytes, Build::LATEST);
+    // The head, 28 slots of seven bytes, four bytes of the next; 71 more have at least two bytes each.
+    let cut = read_one(&bytes[..204], Way::ToClient, Build::LATEST);
+    let Outcome::Need(need) = cut else { panic!("{cut:?}") };
+    assert!((143..=bytes.len() - 204).contains(&need), "{need}");
 }

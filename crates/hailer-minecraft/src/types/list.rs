@@ -24,7 +24,14 @@ pub(super) fn read_all<T: Wire>(
     field: &'static str,
 ) -> Result<Vec<T>, Error> {
     announced(reader, count, T::MIN, field)?;
-    (0..count).map(|_| T::read(reader, build, field)).collect()
+    // A value that is cut is missing its rest and all values behind it: a list that comes byte by byte is read again only
+    // when much more of it is here.
+    let behind = |read: usize| (count - read - 1) * T::MIN;
+    let cut = |error: Error, read: usize| match error.kind {
+        ErrorKind::Short { need } => Error { kind: ErrorKind::Short { need: need + behind(read) }, ..error },
+        _ => error,
+    };
+    (0..count).map(|read| T::read(reader, build, field).map_err(|error| cut(error, read))).collect()
 }
 
 pub(super) fn show<T: fmt::Display>(values: &[T], f: &mut fmt::Formatter<'_>) -> fmt::Result {
