@@ -1080,3 +1080,27 @@ fn refused_clicks_are_answered_with_one_inventory_a_tick() {
     let seat = &table.seats[one];
     assert_eq!((seat.count("ConfirmTransaction"), seat.count("SetWindowItems") - inventories), (100, 1));
 }
+
+/// What can be made in a tick is shared by turns: those who never stay must not take it all.
+#[test]
+fn who_hops_about_does_not_keep_columns_from_others() {
+    let build = Build::V1_3_2;
+    let mut settings = settings(build);
+    settings.limits.chat = Rate { per_second: 1000, burst: 1000 };
+    let mut table = Table::new(settings);
+    let walker = table.enter(build, "Walker");
+    table.settle();
+    let hoppers: Vec<_> = (0..6).map(|i| table.enter(build, &format!("Hopper{i}"))).collect();
+    for turn in 0..30 {
+        for (i, hopper) in hoppers.iter().enumerate() {
+            let text = format!("/tp {} 20 {}", 10_000 * (i + 1), 1000 * turn);
+            table.send(*hopper, Chat { text: text.as_str().into() });
+        }
+        let [x, y, z] = table.seats[walker].place;
+        table.walk(walker, [x + 4.0, y, z]);
+        table.ticks(1);
+    }
+    let seat = &table.seats[walker];
+    let at = seat.place.map(|at| at.floor() as i32 >> 4);
+    assert!(seat.columns.contains_key(&(at[0] + 1, at[2])), "{:?}", seat.columns.keys().max());
+}

@@ -85,6 +85,8 @@ pub(super) struct Player {
     pub(super) centre: Option<At>,
     pub(super) loaded: HashSet<At>,
     pub(super) queue: VecDeque<At>,
+    /// The tick in which columns were sent last.
+    pub(super) served: u64,
     /// Entities that the client knows.
     pub(super) seen: BTreeSet<i32>,
     /// The number to be returned, and when it was sent.
@@ -116,6 +118,7 @@ impl Player {
             centre: None,
             loaded: HashSet::new(),
             queue: VecDeque::new(),
+            served: 0,
             seen: BTreeSet::new(),
             keep_alive: None,
             ping: 0,

@@ -18,7 +18,8 @@ use std::sync::Arc;
 
 /// Columns sent to a player in a tick, as in vanilla.
 const COLUMNS: usize = 5;
-/// Columns made and compressed in a tick, for all players together: about a millisecond each. Who has fewest comes first.
+/// Columns made and compressed in a tick, for all players together: about a millisecond each. Who got some longest ago
+/// comes first.
 const FRESH: usize = 25;
 /// More blocks of one column that change in a tick are sent as sections, as in vanilla.
 const MANY: usize = 64;
@@ -41,9 +42,9 @@ impl Server {
 
     /// Sends columns that came into view and takes back those that went out of it.
     pub(super) fn send_columns(&mut self) {
-        let loaded = |client: &Client| client.player().map(|player| player.loaded.len());
-        let mut order: Vec<(usize, ClientId)> =
-            self.clients.iter().filter_map(|(id, client)| Some((loaded(client)?, *id))).collect();
+        let served = |client: &Client| client.player().map(|player| player.served);
+        let mut order: Vec<(u64, ClientId)> =
+            self.clients.iter().filter_map(|(id, client)| Some((served(client)?, *id))).collect();
         order.sort_unstable();
         let mut fresh = 0;
         for (_, id) in order {
@@ -56,6 +57,9 @@ impl Server {
             }
             if !busy && fresh < FRESH {
                 let next: Vec<At> = player.queue.drain(..COLUMNS.min(player.queue.len())).collect();
+                if !next.is_empty() {
+                    player.served = self.ticks;
+                }
                 fresh += next.iter().filter(|at| !self.world.is_packed(**at)).count();
                 player.loaded.extend(&next);
                 let pieces: Vec<(At, Arc<Piece>)> = next.into_iter().map(|at| (at, self.world.piece(at))).collect();
