@@ -232,7 +232,7 @@ pub(crate) struct GameServer {
     /// Columns in each direction that players are sent, 3 to 15 [default: 10]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(3..=15), conflicts_with = "config")]
     pub(crate) view_distance: Option<u8>,
-    /// Whether connections are encrypted, where the build can [default: offered]
+    /// Whether connections are encrypted, where the build can; if required, 1.2.5 stays outside [default: offered]
     #[arg(long, value_name = "required|offered|off", value_parser = encryption, conflicts_with = "config")]
     pub(crate) encryption: Option<Encryption>,
 }

@@ -93,8 +93,8 @@ packets! {
     }
     /// An item lies on the ground.
     0x15 SpawnDroppedItem ToClient [..] {
-        entity: i32, item: i16, count: i8, damage: i16, x: Absolute, y: Absolute, z: Absolute, vx: Hundredths,
-        vy: Hundredths, vz: Hundredths,
+        entity: i32, item: i16, count: i8, damage: i16, x: Absolute, y: Absolute, z: Absolute, vx: ItemVelocity,
+        vy: ItemVelocity, vz: ItemVelocity,
     }
     /// Somebody picks an item up.
     0x16 CollectItem ToClient [..] { collected: i32, collector: i32 }

@@ -141,7 +141,7 @@ fn two_players_in_every_build() {
 /// The server speaks 1.2.5 beside its own build, and both see one world.
 #[test]
 fn old_and_new_players_together() {
-    let mut table = Table::new(Build::LATEST, server::Encryption::Required, WorldKind::Hilly);
+    let mut table = Table::new(Build::LATEST, server::Encryption::Offered, WorldKind::Hilly);
     let (old, new) = (table.join("Old", Build::V1_2_5), table.join("New", Build::LATEST));
     table.run(100);
     assert!(table.same_world(old) >= 49 && table.same_world(new) >= 49);
@@ -151,6 +151,29 @@ fn old_and_new_players_together() {
     let names =
         |seat: &Seat| seat.client.game().entities.players().map(|(_, name, _)| name.to_owned()).collect::<Vec<_>>();
     assert_eq!((names(&table.seats[old]), names(&table.seats[new])), (vec!["New".into()], vec!["Old".into()]));
+}
+
+/// 1.2.5 cannot encrypt, so a server that insists does not let it in.
+#[test]
+fn nobody_comes_in_the_clear_where_encryption_is_required() {
+    let mut table = Table::new(Build::LATEST, server::Encryption::Required, WorldKind::Flat);
+    let id = table.server.connect(table.now, IpAddr::V4(Ipv4Addr::LOCALHOST)).unwrap();
+    let settings = client::Settings { build: Build::V1_2_5, ..Default::default() };
+    let mut client = Client::new(settings, random(1));
+    let error = loop {
+        table.server.receive(id, table.now, client.outgoing());
+        client.sent(client.outgoing().len());
+        client.receive(table.server.outgoing(id));
+        table.server.sent(id, table.server.outgoing(id).len());
+        match client.next() {
+            Ok(_) => {}
+            Err(error) => break error.to_string(),
+        }
+    };
+    assert!(error.contains("Outdated client!"), "{error}");
+    let new = table.join("New", Build::LATEST);
+    table.run(20);
+    assert!(table.seats[new].client.is_playing() && table.seats[new].client.is_encrypted());
 }
 
 /// A client that has entered and then sends any packet of the game with any content neither stops the server nor harms

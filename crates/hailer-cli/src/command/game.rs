@@ -108,7 +108,7 @@ fn status_flag(args: &Serve) -> Option<&'static str> {
 
 pub(crate) async fn serve(plan: Plan, time: Option<Duration>) -> anyhow::Result<Exit> {
     let build = plan.settings.build;
-    let beside = if plan.settings.only_build || build.protocol() == 29 { "" } else { " and 1.2.5" };
+    let beside = if plan.settings.speaks_old() && build.protocol() != 29 { " and 1.2.5" } else { "" };
     let mut server = GameServer::bind(&plan.addresses, plan.settings)
         .await
         .context("--listen ADDRESS:PORT chooses where; port 0 takes any free one")?;

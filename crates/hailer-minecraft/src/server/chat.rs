@@ -131,7 +131,7 @@ impl Server {
     fn go(&mut self, id: ClientId, place: [&str; 3]) -> bool {
         let [x, y, z] = place.map(|at| at.parse::<f64>().ok().filter(|at| at.abs() < 3e7));
         let (Some(x), Some(y), Some(z)) = (x, y, z) else { return false };
-        if !(0.0..=300.0).contains(&y) {
+        if !(0.0..=300.0).contains(&y) || self.player(id).is_none_or(|player| player.dead) {
             return false;
         }
         self.teleport(id, Position { x, y, z });

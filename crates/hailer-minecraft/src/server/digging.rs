@@ -138,7 +138,7 @@ impl Server {
 
     /// The oldest build that is spoken: what it does not know, nobody may bring into the world.
     fn oldest(&self) -> crate::Build {
-        if self.settings.only_build { self.settings.build } else { self.settings.build.min(OLD) }
+        if self.settings.speaks_old() { self.settings.build.min(OLD) } else { self.settings.build }
     }
 
     /// Whether every client here knows an item.

@@ -104,12 +104,12 @@ impl Server {
 
     /// The old login tells its number only here.
     fn request(&mut self, id: ClientId, request: &LoginRequest) {
-        let (ours, only) = (self.settings.build, self.settings.only_build);
+        let (ours, old) = (self.settings.build, self.settings.speaks_old());
         let Some(client) = self.clients.get_mut(&id) else { return };
         if client.build() < Build::W17a {
             let build = [ours, OLD].into_iter().find(|build| i32::from(build.protocol()) == request.protocol);
             match build {
-                Some(build) if build < Build::W17a && (build == ours || !only) => client.connection.set_build(build),
+                Some(build) if build < Build::W17a && (build == ours || old) => client.connection.set_build(build),
                 _ => return self.kick(id, outdated(request.protocol, ours)),
             }
             let name = request.name.to_string();

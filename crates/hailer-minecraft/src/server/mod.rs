@@ -249,9 +249,11 @@ impl Server {
         self.clients.len()
     }
 
-    /// A column of the world as it is now, by its coordinates.
+    /// A column of the world as it is now, by its coordinates; those beyond the world's end are at its end.
     pub fn column(&mut self, x: i32, z: i32) -> &Column {
-        self.world.lit((x, z))
+        /// In columns: 32 million blocks, past which no player comes.
+        const END: i32 = 2_000_000;
+        self.world.lit((x.clamp(-END, END), z.clamp(-END, END)))
     }
 
     fn pass(&mut self, now: Duration) {

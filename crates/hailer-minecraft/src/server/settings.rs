@@ -9,7 +9,8 @@ pub struct Settings {
     /// The build spoken. Its number decides who may enter; where two builds share one, so does this
     /// (spec/minecraft-12w.md#1).
     pub build: Build,
-    /// Whether that build is all that is spoken. Otherwise 1.2.5 is spoken too, since its first bytes tell it apart.
+    /// Whether that build is all that is spoken. Otherwise 1.2.5 is spoken too, since its first bytes tell it apart; but
+    /// not where encryption is required, which it does not have.
     pub only_build: bool,
     /// The line in the list of servers. A `§` would end it there, so it is left out (spec/minecraft-12w.md#6.1).
     pub motd: String,
@@ -43,6 +44,13 @@ impl Default for Settings {
             encryption: Encryption::Offered,
             limits: Limits::default(),
         }
+    }
+}
+
+impl Settings {
+    /// Whether 1.2.5 is spoken beside the build.
+    pub fn speaks_old(&self) -> bool {
+        !self.only_build && self.encryption != Encryption::Required
     }
 }
 

@@ -17,7 +17,7 @@ pub use bytes::{Bytes16, Tag, Zlib};
 pub use columns::Bulk;
 pub use list::{BlockRecord, BlockRecords, List8, List16, List32, Offset};
 pub use metadata::{Entry, Metadata, MetadataValue};
-pub use number::{Abilities, Absolute, Angle, BlockType, Delta, Eighths, Hundredths, Shrunk, Velocity};
+pub use number::{Abilities, Absolute, Angle, BlockType, Delta, Eighths, ItemVelocity, Shrunk, Velocity};
 pub use object::ObjectData;
 pub use paper::{Icon, MapData};
 pub use slot::Slot;

@@ -69,7 +69,7 @@ scaled! {
     /// A speed in 8000ths of a block a tick. Real servers send at most 3.9 blocks a tick on each axis.
     Velocity(i16) / 8000.0
     /// The speed of a thrown item, in 128ths of a block a tick.
-    Hundredths(i8) / 128.0
+    ItemVelocity(i8) / 128.0
 }
 
 /// An angle in 256ths of a turn.
