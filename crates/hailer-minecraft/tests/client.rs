@@ -657,12 +657,14 @@ fn digging_takes_time_unless_one_may_build_at_once() {
 fn lines_are_cut_and_cleaned() {
     for &build in Build::SPEECHES {
         let mut lab = Lab::playing(build);
-        for text in ["hello", &"x".repeat(200), &"\u{1F600}".repeat(60), "\u{A7}cred\u{7}\n", "", " \t "] {
+        for text in
+            ["hello", &"x".repeat(200), &"\u{1F600}".repeat(60), "caf\u{E9} \u{2019}", "\u{A7}cred\u{7}\n", "", " \t "]
+        {
             lab.client.say(text).unwrap();
         }
         lab.run();
         let said: Vec<String> = lab.heard.iter().map(|packet| packet.at(build).to_string()).collect();
-        let expected = ["hello", &"x".repeat(100), &"\u{1F600}".repeat(50), "cred"];
+        let expected = ["hello", &"x".repeat(100), &"?".repeat(60), "caf\u{E9} ?", "cred"];
         assert_eq!(said, expected.map(|text| format!("Chat text={text}")));
     }
 }

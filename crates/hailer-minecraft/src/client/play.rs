@@ -7,7 +7,7 @@ use crate::table::{
     Animation, Chat, ClientSettings, ClientStatus, ConfirmTransaction, HeldItemChange, Packet, Player,
     PlayerBlockPlacement, PlayerDigging, PlayerLook, PlayerPosition, PlayerPositionLook, RespawnRequest,
 };
-use crate::types::{Abilities, Shrunk};
+use crate::types::{Abilities, Shrunk, is_legal_in_chat};
 use std::time::Duration;
 
 /// A tick of the game.
@@ -176,13 +176,13 @@ impl Client {
         let _ = self.send(packet);
     }
 
-    /// Says a line in chat: control characters and section signs, for which servers throw out, are left out, and what is
-    /// longer than [`MAX_SAID`] units is cut. An empty line is not said.
+    /// Says a line in chat, without what servers throw out for: control characters and section signs are left out, other
+    /// characters that the game's font lacks become question marks, and what is longer than [`MAX_SAID`] units is cut. An
+    /// empty line is not said.
     pub fn say(&mut self, text: &str) -> Result<(), Unexpected> {
-        let mut said: String = text.chars().filter(|c| !c.is_control() && *c != '\u{A7}').collect();
-        while said.encode_utf16().count() > MAX_SAID {
-            said.pop();
-        }
+        let kept = text.chars().filter(|c| !c.is_control() && *c != '\u{A7}');
+        // All that is legal is one unit long.
+        let said: String = kept.map(|c| if is_legal_in_chat(c) { c } else { '?' }).take(MAX_SAID).collect();
         let said = said.trim();
         if said.is_empty() { Ok(()) } else { self.send(Chat { text: said.into() }) }
     }

@@ -4,13 +4,12 @@ use super::player::Position;
 use super::settings::GameMode;
 use super::{ClientId, Event, Server};
 use crate::table::{ChangeGameState, Chat, TabComplete, TimeUpdate};
+use crate::types::is_legal_in_chat;
 
 /// Longer lines are kicked, as in vanilla (spec/minecraft-12w.md#5.1).
 const LONGEST: usize = 100;
 /// What fits into one packet.
 const PACKET: usize = 119;
-/// What the game's font has besides ASCII. Anything else is kicked, as in vanilla.
-const FONT: &str = "ÇüéâäàåçêëèïîìÄÅÉæÆôöòûùÿÖÜø£Ø×ƒáíóúñÑªº¿®¬½¼¡«»⌂";
 
 /// Commands, what follows them, and what they are for.
 const COMMANDS: &[(&str, &str, &str)] = &[
@@ -23,10 +22,6 @@ const COMMANDS: &[(&str, &str, &str)] = &[
     ("/tp", "X Y Z", "go there"),
 ];
 
-fn is_legal(c: char) -> bool {
-    matches!(c, ' '..='~') || FONT.contains(c)
-}
-
 impl Server {
     /// Somebody said something.
     pub(super) fn hear(&mut self, id: ClientId, units: &[u16]) {
@@ -35,7 +30,7 @@ impl Server {
             return self.kick(id, "Chat message too long");
         }
         let text = String::from_utf16_lossy(units);
-        if !text.chars().all(is_legal) {
+        if !text.chars().all(is_legal_in_chat) {
             return self.kick(id, "Illegal characters in chat");
         }
         let Some(player) = self.player_mut(id) else { return };

@@ -21,7 +21,7 @@ pub use number::{Abilities, Absolute, Angle, BlockType, Delta, Eighths, ItemVelo
 pub use object::ObjectData;
 pub use paper::{Icon, MapData};
 pub use slot::Slot;
-pub use text::Text;
+pub use text::{Text, is_legal_in_chat};
 
 use crate::build::Build;
 use crate::sample::Dice;

@@ -7,6 +7,14 @@ use hailer_proto::wire::{Error, Reader};
 use serde::{Serialize, Serializer};
 use std::fmt;
 
+/// What the game's font has besides ASCII.
+const FONT: &str = "ÇüéâäàåçêëèïîìÄÅÉæÆôöòûùÿÖÜø£Ø×ƒáíóúñÑªº¿®¬½¼¡«»⌂";
+
+/// Whether players may say it. Servers kick who says anything else.
+pub fn is_legal_in_chat(c: char) -> bool {
+    matches!(c, ' '..='~') || FONT.contains(c)
+}
+
 /// At most `N` UTF-16 units, kept as they came: also halves of surrogate pairs, which are no characters, go out as they
 /// came in.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
