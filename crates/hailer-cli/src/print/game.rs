@@ -203,7 +203,7 @@ impl Show {
         let total = |way| client.tally().total(way);
         let both = |count: Count| format!("{} packets, {} bytes", count.packets, count.bytes);
         writeln!(out, "heard {}, said {}\n", both(total(Way::ToClient)), both(total(Way::ToServer)))?;
-        let header = [("packet", Fit::Whole), ("way", Fit::Whole), ("packets", Fit::Whole), ("bytes", Fit::Whole)];
+        let header = [("packet", Fit::Whole), ("way", Fit::Whole), ("packets", Fit::Number), ("bytes", Fit::Number)];
         let rows: Vec<Vec<String>> = packets(session)
             .into_iter()
             .map(|row| vec![row.name.into(), row.way.into(), row.packets.to_string(), row.bytes.to_string()])

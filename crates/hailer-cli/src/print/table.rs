@@ -1,7 +1,7 @@
 //! Tables.
 
 use super::{columns, line};
-use comfy_table::{Attribute, Cell, ColumnConstraint, Table, Width, presets};
+use comfy_table::{Attribute, Cell, CellAlignment, ColumnConstraint, Table, Width, presets};
 use hailer::{Answer, Error};
 use std::io::Write;
 use unicode_width::UnicodeWidthStr;
@@ -19,6 +19,8 @@ const NARROWEST: usize = 8;
 pub(crate) enum Fit {
     /// Nothing, as long as the others can give way.
     Whole,
+    /// The same, and as it holds numbers, its cells end under each other.
+    Number,
     /// Its cells are cut.
     Cut,
     /// Its cells are folded between words.
@@ -74,8 +76,11 @@ fn lay_out(header: &[(&str, Fit)], rows: &[Vec<String>], limit: usize) -> Vec<St
             _ => line(&row[column], width),
         }));
     }
-    for (column, (.., width)) in table.column_iter_mut().zip(shown) {
+    for (column, (_, fit, width)) in table.column_iter_mut().zip(shown) {
         let fixed = u16::try_from(width + GAP).unwrap_or(u16::MAX);
+        if fit == Fit::Number {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
         column.set_padding((0, GAP as u16)).set_constraint(ColumnConstraint::Absolute(Width::Fixed(fixed)));
     }
     table.lines().map(|line| line.trim_end().to_owned()).collect()
