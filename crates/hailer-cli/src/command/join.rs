@@ -14,8 +14,8 @@ use hailer::minecraft::proxy::{Secret, Side};
 use hailer::minecraft::{Join, JoinError, Recorder, Session, join};
 use hailer::proto::Transport;
 use std::collections::VecDeque;
-use std::fs::File;
-use std::io::{BufRead, BufWriter, Write};
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead, BufWriter, ErrorKind, Write};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 use tokio::sync::mpsc;
@@ -30,17 +30,25 @@ const MAP_LINES: u16 = 32;
 
 pub(crate) async fn run(args: Args) -> anyhow::Result<Exit> {
     let target = target(&args.target)?;
-    let mut record = args.record.as_deref().map(|path| create(path, "--record")).transpose()?;
+    if let Some(path) = &args.map {
+        has_folder(path)?;
+    }
     let mut secrets = args.secrets.as_deref().map(secrets::append).transpose()?;
+    let mut record = args.record.as_deref().map(create).transpose()?;
     let mut show = Show::new(&args);
     let mut interrupted = std::pin::pin!(super::serve::signal());
     let connected = tokio::select! {
-        () = &mut interrupted => return Ok(Exit::Partial),
-        connected = join(&target, settings(&args)) => connected,
+        () = &mut interrupted => Err(None),
+        connected = join(&target, settings(&args)) => connected.map_err(Some),
     };
+    if let (Err(_), Some(path)) = (&connected, &args.record) {
+        // We made it, and there is nothing in it.
+        let _ = std::fs::remove_file(path);
+    }
     let mut session = match connected {
         Ok(session) => session,
-        Err(error) => return finish(&args, &show, None, End::Failed(error)),
+        Err(Some(error)) => return finish(&args, &show, None, End::Failed(error)),
+        Err(None) => return Ok(Exit::Partial),
     };
     if let Some(file) = record.take() {
         let recorder = Recorder::start(Box::new(BufWriter::new(file)) as Box<dyn Write + Send>, args.build)?;
@@ -61,6 +69,12 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<Exit> {
         (Ok(End::Left), Err(error)) => End::Failed(error),
         (Ok(end), _) => end,
     };
+    if let (End::Failed(error), Some(path)) = (&end, &args.record)
+        && error.kind() == "version"
+    {
+        // Two packets that the error tells as well, and in the way of the next try.
+        let _ = std::fs::remove_file(path);
+    }
     finish(&args, &show, Some(&session), end)
 }
 
@@ -84,12 +98,32 @@ fn settings(args: &Args) -> Join {
     join
 }
 
-/// Files are made before anything else, so that nothing is lost for want of a folder.
-fn create(path: &Path, flag: &str) -> anyhow::Result<File> {
-    match File::create(path) {
+/// The recording is made before anything else, so that nothing is lost for want of a folder. For who runs this only, and
+/// never in the place of another: what is said in a game cannot be had again.
+fn create(path: &Path) -> anyhow::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    match options.open(path) {
         Ok(file) => Ok(file),
-        Err(error) => usage!("{flag} {}: {error}", path.display()),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            usage!("--record {}: exists; remove it, or name another file", path.display())
+        }
+        Err(error) => usage!("--record {}: {error}", path.display()),
     }
+}
+
+/// The map is drawn at the end. What is sure to stop it then is said now.
+fn has_folder(path: &Path) -> anyhow::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if !folder.is_dir() {
+        usage!("--map {}: there is no folder {}", path.display(), folder.display());
+    }
+    if path.is_dir() {
+        usage!("--map {}: is a folder; name a file in it", path.display());
+    }
+    Ok(())
 }
 
 /// Plays until we want to leave or have to.

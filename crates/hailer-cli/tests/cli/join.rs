@@ -344,7 +344,7 @@ fn the_end_of_standard_input_ends_nothing_but_a_signal_does() {
 #[test]
 fn refusals_say_what_to_do() {
     for (game, kind, words) in [
-        (Game::Closed("Outdated client!"), "version", "Outdated client!; try the build 1.3.2: --build 1.3.2"),
+        (Game::Closed("Outdated client!"), "version", "(Outdated client!); try the build 1.3.2: --build 1.3.2"),
         (
             Game::Closed("Outdated server!"),
             "version",
@@ -370,8 +370,10 @@ fn refusals_say_what_to_do() {
         assert_eq!(summary["try_builds"].as_array().unwrap().is_empty(), kind != "version");
     }
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-    let said = run(["join", &nobody]).ends_with(1);
-    assert!(said.err.contains("cannot connect") && said.out.is_empty(), "{}", said.err);
+    let record = std::env::temp_dir().join(format!("hailer-none-{}.hlr", std::process::id()));
+    let said = run(["join", &nobody, "--record", record.to_str().unwrap()]).ends_with(1);
+    assert!(said.err.contains("nothing listens on this TCP port") && said.out.is_empty(), "{}", said.err);
+    assert!(!record.exists());
     assert_eq!(check("join-v1.json", &run(["join", &nobody, "--json"]).ends_with(1))[0]["end"], "connect");
 }
 
@@ -400,6 +402,9 @@ fn what_cannot_be_meant_is_refused_at_once() {
         (&["ugp://127.0.0.1"][..], "leave out ugp://"),
         (&["127.0.0.1", "--record", "/nowhere/at/all"], "--record /nowhere/at/all: "),
         (&["127.0.0.1", "--secrets", "/nowhere/at/all"], "--secrets /nowhere/at/all: "),
+        (&["127.0.0.1", "--map", "/nowhere/at.png"], "--map /nowhere/at.png: there is no folder /nowhere"),
+        (&["127.0.0.1", "--map", "/"], "--map /: is a folder"),
+        (&["127.0.0.1", "--record", "/dev/null"], "--record /dev/null: exists"),
         (&["a b"], "neither an address nor a host name"),
     ] {
         run([&["join"], args].concat()).fails_as_usage(expected);

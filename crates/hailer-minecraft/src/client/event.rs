@@ -205,7 +205,7 @@ impl fmt::Display for ClientError {
                 suggest(f, try_builds)
             }
             Self::Version { reason, build, try_builds } => {
-                write!(f, "the server speaks another version than {build}: {}", shown(reason))?;
+                write!(f, "the server speaks another version than {build} ({})", shown(reason))?;
                 match try_builds.is_empty() {
                     true => write!(f, "; no build that we know is left to try"),
                     false => suggest(f, try_builds),
@@ -284,7 +284,7 @@ mod tests {
         let error = ClientError::refused(Text::legacy("\u{A7}cOutdated server!\u{1b}[2J"), Build::W16a);
         assert_eq!(
             error.to_string(),
-            "the server speaks another version than 12w16a: Outdated server![2J; try the build 1.2.5"
+            "the server speaks another version than 12w16a (Outdated server![2J); try the build 1.2.5"
         );
         let error = ClientError::refused(Text::legacy("Outdated client!"), Build::W23a);
         assert!(error.to_string().ends_with("; try the build 1.3.2, or one from 12w24a to 12w30b"), "{error}");
