@@ -39,13 +39,23 @@ pub(crate) fn code(end: anyhow::Result<Exit>) -> ExitCode {
         // The reader of our output has seen enough.
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            tell!("\x1b[1;31merror:\x1b[0m {error:#}");
+            tell!("\x1b[1;31merror:\x1b[0m {}", without_numbers(&format!("{error:#}")));
             ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
         }
     }
 }
 
-/// How a command ended; the worse, the greater.whose output may have been closed before its end: what is known by then counts.
+/// Without the number that Rust puts behind the words of the operating system: ` (os error 2)`.
+fn without_numbers(text: &str) -> String {
+    let mut pieces = text.split(" (os error ");
+    let mut words = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        words.push_str(piece.split_once(')').map_or("", |(_, rest)| rest));
+    }
+    words
+}
+
+/// The end of a command whose output may have been closed before: what is known by then counts.
 pub(crate) fn as_known(shown: anyhow::Result<()>, so_far: Exit) -> anyhow::Result<Exit> {
     match shown {
         Err(error) if !is_closed_pipe(&error) => Err(error),
@@ -56,4 +66,16 @@ pub(crate) fn as_known(shown: anyhow::Result<()>, so_far: Exit) -> anyhow::Resul
 fn is_closed_pipe(error: &anyhow::Error) -> bool {
     let io = error.chain().find_map(|cause| cause.downcast_ref::<io::Error>());
     io.is_some_and(|io| io.kind() == io::ErrorKind::BrokenPipe)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_words() {
+        let error = io::Error::from_raw_os_error(2);
+        let words = without_numbers(&format!("--map a: {error}, and b: {error}"));
+        assert_eq!(words, "--map a: No such file or directory, and b: No such file or directory");
+    }
 }

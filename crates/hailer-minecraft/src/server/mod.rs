@@ -176,7 +176,7 @@ impl Server {
             match client.connection.next() {
                 Ok(None) => return,
                 Ok(Some(_)) if !client.packets.take(1.0, rate, self.now) => return self.kick(id, "Too many packets"),
-                Ok(Some(Packet::Kick(kick))) => return self.leave(id, &format!("left ({})", kick.reason)),
+                Ok(Some(Packet::Kick(kick))) => return self.leave(id, &format!("said goodbye ({})", kick.reason)),
                 Ok(Some(packet)) => {
                     client.heard = self.now;
                     match client.phase {

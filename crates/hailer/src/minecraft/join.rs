@@ -11,7 +11,7 @@
 //! # }
 //! ```
 
-use super::Recorder;
+use super::{Recorder, unreachable};
 use crate::error::Error;
 use crate::names::Names;
 use crate::target::Target;
@@ -57,18 +57,20 @@ pub enum JoinError {
     #[error(transparent)]
     Name(#[from] Error),
     /// Nobody listens there, or there is no way there.
-    #[error("{address}: cannot connect: {cause}")]
+    #[error("{address}: cannot connect: {}", unreachable(cause))]
     Connect {
         /// Who was asked.
         address: SocketAddr,
         /// What the operating system says.
         cause: io::Error,
     },
-    /// The server does not let us in in time.
-    #[error("{address}: not let in within {:.1} s", after.as_secs_f64())]
+    /// There is no connection in time, or the server does not let us in.
+    #[error("{address}: {}", late(*.connected, *.after))]
     TimedOut {
         /// Who was asked.
         address: SocketAddr,
+        /// Whether there was a connection.
+        connected: bool,
         /// How long.
         after: Duration,
     },
@@ -91,6 +93,14 @@ pub enum JoinError {
     /// The recording cannot be written.
     #[error("the recording cannot be written: {0}")]
     Recording(#[source] io::Error),
+}
+
+fn late(connected: bool, after: Duration) -> String {
+    let after = after.as_secs_f64();
+    match connected {
+        true => format!("connected, but not let in within {after:.1} s: another service, or the server hangs"),
+        false => format!("no connection in {after:.1} s: filtered, on another port, or the server is down"),
+    }
 }
 
 fn closed(joined: bool) -> &'static str {
@@ -163,7 +173,7 @@ async fn connect(addresses: &[SocketAddr], timeout: Duration) -> Result<(TcpStre
                 return Ok((stream, address));
             }
             Ok(Err(cause)) => JoinError::Connect { address, cause },
-            Err(_) => JoinError::TimedOut { address, after: timeout },
+            Err(_) => JoinError::TimedOut { address, connected: false, after: timeout },
         };
         last.get_or_insert(end);
     }
@@ -243,7 +253,7 @@ impl Session {
                 Err(error) => return Err(JoinError::Game { address: self.address, error: error.into() }),
             }
             if self.joined.is_none() && self.started.elapsed() >= self.timeout {
-                return Err(JoinError::TimedOut { address: self.address, after: self.timeout });
+                return Err(JoinError::TimedOut { address: self.address, connected: true, after: self.timeout });
             }
             self.wait().await?;
         }

@@ -11,3 +11,13 @@ pub use join::{Join, JoinError, Session, join};
 pub use proxy::Proxy;
 pub use recording::{Entry, Recorder, Recording, RecordingError};
 pub use serve::{GameServer, GameServerError};
+
+/// Why there is no connection, in words that say where to look.
+fn unreachable(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::ConnectionRefused => {
+            "nothing listens on this TCP port: the server is down, or the port is another".into()
+        }
+        _ => error.to_string(),
+    }
+}

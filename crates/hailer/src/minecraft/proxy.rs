@@ -4,6 +4,7 @@
 //! wrong holds up nobody but itself.
 
 use super::bridge::{Bridge, Fault, Passed};
+use super::unreachable;
 use hailer_minecraft::crypto::KeyPair;
 use hailer_minecraft::table::Kick;
 use hailer_minecraft::{Build, Connection, Role, State, Way};
@@ -129,7 +130,7 @@ impl fmt::Display for End {
                 write!(f, "the {side} closed the connection in the middle of a packet, {count} bytes of it were there")
             }
             Self::Fault(fault) => fault.fmt(f),
-            Self::Unreachable(error) => write!(f, "the server cannot be reached: {error}"),
+            Self::Unreachable(error) => write!(f, "the server cannot be reached: {}", unreachable(error)),
             Self::Silence => write!(f, "the client said nothing for {} s", SILENCE.as_secs()),
             Self::Full => f.write_str("sent away, too many connections"),
             Self::Io(side, error) => write!(f, "the connection to the {side} broke: {error}"),
