@@ -353,7 +353,7 @@ fn player(member: Member) -> Result<Player, Usage> {
 }
 
 /// `&a` as people type it to the section sign that the wire wants; `&&` for the character itself.
-fn coloured(text: &str) -> String {
+pub(crate) fn coloured(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {

@@ -2,12 +2,13 @@
 
 use super::serve::over;
 use crate::args::Serve;
+use crate::config::coloured;
 use crate::exit::{Exit, usage};
 use crate::print::{line, tell};
-use anyhow::Context;
 use hailer::game::server::{Event, Settings};
-use hailer::minecraft::GameServer;
+use hailer::minecraft::{GameServer, GameServerError};
 use hailer::proto::minecraft_12w::Minecraft12w;
+use hailer::proto::model::Text;
 use hailer::proto::{Protocol, Transport};
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -52,7 +53,8 @@ pub(crate) fn plan(args: &Serve) -> anyhow::Result<Option<Plan>> {
     settings.view_distance = flags.view_distance.unwrap_or(settings.view_distance);
     settings.encryption = flags.encryption.unwrap_or(settings.encryption);
     if let Some(motd) = &args.motd {
-        settings.motd.clone_from(motd);
+        // One line without codes is all that the list ping holds (spec/minecraft-12w.md#6.1).
+        settings.motd = Text::legacy(coloured(motd)).plain();
     }
     if let Some(most) = args.max_players {
         match u16::try_from(most) {
@@ -109,9 +111,12 @@ fn status_flag(args: &Serve) -> Option<&'static str> {
 pub(crate) async fn serve(plan: Plan, time: Option<Duration>) -> anyhow::Result<Exit> {
     let build = plan.settings.build;
     let beside = if plan.settings.speaks_old() && build.protocol() != 29 { " and 1.2.5" } else { "" };
-    let mut server = GameServer::bind(&plan.addresses, plan.settings)
-        .await
-        .context("--listen ADDRESS:PORT chooses where; port 0 takes any free one")?;
+    let mut server = GameServer::bind(&plan.addresses, plan.settings).await.map_err(|error| match error {
+        GameServerError::Listen { address, error } => anyhow::Error::from(error).context(format!(
+            "cannot listen on {address} (--listen ADDRESS:PORT chooses another; port 0 takes any free one)"
+        )),
+        error => error.into(),
+    })?;
     let addresses = server.local_addrs()?;
     let mut out = anstream::stdout();
     for address in &addresses {

@@ -98,7 +98,7 @@ fn two_builds_play_in_one_world_until_the_server_closes() {
 
 #[test]
 fn the_list_of_servers_shows_it() {
-    let serve = serve(&["--motd", "By hailer", "--max-players", "7"]);
+    let serve = serve(&["--motd", "&aBy §chailer", "--max-players", "7"]);
     let said = run(["query", "--json", &serve.url("minecraft-12w")]).ends_with(0).json();
     let status = &said[0]["status"];
     assert_eq!((&status["motd"]["plain"], &status["players"]["max"]), (&"By hailer".into(), &7.into()));
