@@ -17,7 +17,7 @@ use hailer::target::Host;
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -33,12 +33,19 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<Exit> {
     let (host, port) = server(&args.to)?;
     let records = args.record.as_deref().map(Records::new).transpose()?;
     let secrets = args.secrets.as_deref().map(secrets::append).transpose()?;
-    let settings = Settings { host, port, build: args.build, max_connections: args.max_connections.into() };
+    let settings =
+        Settings { host: host.clone(), port, build: args.build, max_connections: args.max_connections.into() };
     let proxy = Arc::new(Proxy::new(settings)?);
     let listener = TcpListener::bind(args.listen).await.with_context(|| {
         format!("cannot listen on {} (--listen ADDRESS:PORT chooses another; port 0 takes any free one)", args.listen)
     })?;
     let address = listener.local_addr()?;
+    if host.parse().is_ok_and(|host: IpAddr| SocketAddr::new(host, port) == address) {
+        usage!(
+            "--to {}: that is this proxy itself, which would call itself again and again; --listen elsewhere",
+            args.to
+        );
+    }
     let mut out = anstream::stdout();
     if !args.json {
         writeln!(out, "listening on {address} for {}", args.to)?;

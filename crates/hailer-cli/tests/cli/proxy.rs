@@ -209,6 +209,8 @@ fn mistakes_are_told_at_once() {
     let taken = taken.local_addr().unwrap().to_string();
     let said = run(["proxy", "--to", "127.0.0.1:1", "--listen", &taken]).ends_with(1);
     assert!(said.err.contains("cannot listen on") && said.err.contains("--listen"), "{}", said.err);
+    let itself = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    run(["proxy", "--to", &itself, "--listen", &itself]).fails_as_usage("this proxy itself");
     run(["proxy", "--to", "a b"]).fails_as_usage("--to");
     run(["proxy", "--to", "ugp://host"]).fails_as_usage("only host and port");
     let exists = Temporary::file("mine.hlr", "mine");
