@@ -17,6 +17,7 @@ Without a protocol all are tried at once. Names of Minecraft servers are followe
 
 const JOIN: &str = "\
 Lines typed, or piped in, are said in chat, one a second; /quit leaves, as does Ctrl-C.
+The end of the input does not. What the game's font lacks is said as a question mark.
 
 Servers do not tell their version. One that speaks another than --build refuses, and the error says what to try.
 Only servers that do not check accounts can be joined.
@@ -25,6 +26,31 @@ Examples:
   hailer join play.example.com --for 30s --map map.png
   hailer join 192.0.2.7:25566 --build 12w24a --name Bot --say hello --json";
 
+const SERVE: &str = "\
+Examples:
+  hailer serve --demo
+  hailer serve --name 'My server' --motd '&aWelcome' --max-players 20 --player Alice
+  hailer serve --config servers.toml --check-config
+  hailer serve --protocol minecraft-12w
+  hailer serve --protocol minecraft-12w --build 12w30c --world flat --listen 127.0.0.1:25570";
+
+const DECODE: &str = "\
+Examples:
+  hailer decode fefd0900000001
+  tcpdump -U -w - -i any udp port 25565 | hailer decode
+  hailer decode session.hlr --only Chat,Kick
+  hailer decode capture.pcap --secrets secrets.txt --summary
+  hailer decode --build 1.3.2 --stream to-server 00000000ff";
+
+const PROXY: &str = "\
+Let the game connect to the address of --listen instead of the server. The encryption ends here,
+on both sides, so only servers that do not check accounts can be played on.
+
+Examples:
+  hailer proxy --to 192.0.2.7:25565
+  hailer proxy --to 192.0.2.7 --only Chat --way to-server
+  hailer proxy --to 192.0.2.7 --record sessions/ --json | jq .packet";
+
 const EXAMPLES: &str = "\
 Examples:
   hailer demo                                    see it work, on this machine
@@ -32,6 +58,7 @@ Examples:
   hailer query ugp://192.0.2.7 --json | jq .     for programs
   hailer serve --demo                            something to ask
   hailer decode fefd0900000001                   what do these bytes say?
+  hailer join play.example.com --for 30s         what goes on in the game?
   hailer proxy --to play.example.com:25565       what do game and server say to each other?";
 
 /// Talk to game servers: ask them, answer for them, explain what went over the wire.
@@ -50,14 +77,17 @@ pub(crate) enum Command {
     /// Measure round trips to a server
     #[command(after_help = TARGETS)]
     Ping(Ping),
-    /// Answer queries, on loopback unless told otherwise
+    /// Answer queries, or serve a small game, on loopback unless told otherwise
+    #[command(after_help = SERVE)]
     Serve(Serve),
     /// Explain datagrams and game sessions field by field
+    #[command(after_help = DECODE)]
     Decode(Decode),
     /// Join a Minecraft server of 1.2.5 to 1.3.2 and watch the game
     #[command(after_help = JOIN)]
     Join(Join),
     /// Stand between game clients and a server, and show every packet
+    #[command(after_help = PROXY)]
     Proxy(Proxy),
     /// Start servers on this machine, ask them, show what comes back
     Demo(Demo),
@@ -131,7 +161,7 @@ pub(crate) struct Asking {
     #[arg(long, default_value = "1s", value_parser = duration, value_name = "TIME")]
     pub(crate) timeout: Duration,
     /// Ask this name server instead of the system's
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_parser = name_server, value_name = "ADDRESS:PORT")]
     pub(crate) name_server: Option<SocketAddr>,
 }
 
@@ -310,7 +340,7 @@ pub(crate) struct Secret(pub(crate) Vec<u8>);
 #[derive(Args)]
 pub(crate) struct Proxy {
     /// Where clients connect; port 0 takes any free one
-    #[arg(long, short, default_value = "127.0.0.1:25566", value_name = "ADDRESS:PORT")]
+    #[arg(long, short, default_value = "127.0.0.1:25566", value_parser = address, value_name = "ADDRESS:PORT")]
     pub(crate) listen: SocketAddr,
     /// The server: a host, host:port or [v6]:port
     #[arg(long, short, value_name = "HOST:PORT", value_hint = ValueHint::Hostname)]
@@ -369,7 +399,7 @@ pub(crate) struct Join {
     /// At the end, draw them on the terminal
     #[arg(long, conflicts_with = "json")]
     pub(crate) ascii: bool,
-    /// Write every packet, decrypted, into a file for `hailer decode`
+    /// Write every packet, decrypted, into a new file for `hailer decode`
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) record: Option<PathBuf>,
     /// Append the secret of the connection to a file, so that a capture taken meanwhile can be decoded
@@ -382,7 +412,7 @@ pub(crate) struct Join {
     #[arg(long, default_value = "10s", value_parser = duration, value_name = "TIME")]
     pub(crate) timeout: Duration,
     /// Ask this name server instead of the system's
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_parser = name_server, value_name = "ADDRESS:PORT")]
     pub(crate) name_server: Option<SocketAddr>,
 }
 
@@ -438,6 +468,14 @@ fn way(text: &str) -> Result<Way, String> {
         "reply" | "to-client" => Ok(Way::Reply),
         _ => Err("request or reply, which is the same as to-server or to-client".into()),
     }
+}
+
+fn address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| "an IP address and a port, such as 127.0.0.1:25566 or [::1]:25566".into())
+}
+
+fn name_server(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| "an IP address and a port, such as 192.0.2.53:53".into())
 }
 
 /// As the game takes names.
