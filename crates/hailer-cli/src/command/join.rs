@@ -56,12 +56,9 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<Exit> {
     }
     let played = tokio::select! {
         () = &mut interrupted => Ok(End::Left),
-        played = play(&args, &mut session, &mut show) => played,
+        played = play(&args, &mut session, &mut show, &mut secrets) => played,
     };
-    if let (Some(file), Some(secret)) = (&mut secrets, session.client().secret()) {
-        let (client, server, build) = (session.local_address(), session.address(), args.build);
-        secrets::write(file, SystemTime::now(), &Secret { side: Side::Server, client, server, build, secret })?;
-    }
+    keep_secret(&mut secrets, &session)?;
     show.ended(session.elapsed());
     let left = session.leave().await;
     let end = match (played, left) {
@@ -127,7 +124,7 @@ fn has_folder(path: &Path) -> anyhow::Result<()> {
 }
 
 /// Plays until we want to leave or have to.
-async fn play(args: &Args, session: &mut Session, show: &mut Show) -> anyhow::Result<End> {
+async fn play(args: &Args, session: &mut Session, show: &mut Show, secrets: &mut Option<File>) -> anyhow::Result<End> {
     let mut say = VecDeque::from(args.say.clone());
     let mut typed = typed();
     let mut typing = true;
@@ -140,6 +137,8 @@ async fn play(args: &Args, session: &mut Session, show: &mut Show) -> anyhow::Re
             event = session.next() => match event {
                 Ok(event) => {
                     if matches!(event, Event::Joined { .. }) {
+                        // Now, so that it is there whatever becomes of us, and its time is that of the connection.
+                        keep_secret(secrets, session)?;
                         end = end.or(args.r#for.map(|time| Instant::now() + time));
                     }
                     show.event(session.elapsed(), &event)?;
@@ -158,6 +157,15 @@ async fn play(args: &Args, session: &mut Session, show: &mut Show) -> anyhow::Re
             () = tokio::time::sleep_until(end.unwrap_or_else(Instant::now)), if end.is_some() => return Ok(End::Left),
         }
     }
+}
+
+/// Writes the secret of the connection, once there is one.
+fn keep_secret(secrets: &mut Option<File>, session: &Session) -> anyhow::Result<()> {
+    let Some(secret) = session.client().secret() else { return Ok(()) };
+    let Some(mut file) = secrets.take() else { return Ok(()) };
+    let (client, server, build) = (session.local_address(), session.address(), session.client().build());
+    secrets::write(&mut file, SystemTime::now(), &Secret { side: Side::Server, client, server, build, secret })?;
+    Ok(())
 }
 
 /// Lines from standard input. Its end ends nothing.
