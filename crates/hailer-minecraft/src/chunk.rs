@@ -51,10 +51,10 @@ pub struct Masks {
 }
 
 impl fmt::Display for Masks {
-    /// A bit a section, the lowest rightmost, and the same of add arrays if there are any.
+    /// In hexadecimal, and so the add arrays if there are any: 000f for the four lowest sections.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:016b}", self.primary)?;
-        if self.add == 0 { Ok(()) } else { write!(f, "+{:016b}", self.add) }
+        write!(f, "{:04x}", self.primary)?;
+        if self.add == 0 { Ok(()) } else { write!(f, "+{:04x}", self.add) }
     }
 }
 
