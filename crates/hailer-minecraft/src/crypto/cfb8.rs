@@ -42,17 +42,40 @@ impl Cfb8 {
     }
 
     /// Encrypts the next bytes of the stream.
+    #[inline]
     pub(super) fn encrypt(&mut self, bytes: &mut [u8]) {
+        if let [byte] = bytes {
+            *byte ^= self.key();
+            return self.past.push(*byte);
+        }
         self.aes.encrypt_with_backend(OneByOne::<false> { past: &mut self.past, bytes });
     }
 
     /// Decrypts the next bytes of the stream.
+    #[inline]
     pub(super) fn decrypt(&mut self, bytes: &mut [u8]) {
+        if let [byte] = bytes {
+            let key = self.key();
+            self.past.push(*byte);
+            *byte ^= key;
+            return;
+        }
         if bytes.len() < BATCH_FROM {
             self.aes.encrypt_with_backend(OneByOne::<true> { past: &mut self.past, bytes });
         } else {
             self.aes.encrypt_with_backend(Batches { past: &mut self.past, bytes });
         }
+    }
+}
+
+impl Cfb8 {
+    /// The byte that hides the next one.
+    #[inline]
+    fn key(&self) -> u8 {
+        let mut block = self.past.block();
+        self.aes.encrypt_block(&mut block);
+        let [key, ..] = block.0;
+        key
     }
 }
 
