@@ -490,7 +490,7 @@ mod tests {
             extra: [Extra::new("id", id)].into(),
             ..Player::default()
         };
-        said.players.set_list([player(4, "Claude"), player(9, "Maria")].into());
+        said.players.set_list([player(4, "Clara"), player(9, "Maria")].into());
         said.rules = [Rule { key: "Discord".into(), value: "none".into() }].into();
         let responder = UgpResponder::new(&said, &Settings::default());
 
