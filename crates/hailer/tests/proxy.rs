@@ -12,6 +12,7 @@ use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
 use tokio::time::timeout;
 
 static KEY: LazyLock<KeyPair> = LazyLock::new(|| KeyPair::generate(&mut random(7)).unwrap());
@@ -68,6 +69,7 @@ struct Lab {
     server: TcpListener,
     address: SocketAddr,
     task: tokio::task::JoinHandle<()>,
+    stop: Arc<Notify>,
 }
 
 impl Drop for Lab {
@@ -86,8 +88,10 @@ impl Lab {
         let address = listener.local_addr().unwrap();
         let notes = Arc::new(Notebook::default());
         let (proxy, watch) = (Arc::new(Proxy::new(settings).unwrap()), Arc::clone(&notes));
-        let task = tokio::spawn(async move { proxy.serve(&listener, watch).await });
-        Self { notes, server, address, task }
+        let stop = Arc::new(Notify::new());
+        let stopped = Arc::clone(&stop);
+        let task = tokio::spawn(async move { proxy.serve(&listener, watch, stopped.notified()).await });
+        Self { notes, server, address, task, stop }
     }
 
     async fn client(&self, build: Build) -> Peer {
@@ -446,4 +450,19 @@ async fn hanging_up_reaches_the_other_side() {
             if by_client { "the client closed the connection" } else { "the server closed the connection" }
         );
     }
+}
+
+#[tokio::test]
+async fn both_sides_are_told_that_the_proxy_stops() {
+    let mut lab = Lab::new(|_| {}).await;
+    let mut client = lab.client(Build::LATEST).await;
+    let (mut server, _) = log_in(&mut client, &lab, Build::LATEST, Login::Full).await;
+    lab.stop.notify_one();
+    assert_eq!(client.hear_kick().await, "hailer proxy: stopped");
+    assert_eq!(server.hear_kick().await, "hailer proxy: stopped");
+    assert!(client.is_closed().await && server.is_closed().await);
+    drop((client, server));
+    timeout(Duration::from_secs(10), &mut lab.task).await.expect("it waits for nobody").unwrap();
+    assert_eq!(lab.notes.end().await, "stopped");
+    assert!(TcpStream::connect(lab.address).await.is_err());
 }

@@ -70,12 +70,14 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<Exit> {
             None => std::future::pending().await,
         }
     };
-    tokio::select! {
-        () = proxy.serve(&listener, Arc::clone(&screen)) => {}
-        () = signal() => {}
-        () = over => {}
-        () = stop.notified() => {}
-    }
+    let until = async {
+        tokio::select! {
+            () = signal() => {}
+            () = over => {}
+            () = stop.notified() => {}
+        }
+    };
+    proxy.serve(&listener, Arc::clone(&screen), until).await;
     let mut state = screen.lock();
     state.finish();
     match state.failed.take() {

@@ -9,13 +9,14 @@ use hailer_minecraft::crypto::KeyPair;
 use hailer_minecraft::table::Kick;
 use hailer_minecraft::{Build, Connection, Role, State, Way};
 use std::fmt;
+use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 
 /// With so many bytes waiting for one side, the other is not read.
@@ -112,12 +113,14 @@ pub enum End {
     Full,
     /// This side's connection broke.
     Io(Side, io::Error),
+    /// The proxy was stopped.
+    Stopped,
 }
 
 impl End {
     /// Whether it is as it should be.
     pub fn is_sound(&self) -> bool {
-        matches!(self, Self::Goodbye | Self::Hangup(_, 0))
+        matches!(self, Self::Goodbye | Self::Hangup(_, 0) | Self::Stopped)
     }
 }
 
@@ -134,6 +137,7 @@ impl fmt::Display for End {
             Self::Silence => write!(f, "the client said nothing for {} s", SILENCE.as_secs()),
             Self::Full => f.write_str("sent away, too many connections"),
             Self::Io(side, error) => write!(f, "the connection to the {side} broke: {error}"),
+            Self::Stopped => f.write_str("stopped"),
         }
     }
 }
@@ -150,6 +154,7 @@ pub struct Proxy {
     settings: Settings,
     key: Arc<KeyPair>,
     places: Arc<Semaphore>,
+    stopped: watch::Sender<bool>,
 }
 
 impl Proxy {
@@ -157,21 +162,26 @@ impl Proxy {
     pub fn new(settings: Settings) -> io::Result<Self> {
         let key = KeyPair::generate(&mut random).map_err(|error| io::Error::other(error.to_string()))?;
         let places = Arc::new(Semaphore::new(settings.max_connections));
-        Ok(Self { settings, key: Arc::new(key), places })
+        Ok(Self { settings, key: Arc::new(key), places, stopped: watch::Sender::new(false) })
     }
 
-    /// Takes clients until the future is dropped.
-    pub async fn serve(self: Arc<Self>, listener: &TcpListener, watch: Arc<impl Watch>) {
+    /// Takes clients until told to stop; then both sides of each connection are told so, and it is waited for them within
+    /// reason.
+    pub async fn serve(
+        self: Arc<Self>,
+        listener: &TcpListener,
+        watch: Arc<impl Watch>,
+        until: impl Future<Output = ()> + Send,
+    ) {
         // Dropped with the future, and its connections with it.
         let mut connections = tokio::task::JoinSet::new();
+        let mut until = std::pin::pin!(until);
         for number in 1.. {
-            let (client, from) = loop {
-                match listener.accept().await {
-                    Ok(accepted) => break accepted,
-                    // Out of files, or a client that is gone again: neither is over for good.
-                    Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
-                }
+            let accepted = tokio::select! {
+                accepted = accept(listener) => Some(accepted),
+                () = &mut until => None,
             };
+            let Some((client, from)) = accepted else { break };
             while connections.try_join_next().is_some() {}
             let (proxy, watch) = (Arc::clone(&self), Arc::clone(&watch));
             let started = Instant::now();
@@ -191,13 +201,19 @@ impl Proxy {
                 }
             }
         }
+        self.stopped.send_replace(true);
+        while connections.join_next().await.is_some() {}
     }
 
     async fn run(&self, client: TcpStream, from: SocketAddr, tell: &impl Fn(Event<'_>)) -> End {
         let mut bridge = Bridge::new(Arc::clone(&self.key), self.settings.build);
         let mut near = Link::new(client, Side::Client);
         let mut far = None;
-        let end = self.pass(&mut bridge, &mut near, &mut far, from, tell).await;
+        let mut stopped = self.stopped.subscribe();
+        let end = tokio::select! {
+            end = self.pass(&mut bridge, &mut near, &mut far, from, tell) => end,
+            _ = stopped.wait_for(|stopped| *stopped) => End::Stopped,
+        };
         if !matches!(end, End::Goodbye | End::Hangup(..)) {
             bridge.kick(&format!("hailer proxy: {end}"));
         }
@@ -273,6 +289,16 @@ impl Proxy {
         match timeout(CONNECT, TcpStream::connect((host.as_str(), *port))).await {
             Ok(socket) => socket,
             Err(_) => Err(io::ErrorKind::TimedOut.into()),
+        }
+    }
+}
+
+async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
+    loop {
+        match listener.accept().await {
+            Ok(accepted) => return accepted,
+            // Out of files, or a client that is gone again: neither is over for good.
+            Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
         }
     }
 }
