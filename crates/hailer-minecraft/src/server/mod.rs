@@ -126,9 +126,8 @@ impl Server {
         let ours = || self.clients.values().filter(|client| client.ip == ip);
         let refusal = if self.clients.len() >= limits.connections {
             Some(Refusal::Connections)
-        } else if ours().count() >= limits.connections_per_ip
-            || ours().filter(|client| client.is_login()).count() >= limits.logins_per_ip
-        {
+        } else if !ip.is_loopback() && ours().count() >= limits.connections_per_ip {
+            // Everybody may sit behind this machine's own address: a proxy of ours, for one.
             Some(Refusal::Address)
         } else {
             None
@@ -137,11 +136,16 @@ impl Server {
             self.tell(Event::Refused { ip, reason: refusal.to_string() });
             return Err(refusal);
         }
-        let (most, max_packet) = (limits.logins, limits.max_packet);
+        let (most, most_of_one, max_packet) = (limits.logins, limits.logins_per_ip, limits.max_packet);
         let logins = || self.clients.iter().filter(|(_, client)| client.is_login());
-        if logins().count() >= most
-            && let Some((&oldest, _)) = logins().next()
-        {
+        let crowd = || logins().filter(|(_, client)| client.ip == ip && !ip.is_loopback());
+        // The oldest makes room, so that idle ones lock nobody out: who means it is in within a second.
+        let oldest = match (crowd().count() >= most_of_one, logins().count() >= most) {
+            (true, _) => crowd().next(),
+            (false, true) => logins().next(),
+            (false, false) => None,
+        };
+        if let Some((&oldest, _)) = oldest {
             self.refuse(oldest, "made room for others");
         }
         let id = ClientId(self.next_client);

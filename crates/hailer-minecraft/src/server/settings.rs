@@ -107,11 +107,12 @@ pub struct Rate {
 pub struct Limits {
     /// Connections at a time. Past it new ones are refused: each costs a socket of the process.
     pub connections: usize,
-    /// Connections from one address. A household or a computer club fits.
+    /// Connections from one address. A household or a computer club fits. Not counted for this machine's own, behind which
+    /// a proxy may have everybody.
     pub connections_per_ip: usize,
     /// Connections that have not entered yet. Past it the oldest makes room, so that idle ones lock nobody out.
     pub logins: usize,
-    /// The same of one address; past it new ones are refused.
+    /// The same of one address, whose oldest then makes room.
     pub logins_per_ip: usize,
     /// A connection that does not say a first byte is closed after so long.
     pub first_byte: Duration,
