@@ -3,6 +3,7 @@
 use crate::client::{Answer, Asked};
 use crate::error::Error;
 use hailer_proto::Status;
+use hailer_proto::wire::hexadecimal;
 use serde::Serialize;
 
 /// Name and version of the schema. A new version only when a program written for the old one would break.
@@ -44,7 +45,7 @@ impl<'a> Line<'a> {
     /// A failure.
     pub fn failed(target: &'a str, error: &Error) -> Self {
         let datagram = match error {
-            Error::Malformed { datagram, .. } => Some(datagram.iter().map(|byte| format!("{byte:02x}")).collect()),
+            Error::Malformed { datagram, .. } => Some(hexadecimal(datagram)),
             _ => None,
         };
         let failed = Failed { kind: error.kind(), message: error.to_string(), datagram };

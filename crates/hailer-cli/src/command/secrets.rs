@@ -11,6 +11,7 @@
 use crate::exit::usage;
 use hailer::game::Build;
 use hailer::minecraft::proxy;
+use hailer::proto::wire::hexadecimal;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::net::SocketAddr;
@@ -32,7 +33,7 @@ pub(crate) fn append(path: &Path) -> anyhow::Result<File> {
 /// Writes a line.
 pub(crate) fn write(file: &mut File, now: SystemTime, secret: &proxy::Secret<'_>) -> std::io::Result<()> {
     let proxy::Secret { side, client, server, build, secret } = secret;
-    let hex: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
+    let hex = hexadecimal(secret);
     let time = humantime::format_rfc3339_seconds(now);
     // In one piece, so that two proxies may share the file.
     file.write_all(format!("{time} {client} {server} {side} {build} {hex}\n").as_bytes())

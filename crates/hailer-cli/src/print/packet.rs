@@ -6,7 +6,7 @@ use hailer::game::stream::{MAX_PACKET, read};
 use hailer::game::tap::Seen;
 use hailer::game::{Broken, Build, Packet, Way};
 use hailer::proto::model::printable;
-use hailer::proto::wire::Notes;
+use hailer::proto::wire::{Notes, hexadecimal};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -63,7 +63,7 @@ impl Shown<'_> {
                 fields.remove("packet");
             }
             if form.hex {
-                value["hex"] = hex(self.bytes).into();
+                value["hex"] = hexadecimal(self.bytes).into();
             }
             if form.long {
                 value["explained"] = datagram::fields(&notes());
@@ -89,7 +89,7 @@ impl Shown<'_> {
         let error = broken.error;
         if form.json {
             let mut value = self.json(broken.id, broken.packet);
-            value["hex"] = hex(bytes).into();
+            value["hex"] = hexadecimal(bytes).into();
             if form.long {
                 value["explained"] = datagram::fields(&notes);
             }
@@ -133,15 +133,6 @@ impl Shown<'_> {
         let (name, length) = (name.unwrap_or("unknown"), count(self.bytes.len(), "byte"));
         writeln!(out, "0x{id:02X} \x1b[1m{name}\x1b[0m, offset {}, {length}", self.offset)
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write;
-    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
-        // Writing to a String cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 /// Counts packets by name.

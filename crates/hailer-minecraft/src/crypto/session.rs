@@ -1,7 +1,7 @@
 //! What the login compares: the session hash with the session server, the verify token with what was sent.
 
+use hailer_proto::wire::hexadecimal;
 use sha1::{Digest, Sha1};
-use std::fmt::Write;
 use subtle::ConstantTimeEq;
 
 /// The session hash that client and server tell the session server. `spec/minecraft-12w.md#6`
@@ -34,11 +34,7 @@ fn signed_hex(mut digest: [u8; 20]) -> String {
             (*byte, carry) = (!*byte).overflowing_add(u8::from(carry));
         }
     }
-    let mut hex = String::with_capacity(40);
-    for byte in digest {
-        // Writing to a string does not fail.
-        let _ = write!(hex, "{byte:02x}");
-    }
+    let hex = hexadecimal(&digest);
     let digits = match hex.trim_start_matches('0') {
         "" => "0",
         digits => digits,

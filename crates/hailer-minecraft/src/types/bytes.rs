@@ -3,7 +3,7 @@
 use super::Wire;
 use crate::build::Build;
 use crate::sample::Dice;
-use hailer_proto::wire::{Error, Reader};
+use hailer_proto::wire::{Error, Reader, hexadecimal};
 use serde::{Serialize, Serializer};
 use std::fmt;
 
@@ -12,20 +12,12 @@ fn show(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     if bytes.len() > 32 {
         return write!(f, "{} bytes", bytes.len());
     }
-    write!(f, "[")?;
-    bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
-    write!(f, "]")
+    write!(f, "[{}]", hexadecimal(bytes))
 }
 
 /// In hexadecimal, all of them.
 pub(super) fn hex_text<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
-    use std::fmt::Write;
-    let mut text = String::with_capacity(bytes.len() * 2);
-    for byte in bytes {
-        // Writing to a String cannot fail.
-        let _ = write!(text, "{byte:02x}");
-    }
-    serializer.serialize_str(&text)
+    serializer.serialize_str(&hexadecimal(bytes))
 }
 
 /// Bytes behind a count of two (signed, not below 0): at most 32,766, since the game reads no bytes of a plugin message

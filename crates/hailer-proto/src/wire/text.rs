@@ -52,6 +52,12 @@ pub fn utf8_or_latin1(bytes: &[u8]) -> (Cow<'_, str>, bool, bool) {
     }
 }
 
+/// Hexadecimal, two lower-case digits a byte, nothing in between.
+pub fn hexadecimal(bytes: &[u8]) -> String {
+    let digit = |half: u8| char::from_digit(half.into(), 16).unwrap_or_default();
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+}
+
 /// UTF-16, most significant byte first. A surrogate without its other half becomes U+FFFD.
 pub fn utf16(bytes: &[u8]) -> String {
     let (units, _) = bytes.as_chunks();
@@ -63,6 +69,11 @@ pub fn utf16(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_byte_has_two_digits() {
+        assert_eq!(hexadecimal(&[0, 0x0A, 0xF0, 0xFF]), "000af0ff");
+    }
 
     #[test]
     fn content_decides_the_encoding() {

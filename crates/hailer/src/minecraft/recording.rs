@@ -12,6 +12,7 @@
 
 use hailer_minecraft::stream::MAX_PACKET;
 use hailer_minecraft::{Build, Way};
+use hailer_proto::wire::hexadecimal;
 use std::io::{self, BufRead, Read, Write};
 use std::time::Duration;
 
@@ -24,28 +25,21 @@ const MAX_LINE: u64 = 2 * MAX_PACKET as u64 + 64;
 #[derive(Debug)]
 pub struct Recorder<W> {
     out: W,
-    line: String,
 }
 
 impl<W: Write> Recorder<W> {
     /// Begins a recording.
     pub fn start(mut out: W, build: Build) -> io::Result<Self> {
         writeln!(out, "{MAGIC}\n# build {build}")?;
-        Ok(Self { out, line: String::new() })
+        Ok(Self { out })
     }
 
     /// Writes a packet, so long after the beginning.
     pub fn packet(&mut self, at: Duration, way: Way, bytes: &[u8]) -> io::Result<()> {
-        use std::fmt::Write as _;
         let arrow = if way == Way::ToServer { '>' } else { '<' };
-        self.line.clear();
-        // Writing to a String cannot fail.
-        let _ = write!(self.line, "{arrow} {}.{:06} ", at.as_secs(), at.subsec_micros());
-        for byte in bytes {
-            let _ = write!(self.line, "{byte:02x}");
-        }
-        self.line.push('\n');
-        self.out.write_all(self.line.as_bytes())
+        let line = format!("{arrow} {}.{:06} {}\n", at.as_secs(), at.subsec_micros(), hexadecimal(bytes));
+        // In one piece, so that a reader of the growing file meets whole lines.
+        self.out.write_all(line.as_bytes())
     }
 
     /// Hands everything written to the operating system.
