@@ -19,6 +19,7 @@ pub mod minecraft;
 mod names;
 pub mod report;
 pub mod respond;
+pub mod sweep;
 pub mod target;
 
 pub use client::{Answer, Asked, Client, Datagram, Settings};

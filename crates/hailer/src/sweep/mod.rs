@@ -1,0 +1,188 @@
+//! The sweep: many servers, asked at a pace, from one thread and one socket for each address family.
+//!
+//! ```text
+//!   Source ──► Engine ──► Outbox ──► socket          index ─► target ─► cookie ─► first datagram
+//!   targets    engine     hailer-udp                 nothing is kept of it but tries and a time
+//!                │
+//!   Sink   ◄── End   ◄── Engine ◄── Inbox ◄── socket          reply ─► target ─► cookie ─► exchange ─► status
+//! ```
+
+use crate::client::Answer;
+use crate::drive::Patience;
+use crate::error::Error;
+use hailer_proto::{Ask, Protocol};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// One question of a sweep: to one address, in one protocol.
+#[derive(Clone)]
+pub struct Probe {
+    /// Its place in the order of the sweep: what a checkpoint remembers of it.
+    pub index: u64,
+    /// Whom to ask.
+    pub address: SocketAddr,
+    /// In which protocol.
+    pub protocol: &'static dyn Protocol,
+    /// The target as it was typed, if that was a name; else the address says all.
+    pub name: Option<Arc<str>>,
+}
+
+/// What a source has next.
+pub enum Next {
+    /// A question.
+    Probe(Probe),
+    /// A target that cannot be asked: its name has no address.
+    Failed {
+        /// Its place in the order of the sweep.
+        index: u64,
+        /// The target as it was typed.
+        target: Arc<str>,
+        /// Why.
+        error: Error,
+    },
+    /// Nothing yet: names are being looked up, or whoever writes the list is slow.
+    Later,
+    /// No more.
+    End,
+}
+
+/// Where a sweep gets its questions from. Each index is given once.
+pub trait Source {
+    /// The next question. Never blocks.
+    fn next(&mut self) -> Next;
+
+    /// How many questions there are in all, those before a checkpoint included, if that is known.
+    fn total(&self) -> Option<u64>;
+}
+
+/// How far a sweep has come: every index below `next` that the source gave is finished, but for those listed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Position {
+    /// No index from here on was given.
+    pub next: u64,
+    /// Indices below `next` that have no end yet, ascending.
+    pub unfinished: Vec<u64>,
+}
+
+/// What came of one question.
+pub struct End {
+    /// Its place in the order of the sweep.
+    pub index: u64,
+    /// The target as it was typed, if that was a name.
+    pub name: Option<Arc<str>>,
+    /// The answer, or why there is none.
+    pub result: Result<Answer, Error>,
+}
+
+/// Where a sweep puts its answers.
+pub trait Sink {
+    /// Takes an end. Called once for each index.
+    fn end(&mut self, end: End);
+
+    /// Whether it cannot take more for now. The sweep then asks nobody new, and still hears those asked.
+    fn is_full(&self) -> bool {
+        false
+    }
+
+    /// Called some ten times in a second, and once at the very end.
+    fn beat(&mut self, beat: &Beat<'_>);
+
+    /// Whether to stop: asked often. `true` once is enough; the sweep then asks nobody new and forgets those asked.
+    fn is_over(&self) -> bool {
+        false
+    }
+}
+
+/// How a sweep is doing.
+pub struct Beat<'a> {
+    /// What happened so far.
+    pub counts: &'a Counts,
+    /// Questions in all, if that is known.
+    pub total: Option<u64>,
+    /// Questions without an end.
+    pub in_flight: usize,
+    /// How far it has come, for a checkpoint; costs a walk over what is in flight.
+    pub position: &'a dyn Fn() -> Position,
+}
+
+/// What a sweep did so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Counts {
+    /// Questions begun.
+    pub asked: u64,
+    /// Ended with an answer.
+    pub answered: u64,
+    /// Ended by silence.
+    pub silent: u64,
+    /// Ended by the word that nothing listens there.
+    pub closed: u64,
+    /// Ended because the network cannot reach the host, or the system does not send there.
+    pub unreachable: u64,
+    /// Ended with an answer that is malformed, refused, too long or against the rules.
+    pub faulty: u64,
+    /// Names without an address.
+    pub unnamed: u64,
+    /// Datagrams sent.
+    pub sent: u64,
+    /// Bytes of payload sent.
+    pub bytes_sent: u64,
+    /// Datagrams heard.
+    pub heard: u64,
+    /// Bytes of payload heard.
+    pub bytes_heard: u64,
+    /// Datagrams sent again because nothing came.
+    pub resent: u64,
+    /// Of those, so many because our own receive queue overflowed; they count as no try.
+    pub forgiven: u64,
+    /// Datagrams from addresses that were not asked, or no longer: late, forged, or from another address than the one asked.
+    pub strays: u64,
+    /// Datagrams from servers that were asked, which answer nothing: doubled, or forged.
+    pub duplicates: u64,
+    /// Refusals that quote another datagram than the one sent.
+    pub forged_refusals: u64,
+    /// Datagrams lost because our receive queue was full.
+    pub overflows: u64,
+}
+
+/// How to sweep.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Settings {
+    /// What to ask.
+    pub ask: Ask,
+    /// How long and how much to bear from one server. The time-out is the longest that is waited for one datagram; the
+    /// sweep waits less where the delays that it sees allow it.
+    pub patience: Patience,
+    /// Refuse answers that deviate from the protocol.
+    pub strict: bool,
+    /// How fast to send.
+    pub pace: Pace,
+    /// The most questions without an end at one time: a bound on memory, at some 40 bytes each.
+    pub max_in_flight: usize,
+}
+
+/// How fast to send. The default is one that nobody complains about.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Pace {
+    /// Datagrams in a second, to all servers together; infinite: as fast as delays and losses allow.
+    pub packets_per_second: f64,
+    /// Bits in a second, headers of IP and UDP included.
+    pub bits_per_second: f64,
+    /// Datagrams in a second to one network: 24 bits of an IPv4 address, 48 of an IPv6 address.
+    pub per_prefix: f64,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self { packets_per_second: 1_000.0, bits_per_second: f64::INFINITY, per_prefix: 50.0 }
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        let patience = Patience { retries: 2, ..Patience::default() };
+        Self { ask: Ask::default(), patience, strict: false, pace: Pace::default(), max_in_flight: 4_000_000 }
+    }
+}
