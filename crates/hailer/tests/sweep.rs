@@ -25,7 +25,7 @@ const fn ms(ms: u64) -> Duration {
 /// The world: servers, the way to them, and our own receive queue.
 struct World {
     random: Random,
-    servers: BTreeMap<&'static str, Vec<(Arc<dyn Responder>, Status)>>,
+    servers: BTreeMap<&'static str, Vec<Server>>,
     /// Shares in percent.
     silent: u64,
     loss: u64,
@@ -50,7 +50,10 @@ struct World {
     dropped: u64,
 }
 
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
+/// A server, and what the client makes of it in good weather.
+type Server = (Arc<dyn Responder>, Status);
+
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Passage {
     To(SocketAddr, Vec<u8>),
     From(SocketAddr, Vec<u8>),
@@ -110,7 +113,7 @@ impl World {
         percent > 0 && self.random.next() % 100 < percent
     }
 
-    fn pass(&mut self, now: Duration, passage: Passage) {
+    fn pass(&mut self, now: Duration, passage: &Passage) {
         let (least, most) = self.delay;
         for _ in 0..=u8::from(self.chance(self.twice)) {
             if self.chance(self.loss) {
@@ -118,12 +121,7 @@ impl World {
             }
             let delay = ms(least + self.random.next() % (most - least + 1));
             self.passages += 1;
-            let copy = match &passage {
-                Passage::To(to, bytes) => Passage::To(*to, bytes.clone()),
-                Passage::From(from, bytes) => Passage::From(*from, bytes.clone()),
-                Passage::Refusal(to, bytes) => Passage::Refusal(*to, bytes.clone()),
-            };
-            self.under_way.push(Reverse((now + delay, self.passages, copy)));
+            self.under_way.push(Reverse((now + delay, self.passages, passage.clone())));
         }
     }
 
@@ -136,13 +134,13 @@ impl World {
             let Some(Reverse((at, _, passage))) = self.under_way.pop() else { break };
             match passage {
                 Passage::To(to, bytes) if self.closed.contains(&to.port()) => {
-                    self.pass(at, Passage::Refusal(to, bytes))
+                    self.pass(at, &Passage::Refusal(to, bytes));
                 }
                 Passage::To(to, bytes) if self.capacity == usize::MAX => self.serve(at, to, &bytes),
                 Passage::To(to, bytes) if self.queue.len() < self.queue_length => self.queue.push_back((to, bytes)),
                 Passage::To(..) => self.dropped += 1,
                 Passage::From(from, bytes) if self.inbox.len() < self.inbox_length => {
-                    self.inbox.push_back((at, from, bytes))
+                    self.inbox.push_back((at, from, bytes));
                 }
                 Passage::From(..) => self.overflows += 1,
                 Passage::Refusal(to, bytes) => refusals.push((to, bytes)),
@@ -168,7 +166,7 @@ impl World {
             }
         }
         if !reply.is_empty() {
-            self.pass(now, Passage::From(to, reply));
+            self.pass(now, &Passage::From(to, reply));
         }
     }
 }
@@ -300,7 +298,7 @@ fn sweep_with(
             for outbox in [&mut out.v4, &mut out.v6] {
                 let sent: Vec<_> = outbox.pending().map(|(to, _, bytes)| (to, bytes.to_vec())).collect();
                 *world.sent.entry(now).or_default() += sent.len();
-                sent.into_iter().for_each(|(to, bytes)| world.pass(now, Passage::To(to, bytes)));
+                sent.into_iter().for_each(|(to, bytes)| world.pass(now, &Passage::To(to, bytes)));
                 outbox.clear();
             }
         }
@@ -465,7 +463,7 @@ fn an_answer_from_another_address_or_port_is_not_one() {
         engine.ask(now, &mut list, &mut out, &mut ends);
         let sent: Vec<_> = out.v4.pending().map(|(to, _, bytes)| (to, bytes.to_vec())).collect();
         out.v4.clear();
-        sent.into_iter().for_each(|(to, bytes)| world.pass(now, Passage::To(to, bytes)));
+        sent.into_iter().for_each(|(to, bytes)| world.pass(now, &Passage::To(to, bytes)));
         world.run(now);
         while let Some((_, from, bytes)) = world.inbox.pop_front() {
             moved += 1;
