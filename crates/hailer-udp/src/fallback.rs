@@ -8,7 +8,7 @@ use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-/// Where there is no way to wait for several sockets, they are looked at so often.
+/// There is no way to wait for several sockets, so they are looked at so often.
 const LOOK: Duration = Duration::from_micros(500);
 /// Systems take the size of a queue as a C `int`.
 pub(crate) const LARGEST: usize = i32::MAX as usize;
@@ -97,10 +97,10 @@ impl std::os::fd::AsFd for Socket {
     }
 }
 
-/// As [`crate::wait`].
-pub(crate) fn wait(is_over: impl Fn() -> bool, timeout: Duration) {
-    let end = Instant::now() + timeout;
-    while !is_over() {
+/// As [`crate::wait`]. Room to send cannot be seen: the next look may find it.
+pub(crate) fn wait(has_something: impl Fn() -> bool, writable: bool, timeout: Duration) {
+    let end = Instant::now() + if writable { timeout.min(LOOK) } else { timeout };
+    while !has_something() {
         let left = end.saturating_duration_since(Instant::now());
         if left.is_zero() {
             break;

@@ -173,3 +173,18 @@ pub(crate) fn wait(sockets: &[impl AsFd], writable: bool, timeout: Duration) -> 
         Err(error) => Err(error.into()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_count_of_lost_datagrams_wraps_around_and_never_falls() {
+        let (socket, _) = Socket::bind((Ipv4Addr::LOCALHOST, 0).into(), &Settings::default()).unwrap();
+        let told = [(5, 5), (3, 5), (5, 5), (1 << 31, 1 << 31), (u32::MAX, 0xffff_ffff), (7, 0x1_0000_0007)];
+        for (count, sum) in told.into_iter().chain([(u32::MAX, 0x1_0000_0007)]) {
+            socket.lost(count);
+            assert_eq!(socket.overflows(), sum);
+        }
+    }
+}
