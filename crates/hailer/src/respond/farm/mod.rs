@@ -247,6 +247,12 @@ impl Farm {
         (self.holds(ip) && !place.silent).then(|| self.invent(crop.protocol, place.variant))
     }
 
+    /// Which protocols answer on a port.
+    pub fn protocols(&self, bound: &Bound) -> impl Iterator<Item = &'static dyn Protocol> {
+        let crops = self.doors.get(bound.index()).into_iter().flat_map(|door| &door.crops);
+        crops.filter_map(|crop| self.crops.get(*crop)).map(|crop| crop.protocol)
+    }
+
     /// How many ports it answers on.
     pub fn gates(&self) -> usize {
         self.doors.len()

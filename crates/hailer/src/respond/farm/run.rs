@@ -24,6 +24,11 @@ pub struct Bound {
 }
 
 impl Bound {
+    /// Which of the farm's [gates](Farm::gate) it is for.
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
     /// The port.
     pub fn port(&self) -> u16 {
         self.socket.local_addr().port()
