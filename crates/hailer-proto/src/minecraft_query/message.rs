@@ -322,7 +322,7 @@ pub(super) const KEYS: &[(&str, &str, Key<'static>)] = &[
 
 impl<'a> Key<'a> {
     fn read(bytes: &'a [u8]) -> Self {
-        Self::place(bytes).map_or(Self::Other(bytes), |place| KEYS[place].2)
+        Self::place(bytes).and_then(|place| KEYS.get(place)).map_or(Self::Other(bytes), |&(.., key)| key)
     }
 
     /// The place among the ten, in either spelling.
@@ -501,8 +501,8 @@ fn is_whole(pieces: &[&[u8]]) -> bool {
         if i < 2 && place != Some(i) {
             return false;
         }
-        if let Some(place) = place {
-            counts[place] += 1;
+        if let Some(count) = place.and_then(|place| counts.get_mut(place)) {
+            *count += 1;
         }
     }
     counts == [1; KEYS.len()]
