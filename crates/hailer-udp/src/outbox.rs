@@ -190,6 +190,7 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
         #[test]
         fn whatever_the_system_says_each_datagram_is_sent_once_or_told(
             bad in prop::collection::vec(prop::bool::weighted(0.1), 0..200),

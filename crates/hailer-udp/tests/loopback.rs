@@ -187,7 +187,10 @@ fn closed(address: IpAddr) -> SocketAddr {
 #[test]
 fn a_closed_port_is_heard_of_at_once() {
     for family in families() {
-        let socket = bind(family, |settings| settings.refusals = true);
+        // With all that can be noted beside it.
+        let socket = bind(family, |settings| {
+            (settings.refusals, settings.destination, settings.timestamps) = (true, true, true);
+        });
         if !socket.capabilities().refusals {
             println!("This system does not tell refusals.");
             continue;
