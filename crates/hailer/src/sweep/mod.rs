@@ -7,6 +7,19 @@
 //!   Sink   ◄── End   ◄── Engine ◄── Inbox ◄── socket          reply ─► target ─► cookie ─► exchange ─► status
 //! ```
 
+mod exclude;
+mod list;
+mod lookups;
+mod order;
+mod stream;
+mod targets;
+
+pub use exclude::Exclusions;
+pub use list::{List, Walk};
+pub use order::{Order, Shard, ShardError};
+pub use stream::Stream;
+pub use targets::{Collector, Item, LeftOut, ListError, Name, Targets};
+
 use crate::client::Answer;
 use crate::drive::Patience;
 use crate::error::Error;
@@ -53,6 +66,13 @@ pub trait Source {
 
     /// How many questions there are in all, those before a checkpoint included, if that is known.
     fn total(&self) -> Option<u64>;
+
+    /// Where it is: `next` is above every index that it gave, and those below that it has not given yet, but will, are
+    /// unfinished. With what is in flight, that is where the sweep is. A source that gives its indices in ascending
+    /// order, from 0, may leave this to the sweep.
+    fn position(&self) -> Position {
+        Position::default()
+    }
 }
 
 /// How far a sweep has come: every index below `next` that the source gave is finished, but for those listed.
