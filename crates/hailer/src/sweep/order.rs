@@ -113,6 +113,11 @@ impl Shard {
         place.saturating_add(ahead)
     }
 
+    /// The place in the share that follows this one, which is in it too.
+    pub(super) fn after(self, place: u64) -> u64 {
+        place.saturating_add(self.of)
+    }
+
     /// How many of the first `length` places are in the share.
     pub fn count(self, length: u64) -> u64 {
         length / self.of + u64::from(length % self.of >= self.number)
@@ -194,7 +199,8 @@ mod tests {
                 let mut place = shard.first_from(0);
                 while place < length {
                     places.push(place);
-                    place = shard.first_from(place + 1);
+                    prop_assert_eq!(shard.after(place), shard.first_from(place + 1));
+                    place = shard.after(place);
                 }
                 prop_assert_eq!((places.len() - before) as u64, shard.count(length));
                 prop_assert!(places[before..].iter().all(|place| shard.holds(*place)));
