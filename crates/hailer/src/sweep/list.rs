@@ -225,7 +225,9 @@ mod tests {
             let (mut position, mut finished) = (Position::default(), BTreeMap::new());
             for (cut, ends) in cuts.into_iter().chain([(usize::MAX, u64::MAX)]) {
                 let mut list = list(&lines, seed, shard);
+                position.unfinished.sort_unstable();
                 list.resume(&position);
+                prop_assert_eq!(list.position().unfinished, &*position.unfinished);
                 let given = take(&mut list, cut);
                 position = list.position();
                 for (index, whom) in given {
