@@ -157,6 +157,7 @@ impl Sockets {
         Ok(!out.is_empty())
     }
 
+    /// Waits, but for what no socket tells: a network interface that is full.
     fn wait(&self, writable: bool, timeout: Duration) -> io::Result<()> {
         let sockets: Vec<&Socket> = self.all().collect();
         hailer_udp::wait(&sockets, writable, timeout)
