@@ -135,6 +135,11 @@ impl Drive {
         self.follow(step, now, None)
     }
 
+    /// What it asked to send goes out only now, so that the wait for its reply begins here.
+    pub fn sending(&mut self, now: Duration) {
+        (self.last_send, self.waiting_since) = (now, now);
+    }
+
     /// When to call [`Drive::tick`], if nothing ends the query before.
     pub fn due(&self) -> Duration {
         (self.waiting_since + self.patience.timeout).min(self.started + self.patience.deadline)

@@ -1,0 +1,361 @@
+//! One socket for all exchanges of a client: one for each address family and runtime.
+//!
+//! ```text
+//!   exchange ──► Seat::send ──► socket ──────────────────────► servers
+//!   exchange ◄── Seat::hear ◄── inbox ◄── table ◄── listener ◄── servers, and anybody else
+//!                               bounded   who waits for this address and port
+//! ```
+//!
+//! A socket of its own costs an exchange 25 to 50 µs, more than all the rest of it. What a connected socket gave must
+//! then be done here. A datagram reaches those only who wait for exactly its sender; each of them knows by its own ids
+//! what answers it. An inbox holds about as much as a socket's queue, so that a flood is lost and not kept. A refusal
+//! (ICMP) that quotes something that nobody sent is no refusal.
+//!
+//! The listener ends with the client, with its runtime, and when nobody has asked for a while: a port that stays open
+//! is a port that strangers find.
+
+use futures_util::future::poll_fn;
+use hailer_udp::{Inbox, Outbox, Refusal, Socket};
+use std::collections::VecDeque;
+use std::collections::hash_map::{Entry, HashMap};
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::runtime::{self, Handle};
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, sleep};
+
+/// Bytes asked for the receive queue; the system may give less. Some 2,000 replies of a large server.
+const RECEIVE_BUFFER: usize = 4 << 20;
+/// What an exchange may leave unheard, about as much as in a socket of its own by default. More is lost.
+const MAX_UNHEARD: usize = 256;
+const MAX_UNHEARD_BYTES: usize = 192 << 10;
+/// So many exchanges share an address and port: each hears what comes for any of them.
+const MAX_SEATS: usize = 16;
+/// Batches heard before others get their turn.
+const BATCHES: usize = 4;
+/// How long to wait when the system has no room for a datagram, or fails for a reason that may pass.
+const PAUSE: Duration = Duration::from_millis(1);
+/// A socket that nobody used for between one and two of these is closed.
+const IDLE: Duration = Duration::from_secs(10);
+
+/// The hubs of a client.
+#[derive(Default)]
+pub(crate) struct Hubs(Mutex<Known>);
+
+#[derive(Default)]
+struct Known {
+    hubs: Vec<Hub>,
+    /// This system tells a socket that is not connected nothing of closed ports.
+    is_deaf: bool,
+}
+
+/// A socket and its listener, in one runtime.
+struct Hub {
+    runtime: runtime::Id,
+    is_ipv6: bool,
+    shared: Arc<Shared>,
+    listener: AbortHandle,
+}
+
+impl Drop for Hub {
+    fn drop(&mut self) {
+        self.listener.abort();
+    }
+}
+
+struct Shared {
+    socket: Socket,
+    outbox: Mutex<Outbox>,
+    table: Mutex<Table>,
+}
+
+/// Who waits for whom.
+#[derive(Default)]
+struct Table {
+    seats: HashMap<SocketAddr, Vec<Arc<Mutex<Unheard>>>>,
+    /// Somebody asked since the listener last looked.
+    is_used: bool,
+    /// The listener has ended.
+    is_over: bool,
+}
+
+/// What came for an exchange and was not heard yet.
+#[derive(Default)]
+struct Unheard {
+    datagrams: VecDeque<Heard>,
+    bytes: usize,
+    refusal: Option<io::Error>,
+    /// The last datagram sent: what a refusal must quote.
+    sent: Vec<u8>,
+    waker: Option<Waker>,
+}
+
+/// A datagram from the address asked.
+pub(crate) struct Heard {
+    /// When it was read from the socket.
+    pub(crate) at: Instant,
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// An exchange's place at a hub.
+pub(crate) struct Seat {
+    shared: Arc<Shared>,
+    to: SocketAddr,
+    unheard: Arc<Mutex<Unheard>>,
+}
+
+impl Hubs {
+    /// A place from which to ask an address, in the current runtime. `None`: take a socket of your own, since closed
+    /// ports would not be heard of, or since too many ask that address already.
+    ///
+    /// # Panics
+    /// Outside of a Tokio runtime with I/O and time.
+    pub(crate) fn seat(&self, address: SocketAddr) -> io::Result<Option<Seat>> {
+        let to = canonical(address);
+        let (runtime, is_ipv6) = (Handle::current().id(), to.is_ipv6());
+        let mut known = lock(&self.0);
+        if known.is_deaf {
+            return Ok(None);
+        }
+        let found = known.hubs.iter().find(|hub| (hub.runtime, hub.is_ipv6) == (runtime, is_ipv6));
+        if let Some(hub) = found
+            // A runtime that has ended took its listeners along, and its id may come again.
+            && !hub.listener.is_finished()
+            && let Some(seat) = Seat::take(&hub.shared, to)
+        {
+            return Ok(seat);
+        }
+        known.hubs.retain(|hub| !hub.listener.is_finished() && !lock(&hub.shared.table).is_over);
+        let Some(hub) = Hub::open(runtime, is_ipv6)? else {
+            known.is_deaf = true;
+            return Ok(None);
+        };
+        let seat = Seat::take(&hub.shared, to);
+        known.hubs.push(hub);
+        Ok(seat.flatten())
+    }
+}
+
+impl Hub {
+    /// `None`: this system cannot tell of refusals.
+    fn open(runtime: runtime::Id, is_ipv6: bool) -> io::Result<Option<Self>> {
+        let ip: IpAddr = if is_ipv6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
+        let mut settings = hailer_udp::Settings::default();
+        settings.receive_buffer = Some(RECEIVE_BUFFER);
+        settings.refusals = true;
+        let socket = Socket::bind(SocketAddr::new(ip, 0), &settings)?;
+        if !socket.capabilities().refusals {
+            return Ok(None);
+        }
+        let shared = Arc::new(Shared { socket, outbox: Mutex::default(), table: Mutex::default() });
+        // No interest in room to send: the system would tell of each datagram that left.
+        #[expect(
+            deprecated,
+            reason = "its successor is unsafe, lest a descriptor change or close; ours lives in the Fd"
+        )]
+        let ready = AsyncFd::with_interest(Fd(shared.clone()), Interest::READABLE | Interest::ERROR)?;
+        let listener = tokio::spawn(listen(ready)).abort_handle();
+        Ok(Some(Self { runtime, is_ipv6, shared, listener }))
+    }
+}
+
+impl Seat {
+    /// `None`: the hub is over. `Some(None)`: too many ask that address.
+    fn take(shared: &Arc<Shared>, to: SocketAddr) -> Option<Option<Self>> {
+        let mut table = lock(&shared.table);
+        if table.is_over {
+            return None;
+        }
+        table.is_used = true;
+        let seats = table.seats.entry(to).or_default();
+        if seats.len() >= MAX_SEATS {
+            return Some(None);
+        }
+        let unheard = Arc::default();
+        seats.push(Arc::clone(&unheard));
+        drop(table);
+        Some(Some(Self { shared: shared.clone(), to, unheard }))
+    }
+
+    /// Sends a datagram to the address. Errors are those of this one.
+    pub(crate) async fn send(&self, bytes: &[u8]) -> io::Result<()> {
+        bytes.clone_into(&mut lock(&self.unheard).sent);
+        while !self.shared.send(self.to, bytes)? {
+            sleep(PAUSE).await;
+        }
+        Ok(())
+    }
+
+    /// Hears the next datagram, or that none will come. Loses nothing when dropped.
+    pub(crate) async fn hear(&mut self) -> io::Result<Heard> {
+        poll_fn(|context| self.poll_hear(context)).await
+    }
+
+    fn poll_hear(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Heard>> {
+        let mut unheard = lock(&self.unheard);
+        if let Some(heard) = unheard.datagrams.pop_front() {
+            unheard.bytes -= heard.bytes.len();
+            return Poll::Ready(Ok(heard));
+        }
+        if let Some(error) = unheard.refusal.take() {
+            return Poll::Ready(Err(error));
+        }
+        match &mut unheard.waker {
+            Some(waker) => waker.clone_from(context.waker()),
+            none => *none = Some(context.waker().clone()),
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let mut table = lock(&self.shared.table);
+        if let Entry::Occupied(mut seats) = table.seats.entry(self.to) {
+            seats.get_mut().retain(|seat| !Arc::ptr_eq(seat, &self.unheard));
+            if seats.get().is_empty() {
+                seats.remove();
+            }
+        }
+    }
+}
+
+impl Shared {
+    /// Sends a datagram, unless the system has no room for it now.
+    fn send(&self, to: SocketAddr, bytes: &[u8]) -> io::Result<bool> {
+        let mut outbox = lock(&self.outbox);
+        outbox.push(to, None, |out| out.extend_from_slice(bytes));
+        let sent = self.socket.send(&mut outbox);
+        let is_sent = outbox.is_empty();
+        outbox.clear();
+        match (sent, outbox.take_unsent().pop()) {
+            (Err(error), _) => Err(error),
+            (Ok(_), Some(unsent)) => Err(unsent.error),
+            (Ok(_), None) => Ok(is_sent),
+        }
+    }
+
+    /// Hands a batch out. Wakes only when all of it is in its place: whoever wakes finds all that there is.
+    fn deliver(&self, inbox: &Inbox, wake: &mut Vec<Waker>) {
+        let at = Instant::now();
+        let table = lock(&self.table);
+        for received in inbox.iter() {
+            for seat in table.seats.get(&canonical(received.from)).into_iter().flatten() {
+                let mut unheard = lock(seat);
+                let bytes = unheard.bytes + received.bytes.len();
+                if unheard.datagrams.len() < MAX_UNHEARD && bytes <= MAX_UNHEARD_BYTES {
+                    unheard.bytes = bytes;
+                    unheard.datagrams.push_back(Heard { at, bytes: received.bytes.to_vec() });
+                    wake.extend(unheard.waker.take());
+                }
+            }
+        }
+    }
+
+    /// Tells all who wait for an address that it cannot be had, if one of them sent what the refusal quotes. Some
+    /// systems quote no payload; that has to do.
+    fn refuse(&self, refusal: &Refusal<'_>, wake: &mut Vec<Waker>) {
+        use ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable, PermissionDenied};
+        // Anything else is no final word, as of a datagram too long for a part of the way.
+        let kinds = [ConnectionRefused, HostUnreachable, NetworkUnreachable, PermissionDenied];
+        if !kinds.contains(&refusal.error.kind()) {
+            return;
+        }
+        let table = lock(&self.table);
+        let Some(seats) = table.seats.get(&canonical(refusal.to)) else { return };
+        if seats.iter().any(|seat| lock(seat).sent.starts_with(refusal.quoted)) {
+            for seat in seats {
+                let mut unheard = lock(seat);
+                unheard.refusal.get_or_insert_with(|| copy(&refusal.error));
+                wake.extend(unheard.waker.take());
+            }
+        }
+    }
+}
+
+/// Hears until nobody has asked for a while.
+async fn listen(ready: AsyncFd<Fd>) {
+    let shared = &*ready.get_ref().0;
+    let (mut inbox, mut wake) = (Inbox::new(), Vec::new());
+    let mut idle = std::pin::pin!(sleep(IDLE));
+    loop {
+        let guard = tokio::select! {
+            biased;
+            guard = ready.ready(Interest::READABLE | Interest::ERROR) => guard,
+            () = &mut idle => {
+                let mut table = lock(&shared.table);
+                table.is_over = table.seats.is_empty() && !std::mem::take(&mut table.is_used);
+                if table.is_over {
+                    return;
+                }
+                idle.as_mut().reset(Instant::now() + IDLE);
+                continue;
+            }
+        };
+        // The runtime is ending.
+        let Ok(mut guard) = guard else { return };
+        let mut is_sound = true;
+        if guard.ready().is_error() {
+            is_sound &= shared.socket.refusals(&mut |refusal| shared.refuse(&refusal, &mut wake)).is_ok();
+        }
+        for batch in 1.. {
+            match shared.socket.receive(&mut inbox) {
+                Ok(0) => {}
+                Ok(_) => shared.deliver(&inbox, &mut wake),
+                Err(_) => is_sound = false,
+            }
+            wake.drain(..).for_each(Waker::wake);
+            if !is_sound || inbox.iter().len() < hailer_udp::BATCH {
+                guard.clear_ready();
+                break;
+            }
+            if batch % BATCHES == 0 {
+                tokio::task::yield_now().await;
+            }
+        }
+        if !is_sound {
+            sleep(PAUSE).await;
+        }
+    }
+}
+
+/// What the runtime waits for.
+struct Fd(Arc<Shared>);
+
+impl AsRawFd for Fd {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.socket.as_fd().as_raw_fd()
+    }
+}
+
+/// The address as its replies have it: IPv4 inside of IPv6 is IPv4, only link-local addresses have a scope, and what
+/// is sent to "any address" goes to this machine.
+fn canonical(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip().to_canonical() {
+        IpAddr::V4(Ipv4Addr::UNSPECIFIED) => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(Ipv6Addr::UNSPECIFIED) => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    match (ip, address) {
+        (IpAddr::V6(ip), SocketAddr::V6(address)) if ip.is_unicast_link_local() => {
+            SocketAddrV6::new(ip, address.port(), 0, address.scope_id()).into()
+        }
+        _ => SocketAddr::new(ip, address.port()),
+    }
+}
+
+/// An error again, for the next who has to hear it.
+fn copy(error: &io::Error) -> io::Error {
+    error.raw_os_error().map_or_else(|| error.kind().into(), io::Error::from_raw_os_error)
+}
+
+/// Nothing in here panics halfway.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
