@@ -9,6 +9,28 @@ use std::time::{Duration, Instant};
 
 /// Where there is no way to wait for several sockets, they are looked at so often.
 const LOOK: Duration = Duration::from_micros(500);
+/// Systems take the size of a queue as a C `int`.
+pub(crate) const LARGEST: usize = i32::MAX as usize;
+
+/// A socket with what all systems can set, not bound yet.
+pub(crate) fn open(address: SocketAddr, settings: &Settings) -> io::Result<Raw> {
+    let raw = Raw::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+    raw.set_nonblocking(true)?;
+    if address.is_ipv6() {
+        raw.set_only_v6(true)?;
+    }
+    #[cfg(unix)]
+    if settings.reuse_port {
+        raw.set_reuse_port(true)?;
+    }
+    if let Some(size) = settings.receive_buffer {
+        raw.set_recv_buffer_size(size.min(LARGEST))?;
+    }
+    if let Some(size) = settings.send_buffer {
+        raw.set_send_buffer_size(size.min(LARGEST))?;
+    }
+    Ok(raw)
+}
 
 #[derive(Debug)]
 pub(crate) struct Socket {
@@ -17,21 +39,7 @@ pub(crate) struct Socket {
 
 impl Socket {
     pub(crate) fn bind(address: SocketAddr, settings: &Settings) -> io::Result<(Self, Capabilities)> {
-        let raw = Raw::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
-        raw.set_nonblocking(true)?;
-        if address.is_ipv6() {
-            raw.set_only_v6(true)?;
-        }
-        #[cfg(unix)]
-        if settings.reuse_port {
-            raw.set_reuse_port(true)?;
-        }
-        if let Some(size) = settings.receive_buffer {
-            raw.set_recv_buffer_size(size)?;
-        }
-        if let Some(size) = settings.send_buffer {
-            raw.set_send_buffer_size(size)?;
-        }
+        let raw = open(address, settings)?;
         raw.bind(&address.into())?;
         let capabilities = Capabilities {
             receive_buffer: raw.recv_buffer_size()?,
@@ -88,8 +96,15 @@ impl Socket {
         0
     }
 
-    fn has_something(&self) -> bool {
+    pub(crate) fn has_something(&self) -> bool {
         !matches!(self.socket.peek_from(&mut [0]), Err(error) if error.kind() == ErrorKind::WouldBlock)
+    }
+}
+
+#[cfg(unix)]
+impl std::os::fd::AsFd for Socket {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 }
 
@@ -103,14 +118,14 @@ fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::OutOfMemory) || error.raw_os_error() == Some(105)
 }
 
-pub(crate) fn wait(sockets: &[&Socket], writable: bool, timeout: Duration) -> io::Result<()> {
+/// As [`crate::wait`].
+pub(crate) fn wait(is_over: impl Fn() -> bool, timeout: Duration) {
     let end = Instant::now() + timeout;
-    while !writable && !sockets.iter().any(|socket| socket.has_something()) {
+    while !is_over() {
         let left = end.saturating_duration_since(Instant::now());
         if left.is_zero() {
             break;
         }
         std::thread::sleep(left.min(LOOK));
     }
-    Ok(())
 }
