@@ -20,7 +20,7 @@ use std::collections::VecDeque;
 use std::collections::hash_map::{Entry, HashMap};
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
-use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::os::fd::{AsRawFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -284,10 +284,9 @@ async fn listen(ready: AsyncFd<Fd>) {
     let shared = &*ready.get_ref().0;
     let (mut inbox, mut wake) = (Inbox::new(), Vec::new());
     let mut idle = std::pin::pin!(sleep(IDLE));
-    loop {
+    'ready: loop {
         let guard = tokio::select! {
             biased;
-            guard = ready.ready(Interest::READABLE | Interest::ERROR) => guard,
             () = &mut idle => {
                 let mut table = lock(&shared.table);
                 table.is_over = table.seats.is_empty() && !std::mem::take(&mut table.is_used);
@@ -297,31 +296,33 @@ async fn listen(ready: AsyncFd<Fd>) {
                 idle.as_mut().reset(Instant::now() + IDLE);
                 continue;
             }
+            guard = ready.ready(Interest::READABLE | Interest::ERROR) => guard,
         };
         // The runtime is ending.
         let Ok(mut guard) = guard else { return };
-        let mut is_sound = true;
-        if guard.ready().is_error() {
-            is_sound &= shared.socket.refusals(&mut |refusal| shared.refuse(&refusal, &mut wake)).is_ok();
-        }
         for batch in 1.. {
-            match shared.socket.receive(&mut inbox) {
-                Ok(0) => {}
-                Ok(_) => shared.deliver(&inbox, &mut wake),
-                Err(_) => is_sound = false,
+            let refused = match guard.ready().is_error() {
+                true => shared.socket.refusals(&mut |refusal| shared.refuse(&refusal, &mut wake)),
+                false => Ok(0),
+            };
+            let came = shared.socket.receive(&mut inbox);
+            if came.is_ok() {
+                shared.deliver(&inbox, &mut wake);
             }
             wake.drain(..).for_each(Waker::wake);
-            if !is_sound || inbox.iter().len() < hailer_udp::BATCH {
-                guard.clear_ready();
-                break;
-            }
-            if batch % BATCHES == 0 {
-                tokio::task::yield_now().await;
+            match (refused, came) {
+                // Fewer than there is room for: the socket is empty.
+                (Ok(0), Ok(..hailer_udp::BATCH)) => break,
+                (Ok(_), Ok(_)) if batch % BATCHES == 0 => tokio::task::yield_now().await,
+                (Ok(_), Ok(_)) => {}
+                // Never a reason to stop, nor to spin.
+                _ => {
+                    sleep(PAUSE).await;
+                    continue 'ready;
+                }
             }
         }
-        if !is_sound {
-            sleep(PAUSE).await;
-        }
+        guard.clear_ready();
     }
 }
 
@@ -330,7 +331,7 @@ struct Fd(Arc<Shared>);
 
 impl AsRawFd for Fd {
     fn as_raw_fd(&self) -> RawFd {
-        self.0.socket.as_fd().as_raw_fd()
+        self.0.socket.as_raw_fd()
     }
 }
 
