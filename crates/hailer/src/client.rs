@@ -215,15 +215,20 @@ impl Client {
 
     /// In the target's protocol, or in all of them at once.
     async fn ask_all(&self, target: &Target, ask: &Ask, every: bool) -> Result<Vec<Answer>, Error> {
-        let all = || registry::PROTOCOLS.iter().copied();
-        let asks = target.protocol.into_iter().chain(all().filter(|_| target.protocol.is_none()));
-        first(asks.map(|protocol| self.ask(target, protocol, ask)), every).await
+        match target.protocol {
+            Some(protocol) => self.ask(target, protocol, ask).await.map(|answer| vec![answer]),
+            None => first(registry::PROTOCOLS.iter().map(|&protocol| self.ask(target, protocol, ask)), every).await,
+        }
     }
 
     /// All addresses of a target, one after the other: the next as soon as one has failed or been silent for a moment.
     async fn ask(&self, target: &Target, protocol: &'static dyn Protocol, ask: &Ask) -> Result<Answer, Error> {
         let info = protocol.info();
-        let mut addresses = self.names.addresses(target, info.port, info.srv).await?.into_iter();
+        let addresses = self.names.addresses(target, info.port, info.srv).await?;
+        if let [address] = addresses[..] {
+            return self.ask_address(address, protocol, ask).await;
+        }
+        let mut addresses = addresses.into_iter();
         let mut tries = FuturesUnordered::new();
         let mut best_error: Option<Error> = None;
         loop {

@@ -360,3 +360,189 @@ fn copy(error: &io::Error) -> io::Error {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use std::net::UdpSocket;
+    use tokio::time::timeout;
+
+    const SOON: Duration = Duration::from_millis(100);
+    const LATE: Duration = Duration::from_secs(5);
+
+    fn server(ip: [u8; 4], port: u16) -> UdpSocket {
+        let socket = UdpSocket::bind((Ipv4Addr::from(ip), port)).unwrap();
+        socket.set_read_timeout(Some(LATE)).unwrap();
+        socket
+    }
+
+    fn seat(hubs: &Hubs, server: &UdpSocket) -> Seat {
+        hubs.seat(server.local_addr().unwrap()).unwrap().expect("this system hears refusals")
+    }
+
+    /// How many wait, in all hubs.
+    fn seats(hubs: &Hubs) -> usize {
+        let known = lock(&hubs.0);
+        known.hubs.iter().map(|hub| lock(&hub.shared.table).seats.values().map(Vec::len).sum::<usize>()).sum()
+    }
+
+    fn port(seat: &Seat) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, seat.shared.socket.local_addr().port()).into()
+    }
+
+    async fn hear(seat: &mut Seat) -> Vec<u8> {
+        timeout(LATE, seat.hear()).await.expect("something comes").unwrap().bytes
+    }
+
+    async fn hears_nothing(seat: &mut Seat) -> bool {
+        timeout(SOON, seat.hear()).await.is_err()
+    }
+
+    #[tokio::test]
+    async fn only_the_address_and_port_asked_are_heard() {
+        let hubs = Hubs::default();
+        let (asked, other) = (server([127, 0, 0, 1], 0), server([127, 0, 0, 1], 0));
+        let namesake = server([127, 0, 0, 2], asked.local_addr().unwrap().port());
+        let (mut one, mut two, mut stranger) = (seat(&hubs, &asked), seat(&hubs, &asked), seat(&hubs, &other));
+        assert!(Arc::ptr_eq(&one.shared, &stranger.shared), "one socket for all");
+        one.send(b"who?").await.unwrap();
+        let hub = asked.recv_from(&mut [0; 9]).unwrap().1;
+        namesake.send_to(b"me", hub).unwrap();
+        asked.send_to(b"I", hub).unwrap();
+        other.send_to(b"no, I", hub).unwrap();
+        for seat in [&mut one, &mut two] {
+            assert_eq!(hear(seat).await, b"I");
+            assert!(hears_nothing(seat).await);
+        }
+        assert_eq!(hear(&mut stranger).await, b"no, I");
+    }
+
+    #[tokio::test]
+    async fn a_flood_is_lost_and_holds_nobody_up() {
+        let hubs = Hubs::default();
+        let (loud, calm) = (server([127, 0, 0, 1], 0), server([127, 0, 0, 1], 0));
+        let (flooded, mut other) = (seat(&hubs, &loud), seat(&hubs, &calm));
+        for length in [0, 1_400] {
+            for _ in 0..20 {
+                for _ in 0..50 {
+                    loud.send_to(&vec![7; length], port(&flooded)).unwrap();
+                }
+                calm.send_to(b"x", port(&other)).unwrap();
+                assert_eq!(hear(&mut other).await, b"x");
+            }
+        }
+        let unheard = lock(&flooded.unheard);
+        assert!(unheard.datagrams.len() <= MAX_UNHEARD && unheard.bytes <= MAX_UNHEARD_BYTES);
+        assert!(unheard.datagrams.len() > MAX_UNHEARD / 2, "{}", unheard.datagrams.len());
+    }
+
+    #[tokio::test]
+    async fn who_no_longer_waits_has_no_seat_and_a_crowd_takes_other_sockets() {
+        let hubs = Hubs::default();
+        let asked = server([127, 0, 0, 1], 0);
+        let address = asked.local_addr().unwrap();
+        let crowd: Vec<Seat> = (0..MAX_SEATS).map(|_| seat(&hubs, &asked)).collect();
+        assert!(hubs.seat(address).unwrap().is_none());
+        assert_eq!(seats(&hubs), MAX_SEATS);
+        drop(crowd);
+        assert_eq!(seats(&hubs), 0);
+        let mut seat = seat(&hubs, &asked);
+        let hub = port(&seat);
+        let waiting = tokio::spawn(async move { seat.hear().await.map(|heard| heard.bytes) });
+        tokio::task::yield_now().await;
+        assert_eq!(seats(&hubs), 1);
+        waiting.abort();
+        assert!(waiting.await.is_err());
+        assert_eq!(seats(&hubs), 0);
+        // What comes for nobody is dropped.
+        asked.send_to(b"late", hub).unwrap();
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        assert_eq!(seats(&hubs), 0);
+    }
+
+    #[tokio::test]
+    async fn a_closed_port_is_told_to_all_who_ask_there_and_to_nobody_else() {
+        let hubs = Hubs::default();
+        let open = server([127, 0, 0, 1], 0);
+        let closed = server([127, 97, 0, 1], 0);
+        let (mut one, mut two, mut third) = (seat(&hubs, &closed), seat(&hubs, &closed), seat(&hubs, &open));
+        drop(closed);
+        one.send(b"hello?").await.unwrap();
+        for seat in [&mut one, &mut two] {
+            let error = timeout(LATE, seat.hear()).await.unwrap().err().unwrap();
+            assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
+        }
+        third.send(b"still there?").await.unwrap();
+        open.send_to(b"yes", open.recv_from(&mut [0; 99]).unwrap().1).unwrap();
+        assert_eq!(hear(&mut third).await, b"yes");
+    }
+
+    #[tokio::test]
+    async fn a_refusal_that_quotes_what_nobody_sent_is_not_believed() {
+        let hubs = Hubs::default();
+        let asked = server([127, 0, 0, 1], 0);
+        let seat = seat(&hubs, &asked);
+        seat.send(b"a secret cookie").await.unwrap();
+        let refuse = |quoted: &[u8], kind: ErrorKind| {
+            let refusal = Refusal { to: asked.local_addr().unwrap(), error: kind.into(), quoted };
+            seat.shared.refuse(&refusal, &mut Vec::new());
+            lock(&seat.unheard).refusal.take().map(|error| error.kind())
+        };
+        assert_eq!(refuse(b"a guess", ErrorKind::ConnectionRefused), None);
+        assert_eq!(refuse(b"a secret cookie and more", ErrorKind::ConnectionRefused), None);
+        assert_eq!(refuse(b"a secret", ErrorKind::TimedOut), None, "no final word");
+        assert_eq!(refuse(b"a secret", ErrorKind::HostUnreachable), Some(ErrorKind::HostUnreachable));
+        assert_eq!(refuse(b"", ErrorKind::ConnectionRefused), Some(ErrorKind::ConnectionRefused));
+    }
+
+    #[test]
+    fn each_runtime_has_its_own_and_the_listener_ends_with_it_with_the_hubs_and_when_idle() {
+        let hubs = Hubs::default();
+        let asked = server([127, 0, 0, 1], 0);
+        let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let ask = async |hubs: &Hubs| {
+            let mut seat = seat(hubs, &asked);
+            seat.send(b"?").await.unwrap();
+            asked.send_to(b"!", asked.recv_from(&mut [0; 9]).unwrap().1).unwrap();
+            assert_eq!(hear(&mut seat).await, b"!");
+            Arc::downgrade(&seat.shared)
+        };
+        let (first, second) = (runtime(), runtime());
+        let one = first.block_on(ask(&hubs));
+        assert!(one.ptr_eq(&first.block_on(ask(&hubs))), "the same again");
+        let two = second.block_on(ask(&hubs));
+        assert!(!one.ptr_eq(&two) && one.ptr_eq(&first.block_on(ask(&hubs))), "both at once");
+        drop(first);
+        let third = runtime();
+        let three = third.block_on(ask(&hubs));
+        assert!(one.upgrade().is_none(), "gone with its runtime");
+
+        // Time flies while nobody does anything.
+        third.block_on(async {
+            tokio::time::pause();
+            tokio::time::sleep(IDLE * 3).await;
+            tokio::time::resume();
+        });
+        let four = third.block_on(ask(&hubs));
+        assert!(!three.ptr_eq(&four) && three.upgrade().is_none(), "closed after a while");
+        drop(hubs);
+        third.block_on(tokio::task::yield_now());
+        assert!(four.upgrade().is_none(), "gone with the client");
+        drop(second);
+        assert!(two.upgrade().is_none());
+    }
+
+    #[test]
+    fn addresses_are_as_their_replies_have_them() {
+        for (typed, heard) in [
+            ("192.0.2.7:1", "192.0.2.7:1"),
+            ("0.0.0.0:1", "127.0.0.1:1"),
+            ("[::]:1", "[::1]:1"),
+            ("[::ffff:192.0.2.7]:1", "192.0.2.7:1"),
+            ("[fe80::1%3]:1", "[fe80::1%3]:1"),
+            ("[2001:db8::1%3]:1", "[2001:db8::1]:1"),
+        ] {
+            assert_eq!(canonical(typed.parse().unwrap()), heard.parse().unwrap(), "{typed}");
+        }
+    }
+}
