@@ -1,6 +1,11 @@
 //! What a datagram costs in user and kernel, over loopback: the crate beside a bare loop of `sendmmsg` and `recvmmsg`
 //! (the least that there can be), beside `nix`'s safe wrapping of the same calls, and beside one call a datagram.
 //!
+//! In 2026, on a virtual machine with Linux 6.18, where system calls are cheap and loopback is dear: the crate took 0.95 to
+//! 1.08 of the bare loop's time. `nix` took 1.1 for answers from many addresses, each of which is a call then, and 1.2 for
+//! a receive that found one datagram, as it allocates room for all; else the same. Timestamps cost 60 to 110 ns a datagram.
+//! One call a datagram took 0.7 to 1.0: what batches save in calls shows only where calls are dear.
+//!
 //! All in one thread, in turns, only the calls measured on the clock: the figures are medians of many short samples, so
 //! a neighbour on the machine disturbs few of them. `cargo bench -p hailer-udp`.
 

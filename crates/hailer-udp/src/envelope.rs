@@ -178,6 +178,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
         #[test]
         fn what_is_written_is_read(to: SocketAddr, from: Option<IpAddr>) {
             let envelope = Envelope::new(to, from);

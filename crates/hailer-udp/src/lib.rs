@@ -5,8 +5,40 @@
 //!   Inbox  ◄── Socket::receive ◄── the same the other way, with what the system knows of each datagram
 //! ```
 //!
-//! A [`Socket`] is not connected and never blocks; [`wait`] does, for several sockets at once. What the system cannot do
-//! is said by [`Capabilities`] and left out; nothing but speed depends on it, unless a field's documentation says so.
+//! A [`Socket`] is not connected and never blocks; [`wait`] does, for several sockets at once. Where there is one way to
+//! do it on every system and a better one on Linux, both are here ([`Settings::portable`]), with the same tests. What the
+//! system cannot do is left out, and [`Capabilities`] say so, and what that means; everything else is the same.
+//!
+//! ```
+//! use hailer_udp::{Inbox, Outbox, Settings, Socket, wait};
+//! use std::time::Duration;
+//!
+//! # fn main() -> std::io::Result<()> {
+//! // A responder on all addresses, that answers from the one that was asked.
+//! let mut settings = Settings::default();
+//! settings.destination = true;
+//! let responder = Socket::bind(([0, 0, 0, 0], 0).into(), &settings)?;
+//! let client = Socket::bind(([127, 0, 0, 1], 0).into(), &Settings::default())?;
+//!
+//! let (mut inbox, mut outbox) = (Inbox::new(), Outbox::new());
+//! for host in 1..=100 {
+//!     let to = ([127, 0, 0, host], responder.local_addr().port()).into();
+//!     outbox.push(to, None, |out| out.extend(b"anybody there?"));
+//! }
+//! client.send(&mut outbox)?;
+//!
+//! let mut answered = 0;
+//! while answered < 100 {
+//!     wait(&[&responder], false, Duration::from_secs(1))?;
+//!     responder.receive(&mut inbox)?;
+//!     for question in inbox.iter() {
+//!         outbox.push(question.from, question.to, |out| out.extend(question.bytes));
+//!     }
+//!     answered += responder.send(&mut outbox)?;
+//! }
+//! # Ok(())
+//! # }
+//! ```
 
 #[cfg(target_os = "linux")]
 mod envelope;
@@ -47,29 +79,32 @@ pub struct Settings {
     pub timestamps: bool,
     /// Tell which of this machine's addresses was asked: [`Received::to`].
     pub destination: bool,
-    /// Hear of ports that are closed and hosts that cannot be reached: [`Socket::refusals`].
+    /// Hear of ports that are closed and hosts that cannot be reached: [`Socket::refusals`]. On Linux, sending then also
+    /// stops when a network interface has no room, where it else loses datagrams.
     pub refusals: bool,
     /// Do what any system can do, even where more is possible: for tests and comparisons.
     pub portable: bool,
 }
 
-/// What a socket can do on this system.
+/// What a socket can do on this system, and what if it cannot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Capabilities {
-    /// Several datagrams go through one system call.
+    /// Up to [`BATCH`] datagrams go through one system call. Else: one each.
     pub batches: bool,
-    /// [`Received::waited`] is told.
+    /// [`Received::waited`] is told. Else, or if not wanted: `None`.
     pub timestamps: bool,
-    /// [`Received::to`] is told, and [`Outbox::push`] honours the address to send from.
+    /// [`Received::to`] is told. Else, or if not wanted: `None`. Linux sends from the address that [`Outbox::push`] was
+    /// given in any case; elsewhere the system chooses.
     pub destination: bool,
-    /// [`Socket::overflows`] counts.
+    /// [`Socket::overflows`] counts. Else: 0.
     pub overflows: bool,
-    /// [`Socket::refusals`] hears.
+    /// [`Socket::refusals`] hears. Else, or if not wanted: a refusal is silence.
     pub refusals: bool,
-    /// Size of the receive queue in bytes, as the system counts them.
+    /// Size of the receive queue in bytes, as the system counts them: Linux with its own bookkeeping, for which it gives
+    /// twice what was wished for. Without the privilege to have more, at most what the system's administrator allows.
     pub receive_buffer: usize,
-    /// Size of the send queue.
+    /// The same of the send queue.
     pub send_buffer: usize,
 }
 
@@ -140,7 +175,8 @@ impl Socket {
     }
 
     /// Sends what the outbox holds until all is sent, or the system takes no more for now; the rest stays in the outbox,
-    /// in order. Datagrams that can never be sent are dropped from it and reported by [`Outbox::take_unsent`]. Returns how
+    /// in order. (It is mostly the socket's queue that is full, and [`wait`] tells when it is not. It cannot tell that of a
+    /// network interface, so whoever comes back to no avail should pause for a moment.) Datagrams that can never be sent are dropped from it and reported by [`Outbox::take_unsent`]. Returns how
     /// many were sent.
     pub fn send(&self, outbox: &mut Outbox) -> io::Result<usize> {
         system!(self, system => system.send(outbox))
@@ -192,6 +228,6 @@ pub fn wait(sockets: &[&Socket], writable: bool, timeout: Duration) -> io::Resul
         #[cfg(target_os = "linux")]
         System::Linux(_) => false,
     };
-    fallback::wait(|| writable || sockets.iter().any(has_something), timeout);
+    fallback::wait(|| sockets.iter().any(has_something), writable, timeout);
     Ok(())
 }
