@@ -44,7 +44,7 @@ pub struct Settings {
     pub name_server: Option<SocketAddr>,
 }
 
-/// Asks servers.
+/// Asks servers. Keep one for many queries: those of a runtime share a socket.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), hailer::Error> {

@@ -35,10 +35,10 @@ const RECEIVE_BUFFER: usize = 4 << 20;
 /// What an exchange may leave unheard, about as much as in a socket of its own by default. More is lost.
 const MAX_UNHEARD: usize = 256;
 const MAX_UNHEARD_BYTES: usize = 192 << 10;
-/// So many exchanges share an address and port: each hears what comes for any of them.
+/// So many exchanges share an address and port; each hears what comes for any of them. More take sockets of their own.
 const MAX_SEATS: usize = 16;
 /// Batches heard before others get their turn.
-const BATCHES: usize = 4;
+const BATCHES: u64 = 4;
 /// How long to wait when the system has no room for a datagram, or fails for a reason that may pass.
 const PAUSE: Duration = Duration::from_millis(1);
 /// A socket that nobody used for between one and two of these is closed.
@@ -96,6 +96,9 @@ struct Unheard {
     waker: Option<Waker>,
 }
 
+/// The listener has ended.
+struct Over;
+
 /// A datagram from the address asked.
 pub(crate) struct Heard {
     /// When it was read from the socket.
@@ -127,7 +130,7 @@ impl Hubs {
         if let Some(hub) = found
             // A runtime that has ended took its listeners along, and its id may come again.
             && !hub.listener.is_finished()
-            && let Some(seat) = Seat::take(&hub.shared, to)
+            && let Ok(seat) = Seat::take(&hub.shared, to)
         {
             return Ok(seat);
         }
@@ -138,7 +141,7 @@ impl Hubs {
         };
         let seat = Seat::take(&hub.shared, to);
         known.hubs.push(hub);
-        Ok(seat.flatten())
+        Ok(seat.unwrap_or(None))
     }
 }
 
@@ -166,21 +169,21 @@ impl Hub {
 }
 
 impl Seat {
-    /// `None`: the hub is over. `Some(None)`: too many ask that address.
-    fn take(shared: &Arc<Shared>, to: SocketAddr) -> Option<Option<Self>> {
+    /// `None`: too many ask that address.
+    fn take(shared: &Arc<Shared>, to: SocketAddr) -> Result<Option<Self>, Over> {
         let mut table = lock(&shared.table);
         if table.is_over {
-            return None;
+            return Err(Over);
         }
         table.is_used = true;
         let seats = table.seats.entry(to).or_default();
         if seats.len() >= MAX_SEATS {
-            return Some(None);
+            return Ok(None);
         }
         let unheard = Arc::default();
         seats.push(Arc::clone(&unheard));
         drop(table);
-        Some(Some(Self { shared: shared.clone(), to, unheard }))
+        Ok(Some(Self { shared: shared.clone(), to, unheard }))
     }
 
     /// Sends a datagram to the address. Errors are those of this one.
@@ -300,7 +303,7 @@ async fn listen(ready: AsyncFd<Fd>) {
         };
         // The runtime is ending.
         let Ok(mut guard) = guard else { return };
-        for batch in 1.. {
+        for batch in 1_u64.. {
             let refused = match guard.ready().is_error() {
                 true => shared.socket.refusals(&mut |refusal| shared.refuse(&refusal, &mut wake)),
                 false => Ok(0),
