@@ -6,8 +6,8 @@
 //!                               bounded   who waits for this address and port
 //! ```
 //!
-//! A socket of its own costs an exchange 25 to 50 µs, more than all the rest of it. What a connected socket gave must
-//! then be done here. A datagram reaches those only who wait for exactly its sender; each of them knows by its own ids
+//! A socket of its own costs an exchange about as much as all the rest of it. What a connected socket gives must then be
+//! done here. A datagram reaches those only who wait for exactly its sender; each of them knows by its own ids
 //! what answers it. An inbox holds about as much as a socket's queue, so that a flood is lost and not kept. A refusal
 //! (ICMP) that quotes something that nobody sent is no refusal.
 //!
