@@ -76,12 +76,9 @@ impl Envelope {
         envelope
     }
 
-    pub(crate) fn name_mut(&mut self) -> &mut [u8] {
-        &mut self.name[..usize::from(self.name_length)]
-    }
-
-    pub(crate) fn control_mut(&mut self) -> &mut [u8] {
-        &mut self.control[..usize::from(self.control_length)]
+    /// The address and the control messages, as far as they are written, or all of the room.
+    pub(crate) fn parts(&mut self) -> (&mut [u8], &mut [u8]) {
+        (&mut self.name[..usize::from(self.name_length)], &mut self.control[..usize::from(self.control_length)])
     }
 
     /// So much of the room is filled.

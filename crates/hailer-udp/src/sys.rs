@@ -79,9 +79,8 @@ fn address(parcel: &mut Parcel) -> mmsghdr {
     // SAFETY: a plain C structure, for which all zeros is a value. (Some systems have padding in it that has no name.)
     let mut header: mmsghdr = unsafe { zeroed() };
     let outside = &mut header.msg_hdr;
-    let name = parcel.envelope.name_mut();
+    let (name, control) = parcel.envelope.parts();
     (outside.msg_name, outside.msg_namelen) = (name.as_mut_ptr().cast(), name.len() as _);
-    let control = parcel.envelope.control_mut();
     (outside.msg_control, outside.msg_controllen) = (control.as_mut_ptr().cast(), control.len() as _);
     (outside.msg_iov, outside.msg_iovlen) = (&raw mut parcel.payload, 1);
     header
