@@ -21,7 +21,7 @@ fuzz inputs="5000000":
 
 # Benches of codecs and sockets, each beside a baseline in the same run
 bench:
-    cargo bench -p hailer-proto -p hailer-minecraft -p hailer-udp
+    cargo bench -p hailer-proto -p hailer-minecraft -p hailer-udp -p hailer
 
 # Licences, bans and sources of all dependencies
 deny:
