@@ -393,7 +393,7 @@ fn read_full<'a>(r: &mut Reader<'a, '_>) -> Result<Full<'a>, Error> {
     let whole = r.whole();
     let from = r.at() - 1;
     let split = last_players_start(whole.get(from..).unwrap_or_default()).map(|found| from + found);
-    let mut full = Full::default();
+    let mut full = Full { pairs: Vec::with_capacity(KEYS.len()), players: Vec::with_capacity(8) };
     match split {
         Some(split) => {
             // Without any pair, the separator's first NUL is the last byte of the start.
