@@ -314,8 +314,8 @@ async fn listen(ready: AsyncFd<Fd>) {
             }
             wake.drain(..).for_each(Waker::wake);
             match (refused, came) {
-                // Fewer than there is room for: the socket is empty.
-                (Ok(0), Ok(..hailer_udp::BATCH)) => break,
+                // Nothing else says that the socket is empty, and it is told only once that it no longer is.
+                (Ok(0), Ok(0)) => break,
                 (Ok(_), Ok(_)) if batch % BATCHES == 0 => tokio::task::yield_now().await,
                 (Ok(_), Ok(_)) => {}
                 // Never a reason to stop, nor to spin.
@@ -478,6 +478,28 @@ mod tests {
         third.send(b"still there?").await.unwrap();
         open.send_to(b"yes", open.recv_from(&mut [0; 99]).unwrap().1).unwrap();
         assert_eq!(hear(&mut third).await, b"yes");
+    }
+
+    #[tokio::test]
+    async fn bursts_are_heard_to_their_end() {
+        let hubs = Hubs::default();
+        let asked = server([127, 0, 0, 1], 0);
+        let mut open = seat(&hubs, &asked);
+        let mut closed: Vec<Seat> =
+            (0..200).map(|_| server([127, 97, 0, 2], 0)).map(|server| seat(&hubs, &server)).collect();
+        for seat in &closed {
+            seat.send(b"?").await.unwrap();
+        }
+        for number in 0..200_u8 {
+            asked.send_to(&[number], port(&open)).unwrap();
+        }
+        for number in 0..200 {
+            assert_eq!(hear(&mut open).await, [number]);
+        }
+        for seat in &mut closed {
+            let error = timeout(LATE, seat.hear()).await.expect("all are told").err().unwrap();
+            assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
+        }
     }
 
     #[tokio::test]
