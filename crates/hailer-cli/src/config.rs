@@ -247,11 +247,11 @@ fn protocols(server: &Server) -> Result<Chosen, Usage> {
 
 fn value(value: &toml::Value) -> Value {
     match value {
-        toml::Value::String(text) => Value::Str(text.clone()),
+        toml::Value::String(text) => text.as_str().into(),
         toml::Value::Integer(number) => Value::Int(*number),
         toml::Value::Float(number) => Value::Float(*number),
         toml::Value::Boolean(flag) => Value::Bool(*flag),
-        toml::Value::Datetime(time) => Value::Str(time.to_string()),
+        toml::Value::Datetime(time) => time.to_string().into(),
         toml::Value::Array(values) => Value::List(values.iter().map(self::value).collect()),
         toml::Value::Table(table) => {
             Value::Table(table.iter().map(|(key, value)| (key.clone().into(), self::value(value))).collect())

@@ -289,7 +289,7 @@ impl Body<'_> {
     /// `Software: name version; name version` (spec/minecraft-query.md#4.3).
     fn plugins(&self) -> String {
         let mut line = match self.status.extra("software") {
-            Some(Value::Str(software)) => software.clone(),
+            Some(Value::Str(software)) => software.to_string(),
             _ => String::new(),
         };
         if let Some(Value::List(plugins)) = self.status.extra("plugins") {

@@ -4,6 +4,7 @@ use alloc::borrow::Cow;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use compact_str::CompactString;
 use core::fmt::Write;
 
 /// Text that a server sent, with its formatting understood.
@@ -12,7 +13,8 @@ use core::fmt::Write;
 /// may be written to a terminal. [`Text::raw`] is what came over the wire, unfiltered.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Text {
-    raw: String,
+    /// Names of players are short, and there are many of them: those up to 24 bytes are not allocated.
+    raw: CompactString,
     /// Pieces of one style each. Empty: all of `raw` in the default style.
     runs: Vec<Run>,
     latin1: bool,
@@ -85,12 +87,12 @@ const SECTION: char = '\u{A7}';
 
 impl Text {
     /// Text in which nothing is a formatting code.
-    pub fn unformatted(raw: impl Into<String>) -> Self {
+    pub fn unformatted(raw: impl Into<CompactString>) -> Self {
         Self { raw: raw.into(), runs: Vec::new(), latin1: false }
     }
 
     /// Text with the section-sign codes of Minecraft: `0`-`f`, `k`-`o`, `r`, and `x` with six more for any colour.
-    pub fn legacy(raw: impl Into<String>) -> Self {
+    pub fn legacy(raw: impl Into<CompactString>) -> Self {
         let raw = raw.into();
         // The sign's first byte is quicker to look for than the sign, and most texts have neither.
         let runs = if raw.as_bytes().contains(&0xC2) && raw.contains(SECTION) { parse(&raw) } else { Vec::new() };

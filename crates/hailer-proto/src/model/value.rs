@@ -3,6 +3,7 @@
 use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec::Vec;
+use compact_str::CompactString;
 
 /// A value: of an extra field, or of an option.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,7 +17,7 @@ pub enum Value {
     /// A number.
     Float(f64),
     /// Text without formatting.
-    Str(String),
+    Str(CompactString),
     /// Several values.
     List(Vec<Value>),
     /// Named values, in order. Names that a protocol gives are not allocated.
@@ -38,7 +39,7 @@ impl From<i64> for Value {
 
 impl From<String> for Value {
     fn from(value: String) -> Self {
-        Self::Str(value)
+        Self::Str(value.into())
     }
 }
 

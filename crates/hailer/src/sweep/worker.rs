@@ -15,7 +15,7 @@ const SEND_BUFFER: usize = 4 << 20;
 const BEAT: Duration = Duration::from_millis(100);
 /// Refusals are looked for so often: each look is a system call, and they are rare.
 const REFUSALS: Duration = Duration::from_millis(1);
-/// Batches received in a row before something is sent again.
+/// Batches received in a row before something is sent again, and sent in a row before something is received.
 const MAX_BATCHES: usize = 4;
 /// A busy sweep rests this long, so that the next batch is fuller: one system call for one datagram is the dearest way.
 const REST: Duration = Duration::from_micros(200);
@@ -40,9 +40,11 @@ pub fn run(settings: &Settings, source: &mut dyn Source, sink: &mut dyn Sink) ->
         if heard.is_empty {
             engine.tick(now, &mut out, sink);
         }
-        let may_ask = !sink.is_full();
-        let asked = may_ask && engine.ask(now, source, &mut out, sink);
-        let is_blocked = sockets.send(&mut engine, &mut out, now, sink)?;
+        let (mut asked, mut is_blocked) = (0, sockets.send(&mut engine, &mut out, now, sink)?);
+        while !is_blocked && asked < MAX_BATCHES && !sink.is_full() && engine.ask(now, source, &mut out, sink) {
+            is_blocked = sockets.send(&mut engine, &mut out, now, sink)?;
+            asked += 1;
+        }
         let is_over = engine.is_done() && out.is_empty() || sink.is_over();
         if now >= beat_at || is_over {
             beat_at = now + BEAT;
@@ -53,10 +55,10 @@ pub fn run(settings: &Settings, source: &mut dyn Source, sink: &mut dyn Sink) ->
         if is_over {
             return Ok(engine.counts().clone());
         }
-        if !heard.is_empty || asked && heard.count >= BATCH / 2 {
+        if heard.count >= BATCH {
             continue;
         }
-        if heard.count + usize::from(asked) > 0 {
+        if heard.count + asked > 0 {
             std::thread::sleep(REST);
             continue;
         }
@@ -85,6 +87,7 @@ impl Sockets {
         settings.receive_buffer = Some(RECEIVE_BUFFER);
         settings.send_buffer = Some(SEND_BUFFER);
         settings.refusals = true;
+        settings.timestamps = true;
         let v4 = Socket::bind((Ipv4Addr::UNSPECIFIED, 0).into(), &settings);
         let v6 = Socket::bind((Ipv6Addr::UNSPECIFIED, 0).into(), &settings).ok();
         match v4 {
