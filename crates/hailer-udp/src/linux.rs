@@ -12,6 +12,7 @@ use nix::sys::socket::sockopt::{
 };
 use nix::sys::socket::{SetSockOpt, setsockopt};
 use nix::sys::time::TimeSpec;
+use rustix::net::sockopt::{self, Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -44,6 +45,13 @@ impl Socket {
         let v4 = address.is_ipv4();
         let refusals = |raw| if v4 { can(raw, Ipv4RecvErr, &true) } else { can(raw, Ipv6RecvErr, &true) };
         let destination = |raw| if v4 { can(raw, Ipv4PacketInfo, &true) } else { can(raw, Ipv6RecvPacketInfo, &true) };
+        if settings.unfragmented {
+            // Where it cannot be had, fragments do no harm.
+            let _ = match v4 {
+                true => sockopt::set_ip_mtu_discover(&raw, Ipv4PathMtuDiscovery::DO),
+                false => sockopt::set_ipv6_mtu_discover(&raw, Ipv6PathMtuDiscovery::DO),
+            };
+        }
         let capabilities = Capabilities {
             batches: true,
             timestamps: settings.timestamps && can(&raw, ReceiveTimestampns, &true),

@@ -88,6 +88,7 @@ impl Sockets {
         settings.send_buffer = Some(SEND_BUFFER);
         settings.refusals = true;
         settings.timestamps = true;
+        settings.unfragmented = true;
         let v4 = Socket::bind((Ipv4Addr::UNSPECIFIED, 0).into(), &settings);
         let v6 = Socket::bind((Ipv6Addr::UNSPECIFIED, 0).into(), &settings).ok();
         match v4 {
