@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::names::Names;
 use crate::target::Target;
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use hailer_proto::{Ask, Cookie, Depth, Fault, Info, Protocol, Status, Transport, Way, registry};
+use hailer_proto::{Ask, Cookie, Depth, Info, Protocol, Status, Transport, Way, registry};
 use std::future::Future;
 use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -62,6 +62,17 @@ pub struct Answer {
     pub status: Status,
     /// The shortest time between a request and its reply; of a connection, without the time that it took to set up.
     pub round_trip: Duration,
+}
+
+impl Answer {
+    /// The answer, unless it deviates from the protocol and that is to be refused.
+    pub(crate) fn accept(self, strict: bool) -> Result<Self, Error> {
+        if !strict || self.status.deviations.is_empty() {
+            return Ok(self);
+        }
+        let names = self.status.deviations.iter().map(|deviation| deviation.name).collect();
+        Err(Error::Deviates { asked: self.asked.into(), names })
+    }
 }
 
 /// One exchange, whatever came of it.
@@ -175,17 +186,10 @@ impl Client {
     ) -> Result<Answer, Error> {
         let mut asked = Asked { protocol: protocol.info(), address, sent: 0, heard: 0, datagrams: Vec::new() };
         match self.exchange(&mut asked, protocol, ask).await {
-            Ok(Ok(outcome)) if self.settings.strict && !outcome.status.deviations.is_empty() => {
-                let names = outcome.status.deviations.iter().map(|deviation| deviation.name).collect();
-                Err(Error::Deviates { asked: asked.into(), names })
+            Ok(Ok(outcome)) => {
+                Answer { asked, status: outcome.status, round_trip: outcome.round_trip }.accept(self.settings.strict)
             }
-            Ok(Ok(outcome)) => Ok(Answer { asked, status: outcome.status, round_trip: outcome.round_trip }),
-            Ok(Err(failure)) => Err(match failure {
-                Failure::Silence { after } => Error::Silence { asked: asked.into(), after },
-                Failure::Flood { bytes } => Error::Flood { asked: asked.into(), bytes },
-                Failure::Fault { fault: Fault::Refused(reason), .. } => Error::Refused { asked: asked.into(), reason },
-                Failure::Fault { fault, datagram } => Error::Malformed { asked: asked.into(), fault, datagram },
-            }),
+            Ok(Err(failure)) => Err(Error::from_failure(asked, failure)),
             Err(cause) if cause.kind() == ErrorKind::ConnectionRefused => {
                 Err(Error::PortClosed { asked: asked.into() })
             }

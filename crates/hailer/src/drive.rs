@@ -135,6 +135,43 @@ impl Drive {
         self.follow(step, now, None)
     }
 
+    /// A driver of which nothing was kept: the same exchange again, asked so many times more without an answer. What was
+    /// sent last is appended to `out` once more.
+    pub(crate) fn replayed(
+        exchange: Box<dyn Exchange>,
+        patience: Patience,
+        began: Duration,
+        last_send: Duration,
+        resends: u32,
+        out: &mut Vec<u8>,
+    ) -> (Self, Action) {
+        let mut drive = Self::new(exchange, patience);
+        let start = out.len();
+        let mut action = drive.start(began, out);
+        while drive.resends < resends && matches!(action, Action::Send) {
+            out.truncate(start);
+            drive.resends += 1;
+            action = drive.ask_again(last_send, out);
+        }
+        (drive.last_send, drive.waiting_since) = (last_send, last_send);
+        (drive, action)
+    }
+
+    /// The last silence was the asker's own fault: it does not count.
+    pub(crate) fn forgive(&mut self) {
+        self.patience.retries = self.patience.retries.saturating_add(1);
+    }
+
+    /// Whether the last datagram sent repeats an earlier one.
+    pub(crate) fn has_resent(&self) -> bool {
+        self.resent
+    }
+
+    /// When the last datagram was sent.
+    pub(crate) fn last_send(&self) -> Duration {
+        self.last_send
+    }
+
     /// When to call [`Drive::tick`], if nothing ends the query before.
     pub fn due(&self) -> Duration {
         (self.waiting_since + self.patience.timeout).min(self.started + self.patience.deadline)

@@ -1,6 +1,7 @@
 //! Why a server gave no answer: one variant for each thing a user can do something about.
 
 use crate::client::Asked;
+use crate::drive::Failure;
 use hailer_proto::{Fault, Transport};
 use std::time::Duration;
 
@@ -115,6 +116,17 @@ fn silence(asked: &Asked, after: Duration) -> String {
 }
 
 impl Error {
+    /// What a driver's failure means for whoever asked.
+    pub(crate) fn from_failure(asked: Asked, failure: Failure) -> Self {
+        let asked = Box::new(asked);
+        match failure {
+            Failure::Silence { after } => Self::Silence { asked, after },
+            Failure::Flood { bytes } => Self::Flood { asked, bytes },
+            Failure::Fault { fault: Fault::Refused(reason), .. } => Self::Refused { asked, reason },
+            Failure::Fault { fault, datagram } => Self::Malformed { asked, fault, datagram },
+        }
+    }
+
     /// A stable word for programs, as in the JSON schema.
     pub fn kind(&self) -> &'static str {
         match self {

@@ -7,6 +7,16 @@
 //!   Sink   ◄── End   ◄── Engine ◄── Inbox ◄── socket          reply ─► target ─► cookie ─► exchange ─► status
 //! ```
 
+mod engine;
+mod flight;
+mod pace;
+mod window;
+mod worker;
+
+pub use engine::{Engine, Outboxes};
+pub use pace::{Prefixes, Throttle};
+pub use worker::run;
+
 use crate::client::Answer;
 use crate::drive::Patience;
 use crate::error::Error;
@@ -53,6 +63,11 @@ pub trait Source {
 
     /// How many questions there are in all, those before a checkpoint included, if that is known.
     fn total(&self) -> Option<u64>;
+
+    /// The indices that it holds back although later ones were given: names that are being looked up.
+    fn held_back(&self, each: &mut dyn FnMut(u64)) {
+        let _ = each;
+    }
 }
 
 /// How far a sweep has come: every index below `next` that the source gave is finished, but for those listed.
@@ -158,7 +173,8 @@ pub struct Settings {
     pub strict: bool,
     /// How fast to send.
     pub pace: Pace,
-    /// The most questions without an end at one time: a bound on memory, at some 40 bytes each.
+    /// The most questions without an end at one time: a bound on memory, at some 40 bytes each. The default is just below
+    /// where the table of them doubles.
     pub max_in_flight: usize,
 }
 
@@ -183,6 +199,6 @@ impl Default for Pace {
 impl Default for Settings {
     fn default() -> Self {
         let patience = Patience { retries: 2, ..Patience::default() };
-        Self { ask: Ask::default(), patience, strict: false, pace: Pace::default(), max_in_flight: 4_000_000 }
+        Self { ask: Ask::default(), patience, strict: false, pace: Pace::default(), max_in_flight: 900_000 }
     }
 }

@@ -1,0 +1,573 @@
+//! The engine of a sweep, without sockets and clocks: it is told the time and what was heard, and says what to send.
+//!
+//! What is in flight is 32 bytes: whom, in which protocol, how many tries, when. The exchange itself is made anew for each
+//! datagram until the server answers: it derives all that it invents from its cookie, and the cookie from a secret and the
+//! question, so that it says the same each time. Only then there is a [driver](Drive) for it.
+
+use super::flight::{Flight, Id};
+use super::pace::{Prefixes, Throttle};
+use super::window::{Delays, Window};
+use super::{Counts, End, Next, Position, Probe, Settings, Sink, Source};
+use crate::client::{Answer, Asked};
+use crate::drive::{Action, Drive, Failure, Outcome, Patience};
+use crate::error::Error;
+use hailer_proto::{Cookie, Protocol, registry};
+use hailer_udp::{BATCH, Outbox};
+use siphasher::sip::SipHasher24;
+use std::collections::HashMap;
+use std::hash::Hasher;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The most questions that wait for the turn of their network. Past that nobody new is drawn.
+const MAX_WAITING: usize = 1 << 16;
+/// A network that is booked further ahead holds up the whole sweep, so that the waiting room is never full of it for long.
+const MAX_BOOKED: Duration = Duration::from_secs(60);
+
+/// What is to be sent, by address family.
+#[derive(Debug, Default)]
+pub struct Outboxes {
+    /// To IPv4 addresses.
+    pub v4: Outbox,
+    /// To IPv6 addresses.
+    pub v6: Outbox,
+}
+
+impl Outboxes {
+    /// The one for an address.
+    pub fn of(&mut self, to: SocketAddr) -> &mut Outbox {
+        if to.is_ipv4() { &mut self.v4 } else { &mut self.v6 }
+    }
+
+    /// How many datagrams wait to be sent.
+    pub fn len(&self) -> usize {
+        self.v4.len() + self.v6.len()
+    }
+
+    /// Whether none waits.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// The engine.
+pub struct Engine {
+    settings: Settings,
+    /// Patience with a server that has answered: waits as long as it may.
+    patience: Patience,
+    secret: [u8; 16],
+    flight: Flight,
+    drivers: Vec<Option<Drive>>,
+    free_drivers: Vec<u32>,
+    /// What was typed, where it was a name.
+    names: HashMap<Id, Arc<str>>,
+    throttle: Throttle,
+    prefixes: Prefixes,
+    window: Window,
+    delays: Delays,
+    counts: Counts,
+    /// When our receive queue was last known to overflow: whoever was asked before may have answered in vain.
+    overflowed: Option<Duration>,
+    next_index: u64,
+    /// Drawn from the source, and not begun: its network is booked too far ahead.
+    held: Option<(Probe, Duration)>,
+    is_drained: bool,
+    found: Vec<Id>,
+    scratch: Vec<u8>,
+}
+
+impl Engine {
+    /// An engine at time zero. The secret makes its cookies.
+    pub fn new(settings: Settings, secret: [u8; 16]) -> Self {
+        let [seed, other] = [0, 8].map(|at| u64::from_le_bytes(secret[at..at + 8].try_into().expect("eight bytes")));
+        let mut patience = settings.patience;
+        // A silent server's first datagram is not remembered, so that its deadline is one of tries.
+        let tries = patience.deadline.as_secs_f64() / patience.timeout.as_secs_f64().max(1e-3);
+        patience.retries = patience.retries.min((tries.ceil() as u32).saturating_sub(1)).min(u32::from(u8::MAX - 1));
+        Self {
+            patience,
+            secret,
+            flight: Flight::new(Cookie(seed).derive(other)),
+            drivers: Vec::new(),
+            free_drivers: Vec::new(),
+            names: HashMap::new(),
+            throttle: Throttle::new(&settings.pace),
+            prefixes: Prefixes::new(settings.pace.per_prefix, Cookie(other).derive(seed)),
+            window: Window::new(settings.max_in_flight),
+            delays: Delays::new(patience.timeout),
+            counts: Counts::default(),
+            overflowed: None,
+            next_index: 0,
+            held: None,
+            is_drained: false,
+            found: Vec::new(),
+            scratch: Vec::new(),
+            settings,
+        }
+    }
+
+    /// What happened so far.
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// Questions without an end.
+    pub fn in_flight(&self) -> usize {
+        self.flight.len() + usize::from(self.held.is_some())
+    }
+
+    /// Whether the source has no more, and all questions have an end.
+    pub fn is_done(&self) -> bool {
+        self.is_drained && self.in_flight() == 0
+    }
+
+    /// How far it has come.
+    pub fn position(&self, source: &dyn Source) -> Position {
+        let mut unfinished: Vec<u64> = self.flight.ids().map(|id| self.flight.slot(id).index()).collect();
+        unfinished.extend(self.held.as_ref().map(|(probe, _)| probe.index));
+        source.held_back(&mut |index| unfinished.push(index));
+        unfinished.sort_unstable();
+        let next = self.next_index.max(unfinished.last().map_or(0, |last| last + 1));
+        Position { next, unfinished }
+    }
+
+    /// Asks new servers: as many as pace, window and one batch allow. Returns whether somebody was asked.
+    pub fn ask(&mut self, now: Duration, source: &mut dyn Source, out: &mut Outboxes, sink: &mut dyn Sink) -> bool {
+        let before = self.counts.asked;
+        while out.len() < BATCH && !self.is_drained && self.throttle.is_ready(now) {
+            if self.flight.len() >= self.window.size() + self.flight.waiting() {
+                self.window.limits();
+                break;
+            }
+            if self.flight.waiting() >= MAX_WAITING || self.flight.len() >= self.settings.max_in_flight {
+                break;
+            }
+            if let Some((probe, due)) = self.held.take() {
+                if due > now + MAX_BOOKED {
+                    self.held = Some((probe, due));
+                    break;
+                }
+                self.begin(now, probe, due, out, sink);
+                continue;
+            }
+            match source.next() {
+                Next::Probe(probe) => {
+                    self.next_index = self.next_index.max(probe.index + 1);
+                    let due = self.prefixes.book(probe.address.ip(), now);
+                    if due > now + MAX_BOOKED {
+                        self.held = Some((probe, due));
+                        break;
+                    }
+                    self.begin(now, probe, due, out, sink);
+                }
+                Next::Failed { index, target, error } => {
+                    self.next_index = self.next_index.max(index + 1);
+                    self.counts.unnamed += 1;
+                    sink.end(End { index, name: Some(target), result: Err(error) });
+                }
+                Next::Later => break,
+                Next::End => self.is_drained = true,
+            }
+        }
+        self.counts.asked > before
+    }
+
+    fn begin(&mut self, now: Duration, probe: Probe, due: Duration, out: &mut Outboxes, sink: &mut dyn Sink) {
+        let id = probe.protocol.info().id;
+        let place = registry::PROTOCOLS.iter().position(|protocol| protocol.info().id == id);
+        let place = place.expect("a protocol of the registry") as u8;
+        let id = self.flight.insert(probe.address, place, probe.index, now, due);
+        if let Some(name) = probe.name {
+            self.names.insert(id, name);
+        }
+        if due <= now {
+            self.send_first(now, id, out, sink);
+        }
+    }
+
+    fn send_first(&mut self, now: Duration, id: Id, out: &mut Outboxes, sink: &mut dyn Sink) {
+        self.counts.asked += 1;
+        self.flight.set_sent(id);
+        self.flight.slot_mut(id).began = now.as_millis() as u32;
+        self.send_again(now, id, self.delays.wait(), out, sink);
+    }
+
+    /// Sends what a silent server is sent at this try.
+    fn send_again(&mut self, now: Duration, id: Id, wait: Duration, out: &mut Outboxes, sink: &mut dyn Sink) {
+        let to = self.flight.address(id);
+        let draft = out.of(to).draft();
+        match self.replay(id, now, draft) {
+            (_, Action::Send) => {
+                let length = out.of(to).commit(to, None);
+                self.flight.slot_mut(id).sent_or_driver = now.as_micros() as u32;
+                self.flight.wake_at(id, now + wait);
+                self.sent(to.ip(), length);
+            }
+            (_, Action::Wait) => self.flight.wake_at(id, now + wait),
+            (drive, Action::End(end)) => self.end(now, id, Some(&drive), end, sink),
+        }
+    }
+
+    fn sent(&mut self, to: IpAddr, length: usize) {
+        self.throttle.spend(to, length);
+        self.counts.sent += 1;
+        self.counts.bytes_sent += length as u64;
+    }
+
+    /// The driver of a server that has not answered, and in `out` what it was sent last.
+    fn replay(&self, id: Id, now: Duration, out: &mut Vec<u8>) -> (Drive, Action) {
+        let slot = self.flight.slot(id);
+        let exchange = self.protocol(id).exchange(&self.settings.ask, self.cookie(id));
+        let began = before(now, Duration::from_millis(1), slot.began);
+        let sent = before(now, Duration::from_micros(1), slot.sent_or_driver).max(began);
+        Drive::replayed(exchange, self.patience, began, sent, u32::from(slot.resends), out)
+    }
+
+    fn protocol(&self, id: Id) -> &'static dyn Protocol {
+        registry::PROTOCOLS[usize::from(self.flight.slot(id).protocol)]
+    }
+
+    /// What ties the answer to the question. Nobody can guess it from those of other questions.
+    fn cookie(&self, id: Id) -> Cookie {
+        let (slot, address) = (self.flight.slot(id), self.flight.address(id));
+        let mut hasher = SipHasher24::new_with_key(&self.secret);
+        match address.ip() {
+            IpAddr::V4(ip) => hasher.write_u32(ip.to_bits()),
+            IpAddr::V6(ip) => hasher.write_u128(ip.to_bits()),
+        }
+        hasher.write_u64(u64::from(address.port()) << 48 ^ u64::from(slot.protocol) << 40 ^ slot.index());
+        Cookie(hasher.finish())
+    }
+
+    /// Hears a datagram. `waited`: how long it lay in our own queue.
+    pub fn hear(
+        &mut self,
+        now: Duration,
+        from: SocketAddr,
+        waited: Duration,
+        bytes: &[u8],
+        out: &mut Outboxes,
+        sink: &mut dyn Sink,
+    ) {
+        self.counts.heard += 1;
+        self.counts.bytes_heard += bytes.len() as u64;
+        let mut found = std::mem::take(&mut self.found);
+        self.flight.find(from, &mut found);
+        found.retain(|id| !self.flight.slot(*id).is_waiting());
+        if found.is_empty() {
+            self.counts.strays += 1;
+        } else if !found.iter().any(|id| self.offer(now, *id, waited, bytes, out, sink)) {
+            self.counts.duplicates += 1;
+        }
+        self.found = found;
+    }
+
+    /// Offers a datagram to one of the questions to its sender. Returns whether it was for that one.
+    fn offer(
+        &mut self,
+        now: Duration,
+        id: Id,
+        waited: Duration,
+        bytes: &[u8],
+        out: &mut Outboxes,
+        sink: &mut dyn Sink,
+    ) -> bool {
+        let to = self.flight.address(id);
+        let at = now.saturating_sub(waited);
+        let slot = self.flight.slot(id);
+        let mut first_delay = None;
+        let (action, due) = if slot.has_answered() {
+            let Some(drive) = &mut self.drivers[slot.sent_or_driver as usize] else {
+                return false;
+            };
+            (drive.datagram(at, bytes, out.of(to).draft()), drive.due())
+        } else {
+            let is_first_try = slot.resends == 0;
+            let mut scratch = std::mem::take(&mut self.scratch);
+            scratch.clear();
+            let (mut drive, _) = self.replay(id, now, &mut scratch);
+            self.scratch = scratch;
+            first_delay = is_first_try.then(|| now.saturating_sub(drive.last_send()));
+            let action = drive.datagram(at, bytes, out.of(to).draft());
+            let due = drive.due();
+            // Nothing is kept for what may be forged. After a second try an exchange may have kept something itself.
+            if is_first_try && matches!(action, Action::Wait) {
+                return false;
+            }
+            self.keep(id, drive);
+            (action, due)
+        };
+        match action {
+            Action::Wait => {
+                self.flight.wake_at(id, due);
+                return false;
+            }
+            Action::Send => {
+                let length = out.of(to).commit(to, None);
+                self.flight.wake_at(id, due);
+                self.sent(to.ip(), length);
+                self.window.alive_asked();
+                // Not waited for: the server waits, and its token dies.
+                self.prefixes.owe(to.ip(), now);
+            }
+            Action::End(end) => self.end(now, id, None, end, sink),
+        }
+        if let Some(delay) = first_delay {
+            self.window.delay(delay);
+            self.delays.add(delay);
+        }
+        true
+    }
+
+    /// Keeps the driver of a server that has answered.
+    fn keep(&mut self, id: Id, drive: Drive) {
+        let place = match self.free_drivers.pop() {
+            Some(place) => {
+                self.drivers[place as usize] = Some(drive);
+                place
+            }
+            None => {
+                self.drivers.push(Some(drive));
+                self.drivers.len() as u32 - 1
+            }
+        };
+        self.flight.slot_mut(id).set_answered(place);
+    }
+
+    /// Hears that a datagram did not arrive. A refusal that quotes what was not sent is forged.
+    pub fn refuse(&mut self, now: Duration, to: SocketAddr, error: &io::Error, quoted: &[u8], sink: &mut dyn Sink) {
+        let mut found = std::mem::take(&mut self.found);
+        self.flight.find(to, &mut found);
+        let mut is_ours = false;
+        for &id in &found {
+            let slot = self.flight.slot(id);
+            // One who has answered may be believed to be there; if no more, it will fall silent.
+            if slot.is_waiting() || slot.has_answered() {
+                is_ours |= slot.has_answered();
+                continue;
+            }
+            let mut said = std::mem::take(&mut self.scratch);
+            said.clear();
+            let (drive, _) = self.replay(id, now, &mut said);
+            let matches = said.starts_with(quoted) || quoted.starts_with(&said);
+            self.scratch = said;
+            if matches {
+                is_ours = true;
+                let asked = Box::new(self.asked(id, Some(&drive)));
+                let error = match error.kind() {
+                    io::ErrorKind::ConnectionRefused => Error::PortClosed { asked },
+                    _ => Error::Unreachable { asked, cause: copy(error) },
+                };
+                self.finish(id, Err(error), sink);
+            }
+        }
+        self.counts.forged_refusals += u64::from(!is_ours && !found.is_empty());
+        self.found = found;
+    }
+
+    /// Our own receive queue lost datagrams: `total` so far.
+    pub fn overflowed(&mut self, now: Duration, total: u64) {
+        if total > self.counts.overflows {
+            self.counts.overflows = total;
+            self.overflowed = Some(now);
+            self.window.overflow();
+        }
+    }
+
+    /// The system had no room for what was to be sent.
+    pub fn was_full(&mut self) {
+        self.window.overflow();
+    }
+
+    /// Time has passed. To be called only when nothing waits in the receive queue: an answer that we have not read yet is
+    /// not late.
+    pub fn tick(&mut self, now: Duration, out: &mut Outboxes, sink: &mut dyn Sink) {
+        while out.len() < 4 * BATCH
+            && let Some(id) = self.flight.wake(now)
+        {
+            let slot = self.flight.slot(id);
+            if slot.is_waiting() {
+                match self.prefixes.turn(self.flight.address(id).ip(), now) {
+                    Some(later) => self.flight.wake_at(id, later),
+                    None => self.send_first(now, id, out, sink),
+                }
+            } else if slot.has_answered() {
+                self.remind(now, id, out, sink);
+            } else {
+                self.silence(now, id, out, sink);
+            }
+        }
+        self.delays.adapt(now);
+        self.window.adapt(now, self.flight.len() - self.flight.waiting(), self.delays.wait());
+    }
+
+    /// Nothing came from a server that has not answered yet.
+    fn silence(&mut self, now: Duration, id: Id, out: &mut Outboxes, sink: &mut dyn Sink) {
+        let sent = before(now, Duration::from_micros(1), self.flight.slot(id).sent_or_driver);
+        let is_our_fault = self.overflowed.is_some_and(|at| at >= sent) && self.flight.slot_mut(id).forgive();
+        if !is_our_fault {
+            let slot = self.flight.slot_mut(id);
+            if u32::from(slot.resends) >= self.patience.retries {
+                let began = before(now, Duration::from_millis(1), slot.began);
+                return self.end(now, id, None, Err(Failure::Silence { after: now - began }), sink);
+            }
+            slot.resends += 1;
+        }
+        self.counts.resent += 1;
+        self.counts.forgiven += u64::from(is_our_fault);
+        let is_last = u32::from(self.flight.slot(id).resends) >= self.patience.retries;
+        let wait = if is_last { self.patience.timeout } else { self.delays.wait() };
+        self.prefixes.owe(self.flight.address(id).ip(), now);
+        self.send_again(now, id, wait, out, sink);
+    }
+
+    /// Nothing more came from a server that has answered.
+    fn remind(&mut self, now: Duration, id: Id, out: &mut Outboxes, sink: &mut dyn Sink) {
+        let to = self.flight.address(id);
+        let place = self.flight.slot(id).sent_or_driver;
+        let Some(drive) = &mut self.drivers[place as usize] else {
+            return;
+        };
+        if now < drive.due() {
+            return self.flight.wake_at(id, drive.due());
+        }
+        if self.overflowed.is_some_and(|at| at >= drive.last_send()) {
+            drive.forgive();
+            self.counts.forgiven += 1;
+        }
+        let was_resent = drive.has_resent();
+        let action = drive.tick(now, out.of(to).draft());
+        let due = drive.due();
+        match action {
+            Action::Wait => self.flight.wake_at(id, due),
+            Action::Send => {
+                let length = out.of(to).commit(to, None);
+                self.flight.wake_at(id, due);
+                self.sent(to.ip(), length);
+                self.counts.resent += 1;
+                self.prefixes.owe(to.ip(), now);
+            }
+            Action::End(end) => self.end(now, id, None, end, sink),
+        }
+        if !was_resent {
+            self.window.alive_lost();
+        }
+    }
+
+    /// Ends a question as its driver says.
+    fn end(
+        &mut self,
+        now: Duration,
+        id: Id,
+        drive: Option<&Drive>,
+        end: Result<Box<Outcome>, Failure>,
+        sink: &mut dyn Sink,
+    ) {
+        let _ = now;
+        let asked = self.asked(id, drive);
+        let result = match end {
+            Ok(outcome) => {
+                let Outcome { status, round_trip } = *outcome;
+                Answer { asked, status, round_trip }.accept(self.settings.strict)
+            }
+            Err(failure) => Err(Error::from_failure(asked, failure)),
+        };
+        self.finish(id, result, sink);
+    }
+
+    /// Who was asked, and how much went to and fro.
+    fn asked(&self, id: Id, drive: Option<&Drive>) -> Asked {
+        let slot = self.flight.slot(id);
+        let kept = if slot.has_answered() { self.drivers[slot.sent_or_driver as usize].as_ref() } else { None };
+        let (sent, heard) = match drive.or(kept) {
+            Some(drive) => (drive.sent(), drive.heard()),
+            None => (u32::from(slot.resends) + 1, 0),
+        };
+        Asked {
+            protocol: self.protocol(id).info(),
+            address: self.flight.address(id),
+            sent,
+            heard,
+            datagrams: Vec::new(),
+        }
+    }
+
+    fn finish(&mut self, id: Id, result: Result<Answer, Error>, sink: &mut dyn Sink) {
+        let count = match &result {
+            Ok(_) => &mut self.counts.answered,
+            Err(Error::Silence { .. }) => &mut self.counts.silent,
+            Err(Error::PortClosed { .. }) => &mut self.counts.closed,
+            Err(Error::Unreachable { .. }) => &mut self.counts.unreachable,
+            Err(_) => &mut self.counts.faulty,
+        };
+        *count += 1;
+        let slot = self.flight.slot(id);
+        let index = slot.index();
+        if slot.has_answered() {
+            let place = slot.sent_or_driver;
+            self.drivers[place as usize] = None;
+            self.free_drivers.push(place);
+        }
+        let name = if self.names.is_empty() { None } else { self.names.remove(&id) };
+        self.flight.remove(id);
+        sink.end(End { index, name, result });
+    }
+
+    /// When to call again at the latest, if nothing is heard before: something is due, or somebody new may be asked.
+    /// Looks so far ahead.
+    pub fn next_due(&mut self, now: Duration, horizon: Duration) -> Duration {
+        let due = self.flight.next_due(horizon);
+        let has_room = self.flight.len() < self.window.size() + self.flight.waiting();
+        match !self.is_drained && has_room {
+            true => due.min(now.saturating_add(self.throttle.ready_in(now))),
+            false => due,
+        }
+    }
+}
+
+/// The last time before now that a short count in some unit can mean.
+fn before(now: Duration, unit: Duration, count: u32) -> Duration {
+    let units = (now.as_nanos() / unit.as_nanos()) as u32;
+    let ago = units.wrapping_sub(count);
+    now.saturating_sub(unit * ago)
+}
+
+/// The system's word, which has no `Clone`.
+fn copy(error: &io::Error) -> io::Error {
+    error.raw_os_error().map_or_else(|| error.kind().into(), io::Error::from_raw_os_error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hailer_proto::Fault;
+
+    #[test]
+    fn short_counts_of_time() {
+        let now = Duration::from_micros((3 << 32) + 5);
+        let micro = Duration::from_micros(1);
+        assert_eq!(before(now, micro, 5), now);
+        assert_eq!(before(now, micro, 3), now - micro * 2);
+        assert_eq!(before(now, micro, u32::MAX), now - micro * 6);
+        assert_eq!(before(micro, micro, 0), Duration::ZERO);
+    }
+
+    #[test]
+    fn faults_keep_their_names() {
+        let asked = || Asked {
+            protocol: registry::PROTOCOLS[0].info(),
+            address: ([127, 0, 0, 1], 1).into(),
+            sent: 1,
+            heard: 1,
+            datagrams: Vec::new(),
+        };
+        let kind = |failure| Error::from_failure(asked(), failure).kind();
+        assert_eq!(kind(Failure::Silence { after: Duration::ZERO }), "silence");
+        assert_eq!(kind(Failure::Flood { bytes: 1 }), "flood");
+        let fault = |fault| Failure::Fault { fault, datagram: Vec::new() };
+        assert_eq!(kind(fault(Fault::Refused("no"))), "refused");
+        assert_eq!(kind(fault(Fault::Misbehaved("so"))), "malformed");
+    }
+}

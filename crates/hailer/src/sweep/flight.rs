@@ -1,0 +1,392 @@
+//! What is in flight: 32 bytes for each question, found by address, woken by time.
+//!
+//! ```text
+//!   by address: a hash table of slot numbers, 5 bytes each     by time: a wheel of lists through the slots
+//! ```
+//!
+//! Time is cut into ticks of 8 ms, and the wheel has a place for each of 2^16 of them, so that a slot needs no more than
+//! the number of its tick, and nothing ever moves between wheels.
+
+use hailer_proto::Cookie;
+use hashbrown::HashTable;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::time::Duration;
+
+/// Number of a slot.
+pub(super) type Id = u32;
+
+const NONE: Id = Id::MAX;
+/// Length of a tick.
+const TICK_MICROS: u64 = 8_192;
+const TICKS: usize = 1 << 16;
+/// Nothing is set to wake later than this: half a turn, so that before and after can be told apart.
+const HORIZON: u64 = TICKS as u64 / 2;
+
+/// A question in flight.
+#[derive(Debug)]
+pub(super) struct Slot {
+    /// An IPv4 address, or the place of an IPv6 address in a list of its own.
+    ip: u32,
+    /// When the last datagram went out, in microseconds, modulo 71 minutes; of one that has answered, the number of its
+    /// driver.
+    pub(super) sent_or_driver: u32,
+    /// When the first went out, in milliseconds.
+    pub(super) began: u32,
+    before: Id,
+    after: Id,
+    index_low: u32,
+    due: u16,
+    port: u16,
+    index_high: u8,
+    /// Place in the registry.
+    pub(super) protocol: u8,
+    /// Datagrams sent again.
+    pub(super) resends: u8,
+    /// Of a bit each, but for the count of forgiven tries.
+    flags: u8,
+}
+
+const _: () = assert!(size_of::<Slot>() == 32);
+
+const WIDE: u8 = 1;
+const ANSWERED: u8 = 2;
+const WAITING: u8 = 4;
+const FREE: u8 = 8;
+/// Two bits.
+const FORGIVEN: u8 = 16;
+const MAX_FORGIVEN: u8 = 3;
+
+impl Slot {
+    pub(super) fn index(&self) -> u64 {
+        u64::from(self.index_high) << 32 | u64::from(self.index_low)
+    }
+
+    /// Whether the server has answered: then there is a driver.
+    pub(super) fn has_answered(&self) -> bool {
+        self.flags & ANSWERED != 0
+    }
+
+    /// Whether it waits for its turn, and nothing was sent yet.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.flags & WAITING != 0
+    }
+
+    pub(super) fn set_answered(&mut self, driver: u32) {
+        self.flags |= ANSWERED;
+        self.sent_or_driver = driver;
+    }
+
+    /// Counts a loss that was our own fault. `false`: so many were forgiven that this one is not.
+    pub(super) fn forgive(&mut self) -> bool {
+        let may = self.flags / FORGIVEN < MAX_FORGIVEN;
+        self.flags += if may { FORGIVEN } else { 0 };
+        may
+    }
+}
+
+/// All that is in flight.
+#[derive(Debug)]
+pub(super) struct Flight {
+    slots: Vec<Slot>,
+    free: Id,
+    table: HashTable<Id>,
+    wide: Vec<SocketAddrV6>,
+    wide_free: Vec<u32>,
+    wheel: Box<[Id]>,
+    /// All ticks before this one were woken.
+    cursor: u64,
+    length: usize,
+    waiting: usize,
+    seed: u64,
+}
+
+impl Flight {
+    /// Nothing in flight. The seed keeps whoever writes lists of targets from choosing collisions.
+    pub(super) fn new(seed: u64) -> Self {
+        Self {
+            slots: Vec::new(),
+            free: NONE,
+            table: HashTable::new(),
+            wide: Vec::new(),
+            wide_free: Vec::new(),
+            wheel: vec![NONE; TICKS].into(),
+            cursor: 0,
+            length: 0,
+            waiting: 0,
+            seed,
+        }
+    }
+
+    /// How many are in flight, those included that wait for their turn.
+    pub(super) fn len(&self) -> usize {
+        self.length
+    }
+
+    /// How many wait for their turn.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    pub(super) fn slot(&self, id: Id) -> &Slot {
+        &self.slots[id as usize]
+    }
+
+    pub(super) fn slot_mut(&mut self, id: Id) -> &mut Slot {
+        &mut self.slots[id as usize]
+    }
+
+    /// Adds a question that waits for its turn.
+    pub(super) fn insert(&mut self, address: SocketAddr, protocol: u8, index: u64, now: Duration, due: Duration) -> Id {
+        let (ip, wide) = match address {
+            SocketAddr::V4(address) => (address.ip().to_bits(), 0),
+            SocketAddr::V6(address) => (self.widen(address), WIDE),
+        };
+        let slot = Slot {
+            ip,
+            sent_or_driver: 0,
+            began: now.as_millis() as u32,
+            before: NONE,
+            after: NONE,
+            index_low: index as u32,
+            due: 0,
+            port: address.port(),
+            index_high: (index >> 32) as u8,
+            protocol,
+            resends: 0,
+            flags: WAITING | wide,
+        };
+        let id = match self.free {
+            NONE => {
+                self.slots.push(slot);
+                self.slots.len() as Id - 1
+            }
+            id => {
+                self.free = self.slots[id as usize].after;
+                self.slots[id as usize] = slot;
+                id
+            }
+        };
+        let (slots, seed, list) = (&self.slots, self.seed, &self.wide);
+        let hash = |id: &Id| hash(seed, address_of(&slots[*id as usize], list));
+        self.table.insert_unique(hash(&id), id, hash);
+        self.length += 1;
+        self.waiting += 1;
+        self.link(id, due);
+        id
+    }
+
+    fn widen(&mut self, address: SocketAddrV6) -> u32 {
+        match self.wide_free.pop() {
+            Some(place) => {
+                self.wide[place as usize] = address;
+                place
+            }
+            None => {
+                self.wide.push(address);
+                self.wide.len() as u32 - 1
+            }
+        }
+    }
+
+    /// The question is out of the waiting room: its first datagram is sent.
+    pub(super) fn set_sent(&mut self, id: Id) {
+        let slot = &mut self.slots[id as usize];
+        if slot.is_waiting() {
+            slot.flags &= !WAITING;
+            self.waiting -= 1;
+        }
+    }
+
+    /// Takes a question out.
+    pub(super) fn remove(&mut self, id: Id) {
+        self.unlink(id);
+        let address = self.address(id);
+        if let Ok(entry) = self.table.find_entry(hash(self.seed, address), |other| *other == id) {
+            entry.remove();
+        }
+        let slot = &mut self.slots[id as usize];
+        if slot.flags & WIDE != 0 {
+            self.wide_free.push(slot.ip);
+        }
+        self.length -= 1;
+        self.waiting -= usize::from(slot.flags & WAITING != 0);
+        slot.flags = FREE;
+        slot.after = self.free;
+        self.free = id;
+    }
+
+    /// Whom a question asks.
+    pub(super) fn address(&self, id: Id) -> SocketAddr {
+        address_of(&self.slots[id as usize], &self.wide)
+    }
+
+    /// The questions to an address, a few at most: one for each protocol, rarely more. In `found`, which is cleared.
+    pub(super) fn find(&self, address: SocketAddr, found: &mut Vec<Id>) {
+        found.clear();
+        let address = match address {
+            // The flow label of what came is no part of who sent it.
+            SocketAddr::V6(v6) => SocketAddrV6::new(*v6.ip(), v6.port(), 0, v6.scope_id()).into(),
+            v4 => v4,
+        };
+        let same = self.table.iter_hash(hash(self.seed, address)).copied();
+        found.extend(same.filter(|id| is_same(self.address(*id), address)));
+    }
+
+    /// Wakes a question at another time.
+    pub(super) fn wake_at(&mut self, id: Id, due: Duration) {
+        self.unlink(id);
+        self.link(id, due);
+    }
+
+    fn link(&mut self, id: Id, due: Duration) {
+        // Rounded up: never too early.
+        let tick = (due.as_micros() as u64).div_ceil(TICK_MICROS).clamp(self.cursor, self.cursor + HORIZON);
+        let place = tick as usize % TICKS;
+        let first = std::mem::replace(&mut self.wheel[place], id);
+        if first != NONE {
+            self.slots[first as usize].before = id;
+        }
+        let slot = &mut self.slots[id as usize];
+        (slot.before, slot.after, slot.due) = (NONE, first, place as u16);
+    }
+
+    fn unlink(&mut self, id: Id) {
+        let Slot { before, after, due, .. } = self.slots[id as usize];
+        match before {
+            NONE if self.wheel[usize::from(due)] == id => self.wheel[usize::from(due)] = after,
+            NONE => {}
+            before => self.slots[before as usize].after = after,
+        }
+        if after != NONE {
+            self.slots[after as usize].before = before;
+        }
+        let slot = &mut self.slots[id as usize];
+        (slot.before, slot.after) = (NONE, NONE);
+    }
+
+    /// The next question whose time has come. It stays in flight, and wakes no more until told when.
+    pub(super) fn wake(&mut self, now: Duration) -> Option<Id> {
+        let tick = now.as_micros() as u64 / TICK_MICROS;
+        while self.cursor <= tick {
+            let id = self.wheel[self.cursor as usize % TICKS];
+            if id != NONE {
+                self.unlink(id);
+                return Some(id);
+            }
+            self.cursor += 1;
+        }
+        None
+    }
+
+    /// When the next question wakes, looking at most so far ahead.
+    pub(super) fn next_due(&self, horizon: Duration) -> Duration {
+        let ticks = (horizon.as_micros() as u64 / TICK_MICROS).min(HORIZON);
+        let ahead = (0..ticks).find(|ahead| self.wheel[(self.cursor + ahead) as usize % TICKS] != NONE);
+        Duration::from_micros((self.cursor + ahead.unwrap_or(ticks)) * TICK_MICROS)
+    }
+
+    /// All questions in flight.
+    pub(super) fn ids(&self) -> impl Iterator<Item = Id> {
+        (0..self.slots.len() as Id).filter(|id| self.slots[*id as usize].flags & FREE == 0)
+    }
+}
+
+fn address_of(slot: &Slot, wide: &[SocketAddrV6]) -> SocketAddr {
+    match slot.flags & WIDE {
+        0 => (Ipv4Addr::from_bits(slot.ip), slot.port).into(),
+        _ => wide[slot.ip as usize].into(),
+    }
+}
+
+/// A link-local address may have been given without its zone; nothing else answers from there.
+fn is_same(asked: SocketAddr, from: SocketAddr) -> bool {
+    asked.ip() == from.ip() && asked.port() == from.port()
+}
+
+fn hash(seed: u64, address: SocketAddr) -> u64 {
+    match address.ip() {
+        IpAddr::V4(ip) => Cookie(seed).derive(u64::from(ip.to_bits()) << 16 | u64::from(address.port())),
+        IpAddr::V6(ip) => {
+            let [high, low] = halves(ip);
+            Cookie(Cookie(seed).derive(high)).derive(low ^ u64::from(address.port()))
+        }
+    }
+}
+
+fn halves(ip: Ipv6Addr) -> [u64; 2] {
+    let bits = ip.to_bits();
+    [(bits >> 64) as u64, bits as u64]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    const fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    proptest! {
+        /// Against a plain map: questions come and go, are found by address, and wake once, in order, not too early and at
+        /// most a tick too late.
+        #[test]
+        fn it_is_a_map_with_an_alarm(steps in proptest::collection::vec((0u8..6, 0u16..40, 0u64..3_000), 1..400)) {
+            let mut flight = Flight::new(7);
+            let mut model: BTreeMap<Id, (SocketAddr, Option<Duration>)> = BTreeMap::new();
+            let mut now = Duration::ZERO;
+            let mut found = Vec::new();
+            for (what, who, time) in steps {
+                let address: SocketAddr = match who % 3 {
+                    0 => SocketAddr::from(([0xFE80, 0, 0, 0, 0, 0, 0, who / 2], who)),
+                    _ => SocketAddr::from(([127, 0, 0, (who / 2) as u8], who % 7)),
+                };
+                match what {
+                    0 | 1 => {
+                        let due = now + ms(time);
+                        let id = flight.insert(address, 0, u64::from(who), now, due);
+                        prop_assert!(model.insert(id, (address, Some(due))).is_none());
+                    }
+                    2 => {
+                        if let Some(id) = model.keys().nth(usize::from(who)).copied() {
+                            flight.remove(id);
+                            model.remove(&id);
+                        }
+                    }
+                    3 => {
+                        if let Some((id, (_, due))) = model.iter_mut().nth(usize::from(who)) {
+                            *due = Some(now + ms(time));
+                            flight.wake_at(*id, now + ms(time));
+                        }
+                    }
+                    _ => {
+                        now += ms(time / 10);
+                        while let Some(id) = flight.wake(now) {
+                            let (_, due) = model.get_mut(&id).unwrap();
+                            prop_assert!(due.take().unwrap() <= now);
+                        }
+                        let late = now.saturating_sub(Duration::from_micros(TICK_MICROS));
+                        prop_assert!(model.values().all(|(_, due)| due.is_none_or(|due| due >= late)));
+                    }
+                }
+                flight.find(address, &mut found);
+                found.sort_unstable();
+                let expected: Vec<Id> = model.iter().filter(|(_, (a, _))| *a == address).map(|(id, _)| *id).collect();
+                prop_assert_eq!(&found, &expected);
+                prop_assert_eq!(flight.len(), model.len());
+                prop_assert_eq!(flight.ids().collect::<Vec<_>>(), model.keys().copied().collect::<Vec<_>>());
+            }
+        }
+    }
+
+    #[test]
+    fn a_far_alarm_comes_at_the_horizon() {
+        let mut flight = Flight::new(7);
+        let id = flight.insert(([127, 0, 0, 1], 1).into(), 0, 1 << 35 | 3, ms(0), ms(100_000_000));
+        assert_eq!(flight.slot(id).index(), 1 << 35 | 3);
+        assert_eq!(flight.wake(ms(200_000)), None);
+        assert!(flight.next_due(ms(600_000)) <= ms(270_000));
+        assert_eq!(flight.wake(ms(270_000)), Some(id));
+    }
+}

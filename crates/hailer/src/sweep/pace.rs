@@ -1,0 +1,248 @@
+//! How fast to send, as a function of time: never more on average than was set, to all together and to each network.
+
+use super::Pace;
+use std::net::IpAddr;
+use std::time::Duration;
+
+/// Bytes of the headers of IPv4 or IPv6 and UDP, which count against the bits.
+const IPV4_HEADERS: usize = 28;
+const IPV6_HEADERS: usize = 48;
+/// What an idle moment saves up. Datagrams are sent in batches anyway, and queues on the way take so many.
+const BURST: f64 = 64.0;
+/// The same in time, for high rates: a moment in which this process did not run.
+const BURST_SECONDS: f64 = 0.01;
+/// Networks share this many places. Two that share one are asked more slowly, never faster.
+const PLACES: usize = 1 << 16;
+/// What one network is sent at once, in datagrams.
+const PREFIX_BURST: f64 = 8.0;
+
+/// The pace of everything. First datagrams wait until it is [ready](Throttle::is_ready); all others are sent at once and
+/// paid for later, since somebody waits for them.
+#[derive(Debug)]
+pub struct Throttle {
+    packets: Bucket,
+    bits: Bucket,
+}
+
+impl Throttle {
+    /// Full at first.
+    pub fn new(pace: &Pace) -> Self {
+        let bits_burst = (pace.bits_per_second * BURST_SECONDS).max(BURST * 8.0 * 64.0);
+        Self {
+            packets: Bucket::new(
+                pace.packets_per_second,
+                (pace.packets_per_second * BURST_SECONDS).max(BURST.min(pace.packets_per_second)),
+            ),
+            bits: Bucket::new(pace.bits_per_second, bits_burst),
+        }
+    }
+
+    /// Whether somebody new may be asked.
+    pub fn is_ready(&mut self, now: Duration) -> bool {
+        self.packets.refill(now) >= 1.0 && self.bits.refill(now) > 0.0
+    }
+
+    /// Pays for a datagram of `length` bytes of payload.
+    pub fn spend(&mut self, to: IpAddr, length: usize) {
+        let headers = if to.is_ipv4() { IPV4_HEADERS } else { IPV6_HEADERS };
+        self.packets.balance -= 1.0;
+        self.bits.balance -= ((headers + length) * 8) as f64;
+    }
+
+    /// How long until it is ready, if nothing is sent before.
+    pub fn ready_in(&mut self, now: Duration) -> Duration {
+        let packets = (1.0 - self.packets.refill(now)) / self.packets.rate;
+        let bits = (1.0 - self.bits.refill(now)) / self.bits.rate;
+        Duration::try_from_secs_f64(packets.max(bits).max(0.0)).unwrap_or(Duration::MAX)
+    }
+}
+
+/// A token bucket that may be overdrawn.
+#[derive(Debug)]
+struct Bucket {
+    rate: f64,
+    burst: f64,
+    balance: f64,
+    at: Duration,
+}
+
+impl Bucket {
+    fn new(rate: f64, burst: f64) -> Self {
+        Self { rate, burst, balance: burst, at: Duration::ZERO }
+    }
+
+    fn refill(&mut self, now: Duration) -> f64 {
+        if self.rate.is_infinite() {
+            self.balance = f64::MAX;
+        } else if now > self.at {
+            self.balance = (self.balance + (now - self.at).as_secs_f64() * self.rate).min(self.burst);
+            self.at = now;
+        }
+        self.balance
+    }
+}
+
+/// The pace of each network. First datagrams are booked ahead: whoever comes next is told when it is its turn. What else
+/// is sent to a network that others wait for is owed, and paid by whose turn it is next: that one goes to the end of the
+/// line.
+#[derive(Debug)]
+pub struct Prefixes {
+    /// When the bucket of each place will be empty of what was booked, in microseconds.
+    busy_until: Box<[u64]>,
+    owed: Box<[u16]>,
+    /// Time that one datagram takes, in microseconds; 0: no limit.
+    each: f64,
+    seed: u64,
+}
+
+impl Prefixes {
+    /// Nothing booked. The seed keeps outsiders from choosing who shares a place with whom.
+    pub fn new(per_prefix: f64, seed: u64) -> Self {
+        let each = if per_prefix.is_finite() { 1e6 / per_prefix } else { 0.0 };
+        let places = if each > 0.0 { PLACES } else { 0 };
+        Self { busy_until: vec![0; places].into(), owed: vec![0; places].into(), each, seed }
+    }
+
+    /// Books one datagram to the network of an address. Returns when it may be sent, at the earliest now.
+    pub fn book(&mut self, to: IpAddr, now: Duration) -> Duration {
+        if self.busy_until.is_empty() {
+            return now;
+        }
+        let micros = now.as_micros() as u64;
+        let place = &mut self.busy_until[place(to, self.seed)];
+        *place = (*place).max(micros) + self.each as u64;
+        let burst = (self.each * PREFIX_BURST) as u64;
+        Duration::from_micros(place.saturating_sub(burst).max(micros))
+    }
+
+    /// The time booked has come. If something is owed, it is paid with this turn, and the next turn is returned.
+    pub fn turn(&mut self, to: IpAddr, now: Duration) -> Option<Duration> {
+        let owed = self.owed.get_mut(if self.each > 0.0 { place(to, self.seed) } else { 0 })?;
+        if *owed == 0 {
+            return None;
+        }
+        *owed -= 1;
+        Some(self.book(to, now))
+    }
+
+    /// One datagram was sent that could not wait.
+    pub fn owe(&mut self, to: IpAddr, now: Duration) {
+        if self.busy_until.is_empty() {
+            return;
+        }
+        let place = place(to, self.seed);
+        let burst = Duration::from_micros((self.each * PREFIX_BURST) as u64);
+        match Duration::from_micros(self.busy_until[place]) > now + burst {
+            true => self.owed[place] = self.owed[place].saturating_add(1),
+            false => drop(self.book(to, now)),
+        }
+    }
+}
+
+/// The place of an address's network: 24 bits of IPv4, 48 of IPv6.
+fn place(ip: IpAddr, seed: u64) -> usize {
+    let prefix = match ip {
+        IpAddr::V4(ip) => u64::from(ip.to_bits() >> 8),
+        IpAddr::V6(ip) => (ip.to_bits() >> 80) as u64 | 1 << 63,
+    };
+    hailer_proto::Cookie(seed).derive(prefix) as usize % PLACES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn ip(bits: u32) -> IpAddr {
+        IpAddr::V4(bits.into())
+    }
+
+    proptest! {
+        /// Whenever one looks, no more was sent than the rate and one burst allow, but for what others asked for.
+        #[test]
+        fn never_faster_than_set(rate in 1.0..200_000.0f64, looks in proptest::collection::vec((0u64..5_000, 0usize..200, 0usize..9), 1..200)) {
+            let mut throttle = Throttle::new(&Pace { packets_per_second: rate, ..Pace::default() });
+            let (mut now, mut paced, mut unpaced) = (Duration::ZERO, 0.0, 0.0);
+            for (micros, wanted, replies) in looks {
+                now += Duration::from_micros(micros);
+                for _ in 0..replies {
+                    throttle.spend(ip(1), 10);
+                    unpaced += 1.0;
+                }
+                for _ in 0..wanted {
+                    if !throttle.is_ready(now) {
+                        break;
+                    }
+                    throttle.spend(ip(1), 10);
+                    paced += 1.0;
+                }
+                let burst = (rate * BURST_SECONDS).max(BURST.min(rate));
+                prop_assert!(paced == 0.0 || paced <= rate * now.as_secs_f64() + burst + 1e-6);
+                let allowed = rate * now.as_secs_f64() + burst + unpaced;
+                prop_assert!(paced + unpaced <= allowed + 1e-6);
+            }
+        }
+
+        /// One network gets its datagrams one after the other, however they are booked.
+        #[test]
+        fn a_network_is_spared(per_prefix in 0.5..1_000.0f64, books in proptest::collection::vec((0u64..100_000, 0u32..256), 1..300)) {
+            let mut prefixes = Prefixes::new(per_prefix, 1);
+            let mut now = Duration::ZERO;
+            let mut times: Vec<f64> = Vec::new();
+            for (micros, host) in books {
+                now += Duration::from_micros(micros);
+                let at = prefixes.book(ip(0x7F01_0200 + host), now);
+                prop_assert!(at >= now);
+                times.push(at.as_secs_f64());
+            }
+            for (i, first) in times.iter().enumerate() {
+                for (j, last) in times.iter().enumerate().skip(i) {
+                    let count = (j - i + 1) as f64;
+                    prop_assert!(count <= (last - first) * per_prefix + PREFIX_BURST + 1.0 + 1e-3 * count);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_rate_is_reached_and_bits_count_too() {
+        let sent = |pace: Pace| {
+            let mut throttle = Throttle::new(&pace);
+            let mut sent = 0u32;
+            for millis in 0..2_000 {
+                while throttle.is_ready(Duration::from_millis(millis)) {
+                    throttle.spend(ip(1), 22);
+                    sent += 1;
+                }
+            }
+            f64::from(sent) / 2.0
+        };
+        for rate in [3.0, 100.0, 7_777.0, 150_000.0] {
+            let reached = sent(Pace { packets_per_second: rate, ..Pace::default() });
+            assert!((0.99..1.6).contains(&(reached / rate)), "{reached} for {rate}");
+        }
+        let reached = sent(Pace { packets_per_second: f64::INFINITY, bits_per_second: 400_000.0, ..Pace::default() });
+        assert!((0.95..1.1).contains(&(reached / 1_000.0)), "50 bytes each: {reached}");
+    }
+
+    #[test]
+    fn when_it_will_be_ready_it_is() {
+        let mut throttle = Throttle::new(&Pace { packets_per_second: 10.0, ..Pace::default() });
+        let mut now = Duration::ZERO;
+        for _ in 0..100 {
+            while throttle.is_ready(now) {
+                throttle.spend(ip(1), 1);
+            }
+            let wait = throttle.ready_in(now);
+            assert!(wait > Duration::ZERO && wait <= Duration::from_millis(101));
+            now += wait + Duration::from_nanos(10);
+            assert!(throttle.is_ready(now));
+        }
+    }
+
+    #[test]
+    fn without_a_limit_nobody_waits() {
+        let mut prefixes = Prefixes::new(f64::INFINITY, 1);
+        assert!((0..10_000).all(|_| prefixes.book(ip(1), Duration::ZERO) == Duration::ZERO));
+    }
+}

@@ -1,0 +1,298 @@
+//! How many questions may be in flight, and how long to wait for an answer: both follow the delays and losses seen.
+//!
+//! A window that is too small makes a sweep slow; one that is too wide loses live servers in queues, most of all in our
+//! own. So it grows while it is what holds us back, and shrinks as soon as something says that a queue is filling: our
+//! receive queue overflows, the system takes no more, answers take longer on average than they did, or servers known to be
+//! alive fall silent.
+
+use std::time::Duration;
+
+/// The window is looked at so often.
+const PERIOD: Duration = Duration::from_millis(50);
+/// At first, and what always may be in flight.
+const SMALLEST: usize = 256;
+/// So much queueing is harmless.
+const SLACK: Duration = Duration::from_millis(20);
+/// The average of fewer answers says nothing.
+const FEWEST: u64 = 32;
+/// How long the shortest average is remembered.
+const MEMORY: Duration = Duration::from_secs(15);
+/// Losses among servers known to be alive that are nothing unusual.
+const USUAL_LOSS: f64 = 0.10;
+/// Nobody is asked again sooner than this: servers answer once in a tick of 50 ms, some once in two.
+const SHORTEST_WAIT: Duration = Duration::from_millis(200);
+
+/// The window.
+#[derive(Debug)]
+pub(super) struct Window {
+    size: usize,
+    largest: usize,
+    /// Beyond this it grows slowly.
+    threshold: usize,
+    period_began: Duration,
+    shrunk: Duration,
+    /// Of this period.
+    delays: Average,
+    is_limiting: bool,
+    is_full: bool,
+    alive_asked: u32,
+    alive_lost: u32,
+    /// Share of losses among the living so far, a moving average.
+    usual_loss: f64,
+    /// The shortest average of this and of the last stretch of time.
+    shortest: [Duration; 2],
+    stretch_began: Duration,
+}
+
+#[derive(Debug, Default)]
+struct Average {
+    sum: Duration,
+    count: u64,
+}
+
+impl Average {
+    fn value(&self) -> Option<Duration> {
+        (self.count >= FEWEST).then(|| self.sum / self.count as u32)
+    }
+}
+
+impl Window {
+    pub(super) fn new(largest: usize) -> Self {
+        Self {
+            size: SMALLEST.min(largest),
+            largest,
+            threshold: largest,
+            period_began: Duration::ZERO,
+            shrunk: Duration::ZERO,
+            delays: Average::default(),
+            is_limiting: false,
+            is_full: false,
+            alive_asked: 0,
+            alive_lost: 0,
+            usual_loss: 0.0,
+            shortest: [Duration::MAX; 2],
+            stretch_began: Duration::ZERO,
+        }
+    }
+
+    /// How many may be in flight.
+    pub(super) fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Somebody could have been asked, but for the window.
+    pub(super) fn limits(&mut self) {
+        self.is_limiting = true;
+    }
+
+    /// An answer to a first try took so long, our own queue included.
+    pub(super) fn delay(&mut self, delay: Duration) {
+        self.delays.sum += delay;
+        self.delays.count += 1;
+    }
+
+    /// Our receive queue overflowed, or the system had no room for what we send.
+    pub(super) fn overflow(&mut self) {
+        self.is_full = true;
+    }
+
+    /// A server known to be alive was asked.
+    pub(super) fn alive_asked(&mut self) {
+        self.alive_asked += 1;
+    }
+
+    /// A server known to be alive did not answer in time.
+    pub(super) fn alive_lost(&mut self) {
+        self.alive_lost += 1;
+    }
+
+    /// Looks at what happened, if a period is over. `round_trip`: after how long the effect of a smaller window shows.
+    pub(super) fn adapt(&mut self, now: Duration, in_flight: usize, round_trip: Duration) {
+        if now < self.period_began + PERIOD {
+            return;
+        }
+        let is_rising = self.delays.value().is_some_and(|average| self.is_rising(now, average));
+        let is_losing = self.is_losing();
+        if self.is_full || is_rising || is_losing {
+            if now >= self.shrunk + round_trip + PERIOD {
+                self.size = (in_flight.min(self.size) * 7 / 10).max(SMALLEST.min(self.largest));
+                self.threshold = self.size;
+                self.shrunk = now;
+            }
+        } else if self.is_limiting {
+            let more = if self.size < self.threshold { self.size } else { self.size / 16 };
+            self.size = (self.size + more).min(self.largest);
+        }
+        self.period_began = now;
+        self.delays = Average::default();
+        (self.is_limiting, self.is_full) = (false, false);
+    }
+
+    /// Whether answers take longer on average than they did at best.
+    fn is_rising(&mut self, now: Duration, average: Duration) -> bool {
+        if now >= self.stretch_began + MEMORY {
+            self.shortest = [Duration::MAX, self.shortest[0]];
+            self.stretch_began = now;
+        }
+        self.shortest[0] = self.shortest[0].min(average);
+        let shortest = self.shortest[0].min(self.shortest[1]);
+        average > shortest + SLACK.max(shortest / 2)
+    }
+
+    /// Whether servers known to be alive fall silent more often than usual.
+    fn is_losing(&mut self) -> bool {
+        if u64::from(self.alive_asked) < FEWEST {
+            return false;
+        }
+        let share = f64::from(self.alive_lost) / f64::from(self.alive_asked);
+        let is_losing = share > USUAL_LOSS.max(self.usual_loss * 2.0);
+        self.usual_loss += (share - self.usual_loss) / 64.0;
+        (self.alive_asked, self.alive_lost) = (0, 0);
+        is_losing
+    }
+}
+
+/// How long answers take: a histogram that forgets, in steps of a quarter.
+#[derive(Debug)]
+pub(super) struct Delays {
+    counts: [u32; BUCKETS],
+    count: u32,
+    longest: Duration,
+    wait: Duration,
+    aged: Duration,
+}
+
+const BUCKETS: usize = 64;
+const FIRST_BUCKET: f64 = 100e-6;
+const STEP: f64 = 1.25;
+/// Old delays count half after so long.
+const HALF_LIFE: Duration = Duration::from_secs(2);
+
+impl Delays {
+    /// Nothing known: waits as long as it may.
+    pub(super) fn new(longest: Duration) -> Self {
+        Self { counts: [0; BUCKETS], count: 0, longest, wait: longest, aged: Duration::ZERO }
+    }
+
+    /// How long to wait for an answer before asking again.
+    pub(super) fn wait(&self) -> Duration {
+        self.wait
+    }
+
+    pub(super) fn add(&mut self, delay: Duration) {
+        let bucket = (delay.as_secs_f64() / FIRST_BUCKET).max(1.0).log(STEP).ceil() as usize;
+        self.counts[bucket.min(BUCKETS - 1)] += 1;
+        self.count += 1;
+    }
+
+    /// Works out the wait anew. Called now and then.
+    pub(super) fn adapt(&mut self, now: Duration) {
+        if self.count >= 100 {
+            let rare = self.count / 100;
+            let mut above = 0;
+            let slow = (0..BUCKETS).rev().find(|&bucket| {
+                above += self.counts[bucket];
+                above > rare
+            });
+            let slow = FIRST_BUCKET * STEP.powi(slow.unwrap_or(0) as i32);
+            let twice = Duration::from_secs_f64(slow * 2.0);
+            self.wait = twice.max(SHORTEST_WAIT).min(self.longest);
+        }
+        if now >= self.aged + HALF_LIFE {
+            self.aged = now;
+            self.counts.iter_mut().for_each(|count| *count /= 2);
+            self.count = self.counts.iter().sum();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    /// Periods in which the window is full, with this average delay.
+    fn run(window: &mut Window, now: &mut Duration, periods: usize, delay: Duration) -> usize {
+        for _ in 0..periods {
+            *now += PERIOD;
+            (0..100).for_each(|_| window.delay(delay));
+            window.limits();
+            window.adapt(*now, window.size(), delay);
+        }
+        window.size()
+    }
+
+    #[test]
+    fn it_grows_while_it_limits_and_shrinks_when_delays_rise() {
+        let mut window = Window::new(1_000_000);
+        let mut now = Duration::ZERO;
+        assert_eq!(run(&mut window, &mut now, 8, ms(80)), SMALLEST << 8);
+        let shrunk = run(&mut window, &mut now, 1, ms(160));
+        assert!(shrunk < SMALLEST << 8);
+        assert_eq!(run(&mut window, &mut now, 2, ms(160)), shrunk, "the effect must show first");
+        assert!(run(&mut window, &mut now, 8, ms(160)) < shrunk);
+        let small = window.size();
+        let grown = run(&mut window, &mut now, 8, ms(85));
+        assert!(grown > small && grown < small * 2, "slowly: {small} to {grown}");
+    }
+
+    #[test]
+    fn without_answers_and_without_need() {
+        let mut window = Window::new(100_000);
+        for period in 1..30 {
+            window.limits();
+            window.adapt(PERIOD * period, window.size(), ms(1_000));
+        }
+        assert_eq!(window.size(), 100_000, "silence is no sign of a queue");
+        let mut window = Window::new(100_000);
+        (1..30).for_each(|period| window.adapt(PERIOD * period, 3, ms(1_000)));
+        assert_eq!(window.size(), SMALLEST, "it was not what held us back");
+    }
+
+    #[test]
+    fn losses_shrink_it_unless_they_are_usual() {
+        let mut window = Window::new(100_000);
+        let mut now = Duration::ZERO;
+        run(&mut window, &mut now, 20, ms(80));
+        let before = window.size();
+        let lossy = |window: &mut Window, now: &mut Duration, periods| {
+            for _ in 0..periods {
+                (0..100).for_each(|_| window.alive_asked());
+                (0..30).for_each(|_| window.alive_lost());
+                run(window, now, 1, ms(80));
+            }
+        };
+        lossy(&mut window, &mut now, 4);
+        let shrunk = window.size();
+        assert!(shrunk < before);
+        lossy(&mut window, &mut now, 300);
+        assert!(window.size() > shrunk, "a network that always loses as much is not overfull");
+        let before = window.size();
+        window.overflow();
+        run(&mut window, &mut now, 1, ms(80));
+        assert!(window.size() < before);
+    }
+
+    #[test]
+    fn waits_follow_delays() {
+        let mut delays = Delays::new(ms(1_000));
+        assert_eq!(delays.wait(), ms(1_000));
+        (0..1_000).for_each(|_| delays.add(ms(1)));
+        delays.adapt(ms(50));
+        assert_eq!(delays.wait(), SHORTEST_WAIT);
+        (0..1_000).for_each(|_| delays.add(ms(180)));
+        delays.adapt(ms(100));
+        assert!((ms(360)..ms(500)).contains(&delays.wait()), "{:?}", delays.wait());
+        (0..1_000).for_each(|_| delays.add(ms(5_000)));
+        delays.adapt(ms(150));
+        assert_eq!(delays.wait(), ms(1_000));
+        for second in 1..60 {
+            (0..100).for_each(|_| delays.add(ms(80)));
+            delays.adapt(ms(1_000 * second));
+        }
+        assert!((ms(160)..ms(260)).contains(&delays.wait()), "forgotten: {:?}", delays.wait());
+    }
+}

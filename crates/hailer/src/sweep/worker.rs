@@ -1,0 +1,159 @@
+//! The thread of a sweep: the only part that knows sockets and the clock.
+
+use super::engine::{Engine, Outboxes};
+use super::{Beat, Counts, Settings, Sink, Source};
+use crate::respond::random_secret;
+use hailer_udp::{BATCH, Inbox, Socket};
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::{Duration, Instant};
+
+/// Room for what comes while we are at something else: some 20 ms at full speed.
+const RECEIVE_BUFFER: usize = 16 << 20;
+const SEND_BUFFER: usize = 4 << 20;
+/// The sink hears so often how it goes.
+const BEAT: Duration = Duration::from_millis(100);
+/// Batches received in a row before something is sent again.
+const MAX_BATCHES: usize = 4;
+/// A busy sweep rests this long, so that the next batch is fuller: one system call for one datagram is the dearest way.
+const REST: Duration = Duration::from_micros(200);
+/// Nothing waits longer, whatever is due: the sink may have something to say.
+const LONGEST_WAIT: Duration = Duration::from_millis(50);
+
+/// Sweeps: asks what the source gives, and tells the sink what comes of it, until the source has no more or the sink says
+/// that it is over. Blocks. Returns an error if there is no socket to be had.
+pub fn run(settings: &Settings, source: &mut dyn Source, sink: &mut dyn Sink) -> io::Result<Counts> {
+    let sockets = Sockets::bind()?;
+    let mut engine = Engine::new(settings.clone(), random_secret());
+    let (mut inbox, mut out) = (Inbox::new(), Outboxes::default());
+    let started = Instant::now();
+    let mut beat_at = BEAT;
+    loop {
+        let heard = sockets.receive(&mut engine, &mut inbox, &mut out, sink, started)?;
+        let now = started.elapsed();
+        sockets.refusals(&mut engine, now, sink)?;
+        if heard.is_empty {
+            engine.tick(now, &mut out, sink);
+        }
+        let may_ask = !sink.is_full();
+        let asked = may_ask && engine.ask(now, source, &mut out, sink);
+        let is_blocked = sockets.send(&mut engine, &mut out, now, sink)?;
+        let is_over = engine.is_done() && out.is_empty() || sink.is_over();
+        if now >= beat_at || is_over {
+            beat_at = now + BEAT;
+            let position = || engine.position(source);
+            let (counts, total) = (engine.counts(), source.total());
+            sink.beat(&Beat { counts, total, in_flight: engine.in_flight(), position: &position });
+        }
+        if is_over {
+            return Ok(engine.counts().clone());
+        }
+        if !heard.is_empty || asked && heard.count >= BATCH / 2 {
+            continue;
+        }
+        if heard.count + usize::from(asked) > 0 {
+            std::thread::sleep(REST);
+            continue;
+        }
+        let due = engine.next_due(now, LONGEST_WAIT).min(beat_at);
+        let wait = due.saturating_sub(started.elapsed()).clamp(Duration::from_micros(100), LONGEST_WAIT);
+        sockets.wait(is_blocked, wait)?;
+    }
+}
+
+/// A socket for each address family that this machine has.
+struct Sockets {
+    v4: Option<Socket>,
+    v6: Option<Socket>,
+}
+
+/// What one look at the sockets brought.
+struct Heard {
+    count: usize,
+    /// Nothing is left to be received.
+    is_empty: bool,
+}
+
+impl Sockets {
+    fn bind() -> io::Result<Self> {
+        let mut settings = hailer_udp::Settings::default();
+        settings.receive_buffer = Some(RECEIVE_BUFFER);
+        settings.send_buffer = Some(SEND_BUFFER);
+        settings.refusals = true;
+        let v4 = Socket::bind((Ipv4Addr::UNSPECIFIED, 0).into(), &settings);
+        let v6 = Socket::bind((Ipv6Addr::UNSPECIFIED, 0).into(), &settings).ok();
+        match v4 {
+            Err(error) if v6.is_none() => Err(error),
+            v4 => Ok(Self { v4: v4.ok(), v6 }),
+        }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Socket> {
+        self.v4.iter().chain(&self.v6)
+    }
+
+    fn receive(
+        &self,
+        engine: &mut Engine,
+        inbox: &mut Inbox,
+        out: &mut Outboxes,
+        sink: &mut dyn Sink,
+        started: Instant,
+    ) -> io::Result<Heard> {
+        let mut heard = Heard { count: 0, is_empty: true };
+        for socket in self.all() {
+            for batch in 1.. {
+                let count = socket.receive(inbox)?;
+                let now = started.elapsed();
+                for datagram in inbox.iter() {
+                    let waited = datagram.waited.unwrap_or_default();
+                    engine.hear(now, datagram.from, waited, datagram.bytes, out, sink);
+                }
+                heard.count += count;
+                if count < BATCH {
+                    break;
+                }
+                if batch == MAX_BATCHES {
+                    heard.is_empty = false;
+                    break;
+                }
+            }
+        }
+        engine.overflowed(started.elapsed(), self.all().map(Socket::overflows).sum());
+        Ok(heard)
+    }
+
+    fn refusals(&self, engine: &mut Engine, now: Duration, sink: &mut dyn Sink) -> io::Result<()> {
+        for socket in self.all() {
+            socket.refusals(&mut |refusal| engine.refuse(now, refusal.to, &refusal.error, refusal.quoted, sink))?;
+        }
+        Ok(())
+    }
+
+    /// Sends what there is. Returns whether some of it has to wait.
+    fn send(&self, engine: &mut Engine, out: &mut Outboxes, now: Duration, sink: &mut dyn Sink) -> io::Result<bool> {
+        for (socket, outbox) in [(&self.v4, &mut out.v4), (&self.v6, &mut out.v6)] {
+            match socket {
+                Some(socket) => drop(socket.send(outbox)?),
+                None => {
+                    let no_family = || io::Error::from(io::ErrorKind::NetworkUnreachable);
+                    let all: Vec<SocketAddr> = outbox.pending().map(|(to, ..)| to).collect();
+                    all.iter().for_each(|to| engine.refuse(now, *to, &no_family(), &[], sink));
+                    outbox.clear();
+                }
+            }
+            for unsent in outbox.take_unsent() {
+                engine.refuse(now, unsent.to, &unsent.error, &[], sink);
+            }
+        }
+        if !out.is_empty() {
+            engine.was_full();
+        }
+        Ok(!out.is_empty())
+    }
+
+    fn wait(&self, writable: bool, timeout: Duration) -> io::Result<()> {
+        let sockets: Vec<&Socket> = self.all().collect();
+        hailer_udp::wait(&sockets, writable, timeout)
+    }
+}

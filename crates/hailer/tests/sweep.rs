@@ -1,0 +1,527 @@
+//! The sweep's engine in simulated time, against our own responders: loss, delay, reordering, doubles, forgeries, queues
+//! that overflow. No socket and no sleep; the same in every run.
+
+#[path = "../../hailer-proto/tests/statuses/mod.rs"]
+mod statuses;
+
+use hailer::proto::{Epoch, Keys, Options, Protocol, Responder, registry};
+use hailer::sweep::{Beat, End, Engine, Next, Outboxes, Pace, Position, Probe, Settings, Sink, Source};
+use hailer::{Error, Status};
+use statuses::Random;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+const VARIANTS: u64 = 64;
+const STEP: Duration = Duration::from_millis(1);
+
+const fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+/// The world: servers, the way to them, and our own receive queue.
+struct World {
+    random: Random,
+    servers: BTreeMap<&'static str, Vec<Server>>,
+    /// Shares in percent.
+    silent: u64,
+    loss: u64,
+    twice: u64,
+    /// One way, at least and at most.
+    delay: (u64, u64),
+    /// Ports that nothing listens on: the host says so at once.
+    closed: BTreeSet<u16>,
+    /// Datagrams that all servers together answer in a millisecond, through one queue; and how many that queue holds.
+    capacity: usize,
+    queue: VecDeque<(SocketAddr, Vec<u8>)>,
+    queue_length: usize,
+    /// The same for what we read.
+    reads: usize,
+    inbox_length: usize,
+    inbox: VecDeque<(Duration, SocketAddr, Vec<u8>)>,
+    overflows: u64,
+    under_way: BinaryHeap<Reverse<(Duration, u64, Passage)>>,
+    passages: u64,
+    sent: BTreeMap<Duration, usize>,
+    /// Replies that never reached us because of a full queue of the servers.
+    dropped: u64,
+}
+
+/// A server, and what the client makes of it in good weather.
+type Server = (Arc<dyn Responder>, Status);
+
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Passage {
+    To(SocketAddr, Vec<u8>),
+    From(SocketAddr, Vec<u8>),
+    Refusal(SocketAddr, Vec<u8>),
+}
+
+fn us() -> SocketAddr {
+    "192.0.2.1:50000".parse().unwrap()
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let keys = Keys::new([7; 16]);
+        let server = |protocol: &&'static dyn Protocol, variant: u64| {
+            let mut status = statuses::plain((variant % 12) as usize);
+            status.map = Some(format!("map {variant}"));
+            status.version = Some(format!("1.{variant}"));
+            let responder = protocol.responder(&status, &keys, &Options::default()).unwrap();
+            let truth = truth(*protocol, &*responder);
+            (responder, truth)
+        };
+        let servers = registry::datagram()
+            .map(|protocol| (protocol.info().id, (0..VARIANTS).map(|variant| server(&protocol, variant)).collect()))
+            .collect();
+        Self {
+            random: Random(seed),
+            servers,
+            silent: 0,
+            loss: 0,
+            twice: 0,
+            delay: (10, 10),
+            closed: BTreeSet::new(),
+            capacity: usize::MAX,
+            queue: VecDeque::new(),
+            queue_length: usize::MAX,
+            reads: usize::MAX,
+            inbox_length: usize::MAX,
+            inbox: VecDeque::new(),
+            overflows: 0,
+            under_way: BinaryHeap::new(),
+            passages: 0,
+            sent: BTreeMap::new(),
+            dropped: 0,
+        }
+    }
+
+    fn is_silent(&self, address: SocketAddr) -> bool {
+        mix(address) % 100 < self.silent
+    }
+
+    fn truth(&self, address: SocketAddr, protocol: &str) -> Option<&Status> {
+        let is_there = !self.is_silent(address) && !self.closed.contains(&address.port());
+        is_there.then(|| &self.servers[protocol][(mix(address) / 100 % VARIANTS) as usize].1)
+    }
+
+    fn chance(&mut self, percent: u64) -> bool {
+        percent > 0 && self.random.next() % 100 < percent
+    }
+
+    fn pass(&mut self, now: Duration, passage: &Passage) {
+        let (least, most) = self.delay;
+        for _ in 0..=u8::from(self.chance(self.twice)) {
+            if self.chance(self.loss) {
+                continue;
+            }
+            let delay = ms(least + self.random.next() % (most - least + 1));
+            self.passages += 1;
+            self.under_way.push(Reverse((now + delay, self.passages, passage.clone())));
+        }
+    }
+
+    /// What happens on the way and at the servers up to now. Refusals that reached us are returned.
+    fn run(&mut self, now: Duration) -> Vec<(SocketAddr, Vec<u8>)> {
+        let mut refusals = Vec::new();
+        while let Some(Reverse((at, ..))) = self.under_way.peek()
+            && *at <= now
+        {
+            let Some(Reverse((at, _, passage))) = self.under_way.pop() else { break };
+            match passage {
+                Passage::To(to, bytes) if self.closed.contains(&to.port()) => {
+                    self.pass(at, &Passage::Refusal(to, bytes));
+                }
+                Passage::To(to, bytes) if self.capacity == usize::MAX => self.serve(at, to, &bytes),
+                Passage::To(to, bytes) if self.queue.len() < self.queue_length => self.queue.push_back((to, bytes)),
+                Passage::To(..) => self.dropped += 1,
+                Passage::From(from, bytes) if self.inbox.len() < self.inbox_length => {
+                    self.inbox.push_back((at, from, bytes));
+                }
+                Passage::From(..) => self.overflows += 1,
+                Passage::Refusal(to, bytes) => refusals.push((to, bytes)),
+            }
+        }
+        for _ in 0..self.capacity {
+            let Some((to, bytes)) = self.queue.pop_front() else { break };
+            self.serve(now, to, &bytes);
+        }
+        refusals
+    }
+
+    fn serve(&mut self, now: Duration, to: SocketAddr, bytes: &[u8]) {
+        if self.is_silent(to) {
+            return;
+        }
+        let place = (mix(to) / 100 % VARIANTS) as usize;
+        let mut reply = Vec::new();
+        for servers in self.servers.values() {
+            servers[place].0.answer(us(), Epoch(1), bytes, &mut reply);
+            if !reply.is_empty() {
+                break;
+            }
+        }
+        if !reply.is_empty() {
+            self.pass(now, &Passage::From(to, reply));
+        }
+    }
+}
+
+fn mix(address: SocketAddr) -> u64 {
+    let ip = match address.ip() {
+        std::net::IpAddr::V4(ip) => u64::from(ip.to_bits()),
+        std::net::IpAddr::V6(ip) => ip.to_bits() as u64,
+    };
+    hailer::proto::Cookie(ip).derive(u64::from(address.port()))
+}
+
+/// What the client makes of a server's answers when nothing disturbs them.
+fn truth(protocol: &dyn Protocol, responder: &dyn Responder) -> Status {
+    use hailer::proto::{Ask, Cookie, Input, Step};
+    let mut exchange = protocol.exchange(&Ask::default(), Cookie(1));
+    let mut request = Vec::new();
+    let mut step = exchange.handle(Input::Start, &mut request);
+    loop {
+        match step {
+            Step::Done(status) => return *status,
+            Step::Send => {
+                let mut reply = Vec::new();
+                responder.answer(us(), Epoch(1), &std::mem::take(&mut request), &mut reply);
+                step = exchange.handle(Input::Datagram(&reply), &mut request);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// Gives a list.
+struct List {
+    probes: VecDeque<Probe>,
+    total: u64,
+}
+
+impl List {
+    fn new(probes: impl IntoIterator<Item = (SocketAddr, &'static dyn Protocol)>) -> Self {
+        let probe = |(index, (address, protocol))| Probe { index: index as u64, address, protocol, name: None };
+        let probes: VecDeque<_> = probes.into_iter().enumerate().map(probe).collect();
+        Self { total: probes.len() as u64, probes }
+    }
+
+    fn after(mut self, position: &Position) -> Self {
+        self.probes.retain(|probe| probe.index >= position.next || position.unfinished.contains(&probe.index));
+        self
+    }
+}
+
+impl Source for List {
+    fn next(&mut self) -> Next {
+        self.probes.pop_front().map_or(Next::End, Next::Probe)
+    }
+
+    fn total(&self) -> Option<u64> {
+        Some(self.total)
+    }
+}
+
+#[derive(Default)]
+struct Ends(Vec<End>);
+
+impl Sink for Ends {
+    fn end(&mut self, end: End) {
+        self.0.push(end);
+    }
+
+    fn beat(&mut self, _: &Beat<'_>) {}
+}
+
+fn addresses(count: u32) -> impl Iterator<Item = SocketAddr> {
+    // Neighbours would share a network.
+    (0..count).map(|i| SocketAddr::from((0x7F00_0001u32.wrapping_add(i.reverse_bits() >> 8).to_be_bytes(), 25_565)))
+}
+
+fn minecraft(count: u32) -> List {
+    List::new(addresses(count).map(|address| (address, registry::PROTOCOLS[0])))
+}
+
+fn fast(packets_per_second: f64) -> Settings {
+    let mut settings = Settings::default();
+    settings.pace = unlimited();
+    settings.pace.packets_per_second = packets_per_second;
+    settings
+}
+
+fn unlimited() -> Pace {
+    let mut pace = Pace::default();
+    (pace.packets_per_second, pace.bits_per_second, pace.per_prefix) = (f64::INFINITY, f64::INFINITY, f64::INFINITY);
+    pace
+}
+
+struct Run {
+    engine: Engine,
+    ends: Vec<End>,
+    time: Duration,
+    largest: usize,
+}
+
+/// Sweeps through the world in simulated time. `interfere` sees each step, and may hear and say things.
+fn sweep_with(
+    settings: Settings,
+    world: &mut World,
+    list: &mut List,
+    mut interfere: impl FnMut(Duration, &mut Engine, &mut Outboxes, &mut Ends) -> bool,
+) -> Run {
+    let mut engine = Engine::new(settings, [9; 16]);
+    let (mut out, mut ends) = (Outboxes::default(), Ends::default());
+    let (mut now, mut largest) = (Duration::ZERO, 0);
+    while !engine.is_done() {
+        for (to, quoted) in world.run(now) {
+            engine.refuse(now, to, &io::ErrorKind::ConnectionRefused.into(), &quoted, &mut ends);
+        }
+        for _ in 0..world.reads.min(world.inbox.len()) {
+            let Some((at, from, bytes)) = world.inbox.pop_front() else { break };
+            engine.hear(now, from, now - at, &bytes, &mut out, &mut ends);
+        }
+        engine.overflowed(now, world.overflows);
+        if world.inbox.is_empty() {
+            engine.tick(now, &mut out, &mut ends);
+        }
+        if !interfere(now, &mut engine, &mut out, &mut ends) {
+            break;
+        }
+        // A batch at a time, as the worker does; in a millisecond it would get round to a few.
+        for _ in 0..8 {
+            engine.ask(now, list, &mut out, &mut ends);
+            for outbox in [&mut out.v4, &mut out.v6] {
+                let sent: Vec<_> = outbox.pending().map(|(to, _, bytes)| (to, bytes.to_vec())).collect();
+                *world.sent.entry(now).or_default() += sent.len();
+                sent.into_iter().for_each(|(to, bytes)| world.pass(now, &Passage::To(to, bytes)));
+                outbox.clear();
+            }
+        }
+        largest = largest.max(engine.in_flight());
+        now += STEP;
+        assert!(now < Duration::from_secs(3_600), "it must end");
+    }
+    Run { engine, ends: ends.0, time: now, largest }
+}
+
+fn sweep(settings: Settings, world: &mut World, list: &mut List) -> Run {
+    sweep_with(settings, world, list, |_, _, _, _| true)
+}
+
+/// Each index has one end; whoever answered said what the server says, and whoever is there answered, but for so many.
+fn check(world: &World, run: &Run, total: u64, may_be_lost: usize) {
+    let indices: BTreeSet<u64> = run.ends.iter().map(|end| end.index).collect();
+    assert_eq!((indices.len(), run.ends.len()), (total as usize, total as usize), "each exactly once");
+    let mut lost = 0;
+    for end in &run.ends {
+        match &end.result {
+            Ok(answer) => {
+                let truth = world.truth(answer.asked.address, answer.asked.protocol.id);
+                let is_partial = answer.status.extra("unanswered").is_some();
+                assert!(is_partial || Some(&answer.status) == truth, "{:?}", answer.asked);
+                lost += usize::from(is_partial);
+            }
+            Err(Error::Silence { asked, .. }) => {
+                lost += usize::from(world.truth(asked.address, asked.protocol.id).is_some());
+            }
+            Err(Error::PortClosed { asked }) => assert!(world.closed.contains(&asked.address.port())),
+            Err(other) => panic!("{other}"),
+        }
+    }
+    assert!(lost <= may_be_lost, "{lost} lost");
+    let counts = run.engine.counts();
+    let ended = counts.answered + counts.silent + counts.closed + counts.unreachable + counts.faulty;
+    assert_eq!((ended, counts.asked), (total, total));
+    assert_eq!(run.engine.in_flight(), 0);
+}
+
+#[test]
+fn everybody_who_answers_is_answered_once_with_what_the_server_says() {
+    let mut world = World::new(1);
+    (world.loss, world.silent, world.twice, world.delay) = (1, 20, 2, (5, 120));
+    let all = addresses(6_000).flat_map(|address| registry::datagram().map(move |protocol| (address, protocol)));
+    let mut list = List::new(all);
+    let run = sweep(fast(50_000.0), &mut world, &mut list);
+    // At 1 % each way, three tries fail once in 100,000 times, at each of two or three stages.
+    check(&world, &run, 18_000, 4);
+    assert!(run.engine.counts().duplicates > 0 && run.engine.counts().resent > 0);
+}
+
+#[test]
+fn the_rate_is_set_by_pace_and_not_by_the_window() {
+    for rate in [1_000.0, 100_000.0] {
+        let mut world = World::new(2);
+        (world.silent, world.delay) = (20, (40, 40));
+        let mut list = minecraft((rate * 2.0) as u32);
+        let run = sweep(fast(rate), &mut world, &mut list);
+        check(&world, &run, (rate * 2.0) as u64, 0);
+        let sent: usize = world.sent.values().sum();
+        // The last silent ones take their time.
+        let tail = ms(2_000);
+        let reached = sent as f64 / (run.time - tail).as_secs_f64();
+        assert!(reached > rate * 0.85, "{reached} of {rate}");
+        let mut so_far = 0;
+        for (at, count) in &world.sent {
+            so_far += count;
+            let replies = 1.0; // what replies ask for is sent at once and paid for later
+            assert!(so_far as f64 <= rate * (at.as_secs_f64() + replies) + 100.0, "{so_far} at {at:?}");
+        }
+    }
+}
+
+#[test]
+fn a_queue_on_the_way_shrinks_the_window_before_it_loses_anybody() {
+    let mut world = World::new(3);
+    world.delay = (20, 20);
+    // Thirty datagrams in a millisecond, and 200 ms of them may queue.
+    (world.capacity, world.queue_length) = (30, 6_000);
+    let mut list = minecraft(100_000);
+    let run = sweep(fast(f64::INFINITY), &mut world, &mut list);
+    check(&world, &run, 100_000, 0);
+    let best = Duration::from_secs_f64(200_000.0 / 30_000.0);
+    assert!(run.time < best * 5 / 4 + ms(500), "{:?}, at best {best:?}", run.time);
+    assert!(world.dropped < 500, "{} dropped", world.dropped);
+    assert!(run.largest < 9_000, "{} in flight", run.largest);
+}
+
+#[test]
+fn what_our_own_queue_loses_is_asked_for_again() {
+    let mut world = World::new(4);
+    world.delay = (20, 20);
+    (world.reads, world.inbox_length) = (20, 200);
+    let mut list = minecraft(50_000);
+    let run = sweep(fast(f64::INFINITY), &mut world, &mut list);
+    check(&world, &run, 50_000, 0);
+    let counts = run.engine.counts();
+    assert!(counts.overflows > 0 && counts.forgiven > 0, "the queue did overflow: {counts:?}");
+    assert!(counts.overflows < 10_000, "and that is what the window is for: {counts:?}");
+    assert_eq!(counts.silent, 0);
+}
+
+#[test]
+fn a_closed_port_ends_its_question_at_once() {
+    let mut world = World::new(5);
+    world.closed.insert(25_565);
+    let mut list = minecraft(1_000);
+    let run = sweep(fast(1_000_000.0), &mut world, &mut list);
+    check(&world, &run, 1_000, 0);
+    assert_eq!((run.engine.counts().closed, run.engine.counts().resent), (1_000, 0));
+    assert!(run.time < ms(150), "{:?}", run.time);
+}
+
+#[test]
+fn what_is_forged_or_late_is_counted_and_never_believed() {
+    let mut world = World::new(6);
+    (world.delay, world.twice) = ((5, 60), 30);
+    let mut forger = World::new(99);
+    forger.delay = (0, 0);
+    let mut list = minecraft(2_000);
+    let mut random = Random(5);
+    let keys = Keys::new([1; 16]);
+    let mut lie = statuses::plain(3);
+    lie.map = Some("forged".into());
+    let liar = registry::PROTOCOLS[0].responder(&lie, &keys, &Options::default()).unwrap();
+    let run = sweep_with(fast(20_000.0), &mut world, &mut list, |now, engine, out, ends| {
+        for address in addresses(2_000).skip((random.next() % 1_900) as usize).take(10) {
+            // Answers with session ids that nobody asked with, refusals of what was not sent, and noise.
+            let session = (random.next() as u32 & 0x0F0F_0F0F).to_be_bytes();
+            let challenge = [&[9][..], &session, b"1\0"].concat();
+            let stat = [&[0][..], &session, b"Forged\0SMP\0forged\x001\x002\0\xDD\x63h\0"].concat();
+            let mut reply = Vec::new();
+            liar.answer(us(), Epoch(1), &[&[0xFE, 0xFD, 9][..], &session].concat(), &mut reply);
+            for bytes in [&challenge, &stat, &reply, &b"noise"[..].to_vec()] {
+                engine.hear(now, address, Duration::ZERO, bytes, out, ends);
+                engine.hear(now, (address.ip(), 25_566).into(), Duration::ZERO, bytes, out, ends);
+            }
+            let quoted = [&[0xFE, 0xFD, 9][..], &session].concat();
+            engine.refuse(now, address, &io::ErrorKind::ConnectionRefused.into(), &quoted, ends);
+        }
+        true
+    });
+    check(&world, &run, 2_000, 0);
+    let counts = run.engine.counts();
+    assert!(counts.strays > 0 && counts.duplicates > 0 && counts.forged_refusals > 0, "{counts:?}");
+}
+
+#[test]
+fn an_answer_from_another_address_or_port_is_not_one() {
+    let elsewhere = |address: SocketAddr, port| SocketAddr::new(address.ip(), port);
+    let mut world = World::new(7);
+    world.delay = (5, 5);
+    let mut list = minecraft(3);
+    let mut moved = 0;
+    let mut engine = Engine::new(fast(1_000.0), [9; 16]);
+    let (mut out, mut ends) = (Outboxes::default(), Ends::default());
+    for millis in 0..10_000 {
+        let now = ms(millis);
+        engine.tick(now, &mut out, &mut ends);
+        engine.ask(now, &mut list, &mut out, &mut ends);
+        let sent: Vec<_> = out.v4.pending().map(|(to, _, bytes)| (to, bytes.to_vec())).collect();
+        out.v4.clear();
+        sent.into_iter().for_each(|(to, bytes)| world.pass(now, &Passage::To(to, bytes)));
+        world.run(now);
+        while let Some((_, from, bytes)) = world.inbox.pop_front() {
+            moved += 1;
+            engine.hear(now, elsewhere(from, from.port() + 1), Duration::ZERO, &bytes, &mut out, &mut ends);
+        }
+    }
+    assert_eq!((engine.counts().silent, engine.counts().strays), (3, moved));
+}
+
+#[test]
+fn many_servers_behind_one_address() {
+    let mut world = World::new(8);
+    (world.delay, world.silent) = ((5, 50), 10);
+    let ports = (1_000..3_000).map(|port| (SocketAddr::from(([127, 0, 0, 1], port)), registry::PROTOCOLS[0]));
+    let mut list = List::new(ports);
+    let run = sweep(fast(10_000.0), &mut world, &mut list);
+    check(&world, &run, 2_000, 0);
+}
+
+#[test]
+fn a_network_gets_no_more_than_its_share() {
+    let mut world = World::new(9);
+    world.delay = (5, 5);
+    let mut settings = fast(100_000.0);
+    settings.pace.per_prefix = 100.0;
+    // A thousand servers of one network, among a thousand of others.
+    let crowd = (0..1_000u32).map(|i| SocketAddr::from(([127, 200, 7, (i % 250) as u8], 25_565 + (i / 250) as u16)));
+    let mixed = crowd.zip(addresses(1_000)).flat_map(|(crowd, other)| [crowd, other]);
+    let mut list = List::new(mixed.map(|address| (address, registry::PROTOCOLS[0])));
+    let mut others_done = Duration::ZERO;
+    let run = sweep_with(settings, &mut world, &mut list, |now, engine, _, _| {
+        if engine.counts().answered < 1_000 {
+            others_done = now;
+        }
+        true
+    });
+    check(&world, &run, 2_000, 0);
+    // Two datagrams each.
+    assert!((ms(19_500)..ms(22_000)).contains(&run.time), "{:?}", run.time);
+    assert!(others_done < ms(1_000), "the others need not wait: {others_done:?}");
+}
+
+#[test]
+fn a_sweep_goes_on_where_it_was_stopped() {
+    for stop in [1, 40, 90, 333] {
+        let mut world = World::new(10);
+        (world.delay, world.silent) = ((5, 80), 20);
+        let mut position = Position::default();
+        let mut list = minecraft(5_000);
+        let mut first = sweep_with(fast(20_000.0), &mut world, &mut list, |now, engine, _, _| {
+            position = engine.position(&minecraft(0));
+            now < ms(stop)
+        });
+        world.under_way.clear();
+        let mut rest = sweep(fast(20_000.0), &mut world, &mut minecraft(5_000).after(&position));
+        assert!(!first.ends.is_empty() || stop < 300);
+        first.ends.append(&mut rest.ends);
+        let indices: BTreeSet<u64> = first.ends.iter().map(|end| end.index).collect();
+        assert_eq!((indices.len(), first.ends.len()), (5_000, 5_000));
+    }
+}
