@@ -26,6 +26,16 @@ pub enum Error {
         /// Why.
         cause: String,
     },
+    /// The name leads to an address that this sweep must not ask.
+    #[error("{name}: leads to {address}, {reason}")]
+    Excluded {
+        /// The name.
+        name: String,
+        /// The address.
+        address: std::net::IpAddr,
+        /// Why it must not.
+        reason: &'static str,
+    },
     /// No way there: no route, no address of this family, not permitted.
     #[error("{}: cannot be reached: {cause}", asked.address)]
     Unreachable {
@@ -133,6 +143,7 @@ impl Error {
             Self::Target(_) => "target",
             Self::NameNotFound { .. } => "name-not-found",
             Self::Lookup { .. } => "lookup",
+            Self::Excluded { .. } => "excluded",
             Self::Unreachable { .. } => "unreachable",
             Self::PortClosed { .. } => "port-closed",
             Self::Silence { .. } => "silence",
@@ -146,7 +157,7 @@ impl Error {
     /// Who was asked, if it came to that.
     pub fn asked(&self) -> Option<&Asked> {
         match self {
-            Self::Target(_) | Self::NameNotFound { .. } | Self::Lookup { .. } => None,
+            Self::Target(_) | Self::NameNotFound { .. } | Self::Lookup { .. } | Self::Excluded { .. } => None,
             Self::Unreachable { asked, .. }
             | Self::PortClosed { asked }
             | Self::Silence { asked, .. }
@@ -161,7 +172,7 @@ impl Error {
     pub(crate) fn weight(&self) -> u8 {
         let is_stream = self.asked().is_some_and(|asked| asked.protocol.transport == Transport::Stream);
         match self {
-            Self::Target(_) | Self::NameNotFound { .. } | Self::Lookup { .. } => 0,
+            Self::Target(_) | Self::NameNotFound { .. } | Self::Lookup { .. } | Self::Excluded { .. } => 0,
             Self::Malformed { fault: Fault::Misbehaved(_), .. } => 5,
             Self::Deviates { .. } => 6,
             // Anything may listen on a TCP port, and little does on a UDP port.

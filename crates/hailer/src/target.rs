@@ -33,6 +33,22 @@ pub struct TargetError {
     problem: String,
 }
 
+impl TargetError {
+    pub(crate) fn new(text: &str, problem: String) -> Self {
+        Self { text: text.chars().take(300).collect(), problem }
+    }
+
+    /// The same problem, of the text that was typed.
+    pub(crate) fn of(self, text: &str) -> Self {
+        Self::new(text, self.problem)
+    }
+
+    /// What was typed, cut where it is long.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+}
+
 impl Target {
     /// The same target in a certain protocol.
     #[must_use]
@@ -56,7 +72,7 @@ impl FromStr for Target {
     type Err = TargetError;
 
     fn from_str(text: &str) -> Result<Self, TargetError> {
-        let error = |problem: String| TargetError { text: text.chars().take(300).collect(), problem };
+        let error = |problem: String| TargetError::new(text, problem);
         let (protocol, rest) = match text.split_once("://") {
             None => (None, text),
             Some((scheme, rest)) => {

@@ -125,11 +125,11 @@ impl Engine {
 
     /// How far it has come.
     pub fn position(&self, source: &dyn Source) -> Position {
-        let mut unfinished: Vec<u64> = self.flight.ids().map(|id| self.flight.slot(id).index()).collect();
+        let Position { next, mut unfinished } = source.position();
+        unfinished.extend(self.flight.ids().map(|id| self.flight.slot(id).index()));
         unfinished.extend(self.held.as_ref().map(|(probe, _)| probe.index));
-        source.held_back(&mut |index| unfinished.push(index));
         unfinished.sort_unstable();
-        let next = self.next_index.max(unfinished.last().map_or(0, |last| last + 1));
+        let next = next.max(self.next_index).max(unfinished.last().map_or(0, |last| last + 1));
         Position { next, unfinished }
     }
 

@@ -8,13 +8,24 @@
 //! ```
 
 mod engine;
+mod exclude;
 mod flight;
+mod list;
+mod lookups;
+mod order;
 mod pace;
+mod stream;
+mod targets;
 mod window;
 mod worker;
 
 pub use engine::{Engine, Outboxes};
+pub use exclude::Exclusions;
+pub use list::{List, Walk};
+pub use order::{Order, Shard, ShardError};
 pub use pace::{Prefixes, Throttle};
+pub use stream::Stream;
+pub use targets::{Collector, Item, LeftOut, ListError, Name, Targets};
 pub use worker::run;
 
 use crate::client::Answer;
@@ -64,9 +75,11 @@ pub trait Source {
     /// How many questions there are in all, those before a checkpoint included, if that is known.
     fn total(&self) -> Option<u64>;
 
-    /// The indices that it holds back although later ones were given: names that are being looked up.
-    fn held_back(&self, each: &mut dyn FnMut(u64)) {
-        let _ = each;
+    /// Where it is: `next` is above every index that it gave, and those below that it has not given yet, but will, are
+    /// unfinished. With what is in flight, that is where the sweep is. A source that gives its indices in ascending
+    /// order, from 0, may leave this to the sweep.
+    fn position(&self) -> Position {
+        Position::default()
     }
 }
 

@@ -1,0 +1,268 @@
+//! A list that is known in full: asked in a random order, from any place on.
+
+use super::lookups::Lookups;
+use super::order::{Order, Shard};
+use super::targets::{Digest, Item, Targets};
+use super::{Exclusions, Next, Position, Probe, Source};
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// So many names are taken from a list at one call.
+const NAMES_AT_ONCE: usize = 64;
+
+/// How a source goes through its targets.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Walk {
+    /// Decides the order. A sweep that goes on where another stopped needs the same.
+    pub seed: u64,
+    /// Which share of the targets.
+    pub shard: Shard,
+    /// Ask this name server instead of the system's.
+    pub name_server: Option<SocketAddr>,
+    /// The most names that are looked up at one time, from 1 to 1024.
+    pub lookups: usize,
+}
+
+impl Default for Walk {
+    fn default() -> Self {
+        Self { seed: 0, shard: Shard::default(), name_server: None, lookups: 64 }
+    }
+}
+
+/// A source of questions from a list that is known in full.
+///
+/// The index of a question is its place in the order. Names are looked up on the way, a thousand ahead, and asked once
+/// they have an address, so that a slow name holds up nobody. Of a name with several addresses the first is asked; two
+/// names with the same address are two questions.
+pub struct List {
+    targets: Targets,
+    exclusions: Arc<Exclusions>,
+    order: Order,
+    walk: Walk,
+    /// Places before `next` that are to be asked, from an earlier sweep.
+    again: VecDeque<u64>,
+    next: u64,
+    lookups: Lookups,
+}
+
+impl List {
+    /// All targets that are in the share. The exclusions are for the addresses that names lead to.
+    pub fn new(targets: Targets, exclusions: Arc<Exclusions>, walk: Walk) -> Self {
+        Self {
+            order: Order::new(targets.len(), walk.seed),
+            again: VecDeque::new(),
+            next: walk.shard.first_from(0),
+            lookups: Lookups::new(walk.name_server, walk.lookups, exclusions.clone()),
+            targets,
+            exclusions,
+            walk,
+        }
+    }
+
+    /// Goes on where another sweep stopped, whose [`digest`](Self::digest) was the same: first with what it left, then
+    /// from there on. To be called before the first question.
+    pub fn resume(&mut self, position: &Position) {
+        let is_ours =
+            |place: &u64| *place < position.next && *place < self.targets.len() && self.walk.shard.holds(*place);
+        let mut again: Vec<u64> = position.unfinished.iter().copied().filter(is_ours).collect();
+        again.sort_unstable();
+        again.dedup();
+        self.again = again.into();
+        self.next = self.walk.shard.first_from(position.next);
+    }
+
+    /// The targets.
+    pub fn targets(&self) -> &Targets {
+        &self.targets
+    }
+
+    /// A number for all that decides which index means what: targets, exclusions, seed and share. Takes a while with
+    /// millions of targets.
+    pub fn digest(&self) -> u64 {
+        let mut digest = Digest::new("list");
+        self.walk.digest(&mut digest, &self.exclusions);
+        self.targets.digest(&mut digest);
+        digest.end()
+    }
+
+    /// The next place to ask.
+    fn step(&mut self) -> Option<u64> {
+        if let Some(place) = self.again.pop_front() {
+            return Some(place);
+        }
+        let place = (self.next < self.targets.len()).then_some(self.next)?;
+        self.next = self.walk.shard.first_from(place + 1);
+        Some(place)
+    }
+}
+
+impl Walk {
+    pub(super) fn digest(&self, digest: &mut Digest, exclusions: &Exclusions) {
+        [self.seed, self.shard.number(), self.shard.of()].iter().for_each(|number| digest.number(*number));
+        digest.number(exclusions.spans().len() as u64);
+        exclusions.spans().iter().for_each(|span| digest.span(*span));
+    }
+}
+
+impl Source for List {
+    fn next(&mut self) -> Next {
+        if let Some(next) = self.lookups.next() {
+            return next;
+        }
+        for _ in 0..NAMES_AT_ONCE {
+            if self.lookups.is_full() {
+                return Next::Later;
+            }
+            let Some(index) = self.step() else {
+                return if self.lookups.is_empty() { Next::End } else { Next::Later };
+            };
+            match self.order.at(index).and_then(|index| self.targets.item(index)) {
+                Some(Item::Address(address, protocol)) => {
+                    return Next::Probe(Probe { index, address, protocol, name: None });
+                }
+                Some(Item::Name(name)) => self.lookups.ask(index, name.clone()),
+                // There is one for each place.
+                None => {}
+            }
+        }
+        Next::Later
+    }
+
+    fn total(&self) -> Option<u64> {
+        Some(self.walk.shard.count(self.targets.len()))
+    }
+
+    fn position(&self) -> Position {
+        let mut unfinished: Vec<u64> = self.again.iter().copied().chain(self.lookups.indices()).collect();
+        unfinished.sort_unstable();
+        Position { next: self.next, unfinished }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sweep::Collector;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+    use std::time::Instant;
+
+    fn targets(lines: &[&str]) -> Targets {
+        let mut collector = Collector::new(&[]).unwrap();
+        lines.iter().for_each(|line| collector.add(line).unwrap());
+        collector.finish(&Exclusions::default()).unwrap()
+    }
+
+    fn list(lines: &[&str], seed: u64, shard: Shard) -> List {
+        List::new(targets(lines), Arc::default(), Walk { seed, shard, ..Walk::default() })
+    }
+
+    /// The next questions, at most so many, by index.
+    fn take(list: &mut List, most: usize) -> Vec<(u64, (SocketAddr, &'static str))> {
+        let mut taken = Vec::new();
+        while taken.len() < most {
+            match list.next() {
+                Next::Probe(probe) => taken.push((probe.index, (probe.address, probe.protocol.info().id))),
+                Next::End => break,
+                _ => panic!("no names are asked"),
+            }
+        }
+        taken
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        /// Cut anywhere, any number of times, with anything unfinished: in the end each question was finished once.
+        #[test]
+        fn nothing_is_lost_or_doubled_by_a_cut(
+            seed: u64,
+            (number, of) in (1_u64..5).prop_flat_map(|of| (1..=of, Just(of))),
+            cuts in prop::collection::vec((0_usize..200, any::<u64>()), 0..5),
+        ) {
+            let lines = ["192.0.2.0/26", "ugp://198.51.100.7:1", "2001:db8::/126", "192.0.2.9"];
+            let shard = Shard::new(number, of).unwrap();
+            let (mut position, mut finished) = (Position::default(), BTreeMap::new());
+            for (cut, ends) in cuts.into_iter().chain([(usize::MAX, u64::MAX)]) {
+                let mut list = list(&lines, seed, shard);
+                list.resume(&position);
+                let given = take(&mut list, cut);
+                position = list.position();
+                for (index, whom) in given {
+                    prop_assert!(index < position.next && !position.unfinished.contains(&index) && shard.holds(index));
+                    match ends >> (index % 64) & 1 {
+                        1 => prop_assert!(finished.insert(index, whom).is_none(), "{} twice", index),
+                        _ => position.unfinished.push(index),
+                    }
+                }
+            }
+            let mut whole = list(&lines, seed, shard);
+            prop_assert_eq!(Some(finished.len() as u64), whole.total());
+            prop_assert_eq!(finished, take(&mut whole, usize::MAX).into_iter().collect::<BTreeMap<_, _>>());
+        }
+    }
+
+    #[test]
+    fn the_digest_tells_lists_apart() {
+        let one = Shard::default();
+        let digest = |lines: &[&str], seed, shard| list(lines, seed, shard).digest();
+        let first = digest(&["192.0.2.1", "ugp://host", "192.0.2.0/29:1"], 7, one);
+        assert_eq!(first, digest(&["192.0.2.0/29:1", "192.0.2.1", "192.0.2.1", "ugp://host"], 7, one));
+        for (lines, seed, shard) in [
+            (["192.0.2.2", "ugp://host", "192.0.2.0/29:1"], 7, one),
+            (["192.0.2.1", "ugp://other", "192.0.2.0/29:1"], 7, one),
+            (["192.0.2.1", "ugp://host:1", "192.0.2.0/29:1"], 7, one),
+            (["192.0.2.1", "ugp://host", "192.0.2.0/28:1"], 7, one),
+            (["192.0.2.1", "ugp://host", "192.0.2.0/29:1"], 8, one),
+            (["192.0.2.1", "ugp://host", "192.0.2.0/29:1"], 7, Shard::new(1, 2).unwrap()),
+        ] {
+            assert_ne!(first, digest(&lines, seed, shard), "{lines:?}, {seed}, {shard}");
+        }
+        let mut exclusions = Exclusions::default();
+        exclusions.add("203.0.113.0/24").unwrap();
+        let walk = Walk { seed: 7, ..Walk::default() };
+        let lines = ["192.0.2.1", "ugp://host", "192.0.2.0/29:1"];
+        assert_ne!(first, List::new(targets(&lines), exclusions.into(), walk).digest());
+        // What was written down yesterday must mean the same tomorrow; another number only with another order.
+        assert_eq!(first, 8_483_463_095_940_091_318);
+    }
+
+    /// `cargo test --release -p hailer --lib -- --ignored --nocapture costs`
+    #[test]
+    #[ignore = "measures"]
+    fn costs() {
+        let mut collector = Collector::new(&[hailer_proto::registry::find("ugp").unwrap()]).unwrap();
+        let count: u64 = std::env::var("TARGETS").ok().and_then(|count| count.parse().ok()).unwrap_or(1_000_000);
+        let memory = || {
+            let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+            let line =
+                |key: &str| status.lines().find_map(|line| line.strip_prefix(key)).map(str::trim).map(String::from);
+            (line("VmHWM:"), line("VmRSS:"))
+        };
+        println!("before: {:?}", memory());
+        let started = Instant::now();
+        let text =
+            |number: u64| std::net::Ipv4Addr::from_bits((number * 2_654_435_761 % 0xDFFF_0000) as u32 + 0x0100_0000);
+        (0..count).for_each(|number| collector.add(&text(number).to_string()).unwrap());
+        println!("{count} lines: {:?}, {:?}", started.elapsed() / count as u32, memory());
+        let started = Instant::now();
+        let singles = collector.finish(&Exclusions::default()).unwrap();
+        println!("finish: {:?}, {:?}", started.elapsed(), memory());
+        for (what, targets) in [("singles", singles), ("ranges", targets(&["ugp://10.0.0.0/8", "ugp://192.0.0.0/9"]))] {
+            let mut list = List::new(targets, Arc::default(), Walk::default());
+            println!("{what}: digest {:?}", {
+                let now = Instant::now();
+                list.digest();
+                now.elapsed()
+            });
+            let (started, mut given) = (Instant::now(), 0_u32);
+            while let Next::Probe(probe) = list.next() {
+                std::hint::black_box(probe);
+                given += 1;
+            }
+            println!("{what}: {given} at {:?} each, {:?}", started.elapsed() / given, memory());
+        }
+    }
+}

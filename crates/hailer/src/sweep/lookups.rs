@@ -1,0 +1,230 @@
+//! Names of a sweep, looked up ahead of need: some at once, on a thread of their own.
+
+use super::exclude::Exclusions;
+use super::targets::Name;
+use super::{Next, Probe};
+use crate::error::Error;
+use crate::names::Names;
+use crate::target::{Host, Target};
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use hailer_proto::Protocol;
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, mpsc};
+
+/// Names that wait for their addresses; more are not taken from a list.
+const AHEAD: usize = 1024;
+/// Results kept, twice: so many new ones, and so many older ones.
+const CACHE: usize = 1 << 17;
+
+/// Names that wait for their addresses.
+pub(super) struct Lookups {
+    server: Option<SocketAddr>,
+    at_once: usize,
+    exclusions: Arc<Exclusions>,
+    /// By index.
+    waiting: HashMap<u64, Name>,
+    /// Started by the first name.
+    worker: Option<Worker>,
+}
+
+/// The ends of the thread. It ends when they are gone, and nobody waits for it.
+struct Worker {
+    wanted: tokio::sync::mpsc::Sender<Wanted>,
+    found: mpsc::Receiver<Found>,
+}
+
+struct Wanted {
+    index: u64,
+    key: Key,
+}
+
+struct Found {
+    index: u64,
+    result: Result<SocketAddr, Trouble>,
+}
+
+/// What decides the result of a lookup: the name, and if an SRV record may tell the port, its service and the port without.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Key {
+    host: Arc<str>,
+    service: Option<(&'static str, u16)>,
+}
+
+/// An error of a lookup, kept for whoever asks again.
+#[derive(Clone)]
+enum Trouble {
+    NotFound,
+    Failed(Arc<str>),
+}
+
+impl Lookups {
+    /// Asks that name server, or as the operating system does; so many at once.
+    pub(super) fn new(server: Option<SocketAddr>, at_once: usize, exclusions: Arc<Exclusions>) -> Self {
+        Self { server, at_once: at_once.clamp(1, AHEAD), exclusions, waiting: HashMap::new(), worker: None }
+    }
+
+    /// Whether so many names wait that no more are taken.
+    pub(super) fn is_full(&self) -> bool {
+        self.waiting.len() >= AHEAD
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// The indices of the names that wait, in no order.
+    pub(super) fn indices(&self) -> impl Iterator<Item = u64> {
+        self.waiting.keys().copied()
+    }
+
+    /// Looks a name up, in its time. Not to be called when full.
+    pub(super) fn ask(&mut self, index: u64, name: Name) {
+        let info = name.protocol().info();
+        let service = match name.port() {
+            None => info.srv.map(|srv| (srv, info.port)),
+            Some(_) => None,
+        };
+        let key = Key { host: name.host().clone(), service };
+        let worker = self.worker.get_or_insert_with(|| Worker::start(self.server, self.at_once));
+        // It has room for all that may wait. If the thread has ended, `next` tells.
+        let _ = worker.wanted.try_send(Wanted { index, key });
+        self.waiting.insert(index, name);
+    }
+
+    /// The next name whose lookup has ended. Costs next to nothing if there is none.
+    pub(super) fn next(&mut self) -> Option<Next> {
+        if self.waiting.is_empty() {
+            return None;
+        }
+        loop {
+            let (index, result) = match self.worker.as_ref()?.found.try_recv() {
+                Ok(Found { index, result }) => (index, result),
+                Err(mpsc::TryRecvError::Empty) => return None,
+                Err(mpsc::TryRecvError::Disconnected) => {
+                    let index = self.waiting.keys().copied().next()?;
+                    (index, Err(Trouble::Failed("the thread that looks names up could not run".into())))
+                }
+            };
+            if let Some(name) = self.waiting.remove(&index) {
+                return Some(self.end(index, &name, result));
+            }
+        }
+    }
+
+    fn end(&self, index: u64, name: &Name, result: Result<SocketAddr, Trouble>) -> Next {
+        let host = || String::from(&**name.host());
+        let checked = match result {
+            Err(Trouble::NotFound) => Err(Error::NameNotFound { name: host() }),
+            Err(Trouble::Failed(cause)) => Err(Error::Lookup { name: host(), cause: String::from(&*cause) }),
+            Ok(mut address) => {
+                address.set_port(name.port().unwrap_or(address.port()));
+                // Only of an address that is IPv4 in disguise another is made: a zone must stay.
+                let ip = address.ip().to_canonical();
+                if ip.is_ipv4() {
+                    address.set_ip(ip);
+                }
+                self.exclusions.check(name.host(), ip).map(|()| address)
+            }
+        };
+        match checked {
+            Ok(address) => {
+                let protocol: &'static dyn Protocol = name.protocol();
+                Next::Probe(Probe { index, address, protocol, name: Some(name.typed().clone()) })
+            }
+            Err(error) => Next::Failed { index, target: name.typed().clone(), error },
+        }
+    }
+}
+
+impl Worker {
+    fn start(server: Option<SocketAddr>, at_once: usize) -> Self {
+        let (wanted, wants) = tokio::sync::mpsc::channel(AHEAD);
+        // Never holds more than what waits.
+        let (finds, found) = mpsc::channel();
+        let run = move || {
+            let builder = &mut tokio::runtime::Builder::new_current_thread();
+            // The system's own resolver blocks a thread for each name.
+            let Ok(runtime) = builder.enable_all().max_blocking_threads(at_once).build() else { return };
+            runtime.block_on(work(&Names::new(server), wants, finds, at_once));
+            runtime.shutdown_background();
+        };
+        // Without a thread the ends hang loose, which `next` takes for what it is.
+        let _ = std::thread::Builder::new().name("names".into()).spawn(run);
+        Self { wanted, found }
+    }
+}
+
+/// Looks up what is wanted until nobody wants more. A name that is being looked up is not looked up again.
+async fn work(
+    names: &Names,
+    mut wants: tokio::sync::mpsc::Receiver<Wanted>,
+    finds: mpsc::Sender<Found>,
+    at_once: usize,
+) {
+    let mut running = FuturesUnordered::new();
+    let mut waiting: HashMap<Key, Vec<u64>> = HashMap::new();
+    let mut cache = Cache::default();
+    loop {
+        tokio::select! {
+            wanted = wants.recv(), if running.len() < at_once => {
+                let Some(Wanted { index, key }) = wanted else { return };
+                if let Some(result) = cache.get(&key) {
+                    if finds.send(Found { index, result }).is_err() {
+                        return;
+                    }
+                } else if let Some(indices) = waiting.get_mut(&key) {
+                    indices.push(index);
+                } else {
+                    waiting.insert(key.clone(), vec![index]);
+                    running.push(async move { (look_up(names, &key).await, key) });
+                }
+            }
+            Some((result, key)) = running.next(), if !running.is_empty() => {
+                for index in waiting.remove(&key).unwrap_or_default() {
+                    if finds.send(Found { index, result: result.clone() }).is_err() {
+                        return;
+                    }
+                }
+                cache.insert(key, result);
+            }
+        }
+    }
+}
+
+/// The first address: a sweep asks one.
+async fn look_up(names: &Names, key: &Key) -> Result<SocketAddr, Trouble> {
+    let host = Host::Name(String::from(&*key.host));
+    let found = match key.service {
+        Some((service, port)) => {
+            names.addresses(&Target { protocol: None, host, port: None }, port, Some(service)).await
+        }
+        // Its port is replaced by that of the target.
+        None => names.addresses(&Target { protocol: None, host, port: Some(1) }, 1, None).await,
+    };
+    match found {
+        Ok(addresses) => addresses.first().copied().ok_or(Trouble::NotFound),
+        Err(Error::Lookup { cause, .. }) => Err(Trouble::Failed(cause.into())),
+        Err(_) => Err(Trouble::NotFound),
+    }
+}
+
+/// The newest results: when there are enough new ones, those that were new before are the old ones.
+#[derive(Default)]
+struct Cache {
+    new: HashMap<Key, Result<SocketAddr, Trouble>>,
+    old: HashMap<Key, Result<SocketAddr, Trouble>>,
+}
+
+impl Cache {
+    fn get(&self, key: &Key) -> Option<Result<SocketAddr, Trouble>> {
+        self.new.get(key).or_else(|| self.old.get(key)).cloned()
+    }
+
+    fn insert(&mut self, key: Key, result: Result<SocketAddr, Trouble>) {
+        if self.new.len() == CACHE {
+            self.old = std::mem::take(&mut self.new);
+        }
+        self.new.insert(key, result);
+    }
+}

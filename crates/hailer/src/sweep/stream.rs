@@ -1,0 +1,607 @@
+//! A list that comes as it is written, and may never end.
+//!
+//! What decides the index of a question is its place in the input: a range takes as many as it holds, a wrong, double or
+//! excluded target one. Thus an index means the same in every run over the same input with the same seed, however slowly
+//! that comes, and a sweep goes on where another stopped by reading the input again.
+//!
+//! When a question is asked is not so certain. A window of the input is held and drawn from at random, so that neighbours
+//! are spread. If the writer pauses, what the window holds is drawn without waiting for more.
+
+use super::list::Walk;
+use super::lookups::Lookups;
+use super::order::{Order, Shard, mix};
+use super::targets::{Defaults, Digest, Entry, Item, Line, Lines, Name, Service, Whom, item};
+use super::{Exclusions, LeftOut, ListError, Next, Position, Probe, Source};
+use crate::error::Error;
+use crate::target::TargetError;
+use hailer_proto::Protocol;
+use siphasher::sip::SipHasher13;
+use std::collections::HashSet;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::io::Read;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, SyncSender, TryRecvError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Questions that are held to draw from: some 4 MB, and 256 networks of a sorted list.
+const WINDOW: usize = 1 << 16;
+/// An unfilled window is drawn from once nothing came for this long,
+const PAUSE: Duration = Duration::from_millis(100);
+/// or it was held for this long.
+const HOLD: Duration = Duration::from_secs(1);
+/// Questions go from thread to thread in chunks of at most so many, and so many chunks may wait.
+const CHUNK: usize = 256;
+const CHUNKS: usize = 32;
+/// Names that are taken from the window at one call.
+const NAMES_AT_ONCE: usize = 64;
+/// Of the last so many different questions none is asked twice; twice as many are remembered, in 20 MB.
+const MEMORY: usize = 7 << 17;
+
+/// A source of questions from an input that is read as it comes.
+///
+/// Lines are as in a list. Those that cannot be understood are failures. Ranges are walked through in random order, never
+/// held. Doubles are removed if fewer than 900,000 other questions stand between them. A thread reads the input; nobody
+/// ever waits for it.
+pub struct Stream {
+    messages: Receiver<Message>,
+    pool: Vec<Question>,
+    held: Option<Held>,
+    is_over: bool,
+    /// Above all indices that came.
+    came: u64,
+    /// Where an earlier sweep stopped, its unfinished indices ascending.
+    from: Arc<Position>,
+    total: Option<u64>,
+    draws: u64,
+    lookups: Lookups,
+    shared: Arc<Shared>,
+    digest: u64,
+}
+
+/// The pool is held back; else it is drawn from until it is empty.
+#[derive(Clone, Copy)]
+struct Held {
+    since: Instant,
+    /// When something came last.
+    came: Instant,
+}
+
+/// What both threads see.
+#[derive(Default)]
+struct Shared {
+    /// Nobody listens any more.
+    is_gone: AtomicBool,
+    left_out: Mutex<LeftOut>,
+}
+
+enum Message {
+    Questions(Vec<Question>),
+    /// The input has ended; so many questions were in it.
+    End(u64),
+}
+
+struct Question {
+    index: u64,
+    what: What,
+}
+
+enum What {
+    Address(SocketAddr, &'static dyn Protocol),
+    Name(Box<Name>),
+    Wrong(Box<TargetError>),
+}
+
+impl Stream {
+    /// Reads that input, whose name is for errors. Targets without protocol are asked in each of these protocols, or, if
+    /// these are none, in all that travel in datagrams. Begins at the start, or with what an earlier sweep over the same
+    /// input left, whose [`digest`](Self::digest) was the same.
+    pub fn new(
+        name: &str,
+        input: impl Read + Send + 'static,
+        protocols: &[&'static dyn Protocol],
+        exclusions: Arc<Exclusions>,
+        walk: &Walk,
+        from: &Position,
+    ) -> Result<Self, ListError> {
+        let defaults = Defaults::new(protocols)?;
+        let mut digest = Digest::new("stream");
+        walk.digest(&mut digest, &exclusions);
+        defaults.digest(&mut digest);
+
+        let mut from = from.clone();
+        from.unfinished.retain(|index| *index < from.next && walk.shard.holds(*index));
+        from.unfinished.sort_unstable();
+        from.unfinished.dedup();
+        let (from, shared) = (Arc::new(from), Arc::new(Shared::default()));
+        let (sender, messages) = mpsc::sync_channel(CHUNKS);
+        let reader = Reader {
+            sender,
+            chunk: Vec::new(),
+            steps: 0,
+            index: 0,
+            questions: 0,
+            seen: Seen::new(walk.seed, MEMORY),
+            left_out: LeftOut::default(),
+            seed: walk.seed,
+            shard: walk.shard,
+            exclusions: exclusions.clone(),
+            from: from.clone(),
+            shared: shared.clone(),
+        };
+        let file: Arc<str> = name.into();
+        let (name, lines) = (file.clone(), Lines::new(input));
+        // Whoever waits for input cannot be woken: the thread is left to itself.
+        let thread = std::thread::Builder::new().name("targets".into());
+        // That nobody listens any more is no error of the reader.
+        thread
+            .spawn(move || drop(reader.run(&name, lines, &defaults)))
+            .map_err(|cause| ListError::Read { file, cause })?;
+        Ok(Self {
+            messages,
+            pool: Vec::new(),
+            held: None,
+            is_over: false,
+            came: 0,
+            from,
+            total: None,
+            draws: walk.seed,
+            lookups: Lookups::new(walk.name_server, walk.lookups, exclusions),
+            shared,
+            digest: digest.end(),
+        })
+    }
+
+    /// What came and is not asked, so far, of all shares together.
+    pub fn left_out(&self) -> LeftOut {
+        *self.shared.left_out.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A number for all that decides which index means what, but for the input: protocols, exclusions, seed and share.
+    pub fn digest(&self) -> u64 {
+        self.digest
+    }
+
+    /// Takes what came, as far as the window has room.
+    fn fill(&mut self) {
+        while !self.is_over && self.pool.len() < WINDOW {
+            match self.messages.try_recv() {
+                Ok(Message::Questions(questions)) => {
+                    let now = Instant::now();
+                    if self.pool.is_empty() {
+                        self.held = Some(Held { since: now, came: now });
+                    } else if let Some(held) = &mut self.held {
+                        held.came = now;
+                    }
+                    self.came = questions.last().map_or(self.came, |last| last.index + 1);
+                    self.pool.extend(questions);
+                }
+                Ok(Message::End(total)) => {
+                    self.total = Some(total);
+                    self.is_over = true;
+                }
+                Err(TryRecvError::Empty) => return,
+                Err(TryRecvError::Disconnected) => self.is_over = true,
+            }
+        }
+    }
+
+    /// A question of the window, if it is full, will get no fuller, or was held long enough.
+    fn draw(&mut self) -> Option<Question> {
+        if self.pool.is_empty() {
+            return None;
+        }
+        if let Some(Held { since, came }) = self.held
+            && !self.is_over
+            && self.pool.len() < WINDOW
+        {
+            let now = Instant::now();
+            if now.duration_since(came) < PAUSE && now.duration_since(since) < HOLD {
+                return None;
+            }
+        }
+        self.held = None;
+        self.draws = self.draws.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let at = (u128::from(mix(self.draws)) * self.pool.len() as u128) >> 64;
+        Some(self.pool.swap_remove(at as usize))
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.shared.is_gone.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Source for Stream {
+    fn next(&mut self) -> Next {
+        if let Some(next) = self.lookups.next() {
+            return next;
+        }
+        for _ in 0..NAMES_AT_ONCE {
+            self.fill();
+            if self.lookups.is_full() {
+                return Next::Later;
+            }
+            let Some(Question { index, what }) = self.draw() else {
+                let is_end = self.is_over && self.pool.is_empty() && self.lookups.is_empty();
+                return if is_end { Next::End } else { Next::Later };
+            };
+            match what {
+                What::Address(address, protocol) => return Next::Probe(Probe { index, address, protocol, name: None }),
+                What::Name(name) => self.lookups.ask(index, *name),
+                What::Wrong(error) => {
+                    return Next::Failed { index, target: error.text().into(), error: Error::Target(*error) };
+                }
+            }
+        }
+        Next::Later
+    }
+
+    fn total(&self) -> Option<u64> {
+        self.total
+    }
+
+    fn position(&self) -> Position {
+        // What came in order and is older than what an earlier sweep left is still to come.
+        let Position { next, unfinished } = &*self.from;
+        let to_come = unfinished.partition_point(|index| *index < self.came);
+        let here = self.pool.iter().map(|question| question.index).chain(self.lookups.indices());
+        let mut unfinished: Vec<u64> = here.chain(unfinished[to_come..].iter().copied()).collect();
+        unfinished.sort_unstable();
+        Position { next: self.came.max(*next), unfinished }
+    }
+}
+
+/// The thread that reads.
+struct Reader {
+    sender: SyncSender<Message>,
+    chunk: Vec<Question>,
+    /// Questions since it was last seen whether anybody listens.
+    steps: usize,
+    /// The next question's.
+    index: u64,
+    questions: u64,
+    seen: Seen,
+    left_out: LeftOut,
+    seed: u64,
+    shard: Shard,
+    exclusions: Arc<Exclusions>,
+    from: Arc<Position>,
+    shared: Arc<Shared>,
+}
+
+/// Nobody listens any more.
+struct Gone;
+
+impl Reader {
+    fn run<R: Read>(mut self, name: &str, mut lines: Lines<R>, defaults: &Defaults) -> Result<(), Gone> {
+        loop {
+            // Before waiting for the writer, what is here goes out.
+            if !lines.is_ready() {
+                self.flush()?;
+            }
+            match lines.next() {
+                Ok(None) => break,
+                Ok(Some(Line::Blank)) => {}
+                Ok(Some(Line::Word(word))) => match Entry::parse(word) {
+                    Ok(entry) => self.entry(&entry, defaults.of(&entry))?,
+                    Err(error) => self.wrong(error)?,
+                },
+                Ok(Some(Line::Wrong(error))) => self.wrong(error)?,
+                Err(cause) => {
+                    self.wrong(TargetError::new(name, format!("cannot be read: {cause}")))?;
+                    break;
+                }
+            }
+        }
+        self.flush()?;
+        self.sender.send(Message::End(self.questions)).map_err(|_| Gone)
+    }
+
+    fn entry(&mut self, entry: &Entry, protocols: &[u8]) -> Result<(), Gone> {
+        match entry.whom {
+            Whom::Addresses(span) => {
+                let ways = protocols.len() as u64;
+                // No overflow: ranges are not that long.
+                let order = Order::new(span.len() as u64 * ways, self.seed ^ mix(self.index));
+                for at in (0..order.length()).filter_map(|place| order.at(place)) {
+                    let service = entry.service(protocols[(at % ways) as usize]);
+                    self.address(service, span.first + u128::from(at / ways))?;
+                }
+                Ok(())
+            }
+            Whom::Name { .. } => protocols.iter().filter_map(|protocol| entry.name(*protocol)).try_for_each(|name| {
+                let index = self.step()?;
+                if !self.seen.is_new(name.service(), name.host().as_bytes(), 1) {
+                    self.left_out.duplicates += 1;
+                } else if self.is_wanted(index) {
+                    self.push(index, What::Name(Box::new(name)))?;
+                }
+                Ok(())
+            }),
+        }
+    }
+
+    fn address(&mut self, service: Service, ip: u128) -> Result<(), Gone> {
+        let index = self.step()?;
+        if !self.seen.is_new(service, &ip.to_le_bytes(), 0) {
+            self.left_out.duplicates += 1;
+        } else if let Some(ban) = self.exclusions.ban(ip) {
+            self.left_out.add(ban);
+        } else if self.is_wanted(index) {
+            let Item::Address(address, protocol) = item((service, ip)) else { return Ok(()) };
+            self.push(index, What::Address(address, protocol))?;
+        }
+        Ok(())
+    }
+
+    fn wrong(&mut self, error: TargetError) -> Result<(), Gone> {
+        let index = self.step()?;
+        match self.is_wanted(index) {
+            true => self.push(index, What::Wrong(Box::new(error))),
+            false => Ok(()),
+        }
+    }
+
+    /// The next index. Now and then sees whether anybody listens, which else only a send would tell.
+    fn step(&mut self) -> Result<u64, Gone> {
+        self.steps += 1;
+        if self.steps == 4096 {
+            self.steps = 0;
+            self.flush()?;
+            if self.shared.is_gone.load(Ordering::Relaxed) {
+                return Err(Gone);
+            }
+        }
+        self.index += 1;
+        Ok(self.index - 1)
+    }
+
+    /// Whether it is in our share, and not finished by an earlier sweep.
+    fn is_wanted(&mut self, index: u64) -> bool {
+        let is_ours = self.shard.holds(index);
+        self.questions += u64::from(is_ours);
+        is_ours && (index >= self.from.next || self.from.unfinished.binary_search(&index).is_ok())
+    }
+
+    fn push(&mut self, index: u64, what: What) -> Result<(), Gone> {
+        self.chunk.push(Question { index, what });
+        if self.chunk.len() == CHUNK { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> Result<(), Gone> {
+        *self.shared.left_out.lock().unwrap_or_else(PoisonError::into_inner) = self.left_out;
+        if self.chunk.is_empty() {
+            return Ok(());
+        }
+        let chunk = std::mem::take(&mut self.chunk);
+        self.sender.send(Message::Questions(chunk)).map_err(|_| Gone)
+    }
+}
+
+/// Remembers questions by a hash of 64 bits: the new ones, and those that were the new ones before. That two different
+/// ones have the same hash does not happen in a million sweeps.
+struct Seen {
+    memory: usize,
+    new: Hashes,
+    old: Hashes,
+    key: SipHasher13,
+}
+
+type Hashes = HashSet<u64, BuildHasherDefault<Already>>;
+
+impl Seen {
+    /// The key is the seed's, so that the same input leaves the same out.
+    fn new(seed: u64, memory: usize) -> Self {
+        let key = SipHasher13::new_with_keys(mix(seed), mix(!seed));
+        Self { memory, new: Hashes::default(), old: Hashes::default(), key }
+    }
+
+    fn is_new(&mut self, service: Service, whom: &[u8], kind: u8) -> bool {
+        let mut hasher = self.key;
+        hasher.write(whom);
+        hasher.write(&[kind, service.protocol]);
+        hasher.write(&service.port.to_le_bytes());
+        let hash = hasher.finish();
+        if self.old.contains(&hash) || !self.new.insert(hash) {
+            return false;
+        }
+        if self.new.len() == self.memory {
+            self.old = std::mem::take(&mut self.new);
+        }
+        true
+    }
+}
+
+/// For what is a hash already.
+#[derive(Default)]
+struct Already(u64);
+
+impl Hasher for Already {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.0 = self.0 << 8 | u64::from(*byte));
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::{BTreeMap, BTreeSet};
+    use std::io::{self, Cursor};
+
+    fn stream(input: impl Read + Send + 'static, walk: &Walk, from: &Position) -> Stream {
+        let mut exclusions = Exclusions::default();
+        exclusions.add("192.0.2.250-192.0.2.255").unwrap();
+        Stream::new("input", input, &[], exclusions.into(), walk, from).unwrap()
+    }
+
+    /// The next questions, at most so many, by index. `Later` has an end, or the test fails.
+    fn take(stream: &mut Stream, most: usize) -> Vec<(u64, String)> {
+        let (mut taken, mut progress) = (Vec::new(), Instant::now());
+        while taken.len() < most {
+            match stream.next() {
+                Next::Probe(probe) => {
+                    taken.push((probe.index, format!("{}://{}", probe.protocol.info().id, probe.address)));
+                }
+                Next::Failed { index, target, error } => taken.push((index, format!("{} {target}", error.kind()))),
+                Next::End => break,
+                Next::Later => {
+                    assert!(progress.elapsed() < Duration::from_secs(10), "nothing comes");
+                    std::thread::sleep(Duration::from_millis(1));
+                    continue;
+                }
+            }
+            progress = Instant::now();
+        }
+        taken
+    }
+
+    const INPUT: &str = "192.0.2.7\nugp://192.0.2.0/24\nugp://192.0.2.3\nbad..name\n# nothing\n192.0.2.7:22000\n\
+                         ugp://2001:db8::/123\nhost:0\nugp://198.51.100.1-198.51.100.9:1\n224.0.0.1\n";
+
+    /// Gives a few bytes at a time, with pauses: what comes together, and when, must not matter.
+    struct Drops(Cursor<&'static [u8]>, usize);
+
+    impl Read for Drops {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let most = buffer.len().min(self.1);
+            std::thread::sleep(Duration::from_micros(200));
+            self.0.read(&mut buffer[..most])
+        }
+    }
+
+    #[test]
+    fn everything_comes_once_and_what_must_not_be_asked_never() {
+        let mut stream = stream(INPUT.as_bytes(), &Walk::default(), &Position::default());
+        let taken = take(&mut stream, usize::MAX);
+        let whom: BTreeSet<&str> = taken.iter().map(|(_, whom)| whom.as_str()).collect();
+        let indices: BTreeSet<u64> = taken.iter().map(|(index, _)| *index).collect();
+        assert_eq!((whom.len(), indices.len()), (taken.len(), taken.len()), "doubles in {taken:?}");
+        // Of 256, six are excluded and one was there already.
+        assert_eq!(taken.len(), 3 + 249 + 1 + 2 + 32 + 1 + 9);
+        assert_eq!(stream.total(), Some(taken.len() as u64));
+        assert_eq!(stream.left_out(), LeftOut { duplicates: 1 + 1 + 1, excluded: 6, reserved: 3 });
+        assert!(whom.contains("target bad..name") && whom.contains("target host:0"));
+        assert!(!whom.contains("ugp://192.0.2.250:22000"));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+
+        #[test]
+        fn nothing_is_lost_or_doubled_by_a_cut(
+            seed: u64,
+            (number, of) in (1_u64..4).prop_flat_map(|of| (1..=of, Just(of))),
+            cuts in prop::collection::vec((0_usize..200, any::<u64>(), 20_usize..200), 0..4),
+        ) {
+            let walk = Walk { seed, shard: Shard::new(number, of).unwrap(), ..Walk::default() };
+            let (mut position, mut finished) = (Position::default(), BTreeMap::new());
+            for (cut, ends, drop) in cuts.into_iter().chain([(usize::MAX, u64::MAX, 50)]) {
+                let mut stream = stream(Drops(Cursor::new(INPUT.as_bytes()), drop), &walk, &position);
+                let given = take(&mut stream, cut);
+                position = stream.position();
+                for (index, whom) in given {
+                    prop_assert!(index < position.next && !position.unfinished.contains(&index));
+                    match ends >> (index % 64) & 1 {
+                        1 => prop_assert!(finished.insert(index, whom).is_none(), "{} twice", index),
+                        _ => position.unfinished.push(index),
+                    }
+                }
+            }
+            let mut whole = stream(INPUT.as_bytes(), &walk, &Position::default());
+            let whole: BTreeMap<_, _> = take(&mut whole, usize::MAX).into_iter().collect();
+            prop_assert_eq!(finished, whole);
+        }
+    }
+
+    #[test]
+    fn shares_of_one_input_are_all_of_it_once() {
+        let share = |number| {
+            let walk = Walk { shard: Shard::new(number, 3).unwrap(), ..Walk::default() };
+            take(&mut stream(INPUT.as_bytes(), &walk, &Position::default()), usize::MAX)
+        };
+        let mut all: Vec<_> = (1..=3).flat_map(share).collect();
+        let mut whole = take(&mut stream(INPUT.as_bytes(), &Walk::default(), &Position::default()), usize::MAX);
+        all.sort_unstable();
+        whole.sort_unstable();
+        assert_eq!(all, whole);
+    }
+
+    /// A writer that never writes again, and never closes.
+    #[test]
+    fn whoever_pauses_is_not_waited_for() {
+        let (reader, mut writer) = io::pipe().unwrap();
+        let mut stream = stream(reader, &Walk::default(), &Position::default());
+        assert!(matches!(stream.next(), Next::Later));
+        io::Write::write_all(&mut writer, b"ugp://192.0.2.1\nugp://192.0.2.2\nugp://192.0.2.3").unwrap();
+        let mut whom: Vec<String> = take(&mut stream, 2).into_iter().map(|(_, whom)| whom).collect();
+        whom.sort_unstable();
+        // The third line may go on.
+        assert_eq!(whom, ["ugp://192.0.2.1:22000", "ugp://192.0.2.2:22000"]);
+        assert!(matches!(stream.next(), Next::Later));
+        assert_eq!(stream.position(), Position { next: 2, unfinished: vec![] });
+        assert_eq!(stream.total(), None);
+        let started = Instant::now();
+        drop(stream);
+        assert!(started.elapsed() < Duration::from_secs(1));
+    }
+
+    /// An input without end is read no further than there is room, and its thread ends when nobody listens.
+    #[test]
+    fn an_endless_input_is_bounded() {
+        struct Endless(#[expect(dead_code, reason = "is counted")] Arc<()>);
+        impl Read for Endless {
+            fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+                let line = b"ugp://10.0.0.0/8\n";
+                buffer[..line.len()].copy_from_slice(line);
+                Ok(line.len())
+            }
+        }
+        let alive = Arc::new(());
+        let mut stream = stream(Endless(alive.clone()), &Walk::default(), &Position::default());
+        let taken = take(&mut stream, 1000);
+        assert!(stream.pool.len() <= WINDOW + CHUNK);
+        // Spread from the start, though the range is walked through in a stream.
+        let networks: BTreeSet<&str> = taken.iter().map(|(_, whom)| whom.rsplit_once('.').unwrap().0).collect();
+        assert!(networks.len() > 900, "{} networks", networks.len());
+        drop(stream);
+        let started = Instant::now();
+        while Arc::strong_count(&alive) > 1 {
+            assert!(started.elapsed() < Duration::from_secs(10), "the reader lives on");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn a_sorted_list_is_spread_within_the_window() {
+        let lines: String = (0..16_384).map(|n| format!("ugp://10.1.{}.{}\n", n / 256, n % 256)).collect();
+        let mut stream = stream(Cursor::new(lines), &Walk::default(), &Position::default());
+        // With so many here at once, none is drawn before the window is full or the input has ended.
+        let taken = take(&mut stream, 256);
+        let networks: BTreeSet<&str> = taken.iter().map(|(_, whom)| whom.rsplit_once('.').unwrap().0).collect();
+        assert!(networks.len() > 50, "{} networks", networks.len());
+    }
+
+    #[test]
+    fn memory_of_what_was_seen_is_bounded_and_long_enough() {
+        let mut seen = Seen::new(1, 1000);
+        let service = Service { protocol: 0, port: 1 };
+        let mut is_new = |number: u64| seen.is_new(service, &number.to_le_bytes(), 0);
+        let count = 2999_u64;
+        assert!((0..count).all(&mut is_new));
+        assert!((count - 1000..count).all(|number| !is_new(number)), "the last ones are remembered");
+        assert!(is_new(0), "the first ones are forgotten");
+        assert!(seen.new.len() + seen.old.len() <= 2000);
+    }
+}
