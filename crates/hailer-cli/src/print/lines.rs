@@ -13,7 +13,8 @@ const TITLE: usize = 60;
 /// What the columns are.
 pub(crate) fn header(out: &mut Vec<u8>) {
     let [target, on, version] = WIDTHS;
-    let _ = writeln!(out, "{:target$}  {:>on$}  {:>11}  {:version$}  name", "target", "players", "round trip", "version");
+    let _ =
+        writeln!(out, "{:target$}  {:>on$}  {:>11}  {:version$}  name", "target", "players", "round trip", "version");
 }
 
 /// One end; `listed`: with the names of the players.

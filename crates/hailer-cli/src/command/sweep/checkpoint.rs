@@ -96,29 +96,35 @@ impl Checkpoint {
         fs::rename(&new, path)
     }
 
-    /// Reads the one that a sweep left, if it is of the same sweep.
-    pub(super) fn load(path: &Path, kind: &Sweep) -> anyhow::Result<Self> {
+    /// Reads the one that a sweep left.
+    pub(super) fn load(path: &Path) -> anyhow::Result<Self> {
         let shown = path.display();
         let json = match fs::read(path) {
             Ok(json) => json,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                usage!("there is no checkpoint {shown}: the sweep ended, or never began; start it without --resume")
+                usage!("there is no checkpoint {shown}: the sweep ended, or never began; begin without --resume")
             }
             Err(error) => usage!("checkpoint {shown}: {error}"),
         };
-        let Some(checkpoint) = Self::from_json(&json) else {
-            usage!("{shown} is no checkpoint of this version of hailer, or damaged; start again without --resume");
-        };
-        if checkpoint.kind.targets != kind.targets {
+        match Self::from_json(&json) {
+            Some(checkpoint) => Ok(checkpoint),
+            None => usage!("{shown} is no checkpoint of this version of hailer, or damaged; begin again with --force"),
+        }
+    }
+
+    /// Refuses to continue another sweep.
+    pub(super) fn check(&self, path: &Path, kind: &Sweep) -> anyhow::Result<()> {
+        let shown = path.display();
+        if self.kind.targets != kind.targets {
             usage!(
                 "the checkpoint {shown} is of other targets, or in another order; --resume takes the same targets, \
                  exclusions, protocols, shard and seed"
             );
         }
-        if checkpoint.kind.output != kind.output {
-            usage!("the checkpoint {shown} is of other output, {}; this would be {}", checkpoint.kind.output, kind.output);
+        if self.kind.output != kind.output {
+            usage!("the checkpoint {shown} is of other output, {}; this would be {}", self.kind.output, kind.output);
         }
-        Ok(checkpoint)
+        Ok(())
     }
 }
 
@@ -174,16 +180,17 @@ mod tests {
         let checkpoint =
             Checkpoint { kind: kind.clone(), length: Some(7), position, counts: Counts::default(), seconds: 1.5 };
         checkpoint.save(&path).unwrap();
-        assert_eq!(Checkpoint::load(&path, &kind).unwrap(), checkpoint);
+        assert_eq!(Checkpoint::load(&path).unwrap(), checkpoint);
+        checkpoint.check(&path, &kind).unwrap();
         for (kind, expected) in [
             (Sweep { targets: "2".into(), ..kind.clone() }, "other targets"),
             (Sweep { output: "ndjson".into(), ..kind.clone() }, "other output, csv; this would be ndjson"),
         ] {
-            assert!(Checkpoint::load(&path, &kind).unwrap_err().to_string().contains(expected));
+            assert!(checkpoint.check(&path, &kind).unwrap_err().to_string().contains(expected));
         }
         fs::write(&path, "{}").unwrap();
-        assert!(Checkpoint::load(&path, &kind).unwrap_err().to_string().contains("no checkpoint of this version"));
+        assert!(Checkpoint::load(&path).unwrap_err().to_string().contains("no checkpoint of this version"));
         fs::remove_file(&path).unwrap();
-        assert!(Checkpoint::load(&path, &kind).unwrap_err().to_string().contains("there is no checkpoint"));
+        assert!(Checkpoint::load(&path).unwrap_err().to_string().contains("there is no checkpoint"));
     }
 }

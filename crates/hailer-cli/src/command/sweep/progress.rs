@@ -2,7 +2,7 @@
 
 use super::tally;
 use crate::print::tell;
-use hailer::sweep::{Beat, Counts};
+use hailer::sweep::{Beat, Counts, LeftOut};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::time::{Duration, Instant};
 
@@ -68,10 +68,15 @@ fn message(beat: &Beat<'_>, sum: &Counts, elapsed: Duration) -> String {
 }
 
 /// Lines for people.
-pub(super) fn summary(sum: &Counts, took: Duration, retries: u32) {
+pub(super) fn summary(sum: &Counts, took: Duration, retries: u32, excluded: &LeftOut) {
     let ended = tally::ended(sum);
     let seconds = took.as_secs_f64().max(0.001);
-    tell!("{ended} asked in {seconds:.1} s, {:.0}/s: {} answered ({})", ended as f64 / seconds, sum.answered, percent(sum.answered, ended));
+    tell!(
+        "{ended} asked in {seconds:.1} s, {:.0}/s: {} answered ({})",
+        ended as f64 / seconds,
+        sum.answered,
+        percent(sum.answered, ended)
+    );
     let rest = [
         (sum.silent, "silent"),
         (sum.closed, "closed"),
@@ -79,26 +84,35 @@ pub(super) fn summary(sum: &Counts, took: Duration, retries: u32) {
         (sum.faulty, "with a faulty answer"),
         (sum.unnamed, "names without address"),
     ];
-    let rest: Vec<_> = rest.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
+    let rest: Vec<_> =
+        rest.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
     if !rest.is_empty() {
         tell!("{}", rest.join(", "));
     }
-    tell!(
-        "{} datagrams sent, {} heard, about {} lost on the way",
-        sum.sent,
-        sum.heard,
-        share(lost(sum, retries))
-    );
+    tell!("{} datagrams sent, {} heard, about {} lost on the way", sum.sent, sum.heard, share(lost(sum, retries)));
     let odd = [
         (sum.overflows, "lost in our own queue"),
         (sum.strays, "from strangers or too late"),
         (sum.duplicates, "doubled"),
         (sum.forged_refusals, "forged refusals"),
     ];
-    let odd: Vec<_> = odd.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
+    let odd: Vec<_> =
+        odd.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
     if !odd.is_empty() {
         tell!("{}", odd.join(", "));
     }
+    if let Some(words) = left_out(excluded) {
+        tell!("{words}");
+    }
+}
+
+/// What was given and not asked, if there is anything.
+pub(super) fn left_out(left_out: &LeftOut) -> Option<String> {
+    let LeftOut { duplicates, excluded, reserved } = *left_out;
+    let counts = [(duplicates, "given twice"), (excluded, "excluded"), (reserved, "where no server can be")];
+    let counts = counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}"));
+    let counts: Vec<_> = counts.collect();
+    (!counts.is_empty()).then(|| format!("left out: {}", counts.join(", ")))
 }
 
 /// The share of datagrams lost between us and those who live: of a silent target, every datagram went unheard and none is

@@ -1,14 +1,12 @@
 //! What ends a sweep before its time.
 
 use super::super::serve::signal;
+use crate::exit::STOPPED;
 use crate::print::tell;
 use std::future::pending;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
-
-/// Exit code after Ctrl-C, as shells have it.
-const INTERRUPTED: i32 = 130;
 
 /// Whether a sweep is to stop, and why.
 #[derive(Default)]
@@ -21,6 +19,16 @@ pub(super) enum Cause {
     Signal = 1,
     /// The time that was asked for is over.
     Time = 2,
+}
+
+impl Cause {
+    /// For people.
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            Self::Signal => "stopped",
+            Self::Time => "the time is over",
+        }
+    }
 }
 
 impl Stop {
@@ -51,7 +59,7 @@ impl Stop {
                     () = time => set.set(Cause::Time),
                 }
                 signals.await;
-                std::process::exit(INTERRUPTED);
+                std::process::exit(STOPPED.into());
             });
         })?;
         let _ = is_ready.recv();
