@@ -739,7 +739,7 @@ mod tests {
         {
             assert_eq!(quantity(text), Ok(expected), "{text}");
         }
-        for wrong in ["", "k", "0", "-1", "inf", "NaN", "1e300M", "many", "10m", "é"] {
+        for wrong in ["", "k", "0", "-1", "inf", "NaN", "1e308M", "many", "10m", "é"] {
             assert!(quantity(wrong).is_err(), "{wrong}");
         }
     }

@@ -85,6 +85,21 @@ pub(crate) mod tests {
         Ok(Answer { asked: asked(), status, round_trip: Duration::from_micros(12_340) })
     }
 
+    /// An answer as most are: eight players, plugins, colours in the MOTD.
+    pub(crate) fn typical() -> Answer {
+        let mut answer = answer("").unwrap();
+        let status = &mut answer.status;
+        status.motd = Some(Text::legacy("§aA Minecraft §lServer"));
+        [&mut status.game, &mut status.mode, &mut status.map, &mut status.version]
+            .into_iter()
+            .zip(["MINECRAFT", "SMP", "world", "1.21.8"])
+            .for_each(|(place, text)| *place = Some(text.into()));
+        let plugins = ["WorldEdit 7.3", "Essentials 2.20", "LuckPerms 5.4"].map(Value::from);
+        status.extra = vec![Extra::new("plugins", Value::List(plugins.into()))];
+        status.players.set_list((0..8).map(|i| Player::named(Text::legacy(format!("player_{i}{i}")))).collect());
+        answer
+    }
+
     pub(crate) fn failure() -> Result<Answer, Error> {
         Err(Error::Silence { asked: Box::new(asked()), after: Duration::from_secs(3) })
     }

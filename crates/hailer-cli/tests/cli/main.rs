@@ -15,4 +15,5 @@ mod session;
 mod sessions;
 #[path = "../../../hailer/tests/support/mod.rs"]
 mod support;
+mod sweep;
 mod tool;

@@ -1,8 +1,9 @@
-//! How far a sweep came, in a file: enough to go on after any end, that of the power included if the disk kept its word.
+//! How far a sweep came, in a file: enough to go on after any end of the process.
 //!
 //! It is written after the output that it speaks of, to a file of its own that then takes the place of the one before. So
 //! at any moment there is one that is whole, and the output is at least as long as it says; what is longer was written
-//! after it and is asked for again.
+//! after it, and is asked for again. Nobody waits for the disk: a power cut may take more than a second, and an output that
+//! is then too short is told when the sweep is continued.
 
 use super::tally;
 use crate::exit::usage;
@@ -61,7 +62,7 @@ impl Checkpoint {
             length: self.length,
             next: self.position.next,
             unfinished: distances.collect(),
-            counts: tally::to_json(&self.counts),
+            counts: serde_json::to_value(tally::Members(&self.counts))?,
             seconds: self.seconds,
         };
         let mut json = serde_json::to_vec(&file)?;

@@ -23,8 +23,8 @@ use hailer::sweep::{Counts, LeftOut};
 use output::{Output, Plan};
 use plan::{Choice, Targets};
 use progress::Progress;
-use serde_json::json;
-use std::fs::{self, File};
+use serde::Serialize;
+use std::fs::{self, File, TryLockError};
 use std::io::{self, BufReader, BufWriter, IsTerminal, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::time::Duration;
@@ -119,15 +119,18 @@ fn refuse_to_overwrite(choice: &Choice) -> anyhow::Result<()> {
 
 /// Opens what is written to, at the place where the next byte belongs.
 fn open(path: &Path, before: Option<&Checkpoint>) -> anyhow::Result<(File, u64)> {
-    let opened = match before {
-        None => File::create(path),
-        Some(_) => File::options().write(true).open(path),
-    };
-    let mut file = match opened {
+    let mut file = match File::options().write(true).create(before.is_none()).truncate(false).open(path) {
         Ok(file) => file,
         Err(error) => usage!("{}: {error}", path.display()),
     };
-    let Some(before) = before else { return Ok((file, 0)) };
+    // Held as long as the file is open. Where the file system has no locks, there is none.
+    if matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
+        usage!("{}: another sweep writes it", path.display());
+    }
+    let Some(before) = before else {
+        file.set_len(0)?;
+        return Ok((file, 0));
+    };
     let Some(length) = before.length else {
         usage!("the checkpoint is of a sweep to standard output; it continues there, without -o");
     };
@@ -177,6 +180,24 @@ fn remove(path: Option<&Path>) -> anyhow::Result<()> {
     }
 }
 
+/// What happened, for programs: `schema/sweep-summary-v1.json`.
+#[derive(Serialize)]
+struct Summary<'a> {
+    schema: &'static str,
+    end: &'static str,
+    seconds: f64,
+    questions: Option<u64>,
+    counts: tally::Members<'a>,
+    left_out: Omitted,
+}
+
+#[derive(Serialize)]
+struct Omitted {
+    duplicates: u64,
+    excluded: u64,
+    reserved: u64,
+}
+
 fn write_summary(
     path: &Path,
     cause: Option<Cause>,
@@ -191,14 +212,14 @@ fn write_summary(
         Some(Cause::Time) => "time",
     };
     let LeftOut { duplicates, excluded, reserved } = *left_out;
-    let summary = json!({
-        "schema": SUMMARY,
-        "end": end,
-        "seconds": (took.as_secs_f64() * 1e3).round() / 1e3,
-        "questions": total,
-        "counts": tally::to_json(sum),
-        "left_out": { "duplicates": duplicates, "excluded": excluded, "reserved": reserved },
-    });
+    let summary = serde_json::to_string(&Summary {
+        schema: SUMMARY,
+        end,
+        seconds: (took.as_secs_f64() * 1e3).round() / 1e3,
+        questions: total,
+        counts: tally::Members(sum),
+        left_out: Omitted { duplicates, excluded, reserved },
+    })?;
     let line = format!("{summary}\n");
     if path == Path::new("-") {
         return Ok(io::stdout().write_all(line.as_bytes())?);

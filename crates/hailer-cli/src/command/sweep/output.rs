@@ -31,8 +31,8 @@ use std::time::{Duration, Instant, SystemTime};
 const BATCH: usize = 256 << 10;
 /// Full buffers that wait to be written.
 const QUEUE: usize = 8;
-/// From one checkpoint to the next.
-const CHECKPOINTS: Duration = Duration::from_secs(1);
+/// From one checkpoint to the next; with the time from beat to beat it is a second.
+const CHECKPOINTS: Duration = Duration::from_millis(900);
 
 /// How an end becomes bytes.
 pub(super) enum Encoder {
@@ -223,7 +223,6 @@ impl Sink for Output {
             (None, None) => "",
         };
         self.encoder.record(&mut self.buffer, target, &end);
-        // What is over is tried again when as much has come again, so that a full queue costs nothing.
         if self.buffer.len() >= BATCH && !self.is_full() {
             self.hand_over(None);
         }
@@ -289,6 +288,204 @@ impl Writer {
         match (path, batch.checkpoint) {
             (Some(path), Some(checkpoint)) => Checkpoint { length: *length, ..checkpoint }.save(path),
             _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::print::tests::{answer, failure};
+    use std::sync::mpsc::{Sender, channel};
+    use std::sync::{Condvar, Mutex};
+
+    /// Takes nothing until it is opened, and then keeps everything.
+    #[derive(Clone, Default)]
+    struct Gate(Arc<(Mutex<(bool, Vec<u8>)>, Condvar)>);
+
+    impl Gate {
+        fn open(&self) {
+            self.0.0.lock().unwrap().0 = true;
+            self.0.1.notify_all();
+        }
+    }
+
+    impl Write for Gate {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let mut inner = self.0.1.wait_while(self.0.0.lock().unwrap(), |(is_open, _)| !*is_open).unwrap();
+            // Pieces of any length, as from a pipe.
+            let taken = bytes.len().min(70_000);
+            inner.1.extend_from_slice(&bytes[..taken]);
+            Ok(taken)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn output(to: impl Write + Send + 'static) -> Output {
+        Output::new(Plan {
+            encoder: Encoder::Whole,
+            failed: false,
+            to: Box::new(to),
+            length: None,
+            checkpoint: None,
+            before: None,
+            progress: Progress::new(false, false),
+            stop: Arc::default(),
+        })
+        .unwrap()
+    }
+
+    fn end(index: u64) -> End {
+        End { index, name: Some(format!("{index}.example.com").into()), result: answer("Hello") }
+    }
+
+    fn beat(output: &mut Output) {
+        let counts = Counts::default();
+        output.beat(&Beat { counts: &counts, total: None, in_flight: 0, position: &Position::default });
+    }
+
+    #[test]
+    fn a_slow_reader_gets_every_line_once_and_holds_up_the_sweep() {
+        let gate = Gate::default();
+        let mut output = output(gate.clone());
+        let mut ends = 0;
+        while !output.is_full() {
+            output.end(end(ends));
+            beat(&mut output);
+            ends += 1;
+            assert!(ends < 100_000, "it takes without end");
+        }
+        // What was in flight is taken, and nothing of it is lost.
+        for _ in 0..1_000 {
+            output.end(end(ends));
+            beat(&mut output);
+            ends += 1;
+        }
+        assert!(output.is_full() && !output.is_over());
+        gate.open();
+        let started = Instant::now();
+        while output.is_full() {
+            assert!(started.elapsed() < Duration::from_secs(10));
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        output.end(end(ends));
+        output.finish(&Counts::default()).unwrap();
+        let written = gate.0.0.lock().unwrap().1.clone();
+        let targets = String::from_utf8(written).unwrap().lines().zip(0..).fold(0, |count, (line, index)| {
+            let line: serde_json::Value = serde_json::from_str(line).unwrap();
+            assert_eq!(line["target"], format!("{index}.example.com"));
+            count + 1
+        });
+        assert_eq!(targets, ends + 1);
+    }
+
+    /// Fails as a pipe does whose reader is gone.
+    struct Closed(Sender<()>);
+
+    impl Write for Closed {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            let _ = self.0.send(());
+            Err(io::ErrorKind::BrokenPipe.into())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn when_nobody_reads_it_is_over() {
+        let (sender, receiver) = channel();
+        let mut output = output(Closed(sender));
+        output.end(end(0));
+        assert!(!output.is_over());
+        beat(&mut output);
+        receiver.recv().unwrap();
+        let started = Instant::now();
+        while !output.is_over() {
+            assert!(started.elapsed() < Duration::from_secs(10));
+        }
+        (0..10_000).for_each(|index| output.end(end(index)));
+        assert!(output.buffer.len() < BATCH, "nothing is kept for nobody");
+        assert_eq!(output.finish(&Counts::default()).unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+    }
+
+    #[test]
+    fn failures_are_written_if_wanted_and_addresses_are_targets() {
+        for failed in [false, true] {
+            let gate = Gate::default();
+            gate.open();
+            let mut output = output(gate.clone());
+            output.failed = failed;
+            output.end(End { index: 0, name: None, result: failure() });
+            output.finish(&Counts::default()).unwrap();
+            let written = gate.0.0.lock().unwrap().1.clone();
+            assert_eq!(written.starts_with(b"{\"schema\""), failed);
+            assert!(!failed || String::from_utf8(written).unwrap().contains("\"minecraft-query://192.0.2.7:25565\""));
+        }
+    }
+
+    #[test]
+    fn when_told_to_stop_the_checkpoint_is_the_last_word() {
+        let path = std::env::temp_dir().join(format!("hailer-output-{}.checkpoint", std::process::id()));
+        let gate = Gate::default();
+        gate.open();
+        let mut first = Output::new(Plan {
+            encoder: Encoder::Whole,
+            failed: false,
+            to: Box::new(gate.clone()),
+            length: Some(0),
+            checkpoint: Some((path.clone(), Sweep::default())),
+            before: None,
+            progress: Progress::new(false, false),
+            stop: Arc::default(),
+        })
+        .unwrap();
+        first.end(end(0));
+        first.stop.set(crate::command::sweep::stop::Cause::Signal);
+        assert!(first.is_over());
+        let mut counts = Counts::default();
+        (counts.asked, counts.answered) = (3, 1);
+        let position = || Position { next: 3, unfinished: vec![1, 2] };
+        first.beat(&Beat { counts: &counts, total: None, in_flight: 2, position: &position });
+        first.finish(&counts).unwrap();
+        let checkpoint = Checkpoint::load(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(checkpoint.position, position());
+        assert_eq!((checkpoint.counts.asked, checkpoint.counts.answered), (1, 1));
+        assert_eq!(checkpoint.length, Some(gate.0.0.lock().unwrap().1.len() as u64));
+    }
+
+    /// `cargo test --release -p hailer-cli output -- --ignored --nocapture`
+    #[test]
+    #[ignore = "a measurement"]
+    fn how_long_an_end_takes() {
+        let file = || std::fs::File::create("/dev/null").unwrap();
+        let fields = || -> Vec<&'static Field> {
+            crate::print::fields::USUAL.iter().filter_map(|name| crate::print::fields::find(name)).collect()
+        };
+        type New = fn(Vec<&'static Field>) -> Encoder;
+        let encoders: [(&str, New); 4] = [
+            ("ndjson", |_| Encoder::Whole),
+            ("flat", Encoder::Flat),
+            ("csv", |fields| Encoder::Csv(Csv::new(fields))),
+            ("lines", |_| Encoder::Lines(false)),
+        ];
+        for (name, encoder) in encoders {
+            let mut output = output(file());
+            output.encoder = encoder(fields());
+            let answer = crate::print::tests::typical();
+            let end = || End { index: 0, name: None, result: Ok(answer.clone()) };
+            // To make an end takes time too, which is not the sink's.
+            let started = Instant::now();
+            (0..200_000).for_each(|_| drop(std::hint::black_box(end())));
+            let made = started.elapsed();
+            let started = Instant::now();
+            (0..200_000).for_each(|_| output.end(end()));
+            println!("{name}: {} ns", started.elapsed().saturating_sub(made).as_nanos() / 200_000);
         }
     }
 }

@@ -1,7 +1,8 @@
 //! The counts of a sweep: one list for sums, checkpoints and the summary.
 
 use hailer::sweep::Counts;
-use serde_json::{Map, Value};
+use serde::{Serialize, Serializer};
+use serde_json::Value;
 
 type Count = (&'static str, fn(&mut Counts) -> &mut u64);
 
@@ -41,11 +42,14 @@ pub(super) fn ended(counts: &Counts) -> u64 {
     [answered, silent, closed, unreachable, faulty, unnamed].iter().fold(0, |sum, count| sum.saturating_add(*count))
 }
 
-/// As members of an object.
-pub(super) fn to_json(counts: &Counts) -> Value {
-    let mut counts = counts.clone();
-    let members = COUNTS.map(|(name, count)| (name.to_owned(), Value::from(*count(&mut counts))));
-    Value::Object(Map::from_iter(members))
+/// Counts as the members of an object.
+pub(super) struct Members<'a>(pub(super) &'a Counts);
+
+impl Serialize for Members<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut counts = self.0.clone();
+        serializer.collect_map(COUNTS.map(|(name, count)| (name, *count(&mut counts))))
+    }
 }
 
 /// Back again; what is not there is 0.
@@ -71,7 +75,7 @@ mod tests {
         let printed = format!("{counts:?}");
         let expected: Vec<String> = (1..).zip(COUNTS).map(|(i, (name, _))| format!("{name}: {i}")).collect();
         assert_eq!(printed, format!("Counts {{ {} }}", expected.join(", ")));
-        assert_eq!(from_json(&to_json(&counts)), counts);
+        assert_eq!(from_json(&serde_json::to_value(Members(&counts)).unwrap()), counts);
         assert_eq!(sum(&counts, &counts).overflows, 2 * COUNTS.len() as u64);
     }
 }
