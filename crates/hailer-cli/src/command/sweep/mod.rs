@@ -55,7 +55,7 @@ pub(crate) fn run(args: &Sweep) -> anyhow::Result<Exit> {
     let (to, length) = match &journal {
         Some(path) => {
             let (file, length) = open(path, before.as_ref())?;
-            (Box::new(file) as Box<dyn Write + Send>, Some(length))
+            (Box::new(file) as Box<dyn Write + Send>, length)
         }
         None => (Box::new(io::stdout()) as Box<dyn Write + Send>, None),
     };
@@ -110,26 +110,31 @@ fn refuse_to_overwrite(choice: &Choice) -> anyhow::Result<()> {
         usage!("{} is of a sweep that is not done: --resume continues it, --force begins again", path.display());
     }
     for path in choice.output.iter().chain(&choice.journal()) {
-        if path.exists() {
+        // An empty one is of a sweep that ended as it began.
+        if fs::metadata(path).is_ok_and(|it| it.is_file() && it.len() > 0) {
             usage!("{} is there already: another name, or --force to take its place", path.display());
         }
     }
     Ok(())
 }
 
-/// Opens what is written to, at the place where the next byte belongs.
-fn open(path: &Path, before: Option<&Checkpoint>) -> anyhow::Result<(File, u64)> {
+/// Opens what is written to, at the place where the next byte belongs, and says where that is; a pipe or a device has no
+/// such place.
+fn open(path: &Path, before: Option<&Checkpoint>) -> anyhow::Result<(File, Option<u64>)> {
     let mut file = match File::options().write(true).create(before.is_none()).truncate(false).open(path) {
         Ok(file) => file,
         Err(error) => usage!("{}: {error}", path.display()),
     };
+    if !file.metadata()?.is_file() {
+        return Ok((file, None));
+    }
     // Held as long as the file is open. Where the file system has no locks, there is none.
     if matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
         usage!("{}: another sweep writes it", path.display());
     }
     let Some(before) = before else {
         file.set_len(0)?;
-        return Ok((file, 0));
+        return Ok((file, Some(0)));
     };
     let Some(length) = before.length else {
         usage!("the checkpoint is of a sweep to standard output; it continues there, without -o");
@@ -143,7 +148,7 @@ fn open(path: &Path, before: Option<&Checkpoint>) -> anyhow::Result<(File, u64)>
     // What is longer was written after the checkpoint, and is asked for again.
     file.set_len(length)?;
     file.seek(SeekFrom::Start(length))?;
-    Ok((file, length))
+    Ok((file, Some(length)))
 }
 
 /// The end of a sweep that is done: the output gets its last form, and nothing is left beside it.

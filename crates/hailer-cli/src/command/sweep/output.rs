@@ -40,7 +40,7 @@ pub(super) enum Encoder {
     Whole,
     /// JSON of chosen fields.
     Flat(Vec<&'static Field>),
-    Csv(Csv),
+    Csv(Box<Csv>),
     /// For people; whether with the names of players.
     Lines(bool),
 }
@@ -127,17 +127,22 @@ impl Output {
     /// Starts the writer, with the header of a new output.
     pub(super) fn new(plan: Plan) -> io::Result<Self> {
         let Plan { mut encoder, failed, to, length, checkpoint, before, progress, stop } = plan;
+        if let (None, Some((path, kind))) = (&before, &checkpoint) {
+            // There is one before the first question is asked, and before the first byte.
+            let (position, counts) = Default::default();
+            Checkpoint { kind: kind.clone(), length, position, counts, seconds: 0.0 }.save(path)?;
+        }
         let (path, checkpoints) = checkpoint.unzip();
         let (batches, receiver) = sync_channel(QUEUE);
         let shared = Arc::new(Shared::default());
         let writer = Writer { to, length, path, shared: shared.clone(), progress: progress.clone() };
         let writer = std::thread::Builder::new().name("writer".into()).spawn(move || writer.run(&receiver))?;
         let mut buffer = Vec::with_capacity(BATCH + BATCH / 4);
-        if before.is_none() {
+        if length.map_or(before.is_none(), |length| length == 0) {
             encoder.header(&mut buffer);
         }
-        let (is_new, now) = (before.is_none(), Instant::now());
-        let mut output = Self {
+        let now = Instant::now();
+        Ok(Self {
             encoder,
             failed,
             buffer,
@@ -152,13 +157,7 @@ impl Output {
             stopped_at: None,
             before: before.map(|it| (it.counts, it.seconds)).unwrap_or_default(),
             started: now,
-        };
-        if is_new {
-            // There is one before the first question is asked.
-            let checkpoint = output.checkpoint(Position::default(), &Counts::default());
-            output.hand_over(checkpoint);
-        }
-        Ok(output)
+        })
     }
 
     /// Writes what is left and waits until it is written. Returns what happened, earlier parts of the sweep included, and how
@@ -471,7 +470,7 @@ mod tests {
         let encoders: [(&str, New); 4] = [
             ("ndjson", |_| Encoder::Whole),
             ("flat", Encoder::Flat),
-            ("csv", |fields| Encoder::Csv(Csv::new(fields))),
+            ("csv", |fields| Encoder::Csv(Box::new(Csv::new(fields)))),
             ("lines", |_| Encoder::Lines(false)),
         ];
         for (name, encoder) in encoders {

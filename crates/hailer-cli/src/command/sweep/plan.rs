@@ -8,7 +8,7 @@ use crate::print::csv::Csv;
 use crate::print::fields::{self, Field};
 use hailer::Depth;
 use hailer::sweep::{Collector, Exclusions, LeftOut, List, Position, Settings, Source, Stream, Walk};
-use std::fs::File;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -54,7 +54,9 @@ impl Choice {
             (None, Format::Lines) => args.what.players,
             (None, _) => true,
         };
-        let checkpoint = writing.checkpoint.clone().or_else(|| Some(beside(output.as_deref()?, "checkpoint")));
+        // A pipe or a device cannot be cut to a length, and may have no room for a file beside it.
+        let file = output.as_deref().filter(|path| fs::metadata(path).map_or(true, |it| it.is_file()));
+        let checkpoint = writing.checkpoint.clone().or_else(|| Some(beside(file?, "checkpoint")));
         if writing.resume && checkpoint.is_none() {
             usage!("--resume continues what a checkpoint tells of; name it with --checkpoint, or the output with -o");
         }
@@ -80,7 +82,7 @@ impl Choice {
 
     pub(super) fn encoder(&self) -> Encoder {
         match (self.format, &self.fields) {
-            (Format::Csv, Some(fields)) => Encoder::Csv(Csv::new(fields.clone())),
+            (Format::Csv, Some(fields)) => Encoder::Csv(Box::new(Csv::new(fields.clone()))),
             (Format::Lines, _) => Encoder::Lines(self.players),
             (_, Some(fields)) => Encoder::Flat(fields.clone()),
             (_, None) => Encoder::Whole,
