@@ -230,7 +230,7 @@ mod tests {
         }
         let mut file = Vec::new();
         assert_eq!(write(lines.as_slice(), &fields, &mut file).unwrap(), 3);
-        let reader = SerializedFileReader::new(bytes(file)).unwrap();
+        let reader = SerializedFileReader::new(bytes(&file)).unwrap();
         let rows: Vec<_> = reader.get_row_iter(None).unwrap().map(|row| object(&row.unwrap())).collect();
         for (row, line) in rows.iter().zip(lines.split(|byte| *byte == b'\n')) {
             let line: Value = serde_json::from_slice(line).unwrap();
@@ -254,7 +254,7 @@ mod tests {
         assert_eq!(rows[1]["error"], "silence");
         let mut empty = Vec::new();
         assert_eq!(write(&b""[..], &fields, &mut empty).unwrap(), 0);
-        assert_eq!(SerializedFileReader::new(bytes(empty)).unwrap().metadata().file_metadata().num_rows(), 0);
+        assert_eq!(SerializedFileReader::new(bytes(&empty)).unwrap().metadata().file_metadata().num_rows(), 0);
     }
 
     fn object(row: &record::Row) -> Value {
@@ -274,11 +274,11 @@ mod tests {
         }
     }
 
-    fn bytes(file: Vec<u8>) -> std::fs::File {
+    fn bytes(file: &[u8]) -> std::fs::File {
         use std::io::{Seek, SeekFrom};
         let path = std::env::temp_dir().join(format!("hailer-{}-{}.parquet", std::process::id(), file.len()));
         let mut it = std::fs::File::options().create(true).truncate(true).read(true).write(true).open(&path).unwrap();
-        it.write_all(&file).unwrap();
+        it.write_all(file).unwrap();
         it.seek(SeekFrom::Start(0)).unwrap();
         std::fs::remove_file(&path).unwrap();
         it

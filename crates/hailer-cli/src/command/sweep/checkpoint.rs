@@ -185,7 +185,7 @@ mod tests {
         checkpoint.check(&path, &kind).unwrap();
         for (kind, expected) in [
             (Sweep { targets: "2".into(), ..kind.clone() }, "other targets"),
-            (Sweep { output: "ndjson".into(), ..kind.clone() }, "other output, csv; this would be ndjson"),
+            (Sweep { output: "ndjson".into(), ..kind }, "other output, csv; this would be ndjson"),
         ] {
             assert!(checkpoint.check(&path, &kind).unwrap_err().to_string().contains(expected));
         }

@@ -300,21 +300,32 @@ mod tests {
 
     /// Takes nothing until it is opened, and then keeps everything.
     #[derive(Clone, Default)]
-    struct Gate(Arc<(Mutex<(bool, Vec<u8>)>, Condvar)>);
+    struct Gate(Arc<Inner>);
+
+    #[derive(Default)]
+    struct Inner {
+        is_open: Mutex<bool>,
+        opened: Condvar,
+        written: Mutex<Vec<u8>>,
+    }
 
     impl Gate {
         fn open(&self) {
-            self.0.0.lock().unwrap().0 = true;
-            self.0.1.notify_all();
+            *self.0.is_open.lock().unwrap() = true;
+            self.0.opened.notify_all();
+        }
+
+        fn written(&self) -> String {
+            String::from_utf8(self.0.written.lock().unwrap().clone()).unwrap()
         }
     }
 
     impl Write for Gate {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            let mut inner = self.0.1.wait_while(self.0.0.lock().unwrap(), |(is_open, _)| !*is_open).unwrap();
+            drop(self.0.opened.wait_while(self.0.is_open.lock().unwrap(), |is_open| !*is_open).unwrap());
             // Pieces of any length, as from a pipe.
             let taken = bytes.len().min(70_000);
-            inner.1.extend_from_slice(&bytes[..taken]);
+            self.0.written.lock().unwrap().extend_from_slice(&bytes[..taken]);
             Ok(taken)
         }
 
@@ -372,8 +383,7 @@ mod tests {
         }
         output.end(end(ends));
         output.finish(&Counts::default()).unwrap();
-        let written = gate.0.0.lock().unwrap().1.clone();
-        let targets = String::from_utf8(written).unwrap().lines().zip(0..).fold(0, |count, (line, index)| {
+        let targets = gate.written().lines().zip(0..).fold(0, |count, (line, index)| {
             let line: serde_json::Value = serde_json::from_str(line).unwrap();
             assert_eq!(line["target"], format!("{index}.example.com"));
             count + 1
@@ -421,9 +431,9 @@ mod tests {
             output.failed = failed;
             output.end(End { index: 0, name: None, result: failure() });
             output.finish(&Counts::default()).unwrap();
-            let written = gate.0.0.lock().unwrap().1.clone();
-            assert_eq!(written.starts_with(b"{\"schema\""), failed);
-            assert!(!failed || String::from_utf8(written).unwrap().contains("\"minecraft-query://192.0.2.7:25565\""));
+            let written = gate.written();
+            assert_eq!(written.starts_with("{\"schema\""), failed);
+            assert!(!failed || written.contains("\"minecraft-query://192.0.2.7:25565\""));
         }
     }
 
@@ -455,7 +465,7 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         assert_eq!(checkpoint.position, position());
         assert_eq!((checkpoint.counts.asked, checkpoint.counts.answered), (1, 1));
-        assert_eq!(checkpoint.length, Some(gate.0.0.lock().unwrap().1.len() as u64));
+        assert_eq!(checkpoint.length, Some(gate.written().len() as u64));
     }
 
     /// `cargo test --release -p hailer-cli output -- --ignored --nocapture`
