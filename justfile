@@ -19,9 +19,9 @@ bless:
 fuzz inputs="5000000":
     BOLERO_RANDOM_ITERATIONS={{inputs}} cargo test --release -p hailer-proto -p hailer-minecraft --test fuzz
 
-# Codec benches, each beside a baseline in the same run
+# Benches of codecs and sockets, each beside a baseline in the same run
 bench:
-    cargo bench -p hailer-proto -p hailer-minecraft
+    cargo bench -p hailer-proto -p hailer-minecraft -p hailer-udp -p hailer
 
 # Licences, bans and sources of all dependencies
 deny:

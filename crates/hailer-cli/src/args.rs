@@ -8,7 +8,7 @@ use hailer::game::{self, Build};
 use hailer::proto::{Protocol, Transport, Way};
 use hailer::registry;
 use hailer::sweep::Shard;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -33,7 +33,8 @@ Examples:
   hailer serve --name 'My server' --motd '&aWelcome' --max-players 20 --player Alice
   hailer serve --config servers.toml --check-config
   hailer serve --protocol minecraft-12w
-  hailer serve --protocol minecraft-12w --build 12w30c --world flat --listen 127.0.0.1:25570";
+  hailer serve --protocol minecraft-12w --build 12w30c --world flat --listen 127.0.0.1:25570
+  hailer serve --farm 127.0.0.0/8 --farm-silent 20% --farm-loss 1% --farm-delay 40ms";
 
 const DECODE: &str = "\
 Examples:
@@ -101,7 +102,7 @@ pub(crate) enum Command {
     Ping(Ping),
     /// Answer queries, or serve a small game, on loopback unless told otherwise
     #[command(after_help = SERVE)]
-    Serve(Serve),
+    Serve(Box<Serve>),
     /// Explain datagrams and game sessions field by field
     #[command(after_help = DECODE)]
     Decode(Decode),
@@ -398,7 +399,67 @@ pub(crate) struct Serve {
     #[arg(long, value_parser = duration, value_name = "TIME")]
     pub(crate) r#for: Option<Duration>,
     #[command(flatten)]
+    pub(crate) farm: Farm,
+    #[command(flatten)]
     pub(crate) game_server: GameServer,
+}
+
+/// What `hailer serve` invents besides a farm: not both.
+const NO_FARM: [&str; 20] = [
+    "config",
+    "listen",
+    "demo",
+    "name",
+    "motd",
+    "game",
+    "mode",
+    "map",
+    "game_version",
+    "max_players",
+    "player",
+    "rule",
+    "option",
+    "build",
+    "only_build",
+    "world",
+    "world_seed",
+    "game_mode",
+    "view_distance",
+    "encryption",
+];
+
+/// A million invented servers.
+#[derive(Args)]
+#[command(next_help_heading = "Farm")]
+pub(crate) struct Farm {
+    /// An invented server on every address of a network inside 127.0.0.0/8, to try out what asks many servers
+    #[arg(long, value_name = "NETWORK", value_parser = network, conflicts_with_all = NO_FARM)]
+    pub(crate) farm: Vec<(Ipv4Addr, u8)>,
+    /// Where a protocol answers; may be given several times; port 0 takes any free one [default: its usual port]
+    #[arg(long, value_name = "PROTOCOL=PORT", value_parser = farm_port, requires = "farm")]
+    pub(crate) farm_port: Vec<(&'static dyn Protocol, u16)>,
+    /// Other servers
+    #[arg(long, default_value_t = 1, value_name = "N", requires = "farm")]
+    pub(crate) farm_seed: u64,
+    /// So many never answer, such as 20% or 0.2
+    #[arg(long, default_value = "0", value_parser = share, value_name = "SHARE", requires = "farm")]
+    pub(crate) farm_silent: f64,
+    /// So many datagrams are lost, each way
+    #[arg(long, default_value = "0", value_parser = share, value_name = "SHARE", requires = "farm")]
+    pub(crate) farm_loss: f64,
+    /// So many replies come twice
+    #[arg(long, default_value = "0", value_parser = share, value_name = "SHARE", requires = "farm")]
+    pub(crate) farm_duplicates: f64,
+    /// Replies come so late [default: at once]
+    #[arg(long, value_parser = duration, value_name = "TIME", requires = "farm")]
+    pub(crate) farm_delay: Option<Duration>,
+    /// And up to so much later, so that their order changes
+    #[arg(long, value_parser = duration, value_name = "TIME", requires = "farm")]
+    pub(crate) farm_jitter: Option<Duration>,
+    /// Kinds of servers of each protocol
+    #[arg(long, default_value_t = 4096, value_name = "N", requires = "farm")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
+    pub(crate) farm_variants: u32,
 }
 
 /// The game itself, not only its status: what `--protocol minecraft-12w` serves.
@@ -663,6 +724,27 @@ fn name_server(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| "an IP address and a port, such as 192.0.2.53:53".into())
 }
 
+fn network(text: &str) -> Result<(Ipv4Addr, u8), String> {
+    let (address, bits) = text.split_once('/').unwrap_or((text, "32"));
+    let network = address.parse().ok().zip(bits.parse().ok().filter(|bits| *bits <= 32));
+    network.ok_or_else(|| "a network such as 127.0.0.0/8".into())
+}
+
+fn farm_port(text: &str) -> Result<(&'static dyn Protocol, u16), String> {
+    let (id, port) = text.split_once('=').ok_or("PROTOCOL=PORT, such as ugp=22000")?;
+    let port = port.parse().map_err(|_| "the port is a number from 0 to 65535")?;
+    Ok((protocol(id)?, port))
+}
+
+/// `20%` or `0.2`.
+fn share(text: &str) -> Result<f64, String> {
+    let number = match text.strip_suffix('%') {
+        Some(percent) => percent.trim_end().parse().map(|percent: f64| percent / 100.0),
+        None => text.parse(),
+    };
+    number.ok().filter(|share| (0.0..=1.0).contains(share)).ok_or_else(|| "a share such as 20% or 0.2".into())
+}
+
 /// As the game takes names.
 fn player(name: &str) -> Result<String, String> {
     let usable = |c: char| !c.is_control() && !c.is_whitespace() && !['\u{A7}', ';', ':'].contains(&c);
@@ -752,5 +834,22 @@ mod tests {
             assert!(duration(wrong).is_err(), "{wrong}");
         }
         assert!(interval("10ms").is_err());
+    }
+
+    #[test]
+    fn shares() {
+        assert_eq!(["20%", "0.2", "100 %", "1", "0"].map(share), [Ok(0.2), Ok(0.2), Ok(1.0), Ok(1.0), Ok(0.0)]);
+        for wrong in ["", "%", "20", "-1%", "101%", "NaN", "half"] {
+            assert!(share(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn networks() {
+        assert_eq!(network("127.3.0.0/16"), Ok(([127, 3, 0, 0].into(), 16)));
+        assert_eq!(network("127.3.2.1"), Ok(([127, 3, 2, 1].into(), 32)));
+        for wrong in ["", "/8", "127.0.0.0/33", "127/8", "::1/128", "127.0.0.0/8/8", "127.0.0.0/-1"] {
+            assert!(network(wrong).is_err(), "{wrong}");
+        }
     }
 }

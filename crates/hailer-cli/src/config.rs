@@ -254,7 +254,7 @@ fn value(value: &toml::Value) -> Value {
         toml::Value::Datetime(time) => Value::Str(time.to_string()),
         toml::Value::Array(values) => Value::List(values.iter().map(self::value).collect()),
         toml::Value::Table(table) => {
-            Value::Table(table.iter().map(|(key, value)| (key.clone(), self::value(value))).collect())
+            Value::Table(table.iter().map(|(key, value)| (key.clone().into(), self::value(value))).collect())
         }
     }
 }

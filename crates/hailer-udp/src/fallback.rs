@@ -1,14 +1,37 @@
 //! Any system: one call for each datagram.
 
 use crate::inbox::Meta;
-use crate::{BATCH, Capabilities, Inbox, Outbox, Refusal, Settings};
+use crate::outbox::{Pending, TRIES, is_of_others};
+use crate::{Capabilities, Inbox, Outbox, Refusal, Settings};
 use socket2::{Domain, Protocol, Socket as Raw, Type};
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-/// Where there is no way to wait for several sockets, they are looked at so often.
+/// There is no way to wait for several sockets, so they are looked at so often.
 const LOOK: Duration = Duration::from_micros(500);
+/// Systems take the size of a queue as a C `int`.
+pub(crate) const LARGEST: usize = i32::MAX as usize;
+
+/// A socket with what all systems can set, not bound yet.
+pub(crate) fn open(address: SocketAddr, settings: &Settings) -> io::Result<Raw> {
+    let raw = Raw::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+    raw.set_nonblocking(true)?;
+    if address.is_ipv6() {
+        raw.set_only_v6(true)?;
+    }
+    #[cfg(unix)]
+    if settings.reuse_port {
+        raw.set_reuse_port(true)?;
+    }
+    if let Some(size) = settings.receive_buffer {
+        raw.set_recv_buffer_size(size.min(LARGEST))?;
+    }
+    if let Some(size) = settings.send_buffer {
+        raw.set_send_buffer_size(size.min(LARGEST))?;
+    }
+    Ok(raw)
+}
 
 #[derive(Debug)]
 pub(crate) struct Socket {
@@ -17,21 +40,7 @@ pub(crate) struct Socket {
 
 impl Socket {
     pub(crate) fn bind(address: SocketAddr, settings: &Settings) -> io::Result<(Self, Capabilities)> {
-        let raw = Raw::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
-        raw.set_nonblocking(true)?;
-        if address.is_ipv6() {
-            raw.set_only_v6(true)?;
-        }
-        #[cfg(unix)]
-        if settings.reuse_port {
-            raw.set_reuse_port(true)?;
-        }
-        if let Some(size) = settings.receive_buffer {
-            raw.set_recv_buffer_size(size)?;
-        }
-        if let Some(size) = settings.send_buffer {
-            raw.set_send_buffer_size(size)?;
-        }
+        let raw = open(address, settings)?;
         raw.bind(&address.into())?;
         let capabilities = Capabilities {
             receive_buffer: raw.recv_buffer_size()?,
@@ -47,37 +56,25 @@ impl Socket {
 
     pub(crate) fn receive(&self, inbox: &mut Inbox) -> io::Result<usize> {
         let (slots, metas) = inbox.slots();
-        for slot in slots.take(BATCH) {
-            loop {
+        let mut tries = 0;
+        for slot in slots {
+            let (length, from) = loop {
                 match self.socket.recv_from(slot) {
-                    Ok((length, from)) => metas.push(Meta { length, from, to: None, waited: None }),
-                    // What an earlier datagram of ours met with.
-                    Err(error) if is_passing(&error) => continue,
+                    Ok(received) => break received,
                     Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(metas.len()),
+                    Err(_) if tries < TRIES => tries += 1,
+                    Err(error) if is_of_others(&error) => return Ok(metas.len()),
                     Err(error) => return Err(error),
                 }
-                break;
-            }
+            };
+            metas.push(Meta { length, from, to: None, waited: None });
         }
         Ok(metas.len())
     }
 
     pub(crate) fn send(&self, outbox: &mut Outbox) -> io::Result<usize> {
-        let mut sent = 0;
-        loop {
-            let first = outbox.waiting().next().map(|first| self.socket.send_to(first.bytes, first.to));
-            match first.transpose() {
-                Ok(None) => break,
-                Ok(Some(_)) => {
-                    outbox.sent(1);
-                    sent += 1;
-                }
-                Err(error) if is_passing(&error) => {}
-                Err(error) if is_full(&error) => break,
-                Err(error) => outbox.drop_first(error),
-            }
-        }
-        Ok(sent)
+        let one = |first: Pending<'_>| self.socket.send_to(first.bytes, first.to).map(|_| 1);
+        Ok(outbox.send_by(|outbox| outbox.waiting().next().map_or(Ok(0), one)))
     }
 
     pub(crate) fn refusals(&self, _: &mut dyn FnMut(Refusal<'_>)) -> io::Result<usize> {
@@ -88,29 +85,26 @@ impl Socket {
         0
     }
 
-    fn has_something(&self) -> bool {
+    pub(crate) fn has_something(&self) -> bool {
         !matches!(self.socket.peek_from(&mut [0]), Err(error) if error.kind() == ErrorKind::WouldBlock)
     }
 }
 
-/// An error of an earlier datagram, or a signal: the same call again.
-fn is_passing(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset | ErrorKind::Interrupted)
+#[cfg(unix)]
+impl std::os::fd::AsFd for Socket {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
 }
 
-/// No room for now.
-fn is_full(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::OutOfMemory) || error.raw_os_error() == Some(105)
-}
-
-pub(crate) fn wait(sockets: &[&Socket], writable: bool, timeout: Duration) -> io::Result<()> {
-    let end = Instant::now() + timeout;
-    while !writable && !sockets.iter().any(|socket| socket.has_something()) {
+/// As [`crate::wait`]. Room to send cannot be seen: the next look may find it.
+pub(crate) fn wait(has_something: impl Fn() -> bool, writable: bool, timeout: Duration) {
+    let end = Instant::now() + if writable { timeout.min(LOOK) } else { timeout };
+    while !has_something() {
         let left = end.saturating_duration_since(Instant::now());
         if left.is_zero() {
             break;
         }
         std::thread::sleep(left.min(LOOK));
     }
-    Ok(())
 }

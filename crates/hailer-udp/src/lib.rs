@@ -5,23 +5,65 @@
 //!   Inbox  ◄── Socket::receive ◄── the same the other way, with what the system knows of each datagram
 //! ```
 //!
-//! A [`Socket`] is not connected and never blocks; [`wait`] does, for several sockets at once. What the system cannot do
-//! is said by [`Capabilities`] and left out; nothing but speed depends on it, unless a field's documentation says so.
+//! A [`Socket`] is not connected and never blocks; [`wait`] does, for several sockets at once. Where there is one way to
+//! do it on every system and a better one on Linux, both are here ([`Settings::portable`]), with the same tests. What the
+//! system cannot do is left out, and [`Capabilities`] say so, and what that means; everything else is the same.
+//!
+//! ```
+//! use hailer_udp::{Inbox, Outbox, Settings, Socket, wait};
+//! use std::time::Duration;
+//!
+//! # fn main() -> std::io::Result<()> {
+//! // A responder on all addresses, that answers from the one that was asked.
+//! let mut settings = Settings::default();
+//! settings.destination = true;
+//! let responder = Socket::bind(([0, 0, 0, 0], 0).into(), &settings)?;
+//! let client = Socket::bind(([127, 0, 0, 1], 0).into(), &Settings::default())?;
+//!
+//! let (mut inbox, mut outbox) = (Inbox::new(), Outbox::new());
+//! for host in 1..=100 {
+//!     let to = ([127, 0, 0, host], responder.local_addr().port()).into();
+//!     outbox.push(to, None, |out| out.extend(b"anybody there?"));
+//! }
+//! client.send(&mut outbox)?;
+//!
+//! let mut answered = 0;
+//! while answered < 100 {
+//!     wait(&[&responder], false, Duration::from_secs(1))?;
+//!     responder.receive(&mut inbox)?;
+//!     for question in inbox.iter() {
+//!         outbox.push(question.from, question.to, |out| out.extend(question.bytes));
+//!     }
+//!     answered += responder.send(&mut outbox)?;
+//! }
+//! # Ok(())
+//! # }
+//! ```
 
+#[cfg(target_os = "linux")]
+mod envelope;
 mod fallback;
 mod inbox;
+#[cfg(target_os = "linux")]
+mod linux;
 mod outbox;
+#[cfg(target_os = "linux")]
+mod sys;
 
 pub use inbox::{Inbox, Received};
 pub use outbox::{Outbox, Unsent};
 
-use fallback as imp;
 use std::io;
 use std::net::SocketAddr;
+#[cfg(unix)]
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::time::Duration;
 
 /// The most datagrams in one system call: more only costs cache.
 pub const BATCH: usize = 64;
+
+/// The most sockets to [`wait`] for at once.
+pub const MOST_SOCKETS: usize = 16;
 
 /// What a socket should be able to do.
 #[derive(Clone, Debug, Default)]
@@ -37,27 +79,32 @@ pub struct Settings {
     pub timestamps: bool,
     /// Tell which of this machine's addresses was asked: [`Received::to`].
     pub destination: bool,
-    /// Hear of ports that are closed and hosts that cannot be reached: [`Socket::refusals`].
+    /// Hear of ports that are closed and hosts that cannot be reached: [`Socket::refusals`]. On Linux, sending then also
+    /// stops when a network interface has no room, where it else loses datagrams.
     pub refusals: bool,
+    /// Do what any system can do, even where more is possible: for tests and comparisons.
+    pub portable: bool,
 }
 
-/// What a socket can do on this system.
+/// What a socket can do on this system, and what if it cannot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Capabilities {
-    /// Several datagrams go through one system call.
+    /// Up to [`BATCH`] datagrams go through one system call. Else: one each.
     pub batches: bool,
-    /// [`Received::waited`] is told.
+    /// [`Received::waited`] is told. Else, or if not wanted: `None`.
     pub timestamps: bool,
-    /// [`Received::to`] is told, and [`Outbox::push`] honours the address to send from.
+    /// [`Received::to`] is told. Else, or if not wanted: `None`. Linux sends from the address that [`Outbox::push`] was
+    /// given in any case; elsewhere the system chooses.
     pub destination: bool,
-    /// [`Socket::overflows`] counts.
+    /// [`Socket::overflows`] counts. Else: 0.
     pub overflows: bool,
-    /// [`Socket::refusals`] hears.
+    /// [`Socket::refusals`] hears. Else, or if not wanted: a refusal is silence.
     pub refusals: bool,
-    /// Size of the receive queue in bytes, as the system counts them.
+    /// Size of the receive queue in bytes, as the system counts them: Linux with its own bookkeeping, for which it gives
+    /// twice what was wished for. Without the privilege to have more, at most what the system's administrator allows.
     pub receive_buffer: usize,
-    /// Size of the send queue.
+    /// The same of the send queue.
     pub send_buffer: usize,
 }
 
@@ -72,20 +119,43 @@ pub struct Refusal<'a> {
     pub quoted: &'a [u8],
 }
 
-/// A UDP socket that is not connected and does not block.
+/// A UDP socket that is not connected and does not block. Threads may share it.
 #[derive(Debug)]
 pub struct Socket {
-    imp: imp::Socket,
+    system: System,
     local: SocketAddr,
     capabilities: Capabilities,
+}
+
+#[derive(Debug)]
+enum System {
+    #[cfg(target_os = "linux")]
+    Linux(linux::Socket),
+    Any(fallback::Socket),
+}
+
+/// The same of whichever socket it is.
+macro_rules! system {
+    ($socket:expr, $system:ident => $what:expr) => {
+        match &$socket.system {
+            #[cfg(target_os = "linux")]
+            System::Linux($system) => $what,
+            System::Any($system) => $what,
+        }
+    };
 }
 
 impl Socket {
     /// Binds a socket. One on an IPv6 address does not hear IPv4.
     pub fn bind(address: SocketAddr, settings: &Settings) -> io::Result<Self> {
-        let (imp, capabilities) = imp::Socket::bind(address, settings)?;
-        let local = imp.local_addr()?;
-        Ok(Self { imp, local, capabilities })
+        let (system, capabilities) = match settings.portable {
+            #[cfg(target_os = "linux")]
+            false => linux::Socket::bind(address, settings).map(|(socket, can)| (System::Linux(socket), can))?,
+            _ => fallback::Socket::bind(address, settings).map(|(socket, can)| (System::Any(socket), can))?,
+        };
+        let mut socket = Self { system, local: address, capabilities };
+        socket.local = system!(socket, system => system.local_addr())?;
+        Ok(socket)
     }
 
     /// The address that it is bound to.
@@ -101,29 +171,63 @@ impl Socket {
     /// Receives up to a batch of what waits, in place of what the inbox held. Returns how many came; 0 if none waits.
     /// A pending refusal is no error here: see [`Socket::refusals`].
     pub fn receive(&self, inbox: &mut Inbox) -> io::Result<usize> {
-        self.imp.receive(inbox)
+        system!(self, system => system.receive(inbox))
     }
 
     /// Sends what the outbox holds until all is sent, or the system takes no more for now; the rest stays in the outbox,
-    /// in order. Datagrams that can never be sent are dropped from it and reported by [`Outbox::take_unsent`]. Returns how
+    /// in order. (It is mostly the socket's queue that is full, and [`wait`] tells when it is not. It cannot tell that of a
+    /// network interface, so whoever comes back to no avail should pause for a moment.) Datagrams that can never be sent are dropped from it and reported by [`Outbox::take_unsent`]. Returns how
     /// many were sent.
     pub fn send(&self, outbox: &mut Outbox) -> io::Result<usize> {
-        self.imp.send(outbox)
+        system!(self, system => system.send(outbox))
     }
 
     /// Hears the refusals that wait, if [`Settings::refusals`]: at most a few hundred in one call. Returns how many.
+    /// Whoever wants them must hear them in time: those that wait take room in the receive queue, and end each [`wait`].
     pub fn refusals(&self, hear: &mut dyn FnMut(Refusal<'_>)) -> io::Result<usize> {
-        self.imp.refusals(hear)
+        system!(self, system => system.refusals(hear))
     }
 
     /// Datagrams lost so far because the receive queue was full, as far as the datagrams received since have told.
     pub fn overflows(&self) -> u64 {
-        self.imp.overflows()
+        system!(self, system => system.overflows())
     }
 }
 
-/// Waits until a socket has something to receive or a refusal to hear, or, if `writable`, room to send; at most so long.
+/// For an event loop that is not [`wait`].
+#[cfg(unix)]
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        system!(self, system => system.as_fd())
+    }
+}
+
+/// For an event loop that is not [`wait`].
+#[cfg(unix)]
+impl AsRawFd for Socket {
+    fn as_raw_fd(&self) -> RawFd {
+        self.as_fd().as_raw_fd()
+    }
+}
+
+/// Waits until one of at most [`MOST_SOCKETS`] sockets has something to receive or a refusal to hear, or, if `writable`,
+/// room to send; at most so long. It may return earlier.
 pub fn wait(sockets: &[&Socket], writable: bool, timeout: Duration) -> io::Result<()> {
-    let inner: Vec<&imp::Socket> = sockets.iter().map(|socket| &socket.imp).collect();
-    imp::wait(&inner, writable, timeout)
+    if sockets.len() > MOST_SOCKETS {
+        let message = format!("cannot wait for {} sockets at once, only for {MOST_SOCKETS}", sockets.len());
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+    }
+    // Some clocks cannot count further than a life.
+    let timeout = timeout.min(Duration::from_secs(86_400));
+    #[cfg(target_os = "linux")]
+    if sockets.iter().any(|socket| matches!(socket.system, System::Linux(_))) {
+        return linux::wait(sockets, writable, timeout);
+    }
+    let has_something = |socket: &&Socket| match &socket.system {
+        System::Any(system) => system.has_something(),
+        #[cfg(target_os = "linux")]
+        System::Linux(_) => false,
+    };
+    fallback::wait(|| sockets.iter().any(has_something), writable, timeout);
+    Ok(())
 }

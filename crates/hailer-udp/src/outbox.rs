@@ -1,8 +1,11 @@
 //! Datagrams to send.
 
-use std::io;
+use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
+
+/// A call may report the error of an earlier datagram, once. What it reports so often in a row is the first one's own.
+pub(crate) const TRIES: usize = 16;
 
 /// Datagrams to send, in order, each to an address of its own. Its memory is kept from one batch to the next.
 #[derive(Debug, Default)]
@@ -101,8 +104,32 @@ impl Outbox {
         }
     }
 
+    /// Sends by a call that sends the first few, until nothing waits or the system takes no more for now. Returns how many
+    /// were sent.
+    pub(crate) fn send_by(&mut self, mut call: impl FnMut(&Self) -> io::Result<usize>) -> usize {
+        let (mut sent, mut tries) = (0, 0);
+        while !self.is_empty() {
+            match call(self) {
+                Ok(0) => break,
+                Ok(count) => {
+                    self.sent(count);
+                    sent += count;
+                    tries = 0;
+                }
+                Err(error) if is_full(&error) => break,
+                Err(_) if tries < TRIES => tries += 1,
+                Err(error) if is_of_others(&error) => break,
+                Err(error) => {
+                    self.drop_first(error);
+                    tries = 0;
+                }
+            }
+        }
+        sent
+    }
+
     /// Drops the first that waits and remembers why.
-    pub(crate) fn drop_first(&mut self, error: io::Error) {
+    fn drop_first(&mut self, error: io::Error) {
         let to = self.entries[self.done].to;
         self.unsent.push(Unsent { to, error });
         self.sent(1);
@@ -121,9 +148,93 @@ impl Outbox {
     }
 }
 
+/// No room for now.
+fn is_full(error: &io::Error) -> bool {
+    // ENOBUFS has no name in the standard library.
+    let no_buffers = if cfg!(windows) {
+        10_055
+    } else if cfg!(any(target_os = "linux", target_os = "android")) {
+        105
+    } else {
+        55
+    };
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::OutOfMemory) || error.raw_os_error() == Some(no_buffers)
+}
+
+/// Never about the datagram at hand, however often it is told.
+pub(crate) fn is_of_others(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset | ErrorKind::Interrupted)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    /// What the system says to a call.
+    #[derive(Clone, Debug)]
+    enum Say {
+        Takes(usize),
+        Full,
+        Refused,
+        Unreachable,
+    }
+
+    fn say() -> impl Strategy<Value = Say> {
+        prop_oneof![
+            (1..80_usize).prop_map(Say::Takes),
+            Just(Say::Full),
+            prop::sample::select(vec![Say::Refused; 9]),
+            Just(Say::Unreachable),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+        #[test]
+        fn whatever_the_system_says_each_datagram_is_sent_once_or_told(
+            bad in prop::collection::vec(prop::bool::weighted(0.1), 0..200),
+            says in prop::collection::vec(say(), 0..60),
+        ) {
+            let mut outbox = Outbox::new();
+            for (port, _) in bad.iter().enumerate() {
+                outbox.push(([192, 0, 2, 7], port as u16).into(), None, |_| ());
+            }
+            let (mut sent, mut rounds, mut unreachable) = (Vec::<SocketAddr>::new(), 0, 0);
+            let most = says.len() + 1;
+            let mut says = says.into_iter();
+            let mut call = |outbox: &Outbox| {
+                let is_bad = |to: &SocketAddr| bad[usize::from(to.port())];
+                let takes = match says.next().unwrap_or(Say::Takes(64)) {
+                    Say::Takes(takes) => takes,
+                    Say::Full => return Err(ErrorKind::WouldBlock.into()),
+                    Say::Refused => return Err(ErrorKind::ConnectionRefused.into()),
+                    // Could be about the datagram; is not told too often.
+                    Say::Unreachable if unreachable < TRIES => {
+                        unreachable += 1;
+                        return Err(ErrorKind::HostUnreachable.into());
+                    }
+                    Say::Unreachable => 1,
+                };
+                let good: Vec<_> =
+                    outbox.pending().map(|(to, ..)| to).take(takes).take_while(|to| !is_bad(to)).collect();
+                sent.extend(&good);
+                if good.is_empty() { Err(ErrorKind::PermissionDenied.into()) } else { Ok(good.len()) }
+            };
+            let mut count = 0;
+            while !outbox.is_empty() {
+                count += outbox.send_by(&mut call);
+                rounds += 1;
+                prop_assert!(rounds <= most);
+            }
+            let bad = &bad;
+            let ports = |wanted: bool| (0..bad.len()).filter(move |i| bad[*i] == wanted);
+            prop_assert_eq!(count, sent.len());
+            prop_assert!(sent.iter().map(|to| usize::from(to.port())).eq(ports(false)));
+            let unsent = outbox.take_unsent();
+            prop_assert!(unsent.iter().map(|unsent| usize::from(unsent.to.port())).eq(ports(true)));
+        }
+    }
 
     #[test]
     fn what_is_sent_goes_and_the_rest_stays_in_order() {

@@ -2,20 +2,26 @@
 
 use crate::drive::{Action, Drive, Failure, Outcome, Patience};
 use crate::error::Error;
+#[cfg(unix)]
+use crate::hub::{Hubs, Seat};
 use crate::names::Names;
 use crate::target::Target;
-use futures_util::stream::{FuturesUnordered, StreamExt};
+use futures_util::stream::{self, BoxStream, FuturesUnordered, Stream, StreamExt};
 use hailer_proto::{Ask, Cookie, Depth, Info, Protocol, Status, Transport, Way, registry};
 use std::future::Future;
 use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout};
 
 /// The largest datagram there is: a smaller buffer would cut long lists of players.
 const MAX_DATAGRAM: usize = 65_535;
+/// Room for what comes at once over a stream, whose answers are one small packet.
+const STREAM_CHUNK: usize = 2_048;
 /// A name with several addresses: how long one may be silent before the next is asked as well (RFC 8305 has 250 ms).
 const STAGGER: Duration = Duration::from_millis(250);
 /// Once one protocol has answered, the others get this long, or four of its round trips: enough for a server that answers
@@ -38,7 +44,7 @@ pub struct Settings {
     pub name_server: Option<SocketAddr>,
 }
 
-/// Asks servers.
+/// Asks servers. Keep one for many queries: those of a runtime share a socket.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), hailer::Error> {
@@ -51,6 +57,32 @@ pub struct Settings {
 pub struct Client {
     settings: Settings,
     names: Names,
+    #[cfg(unix)]
+    hubs: Hubs,
+}
+
+/// The ends of many queries: [`Client::query_many`]. A [`Stream`], but for those who need no more than
+/// [`next`](Many::next).
+pub struct Many<'a, T>(BoxStream<'a, (T, Result<Vec<Answer>, Error>)>);
+
+impl<T> Many<'_, T> {
+    /// The next end, with the target as it was given; `None`: all have ended. The answers are never none, and the fastest
+    /// comes first.
+    pub async fn next(&mut self) -> Option<(T, Result<Vec<Answer>, Error>)> {
+        self.0.next().await
+    }
+}
+
+impl<T> Stream for Many<'_, T> {
+    type Item = (T, Result<Vec<Answer>, Error>);
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.0.poll_next_unpin(context)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.0.size_hint()
+    }
 }
 
 /// What a server answered.
@@ -111,7 +143,12 @@ impl Client {
     /// A client with its own settings.
     pub fn new(settings: Settings) -> Self {
         let names = Names::new(settings.name_server);
-        Self { settings, names }
+        Self {
+            settings,
+            names,
+            #[cfg(unix)]
+            hubs: Hubs::default(),
+        }
     }
 
     /// The settings.
@@ -150,17 +187,59 @@ impl Client {
         Ok(fastest(self.ask_all(&target.try_into()?, &ask, false).await?))
     }
 
+    /// Asks many servers, so many at a time, as [`Client::query_all`] does. Ends come as they are ready, each with its
+    /// target: a silent server holds up nobody. Nobody new is asked while ends wait to be taken, and to drop the stream
+    /// is to ask no more.
+    ///
+    /// ```no_run
+    /// # async fn example() {
+    /// let client = hailer::Client::default();
+    /// let mut ends = client.query_many(["play.example.com", "ugp://192.0.2.7"], 100);
+    /// while let Some((target, end)) = ends.next().await {
+    ///     match end {
+    ///         Ok(answers) => println!("{target}: {} players", answers[0].status.players.online.unwrap_or(0)),
+    ///         Err(error) => println!("{target}: {error}"),
+    ///     }
+    /// }
+    /// # }
+    /// ```
+    ///
+    /// `concurrency` of 0 counts as 1. All datagrams go through one socket; what limits the speed is how soon servers
+    /// answer, and one core. To ask at a pace, or more than some ten thousand: [`sweep`](crate::sweep).
+    pub fn query_many<'a, I, T>(&'a self, targets: I, concurrency: usize) -> Many<'a, T>
+    where
+        I: IntoIterator<Item = T>,
+        I::IntoIter: Send + 'a,
+        T: TryInto<Target> + Clone + Send + 'a,
+        T::Error: Send,
+        Error: From<T::Error>,
+    {
+        let ask = move |target: T| async move {
+            let end = match target.clone().try_into() {
+                Ok(parsed) => self.ask_all(&parsed, &self.settings.ask, true).await,
+                Err(error) => Err(error.into()),
+            };
+            (target, end)
+        };
+        Many(stream::iter(targets).map(ask).buffer_unordered(concurrency.max(1)).boxed())
+    }
+
     /// In the target's protocol, or in all of them at once.
     async fn ask_all(&self, target: &Target, ask: &Ask, every: bool) -> Result<Vec<Answer>, Error> {
-        let all = || registry::PROTOCOLS.iter().copied();
-        let asks = target.protocol.into_iter().chain(all().filter(|_| target.protocol.is_none()));
-        first(asks.map(|protocol| self.ask(target, protocol, ask)), every).await
+        match target.protocol {
+            Some(protocol) => self.ask(target, protocol, ask).await.map(|answer| vec![answer]),
+            None => first(registry::PROTOCOLS.iter().map(|&protocol| self.ask(target, protocol, ask)), every).await,
+        }
     }
 
     /// All addresses of a target, one after the other: the next as soon as one has failed or been silent for a moment.
     async fn ask(&self, target: &Target, protocol: &'static dyn Protocol, ask: &Ask) -> Result<Answer, Error> {
         let info = protocol.info();
-        let mut addresses = self.names.addresses(target, info.port, info.srv).await?.into_iter();
+        let addresses = self.names.addresses(target, info.port, info.srv).await?;
+        if let [address] = addresses[..] {
+            return self.ask_address(address, protocol, ask).await;
+        }
+        let mut addresses = addresses.into_iter();
         let mut tries = FuturesUnordered::new();
         let mut best_error: Option<Error> = None;
         loop {
@@ -177,7 +256,7 @@ impl Client {
         }
     }
 
-    /// One exchange with one address, on a socket or a connection of its own that hears nobody else.
+    /// One exchange with one address, that hears nobody else.
     async fn ask_address(
         &self,
         address: SocketAddr,
@@ -207,7 +286,7 @@ impl Client {
         let mut patience = self.settings.patience;
         let is_stream = protocol.info().transport == Transport::Stream;
         let mut socket = match is_stream {
-            false => Socket::datagram(asked.address).await?,
+            false => self.socket(asked.address).await?,
             true => {
                 // Nothing is sent again, so that all tries are one wait: for the connection, then for the reply.
                 let limit = patience.timeout.saturating_mul(patience.retries.saturating_add(1)).min(patience.deadline);
@@ -221,84 +300,114 @@ impl Client {
 
         let cookie = Cookie(getrandom::u64()?);
         let mut drive = Drive::new(protocol.exchange(ask, cookie), patience);
-        let mut keep = |way, bytes: &[u8]| {
+        let mut keep = |way, at, bytes: &[u8]| {
             if self.settings.keep_datagrams {
                 asked.datagrams.pop_if(|last| is_stream && last.way == way);
-                asked.datagrams.push(Datagram { way, at: started.elapsed(), bytes: bytes.to_vec() });
+                asked.datagrams.push(Datagram { way, at, bytes: bytes.to_vec() });
             }
         };
-        let (mut request, mut heard) = (Vec::new(), Vec::with_capacity(MAX_DATAGRAM));
+        let (mut request, mut heard) = (Vec::new(), Vec::new());
         let mut action = drive.start(started.elapsed(), &mut request);
+        // One timer for the whole exchange: to set one anew costs more than to move it.
+        let mut due = pin!(sleep_until(started + drive.due()));
         let end = loop {
             let mut sent = Ok(());
             match action {
                 Action::Send => {
-                    keep(Way::Request, &request);
+                    let now = started.elapsed();
+                    keep(Way::Request, now, &request);
+                    drive.sending(now);
                     sent = socket.send(&request).await;
                 }
                 Action::Wait => {}
                 Action::End(end) => break Ok(end),
             }
             request.clear();
+            if due.deadline() != started + drive.due() {
+                due.as_mut().reset(started + drive.due());
+            }
             let came = match sent {
-                Ok(()) => timeout_at(started + drive.due(), socket.hear(&mut heard)).await,
-                Err(error) => Ok(Err(error)),
+                Ok(()) => tokio::select! {
+                    biased;
+                    came = socket.hear(&mut heard) => Some(came),
+                    () = &mut due => None,
+                },
+                Err(error) => Some(Err(error)),
             };
-            let now = started.elapsed();
             action = match came {
-                Ok(Ok(())) => {
-                    keep(Way::Reply, &heard);
+                Some(Ok(at)) => {
+                    let at = at.saturating_duration_since(started);
+                    keep(Way::Reply, at, &heard);
                     match is_stream {
-                        false => drive.datagram(now, &heard, &mut request),
-                        true => drive.stream(now, &heard, &mut request),
+                        false => drive.datagram(at, &heard, &mut request),
+                        true => drive.stream(at, &heard, &mut request),
                     }
                 }
-                Ok(Err(error)) if is_stream && is_end(&error) => drive.closed(now),
-                Ok(Err(error)) => break drive.part().map(Ok).ok_or(error),
-                Err(_) => drive.tick(now, &mut request),
+                Some(Err(error)) if is_stream && is_end(&error) => drive.closed(started.elapsed()),
+                Some(Err(error)) => break drive.part().map(Ok).ok_or(error),
+                None => drive.tick(started.elapsed(), &mut request),
             };
         };
         (asked.sent, asked.heard) = (drive.sent(), drive.heard());
         end
     }
-}
 
-/// What an exchange goes through.
-enum Socket {
-    Datagram(UdpSocket),
-    Stream(TcpStream),
-}
-
-impl Socket {
-    async fn datagram(address: SocketAddr) -> io::Result<Self> {
+    /// The way to an address: the client's socket; where that cannot be, one that hears nobody else.
+    async fn socket(&self, address: SocketAddr) -> io::Result<Socket> {
+        #[cfg(unix)]
+        if let Some(seat) = self.hubs.seat(address)? {
+            return Ok(Socket::Shared(seat));
+        }
         let local: SocketAddr = match address {
             SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
             SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
         };
         let socket = UdpSocket::bind(local).await?;
         socket.connect(address).await?;
-        Ok(Self::Datagram(socket))
+        Ok(Socket::Own(socket))
     }
+}
 
+/// What an exchange goes through.
+enum Socket {
+    #[cfg(unix)]
+    Shared(Seat),
+    Own(UdpSocket),
+    Stream(TcpStream),
+}
+
+impl Socket {
     async fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         match self {
-            Self::Datagram(socket) => socket.send(bytes).await.map(drop),
+            #[cfg(unix)]
+            Self::Shared(seat) => seat.send(bytes).await,
+            Self::Own(socket) => socket.send(bytes).await.map(drop),
             Self::Stream(stream) => stream.write_all(bytes).await,
         }
     }
 
-    /// Hears one datagram into the buffer, or more of a stream behind what the buffer holds.
-    async fn hear(&mut self, buffer: &mut Vec<u8>) -> io::Result<()> {
+    /// Hears one datagram into the buffer, or more of a stream behind what the buffer holds. Returns when it came.
+    async fn hear(&mut self, buffer: &mut Vec<u8>) -> io::Result<Instant> {
         match self {
-            Self::Datagram(socket) => {
-                buffer.clear();
-                socket.recv_buf(buffer).await.map(drop)
+            #[cfg(unix)]
+            Self::Shared(seat) => {
+                let heard = seat.hear().await?;
+                *buffer = heard.bytes;
+                return Ok(heard.at);
             }
-            Self::Stream(stream) => match stream.read_buf(buffer).await? {
-                0 => Err(ErrorKind::UnexpectedEof.into()),
-                _ => Ok(()),
-            },
+            Self::Own(socket) => {
+                buffer.clear();
+                buffer.reserve(MAX_DATAGRAM);
+                socket.recv_buf(buffer).await?;
+            }
+            Self::Stream(stream) => {
+                buffer.reserve(STREAM_CHUNK);
+                if stream.read_buf(buffer).await? == 0 {
+                    return Err(ErrorKind::UnexpectedEof.into());
+                }
+            }
         }
+        Ok(Instant::now())
     }
 }
 

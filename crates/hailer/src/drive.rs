@@ -172,6 +172,11 @@ impl Drive {
         self.last_send
     }
 
+    /// What it asked to send goes out only now, so that the wait for its reply begins here.
+    pub fn sending(&mut self, now: Duration) {
+        (self.last_send, self.waiting_since) = (now, now);
+    }
+
     /// When to call [`Drive::tick`], if nothing ends the query before.
     pub fn due(&self) -> Duration {
         (self.waiting_since + self.patience.timeout).min(self.started + self.patience.deadline)
@@ -250,8 +255,11 @@ impl Drive {
     }
 
     fn useful_reply(&mut self, now: Duration) {
-        let sample = now.saturating_sub(self.last_send);
-        if self.round_trip.is_none_or(|best| sample < best) && (!self.resent || self.round_trip.is_none()) {
+        // What came before the last datagram left is no reply to it.
+        if let Some(sample) = now.checked_sub(self.last_send)
+            && self.round_trip.is_none_or(|best| sample < best)
+            && (!self.resent || self.round_trip.is_none())
+        {
             self.round_trip = Some(sample);
         }
         self.resent = false;
@@ -480,6 +488,19 @@ mod tests {
         let Action::End(Ok(outcome)) = clean.datagram(ms(1041), b"", &mut out) else { panic!() };
         assert_eq!(outcome.round_trip, ms(40), "not 1 ms, which may be a late reply to the first request");
         assert_eq!((clean.sent(), clean.heard()), (3, 2));
+    }
+
+    #[test]
+    fn round_trips_begin_when_the_request_leaves() {
+        let done = || Step::Done(Box::default());
+        for (heard, round_trip) in [(ms(70), ms(40)), (ms(20), ms(0))] {
+            let mut drive = drive([Step::Send, done()]);
+            drive.start(ms(10), &mut Vec::new());
+            drive.sending(ms(30));
+            assert_eq!(drive.due(), ms(1_030));
+            let Action::End(Ok(outcome)) = drive.datagram(heard, b"", &mut Vec::new()) else { panic!() };
+            assert_eq!(outcome.round_trip, round_trip);
+        }
     }
 
     /// Has a part worth having from the start.

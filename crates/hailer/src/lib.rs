@@ -14,6 +14,8 @@
 pub mod client;
 pub mod drive;
 mod error;
+#[cfg(unix)]
+mod hub;
 #[cfg(feature = "game")]
 pub mod minecraft;
 mod names;
@@ -22,7 +24,7 @@ pub mod respond;
 pub mod sweep;
 pub mod target;
 
-pub use client::{Answer, Asked, Client, Datagram, Settings};
+pub use client::{Answer, Asked, Client, Datagram, Many, Settings};
 pub use drive::Patience;
 pub use error::Error;
 #[cfg(feature = "game")]

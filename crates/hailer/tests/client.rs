@@ -199,6 +199,89 @@ async fn one_client_asks_many_servers_at_once() {
     }
 }
 
+#[tokio::test]
+async fn many_are_asked_and_each_end_comes_with_its_target() {
+    let servers: Vec<Server> =
+        (0..10).map(|i| Server::of(registry::PROTOCOLS, &status(&format!("S{i}"), ALICE))).collect();
+    // Hundreds at one address, all protocols mixed, and among them some who never answer, or with a flood.
+    let (silent, shut) = (Server::silent(), closed());
+    let flood = Server::script(|_| vec![vec![7; 1_000]; 100]);
+    let mut settings = patience(ms(5_000), 0);
+    settings.patience.deadline = ms(5_000);
+    let client = Client::new(settings);
+    let mut targets: Vec<String> = (0..600).map(|i| url(ids()[i % 3], &servers[i % 10])).collect();
+    targets.insert(0, url("ugp", &silent));
+    targets.insert(1, url("ugp", &flood));
+    targets.insert(2, format!("onequery://{shut}"));
+    targets.insert(3, "gopher://host".into());
+    let started = Instant::now();
+    let mut ends = client.query_many(targets.iter().map(String::as_str), 100);
+    let (mut answered, mut failed) = (0, Vec::new());
+    while let Some((target, end)) = ends.next().await {
+        match end {
+            Ok(answers) => {
+                let server = servers.iter().position(|server| target.ends_with(&server.address.to_string())).unwrap();
+                assert_eq!(answers[0].status.title(), Some(format!("S{server}")));
+                assert!(target.starts_with(answers[0].asked.protocol.id), "{target}");
+                answered += 1;
+            }
+            Err(error) => failed.push((error.kind(), started.elapsed())),
+        }
+    }
+    assert_eq!(answered, 600);
+    let kinds: Vec<_> = failed.iter().map(|(kind, _)| *kind).collect();
+    assert_eq!(kinds.len(), 4);
+    assert_eq!(kinds[0], "target", "{failed:?}");
+    assert_eq!(kinds[3], "silence", "{failed:?}");
+    assert!(kinds.contains(&"port-closed"), "{failed:?}");
+    assert!(failed[..2].iter().all(|(_, at)| *at < ms(4_000)), "nobody waits for the silent one: {failed:?}");
+}
+
+#[tokio::test]
+async fn asking_many_asks_no_more_than_wanted_at_a_time_and_none_once_dropped() {
+    let heard = Arc::new(AtomicU32::new(0));
+    let count = heard.clone();
+    let server = Server::script(move |_| {
+        count.fetch_add(1, Ordering::Relaxed);
+        Vec::new()
+    });
+    let client = Client::new(patience(ms(50), 0));
+    let target: hailer::Target = url("ugp", &server).parse().unwrap();
+    let mut ends = client.query_many(vec![target; 30], 3);
+    assert!(ends.next().await.unwrap().1.is_err());
+    assert!(heard.load(Ordering::Relaxed) <= 6);
+    drop(ends);
+    tokio::time::sleep(ms(100)).await;
+    assert!(heard.load(Ordering::Relaxed) <= 6);
+    assert!(client.query_many(Vec::<hailer::Target>::new(), 0).next().await.is_none());
+}
+
+#[test]
+fn one_client_serves_several_runtimes() {
+    let server = Server::of(registry::PROTOCOLS, &status("Again", ALICE));
+    let client = Client::new(settings());
+    let target: hailer::Target = url("ugp", &server).parse().unwrap();
+    let builder = || tokio::runtime::Builder::new_current_thread();
+    let kept = builder().enable_all().build().unwrap();
+    for _ in 0..3 {
+        let passing = builder().enable_all().build().unwrap();
+        for runtime in [&kept, &passing] {
+            assert_eq!(runtime.block_on(client.query(&target)).unwrap().status.title().as_deref(), Some("Again"));
+        }
+    }
+    let several = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let client = Arc::new(client);
+    let asks: Vec<_> = (0..40)
+        .map(|_| {
+            let (client, target) = (client.clone(), target.clone());
+            several.spawn(async move { client.query(&target).await.map(|answer| answer.status.title()) })
+        })
+        .collect();
+    for ask in asks {
+        assert_eq!(several.block_on(ask).unwrap().unwrap().as_deref(), Some("Again"));
+    }
+}
+
 // --- why there is no answer ---
 
 #[tokio::test]

@@ -30,7 +30,7 @@ fn all(source: &mut dyn Source) -> (BTreeMap<(u64, String), String>, u64) {
     loop {
         let asked = Instant::now();
         let next = source.next();
-        assert!(asked.elapsed() < Duration::from_millis(500), "next() blocks");
+        assert!(asked.elapsed() < Duration::from_secs(2), "next() blocks");
         assert!(started.elapsed() < Duration::from_secs(20), "no end in sight");
         let (index, whom, what) = match next {
             Next::Probe(probe) => {
@@ -114,7 +114,7 @@ fn a_slow_name_holds_up_nobody() {
             _ => panic!("too early"),
         }
     }
-    assert!(started.elapsed() < Duration::from_secs(1) && later == 0);
+    assert!(started.elapsed() < Duration::from_secs(2) && later == 0);
     assert!(matches!(list.next(), Next::Later));
     let position = list.position();
     assert_eq!((position.next, position.unfinished.len()), (65, 1), "{position:?}");
@@ -129,7 +129,7 @@ fn a_slow_name_holds_up_nobody() {
     assert!(idle > 0 && ends.values().next().unwrap().starts_with("lookup: "), "{ends:?}");
     let started = Instant::now();
     drop(list);
-    assert!(started.elapsed() < Duration::from_millis(500));
+    assert!(started.elapsed() < Duration::from_secs(2));
 }
 
 /// More names than are looked up at one time, or wait.

@@ -2,6 +2,7 @@
 
 mod decode;
 mod demo;
+mod farm;
 pub(crate) mod filter;
 mod game;
 mod generate;

@@ -1,6 +1,6 @@
 //! `hailer serve`: answers queries.
 
-use super::{block_on, game};
+use super::{block_on, farm, game};
 use crate::args::Serve;
 use crate::config::{self, Listener, Plan};
 use crate::exit::Exit;
@@ -24,6 +24,9 @@ const ROTATION: Duration = Duration::from_secs(3600);
 const REPORT: Duration = Duration::from_secs(10);
 
 pub(crate) fn run(args: &Serve) -> anyhow::Result<Exit> {
+    if !args.farm.farm.is_empty() {
+        return farm::run(args);
+    }
     if let Some(plan) = game::plan(args)? {
         return block_on(game::serve(plan, args.r#for));
     }
@@ -177,7 +180,7 @@ fn summary(counts: &Counts) -> String {
 }
 
 /// The reason for silence, after a number.
-fn in_words(reason: &'static str) -> &'static str {
+pub(super) fn in_words(reason: &'static str) -> &'static str {
     match reason {
         "budget" => "over the limit for replies",
         "no query" => "in no protocol served here",

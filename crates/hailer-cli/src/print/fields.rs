@@ -37,6 +37,21 @@ pub(crate) enum Kind {
     Json,
 }
 
+impl Kind {
+    /// For people.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Flag => "true or false",
+            Self::Int => "whole number",
+            Self::Number => "number",
+            Self::Time => "time",
+            Self::Players | Self::Rules | Self::Words => "list",
+            Self::Json => "object",
+        }
+    }
+}
+
 /// One end, with what was typed for it.
 pub(crate) struct Record<'a> {
     /// As typed, or `protocol://address`.

@@ -2,6 +2,7 @@
 
 mod capture;
 mod decode;
+mod farm;
 mod game;
 mod generate;
 mod join;

@@ -6,7 +6,7 @@ use crate::model::{Address, Extra, Player, Roster, Rule, Status, Text, Value};
 use crate::protocol::{Ask, Cookie, Depth, Exchange, Fault, Input, Step};
 use crate::wire::{Notes, by_content, filled};
 use alloc::boxed::Box;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
 
 /// A stat is sent again so often with the same token before a new handshake: some servers know a token only a moment
@@ -152,7 +152,7 @@ fn basic_status(basic: &Basic<'_>) -> Status {
 fn full_status(full: &Full<'_>, notes: &mut Notes) -> Status {
     let mut status = Status::default();
     let mut address = Address::default();
-    let mut seen: Vec<Key<'_>> = Vec::new();
+    let mut seen: Vec<Key<'_>> = Vec::with_capacity(full.pairs.len());
     for &(key, value) in &full.pairs {
         // Of a key sent twice the first counts, and the rest stay visible among the rules.
         let again = seen.contains(&key);
@@ -193,7 +193,7 @@ fn number<T: TryFrom<i64>>(value: &[u8], notes: &mut Notes) -> Option<T> {
 
 /// `Software: name version; name version` (spec/minecraft-query.md#4.3).
 fn plugins(value: &[u8], extra: &mut Vec<Extra>) {
-    let value = string(value);
+    let value = by_content(value).0;
     let (software, list) = value.split_once(": ").unwrap_or((value.strip_suffix(':').unwrap_or(&value), ""));
     if !software.is_empty() {
         extra.push(Extra::new("software", software));
@@ -203,7 +203,8 @@ fn plugins(value: &[u8], extra: &mut Vec<Extra>) {
         .filter(|plugin| !plugin.is_empty())
         .map(|plugin| {
             let (name, version) = plugin.rsplit_once(' ').unwrap_or((plugin, ""));
-            let mut table = alloc::vec![("name".to_string(), Value::from(name))];
+            let mut table = Vec::with_capacity(2);
+            table.push(("name".into(), Value::from(name)));
             if !version.is_empty() {
                 table.push(("version".into(), version.into()));
             }
@@ -218,6 +219,7 @@ fn plugins(value: &[u8], extra: &mut Vec<Extra>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::string::ToString;
 
     fn start(ask: &Ask) -> (QueryExchange, SessionId) {
         let mut exchange = QueryExchange::new(ask, Cookie(1));

@@ -322,9 +322,12 @@ pub(super) const KEYS: &[(&str, &str, Key<'static>)] = &[
 
 impl<'a> Key<'a> {
     fn read(bytes: &'a [u8]) -> Self {
-        KEYS.iter()
-            .find(|(name, spaced, _)| bytes == name.as_bytes() || bytes == spaced.as_bytes())
-            .map_or(Self::Other(bytes), |&(.., key)| key)
+        Self::place(bytes).and_then(|place| KEYS.get(place)).map_or(Self::Other(bytes), |&(.., key)| key)
+    }
+
+    /// The place among the ten, in either spelling.
+    fn place(bytes: &[u8]) -> Option<usize> {
+        KEYS.iter().position(|(name, spaced, _)| bytes == name.as_bytes() || bytes == spaced.as_bytes())
     }
 
     /// Whether it is one of the ten, in either spelling.
@@ -389,10 +392,8 @@ fn read_full<'a>(r: &mut Reader<'a, '_>) -> Result<Full<'a>, Error> {
     // The last one: a MOTD may hold a copy, names of players cannot.
     let whole = r.whole();
     let from = r.at() - 1;
-    let split = whole.get(from..).and_then(|tail| {
-        tail.windows(PLAYERS_START.len()).rposition(|window| window == PLAYERS_START).map(|found| from + found)
-    });
-    let mut full = Full::default();
+    let split = last_players_start(whole.get(from..).unwrap_or_default()).map(|found| from + found);
+    let mut full = Full { pairs: Vec::with_capacity(KEYS.len()), players: Vec::with_capacity(8) };
     match split {
         Some(split) => {
             // Without any pair, the separator's first NUL is the last byte of the start.
@@ -412,6 +413,19 @@ fn read_full<'a>(r: &mut Reader<'a, '_>) -> Result<Full<'a>, Error> {
         r.notes().deviation(&MISSING_KEY, at);
     }
     Ok(full)
+}
+
+/// Where the last separator of pairs and players begins. Its third byte is rare in text, so that is what is looked for.
+fn last_players_start(bytes: &[u8]) -> Option<usize> {
+    let mut end = bytes.len();
+    loop {
+        let rare = bytes.get(..end)?.iter().rposition(|&byte| byte == PLAYERS_START[2])?;
+        let start = rare.checked_sub(2)?;
+        if bytes.get(start..)?.starts_with(PLAYERS_START) {
+            return Some(start);
+        }
+        end = rare;
+    }
 }
 
 /// The pairs up to `end`, where the NUL of the last value stands.
@@ -448,7 +462,7 @@ struct Place {
 /// Which pieces between NULs are keys, and which values (spec/minecraft-query.md#6.4).
 fn lay_out(pieces: &[&[u8]], ordered: bool) -> Vec<Place> {
     let known = |i: usize| pieces.get(i).map(|piece| Key::read(piece)).filter(|key| !matches!(key, Key::Other(_)));
-    let mut places = Vec::new();
+    let mut places = Vec::with_capacity(KEYS.len());
     let mut next = 0;
     if ordered && !is_whole(pieces) && known(0) == Some(Key::Hostname) {
         // The MOTD runs up to the last game type, so whatever it imitates stays inside it. A game type sent again at the
@@ -477,11 +491,21 @@ fn lay_out(pieces: &[&[u8]], ordered: bool) -> Vec<Place> {
 /// Whether the pieces are keys and values in turn without any doubt: the MOTD, the game type behind it, each of the ten
 /// keys once. Nothing that a MOTD imitates looks so, since the true pairs follow it.
 fn is_whole(pieces: &[&[u8]]) -> bool {
-    let keys = || pieces.iter().step_by(2).map(|piece| Key::read(piece));
-    pieces.len() <= 2 * MAX_PAIRS
-        && pieces.len().is_multiple_of(2)
-        && keys().take(2).eq([Key::Hostname, Key::GameType])
-        && KEYS.iter().all(|(.., known)| keys().filter(|key| key == known).count() == 1)
+    if pieces.len() > 2 * MAX_PAIRS || !pieces.len().is_multiple_of(2) {
+        return false;
+    }
+    let mut counts = [0; KEYS.len()];
+    for (i, key) in pieces.iter().step_by(2).enumerate() {
+        let place = Key::place(key);
+        // MOTD and game type are the first two of the list as well.
+        if i < 2 && place != Some(i) {
+            return false;
+        }
+        if let Some(count) = place.and_then(|place| counts.get_mut(place)) {
+            *count += 1;
+        }
+    }
+    counts == [1; KEYS.len()]
 }
 
 /// Reading a pair looks at those before it, so a hostile reply must not hold too many.
@@ -495,7 +519,7 @@ fn limit_pairs(index: usize, at: usize) -> Result<(), Error> {
 /// Ranges between NULs. An empty region holds none at all.
 fn ranges(region: &[u8], base: usize) -> Vec<Range<usize>> {
     let mut start = base;
-    let mut ranges = Vec::new();
+    let mut ranges = Vec::with_capacity(2 * KEYS.len());
     if !region.is_empty() {
         for piece in region.split(|&byte| byte == 0) {
             ranges.push(start..start + piece.len());

@@ -92,7 +92,8 @@ impl Text {
     /// Text with the section-sign codes of Minecraft: `0`-`f`, `k`-`o`, `r`, and `x` with six more for any colour.
     pub fn legacy(raw: impl Into<String>) -> Self {
         let raw = raw.into();
-        let runs = if raw.contains(SECTION) { parse(&raw) } else { Vec::new() };
+        // The sign's first byte is quicker to look for than the sign, and most texts have neither.
+        let runs = if raw.as_bytes().contains(&0xC2) && raw.contains(SECTION) { parse(&raw) } else { Vec::new() };
         Self { raw, runs, latin1: false }
     }
 

@@ -1,5 +1,6 @@
 //! Values of what only one protocol says, and of options.
 
+use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -18,9 +19,9 @@ pub enum Value {
     Str(String),
     /// Several values.
     List(Vec<Value>),
-    /// Named values, in order.
+    /// Named values, in order. Names that a protocol gives are not allocated.
     #[cfg_attr(feature = "serde", serde(serialize_with = "table"))]
-    Table(Vec<(String, Value)>),
+    Table(Vec<(Cow<'static, str>, Value)>),
 }
 
 impl From<bool> for Value {
@@ -96,7 +97,7 @@ pub(super) fn extras<S: serde::Serializer>(extras: &[Extra], serializer: S) -> R
 }
 
 #[cfg(feature = "serde")]
-fn table<S: serde::Serializer>(entries: &[(String, Value)], serializer: S) -> Result<S::Ok, S::Error> {
+fn table<S: serde::Serializer>(entries: &[(Cow<'static, str>, Value)], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_map(entries.iter().map(|(key, value)| (key, value)))
 }
 

@@ -130,7 +130,7 @@ mod tests {
 
     fn tokens(entries: &[(&str, &[&str])]) -> Result<AuthTokens, String> {
         let list = |names: &[&str]| Value::List(names.iter().map(|name| Value::from(*name)).collect());
-        let entries = entries.iter().map(|(token, names)| ((*token).into(), list(names))).collect();
+        let entries = entries.iter().map(|(token, names)| (String::from(*token).into(), list(names))).collect();
         AuthTokens::read(&Value::Table(entries)).map_err(Into::into)
     }
 

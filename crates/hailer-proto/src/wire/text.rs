@@ -10,7 +10,10 @@ pub struct Latin1;
 impl Latin1 {
     /// Never fails: every byte is a character.
     pub fn decode(bytes: &[u8]) -> String {
-        bytes.iter().map(|&byte| char::from(byte)).collect()
+        let wide = bytes.iter().filter(|byte| !byte.is_ascii()).count();
+        let mut text = String::with_capacity(bytes.len() + wide);
+        text.extend(bytes.iter().map(|&byte| char::from(byte)));
+        text
     }
 
     /// The byte for a character, if there is one.

@@ -28,6 +28,7 @@
 //! ```
 
 mod budget;
+pub mod farm;
 
 pub use budget::{Budget, Purse};
 

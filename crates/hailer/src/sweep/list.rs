@@ -4,12 +4,16 @@ use super::lookups::Lookups;
 use super::order::{Order, Shard};
 use super::targets::{Digest, Item, Targets};
 use super::{Exclusions, Next, Position, Probe, Source};
+use hailer_proto::Protocol;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// So many names are taken from a list at one call.
 const NAMES_AT_ONCE: usize = 64;
+/// So many targets are fetched together. Each is somewhere in memory, far from the last; fetched one by one, each would
+/// be waited for.
+const BATCH: usize = 16;
 
 /// How a source goes through its targets.
 #[derive(Clone, Debug)]
@@ -44,7 +48,15 @@ pub struct List {
     /// Places before `next` that are to be asked, from an earlier sweep.
     again: VecDeque<u64>,
     next: u64,
+    /// The targets of `next` and the places behind it, as far as they are fetched, the last first.
+    batch: Vec<Fetched>,
     lookups: Lookups,
+}
+
+/// A target, or the index of a name.
+enum Fetched {
+    Address(SocketAddr, &'static dyn Protocol),
+    Name(u64),
 }
 
 impl List {
@@ -54,6 +66,7 @@ impl List {
             order: Order::new(targets.len(), walk.seed),
             again: VecDeque::new(),
             next: walk.shard.first_from(0),
+            batch: Vec::with_capacity(BATCH),
             lookups: Lookups::new(walk.name_server, walk.lookups, exclusions.clone()),
             targets,
             exclusions,
@@ -70,6 +83,7 @@ impl List {
         again.sort_unstable();
         again.dedup();
         self.again = again.into();
+        self.batch.clear();
         self.next = self.walk.shard.first_from(position.next);
     }
 
@@ -87,14 +101,36 @@ impl List {
         digest.end()
     }
 
-    /// The next place to ask.
-    fn step(&mut self) -> Option<u64> {
+    /// The next place and whom to ask there.
+    fn step(&mut self) -> Option<(u64, Fetched)> {
         if let Some(place) = self.again.pop_front() {
-            return Some(place);
+            return Some((place, self.fetch(self.order.at(place)?)?));
         }
-        let place = (self.next < self.targets.len()).then_some(self.next)?;
-        self.next = self.walk.shard.first_from(place + 1);
-        Some(place)
+        if self.batch.is_empty() {
+            let (mut indices, mut count, mut place) = ([0; BATCH], 0, self.next);
+            while count < BATCH
+                && let Some(index) = self.order.at(place)
+            {
+                indices[count] = index;
+                count += 1;
+                place = self.walk.shard.after(place);
+            }
+            // Nothing here depends on the one before, so that a processor fetches many at a time.
+            let mut batch = std::mem::take(&mut self.batch);
+            batch.extend(indices[..count].iter().rev().filter_map(|index| self.fetch(*index)));
+            self.batch = batch;
+        }
+        let fetched = self.batch.pop()?;
+        let place = self.next;
+        self.next = self.walk.shard.after(place);
+        Some((place, fetched))
+    }
+
+    fn fetch(&self, index: u64) -> Option<Fetched> {
+        Some(match self.targets.item(index)? {
+            Item::Address(address, protocol) => Fetched::Address(address, protocol),
+            Item::Name(_) => Fetched::Name(index),
+        })
     }
 }
 
@@ -115,16 +151,18 @@ impl Source for List {
             if self.lookups.is_full() {
                 return Next::Later;
             }
-            let Some(index) = self.step() else {
+            let Some((index, fetched)) = self.step() else {
                 return if self.lookups.is_empty() { Next::End } else { Next::Later };
             };
-            match self.order.at(index).and_then(|index| self.targets.item(index)) {
-                Some(Item::Address(address, protocol)) => {
+            match fetched {
+                Fetched::Address(address, protocol) => {
                     return Next::Probe(Probe { index, address, protocol, name: None });
                 }
-                Some(Item::Name(name)) => self.lookups.ask(index, name.clone()),
-                // There is one for each place.
-                None => {}
+                Fetched::Name(at) => {
+                    if let Some(Item::Name(name)) = self.targets.item(at) {
+                        self.lookups.ask(index, name.clone());
+                    }
+                }
             }
         }
         Next::Later
@@ -147,7 +185,7 @@ mod tests {
     use crate::sweep::Collector;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
-    use std::time::Instant;
+    use std::time::{Duration, Instant};
 
     fn targets(lines: &[&str]) -> Targets {
         let mut collector = Collector::new(&[]).unwrap();
@@ -187,7 +225,9 @@ mod tests {
             let (mut position, mut finished) = (Position::default(), BTreeMap::new());
             for (cut, ends) in cuts.into_iter().chain([(usize::MAX, u64::MAX)]) {
                 let mut list = list(&lines, seed, shard);
+                position.unfinished.sort_unstable();
                 list.resume(&position);
+                prop_assert_eq!(list.position().unfinished, &*position.unfinished);
                 let given = take(&mut list, cut);
                 position = list.position();
                 for (index, whom) in given {
@@ -229,6 +269,7 @@ mod tests {
         assert_eq!(first, 8_483_463_095_940_091_318);
     }
 
+    /// The cost of a question in the thread that asks, and memory at its highest and now:
     /// `cargo test --release -p hailer --lib -- --ignored --nocapture costs`
     #[test]
     #[ignore = "measures"]
@@ -241,15 +282,33 @@ mod tests {
                 |key: &str| status.lines().find_map(|line| line.strip_prefix(key)).map(str::trim).map(String::from);
             (line("VmHWM:"), line("VmRSS:"))
         };
+        // Of this thread: the machine may be busy.
+        let cpu = || {
+            let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+            Duration::from_nanos(stat.split(' ').next().and_then(|spent| spent.parse().ok()).unwrap_or_default())
+        };
         println!("before: {:?}", memory());
-        let started = Instant::now();
+        let started = cpu();
         let text =
             |number: u64| std::net::Ipv4Addr::from_bits((number * 2_654_435_761 % 0xDFFF_0000) as u32 + 0x0100_0000);
         (0..count).for_each(|number| collector.add(&text(number).to_string()).unwrap());
-        println!("{count} lines: {:?}, {:?}", started.elapsed() / count as u32, memory());
-        let started = Instant::now();
+        println!("{count} lines: {:?}, {:?}", (cpu() - started) / count as u32, memory());
+        let started = cpu();
         let singles = collector.finish(&Exclusions::default()).unwrap();
-        println!("finish: {:?}, {:?}", started.elapsed(), memory());
+        println!("finish: {:?}, {:?}", cpu() - started, memory());
+        let lines: String = (0..count).map(|number| format!("ugp://{}\n", text(number))).collect();
+        let (walk, from) = (Walk::default(), Position::default());
+        let (started, mut given, wall) = (cpu(), 0_u32, Instant::now());
+        let input = std::io::Cursor::new(lines);
+        let mut stream = super::super::Stream::new("input", input, &[], Arc::default(), &walk, &from).unwrap();
+        loop {
+            match stream.next() {
+                Next::Probe(_) => given += 1,
+                Next::Later => std::thread::sleep(Duration::from_micros(100)),
+                _ => break,
+            }
+        }
+        println!("stream: {given} at {:?} each, {:?} on the clock", (cpu() - started) / given, wall.elapsed() / given);
         for (what, targets) in [("singles", singles), ("ranges", targets(&["ugp://10.0.0.0/8", "ugp://192.0.0.0/9"]))] {
             let mut list = List::new(targets, Arc::default(), Walk::default());
             println!("{what}: digest {:?}", {
@@ -257,12 +316,15 @@ mod tests {
                 list.digest();
                 now.elapsed()
             });
-            let (started, mut given) = (Instant::now(), 0_u32);
+            let (started, order) = (cpu(), list.order.clone());
+            let sum = (0..1_000_000).filter_map(|place| order.at(place % order.length())).fold(0, u64::wrapping_add);
+            println!("{what}: order alone {:?} each ({})", (cpu() - started) / 1_000_000, sum % 2);
+            let (started, mut given) = (cpu(), 0_u32);
             while let Next::Probe(probe) = list.next() {
                 std::hint::black_box(probe);
                 given += 1;
             }
-            println!("{what}: {given} at {:?} each, {:?}", started.elapsed() / given, memory());
+            println!("{what}: {given} at {:?} each, {:?}", (cpu() - started) / given, memory());
         }
     }
 }

@@ -227,7 +227,9 @@ impl Targets {
     pub fn item(&self, index: u64) -> Option<Item<'_>> {
         let (mut at, four, six) = (index, self.four.len() as u64, self.six.len() as u64);
         if at < four {
-            return Some(item(unpack_four(self.four[at as usize])));
+            let packed = self.four[at as usize];
+            let address = SocketAddr::from((Ipv4Addr::from_bits(packed as u32), (packed >> 32) as u16));
+            return Some(Item::Address(address, registry::PROTOCOLS[(packed >> 48) as usize]));
         }
         at -= four;
         if at < self.in_ranges {

@@ -13,6 +13,8 @@ const RECEIVE_BUFFER: usize = 16 << 20;
 const SEND_BUFFER: usize = 4 << 20;
 /// The sink hears so often how it goes.
 const BEAT: Duration = Duration::from_millis(100);
+/// Refusals are looked for so often: each look is a system call, and they are rare.
+const REFUSALS: Duration = Duration::from_millis(1);
 /// Batches received in a row before something is sent again.
 const MAX_BATCHES: usize = 4;
 /// A busy sweep rests this long, so that the next batch is fuller: one system call for one datagram is the dearest way.
@@ -27,11 +29,14 @@ pub fn run(settings: &Settings, source: &mut dyn Source, sink: &mut dyn Sink) ->
     let mut engine = Engine::new(settings.clone(), random_secret());
     let (mut inbox, mut out) = (Inbox::new(), Outboxes::default());
     let started = Instant::now();
-    let mut beat_at = BEAT;
+    let (mut beat_at, mut refusals_at) = (BEAT, Duration::ZERO);
     loop {
         let heard = sockets.receive(&mut engine, &mut inbox, &mut out, sink, started)?;
         let now = started.elapsed();
-        sockets.refusals(&mut engine, now, sink)?;
+        if now >= refusals_at {
+            refusals_at = now + REFUSALS;
+            sockets.refusals(&mut engine, now, sink)?;
+        }
         if heard.is_empty {
             engine.tick(now, &mut out, sink);
         }
@@ -152,6 +157,7 @@ impl Sockets {
         Ok(!out.is_empty())
     }
 
+    /// Waits, but for what no socket tells: a network interface that is full.
     fn wait(&self, writable: bool, timeout: Duration) -> io::Result<()> {
         let sockets: Vec<&Socket> = self.all().collect();
         hailer_udp::wait(&sockets, writable, timeout)

@@ -25,7 +25,7 @@ use plan::{Choice, Targets};
 use progress::Progress;
 use serde::Serialize;
 use std::fs::{self, File, TryLockError};
-use std::io::{self, BufReader, BufWriter, IsTerminal, Seek, SeekFrom, Write};
+use std::io::{self, IsTerminal, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::time::Duration;
 use stop::{Cause, Stop};
@@ -165,6 +165,7 @@ fn conclude(choice: &Choice) -> anyhow::Result<()> {
 
 #[cfg(feature = "parquet")]
 fn turn_over(journal: &Path, choice: &Choice, to: &Path) -> anyhow::Result<()> {
+    use std::io::{BufReader, BufWriter};
     let fields = choice.fields.as_deref().unwrap_or_default();
     let lines = BufReader::with_capacity(1 << 20, File::open(journal)?);
     let mut file = BufWriter::new(File::create(to)?);
@@ -236,8 +237,9 @@ fn write_summary(
 }
 
 fn show_fields() -> anyhow::Result<Exit> {
-    let header = [("field", table::Fit::Whole), ("meaning", table::Fit::Fold)];
-    let rows: Vec<_> = fields::FIELDS.iter().map(|it| vec![it.name.to_owned(), it.help.to_owned()]).collect();
+    let header = [("field", table::Fit::Whole), ("values", table::Fit::Whole), ("meaning", table::Fit::Fold)];
+    let row = |it: &fields::Field| vec![it.name.to_owned(), it.kind.name().to_owned(), it.help.to_owned()];
+    let rows: Vec<_> = fields::FIELDS.iter().map(row).collect();
     table::print(&mut anstream::stdout(), &header, &rows)?;
     Ok(Exit::Success)
 }

@@ -1,0 +1,198 @@
+//! What is written on the outside of a datagram: whose it is, and what the system notes about it.
+
+use libc::{c_int, sa_family_t};
+use std::iter;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::time::Duration;
+
+/// An IPv6 address with its port: `sockaddr_in6`.
+const NAME: usize = 28;
+/// A refusal's notes, which are the most: 32 for a time, 40 for an address, 64 for the refusal itself.
+const CONTROL: usize = 136;
+/// A note's length, level and type: `cmsghdr` as the kernel sees it. What follows starts at a multiple of the first.
+const HEADER: usize = ALIGN + 8;
+const ALIGN: usize = size_of::<usize>();
+
+/// An address and control messages, as the kernel lays them out.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(8))]
+pub(crate) struct Envelope {
+    control: [u8; CONTROL],
+    name: [u8; NAME],
+    name_length: u8,
+    control_length: u8,
+}
+
+/// What the system notes about a datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Note {
+    /// It went to this address of this machine.
+    To(IpAddr),
+    /// It was received so long after the start of 1970.
+    Received(Duration),
+    /// When it came, so many had been lost since the socket was made; wraps around.
+    Overflows(u32),
+    /// It is one of ours that came back, by ICMP, and this is why.
+    Refused { errno: i32 },
+}
+
+impl Envelope {
+    /// Room for the system to write to.
+    pub(crate) fn room() -> Self {
+        Self { control: [0; CONTROL], name: [0; NAME], name_length: NAME as u8, control_length: CONTROL as u8 }
+    }
+
+    /// Of a datagram to send; `from`: an address of this machine, else the system chooses.
+    pub(crate) fn new(to: SocketAddr, from: Option<IpAddr>) -> Self {
+        let mut envelope = Self { name_length: 0, control_length: 0, ..Self::room() };
+        let mut name = Writer { room: &mut envelope.name, length: &mut envelope.name_length };
+        match to {
+            SocketAddr::V4(to) => {
+                name.add(&(libc::AF_INET as sa_family_t).to_ne_bytes());
+                name.add(&to.port().to_be_bytes());
+                name.add(&to.ip().octets());
+                name.add(&[0; 8]);
+            }
+            SocketAddr::V6(to) => {
+                name.add(&(libc::AF_INET6 as sa_family_t).to_ne_bytes());
+                name.add(&to.port().to_be_bytes());
+                name.add(&to.flowinfo().to_ne_bytes());
+                name.add(&to.ip().octets());
+                name.add(&to.scope_id().to_ne_bytes());
+            }
+        }
+        let mut control = Writer { room: &mut envelope.control, length: &mut envelope.control_length };
+        match from {
+            None => {}
+            // `in_pktinfo`: any interface, the source, a field that is for receiving.
+            Some(IpAddr::V4(from)) => {
+                control.note(libc::IPPROTO_IP, libc::IP_PKTINFO, [&[0; 4], &from.octets(), &[0; 4]]);
+            }
+            // `in6_pktinfo`: the source, any interface.
+            Some(IpAddr::V6(from)) => {
+                control.note(libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, [&from.octets(), &[0; 4], &[]]);
+            }
+        }
+        envelope
+    }
+
+    /// The address and the control messages, as far as they are written, or all of the room.
+    pub(crate) fn parts(&mut self) -> (&mut [u8], &mut [u8]) {
+        (&mut self.name[..usize::from(self.name_length)], &mut self.control[..usize::from(self.control_length)])
+    }
+
+    /// So much of the room is filled.
+    pub(crate) fn filled(&mut self, name: usize, control: usize) {
+        self.name_length = name.min(NAME) as u8;
+        self.control_length = control.min(CONTROL) as u8;
+    }
+
+    /// Who sent the datagram, or whom a refused one was sent to.
+    pub(crate) fn address(&self) -> Option<SocketAddr> {
+        let name = &self.name[..usize::from(self.name_length)];
+        let port = u16::from_be_bytes(at(name, 2)?);
+        match c_int::from(sa_family_t::from_ne_bytes(at(name, 0)?)) {
+            libc::AF_INET => Some(SocketAddrV4::new(at::<4>(name, 4)?.into(), port).into()),
+            libc::AF_INET6 => {
+                let (flow, scope) = (u32::from_ne_bytes(at(name, 4)?), u32::from_ne_bytes(at(name, 24)?));
+                Some(SocketAddrV6::new(at::<16>(name, 8)?.into(), port, flow, scope).into())
+            }
+            _ => None,
+        }
+    }
+
+    /// What the system noted. Ends at what cannot be read.
+    pub(crate) fn notes(&self) -> impl Iterator<Item = Note> {
+        let mut rest = &self.control[..usize::from(self.control_length)];
+        let raw = iter::from_fn(move || {
+            let length = usize::from_ne_bytes(at(rest, 0)?);
+            let (level, kind) = (c_int::from_ne_bytes(at(rest, ALIGN)?), c_int::from_ne_bytes(at(rest, ALIGN + 4)?));
+            let data = rest.get(HEADER..length)?;
+            rest = rest.get(length.next_multiple_of(ALIGN)..).unwrap_or_default();
+            Some((level, kind, data))
+        });
+        raw.filter_map(|(level, kind, data)| note(level, kind, data))
+    }
+}
+
+fn note(level: c_int, kind: c_int, data: &[u8]) -> Option<Note> {
+    match (level, kind) {
+        // The second address is this machine's own, also if the datagram went to a broadcast address.
+        (libc::IPPROTO_IP, libc::IP_PKTINFO) => Some(Note::To(Ipv4Addr::from(at::<4>(data, 4)?).into())),
+        (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => {
+            let to = IpAddr::from(at::<16>(data, 0)?);
+            (!to.is_multicast()).then_some(Note::To(to))
+        }
+        // Two numbers, as long as the system's.
+        (libc::SOL_SOCKET, libc::SO_TIMESTAMPNS) => {
+            let (seconds, nanos) = match data.len() {
+                16 => (i64::from_ne_bytes(at(data, 0)?), i64::from_ne_bytes(at(data, 8)?)),
+                _ => (i32::from_ne_bytes(at(data, 0)?).into(), i32::from_ne_bytes(at(data, 4)?).into()),
+            };
+            let nanos = u32::try_from(nanos).ok().filter(|nanos| *nanos < 1_000_000_000)?;
+            Some(Note::Received(Duration::new(u64::try_from(seconds).ok()?, nanos)))
+        }
+        (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) => Some(Note::Overflows(u32::from_ne_bytes(at(data, 0)?))),
+        // `sock_extended_err`: the error, and where it comes from. Errors of our own system's are told by the call.
+        (libc::IPPROTO_IP, libc::IP_RECVERR) | (libc::IPPROTO_IPV6, libc::IPV6_RECVERR) => {
+            matches!(*data.get(4)?, libc::SO_EE_ORIGIN_ICMP | libc::SO_EE_ORIGIN_ICMP6)
+                .then_some(Note::Refused { errno: i32::from_ne_bytes(at(data, 0)?) })
+        }
+        _ => None,
+    }
+}
+
+fn at<const N: usize>(bytes: &[u8], offset: usize) -> Option<[u8; N]> {
+    bytes.get(offset..)?.first_chunk().copied()
+}
+
+/// Writes one behind the other; what is written is shorter than the room.
+struct Writer<'a> {
+    room: &'a mut [u8],
+    length: &'a mut u8,
+}
+
+impl Writer<'_> {
+    fn add(&mut self, bytes: &[u8]) {
+        let start = usize::from(*self.length);
+        self.room[start..start + bytes.len()].copy_from_slice(bytes);
+        *self.length += bytes.len() as u8;
+    }
+
+    fn note(&mut self, level: c_int, kind: c_int, data: [&[u8]; 3]) {
+        let length = HEADER + data.iter().map(|part| part.len()).sum::<usize>();
+        self.add(&length.to_ne_bytes());
+        self.add(&level.to_ne_bytes());
+        self.add(&kind.to_ne_bytes());
+        data.iter().for_each(|part| self.add(part));
+        self.add(&[0; ALIGN][..length.next_multiple_of(ALIGN) - length]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn what_is_written_is_read(to: SocketAddr, from: Option<IpAddr>) {
+            let envelope = Envelope::new(to, from);
+            prop_assert_eq!(envelope.address(), Some(to));
+            let from = from.filter(|from| from.is_ipv4() || !from.is_multicast());
+            prop_assert_eq!(envelope.notes().next(), from.map(Note::To));
+        }
+
+        #[test]
+        fn any_bytes_are_read(bytes: [u8; 16], start in 0..40_usize, name in 0..300_usize, control in 0..300_usize) {
+            let mut envelope = Envelope::new(SocketAddr::from(([1; 16], 1)), Some([1; 16].into()));
+            envelope.name[..16].copy_from_slice(&bytes);
+            envelope.control[start..start + 16].copy_from_slice(&bytes);
+            envelope.filled(name, control);
+            envelope.address();
+            prop_assert!(envelope.notes().count() <= CONTROL / HEADER);
+        }
+    }
+}

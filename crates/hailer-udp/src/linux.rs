@@ -1,0 +1,197 @@
+//! Linux: one call for up to [`BATCH`] datagrams, and all that the system knows of them.
+
+use crate::envelope::{Envelope, Note};
+use crate::fallback::LARGEST;
+use crate::inbox::Meta;
+use crate::outbox::{TRIES, is_of_others};
+use crate::{BATCH, Capabilities, Inbox, MOST_SOCKETS, Outbox, Refusal, Settings, fallback, sys};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::socket::sockopt::{
+    Ipv4PacketInfo, Ipv4RecvErr, Ipv6RecvErr, Ipv6RecvPacketInfo, RcvBufForce, ReceiveTimestampns, RxqOvfl, SndBufForce,
+};
+use nix::sys::socket::{SetSockOpt, setsockopt};
+use nix::sys::time::TimeSpec;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
+
+/// Mostly few datagrams wait, and to make room for a whole batch costs a sixth of what it costs to receive one.
+const FEW: usize = 8;
+/// Refusals heard by one system call, such calls in a row, and the most that is quoted: routers rarely send more.
+const REFUSALS: usize = 16;
+const CALLS: usize = 32;
+const QUOTED: usize = 576;
+
+#[derive(Debug)]
+pub(crate) struct Socket {
+    socket: UdpSocket,
+    overflows: AtomicU64,
+}
+
+impl Socket {
+    pub(crate) fn bind(address: SocketAddr, settings: &Settings) -> io::Result<(Self, Capabilities)> {
+        let raw = fallback::open(address, settings)?;
+        // Whoever may set the sizes beyond what others get.
+        if let Some(size) = settings.receive_buffer {
+            can(&raw, RcvBufForce, &size.min(LARGEST));
+        }
+        if let Some(size) = settings.send_buffer {
+            can(&raw, SndBufForce, &size.min(LARGEST));
+        }
+        let v4 = address.is_ipv4();
+        let refusals = |raw| if v4 { can(raw, Ipv4RecvErr, &true) } else { can(raw, Ipv6RecvErr, &true) };
+        let destination = |raw| if v4 { can(raw, Ipv4PacketInfo, &true) } else { can(raw, Ipv6RecvPacketInfo, &true) };
+        let capabilities = Capabilities {
+            batches: true,
+            timestamps: settings.timestamps && can(&raw, ReceiveTimestampns, &true),
+            destination: settings.destination && destination(&raw),
+            overflows: can(&raw, RxqOvfl, &1),
+            refusals: settings.refusals && refusals(&raw),
+            receive_buffer: raw.recv_buffer_size()?,
+            send_buffer: raw.send_buffer_size()?,
+        };
+        // Last, so that no datagram comes before the options are set.
+        raw.bind(&address.into())?;
+        Ok((Self { socket: raw.into(), overflows: AtomicU64::new(0) }, capabilities))
+    }
+
+    pub(crate) fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.socket.local_addr()
+    }
+
+    pub(crate) fn receive(&self, inbox: &mut Inbox) -> io::Result<usize> {
+        let mut tries = 0;
+        loop {
+            let (mut slots, metas) = inbox.slots();
+            let mut now = None;
+            let mut describe = |length, envelope: &Envelope| {
+                // The system knows the sender of every datagram; a slot must have its description in any case.
+                let from = envelope.address().unwrap_or((Ipv4Addr::UNSPECIFIED, 0).into());
+                let mut meta = Meta { length, from, to: None, waited: None };
+                for note in envelope.notes() {
+                    match note {
+                        Note::To(to) => meta.to = Some(to),
+                        Note::Received(at) => {
+                            meta.waited = Some(now.get_or_insert_with(since_1970).saturating_sub(at));
+                        }
+                        Note::Overflows(count) => self.lost(count),
+                        Note::Refused { .. } => {}
+                    }
+                }
+                metas.push(meta);
+            };
+            let received = match sys::receive(self.as_fd(), 0, slots.by_ref().take(FEW), &mut describe) {
+                // An error here was an earlier datagram's, or comes again.
+                Ok(FEW) => Ok(FEW + sys::receive(self.as_fd(), 0, slots, describe).unwrap_or(0)),
+                received => received,
+            };
+            match received {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(0),
+                Err(_) if tries < TRIES => tries += 1,
+                Err(error) if is_of_others(&error) => return Ok(0),
+                received => return received,
+            }
+        }
+    }
+
+    /// The system's count wraps around, and two threads that receive may tell it out of order.
+    fn lost(&self, count: u32) {
+        let later = |before: u64| {
+            let more = count.wrapping_sub(before as u32);
+            (1..1 << 31).contains(&more).then(|| before + u64::from(more))
+        };
+        let _ = self.overflows.fetch_update(Ordering::Relaxed, Ordering::Relaxed, later);
+    }
+
+    pub(crate) fn send(&self, outbox: &mut Outbox) -> io::Result<usize> {
+        let sent = outbox.send_by(|outbox| {
+            let batch = outbox.waiting().map(|pending| (Envelope::new(pending.to, pending.from), pending.bytes));
+            sys::send(self.as_fd(), batch)
+        });
+        Ok(sent)
+    }
+
+    pub(crate) fn refusals(&self, hear: &mut dyn FnMut(Refusal<'_>)) -> io::Result<usize> {
+        const { assert!(REFUSALS <= BATCH) }
+        let mut heard = 0;
+        for _ in 0..CALLS {
+            let mut slots = [[0; QUOTED]; REFUSALS];
+            let mut found = [const { None }; REFUSALS];
+            let mut next = found.iter_mut();
+            let slices = slots.iter_mut().map(|slot| &mut slot[..]);
+            let received = sys::receive(self.as_fd(), libc::MSG_ERRQUEUE, slices, |length, envelope| {
+                let errno = envelope.notes().find_map(|note| match note {
+                    Note::Refused { errno } => Some(errno),
+                    _ => None,
+                });
+                if let Some(place) = next.next() {
+                    *place = errno.zip(envelope.address()).map(|(errno, to)| (length, to, errno));
+                }
+            });
+            let received = match received {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                received => received?,
+            };
+            for (slot, found) in slots.iter().zip(found) {
+                if let Some((length, to, errno)) = found {
+                    hear(Refusal { to, error: io::Error::from_raw_os_error(errno), quoted: &slot[..length] });
+                    heard += 1;
+                }
+            }
+            if received < REFUSALS {
+                break;
+            }
+        }
+        Ok(heard)
+    }
+
+    pub(crate) fn overflows(&self) -> u64 {
+        self.overflows.load(Ordering::Relaxed)
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+fn can<O: SetSockOpt>(socket: &socket2::Socket, option: O, value: &O::Val) -> bool {
+    setsockopt(socket, option, value).is_ok()
+}
+
+fn since_1970() -> Duration {
+    SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default()
+}
+
+/// As [`crate::wait`]. A refusal shows as an error of the socket, which is always waited for.
+pub(crate) fn wait(sockets: &[impl AsFd], writable: bool, timeout: Duration) -> io::Result<()> {
+    let wanted = if writable { PollFlags::POLLIN | PollFlags::POLLOUT } else { PollFlags::POLLIN };
+    let Some(last) = sockets.last() else { return Ok(()) };
+    // The list is longer than it is used.
+    let polled = |i| PollFd::new(sockets.get(i).unwrap_or(last).as_fd(), wanted);
+    let mut polled: [_; MOST_SOCKETS] = std::array::from_fn(polled);
+    match ppoll(&mut polled[..sockets.len()], Some(TimeSpec::from_duration(timeout)), None) {
+        Ok(_) | Err(Errno::EINTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_count_of_lost_datagrams_wraps_around_and_never_falls() {
+        let (socket, _) = Socket::bind((Ipv4Addr::LOCALHOST, 0).into(), &Settings::default()).unwrap();
+        let told = [(5, 5), (3, 5), (5, 5), (1 << 31, 1 << 31), (u32::MAX, 0xffff_ffff), (7, 0x1_0000_0007)];
+        for (count, sum) in told.into_iter().chain([(u32::MAX, 0x1_0000_0007)]) {
+            socket.lost(count);
+            assert_eq!(socket.overflows(), sum);
+        }
+    }
+}

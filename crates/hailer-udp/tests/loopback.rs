@@ -1,0 +1,459 @@
+//! Over loopback: what every system does, with both implementations, and what each says that it can.
+
+use hailer_udp::{Inbox, Outbox, Refusal, Settings, Socket, wait};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestCaseResult};
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(5);
+const V4: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+const V6: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
+
+fn settings(change: impl FnOnce(&mut Settings)) -> Settings {
+    let mut settings = Settings::default();
+    change(&mut settings);
+    settings
+}
+
+fn bind(address: IpAddr, change: impl FnOnce(&mut Settings)) -> Socket {
+    Socket::bind((address, 0).into(), &settings(change)).unwrap()
+}
+
+/// Both implementations, where there are two.
+fn both(test: impl Fn(bool)) {
+    for portable in [false, true] {
+        println!("portable: {portable}");
+        test(portable);
+    }
+}
+
+/// The loopback addresses of this machine.
+fn families() -> Vec<IpAddr> {
+    let there = |address: &IpAddr| UdpSocket::bind((*address, 0)).is_ok();
+    if !there(&V6) {
+        println!("This machine has no ::1: tested over IPv4 only.");
+    }
+    [V4, V6].into_iter().filter(there).collect()
+}
+
+/// Waits until something comes, as long as the patience lasts.
+fn receive(socket: &Socket, inbox: &mut Inbox) -> usize {
+    let end = Instant::now() + PATIENCE;
+    while Instant::now() < end {
+        let count = socket.receive(inbox).unwrap();
+        if count > 0 {
+            return count;
+        }
+        wait(&[socket], false, Duration::from_millis(100)).unwrap();
+    }
+    0
+}
+
+fn nothing_waits(socket: &Socket) {
+    assert_eq!(socket.receive(&mut Inbox::for_length(9)).unwrap(), 0);
+}
+
+/// The datagrams all arrive, in order, each as it was, and so they come back.
+fn there_and_back(ours: &Socket, theirs: &Socket, payloads: &[Vec<u8>]) -> TestCaseResult {
+    let (mut outbox, mut inbox, mut back) = (Outbox::new(), Inbox::new(), Inbox::new());
+    payloads.iter().for_each(|payload| outbox.push(theirs.local_addr(), None, |out| out.extend(payload)));
+    let (mut heard, mut heard_back) = (0, 0);
+    while heard_back < payloads.len() {
+        ours.send(&mut outbox).unwrap();
+        prop_assert!(receive(theirs, &mut inbox) > 0);
+        let mut answers = Outbox::new();
+        for received in inbox.iter() {
+            prop_assert_eq!(received.from, ours.local_addr());
+            prop_assert_eq!(received.bytes, &payloads[heard]);
+            answers.push(received.from, received.to, |out| out.extend(received.bytes));
+            heard += 1;
+        }
+        while heard_back < heard {
+            theirs.send(&mut answers).unwrap();
+            prop_assert!(receive(ours, &mut back) > 0);
+            for received in back.iter() {
+                prop_assert_eq!(received.from, theirs.local_addr());
+                prop_assert_eq!(received.bytes, &payloads[heard_back]);
+                heard_back += 1;
+            }
+        }
+    }
+    prop_assert!(outbox.is_empty() && outbox.take_unsent().is_empty());
+    Ok(())
+}
+
+#[test]
+fn datagrams_of_any_length_arrive_as_they_are() {
+    let payload = |length: usize| (0..length).map(|i| (i % 251) as u8).collect::<Vec<_>>();
+    both(|portable| {
+        for family in families() {
+            let small = |settings: &mut Settings| settings.portable = portable;
+            let (ours, theirs) = (bind(family, small), bind(family, small));
+            for length in [0, 1, 1_472, 65_507] {
+                there_and_back(&ours, &theirs, &[payload(length)]).unwrap();
+            }
+            nothing_waits(&ours);
+            nothing_waits(&theirs);
+        }
+    });
+}
+
+proptest! {
+    #![proptest_config(Config { cases: 32, failure_persistence: None, ..Config::default() })]
+    #[test]
+    fn many_datagrams_arrive_in_order(
+        payloads in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..600), 1..150),
+        portable: bool,
+        destination: bool,
+        timestamps: bool,
+    ) {
+        for family in families() {
+            // What waits must have room even where the system counts a page for each datagram.
+            let all = |settings: &mut Settings| {
+                settings.receive_buffer = Some(4 << 20);
+                (settings.portable, settings.destination, settings.timestamps) = (portable, destination, timestamps);
+            };
+            there_and_back(&bind(family, all), &bind(family, all), &payloads)?;
+        }
+    }
+}
+
+#[test]
+fn what_is_longer_than_the_inbox_is_cut() {
+    both(|portable| {
+        let (ours, theirs) = (bind(V4, |_| ()), bind(V4, |settings| settings.portable = portable));
+        let (mut outbox, mut inbox) = (Outbox::new(), Inbox::for_length(5));
+        outbox.push(theirs.local_addr(), None, |out| out.extend(b"123456789"));
+        outbox.push(theirs.local_addr(), None, |out| out.extend(b"next"));
+        ours.send(&mut outbox).unwrap();
+        let mut heard = Vec::new();
+        while heard.len() < 2 && receive(&theirs, &mut inbox) > 0 {
+            heard.extend(inbox.iter().map(|received| received.bytes.to_vec()));
+        }
+        assert_eq!(heard, [b"12345".to_vec(), b"next".to_vec()]);
+    });
+}
+
+#[test]
+fn answers_come_from_the_address_that_was_asked() {
+    for family in families() {
+        let everywhere = if family.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+        let asked = bind(everywhere, |settings| settings.destination = true);
+        if !asked.capabilities().destination {
+            println!("This system does not tell which address was asked.");
+            continue;
+        }
+        let asking = bind(family, |_| ());
+        // IPv6 has one loopback address.
+        let addresses: Vec<IpAddr> =
+            if family.is_ipv4() { (1..=200).map(|i| Ipv4Addr::new(127, 0, 0, i).into()).collect() } else { vec![V6] };
+        let (mut outbox, mut inbox) = (Outbox::new(), Inbox::new());
+        for address in &addresses {
+            outbox.push((*address, asked.local_addr().port()).into(), None, |out| {
+                out.extend(address.to_string().bytes());
+            });
+        }
+        assert_eq!(asking.send(&mut outbox).unwrap(), addresses.len());
+        let mut left = addresses.len();
+        while left > 0 && receive(&asked, &mut inbox) > 0 {
+            for received in inbox.iter() {
+                let to = received.to.unwrap();
+                assert_eq!(to.to_string().as_bytes(), received.bytes);
+                outbox.push(received.from, Some(to), |out| out.extend(received.bytes));
+            }
+            left -= inbox.iter().len();
+        }
+        assert_eq!(asked.send(&mut outbox).unwrap(), addresses.len());
+        let mut heard = Vec::new();
+        while heard.len() < addresses.len() && receive(&asking, &mut inbox) > 0 {
+            for received in inbox.iter() {
+                assert_eq!(received.from.ip().to_string().as_bytes(), received.bytes);
+                heard.push(received.from.ip());
+            }
+        }
+        assert_eq!(heard, addresses);
+    }
+}
+
+/// A port where nothing listens.
+fn closed(address: IpAddr) -> SocketAddr {
+    UdpSocket::bind((address, 0)).unwrap().local_addr().unwrap()
+}
+
+#[test]
+fn a_closed_port_is_heard_of_at_once() {
+    for family in families() {
+        // With all that can be noted beside it.
+        let socket = bind(family, |settings| {
+            (settings.refusals, settings.destination, settings.timestamps) = (true, true, true);
+        });
+        if !socket.capabilities().refusals {
+            println!("This system does not tell refusals.");
+            continue;
+        }
+        let closed = closed(family);
+        let mut outbox = Outbox::new();
+        outbox.push(closed, None, |out| out.extend(b"anybody there?"));
+        socket.send(&mut outbox).unwrap();
+        wait(&[&socket], false, PATIENCE).unwrap();
+        let mut heard = Vec::new();
+        let mut hear = |refusal: Refusal<'_>| heard.push((refusal.to, refusal.error.kind(), refusal.quoted.to_vec()));
+        assert_eq!(socket.refusals(&mut hear).unwrap(), 1);
+        assert_eq!(heard, [(closed, ErrorKind::ConnectionRefused, b"anybody there?".to_vec())]);
+        nothing_waits(&socket);
+        assert_eq!(socket.refusals(&mut |_| panic!("there was only one")).unwrap(), 0);
+    }
+}
+
+#[test]
+fn refused_datagrams_do_no_harm_to_others() {
+    const EACH: u32 = 1_000;
+    both(|portable| {
+        for family in families() {
+            let change = |settings: &mut Settings| (settings.refusals, settings.portable) = (true, portable);
+            let (ours, theirs) = (bind(family, change), bind(family, change));
+            let closed = closed(family);
+            let (mut outbox, mut inbox) = (Outbox::new(), Inbox::new());
+            let (mut good, mut refused, mut sent) = (0, BTreeMap::new(), 0);
+            let mut hear = |refusal: Refusal<'_>| {
+                assert_eq!((refusal.to, refusal.error.kind()), (closed, ErrorKind::ConnectionRefused));
+                *refused.entry(u32::from_be_bytes(refusal.quoted.try_into().unwrap())).or_insert(0) += 1;
+            };
+            // In pieces, and receiving in between, so that no queue runs over.
+            for piece in 0..EACH / 50 {
+                for number in 50 * piece..50 * (piece + 1) {
+                    outbox.push(closed, None, |out| out.extend(number.to_be_bytes()));
+                    outbox.push(theirs.local_addr(), None, |out| out.extend(number.to_be_bytes()));
+                }
+                sent += ours.send(&mut outbox).unwrap();
+                assert!(outbox.is_empty() && outbox.take_unsent().is_empty());
+                ours.receive(&mut inbox).unwrap();
+                ours.refusals(&mut hear).unwrap();
+                while theirs.receive(&mut inbox).unwrap() > 0 {
+                    for received in inbox.iter() {
+                        assert_eq!(received.bytes, u32::to_be_bytes(good));
+                        good += 1;
+                    }
+                }
+            }
+            assert_eq!((sent, good), (2 * EACH as usize, EACH));
+            let told = if ours.capabilities().refusals { EACH as usize } else { 0 };
+            assert_eq!(refused.len(), told);
+            assert!(refused.values().all(|times| *times == 1));
+        }
+    });
+}
+
+#[test]
+fn threads_that_share_a_socket_do_each_other_no_harm() {
+    const EACH: u32 = 250;
+    both(|portable| {
+        let change = |settings: &mut Settings| {
+            (settings.receive_buffer, settings.refusals, settings.portable) = (Some(4 << 20), true, portable);
+        };
+        let (ours, theirs) = (bind(V4, change), bind(V4, change));
+        let (closed, done) = (closed(V4), AtomicBool::new(false));
+        // Between the sender's calls, refusals of what it just sent become pending errors, and are taken away again.
+        let refused = std::thread::scope(|scope| {
+            let hearing = scope.spawn(|| {
+                let (mut inbox, mut refused) = (Inbox::for_length(9), 0);
+                while !done.load(Ordering::Acquire) {
+                    assert_eq!(ours.receive(&mut inbox).unwrap(), 0);
+                    refused += ours.refusals(&mut |_| ()).unwrap();
+                }
+                refused + ours.refusals(&mut |_| ()).unwrap()
+            });
+            let mut outbox = Outbox::new();
+            for number in 0..EACH {
+                outbox.push(closed, None, |_| ());
+                outbox.push(theirs.local_addr(), None, |out| out.extend(number.to_be_bytes()));
+                // Whoever is interrupted too often comes back.
+                while number % 20 == 0 && !outbox.is_empty() {
+                    ours.send(&mut outbox).unwrap();
+                }
+            }
+            while !outbox.is_empty() {
+                ours.send(&mut outbox).unwrap();
+            }
+            assert!(outbox.take_unsent().is_empty());
+            done.store(true, Ordering::Release);
+            hearing.join().unwrap()
+        });
+        assert_eq!(refused, if ours.capabilities().refusals { EACH as usize } else { 0 });
+        let (mut inbox, mut next) = (Inbox::for_length(9), 0);
+        while next < EACH && receive(&theirs, &mut inbox) > 0 {
+            for received in inbox.iter() {
+                assert_eq!(received.bytes, u32::to_be_bytes(next));
+                next += 1;
+            }
+        }
+        assert_eq!(next, EACH);
+    });
+}
+
+#[test]
+fn what_can_never_be_sent_is_told_and_the_rest_goes() {
+    both(|portable| {
+        let change = |settings: &mut Settings| (settings.portable, settings.refusals) = (portable, true);
+        let (ours, theirs) = (bind(V4, change), bind(V4, change));
+        let (mut outbox, mut inbox) = (Outbox::new(), Inbox::new());
+        let bad = [
+            SocketAddr::from((V4, 0)),
+            SocketAddr::from((Ipv4Addr::BROADCAST, 9)),
+            SocketAddr::from((Ipv6Addr::LOCALHOST, 9)),
+        ];
+        for i in 0..100_u8 {
+            for bad in bad {
+                outbox.push(bad, None, |out| out.push(i));
+            }
+            outbox.push(theirs.local_addr(), None, |out| out.push(i));
+        }
+        outbox.push(theirs.local_addr(), None, |out| out.extend([0; 65_508]));
+        assert_eq!(ours.send(&mut outbox).unwrap(), 100);
+        assert!(outbox.is_empty());
+        let unsent: Vec<_> = outbox.take_unsent().into_iter().map(|unsent| unsent.to).collect();
+        let expected: Vec<_> = (0..100).flat_map(|_| bad).chain([theirs.local_addr()]).collect();
+        assert_eq!(unsent, expected);
+        let mut next = 0;
+        while next < 100 && receive(&theirs, &mut inbox) > 0 {
+            for received in inbox.iter() {
+                assert_eq!(received.bytes, [next]);
+                next += 1;
+            }
+        }
+        assert_eq!(next, 100);
+        assert_eq!(ours.refusals(&mut |_| panic!("the system's own errors are no refusals")).unwrap(), 0);
+    });
+}
+
+#[test]
+fn what_does_not_fit_is_counted() {
+    both(|portable| {
+        let ours = bind(V4, |_| ());
+        let theirs = bind(V4, |settings| {
+            (settings.receive_buffer, settings.portable) = (Some(4_096), portable);
+        });
+        let (mut outbox, mut inbox, mut received) = (Outbox::new(), Inbox::new(), 0);
+        for _ in 0..1_000 {
+            outbox.push(theirs.local_addr(), None, |out| out.extend([7; 100]));
+        }
+        assert_eq!(ours.send(&mut outbox).unwrap(), 1_000);
+        while theirs.receive(&mut inbox).unwrap() > 0 {
+            received += inbox.iter().len();
+        }
+        // The next one tells.
+        outbox.push(theirs.local_addr(), None, |_| ());
+        ours.send(&mut outbox).unwrap();
+        assert_eq!(receive(&theirs, &mut inbox), 1);
+        println!("{received} of 1000 received");
+        assert!(received < 1_000);
+        let lost = if theirs.capabilities().overflows { 1_000 - received as u64 } else { 0 };
+        assert_eq!(theirs.overflows(), lost);
+    });
+}
+
+#[test]
+fn a_queue_of_any_size_can_be_wished_for() {
+    both(|portable| {
+        let socket = |size| {
+            bind(V4, |settings| {
+                (settings.receive_buffer, settings.send_buffer, settings.portable) = (Some(size), Some(size), portable);
+            })
+        };
+        let (small, large, huge) = (socket(0), socket(100_000), socket(usize::MAX));
+        let capabilities = large.capabilities();
+        assert!(capabilities.receive_buffer >= 100_000 && capabilities.send_buffer >= 100_000, "{capabilities:?}");
+        assert!(small.capabilities().receive_buffer < capabilities.receive_buffer);
+        assert!(huge.capabilities().receive_buffer >= capabilities.receive_buffer);
+    });
+}
+
+#[test]
+fn the_time_in_the_queue_is_told() {
+    let (ours, theirs) = (bind(V4, |_| ()), bind(V4, |settings| settings.timestamps = true));
+    let (mut outbox, mut inbox) = (Outbox::new(), Inbox::new());
+    outbox.push(theirs.local_addr(), None, |_| ());
+    // A system may begin to take the time only a little after the first socket has asked for it.
+    let mut longest = Duration::ZERO;
+    for _ in 0..20 {
+        let start = Instant::now();
+        outbox.push(theirs.local_addr(), None, |_| ());
+        ours.send(&mut outbox).unwrap();
+        std::thread::sleep(Duration::from_millis(30));
+        assert!(receive(&theirs, &mut inbox) > 0);
+        for received in inbox.iter() {
+            assert_eq!(received.waited.is_some(), theirs.capabilities().timestamps);
+            let waited = received.waited.unwrap_or_default();
+            assert!(waited <= start.elapsed() + Duration::from_millis(1), "{waited:?}");
+            longest = longest.max(waited);
+        }
+        if !theirs.capabilities().timestamps || longest >= Duration::from_millis(29) {
+            return;
+        }
+    }
+    panic!("a datagram that lay 30 ms in the queue is said to have waited {longest:?}");
+}
+
+#[cfg(unix)]
+#[test]
+fn sockets_share_an_address_only_if_all_want_to() {
+    both(|portable| {
+        let change = |settings: &mut Settings| (settings.reuse_port, settings.portable) = (true, portable);
+        let first = bind(V4, change);
+        let second = Socket::bind(first.local_addr(), &settings(change)).unwrap();
+        assert_eq!(first.local_addr(), second.local_addr());
+        let third = Socket::bind(first.local_addr(), &settings(|settings| settings.portable = portable));
+        assert_eq!(third.unwrap_err().kind(), ErrorKind::AddrInUse);
+        // Every datagram comes to one of them.
+        let (mut outbox, mut inbox, mut heard) = (Outbox::new(), Inbox::new(), 0);
+        for _ in 0..20 {
+            outbox.push(first.local_addr(), None, |_| ());
+            bind(V4, change).send(&mut outbox).unwrap();
+        }
+        let end = Instant::now() + PATIENCE;
+        while heard < 20 && Instant::now() < end {
+            wait(&[&first, &second], false, Duration::from_millis(50)).unwrap();
+            heard += first.receive(&mut inbox).unwrap() + second.receive(&mut inbox).unwrap();
+        }
+        assert_eq!(heard, 20);
+    });
+}
+
+#[test]
+fn waiting_ends_with_the_first_event_or_the_time() {
+    both(|portable| {
+        let change = |settings: &mut Settings| (settings.portable, settings.refusals) = (portable, true);
+        let (ours, theirs) = (bind(V4, change), bind(V4, change));
+        let both = [&ours, &theirs];
+        let timed = |writable, timeout| {
+            let start = Instant::now();
+            wait(&both, writable, timeout).unwrap();
+            start.elapsed()
+        };
+        // Shorter than a millisecond, too.
+        for timeout in [Duration::ZERO, Duration::from_micros(300), Duration::from_millis(30)] {
+            let took = timed(false, timeout);
+            assert!((timeout..timeout + PATIENCE).contains(&took), "{took:?}");
+        }
+        assert!(timed(true, PATIENCE) < PATIENCE);
+        let mut outbox = Outbox::new();
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| timed(false, Duration::MAX));
+            std::thread::sleep(Duration::from_millis(20));
+            outbox.push(theirs.local_addr(), None, |_| ());
+            ours.send(&mut outbox).unwrap();
+            assert!(waiting.join().unwrap() < PATIENCE);
+        });
+        assert_eq!(receive(&theirs, &mut Inbox::new()), 1);
+        if ours.capabilities().refusals {
+            outbox.push(closed(V4), None, |_| ());
+            ours.send(&mut outbox).unwrap();
+            assert!(timed(false, PATIENCE) < PATIENCE);
+        }
+        assert!(wait(&[&ours; 17], false, PATIENCE).unwrap_err().to_string().contains("16"));
+    });
+}

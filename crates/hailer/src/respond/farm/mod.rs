@@ -1,0 +1,481 @@
+//! A farm: one socket that answers for every address of a network, as a million invented servers.
+//!
+//! ```text
+//!   address, port ──► keyed hash ──► silent, or one of some thousand responders that were built at the start
+//!   datagram ──► Gate::hear ──► responder ──► weather ──► now: Outbox; later: a queue of bounded length ──► Gate::release
+//! ```
+//!
+//! For tests and benches of whoever asks many servers. What a server says is a pure function of the farm's seed and its
+//! address, so an asker's results can be checked without a list: [`Farm::status`].
+//!
+//! A farm answers on loopback only. There is no [`Budget`](super::Budget) in it, so bound to the world it would flood
+//! whomever a forged address names. Only a socket on all addresses hears all of a network, and such a socket hears the
+//! world as well; a [`Gate`] therefore drops what was not sent to an address of the farm's, or not from loopback.
+//!
+//! ```no_run
+//! use hailer::registry;
+//! use hailer::respond::farm::{Farm, Settings};
+//! use std::sync::atomic::AtomicBool;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let mut settings = Settings::new([127, 0, 0, 0].into(), 8);
+//! settings.ports = vec![(registry::find("minecraft-query").unwrap(), 25_565)];
+//! settings.silent = 0.2;
+//! let farm = Farm::new(settings)?;
+//! let sockets = farm.bind()?;
+//! let counts = farm.run(&sockets, &AtomicBool::new(false));
+//! # Ok(()) }
+//! ```
+
+mod invent;
+mod run;
+mod weather;
+
+pub use run::{BindError, Bound};
+
+use hailer_proto::{Epoch, Keys, OptionError, Options, Protocol, Responder, Status, Transport, Verdict, registry};
+use hailer_udp::Outbox;
+use invent::Random;
+use siphasher::sip::SipHasher13;
+use std::collections::BTreeMap;
+use std::hash::Hasher;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+use weather::{Queue, Share, Weather};
+
+/// The most kinds of servers.
+const MAX_VARIANTS: u32 = 1 << 20;
+/// The longest that a datagram may be under way: so much of it waits in memory.
+const MAX_DELAY: Duration = Duration::from_secs(60);
+
+/// What grows on a farm.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct Settings {
+    /// The addresses: networks as an address and its number of leading bits. They must lie inside 127.0.0.0/8.
+    pub networks: Vec<(Ipv4Addr, u8)>,
+    /// The protocols and their ports; 0 takes any free one. A protocol may have several ports, and a port several
+    /// protocols.
+    pub ports: Vec<(&'static dyn Protocol, u16)>,
+    /// Another seed, other servers.
+    pub seed: u64,
+    /// How many of all pairs of address and port never answer: 0 to 1.
+    pub silent: f64,
+    /// How many of all datagrams are lost, each way: 0 to 1.
+    pub loss: f64,
+    /// How many of all replies arrive twice: 0 to 1.
+    pub duplicates: f64,
+    /// How long a reply is under way at least. Up to a minute.
+    pub delay: Duration,
+    /// How much longer at most; unequal delays change the order. Up to a minute.
+    pub jitter: Duration,
+    /// How many kinds of servers there are of each protocol, 1 to 1,048,576. Addresses share them.
+    pub variants: u32,
+    /// The most replies under way on one port, a bound on memory at some 500 bytes each; past it they are dropped.
+    pub max_delayed: usize,
+    /// Allow networks other than loopback, and askers that are not on loopback. Only for networks of your own, such as
+    /// those between namespaces: nothing limits what a forged address is sent.
+    pub beyond_loopback: bool,
+}
+
+impl Settings {
+    /// A network in fair weather: every datagram protocol on its usual port, all addresses answer at once.
+    pub fn new(network: Ipv4Addr, bits: u8) -> Self {
+        Self {
+            networks: vec![(network, bits)],
+            ports: registry::datagram().map(|protocol| (protocol, protocol.info().port)).collect(),
+            seed: 1,
+            silent: 0.0,
+            loss: 0.0,
+            duplicates: 0.0,
+            delay: Duration::ZERO,
+            jitter: Duration::ZERO,
+            variants: 4_096,
+            max_delayed: 1 << 17,
+            beyond_loopback: false,
+        }
+    }
+}
+
+/// Why there can be no such farm.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FarmError {
+    /// No network, or none of that many bits.
+    #[error("a farm needs a network such as 127.0.0.0/8, of 0 to 32 bits")]
+    Network,
+    /// A network that others may reach.
+    #[error("{0}/{1} is not inside 127.0.0.0/8; a farm answers on loopback only")]
+    Open(Ipv4Addr, u8),
+    /// No protocol.
+    #[error("a farm needs a protocol")]
+    NoProtocol,
+    /// A protocol that does not travel in datagrams.
+    #[error("{0} travels over TCP; a farm answers datagrams")]
+    Stream(&'static str),
+    /// A share that is none.
+    #[error("{0} must be from 0 to 1 (100%)")]
+    Share(&'static str),
+    /// A time that is too long.
+    #[error("{0} must be at most a minute")]
+    Time(&'static str),
+    /// Too few variants, or too many.
+    #[error("variants must be from 1 to 1048576")]
+    Variants,
+    /// A responder refuses to be built.
+    #[error(transparent)]
+    Option(#[from] OptionError),
+}
+
+/// Invented servers: what they say, and who is silent. Immutable; what changes is in its [gates](Gate).
+pub struct Farm {
+    networks: Vec<Network>,
+    beyond_loopback: bool,
+    hash: SipHasher13,
+    silent: Share,
+    weather: Weather,
+    seed: u64,
+    variants: u32,
+    max_delayed: usize,
+    crops: Vec<Crop>,
+    doors: Vec<Door>,
+}
+
+/// All servers of one protocol.
+struct Crop {
+    protocol: &'static dyn Protocol,
+    responders: Vec<Arc<dyn Responder>>,
+}
+
+/// A port, and which crops answer there, in this order.
+struct Door {
+    port: u16,
+    crops: Vec<usize>,
+}
+
+#[derive(Clone, Copy)]
+struct Network {
+    base: u32,
+    mask: u32,
+}
+
+/// Which server an address is.
+struct Place {
+    variant: u32,
+    silent: bool,
+}
+
+impl Farm {
+    /// A farm. Builds all of its responders: some hundred thousand in a second.
+    pub fn new(settings: Settings) -> Result<Self, FarmError> {
+        let networks = settings.networks.iter().map(|&(address, bits)| Network::new(address, bits));
+        let networks: Vec<Network> = networks.collect::<Option<_>>().ok_or(FarmError::Network)?;
+        if networks.is_empty() {
+            return Err(FarmError::Network);
+        }
+        let loopback = Network { base: u32::from(Ipv4Addr::new(127, 0, 0, 0)), mask: 0xFF00_0000 };
+        let inside = |network: &Network| network.base & loopback.mask == loopback.base && network.mask >= loopback.mask;
+        let open = networks.iter().position(|network| !inside(network)).filter(|_| !settings.beyond_loopback);
+        if let Some(&(address, bits)) = open.and_then(|open| settings.networks.get(open)) {
+            return Err(FarmError::Open(address, bits));
+        }
+        if !(1..=MAX_VARIANTS).contains(&settings.variants) {
+            return Err(FarmError::Variants);
+        }
+        let share = |share, name| Share::new(share).ok_or(FarmError::Share(name));
+        let time = |time: Duration, name| if time > MAX_DELAY { Err(FarmError::Time(name)) } else { Ok(time) };
+        let weather = Weather {
+            loss: share(settings.loss, "loss")?,
+            duplicates: share(settings.duplicates, "duplicates")?,
+            delay: time(settings.delay, "delay")?,
+            jitter: time(settings.jitter, "jitter")?,
+        };
+        let mut farm = Self {
+            networks,
+            beyond_loopback: settings.beyond_loopback,
+            hash: SipHasher13::new_with_keys(settings.seed, u64::from_be_bytes(*b"the farm")),
+            silent: share(settings.silent, "silent")?,
+            weather,
+            seed: settings.seed,
+            variants: settings.variants,
+            max_delayed: settings.max_delayed,
+            crops: Vec::new(),
+            doors: Vec::new(),
+        };
+        for (protocol, port) in settings.ports {
+            farm.plant(protocol, port)?;
+        }
+        if farm.doors.is_empty() { Err(FarmError::NoProtocol) } else { Ok(farm) }
+    }
+
+    /// Lets a protocol answer on a port.
+    fn plant(&mut self, protocol: &'static dyn Protocol, port: u16) -> Result<(), FarmError> {
+        let info = protocol.info();
+        if info.transport != Transport::Datagram {
+            return Err(FarmError::Stream(info.id));
+        }
+        let known = self.crops.iter().position(|crop| crop.protocol.info().id == info.id);
+        let crop = match known {
+            Some(crop) => crop,
+            None => {
+                // Nobody has anything to steal here, and the same seed gives the same bytes.
+                let mut secret = [0; 16];
+                secret[..8].copy_from_slice(&self.seed.to_be_bytes());
+                let keys = Keys::new(secret);
+                let build = |variant| protocol.responder(&self.invent(protocol, variant), &keys, &Options::default());
+                let responders = (0..self.variants).map(build).collect::<Result<_, _>>()?;
+                self.crops.push(Crop { protocol, responders });
+                self.crops.len() - 1
+            }
+        };
+        match self.doors.iter_mut().find(|door| port != 0 && door.port == port) {
+            Some(door) if door.crops.contains(&crop) => {}
+            Some(door) => door.crops.push(crop),
+            None => self.doors.push(Door { port, crops: vec![crop] }),
+        }
+        Ok(())
+    }
+
+    /// What the server at an address says of itself in a protocol, to a client that asks for everything: all of it, as
+    /// the client reads it. `None`: it never answers, it is not of this farm, or the farm does not speak the protocol.
+    pub fn status(&self, protocol: &dyn Protocol, address: SocketAddr) -> Option<Status> {
+        let id = protocol.info().id;
+        let crop = self.crops.iter().find(|crop| crop.protocol.info().id == id)?;
+        let IpAddr::V4(ip) = address.ip() else { return None };
+        let place = self.place(ip, address.port());
+        (self.holds(ip) && !place.silent).then(|| self.invent(crop.protocol, place.variant))
+    }
+
+    /// Which protocols answer on a port.
+    pub fn protocols(&self, bound: &Bound) -> impl Iterator<Item = &'static dyn Protocol> {
+        let crops = self.doors.get(bound.index()).into_iter().flat_map(|door| &door.crops);
+        crops.filter_map(|crop| self.crops.get(*crop)).map(|crop| crop.protocol)
+    }
+
+    /// How many ports it answers on.
+    pub fn gates(&self) -> usize {
+        self.doors.len()
+    }
+
+    /// The gate of a port, in the order in which [`Settings::ports`] first names each, and which port that is: one that is
+    /// left to the system is known only once it is bound, and which server an address is depends on it.
+    ///
+    /// # Panics
+    /// If there are not so many.
+    pub fn gate(&self, index: usize, port: u16) -> Gate<'_> {
+        Gate {
+            farm: self,
+            door: &self.doors[index],
+            port,
+            // A weather of its own for each port.
+            random: Random(self.hash_of(&(index as u64).to_be_bytes())),
+            delayed: Queue::new(self.max_delayed),
+            scratch: Vec::new(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// Whether an address is one of the farm's. The first and the last of 127.0.0.0/8 are no hosts.
+    fn holds(&self, ip: Ipv4Addr) -> bool {
+        let inside = self.networks.iter().any(|network| u32::from(ip) & network.mask == network.base);
+        inside && !matches!(ip.octets(), [127, 0, 0, 0] | [127, 255, 255, 255])
+    }
+
+    fn place(&self, ip: Ipv4Addr, port: u16) -> Place {
+        let [a, b, c, d] = ip.octets();
+        let [e, f] = port.to_be_bytes();
+        let hash = self.hash_of(&[a, b, c, d, e, f]);
+        let variant = (u64::from(hash as u32) * u64::from(self.variants)) >> 32;
+        Place { variant: variant as u32, silent: self.silent.has((hash >> 32) as u32) }
+    }
+
+    fn hash_of(&self, bytes: &[u8]) -> u64 {
+        let mut hasher = self.hash;
+        hasher.write(bytes);
+        hasher.finish()
+    }
+
+    fn invent(&self, protocol: &dyn Protocol, variant: u32) -> Status {
+        let info = protocol.info();
+        let mut hasher = self.hash;
+        hasher.write(info.id.as_bytes());
+        hasher.write_u32(variant);
+        invent::status(info, hasher.finish())
+    }
+}
+
+impl Network {
+    fn new(address: Ipv4Addr, bits: u8) -> Option<Self> {
+        let mask = match bits {
+            0 => 0,
+            1..=32 => u32::MAX << (32 - bits),
+            _ => return None,
+        };
+        Some(Self { base: u32::from(address) & mask, mask })
+    }
+}
+
+/// One port of a farm: hears its datagrams, and keeps the replies that are under way. No I/O: whoever has the socket
+/// brings datagrams and time.
+pub struct Gate<'a> {
+    farm: &'a Farm,
+    door: &'a Door,
+    port: u16,
+    random: Random,
+    delayed: Queue,
+    /// A reply that is not sent at once.
+    scratch: Vec<u8>,
+    counts: Counts,
+}
+
+/// What a farm did so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Counts {
+    /// Datagrams received.
+    pub received: u64,
+    /// Replies sent, those sent twice counted twice.
+    pub answered: u64,
+    /// Bytes received.
+    pub bytes_in: u64,
+    /// Bytes sent.
+    pub bytes_out: u64,
+    /// Datagrams to addresses that are not the farm's, or from beyond loopback.
+    pub foreign: u64,
+    /// Datagrams to servers that never answer.
+    pub silent: u64,
+    /// Requests and replies lost on the way.
+    pub lost: u64,
+    /// Replies sent twice.
+    pub doubled: u64,
+    /// Replies dropped because too many are under way.
+    pub crowded: u64,
+    /// Replies that the system would not send.
+    pub unsent: u64,
+    /// Datagrams lost because the receive queue was full.
+    pub overflows: u64,
+    /// Datagrams not answered, by the responders' reasons.
+    pub dropped: BTreeMap<&'static str, u64>,
+}
+
+impl Counts {
+    /// Adds what another gate did.
+    pub fn add(&mut self, other: &Self) {
+        self.received += other.received;
+        self.answered += other.answered;
+        self.bytes_in += other.bytes_in;
+        self.bytes_out += other.bytes_out;
+        self.foreign += other.foreign;
+        self.silent += other.silent;
+        self.lost += other.lost;
+        self.doubled += other.doubled;
+        self.crowded += other.crowded;
+        self.unsent += other.unsent;
+        self.overflows += other.overflows;
+        for (reason, count) in &other.dropped {
+            *self.dropped.entry(reason).or_default() += count;
+        }
+    }
+}
+
+impl Gate<'_> {
+    /// Hears a datagram sent by `from` to `to`, an address of the farm's. What is answered at once goes to `out`. Time is
+    /// counted from 1970, by a clock that never goes back.
+    pub fn hear(&mut self, now: Duration, from: SocketAddr, to: Option<IpAddr>, bytes: &[u8], out: &mut Outbox) {
+        let farm = self.farm;
+        self.counts.received += 1;
+        self.counts.bytes_in += bytes.len() as u64;
+        let to = match to {
+            Some(IpAddr::V4(to)) if farm.holds(to) && (farm.beyond_loopback || from.ip().is_loopback()) => to,
+            _ => {
+                self.counts.foreign += 1;
+                return;
+            }
+        };
+        let place = farm.place(to, self.port);
+        if place.silent {
+            self.counts.silent += 1;
+            return;
+        }
+        if self.is_lost() {
+            return;
+        }
+        let epoch = Epoch::at(now.as_secs());
+        let instant = farm.weather.is_instant();
+        let buffer = if instant { out.draft() } else { &mut self.scratch };
+        if !instant {
+            buffer.clear();
+        }
+        let start = buffer.len();
+        let responders =
+            self.door.crops.iter().filter_map(|crop| farm.crops[*crop].responders.get(place.variant as usize));
+        let mut verdicts = responders.map(|responder| responder.answer(from, epoch, bytes, buffer));
+        let reason = match verdicts.find(|verdict| *verdict != Verdict::Pass) {
+            Some(Verdict::Reply { .. }) => return self.reply(now, from, to.into(), start, out),
+            Some(Verdict::Drop(reason)) => reason,
+            Some(Verdict::Pass) | None => "no query",
+        };
+        *self.counts.dropped.entry(reason).or_default() += 1;
+    }
+
+    /// Sends through the weather what is in the draft from `start` on, or in the scratch buffer.
+    fn reply(&mut self, now: Duration, to: SocketAddr, from: IpAddr, start: usize, out: &mut Outbox) {
+        if self.is_lost() {
+            return;
+        }
+        let weather = &self.farm.weather;
+        let twice = weather.duplicates.has(self.random.next() as u32);
+        self.counts.doubled += u64::from(twice);
+        if weather.is_instant() {
+            let length = out.commit(to, Some(from));
+            self.count(length);
+            if twice {
+                out.push(to, Some(from), |arena| arena.extend_from_within(start..));
+                self.count(length);
+            }
+            return;
+        }
+        for _ in 0..=u8::from(twice) {
+            let due = now + weather.time(&mut self.random);
+            if !self.delayed.put(due, to, from, &self.scratch) {
+                self.counts.crowded += 1;
+            }
+        }
+    }
+
+    /// When the first reply that is under way arrives.
+    pub fn due(&self) -> Option<Duration> {
+        self.delayed.due()
+    }
+
+    /// Moves replies that have been under way for long enough to `out`, until that holds so many.
+    pub fn release(&mut self, now: Duration, limit: usize, out: &mut Outbox) {
+        while out.len() < limit
+            && let Some(letter) = self.delayed.take(now)
+        {
+            let length = letter.bytes.len();
+            out.push(letter.to, Some(letter.from), |arena| arena.extend_from_slice(&letter.bytes));
+            self.count(length);
+        }
+    }
+
+    /// What it did so far.
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    fn count(&mut self, length: usize) {
+        self.counts.answered += 1;
+        self.counts.bytes_out += length as u64;
+    }
+
+    fn is_lost(&mut self) -> bool {
+        let lost = self.farm.weather.loss.has(self.random.next() as u32);
+        self.counts.lost += u64::from(lost);
+        lost
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,267 @@
+use super::*;
+use hailer_proto::{Ask, Cookie, Input, Roster, Step};
+use proptest::prelude::*;
+use std::collections::HashSet;
+
+const START: Duration = Duration::from_secs(1_795_000_000);
+const LOOPBACK: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 0);
+
+fn asker() -> SocketAddr {
+    "127.0.0.1:50000".parse().unwrap()
+}
+
+fn server(number: u32, port: u16) -> SocketAddr {
+    // Spread over the network, without its ends.
+    SocketAddr::from((Ipv4Addr::from(0x7F00_0001 + number.wrapping_mul(0x9E37_79B1) % 0x00FF_FFFE), port))
+}
+
+fn settings() -> Settings {
+    Settings { variants: 64, ..Settings::new(LOOPBACK, 8) }
+}
+
+fn farm(settings: Settings) -> Farm {
+    Farm::new(settings).unwrap()
+}
+
+/// What a client reads, in fair weather and in no time; and the length of the longest reply.
+fn query(gate: &mut Gate<'_>, protocol: &dyn Protocol, address: SocketAddr) -> Option<(Status, usize)> {
+    let mut exchange = protocol.exchange(&Ask::default(), Cookie(7));
+    let (mut outbox, mut request, mut longest) = (Outbox::new(), Vec::new(), 0);
+    let mut step = exchange.handle(Input::Start, &mut request);
+    for _ in 0..20 {
+        match step {
+            Step::Send => gate.hear(START, asker(), Some(address.ip()), &request, &mut outbox),
+            Step::Done(status) => return Some((*status, longest)),
+            Step::Wait => return None,
+            other => panic!("{address}: {other:?}"),
+        }
+        let reply = outbox.pending().next().map(|(to, from, bytes)| {
+            assert_eq!((to, from), (asker(), Some(address.ip())));
+            bytes.to_vec()
+        });
+        outbox.clear();
+        request.clear();
+        let reply = reply?;
+        longest = longest.max(reply.len());
+        step = exchange.handle(Input::Datagram(&reply), &mut request);
+    }
+    panic!("{address}: no end");
+}
+
+/// Hears requests for challenge tokens, each of another address, and returns the replies.
+fn pings(gate: &mut Gate<'_>, count: u32, out: &mut Outbox) {
+    for number in 0..count {
+        gate.hear(START, asker(), Some(server(number, 0).ip()), b"\xFE\xFD\x09\x01\x02\x03\x04", out);
+    }
+}
+
+#[test]
+fn clients_read_exactly_what_the_farm_says() {
+    let farm = farm(Settings { variants: 4_096, silent: 0.1, ..settings() });
+    for (index, protocol) in registry::datagram().enumerate() {
+        let port = protocol.info().port;
+        let mut gate = farm.gate(index, port);
+        let (mut players, mut bytes, mut answers, mut titles) = (0, 0, 0, HashSet::new());
+        for number in 0..3_000 {
+            let address = server(number, port);
+            let heard = query(&mut gate, protocol, address);
+            let said = farm.status(protocol, address);
+            assert_eq!(heard.as_ref().map(|(status, _)| status), said.as_ref(), "{address} {}", protocol.info().id);
+            let Some((status, longest)) = heard else { continue };
+            assert_eq!((status.players.roster, status.deviations.len()), (Roster::Whole, 0));
+            answers += 1;
+            players += status.players.list.len();
+            bytes += longest;
+            titles.insert(status.title());
+        }
+        let id = protocol.info().id;
+        eprintln!("{id}: {} players, {} bytes, {} titles", players / answers, bytes / answers, titles.len());
+        assert!((6..=10).contains(&(players / answers)) && titles.len() > 50, "{id}");
+        assert!(id != "minecraft-query" || (380..=420).contains(&(bytes / answers)), "{}", bytes / answers);
+    }
+}
+
+#[test]
+fn texts_travel_in_both_encodings() {
+    let farm = farm(settings());
+    let motds: Vec<_> = (0..64).filter_map(|variant| farm.invent(farm.crops[0].protocol, variant).motd).collect();
+    let latin1 = |motd: &&hailer_proto::Text| std::str::from_utf8(&motd.bytes()).is_err();
+    let accented = |motd: &&hailer_proto::Text| motd.plain().chars().any(|c| ('\u{A1}'..='\u{FF}').contains(&c));
+    assert!(motds.iter().filter(latin1).filter(accented).count() > 5);
+    assert!(motds.iter().filter(|motd| !latin1(motd) && !motd.raw().is_ascii()).count() > 5);
+}
+
+#[test]
+fn the_silent_are_a_share_and_always_the_same() {
+    let farms = [1, 1, 2].map(|seed| farm(Settings { silent: 0.2, seed, ..settings() }));
+    let protocol = registry::datagram().next().unwrap();
+    let silent = |farm: &Farm, port| -> HashSet<u32> {
+        (0..20_000).filter(|number| farm.status(protocol, server(*number, port)).is_none()).collect()
+    };
+    let first = silent(&farms[0], 1);
+    // Five standard deviations.
+    assert!((3_717..=4_283).contains(&first.len()), "{}", first.len());
+    assert_eq!(first, silent(&farms[1], 1));
+    assert_ne!(first, silent(&farms[2], 1));
+    assert_ne!(first, silent(&farms[0], 2), "another port is another server");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes() {
+    let replies = |seed| {
+        let farm = farm(Settings { loss: 0.1, duplicates: 0.1, seed, ..settings() });
+        let (mut gate, mut outbox) = (farm.gate(0, 25_565), Outbox::new());
+        pings(&mut gate, 200, &mut outbox);
+        let all: Vec<_> = outbox.pending().map(|(to, from, bytes)| (to, from, bytes.to_vec())).collect();
+        all
+    };
+    assert_eq!(replies(1), replies(1));
+    assert_ne!(replies(1), replies(2));
+}
+
+#[test]
+fn loss_and_duplicates_are_shares() {
+    let farm = farm(Settings { loss: 0.1, duplicates: 0.2, ..settings() });
+    let (mut gate, mut outbox) = (farm.gate(0, 25_565), Outbox::new());
+    pings(&mut gate, 20_000, &mut outbox);
+    let counts = gate.counts();
+    // Each way a tenth: 0.81 arrive, of which a fifth twice. Five standard deviations.
+    assert!((3_800 - 280..3_800 + 280).contains(&counts.lost), "{counts:?}");
+    assert!((3_240 - 270..3_240 + 270).contains(&counts.doubled), "{counts:?}");
+    assert_eq!(counts.answered, 20_000 - counts.lost + counts.doubled);
+    assert_eq!(outbox.len() as u64, counts.answered);
+    let bytes: usize = outbox.pending().map(|(.., bytes)| bytes.len()).sum();
+    assert_eq!(bytes as u64, counts.bytes_out);
+    let all: Vec<_> = outbox.pending().map(|(_, from, bytes)| (from, bytes)).collect();
+    assert_eq!(all.windows(2).filter(|pair| pair[0] == pair[1]).count() as u64, counts.doubled);
+}
+
+#[test]
+fn everything_can_be_lost() {
+    let farm = farm(Settings { loss: 1.0, ..settings() });
+    let (mut gate, mut outbox) = (farm.gate(0, 25_565), Outbox::new());
+    pings(&mut gate, 100, &mut outbox);
+    assert_eq!((gate.counts().lost, outbox.len()), (100, 0));
+}
+
+#[test]
+fn what_is_not_the_farms_is_not_answered() {
+    let mut farm = farm(Settings { networks: vec![(Ipv4Addr::new(127, 7, 0, 0), 16)], ..settings() });
+    for beyond in [false, true] {
+        farm.beyond_loopback = beyond;
+        for (from, to, answered) in [
+            ("127.0.0.1:1", Some("127.7.0.0"), true),
+            ("127.0.0.1:1", Some("127.7.255.255"), true),
+            ("127.0.0.1:1", Some("127.8.0.0"), false),
+            ("127.0.0.1:1", Some("192.0.2.7"), false),
+            ("127.0.0.1:1", Some("::1"), false),
+            ("127.0.0.1:1", None, false),
+            ("192.0.2.7:1", Some("127.7.0.1"), beyond),
+        ] {
+            let (mut gate, mut outbox) = (farm.gate(0, 25_565), Outbox::new());
+            let to = to.map(|to| to.parse().unwrap());
+            gate.hear(START, from.parse().unwrap(), to, b"\xFE\xFD\x09\x01\x02\x03\x04", &mut outbox);
+            assert_eq!((outbox.len(), gate.counts().foreign), (answered.into(), (!answered).into()), "{from} {to:?}");
+        }
+    }
+    farm.networks = vec![Network::new(LOOPBACK, 8).unwrap()];
+    assert!(!farm.holds(Ipv4Addr::new(127, 255, 255, 255)) && !farm.holds(LOOPBACK));
+}
+
+#[test]
+fn a_farm_is_not_open_to_the_world() {
+    let of = |networks: &[(&str, u8)], beyond_loopback| {
+        let networks = networks.iter().map(|(address, bits)| (address.parse().unwrap(), *bits)).collect();
+        Farm::new(Settings { networks, beyond_loopback, variants: 1, ..settings() }).map(drop)
+    };
+    assert_eq!(of(&[("127.0.0.0", 8), ("127.3.2.1", 32)], false), Ok(()));
+    for (address, bits) in [("127.0.0.0", 7), ("10.0.0.0", 8), ("0.0.0.0", 0), ("128.0.0.0", 8)] {
+        let open = Err(FarmError::Open(address.parse().unwrap(), bits));
+        assert_eq!(of(&[("127.0.0.0", 8), (address, bits)], false), open);
+        assert_eq!(of(&[(address, bits)], true), Ok(()));
+    }
+    assert_eq!(of(&[("127.0.0.0", 33)], false), Err(FarmError::Network));
+    assert_eq!(of(&[], false), Err(FarmError::Network));
+}
+
+#[test]
+fn settings_are_checked() {
+    let refused = |change: fn(&mut Settings)| {
+        let mut settings = settings();
+        change(&mut settings);
+        Farm::new(settings).err()
+    };
+    assert_eq!(refused(|s| s.silent = 1.01), Some(FarmError::Share("silent")));
+    assert_eq!(refused(|s| s.loss = f64::NAN), Some(FarmError::Share("loss")));
+    assert_eq!(refused(|s| s.duplicates = -0.1), Some(FarmError::Share("duplicates")));
+    assert_eq!(refused(|s| s.delay = Duration::from_secs(61)), Some(FarmError::Time("delay")));
+    assert_eq!(refused(|s| s.variants = 0), Some(FarmError::Variants));
+    assert_eq!(refused(|s| s.ports.clear()), Some(FarmError::NoProtocol));
+    assert_eq!(
+        refused(|s| s.ports = vec![(registry::find("minecraft-12w").unwrap(), 1)]),
+        Some(FarmError::Stream("minecraft-12w"))
+    );
+}
+
+#[test]
+fn protocols_share_ports_and_have_several() {
+    let [a, b]: [&'static dyn Protocol; 2] = ["minecraft-query", "ugp"].map(|id| registry::find(id).unwrap());
+    let farm =
+        farm(Settings { ports: vec![(a, 1_000), (b, 1_000), (a, 2_000), (a, 0), (b, 0), (a, 1_000)], ..settings() });
+    assert_eq!((farm.gates(), farm.crops.len()), (4, 2));
+    for (index, port, spoken) in [(0, 1_000, [true, true]), (1, 2_000, [true, false]), (3, 7_777, [false, true])] {
+        let mut gate = farm.gate(index, port);
+        for (protocol, spoken) in [a, b].into_iter().zip(spoken) {
+            let said = query(&mut gate, protocol, server(5, port)).map(|(status, _)| status);
+            assert_eq!(said, farm.status(protocol, server(5, port)).filter(|_| spoken));
+        }
+        assert_eq!(gate.counts().dropped.get("no query"), spoken.contains(&false).then_some(&1));
+    }
+}
+
+proptest! {
+    /// Each reply arrives when it is due: not before the delay, not after the jitter, and in the order of arrival.
+    #[test]
+    fn delays_are_kept(delay in 0_u64..100, jitter in 0_u64..100, seed: u64, step in 1_u64..20) {
+        let millis = Duration::from_millis;
+        let farm = farm(Settings { delay: millis(delay), jitter: millis(jitter), seed, variants: 1, ..settings() });
+        let (mut gate, mut outbox) = (farm.gate(0, 25_565), Outbox::new());
+        pings(&mut gate, 100, &mut outbox);
+        let mut sent = Vec::new();
+        let mut arrived = 0;
+        let mut passed = 0;
+        while passed <= delay + jitter + step {
+            let due = gate.due();
+            gate.release(START + millis(passed), usize::MAX, &mut outbox);
+            if outbox.len() > arrived {
+                prop_assert!(passed >= delay);
+                prop_assert!(delay + jitter == 0 || due <= Some(START + millis(passed)));
+            }
+            arrived = outbox.len();
+            passed += step;
+        }
+        sent.extend(outbox.pending().map(|(_, from, _)| from.unwrap()));
+        prop_assert_eq!((sent.len(), gate.due()), (100, None));
+        let asked: Vec<_> = (0..100).map(|number| server(number, 0).ip()).collect();
+        prop_assert!(jitter != 0 || sent == asked, "equal delays keep the order");
+        prop_assert!(jitter < 5 || sent != asked, "unequal delays do not");
+        prop_assert_eq!(sent.into_iter().collect::<HashSet<_>>(), asked.into_iter().collect::<HashSet<_>>());
+    }
+}
+
+#[test]
+fn what_is_under_way_is_bounded() {
+    let farm = farm(Settings { delay: Duration::from_secs(1), max_delayed: 50, ..settings() });
+    let (mut gate, mut outbox) = (farm.gate(0, 25_565), Outbox::new());
+    for round in 1..=3 {
+        pings(&mut gate, 80, &mut outbox);
+        assert_eq!((gate.counts().crowded, outbox.len()), (30 * round, 0));
+        let later = START + Duration::from_secs(1);
+        gate.release(later, 20, &mut outbox);
+        assert_eq!(outbox.len(), 20, "as many as there is room for");
+        gate.release(later, usize::MAX, &mut outbox);
+        assert_eq!((outbox.len(), gate.counts().answered), (50, 50 * round));
+        assert_eq!(gate.delayed.places(), 50, "places are used again");
+        outbox.clear();
+    }
+}
