@@ -83,6 +83,9 @@ pub(crate) fn run(args: &Sweep) -> anyhow::Result<Exit> {
     };
     let cause = stop.cause();
     if cause.is_none() {
+        if let (true, false, Some(output)) = (choice.is_turned_over(), args.writing.quiet, &choice.output) {
+            tell!("writing {}", output.display());
+        }
         conclude(&choice)?;
     }
     let left_out = targets.left_out();

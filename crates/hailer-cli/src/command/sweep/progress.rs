@@ -33,7 +33,7 @@ impl Progress {
         let sum = tally::sum(before, beat.counts);
         if let Some(total) = beat.total.filter(|total| self.bar.length() != Some(*total)) {
             self.bar.set_length(total);
-            if let Ok(style) = ProgressStyle::with_template("{bar:20} {percent}% of {human_len}, {wide_msg}") {
+            if let Ok(style) = ProgressStyle::with_template("{bar:12} {percent}% of {human_len}, {wide_msg}") {
                 self.bar.set_style(style);
             }
         }
@@ -58,12 +58,12 @@ fn message(beat: &Beat<'_>, sum: &Counts, elapsed: Duration) -> String {
     let eta = beat.total.filter(|_| rate >= 1.0).map(|total| (total.saturating_sub(ended) as f64 / rate).min(1e9));
     let eta = eta.map(|seconds| format!(", {} left", humantime::format_duration(Duration::from_secs(seconds as u64))));
     format!(
-        "{rate:.0}/s, {} answered, {} silent, {} resent, {} in flight{}",
+        "{rate:.0}/s{}, {} answered, {} silent, {} resent, {} in flight",
+        eta.unwrap_or_default(),
         percent(sum.answered, ended),
         percent(sum.silent, ended),
         percent(sum.resent, sum.sent),
         beat.in_flight,
-        eta.unwrap_or_default()
     )
 }
 
