@@ -5,8 +5,9 @@ use clap::{Args, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 use hailer::game::server::{Encryption, GameMode, WorldKind};
 use hailer::game::{self, Build};
-use hailer::proto::{Protocol, Way};
+use hailer::proto::{Protocol, Transport, Way};
 use hailer::registry;
+use hailer::sweep::Shard;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -52,11 +53,29 @@ Examples:
   hailer proxy --to 192.0.2.7 --only Chat --way to-server
   hailer proxy --to 192.0.2.7 --record sessions/ --json | jq .packet";
 
+const SWEEP: &str = "\
+A TARGET is a host, host:port, [v6]:port, protocol://host:port, or a range: 192.0.2.0/24, ugp://192.0.2.1-192.0.2.9:22000.
+In a file there is one a line; blank lines, what follows a # and all but the first word mean nothing. Without a protocol all that
+travel in datagrams are tried. Targets are asked in a random order, each once, and each network at a gentle pace.
+
+Sweep only what you may. Who owns a network may take questions for an attack: ask before you sweep theirs, keep to the pace
+unless they agree to more, and put into a file for --exclude whoever asks to be left alone.
+
+A sweep into a file can be stopped at any time, with Ctrl-C or without, and goes on with the same command and --resume.
+The exit code is 0 at the end if anybody answered, 1 if nobody did, 2 if the question was wrong, 130 after Ctrl-C.
+
+Examples:
+  hailer sweep 192.0.2.0/24 --protocol minecraft-query
+  hailer sweep --targets servers.txt --exclude leave-alone.txt -o servers.parquet
+  hailer sweep --targets servers.txt -o servers.csv --fields target,name,players_online --rate 5k
+  list-servers | hailer sweep - --json | jq .target";
+
 const EXAMPLES: &str = "\
 Examples:
   hailer demo                                    see it work, on this machine
   hailer query play.example.com                  who is on?
   hailer query ugp://192.0.2.7 --json | jq .     for programs
+  hailer sweep --targets FILE -o servers.csv     all of these servers, at a gentle pace
   hailer serve --demo                            something to ask
   hailer decode fefd0900000001                   what do these bytes say?
   hailer join play.example.com --for 30s         what goes on in the game?
@@ -75,6 +94,9 @@ pub(crate) enum Command {
     /// Ask servers for their status
     #[command(after_help = TARGETS)]
     Query(Query),
+    /// Ask many servers, and write what comes as it comes
+    #[command(after_help = SWEEP)]
+    Sweep(Box<Sweep>),
     /// Measure round trips to a server
     #[command(after_help = TARGETS)]
     Ping(Ping),
@@ -120,12 +142,8 @@ pub(crate) struct Query {
     /// Give a server up after so long, whatever it sends [default: 10s, or timeout × (retries + 1) if that is longer]
     #[arg(long, value_parser = duration, value_name = "TIME")]
     pub(crate) deadline: Option<Duration>,
-    /// Auth token, where the protocol has them (better: --auth-token-file, since others see command lines)
-    #[arg(long, value_name = "TOKEN", env = "HAILER_AUTH_TOKEN", hide_env_values = true)]
-    pub(crate) auth_token: Option<String>,
-    /// Read the auth token from the first line of a file; counts before --auth-token
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) auth_token_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) auth: Auth,
     /// One line of JSON for each answer, as in schema/answer-v1.json
     #[arg(long)]
     pub(crate) json: bool,
@@ -164,6 +182,149 @@ pub(crate) struct Asking {
     /// Ask this name server instead of the system's
     #[arg(long, value_parser = name_server, value_name = "ADDRESS:PORT")]
     pub(crate) name_server: Option<SocketAddr>,
+}
+
+/// Who is asking, where the protocol wants to know.
+#[derive(Args)]
+pub(crate) struct Auth {
+    /// Auth token, where the protocol has them (better: --auth-token-file, since others see command lines)
+    #[arg(long, value_name = "TOKEN", env = "HAILER_AUTH_TOKEN", hide_env_values = true)]
+    pub(crate) auth_token: Option<String>,
+    /// Read the auth token from the first line of a file; counts before --auth-token
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) auth_token_file: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub(crate) struct Sweep {
+    /// Servers to ask, or ranges of addresses; `-` reads them from standard input, as they come
+    #[arg(value_name = "TARGET", value_hint = ValueHint::Hostname)]
+    pub(crate) given: Vec<String>,
+    /// Read targets from a file, one a line; may be given several times
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Targets")]
+    pub(crate) targets: Vec<PathBuf>,
+    /// Do not ask the addresses and ranges in a file; may be given several times
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Targets")]
+    pub(crate) exclude: Vec<PathBuf>,
+    /// Ask targets that name no protocol in this one; may be given several times [default: all over UDP]
+    #[arg(long, short, value_parser = datagrams, value_name = "PROTOCOL", help_heading = "Targets")]
+    pub(crate) protocol: Vec<&'static dyn Protocol>,
+    /// Ask only this share: 2/4 is the second of four, which together are all
+    #[arg(long, value_name = "I/N", help_heading = "Targets")]
+    pub(crate) shard: Option<Shard>,
+    /// Another order
+    #[arg(long, default_value_t = 0, value_name = "N", help_heading = "Targets")]
+    pub(crate) seed: u64,
+    /// Ask this name server instead of the system's
+    #[arg(long, value_parser = name_server, value_name = "ADDRESS:PORT", help_heading = "Targets")]
+    pub(crate) name_server: Option<SocketAddr>,
+    #[command(flatten)]
+    pub(crate) pace: Pacing,
+    #[command(flatten)]
+    pub(crate) what: What,
+    #[command(flatten)]
+    pub(crate) writing: Writing,
+}
+
+/// How fast to ask, and how long to wait.
+#[derive(Args)]
+#[command(next_help_heading = "Pace")]
+pub(crate) struct Pacing {
+    /// Datagrams in a second, such as 500, 20k or unlimited
+    #[arg(long, default_value = "1000", value_parser = quantity, value_name = "N")]
+    pub(crate) rate: f64,
+    /// Bits in a second, such as 10M
+    #[arg(long, default_value = "unlimited", value_parser = quantity, value_name = "N")]
+    pub(crate) bandwidth: f64,
+    /// Datagrams in a second to one network: 256 addresses of IPv4, a /48 of IPv6
+    #[arg(long, default_value = "50", value_parser = quantity, value_name = "N")]
+    pub(crate) per_network: f64,
+    /// Wait so long for one datagram at the most; less where the delays seen allow it
+    #[arg(long, default_value = "1s", value_parser = duration, value_name = "TIME")]
+    pub(crate) timeout: Duration,
+    /// Ask again so often when nothing comes
+    #[arg(long, default_value_t = 2, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=100))]
+    pub(crate) retries: u32,
+    /// Give a server up after so long, whatever it sends [default: 10s, or timeout × (retries + 1) if that is longer]
+    #[arg(long, value_parser = duration, value_name = "TIME")]
+    pub(crate) deadline: Option<Duration>,
+    /// Servers asked at one time, at some 40 bytes each
+    #[arg(long, default_value_t = 4_000_000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 28))]
+    pub(crate) max_in_flight: u32,
+    /// Stop after so long; --resume continues
+    #[arg(long, value_parser = duration, value_name = "TIME")]
+    pub(crate) r#for: Option<Duration>,
+}
+
+/// What to ask for.
+#[derive(Args)]
+#[command(next_help_heading = "Questions")]
+pub(crate) struct What {
+    #[command(flatten)]
+    pub(crate) auth: Auth,
+    /// Ask for the players and write them, also where they are not among the usual fields
+    #[arg(long, overrides_with = "no_players")]
+    pub(crate) players: bool,
+    /// Do not ask for the list of players
+    #[arg(long)]
+    pub(crate) no_players: bool,
+    /// Ask only for the protocol's short reply
+    #[arg(long)]
+    pub(crate) basic: bool,
+    /// Refuse answers that deviate from the protocol
+    #[arg(long)]
+    pub(crate) strict: bool,
+}
+
+/// What becomes of the answers.
+#[derive(Args)]
+#[command(next_help_heading = "Output")]
+pub(crate) struct Writing {
+    /// Write answers to a file that ends in .ndjson, .jsonl, .csv or .parquet
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) output: Option<PathBuf>,
+    /// The format [default: as the file is called; lines for people on standard output]
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub(crate) format: Option<Format>,
+    /// One line of JSON for each answer, as in schema/answer-v1.json: --format ndjson
+    #[arg(long, conflicts_with = "format")]
+    pub(crate) json: bool,
+    /// Only these fields, such as target,name,players_online; `list` shows all there are
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    pub(crate) fields: Vec<String>,
+    /// Write failures too, not only answers
+    #[arg(long)]
+    pub(crate) failed: bool,
+    /// Take the place of an existing file
+    #[arg(long, conflicts_with = "resume")]
+    pub(crate) force: bool,
+    /// Go on where the same command stopped
+    #[arg(long)]
+    pub(crate) resume: bool,
+    /// Where to note every second how far it came [default: the output with .checkpoint behind it]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) checkpoint: Option<PathBuf>,
+    /// At the end, write what happened as JSON, as in schema/sweep-summary-v1.json; `-` is standard output
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) summary: Option<PathBuf>,
+    /// No progress, and no summary for people
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+/// How answers are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Format {
+    /// Lines for people
+    Lines,
+    /// Lines of JSON
+    #[value(alias = "json", alias = "jsonl")]
+    Ndjson,
+    /// Comma-separated values
+    Csv,
+    /// Parquet, compressed with zstd
+    #[cfg(feature = "parquet")]
+    Parquet,
 }
 
 #[derive(Args)]
@@ -498,6 +659,30 @@ fn protocol(id: &str) -> Result<&'static dyn Protocol, String> {
     registry::find(id).ok_or_else(|| format!("known are {}", registry::known()))
 }
 
+fn datagrams(id: &str) -> Result<&'static dyn Protocol, String> {
+    let is_fit = |protocol: &&dyn Protocol| protocol.info().transport == Transport::Datagram;
+    registry::find(id).filter(is_fit).ok_or_else(|| {
+        let ids = registry::PROTOCOLS.iter().copied().filter(is_fit).map(|protocol| protocol.info().id);
+        format!("a sweep speaks {}", ids.collect::<Vec<_>>().join(", "))
+    })
+}
+
+/// `500`, `20k`, `1.5M`, `unlimited`.
+fn quantity(text: &str) -> Result<f64, String> {
+    if text == "unlimited" {
+        return Ok(f64::INFINITY);
+    }
+    let (digits, factor) = match text.as_bytes().last() {
+        Some(b'k' | b'K') => (&text[..text.len() - 1], 1e3),
+        Some(b'M') => (&text[..text.len() - 1], 1e6),
+        Some(b'G') => (&text[..text.len() - 1], 1e9),
+        _ => (text, 1.0),
+    };
+    let number = digits.parse::<f64>().ok().map(|number| number * factor);
+    let number = number.filter(|number| number.is_finite() && *number >= 0.1);
+    number.ok_or_else(|| "a number such as 500, 20k or 1.5M, or unlimited".into())
+}
+
 fn world(text: &str) -> Result<WorldKind, String> {
     match text {
         "flat" => Ok(WorldKind::Flat),
@@ -626,6 +811,18 @@ mod tests {
                 _ => vec![piece],
             });
             Arguments::try_parse_from(words).map(drop).unwrap_or_else(|error| panic!("{command}: {error}"));
+        }
+    }
+
+    #[test]
+    fn quantities() {
+        for (text, expected) in
+            [("500", 500.0), ("20k", 20e3), ("1.5M", 1.5e6), ("1G", 1e9), ("unlimited", f64::INFINITY)]
+        {
+            assert_eq!(quantity(text), Ok(expected), "{text}");
+        }
+        for wrong in ["", "k", "0", "-1", "inf", "NaN", "1e308M", "many", "10m", "é"] {
+            assert!(quantity(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -4,6 +4,9 @@ use crate::print::tell;
 use std::io;
 use std::process::ExitCode;
 
+/// What shells make of Ctrl-C: 128 and the number of the signal.
+pub(crate) const STOPPED: u8 = 130;
+
 /// How a command ended; the worse, the greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Exit {
@@ -11,6 +14,8 @@ pub(crate) enum Exit {
     Success,
     /// Something did not.
     Partial,
+    /// A signal stopped it before it was done.
+    Stopped,
 }
 
 /// A mistake of the user's, or of a configuration file's: one line that says what to do. Exit code 2, like clap's.
@@ -36,6 +41,7 @@ pub(crate) fn code(end: anyhow::Result<Exit>) -> ExitCode {
     match end {
         Ok(Exit::Success) => ExitCode::SUCCESS,
         Ok(Exit::Partial) => ExitCode::from(1),
+        Ok(Exit::Stopped) => ExitCode::from(STOPPED),
         // The reader of our output has seen enough.
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {

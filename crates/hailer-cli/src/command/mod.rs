@@ -13,8 +13,9 @@ mod proxy;
 mod query;
 pub(crate) mod secrets;
 mod serve;
+mod sweep;
 
-use crate::args::{Arguments, Asking, Command};
+use crate::args::{Arguments, Asking, Auth, Command};
 use crate::exit::{Exit, usage};
 use hailer::{Settings, Target};
 use std::future::Future;
@@ -24,6 +25,7 @@ use std::time::Duration;
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Exit> {
     match arguments.command {
         Command::Query(args) => block_on(query::run(args)),
+        Command::Sweep(args) => sweep::run(&args),
         Command::Ping(args) => block_on(ping::run(args)),
         Command::Serve(args) => serve::run(&args),
         Command::Decode(args) => decode::run(&args),
@@ -33,6 +35,34 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Exit> {
         Command::Protocols(args) => protocols::run(&args),
         Command::Completions { shell } => generate::completions(shell),
         Command::Man { folder } => generate::man_pages(folder.as_deref()),
+    }
+}
+
+/// More would not fit into a request.
+const MAX_AUTH_TOKEN: usize = 1_347;
+
+impl Auth {
+    /// The auth token, if there is one. Reads its file.
+    fn token(&self) -> anyhow::Result<Option<String>> {
+        let token = match (&self.auth_token, &self.auth_token_file) {
+            // An empty variable is as good as none.
+            (token, None) => token.clone().filter(|token| !token.is_empty()),
+            (_, Some(file)) => {
+                let text = match std::fs::read_to_string(file) {
+                    Ok(text) => text,
+                    Err(error) => usage!("--auth-token-file {}: {error}", file.display()),
+                };
+                let token = text.lines().next().unwrap_or_default().trim();
+                if token.is_empty() {
+                    usage!("--auth-token-file {}: its first line is empty; it should hold the token", file.display());
+                }
+                Some(token.to_owned())
+            }
+        };
+        if let Some(length) = token.as_ref().map(String::len).filter(|length| *length > MAX_AUTH_TOKEN) {
+            usage!("the auth token has {length} bytes; a datagram has room for {MAX_AUTH_TOKEN}");
+        }
+        Ok(token)
     }
 }
 

@@ -11,9 +11,6 @@ use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
-/// More would not fit into a request.
-const MAX_AUTH_TOKEN: usize = 1_347;
-
 pub(crate) async fn run(args: Query) -> anyhow::Result<Exit> {
     let targets = targets(&args)?;
     let client = Client::new(settings(&args)?);
@@ -70,32 +67,10 @@ fn settings(args: &Query) -> anyhow::Result<Settings> {
     let mut settings = args.asking.settings(args.retries, args.deadline);
     settings.ask.players = !args.no_players;
     settings.ask.depth = if args.basic { Depth::Basic } else { Depth::Full };
-    settings.ask.auth_token = auth_token(args)?.map(Into::into);
+    settings.ask.auth_token = args.auth.token()?.map(Into::into);
     settings.strict = args.strict;
     settings.keep_datagrams = args.raw;
     Ok(settings)
-}
-
-fn auth_token(args: &Query) -> anyhow::Result<Option<String>> {
-    let token = match (&args.auth_token, &args.auth_token_file) {
-        // An empty variable is as good as none.
-        (token, None) => token.clone().filter(|token| !token.is_empty()),
-        (_, Some(file)) => {
-            let text = match std::fs::read_to_string(file) {
-                Ok(text) => text,
-                Err(error) => usage!("--auth-token-file {}: {error}", file.display()),
-            };
-            let token = text.lines().next().unwrap_or_default().trim();
-            if token.is_empty() {
-                usage!("--auth-token-file {}: its first line is empty; it should hold the token", file.display());
-            }
-            Some(token.to_owned())
-        }
-    };
-    if let Some(length) = token.as_ref().map(String::len).filter(|length| *length > MAX_AUTH_TOKEN) {
-        usage!("the auth token has {length} bytes; a datagram has room for {MAX_AUTH_TOKEN}");
-    }
-    Ok(token)
 }
 
 /// Every target, checked before the first is asked.

@@ -1,6 +1,6 @@
 //! One line of JSON. What could steer a terminal is escaped, also where JSON does not ask for it.
 
-use hailer::proto::model::printable;
+use hailer::proto::model::is_control;
 use serde::Serialize;
 use serde_json::ser::Formatter;
 use serde_json::{Result, Serializer};
@@ -13,21 +13,18 @@ pub(crate) fn line(value: &impl Serialize) -> Result<String> {
     Ok(String::from_utf8_lossy(&out).into_owned())
 }
 
-/// Compact, and every character that [`printable`] drops as `\uXXXX`.
+/// Compact, and every character that must not reach a terminal as `\uXXXX`.
 struct Harmless;
 
 impl Formatter for Harmless {
     fn write_string_fragment<W: ?Sized + Write>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
-        let mut buffer = [0; 4];
         let mut shown = 0;
-        for (at, c) in fragment.char_indices().filter(|(_, c)| !matches!(c, ' '..='~')) {
-            if printable(c.encode_utf8(&mut buffer)).is_empty() {
-                writer.write_all(&fragment.as_bytes()[shown..at])?;
-                for unit in c.encode_utf16(&mut [0; 2]) {
-                    write!(writer, "\\u{unit:04x}")?;
-                }
-                shown = at + c.len_utf8();
+        for (at, c) in fragment.char_indices().filter(|(_, c)| is_control(*c)) {
+            writer.write_all(&fragment.as_bytes()[shown..at])?;
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                write!(writer, "\\u{unit:04x}")?;
             }
+            shown = at + c.len_utf8();
         }
         writer.write_all(&fragment.as_bytes()[shown..])
     }

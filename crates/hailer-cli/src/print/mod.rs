@@ -1,10 +1,16 @@
 //! Output forms. Those for people write ANSI colours; the stream that they write to drops them unless it is a terminal.
 //! Widths are columns of a terminal, of which a character takes none, one or two.
 
+pub(crate) mod csv;
 pub(crate) mod datagram;
+pub(crate) mod fields;
 pub(crate) mod game;
 pub(crate) mod json;
+pub(crate) mod lines;
+pub(crate) mod ndjson;
 pub(crate) mod packet;
+#[cfg(feature = "parquet")]
+pub(crate) mod parquet;
 pub(crate) mod table;
 pub(crate) mod view;
 
@@ -53,8 +59,50 @@ pub(crate) fn count(number: impl TryInto<u64>, noun: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+    use hailer::proto::model::{Extra, Rule, Value};
+    use hailer::{Answer, Asked, Error, Player, Status, Text, registry};
+    use std::time::Duration;
+
+    fn asked() -> Asked {
+        let address = "192.0.2.7:25565".parse().unwrap();
+        Asked { protocol: registry::PROTOCOLS[0].info(), address, sent: 2, heard: 2, datagrams: Vec::new() }
+    }
+
+    /// An answer that says the same in each place.
+    pub(crate) fn answer(text: &str) -> Result<Answer, Error> {
+        let mut status = Status {
+            motd: Some(Text::legacy(text)),
+            map: Some(text.into()),
+            rules: vec![Rule { key: "k".into(), value: text.into() }],
+            extra: vec![Extra::new("plugins", Value::List(vec![text.into()]))],
+            ..Status::default()
+        };
+        (status.players.online, status.players.max) = (Some(-3), Some(20));
+        let uuid = Some(std::array::from_fn(|i| i as u8));
+        status.players.set_list(vec![Player { uuid, ..Player::named(Text::legacy(text)) }, Player::default()]);
+        Ok(Answer { asked: asked(), status, round_trip: Duration::from_micros(12_340) })
+    }
+
+    /// An answer as most are: eight players, plugins, colours in the MOTD.
+    pub(crate) fn typical() -> Answer {
+        let mut answer = answer("").unwrap();
+        let status = &mut answer.status;
+        status.motd = Some(Text::legacy("§aA Minecraft §lServer"));
+        [&mut status.game, &mut status.mode, &mut status.map, &mut status.version]
+            .into_iter()
+            .zip(["MINECRAFT", "SMP", "world", "1.21.8"])
+            .for_each(|(place, text)| *place = Some(text.into()));
+        let plugins = ["WorldEdit 7.3", "Essentials 2.20", "LuckPerms 5.4"].map(Value::from);
+        status.extra = vec![Extra::new("plugins", Value::List(plugins.into()))];
+        status.players.set_list((0..8).map(|i| Player::named(Text::legacy(format!("player_{i}{i}")))).collect());
+        answer
+    }
+
+    pub(crate) fn failure() -> Result<Answer, Error> {
+        Err(Error::Silence { asked: Box::new(asked()), after: Duration::from_secs(3) })
+    }
 
     #[test]
     fn lines_are_cut_by_what_is_seen() {

@@ -140,7 +140,7 @@ pub(crate) fn players(answer: &Answer) -> String {
 }
 
 /// A failure in a few words, for a cell.
-fn reason(error: &Error) -> String {
+pub(super) fn reason(error: &Error) -> String {
     match error {
         Error::NameNotFound { .. } => "name not found".into(),
         Error::PortClosed { .. } => "port closed".into(),

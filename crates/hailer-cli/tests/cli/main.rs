@@ -16,4 +16,5 @@ mod session;
 mod sessions;
 #[path = "../../../hailer/tests/support/mod.rs"]
 mod support;
+mod sweep;
 mod tool;

@@ -57,6 +57,7 @@ fn the_schemas_are_schemas_and_say_what_everything_means() {
         "join-v1.json",
         "packet-v1.json",
         "packet-summary-v1.json",
+        "sweep-summary-v1.json",
     ] {
         let schema = schema(name);
         assert!(jsonschema::meta::is_valid(&schema), "{name}");
@@ -106,6 +107,28 @@ fn answers_are_as_the_schema_says() {
             }
         }
     }
+}
+
+#[test]
+fn sweeps_are_as_the_schemas_say() {
+    let serve = Serve::with(&["--demo"]);
+    let summary = Temporary::path("summary.json");
+    let closed = closed().to_string();
+    let shared = ["--timeout", "80ms", "--retries", "0", "-q", "--summary", summary.text(), &closed, &serve.address()];
+    let mut said = run(["sweep", "--json", "--failed"].iter().chain(&shared)).ends_with(0);
+    let lines = check("answer-v1.json", &said);
+    let answers = lines.iter().filter(|line| line["ok"] == true).count();
+    assert_eq!((lines.len(), answers), (6, 3), "{lines:#?}");
+    said.out = std::fs::read_to_string(&summary).unwrap();
+    let summary = &check("sweep-summary-v1.json", &said)[0];
+    assert_eq!((&summary["end"], &summary["questions"]), (&"done".into(), &6.into()));
+    assert_eq!(summary["counts"]["answered"], 3);
+    let said = run(["sweep", "--json", "--failed"].iter().chain(&shared[..5]).chain(&[
+        "nobody.example.test",
+        "--name-server",
+        "127.0.0.1:9",
+    ]));
+    check("answer-v1.json", &said.ends_with(1));
 }
 
 #[test]

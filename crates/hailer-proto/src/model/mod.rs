@@ -7,7 +7,7 @@
 mod text;
 mod value;
 
-pub use text::{Colour, Run, Style, Text, printable};
+pub use text::{Colour, Run, Style, Text, is_control, printable};
 pub use value::{Extra, Value};
 
 use crate::wire::Deviation;

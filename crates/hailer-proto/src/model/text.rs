@@ -190,7 +190,7 @@ pub fn printable(text: &str) -> String {
 }
 
 /// Characters that must not reach a terminal: controls, and those that reorder the line around them.
-pub(crate) fn is_control(c: char) -> bool {
+pub fn is_control(c: char) -> bool {
     let reorders = matches!(c, '\u{61C}' | '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}');
     // Two of Unicode's own line breaks.
     c.is_control() || reorders || matches!(c, '\u{2028}' | '\u{2029}')

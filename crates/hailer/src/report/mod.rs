@@ -1,10 +1,14 @@
 //! One answer, or one failure, as programs read it: the JSON of `schema/answer-v1.json`.
 
+pub mod json;
+
 use crate::client::{Answer, Asked};
 use crate::error::Error;
 use hailer_proto::Status;
 use hailer_proto::wire::hexadecimal;
 use serde::Serialize;
+use std::net::SocketAddr;
+use std::time::Duration;
 
 /// Name and version of the schema. A new version only when a program written for the old one would break.
 pub const SCHEMA: &str = "hailer/answer/1";
@@ -16,7 +20,7 @@ pub struct Line<'a> {
     target: &'a str,
     ok: bool,
     protocol: Option<&'static str>,
-    address: Option<String>,
+    address: Option<SocketAddr>,
     round_trip_ms: Option<f64>,
     datagrams_sent: Option<u32>,
     datagrams_heard: Option<u32>,
@@ -33,10 +37,15 @@ struct Failed {
     datagram: Option<String>,
 }
 
+/// A time as programs read it: milliseconds, to the microsecond.
+pub fn milliseconds(time: Duration) -> f64 {
+    (time.as_secs_f64() * 1e6).round() / 1e3
+}
+
 impl<'a> Line<'a> {
     /// An answer.
     pub fn answered(target: &'a str, answer: &'a Answer) -> Self {
-        let round_trip_ms = (answer.round_trip.as_secs_f64() * 1e6).round() / 1e3;
+        let round_trip_ms = milliseconds(answer.round_trip);
         let line =
             Self { ok: true, status: Some(&answer.status), round_trip_ms: Some(round_trip_ms), ..Self::empty(target) };
         line.asked(&answer.asked)
@@ -54,6 +63,12 @@ impl<'a> Line<'a> {
             Some(asked) => line.asked(asked),
             None => line,
         }
+    }
+
+    /// Appends it to `out`, without a line break: the JSON that serde makes of it, in a fraction of the time, and every
+    /// character that could steer a terminal as `\\uXXXX`.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        json::line(self, out);
     }
 
     fn empty(target: &'a str) -> Self {
@@ -74,7 +89,7 @@ impl<'a> Line<'a> {
     fn asked(self, asked: &Asked) -> Self {
         Self {
             protocol: Some(asked.protocol.id),
-            address: Some(asked.address.to_string()),
+            address: Some(asked.address),
             datagrams_sent: Some(asked.sent),
             datagrams_heard: Some(asked.heard),
             ..self

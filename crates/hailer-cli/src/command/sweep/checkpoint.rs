@@ -1,0 +1,197 @@
+//! How far a sweep came, in a file: enough to go on after any end of the process.
+//!
+//! It is written after the output that it speaks of, to a file of its own that then takes the place of the one before. So
+//! at any moment there is one that is whole, and the output is at least as long as it says; what is longer was written
+//! after it, and is asked for again. Nobody waits for the disk: a power cut may take more than a second, and an output that
+//! is then too short is told when the sweep is continued.
+
+use super::tally;
+use crate::exit::usage;
+use hailer::sweep::{Counts, Position};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Name and version.
+const SCHEMA: &str = "hailer/sweep-checkpoint/1";
+
+/// How far a sweep came.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Checkpoint {
+    /// Which sweep it is.
+    pub(super) kind: Sweep,
+    /// Bytes of output, if it went to a file.
+    pub(super) length: Option<u64>,
+    pub(super) position: Position,
+    pub(super) counts: Counts,
+    /// Time that it took so far.
+    pub(super) seconds: f64,
+}
+
+/// What must be the same for a sweep to be the same.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Sweep {
+    /// Digest of the targets and their order.
+    pub(super) targets: String,
+    /// Format of the output, its fields, and whether failures are in it.
+    pub(super) output: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct File {
+    schema: String,
+    #[serde(flatten)]
+    kind: Sweep,
+    length: Option<u64>,
+    next: u64,
+    /// Each as its distance from the one before.
+    unfinished: Vec<u64>,
+    counts: Value,
+    seconds: f64,
+}
+
+impl Checkpoint {
+    fn to_json(&self) -> io::Result<Vec<u8>> {
+        let mut before = 0;
+        let distances = self.position.unfinished.iter().map(|index| index - std::mem::replace(&mut before, *index));
+        let file = File {
+            schema: SCHEMA.into(),
+            kind: self.kind.clone(),
+            length: self.length,
+            next: self.position.next,
+            unfinished: distances.collect(),
+            counts: serde_json::to_value(tally::Members(&self.counts))?,
+            seconds: self.seconds,
+        };
+        let mut json = serde_json::to_vec(&file)?;
+        json.push(b'\n');
+        Ok(json)
+    }
+
+    /// `None`: it is none, or damaged.
+    fn from_json(json: &[u8]) -> Option<Self> {
+        let file: File = serde_json::from_slice(json).ok()?;
+        let mut unfinished = Vec::with_capacity(file.unfinished.len());
+        for (i, distance) in file.unfinished.into_iter().enumerate() {
+            if i > 0 && distance == 0 {
+                return None;
+            }
+            let before = unfinished.last().copied().unwrap_or_default();
+            unfinished.push(distance.checked_add(before).filter(|index| *index < file.next)?);
+        }
+        (file.schema == SCHEMA && file.seconds >= 0.0).then(|| Self {
+            kind: file.kind,
+            length: file.length,
+            position: Position { next: file.next, unfinished },
+            counts: tally::from_json(&file.counts),
+            seconds: file.seconds,
+        })
+    }
+
+    /// Takes the place of the one before.
+    pub(super) fn save(&self, path: &Path) -> io::Result<()> {
+        let new = beside(path, "new");
+        fs::write(&new, self.to_json()?)?;
+        fs::rename(&new, path)
+    }
+
+    /// Reads the one that a sweep left.
+    pub(super) fn load(path: &Path) -> anyhow::Result<Self> {
+        let shown = path.display();
+        let json = match fs::read(path) {
+            Ok(json) => json,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                usage!("there is no checkpoint {shown}: the sweep ended, or never began; begin without --resume")
+            }
+            Err(error) => usage!("checkpoint {shown}: {error}"),
+        };
+        match Self::from_json(&json) {
+            Some(checkpoint) => Ok(checkpoint),
+            None => usage!("{shown} is no checkpoint of this version of hailer, or damaged; begin again with --force"),
+        }
+    }
+
+    /// Refuses to continue another sweep.
+    pub(super) fn check(&self, path: &Path, kind: &Sweep) -> anyhow::Result<()> {
+        let shown = path.display();
+        if self.kind.targets != kind.targets {
+            usage!(
+                "the checkpoint {shown} is of other targets, or in another order; --resume takes the same targets, \
+                 exclusions, protocols, shard and seed"
+            );
+        }
+        if self.kind.output != kind.output {
+            usage!("the checkpoint {shown} is of other output, {}; this would be {}", self.kind.output, kind.output);
+        }
+        Ok(())
+    }
+}
+
+/// `out.csv` and `checkpoint` are `out.csv.checkpoint`.
+pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".");
+    name.push(suffix);
+    name.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::collection::btree_set;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn it_comes_back_as_it_was(
+            unfinished in btree_set(any::<u64>(), 0..50), more: u32, length: Option<u64>, answered: u64, seconds in 0.0..1e9,
+        ) {
+            let unfinished: Vec<u64> = unfinished.into_iter().filter(|index| *index < u64::MAX).collect();
+            let next = unfinished.last().map_or(0, |last| last + 1).saturating_add(more.into());
+            let mut counts = Counts::default();
+            counts.answered = answered;
+            let kind = Sweep { targets: "7".into(), output: "csv".into() };
+            let checkpoint = Checkpoint { kind, length, position: Position { next, unfinished }, counts, seconds };
+            let json = checkpoint.to_json().unwrap();
+            prop_assert_eq!(Checkpoint::from_json(&json), Some(checkpoint));
+            // A file that was cut is told.
+            prop_assert_eq!(Checkpoint::from_json(&json[..json.len() - 2]), None);
+        }
+
+        #[test]
+        fn what_is_damaged_is_refused(next: u64, distances in proptest::collection::vec(any::<u64>(), 0..4)) {
+            let json = serde_json::json!({
+                "schema": SCHEMA, "targets": "", "output": "", "length": null, "next": next, "unfinished": distances,
+                "counts": {}, "seconds": 0.0,
+            });
+            if let Some(checkpoint) = Checkpoint::from_json(json.to_string().as_bytes()) {
+                let Position { next, unfinished } = checkpoint.position;
+                prop_assert!(unfinished.is_sorted_by(|a, b| a < b) && unfinished.last().is_none_or(|last| *last < next));
+            }
+        }
+    }
+
+    #[test]
+    fn another_sweep_is_not_continued() {
+        let path = std::env::temp_dir().join(format!("hailer-checkpoint-{}", std::process::id()));
+        let kind = Sweep { targets: "1".into(), output: "csv".into() };
+        let position = Position { next: 3, unfinished: vec![0, 2] };
+        let checkpoint =
+            Checkpoint { kind: kind.clone(), length: Some(7), position, counts: Counts::default(), seconds: 1.5 };
+        checkpoint.save(&path).unwrap();
+        assert_eq!(Checkpoint::load(&path).unwrap(), checkpoint);
+        checkpoint.check(&path, &kind).unwrap();
+        for (kind, expected) in [
+            (Sweep { targets: "2".into(), ..kind.clone() }, "other targets"),
+            (Sweep { output: "ndjson".into(), ..kind }, "other output, csv; this would be ndjson"),
+        ] {
+            assert!(checkpoint.check(&path, &kind).unwrap_err().to_string().contains(expected));
+        }
+        fs::write(&path, "{}").unwrap();
+        assert!(Checkpoint::load(&path).unwrap_err().to_string().contains("no checkpoint of this version"));
+        fs::remove_file(&path).unwrap();
+        assert!(Checkpoint::load(&path).unwrap_err().to_string().contains("there is no checkpoint"));
+    }
+}

@@ -1,0 +1,258 @@
+//! What was typed, checked before anybody is asked.
+
+use super::checkpoint::beside;
+use super::output::Encoder;
+use crate::args::{Format, Sweep};
+use crate::exit::usage;
+use crate::print::csv::Csv;
+use crate::print::fields::{self, Field};
+use hailer::Depth;
+use hailer::sweep::{Collector, Exclusions, LeftOut, List, Position, Settings, Source, Stream, Walk};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What becomes of the answers.
+pub(super) struct Choice {
+    pub(super) format: Format,
+    /// The fields, unless it is the whole line of JSON, or lines for people.
+    pub(super) fields: Option<Vec<&'static Field>>,
+    /// Whether players are written.
+    pub(super) players: bool,
+    /// Where the end result goes; `None`: standard output.
+    pub(super) output: Option<PathBuf>,
+    pub(super) checkpoint: Option<PathBuf>,
+}
+
+impl Choice {
+    pub(super) fn new(args: &Sweep) -> anyhow::Result<Self> {
+        let writing = &args.writing;
+        let output = writing.output.clone().filter(|path| path != Path::new("-"));
+        let format = format(args, output.as_deref())?;
+        let mut fields = match format {
+            Format::Lines if !writing.fields.is_empty() => {
+                usage!("--fields is for programs; add --json or --format csv, or -o FILE")
+            }
+            Format::Lines => None,
+            _ if !writing.fields.is_empty() => Some(named(&writing.fields)?),
+            Format::Ndjson => None,
+            Format::Csv => {
+                let failed: &[&str] = if writing.failed { &["error"] } else { &[] };
+                Some(named(&[fields::USUAL, failed].concat())?)
+            }
+            #[cfg(feature = "parquet")]
+            Format::Parquet => Some(fields::FIELDS.iter().collect()),
+        };
+        let lists = |fields: &[&Field]| fields.iter().any(|field| ["players", "roster"].contains(&field.name));
+        if args.what.players
+            && let Some(fields) = fields.as_mut().filter(|fields| !lists(fields))
+        {
+            fields.extend(fields::find("players"));
+        }
+        let asked_for = match (&fields, format) {
+            (Some(fields), _) => lists(fields),
+            (None, Format::Lines) => args.what.players,
+            (None, _) => true,
+        };
+        // A pipe or a device cannot be cut to a length, and may have no room for a file beside it.
+        let file = output.as_deref().filter(|path| fs::metadata(path).map_or(true, |it| it.is_file()));
+        let checkpoint = writing.checkpoint.clone().or_else(|| Some(beside(file?, "checkpoint")));
+        if writing.resume && checkpoint.is_none() {
+            usage!("--resume continues what a checkpoint tells of; name it with --checkpoint, or the output with -o");
+        }
+        if writing.summary.as_deref() == Some(Path::new("-")) && output.is_none() {
+            usage!("--summary - would stand among the answers on standard output; write them to a file with -o");
+        }
+        Ok(Self { format, fields, players: asked_for && !args.what.no_players, output, checkpoint })
+    }
+
+    /// Where bytes are written while the sweep runs.
+    pub(super) fn journal(&self) -> Option<PathBuf> {
+        let output = self.output.as_deref()?;
+        Some(if self.is_turned_over() { beside(output, "journal") } else { output.to_owned() })
+    }
+
+    /// Whether the format is made of the journal at the end.
+    pub(super) fn is_turned_over(&self) -> bool {
+        #[cfg(feature = "parquet")]
+        return self.format == Format::Parquet;
+        #[cfg(not(feature = "parquet"))]
+        false
+    }
+
+    pub(super) fn encoder(&self) -> Encoder {
+        match (self.format, &self.fields) {
+            (Format::Csv, Some(fields)) => Encoder::Csv(Box::new(Csv::new(fields.clone()))),
+            (Format::Lines, _) => Encoder::Lines(self.players),
+            (_, Some(fields)) => Encoder::Flat(fields.clone()),
+            (_, None) => Encoder::Whole,
+        }
+    }
+
+    /// What must be the same for another part of the sweep to go into the same output.
+    pub(super) fn describe(&self, failed: bool) -> String {
+        let name = match self.format {
+            Format::Lines => "lines",
+            Format::Ndjson => "ndjson",
+            Format::Csv => "csv",
+            #[cfg(feature = "parquet")]
+            Format::Parquet => "parquet",
+        };
+        let names = self.fields.iter().flatten().map(|field| field.name).collect::<Vec<_>>().join(",");
+        let names = if names.is_empty() { names } else { format!(" of {names}") };
+        format!("{name}{names}{}", if failed { " with failures" } else { "" })
+    }
+}
+
+fn format(args: &Sweep, output: Option<&Path>) -> anyhow::Result<Format> {
+    let asked = if args.writing.json { Some(Format::Ndjson) } else { args.writing.format };
+    let Some(output) = output else {
+        let format = asked.unwrap_or(Format::Lines);
+        #[cfg(feature = "parquet")]
+        if format == Format::Parquet {
+            usage!("Parquet cannot be written to a pipe: its end says where its beginning is; name a file with -o");
+        }
+        return Ok(format);
+    };
+    let suffix = output.extension().and_then(|suffix| suffix.to_str()).map(str::to_ascii_lowercase);
+    let named = match suffix.as_deref() {
+        Some("ndjson" | "jsonl" | "json") => Some(Format::Ndjson),
+        Some("csv") => Some(Format::Csv),
+        #[cfg(feature = "parquet")]
+        Some("parquet") => Some(Format::Parquet),
+        #[cfg(not(feature = "parquet"))]
+        Some("parquet") if asked.is_none() => usage!("this hailer was built without Parquet"),
+        _ => None,
+    };
+    match asked.or(named) {
+        Some(format) => Ok(format),
+        None => usage!(
+            "{}: the name does not tell the format; end it in .ndjson, .csv or .parquet, or add --format",
+            output.display()
+        ),
+    }
+}
+
+/// The fields of these names, each once.
+fn named(names: &[impl AsRef<str>]) -> anyhow::Result<Vec<&'static Field>> {
+    let mut fields: Vec<&'static Field> = Vec::new();
+    for name in names.iter().map(|name| name.as_ref().trim()) {
+        let Some(field) = fields::find(name) else {
+            usage!("--fields: there is no {name:?}; `hailer sweep --fields list` shows all there are");
+        };
+        if !fields.iter().any(|it| it.name == field.name) {
+            fields.push(field);
+        }
+    }
+    Ok(fields)
+}
+
+/// The library's settings. Reads the auth token's file.
+pub(super) fn settings(args: &Sweep, players: bool) -> anyhow::Result<Settings> {
+    let (what, pace) = (&args.what, &args.pace);
+    let mut settings = Settings::default();
+    settings.ask.players = players;
+    settings.ask.depth = if what.basic { Depth::Basic } else { Depth::Full };
+    settings.ask.auth_token = what.auth.token()?.map(Into::into);
+    settings.strict = what.strict;
+    let patience = &mut settings.patience;
+    (patience.timeout, patience.retries) = (pace.timeout, pace.retries);
+    let all = pace.timeout.saturating_mul(pace.retries + 1);
+    patience.deadline = pace.deadline.unwrap_or(patience.deadline.max(all));
+    settings.pace.packets_per_second = pace.rate;
+    settings.pace.bits_per_second = pace.bandwidth;
+    settings.pace.per_prefix = pace.per_network;
+    settings.max_in_flight = pace.max_in_flight as usize;
+    Ok(settings)
+}
+
+/// Whom to ask.
+pub(super) enum Targets {
+    List(Box<List>, LeftOut),
+    Stream(Box<Stream>),
+}
+
+impl Targets {
+    /// Reads what is to be asked, but for what an earlier part of the sweep has done.
+    pub(super) fn read(args: &Sweep, from: &Position) -> anyhow::Result<Self> {
+        let is_input = |path: &PathBuf| path == Path::new("-");
+        let streamed = args.given.iter().any(|text| text == "-") || args.targets.iter().any(is_input);
+        if args.given.is_empty() && args.targets.is_empty() {
+            usage!("name somebody to ask: targets, --targets FILE, or - for standard input");
+        }
+        if streamed && args.given.len() + args.targets.len() > 1 {
+            usage!("standard input is swept as it comes, and nothing beside it; put the other targets into it");
+        }
+        let mut exclusions = Exclusions::default();
+        for path in &args.exclude {
+            if let Err(error) = exclusions.read(&path.display().to_string(), open("--exclude", path)?, Err) {
+                usage!("--exclude {error}");
+            }
+        }
+        let exclusions = Arc::new(exclusions);
+        let mut walk = Walk::default();
+        (walk.seed, walk.shard, walk.name_server) = (args.seed, args.shard.unwrap_or_default(), args.name_server);
+        if streamed {
+            let stream = Stream::new("standard input", std::io::stdin(), &args.protocol, exclusions, &walk, from);
+            return match stream {
+                Ok(stream) => Ok(Self::Stream(Box::new(stream))),
+                Err(error) => usage!("{error}"),
+            };
+        }
+        let read = || {
+            let mut collector = Collector::new(&args.protocol)?;
+            for text in &args.given {
+                collector.add(text)?;
+            }
+            for path in &args.targets {
+                collector.read(&path.display().to_string(), open("--targets", path)?, Err)?;
+            }
+            anyhow::Ok(collector.finish(&exclusions)?)
+        };
+        let targets = match read() {
+            Ok(targets) => targets,
+            Err(error) => usage!("{error:#}"),
+        };
+        let left_out = targets.left_out();
+        if targets.is_empty() {
+            usage!(
+                "nobody is left to ask: {}",
+                super::progress::left_out(&left_out).unwrap_or("the lists are empty".into())
+            );
+        }
+        let mut list = List::new(targets, exclusions, walk);
+        list.resume(from);
+        Ok(Self::List(Box::new(list), left_out))
+    }
+
+    pub(super) fn source(&mut self) -> &mut dyn Source {
+        match self {
+            Self::List(list, _) => list.as_mut(),
+            Self::Stream(stream) => stream.as_mut(),
+        }
+    }
+
+    /// What decides whether another sweep is the same.
+    pub(super) fn digest(&self) -> String {
+        let digest = match self {
+            Self::List(list, _) => list.digest(),
+            Self::Stream(stream) => stream.digest(),
+        };
+        format!("{digest:016x}")
+    }
+
+    /// What was given and is not asked, so far.
+    pub(super) fn left_out(&self) -> LeftOut {
+        match self {
+            Self::List(_, left_out) => *left_out,
+            Self::Stream(stream) => stream.left_out(),
+        }
+    }
+}
+
+fn open(flag: &str, path: &Path) -> anyhow::Result<File> {
+    match File::open(path) {
+        Ok(file) => Ok(file),
+        Err(error) => usage!("{flag} {}: {error}", path.display()),
+    }
+}

@@ -1,0 +1,82 @@
+//! What ends a sweep before its time.
+
+use super::super::serve::signal;
+use crate::exit::STOPPED;
+use crate::print::tell;
+use std::future::pending;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
+
+/// Whether a sweep is to stop, and why.
+#[derive(Default)]
+pub(super) struct Stop(AtomicU8);
+
+/// Why it is to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// Ctrl-C, or a request to terminate.
+    Signal = 1,
+    /// The time that was asked for is over.
+    Time = 2,
+}
+
+impl Cause {
+    /// For people.
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            Self::Signal => "stopped",
+            Self::Time => "the time is over",
+        }
+    }
+}
+
+impl Stop {
+    /// Watches for signals and for the end of the time, from now on. A second signal ends the process at once.
+    pub(super) fn watch(time: Option<Duration>) -> std::io::Result<Arc<Self>> {
+        let stop = Arc::new(Self::default());
+        let set = stop.clone();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        // Signals are caught once the future was polled: before that, one would end the process.
+        let (ready, is_ready) = std::sync::mpsc::channel();
+        std::thread::Builder::new().name("signals".into()).spawn(move || {
+            runtime.block_on(async {
+                let time = async {
+                    match time {
+                        Some(time) => tokio::time::sleep(time).await,
+                        None => pending().await,
+                    }
+                };
+                let mut signals = Box::pin(signal());
+                let _ = futures_util::poll!(&mut signals);
+                let _ = ready.send(());
+                tokio::select! {
+                    () = &mut signals => {
+                        set.set(Cause::Signal);
+                        tell!("stopping; once more ends it at once");
+                        signals = Box::pin(signal());
+                    }
+                    () = time => set.set(Cause::Time),
+                }
+                signals.await;
+                std::process::exit(STOPPED.into());
+            });
+        })?;
+        let _ = is_ready.recv();
+        Ok(stop)
+    }
+
+    /// Why it is to stop, if it is.
+    pub(super) fn cause(&self) -> Option<Cause> {
+        match self.0.load(Ordering::Relaxed) {
+            0 => None,
+            1 => Some(Cause::Signal),
+            _ => Some(Cause::Time),
+        }
+    }
+
+    /// Stops it. The first cause counts.
+    pub(super) fn set(&self, cause: Cause) {
+        let _ = self.0.compare_exchange(0, cause as u8, Ordering::Relaxed, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,81 @@
+//! The counts of a sweep: one list for sums, checkpoints and the summary.
+
+use hailer::sweep::Counts;
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+
+type Count = (&'static str, fn(&mut Counts) -> &mut u64);
+
+/// Name of each count, as programs read it.
+pub(super) const COUNTS: [Count; 17] = [
+    ("asked", |it| &mut it.asked),
+    ("answered", |it| &mut it.answered),
+    ("silent", |it| &mut it.silent),
+    ("closed", |it| &mut it.closed),
+    ("unreachable", |it| &mut it.unreachable),
+    ("faulty", |it| &mut it.faulty),
+    ("unnamed", |it| &mut it.unnamed),
+    ("sent", |it| &mut it.sent),
+    ("bytes_sent", |it| &mut it.bytes_sent),
+    ("heard", |it| &mut it.heard),
+    ("bytes_heard", |it| &mut it.bytes_heard),
+    ("resent", |it| &mut it.resent),
+    ("forgiven", |it| &mut it.forgiven),
+    ("strays", |it| &mut it.strays),
+    ("duplicates", |it| &mut it.duplicates),
+    ("forged_refusals", |it| &mut it.forged_refusals),
+    ("overflows", |it| &mut it.overflows),
+];
+
+/// What happened before and what happened now.
+pub(super) fn sum(before: &Counts, now: &Counts) -> Counts {
+    let (mut before, mut sum) = (before.clone(), now.clone());
+    for (_, count) in COUNTS {
+        *count(&mut sum) = count(&mut sum).saturating_add(*count(&mut before));
+    }
+    sum
+}
+
+/// Questions that came to an end.
+pub(super) fn ended(counts: &Counts) -> u64 {
+    let Counts { answered, silent, closed, unreachable, faulty, unnamed, .. } = *counts;
+    [answered, silent, closed, unreachable, faulty, unnamed].iter().fold(0, |sum, count| sum.saturating_add(*count))
+}
+
+/// Counts as the members of an object.
+pub(super) struct Members<'a>(pub(super) &'a Counts);
+
+impl Serialize for Members<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut counts = self.0.clone();
+        serializer.collect_map(COUNTS.map(|(name, count)| (name, *count(&mut counts))))
+    }
+}
+
+/// Back again; what is not there is 0.
+pub(super) fn from_json(members: &Value) -> Counts {
+    let mut counts = Counts::default();
+    for (name, count) in COUNTS {
+        *count(&mut counts) = members.get(name).and_then(Value::as_u64).unwrap_or_default();
+    }
+    counts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_count_is_missing() {
+        let mut counts = Counts::default();
+        for (i, (_, count)) in (1..).zip(COUNTS) {
+            *count(&mut counts) = i;
+        }
+        // What the library prints of it has all of them, in its order.
+        let printed = format!("{counts:?}");
+        let expected: Vec<String> = (1..).zip(COUNTS).map(|(i, (name, _))| format!("{name}: {i}")).collect();
+        assert_eq!(printed, format!("Counts {{ {} }}", expected.join(", ")));
+        assert_eq!(from_json(&serde_json::to_value(Members(&counts)).unwrap()), counts);
+        assert_eq!(sum(&counts, &counts).overflows, 2 * COUNTS.len() as u64);
+    }
+}

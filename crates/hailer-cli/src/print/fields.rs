@@ -1,0 +1,175 @@
+//! What a sweep can write of one end, one list: the columns of CSV and Parquet, the members of flat JSON.
+
+use hailer::proto::model::{Extra, Rule};
+use hailer::proto::wire::Deviation;
+use hailer::report::{json, milliseconds};
+use hailer::{Answer, Asked, Error, Player, Status, Text};
+use std::net::{IpAddr, SocketAddr};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// One thing that can be written of an end.
+pub(crate) struct Field {
+    /// Its name: of a column, or of a member.
+    pub(crate) name: &'static str,
+    /// What it means.
+    pub(crate) help: &'static str,
+    /// What its cells are.
+    pub(crate) kind: Kind,
+    /// Its cell.
+    pub(crate) get: for<'a> fn(&Record<'a>) -> Cell<'a>,
+}
+
+/// What the cells of a field are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Text,
+    Flag,
+    Int,
+    Number,
+    Time,
+    /// A list of players with name and UUID.
+    Players,
+    /// A list of keys and values.
+    Rules,
+    /// A list of words.
+    Words,
+    /// An object as text.
+    Json,
+}
+
+impl Kind {
+    /// For people.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Flag => "true or false",
+            Self::Int => "whole number",
+            Self::Number => "number",
+            Self::Time => "time",
+            Self::Players | Self::Rules | Self::Words => "list",
+            Self::Json => "object",
+        }
+    }
+}
+
+/// One end, with what was typed for it.
+pub(crate) struct Record<'a> {
+    /// As typed, or `protocol://address`.
+    pub(crate) target: &'a str,
+    pub(crate) at: SystemTime,
+    pub(crate) result: &'a Result<Answer, Error>,
+}
+
+/// The value of a field; which kinds of cells a field has, its [`Kind`] says.
+pub(crate) enum Cell<'a> {
+    Nothing,
+    /// A word of hailer's.
+    Word(&'a str),
+    /// Text of somebody else's.
+    Foreign(&'a str),
+    /// The same with codes.
+    Plain(&'a Text),
+    /// A sentence of hailer's, which may quote others.
+    Sentence(String),
+    Address(SocketAddr),
+    Ip(IpAddr),
+    Flag(bool),
+    Int(i64),
+    /// Milliseconds.
+    Milliseconds(f64),
+    /// Microseconds since 1970, UTC.
+    Time(i64),
+    Players(&'a [Player]),
+    Rules(&'a [Rule]),
+    Words(&'a [&'static Deviation]),
+    Json(&'a [Extra]),
+}
+
+/// All there are, in the order of a table's columns.
+#[rustfmt::skip]
+pub(crate) const FIELDS: [Field; 29] = [
+    Field { name: "target", kind: Kind::Text, help: "The target as typed; of an address, protocol://address", get: |it| Cell::Foreign(it.target) },
+    Field { name: "time", kind: Kind::Time, help: "When its end was known, UTC", get: |it| Cell::Time(micros(it.at)) },
+    Field { name: "ok", kind: Kind::Flag, help: "Whether it answered", get: |it| Cell::Flag(it.result.is_ok()) },
+    Field { name: "protocol", kind: Kind::Text, help: "Id of the protocol", get: |it| it.asked().map_or(Cell::Nothing, |asked| Cell::Word(asked.protocol.id)) },
+    Field { name: "address", kind: Kind::Text, help: "Address and port asked, IPv6 in brackets", get: |it| it.asked().map_or(Cell::Nothing, |asked| Cell::Address(asked.address)) },
+    Field { name: "ip", kind: Kind::Text, help: "Address asked", get: |it| it.asked().map_or(Cell::Nothing, |asked| Cell::Ip(asked.address.ip())) },
+    Field { name: "port", kind: Kind::Int, help: "Port asked", get: |it| it.asked().map_or(Cell::Nothing, |asked| Cell::Int(asked.address.port().into())) },
+    Field { name: "round_trip_ms", kind: Kind::Number, help: "Shortest time between a request and its reply, milliseconds", get: |it| it.answer().map_or(Cell::Nothing, |answer| Cell::Milliseconds(milliseconds(answer.round_trip))) },
+    Field { name: "datagrams_sent", kind: Kind::Int, help: "Datagrams sent to it, repeated ones included", get: |it| it.asked().map_or(Cell::Nothing, |asked| Cell::Int(asked.sent.into())) },
+    Field { name: "datagrams_heard", kind: Kind::Int, help: "Datagrams heard from it", get: |it| it.asked().map_or(Cell::Nothing, |asked| Cell::Int(asked.heard.into())) },
+    Field { name: "name", kind: Kind::Text, help: "The server's name, without codes", get: |it| it.text(|status| status.name.as_ref()) },
+    Field { name: "name_raw", kind: Kind::Text, help: "The server's name with its codes", get: |it| it.word(|status| status.name.as_ref().map(Text::raw)) },
+    Field { name: "motd", kind: Kind::Text, help: "Message of the day, without codes", get: |it| it.text(|status| status.motd.as_ref()) },
+    Field { name: "motd_raw", kind: Kind::Text, help: "Message of the day with its codes", get: |it| it.word(|status| status.motd.as_ref().map(Text::raw)) },
+    Field { name: "game", kind: Kind::Text, help: "The game, as the server calls it", get: |it| it.word(|status| status.game.as_deref()) },
+    Field { name: "mode", kind: Kind::Text, help: "Game mode", get: |it| it.word(|status| status.mode.as_deref()) },
+    Field { name: "map", kind: Kind::Text, help: "Map or world", get: |it| it.word(|status| status.map.as_deref()) },
+    Field { name: "version", kind: Kind::Text, help: "Version of game or server", get: |it| it.word(|status| status.version.as_deref()) },
+    Field { name: "players_online", kind: Kind::Int, help: "Players on now, as the server counts them", get: |it| it.int(|status| status.players.online) },
+    Field { name: "players_max", kind: Kind::Int, help: "The most players that fit", get: |it| it.int(|status| status.players.max) },
+    Field { name: "players", kind: Kind::Players, help: "Who is on: names, and UUIDs where the protocol tells them", get: |it| it.status().map_or(Cell::Nothing, |status| Cell::Players(&status.players.list)) },
+    Field { name: "roster", kind: Kind::Text, help: "What the list of players is: absent, refused, partial or whole", get: |it| it.status().map_or(Cell::Nothing, |status| Cell::Word(json::roster(status.players.roster))) },
+    Field { name: "rules", kind: Kind::Rules, help: "Settings that the owner publishes", get: |it| it.status().map_or(Cell::Nothing, |status| Cell::Rules(&status.rules)) },
+    Field { name: "says_host", kind: Kind::Text, help: "The address that the server believes to have", get: |it| it.word(|status| status.address.as_ref()?.host.as_deref()) },
+    Field { name: "says_port", kind: Kind::Int, help: "The port that the server believes to have", get: |it| it.int(|status| status.address.as_ref()?.port.map(i64::from)) },
+    Field { name: "extra", kind: Kind::Json, help: "What only this protocol says", get: |it| it.status().map_or(Cell::Nothing, |status| Cell::Json(&status.extra)) },
+    Field { name: "deviations", kind: Kind::Words, help: "Accepted deviations from the protocol", get: |it| it.status().map_or(Cell::Nothing, |status| Cell::Words(&status.deviations)) },
+    Field { name: "error", kind: Kind::Text, help: "Why there is no answer, as a word; with --failed", get: |it| it.result.as_ref().err().map_or(Cell::Nothing, |error| Cell::Word(error.kind())) },
+    Field { name: "error_message", kind: Kind::Text, help: "The same for people; with --failed", get: |it| it.result.as_ref().err().map_or(Cell::Nothing, |error| Cell::Sentence(error.to_string())) },
+];
+
+/// Columns of CSV unless others are asked for.
+pub(crate) const USUAL: &[&str] = &[
+    "target",
+    "protocol",
+    "address",
+    "round_trip_ms",
+    "name",
+    "motd",
+    "game",
+    "mode",
+    "map",
+    "version",
+    "players_online",
+    "players_max",
+];
+
+/// The field of this name.
+pub(crate) fn find(name: &str) -> Option<&'static Field> {
+    static LIST: &[Field] = &FIELDS;
+    LIST.iter().find(|field| field.name == name)
+}
+
+impl<'a> Record<'a> {
+    fn answer(&self) -> Option<&'a Answer> {
+        self.result.as_ref().ok()
+    }
+
+    fn status(&self) -> Option<&'a Status> {
+        self.answer().map(|answer| &answer.status)
+    }
+
+    fn asked(&self) -> Option<&'a Asked> {
+        match self.result {
+            Ok(answer) => Some(&answer.asked),
+            Err(error) => error.asked(),
+        }
+    }
+
+    fn text(&self, of: impl FnOnce(&'a Status) -> Option<&'a Text>) -> Cell<'a> {
+        self.status().and_then(of).map_or(Cell::Nothing, Cell::Plain)
+    }
+
+    fn word(&self, of: impl FnOnce(&'a Status) -> Option<&'a str>) -> Cell<'a> {
+        self.status().and_then(of).map_or(Cell::Nothing, Cell::Foreign)
+    }
+
+    fn int(&self, of: impl FnOnce(&'a Status) -> Option<i64>) -> Cell<'a> {
+        self.status().and_then(of).map_or(Cell::Nothing, Cell::Int)
+    }
+}
+
+fn micros(at: SystemTime) -> i64 {
+    at.duration_since(UNIX_EPOCH).ok().and_then(|since| i64::try_from(since.as_micros()).ok()).unwrap_or_default()
+}

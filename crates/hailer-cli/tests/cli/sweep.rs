@@ -1,0 +1,223 @@
+//! `hailer sweep`: every target exactly once, whatever happens in between.
+
+use crate::support::{Server, closed};
+use crate::tool::{Process, Said, Serve, Temporary, command, finish, run, run_with};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::time::Duration;
+
+/// Nobody answers there, and each target of the range is one line of the output.
+const RANGE: &str = "minecraft-query://127.5.0.0-127.5.15.255:9";
+const TARGETS: usize = 4_096;
+/// So that it takes two seconds.
+const FLAGS: [&str; 9] =
+    ["--failed", "-q", "--rate", "2k", "--per-network", "unlimited", "--timeout=50ms", "--retries", "0"];
+
+fn sweep<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    ["sweep", RANGE].into_iter().chain(FLAGS).chain(more.iter().copied()).collect()
+}
+
+/// Stops it after a while.
+fn stop_after(args: &[&str], time: Duration, signal: &str) -> Option<i32> {
+    let mut process = Process::start(&mut command(args));
+    std::thread::sleep(time);
+    let id = process.child.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-s", signal, &id]).status().unwrap().success());
+    process.wait().code()
+}
+
+fn beside(output: &Temporary, suffix: &str) -> String {
+    format!("{}.{suffix}", output.text())
+}
+
+/// How often each target is in a file of lines.
+fn targets(path: &Path) -> BTreeMap<String, usize> {
+    let mut targets = BTreeMap::new();
+    for line in fs::read_to_string(path).unwrap().lines() {
+        let line: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        *targets.entry(line["target"].as_str().unwrap().to_owned()).or_default() += 1;
+    }
+    targets
+}
+
+#[test]
+fn killed_again_and_again_it_loses_no_target_and_doubles_none() {
+    let output = Temporary::path("killed.ndjson");
+    let fresh = sweep(&["-o", output.text()]);
+    assert_eq!(stop_after(&fresh, Duration::from_millis(1_300), "KILL"), None);
+    let resumed = sweep(&["-o", output.text(), "--resume"]);
+    assert!(fs::metadata(&output).unwrap().len() > 0);
+    assert_eq!(stop_after(&resumed, Duration::from_millis(50), "KILL"), None);
+    // Whatever was being written when it ended is cut off.
+    let torn = fs::read_to_string(&output).unwrap() + "{\"torn";
+    fs::write(&output, torn).unwrap();
+    let before = targets_so_far(&output);
+    assert!((100..TARGETS).contains(&before), "{before}");
+    run(&resumed).ends_with(1);
+    let targets = targets(output.as_ref());
+    assert_eq!(targets.len(), TARGETS);
+    assert!(targets.values().all(|count| *count == 1));
+    assert!(!Path::new(&beside(&output, "checkpoint")).exists());
+    run(&resumed).fails_as_usage("there is no checkpoint");
+    run(&fresh).fails_as_usage("is there already: another name, or --force");
+}
+
+fn targets_so_far(output: &Temporary) -> usize {
+    fs::read_to_string(output).unwrap().lines().count()
+}
+
+#[test]
+fn after_ctrl_c_it_goes_on_where_it_was() {
+    let (output, summary) = (Temporary::path("stopped.csv"), Temporary::path("summary.json"));
+    let fresh = sweep(&["-o", output.text(), "--fields", "target,error", "--summary", summary.text()]);
+    for (args, signal) in [(fresh.clone(), "INT"), ([&fresh[..], &["--resume"]].concat(), "TERM")] {
+        assert_eq!(stop_after(&args, Duration::from_millis(700), signal), Some(130));
+        assert!(fs::read_to_string(&summary).unwrap().contains(r#""end":"signal""#));
+    }
+    run(&fresh).fails_as_usage("--resume continues it, --force begins again");
+    run(sweep(&["-o", output.text(), "--resume"])).fails_as_usage("is of other output, csv of target,error");
+    let resumed = [&fresh[..], &["--resume", "--seed", "9"]].concat();
+    run(resumed).ends_with(2);
+    run([&fresh[..], &["--resume"]].concat()).ends_with(1);
+    let text = fs::read_to_string(&output).unwrap();
+    let mut lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.remove(0), "target,error");
+    assert_eq!(lines.len(), TARGETS, "{}", lines.len());
+    lines.sort_unstable();
+    lines.dedup();
+    assert_eq!(lines.len(), TARGETS);
+    let summary: Value = serde_json::from_str(&fs::read_to_string(&summary).unwrap()).unwrap();
+    assert_eq!(summary["end"], "done");
+    let counts = &summary["counts"];
+    assert_eq!(counts["asked"], TARGETS, "{summary}");
+    assert_eq!(counts["silent"].as_u64().unwrap() + counts["closed"].as_u64().unwrap(), TARGETS as u64);
+    // Sent again is what nobody knew to have arrived, and that is little.
+    assert!((4_096..4_700).contains(&counts["sent"].as_u64().unwrap()), "{summary}");
+}
+
+#[cfg(feature = "parquet")]
+#[test]
+fn parquet_is_made_at_the_end_and_killed_before_nothing_is_lost() {
+    use parquet::file::reader::{FileReader, SerializedFileReader};
+    let output = Temporary::path("killed.parquet");
+    let fresh = sweep(&["-o", output.text(), "--fields", "target,time,error"]);
+    assert_eq!(stop_after(&fresh, Duration::from_millis(1_300), "KILL"), None);
+    assert!(!output.as_ref().exists() && Path::new(&beside(&output, "journal")).exists());
+    run([&fresh[..], &["--resume"]].concat()).ends_with(1);
+    let reader = SerializedFileReader::new(fs::File::open(&output).unwrap()).unwrap();
+    let mut targets: Vec<String> = reader
+        .get_row_iter(None)
+        .unwrap()
+        .map(|row| row.unwrap().get_column_iter().next().unwrap().1.to_string())
+        .collect();
+    assert_eq!(targets.len(), TARGETS);
+    targets.sort_unstable();
+    targets.dedup();
+    assert_eq!(targets.len(), TARGETS);
+    for suffix in ["journal", "checkpoint", "part"] {
+        assert!(!Path::new(&beside(&output, suffix)).exists(), "{suffix}");
+    }
+}
+
+#[test]
+fn whoever_has_read_enough_closes_the_pipe() {
+    let args = ["sweep", "127.5.0.0/16", "--json", "--failed", "--rate", "unlimited", "--per-network", "unlimited"];
+    let mut process = Process::start(command(args).args(["--timeout", "20ms", "--retries", "0"]));
+    let mut line = String::new();
+    BufReader::new(process.child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert!(serde_json::from_str::<Value>(&line).is_ok(), "{line}");
+    assert_eq!(process.wait().code(), Some(0));
+}
+
+#[test]
+fn lists_come_from_everywhere_and_some_are_left_alone() {
+    let serve = Serve::with(&["--demo"]);
+    let silent = Server::silent();
+    let list = Temporary::file(
+        "list",
+        format!("# servers\n{0}\n\nugp://{0} twice\n{1} # silent\n", serve.address(), silent.address),
+    );
+    let alone = Temporary::file("alone", "127.9.0.0/16\n");
+    let flags = ["--exclude", alone.text(), "--timeout=50ms", "--retries=0"];
+    let args = ["sweep", "--targets", list.text(), "127.9.3.4", "--fields", "target,ok,name", "--json"];
+    let said = run(args.iter().chain(&flags)).ends_with(0);
+    let mut lines: Vec<&str> = said.out.lines().collect();
+    lines.sort_unstable();
+    let name = "\"name\":\"Hailer demo server\"";
+    let url = |id: &str| format!("{{\"target\":\"{id}://{}\",\"ok\":true,", serve.address());
+    assert_eq!(lines[0], url("minecraft-query") + "\"name\":null}");
+    assert_eq!(lines[1], format!("{}{name}}}", url("onequery")));
+    assert_eq!(lines[2], format!("{}{name}}}", url("ugp")));
+    assert_eq!(lines.len(), 3);
+    assert!(said.err.contains("left out: 1 given twice, 3 excluded"), "{}", said.err);
+    assert!(said.err.starts_with("6 asked in ") && said.err.contains(": 3 answered (50.0 %)\n"), "{}", said.err);
+
+    let input = format!("{}\nwrong target\n\u{1b}[2J://x\n", serve.address());
+    let streamed =
+        run_with(["sweep", "-", "-q", "--timeout=50ms", "--failed", "-p", "ugp"], input.as_bytes()).ends_with(0);
+    assert!(streamed.out.contains("Hailer demo server"), "{}", streamed.out);
+    assert_eq!(streamed.out.lines().count(), 4, "{}", streamed.out);
+    crate::tool::assert_harmless(&streamed.out, false);
+    assert_eq!(streamed.err, "");
+}
+
+#[test]
+fn shares_together_are_everything() {
+    let mut targets = Vec::new();
+    for shard in ["1/3", "2/3", "3/3"] {
+        let args = ["sweep", "ugp://127.5.0.0/26", "--json", "--failed", "--timeout=50ms", "--retries=0", "-q"];
+        let said = run(args.iter().chain(&["--fields", "ip", "--shard", shard])).ends_with(1);
+        assert!((21..=22).contains(&said.out.lines().count()));
+        targets.extend(said.out.lines().map(str::to_owned));
+    }
+    targets.sort_unstable();
+    targets.dedup();
+    assert_eq!(targets.len(), 64);
+}
+
+#[test]
+fn time_runs_out() {
+    let output = Temporary::path("time.csv");
+    let said = run(["sweep", RANGE, "--for", "300ms", "-o", output.text()]).ends_with(1);
+    assert!(said.err.contains("the time is over, noted in "), "{}", said.err);
+    let checkpoint = beside(&output, "checkpoint");
+    assert!(said.err.contains(&format!("{checkpoint}: the same command with --resume goes on")), "{}", said.err);
+    fs::remove_file(checkpoint).unwrap();
+}
+
+#[test]
+fn mistakes_are_told_before_anybody_is_asked() {
+    let target = closed().to_string();
+    let wrong = Temporary::file("wrong", "192.0.2.1\nhttp://x\n");
+    let here = Temporary::path("x.csv");
+    let cases: [(&[&str], &str); 12] = [
+        (&[], "name somebody to ask"),
+        (&["-", &target], "nothing beside it"),
+        (&[&target, "-o", "x.txt"], "end it in .ndjson, .csv or .parquet"),
+        (&[&target, "--format", "parquet"], "Parquet cannot be written to a pipe"),
+        (&[&target, "--fields", "name"], "--fields is for programs"),
+        (&[&target, "--json", "--fields", "nam"], "there is no \"nam\""),
+        (&[&target, "--json", "--resume"], "name it with --checkpoint"),
+        (&[&target, "--json", "--summary", "-"], "write them to a file with -o"),
+        (&["--targets", wrong.text()], ":2: "),
+        (&["--targets", "/nowhere/at all"], "--targets /nowhere/at all: "),
+        (&[&target, "--exclude", wrong.text()], ":2: "),
+        (&[&target, "-o", here.text(), "--resume"], "there is no checkpoint"),
+    ];
+    for (args, expected) in cases {
+        run(["sweep"].iter().chain(args)).fails_as_usage(expected);
+    }
+    assert!(!here.as_ref().exists());
+    for args in [&["--rate", "0"][..], &["--shard", "3/2"], &["-p", "minecraft-12w"], &["--resume", "--force"]] {
+        run(["sweep", &target].iter().chain(args)).ends_with(2);
+    }
+}
+
+#[test]
+fn the_fields_are_shown() {
+    let said: Said = finish(command(["sweep", "--fields", "list"]), None).ends_with(0);
+    assert!(said.out.contains("players_online ") && said.out.lines().count() >= 29, "{}", said.out);
+}

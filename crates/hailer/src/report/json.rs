@@ -1,0 +1,468 @@
+//! JSON written by hand: what a sweep writes a hundred thousand times in a second. Tests hold it against serde's.
+
+use super::{Failed, Line};
+use hailer_proto::model::{Extra, Players, Roster, Rule, Value, is_control};
+use hailer_proto::{Player, Status, Text};
+use std::io::Write;
+use std::net::{IpAddr, SocketAddr};
+
+/// A text in quotes. What could steer a terminal is escaped, also where JSON does not ask for it.
+pub fn string(out: &mut Vec<u8>, text: &str) {
+    out.push(b'"');
+    if is_tame(text) {
+        out.extend_from_slice(text.as_bytes());
+    } else {
+        escaped(out, text);
+    }
+    out.push(b'"');
+}
+
+/// A whole number.
+pub fn int<N: itoa::Integer>(out: &mut Vec<u8>, number: N) {
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+}
+
+/// A number; `null` if it is none that JSON has.
+pub fn float(out: &mut Vec<u8>, number: f64) {
+    if number.is_finite() {
+        let _ = write!(out, "{number:?}");
+    } else {
+        out.extend_from_slice(b"null");
+    }
+}
+
+/// Milliseconds to the microsecond, as [`milliseconds`](super::milliseconds) rounds them.
+pub fn milliseconds(out: &mut Vec<u8>, milliseconds: f64) {
+    let micros = (milliseconds * 1e3).round();
+    if !(0.0..1e15).contains(&micros) {
+        return float(out, milliseconds);
+    }
+    let micros = micros as u64;
+    int(out, micros / 1_000);
+    let [.., hundreds, tens, ones] =
+        [0, micros / 100 % 10, micros / 10 % 10, micros % 10].map(|digit| b'0' + digit as u8);
+    let shown = if ones != b'0' {
+        3
+    } else if tens != b'0' {
+        2
+    } else {
+        1
+    };
+    out.push(b'.');
+    out.extend_from_slice(&[hundreds, tens, ones][..shown]);
+}
+
+/// An address and a port, IPv6 in brackets, without quotes.
+pub fn address(out: &mut Vec<u8>, address: SocketAddr) {
+    let IpAddr::V4(ip) = address.ip() else {
+        let _ = write!(out, "{address}");
+        return;
+    };
+    for (i, octet) in ip.octets().into_iter().enumerate() {
+        if i > 0 {
+            out.push(b'.');
+        }
+        int(out, octet);
+    }
+    out.push(b':');
+    int(out, address.port());
+}
+
+/// Players as in the schema.
+pub fn players(out: &mut Vec<u8>, players: &[Player]) {
+    list(out, players, player);
+}
+
+/// Rules as in the schema.
+pub fn rules(out: &mut Vec<u8>, rules: &[Rule]) {
+    list(out, rules, |out, rule| {
+        out.extend_from_slice(b"{\"key\":");
+        string(out, &rule.key);
+        out.extend_from_slice(b",\"value\":");
+        string(out, &rule.value);
+        out.push(b'}');
+    });
+}
+
+/// What only one protocol says, as in the schema.
+pub fn extras(out: &mut Vec<u8>, extras: &[Extra]) {
+    object(out, extras.iter().map(|extra| (extra.key, &extra.value)));
+}
+
+/// A list, in the given order.
+pub fn list<T>(out: &mut Vec<u8>, items: impl IntoIterator<Item = T>, mut write: impl FnMut(&mut Vec<u8>, T)) {
+    out.push(b'[');
+    for (i, item) in items.into_iter().enumerate() {
+        if i > 0 {
+            out.push(b',');
+        }
+        write(out, item);
+    }
+    out.push(b']');
+}
+
+/// The word of the schema for what a list of players is.
+pub fn roster(roster: Roster) -> &'static str {
+    match roster {
+        Roster::Refused => "refused",
+        Roster::Partial => "partial",
+        Roster::Whole => "whole",
+        _ => "absent",
+    }
+}
+
+pub(super) fn line(line: &Line<'_>, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"{\"schema\":\"");
+    out.extend_from_slice(line.schema.as_bytes());
+    out.extend_from_slice(b"\",\"target\":");
+    string(out, line.target);
+    out.extend_from_slice(if line.ok { b",\"ok\":true,\"protocol\":" } else { b",\"ok\":false,\"protocol\":" });
+    maybe(out, line.protocol, string);
+    out.extend_from_slice(b",\"address\":");
+    maybe(out, line.address, |out, it| {
+        out.push(b'"');
+        address(out, it);
+        out.push(b'"');
+    });
+    out.extend_from_slice(b",\"round_trip_ms\":");
+    maybe(out, line.round_trip_ms, milliseconds);
+    out.extend_from_slice(b",\"datagrams_sent\":");
+    maybe(out, line.datagrams_sent, int::<u32>);
+    out.extend_from_slice(b",\"datagrams_heard\":");
+    maybe(out, line.datagrams_heard, int::<u32>);
+    out.extend_from_slice(b",\"status\":");
+    maybe(out, line.status, status);
+    out.extend_from_slice(b",\"error\":");
+    maybe(out, line.error.as_ref(), failed);
+    out.push(b'}');
+}
+
+fn status(out: &mut Vec<u8>, status: &Status) {
+    let Status { name, motd, game, mode, map, version, players, rules: settings, address, extra, deviations } = status;
+    out.extend_from_slice(b"{\"name\":");
+    maybe(out, name.as_ref(), text);
+    out.extend_from_slice(b",\"motd\":");
+    maybe(out, motd.as_ref(), text);
+    for (member, value) in
+        [(&b",\"game\":"[..], game), (b",\"mode\":", mode), (b",\"map\":", map), (b",\"version\":", version)]
+    {
+        out.extend_from_slice(member);
+        maybe(out, value.as_deref(), string);
+    }
+    out.extend_from_slice(b",\"players\":");
+    on(out, players);
+    out.extend_from_slice(b",\"rules\":");
+    rules(out, settings);
+    out.extend_from_slice(b",\"address\":");
+    maybe(out, address.as_ref(), |out, address| {
+        out.extend_from_slice(b"{\"host\":");
+        maybe(out, address.host.as_deref(), string);
+        out.extend_from_slice(b",\"port\":");
+        maybe(out, address.port, int::<u16>);
+        out.push(b'}');
+    });
+    out.extend_from_slice(b",\"extra\":");
+    extras(out, extra);
+    out.extend_from_slice(b",\"deviations\":");
+    list(out, deviations, |out, deviation| string(out, deviation.name));
+    out.push(b'}');
+}
+
+fn on(out: &mut Vec<u8>, on: &Players) {
+    let Players { online, max, roster: what, list } = on;
+    out.extend_from_slice(b"{\"online\":");
+    maybe(out, *online, int::<i64>);
+    out.extend_from_slice(b",\"max\":");
+    maybe(out, *max, int::<i64>);
+    out.extend_from_slice(b",\"roster\":\"");
+    out.extend_from_slice(roster(*what).as_bytes());
+    out.extend_from_slice(b"\",\"list\":");
+    players(out, list);
+    out.push(b'}');
+}
+
+fn player(out: &mut Vec<u8>, player: &Player) {
+    let Player { name, uuid, extra } = player;
+    out.extend_from_slice(b"{\"name\":");
+    text(out, name);
+    if let Some(uuid) = uuid {
+        out.extend_from_slice(b",\"uuid\":\"");
+        out.extend_from_slice(&uuid_digits(uuid));
+        out.push(b'"');
+    }
+    if !extra.is_empty() {
+        out.extend_from_slice(b",\"extra\":");
+        extras(out, extra);
+    }
+    out.push(b'}');
+}
+
+fn uuid_digits(uuid: &[u8; 16]) -> [u8; 36] {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut text = [b'-'; 36];
+    let mut at = 0;
+    for (i, byte) in uuid.iter().enumerate() {
+        at += usize::from(matches!(i, 4 | 6 | 8 | 10));
+        (text[at], text[at + 1]) = (DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]);
+        at += 2;
+    }
+    text
+}
+
+fn text(out: &mut Vec<u8>, text: &Text) {
+    let raw = text.raw();
+    out.extend_from_slice(b"{\"plain\":\"");
+    // A tame text has no codes, since they begin with a character beyond ASCII: both members are the same.
+    if is_tame(raw) {
+        out.extend_from_slice(raw.as_bytes());
+        out.extend_from_slice(b"\",\"raw\":\"");
+        out.extend_from_slice(raw.as_bytes());
+    } else {
+        for (_, piece) in text.runs() {
+            for piece in piece.split(|c| c != '\n' && is_control(c)) {
+                escaped(out, piece);
+            }
+        }
+        out.extend_from_slice(b"\",\"raw\":\"");
+        escaped(out, raw);
+    }
+    out.extend_from_slice(b"\"}");
+}
+
+fn failed(out: &mut Vec<u8>, failed: &Failed) {
+    let Failed { kind, message, datagram } = failed;
+    out.extend_from_slice(b"{\"kind\":");
+    string(out, kind);
+    out.extend_from_slice(b",\"message\":");
+    string(out, message);
+    if let Some(datagram) = datagram {
+        out.extend_from_slice(b",\"datagram\":");
+        string(out, datagram);
+    }
+    out.push(b'}');
+}
+
+fn value(out: &mut Vec<u8>, it: &Value) {
+    match it {
+        Value::Bool(true) => out.extend_from_slice(b"true"),
+        Value::Bool(false) => out.extend_from_slice(b"false"),
+        Value::Int(number) => int(out, *number),
+        Value::Float(number) => float(out, *number),
+        Value::Str(text) => string(out, text),
+        Value::List(values) => list(out, values, value),
+        Value::Table(entries) => object(out, entries.iter().map(|(key, value)| (&**key, value))),
+        // A kind of value that this does not know yet.
+        other => string(out, &other.to_string()),
+    }
+}
+
+fn object<'a>(out: &mut Vec<u8>, entries: impl Iterator<Item = (&'a str, &'a Value)>) {
+    out.push(b'{');
+    for (i, (key, it)) in entries.enumerate() {
+        if i > 0 {
+            out.push(b',');
+        }
+        string(out, key);
+        out.push(b':');
+        value(out, it);
+    }
+    out.push(b'}');
+}
+
+fn maybe<T>(out: &mut Vec<u8>, value: Option<T>, write: impl FnOnce(&mut Vec<u8>, T)) {
+    match value {
+        Some(value) => write(out, value),
+        None => out.extend_from_slice(b"null"),
+    }
+}
+
+/// Whether a text is only of ASCII characters that stand for themselves: nearly every text is.
+fn is_tame(text: &str) -> bool {
+    text.bytes().all(|byte| matches!(byte, b' '..=b'~') & (byte != b'"') & (byte != b'\\'))
+}
+
+fn escaped(out: &mut Vec<u8>, text: &str) {
+    let mut written = 0;
+    for (at, c) in text.char_indices() {
+        let short: &[u8] = match c {
+            '"' => b"\\\"",
+            '\\' => b"\\\\",
+            '\n' => b"\\n",
+            '\r' => b"\\r",
+            '\t' => b"\\t",
+            '\u{8}' => b"\\b",
+            '\u{c}' => b"\\f",
+            c if !matches!(c, ' '..='~') && is_control(c) => b"",
+            _ => continue,
+        };
+        out.extend_from_slice(&text.as_bytes()[written..at]);
+        out.extend_from_slice(short);
+        if short.is_empty() {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                let _ = write!(out, "\\u{unit:04x}");
+            }
+        }
+        written = at + c.len_utf8();
+    }
+    out.extend_from_slice(&text.as_bytes()[written..]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::{Answer, Asked};
+    use crate::error::Error;
+    use hailer_proto::model::Address;
+    use hailer_proto::registry;
+    use proptest::collection::vec;
+    use proptest::option;
+    use proptest::prelude::*;
+    use std::time::Duration;
+
+    fn text() -> impl Strategy<Value = Text> {
+        (
+            ".{0,12}|[a-z0-9 ]{0,20}|([§&][0-9a-flx]|[\"\\\\\n\r\t\u{0}\u{1b}\u{9b}\u{202e}\u{2028}é名👩]|a){0,12}",
+            any::<bool>(),
+        )
+            .prop_map(|(raw, codes)| if codes { Text::legacy(raw) } else { Text::unformatted(raw) })
+    }
+
+    fn value() -> impl Strategy<Value = Value> {
+        let plain = prop_oneof![
+            any::<bool>().prop_map(Value::Bool),
+            any::<i64>().prop_map(Value::Int),
+            any::<f64>().prop_map(Value::Float),
+            ".{0,6}".prop_map(Value::Str),
+        ];
+        plain.prop_recursive(2, 8, 3, |inner| {
+            prop_oneof![
+                vec(inner.clone(), 0..3).prop_map(Value::List),
+                // A JSON object that has a key twice loses one of them in a map.
+                option::of(("[a-z]{1,3}", inner)).prop_map(|entry| Value::Table(
+                    entry.map(|(key, value)| (key.into(), value)).into_iter().collect()
+                )),
+            ]
+        })
+    }
+
+    fn extra() -> impl Strategy<Value = Vec<Extra>> {
+        option::of(value()).prop_map(|value| value.map(|value| Extra::new("some-key", value)).into_iter().collect())
+    }
+
+    fn status() -> impl Strategy<Value = Status> {
+        let word = || option::of(".{0,8}|[a-z.]{0,8}");
+        let player = (text(), option::of(any::<[u8; 16]>()), extra()).prop_map(|(name, uuid, extra)| Player {
+            name,
+            uuid,
+            extra,
+        });
+        let rule = (".{0,6}", ".{0,6}").prop_map(|(key, value)| Rule { key, value });
+        let address = (word(), option::of(any::<u16>())).prop_map(|(host, port)| Address { host, port });
+        let deviations = &registry::PROTOCOLS[0].info().deviations;
+        (
+            (option::of(text()), option::of(text()), word(), word(), word(), word()),
+            (option::of(any::<i64>()), option::of(any::<i64>()), 0..4_usize, vec(player, 0..4)),
+            (vec(rule, 0..3), option::of(address), extra(), 0..deviations.len()),
+        )
+            .prop_map(
+                |(
+                    (name, motd, game, mode, map, version),
+                    (online, max, what, list),
+                    (rules, address, extra, count),
+                )| {
+                    let roster = [Roster::Absent, Roster::Refused, Roster::Partial, Roster::Whole][what];
+                    let players = Players { online, max, roster, list };
+                    let deviations = deviations[..count].to_vec();
+                    Status { name, motd, game, mode, map, version, players, rules, address, extra, deviations }
+                },
+            )
+    }
+
+    fn check(line: &Line<'_>) {
+        let mut out = Vec::new();
+        line.write(&mut out);
+        let ours = String::from_utf8(out).unwrap();
+        assert!(!ours.chars().any(is_control), "{ours:?}");
+        let serdes = serde_json::to_string(line).unwrap();
+        // Where nothing needs an escape that serde does not make, and no number an exponent, the bytes are the same.
+        if !serdes.chars().any(is_control) && !ours.contains("e+") && !serdes.contains("e+") {
+            assert_eq!(ours, serdes);
+        }
+        let [ours, serdes] = [ours, serdes].map(|json| serde_json::from_str::<serde_json::Value>(&json).unwrap());
+        assert_eq!(ours, serdes);
+    }
+
+    proptest! {
+        #[test]
+        fn it_is_what_serde_makes_of_it(
+            status in status(), target in ".{0,20}", address: SocketAddr, nanos in 0..100_000_000_000_u64, sent: u32, heard: u32,
+        ) {
+            let asked = Asked { protocol: registry::PROTOCOLS[0].info(), address, sent, heard, datagrams: Vec::new() };
+            let answer = Answer { asked: asked.clone(), status, round_trip: Duration::from_nanos(nanos) };
+            check(&Line::answered(&target, &answer));
+            check(&Line::failed(&target, &Error::Silence { asked: Box::new(asked.clone()), after: answer.round_trip }));
+            check(&Line::failed(&target, &Error::NameNotFound { name: target.clone() }));
+            let fault = hailer_proto::Fault::Misbehaved("nonsense");
+            check(&Line::failed(&target, &Error::Malformed { asked: Box::new(asked), fault, datagram: target.clone().into() }));
+        }
+    }
+
+    #[test]
+    fn times_are_short() {
+        for (nanos, expected) in
+            [(0, "0.0"), (1_000, "0.001"), (80_000_000, "80.0"), (12_340_499, "12.34"), (1_200_500, "1.201")]
+        {
+            let mut out = Vec::new();
+            milliseconds(&mut out, super::super::milliseconds(Duration::from_nanos(nanos)));
+            assert_eq!(String::from_utf8(out).unwrap(), expected);
+        }
+    }
+
+    /// `cargo test --release -p hailer report -- --ignored --nocapture`
+    #[test]
+    #[ignore = "a measurement"]
+    fn how_long_it_takes() {
+        let (asked, status) = typical();
+        let answer = Answer { asked, status, round_trip: Duration::from_micros(80_123) };
+        let mut out = Vec::with_capacity(1 << 20);
+        let mut measure = |name: &str, write: &dyn Fn(&mut Vec<u8>)| {
+            let started = std::time::Instant::now();
+            for _ in 0..200_000 {
+                out.clear();
+                write(&mut out);
+            }
+            println!("{name}: {} ns, {} bytes", started.elapsed().as_nanos() / 200_000, out.len());
+        };
+        let line = Line::answered("minecraft-query://192.0.2.7:25565", &answer);
+        for _ in 0..3 {
+            measure("serde", &|out| serde_json::to_writer(out, &line).unwrap());
+            measure("ours", &|out| line.write(out));
+        }
+    }
+
+    /// Eight players, colours in the MOTD, plugins.
+    fn typical() -> (Asked, Status) {
+        let mut status = Status {
+            motd: Some(Text::legacy("§aA Minecraft §lServer")),
+            game: Some("MINECRAFT".into()),
+            mode: Some("SMP".into()),
+            map: Some("world".into()),
+            version: Some("1.21.8".into()),
+            address: Some(Address { host: Some("127.0.0.1".into()), port: Some(25565) }),
+            extra: vec![
+                Extra::new("software", "Paper on Bukkit 1.21.8"),
+                Extra::new(
+                    "plugins",
+                    Value::List(["WorldEdit 7.3", "Essentials 2.20", "LuckPerms 5.4"].map(Value::from).into()),
+                ),
+            ],
+            ..Status::default()
+        };
+        (status.players.online, status.players.max) = (Some(8), Some(20));
+        status.players.set_list((0..8).map(|i| Player::named(Text::legacy(format!("player_{i}{i}")))).collect());
+        let address = "192.0.2.7:25565".parse().unwrap();
+        let asked =
+            Asked { protocol: registry::PROTOCOLS[0].info(), address, sent: 2, heard: 2, datagrams: Vec::new() };
+        (asked, status)
+    }
+}
