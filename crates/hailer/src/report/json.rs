@@ -332,7 +332,7 @@ mod tests {
             any::<bool>().prop_map(Value::Bool),
             any::<i64>().prop_map(Value::Int),
             any::<f64>().prop_map(Value::Float),
-            ".{0,6}".prop_map(Value::Str),
+            ".{0,6}".prop_map(Value::from),
         ];
         plain.prop_recursive(2, 8, 3, |inner| {
             prop_oneof![

@@ -66,7 +66,7 @@ struct Post<'a> {
 
 impl Farm {
     /// Binds its ports, in the order of its [gates](Farm::gate). Only a socket on all addresses hears all of a network; see
-    /// [the module](super::farm) for what keeps the world out.
+    /// [the module](crate::respond::farm) for what keeps the world out.
     pub fn bind(&self) -> Result<Vec<Bound>, BindError> {
         let bind = |index: usize| {
             let port = self.doors[index].port;
