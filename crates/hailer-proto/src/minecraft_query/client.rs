@@ -152,11 +152,9 @@ fn basic_status(basic: &Basic<'_>) -> Status {
 fn full_status(full: &Full<'_>, notes: &mut Notes) -> Status {
     let mut status = Status::default();
     let mut address = Address::default();
-    let mut seen: Vec<Key<'_>> = Vec::with_capacity(full.pairs.len());
-    for &(key, value) in &full.pairs {
+    for (i, &(key, value)) in full.pairs.iter().enumerate() {
         // Of a key sent twice the first counts, and the rest stay visible among the rules.
-        let again = seen.contains(&key);
-        seen.push(key);
+        let again = full.pairs.iter().take(i).any(|(earlier, _)| *earlier == key);
         match key {
             Key::Hostname if again && address.host.is_none() => address.host = filled(value),
             Key::Other(name) => status.rules.push(Rule { key: string(name), value: string(value) }),
@@ -198,19 +196,16 @@ fn plugins(value: &[u8], extra: &mut Vec<Extra>) {
     if !software.is_empty() {
         extra.push(Extra::new("software", software));
     }
-    let plugins: Vec<Value> = list
-        .split("; ")
-        .filter(|plugin| !plugin.is_empty())
-        .map(|plugin| {
-            let (name, version) = plugin.rsplit_once(' ').unwrap_or((plugin, ""));
-            let mut table = Vec::with_capacity(2);
-            table.push(("name".into(), Value::from(name)));
-            if !version.is_empty() {
-                table.push(("version".into(), version.into()));
-            }
-            Value::Table(table)
-        })
-        .collect();
+    let mut plugins = Vec::with_capacity(list.bytes().filter(|byte| *byte == b';').count() + 1);
+    plugins.extend(list.split("; ").filter(|plugin| !plugin.is_empty()).map(|plugin| {
+        let (name, version) = plugin.rsplit_once(' ').unwrap_or((plugin, ""));
+        let mut table = Vec::with_capacity(2);
+        table.push(("name".into(), Value::from(name)));
+        if !version.is_empty() {
+            table.push(("version".into(), version.into()));
+        }
+        Value::Table(table)
+    }));
     if !plugins.is_empty() {
         extra.push(Extra { key: "plugins", value: Value::List(plugins) });
     }

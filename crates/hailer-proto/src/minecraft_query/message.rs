@@ -432,7 +432,8 @@ fn last_players_start(bytes: &[u8]) -> Option<usize> {
 fn read_pairs<'a>(r: &mut Reader<'a, '_>, end: usize, ordered: bool, full: &mut Full<'a>) -> Result<(), Error> {
     let region = r.whole().get(r.at()..end).unwrap_or_default();
     let ranges = ranges(region, r.at());
-    let pieces: Vec<&[u8]> = ranges.iter().filter_map(|range| r.whole().get(range.clone())).collect();
+    let mut pieces: Vec<&[u8]> = Vec::with_capacity(ranges.len());
+    pieces.extend(ranges.iter().filter_map(|range| r.whole().get(range.clone())));
     for (index, Place { key, first, last }) in lay_out(&pieces, ordered).into_iter().enumerate() {
         r.notes().group("pair", index);
         let (Some(key), Some(first_range), Some(last_range)) = (ranges.get(key), ranges.get(first), ranges.get(last))
@@ -533,7 +534,7 @@ fn read_key<'a>(r: &mut Reader<'a, '_>, range: Range<usize>, full: &Full<'a>) ->
     let at = range.start;
     let bytes = text(r, range, "key")?;
     let key = Key::read(bytes);
-    let spaced = KEYS.iter().any(|(name, spaced, _)| name != spaced && bytes == spaced.as_bytes());
+    let spaced = KEYS.iter().any(|(name, spaced, _)| bytes == spaced.as_bytes() && name != spaced);
     if spaced {
         r.notes().deviation(&SPACED_KEY, at);
     }

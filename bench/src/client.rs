@@ -1,0 +1,356 @@
+//! The client of a measurement, a fresh process for each run: a bare loop or the sweep. It measures itself.
+
+use crate::bare::{self, BATCH, Batch, Peer};
+use crate::game::{Game, ip, target};
+use anyhow::Context;
+use clap::{Args, ValueEnum};
+use hailer::proto::Protocol;
+use hailer::report::{Line, json};
+use hailer::sweep::{self, Beat, End, Next, Probe, Sink, Source};
+use nix::sys::resource::{UsageWho, getrusage};
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::Write;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// Which client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Kind {
+    /// Does nothing: how much memory a process has anyway.
+    Empty,
+    /// The bare loop.
+    Bare,
+    /// `hailer::sweep`.
+    Sweep,
+}
+
+/// What to ask.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Plan {
+    /// Which client.
+    #[arg(long, value_enum)]
+    pub(crate) kind: Kind,
+    /// Which protocol.
+    #[arg(long, value_enum, default_value = "minecraft")]
+    pub(crate) game: Game,
+    /// The server's port.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) port: u16,
+    /// How many targets.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) targets: u32,
+    /// The bare loop: questions without an end at one time.
+    #[arg(long, default_value_t = 1_024)]
+    pub(crate) window: u32,
+    /// The bare loop: rest so long when little comes, so that batches are fuller. 0: wait for the next datagram.
+    #[arg(long, default_value_t = 0)]
+    pub rest_us: u64,
+    /// The sweep: datagrams in a second.
+    #[arg(long, default_value_t = f64::INFINITY)]
+    pub packets_per_second: f64,
+    /// The sweep: datagrams in a second to one network.
+    #[arg(long, default_value_t = f64::INFINITY)]
+    pub per_prefix: f64,
+    /// The sweep: seconds to wait for an answer, and nothing is sent again. 0: the default patience.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) timeout: u64,
+    /// The sweep: write answers as NDJSON to this file.
+    #[arg(long)]
+    pub(crate) ndjson: Option<PathBuf>,
+}
+
+/// What a run measured.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Figures {
+    /// Questions answered completely.
+    pub(crate) completed: u64,
+    /// From the first datagram to the last end.
+    pub(crate) wall: f64,
+    /// User and system time of all threads meanwhile.
+    pub(crate) cpu: f64,
+    /// Peak resident memory of the process in KiB.
+    pub(crate) peak: u64,
+    /// Questions begun in a second while there were new ones.
+    pub(crate) begun: f64,
+    /// The same without the first fifth of the questions.
+    pub begun_later: f64,
+    /// Datagrams sent again.
+    pub(crate) resent: u64,
+    /// Datagrams that our receive queue had no room for.
+    pub(crate) overflows: u64,
+    /// What else is worth knowing.
+    pub(crate) note: String,
+}
+
+/// Runs, and prints the figures.
+pub(crate) fn run(plan: &Plan) -> anyhow::Result<()> {
+    let mut figures = match plan.kind {
+        Kind::Empty => Figures::default(),
+        Kind::Bare => Clock::around(|| bare_loop(plan))?,
+        Kind::Sweep => swept(plan)?,
+    };
+    figures.peak = peak().context("VmHWM in /proc/self/status")?;
+    println!("{}", serde_json::to_string(&figures)?);
+    Ok(())
+}
+
+/// Peak resident memory in KiB.
+fn peak() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.trim().strip_suffix(" kB")?.trim().parse().ok()
+}
+
+/// User and system time of this process so far.
+fn cpu() -> f64 {
+    let seconds = |time: nix::sys::time::TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
+    getrusage(UsageWho::RUSAGE_SELF).map_or(0.0, |usage| seconds(usage.user_time()) + seconds(usage.system_time()))
+}
+
+struct Clock;
+
+impl Clock {
+    fn around(work: impl FnOnce() -> anyhow::Result<Figures>) -> anyhow::Result<Figures> {
+        let (started, before) = (Instant::now(), cpu());
+        let mut figures = work()?;
+        figures.wall = started.elapsed().as_secs_f64();
+        figures.cpu = cpu() - before;
+        Ok(figures)
+    }
+}
+
+/// What the bare loop keeps of a target: 20 bytes, as the C reference.
+#[derive(Clone, Copy, Default)]
+struct State {
+    began: u32,
+    sent: u32,
+    token: u32,
+    took: u32,
+    step: u8,
+    is_done: bool,
+}
+
+/// After so long without an answer a target is given up. Nothing is sent again.
+const TIMEOUT_MICROS: u32 = 1_000_000;
+
+/// One unconnected socket, a fixed window, batches both ways, an array indexed by address. Replies are checked by type and
+/// sender, not decoded.
+fn bare_loop(plan: &Plan) -> anyhow::Result<Figures> {
+    const { assert!(size_of::<State>() == 20) }
+    let opening = plan.game.opening();
+    let socket = bare::bind(0, false)?;
+    let mut states = vec![State::default(); plan.targets as usize];
+    let (mut input, mut output) = (Batch::new(false), Batch::new(false));
+    let (mut next, mut oldest, mut in_flight, mut completed) = (0_u32, 0_u32, 0_u32, 0_u64);
+    let started = Instant::now();
+    let mut calls = (0_u64, 0_u64);
+    while oldest < plan.targets {
+        let count = input.receive(&socket)?;
+        calls.0 += u64::from(count > 0);
+        let now = started.elapsed().as_micros() as u32;
+        for i in 0..count {
+            let (from, _, reply) = input.get(i);
+            let Some(state) = states.get_mut(target(from.ip)).filter(|_| from.port == plan.port) else { continue };
+            if state.is_done {
+                continue;
+            }
+            let mut request = [0; 64];
+            match plan.game.follow(state.step, reply, &mut state.token, &mut request) {
+                None => {}
+                Some(0) => {
+                    state.is_done = true;
+                    state.took = now.wrapping_sub(state.began);
+                    completed += 1;
+                    in_flight -= 1;
+                }
+                Some(length) => {
+                    state.step = 1;
+                    state.sent = now;
+                    output.push(from, 0, |out| {
+                        out[..64].copy_from_slice(&request);
+                        length
+                    });
+                }
+            }
+        }
+        if output.len() == BATCH {
+            calls.1 += 1;
+            output.send(&socket)?;
+        }
+        while next < plan.targets && in_flight < plan.window && output.len() < BATCH {
+            let state = &mut states[next as usize];
+            (state.began, state.sent) = (now, now);
+            output.push(Peer { ip: ip(next), port: plan.port }, 0, |out| {
+                out[..opening.len()].copy_from_slice(&opening);
+                opening.len()
+            });
+            next += 1;
+            in_flight += 1;
+        }
+        let sent = output.len();
+        if sent > 0 {
+            calls.1 += 1;
+            output.send(&socket)?;
+        }
+        // In order of sending, so that the oldest comes first.
+        while oldest < next {
+            let state = &mut states[oldest as usize];
+            if !state.is_done {
+                // An answer that waits in the queue is not late.
+                if count > 0 || now.wrapping_sub(state.sent) < TIMEOUT_MICROS {
+                    break;
+                }
+                state.is_done = true;
+                in_flight -= 1;
+            }
+            oldest += 1;
+        }
+        if plan.rest_us > 0 && count < BATCH / 2 && sent < BATCH / 2 {
+            std::thread::sleep(Duration::from_micros(plan.rest_us));
+        } else if count == 0 && sent == 0 {
+            bare::wait(&socket, 1);
+        }
+    }
+    let packets = (completed * 2) as f64;
+    let took: u64 = states.iter().map(|state| u64::from(state.took)).sum();
+    let note = format!(
+        "{:.0} received and {:.0} sent a call, {:.1} ms an answer",
+        packets / calls.0.max(1) as f64,
+        packets / calls.1.max(1) as f64,
+        took as f64 / 1e3 / completed.max(1) as f64
+    );
+    Ok(Figures { completed, note, ..Figures::default() })
+}
+
+/// Targets as a list of 8 bytes each.
+struct List {
+    targets: Vec<u64>,
+    next: usize,
+    protocol: &'static dyn Protocol,
+    started: Instant,
+    later: Option<Duration>,
+    drained: Option<Duration>,
+}
+
+impl Source for List {
+    fn next(&mut self) -> Next {
+        let Some(target) = self.targets.get(self.next) else {
+            self.drained.get_or_insert_with(|| self.started.elapsed());
+            return Next::End;
+        };
+        if self.next == self.targets.len() / 5 {
+            self.later = Some(self.started.elapsed());
+        }
+        let address = SocketAddr::from((Ipv4Addr::from_bits((target >> 16) as u32), *target as u16));
+        let index = self.next as u64;
+        self.next += 1;
+        Next::Probe(Probe { index, address, protocol: self.protocol, name: None })
+    }
+
+    fn total(&self) -> Option<u64> {
+        Some(self.targets.len() as u64)
+    }
+}
+
+/// Counts, and writes lines if there is a file.
+struct Tally {
+    completed: u64,
+    file: Option<File>,
+    buffer: Vec<u8>,
+    address: Vec<u8>,
+    failure: Option<std::io::Error>,
+    most_in_flight: usize,
+}
+
+impl Sink for Tally {
+    fn end(&mut self, end: End) {
+        self.completed += u64::from(end.result.is_ok());
+        if self.file.is_none() {
+            return;
+        }
+        let asked = match &end.result {
+            Ok(answer) => Some(&answer.asked),
+            Err(error) => error.asked(),
+        };
+        self.address.clear();
+        if let Some(asked) = asked {
+            json::address(&mut self.address, asked.address);
+        }
+        let target = str::from_utf8(&self.address).unwrap_or_default();
+        match &end.result {
+            Ok(answer) => Line::answered(target, answer).write(&mut self.buffer),
+            Err(error) => Line::failed(target, error).write(&mut self.buffer),
+        }
+        if !self.buffer.ends_with(b"\n") {
+            self.buffer.push(b'\n');
+        }
+        if self.buffer.len() >= 1 << 16 {
+            self.flush();
+        }
+    }
+
+    fn beat(&mut self, beat: &Beat<'_>) {
+        self.most_in_flight = self.most_in_flight.max(beat.in_flight);
+    }
+
+    fn is_over(&self) -> bool {
+        self.failure.is_some()
+    }
+}
+
+impl Tally {
+    fn flush(&mut self) {
+        if let Some(file) = &mut self.file {
+            self.failure = file.write_all(&self.buffer).err();
+        }
+        self.buffer.clear();
+    }
+}
+
+fn swept(plan: &Plan) -> anyhow::Result<Figures> {
+    let mut settings = sweep::Settings::default();
+    settings.ask = plan.game.ask();
+    if plan.timeout > 0 {
+        settings.patience.timeout = Duration::from_secs(plan.timeout);
+        settings.patience.deadline = settings.patience.timeout * 2;
+        settings.patience.retries = 0;
+    }
+    settings.pace.packets_per_second = plan.packets_per_second;
+    settings.pace.per_prefix = plan.per_prefix;
+    let mut source = List {
+        targets: (0..plan.targets).map(|target| u64::from(ip(target)) << 16 | u64::from(plan.port)).collect(),
+        next: 0,
+        protocol: plan.game.protocol(),
+        started: Instant::now(),
+        later: None,
+        drained: None,
+    };
+    let file = plan.ndjson.as_ref().map(File::create).transpose().context("cannot write the NDJSON")?;
+    let mut sink =
+        Tally { completed: 0, file, buffer: Vec::new(), address: Vec::new(), failure: None, most_in_flight: 0 };
+    Clock::around(|| {
+        source.started = Instant::now();
+        let counts = sweep::run(&settings, &mut source, &mut sink)?;
+        sink.flush();
+        if let Some(failure) = sink.failure {
+            return Err(failure).context("cannot write the NDJSON");
+        }
+        let later = source.later.unwrap_or_default().as_secs_f64();
+        let drained = source.drained.unwrap_or_default().as_secs_f64();
+        let targets = f64::from(plan.targets);
+        Ok(Figures {
+            completed: sink.completed,
+            begun: targets / drained,
+            begun_later: targets * 0.8 / (drained - later),
+            resent: counts.resent,
+            overflows: counts.overflows,
+            note: format!(
+                "at most {} in flight; {} silent, {} faulty, {} forgiven, {} strays, {} duplicates",
+                sink.most_in_flight, counts.silent, counts.faulty, counts.forgiven, counts.strays, counts.duplicates
+            ),
+            ..Figures::default()
+        })
+    })
+}

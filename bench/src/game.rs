@@ -1,0 +1,252 @@
+//! The conversations that are measured: what is asked, what a server answers, and where the targets are.
+
+use crate::bare::{Peer, SLOT};
+use anyhow::{Context, bail};
+use clap::ValueEnum;
+use hailer::proto::{Cookie, Input, Protocol, Step};
+use hailer::respond::farm;
+use hailer::{Ask, Depth, registry};
+use hailer_udp::Outbox;
+use serde::{Deserialize, Serialize};
+use siphasher::sip::SipHasher13;
+use std::hash::Hasher;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+/// The first target: the others follow it.
+const FIRST: u32 = u32::from_be_bytes([127, 0, 1, 0]);
+/// Different answers of the canned server.
+const VARIANTS: usize = 1_024;
+
+/// The address of a target.
+pub(crate) fn ip(target: u32) -> u32 {
+    FIRST + target
+}
+
+/// The target of an address, if it is one.
+pub(crate) fn target(ip: u32) -> usize {
+    ip.wrapping_sub(FIRST) as usize
+}
+
+/// What is asked. Each takes two round trips.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+pub(crate) enum Game {
+    /// Minecraft Query: handshake, full stat.
+    Minecraft,
+    /// OneQuery: challenge, basic.
+    Onequery,
+    /// UGP: server and players, then server and rules.
+    Ugp,
+}
+
+impl Game {
+    /// Its name in tables.
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Self::Minecraft => "Minecraft full",
+            Self::Onequery => "OneQuery basic",
+            Self::Ugp => "UGP server+rules",
+        }
+    }
+
+    /// Its protocol.
+    pub(crate) fn protocol(self) -> &'static dyn Protocol {
+        let id = match self {
+            Self::Minecraft => "minecraft-query",
+            Self::Onequery => "onequery",
+            Self::Ugp => "ugp",
+        };
+        registry::find(id).expect("a protocol of the registry")
+    }
+
+    /// What the sweep is told to ask.
+    pub(crate) fn ask(self) -> Ask {
+        let mut ask = Ask::default();
+        if self == Self::Onequery {
+            ask.depth = Depth::Basic;
+        }
+        ask
+    }
+
+    /// The first datagram, as our own exchange sends it.
+    pub(crate) fn opening(self) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.protocol().exchange(&self.ask(), Cookie(1)).handle(Input::Start, &mut out);
+        out
+    }
+
+    /// The bare client: looks at the type of a reply to what was sent in this step. Returns the length of the next
+    /// request, 0 if this was the last reply, or nothing if it is no such reply.
+    #[inline]
+    pub(crate) fn follow(self, step: u8, reply: &[u8], state: &mut u32, next: &mut [u8]) -> Option<usize> {
+        match (self, step) {
+            (Self::Minecraft, 0) if reply.len() > 6 && reply[0] == 9 => {
+                let text = &reply[5..reply.len() - 1];
+                let (minus, digits) = if text[0] == b'-' { (true, &text[1..]) } else { (false, text) };
+                let number = digits
+                    .iter()
+                    .fold(0_u32, |sum, digit| sum.wrapping_mul(10).wrapping_add(u32::from(digit.wrapping_sub(b'0'))));
+                *state = if minus { number.wrapping_neg() } else { number };
+                next[..3].copy_from_slice(b"\xFE\xFD\0");
+                next[3..7].copy_from_slice(&reply[1..5]);
+                next[7..11].copy_from_slice(&state.to_be_bytes());
+                next[11..15].copy_from_slice(&[0; 4]);
+                Some(15)
+            }
+            (Self::Minecraft, 1) if reply.len() > 16 && reply[0] == 0 => Some(0),
+            (Self::Onequery, 0) if reply.len() == 48 && reply.starts_with(b"ONEREPLY\0") => {
+                next[..9].copy_from_slice(b"ONEQUERY\x01");
+                next[9..41].copy_from_slice(&reply[9..41]);
+                next[41..51].copy_from_slice(&[7, 7, 7, 7, 0, 0, 0, 0, 0, 0]);
+                Some(51)
+            }
+            (Self::Onequery, 1) if reply.len() > 17 && reply.starts_with(b"ONEREPLY\x01") => Some(0),
+            (Self::Ugp, 0) if reply.len() > 9 && reply.starts_with(b"\xFF\xFFUGP\0\x01\x81") => {
+                let request = b"\xFF\xFFUGP\0\x01\x01\x09\x7D\x07";
+                next[..request.len()].copy_from_slice(request);
+                Some(request.len())
+            }
+            (Self::Ugp, 1) if reply.len() > 9 && reply.starts_with(b"\xFF\xFFUGP\0\x01\x81") => Some(0),
+            _ => None,
+        }
+    }
+}
+
+/// Servers whose answers were written beforehand: the same bytes that a farm's servers give, with a token that is bound to
+/// who asks whom.
+pub(crate) struct Canned {
+    game: Game,
+    replies: Vec<[Vec<u8>; 2]>,
+    silent: u64,
+    key: SipHasher13,
+}
+
+/// What a request asks for: the step, and the four bytes that the reply repeats.
+#[derive(Clone, Copy)]
+pub(crate) struct Wish {
+    step: u8,
+    echo: [u8; 4],
+}
+
+impl Canned {
+    /// Writes the answers. `silent`: share of the addresses.
+    pub(crate) fn new(game: Game, silent: f64) -> anyhow::Result<Self> {
+        let port = game.protocol().info().port;
+        let mut settings = farm::Settings::new(Ipv4Addr::new(127, 0, 0, 0), 8);
+        settings.ports = vec![(game.protocol(), port)];
+        let farm = farm::Farm::new(settings)?;
+        let mut gate = farm.gate(0, port);
+        // Servers that take more than two requests are none of these.
+        let replies: Vec<_> =
+            (0..32 * VARIANTS as u32).filter_map(|target| talk(game, &mut gate, target)).take(VARIANTS).collect();
+        if replies.len() < VARIANTS {
+            bail!("too few servers that answer two requests: {}", replies.len());
+        }
+        Ok(Self { game, replies, silent: (silent * 65_536.0) as u64, key: SipHasher13::new_with_keys(1, 2) })
+    }
+
+    /// Whether an address never answers.
+    #[inline]
+    pub(crate) fn is_silent(&self, ip: u32) -> bool {
+        Cookie(3).derive(u64::from(ip)) % 65_536 < self.silent
+    }
+
+    /// The mean length of an answer to each step.
+    pub(crate) fn lengths(&self) -> [usize; 2] {
+        [0, 1].map(|step| self.replies.iter().map(|replies| replies[step].len()).sum::<usize>() / VARIANTS)
+    }
+
+    fn token(&self, from: Peer, to: u32) -> u64 {
+        let mut hasher = self.key;
+        hasher.write_u64(u64::from(from.ip) << 32 | u64::from(to));
+        hasher.write_u16(from.port);
+        hasher.finish()
+    }
+
+    /// Reads a request.
+    #[inline]
+    pub(crate) fn hear(&self, from: Peer, to: u32, request: &[u8]) -> Option<Wish> {
+        let four = |at: usize| [request[at], request[at + 1], request[at + 2], request[at + 3]];
+        let (step, echo) = match (self.game, request.len()) {
+            (Game::Minecraft, 7) if request[2] == 9 => (0, four(3)),
+            (Game::Minecraft, 15) if four(7) == minecraft_token(self.token(from, to)).to_be_bytes() => (1, four(3)),
+            (Game::Onequery, 9) => (0, [0; 4]),
+            (Game::Onequery, 51) if request[9..17] == self.token(from, to).to_be_bytes() => (1, four(41)),
+            (Game::Ugp, 10..) if request[8] == 0x03 => (0, [0; 4]),
+            (Game::Ugp, 10..) if request[8] == 0x09 => (1, [0; 4]),
+            _ => return None,
+        };
+        Some(Wish { step, echo })
+    }
+
+    /// Writes the reply. Returns its length.
+    #[inline]
+    pub(crate) fn answer(&self, wish: Wish, from: Peer, to: u32, out: &mut [u8; SLOT]) -> usize {
+        let variant = Cookie(4).derive(u64::from(to)) as usize % VARIANTS;
+        let reply = &self.replies[variant][usize::from(wish.step)];
+        let mut length = reply.len();
+        out[..length].copy_from_slice(reply);
+        match (self.game, wish.step) {
+            (Game::Minecraft, 0) => {
+                out[1..5].copy_from_slice(&wish.echo);
+                length = 5 + decimal(minecraft_token(self.token(from, to)), &mut out[5..]);
+            }
+            (Game::Minecraft, _) => out[1..5].copy_from_slice(&wish.echo),
+            (Game::Onequery, 0) => out[9..17].copy_from_slice(&self.token(from, to).to_be_bytes()),
+            (Game::Onequery, _) => out[11..15].copy_from_slice(&wish.echo),
+            (Game::Ugp, _) => {}
+        }
+        length
+    }
+}
+
+/// As vanilla servers have it.
+fn minecraft_token(token: u64) -> u32 {
+    token as u32 >> 8
+}
+
+/// Digits and a NUL. Returns how many bytes.
+fn decimal(number: u32, out: &mut [u8]) -> usize {
+    let digits = number.checked_ilog10().unwrap_or(0) as usize + 1;
+    let mut rest = number;
+    for digit in out[..digits].iter_mut().rev() {
+        *digit = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+    out[digits] = 0;
+    digits + 1
+}
+
+/// Both replies of a farm's server, if there are two.
+fn talk(game: Game, gate: &mut farm::Gate<'_>, target: u32) -> Option<[Vec<u8>; 2]> {
+    let us = SocketAddr::from(([127, 0, 0, 1], 9));
+    let mut exchange = game.protocol().exchange(&game.ask(), Cookie(1));
+    let mut request = Vec::new();
+    exchange.handle(Input::Start, &mut request);
+    let mut replies = [const { Vec::new() }; 2];
+    for (i, kept) in replies.iter_mut().enumerate() {
+        let mut out = Outbox::new();
+        let to = IpAddr::from(Ipv4Addr::from_bits(ip(target)));
+        gate.hear(Duration::from_secs(1 << 30), us, Some(to), &request, &mut out);
+        let reply = out.pending().next()?.2.to_vec();
+        request.clear();
+        let step = exchange.handle(Input::Datagram(&reply), &mut request);
+        *kept = reply;
+        match step {
+            Step::Send if i == 0 => {}
+            Step::Done(_) if i == 1 && kept.len() < SLOT => {}
+            _ => return None,
+        }
+    }
+    Some(replies)
+}
+
+/// How many of the targets of a farm answer.
+pub(crate) fn alive(farm: &farm::Farm, game: Game, targets: u32, port: u16) -> anyhow::Result<u64> {
+    let port = Some(port).filter(|port| *port > 0).context("a port")?;
+    let lives = |target: &u32| {
+        let address = SocketAddr::from((Ipv4Addr::from_bits(ip(*target)), port));
+        farm.status(game.protocol(), address).is_some()
+    };
+    Ok((0..targets).filter(lives).count() as u64)
+}

@@ -1,0 +1,132 @@
+//! Processes of a measurement and the machine they run on.
+
+use crate::client::Figures;
+use crate::game::Game;
+use crate::server;
+use anyhow::{Context, ensure};
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::Pid;
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Instant;
+
+/// Jiffies in a second, as /proc counts them on every common system.
+const JIFFIES: f64 = 100.0;
+
+/// Keeps this process on one core. On a machine that has only one, there it is anyway.
+pub(crate) fn pin(core: usize) {
+    let mut set = CpuSet::new();
+    if set.set(core).is_ok() {
+        let _ = sched_setaffinity(Pid::from_raw(0), &set);
+    }
+}
+
+/// This program again, with other arguments.
+pub(crate) fn again(args: &[String]) -> anyhow::Result<Command> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(args);
+    Ok(command)
+}
+
+/// A server process. Ended when dropped.
+pub(crate) struct Server {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: BufReader<ChildStdout>,
+    /// Its port.
+    pub(crate) port: u16,
+    /// How many of the targets answer.
+    pub(crate) alive: u64,
+    /// What it says.
+    pub(crate) game: Game,
+}
+
+impl Server {
+    /// Starts one and waits until it answers.
+    pub(crate) fn start(plan: &server::Plan) -> anyhow::Result<Self> {
+        let name = |value: &dyn ToString| value.to_string();
+        let kind = if plan.kind == server::Kind::Farm { "farm" } else { "canned" };
+        let game = format!("{:?}", plan.game).to_lowercase();
+        let args = ["server", "--kind", kind, "--game", &game, "--silent", &name(&plan.silent)];
+        let more = ["--delay-ms", &name(&plan.delay_ms), "--targets", &name(&plan.targets)];
+        let args: Vec<String> = args.iter().chain(&more).map(|arg| (*arg).into()).collect();
+        let mut child = again(&args)?.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let stdin = child.stdin.take();
+        let stdout = BufReader::new(child.stdout.take().context("a pipe")?);
+        let mut server = Self { child, stdin, stdout, port: 0, alive: 0, game: plan.game };
+        let mut line = String::new();
+        server.stdout.read_line(&mut line)?;
+        let (port, alive) = line.trim().split_once(' ').context("the server did not start")?;
+        (server.port, server.alive) = (port.parse()?, alive.parse()?);
+        Ok(server)
+    }
+
+    /// Ends it. Returns how many datagrams it lost by its own fault.
+    pub(crate) fn end(mut self) -> anyhow::Result<u64> {
+        drop(self.stdin.take());
+        let mut rest = String::new();
+        self.stdout.read_to_string(&mut rest)?;
+        ensure!(self.child.wait()?.success(), "the server failed");
+        Ok(rest.trim().parse()?)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Figures of a client, and what the machine did meanwhile.
+#[derive(Clone, Debug)]
+pub(crate) struct Run {
+    /// What the client measured.
+    pub(crate) figures: Figures,
+    /// CPU of the server while the client ran, as a share of one core.
+    pub(crate) server: f64,
+    /// CPU of strangers, as a share of the machine.
+    pub(crate) foreign: f64,
+    /// Targets that answer, and were not heard.
+    pub(crate) lost: u64,
+}
+
+/// Runs a client process to its end.
+pub(crate) fn client(args: &[String], server: Option<&Server>) -> anyhow::Result<Run> {
+    let pid = server.map(|server| server.child.id());
+    let (server_before, all_before, started) = (pid.and_then(cpu_of), busy(), Instant::now());
+    let mut child = again(args)?.stdout(Stdio::piped()).spawn()?;
+    let mut line = String::new();
+    let read = child.stdout.take().context("a pipe").and_then(|mut out| Ok(out.read_to_string(&mut line)?));
+    let status = child.wait()?;
+    read?;
+    ensure!(status.success(), "the client failed");
+    let figures: Figures = serde_json::from_str(line.trim()).context("the client printed no figures")?;
+    let wall = started.elapsed().as_secs_f64();
+    let served = pid.and_then(cpu_of).zip(server_before).map_or(0.0, |(after, before)| after - before);
+    let busy = busy().zip(all_before).map_or(0.0, |(after, before)| after - before);
+    let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+    Ok(Run {
+        server: served / wall,
+        foreign: ((busy - served - figures.cpu) / wall / cores).max(0.0),
+        lost: server.map_or(0, |server| server.alive.saturating_sub(figures.completed)),
+        figures,
+    })
+}
+
+/// User and system time of a process in seconds.
+fn cpu_of(pid: u32) -> Option<f64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name before may hold spaces.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
+    let mut next = || fields.next()?.parse::<f64>().ok();
+    Some((next()? + next()?) / JIFFIES)
+}
+
+/// Time in which the machine was not idle, in seconds of one core.
+fn busy() -> Option<f64> {
+    let stat = std::fs::read_to_string("/proc/stat").ok()?;
+    let fields: Vec<f64> = stat.lines().next()?.split_whitespace().skip(1).map_while(|f| f.parse().ok()).collect();
+    let [user, nice, system, _idle, _waiting, irq, softirq, steal] = *fields.first_chunk()?;
+    Some((user + nice + system + irq + softirq + steal) / JIFFIES)
+}

@@ -1,0 +1,24 @@
+//! Measures the sweep against bare loops in the same run, and prints ratios against the bars. See `README.md`.
+
+#[cfg(target_os = "linux")]
+mod bare;
+#[cfg(target_os = "linux")]
+mod client;
+#[cfg(target_os = "linux")]
+mod game;
+#[cfg(target_os = "linux")]
+mod host;
+#[cfg(target_os = "linux")]
+mod measure;
+#[cfg(target_os = "linux")]
+mod server;
+
+#[cfg(target_os = "linux")]
+fn main() -> anyhow::Result<()> {
+    measure::main()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn main() {
+    println!("This bench knows Linux only.");
+}

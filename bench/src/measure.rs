@@ -1,0 +1,414 @@
+//! What is measured, round by round, and how it is printed.
+
+use crate::client::{self, Figures};
+use crate::game::Game;
+use crate::host::{self, Run, Server};
+use crate::server;
+use anyhow::{Context, ensure};
+use clap::{Parser, Subcommand};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+/// Share of the machine that strangers may use before we say so.
+const FOREIGN: f64 = 0.12;
+/// Share of a core beyond which the server may be what limits a run.
+const SERVER: f64 = 0.97;
+/// The reply's way: with two round trips, and what the loops add, some 81 ms for a full query.
+const DELAY_MS: u64 = 40;
+const SILENT: f64 = 0.2;
+
+#[derive(Parser)]
+#[command(about = "Measures the sweep against bare loops in the same run, and prints ratios against the bars")]
+struct Args {
+    #[command(subcommand)]
+    what: What,
+    /// Interleaved rounds.
+    #[arg(long, global = true, default_value_t = 5)]
+    rounds: usize,
+    /// All numbers of targets times this.
+    #[arg(long, global = true, default_value_t = 1.0)]
+    scale: f64,
+    /// Who answers.
+    #[arg(long, global = true, value_enum, default_value = "canned")]
+    server: server::Kind,
+    /// `cli`: the program. Default: `hailer` beside this one.
+    #[arg(long, global = true)]
+    hailer: Option<PathBuf>,
+    /// `rate` and `cpu`: only this protocol.
+    #[arg(long, global = true, value_enum)]
+    game: Option<Game>,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Completed queries in a second, for each protocol.
+    Rate,
+    /// CPU for each completed query, decoded and written as NDJSON.
+    Cpu,
+    /// Whether pace is what limits, at 80 ms and with silent targets.
+    Delay,
+    /// Memory for a million targets and for ten, nobody answering.
+    Memory,
+    /// Answers lost by the client itself.
+    Lost,
+    /// A million targets at 80 ms with silent ones, against the bare loop's best window.
+    Million,
+    /// One query from the command line.
+    Cli,
+    /// All of them.
+    All,
+    #[command(hide = true)]
+    Server(server::Plan),
+    #[command(hide = true)]
+    Client(client::Plan),
+    #[command(hide = true)]
+    CliOnce { port: u16 },
+}
+
+/// Reads the arguments and does what they say.
+pub(crate) fn main() -> anyhow::Result<()> {
+    let args = Args::parse();
+    match &args.what {
+        What::Server(plan) => {
+            host::pin(1);
+            server::run(plan)
+        }
+        What::Client(plan) => {
+            host::pin(0);
+            client::run(plan)
+        }
+        What::CliOnce { port } => args.cli_once(*port),
+        What::Rate => args.rate(),
+        What::Cpu => args.cpu(),
+        What::Delay => args.delay(),
+        What::Memory => args.memory(),
+        What::Lost => args.lost(),
+        What::Million => args.million(),
+        What::Cli => args.cli(),
+        What::All => {
+            args.rate()?;
+            args.cpu()?;
+            args.delay()?;
+            args.memory()?;
+            args.lost()?;
+            args.million()?;
+            args.cli()
+        }
+    }
+}
+
+impl Args {
+    fn targets(&self, count: u32) -> u32 {
+        (f64::from(count) * self.scale).max(100.0) as u32
+    }
+
+    fn server(&self, game: Game, silent: f64, delay_ms: u64, targets: u32) -> anyhow::Result<Server> {
+        Server::start(&server::Plan { kind: self.server, game, silent, delay_ms, targets })
+    }
+
+    fn games(&self) -> Vec<Game> {
+        let all = [Game::Minecraft, Game::Onequery, Game::Ugp];
+        all.into_iter().filter(|game| self.game.is_none_or(|only| only == *game)).collect()
+    }
+
+    fn rate(&self) -> anyhow::Result<()> {
+        heading("completed queries a second, all alive, no delay");
+        let targets = self.targets(400_000);
+        for game in self.games() {
+            let server = self.server(game, 0.0, 0, targets)?;
+            let windows = [256, 1_024, 4_096];
+            let mut bare = windows.map(|window| Series::new(format!("bare, window {window}")));
+            let mut sweep = Series::new("sweep");
+            for _ in 0..self.rounds {
+                for (series, window) in bare.iter_mut().zip(windows) {
+                    series.add(run(&server, targets, &["bare", "--window", &window.to_string()])?);
+                }
+                sweep.add(run(&server, targets, &["sweep"])?);
+            }
+            println!("{}:", game.title());
+            bare.iter().chain([&sweep]).for_each(Series::print);
+            let best = bare.iter().max_by(|a, b| a.median(rate).total_cmp(&b.median(rate))).context("a window")?;
+            let label = format!("{}, of the bare loop's best", game.title());
+            at_least(&label, sweep.median(rate) / best.median(rate), 0.8, &sweep.spread(best, rate));
+            server_lost(server)?;
+        }
+        Ok(())
+    }
+
+    fn cpu(&self) -> anyhow::Result<()> {
+        heading("CPU for each completed query, decoded and written as NDJSON to a file");
+        let targets = self.targets(400_000);
+        let file = std::env::temp_dir().join(format!("hailer-bench-{}.ndjson", std::process::id()));
+        let path = file.to_str().context("a folder for temporary files whose name is UTF-8")?;
+        let games = if self.game.is_some() { self.games() } else { vec![Game::Minecraft] };
+        for game in games {
+            let server = self.server(game, 0.0, 0, targets)?;
+            let [mut bare, mut rested] = ["bare, window 1024", "bare, window 1024, resting"].map(Series::new);
+            let [mut plain, mut ndjson] = ["sweep, counted", "sweep, NDJSON"].map(Series::new);
+            let done = (0..self.rounds).try_for_each(|_| {
+                bare.add(run(&server, targets, &["bare"])?);
+                rested.add(run(&server, targets, &["bare", "--rest-us", "200"])?);
+                plain.add(run(&server, targets, &["sweep"])?);
+                ndjson.add(run(&server, targets, &["sweep", "--ndjson", path])?);
+                Ok(())
+            });
+            let _ = std::fs::remove_file(&file);
+            done.and_then(|()| {
+                println!("{}:", game.title());
+                [&bare, &rested, &plain, &ndjson].into_iter().for_each(Series::print);
+                let best = if rested.median(cost) < bare.median(cost) { &rested } else { &bare };
+                at_most("µs", ndjson.median(cost), 10.0, "");
+                at_most(
+                    "times the bare loop's",
+                    ndjson.median(cost) / best.median(cost),
+                    1.4,
+                    &ndjson.spread(best, cost),
+                );
+                server_lost(server)
+            })?;
+        }
+        Ok(())
+    }
+
+    fn delay(&self) -> anyhow::Result<()> {
+        heading("the pace that is reached at 80 ms of delay, 20 % silent");
+        println!("Each reply comes after {DELAY_MS} ms. A living target takes two datagrams, a silent one three.");
+        for queries in [20_000, 50_000, 100_000] {
+            let targets = self.targets(queries * 10);
+            let server = self.server(Game::Minecraft, SILENT, DELAY_MS, targets)?;
+            let alive = server.alive as f64 / f64::from(targets);
+            let packets = f64::from(queries) * (alive * 2.0 + (1.0 - alive) * 3.0);
+            let mut sweep = Series::new(format!("sweep, {queries} queries a second"));
+            for _ in 0..self.rounds.min(3) {
+                sweep.add(run(&server, targets, &["sweep", "--packets-per-second", &packets.to_string()])?);
+            }
+            sweep.print();
+            let of = |run: &Run| run.figures.begun / f64::from(queries);
+            let later = sweep.median(|run| run.figures.begun_later / f64::from(queries));
+            let label = format!("of {queries} queries a second begun");
+            at_least(&label, sweep.median(of), 0.9, &format!("{}; {later:.3} after the first fifth", sweep.range(of)));
+            server_lost(server)?;
+        }
+        Ok(())
+    }
+
+    fn memory(&self) -> anyhow::Result<()> {
+        heading("memory with nobody answering, above an empty process");
+        let empty = host::client(&["client", "--kind", "empty"].map(String::from), None)?.figures.peak;
+        println!("empty process: {:.1} MiB", empty as f64 / 1_024.0);
+        for (targets, bar) in [(1_000_000, 48.0), (10_000_000, 400.0)] {
+            let targets = self.targets(targets);
+            let server = self.server(Game::Minecraft, 1.0, 0, targets)?;
+            let mut sweep = Series::new(format!("sweep, {targets} targets"));
+            // The pace of networks has a table of its own. The wait is so long that all that may be in flight is.
+            sweep.add(run(&server, targets, &["sweep", "--per-prefix", "1e9", "--timeout", "20"])?);
+            sweep.print();
+            let above = sweep.median(|run| run.figures.peak.saturating_sub(empty) as f64 / 1_024.0);
+            at_most(&format!("MiB for {targets} targets"), above, bar, "");
+            server_lost(server)?;
+        }
+        Ok(())
+    }
+
+    fn lost(&self) -> anyhow::Result<()> {
+        heading("answers lost by the client itself, no limit to the pace");
+        let targets = self.targets(1_000_000);
+        let server = self.server(Game::Minecraft, 0.0, 0, targets)?;
+        let mut sweep = Series::new("sweep");
+        for _ in 0..self.rounds.min(3) {
+            sweep.add(run(&server, targets, &["sweep"])?);
+        }
+        sweep.print();
+        at_most(&format!("of {targets} lost, at worst"), sweep.worst_lost(), 0.0, "");
+        server_lost(server)
+    }
+
+    fn million(&self) -> anyhow::Result<()> {
+        let targets = self.targets(1_000_000);
+        heading(&format!("{targets} targets, 80 ms, 20 % silent, default settings but the rate"));
+        let server = self.server(Game::Minecraft, SILENT, DELAY_MS, targets)?;
+        let windows = [20_000, 40_000, 60_000, 80_000];
+        let mut bare = windows.map(|window| Series::new(format!("bare, window {window}")));
+        let mut sweep = Series::new("sweep");
+        for _ in 0..self.rounds {
+            for (series, window) in bare.iter_mut().zip(windows) {
+                series.add(run(&server, targets, &["bare", "--window", &window.to_string()])?);
+            }
+            sweep.add(run(&server, targets, &["sweep"])?);
+        }
+        bare.iter().chain([&sweep]).for_each(Series::print);
+        let safe = bare.iter().filter(|series| series.worst_lost() == 0.0);
+        match safe.min_by(|a, b| a.median(wall).total_cmp(&b.median(wall))) {
+            Some(best) => {
+                let label = format!("times the bare loop's time ({})", best.name);
+                at_most(&label, sweep.median(wall) / best.median(wall), 1.4, &sweep.spread(best, wall));
+            }
+            None => println!("no window of the bare loop is safe here"),
+        }
+        at_most("living targets lost, at worst", sweep.worst_lost(), 0.0, "");
+        server_lost(server)
+    }
+
+    fn cli(&self) -> anyhow::Result<()> {
+        heading("one query from the command line");
+        let server = self.server(Game::Minecraft, 0.0, 0, 1)?;
+        let mut series = Series::new("hailer query");
+        let mut args = vec!["cli-once".to_string(), server.port.to_string()];
+        if let Some(hailer) = &self.hailer {
+            args.extend(["--hailer".into(), hailer.to_str().context("a path in UTF-8")?.into()]);
+        }
+        for _ in 0..self.rounds.max(15) {
+            series.add(host::client(&args, Some(&server))?);
+        }
+        let (time, peak) = (|run: &Run| run.figures.wall * 1e3, |run: &Run| run.figures.peak as f64 * 1_024.0 / 1e6);
+        at_most("ms beyond the round trips", series.median(time), 5.0, &series.range(time));
+        at_most("MB", series.median(peak), 8.0, &series.range(peak));
+        server_lost(server)
+    }
+
+    /// Runs the program once, in a process of its own that has no other children and hardly any memory.
+    fn cli_once(&self, port: u16) -> anyhow::Result<()> {
+        let beside = || Ok::<_, anyhow::Error>(std::env::current_exe()?.with_file_name("hailer"));
+        let hailer = self.hailer.clone().map_or_else(beside, Ok)?;
+        let target = format!("minecraft-query://127.0.1.0:{port}");
+        let mut command = Command::new(&hailer);
+        let started = Instant::now();
+        let output = command.args(["query", &target, "--json"]).stderr(Stdio::inherit()).output();
+        let wall = started.elapsed().as_secs_f64();
+        let output = output.with_context(|| format!("cannot run {}: build it, or name it", hailer.display()))?;
+        ensure!(output.status.success(), "no answer to {}", hailer.display());
+        let line: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+        let round_trip = line["round_trip_ms"].as_f64().context("a round trip")? / 1e3;
+        let usage = nix::sys::resource::getrusage(nix::sys::resource::UsageWho::RUSAGE_CHILDREN)?;
+        let figures = client::Figures {
+            wall: wall - 2.0 * round_trip,
+            peak: usage.max_rss() as u64,
+            completed: 1,
+            ..client::Figures::default()
+        };
+        println!("{}", serde_json::to_string(&figures)?);
+        Ok(())
+    }
+}
+
+/// One run against a server. `how`: the kind of client and its options.
+fn run(server: &Server, targets: u32, how: &[&str]) -> anyhow::Result<Run> {
+    let game = format!("{:?}", server.game).to_lowercase();
+    let (port, targets) = (server.port.to_string(), targets.to_string());
+    let common = ["--game", &game, "--port", &port, "--targets", &targets];
+    let args: Vec<String> = ["client", "--kind"].iter().chain(how).chain(&common).map(|arg| (*arg).into()).collect();
+    host::client(&args, Some(server))
+}
+
+/// Ends a server, and says if it lost anything.
+fn server_lost(server: Server) -> anyhow::Result<()> {
+    match server.end()? {
+        0 => {}
+        lost => println!("  ! the server itself lost {lost} datagrams"),
+    }
+    Ok(())
+}
+
+/// Runs of one kind.
+struct Series {
+    name: String,
+    runs: Vec<Run>,
+}
+
+fn rate(run: &Run) -> f64 {
+    run.figures.completed as f64 / run.figures.wall
+}
+
+fn cost(run: &Run) -> f64 {
+    run.figures.cpu * 1e6 / run.figures.completed.max(1) as f64
+}
+
+fn wall(run: &Run) -> f64 {
+    run.figures.wall
+}
+
+impl Series {
+    fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), runs: Vec::new() }
+    }
+
+    fn add(&mut self, run: Run) {
+        self.runs.push(run);
+    }
+
+    fn median(&self, of: impl Fn(&Run) -> f64) -> f64 {
+        median(self.runs.iter().map(of).collect())
+    }
+
+    fn range(&self, of: impl Fn(&Run) -> f64) -> String {
+        range(self.runs.iter().map(of))
+    }
+
+    /// The ratios to another series, round by round.
+    fn spread(&self, other: &Self, of: impl Fn(&Run) -> f64) -> String {
+        range(self.runs.iter().zip(&other.runs).map(|(a, b)| of(a) / of(b)))
+    }
+
+    fn worst_lost(&self) -> f64 {
+        self.runs.iter().map(|run| run.lost).max().unwrap_or_default() as f64
+    }
+
+    fn print(&self) {
+        let busy = self.median(|run| run.figures.cpu / run.figures.wall);
+        println!(
+            "  {:<34} {:>9.0}/s {}  {:>6.2} µs  {:>6.2} s  {:>6.1} MiB  lost {}  busy {:.2}, server {:.2}",
+            self.name,
+            self.median(rate),
+            self.range(rate),
+            self.median(cost),
+            self.median(wall),
+            self.median(|run| run.figures.peak as f64 / 1_024.0),
+            self.worst_lost(),
+            busy,
+            self.median(|run| run.server),
+        );
+        if let Some(last) = self.runs.last() {
+            let Figures { resent, overflows, note, .. } = &last.figures;
+            println!("  {:<34} {note}; {resent} resent, {overflows} overflowed", "");
+        }
+        let foreign = self.runs.iter().map(|run| run.foreign).fold(0.0, f64::max);
+        if foreign > FOREIGN {
+            println!("  ! others used up to {:.0} % of the machine", foreign * 100.0);
+        }
+        if self.median(|run| run.server) > SERVER && busy < SERVER {
+            println!("  ! the server is what limits here");
+        }
+    }
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    match values.len() {
+        0 => f64::NAN,
+        n if n % 2 == 1 => values[n / 2],
+        n => (values[n / 2 - 1] + values[n / 2]) / 2.0,
+    }
+}
+
+fn range(values: impl Iterator<Item = f64>) -> String {
+    let (low, high) = values.fold((f64::MAX, f64::MIN), |(low, high), value| (low.min(value), high.max(value)));
+    let digits = if high >= 1_000.0 { 0 } else { 3 };
+    format!("({low:.digits$} to {high:.digits$})")
+}
+
+fn heading(what: &str) {
+    println!("\n== {what}");
+}
+
+fn at_least(what: &str, value: f64, bar: f64, more: &str) {
+    verdict(what, value, value >= bar, &format!("at least {bar}"), more);
+}
+
+fn at_most(what: &str, value: f64, bar: f64, more: &str) {
+    verdict(what, value, value <= bar, &format!("at most {bar}"), more);
+}
+
+fn verdict(what: &str, value: f64, passes: bool, bar: &str, more: &str) {
+    println!("{}  {value:.3} {what} {more}; bar: {bar}", if passes { "PASS" } else { "FAIL" });
+}

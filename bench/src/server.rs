@@ -1,0 +1,137 @@
+//! The server of a measurement, a process of its own: canned answers from a bare loop, or a farm of the library.
+
+use crate::bare::{self, BATCH, Batch, Peer};
+use crate::game::{Canned, Game, Wish, alive, ip};
+use clap::{Args, ValueEnum};
+use hailer::respond::farm;
+use std::collections::VecDeque;
+use std::io::Read;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Replies under way at one time, at most.
+const MAX_DELAYED: usize = 1 << 20;
+
+/// Which server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Kind {
+    /// Canned answers.
+    Canned,
+    /// `hailer::respond::farm`.
+    Farm,
+}
+
+/// What to serve.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Plan {
+    /// Which server.
+    #[arg(long, value_enum)]
+    pub(crate) kind: Kind,
+    /// Which protocol.
+    #[arg(long, value_enum)]
+    pub(crate) game: Game,
+    /// Share of addresses that never answer.
+    #[arg(long, default_value_t = 0.0)]
+    pub(crate) silent: f64,
+    /// How long a reply is under way.
+    #[arg(long, default_value_t = 0)]
+    pub delay_ms: u64,
+    /// So many targets are counted: how many of them answer?
+    #[arg(long)]
+    pub(crate) targets: u32,
+}
+
+/// Serves until standard input ends. Says on standard output: the port, and how many of the targets answer.
+pub(crate) fn run(plan: &Plan) -> anyhow::Result<()> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&stop);
+    std::thread::spawn(move || {
+        let _ = std::io::stdin().read(&mut [0]);
+        told.store(true, Ordering::Relaxed);
+    });
+    match plan.kind {
+        Kind::Canned => canned(plan, &stop),
+        Kind::Farm => {
+            let mut settings = farm::Settings::new(Ipv4Addr::new(127, 0, 0, 0), 8);
+            settings.ports = vec![(plan.game.protocol(), 0)];
+            settings.silent = plan.silent;
+            settings.delay = Duration::from_millis(plan.delay_ms);
+            let farm = farm::Farm::new(settings)?;
+            let bound = farm.bind()?;
+            let port = bound[0].port();
+            let alive = match plan.silent {
+                0.0 => u64::from(plan.targets),
+                1.0 => 0,
+                _ => alive(&farm, plan.game, plan.targets, port)?,
+            };
+            println!("{port} {alive}");
+            let counts = farm.run(&bound, &stop);
+            println!("{}", counts.overflows + counts.crowded + counts.unsent);
+            Ok(())
+        }
+    }
+}
+
+struct Delayed {
+    due: Instant,
+    from: Peer,
+    to: u32,
+    wish: Wish,
+}
+
+fn canned(plan: &Plan, stop: &AtomicBool) -> anyhow::Result<()> {
+    let canned = Canned::new(plan.game, plan.silent)?;
+    let socket = bare::bind(0, true)?;
+    let alive = (0..plan.targets).filter(|target| !canned.is_silent(ip(*target))).count();
+    println!("{} {alive}", socket.local_addr()?.port());
+    let [first, second] = canned.lengths();
+    eprintln!("replies of {first} and {second} bytes on average");
+    let delay = Duration::from_millis(plan.delay_ms);
+    let (mut input, mut output) = (Batch::new(true), Batch::new(true));
+    let mut delayed: VecDeque<Delayed> = VecDeque::new();
+    let mut dropped = 0_u64;
+    while !stop.load(Ordering::Relaxed) {
+        let mut released = 0;
+        if !delayed.is_empty() {
+            let now = Instant::now();
+            while released < 4 * BATCH
+                && let Some(one) = delayed.pop_front_if(|one| one.due <= now)
+            {
+                output.push(one.from, one.to, |out| canned.answer(one.wish, one.from, one.to, out));
+                released += 1;
+                if output.len() == BATCH {
+                    output.send(&socket)?;
+                }
+            }
+        }
+        let count = input.receive(&socket)?;
+        let due = Instant::now() + delay;
+        for i in 0..count {
+            let (from, to, request) = input.get(i);
+            if canned.is_silent(to) {
+                continue;
+            }
+            let Some(wish) = canned.hear(from, to, request) else { continue };
+            if delay.is_zero() {
+                output.push(from, to, |out| canned.answer(wish, from, to, out));
+                if output.len() == BATCH {
+                    output.send(&socket)?;
+                }
+            } else if delayed.len() < MAX_DELAYED {
+                delayed.push_back(Delayed { due, from, to, wish });
+            } else {
+                dropped += 1;
+            }
+        }
+        if output.len() > 0 {
+            output.send(&socket)?;
+        }
+        if count == 0 && released == 0 {
+            bare::wait(&socket, if delayed.is_empty() { 20 } else { 1 });
+        }
+    }
+    println!("{dropped}");
+    Ok(())
+}
