@@ -23,6 +23,11 @@ fuzz inputs="5000000":
 bench:
     cargo bench -p hailer-proto -p hailer-minecraft -p hailer-udp -p hailer
 
+# The sweep against bare loops: some ten minutes on a machine that does nothing else
+bench-sweep:
+    cargo build --release -p hailer-cli
+    cargo run --release -p hailer-bench -- all
+
 # Licences, bans and sources of all dependencies
 deny:
     cargo deny check licenses bans sources

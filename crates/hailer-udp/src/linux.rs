@@ -19,7 +19,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-/// Mostly few datagrams wait, and to make room for a whole batch costs a sixth of what it costs to receive one.
+/// Mostly few datagrams wait, and to make room for a whole batch costs a sixth of what it costs to receive one. Where
+/// more came the last time, there is room for all at once.
 const FEW: usize = 8;
 /// Refusals heard by one system call, such calls in a row, and the most that is quoted: routers rarely send more.
 const REFUSALS: usize = 16;
@@ -73,6 +74,7 @@ impl Socket {
     pub(crate) fn receive(&self, inbox: &mut Inbox) -> io::Result<usize> {
         let mut tries = 0;
         loop {
+            let room = if inbox.metas.len() < FEW { FEW } else { BATCH };
             let (mut slots, metas) = inbox.slots();
             let mut now = None;
             let mut describe = |length, envelope: &Envelope| {
@@ -91,9 +93,9 @@ impl Socket {
                 }
                 metas.push(meta);
             };
-            let received = match sys::receive(self.as_fd(), 0, slots.by_ref().take(FEW), &mut describe) {
+            let received = match sys::receive(self.as_fd(), 0, slots.by_ref().take(room), &mut describe) {
                 // An error here was an earlier datagram's, or comes again.
-                Ok(FEW) => Ok(FEW + sys::receive(self.as_fd(), 0, slots, describe).unwrap_or(0)),
+                Ok(FEW) if room == FEW => Ok(FEW + sys::receive(self.as_fd(), 0, slots, describe).unwrap_or(0)),
                 received => received,
             };
             match received {

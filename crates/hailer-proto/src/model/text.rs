@@ -129,6 +129,10 @@ impl Text {
 
     /// The text without codes and without control characters other than line breaks.
     pub fn plain(&self) -> String {
+        // Most texts have nothing to leave out, which their bytes show sooner than their characters.
+        if self.runs.is_empty() && self.raw.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+            return self.raw.as_str().into();
+        }
         let mut out = String::with_capacity(self.raw.len());
         for (_, piece) in self.runs() {
             out.extend(piece.chars().filter(|&c| c == '\n' || !is_control(c)));

@@ -25,7 +25,7 @@ const LONGEST_WAIT: Duration = Duration::from_millis(50);
 /// Sweeps: asks what the source gives, and tells the sink what comes of it, until the source has no more or the sink says
 /// that it is over. Blocks. Returns an error if there is no socket to be had.
 pub fn run(settings: &Settings, source: &mut dyn Source, sink: &mut dyn Sink) -> io::Result<Counts> {
-    let sockets = Sockets::bind()?;
+    let mut sockets = Sockets::bind()?;
     let mut engine = Engine::new(settings.clone(), random_secret());
     let (mut inbox, mut out) = (Inbox::new(), Outboxes::default());
     let started = Instant::now();
@@ -55,7 +55,7 @@ pub fn run(settings: &Settings, source: &mut dyn Source, sink: &mut dyn Sink) ->
         if is_over {
             return Ok(engine.counts().clone());
         }
-        if heard.count >= BATCH {
+        if heard.count >= BATCH || asked == MAX_BATCHES {
             continue;
         }
         if heard.count + asked > 0 {
@@ -72,6 +72,8 @@ pub fn run(settings: &Settings, source: &mut dyn Source, sink: &mut dyn Sink) ->
 struct Sockets {
     v4: Option<Socket>,
     v6: Option<Socket>,
+    /// Something was sent to an IPv6 address. Else nothing is to be heard there, and each look is a system call.
+    is_v6_used: bool,
 }
 
 /// What one look at the sockets brought.
@@ -93,12 +95,12 @@ impl Sockets {
         let v6 = Socket::bind((Ipv6Addr::UNSPECIFIED, 0).into(), &settings).ok();
         match v4 {
             Err(error) if v6.is_none() => Err(error),
-            v4 => Ok(Self { v4: v4.ok(), v6 }),
+            v4 => Ok(Self { v4: v4.ok(), v6, is_v6_used: false }),
         }
     }
 
     fn all(&self) -> impl Iterator<Item = &Socket> {
-        self.v4.iter().chain(&self.v6)
+        self.v4.iter().chain(self.v6.iter().filter(|_| self.is_v6_used))
     }
 
     fn receive(
@@ -140,7 +142,8 @@ impl Sockets {
     }
 
     /// Sends what there is. Returns whether some of it has to wait.
-    fn send(&self, engine: &mut Engine, out: &mut Outboxes, now: Duration, sink: &mut dyn Sink) -> io::Result<bool> {
+    fn send(&mut self, engine: &mut Engine, out: &mut Outboxes, now: Duration, sink: &mut dyn Sink) -> io::Result<bool> {
+        self.is_v6_used |= !out.v6.is_empty();
         for (socket, outbox) in [(&self.v4, &mut out.v4), (&self.v6, &mut out.v6)] {
             match socket {
                 Some(socket) => drop(socket.send(outbox)?),
