@@ -152,13 +152,15 @@ fn basic_status(basic: &Basic<'_>) -> Status {
 fn full_status(full: &Full<'_>, notes: &mut Notes) -> Status {
     let mut status = Status::default();
     let mut address = Address::default();
-    for (i, &(key, value)) in full.pairs.iter().enumerate() {
+    let mut seen = 0;
+    for &(key, value) in &full.pairs {
         // Of a key sent twice the first counts, and the rest stay visible among the rules.
-        let again = full.pairs.iter().take(i).any(|(earlier, _)| *earlier == key);
+        let again = seen & key.bit() != 0;
+        seen |= key.bit();
         match key {
             Key::Hostname if again && address.host.is_none() => address.host = filled(value),
             Key::Other(name) => status.rules.push(Rule { key: string(name), value: string(value) }),
-            known if again => status.rules.push(Rule { key: name(known).into(), value: string(value) }),
+            known if again => status.rules.push(Rule { key: name(known), value: string(value) }),
             Key::Hostname => status.motd = Some(motd(value)),
             Key::GameType => status.mode = filled(value),
             Key::GameId => status.game = filled(value),
@@ -176,8 +178,8 @@ fn full_status(full: &Full<'_>, notes: &mut Notes) -> Status {
     status
 }
 
-fn name(key: Key<'_>) -> &'static str {
-    message::KEYS.iter().find(|(.., known)| *known == key).map_or("", |&(name, ..)| name)
+fn name(key: Key<'_>) -> String {
+    message::KEYS.iter().find(|(_, known)| *known == key).map(|(name, _)| string(name)).unwrap_or_default()
 }
 
 /// A number that fits where it goes.
@@ -197,7 +199,7 @@ fn plugins(value: &[u8], extra: &mut Vec<Extra>) {
         extra.push(Extra::new("software", software));
     }
     let mut plugins = Vec::with_capacity(list.bytes().filter(|byte| *byte == b';').count() + 1);
-    plugins.extend(list.split("; ").filter(|plugin| !plugin.is_empty()).map(|plugin| {
+    plugins.extend(pieces(list).filter(|plugin| !plugin.is_empty()).map(|plugin| {
         let (name, version) = plugin.rsplit_once(' ').unwrap_or((plugin, ""));
         let mut table = Vec::with_capacity(2);
         table.push(("name".into(), Value::from(name)));
@@ -209,6 +211,18 @@ fn plugins(value: &[u8], extra: &mut Vec<Extra>) {
     if !plugins.is_empty() {
         extra.push(Extra { key: "plugins", value: Value::List(plugins) });
     }
+}
+
+/// What stands between `; `. One byte is sooner found than two.
+fn pieces(list: &str) -> impl Iterator<Item = &str> {
+    let mut rest = Some(list);
+    core::iter::from_fn(move || {
+        let list = rest?;
+        let is_end = |at: &usize| list.get(at + 1..).is_some_and(|after| after.starts_with(' '));
+        let end = list.match_indices(';').map(|(at, _)| at).find(is_end);
+        rest = end.and_then(|end| list.get(end + 2..));
+        list.get(..end.unwrap_or(list.len()))
+    })
 }
 
 #[cfg(test)]
@@ -319,6 +333,13 @@ mod tests {
         let Step::Done(status) = hear(&mut exchange, &basic).0 else { panic!() };
         let met: Vec<_> = status.deviations.iter().map(|met| met.name).collect();
         assert_eq!(met, ["doubled-nul", "basic-for-full"]);
+    }
+
+    #[test]
+    fn pieces_are_what_the_standard_library_finds() {
+        for list in ["", "a", "a; b", "; ", ";; ", "a;b; c;", "; ;  ; x", "\u{E9}; \u{E9};"] {
+            assert!(pieces(list).eq(list.split("; ")), "{list:?}");
+        }
     }
 
     #[test]

@@ -277,6 +277,8 @@ pub struct Full<'a> {
     pub pairs: Vec<(Key<'a>, &'a [u8])>,
     /// Names of players in the order sent.
     pub players: Vec<&'a [u8]>,
+    /// The [bits](Key::bit) of the keys so far.
+    known: u16,
 }
 
 /// A key of the full stat.
@@ -306,28 +308,54 @@ pub enum Key<'a> {
     Other(&'a [u8]),
 }
 
-/// The keys of vanilla servers in their order: name, spelling with a space if one is known, and key.
-pub(super) const KEYS: &[(&str, &str, Key<'static>)] = &[
-    ("hostname", "host name", Key::Hostname),
-    ("gametype", "game type", Key::GameType),
-    ("game_id", "game id", Key::GameId),
-    ("version", "version", Key::Version),
-    ("plugins", "plugins", Key::Plugins),
-    ("map", "map", Key::Map),
-    ("numplayers", "num players", Key::NumPlayers),
-    ("maxplayers", "max players", Key::MaxPlayers),
-    ("hostport", "host port", Key::HostPort),
-    ("hostip", "host ip", Key::HostIp),
-];
+/// One list for both directions: a table to look through, and a match, which takes a few comparisons where the table
+/// would take twenty.
+macro_rules! keys {
+    ($($key:ident $name:literal $(or $spaced:literal)?),* $(,)?) => {
+        /// The keys of vanilla servers in their order, and their names.
+        pub(super) const KEYS: &[(&[u8], Key<'static>)] = &[$(($name, Key::$key)),*];
+
+        /// The order of the list.
+        enum Rank {
+            $($key),*
+        }
+
+        impl<'a> Key<'a> {
+            /// A bit for each of the list; none for any other.
+            pub(super) fn bit(self) -> u16 {
+                match self {
+                    $(Self::$key => 1 << Rank::$key as u16,)*
+                    Self::Other(_) => 0,
+                }
+            }
+
+            /// A key in either spelling. `true`: it was the one with a space.
+            fn spelled(bytes: &'a [u8]) -> (Self, bool) {
+                match bytes {
+                    $($name => (Self::$key, false), $($spaced => (Self::$key, true),)?)*
+                    other => (Self::Other(other), false),
+                }
+            }
+        }
+    };
+}
+
+keys! {
+    Hostname b"hostname" or b"host name",
+    GameType b"gametype" or b"game type",
+    GameId b"game_id" or b"game id",
+    Version b"version",
+    Plugins b"plugins",
+    Map b"map",
+    NumPlayers b"numplayers" or b"num players",
+    MaxPlayers b"maxplayers" or b"max players",
+    HostPort b"hostport" or b"host port",
+    HostIp b"hostip" or b"host ip",
+}
 
 impl<'a> Key<'a> {
     fn read(bytes: &'a [u8]) -> Self {
-        Self::place(bytes).and_then(|place| KEYS.get(place)).map_or(Self::Other(bytes), |&(.., key)| key)
-    }
-
-    /// The place among the ten, in either spelling.
-    fn place(bytes: &[u8]) -> Option<usize> {
-        KEYS.iter().position(|(name, spaced, _)| bytes == name.as_bytes() || bytes == spaced.as_bytes())
+        Self::spelled(bytes).0
     }
 
     /// Whether it is one of the ten, in either spelling.
@@ -393,7 +421,7 @@ fn read_full<'a>(r: &mut Reader<'a, '_>) -> Result<Full<'a>, Error> {
     let whole = r.whole();
     let from = r.at() - 1;
     let split = last_players_start(whole.get(from..).unwrap_or_default()).map(|found| from + found);
-    let mut full = Full { pairs: Vec::with_capacity(KEYS.len()), players: Vec::with_capacity(8) };
+    let mut full = Full { pairs: Vec::with_capacity(KEYS.len()), players: Vec::with_capacity(8), known: 0 };
     match split {
         Some(split) => {
             // Without any pair, the separator's first NUL is the last byte of the start.
@@ -408,8 +436,7 @@ fn read_full<'a>(r: &mut Reader<'a, '_>) -> Result<Full<'a>, Error> {
         None => read_pairs_without_separator(r, &mut full)?,
     }
     read_players(r, &mut full)?;
-    let missing = KEYS.iter().find(|(.., key)| !full.pairs.iter().any(|(present, _)| present == key));
-    if missing.is_some() {
+    if full.known.count_ones() as usize != KEYS.len() {
         r.notes().deviation(&MISSING_KEY, at);
     }
     Ok(full)
@@ -495,18 +522,15 @@ fn is_whole(pieces: &[&[u8]]) -> bool {
     if pieces.len() > 2 * MAX_PAIRS || !pieces.len().is_multiple_of(2) {
         return false;
     }
-    let mut counts = [0; KEYS.len()];
-    for (i, key) in pieces.iter().step_by(2).enumerate() {
-        let place = Key::place(key);
-        // MOTD and game type are the first two of the list as well.
-        if i < 2 && place != Some(i) {
+    let mut seen = 0;
+    for (i, key) in pieces.iter().step_by(2).map(|piece| Key::read(piece)).enumerate() {
+        let bit = key.bit();
+        if seen & bit != 0 || i == 0 && key != Key::Hostname || i == 1 && key != Key::GameType {
             return false;
         }
-        if let Some(count) = place.and_then(|place| counts.get_mut(place)) {
-            *count += 1;
-        }
+        seen |= bit;
     }
-    counts == [1; KEYS.len()]
+    seen.count_ones() as usize == KEYS.len()
 }
 
 /// Reading a pair looks at those before it, so a hostile reply must not hold too many.
@@ -530,17 +554,21 @@ fn ranges(region: &[u8], base: usize) -> Vec<Range<usize>> {
     ranges
 }
 
-fn read_key<'a>(r: &mut Reader<'a, '_>, range: Range<usize>, full: &Full<'a>) -> Result<Key<'a>, Error> {
+fn read_key<'a>(r: &mut Reader<'a, '_>, range: Range<usize>, full: &mut Full<'a>) -> Result<Key<'a>, Error> {
     let at = range.start;
     let bytes = text(r, range, "key")?;
-    let key = Key::read(bytes);
-    let spaced = KEYS.iter().any(|(name, spaced, _)| bytes == spaced.as_bytes() && name != spaced);
+    let (key, spaced) = Key::spelled(bytes);
     if spaced {
         r.notes().deviation(&SPACED_KEY, at);
     }
-    if full.pairs.iter().any(|(present, _)| *present == key) {
+    let again = match key.bit() {
+        0 => full.pairs.iter().any(|(present, _)| *present == key),
+        bit => full.known & bit != 0,
+    };
+    if again {
         r.notes().deviation(if key == Key::Hostname { &REPEATED_HOSTNAME } else { &DUPLICATE_KEY }, at);
     }
+    full.known |= key.bit();
     Ok(key)
 }
 
@@ -816,7 +844,7 @@ mod tests {
         bytes.extend(PLAYERS);
         let mut notes = Notes::default();
         let shown = |(key, value): &(Key<'_>, &[u8])| {
-            let name = KEYS.iter().find(|(.., known)| known == key).map(|(name, ..)| String::from(*name));
+            let name = KEYS.iter().find(|(_, known)| known == key).map(|(name, _)| by_content(name).0.into_owned());
             let other = if let Key::Other(name) = key { by_content(name).0.into_owned() } else { String::new() };
             (name.unwrap_or(other), by_content(value).0.into_owned())
         };

@@ -142,7 +142,13 @@ impl Sockets {
     }
 
     /// Sends what there is. Returns whether some of it has to wait.
-    fn send(&mut self, engine: &mut Engine, out: &mut Outboxes, now: Duration, sink: &mut dyn Sink) -> io::Result<bool> {
+    fn send(
+        &mut self,
+        engine: &mut Engine,
+        out: &mut Outboxes,
+        now: Duration,
+        sink: &mut dyn Sink,
+    ) -> io::Result<bool> {
         self.is_v6_used |= !out.v6.is_empty();
         for (socket, outbox) in [(&self.v4, &mut out.v4), (&self.v6, &mut out.v6)] {
             match socket {
