@@ -198,7 +198,7 @@ fn plugins(value: &[u8], extra: &mut Vec<Extra>) {
     if !software.is_empty() {
         extra.push(Extra::new("software", software));
     }
-    let mut plugins = Vec::with_capacity(list.bytes().filter(|byte| *byte == b';').count() + 1);
+    let mut plugins = Vec::with_capacity(memchr::memchr_iter(b';', list.as_bytes()).count() + 1);
     plugins.extend(pieces(list).filter(|plugin| !plugin.is_empty()).map(|plugin| {
         let (name, version) = plugin.rsplit_once(' ').unwrap_or((plugin, ""));
         let mut table = Vec::with_capacity(2);
@@ -218,8 +218,8 @@ fn pieces(list: &str) -> impl Iterator<Item = &str> {
     let mut rest = Some(list);
     core::iter::from_fn(move || {
         let list = rest?;
-        let is_end = |at: &usize| list.get(at + 1..).is_some_and(|after| after.starts_with(' '));
-        let end = list.match_indices(';').map(|(at, _)| at).find(is_end);
+        let is_end = |at: &usize| list.as_bytes().get(at + 1) == Some(&b' ');
+        let end = memchr::memchr_iter(b';', list.as_bytes()).find(is_end);
         rest = end.and_then(|end| list.get(end + 2..));
         list.get(..end.unwrap_or(list.len()))
     })

@@ -6,6 +6,7 @@ use crate::wire::{Error, ErrorKind, Notes, Reader, Writer, by_content};
 use alloc::vec::Vec;
 use alloc::{format, string::String};
 use core::ops::Range;
+use memchr::{memchr_iter, memrchr};
 
 /// First two bytes of every request.
 pub const MAGIC: [u8; 2] = [0xFE, 0xFD];
@@ -446,7 +447,7 @@ fn read_full<'a>(r: &mut Reader<'a, '_>) -> Result<Full<'a>, Error> {
 fn last_players_start(bytes: &[u8]) -> Option<usize> {
     let mut end = bytes.len();
     loop {
-        let rare = bytes.get(..end)?.iter().rposition(|&byte| byte == PLAYERS_START[2])?;
+        let rare = memrchr(PLAYERS_START[2], bytes.get(..end)?)?;
         let start = rare.checked_sub(2)?;
         if bytes.get(start..)?.starts_with(PLAYERS_START) {
             return Some(start);
@@ -546,9 +547,9 @@ fn ranges(region: &[u8], base: usize) -> Vec<Range<usize>> {
     let mut start = base;
     let mut ranges = Vec::with_capacity(2 * KEYS.len());
     if !region.is_empty() {
-        for piece in region.split(|&byte| byte == 0) {
-            ranges.push(start..start + piece.len());
-            start += piece.len() + 1;
+        for end in memchr_iter(0, region).chain([region.len()]).map(|end| base + end) {
+            ranges.push(start..end);
+            start = end + 1;
         }
     }
     ranges

@@ -283,10 +283,11 @@ fn players(r: &mut Reader<'_, '_>, online: Option<u8>) -> Result<Vec<Player>, Er
     if online.is_some_and(|online| online != count) {
         r.notes().deviation(&ODD_PLAYER_COUNT, at);
     }
-    let mut players = Vec::new();
     let (fields, extra) = if count > 0 { player_flags(r, known_flags)? } else { (0, 0) };
     // Players without a field take no bytes, so nothing would bound them but the count.
     let count = if fields & !player::EXTRA | extra == 0 { 0 } else { usize::from(count) };
+    // A few at first, whatever a count says that nothing has borne out yet.
+    let mut players = Vec::with_capacity(count.min(16));
     for index in 0..count {
         r.notes().group("player", index);
         players.push(player(r, fields, extra)?);
@@ -297,6 +298,7 @@ fn players(r: &mut Reader<'_, '_>, online: Option<u8>) -> Result<Vec<Player>, Er
 
 fn player(r: &mut Reader<'_, '_>, fields: u8, extra: u8) -> Result<Player, Error> {
     let mut player = Player::default();
+    player.extra.reserve_exact((fields.count_ones() + extra.count_ones()) as usize);
     let mut say = |key, value: Value| player.extra.push(Extra { key, value });
     if fields & player::ID != 0 {
         say("id", i64::from(r.u8("id")?).into());
