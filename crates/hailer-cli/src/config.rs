@@ -307,22 +307,22 @@ fn status(said: Said) -> Result<Status, Usage> {
     let mut status = Status {
         name: said.name.map(Text::legacy),
         motd: said.motd.map(|motd| Text::legacy(coloured(&motd))),
-        game: said.game,
-        mode: said.mode,
-        map: said.map,
-        version: said.version,
+        game: said.game.map(Into::into),
+        mode: said.mode.map(Into::into),
+        map: said.map.map(Into::into),
+        version: said.version.map(Into::into),
         ..Status::default()
     };
     status.extra.extend(said.software.map(|software| Extra::new("software", software)));
     if said.host.is_some() || said.port.is_some() {
-        status.address = Some(Address { host: said.host, port: said.port });
+        status.address = Some(Address { host: said.host.map(Into::into), port: said.port });
     }
     for (key, value) in said.rules {
         let value = match value {
             toml::Value::String(text) => text,
             other => other.to_string(),
         };
-        status.rules.push(Rule { key, value });
+        status.rules.push(Rule { key: key.into(), value: value.into() });
     }
     let players = said.players.into_iter().map(player).collect::<Result<Vec<_>, _>>()?;
     status.players.online = Some(said.online.unwrap_or(players.len() as i64));

@@ -12,6 +12,7 @@ use crate::wire::{Notes, by_content};
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use compact_str::CompactString;
 use core::net::{Ipv4Addr, SocketAddr};
 
 /// Explains the bytes in every protocol and every way, also as a reply to their first half. Explaining must not change the meaning, every field and error
@@ -165,7 +166,7 @@ fn readable(protocol: &dyn Protocol, reply: &[u8]) {
 
 /// A status with the bytes in every text: hostile, but of one shape.
 fn status(bytes: &[u8]) -> Status {
-    let mut pieces = bytes.split(|&byte| byte == 0).map(|piece| by_content(piece).0.into_owned());
+    let mut pieces = bytes.split(|&byte| byte == 0).map(|piece| CompactString::from(by_content(piece).0));
     let mut next = || pieces.next().unwrap_or_default();
     let mut status = Status {
         name: Some(Text::legacy(by_content(bytes).0)),
@@ -199,7 +200,7 @@ fn size(status: &Status) -> usize {
     }
     let extras = |extras: &[Extra]| extras.iter().map(|extra| size_of::<&str>() + value(&extra.value)).sum::<usize>();
     let text = |text: &Option<Text>| text.as_ref().map_or(0, |text| text.raw().len());
-    let string = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+    let string = |text: &Option<CompactString>| text.as_ref().map_or(0, |text| text.len());
     let player = |player: &Player| size_of::<Player>() + player.name.raw().len() + extras(&player.extra);
     let rule = |rule: &Rule| size_of::<Rule>() + rule.key.len() + rule.value.len();
     text(&status.name)

@@ -103,13 +103,13 @@ fn probe(tail: &str) -> Status {
         (&mut status.map, "Map"),
         (&mut status.version, "1.2.3"),
     ] {
-        *member = Some(format!("{value}{tail}"));
+        *member = Some(format!("{value}{tail}").into());
     }
     for (i, player) in status.players.list.iter_mut().enumerate() {
         player.name = Text::legacy(format!("Player{i}{tail}"));
         player.uuid = Some([i as u8 + 1; 16]);
     }
-    status.rules = vec![Rule { key: format!("rule{tail}"), value: format!("value{tail}") }];
+    status.rules = vec![Rule { key: format!("rule{tail}").into(), value: format!("value{tail}").into() }];
     status
 }
 
@@ -192,12 +192,12 @@ fn status_of<S: Strategy<Value = String> + 'static>(word: fn() -> S, players: us
             let mut status = Status {
                 name: name.map(Text::legacy),
                 motd: motd.map(Text::legacy),
-                game,
-                mode,
-                map,
-                version,
-                rules: rules.into_iter().map(|(key, value)| Rule { key, value }).collect(),
-                address: address.map(|(host, port)| Address { host, port }),
+                game: game.map(Into::into),
+                mode: mode.map(Into::into),
+                map: map.map(Into::into),
+                version: version.map(Into::into),
+                rules: rules.into_iter().map(|(key, value)| Rule { key: key.into(), value: value.into() }).collect(),
+                address: address.map(|(host, port)| Address { host: host.map(Into::into), port }),
                 ..Status::default()
             };
             (status.players.online, status.players.max) = (online, max);
@@ -228,12 +228,12 @@ proptest! {
         let mut status = statuses::plain(0);
         status.name = Some(Text::legacy(name));
         status.motd = Some(Text::legacy(motd));
-        (status.game, status.mode, status.map, status.version) = (Some(game), Some(mode), Some(map), Some(version));
+        (status.game, status.mode, status.map, status.version) = (Some(game.into()), Some(mode.into()), Some(map.into()), Some(version.into()));
         status.players.max = Some(max);
         status.players.online = Some(names.len() as i64);
         status.players.set_list(names.into_iter().map(|name| Player::named(Text::legacy(name))).collect());
-        status.rules = vec![Rule { key, value }];
-        status.address = Some(Address { host: Some(host), port: Some(port) });
+        status.rules = vec![Rule { key: key.into(), value: value.into() }];
+        status.address = Some(Address { host: Some(host.into()), port: Some(port) });
         for protocol in registry::PROTOCOLS {
             let back = done(*protocol, &status);
             prop_assert!(back.deviations.is_empty(), "{} deviates", protocol.info().id);

@@ -98,6 +98,7 @@ pub struct Answer {
 
 impl Answer {
     /// The answer, unless it deviates from the protocol and that is to be refused.
+    #[inline]
     pub(crate) fn accept(self, strict: bool) -> Result<Self, Error> {
         if !strict || self.status.deviations.is_empty() {
             return Ok(self);
@@ -266,7 +267,7 @@ impl Client {
         let mut asked = Asked { protocol: protocol.info(), address, sent: 0, heard: 0, datagrams: Vec::new() };
         match self.exchange(&mut asked, protocol, ask).await {
             Ok(Ok(outcome)) => {
-                Answer { asked, status: outcome.status, round_trip: outcome.round_trip }.accept(self.settings.strict)
+                Answer { asked, status: *outcome.status, round_trip: outcome.round_trip }.accept(self.settings.strict)
             }
             Ok(Err(failure)) => Err(Error::from_failure(asked, failure)),
             Err(cause) if cause.kind() == ErrorKind::ConnectionRefused => {
@@ -281,7 +282,7 @@ impl Client {
         asked: &mut Asked,
         protocol: &'static dyn Protocol,
         ask: &Ask,
-    ) -> io::Result<Result<Box<Outcome>, Failure>> {
+    ) -> io::Result<Result<Outcome, Failure>> {
         let started = Instant::now();
         let mut patience = self.settings.patience;
         let is_stream = protocol.info().transport == Transport::Stream;

@@ -54,14 +54,14 @@ pub enum Action {
     /// Wait for a datagram, or for [`Drive::due`].
     Wait,
     /// It is over.
-    End(Result<Box<Outcome>, Failure>),
+    End(Result<Outcome, Failure>),
 }
 
 /// A complete answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// What the server said.
-    pub status: Status,
+    pub status: Box<Status>,
     /// The shortest time between a request and its reply.
     pub round_trip: Duration,
 }
@@ -282,7 +282,7 @@ impl Drive {
                 }
                 Action::Wait
             }
-            Step::Done(status) => Action::End(Ok(self.outcome(*status))),
+            Step::Done(status) => Action::End(Ok(self.outcome(status))),
             Step::Bad(fault) | Step::Fail(fault) => {
                 Action::End(Err(Failure::Fault { fault, datagram: heard.unwrap_or_default().to_vec() }))
             }
@@ -298,15 +298,15 @@ impl Drive {
     }
 
     /// The part of an answer that came so far, if it is worth having. Ends the exchange.
-    pub fn part(&mut self) -> Option<Box<Outcome>> {
+    pub fn part(&mut self) -> Option<Outcome> {
         match self.exchange.handle(Input::GiveUp, &mut Vec::new()) {
-            Step::Done(status) => Some(self.outcome(*status)),
+            Step::Done(status) => Some(self.outcome(status)),
             _ => None,
         }
     }
 
-    fn outcome(&self, status: Status) -> Box<Outcome> {
-        Box::new(Outcome { status, round_trip: self.round_trip.unwrap_or_default() })
+    fn outcome(&self, status: Box<Status>) -> Outcome {
+        Outcome { status, round_trip: self.round_trip.unwrap_or_default() }
     }
 
     /// Datagrams sent so far.

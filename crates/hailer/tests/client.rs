@@ -934,7 +934,7 @@ async fn a_status_is_replaced_while_it_is_asked_for() {
         let players: Vec<String> = (0..number % 5).map(|player| format!("p{player}")).collect();
         let players: Vec<&str> = players.iter().map(String::as_str).collect();
         let mut status = status(&format!("{number}"), &players);
-        status.map = Some(format!("{number}"));
+        status.map = Some(format!("{number}").into());
         status
     }
 

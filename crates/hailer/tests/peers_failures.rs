@@ -37,7 +37,7 @@ fn reply_to(responder: &dyn Responder, request: &[u8]) -> Vec<u8> {
 
 /// How a query ended, when, and what it cost.
 struct End {
-    result: Result<Box<Outcome>, Failure>,
+    result: Result<Outcome, Failure>,
     at: Duration,
     sent: u32,
     heard: u32,

@@ -69,8 +69,8 @@ impl World {
         let keys = Keys::new([7; 16]);
         let server = |protocol: &&'static dyn Protocol, variant: u64| {
             let mut status = statuses::plain((variant % 12) as usize);
-            status.map = Some(format!("map {variant}"));
-            status.version = Some(format!("1.{variant}"));
+            status.map = Some(format!("map {variant}").into());
+            status.version = Some(format!("1.{variant}").into());
             let responder = protocol.responder(&status, &keys, &Options::default()).unwrap();
             let truth = truth(*protocol, &*responder);
             (responder, truth)

@@ -84,7 +84,7 @@ fn queries_in_bad_weather() {
 /// What a query in clear weather reads.
 fn truth(protocol: &dyn Protocol, responder: &dyn Responder) -> Status {
     match query(protocol, responder, CLEAR, 0).0 {
-        Ok(outcome) => outcome.status,
+        Ok(outcome) => *outcome.status,
         Err(failure) => panic!("{} in clear weather: {failure:?}", protocol.info().id),
     }
 }
@@ -119,7 +119,7 @@ fn tally(protocol: &dyn Protocol, responder: &dyn Responder, truth: &Status, wea
                 tally.finished += 1;
                 if outcome.status.extra("unanswered").is_some() {
                     tally.partial += 1;
-                } else if outcome.status != *truth {
+                } else if *outcome.status != *truth {
                     tally.wrong += 1;
                     tally.named += usize::from(outcome.status.deviations != truth.deviations);
                 }
@@ -179,7 +179,7 @@ fn query(
         match action {
             Action::Send => send(&mut flights, now, true, &out),
             Action::Wait => {}
-            Action::End(end) => return (end.map(|outcome| *outcome), Duration::from_millis(now), drive.sent()),
+            Action::End(end) => return (end, Duration::from_millis(now), drive.sent()),
         }
         out.clear();
         let next = (0..flights.len()).min_by_key(|&i| (flights[i].0, flights[i].1));

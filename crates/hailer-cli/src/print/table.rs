@@ -114,15 +114,15 @@ pub(crate) fn servers(out: &mut impl Write, rows: &[(String, Result<Vec<Answer>,
 
 fn server(target: &str, answer: &Answer, protocol: bool) -> Vec<String> {
     let status = &answer.status;
-    let text = |text: &Option<String>| text.as_deref().map(|text| line(text, CELL)).unwrap_or_default();
+    let text = |text: Option<&str>| text.map(|text| line(text, CELL)).unwrap_or_default();
     let remarks: Vec<_> = status.deviations.iter().map(|deviation| deviation.name).collect();
     vec![
         line(target, 2 * CELL),
         if protocol { answer.asked.protocol.id.to_owned() } else { String::new() },
         line(&status.title().unwrap_or_default(), CELL),
         players(answer),
-        text(&status.map),
-        text(&status.version),
+        text(status.map.as_deref()),
+        text(status.version.as_deref()),
         format!("{:.2} ms", answer.round_trip.as_secs_f64() * 1e3),
         remarks.join(", "),
     ]

@@ -48,7 +48,7 @@ impl Exchange for ListPing {
 fn status(listing: Listing) -> Status {
     let mut status = Status {
         motd: Some(Text::legacy(listing.motd)),
-        version: listing.version.filter(|version| !version.is_empty()),
+        version: listing.version.filter(|version| !version.is_empty()).map(Into::into),
         ..Status::default()
     };
     (status.players.online, status.players.max) = (listing.online, listing.max);

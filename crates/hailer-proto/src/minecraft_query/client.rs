@@ -6,8 +6,8 @@ use crate::model::{Address, Extra, Player, Roster, Rule, Status, Text, Value};
 use crate::protocol::{Ask, Cookie, Depth, Exchange, Fault, Input, Step};
 use crate::wire::{Notes, by_content, filled};
 use alloc::boxed::Box;
-use alloc::string::String;
 use alloc::vec::Vec;
+use compact_str::CompactString;
 
 /// A stat is sent again so often with the same token before a new handshake: some servers know a token only a moment
 /// after they sent it, others forget it at any time.
@@ -119,8 +119,8 @@ fn motd(bytes: &[u8]) -> Text {
     Text::legacy(text).from_latin1(latin1)
 }
 
-fn string(bytes: &[u8]) -> String {
-    by_content(bytes).0.into_owned()
+fn string(bytes: &[u8]) -> CompactString {
+    by_content(bytes).0.into()
 }
 
 fn status(stat: &Stat<'_>, players: bool, notes: &mut Notes) -> Status {
@@ -178,7 +178,7 @@ fn full_status(full: &Full<'_>, notes: &mut Notes) -> Status {
     status
 }
 
-fn name(key: Key<'_>) -> String {
+fn name(key: Key<'_>) -> CompactString {
     message::KEYS.iter().find(|(_, known)| *known == key).map(|(name, _)| string(name)).unwrap_or_default()
 }
 

@@ -464,7 +464,8 @@ mod tests {
     fn the_limit_cuts_whole_names_and_keeps_the_count() {
         let mut status = status(500);
         status.motd = Some(Text::legacy("\u{E9}".repeat(5000)));
-        status.rules = (0..200).map(|i| Rule { key: format!("rule{i}"), value: "v".repeat(50) }).collect();
+        status.rules =
+            (0..200).map(|i| Rule { key: format!("rule{i}").into(), value: "v".repeat(50).into() }).collect();
         for max_reply in [MIN_REPLY, 1400, 4096, MAX_REPLY] {
             let responder = responder(&status, &Settings { max_reply, ..Settings::default() });
             let token = token(&responder, asker(), NOW);

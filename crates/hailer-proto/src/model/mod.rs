@@ -13,8 +13,11 @@ pub use value::{Extra, Value};
 use crate::wire::Deviation;
 use alloc::string::String;
 use alloc::vec::Vec;
+use compact_str::CompactString;
 
 /// What a server says of itself.
+///
+/// Short texts, up to 24 bytes, are not allocated: a [`CompactString`] is a `String` in all else.
 ///
 /// Everything is optional: protocols differ, and so do servers of one protocol. Numbers are as the server said them,
 /// negative ones included.
@@ -26,13 +29,13 @@ pub struct Status {
     /// Message of the day.
     pub motd: Option<Text>,
     /// The game, as the server calls it.
-    pub game: Option<String>,
+    pub game: Option<CompactString>,
     /// Game mode.
-    pub mode: Option<String>,
+    pub mode: Option<CompactString>,
     /// Map or world.
-    pub map: Option<String>,
+    pub map: Option<CompactString>,
     /// Version of game or server.
-    pub version: Option<String>,
+    pub version: Option<CompactString>,
     /// Who is on.
     pub players: Players,
     /// Settings the owner publishes, in the order of the answer.
@@ -132,9 +135,9 @@ impl Player {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Rule {
     /// Its name.
-    pub key: String,
+    pub key: CompactString,
     /// Its value.
-    pub value: String,
+    pub value: CompactString,
 }
 
 /// The address that a server believes to have.
@@ -142,7 +145,7 @@ pub struct Rule {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Address {
     /// IP address or name.
-    pub host: Option<String>,
+    pub host: Option<CompactString>,
     /// Port of the game, not necessarily that of the query.
     pub port: Option<u16>,
 }

@@ -129,11 +129,16 @@ impl Text {
 
     /// The text without codes and without control characters other than line breaks.
     pub fn plain(&self) -> String {
+        self.short().into_string()
+    }
+
+    /// [`Text::plain`], not allocated if it is short.
+    pub(crate) fn short(&self) -> CompactString {
         // Most texts have nothing to leave out, which their bytes show sooner than their characters.
         if self.runs.is_empty() && self.raw.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
-            return self.raw.as_str().into();
+            return self.raw.clone();
         }
-        let mut out = String::with_capacity(self.raw.len());
+        let mut out = CompactString::with_capacity(self.raw.len());
         for (_, piece) in self.runs() {
             out.extend(piece.chars().filter(|&c| c == '\n' || !is_control(c)));
         }

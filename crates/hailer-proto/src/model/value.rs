@@ -43,6 +43,12 @@ impl From<String> for Value {
     }
 }
 
+impl From<CompactString> for Value {
+    fn from(value: CompactString) -> Self {
+        Self::Str(value)
+    }
+}
+
 impl From<&str> for Value {
     fn from(value: &str) -> Self {
         Self::Str(value.into())

@@ -542,7 +542,7 @@ mod tests {
             assert_eq!((reply.len(), read(&reply).flags), (17, Flags::REFUSED), "a refusal discloses nothing");
         }
         let mut nowhere = status(1);
-        for host in [None, Some(" ".to_string())] {
+        for host in [None, Some(" ".into())] {
             nowhere.address = Some(Address { host, port: Some(1) });
             let responder = responder(&nowhere, &base().with("announce-address", true));
             assert_eq!(read(&ask(&responder, query(&responder, Endpoint::Basic))).flags.0, 0);
@@ -629,8 +629,8 @@ mod tests {
         let mut said = status(3);
         said.name = Some(Text::unformatted(long.clone()));
         said.motd = Some(Text::unformatted(long.clone()));
-        said.version = Some(long.clone());
-        said.address = Some(Address { host: Some(long.clone()), port: None });
+        said.version = Some(long.as_str().into());
+        said.address = Some(Address { host: Some(long.as_str().into()), port: None });
         said.extra = [Extra::new("protocol-hash", long.clone())].into();
         (said.players.online, said.players.max) = (Some(i64::MAX), Some(i64::MIN));
         said.players.list.iter_mut().for_each(|player| player.name = Text::unformatted(long.clone()));

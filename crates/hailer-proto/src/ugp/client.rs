@@ -6,7 +6,8 @@ use super::table::{self, player, player_extra, server};
 use crate::model::{Extra, Status, Text};
 use crate::protocol::{Ask, Depth, Exchange, Input, Step};
 use crate::wire::Notes;
-use alloc::{boxed::Box, string::String, vec::Vec};
+use alloc::{boxed::Box, vec::Vec};
+use compact_str::CompactString;
 
 /// After so many silent tries of the request for players the exchange goes on without its answer.
 const TRIES: u8 = 2;
@@ -92,7 +93,7 @@ impl UgpExchange {
 
     /// Requests and answers look alike, and some hosts send back whatever comes. To a ping that is a legal answer.
     fn is_echo(&self, bytes: &[u8]) -> bool {
-        let mut own = Vec::new();
+        let mut own = Vec::with_capacity(32);
         self.request().write(&mut own);
         self.stage != Stage::Ping && own == bytes
     }
@@ -220,8 +221,8 @@ fn status(given: Given) -> Status {
 }
 
 /// A text without control characters, or nothing if that is empty.
-fn filled(text: Option<Text>) -> Option<String> {
-    text.map(|text| text.plain()).filter(|text| !text.is_empty())
+fn filled(text: Option<Text>) -> Option<CompactString> {
+    text.map(|text| text.short()).filter(|text| !text.is_empty())
 }
 
 #[cfg(test)]

@@ -372,7 +372,7 @@ fn rules(r: &mut Reader<'_, '_>) -> Result<Vec<Rule>, Error> {
     let mut rules = Vec::new();
     for index in 0..count {
         r.notes().group("rule", index);
-        rules.push(Rule { key: text(r, "key")?.plain(), value: text(r, "value")?.plain() });
+        rules.push(Rule { key: text(r, "key")?.short(), value: text(r, "value")?.short() });
     }
     r.notes().ungroup();
     Ok(rules)

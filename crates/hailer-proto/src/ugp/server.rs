@@ -7,6 +7,7 @@ use crate::protocol::{Doc, OptionError, Options, Responder, Verdict};
 use crate::token::Epoch;
 use crate::wire::{Notes, cut};
 use alloc::{format, string::String, vec::Vec};
+use compact_str::CompactString;
 use core::net::SocketAddr;
 
 /// The longest answer unless the operator wants more: the smallest buffer of a public client, and no fragments.
@@ -187,7 +188,7 @@ fn string(text: &str, limit: usize) -> Vec<u8> {
 /// spec/ugp.md#6.1. Each text gets a quarter of the room, so that the section fits whatever else must go.
 fn server_fields(status: &Status, online: u8, max_reply: usize) -> [(u8, Vec<u8>); 6] {
     let limit = ((max_reply - message::ANSWER_HEADER - BESIDE_TEXTS) / 4 - 2).min(TEXT_MAX);
-    let or_empty = |text: &Option<String>| string(text.as_deref().unwrap_or_default(), limit);
+    let or_empty = |text: &Option<CompactString>| string(text.as_deref().unwrap_or_default(), limit);
     [
         (server::GAME, or_empty(&status.game)),
         (server::NAME, string(&status.title().unwrap_or_default(), limit)),
@@ -257,7 +258,8 @@ mod tests {
         status.players.max = Some(32);
         let player = |i| Player::named(Text::unformatted(format!("player {i}")));
         status.players.set_list((0..players).map(player).collect());
-        status.rules = (0..rules).map(|i| Rule { key: format!("rule {i}"), value: "v".repeat(30) }).collect();
+        status.rules =
+            (0..rules).map(|i| Rule { key: format!("rule {i}").into(), value: "v".repeat(30).into() }).collect();
         status
     }
 
@@ -385,7 +387,8 @@ mod tests {
         let mut status = status(300, 300);
         let long = "\u{E9}".repeat(1000);
         status.name = Some(Text::unformatted(long.clone()));
-        (status.game, status.mode, status.map) = (Some(long.clone()), Some(long.clone()), Some(long));
+        (status.game, status.mode, status.map) =
+            (Some(long.clone().into()), Some(long.clone().into()), Some(long.into()));
         for max_reply in [MIN_REPLY, 100, DEFAULT_REPLY, 1400, 20_000, MAX_REPLY] {
             let responder = UgpResponder::new(&status, &Settings { max_reply, ..Settings::default() });
             for flags in 0..=0x0F {
@@ -425,7 +428,7 @@ mod tests {
         status.name = None;
         status.motd = Some(Text::legacy("\n\u{A7}aHel\0lo\x1b\nworld"));
         status.mode = Some("a\r\nb\0".into());
-        status.rules = [Rule { key: "k\0".into(), value: "\u{E9}".repeat(200) }].into();
+        status.rules = [Rule { key: "k\0".into(), value: "\u{E9}".repeat(200).into() }].into();
         status.players.online = None;
         let mut player = Player::named(Text::unformatted("A\tl\0"));
         player.extra = [Extra::new("id", 200)].into();
@@ -434,7 +437,7 @@ mod tests {
         let server = given.server.unwrap();
         assert_eq!(server.name.unwrap().raw(), "Hello");
         assert_eq!(server.mode.unwrap().raw(), "a b");
-        assert_eq!(given.rules.unwrap(), [Rule { key: "k".into(), value: "\u{E9}".repeat(127) }]);
+        assert_eq!(given.rules.unwrap(), [Rule { key: "k".into(), value: "\u{E9}".repeat(127).into() }]);
         let players = given.players.unwrap();
         let shown: Vec<_> =
             players.iter().map(|player| (player.extra[0].value.to_string(), player.name.raw())).collect();

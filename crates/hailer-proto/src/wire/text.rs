@@ -2,6 +2,7 @@
 
 use alloc::borrow::Cow;
 use alloc::string::String;
+use compact_str::CompactString;
 
 /// ISO-8859-1: each byte is the code point of the same number.
 #[derive(Clone, Copy, Debug)]
@@ -38,8 +39,8 @@ pub fn by_content(bytes: &[u8]) -> (Cow<'_, str>, bool) {
 const SHORTEST_CUT: usize = 32;
 
 /// The text of these bytes by content, or nothing if there are none.
-pub fn filled(bytes: &[u8]) -> Option<String> {
-    (!bytes.is_empty()).then(|| by_content(bytes).0.into_owned())
+pub fn filled(bytes: &[u8]) -> Option<CompactString> {
+    (!bytes.is_empty()).then(|| by_content(bytes).0.into())
 }
 
 /// Like [`by_content`], for servers that cut UTF-8 at a byte count: a character broken off at the end of a long text is

@@ -53,11 +53,11 @@ pub(crate) fn several() -> Vec<Status> {
     let long = "x\u{A7}a\u{4E2D}".repeat(20_000);
     huge.name = Some(Text::legacy(long.clone()));
     huge.motd = Some(Text::legacy(long.clone()));
-    huge.game = Some(long.clone());
-    huge.mode = Some(long.clone());
-    huge.map = Some(long.clone());
-    huge.version = Some(long.clone());
-    huge.address = Some(Address { host: Some(long.clone()), port: Some(65_535) });
-    huge.rules = (0..500).map(|i| Rule { key: format!("rule{i}"), value: long[..400].into() }).collect();
+    huge.game = Some(long.as_str().into());
+    huge.mode = Some(long.as_str().into());
+    huge.map = Some(long.as_str().into());
+    huge.version = Some(long.as_str().into());
+    huge.address = Some(Address { host: Some(long.as_str().into()), port: Some(65_535) });
+    huge.rules = (0..500).map(|i| Rule { key: format!("rule{i}").into(), value: long[..400].into() }).collect();
     vec![Status::default(), plain(3), plain(300), huge]
 }

@@ -356,8 +356,9 @@ mod tests {
             uuid,
             extra,
         });
-        let rule = (".{0,6}", ".{0,6}").prop_map(|(key, value)| Rule { key, value });
-        let address = (word(), option::of(any::<u16>())).prop_map(|(host, port)| Address { host, port });
+        let rule = (".{0,6}", ".{0,6}").prop_map(|(key, value)| Rule { key: key.into(), value: value.into() });
+        let address =
+            (word(), option::of(any::<u16>())).prop_map(|(host, port)| Address { host: host.map(Into::into), port });
         let deviations = &registry::PROTOCOLS[0].info().deviations;
         (
             (option::of(text()), option::of(text()), word(), word(), word(), word()),
@@ -373,6 +374,7 @@ mod tests {
                     let roster = [Roster::Absent, Roster::Refused, Roster::Partial, Roster::Whole][what];
                     let players = Players { online, max, roster, list };
                     let deviations = deviations[..count].to_vec();
+                    let [game, mode, map, version] = [game, mode, map, version].map(|text| text.map(Into::into));
                     Status { name, motd, game, mode, map, version, players, rules, address, extra, deviations }
                 },
             )

@@ -462,15 +462,15 @@ impl Engine {
         now: Duration,
         id: Id,
         drive: Option<&Drive>,
-        end: Result<Box<Outcome>, Failure>,
+        end: Result<Outcome, Failure>,
         sink: &mut dyn Sink,
     ) {
         let _ = now;
         let asked = self.asked(id, drive);
         let result = match end {
             Ok(outcome) => {
-                let Outcome { status, round_trip } = *outcome;
-                Answer { asked, status, round_trip }.accept(self.settings.strict)
+                let Outcome { status, round_trip } = outcome;
+                Answer { asked, status: *status, round_trip }.accept(self.settings.strict)
             }
             Err(failure) => Err(Error::from_failure(asked, failure)),
         };

@@ -66,7 +66,7 @@ pub(super) fn status(info: &Info, seed: u64) -> Status {
     let random = &mut random;
     let name = format!("{} {}", random.pick(ADJECTIVES), random.pick(NOUNS));
     let mut players: Vec<Player> = (0..random.players()).map(|_| player(random)).collect();
-    let mut status = Status { map: Some(random.text(MAPS)), ..Status::default() };
+    let mut status = Status { map: Some(random.text(MAPS).into()), ..Status::default() };
     match info.id {
         "minecraft-query" => {
             status.motd = Some(motd(random, &name));
@@ -80,24 +80,25 @@ pub(super) fn status(info: &Info, seed: u64) -> Status {
                     status.extra.push(Extra { key: "plugins", value: Value::List(plugins) });
                 }
             }
-            status.version = Some(version);
+            status.version = Some(version.into());
             if random.below(8) == 0 {
-                status.rules.push(Rule { key: "whitelist".into(), value: random.text(&["on", "off"]) });
+                status.rules.push(Rule { key: "whitelist".into(), value: random.text(&["on", "off"]).into() });
             }
             let host = format!("10.{}.{}.{}", random.below(256), random.below(256), random.below(256));
-            status.address = Some(Address { host: Some(host), port: Some(25_565) });
+            status.address = Some(Address { host: Some(host.into()), port: Some(25_565) });
             for player in &mut players {
                 player.uuid = None;
             }
         }
         "ugp" => {
             status.name = Some(Text::unformatted(name));
-            status.mode = Some(random.text(&["Roleplay", "Deathmatch", "Freeroam", "Race"]));
+            status.mode = Some(random.text(&["Roleplay", "Deathmatch", "Freeroam", "Race"]).into());
             let (id, game) = random.pick(table::GAMES);
             status.game = Some(game.into());
             status.extra.push(Extra::new("game-id", i64::from(id)));
-            status.rules =
-                some(random, RULES).map(|(key, values)| Rule { key: key.into(), value: random.text(values) }).collect();
+            status.rules = some(random, RULES)
+                .map(|(key, values)| Rule { key: key.into(), value: random.text(values).into() })
+                .collect();
             for (id, player) in (0_i64..).zip(&mut players) {
                 player.uuid = None;
                 player.extra.push(Extra::new("id", id));
@@ -108,7 +109,7 @@ pub(super) fn status(info: &Info, seed: u64) -> Status {
             status.name = Some(Text::unformatted(name));
             // The protocol has none.
             status.map = None;
-            status.version = Some(random.text(&["2026.11", "2026.10.2", "0.9"]));
+            status.version = Some(random.text(&["2026.11", "2026.10.2", "0.9"]).into());
             status.extra.push(Extra::new("protocol-version", random.below(9) as i64));
             status.extra.push(Extra::new("protocol-hash", format!("{:08X}", random.below(1 << 32))));
             status.extra.push(Extra::new("network", false));
