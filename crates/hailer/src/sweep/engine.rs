@@ -68,6 +68,8 @@ pub struct Engine {
     window: Window,
     delays: Delays,
     counts: Counts,
+    /// How long what is heard now may have lain in our own queue, if the system does not tell.
+    lag: Duration,
     /// When our receive queue was last known to overflow: whoever was asked before may have answered in vain.
     overflowed: Option<Duration>,
     next_index: u64,
@@ -98,6 +100,7 @@ impl Engine {
             window: Window::new(settings.max_in_flight),
             delays: Delays::new(patience.timeout),
             counts: Counts::default(),
+            lag: Duration::ZERO,
             overflowed: None,
             next_index: 0,
             held: None,
@@ -241,7 +244,13 @@ impl Engine {
         Cookie(hasher.finish())
     }
 
-    /// Hears a datagram. `waited`: how long it lay in our own queue.
+    /// Our receive queue was last seen empty so long ago: no datagram heard from now on waited longer there. What we kept
+    /// waiting ourselves says nothing of the network.
+    pub fn lagged(&mut self, lag: Duration) {
+        self.lag = lag;
+    }
+
+    /// Hears a datagram. `waited`: how long it lay in our own queue; zero if that is not known.
     pub fn hear(
         &mut self,
         now: Duration,
@@ -277,7 +286,7 @@ impl Engine {
         let to = self.flight.address(id);
         let at = now.saturating_sub(waited);
         let slot = self.flight.slot(id);
-        let mut first_delay = None;
+        let (mut first_delay, is_late) = (None, !slot.has_answered() && slot.resends > 0);
         let (action, due) = if slot.has_answered() {
             let Some(drive) = &mut self.drivers[slot.sent_or_driver as usize] else {
                 return false;
@@ -289,7 +298,8 @@ impl Engine {
             scratch.clear();
             let (mut drive, _) = self.replay(id, now, &mut scratch);
             self.scratch = scratch;
-            first_delay = is_first_try.then(|| now.saturating_sub(drive.last_send()));
+            let kept = if waited.is_zero() { self.lag } else { waited };
+            first_delay = is_first_try.then(|| (now - kept.min(now)).saturating_sub(drive.last_send()));
             let action = drive.datagram(at, bytes, out.of(to).draft());
             let due = drive.due();
             // Nothing is kept for what may be forged. After a second try an exchange may have kept something itself.
@@ -317,6 +327,12 @@ impl Engine {
         if let Some(delay) = first_delay {
             self.window.delay(delay);
             self.delays.add(delay);
+            self.window.alive_asked();
+        }
+        // It was there all the time, and did not hear us, or we did not hear it.
+        if is_late {
+            self.window.alive_asked();
+            self.window.alive_lost();
         }
         true
     }

@@ -12,7 +12,7 @@ const PERIOD: Duration = Duration::from_millis(50);
 /// At first, and what always may be in flight.
 const SMALLEST: usize = 256;
 /// So much queueing is harmless.
-const SLACK: Duration = Duration::from_millis(20);
+const SLACK: Duration = Duration::from_millis(40);
 /// The average of fewer answers says nothing.
 const FEWEST: u64 = 32;
 /// How long the shortest average is remembered.
@@ -31,6 +31,9 @@ pub(super) struct Window {
     threshold: usize,
     period_began: Duration,
     shrunk: Duration,
+    grown: Duration,
+    /// The average delay when it was last known: how long it takes for more in flight to show.
+    delay: Duration,
     /// Of this period.
     delays: Average,
     is_limiting: bool,
@@ -64,6 +67,8 @@ impl Window {
             threshold: largest,
             period_began: Duration::ZERO,
             shrunk: Duration::ZERO,
+            grown: Duration::ZERO,
+            delay: Duration::ZERO,
             delays: Average::default(),
             is_limiting: false,
             is_full: false,
@@ -85,7 +90,7 @@ impl Window {
         self.is_limiting = true;
     }
 
-    /// An answer to a first try took so long, our own queue included.
+    /// An answer to a first try took so long, its time in our own queue left out: whether that fills, its overflow tells.
     pub(super) fn delay(&mut self, delay: Duration) {
         self.delays.sum += delay;
         self.delays.count += 1;
@@ -111,7 +116,9 @@ impl Window {
         if now < self.period_began + PERIOD {
             return;
         }
-        let is_rising = self.delays.value().is_some_and(|average| self.is_rising(now, average));
+        let average = self.delays.value();
+        self.delay = average.unwrap_or(self.delay);
+        let is_rising = average.is_some_and(|average| self.is_rising(now, average));
         let is_losing = self.is_losing();
         if self.is_full || is_rising || is_losing {
             if now >= self.shrunk + round_trip + PERIOD {
@@ -119,8 +126,9 @@ impl Window {
                 self.threshold = self.size;
                 self.shrunk = now;
             }
-        } else if self.is_limiting {
-            let more = if self.size < self.threshold { self.size } else { self.size / 16 };
+        } else if self.is_limiting && now >= self.grown + self.delay * 2 {
+            self.grown = now;
+            let more = if self.size < self.threshold { self.size } else { self.size / 8 };
             self.size = (self.size + more).min(self.largest);
         }
         self.period_began = now;
@@ -229,14 +237,17 @@ mod tests {
     fn it_grows_while_it_limits_and_shrinks_when_delays_rise() {
         let mut window = Window::new(1_000_000);
         let mut now = Duration::ZERO;
-        assert_eq!(run(&mut window, &mut now, 8, ms(80)), SMALLEST << 8);
-        let shrunk = run(&mut window, &mut now, 1, ms(160));
+        assert_eq!(run(&mut window, &mut now, 8, ms(10)), SMALLEST << 8);
+        let shrunk = run(&mut window, &mut now, 1, ms(100));
         assert!(shrunk < SMALLEST << 8);
-        assert_eq!(run(&mut window, &mut now, 2, ms(160)), shrunk, "the effect must show first");
-        assert!(run(&mut window, &mut now, 8, ms(160)) < shrunk);
+        assert_eq!(run(&mut window, &mut now, 2, ms(100)), shrunk, "the effect must show first");
+        assert!(run(&mut window, &mut now, 8, ms(100)) < shrunk);
         let small = window.size();
-        let grown = run(&mut window, &mut now, 8, ms(85));
-        assert!(grown > small && grown < small * 2, "slowly: {small} to {grown}");
+        let grown = run(&mut window, &mut now, 8, ms(15));
+        assert!(grown > small && grown < small * 3, "slowly: {small} to {grown}");
+        // A longer way takes longer to show what more in flight does.
+        let mut far = Window::new(1_000_000);
+        assert_eq!(run(&mut far, &mut Duration::ZERO, 8, ms(100)), SMALLEST << 2);
     }
 
     #[test]

@@ -32,8 +32,9 @@ pub fn run(settings: &Settings, source: &mut dyn Source, sink: &mut dyn Sink) ->
     let mut engine = Engine::new(settings.clone(), random_secret());
     let (mut inbox, mut out) = (Inbox::new(), Outboxes::default());
     let started = Instant::now();
-    let (mut beat_at, mut refusals_at) = (BEAT, Duration::ZERO);
+    let (mut beat_at, mut refusals_at, mut empty_at) = (BEAT, Duration::ZERO, Duration::ZERO);
     loop {
+        engine.lagged(started.elapsed() - empty_at);
         let heard = sockets.receive(&mut engine, &mut inbox, &mut out, sink, started)?;
         let now = started.elapsed();
         if now >= refusals_at {
@@ -41,6 +42,7 @@ pub fn run(settings: &Settings, source: &mut dyn Source, sink: &mut dyn Sink) ->
             sockets.refusals(&mut engine, now, sink)?;
         }
         if heard.is_empty {
+            empty_at = now;
             engine.tick(now, &mut out, sink);
         }
         let (mut asked, mut is_blocked) = (0, sockets.send(&mut engine, &mut out, now, sink)?);
