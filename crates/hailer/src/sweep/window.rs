@@ -247,7 +247,8 @@ mod tests {
         assert!(grown > small && grown < small * 3, "slowly: {small} to {grown}");
         // A longer way takes longer to show what more in flight does.
         let mut far = Window::new(1_000_000);
-        assert_eq!(run(&mut far, &mut Duration::ZERO, 8, ms(100)), SMALLEST << 2);
+        let mut now = Duration::ZERO;
+        assert_eq!(run(&mut far, &mut now, 8, ms(100)), SMALLEST << 2);
     }
 
     #[test]
