@@ -525,3 +525,212 @@ fn a_sweep_goes_on_where_it_was_stopped() {
         assert_eq!((indices.len(), first.ends.len()), (5_000, 5_000));
     }
 }
+
+/// Asks one server by hand: what was sent at which time, in microseconds, until the question ends, looking so often.
+fn silence(settings: Settings, step: Duration) -> (Vec<Duration>, Duration) {
+    let mut engine = Engine::new(settings, [9; 16]);
+    let (mut out, mut ends, mut list) = (Outboxes::default(), Ends::default(), minecraft(1));
+    let (mut now, mut sent) = (Duration::ZERO, Vec::new());
+    while !engine.is_done() {
+        engine.tick(now, &mut out, &mut ends);
+        engine.ask(now, &mut list, &mut out, &mut ends);
+        sent.extend(out.v4.pending().map(|_| now));
+        out.v4.clear();
+        now += step;
+        assert!(now < Duration::from_secs(100_000), "it must end");
+    }
+    assert!(matches!(ends.0[..], [End { result: Err(Error::Silence { .. }), .. }]));
+    (sent, now)
+}
+
+#[test]
+fn silence_lasts_as_long_as_was_set() {
+    let took = |timeout, retries, deadline| {
+        let mut settings = fast(1_000.0);
+        (settings.patience.timeout, settings.patience.retries, settings.patience.deadline) = (timeout, retries, deadline);
+        let (sent, took) = silence(settings, ms(1));
+        (sent.len(), took.as_millis() / 20 * 20)
+    };
+    assert_eq!(took(ms(1_000), 2, ms(10_000)), (3, 3_000));
+    assert_eq!(took(ms(1_000), 0, ms(10_000)), (1, 1_000));
+    assert_eq!(took(ms(1_000), 3, ms(500)), (1, 500), "the deadline is shorter than a wait");
+    assert_eq!(took(ms(1_000), 3, ms(1_500)), (2, 1_500), "and cuts the last one");
+    assert_eq!(took(ms(10), 100, ms(10_000)).0, 101);
+    let mut settings = fast(1_000.0);
+    (settings.patience.timeout, settings.patience.deadline) = (Duration::MAX, Duration::MAX);
+    assert_eq!(silence(settings, ms(100)).0.len(), 3, "no overflow");
+}
+
+/// However finely the time is cut.
+#[test]
+fn round_trips_are_told_to_the_microsecond() {
+    for start in [0, 200, 999] {
+        let mut engine = Engine::new(fast(1_000.0), [9; 16]);
+        let (mut out, mut ends, mut world) = (Outboxes::default(), Ends::default(), World::new(1));
+        let mut now = Duration::from_micros(5_000 + start);
+        world.delay = (0, 0);
+        let mut list = minecraft(1);
+        engine.ask(now, &mut list, &mut out, &mut ends);
+        while ends.0.is_empty() {
+            let sent: Vec<_> = out.v4.pending().map(|(to, _, bytes)| (to, bytes.to_vec())).collect();
+            out.v4.clear();
+            sent.into_iter().for_each(|(to, bytes)| world.pass(now, &Passage::To(to, bytes)));
+            world.run(now);
+            now += Duration::from_micros(700);
+            let (_, from, bytes) = world.inbox.pop_front().unwrap();
+            engine.hear(now, from, Duration::ZERO, &bytes, &mut out, &mut ends);
+        }
+        let round_trip = ends.0[0].result.as_ref().unwrap().round_trip;
+        assert_eq!(round_trip, Duration::from_micros(700), "sent {start} µs after the millisecond");
+    }
+}
+
+#[test]
+fn without_retries_slow_servers_are_waited_for() {
+    let mut world = World::new(11);
+    // Most are near, and one in 200 takes as long as it may.
+    world.delay = (10, 10);
+    let mut settings = fast(5_000.0);
+    settings.patience.retries = 0;
+    let mut engine = Engine::new(settings, [9; 16]);
+    let (mut out, mut ends, mut list) = (Outboxes::default(), Ends::default(), minecraft(5_000));
+    let mut now = Duration::ZERO;
+    while !engine.is_done() {
+        world.run(now);
+        while let Some((_, from, bytes)) = world.inbox.pop_front() {
+            engine.hear(now, from, Duration::ZERO, &bytes, &mut out, &mut ends);
+        }
+        engine.tick(now, &mut out, &mut ends);
+        engine.ask(now, &mut list, &mut out, &mut ends);
+        let sent: Vec<_> = out.v4.pending().map(|(to, _, bytes)| (to, bytes.to_vec())).collect();
+        out.v4.clear();
+        for (to, bytes) in sent {
+            let delay = if mix(to) % 200 == 0 { 450 } else { 5 };
+            world.delay = (delay, delay);
+            world.pass(now, &Passage::To(to, bytes));
+        }
+        world.delay = (5, 5);
+        now += STEP;
+    }
+    assert_eq!(engine.counts().silent, 0);
+}
+
+/// After a change of the way, which the first tries no longer tell.
+#[test]
+fn delays_that_jump_are_learned_again() {
+    let mut world = World::new(12);
+    world.delay = (20, 20);
+    let mut list = minecraft(60_000);
+    let mut resent = 0;
+    // The way back is the same, so that the delay is twice this.
+    let mut engine = Engine::new(fast(4_000.0), [9; 16]);
+    let (mut out, mut ends, mut now) = (Outboxes::default(), Ends::default(), Duration::ZERO);
+    while !engine.is_done() {
+        world.delay = if now < ms(5_000) { (20, 20) } else { (200, 200) };
+        if now == ms(15_000) {
+            resent = engine.counts().resent;
+        }
+        world.run(now);
+        while let Some((_, from, bytes)) = world.inbox.pop_front() {
+            engine.hear(now, from, Duration::ZERO, &bytes, &mut out, &mut ends);
+        }
+        engine.tick(now, &mut out, &mut ends);
+        for _ in 0..8 {
+            engine.ask(now, &mut list, &mut out, &mut ends);
+            let sent: Vec<_> = out.v4.pending().map(|(to, _, bytes)| (to, bytes.to_vec())).collect();
+            out.v4.clear();
+            sent.into_iter().for_each(|(to, bytes)| world.pass(now, &Passage::To(to, bytes)));
+        }
+        now += STEP;
+    }
+    assert_eq!(engine.counts().silent, 0);
+    assert!(now > ms(20_000), "long enough to see: {now:?}");
+    let more = engine.counts().resent - resent;
+    assert!(more < 1_000, "{more} asked again long after the change");
+}
+
+/// What a source has in a row that nobody can ask.
+struct Wrong(u64);
+
+impl Source for Wrong {
+    fn next(&mut self) -> Next {
+        self.0 += 1;
+        assert!(self.0 < 10_000, "one call never comes back");
+        let error = Error::NameNotFound { name: "nobody".into() };
+        Next::Failed { index: self.0 - 1, target: "nobody".into(), error }
+    }
+
+    fn total(&self) -> Option<u64> {
+        None
+    }
+}
+
+#[test]
+fn a_list_of_nothing_but_faults_holds_up_nobody() {
+    let mut engine = Engine::new(fast(1_000.0), [9; 16]);
+    let (mut out, mut ends) = (Outboxes::default(), Ends::default());
+    assert!(engine.ask(ms(1), &mut Wrong(0), &mut out, &mut ends), "there is more of it");
+    assert!((1..=64).contains(&ends.0.len()));
+    assert_eq!(engine.position(&Wrong(0)), Position { next: ends.0.len() as u64, unfinished: vec![] });
+}
+
+/// Nothing yet, ever.
+struct Never;
+
+impl Source for Never {
+    fn next(&mut self) -> Next {
+        Next::Later
+    }
+
+    fn total(&self) -> Option<u64> {
+        None
+    }
+}
+
+#[test]
+fn whoever_waits_does_not_spin() {
+    let (mut out, mut ends) = (Outboxes::default(), Ends::default());
+    let mut idle = |settings: Settings, source: &mut dyn Source| {
+        let mut engine = Engine::new(settings, [9; 16]);
+        let (mut now, mut calls) = (Duration::ZERO, 0);
+        while now < ms(3_000) {
+            engine.tick(now, &mut out, &mut ends);
+            while engine.ask(now, source, &mut out, &mut ends) {
+                out.v4.clear();
+            }
+            out.v4.clear();
+            calls += 1;
+            now = engine.next_due(now, ms(50)).max(now + Duration::from_micros(100));
+        }
+        calls
+    };
+    let later = idle(fast(1_000_000.0), &mut Never);
+    assert!(later <= 1_000, "{later} calls while the list is slow");
+    let mut crowded = fast(1_000_000.0);
+    crowded.pace.per_prefix = 1.0;
+    let one = |count: u16| List::new((1..=count).map(|port| (SocketAddr::from(([127, 0, 0, 1], port)), registry::PROTOCOLS[0])));
+    let booked = idle(crowded.clone(), &mut one(1_000));
+    assert!(booked <= 1_000, "{booked} calls while a network is booked ahead");
+    crowded.max_in_flight = 1;
+    let full = idle(crowded, &mut one(1_000));
+    assert!(full <= 1_000, "{full} calls while no more may be in flight");
+}
+
+#[test]
+fn odd_settings_end_nevertheless() {
+    for (rate, per_prefix, bits, largest) in
+        [(0.25, f64::INFINITY, f64::INFINITY, 9), (f64::INFINITY, 0.1, f64::INFINITY, 9), (9.0, 1e9, 50.0, 9), (9.0, 9.0, 1e9, 0)]
+    {
+        let mut world = World::new(13);
+        let mut settings = fast(rate);
+        (settings.pace.per_prefix, settings.pace.bits_per_second, settings.max_in_flight) = (per_prefix, bits, largest);
+        let run = sweep(settings, &mut world, &mut minecraft(5));
+        check(&world, &run, 5, 0);
+    }
+    let mut settings = fast(9.0);
+    settings.pace.per_prefix = 0.0;
+    let mut engine = Engine::new(settings, [9; 16]);
+    let (mut out, mut ends) = (Outboxes::default(), Ends::default());
+    engine.ask(ms(1), &mut minecraft(5), &mut out, &mut ends);
+    assert!(out.is_empty(), "a rate of nothing is nothing");
+}
