@@ -7,6 +7,7 @@ mod statuses;
 use hailer::proto::{Epoch, Keys, Options, Protocol, Responder, registry};
 use hailer::sweep::{Beat, End, Engine, Next, Outboxes, Pace, Position, Probe, Settings, Sink, Source};
 use hailer::{Error, Status};
+use proptest::prelude::*;
 use statuses::Random;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
@@ -48,6 +49,8 @@ struct World {
     sent: BTreeMap<Duration, usize>,
     /// Replies that never reached us because of a full queue of the servers.
     dropped: u64,
+    /// Time at which the sweep begins.
+    start: Duration,
 }
 
 /// A server, and what the client makes of it in good weather.
@@ -97,6 +100,7 @@ impl World {
             passages: 0,
             sent: BTreeMap::new(),
             dropped: 0,
+            start: Duration::ZERO,
         }
     }
 
@@ -276,7 +280,7 @@ fn sweep_with(
 ) -> Run {
     let mut engine = Engine::new(settings, [9; 16]);
     let (mut out, mut ends) = (Outboxes::default(), Ends::default());
-    let (mut now, mut largest) = (Duration::ZERO, 0);
+    let (mut now, mut largest) = (world.start, 0);
     while !engine.is_done() {
         for (to, quoted) in world.run(now) {
             engine.refuse(now, to, &io::ErrorKind::ConnectionRefused.into(), &quoted, &mut ends);
@@ -304,7 +308,7 @@ fn sweep_with(
         }
         largest = largest.max(engine.in_flight());
         now += STEP;
-        assert!(now < Duration::from_secs(3_600), "it must end");
+        assert!(now < world.start + Duration::from_secs(3_600), "it must end");
     }
     Run { engine, ends: ends.0, time: now, largest }
 }
@@ -741,4 +745,102 @@ fn odd_settings_end_nevertheless() {
     let same = (1..100).map(|port| (SocketAddr::from(([127, 0, 0, 1], port)), registry::PROTOCOLS[0]));
     engine.ask(ms(1), &mut List::new(same), &mut out, &mut ends);
     assert!(out.len() < 10, "a rate of nothing is one burst");
+}
+
+/// A year of a sweep would be too long to play; these are the moments at which its short counts of time begin anew.
+const MOMENTS: [Duration; 4] = [
+    Duration::ZERO,
+    Duration::from_micros((1 << 32) - 200_000),
+    Duration::from_millis((1 << 32) - 200),
+    Duration::from_micros((8_192 << 16) - 200_000),
+];
+
+fn rates(least: f64) -> impl Strategy<Value = f64> {
+    prop_oneof![Just(f64::INFINITY), least..least * 20.0, least * 20.0..least * 1e4]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 10, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// In any weather and with any settings: every index has one end, and until then a checkpoint knows of it.
+    #[test]
+    fn whatever_happens_each_question_ends_once(
+        (seed, moment) in (any::<u64>(), 0..MOMENTS.len()),
+        (silent, loss, twice) in (0..100u64, prop_oneof![Just(0), 0..60u64], 0..50u64),
+        (least, more) in (0..300u64, 0..400u64),
+        (capacity, reads) in (prop_oneof![Just(usize::MAX), 1..20usize], prop_oneof![Just(usize::MAX), 2..20usize]),
+        (rate, bits, per_prefix) in (rates(20.0), rates(20_000.0), rates(5.0)),
+        (timeout, deadline, retries) in (1..2_000u64, 1..9_000u64, prop_oneof![0..5u32, Just(100)]),
+        largest in prop_oneof![Just(900_000), 1..50usize],
+        crowded: bool,
+    ) {
+        let mut world = World::new(seed);
+        (world.silent, world.loss, world.twice, world.delay) = (silent, loss, twice, (least, least + more));
+        (world.capacity, world.queue_length, world.reads, world.inbox_length) = (capacity, 100, reads, 40);
+        world.start = MOMENTS[moment];
+        world.closed.insert(25_567);
+        let mut settings = fast(rate);
+        (settings.pace.bits_per_second, settings.pace.per_prefix, settings.max_in_flight) = (bits, per_prefix, largest);
+        (settings.patience.timeout, settings.patience.deadline, settings.patience.retries) =
+            (ms(timeout), ms(deadline), retries);
+        let whom = |i: u32| match crowded {
+            true => SocketAddr::from(([127, 0, 0, (i % 40) as u8], 25_565 + (i % 3) as u16)),
+            false => SocketAddr::from((0x7F00_0001u32.wrapping_add(i.reverse_bits() >> 8).to_be_bytes(), 25_565)),
+        };
+        let all = (0..40).flat_map(|i| registry::datagram().map(move |protocol| (whom(i), protocol)));
+        let mut list = List::new(all);
+        let total = list.total;
+        let mut steps = 0;
+        let mut run = sweep_with(settings, &mut world, &mut list, |_, engine, _, ends| {
+            steps += 1;
+            if steps % 97 == 0 {
+                let Position { next, unfinished } = engine.position(&minecraft(0));
+                let ended: BTreeSet<u64> = ends.0.iter().map(|end| end.index).collect();
+                let known: BTreeSet<u64> = unfinished.iter().copied().chain(ended).collect();
+                assert_eq!(known.len(), unfinished.len() + ends.0.len(), "none twice");
+                assert!(known.into_iter().eq(0..next), "none missing");
+            }
+            true
+        });
+        // UGP's answers do not tell which request they answer: of doubles that come late it makes what it can.
+        let (guessed, sure): (Vec<End>, Vec<End>) = std::mem::take(&mut run.ends)
+            .into_iter()
+            .partition(|end| end.result.as_ref().is_ok_and(|answer| answer.asked.protocol.id == "ugp"));
+        let indices: BTreeSet<u64> = guessed.iter().chain(&sure).map(|end| end.index).collect();
+        prop_assert_eq!((indices.len() as u64, guessed.len() + sure.len()), (total, total as usize));
+        for end in &sure {
+            match &end.result {
+                Ok(answer) => prop_assert!(
+                    answer.status.extra("unanswered").is_some()
+                        || Some(&answer.status) == world.truth(answer.asked.address, answer.asked.protocol.id)
+                ),
+                Err(Error::PortClosed { asked }) => prop_assert_eq!(asked.address.port(), 25_567),
+                Err(error) => prop_assert!(matches!(error, Error::Silence { .. }), "{}", error),
+            }
+        }
+        let counts = run.engine.counts();
+        prop_assert_eq!((counts.answered + counts.silent + counts.closed, counts.asked), (total, total));
+        prop_assert_eq!(run.engine.position(&minecraft(0)), Position { next: total, unfinished: vec![] });
+    }
+}
+
+#[test]
+fn who_is_silent_in_a_network_is_not_asked_faster() {
+    let mut world = World::new(14);
+    world.silent = 100;
+    let mut settings = fast(100_000.0);
+    settings.pace.per_prefix = 100.0;
+    let crowd = (0..600u16)
+        .map(|i| (SocketAddr::from(([127, 200, 7, (i % 200) as u8], 25_565 + i / 200)), registry::PROTOCOLS[0]));
+    let run = sweep(settings, &mut world, &mut List::new(crowd));
+    check(&world, &run, 600, 0);
+    let sent: usize = world.sent.values().sum();
+    assert_eq!(sent, 1_800);
+    let times: Vec<(Duration, usize)> = world.sent.iter().map(|(at, count)| (*at, *count)).collect();
+    // In any five seconds.
+    for (first, (from, _)) in times.iter().enumerate() {
+        let count: usize =
+            times[first..].iter().take_while(|(at, _)| *at < *from + ms(5_000)).map(|(_, count)| count).sum();
+        assert!(count <= 600, "{count} in five seconds from {from:?}");
+    }
 }
