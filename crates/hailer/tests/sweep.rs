@@ -7,6 +7,7 @@ mod statuses;
 use hailer::proto::{Epoch, Keys, Options, Protocol, Responder, registry};
 use hailer::sweep::{Beat, End, Engine, Next, Outboxes, Pace, Position, Probe, Settings, Sink, Source};
 use hailer::{Error, Status};
+use proptest::prelude::*;
 use statuses::Random;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
@@ -48,6 +49,8 @@ struct World {
     sent: BTreeMap<Duration, usize>,
     /// Replies that never reached us because of a full queue of the servers.
     dropped: u64,
+    /// Time at which the sweep begins.
+    start: Duration,
 }
 
 /// A server, and what the client makes of it in good weather.
@@ -97,6 +100,7 @@ impl World {
             passages: 0,
             sent: BTreeMap::new(),
             dropped: 0,
+            start: Duration::ZERO,
         }
     }
 
@@ -276,7 +280,7 @@ fn sweep_with(
 ) -> Run {
     let mut engine = Engine::new(settings, [9; 16]);
     let (mut out, mut ends) = (Outboxes::default(), Ends::default());
-    let (mut now, mut largest) = (Duration::ZERO, 0);
+    let (mut now, mut largest) = (world.start, 0);
     while !engine.is_done() {
         for (to, quoted) in world.run(now) {
             engine.refuse(now, to, &io::ErrorKind::ConnectionRefused.into(), &quoted, &mut ends);
@@ -304,7 +308,7 @@ fn sweep_with(
         }
         largest = largest.max(engine.in_flight());
         now += STEP;
-        assert!(now < Duration::from_secs(3_600), "it must end");
+        assert!(now < world.start + Duration::from_secs(3_600), "it must end");
     }
     Run { engine, ends: ends.0, time: now, largest }
 }
@@ -523,5 +527,318 @@ fn a_sweep_goes_on_where_it_was_stopped() {
         first.ends.append(&mut rest.ends);
         let indices: BTreeSet<u64> = first.ends.iter().map(|end| end.index).collect();
         assert_eq!((indices.len(), first.ends.len()), (5_000, 5_000));
+    }
+}
+
+/// Asks a silent server, looking so often: when something was sent, and how long it took until the end.
+fn silence(settings: Settings, step: Duration) -> (Vec<Duration>, Duration) {
+    let mut engine = Engine::new(settings, [9; 16]);
+    let (mut out, mut ends, mut list) = (Outboxes::default(), Ends::default(), minecraft(1));
+    let (mut now, mut sent) = (Duration::ZERO, Vec::new());
+    while !engine.is_done() {
+        engine.tick(now, &mut out, &mut ends);
+        engine.ask(now, &mut list, &mut out, &mut ends);
+        sent.extend(out.v4.pending().map(|_| now));
+        out.v4.clear();
+        now += step;
+        assert!(now < Duration::from_secs(100_000), "it must end");
+    }
+    assert!(matches!(ends.0[..], [End { result: Err(Error::Silence { .. }), .. }]));
+    (sent, now)
+}
+
+#[test]
+fn silence_lasts_as_long_as_was_set() {
+    let took = |timeout, retries, deadline| {
+        let mut settings = fast(1_000.0);
+        (settings.patience.timeout, settings.patience.retries, settings.patience.deadline) =
+            (timeout, retries, deadline);
+        let (sent, took) = silence(settings, ms(1));
+        // Each wait ends with a tick of 8 ms.
+        (sent.len(), took.as_millis() / 50 * 50)
+    };
+    assert_eq!(took(ms(1_000), 2, ms(10_000)), (3, 3_000));
+    assert_eq!(took(ms(1_000), 0, ms(10_000)), (1, 1_000));
+    assert_eq!(took(ms(1_000), 3, ms(500)), (1, 500), "the deadline is shorter than a wait");
+    assert_eq!(took(ms(1_000), 3, ms(1_500)), (2, 1_500), "and cuts the last one");
+    assert_eq!(took(ms(10), 100, ms(10_000)).0, 101);
+    let mut settings = fast(1_000.0);
+    (settings.patience.timeout, settings.patience.deadline) = (Duration::MAX, Duration::MAX);
+    assert_eq!(silence(settings, ms(100)).0.len(), 3, "no overflow");
+}
+
+/// However finely the time is cut.
+#[test]
+fn round_trips_are_told_to_the_microsecond() {
+    for start in [0, 200, 999] {
+        let mut engine = Engine::new(fast(1_000.0), [9; 16]);
+        let (mut out, mut ends, mut world) = (Outboxes::default(), Ends::default(), World::new(1));
+        let mut now = Duration::from_micros(5_000 + start);
+        world.delay = (0, 0);
+        let mut list = minecraft(1);
+        engine.ask(now, &mut list, &mut out, &mut ends);
+        while ends.0.is_empty() {
+            let sent: Vec<_> = out.v4.pending().map(|(to, _, bytes)| (to, bytes.to_vec())).collect();
+            out.v4.clear();
+            sent.into_iter().for_each(|(to, bytes)| world.pass(now, &Passage::To(to, bytes)));
+            world.run(now);
+            now += Duration::from_micros(700);
+            let (_, from, bytes) = world.inbox.pop_front().unwrap();
+            engine.hear(now, from, Duration::ZERO, &bytes, &mut out, &mut ends);
+        }
+        let round_trip = ends.0[0].result.as_ref().unwrap().round_trip;
+        assert_eq!(round_trip, Duration::from_micros(700), "sent {start} µs after the millisecond");
+    }
+}
+
+#[test]
+fn without_retries_slow_servers_are_waited_for() {
+    // Most are near, and one in 200 takes almost as long as it may.
+    let mut world = World::new(11);
+    let mut settings = fast(5_000.0);
+    settings.patience.retries = 0;
+    let mut engine = Engine::new(settings, [9; 16]);
+    let (mut out, mut ends, mut list) = (Outboxes::default(), Ends::default(), minecraft(5_000));
+    let mut now = Duration::ZERO;
+    while !engine.is_done() {
+        world.run(now);
+        while let Some((_, from, bytes)) = world.inbox.pop_front() {
+            engine.hear(now, from, Duration::ZERO, &bytes, &mut out, &mut ends);
+        }
+        engine.tick(now, &mut out, &mut ends);
+        engine.ask(now, &mut list, &mut out, &mut ends);
+        let sent: Vec<_> = out.v4.pending().map(|(to, _, bytes)| (to, bytes.to_vec())).collect();
+        out.v4.clear();
+        for (to, bytes) in sent {
+            let delay = if mix(to).is_multiple_of(200) { 450 } else { 5 };
+            world.delay = (delay, delay);
+            world.pass(now, &Passage::To(to, bytes));
+        }
+        world.delay = (5, 5);
+        now += STEP;
+    }
+    assert_eq!(engine.counts().silent, 0);
+}
+
+/// After a change of the way, which the first tries no longer tell.
+#[test]
+fn delays_that_jump_are_learned_again() {
+    let mut world = World::new(12);
+    world.delay = (20, 20);
+    let mut list = minecraft(60_000);
+    let mut resent = 0;
+    let mut engine = Engine::new(fast(4_000.0), [9; 16]);
+    let (mut out, mut ends, mut now) = (Outboxes::default(), Ends::default(), Duration::ZERO);
+    while !engine.is_done() {
+        world.delay = if now < ms(5_000) { (20, 20) } else { (200, 200) };
+        if now == ms(15_000) {
+            resent = engine.counts().resent;
+        }
+        world.run(now);
+        while let Some((_, from, bytes)) = world.inbox.pop_front() {
+            engine.hear(now, from, Duration::ZERO, &bytes, &mut out, &mut ends);
+        }
+        engine.tick(now, &mut out, &mut ends);
+        for _ in 0..8 {
+            engine.ask(now, &mut list, &mut out, &mut ends);
+            let sent: Vec<_> = out.v4.pending().map(|(to, _, bytes)| (to, bytes.to_vec())).collect();
+            out.v4.clear();
+            sent.into_iter().for_each(|(to, bytes)| world.pass(now, &Passage::To(to, bytes)));
+        }
+        now += STEP;
+    }
+    assert_eq!(engine.counts().silent, 0);
+    assert!(now > ms(20_000), "long enough to see: {now:?}");
+    let more = engine.counts().resent - resent;
+    assert!(more < 1_000, "{more} asked again long after the change");
+}
+
+/// What a source has in a row that nobody can ask.
+struct Wrong(u64);
+
+impl Source for Wrong {
+    fn next(&mut self) -> Next {
+        self.0 += 1;
+        assert!(self.0 < 10_000, "one call never comes back");
+        let error = Error::NameNotFound { name: "nobody".into() };
+        Next::Failed { index: self.0 - 1, target: "nobody".into(), error }
+    }
+
+    fn total(&self) -> Option<u64> {
+        None
+    }
+}
+
+#[test]
+fn a_list_of_nothing_but_faults_holds_up_nobody() {
+    let mut engine = Engine::new(fast(1_000.0), [9; 16]);
+    let (mut out, mut ends) = (Outboxes::default(), Ends::default());
+    assert!(engine.ask(ms(1), &mut Wrong(0), &mut out, &mut ends), "there is more of it");
+    assert!((1..=64).contains(&ends.0.len()));
+    assert_eq!(engine.position(&Wrong(0)), Position { next: ends.0.len() as u64, unfinished: vec![] });
+}
+
+/// Nothing yet, ever.
+struct Never;
+
+impl Source for Never {
+    fn next(&mut self) -> Next {
+        Next::Later
+    }
+
+    fn total(&self) -> Option<u64> {
+        None
+    }
+}
+
+#[test]
+fn whoever_waits_does_not_spin() {
+    let (mut out, mut ends) = (Outboxes::default(), Ends::default());
+    let mut idle = |settings: Settings, source: &mut dyn Source| {
+        let mut engine = Engine::new(settings, [9; 16]);
+        let (mut now, mut calls) = (Duration::ZERO, 0);
+        while now < ms(3_000) {
+            engine.tick(now, &mut out, &mut ends);
+            while engine.ask(now, source, &mut out, &mut ends) {
+                out.v4.clear();
+            }
+            out.v4.clear();
+            calls += 1;
+            now = engine.next_due(now, ms(50)).max(now + Duration::from_micros(100));
+        }
+        calls
+    };
+    let later = idle(fast(1_000_000.0), &mut Never);
+    assert!(later <= 1_000, "{later} calls while the list is slow");
+    let mut crowded = fast(1_000_000.0);
+    crowded.pace.per_prefix = 1.0;
+    let one = |count: u16| {
+        List::new((1..=count).map(|port| (SocketAddr::from(([127, 0, 0, 1], port)), registry::PROTOCOLS[0])))
+    };
+    let booked = idle(crowded.clone(), &mut one(1_000));
+    assert!(booked <= 1_000, "{booked} calls while a network is booked ahead");
+    crowded.max_in_flight = 1;
+    let full = idle(crowded, &mut one(1_000));
+    assert!(full <= 1_000, "{full} calls while no more may be in flight");
+}
+
+#[test]
+fn odd_settings_end_nevertheless() {
+    for (rate, per_prefix, bits, largest) in [
+        (0.25, f64::INFINITY, f64::INFINITY, 9),
+        (f64::INFINITY, 0.1, f64::INFINITY, 9),
+        (9.0, 1e9, 50.0, 9),
+        (9.0, 9.0, 1e9, 0),
+    ] {
+        let mut world = World::new(13);
+        let mut settings = fast(rate);
+        (settings.pace.per_prefix, settings.pace.bits_per_second, settings.max_in_flight) = (per_prefix, bits, largest);
+        let run = sweep(settings, &mut world, &mut minecraft(5));
+        check(&world, &run, 5, 0);
+    }
+    let mut settings = fast(9.0);
+    settings.pace.per_prefix = 0.0;
+    let mut engine = Engine::new(settings, [9; 16]);
+    let (mut out, mut ends) = (Outboxes::default(), Ends::default());
+    let same = (1..100).map(|port| (SocketAddr::from(([127, 0, 0, 1], port)), registry::PROTOCOLS[0]));
+    engine.ask(ms(1), &mut List::new(same), &mut out, &mut ends);
+    assert!(out.len() < 10, "a rate of nothing is one burst");
+}
+
+/// A year of a sweep would be too long to play; these are the moments at which its short counts of time begin anew.
+const MOMENTS: [Duration; 4] = [
+    Duration::ZERO,
+    Duration::from_micros((1 << 32) - 200_000),
+    Duration::from_millis((1 << 32) - 200),
+    Duration::from_micros((8_192 << 16) - 200_000),
+];
+
+fn rates(least: f64) -> impl Strategy<Value = f64> {
+    prop_oneof![Just(f64::INFINITY), least..least * 20.0, least * 20.0..least * 1e4]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 10, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// In any weather and with any settings: every index has one end, and until then a checkpoint knows of it.
+    #[test]
+    fn whatever_happens_each_question_ends_once(
+        (seed, moment) in (any::<u64>(), 0..MOMENTS.len()),
+        (silent, loss, twice) in (0..100u64, prop_oneof![Just(0), 0..60u64], 0..50u64),
+        (least, more) in (0..300u64, 0..400u64),
+        (capacity, reads) in (prop_oneof![Just(usize::MAX), 1..20usize], prop_oneof![Just(usize::MAX), 2..20usize]),
+        (rate, bits, per_prefix) in (rates(20.0), rates(20_000.0), rates(5.0)),
+        (timeout, deadline, retries) in (1..2_000u64, 1..9_000u64, prop_oneof![0..5u32, Just(100)]),
+        largest in prop_oneof![Just(900_000), 1..50usize],
+        crowded: bool,
+    ) {
+        let mut world = World::new(seed);
+        (world.silent, world.loss, world.twice, world.delay) = (silent, loss, twice, (least, least + more));
+        (world.capacity, world.queue_length, world.reads, world.inbox_length) = (capacity, 100, reads, 40);
+        world.start = MOMENTS[moment];
+        world.closed.insert(25_567);
+        let mut settings = fast(rate);
+        (settings.pace.bits_per_second, settings.pace.per_prefix, settings.max_in_flight) = (bits, per_prefix, largest);
+        (settings.patience.timeout, settings.patience.deadline, settings.patience.retries) =
+            (ms(timeout), ms(deadline), retries);
+        let whom = |i: u32| match crowded {
+            true => SocketAddr::from(([127, 0, 0, (i % 40) as u8], 25_565 + (i % 3) as u16)),
+            false => SocketAddr::from((0x7F00_0001u32.wrapping_add(i.reverse_bits() >> 8).to_be_bytes(), 25_565)),
+        };
+        let all = (0..40).flat_map(|i| registry::datagram().map(move |protocol| (whom(i), protocol)));
+        let mut list = List::new(all);
+        let total = list.total;
+        let mut steps = 0;
+        let mut run = sweep_with(settings, &mut world, &mut list, |_, engine, _, ends| {
+            steps += 1;
+            if steps % 97 == 0 {
+                let Position { next, unfinished } = engine.position(&minecraft(0));
+                let ended: BTreeSet<u64> = ends.0.iter().map(|end| end.index).collect();
+                let known: BTreeSet<u64> = unfinished.iter().copied().chain(ended).collect();
+                assert_eq!(known.len(), unfinished.len() + ends.0.len(), "none twice");
+                assert!(known.into_iter().eq(0..next), "none missing");
+            }
+            true
+        });
+        // UGP's answers do not tell which request they answer: of doubles that come late it makes what it can.
+        let (guessed, sure): (Vec<End>, Vec<End>) = std::mem::take(&mut run.ends)
+            .into_iter()
+            .partition(|end| end.result.as_ref().is_ok_and(|answer| answer.asked.protocol.id == "ugp"));
+        let indices: BTreeSet<u64> = guessed.iter().chain(&sure).map(|end| end.index).collect();
+        prop_assert_eq!((indices.len() as u64, guessed.len() + sure.len()), (total, total as usize));
+        for end in &sure {
+            match &end.result {
+                Ok(answer) => prop_assert!(
+                    answer.status.extra("unanswered").is_some()
+                        || Some(&answer.status) == world.truth(answer.asked.address, answer.asked.protocol.id)
+                ),
+                Err(Error::PortClosed { asked }) => prop_assert_eq!(asked.address.port(), 25_567),
+                Err(error) => prop_assert!(matches!(error, Error::Silence { .. }), "{}", error),
+            }
+        }
+        let counts = run.engine.counts();
+        prop_assert_eq!((counts.answered + counts.silent + counts.closed, counts.asked), (total, total));
+        prop_assert_eq!(run.engine.position(&minecraft(0)), Position { next: total, unfinished: vec![] });
+    }
+}
+
+#[test]
+fn who_is_silent_in_a_network_is_not_asked_faster() {
+    let mut world = World::new(14);
+    world.silent = 100;
+    let mut settings = fast(100_000.0);
+    settings.pace.per_prefix = 100.0;
+    let crowd = (0..600u16)
+        .map(|i| (SocketAddr::from(([127, 200, 7, (i % 200) as u8], 25_565 + i / 200)), registry::PROTOCOLS[0]));
+    let run = sweep(settings, &mut world, &mut List::new(crowd));
+    check(&world, &run, 600, 0);
+    let sent: usize = world.sent.values().sum();
+    assert_eq!(sent, 1_800);
+    let times: Vec<(Duration, usize)> = world.sent.iter().map(|(at, count)| (*at, *count)).collect();
+    // In any five seconds.
+    for (first, (from, _)) in times.iter().enumerate() {
+        let count: usize =
+            times[first..].iter().take_while(|(at, _)| *at < *from + ms(5_000)).map(|(_, count)| count).sum();
+        assert!(count <= 600, "{count} in five seconds from {from:?}");
     }
 }

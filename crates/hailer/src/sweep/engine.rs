@@ -25,6 +25,12 @@ use std::time::Duration;
 const MAX_WAITING: usize = 1 << 16;
 /// A network that is booked further ahead holds up the whole sweep, so that the waiting room is never full of it for long.
 const MAX_BOOKED: Duration = Duration::from_secs(60);
+/// A source that has nothing yet is asked again after so long.
+const LATER: Duration = Duration::from_millis(5);
+/// Nobody is waited for any longer, whatever was set: the wheel of the flight does not turn further.
+const MAX_TIMEOUT: Duration = Duration::from_secs(240);
+/// And no question takes longer in all: its times are kept in short counts.
+const MAX_DEADLINE: Duration = Duration::from_secs(30 * 86_400);
 
 /// What is to be sent, by address family.
 #[derive(Debug, Default)]
@@ -75,6 +81,8 @@ pub struct Engine {
     next_index: u64,
     /// Drawn from the source, and not begun: its network is booked too far ahead.
     held: Option<(Probe, Duration)>,
+    /// There is nobody new to ask before.
+    idle_until: Duration,
     is_drained: bool,
     found: Vec<Id>,
     scratch: Vec<u8>,
@@ -82,12 +90,13 @@ pub struct Engine {
 
 impl Engine {
     /// An engine at time zero. The secret makes its cookies.
-    pub fn new(settings: Settings, secret: [u8; 16]) -> Self {
+    pub fn new(mut settings: Settings, secret: [u8; 16]) -> Self {
         let [seed, other] = [0, 8].map(|at| u64::from_le_bytes(secret[at..at + 8].try_into().expect("eight bytes")));
         let mut patience = settings.patience;
-        // A silent server's first datagram is not remembered, so that its deadline is one of tries.
-        let tries = patience.deadline.as_secs_f64() / patience.timeout.as_secs_f64().max(1e-3);
-        patience.retries = patience.retries.min((tries.ceil() as u32).saturating_sub(1)).min(u32::from(u8::MAX - 1));
+        patience.deadline = patience.deadline.min(MAX_DEADLINE);
+        patience.timeout = patience.timeout.min(patience.deadline).min(MAX_TIMEOUT);
+        patience.retries = patience.retries.min(u32::from(u8::MAX - 1));
+        settings.max_in_flight = settings.max_in_flight.max(1);
         Self {
             patience,
             secret,
@@ -104,6 +113,7 @@ impl Engine {
             overflowed: None,
             next_index: 0,
             held: None,
+            idle_until: Duration::ZERO,
             is_drained: false,
             found: Vec::new(),
             scratch: Vec::new(),
@@ -136,10 +146,12 @@ impl Engine {
         Position { next, unfinished }
     }
 
-    /// Asks new servers: as many as pace, window and one batch allow. Returns whether somebody was asked.
+    /// Asks new servers: as many as pace, window and one batch allow. Returns whether the source gave any; those whose
+    /// network is busy wait, and names without an address end here.
     pub fn ask(&mut self, now: Duration, source: &mut dyn Source, out: &mut Outboxes, sink: &mut dyn Sink) -> bool {
-        let before = self.counts.asked;
-        while out.len() < BATCH && !self.is_drained && self.throttle.is_ready(now) {
+        let mut given = 0;
+        self.idle_until = now;
+        while given < BATCH && out.len() < BATCH && !self.is_drained && self.throttle.is_ready(now) {
             if self.flight.len() >= self.window.size() + self.flight.waiting() {
                 self.window.limits();
                 break;
@@ -147,34 +159,40 @@ impl Engine {
             if self.flight.waiting() >= MAX_WAITING || self.flight.len() >= self.settings.max_in_flight {
                 break;
             }
-            if let Some((probe, due)) = self.held.take() {
-                if due > now + MAX_BOOKED {
-                    self.held = Some((probe, due));
-                    break;
-                }
-                self.begin(now, probe, due, out, sink);
-                continue;
-            }
-            match source.next() {
-                Next::Probe(probe) => {
-                    self.next_index = self.next_index.max(probe.index + 1);
-                    let due = self.prefixes.book(probe.address.ip(), now);
-                    if due > now + MAX_BOOKED {
-                        self.held = Some((probe, due));
+            let (probe, due) = match self.held.take() {
+                Some(held) => held,
+                None => match source.next() {
+                    Next::Probe(probe) => {
+                        given += 1;
+                        self.next_index = self.next_index.max(probe.index + 1);
+                        let due = self.prefixes.book(probe.address.ip(), now);
+                        (probe, due)
+                    }
+                    Next::Failed { index, target, error } => {
+                        given += 1;
+                        self.next_index = self.next_index.max(index + 1);
+                        self.counts.unnamed += 1;
+                        sink.end(End { index, name: Some(target), result: Err(error) });
+                        continue;
+                    }
+                    Next::Later => {
+                        self.idle_until = now + LATER;
                         break;
                     }
-                    self.begin(now, probe, due, out, sink);
-                }
-                Next::Failed { index, target, error } => {
-                    self.next_index = self.next_index.max(index + 1);
-                    self.counts.unnamed += 1;
-                    sink.end(End { index, name: Some(target), result: Err(error) });
-                }
-                Next::Later => break,
-                Next::End => self.is_drained = true,
+                    Next::End => {
+                        self.is_drained = true;
+                        break;
+                    }
+                },
+            };
+            if due > now + MAX_BOOKED {
+                self.idle_until = due - MAX_BOOKED;
+                self.held = Some((probe, due));
+                break;
             }
+            self.begin(now, probe, due, out, sink);
         }
-        self.counts.asked > before
+        given > 0
     }
 
     fn begin(&mut self, now: Duration, probe: Probe, due: Duration, out: &mut Outboxes, sink: &mut dyn Sink) {
@@ -193,13 +211,14 @@ impl Engine {
     fn send_first(&mut self, now: Duration, id: Id, out: &mut Outboxes, sink: &mut dyn Sink) {
         self.counts.asked += 1;
         self.flight.set_sent(id);
-        self.flight.slot_mut(id).began = now.as_millis() as u32;
-        self.send_again(now, id, self.delays.wait(), out, sink);
+        let slot = self.flight.slot_mut(id);
+        (slot.began, slot.sent_or_driver) = (now.as_millis() as u32, now.as_micros() as u32);
+        self.send_again(now, id, out, sink);
     }
 
     /// Sends what a silent server is sent at this try.
-    fn send_again(&mut self, now: Duration, id: Id, wait: Duration, out: &mut Outboxes, sink: &mut dyn Sink) {
-        let to = self.flight.address(id);
+    fn send_again(&mut self, now: Duration, id: Id, out: &mut Outboxes, sink: &mut dyn Sink) {
+        let (to, wait) = (self.flight.address(id), self.wait(now, id));
         let draft = out.of(to).draft();
         match self.replay(id, now, draft) {
             (_, Action::Send) => {
@@ -209,8 +228,26 @@ impl Engine {
                 self.sent(to.ip(), length);
             }
             (_, Action::Wait) => self.flight.wake_at(id, now + wait),
-            (drive, Action::End(end)) => self.end(now, id, Some(&drive), end, sink),
+            (drive, Action::End(end)) => self.end(id, Some(&drive), end, sink),
         }
+    }
+
+    /// How long to wait for an answer to what a silent server is sent now; to the last try as long as it may take.
+    fn wait(&self, now: Duration, id: Id) -> Duration {
+        let is_last = u32::from(self.flight.slot(id).resends) >= self.patience.retries;
+        let wait = if is_last { self.patience.timeout } else { self.delays.wait() };
+        wait.min(self.patience.deadline.saturating_sub(self.took(now, id)))
+    }
+
+    /// How long a question takes so far, in whole milliseconds.
+    fn took(&self, now: Duration, id: Id) -> Duration {
+        let millis = (now.as_millis() as u32).wrapping_sub(self.flight.slot(id).began);
+        Duration::from_millis(millis.into())
+    }
+
+    /// When the last datagram to a silent server went out.
+    fn last_send(&self, now: Duration, id: Id) -> Duration {
+        before(now, Duration::from_micros(1), self.flight.slot(id).sent_or_driver)
     }
 
     fn sent(&mut self, to: IpAddr, length: usize) {
@@ -223,8 +260,9 @@ impl Engine {
     fn replay(&self, id: Id, now: Duration, out: &mut Vec<u8>) -> (Drive, Action) {
         let slot = self.flight.slot(id);
         let exchange = self.protocol(id).exchange(&self.settings.ask, self.cookie(id));
-        let began = before(now, Duration::from_millis(1), slot.began);
-        let sent = before(now, Duration::from_micros(1), slot.sent_or_driver).max(began);
+        let sent = self.last_send(now, id);
+        // The millisecond is rounded, the microsecond tells the delay.
+        let began = now.saturating_sub(self.took(now, id)).min(sent);
         Drive::replayed(exchange, self.patience, began, sent, u32::from(slot.resends), out)
     }
 
@@ -286,7 +324,8 @@ impl Engine {
         let to = self.flight.address(id);
         let at = now.saturating_sub(waited);
         let slot = self.flight.slot(id);
-        let (mut first_delay, is_late) = (None, !slot.has_answered() && slot.resends > 0);
+        // Of one that has answered: nothing; of another, how long the answer took if it is clear to which try it belongs.
+        let mut first_delay = None;
         let (action, due) = if slot.has_answered() {
             let Some(drive) = &mut self.drivers[slot.sent_or_driver as usize] else {
                 return false;
@@ -299,7 +338,8 @@ impl Engine {
             let (mut drive, _) = self.replay(id, now, &mut scratch);
             self.scratch = scratch;
             let kept = if waited.is_zero() { self.lag } else { waited };
-            first_delay = is_first_try.then(|| (now - kept.min(now)).saturating_sub(drive.last_send()));
+            let heard = now - kept.min(now);
+            first_delay = Some(is_first_try.then(|| heard.saturating_sub(drive.last_send())));
             let action = drive.datagram(at, bytes, out.of(to).draft());
             let due = drive.due();
             // Nothing is kept for what may be forged. After a second try an exchange may have kept something itself.
@@ -322,17 +362,21 @@ impl Engine {
                 // Not waited for: the server waits, and its token dies.
                 self.prefixes.owe(to.ip(), now);
             }
-            Action::End(end) => self.end(now, id, None, end, sink),
+            Action::End(end) => self.end(id, None, end, sink),
         }
         if let Some(delay) = first_delay {
-            self.window.delay(delay);
-            self.delays.add(delay);
             self.window.alive_asked();
-        }
-        // It was there all the time, and did not hear us, or we did not hear it.
-        if is_late {
-            self.window.alive_asked();
-            self.window.alive_lost();
+            match delay {
+                Some(delay) => {
+                    self.window.delay(delay);
+                    self.delays.add(delay);
+                }
+                // It was there all the time, and did not hear us, or we did not hear it.
+                None => {
+                    self.window.alive_lost();
+                    self.delays.late();
+                }
+            }
         }
         true
     }
@@ -421,22 +465,21 @@ impl Engine {
 
     /// Nothing came from a server that has not answered yet.
     fn silence(&mut self, now: Duration, id: Id, out: &mut Outboxes, sink: &mut dyn Sink) {
-        let sent = before(now, Duration::from_micros(1), self.flight.slot(id).sent_or_driver);
-        let is_our_fault = self.overflowed.is_some_and(|at| at >= sent) && self.flight.slot_mut(id).forgive();
-        if !is_our_fault {
-            let slot = self.flight.slot_mut(id);
-            if u32::from(slot.resends) >= self.patience.retries {
-                let began = before(now, Duration::from_millis(1), slot.began);
-                return self.end(now, id, None, Err(Failure::Silence { after: now - began }), sink);
-            }
+        let (sent, took) = (self.last_send(now, id), self.took(now, id));
+        let slot = self.flight.slot_mut(id);
+        let is_our_fault = self.overflowed.is_some_and(|at| at >= sent) && slot.forgive();
+        if is_our_fault {
+            // Neither the try counts nor its time.
+            slot.began = slot.began.wrapping_add((now - sent).as_millis() as u32);
+        } else if u32::from(slot.resends) >= self.patience.retries || took >= self.patience.deadline {
+            return self.end(id, None, Err(Failure::Silence { after: took }), sink);
+        } else {
             slot.resends += 1;
         }
         self.counts.resent += 1;
         self.counts.forgiven += u64::from(is_our_fault);
-        let is_last = u32::from(self.flight.slot(id).resends) >= self.patience.retries;
-        let wait = if is_last { self.patience.timeout } else { self.delays.wait() };
         self.prefixes.owe(self.flight.address(id).ip(), now);
-        self.send_again(now, id, wait, out, sink);
+        self.send_again(now, id, out, sink);
     }
 
     /// Nothing more came from a server that has answered.
@@ -465,7 +508,7 @@ impl Engine {
                 self.counts.resent += 1;
                 self.prefixes.owe(to.ip(), now);
             }
-            Action::End(end) => self.end(now, id, None, end, sink),
+            Action::End(end) => self.end(id, None, end, sink),
         }
         if !was_resent {
             self.window.alive_lost();
@@ -473,15 +516,7 @@ impl Engine {
     }
 
     /// Ends a question as its driver says.
-    fn end(
-        &mut self,
-        now: Duration,
-        id: Id,
-        drive: Option<&Drive>,
-        end: Result<Outcome, Failure>,
-        sink: &mut dyn Sink,
-    ) {
-        let _ = now;
+    fn end(&mut self, id: Id, drive: Option<&Drive>, end: Result<Outcome, Failure>, sink: &mut dyn Sink) {
         let asked = self.asked(id, drive);
         let result = match end {
             Ok(outcome) => {
@@ -535,9 +570,10 @@ impl Engine {
     /// Looks so far ahead.
     pub fn next_due(&mut self, now: Duration, horizon: Duration) -> Duration {
         let due = self.flight.next_due(horizon);
-        let has_room = self.flight.len() < self.window.size() + self.flight.waiting();
+        let (all, waiting) = (self.flight.len(), self.flight.waiting());
+        let has_room = all < self.window.size() + waiting && waiting < MAX_WAITING && all < self.settings.max_in_flight;
         match !self.is_drained && has_room {
-            true => due.min(now.saturating_add(self.throttle.ready_in(now))),
+            true => due.min(now.saturating_add(self.throttle.ready_in(now)).max(self.idle_until)),
             false => due,
         }
     }

@@ -267,6 +267,8 @@ impl Flight {
     /// The next question whose time has come. It stays in flight, and wakes no more until told when.
     pub(super) fn wake(&mut self, now: Duration) -> Option<Id> {
         let tick = now.as_micros() as u64 / TICK_MICROS;
+        // After a long sleep one turn of the wheel is enough.
+        self.cursor = self.cursor.max(tick.saturating_sub(TICKS as u64));
         while self.cursor <= tick {
             let id = self.wheel[self.cursor as usize % TICKS];
             if id != NONE {

@@ -180,7 +180,8 @@ pub struct Settings {
     /// What to ask.
     pub ask: Ask,
     /// How long and how much to bear from one server. The time-out is the longest that is waited for one datagram; the
-    /// sweep waits less where the delays that it sees allow it.
+    /// sweep waits less where the delays that it sees allow it, and never more than four minutes. Of retries it makes at
+    /// most 254.
     pub patience: Patience,
     /// Refuse answers that deviate from the protocol.
     pub strict: bool,

@@ -165,6 +165,8 @@ impl Window {
 pub(super) struct Delays {
     counts: [u32; BUCKETS],
     count: u32,
+    /// Answers that came after a second try: nobody knows how long they took.
+    late: u32,
     longest: Duration,
     wait: Duration,
     aged: Duration,
@@ -179,7 +181,7 @@ const HALF_LIFE: Duration = Duration::from_secs(2);
 impl Delays {
     /// Nothing known: waits as long as it may.
     pub(super) fn new(longest: Duration) -> Self {
-        Self { counts: [0; BUCKETS], count: 0, longest, wait: longest, aged: Duration::ZERO }
+        Self { counts: [0; BUCKETS], count: 0, late: 0, longest, wait: longest, aged: Duration::ZERO }
     }
 
     /// How long to wait for an answer before asking again.
@@ -193,9 +195,17 @@ impl Delays {
         self.count += 1;
     }
 
+    /// An answer came after its server was asked again.
+    pub(super) fn late(&mut self) {
+        self.late += 1;
+    }
+
     /// Works out the wait anew. Called now and then.
     pub(super) fn adapt(&mut self, now: Duration) {
-        if self.count >= 100 {
+        // Then the wait is too short to see what delays are, and would stay so.
+        if self.late > self.count / 3 {
+            self.wait = self.longest;
+        } else if self.count >= 100 {
             let rare = self.count / 100;
             let mut above = 0;
             let slow = (0..BUCKETS).rev().find(|&bucket| {
@@ -210,6 +220,7 @@ impl Delays {
             self.aged = now;
             self.counts.iter_mut().for_each(|count| *count /= 2);
             self.count = self.counts.iter().sum();
+            self.late /= 2;
         }
     }
 }

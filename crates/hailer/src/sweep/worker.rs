@@ -24,6 +24,10 @@ const MAX_BATCHES: usize = 4;
 const REST: Duration = Duration::from_micros(200);
 /// Nothing waits longer, whatever is due: the sink may have something to say.
 const LONGEST_WAIT: Duration = Duration::from_millis(50);
+/// A sink that is full is looked at so often.
+const FULL: Duration = Duration::from_millis(5);
+/// What is due waits until all that came is read, but no longer than this: somebody may flood us.
+const LONGEST_BUSY: Duration = Duration::from_millis(500);
 
 /// Sweeps: asks what the source gives, and tells the sink what comes of it, until the source has no more or the sink says
 /// that it is over. Blocks. Returns an error if there is no socket to be had.
@@ -32,7 +36,8 @@ pub fn run(settings: &Settings, source: &mut dyn Source, sink: &mut dyn Sink) ->
     let mut engine = Engine::new(settings.clone(), random_secret());
     let (mut inbox, mut out) = (Inbox::new(), Outboxes::default());
     let started = Instant::now();
-    let (mut beat_at, mut refusals_at, mut empty_at) = (BEAT, Duration::ZERO, Duration::ZERO);
+    let (mut beat_at, mut refusals_at) = (BEAT, Duration::ZERO);
+    let (mut empty_at, mut ticked_at) = (Duration::ZERO, Duration::ZERO);
     loop {
         engine.lagged(started.elapsed() - empty_at);
         let heard = sockets.receive(&mut engine, &mut inbox, &mut out, sink, started)?;
@@ -43,6 +48,9 @@ pub fn run(settings: &Settings, source: &mut dyn Source, sink: &mut dyn Sink) ->
         }
         if heard.is_empty {
             empty_at = now;
+        }
+        if heard.is_empty || now >= ticked_at + LONGEST_BUSY {
+            ticked_at = now;
             engine.tick(now, &mut out, sink);
         }
         let (mut asked, mut is_blocked) = (0, sockets.send(&mut engine, &mut out, now, sink)?);
@@ -63,13 +71,14 @@ pub fn run(settings: &Settings, source: &mut dyn Source, sink: &mut dyn Sink) ->
         if heard.count >= BATCH || asked == MAX_BATCHES {
             continue;
         }
-        if heard.count + asked > 0 {
+        // That there is room to send again cannot be waited for: it may be a network interface that has none.
+        if heard.count + asked > 0 || is_blocked {
             std::thread::sleep(REST);
             continue;
         }
-        let due = engine.next_due(now, LONGEST_WAIT).min(beat_at);
+        let due = if sink.is_full() { now + FULL } else { engine.next_due(now, LONGEST_WAIT).min(beat_at) };
         let wait = due.saturating_sub(started.elapsed()).clamp(Duration::from_micros(100), LONGEST_WAIT);
-        sockets.wait(is_blocked, wait)?;
+        sockets.wait(wait)?;
     }
 }
 
@@ -175,9 +184,8 @@ impl Sockets {
         Ok(!out.is_empty())
     }
 
-    /// Waits, but for what no socket tells: a network interface that is full.
-    fn wait(&self, writable: bool, timeout: Duration) -> io::Result<()> {
+    fn wait(&self, timeout: Duration) -> io::Result<()> {
         let sockets: Vec<&Socket> = self.all().collect();
-        hailer_udp::wait(&sockets, writable, timeout)
+        hailer_udp::wait(&sockets, false, timeout)
     }
 }

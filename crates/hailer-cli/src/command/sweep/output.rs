@@ -178,8 +178,8 @@ impl Output {
     fn checkpoint(&self, position: Position, counts: &Counts) -> Option<Checkpoint> {
         let kind = self.checkpoints.clone()?;
         let mut counts = tally::sum(&self.before.0, counts);
-        // Those in between are asked again.
-        counts.asked = counts.asked.saturating_sub(position.unfinished.len() as u64);
+        // Those without an end are asked again.
+        counts.asked = tally::ended(&counts).saturating_sub(counts.unnamed);
         let seconds = self.before.1 + self.started.elapsed().as_secs_f64();
         Some(Checkpoint { kind, length: None, position, counts, seconds })
     }
