@@ -93,8 +93,8 @@ impl Checkpoint {
     /// Takes the place of the one before.
     pub(super) fn save(&self, path: &Path) -> io::Result<()> {
         let new = beside(path, "new");
-        fs::write(&new, self.to_json()?)?;
-        fs::rename(&new, path)
+        let saved = fs::write(&new, self.to_json()?).and_then(|()| fs::rename(&new, path));
+        saved.map_err(|error| io::Error::new(error.kind(), format!("checkpoint {}: {error}", path.display())))
     }
 
     /// Reads the one that a sweep left.

@@ -52,6 +52,12 @@ pub(crate) fn run(args: &Sweep) -> anyhow::Result<Exit> {
     if let (Some(before), Some(path)) = (&before, &choice.checkpoint) {
         before.check(path, &kind)?;
     }
+    if let Some(path) = args.writing.summary.as_deref().filter(|path| *path != Path::new("-")) {
+        // Not after hours of sweeping.
+        if let Err(error) = File::options().append(true).create(true).open(path) {
+            usage!("--summary {}: {error}", path.display());
+        }
+    }
     let (to, length) = match &journal {
         Some(path) => {
             let (file, length) = open(path, before.as_ref())?;
@@ -65,7 +71,10 @@ pub(crate) fn run(args: &Sweep) -> anyhow::Result<Exit> {
     let (encoder, failed) = (choice.encoder(), args.writing.failed);
     let checkpoint = choice.checkpoint.clone().map(|path| (path, kind));
     let plan = Plan { encoder, failed, to, length, checkpoint, before, progress, stop: stop.clone() };
-    let mut output = Output::new(plan)?;
+    let mut output = match Output::new(plan) {
+        Ok(output) => output,
+        Err(error) => usage!("{error}"),
+    };
     let swept = hailer::sweep::run(&settings, targets.source(), &mut output);
     let (counts, failure) = match swept {
         Ok(counts) => (counts, None),
@@ -77,7 +86,11 @@ pub(crate) fn run(args: &Sweep) -> anyhow::Result<Exit> {
     }
     let (sum, took) = match (written, &journal) {
         (Ok(written), _) => written,
-        (Err(error), Some(_)) => return Err(anyhow::Error::from(error).context("the output could not be written")),
+        (Err(error), Some(_)) => {
+            let resume = " (once it can, the same command with --resume goes on)";
+            let resume = if choice.checkpoint.is_some() { resume } else { "" };
+            return Err(anyhow::Error::from(error).context(format!("the output could not be written{resume}")));
+        }
         // Standard output: that nobody reads it any more is no failure.
         (Err(error), None) => return Err(error.into()),
     };
