@@ -66,7 +66,9 @@ pub(crate) fn run(args: &Sweep) -> anyhow::Result<Exit> {
         None => (Box::new(io::stdout()) as Box<dyn Write + Send>, None),
     };
     let on_terminal = journal.is_none() && io::stdout().is_terminal();
-    let progress = Progress::new(!args.writing.quiet && io::stderr().is_terminal(), on_terminal);
+    // Whoever reads a pipe may write to the same terminal, into the bar.
+    let piped = journal.is_none() && !on_terminal && !is_file(&io::stdout());
+    let progress = Progress::new(!args.writing.quiet && !piped && io::stderr().is_terminal(), on_terminal);
     let stop = Stop::watch(args.pace.r#for)?;
     let (encoder, failed) = (choice.encoder(), args.writing.failed);
     let checkpoint = choice.checkpoint.clone().map(|path| (path, kind));
@@ -118,6 +120,19 @@ pub(crate) fn run(args: &Sweep) -> anyhow::Result<Exit> {
         _ if sum.answered == 0 => Exit::Partial,
         _ => Exit::Success,
     })
+}
+
+/// Whether standard output is a file, where this system tells.
+#[cfg(unix)]
+fn is_file(out: &io::Stdout) -> bool {
+    use std::os::fd::AsFd;
+    let file = out.as_fd().try_clone_to_owned().map(File::from);
+    file.and_then(|file| file.metadata()).is_ok_and(|it| it.is_file())
+}
+
+#[cfg(not(unix))]
+fn is_file(_: &io::Stdout) -> bool {
+    false
 }
 
 /// A new sweep never takes the place of an older one's work by itself.
