@@ -79,6 +79,8 @@ fn after_ctrl_c_it_goes_on_where_it_was() {
     }
     run(&fresh).fails_as_usage("--resume continues it, --force begins again");
     run(sweep(&["-o", output.text(), "--resume"])).fails_as_usage("is of other output, csv of target,error");
+    run([&fresh[..], &["--resume", "--basic"]].concat())
+        .fails_as_usage("this would be csv of target,error with failures of short");
     let resumed = [&fresh[..], &["--resume", "--seed", "9"]].concat();
     run(resumed).ends_with(2);
     run([&fresh[..], &["--resume"]].concat()).ends_with(1);

@@ -35,7 +35,7 @@ pub(super) struct Checkpoint {
 pub(super) struct Sweep {
     /// Digest of the targets and their order.
     pub(super) targets: String,
-    /// Format of the output, its fields, and whether failures are in it.
+    /// Format of the output, its fields, whether failures are in it, and what was asked if not the usual.
     pub(super) output: String,
 }
 

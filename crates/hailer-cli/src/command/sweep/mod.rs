@@ -48,7 +48,7 @@ pub(crate) fn run(args: &Sweep) -> anyhow::Result<Exit> {
         refuse_to_overwrite(&choice)?;
     }
     let mut targets = Targets::read(args, &before.as_ref().map(|it| it.position.clone()).unwrap_or_default())?;
-    let kind = checkpoint::Sweep { targets: targets.digest(), output: choice.describe(args.writing.failed) };
+    let kind = checkpoint::Sweep { targets: targets.digest(), output: choice.describe(args) };
     if let (Some(before), Some(path)) = (&before, &choice.checkpoint) {
         before.check(path, &kind)?;
     }

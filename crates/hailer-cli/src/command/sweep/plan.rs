@@ -119,7 +119,7 @@ impl Choice {
     }
 
     /// What must be the same for another part of the sweep to go into the same output.
-    pub(super) fn describe(&self, failed: bool) -> String {
+    pub(super) fn describe(&self, args: &Sweep) -> String {
         let name = match self.format {
             Format::Lines => "lines",
             Format::Ndjson => "ndjson",
@@ -129,7 +129,14 @@ impl Choice {
         };
         let names = self.fields.iter().flatten().map(|field| field.name).collect::<Vec<_>>().join(",");
         let names = if names.is_empty() { names } else { format!(" of {names}") };
-        format!("{name}{names}{}", if failed { " with failures" } else { "" })
+        let more = [
+            (args.writing.failed, " with failures"),
+            (args.what.no_players, " without players"),
+            (args.what.basic, " of short replies"),
+            (args.what.strict, " without deviations"),
+        ];
+        let more = more.into_iter().filter_map(|(is_so, words)| is_so.then_some(words));
+        format!("{name}{names}{}", more.collect::<String>())
     }
 }
 
