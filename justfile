@@ -28,6 +28,10 @@ bench-sweep:
     cargo build --release -p hailer-cli
     cargo run --release -p hailer-bench -- all
 
+# Sweeps of a million servers in bad weather, whole and in four shares: what is written is what grows there
+prove-sweep targets="1000000":
+    HAILER_SWEEP_TARGETS={{targets}} cargo test --release -p hailer-cli --test cli harvest -- --nocapture
+
 # Licences, bans and sources of all dependencies
 deny:
     cargo deny check licenses bans sources

@@ -54,15 +54,18 @@ Examples:
   hailer proxy --to 192.0.2.7 --record sessions/ --json | jq .packet";
 
 const SWEEP: &str = "\
-A TARGET is a host, host:port, [v6]:port, protocol://host:port, or a range: 192.0.2.0/24, ugp://192.0.2.1-192.0.2.9:22000.
-In a file there is one a line; blank lines, what follows a # and all but the first word mean nothing. Without a protocol all that
-travel in datagrams are tried. Targets are asked in a random order, each once, and each network at a gentle pace.
+A TARGET is a host, host:port, [v6]:port, protocol://host:port, or a range, such as 192.0.2.0/24
+or ugp://192.0.2.1-192.0.2.9:22000. In a file there is one a line; blank lines, what follows a #
+and all but the first word mean nothing. Without a protocol all that travel in datagrams are tried.
+Targets are asked in a random order, each once, and each network at a gentle pace.
 
-Sweep only what you may. Who owns a network may take questions for an attack: ask before you sweep theirs, keep to the pace
-unless they agree to more, and put into a file for --exclude whoever asks to be left alone.
+Sweep only what you may. Who owns a network may take questions for an attack: ask before you sweep
+theirs, keep to the pace unless they agree to more, and put into a file for --exclude whoever asks
+to be left alone.
 
-A sweep into a file can be stopped at any time, with Ctrl-C or without, and goes on with the same command and --resume.
-The exit code is 0 at the end if anybody answered, 1 if nobody did, 2 if the question was wrong, 130 after Ctrl-C.
+A sweep into a file can be stopped at any time, with Ctrl-C or without, and goes on with the same
+command and --resume. The exit code is 0 at the end if anybody answered, 1 if nobody did, 2 if the
+question was wrong, 130 after Ctrl-C.
 
 Examples:
   hailer sweep 192.0.2.0/24 --protocol minecraft-query

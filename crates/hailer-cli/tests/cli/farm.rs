@@ -14,7 +14,7 @@ fn start(args: &[&str]) -> Option<Serve> {
 }
 
 /// The port in a line such as `listening on 127.0.0.0/8:41234 for ugp`.
-fn port(line: &str) -> u16 {
+pub(crate) fn port(line: &str) -> u16 {
     line.split([':', ' ']).find_map(|word| word.parse().ok()).unwrap()
 }
 

@@ -5,6 +5,7 @@ mod decode;
 mod farm;
 mod game;
 mod generate;
+mod harvest;
 mod join;
 mod ping;
 mod proxy;

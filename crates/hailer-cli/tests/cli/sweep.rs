@@ -79,6 +79,8 @@ fn after_ctrl_c_it_goes_on_where_it_was() {
     }
     run(&fresh).fails_as_usage("--resume continues it, --force begins again");
     run(sweep(&["-o", output.text(), "--resume"])).fails_as_usage("is of other output, csv of target,error");
+    run([&fresh[..], &["--resume", "--basic"]].concat())
+        .fails_as_usage("this would be csv of target,error with failures of short");
     let resumed = [&fresh[..], &["--resume", "--seed", "9"]].concat();
     run(resumed).ends_with(2);
     run([&fresh[..], &["--resume"]].concat()).ends_with(1);
@@ -193,7 +195,9 @@ fn mistakes_are_told_before_anybody_is_asked() {
     let target = closed().to_string();
     let wrong = Temporary::file("wrong", "192.0.2.1\nhttp://x\n");
     let here = Temporary::path("x.csv");
-    let cases: [(&[&str], &str); 12] = [
+    let list = Temporary::file("list.csv", "127.0.0.1\n");
+    let lost = Temporary::path("lost/x");
+    let cases: [(&[&str], &str); 18] = [
         (&[], "name somebody to ask"),
         (&["-", &target], "nothing beside it"),
         (&[&target, "-o", "x.txt"], "end it in .ndjson, .csv or .parquet"),
@@ -206,6 +210,12 @@ fn mistakes_are_told_before_anybody_is_asked() {
         (&["--targets", "/nowhere/at all"], "--targets /nowhere/at all: "),
         (&[&target, "--exclude", wrong.text()], ":2: "),
         (&[&target, "-o", here.text(), "--resume"], "there is no checkpoint"),
+        (&[&target, "-o", here.text(), "--summary", here.text()], "--output and --summary cannot be one file"),
+        (&[&target, "-o", here.text(), "--checkpoint", here.text()], "--output and --checkpoint cannot be one file"),
+        (&["--targets", list.text(), "-o", list.text(), "--force"], "--targets and --output cannot be one file"),
+        (&[&target, "--exclude", list.text(), "--summary", list.text()], "--exclude and --summary cannot be one file"),
+        (&[&target, "--json", "--summary", lost.text()], lost.text()),
+        (&[&target, "--json", "--checkpoint", lost.text()], lost.text()),
     ];
     for (args, expected) in cases {
         run(["sweep"].iter().chain(args)).fails_as_usage(expected);

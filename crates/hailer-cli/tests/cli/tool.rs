@@ -109,12 +109,17 @@ impl Process {
 
     /// Waits for its end; too long is a failure.
     pub(crate) fn wait(&mut self) -> ExitStatus {
+        self.wait_at_most(PATIENCE)
+    }
+
+    /// The same for what takes longer than others.
+    pub(crate) fn wait_at_most(&mut self, patience: Duration) -> ExitStatus {
         let started = Instant::now();
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status;
             }
-            assert!(started.elapsed() < PATIENCE, "it does not end");
+            assert!(started.elapsed() < patience, "it does not end");
             std::thread::sleep(Duration::from_millis(3));
         }
     }
@@ -139,7 +144,16 @@ pub(crate) struct Serve {
 impl Serve {
     /// Starts `hailer serve` with these arguments. Ends by itself after a minute, whatever becomes of the test.
     pub(crate) fn start<A: AsRef<OsStr>>(listeners: usize, args: impl IntoIterator<Item = A>) -> Self {
-        let mut command = command(["serve", "--for", "60s"]);
+        Self::start_for(Duration::from_secs(60), listeners, args)
+    }
+
+    /// The same with another time after which it ends by itself.
+    pub(crate) fn start_for<A: AsRef<OsStr>>(
+        time: Duration,
+        listeners: usize,
+        args: impl IntoIterator<Item = A>,
+    ) -> Self {
+        let mut command = command(["serve", "--for", &format!("{}s", time.as_secs())]);
         command.args(args);
         let mut process = Process::start(&mut command);
         let mut serve = Self {

@@ -35,7 +35,7 @@ pub(super) struct Checkpoint {
 pub(super) struct Sweep {
     /// Digest of the targets and their order.
     pub(super) targets: String,
-    /// Format of the output, its fields, and whether failures are in it.
+    /// Format of the output, its fields, whether failures are in it, and what was asked if not the usual.
     pub(super) output: String,
 }
 
@@ -93,8 +93,8 @@ impl Checkpoint {
     /// Takes the place of the one before.
     pub(super) fn save(&self, path: &Path) -> io::Result<()> {
         let new = beside(path, "new");
-        fs::write(&new, self.to_json()?)?;
-        fs::rename(&new, path)
+        let saved = fs::write(&new, self.to_json()?).and_then(|()| fs::rename(&new, path));
+        saved.map_err(|error| io::Error::new(error.kind(), format!("checkpoint {}: {error}", path.display())))
     }
 
     /// Reads the one that a sweep left.

@@ -48,9 +48,15 @@ pub(crate) fn run(args: &Sweep) -> anyhow::Result<Exit> {
         refuse_to_overwrite(&choice)?;
     }
     let mut targets = Targets::read(args, &before.as_ref().map(|it| it.position.clone()).unwrap_or_default())?;
-    let kind = checkpoint::Sweep { targets: targets.digest(), output: choice.describe(args.writing.failed) };
+    let kind = checkpoint::Sweep { targets: targets.digest(), output: choice.describe(args) };
     if let (Some(before), Some(path)) = (&before, &choice.checkpoint) {
         before.check(path, &kind)?;
+    }
+    if let Some(path) = args.writing.summary.as_deref().filter(|path| *path != Path::new("-")) {
+        // Not after hours of sweeping.
+        if let Err(error) = File::options().append(true).create(true).open(path) {
+            usage!("--summary {}: {error}", path.display());
+        }
     }
     let (to, length) = match &journal {
         Some(path) => {
@@ -60,12 +66,17 @@ pub(crate) fn run(args: &Sweep) -> anyhow::Result<Exit> {
         None => (Box::new(io::stdout()) as Box<dyn Write + Send>, None),
     };
     let on_terminal = journal.is_none() && io::stdout().is_terminal();
-    let progress = Progress::new(!args.writing.quiet && io::stderr().is_terminal(), on_terminal);
+    // Whoever reads a pipe may write to the same terminal, into the bar.
+    let piped = journal.is_none() && !on_terminal && !is_file(&io::stdout());
+    let progress = Progress::new(!args.writing.quiet && !piped && io::stderr().is_terminal(), on_terminal);
     let stop = Stop::watch(args.pace.r#for)?;
     let (encoder, failed) = (choice.encoder(), args.writing.failed);
     let checkpoint = choice.checkpoint.clone().map(|path| (path, kind));
     let plan = Plan { encoder, failed, to, length, checkpoint, before, progress, stop: stop.clone() };
-    let mut output = Output::new(plan)?;
+    let mut output = match Output::new(plan) {
+        Ok(output) => output,
+        Err(error) => usage!("{error}"),
+    };
     let swept = hailer::sweep::run(&settings, targets.source(), &mut output);
     let (counts, failure) = match swept {
         Ok(counts) => (counts, None),
@@ -77,7 +88,11 @@ pub(crate) fn run(args: &Sweep) -> anyhow::Result<Exit> {
     }
     let (sum, took) = match (written, &journal) {
         (Ok(written), _) => written,
-        (Err(error), Some(_)) => return Err(anyhow::Error::from(error).context("the output could not be written")),
+        (Err(error), Some(_)) => {
+            let resume = " (once it can, the same command with --resume goes on)";
+            let resume = if choice.checkpoint.is_some() { resume } else { "" };
+            return Err(anyhow::Error::from(error).context(format!("the output could not be written{resume}")));
+        }
         // Standard output: that nobody reads it any more is no failure.
         (Err(error), None) => return Err(error.into()),
     };
@@ -105,6 +120,19 @@ pub(crate) fn run(args: &Sweep) -> anyhow::Result<Exit> {
         _ if sum.answered == 0 => Exit::Partial,
         _ => Exit::Success,
     })
+}
+
+/// Whether standard output is a file, where this system tells.
+#[cfg(unix)]
+fn is_file(out: &io::Stdout) -> bool {
+    use std::os::fd::AsFd;
+    let file = out.as_fd().try_clone_to_owned().map(File::from);
+    file.and_then(|file| file.metadata()).is_ok_and(|it| it.is_file())
+}
+
+#[cfg(not(unix))]
+fn is_file(_: &io::Stdout) -> bool {
+    false
 }
 
 /// A new sweep never takes the place of an older one's work by itself.

@@ -63,7 +63,36 @@ impl Choice {
         if writing.summary.as_deref() == Some(Path::new("-")) && output.is_none() {
             usage!("--summary - would stand among the answers on standard output; write them to a file with -o");
         }
-        Ok(Self { format, fields, players: asked_for && !args.what.no_players, output, checkpoint })
+        let choice = Self { format, fields, players: asked_for && !args.what.no_players, output, checkpoint };
+        choice.refuse_one_file_for_two(args)?;
+        Ok(choice)
+    }
+
+    /// What is written last would be all that is left, and a list that is written to is gone before it is read to its end.
+    fn refuse_one_file_for_two(&self, args: &Sweep) -> anyhow::Result<()> {
+        // A pipe or a device keeps nothing that could be lost.
+        let is_device = |path: &Path| fs::metadata(path).is_ok_and(|it| !it.is_file());
+        // Other names of the same file count, where it is there already.
+        let whole = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let journal = self.journal();
+        let written = [
+            ("--output", self.output.as_deref()),
+            ("its journal", journal.as_deref().filter(|_| self.is_turned_over())),
+            ("--checkpoint", self.checkpoint.as_deref()),
+            ("--summary", args.writing.summary.as_deref().filter(|path| *path != Path::new("-"))),
+        ];
+        let written = written.into_iter().filter_map(|(what, path)| path.map(|path| (what, path)));
+        let read = args.targets.iter().map(|path| ("--targets", path.as_path()));
+        let read = read.chain(args.exclude.iter().map(|path| ("--exclude", path.as_path())));
+        let mut before: Vec<(&str, PathBuf)> = read.map(|(what, path)| (what, whole(path))).collect();
+        for (what, path) in written.filter(|(_, path)| !is_device(path)) {
+            let path = whole(path);
+            if let Some((other, _)) = before.iter().find(|(_, other)| *other == path) {
+                usage!("{}: {other} and {what} cannot be one file; give one of them another name", path.display());
+            }
+            before.push((what, path));
+        }
+        Ok(())
     }
 
     /// Where bytes are written while the sweep runs.
@@ -90,7 +119,7 @@ impl Choice {
     }
 
     /// What must be the same for another part of the sweep to go into the same output.
-    pub(super) fn describe(&self, failed: bool) -> String {
+    pub(super) fn describe(&self, args: &Sweep) -> String {
         let name = match self.format {
             Format::Lines => "lines",
             Format::Ndjson => "ndjson",
@@ -100,7 +129,14 @@ impl Choice {
         };
         let names = self.fields.iter().flatten().map(|field| field.name).collect::<Vec<_>>().join(",");
         let names = if names.is_empty() { names } else { format!(" of {names}") };
-        format!("{name}{names}{}", if failed { " with failures" } else { "" })
+        let more = [
+            (args.writing.failed, " with failures"),
+            (args.what.no_players, " without players"),
+            (args.what.basic, " of short replies"),
+            (args.what.strict, " without deviations"),
+        ];
+        let more = more.into_iter().filter_map(|(is_so, words)| is_so.then_some(words));
+        format!("{name}{names}{}", more.collect::<String>())
     }
 }
 
