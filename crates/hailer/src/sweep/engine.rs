@@ -583,7 +583,9 @@ impl Engine {
 fn before(now: Duration, unit: Duration, count: u32) -> Duration {
     let units = (now.as_nanos() / unit.as_nanos()) as u32;
     let ago = units.wrapping_sub(count);
-    now.saturating_sub(unit * ago)
+    // What is begun of a unit counts: the moment is never later than it was, so nothing is sent before it.
+    let begun = Duration::from_nanos((now.as_nanos() % unit.as_nanos()) as u64);
+    now.saturating_sub(unit * ago + begun)
 }
 
 /// The system's word, which has no `Clone`.
