@@ -286,6 +286,7 @@ impl Engine {
     /// waiting ourselves says nothing of the network.
     pub fn lagged(&mut self, lag: Duration) {
         self.lag = lag;
+        self.window.lag(lag);
     }
 
     /// Hears a datagram. `waited`: how long it lay in our own queue; zero if that is not known.

@@ -13,6 +13,8 @@ const PERIOD: Duration = Duration::from_millis(50);
 const SMALLEST: usize = 256;
 /// So much queueing is harmless.
 const SLACK: Duration = Duration::from_millis(40);
+/// We are what is slow if our receive queue is not empty for so long: more in flight would only fill it.
+const LONGEST_LAG: Duration = Duration::from_millis(25);
 /// The average of fewer answers says nothing.
 const FEWEST: u64 = 32;
 /// How long the shortest average is remembered.
@@ -37,6 +39,7 @@ pub(super) struct Window {
     /// Of this period.
     delays: Average,
     is_limiting: bool,
+    is_lagging: bool,
     is_full: bool,
     alive_asked: u32,
     alive_lost: u32,
@@ -71,6 +74,7 @@ impl Window {
             delay: Duration::ZERO,
             delays: Average::default(),
             is_limiting: false,
+            is_lagging: false,
             is_full: false,
             alive_asked: 0,
             alive_lost: 0,
@@ -94,6 +98,11 @@ impl Window {
     pub(super) fn delay(&mut self, delay: Duration) {
         self.delays.sum += delay;
         self.delays.count += 1;
+    }
+
+    /// Our receive queue was last seen empty so long ago.
+    pub(super) fn lag(&mut self, lag: Duration) {
+        self.is_lagging |= lag > LONGEST_LAG;
     }
 
     /// Our receive queue overflowed, or the system had no room for what we send.
@@ -126,14 +135,14 @@ impl Window {
                 self.threshold = self.size;
                 self.shrunk = now;
             }
-        } else if self.is_limiting && now >= self.grown + self.delay * 2 {
+        } else if self.is_limiting && !self.is_lagging && now >= self.grown + self.delay * 2 {
             self.grown = now;
             let more = if self.size < self.threshold { self.size } else { self.size / 8 };
             self.size = (self.size + more).min(self.largest);
         }
         self.period_began = now;
         self.delays = Average::default();
-        (self.is_limiting, self.is_full) = (false, false);
+        (self.is_limiting, self.is_lagging, self.is_full) = (false, false, false);
     }
 
     /// Whether answers take longer on average than they did at best.
