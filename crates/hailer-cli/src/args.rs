@@ -34,7 +34,7 @@ Examples:
   hailer serve --config servers.toml --check-config
   hailer serve --protocol minecraft-12w
   hailer serve --protocol minecraft-12w --build 12w30c --world flat --listen 127.0.0.1:25570
-  hailer serve --farm 127.0.0.0/8 --farm-silent 20% --farm-loss 1% --farm-delay 40ms";
+  hailer serve --farm 127.0.0.0/8 --silent 20% --loss 1% --delay 40ms";
 
 const DECODE: &str = "\
 Examples:
@@ -440,29 +440,29 @@ pub(crate) struct Farm {
     pub(crate) farm: Vec<(Ipv4Addr, u8)>,
     /// Where a protocol answers; may be given several times; port 0 takes any free one [default: its usual port]
     #[arg(long, value_name = "PROTOCOL=PORT", value_parser = farm_port, requires = "farm")]
-    pub(crate) farm_port: Vec<(&'static dyn Protocol, u16)>,
+    pub(crate) port: Vec<(&'static dyn Protocol, u16)>,
     /// Other servers
     #[arg(long, default_value_t = 1, value_name = "N", requires = "farm")]
-    pub(crate) farm_seed: u64,
+    pub(crate) variant_seed: u64,
     /// So many never answer, such as 20% or 0.2
     #[arg(long, default_value = "0", value_parser = share, value_name = "SHARE", requires = "farm")]
-    pub(crate) farm_silent: f64,
+    pub(crate) silent: f64,
     /// So many datagrams are lost, each way
     #[arg(long, default_value = "0", value_parser = share, value_name = "SHARE", requires = "farm")]
-    pub(crate) farm_loss: f64,
+    pub(crate) loss: f64,
     /// So many replies come twice
     #[arg(long, default_value = "0", value_parser = share, value_name = "SHARE", requires = "farm")]
-    pub(crate) farm_duplicates: f64,
+    pub(crate) duplicates: f64,
     /// Replies come so late [default: at once]
     #[arg(long, value_parser = duration, value_name = "TIME", requires = "farm")]
-    pub(crate) farm_delay: Option<Duration>,
+    pub(crate) delay: Option<Duration>,
     /// And up to so much later, so that their order changes
     #[arg(long, value_parser = duration, value_name = "TIME", requires = "farm")]
-    pub(crate) farm_jitter: Option<Duration>,
+    pub(crate) jitter: Option<Duration>,
     /// Kinds of servers of each protocol
     #[arg(long, default_value_t = 4096, value_name = "N", requires = "farm")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
-    pub(crate) farm_variants: u32,
+    pub(crate) variants: u32,
 }
 
 /// The game itself, not only its status: what `--protocol minecraft-12w` serves.

@@ -18,7 +18,7 @@ pub(crate) fn run(args: &Serve) -> anyhow::Result<Exit> {
     };
     let bound = farm.bind().map_err(|error| {
         let taken = matches!(error, BindError::Bind { .. });
-        let hint = "--farm-port PROTOCOL=PORT chooses another; port 0 takes any free one";
+        let hint = "--port PROTOCOL=PORT chooses another; port 0 takes any free one";
         if taken { anyhow::anyhow!("{error} ({hint})") } else { error.into() }
     })?;
     let mut out = anstream::stdout();
@@ -56,24 +56,24 @@ fn settings(args: &Serve) -> anyhow::Result<Settings> {
         false => args.protocol.clone(),
     };
     let chosen = |id: &str| protocols.iter().any(|protocol| protocol.info().id == id);
-    if let Some((other, _)) = flags.farm_port.iter().find(|(protocol, _)| !chosen(protocol.info().id)) {
-        usage!("--farm-port: {} is not among the protocols; add --protocol {0}", other.info().id);
+    if let Some((other, _)) = flags.port.iter().find(|(protocol, _)| !chosen(protocol.info().id)) {
+        usage!("--port: {} is not among the protocols; add --protocol {0}", other.info().id);
     }
     let of = |protocol: &'static dyn Protocol| {
         let id = protocol.info().id;
-        let given = flags.farm_port.iter().filter(|(of, _)| of.info().id == id).map(|(_, port)| *port);
+        let given = flags.port.iter().filter(|(of, _)| of.info().id == id).map(|(_, port)| *port);
         let given: Vec<u16> = given.collect();
         let ports = if given.is_empty() { vec![protocol.info().port] } else { given };
         ports.into_iter().map(move |port| (protocol, port))
     };
     settings.ports = protocols.iter().copied().flat_map(of).collect();
-    settings.seed = flags.farm_seed;
-    settings.silent = flags.farm_silent;
-    settings.loss = flags.farm_loss;
-    settings.duplicates = flags.farm_duplicates;
-    settings.delay = flags.farm_delay.unwrap_or_default();
-    settings.jitter = flags.farm_jitter.unwrap_or_default();
-    settings.variants = flags.farm_variants;
+    settings.seed = flags.variant_seed;
+    settings.silent = flags.silent;
+    settings.loss = flags.loss;
+    settings.duplicates = flags.duplicates;
+    settings.delay = flags.delay.unwrap_or_default();
+    settings.jitter = flags.jitter.unwrap_or_default();
+    settings.variants = flags.variants;
     Ok(settings)
 }
 

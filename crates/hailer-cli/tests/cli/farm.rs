@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// A farm on free ports, if this system can: one for each protocol.
 fn start(args: &[&str]) -> Option<Serve> {
-    let ports = ids().into_iter().flat_map(|id| ["--farm-port".to_owned(), format!("{id}=0")]);
+    let ports = ids().into_iter().flat_map(|id| ["--port".to_owned(), format!("{id}=0")]);
     let args = ["--farm", "127.0.0.0/8"].iter().chain(args).map(|arg| (*arg).to_owned());
     cfg!(target_os = "linux").then(|| Serve::start(ids().len(), args.chain(ports)))
 }
@@ -20,7 +20,7 @@ pub(crate) fn port(line: &str) -> u16 {
 
 #[test]
 fn every_address_says_what_the_library_says() {
-    let Some(serve) = start(&["--farm-seed", "7", "--farm-silent", "30%"]) else { return };
+    let Some(serve) = start(&["--variant-seed", "7", "--silent", "30%"]) else { return };
     let mut settings = Settings::new([127, 0, 0, 0].into(), 8);
     (settings.seed, settings.silent) = (7, 0.3);
     let farm = Farm::new(settings).unwrap();
@@ -47,7 +47,7 @@ fn every_address_says_what_the_library_says() {
 
 #[test]
 fn late_lost_and_doubled_replies_are_counted_and_borne() {
-    let weather = ["--farm-loss", "0.1", "--farm-duplicates", "50%", "--farm-delay", "5ms", "--farm-jitter", "10ms"];
+    let weather = ["--loss", "0.1", "--duplicates", "50%", "--delay", "5ms", "--jitter", "10ms"];
     let Some(serve) = start(&weather) else { return };
     let targets: Vec<String> = (1..=30).map(|host| format!("127.9.9.{host}:{}", port(&serve.listening[0]))).collect();
     let ask = ["query", "--json", "--timeout", "100ms", "--retries", "9", "--protocol", "minecraft-query"];
@@ -63,7 +63,7 @@ fn only_the_network_is_answered_for_and_from_the_address_asked() {
     if !cfg!(target_os = "linux") {
         return;
     }
-    let args = ["--farm", "127.77.0.0/16", "--protocol", "minecraft-query", "--farm-port", "minecraft-query=0"];
+    let args = ["--farm", "127.77.0.0/16", "--protocol", "minecraft-query", "--port", "minecraft-query=0"];
     let serve = Serve::start(1, args);
     let port = port(&serve.listening[0]);
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -103,8 +103,8 @@ fn what_cannot_be_a_farm_is_said_in_a_line() {
     run(["serve", "--farm", "10.0.0.0/8"]).fails_as_usage("not inside 127.0.0.0/8");
     run(["serve", "--farm", "127.0.0.0/7"]).fails_as_usage("not inside 127.0.0.0/8");
     run(["serve", "--farm", "127.0.0.0/8", "--protocol", "minecraft-12w"]).fails_as_usage("over TCP");
-    run(["serve", "--farm", "127.0.0.0/8", "--farm-delay", "2m"]).fails_as_usage("at most a minute");
-    let other = ["--protocol", "ugp", "--farm-port", "onequery=0"];
+    run(["serve", "--farm", "127.0.0.0/8", "--delay", "2m"]).fails_as_usage("at most a minute");
+    let other = ["--protocol", "ugp", "--port", "onequery=0"];
     run(["serve", "--farm", "127.0.0.0/8"].iter().chain(&other)).fails_as_usage("add --protocol onequery");
     for with in
         [&["--demo"][..], &["--config", "f"], &["--listen", "127.0.0.1"], &["--build", "1.3.2"], &["--name", "n"]]
@@ -112,18 +112,18 @@ fn what_cannot_be_a_farm_is_said_in_a_line() {
         let said = run(["serve", "--farm", "127.0.0.0/8"].iter().chain(with)).ends_with(2);
         assert!(said.err.contains("cannot be used with"), "{}", said.err);
     }
-    for alone in [["--farm-loss", "1%"], ["--farm-seed", "2"]] {
+    for alone in [["--loss", "1%"], ["--variant-seed", "2"]] {
         let said = run(["serve"].iter().chain(&alone)).ends_with(2);
         assert!(said.err.contains("--farm <NETWORK>"), "{}", said.err);
     }
-    for wrong in [["--farm", "localhost"], ["--farm-loss", "20"], ["--farm-port", "ugp"], ["--farm-port", "x=1"]] {
+    for wrong in [["--farm", "localhost"], ["--loss", "20"], ["--port", "ugp"], ["--port", "x=1"]] {
         run(["serve", "--farm", "127.0.0.0/8"].iter().chain(&wrong)).ends_with(2);
     }
     if cfg!(target_os = "linux") {
         let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
         let port = format!("ugp={}", taken.local_addr().unwrap().port());
-        let said = run(["serve", "--farm", "127.0.0.0/8", "--protocol", "ugp", "--farm-port", &port]).ends_with(1);
-        assert!(said.err.contains("--farm-port PROTOCOL=PORT chooses another"), "{}", said.err);
+        let said = run(["serve", "--farm", "127.0.0.0/8", "--protocol", "ugp", "--port", &port]).ends_with(1);
+        assert!(said.err.contains("--port PROTOCOL=PORT chooses another"), "{}", said.err);
         assert_eq!(said.err.lines().count(), 1, "{}", said.err);
     }
 }

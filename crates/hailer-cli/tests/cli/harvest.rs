@@ -17,15 +17,15 @@ const SEED: u64 = 11;
 const SILENT: f64 = 0.2;
 /// A fiftieth of all round trips is lost: with five retries that leaves less than one server in 10^9 unheard.
 const WEATHER: [&str; 10] = [
-    "--farm-silent=20%",
-    "--farm-loss=1%",
-    "--farm-duplicates=5%",
-    "--farm-delay=10ms",
-    "--farm-jitter=20ms",
-    "--farm-seed=11",
-    "--farm-port=minecraft-query=0",
-    "--farm-port=ugp=0",
-    "--farm-port=onequery=0",
+    "--silent=20%",
+    "--loss=1%",
+    "--duplicates=5%",
+    "--delay=10ms",
+    "--jitter=20ms",
+    "--variant-seed=11",
+    "--port=minecraft-query=0",
+    "--port=ugp=0",
+    "--port=onequery=0",
     "--farm=127.0.0.0/8",
 ];
 const FLAGS: [&str; 6] = ["-q", "--rate=unlimited", "--per-network=unlimited", "--retries=5", "--deadline=30s", "-o"];
