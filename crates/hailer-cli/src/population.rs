@@ -1,6 +1,7 @@
 //! Invented servers whose players come and go: a pure function of seed and time, so a demo can be shown twice.
 
-use hailer::proto::model::{Extra, Rule, Value};
+use hailer::proto::minecraft_query;
+use hailer::proto::model::{Extra, Rule};
 use hailer::proto::{Cookie, Info};
 use hailer::{Player, Status, Text};
 
@@ -32,11 +33,8 @@ impl Population {
             "minecraft-query" => {
                 status.version = Some("1.21.8".into());
                 status.extra.push(Extra::new("software", "Hailer"));
-                let plugin = |name: &str, version: &str| {
-                    Value::Table(vec![("name".into(), name.into()), ("version".into(), version.into())])
-                };
-                let plugins = vec![plugin("Tides", "2.1"), plugin("Seagulls", "0.9.4")];
-                status.extra.push(Extra { key: "plugins", value: Value::List(plugins) });
+                let plugins = [("Tides", "2.1"), ("Seagulls", "0.9.4")];
+                status.extra.extend(minecraft_query::plugins(plugins));
             }
             "ugp" => {
                 status.mode = Some("Roleplay".into());

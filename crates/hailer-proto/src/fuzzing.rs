@@ -195,6 +195,7 @@ fn size(status: &Status) -> usize {
                 Value::Table(entries) => {
                     entries.iter().map(|(key, of)| size_of::<String>() + key.len() + value(of)).sum()
                 }
+                Value::Rows(rows) => rows.iter().flatten().map(|(_, of)| value(of)).sum(),
                 _ => 0,
             }
     }

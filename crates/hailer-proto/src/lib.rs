@@ -53,7 +53,7 @@ pub mod token;
 pub mod ugp;
 pub mod wire;
 
-pub use model::{Address, Extra, Player, Players, Roster, Rule, Status, Text, Value};
+pub use model::{Address, Extra, Player, Players, Roster, Rows, Rule, Status, Text, Value};
 pub use protocol::{
     Amplification, Ask, Cookie, Depth, Doc, Exchange, Explanation, Fault, Info, Input, OptionError, Options, Proof,
     Protocol, Responder, Secret, Seen, Step, Transport, Verdict, Way,

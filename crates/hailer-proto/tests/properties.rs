@@ -9,7 +9,7 @@ mod vector;
 use hailer_proto::{
     Address, Ask, Cookie, Epoch, Extra, Input, Keys, Options, Player, Protocol, Rule, Status, Step, Text,
 };
-use hailer_proto::{Value, registry};
+use hailer_proto::{minecraft_query, registry};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed};
 use statuses::Random;
@@ -204,13 +204,8 @@ fn status_of<S: Strategy<Value = String> + 'static>(word: fn() -> S, players: us
             let player = |(name, uuid)| Player { uuid, ..Player::named(Text::legacy(name)) };
             status.players.set_list(names.into_iter().map(player).collect());
             status.extra.extend(software.map(|software| Extra::new("software", software)));
-            let plugin = |(name, version): (String, String)| {
-                Value::Table(vec![("name".into(), name.into()), ("version".into(), version.into())])
-            };
-            if !plugins.is_empty() {
-                let plugins = plugins.into_iter().map(plugin).collect();
-                status.extra.push(Extra { key: "plugins", value: Value::List(plugins) });
-            }
+            let plugins = plugins.iter().map(|(name, version)| (name.as_str(), version.as_str()));
+            status.extra.extend(minecraft_query::plugins(plugins));
             status
         },
     )

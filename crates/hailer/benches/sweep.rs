@@ -4,7 +4,9 @@
 //! `cargo bench -p hailer --bench sweep`
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use hailer::proto::{Ask, Cookie, Epoch, Extra, Input, Keys, Options, Protocol, Responder, Step, Value, registry};
+use hailer::proto::{
+    Ask, Cookie, Epoch, Extra, Input, Keys, Options, Protocol, Responder, Step, minecraft_query, registry,
+};
 use hailer::sweep::{Beat, End, Engine, Next, Outboxes, Probe, Settings, Sink, Source};
 use hailer::{Player, Status, Text};
 use std::hint::black_box;
@@ -24,10 +26,9 @@ fn status() -> Status {
         version: Some("1.21.8".into()),
         ..Status::default()
     };
-    let plugin =
-        |i: usize| Value::Table(vec![("name".into(), format!("Plugin{i}").into()), ("version".into(), "1.2.3".into())]);
     status.extra.push(Extra::new("software", "Paper on Bukkit 1.21.8"));
-    status.extra.push(Extra { key: "plugins", value: Value::List((0..9).map(plugin).collect()) });
+    let names: [String; 9] = std::array::from_fn(|i| format!("Plugin{i}"));
+    status.extra.extend(minecraft_query::plugins(names.iter().map(|name| (&**name, "1.2.3"))));
     status.players.max = Some(100);
     status.players.online = Some(8);
     status.players.set_list((0..8).map(|i| Player::named(Text::unformatted(format!("player_{i}")))).collect());

@@ -106,6 +106,11 @@ fn human(value: &Value) -> String {
     match value {
         Value::List(values) => all(&mut values.iter(), ", "),
         Value::Table(entries) => all(&mut entries.iter().map(|(_, value)| value), " "),
+        Value::Rows(rows) => {
+            let row =
+                |row: &mut dyn Iterator<Item = (&'static str, &Value)>| all(&mut row.map(|(_, value)| value), " ");
+            rows.iter().map(|mut of| row(&mut of)).collect::<Vec<_>>().join(", ")
+        }
         other => other.to_string(),
     }
 }

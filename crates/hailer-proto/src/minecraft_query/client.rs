@@ -2,9 +2,9 @@
 
 use super::deviation::ODD_NUMBER;
 use super::message::{self, Basic, Full, Key, Request, SessionId, Stat, Token, decimal};
-use crate::model::{Address, Extra, Player, Roster, Rule, Status, Text, Value};
+use crate::model::{Address, Extra, Player, Roster, Rule, Status, Text};
 use crate::protocol::{Ask, Cookie, Depth, Exchange, Fault, Input, Step};
-use crate::wire::{Notes, by_content, filled};
+use crate::wire::{Notes, Utf8, by_content, filled};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use compact_str::CompactString;
@@ -86,7 +86,7 @@ impl QueryExchange {
         // A stat that cannot be read must not take along what was met in the handshake.
         let mut notes = self.notes.clone();
         match message::read_stat(bytes, Some(self.full()), &mut notes) {
-            Ok(stat) => Step::Done(Box::new(status(&stat, self.players, &mut notes))),
+            Ok(stat) => Step::Done(status(&stat, Utf8::end_of(bytes), self.players, &mut notes)),
             Err(error) => Step::Bad(Fault::Malformed(error)),
         }
     }
@@ -114,20 +114,20 @@ impl Exchange for QueryExchange {
     }
 }
 
-fn motd(bytes: &[u8]) -> Text {
-    let (text, latin1) = by_content(bytes);
+fn motd<'a>(bytes: &'a [u8], utf8: Utf8<'a>) -> Text {
+    if let Some(text) = utf8.ascii(bytes) {
+        return Text::unformatted(text);
+    }
+    let (text, latin1) = utf8.decode(bytes);
     Text::legacy(text).from_latin1(latin1)
 }
 
-fn string(bytes: &[u8]) -> CompactString {
-    by_content(bytes).0.into()
-}
-
-fn status(stat: &Stat<'_>, players: bool, notes: &mut Notes) -> Status {
-    let mut status = match stat {
-        Stat::Basic(basic) => basic_status(basic),
-        Stat::Full(full) => full_status(full, notes),
-    };
+fn status<'a>(stat: &Stat<'a>, utf8: Utf8<'a>, players: bool, notes: &mut Notes) -> Box<Status> {
+    let mut status = Box::<Status>::default();
+    match stat {
+        Stat::Basic(basic) => basic_status(basic, &mut status),
+        Stat::Full(full) => full_status(full, utf8, &mut status, notes),
+    }
     if !players {
         status.players.list = Vec::new();
         status.players.roster = Roster::Absent;
@@ -136,21 +136,18 @@ fn status(stat: &Stat<'_>, players: bool, notes: &mut Notes) -> Status {
     status
 }
 
-fn basic_status(basic: &Basic<'_>) -> Status {
-    let mut status = Status {
-        motd: Some(motd(basic.motd)),
-        mode: filled(basic.game_type),
-        map: filled(basic.map),
-        address: Some(Address { host: filled(basic.host), port: basic.port }),
-        ..Status::default()
-    };
+fn basic_status(basic: &Basic<'_>, status: &mut Status) {
+    status.motd = Some(motd(basic.motd, Utf8::default()));
+    status.mode = filled(basic.game_type);
+    status.map = filled(basic.map);
+    status.address = Some(Address { host: filled(basic.host), port: basic.port });
     status.players.online = basic.online;
     status.players.max = basic.max;
-    status
 }
 
-fn full_status(full: &Full<'_>, notes: &mut Notes) -> Status {
-    let mut status = Status::default();
+fn full_status<'a>(full: &Full<'a>, utf8: Utf8<'a>, status: &mut Status, notes: &mut Notes) {
+    let string = |bytes: &'a [u8]| CompactString::from(utf8.decode(bytes).0);
+    let filled = |bytes: &'a [u8]| (!bytes.is_empty()).then(|| string(bytes));
     let mut address = Address::default();
     let mut seen = 0;
     for &(key, value) in &full.pairs {
@@ -161,11 +158,11 @@ fn full_status(full: &Full<'_>, notes: &mut Notes) -> Status {
             Key::Hostname if again && address.host.is_none() => address.host = filled(value),
             Key::Other(name) => status.rules.push(Rule { key: string(name), value: string(value) }),
             known if again => status.rules.push(Rule { key: name(known), value: string(value) }),
-            Key::Hostname => status.motd = Some(motd(value)),
+            Key::Hostname => status.motd = Some(motd(value, utf8)),
             Key::GameType => status.mode = filled(value),
             Key::GameId => status.game = filled(value),
             Key::Version => status.version = filled(value),
-            Key::Plugins => plugins(value, &mut status.extra),
+            Key::Plugins => plugins(&utf8.decode(value).0, &mut status.extra),
             Key::Map => status.map = filled(value),
             Key::NumPlayers => status.players.online = number(value, notes),
             Key::MaxPlayers => status.players.max = number(value, notes),
@@ -174,12 +171,11 @@ fn full_status(full: &Full<'_>, notes: &mut Notes) -> Status {
         }
     }
     status.address = (address != Address::default()).then_some(address);
-    status.players.set_list(full.players.iter().map(|name| Player::named(motd(name))).collect());
-    status
+    status.players.set_list(full.players.iter().map(|name| Player::named(motd(name, utf8))).collect());
 }
 
 fn name(key: Key<'_>) -> CompactString {
-    message::KEYS.iter().find(|(_, known)| *known == key).map(|(name, _)| string(name)).unwrap_or_default()
+    message::KEYS.iter().find(|(_, known)| *known == key).map(|(name, _)| by_content(name).0.into()).unwrap_or_default()
 }
 
 /// A number that fits where it goes.
@@ -192,34 +188,32 @@ fn number<T: TryFrom<i64>>(value: &[u8], notes: &mut Notes) -> Option<T> {
 }
 
 /// `Software: name version; name version` (spec/minecraft-query.md#4.3).
-fn plugins(value: &[u8], extra: &mut Vec<Extra>) {
-    let value = by_content(value).0;
-    let (software, list) = value.split_once(": ").unwrap_or((value.strip_suffix(':').unwrap_or(&value), ""));
+fn plugins(value: &str, extra: &mut Vec<Extra>) {
+    let software = pieces(value, b':').next().unwrap_or_default();
+    let (software, list) = match value.get(software.len() + 2..) {
+        Some(list) => (software, list),
+        None => (value.strip_suffix(':').unwrap_or(value), ""),
+    };
     if !software.is_empty() {
         extra.push(Extra::new("software", software));
     }
-    let mut plugins = Vec::with_capacity(memchr::memchr_iter(b';', list.as_bytes()).count() + 1);
-    plugins.extend(pieces(list).filter(|plugin| !plugin.is_empty()).map(|plugin| {
-        let (name, version) = plugin.rsplit_once(' ').unwrap_or((plugin, ""));
-        let mut table = Vec::with_capacity(2);
-        table.push(("name".into(), Value::from(name)));
-        if !version.is_empty() {
-            table.push(("version".into(), version.into()));
-        }
-        Value::Table(table)
-    }));
-    if !plugins.is_empty() {
-        extra.push(Extra { key: "plugins", value: Value::List(plugins) });
+    if !list.is_empty() {
+        let plugins = pieces(list, b';').filter(|plugin| !plugin.is_empty());
+        extra.extend(super::plugins(plugins.map(|plugin| {
+            let blank = plugin.bytes().rposition(|byte| byte == b' ');
+            let (name, version) = plugin.split_at(blank.unwrap_or(plugin.len()));
+            (name, version.get(1..).unwrap_or_default())
+        })));
     }
 }
 
-/// What stands between `; `. One byte is sooner found than two.
-fn pieces(list: &str) -> impl Iterator<Item = &str> {
+/// What stands between this mark with a blank behind it. One byte is sooner found than two.
+fn pieces(list: &str, mark: u8) -> impl Iterator<Item = &str> {
     let mut rest = Some(list);
     core::iter::from_fn(move || {
         let list = rest?;
         let is_end = |at: &usize| list.as_bytes().get(at + 1) == Some(&b' ');
-        let end = memchr::memchr_iter(b';', list.as_bytes()).find(is_end);
+        let end = memchr::memchr_iter(mark, list.as_bytes()).find(is_end);
         rest = end.and_then(|end| list.get(end + 2..));
         list.get(..end.unwrap_or(list.len()))
     })
@@ -338,7 +332,7 @@ mod tests {
     #[test]
     fn pieces_are_what_the_standard_library_finds() {
         for list in ["", "a", "a; b", "; ", ";; ", "a;b; c;", "; ;  ; x", "\u{E9}; \u{E9};"] {
-            assert!(pieces(list).eq(list.split("; ")), "{list:?}");
+            assert!(pieces(list, b';').eq(list.split("; ")), "{list:?}");
         }
     }
 
@@ -346,7 +340,7 @@ mod tests {
     fn plugin_strings() {
         let read = |value: &str| {
             let mut extra = Vec::new();
-            plugins(value.as_bytes(), &mut extra);
+            plugins(value, &mut extra);
             let status = Status { extra, ..Status::default() };
             let shown = |key| status.extra(key).map(ToString::to_string);
             (shown("software"), shown("plugins"))

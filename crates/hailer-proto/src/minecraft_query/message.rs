@@ -6,7 +6,7 @@ use crate::wire::{Error, ErrorKind, Notes, Reader, Writer, by_content};
 use alloc::vec::Vec;
 use alloc::{format, string::String};
 use core::ops::Range;
-use memchr::{memchr_iter, memrchr};
+use memchr::{memchr, memchr_iter, memrchr};
 
 /// First two bytes of every request.
 pub const MAGIC: [u8; 2] = [0xFE, 0xFD];
@@ -460,25 +460,36 @@ fn last_players_start(bytes: &[u8]) -> Option<usize> {
 fn read_pairs<'a>(r: &mut Reader<'a, '_>, end: usize, ordered: bool, full: &mut Full<'a>) -> Result<(), Error> {
     let region = r.whole().get(r.at()..end).unwrap_or_default();
     let ranges = ranges(region, r.at());
-    let mut pieces: Vec<&[u8]> = Vec::with_capacity(ranges.len());
-    pieces.extend(ranges.iter().filter_map(|range| r.whole().get(range.clone())));
-    for (index, Place { key, first, last }) in lay_out(&pieces, ordered).into_iter().enumerate() {
-        r.notes().group("pair", index);
-        let (Some(key), Some(first_range), Some(last_range)) = (ranges.get(key), ranges.get(first), ranges.get(last))
-        else {
-            return Err(Error { field: "pair.value", at: end, kind: ErrorKind::Short { need: 1 } });
-        };
-        limit_pairs(index, key.start)?;
-        let name = read_key(r, key.clone(), full)?;
-        let value = text(r, first_range.start..last_range.end, "value")?;
-        if first != last {
-            let motd = name == Key::Hostname;
-            r.notes().deviation(if motd { &NUL_IN_MOTD } else { &NUL_IN_VALUE }, first_range.end);
+    let whole = r.whole();
+    let pieces = Pieces { whole, ranges: &ranges };
+    if pieces.are_vanilla() {
+        for (index, (&(_, key), pair)) in KEYS.iter().zip(ranges.chunks_exact(2)).enumerate() {
+            r.notes().group("pair", index);
+            let [name, value] = [0, 1].map(|i| pair.get(i).cloned().unwrap_or_default());
+            text(r, name, "key");
+            full.pairs.push((key, text(r, value, "value")));
+            full.known |= key.bit();
         }
-        full.pairs.push((name, value));
+    } else {
+        for (index, Place { key, first, last }) in lay_out(pieces, ordered).into_iter().enumerate() {
+            r.notes().group("pair", index);
+            let (Some(key), Some(first_range), Some(last_range)) =
+                (ranges.get(key), ranges.get(first), ranges.get(last))
+            else {
+                return Err(Error { field: "pair.value", at: end, kind: ErrorKind::Short { need: 1 } });
+            };
+            limit_pairs(index, key.start)?;
+            let name = read_key(r, key.clone(), full);
+            let value = text(r, first_range.start..last_range.end, "value");
+            if first != last {
+                let motd = name == Key::Hostname;
+                r.notes().deviation(if motd { &NUL_IN_MOTD } else { &NUL_IN_VALUE }, first_range.end);
+            }
+            full.pairs.push((name, value));
+        }
     }
     r.notes().ungroup();
-    Ok(())
+    r.take(end.saturating_sub(r.at()), "pair.value").map(drop)
 }
 
 /// A key, and the pieces that are its value: more than one if the value holds NULs.
@@ -489,11 +500,11 @@ struct Place {
 }
 
 /// Which pieces between NULs are keys, and which values (spec/minecraft-query.md#6.4).
-fn lay_out(pieces: &[&[u8]], ordered: bool) -> Vec<Place> {
-    let known = |i: usize| pieces.get(i).map(|piece| Key::read(piece)).filter(|key| !matches!(key, Key::Other(_)));
+fn lay_out(pieces: Pieces<'_, '_>, ordered: bool) -> Vec<Place> {
+    let known = |i: usize| pieces.get(i).map(Key::read).filter(|key| !matches!(key, Key::Other(_)));
     let mut places = Vec::with_capacity(KEYS.len());
     let mut next = 0;
-    if ordered && !is_whole(pieces) && known(0) == Some(Key::Hostname) {
+    if ordered && !pieces.are_whole() && known(0) == Some(Key::Hostname) {
         // The MOTD runs up to the last game type, so whatever it imitates stays inside it. A game type sent again at the
         // very end is not the one: counts must follow.
         let is_count = |&i: &usize| matches!(known(i), Some(Key::NumPlayers | Key::MaxPlayers));
@@ -517,21 +528,44 @@ fn lay_out(pieces: &[&[u8]], ordered: bool) -> Vec<Place> {
     places
 }
 
-/// Whether the pieces are keys and values in turn without any doubt: the MOTD, the game type behind it, each of the ten
-/// keys once. Nothing that a MOTD imitates looks so, since the true pairs follow it.
-fn is_whole(pieces: &[&[u8]]) -> bool {
-    if pieces.len() > 2 * MAX_PAIRS || !pieces.len().is_multiple_of(2) {
-        return false;
+/// What stands between NULs.
+#[derive(Clone, Copy)]
+struct Pieces<'a, 'r> {
+    whole: &'a [u8],
+    ranges: &'r [Range<usize>],
+}
+
+impl<'a> Pieces<'a, '_> {
+    fn get(&self, i: usize) -> Option<&'a [u8]> {
+        self.whole.get(self.ranges.get(i)?.clone())
     }
-    let mut seen = 0;
-    for (i, key) in pieces.iter().step_by(2).map(|piece| Key::read(piece)).enumerate() {
-        let bit = key.bit();
-        if seen & bit != 0 || i == 0 && key != Key::Hostname || i == 1 && key != Key::GameType {
+
+    fn len(&self) -> usize {
+        self.ranges.len()
+    }
+
+    /// Whether they are the ten keys in the order of the list, as most servers send them, and their values.
+    fn are_vanilla(&self) -> bool {
+        self.len() == 2 * KEYS.len() && KEYS.iter().enumerate().all(|(i, (name, _))| self.get(2 * i) == Some(name))
+    }
+
+    /// Whether they are keys and values in turn without any doubt: the MOTD, the game type behind it, each of the ten keys
+    /// once. Nothing that a MOTD imitates looks so, since the true pairs follow it.
+    fn are_whole(&self) -> bool {
+        if self.len() > 2 * MAX_PAIRS || !self.len().is_multiple_of(2) {
             return false;
         }
-        seen |= bit;
+        let mut seen = 0;
+        for i in 0..self.len() / 2 {
+            let key = self.get(2 * i).map_or(Key::Other(&[]), Key::read);
+            let bit = key.bit();
+            if seen & bit != 0 || i == 0 && key != Key::Hostname || i == 1 && key != Key::GameType {
+                return false;
+            }
+            seen |= bit;
+        }
+        seen.count_ones() as usize == KEYS.len()
     }
-    seen.count_ones() as usize == KEYS.len()
 }
 
 /// Reading a pair looks at those before it, so a hostile reply must not hold too many.
@@ -555,10 +589,9 @@ fn ranges(region: &[u8], base: usize) -> Vec<Range<usize>> {
     ranges
 }
 
-fn read_key<'a>(r: &mut Reader<'a, '_>, range: Range<usize>, full: &mut Full<'a>) -> Result<Key<'a>, Error> {
+fn read_key<'a>(r: &mut Reader<'a, '_>, range: Range<usize>, full: &mut Full<'a>) -> Key<'a> {
     let at = range.start;
-    let bytes = text(r, range, "key")?;
-    let (key, spaced) = Key::spelled(bytes);
+    let (key, spaced) = Key::spelled(text(r, range, "key"));
     if spaced {
         r.notes().deviation(&SPACED_KEY, at);
     }
@@ -570,25 +603,23 @@ fn read_key<'a>(r: &mut Reader<'a, '_>, range: Range<usize>, full: &mut Full<'a>
         r.notes().deviation(if key == Key::Hostname { &REPEATED_HOSTNAME } else { &DUPLICATE_KEY }, at);
     }
     full.known |= key.bit();
-    Ok(key)
+    key
 }
 
-/// Moves the cursor to the end of a range and returns its bytes.
-fn text<'a>(r: &mut Reader<'a, '_>, range: Range<usize>, field: &'static str) -> Result<&'a [u8], Error> {
-    let skip = range.start.saturating_sub(r.at());
-    r.take(skip, field)?;
-    let bytes = r.take(range.end.saturating_sub(r.at()), field)?;
-    // The NUL that ends it is taken by the caller, but belongs to the field.
-    let end = r.at() + usize::from(r.rest().first() == Some(&0));
-    r.notes().field(range.start..end, field, || display(bytes));
-    Ok(bytes)
+/// The bytes of a range ahead of the cursor, which stays. The NUL behind them belongs to the field.
+#[inline]
+fn text<'a>(r: &mut Reader<'a, '_>, range: Range<usize>, field: &'static str) -> &'a [u8] {
+    let whole = r.whole();
+    let bytes = whole.get(range.clone()).unwrap_or_default();
+    r.notes().field(range.start..whole.len().min(range.end + 1), field, || display(bytes));
+    bytes
 }
 
 /// Text up to the next NUL, which is consumed. At the end of the datagram the NUL may be missing.
 fn ended_text<'a>(r: &mut Reader<'a, '_>, field: &'static str) -> Result<(&'a [u8], bool), Error> {
     let at = r.at();
     let rest = r.rest();
-    let length = rest.iter().position(|&byte| byte == 0);
+    let length = memchr(0, rest);
     let bytes = r.take(length.unwrap_or(rest.len()), field)?;
     r.take(usize::from(length.is_some()), field)?;
     r.note(at, field, || display(bytes));
@@ -609,8 +640,8 @@ fn read_pairs_without_separator<'a>(r: &mut Reader<'a, '_>, full: &mut Full<'a>)
         }
         r.notes().group("pair", index);
         limit_pairs(index, at)?;
-        let key = read_key(r, at..at + length, full)?;
-        r.take(1, "pair.key")?;
+        let key = read_key(r, at..at + length, full);
+        r.take(length + 1, "pair.key")?;
         let (value, ended) = ended_text(r, "value")?;
         if !ended {
             return Err(Error { field: "end of pairs", at: r.at(), kind: ErrorKind::Short { need: 1 } });
@@ -626,25 +657,31 @@ fn read_pairs_without_separator<'a>(r: &mut Reader<'a, '_>, full: &mut Full<'a>)
 }
 
 fn read_players<'a>(r: &mut Reader<'a, '_>, full: &mut Full<'a>) -> Result<(), Error> {
-    for index in 0.. {
-        let at = r.at();
-        if r.remaining() == 0 {
-            r.notes().deviation(&UNENDED_LIST, at);
-            break;
+    let (whole, list) = (r.whole(), r.at());
+    let mut start = list;
+    let mut ends = memchr_iter(0, r.rest()).map(|end| list + end);
+    let end = loop {
+        match ends.next() {
+            Some(end) if end == start => break Some(end),
+            Some(end) => {
+                r.notes().group("player", full.players.len());
+                full.players.push(text(r, start..end, "name"));
+                start = end + 1;
+            }
+            None if start == whole.len() => break None,
+            None => {
+                r.notes().group("player", full.players.len());
+                text(r, start..whole.len(), "name");
+                return Err(Error { field: "player.name", at: start, kind: ErrorKind::Short { need: 1 } });
+            }
         }
-        if r.rest().first() == Some(&0) {
-            r.notes().ungroup();
-            r.raw(1, "end of players")?;
-            break;
-        }
-        r.notes().group("player", index);
-        let (name, ended) = ended_text(r, "name")?;
-        if !ended {
-            return Err(Error { field: "player.name", at, kind: ErrorKind::Short { need: 1 } });
-        }
-        full.players.push(name);
-    }
+    };
     r.notes().ungroup();
+    r.take(start - list, "players")?;
+    match end {
+        Some(_) => drop(r.raw(1, "end of players")?),
+        None => r.notes().deviation(&UNENDED_LIST, start),
+    }
     r.trailing(&TRAILING_BYTES);
     Ok(())
 }
@@ -713,7 +750,8 @@ fn read_basic<'a>(r: &mut Reader<'a, '_>, layout: Option<BasicLayout>) -> Result
     let Some(motd_end) = layout.as_ref().map(|layout| layout.motd_end).or(first_nul) else {
         return Err(Error { field: "motd", at, kind: ErrorKind::Short { need: 1 } });
     };
-    let motd = text(r, at..motd_end, "motd")?;
+    let motd = text(r, at..motd_end, "motd");
+    r.take(motd.len(), "motd")?;
     r.take(1, "motd")?;
     if first_nul.is_some_and(|nul| nul < motd_end) {
         r.notes().deviation(&NUL_IN_MOTD, at);
@@ -721,7 +759,8 @@ fn read_basic<'a>(r: &mut Reader<'a, '_>, layout: Option<BasicLayout>) -> Result
     let game_type = inner_text(r, "game type")?;
     let map = match layout {
         Some(layout) if r.at() <= layout.map_end => {
-            let map = text(r, r.at()..layout.map_end, "map")?;
+            let map = text(r, r.at()..layout.map_end, "map");
+            r.take(map.len(), "map")?;
             r.take(1, "map")?;
             map
         }

@@ -25,7 +25,7 @@ use crate::protocol::{
     Seen, Transport,
 };
 use crate::token::Keys;
-use crate::{Status, wire::Notes};
+use crate::{Extra, Rows, Status, Value, wire::Notes};
 use alloc::{boxed::Box, sync::Arc};
 
 /// The protocol's entry in the registry.
@@ -49,6 +49,17 @@ static INFO: Info = Info {
     deviations: deviation::ALL,
     options: server::OPTIONS,
 };
+
+static PLUGIN: &[&str] = &["name", "version"];
+
+/// The extra that lists plugins, by name and version. None if there is none; a version may be empty.
+pub fn plugins<'a>(plugins: impl IntoIterator<Item = (&'a str, &'a str)>) -> Option<Extra> {
+    let mut rows = Rows::with_capacity(&PLUGIN, 8);
+    for (name, version) in plugins {
+        rows.push([Some(name.into()), (!version.is_empty()).then(|| version.into())]);
+    }
+    (!rows.is_empty()).then_some(Extra { key: "plugins", value: Value::Rows(rows) })
+}
 
 impl Protocol for MinecraftQuery {
     fn info(&self) -> &'static Info {

@@ -8,6 +8,7 @@ use crate::wire::{Latin1, Notes, cut};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::net::SocketAddr;
+use core::{iter, mem};
 use subtle::ConstantTimeEq;
 
 /// Sets our tokens apart from those of other protocols with the same keys.
@@ -292,15 +293,21 @@ impl Body<'_> {
             Some(Value::Str(software)) => software.to_string(),
             _ => String::new(),
         };
-        if let Some(Value::List(plugins)) = self.status.extra("plugins") {
-            for (i, plugin) in plugins.iter().enumerate() {
-                line.push_str(if i == 0 { ": " } else { "; " });
-                let Value::Table(parts) = plugin else { continue };
-                for (i, (_, part)) in parts.iter().enumerate() {
-                    line.push_str(if i == 0 { "" } else { " " });
-                    line.push_str(&part.to_string().replace(';', ","));
-                }
+        let mut is_first = true;
+        let mut plugin = |parts: &mut dyn Iterator<Item = &Value>| {
+            line.push_str(if mem::take(&mut is_first) { ": " } else { "; " });
+            for (i, part) in parts.enumerate() {
+                line.push_str(if i == 0 { "" } else { " " });
+                line.push_str(&part.to_string().replace(';', ","));
             }
+        };
+        match self.status.extra("plugins") {
+            Some(Value::Rows(plugins)) => plugins.iter().for_each(|row| plugin(&mut row.map(|(_, part)| part))),
+            Some(Value::List(plugins)) => plugins.iter().for_each(|of| match of {
+                Value::Table(parts) => plugin(&mut parts.iter().map(|(_, part)| part)),
+                name => plugin(&mut iter::once(name)),
+            }),
+            _ => {}
         }
         line
     }

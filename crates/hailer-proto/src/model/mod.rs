@@ -8,7 +8,7 @@ mod text;
 mod value;
 
 pub use text::{Colour, Run, Style, Text, is_control, printable};
-pub use value::{Extra, Value};
+pub use value::{Extra, Rows, Value};
 
 use crate::wire::Deviation;
 use alloc::string::String;

@@ -129,15 +129,26 @@ impl Text {
 
     /// The text without codes and without control characters other than line breaks.
     pub fn plain(&self) -> String {
-        self.short().into_string()
+        match self.is_plain() {
+            true => String::from(self.raw()),
+            false => self.filtered().into_string(),
+        }
     }
 
-    /// [`Text::plain`], not allocated if it is short.
-    pub(crate) fn short(&self) -> CompactString {
-        // Most texts have nothing to leave out, which their bytes show sooner than their characters.
-        if self.runs.is_empty() && self.raw.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
-            return self.raw.clone();
+    /// [`Text::plain`], not allocated if it is short or has nothing to leave out.
+    pub(crate) fn into_short(self) -> CompactString {
+        match self.is_plain() {
+            true => self.raw,
+            false => self.filtered(),
         }
+    }
+
+    /// Whether there is nothing to leave out, as in most texts. Their bytes show it sooner than their characters.
+    fn is_plain(&self) -> bool {
+        self.runs.is_empty() && self.raw.bytes().all(|byte| matches!(byte, b' '..=b'~'))
+    }
+
+    fn filtered(&self) -> CompactString {
         let mut out = CompactString::with_capacity(self.raw.len());
         for (_, piece) in self.runs() {
             out.extend(piece.chars().filter(|&c| c == '\n' || !is_control(c)));

@@ -23,6 +23,48 @@ pub enum Value {
     /// Named values, in order. Names that a protocol gives are not allocated.
     #[cfg_attr(feature = "serde", serde(serialize_with = "table"))]
     Table(Vec<(Cow<'static, str>, Value)>),
+    /// A list of tables that all have the same names.
+    Rows(Rows),
+    /// A place: x, y, z.
+    Point([f64; 3]),
+}
+
+/// Tables with the same names, in one allocation where a list of [tables](Value::Table) takes one for each.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rows {
+    /// Twice a reference, since a value should stay small.
+    columns: &'static &'static [&'static str],
+    cells: Vec<Option<Value>>,
+}
+
+impl Rows {
+    /// No rows yet, and room for some.
+    pub fn with_capacity(columns: &'static &'static [&'static str], rows: usize) -> Self {
+        Self { columns, cells: Vec::with_capacity(rows * columns.len()) }
+    }
+
+    /// Adds a row, a cell for each column. Missing ones are left out, surplus ones dropped.
+    pub fn push(&mut self, row: impl IntoIterator<Item = Option<Value>>) {
+        let end = self.cells.len() + self.columns.len();
+        self.cells.extend(row.into_iter().take(self.columns.len()));
+        self.cells.resize(end, None);
+    }
+
+    /// How many rows.
+    pub fn len(&self) -> usize {
+        self.iter().len()
+    }
+
+    /// Whether there is no row.
+    pub fn is_empty(&self) -> bool {
+        self.cells.is_empty()
+    }
+
+    /// The rows, as names and values.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = impl Iterator<Item = (&'static str, &Value)>> {
+        let rows = self.cells.chunks_exact(self.columns.len().max(1));
+        rows.map(|cells| self.columns.iter().zip(cells).filter_map(|(name, cell)| Some((*name, cell.as_ref()?))))
+    }
 }
 
 impl From<bool> for Value {
@@ -58,6 +100,12 @@ impl From<&str> for Value {
 impl core::fmt::Display for Value {
     /// As a person would write it: lists separated by commas, tables as `key=value`.
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let table = |f: &mut core::fmt::Formatter<'_>, entries: &mut dyn Iterator<Item = (&str, &Self)>| {
+            entries.enumerate().try_for_each(|(i, (key, value))| {
+                let blank = if i > 0 { " " } else { "" };
+                write!(f, "{blank}{key}={value}")
+            })
+        };
         match self {
             Self::Bool(true) => f.write_str("yes"),
             Self::Bool(false) => f.write_str("no"),
@@ -71,13 +119,12 @@ impl core::fmt::Display for Value {
                 }
                 Ok(())
             }
-            Self::Table(entries) => {
-                for (i, (key, value)) in entries.iter().enumerate() {
-                    let comma = if i > 0 { " " } else { "" };
-                    write!(f, "{comma}{key}={value}")?;
-                }
-                Ok(())
-            }
+            Self::Table(entries) => table(f, &mut entries.iter().map(|(key, value)| (&**key, value))),
+            Self::Rows(rows) => rows.iter().enumerate().try_for_each(|(i, mut row)| {
+                f.write_str(if i > 0 { ", " } else { "" })?;
+                table(f, &mut row)
+            }),
+            Self::Point([x, y, z]) => write!(f, "{x}, {y}, {z}"),
         }
     }
 }
@@ -109,9 +156,48 @@ fn table<S: serde::Serializer>(entries: &[(Cow<'static, str>, Value)], serialize
 }
 
 #[cfg(feature = "serde")]
+impl serde::Serialize for Rows {
+    /// As a list of tables.
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        struct Row<I>(core::cell::Cell<Option<I>>);
+        impl<'a, I: Iterator<Item = (&'static str, &'a Value)>> serde::Serialize for Row<I> {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_map(self.0.take().into_iter().flatten())
+            }
+        }
+        serializer.collect_seq(self.iter().map(|row| Row(core::cell::Cell::new(Some(row)))))
+    }
+}
+
+#[cfg(feature = "serde")]
 pub(super) fn uuid<S: serde::Serializer>(uuid: &Option<[u8; 16]>, serializer: S) -> Result<S::Ok, S::Error> {
     match uuid {
         Some(uuid) => serializer.serialize_some(&super::uuid_text(uuid)),
         None => serializer.serialize_none(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+    use alloc::vec;
+
+    #[test]
+    fn rows_are_a_list_of_tables() {
+        let mut rows = Rows::with_capacity(&(&["name", "version"] as &[_]), 2);
+        rows.push([Some("WorldEdit".into()), Some("5.3".into())]);
+        rows.push([Some("Shy".into()), None]);
+        rows.push([]);
+        assert_eq!(rows.len(), 3);
+        let table = |entries: &[(&'static str, &str)]| {
+            Value::Table(entries.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect())
+        };
+        let list = vec![table(&[("name", "WorldEdit"), ("version", "5.3")]), table(&[("name", "Shy")]), table(&[])];
+        let (rows, list) = (Value::Rows(rows), Value::List(list));
+        assert_eq!(rows.to_string(), list.to_string());
+        #[cfg(feature = "serde")]
+        assert_eq!(serde_json::to_string(&rows).unwrap(), serde_json::to_string(&list).unwrap());
+        assert_eq!((size_of::<Value>(), size_of::<Option<Value>>()), (32, 32));
     }
 }

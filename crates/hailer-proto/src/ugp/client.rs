@@ -1,9 +1,9 @@
 //! The client: the players first, then the rules, and no player list lost in transit takes the rest with it
 //! (spec/ugp.md#10.2).
 
-use super::message::{Answer, Asked, Given, List, MAGIC, Request};
+use super::message::{Answer, Asked, Given, List, MAGIC, Request, Said};
 use super::table::{self, player, player_extra, server};
-use crate::model::{Extra, Status, Text};
+use crate::model::{Extra, Status};
 use crate::protocol::{Ask, Depth, Exchange, Input, Step};
 use crate::wire::Notes;
 use alloc::{boxed::Box, vec::Vec};
@@ -39,7 +39,7 @@ pub struct UgpExchange {
     /// Tries of this stage that stayed silent.
     silent: u8,
     /// The answer to the request for players, while the rules are asked for.
-    first: Option<Box<Heard>>,
+    first: Option<Heard>,
     /// The last answer could not be read: asking again for that reason is no silence.
     unreadable: bool,
     /// Times that the request for players was sent again, each good for a late copy of its answer.
@@ -51,7 +51,9 @@ pub struct UgpExchange {
 /// An answer, and what was met in reading it.
 #[derive(Debug)]
 struct Heard {
-    given: Given,
+    status: Box<Status>,
+    /// What the server said that it gives.
+    sections: u8,
     notes: Notes,
 }
 
@@ -114,7 +116,7 @@ impl UgpExchange {
             (Stage::Players, true) => self.ask_rules(out),
             // More of them than late copies can be: it is all that the server says, and it has no rules.
             (Stage::Rules, true) if self.again >= self.copies + TRIES => {
-                self.first.take().map_or(Step::Wait, |first| done(*first, None))
+                self.first.take().map_or(Step::Wait, |first| first.done(None))
             }
             _ => self.send(out),
         }
@@ -134,39 +136,39 @@ impl UgpExchange {
                 Step::Done(Box::new(Status { deviations: notes.met().collect(), ..Status::default() }))
             }
             (Stage::Ping, Ok(_)) | (_, Ok(Answer::Ping)) => Step::Wait,
-            (_, Ok(Answer::Query(given))) => self.hear_query(Box::new(Heard { given: *given, notes }), out),
+            (_, Ok(Answer::Query(given))) => self.hear_query(*given, notes, out),
         }
     }
 
     /// Nothing ties an answer to its request but its sections: it must not hold one that was not asked for.
-    fn hear_query(&mut self, heard: Box<Heard>, out: &mut Vec<u8>) -> Step {
+    fn hear_query(&mut self, given: Given<'_>, notes: Notes, out: &mut Vec<u8>) -> Step {
         match self.stage {
-            Stage::Server if SERVER_ONLY.covers(&heard.given) => done(*heard, None),
-            Stage::Players if WITH_PLAYERS.covers(&heard.given) => {
-                self.first = Some(heard);
+            Stage::Server if SERVER_ONLY.covers(&given) => Heard::new(given, notes).done(None),
+            Stage::Players if WITH_PLAYERS.covers(&given) => {
+                self.first = Some(Heard::new(given, notes));
                 self.copies = self.silent;
                 self.ask_rules(out)
             }
-            Stage::Rules => self.hear_rules(heard),
+            Stage::Rules => self.hear_rules(given, notes),
             _ => Step::Wait,
         }
     }
 
-    fn hear_rules(&mut self, heard: Box<Heard>) -> Step {
-        let answers = WITH_RULES.covers(&heard.given);
+    fn hear_rules(&mut self, given: Given<'_>, notes: Notes) -> Step {
+        let answers = WITH_RULES.covers(&given);
         match self.first.take() {
             // Given up already, the answer about players did come. The rules are on their way.
-            None if self.players && WITH_PLAYERS.covers(&heard.given) => {
-                self.first = Some(heard);
+            None if self.players && WITH_PLAYERS.covers(&given) => {
+                self.first = Some(Heard::new(given, notes));
                 Step::Wait
             }
-            None if answers => done(*heard, self.players.then_some("players")),
-            Some(mut first) if answers && heard.given.sections != first.given.sections => {
-                first.given.rules = heard.given.rules;
-                for (met, at) in heard.notes.deviations() {
+            None if answers => Heard::new(given, notes).done(self.players.then_some("players")),
+            Some(mut first) if answers && given.sections != first.sections => {
+                first.status.rules = given.rules.unwrap_or_default();
+                for (met, at) in notes.deviations() {
                     first.notes.deviation(met, *at);
                 }
-                done(*first, None)
+                first.done(None)
             }
             // A copy of the first answer. Or a server that gives neither players nor rules: the time-outs will tell.
             first => {
@@ -184,45 +186,43 @@ impl Exchange for UgpExchange {
             Input::Start => self.send(out),
             Input::Timeout => self.silence(out),
             Input::Datagram(bytes) => self.hear(bytes, out),
-            Input::GiveUp => self.first.take().map_or(Step::Wait, |first| done(*first, Some("rules"))),
+            Input::GiveUp => self.first.take().map_or(Step::Wait, |first| first.done(Some("rules"))),
         }
     }
 }
 
-fn done(heard: Heard, unanswered: Option<&'static str>) -> Step {
-    let mut status = status(heard.given);
-    status.extra.extend(unanswered.map(|what| Extra::new("unanswered", what)));
-    status.deviations = heard.notes.met().collect();
-    Step::Done(Box::new(status))
-}
-
-fn status(given: Given) -> Status {
-    let server = given.server.unwrap_or_default();
-    let mut extra = alloc::vec![Extra::new("game-id", i64::from(given.game))];
-    extra.extend(server.password.map(|password| Extra::new("password", password)));
-    extra.extend(filled(server.os).map(|os| Extra::new("os", os)));
-    let mut status = Status {
-        game: filled(server.game).or_else(|| table::game_name(given.game).map(Into::into)),
-        mode: filled(server.mode),
-        map: filled(server.map),
-        version: filled(server.version),
-        name: server.name,
-        rules: given.rules.unwrap_or_default(),
-        extra,
-        ..Status::default()
-    };
-    status.players.online = server.online.map(i64::from);
-    status.players.max = server.max.map(i64::from);
-    // Without the section the list is absent, not empty: servers drop it when it grows too long.
-    if let Some(players) = given.players {
-        status.players.set_list(players);
+impl Heard {
+    fn new(given: Given<'_>, notes: Notes) -> Self {
+        let mut status = Box::<Status>::default();
+        let server = given.server.unwrap_or_default();
+        status.extra.push(Extra::new("game-id", i64::from(given.game)));
+        status.extra.extend(server.password.map(|password| Extra::new("password", password)));
+        status.extra.extend(filled(server.os).map(|os| Extra::new("os", os)));
+        status.game = filled(server.game).or_else(|| table::game_name(given.game).map(Into::into));
+        status.mode = filled(server.mode);
+        status.map = filled(server.map);
+        status.version = filled(server.version);
+        status.name = server.name.map(Said::text);
+        status.rules = given.rules.unwrap_or_default();
+        status.players.online = server.online.map(i64::from);
+        status.players.max = server.max.map(i64::from);
+        // Without the section the list is absent, not empty: servers drop it when it grows too long.
+        if let Some(players) = given.players {
+            status.players.set_list(players);
+        }
+        Self { status, sections: given.sections, notes }
     }
-    status
+
+    fn done(mut self, unanswered: Option<&'static str>) -> Step {
+        self.status.extra.extend(unanswered.map(|what| Extra::new("unanswered", what)));
+        self.status.deviations = self.notes.met().collect();
+        Step::Done(self.status)
+    }
 }
 
 /// A text without control characters, or nothing if that is empty.
-fn filled(text: Option<Text>) -> Option<CompactString> {
-    text.map(|text| text.short()).filter(|text| !text.is_empty())
+fn filled(text: Option<Said<'_>>) -> Option<CompactString> {
+    text.map(Said::plain).filter(|text| !text.is_empty())
 }
 
 #[cfg(test)]
@@ -231,7 +231,7 @@ mod tests {
     use super::super::server::{Settings, UgpResponder};
     use super::*;
     use crate::token::Epoch;
-    use crate::{Fault, Player, Responder, Roster, Rule, Value, Verdict};
+    use crate::{Fault, Player, Responder, Roster, Rule, Text, Value, Verdict};
 
     const PING: &[u8] = b"\xFF\xFFUGP\0\x01\0";
     const ASK_SERVER: &[u8] = b"\xFF\xFFUGP\0\x01\x01\x01\x7D";

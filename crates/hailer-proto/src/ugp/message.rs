@@ -5,7 +5,9 @@ use super::table::{self, player, player_extra, section, server, server_extra, te
 use crate::model::{Extra, Player, Rule, Text, Value};
 use crate::protocol::{Explanation, Way};
 use crate::wire::{Error, Notes, Reader, cut, utf8_or_latin1};
+use alloc::borrow::Cow;
 use alloc::{boxed::Box, format, vec::Vec};
+use compact_str::CompactString;
 
 /// First five bytes of every message.
 pub const MAGIC: [u8; 5] = *b"\xFF\xFFUGP";
@@ -143,54 +145,54 @@ impl Asked {
     }
 
     /// Whether this may be the answer: it holds no section that was not asked for.
-    pub fn covers(&self, given: &Given) -> bool {
+    pub fn covers(&self, given: &Given<'_>) -> bool {
         given.sections & !self.sections() == 0
     }
 }
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Answer {
+pub enum Answer<'a> {
     /// To a ping.
     Ping,
     /// To a query.
-    Query(Box<Given>),
+    Query(Box<Given<'a>>),
 }
 
 /// What a server gives. Of each section the same flags apply to all its entries.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Given {
+pub struct Given<'a> {
     /// Number of the [game](table::GAMES).
     pub game: u8,
     /// The [sections](section) that follow, by the server's own word.
     pub sections: u8,
     /// The server section.
-    pub server: Option<Server>,
+    pub server: Option<Server<'a>>,
     /// The player section.
     pub players: Option<Vec<Player>>,
     /// The team section. Its layout is assumed (spec/ugp.md#9.3).
-    pub teams: Option<Vec<Team>>,
+    pub teams: Option<Vec<Team<'a>>>,
     /// The rule section.
     pub rules: Option<Vec<Rule>>,
 }
 
 /// The server section.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Server {
+pub struct Server<'a> {
     /// Game, as the server calls it.
-    pub game: Option<Text>,
+    pub game: Option<Said<'a>>,
     /// Whether a password is needed. This and the next two are assumed (spec/ugp.md#9.2).
     pub password: Option<bool>,
     /// Version of the server.
-    pub version: Option<Text>,
+    pub version: Option<Said<'a>>,
     /// Operating system of the server.
-    pub os: Option<Text>,
+    pub os: Option<Said<'a>>,
     /// Name.
-    pub name: Option<Text>,
+    pub name: Option<Said<'a>>,
     /// Game mode.
-    pub mode: Option<Text>,
+    pub mode: Option<Said<'a>>,
     /// Map.
-    pub map: Option<Text>,
+    pub map: Option<Said<'a>>,
     /// Players on.
     pub online: Option<u8>,
     /// The most that fit.
@@ -199,9 +201,9 @@ pub struct Server {
 
 /// A team.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Team {
+pub struct Team<'a> {
     /// Name.
-    pub name: Option<Text>,
+    pub name: Option<Said<'a>>,
     /// Score.
     pub score: Option<i32>,
     /// Members on.
@@ -210,9 +212,28 @@ pub struct Team {
     pub colour: Option<u32>,
 }
 
-impl Answer {
+/// A text, borrowed from its datagram if that can be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Said<'a> {
+    text: Cow<'a, str>,
+    latin1: bool,
+}
+
+impl Said<'_> {
+    /// The text as it came.
+    pub fn text(self) -> Text {
+        Text::unformatted(self.text).from_latin1(self.latin1)
+    }
+
+    /// The text without control characters.
+    pub fn plain(self) -> CompactString {
+        Text::unformatted(self.text).into_short()
+    }
+}
+
+impl<'a> Answer<'a> {
     /// Reads an answer by its own flags, whatever was asked for (spec/ugp.md#10.1).
-    pub fn read(bytes: &[u8], notes: &mut Notes) -> Result<Self, Error> {
+    pub fn read(bytes: &'a [u8], notes: &mut Notes) -> Result<Self, Error> {
         let mut r = Reader::new(bytes, notes);
         r.constant(&MAGIC, "magic")?;
         let at = r.at();
@@ -234,8 +255,8 @@ impl Answer {
     }
 }
 
-impl Given {
-    fn read(r: &mut Reader<'_, '_>) -> Result<Self, Error> {
+impl<'a> Given<'a> {
+    fn read(r: &mut Reader<'a, '_>) -> Result<Self, Error> {
         let at = r.at();
         let [game] = r.array("game id")?;
         r.note(at, "game id", || format!("{game} ({})", table::game_name(game).unwrap_or("unknown")));
@@ -254,8 +275,8 @@ impl Given {
     }
 }
 
-impl Server {
-    fn read(r: &mut Reader<'_, '_>) -> Result<Self, Error> {
+impl<'a> Server<'a> {
+    fn read(r: &mut Reader<'a, '_>) -> Result<Self, Error> {
         let fields = known_flags(r, "server flags", server::NAMES)?;
         let has = |bit| fields & bit != 0;
         let game = has(server::GAME).then(|| text(r, "game name")).transpose()?;
@@ -304,7 +325,7 @@ fn player(r: &mut Reader<'_, '_>, fields: u8, extra: u8) -> Result<Player, Error
         say("id", i64::from(r.u8("id")?).into());
     }
     if fields & player::NAME != 0 {
-        player.name = text(r, "name")?;
+        player.name = text(r, "name")?.text();
     }
     if fields & player::TEAM != 0 {
         say("team", i64::from(r.u8("team")?).into());
@@ -331,7 +352,7 @@ fn player(r: &mut Reader<'_, '_>, fields: u8, extra: u8) -> Result<Player, Error
         let position = [r.f32_le("position x")?, r.f32_le("position y")?, r.f32_le("position z")?];
         // JSON has no word for what is not a finite number.
         if position.iter().all(|axis| axis.is_finite()) {
-            say("position", Value::List(position.map(|axis| Value::Float(f64::from(axis))).into()));
+            say("position", Value::Point(position.map(f64::from)));
         }
     }
     if extra & player_extra::HEALTH != 0 {
@@ -347,7 +368,7 @@ fn player(r: &mut Reader<'_, '_>, fields: u8, extra: u8) -> Result<Player, Error
 }
 
 /// spec/ugp.md#9.3
-fn teams(r: &mut Reader<'_, '_>) -> Result<Vec<Team>, Error> {
+fn teams<'a>(r: &mut Reader<'a, '_>) -> Result<Vec<Team<'a>>, Error> {
     let count = r.u8("number of teams")?;
     let fields = if count > 0 { known_flags(r, "team flags", team::NAMES)? } else { 0 };
     let count = if fields == 0 { 0 } else { usize::from(count) };
@@ -372,7 +393,7 @@ fn rules(r: &mut Reader<'_, '_>) -> Result<Vec<Rule>, Error> {
     let mut rules = Vec::new();
     for index in 0..count {
         r.notes().group("rule", index);
-        rules.push(Rule { key: text(r, "key")?.short(), value: text(r, "value")?.short() });
+        rules.push(Rule { key: text(r, "key")?.plain(), value: text(r, "value")?.plain() });
     }
     r.notes().ungroup();
     Ok(rules)
@@ -409,7 +430,7 @@ fn known_flags(r: &mut Reader<'_, '_>, field: &'static str, names: &'static [(u8
 }
 
 /// A string: its length with the NUL, the text, the NUL (spec/ugp.md#2).
-fn text(r: &mut Reader<'_, '_>, field: &'static str) -> Result<Text, Error> {
+fn text<'a>(r: &mut Reader<'a, '_>, field: &'static str) -> Result<Said<'a>, Error> {
     let at = r.at();
     let [length] = r.array(field)?;
     let bytes = r.take(usize::from(length), field)?;
@@ -427,7 +448,7 @@ fn text(r: &mut Reader<'_, '_>, field: &'static str) -> Result<Text, Error> {
         r.notes().deviation(&LATIN_1_TEXT, at);
     }
     r.note(at, field, || format!("{text:?}"));
-    Ok(Text::unformatted(text).from_latin1(latin1))
+    Ok(Said { text, latin1 })
 }
 
 fn write_header(kind: u8, out: &mut Vec<u8>) {
@@ -494,14 +515,15 @@ mod tests {
         \xFF\x01\0\xFF\0\0\0\x80\0\0\0\0\0\0\0\0\
         \xFF\xFF\x05\0\0\0\0\0\0\0\0\0\xC0\x7F\0\0\0\0\0\0\0\0\0\0\0";
 
-    fn read(bytes: &[u8]) -> (Result<Answer, Error>, Vec<&'static str>) {
+    fn read(bytes: &[u8]) -> (Result<Answer<'_>, Error>, Vec<&'static str>) {
         let mut notes = Notes::explaining();
         let answer = Answer::read(bytes, &mut notes);
         (answer, notes.met().map(|met| met.name).collect())
     }
 
-    fn given(bytes: &[u8]) -> (Given, Vec<&'static str>) {
-        match read(bytes) {
+    /// The bytes are leaked: an answer borrows from them.
+    fn given(bytes: &[u8]) -> (Given<'static>, Vec<&'static str>) {
+        match read(bytes.to_vec().leak()) {
             (Ok(Answer::Query(given)), met) => (*given, met),
             other => panic!("{other:?}"),
         }
@@ -513,6 +535,10 @@ mod tests {
 
     fn unformatted(text: &str) -> Text {
         Text::unformatted(text)
+    }
+
+    fn said(text: &str) -> Said<'_> {
+        Said { text: text.into(), latin1: false }
     }
 
     #[test]
@@ -581,8 +607,8 @@ mod tests {
         assert_eq!(rules.len(), 35);
         let (answer, met) = given(&rules);
         let server = Server {
-            name: Some(unformatted("Test")),
-            mode: Some(unformatted("DM")),
+            name: Some(said("Test")),
+            mode: Some(said("DM")),
             online: Some(2),
             max: Some(32),
             ..Server::default()
@@ -666,7 +692,7 @@ mod tests {
             let body = [&[fields], &*parts.collect::<Vec<_>>().concat()].concat();
             let (answer, met) = given(&query(1, &body));
             assert!(met.is_empty(), "{fields:02x}: {met:?}");
-            let text = |flag, text| present(flag).then(|| unformatted(text));
+            let text = |flag, text| present(flag).then(|| said(text));
             let expected = Server {
                 game: text(server::GAME, "G"),
                 password: present(server::EXTRA).then_some(true),
@@ -691,9 +717,9 @@ mod tests {
         let rules = b"\x01\x02k\0\x02v\0";
         let (answer, met) = given(&query(0x0F, &[SERVER, b"\x02\x01\x04\x05", teams, rules].concat()));
         assert!(met.is_empty(), "{met:?}");
-        assert_eq!(answer.server.unwrap().map, Some(unformatted("Map")));
+        assert_eq!(answer.server.unwrap().map, Some(said("Map")));
         assert_eq!(answer.players.unwrap().len(), 2);
-        let team = Team { name: Some(unformatted("Red")), score: Some(5), players: Some(2), colour: Some(0x8000_00FF) };
+        let team = Team { name: Some(said("Red")), score: Some(5), players: Some(2), colour: Some(0x8000_00FF) };
         assert_eq!(answer.teams, Some([team].into()));
         assert_eq!(answer.rules, Some([Rule { key: "k".into(), value: "v".into() }].into()));
         assert_eq!(given(&query(0, b"")).0, Given { game: 1, ..Given::default() });
@@ -727,7 +753,7 @@ mod tests {
         for deviation in ALL {
             assert!(cases.iter().any(|(_, met)| met.contains(&deviation.name)), "{}", deviation.name);
         }
-        let name = |bytes| given(&query(1, bytes)).0.server.unwrap().name.unwrap();
+        let name = |bytes| given(&query(1, bytes)).0.server.unwrap().name.unwrap().text();
         assert_eq!(name(b"\x04\x04\xE9ab\0").raw(), "\u{E9}ab");
         assert_eq!(&*name(b"\x04\x04\xE9ab\0").bytes(), b"\xE9ab");
         assert_eq!(name(b"\x04\x02ab").raw(), "ab");

@@ -277,9 +277,10 @@ mod tests {
         out
     }
 
-    fn given(bytes: &[u8]) -> Given {
+    /// The bytes are leaked: an answer borrows from them.
+    fn given(bytes: &[u8]) -> Given<'static> {
         let mut notes = Notes::default();
-        match Answer::read(bytes, &mut notes) {
+        match Answer::read(bytes.to_vec().leak(), &mut notes) {
             Ok(Answer::Query(given)) if notes.met().count() == 0 => *given,
             other => panic!("{other:?} {notes:?}"),
         }
@@ -435,8 +436,8 @@ mod tests {
         status.players.list = [player, Player::named(Text::unformatted("")), Player::default()].into();
         let given = given(&query(&UgpResponder::new(&status, &Settings::default()), b"\x0B\x0D\x03\x07"));
         let server = given.server.unwrap();
-        assert_eq!(server.name.unwrap().raw(), "Hello");
-        assert_eq!(server.mode.unwrap().raw(), "a b");
+        assert_eq!(server.name.unwrap().text().raw(), "Hello");
+        assert_eq!(server.mode.unwrap().text().raw(), "a b");
         assert_eq!(given.rules.unwrap(), [Rule { key: "k".into(), value: "\u{E9}".repeat(127).into() }]);
         let players = given.players.unwrap();
         let shown: Vec<_> =

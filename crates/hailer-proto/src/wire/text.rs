@@ -2,7 +2,9 @@
 
 use alloc::borrow::Cow;
 use alloc::string::String;
+use alloc::vec::Vec;
 use compact_str::CompactString;
+use memchr::memchr;
 
 /// ISO-8859-1: each byte is the code point of the same number.
 #[derive(Clone, Copy, Debug)]
@@ -12,9 +14,14 @@ impl Latin1 {
     /// Never fails: every byte is a character.
     pub fn decode(bytes: &[u8]) -> String {
         let wide = bytes.iter().filter(|byte| !byte.is_ascii()).count();
-        let mut text = String::with_capacity(bytes.len() + wide);
-        text.extend(bytes.iter().map(|&byte| char::from(byte)));
-        text
+        let mut utf8 = Vec::with_capacity(bytes.len() + wide);
+        for &byte in bytes {
+            match byte.is_ascii() {
+                true => utf8.push(byte),
+                false => utf8.extend([0xC0 | byte >> 6, 0x80 | byte & 0x3F]),
+            }
+        }
+        String::from_utf8(utf8).unwrap_or_default()
     }
 
     /// The byte for a character, if there is one.
@@ -31,6 +38,43 @@ pub fn by_content(bytes: &[u8]) -> (Cow<'_, str>, bool) {
     match core::str::from_utf8(bytes) {
         Ok(text) => (Cow::Borrowed(text), false),
         Err(_) => (Cow::Owned(Latin1::decode(bytes)), true),
+    }
+}
+
+/// The end of a message as far as it is UTF-8, found so once: most pieces of it are text without another look.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Utf8<'a> {
+    text: &'a str,
+    is_ascii: bool,
+}
+
+impl<'a> Utf8<'a> {
+    /// Looks for the start a few times, always behind a NUL: a text in ISO-8859-1 may stand before.
+    pub fn end_of(mut bytes: &'a [u8]) -> Self {
+        for _ in 0..4 {
+            let broken = match core::str::from_utf8(bytes) {
+                Ok(text) => return Self { text, is_ascii: text.is_ascii() },
+                Err(error) => bytes.get(error.valid_up_to()..).unwrap_or_default(),
+            };
+            bytes = memchr(0, broken).and_then(|end| broken.get(end..)).unwrap_or_default();
+        }
+        Self::default()
+    }
+
+    /// What [`by_content`] says of a piece of the message, or of any other bytes.
+    pub fn decode(self, piece: &'a [u8]) -> (Cow<'a, str>, bool) {
+        self.find(piece).map_or_else(|| by_content(piece), |text| (Cow::Borrowed(text), false))
+    }
+
+    /// A piece that is sure to be ASCII.
+    pub fn ascii(self, piece: &[u8]) -> Option<&'a str> {
+        self.find(piece).filter(|_| self.is_ascii)
+    }
+
+    #[inline]
+    fn find(self, piece: &[u8]) -> Option<&'a str> {
+        let at = piece.as_ptr().addr().wrapping_sub(self.text.as_ptr().addr());
+        self.text.get(at..at.checked_add(piece.len())?)
     }
 }
 
@@ -75,6 +119,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn every_byte_is_a_character() {
+        let all: Vec<u8> = (0..=255).chain(b"x".iter().copied()).collect();
+        assert!(Latin1::decode(&all).chars().map(u32::from).eq(all.iter().map(|byte| u32::from(*byte))));
+    }
+
+    #[test]
     fn every_byte_has_two_digits() {
         assert_eq!(hexadecimal(&[0, 0x0A, 0xF0, 0xFF]), "000af0ff");
     }
@@ -84,6 +134,22 @@ mod tests {
         assert_eq!(by_content(b"\xA7aHi"), ("\u{A7}aHi".into(), true));
         assert_eq!(by_content(b"\xC2\xA7aHi"), ("\u{A7}aHi".into(), false));
         assert_eq!(by_content(b"plain"), ("plain".into(), false));
+    }
+
+    #[test]
+    fn pieces_decode_as_they_do_alone() {
+        for message in [&b"caf\xE9\0plain\0caf\xC3\xA9\0"[..], b"plain\0x", b"\xFF\xFF\0", b"", &[0xE9; 20], b"a\xC3"] {
+            let utf8 = Utf8::end_of(message);
+            for start in 0..=message.len() {
+                for end in start..=message.len() {
+                    let piece = &message[start..end];
+                    assert_eq!(utf8.decode(piece), by_content(piece), "{piece:?} of {message:?}");
+                }
+            }
+            assert_eq!(utf8.decode(b"\xE9"), by_content(b"\xE9"), "of something else");
+        }
+        let end = Utf8::end_of(b"caf\xE9\0plain");
+        assert_eq!((end.text, end.is_ascii), ("\0plain", true));
     }
 
     #[test]

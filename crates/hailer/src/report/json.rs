@@ -17,6 +17,13 @@ pub fn string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
 }
 
+/// A name of the schema in quotes. None has anything to escape.
+fn name(out: &mut Vec<u8>, name: &str) {
+    out.push(b'"');
+    out.extend_from_slice(name.as_bytes());
+    out.push(b'"');
+}
+
 /// A whole number.
 pub fn int<N: itoa::Integer>(out: &mut Vec<u8>, number: N) {
     out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
@@ -86,7 +93,7 @@ pub fn rules(out: &mut Vec<u8>, rules: &[Rule]) {
 
 /// What only one protocol says, as in the schema.
 pub fn extras(out: &mut Vec<u8>, extras: &[Extra]) {
-    object(out, extras.iter().map(|extra| (extra.key, &extra.value)));
+    object(out, extras.iter().map(|extra| (extra.key, &extra.value)), name);
 }
 
 /// A list, in the given order.
@@ -138,9 +145,10 @@ pub(super) fn line(line: &Line<'_>, out: &mut Vec<u8>) {
 }
 
 fn status(out: &mut Vec<u8>, status: &Status) {
-    let Status { name, motd, game, mode, map, version, players, rules: settings, address, extra, deviations } = status;
+    let Status { name: title, motd, game, mode, map, version, players, rules: settings, address, extra, deviations } =
+        status;
     out.extend_from_slice(b"{\"name\":");
-    maybe(out, name.as_ref(), text);
+    maybe(out, title.as_ref(), text);
     out.extend_from_slice(b",\"motd\":");
     maybe(out, motd.as_ref(), text);
     for (member, value) in
@@ -164,7 +172,7 @@ fn status(out: &mut Vec<u8>, status: &Status) {
     out.extend_from_slice(b",\"extra\":");
     extras(out, extra);
     out.extend_from_slice(b",\"deviations\":");
-    list(out, deviations, |out, deviation| string(out, deviation.name));
+    list(out, deviations, |out, deviation| name(out, deviation.name));
     out.push(b'}');
 }
 
@@ -250,19 +258,25 @@ fn value(out: &mut Vec<u8>, it: &Value) {
         Value::Float(number) => float(out, *number),
         Value::Str(text) => string(out, text),
         Value::List(values) => list(out, values, value),
-        Value::Table(entries) => object(out, entries.iter().map(|(key, value)| (&**key, value))),
+        Value::Table(entries) => object(out, entries.iter().map(|(key, value)| (&**key, value)), string),
+        Value::Rows(rows) => list(out, rows.iter(), |out, row| object(out, row, name)),
+        Value::Point(axes) => list(out, *axes, float),
         // A kind of value that this does not know yet.
         other => string(out, &other.to_string()),
     }
 }
 
-fn object<'a>(out: &mut Vec<u8>, entries: impl Iterator<Item = (&'a str, &'a Value)>) {
+fn object<'a, 'b>(
+    out: &mut Vec<u8>,
+    entries: impl Iterator<Item = (&'b str, &'a Value)>,
+    key: impl Fn(&mut Vec<u8>, &str),
+) {
     out.push(b'{');
-    for (i, (key, it)) in entries.enumerate() {
+    for (i, (named, it)) in entries.enumerate() {
         if i > 0 {
             out.push(b',');
         }
-        string(out, key);
+        key(out, named);
         out.push(b':');
         value(out, it);
     }
@@ -278,12 +292,24 @@ fn maybe<T>(out: &mut Vec<u8>, value: Option<T>, write: impl FnOnce(&mut Vec<u8>
 
 /// Whether a text is only of ASCII characters that stand for themselves: nearly every text is.
 fn is_tame(text: &str) -> bool {
-    text.bytes().all(|byte| matches!(byte, b' '..=b'~') & (byte != b'"') & (byte != b'\\'))
+    let is_tame = |byte: &u8| matches!(byte, b' '..=b'~') & (*byte != b'"') & (*byte != b'\\');
+    // Sixteen at a time: the compiler makes one comparison of them.
+    let (whole, rest) = text.as_bytes().as_chunks::<16>();
+    whole.iter().all(|chunk| chunk.iter().fold(true, |tame, byte| tame & is_tame(byte))) && rest.iter().all(is_tame)
 }
 
 fn escaped(out: &mut Vec<u8>, text: &str) {
+    let bytes = text.as_bytes();
     let mut written = 0;
-    for (at, c) in text.char_indices() {
+    for (at, &byte) in bytes.iter().enumerate() {
+        // Which bytes may begin such a character is sooner seen than which character they begin.
+        let may_be = match byte {
+            b'"' | b'\\' | 0..b' ' | 0x7F | 0xD8 => true,
+            0xC2 => bytes.get(at + 1).is_some_and(|next| *next < 0xA0),
+            0xE2 => matches!(bytes.get(at + 1), Some(0x80 | 0x81)),
+            _ => false,
+        };
+        let Some(c) = may_be.then(|| text.get(at..)?.chars().next()).flatten() else { continue };
         let short: &[u8] = match c {
             '"' => b"\\\"",
             '\\' => b"\\\\",
@@ -292,7 +318,7 @@ fn escaped(out: &mut Vec<u8>, text: &str) {
             '\t' => b"\\t",
             '\u{8}' => b"\\b",
             '\u{c}' => b"\\f",
-            c if !matches!(c, ' '..='~') && is_control(c) => b"",
+            c if is_control(c) => b"",
             _ => continue,
         };
         out.extend_from_slice(&text.as_bytes()[written..at]);
@@ -312,7 +338,7 @@ mod tests {
     use super::*;
     use crate::client::{Answer, Asked};
     use crate::error::Error;
-    use hailer_proto::model::Address;
+    use hailer_proto::model::{Address, Rows};
     use hailer_proto::registry;
     use proptest::collection::vec;
     use proptest::option;
@@ -338,9 +364,15 @@ mod tests {
             prop_oneof![
                 vec(inner.clone(), 0..3).prop_map(Value::List),
                 // A JSON object that has a key twice loses one of them in a map.
-                option::of(("[a-z]{1,3}", inner)).prop_map(|entry| Value::Table(
+                option::of(("[a-z]{1,3}", inner.clone())).prop_map(|entry| Value::Table(
                     entry.map(|(key, value)| (key.into(), value)).into_iter().collect()
                 )),
+                vec((option::of(inner.clone()), option::of(inner)), 0..3).prop_map(|all| {
+                    let mut rows = Rows::with_capacity(&(&["one", "two"] as &[_]), all.len());
+                    all.into_iter().for_each(|(one, two)| rows.push([one, two]));
+                    Value::Rows(rows)
+                }),
+                any::<[f64; 3]>().prop_map(Value::Point),
             ]
         })
     }
@@ -406,6 +438,17 @@ mod tests {
             check(&Line::failed(&target, &Error::NameNotFound { name: target.clone() }));
             let fault = hailer_proto::Fault::Misbehaved("nonsense");
             check(&Line::failed(&target, &Error::Malformed { asked: Box::new(asked), fault, datagram: target.clone().into() }));
+        }
+    }
+
+    #[test]
+    fn every_control_character_is_escaped() {
+        for c in (0..=0x10_FFFF).filter_map(char::from_u32) {
+            let mut out = Vec::new();
+            string(&mut out, c.encode_utf8(&mut [0; 4]));
+            let text = String::from_utf8(out).unwrap();
+            assert!(!text.chars().any(is_control), "{c:?}");
+            assert_eq!(serde_json::from_str::<String>(&text).unwrap(), c.to_string());
         }
     }
 

@@ -1,6 +1,7 @@
 //! What an invented server says of itself: exactly what a client reads of it, so that the two can be compared.
 
-use hailer_proto::model::{Extra, Rule, Value};
+use hailer_proto::minecraft_query;
+use hailer_proto::model::{Extra, Rule};
 use hailer_proto::ugp::table;
 use hailer_proto::wire::Latin1;
 use hailer_proto::{Address, Info, Player, Status, Text};
@@ -75,10 +76,10 @@ pub(super) fn status(info: &Info, seed: u64) -> Status {
             let version = random.text(GAME_VERSIONS);
             if random.below(4) > 0 {
                 status.extra.push(Extra::new("software", format!("{} {version}", random.pick(SOFTWARE))));
-                let plugins: Vec<Value> = some(random, PLUGINS).map(|name| plugin(random, name)).collect();
-                if !plugins.is_empty() {
-                    status.extra.push(Extra { key: "plugins", value: Value::List(plugins) });
-                }
+                let names: Vec<&str> = some(random, PLUGINS).collect();
+                let plugins: Vec<_> = names.into_iter().map(|name| (name, plugin_version(random))).collect();
+                let plugins = plugins.iter().map(|(name, version)| (*name, &**version));
+                status.extra.extend(minecraft_query::plugins(plugins));
             }
             status.version = Some(version.into());
             if random.below(8) == 0 {
@@ -140,9 +141,8 @@ fn motd(random: &mut Random, name: &str) -> Text {
     Text::legacy(text).from_latin1(latin1)
 }
 
-fn plugin(random: &mut Random, name: &str) -> Value {
-    let version = format!("{}.{}", random.below(10), random.below(30));
-    Value::Table(vec![("name".into(), name.into()), ("version".into(), version.into())])
+fn plugin_version(random: &mut Random) -> String {
+    format!("{}.{}", random.below(10), random.below(30))
 }
 
 fn player(random: &mut Random) -> Player {
