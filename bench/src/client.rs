@@ -56,7 +56,7 @@ pub(crate) struct Plan {
     /// The sweep: seconds to wait for an answer, and nothing is sent again. 0: the default patience.
     #[arg(long, default_value_t = 0)]
     pub(crate) timeout: u64,
-    /// The sweep: write answers as NDJSON to this file.
+    /// The sweep: write answers as NDJSON to this file, over what it holds.
     #[arg(long)]
     pub(crate) ndjson: Option<PathBuf>,
 }
@@ -327,7 +327,8 @@ fn swept(plan: &Plan) -> anyhow::Result<Figures> {
         later: None,
         drained: None,
     };
-    let file = plan.ndjson.as_ref().map(File::create).transpose().context("cannot write the NDJSON")?;
+    let over = || File::options().write(true).create(true).truncate(false).clone();
+    let file = plan.ndjson.as_ref().map(|path| over().open(path)).transpose().context("cannot write the NDJSON")?;
     let mut sink =
         Tally { completed: 0, file, buffer: Vec::new(), address: Vec::new(), failure: None, most_in_flight: 0 };
     Clock::around(|| {

@@ -607,7 +607,7 @@ fn read_key<'a>(r: &mut Reader<'a, '_>, range: Range<usize>, full: &mut Full<'a>
 }
 
 /// The bytes of a range ahead of the cursor, which stays. The NUL behind them belongs to the field.
-#[inline]
+#[inline(always)]
 fn text<'a>(r: &mut Reader<'a, '_>, range: Range<usize>, field: &'static str) -> &'a [u8] {
     let whole = r.whole();
     let bytes = whole.get(range.clone()).unwrap_or_default();
@@ -808,7 +808,15 @@ fn number(r: &mut Reader<'_, '_>, field: &'static str) -> Result<Option<i64>, Er
 
 /// Decimal digits, perhaps with a sign; nothing else.
 pub(super) fn decimal(bytes: &[u8]) -> Option<i64> {
-    core::str::from_utf8(bytes).ok()?.parse().ok()
+    let (sign, digits) = match bytes {
+        [b'-', digits @ ..] => (-1, digits),
+        [b'+', digits @ ..] | digits => (1, digits),
+    };
+    let add = |number: i64, &byte: &u8| {
+        let digit = char::from(byte).to_digit(10)?;
+        number.checked_mul(10)?.checked_add(sign * i64::from(digit))
+    };
+    digits.first().and_then(|_| digits.iter().try_fold(0, add))
 }
 
 fn display(bytes: &[u8]) -> String {
@@ -898,6 +906,15 @@ mod tests {
 
     fn value(pairs: &[(String, String)], key: &str) -> String {
         pairs.iter().find(|(own, _)| own == key).map(|(_, value)| value.clone()).unwrap_or_default()
+    }
+
+    #[test]
+    fn decimals_are_those_of_the_standard_library() {
+        let odd = ["", "-", "+", "+-1", "1a", "\u{663}", " 1", "9223372036854775808", "-9223372036854775809"];
+        let even = ["0", "-0", "+7", "007", "9223372036854775807", "-9223372036854775808"];
+        for text in odd.iter().chain(&even) {
+            assert_eq!(decimal(text.as_bytes()), text.parse().ok(), "{text:?}");
+        }
     }
 
     #[test]

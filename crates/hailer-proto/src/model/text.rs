@@ -1,11 +1,13 @@
 //! Text with colours: parsed once, printed plain, for a terminal, or as it came.
 
 use alloc::borrow::Cow;
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use compact_str::CompactString;
 use core::fmt::Write;
+use memchr::memchr_iter;
 
 /// Text that a server sent, with its formatting understood.
 ///
@@ -15,7 +17,13 @@ use core::fmt::Write;
 pub struct Text {
     /// Names of players are short, and there are many of them: those up to 24 bytes are not allocated.
     raw: CompactString,
-    /// Pieces of one style each. Empty: all of `raw` in the default style.
+    /// Nothing in most texts, so it should take little room.
+    format: Option<Box<Format>>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Format {
+    /// Pieces of one style each. Empty: all of the text in the default style.
     runs: Vec<Run>,
     latin1: bool,
 }
@@ -84,25 +92,30 @@ impl Colour {
 
 /// Starts every legacy formatting code.
 const SECTION: char = '\u{A7}';
+/// Its first byte.
+const SECTION_START: u8 = 0xC2;
 
 impl Text {
     /// Text in which nothing is a formatting code.
     pub fn unformatted(raw: impl Into<CompactString>) -> Self {
-        Self { raw: raw.into(), runs: Vec::new(), latin1: false }
+        Self { raw: raw.into(), format: None }
     }
 
     /// Text with the section-sign codes of Minecraft: `0`-`f`, `k`-`o`, `r`, and `x` with six more for any colour.
     pub fn legacy(raw: impl Into<CompactString>) -> Self {
         let raw = raw.into();
         // The sign's first byte is quicker to look for than the sign, and most texts have neither.
-        let runs = if raw.as_bytes().contains(&0xC2) && raw.contains(SECTION) { parse(&raw) } else { Vec::new() };
-        Self { raw, runs, latin1: false }
+        let has_codes = raw.as_bytes().contains(&SECTION_START) && raw.contains(SECTION);
+        let format = has_codes.then(|| Box::new(Format { runs: parse(&raw), latin1: false }));
+        Self { raw, format }
     }
 
     /// Notes that the text travelled as ISO-8859-1, so that [`Text::bytes`] gives back the same bytes.
     #[must_use]
     pub fn from_latin1(mut self, latin1: bool) -> Self {
-        self.latin1 = latin1;
+        if latin1 {
+            self.format.get_or_insert_default().latin1 = true;
+        }
         self
     }
 
@@ -113,7 +126,7 @@ impl Text {
 
     /// The bytes it travelled as.
     pub fn bytes(&self) -> Cow<'_, [u8]> {
-        if self.latin1 {
+        if self.format.as_ref().is_some_and(|format| format.latin1) {
             Cow::Owned(self.raw.chars().filter_map(crate::wire::Latin1::byte).collect())
         } else {
             Cow::Borrowed(self.raw.as_bytes())
@@ -123,8 +136,13 @@ impl Text {
     /// The pieces with their styles, codes left out, control characters still in.
     pub fn runs(&self) -> impl Iterator<Item = (Style, &str)> {
         let whole = Run { start: 0, end: self.raw.len(), style: Style::default() };
-        let runs = self.runs.is_empty().then_some(whole).into_iter().chain(self.runs.iter().copied());
+        let styled = self.styled();
+        let runs = styled.is_empty().then_some(whole).into_iter().chain(styled.iter().copied());
         runs.filter_map(|run| Some((run.style, self.raw.get(run.start..run.end)?)))
+    }
+
+    fn styled(&self) -> &[Run] {
+        self.format.as_ref().map_or(&[], |format| &format.runs)
     }
 
     /// The text without codes and without control characters other than line breaks.
@@ -145,7 +163,7 @@ impl Text {
 
     /// Whether there is nothing to leave out, as in most texts. Their bytes show it sooner than their characters.
     fn is_plain(&self) -> bool {
-        self.runs.is_empty() && self.raw.bytes().all(|byte| matches!(byte, b' '..=b'~'))
+        self.styled().is_empty() && self.raw.bytes().all(|byte| matches!(byte, b' '..=b'~'))
     }
 
     fn filtered(&self) -> CompactString {
@@ -221,15 +239,16 @@ fn parse(raw: &str) -> Vec<Run> {
     let mut runs = Vec::new();
     let mut style = Style::default();
     let mut start = 0;
-    let mut chars = raw.char_indices();
-    while let Some((at, c)) = chars.next() {
-        if c != SECTION {
+    for at in memchr_iter(SECTION_START, raw.as_bytes()) {
+        // A sign that is another's letter, or no sign at all.
+        let Some(rest) = raw.get(at..).filter(|_| at >= start).and_then(|rest| rest.strip_prefix(SECTION)) else {
             continue;
-        }
+        };
         if at > start {
             runs.push(Run { start, end: at, style });
         }
-        let Some((_, code)) = chars.next() else {
+        let mut chars = rest.chars();
+        let Some(code) = chars.next() else {
             start = raw.len();
             break;
         };
@@ -252,7 +271,7 @@ fn parse(raw: &str) -> Vec<Run> {
                 }
             }
         }
-        start = chars.offset();
+        start = raw.len() - chars.as_str().len();
     }
     if start < raw.len() {
         runs.push(Run { start, end: raw.len(), style });

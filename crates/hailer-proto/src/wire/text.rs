@@ -15,12 +15,13 @@ impl Latin1 {
     pub fn decode(bytes: &[u8]) -> String {
         let wide = bytes.iter().filter(|byte| !byte.is_ascii()).count();
         let mut utf8 = Vec::with_capacity(bytes.len() + wide);
-        for &byte in bytes {
-            match byte.is_ascii() {
-                true => utf8.push(byte),
-                false => utf8.extend([0xC0 | byte >> 6, 0x80 | byte & 0x3F]),
-            }
+        let mut ascii = 0;
+        for (at, byte) in bytes.iter().enumerate().filter(|(_, byte)| !byte.is_ascii()) {
+            utf8.extend_from_slice(bytes.get(ascii..at).unwrap_or_default());
+            utf8.extend_from_slice(&[0xC0 | byte >> 6, 0x80 | byte & 0x3F]);
+            ascii = at + 1;
         }
+        utf8.extend_from_slice(bytes.get(ascii..).unwrap_or_default());
         String::from_utf8(utf8).unwrap_or_default()
     }
 

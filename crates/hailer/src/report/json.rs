@@ -12,7 +12,7 @@ pub fn string(out: &mut Vec<u8>, text: &str) {
     if is_tame(text) {
         out.extend_from_slice(text.as_bytes());
     } else {
-        escaped(out, text);
+        escaped(out, text, true);
     }
     out.push(b'"');
 }
@@ -191,6 +191,15 @@ fn on(out: &mut Vec<u8>, on: &Players) {
 
 fn player(out: &mut Vec<u8>, player: &Player) {
     let Player { name, uuid, extra } = player;
+    // Most of what a sweep writes are these.
+    if is_tame(name.raw()) && uuid.is_none() && extra.is_empty() {
+        let name = name.raw().as_bytes();
+        out.extend_from_slice(b"{\"name\":{\"plain\":\"");
+        out.extend_from_slice(name);
+        out.extend_from_slice(b"\",\"raw\":\"");
+        out.extend_from_slice(name);
+        return out.extend_from_slice(b"\"}}");
+    }
     out.extend_from_slice(b"{\"name\":");
     text(out, name);
     if let Some(uuid) = uuid {
@@ -226,13 +235,9 @@ fn text(out: &mut Vec<u8>, text: &Text) {
         out.extend_from_slice(b"\",\"raw\":\"");
         out.extend_from_slice(raw.as_bytes());
     } else {
-        for (_, piece) in text.runs() {
-            for piece in piece.split(|c| c != '\n' && is_control(c)) {
-                escaped(out, piece);
-            }
-        }
+        text.runs().for_each(|(_, piece)| escaped(out, piece, false));
         out.extend_from_slice(b"\",\"raw\":\"");
-        escaped(out, raw);
+        escaped(out, raw, true);
     }
     out.extend_from_slice(b"\"}");
 }
@@ -291,46 +296,69 @@ fn maybe<T>(out: &mut Vec<u8>, value: Option<T>, write: impl FnOnce(&mut Vec<u8>
 }
 
 /// Whether a text is only of ASCII characters that stand for themselves: nearly every text is.
+#[inline]
 fn is_tame(text: &str) -> bool {
-    let is_tame = |byte: &u8| matches!(byte, b' '..=b'~') & (*byte != b'"') & (*byte != b'\\');
-    // Sixteen at a time: the compiler makes one comparison of them.
-    let (whole, rest) = text.as_bytes().as_chunks::<16>();
-    whole.iter().all(|chunk| chunk.iter().fold(true, |tame, byte| tame & is_tame(byte))) && rest.iter().all(is_tame)
+    // Eight at a time; the last eight may overlap those before.
+    match text.as_bytes().last_chunk::<8>() {
+        Some(last) => text.as_bytes().as_chunks().0.iter().chain([last]).all(|eight| are_tame(*eight)),
+        None => text.bytes().all(|byte| byte.is_ascii() && !SUSPECTS[usize::from(byte)]),
+    }
 }
 
-fn escaped(out: &mut Vec<u8>, text: &str) {
+#[inline]
+fn are_tame(bytes: [u8; 8]) -> bool {
+    const LOW: u64 = u64::from_ne_bytes([0x7F; 8]);
+    let all = |byte| u64::from_ne_bytes([byte; 8]);
+    let (word, low) = (u64::from_ne_bytes(bytes), u64::from_ne_bytes(bytes) & LOW);
+    // The highest bit of each byte, set where the byte, which is below 0x80, is not the one that is looked for.
+    let is_not = |byte| (low ^ all(byte)) + LOW;
+    let printed = low + all(0x80 - b' ');
+    !word & printed & is_not(b'"') & is_not(b'\\') & is_not(0x7F) | LOW == u64::MAX
+}
+
+/// Whether a byte may begin a character that is escaped: sooner seen than which character it begins.
+const SUSPECTS: [bool; 256] = {
+    let mut suspects = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        suspects[byte] = byte < 0x20 || matches!(byte as u8, b'"' | b'\\' | 0x7F | 0xC2 | 0xD8 | 0xE2);
+        byte += 1;
+    }
+    suspects
+};
+
+/// What could steer a terminal is escaped, or left out.
+fn escaped(out: &mut Vec<u8>, text: &str, keep: bool) {
     let bytes = text.as_bytes();
     let mut written = 0;
     for (at, &byte) in bytes.iter().enumerate() {
-        // Which bytes may begin such a character is sooner seen than which character they begin.
-        let may_be = match byte {
-            b'"' | b'\\' | 0..b' ' | 0x7F | 0xD8 => true,
-            0xC2 => bytes.get(at + 1).is_some_and(|next| *next < 0xA0),
-            0xE2 => matches!(bytes.get(at + 1), Some(0x80 | 0x81)),
-            _ => false,
-        };
-        let Some(c) = may_be.then(|| text.get(at..)?.chars().next()).flatten() else { continue };
+        if !SUSPECTS[usize::from(byte)] {
+            continue;
+        }
+        let Some(c) = text.get(at..).and_then(|rest| rest.chars().next()) else { continue };
+        let is_control = is_control(c) && c != '\n';
         let short: &[u8] = match c {
             '"' => b"\\\"",
             '\\' => b"\\\\",
             '\n' => b"\\n",
+            _ if is_control && !keep => b"",
             '\r' => b"\\r",
             '\t' => b"\\t",
             '\u{8}' => b"\\b",
             '\u{c}' => b"\\f",
-            c if is_control(c) => b"",
+            _ if is_control => b"",
             _ => continue,
         };
-        out.extend_from_slice(&text.as_bytes()[written..at]);
+        out.extend_from_slice(&bytes[written..at]);
         out.extend_from_slice(short);
-        if short.is_empty() {
+        if short.is_empty() && keep {
             for unit in c.encode_utf16(&mut [0; 2]) {
                 let _ = write!(out, "\\u{unit:04x}");
             }
         }
         written = at + c.len_utf8();
     }
-    out.extend_from_slice(&text.as_bytes()[written..]);
+    out.extend_from_slice(&bytes[written..]);
 }
 
 #[cfg(test)]
@@ -439,6 +467,21 @@ mod tests {
             let fault = hailer_proto::Fault::Misbehaved("nonsense");
             check(&Line::failed(&target, &Error::Malformed { asked: Box::new(asked), fault, datagram: target.clone().into() }));
         }
+    }
+
+    #[test]
+    fn what_is_tame_stands_for_itself() {
+        for byte in 0..=0x7F_u8 {
+            let expected = matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\';
+            for length in 1..20 {
+                for at in 0..length {
+                    let mut text = vec![b'a'; length];
+                    text[at] = byte;
+                    assert_eq!(is_tame(std::str::from_utf8(&text).unwrap()), expected, "{byte} at {at} of {length}");
+                }
+            }
+        }
+        assert!(is_tame("") && !is_tame("\u{80}") && !is_tame("seven ch\u{E9}") && !is_tame("\u{10FFFF}aaaaaaaa"));
     }
 
     #[test]

@@ -28,9 +28,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
 /// A buffer is full with so many bytes.
-const BATCH: usize = 256 << 10;
+const BATCH: usize = 64 << 10;
 /// Full buffers that wait to be written.
-const QUEUE: usize = 8;
+const QUEUE: usize = 32;
 /// From one checkpoint to the next; with the time from beat to beat it is a second.
 const CHECKPOINTS: Duration = Duration::from_millis(900);
 
@@ -95,6 +95,7 @@ pub(super) struct Output {
     /// Text of the target at work.
     target: String,
     batches: SyncSender<Batch>,
+    spare: Receiver<Vec<u8>>,
     writer: JoinHandle<io::Result<()>>,
     shared: Arc<Shared>,
     stop: Arc<Stop>,
@@ -135,9 +136,10 @@ impl Output {
         let (path, checkpoints) = checkpoint.unzip();
         let (batches, receiver) = sync_channel(QUEUE);
         let shared = Arc::new(Shared::default());
-        let writer = Writer { to, length, path, shared: shared.clone(), progress: progress.clone() };
+        let (used, spare) = sync_channel(QUEUE);
+        let writer = Writer { to, length, path, used, shared: shared.clone(), progress: progress.clone() };
         let writer = std::thread::Builder::new().name("writer".into()).spawn(move || writer.run(&receiver))?;
-        let mut buffer = Vec::with_capacity(BATCH + BATCH / 4);
+        let mut buffer = room();
         if length.map_or(before.is_none(), |length| length == 0) {
             encoder.header(&mut buffer);
         }
@@ -148,6 +150,7 @@ impl Output {
             buffer,
             target: String::new(),
             batches,
+            spare,
             writer,
             shared,
             stop,
@@ -191,7 +194,7 @@ impl Output {
         let bytes = std::mem::take(&mut self.buffer);
         match self.batches.try_send(Batch { bytes, checkpoint }) {
             Ok(()) => {
-                self.buffer = Vec::with_capacity(BATCH + BATCH / 4);
+                self.buffer = self.spare.try_recv().unwrap_or_else(|_| room());
                 true
             }
             Err(TrySendError::Full(batch) | TrySendError::Disconnected(batch)) => {
@@ -252,6 +255,10 @@ impl Sink for Output {
     }
 }
 
+fn room() -> Vec<u8> {
+    Vec::with_capacity(BATCH + BATCH / 4)
+}
+
 /// `protocol://address`.
 fn url(out: &mut String, asked: &Asked) {
     // Writing to a text cannot fail.
@@ -263,6 +270,8 @@ struct Writer {
     to: Box<dyn Write + Send>,
     length: Option<u64>,
     path: Option<PathBuf>,
+    /// Buffers that were written go back: to touch new memory costs as much as to fill it.
+    used: SyncSender<Vec<u8>>,
     shared: Arc<Shared>,
     progress: Progress,
 }
@@ -275,16 +284,20 @@ impl Writer {
     }
 
     fn write(&mut self, batch: Batch) -> io::Result<()> {
-        let Self { to, length, path, shared, progress } = self;
-        if !batch.bytes.is_empty() {
+        let Self { to, length, path, used, shared, progress } = self;
+        let Batch { mut bytes, checkpoint } = batch;
+        if !bytes.is_empty() {
             progress.suspend(|| {
-                to.write_all(&batch.bytes)?;
+                to.write_all(&bytes)?;
                 to.flush()
             })?;
         }
-        *length = length.map(|length| length + batch.bytes.len() as u64);
+        *length = length.map(|length| length + bytes.len() as u64);
+        bytes.clear();
+        // If there are enough of them, this one goes.
+        let _ = used.try_send(bytes);
         shared.waiting.fetch_sub(1, Ordering::AcqRel);
-        match (path, batch.checkpoint) {
+        match (path, checkpoint) {
             (Some(path), Some(checkpoint)) => Checkpoint { length: *length, ..checkpoint }.save(path),
             _ => Ok(()),
         }
