@@ -232,11 +232,13 @@ impl Engine {
         }
     }
 
-    /// How long to wait for an answer to what a silent server is sent now; to the last try as long as it may take.
+    /// How long to wait for an answer to what a silent server is sent now. To the last try twice as long as to others, and
+    /// the first has had all of the time-out by then: a server that is slower than all others still counts.
     fn wait(&self, now: Duration, id: Id) -> Duration {
         let is_last = u32::from(self.flight.slot(id).resends) >= self.patience.retries;
-        let wait = if is_last { self.patience.timeout } else { self.delays.wait() };
-        wait.min(self.patience.deadline.saturating_sub(self.took(now, id)))
+        let (usual, took) = (self.delays.wait(), self.took(now, id));
+        let wait = if is_last { (usual * 2).max(self.patience.timeout.saturating_sub(took)) } else { usual };
+        wait.min(self.patience.timeout).min(self.patience.deadline.saturating_sub(took))
     }
 
     /// How long a question takes so far, in whole milliseconds.

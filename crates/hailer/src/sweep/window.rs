@@ -9,12 +9,14 @@ use std::time::Duration;
 
 /// The window is looked at so often.
 const PERIOD: Duration = Duration::from_millis(50);
-/// At first, and what always may be in flight.
+/// At first, and what always may be in flight: a process without privileges has a receive queue of hardly more.
 const SMALLEST: usize = 256;
 /// So much queueing is harmless.
 const SLACK: Duration = Duration::from_millis(40);
 /// We are what is slow if our receive queue is not empty for so long: more in flight would only fill it.
 const LONGEST_LAG: Duration = Duration::from_millis(25);
+/// So many periods in a row in which we are what is slow are no accident.
+const LASTING_LAG: u32 = 3;
 /// The average of fewer answers says nothing.
 const FEWEST: u64 = 32;
 /// How long the shortest average is remembered.
@@ -40,6 +42,8 @@ pub(super) struct Window {
     delays: Average,
     is_limiting: bool,
     is_lagging: bool,
+    /// Periods in a row in which we lagged.
+    lagging: u32,
     is_full: bool,
     alive_asked: u32,
     alive_lost: u32,
@@ -75,6 +79,7 @@ impl Window {
             delays: Average::default(),
             is_limiting: false,
             is_lagging: false,
+            lagging: 0,
             is_full: false,
             alive_asked: 0,
             alive_lost: 0,
@@ -129,11 +134,15 @@ impl Window {
         self.delay = average.unwrap_or(self.delay);
         let is_rising = average.is_some_and(|average| self.is_rising(now, average));
         let is_losing = self.is_losing();
+        self.lagging = if self.is_lagging { self.lagging + 1 } else { 0 };
         if self.is_full || is_rising || is_losing {
             if now >= self.shrunk + round_trip + PERIOD {
-                self.size = (in_flight.min(self.size) * 7 / 10).max(SMALLEST.min(self.largest));
-                self.threshold = self.size;
-                self.shrunk = now;
+                self.shrink(now, in_flight * 7 / 10);
+            }
+        } else if self.lagging >= LASTING_LAG {
+            // Nothing is lost, but what waits in our queue for long is dear: by then it has left the processor's caches.
+            if now >= self.shrunk + self.delay * 2 + PERIOD {
+                self.shrink(now, in_flight * 9 / 10);
             }
         } else if self.is_limiting && !self.is_lagging && now >= self.grown + self.delay * 2 {
             self.grown = now;
@@ -145,15 +154,23 @@ impl Window {
         (self.is_limiting, self.is_lagging, self.is_full) = (false, false, false);
     }
 
+    fn shrink(&mut self, now: Duration, to: usize) {
+        self.size = to.min(self.size).max(SMALLEST.min(self.largest));
+        (self.threshold, self.shrunk) = (self.size, now);
+    }
+
     /// Whether answers take longer on average than they did at best.
     fn is_rising(&mut self, now: Duration, average: Duration) -> bool {
         if now >= self.stretch_began + MEMORY {
             self.shortest = [Duration::MAX, self.shortest[0]];
             self.stretch_began = now;
         }
-        self.shortest[0] = self.shortest[0].min(average);
+        // While our own queue is full, what is known of the delay is only that it is not shorter.
+        if !self.is_lagging {
+            self.shortest[0] = self.shortest[0].min(average);
+        }
         let shortest = self.shortest[0].min(self.shortest[1]);
-        average > shortest + SLACK.max(shortest / 2)
+        shortest != Duration::MAX && average > shortest + SLACK.max(shortest / 2)
     }
 
     /// Whether servers known to be alive fall silent more often than usual.
@@ -269,6 +286,25 @@ mod tests {
         let mut far = Window::new(1_000_000);
         let mut now = Duration::ZERO;
         assert_eq!(run(&mut far, &mut now, 8, ms(100)), SMALLEST << 2);
+    }
+
+    #[test]
+    fn while_we_are_slow_it_learns_nothing_and_narrows() {
+        let mut window = Window::new(1_000_000);
+        let mut now = Duration::ZERO;
+        let wide = run(&mut window, &mut now, 8, ms(40));
+        // What waited in our queue for an unknown time seems quick: that is no new best, or all would be slow beside it.
+        window.lag(ms(100));
+        run(&mut window, &mut now, 1, ms(1));
+        assert!(run(&mut window, &mut now, 4, ms(40)) >= wide, "one lag is an accident");
+        let before = window.size();
+        for _ in 0..40 {
+            window.lag(ms(100));
+            run(&mut window, &mut now, 1, ms(40));
+        }
+        let narrow = window.size();
+        assert!(narrow < before * 8 / 10, "{before} to {narrow}");
+        assert!(run(&mut window, &mut now, 2, ms(40)) < narrow * 3 / 2, "and it grows slowly again");
     }
 
     #[test]

@@ -18,8 +18,10 @@ const BEAT: Duration = Duration::from_millis(100);
 const TIMESTAMPS: f64 = 50_000.0;
 /// Refusals are looked for so often: each look is a system call, and they are rare.
 const REFUSALS: Duration = Duration::from_millis(1);
-/// Batches received in a row before something is sent again, and sent in a row before something is received.
-const MAX_BATCHES: usize = 4;
+/// Batches received in a row before somebody new is asked: some 20 ms of them. Somebody may flood us.
+const MAX_RECEIVED: usize = 64;
+/// Batches sent in a row before something is received.
+const MAX_SENT: usize = 4;
 /// A busy sweep rests this long, so that the next batch is fuller: one system call for one datagram is the dearest way.
 const REST: Duration = Duration::from_micros(200);
 /// Nothing waits longer, whatever is due: the sink may have something to say.
@@ -39,8 +41,18 @@ pub fn run(settings: &Settings, source: &mut dyn Source, sink: &mut dyn Sink) ->
     let (mut beat_at, mut refusals_at) = (BEAT, Duration::ZERO);
     let (mut empty_at, mut ticked_at) = (Duration::ZERO, Duration::ZERO);
     loop {
-        engine.lagged(started.elapsed() - empty_at);
-        let heard = sockets.receive(&mut engine, &mut inbox, &mut out, sink, started)?;
+        // Nobody new is asked before all that came is read, so that the queue stays short. What it holds for long is dear to
+        // read, and makes answers look late.
+        let mut heard = Heard { count: 0, is_empty: false };
+        for _ in 0..MAX_RECEIVED {
+            engine.lagged(started.elapsed() - empty_at);
+            let more = sockets.receive(&mut engine, &mut inbox, &mut out, sink, started)?;
+            heard = Heard { count: heard.count + more.count, is_empty: more.is_empty };
+            if heard.is_empty {
+                break;
+            }
+            sockets.send(&mut engine, &mut out, started.elapsed(), sink)?;
+        }
         let now = started.elapsed();
         if now >= refusals_at {
             refusals_at = now + REFUSALS;
@@ -54,7 +66,7 @@ pub fn run(settings: &Settings, source: &mut dyn Source, sink: &mut dyn Sink) ->
             engine.tick(now, &mut out, sink);
         }
         let (mut asked, mut is_blocked) = (0, sockets.send(&mut engine, &mut out, now, sink)?);
-        while !is_blocked && asked < MAX_BATCHES && !sink.is_full() && engine.ask(now, source, &mut out, sink) {
+        while !is_blocked && asked < MAX_SENT && !sink.is_full() && engine.ask(now, source, &mut out, sink) {
             is_blocked = sockets.send(&mut engine, &mut out, now, sink)?;
             asked += 1;
         }
@@ -68,7 +80,7 @@ pub fn run(settings: &Settings, source: &mut dyn Source, sink: &mut dyn Sink) ->
         if is_over {
             return Ok(engine.counts().clone());
         }
-        if heard.count >= BATCH || asked == MAX_BATCHES {
+        if heard.count >= BATCH || asked == MAX_SENT {
             continue;
         }
         // That there is room to send again cannot be waited for: it may be a network interface that has none.
@@ -79,6 +91,8 @@ pub fn run(settings: &Settings, source: &mut dyn Source, sink: &mut dyn Sink) ->
         let due = if sink.is_full() { now + FULL } else { engine.next_due(now, LONGEST_WAIT).min(beat_at) };
         let wait = due.saturating_sub(started.elapsed()).clamp(Duration::from_micros(100), LONGEST_WAIT);
         sockets.wait(wait)?;
+        // What ended the wait has not waited itself.
+        empty_at = started.elapsed();
     }
 }
 
@@ -117,6 +131,7 @@ impl Sockets {
         self.v4.iter().chain(self.v6.iter().filter(|_| self.is_v6_used))
     }
 
+    /// Receives a batch from each socket.
     fn receive(
         &self,
         engine: &mut Engine,
@@ -127,22 +142,14 @@ impl Sockets {
     ) -> io::Result<Heard> {
         let mut heard = Heard { count: 0, is_empty: true };
         for socket in self.all() {
-            for batch in 1.. {
-                let count = socket.receive(inbox)?;
-                let now = started.elapsed();
-                for datagram in inbox.iter() {
-                    let waited = datagram.waited.unwrap_or_default();
-                    engine.hear(now, datagram.from, waited, datagram.bytes, out, sink);
-                }
-                heard.count += count;
-                if count < BATCH {
-                    break;
-                }
-                if batch == MAX_BATCHES {
-                    heard.is_empty = false;
-                    break;
-                }
+            let count = socket.receive(inbox)?;
+            let now = started.elapsed();
+            for datagram in inbox.iter() {
+                let waited = datagram.waited.unwrap_or_default();
+                engine.hear(now, datagram.from, waited, datagram.bytes, out, sink);
             }
+            heard.count += count;
+            heard.is_empty &= count < BATCH;
         }
         engine.overflowed(started.elapsed(), self.all().map(Socket::overflows).sum());
         Ok(heard)
