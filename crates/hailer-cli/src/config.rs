@@ -13,20 +13,21 @@ use crate::args::Serve;
 use crate::exit::{Usage, usage};
 use crate::population::Population;
 use hailer::proto::model::{Address, Extra, Rule, Value};
-use hailer::proto::{Keys, OptionError, Options, Protocol, Transport};
-use hailer::respond::{Board, random_secret};
+use hailer::proto::{Keys, Options, Protocol, Transport};
 use hailer::{Player, Status, Text, registry};
 use serde::Deserialize;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 
 /// One server to answer for, checked.
+#[derive(Clone)]
 pub(crate) struct Plan {
     pub(crate) source: Source,
     pub(crate) listeners: Vec<Listener>,
 }
 
 /// Where the status comes from.
+#[derive(Clone)]
 pub(crate) enum Source {
     /// It never changes.
     Fixed(Box<Status>),
@@ -35,6 +36,7 @@ pub(crate) enum Source {
 }
 
 /// One address and the protocols answered there.
+#[derive(Clone)]
 pub(crate) struct Listener {
     pub(crate) address: SocketAddr,
     pub(crate) protocols: Vec<(&'static dyn Protocol, Options)>,
@@ -53,13 +55,6 @@ impl Source {
         // The game is most likely on the same port; whoever knows better says so.
         status.address.get_or_insert_default().port.get_or_insert(port);
         status
-    }
-}
-
-impl Listener {
-    /// A board that answers here.
-    pub(crate) fn board(&self, status: &Status) -> Result<Board, OptionError> {
-        Board::with_options(self.protocols.clone(), Keys::new(self.secret.unwrap_or_else(random_secret)), status)
     }
 }
 

@@ -75,6 +75,10 @@ pub struct Settings {
     pub send_buffer: Option<usize>,
     /// Several sockets may share the address; the system spreads the peers over them.
     pub reuse_port: bool,
+    /// So many sockets will share the address: the system gives all that comes from one network (/24, /56) to one of them,
+    /// so that each knows all about its networks. Else, and where the system cannot, it chooses by address and port. To be
+    /// said of the first socket; the number of a socket is the order in which they were bound.
+    pub spread: u32,
     /// Tell when the system received a datagram: [`Received::waited`].
     pub timestamps: bool,
     /// Tell which of this machine's addresses was asked: [`Received::to`].
@@ -101,6 +105,8 @@ pub struct Capabilities {
     /// [`Received::to`] is told. Else, or if not wanted: `None`. Linux sends from the address that [`Outbox::push`] was
     /// given in any case; elsewhere the system chooses.
     pub destination: bool,
+    /// [`Settings::spread`] is in force.
+    pub spread: bool,
     /// [`Socket::overflows`] counts. Else: 0.
     pub overflows: bool,
     /// [`Socket::refusals`] hears. Else, or if not wanted: a refusal is silence.

@@ -8,7 +8,8 @@ use crate::{BATCH, Capabilities, Inbox, MOST_SOCKETS, Outbox, Refusal, Settings,
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::socket::sockopt::{
-    Ipv4PacketInfo, Ipv4RecvErr, Ipv6RecvErr, Ipv6RecvPacketInfo, RcvBufForce, ReceiveTimestampns, RxqOvfl, SndBufForce,
+    AttachReusePortCbpf, Ipv4PacketInfo, Ipv4RecvErr, Ipv6RecvErr, Ipv6RecvPacketInfo, RcvBufForce, ReceiveTimestampns,
+    RxqOvfl, SndBufForce,
 };
 use nix::sys::socket::{SetSockOpt, setsockopt};
 use nix::sys::time::TimeSpec;
@@ -53,10 +54,11 @@ impl Socket {
                 false => sockopt::set_ipv6_mtu_discover(&raw, Ipv6PathMtuDiscovery::DO),
             };
         }
-        let capabilities = Capabilities {
+        let mut capabilities = Capabilities {
             batches: true,
             timestamps: settings.timestamps && can(&raw, ReceiveTimestampns, &true),
             destination: settings.destination && destination(&raw),
+            spread: false,
             overflows: can(&raw, RxqOvfl, &1),
             refusals: settings.refusals && refusals(&raw),
             receive_buffer: raw.recv_buffer_size()?,
@@ -64,6 +66,7 @@ impl Socket {
         };
         // Last, so that no datagram comes before the options are set.
         raw.bind(&address.into())?;
+        capabilities.spread = settings.reuse_port && settings.spread > 1 && spread(&raw, v4, settings.spread);
         Ok((Self { socket: raw.into(), overflows: AtomicU64::new(0) }, capabilities))
     }
 
@@ -172,6 +175,31 @@ impl AsFd for Socket {
 
 fn can<O: SetSockOpt>(socket: &socket2::Socket, option: O, value: &O::Val) -> bool {
     setsockopt(socket, option, value).is_ok()
+}
+
+/// Has the system choose among sockets that share an address by the sender's network: a hash of it, in a program that the
+/// system runs for each datagram.
+fn spread(socket: &socket2::Socket, v4: bool, sockets: u32) -> bool {
+    /// Offsets from here on count from the first byte of the IP header.
+    const NET: u32 = libc::SKF_NET_OFF as u32;
+    /// Knuth's multiplier: neighbours do not stay neighbours.
+    const MIX: u32 = 0x9E37_79B1;
+    let step = |code: u32, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf: 0, k };
+    let load = |at| step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, NET.wrapping_add(at));
+    let with = |operation, k| step(libc::BPF_ALU | operation | libc::BPF_K, k);
+    let mut program = match v4 {
+        true => vec![load(12), with(libc::BPF_RSH, 8)],
+        false => vec![
+            load(12),
+            with(libc::BPF_RSH, 8),
+            step(libc::BPF_MISC | libc::BPF_TAX, 0),
+            load(8),
+            step(libc::BPF_ALU | libc::BPF_XOR | libc::BPF_X, 0),
+        ],
+    };
+    program.extend([with(libc::BPF_MUL, MIX), with(libc::BPF_RSH, 16), with(libc::BPF_MOD, sockets)]);
+    program.push(step(libc::BPF_RET | libc::BPF_A, 0));
+    can(socket, AttachReusePortCbpf, &libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() })
 }
 
 fn since_1970() -> Duration {

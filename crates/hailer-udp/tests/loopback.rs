@@ -457,3 +457,26 @@ fn waiting_ends_with_the_first_event_or_the_time() {
         assert!(wait(&[&ours; 17], false, PATIENCE).unwrap_err().to_string().contains("16"));
     });
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn all_of_one_network_comes_to_one_socket() {
+    let mut settings = Settings::default();
+    (settings.reuse_port, settings.spread) = (true, 3);
+    let first = Socket::bind("127.0.0.1:0".parse().unwrap(), &settings).unwrap();
+    assert!(first.capabilities().spread);
+    let address = first.local_addr();
+    let sockets = [first, Socket::bind(address, &settings).unwrap(), Socket::bind(address, &settings).unwrap()];
+    let mut used = [0; 3];
+    for network in 0..60 {
+        for host in 1..5 {
+            let from = UdpSocket::bind(SocketAddr::from(([127, 0, network, host], 0))).unwrap();
+            from.send_to(b"x", address).unwrap();
+        }
+        let mut inbox = Inbox::new();
+        let heard = sockets.each_ref().map(|socket| socket.receive(&mut inbox).unwrap());
+        assert!(heard.contains(&4), "{heard:?}");
+        used.iter_mut().zip(heard).for_each(|(used, heard)| *used += heard / 4);
+    }
+    assert!(used.iter().all(|&used| used > 8), "and the networks are spread: {used:?}");
+}

@@ -2,7 +2,7 @@
 
 use super::filter::Filter;
 use super::secrets;
-use super::serve::signal;
+use super::serve::interrupted;
 use crate::args::Proxy as Args;
 use crate::exit::{Exit, usage};
 use crate::print::packet::{Form, Shown};
@@ -72,7 +72,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<Exit> {
     };
     let until = async {
         tokio::select! {
-            () = signal() => {}
+            () = interrupted() => {}
             () = over => {}
             () = stop.notified() => {}
         }

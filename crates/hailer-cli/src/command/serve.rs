@@ -5,15 +5,15 @@ use crate::args::Serve;
 use crate::config::{self, Listener, Plan};
 use crate::exit::Exit;
 use crate::print::{count, tell};
-use anyhow::Context;
-use hailer::respond::{Board, Budget, Counts, Service, random_secret};
+use hailer::proto::Keys;
+use hailer::respond::{BindError, Board, Counts, Done, Engine, Post, Settings, random_secret};
 use std::future::Future;
 use std::io::Write;
 use std::net::SocketAddr;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::time::Duration;
-use tokio::net::UdpSocket;
-use tokio::sync::watch;
+use tokio::signal::{self, unix::SignalKind};
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 /// A population moves so often.
@@ -35,52 +35,136 @@ pub(crate) fn run(args: &Serve) -> anyhow::Result<Exit> {
         None => vec![config::from_flags(args)?],
     };
     if args.check_config {
-        let listeners: usize = plans.iter().map(|plan| plan.listeners.len()).sum();
-        let (servers, addresses) = (count(plans.len(), "server"), count(listeners, "address"));
-        writeln!(std::io::stdout(), "sound: {servers} on {addresses}")?;
+        writeln!(std::io::stdout(), "sound: {}", what(&plans))?;
         return Ok(Exit::Success);
     }
-    block_on(serve(plans, args.r#for))
+    block_on(serve(plans, args))
 }
 
-async fn serve(plans: Vec<Plan>, time: Option<Duration>) -> anyhow::Result<Exit> {
-    let (stop, stopped) = watch::channel(false);
-    let mut tasks = Vec::new();
+async fn serve(mut plans: Vec<Plan>, args: &Serve) -> anyhow::Result<Exit> {
+    let mut stage = Stage::new(&plans, &[])?;
+    let engine = Engine::start(stage.posts.clone(), &Settings::default()).map_err(hint)?;
+    stage.open(&plans, &engine)?;
     let mut out = anstream::stdout();
-    let mut addresses = Vec::new();
-    for plan in plans {
-        let mut boards = Vec::new();
-        for listener in &plan.listeners {
-            let socket = bind(listener).await?;
-            let address = socket.local_addr()?;
-            let port = address.port();
-            let board = listener.board(&plan.source.status(listener, port, 0))?;
-            let ids: Vec<_> = listener.protocols.iter().map(|(protocol, _)| protocol.info().id).collect();
-            writeln!(out, "listening on {address} for {}", ids.join(", "))?;
-            addresses.push(address);
-            tasks.push(tokio::spawn(answer(socket, board.clone(), stopped.clone())));
-            if listener.secret.is_none() {
-                tokio::spawn(rotate(board.clone()));
-            }
-            boards.push((port, board));
-        }
-        if let config::Source::Demo(_) = plan.source {
-            tokio::spawn(live(plan, boards));
-        }
+    for (post, protocols) in stage.posts.iter().zip(stage.protocols(&plans)) {
+        writeln!(out, "listening on {} for {protocols}", post.address)?;
     }
     out.flush()?;
-    for note in notes(&addresses) {
+    for note in notes(&engine.addresses()) {
         tell!("\x1b[33mnote:\x1b[0m {note}");
     }
     tell!("\x1b[2mCtrl-C stops.\x1b[0m");
-    over(time).await;
-    stop.send(true)?;
-    let mut total = Counts::default();
-    for task in tasks {
-        total.add(&task.await?);
+    let mut hangup = signal::unix::signal(SignalKind::hangup())?;
+    let mut report = tokio::time::interval(REPORT);
+    let (mut over, mut reported) = (pin!(over(args.r#for)), Counts::default());
+    loop {
+        tokio::select! {
+            () = &mut over => break,
+            _ = report.tick() => {
+                let counts = total(&engine.done());
+                if counts.received != reported.received {
+                    tell!("\x1b[2m{}\x1b[0m", summary(&counts));
+                    reported = counts;
+                }
+            }
+            Some(()) = hangup.recv() => match reload(args, &stage, &engine) {
+                Ok(Some(new)) => {
+                    (plans, stage) = new;
+                    tell!("read again: {}", what(&plans));
+                }
+                Ok(None) => tell!("\x1b[33mnote:\x1b[0m there is no configuration file to read again"),
+                Err(error) => tell!("\x1b[33mwarning:\x1b[0m {error:#}; all stays as it was"),
+            },
+        }
     }
-    tell!("{}", summary(&total));
+    drop(stage);
+    tell!("{}", summary(&total(&engine.stop())));
     Ok(Exit::Success)
+}
+
+/// Reads the configuration again, and answers by it from then on.
+fn reload(args: &Serve, old: &Stage, engine: &Engine) -> anyhow::Result<Option<(Vec<Plan>, Stage)>> {
+    let Some(path) = &args.config else { return Ok(None) };
+    let plans = config::read(path)?;
+    let mut stage = Stage::new(&plans, &old.posts)?;
+    engine.reload(stage.asked()).map_err(hint)?;
+    stage.open(&plans, engine)?;
+    Ok(Some((plans, stage)))
+}
+
+/// The boards of one configuration and the tasks that write on them. Dropping it ends the tasks.
+struct Stage {
+    /// In the order of the plans' listeners. With the ports that the system chose, once they are open.
+    posts: Vec<Post>,
+    asked: Vec<SocketAddr>,
+    tasks: JoinSet<()>,
+}
+
+impl Stage {
+    /// Boards for these plans. Where one was before, its keys stay, so that tokens handed out stay good.
+    fn new(plans: &[Plan], old: &[Post]) -> anyhow::Result<Self> {
+        let mut posts = Vec::new();
+        for (plan, listener) in listeners(plans) {
+            let kept = old.iter().find(|post| post.address == listener.address && listener.secret.is_none());
+            let keys = kept.map(|post| post.board.keys());
+            let keys = keys.unwrap_or_else(|| Keys::new(listener.secret.unwrap_or_else(random_secret)));
+            let status = plan.source.status(listener, listener.address.port(), 0);
+            let board = Board::with_options(listener.protocols.clone(), keys, &status)?;
+            posts.push(Post { address: listener.address, board, relay: None });
+        }
+        let asked = posts.iter().map(|post| post.address).collect();
+        Ok(Self { posts, asked, tasks: JoinSet::new() })
+    }
+
+    /// The posts as they were asked for.
+    fn asked(&self) -> Vec<Post> {
+        let with = |(post, address): (&Post, &SocketAddr)| Post { address: *address, ..post.clone() };
+        self.posts.iter().zip(&self.asked).map(with).collect()
+    }
+
+    /// The ports are known now: tells them, and begins to write.
+    fn open(&mut self, plans: &[Plan], engine: &Engine) -> anyhow::Result<()> {
+        for ((post, address), (plan, listener)) in self.posts.iter_mut().zip(engine.addresses()).zip(listeners(plans)) {
+            if post.address.port() == 0 {
+                post.board.publish(&plan.source.status(listener, address.port(), 0))?;
+            }
+            post.address = address;
+            if listener.secret.is_none() {
+                self.tasks.spawn(rotate(post.board.clone()));
+            }
+            if let config::Source::Demo(_) = plan.source {
+                self.tasks.spawn(live(plan.clone(), listener.clone(), address.port(), post.board.clone()));
+            }
+        }
+        Ok(())
+    }
+
+    fn protocols<'a>(&self, plans: &'a [Plan]) -> impl Iterator<Item = String> + 'a {
+        listeners(plans).map(|(_, listener)| {
+            let ids: Vec<_> = listener.protocols.iter().map(|(protocol, _)| protocol.info().id).collect();
+            ids.join(", ")
+        })
+    }
+}
+
+fn listeners(plans: &[Plan]) -> impl Iterator<Item = (&Plan, &Listener)> {
+    plans.iter().flat_map(|plan| plan.listeners.iter().map(move |listener| (plan, listener)))
+}
+
+fn hint(error: BindError) -> anyhow::Error {
+    let hint = "--listen ADDRESS:PORT chooses another; port 0 takes any free one";
+    anyhow::Error::new(error.cause).context(format!("cannot listen on {} ({hint})", error.address))
+}
+
+fn total(done: &[Done]) -> Counts {
+    let mut total = Counts::default();
+    done.iter().for_each(|done| total.add(&done.counts));
+    total
+}
+
+/// `2 servers on 3 addresses`
+fn what(plans: &[Plan]) -> String {
+    format!("{} on {}", count(plans.len(), "server"), count(listeners(plans).count(), "address"))
 }
 
 /// The end: a signal, or the time that was asked for.
@@ -90,18 +174,9 @@ pub(super) async fn over(time: Option<Duration>) {
         None => Box::pin(std::future::pending()),
     };
     tokio::select! {
-        () = signal() => {}
+        () = interrupted() => {}
         () = over => {}
     }
-}
-
-async fn bind(listener: &Listener) -> anyhow::Result<UdpSocket> {
-    UdpSocket::bind(listener.address).await.with_context(|| {
-        format!(
-            "cannot listen on {} (--listen ADDRESS:PORT chooses another; port 0 takes any free one)",
-            listener.address
-        )
-    })
 }
 
 /// What somebody who listens there may want to know.
@@ -112,25 +187,16 @@ fn notes(addresses: &[SocketAddr]) -> Vec<String> {
     };
     let open = list(&|address| !address.ip().is_loopback());
     let open = open.map(|open| format!("other machines can ask {open}"));
-    let every = list(&|address| address.ip().is_unspecified()).map(|every| {
-        format!(
-            "{every} stands for every address of this machine; if it has several, a reply may leave from another than \
-             the one asked, and does not count: --listen with one address is sure"
-        )
-    });
-    open.into_iter().chain(every).collect()
+    open.into_iter().collect()
 }
 
 /// Publishes the population as it moves.
-async fn live(plan: Plan, boards: Vec<(u16, Board)>) {
+async fn live(plan: Plan, listener: Listener, port: u16, board: Board) {
     let started = Instant::now();
     loop {
         tokio::time::sleep(BEAT).await;
-        for (listener, (port, board)) in plan.listeners.iter().zip(&boards) {
-            let status = plan.source.status(listener, *port, started.elapsed().as_secs());
-            // The options were accepted at the start, and they have not changed.
-            let _ = board.publish(&status);
-        }
+        // The options were accepted at the start, and they have not changed.
+        let _ = board.publish(&plan.source.status(&listener, port, started.elapsed().as_secs()));
     }
 }
 
@@ -138,26 +204,6 @@ async fn rotate(board: Board) {
     loop {
         tokio::time::sleep(ROTATION).await;
         let _ = board.rotate(random_secret());
-    }
-}
-
-/// Answers on one socket until told to stop.
-async fn answer(socket: UdpSocket, board: Board, mut stopped: watch::Receiver<bool>) -> Counts {
-    let mut service = Service::new(board, Budget::default());
-    let mut reported = Counts::default();
-    let mut report = tokio::time::interval(REPORT);
-    loop {
-        tokio::select! {
-            () = service.run(&socket) => {}
-            _ = stopped.wait_for(|stop| *stop) => return service.counts().clone(),
-            _ = report.tick() => {
-                if *service.counts() != reported {
-                    reported = service.counts().clone();
-                    let address = socket.local_addr().map(|address| address.to_string()).unwrap_or_default();
-                    tell!("\x1b[2m{address}: {}\x1b[0m", summary(&reported));
-                }
-            }
-        }
     }
 }
 
@@ -186,19 +232,21 @@ pub(super) fn in_words(reason: &'static str) -> &'static str {
         "no query" => "in no protocol served here",
         "token" => "with a wrong or old challenge token",
         "oversized" => "longer than a request",
+        "stale" => "while the truth was too old",
+        "relay full" => "for the game while its relay was full",
+        "relay failed" => "that the game's machine would not take",
         other => other,
     }
 }
 
 /// Ctrl-C, or the service manager's request to stop.
-pub(super) async fn signal() {
-    use tokio::signal::unix::{SignalKind, signal};
-    let Ok(mut terminate) = signal(SignalKind::terminate()) else {
-        let _ = tokio::signal::ctrl_c().await;
+pub(super) async fn interrupted() {
+    let Ok(mut terminate) = signal::unix::signal(SignalKind::terminate()) else {
+        let _ = signal::ctrl_c().await;
         return;
     };
     tokio::select! {
-        _ = tokio::signal::ctrl_c() => {}
+        _ = signal::ctrl_c() => {}
         _ = terminate.recv() => {}
     }
 }
@@ -233,12 +281,5 @@ mod tests {
             said(&["127.0.0.1:1", "192.0.2.7:1", "[2001:db8::7]:2"]),
             "other machines can ask 192.0.2.7:1, [2001:db8::7]:2"
         );
-        for every in ["0.0.0.0:1", "[::]:1"] {
-            let said = said(&["127.0.0.1:1", every]);
-            assert!(
-                said.lines().count() == 2 && said.contains(&format!("\n{every} stands for every address")),
-                "{said}"
-            );
-        }
     }
 }

@@ -1,8 +1,8 @@
 //! How much may be sent to whom: the part of a responder's safety that needs memory.
 //!
 //! A forged source address makes a server send to somebody who asked for nothing. Replies to askers that proved nothing
-//! are therefore paid from two purses, the source's and everybody's; past them, silence. Sources live in a table of
-//! fixed size, since they cannot be trusted to be few.
+//! are therefore paid from three purses: the source's, its network's and everybody's; past them, silence. Sources and
+//! networks live in tables of fixed size, since they cannot be trusted to be few.
 
 use siphasher::sip::SipHasher13;
 use std::hash::Hasher;
@@ -16,6 +16,10 @@ pub struct Budget {
     /// To one source that proved nothing, per second; the burst is four seconds' worth. 8 KiB lets a monitor read a
     /// full UGP server four times a second, and makes a reflector of no use to anybody.
     pub unproven_per_source: u32,
+    /// Datagrams to one source that proved nothing, per second; the burst is four seconds' worth.
+    pub unproven_packets: u32,
+    /// To one network (IPv4 /24, IPv6 /56) whose sources proved nothing, per second; the burst is four seconds' worth.
+    pub unproven_per_network: u32,
     /// To all sources that proved nothing, per second; the burst is one second's worth.
     pub unproven_total: u32,
     /// To one source that proved its address, per second; the burst is four seconds' worth.
@@ -28,6 +32,8 @@ impl Default for Budget {
     fn default() -> Self {
         Self {
             unproven_per_source: 8 << 10,
+            unproven_packets: 128,
+            unproven_per_network: 64 << 10,
             unproven_total: 1 << 20,
             proven_per_source: 1 << 20,
             limit_loopback: false,
@@ -35,17 +41,29 @@ impl Default for Budget {
     }
 }
 
+impl Budget {
+    /// The share of one of so many workers, if all that comes from one network goes to one of them.
+    #[must_use]
+    pub fn share(mut self, workers: usize) -> Self {
+        self.unproven_total /= u32::try_from(workers).unwrap_or(u32::MAX).max(1);
+        self
+    }
+}
+
 const BURST_SECONDS: u64 = 4;
-/// Sources remembered. 8,192 of 40 bytes each; a source looks for its place in a row of four.
+/// Sources and networks remembered: 8,192 of each, of 80 and 48 bytes; one looks for its place in a row of four.
 const ROWS: usize = 2_048;
 const ROW: usize = 4;
+/// The networks that were sent most are found among those remembered.
+const MOST_TOP: usize = 20;
 
 /// What is left of a budget.
 pub struct Purse {
     budget: Budget,
     seed: u64,
     total: Bucket,
-    rows: Box<[[Source; ROW]]>,
+    sources: Box<[[Source; ROW]]>,
+    networks: Box<[[Network; ROW]]>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -53,7 +71,46 @@ struct Source {
     /// Network prefix; 0 is nobody.
     prefix: u128,
     unproven: Bucket,
+    packets: Bucket,
     proven: Bucket,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Network {
+    prefix: u128,
+    unproven: Bucket,
+    /// What was sent there since it is remembered, proven or not, loopback included.
+    sent: u64,
+    bytes: u64,
+}
+
+/// What was sent to a network since it is remembered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Top {
+    /// Its first address.
+    pub network: IpAddr,
+    /// Leading bits that its addresses share.
+    pub bits: u8,
+    /// Replies.
+    pub packets: u64,
+    /// Bytes of payload.
+    pub bytes: u64,
+}
+
+impl Top {
+    /// The most of several lists, the greatest first.
+    pub(super) fn merged(all: impl Iterator<Item = Self>) -> Vec<Self> {
+        let mut merged: Vec<Self> = Vec::new();
+        for one in all {
+            match merged.iter_mut().find(|other| other.network == one.network) {
+                Some(other) => (other.packets, other.bytes) = (other.packets + one.packets, other.bytes + one.bytes),
+                None => merged.push(one),
+            }
+        }
+        merged.sort_by_key(|top| std::cmp::Reverse((top.bytes, top.packets)));
+        merged.truncate(MOST_TOP);
+        merged
+    }
 }
 
 /// Thousandths of bytes spent and not yet flown back, and when that was true, in milliseconds.
@@ -82,44 +139,124 @@ impl Bucket {
 impl Purse {
     /// A full purse. The seed keeps outsiders from choosing who shares a row with whom.
     pub fn new(budget: Budget, seed: u64) -> Self {
-        Self { budget, seed, total: Bucket::default(), rows: vec![[Source::default(); ROW]; ROWS].into() }
+        let (sources, networks) = (vec![Default::default(); ROWS].into(), vec![Default::default(); ROWS].into());
+        Self { budget, seed, total: Bucket::default(), sources, networks }
     }
 
     /// Pays for a reply of `length` bytes, or refuses.
     pub fn spend(&mut self, to: IpAddr, length: usize, proven: bool, since: Duration) -> bool {
-        if to.to_canonical().is_loopback() && !self.budget.limit_loopback {
-            return true;
-        }
+        let to = to.to_canonical();
+        let Budget { unproven_per_source, unproven_packets, unproven_per_network, .. } = self.budget;
+        let Budget { unproven_total, proven_per_source, .. } = self.budget;
         let now = since.as_millis() as u64;
-        let Budget { unproven_per_source, unproven_total, proven_per_source, .. } = self.budget;
-        let source = self.source(to);
-        if proven {
-            return source.proven.spend(length, proven_per_source, BURST_SECONDS, now);
+        let network = place(&mut self.networks, network(to), self.seed);
+        let is_free = to.is_loopback() && !self.budget.limit_loopback;
+        let is_paid = is_free || {
+            let source = place(&mut self.sources, source(to), self.seed);
+            if proven {
+                source.proven.spend(length, proven_per_source, BURST_SECONDS, now)
+            } else {
+                source.packets.spend(1, unproven_packets, BURST_SECONDS, now)
+                    && source.unproven.spend(length, unproven_per_source, BURST_SECONDS, now)
+                    && network.unproven.spend(length, unproven_per_network, BURST_SECONDS, now)
+                    && self.total.spend(length, unproven_total, 1, now)
+            }
+        };
+        if is_paid {
+            (network.sent, network.bytes) = (network.sent + 1, network.bytes + length as u64);
         }
-        source.unproven.spend(length, unproven_per_source, BURST_SECONDS, now)
-            && self.total.spend(length, unproven_total, 1, now)
+        // The one unused for longest makes room, so it must be known when a network was used.
+        network.unproven.at = network.unproven.at.max(now);
+        is_paid
     }
 
-    /// The place of a source; the one unused for longest makes room.
-    fn source(&mut self, to: IpAddr) -> &mut Source {
-        let prefix = prefix(to);
-        let mut hasher = SipHasher13::new_with_keys(self.seed, 0);
-        hasher.write_u128(prefix);
-        let row = &mut self.rows[hasher.finish() as usize % ROWS];
-        let place = row.iter().position(|source| source.prefix == prefix).unwrap_or_else(|| {
-            let oldest = (0..ROW).min_by_key(|&i| row[i].unproven.at.max(row[i].proven.at)).unwrap_or(0);
-            row[oldest] = Source { prefix, ..Source::default() };
-            oldest
-        });
-        &mut row[place]
+    /// The networks that were sent most, the greatest first, in place of what `top` held.
+    pub(super) fn top(&self, top: &mut Vec<Top>) {
+        top.clear();
+        for network in self.networks.iter().flatten().filter(|network| network.sent > 0) {
+            let least = top.last().filter(|_| top.len() == MOST_TOP).map_or(0, |least| least.bytes);
+            if network.bytes > least {
+                top.truncate(MOST_TOP - 1);
+                let (address, bits) = address(network.prefix);
+                let at = top.partition_point(|other: &Top| other.bytes >= network.bytes);
+                top.insert(at, Top { network: address, bits, packets: network.sent, bytes: network.bytes });
+            }
+        }
     }
 }
 
+/// What has a place in a table.
+trait Placed: Copy + Default {
+    fn prefix(&self) -> u128;
+    fn used_at(&self) -> u64;
+    fn new(prefix: u128) -> Self;
+}
+
+impl Placed for Source {
+    fn prefix(&self) -> u128 {
+        self.prefix
+    }
+
+    fn used_at(&self) -> u64 {
+        self.unproven.at.max(self.proven.at)
+    }
+
+    fn new(prefix: u128) -> Self {
+        Self { prefix, ..Self::default() }
+    }
+}
+
+impl Placed for Network {
+    fn prefix(&self) -> u128 {
+        self.prefix
+    }
+
+    fn used_at(&self) -> u64 {
+        self.unproven.at
+    }
+
+    fn new(prefix: u128) -> Self {
+        Self { prefix, ..Self::default() }
+    }
+}
+
+/// The place of a prefix; the one unused for longest makes room.
+fn place<T: Placed>(rows: &mut [[T; ROW]], prefix: u128, seed: u64) -> &mut T {
+    let mut hasher = SipHasher13::new_with_keys(seed, 0);
+    hasher.write_u128(prefix);
+    let row = &mut rows[hasher.finish() as usize % ROWS];
+    let place = row.iter().position(|placed| placed.prefix() == prefix).unwrap_or_else(|| {
+        let oldest = (0..ROW).min_by_key(|&i| row[i].used_at()).unwrap_or(0);
+        row[oldest] = T::new(prefix);
+        oldest
+    });
+    &mut row[place]
+}
+
+/// Marks prefixes of IPv4 and of IPv6, so that none is 0.
+const V4: u128 = 1 << 127;
+const V6: u128 = 1 << 126;
+
 /// One IPv4 address, or one IPv6 network of 64 bits: what one subscriber commands.
-fn prefix(ip: IpAddr) -> u128 {
-    match ip.to_canonical() {
-        IpAddr::V4(ip) => 1 << 127 | u128::from(ip.to_bits()),
-        IpAddr::V6(ip) => ip.to_bits() >> 64 | 1 << 126,
+fn source(ip: IpAddr) -> u128 {
+    match ip {
+        IpAddr::V4(ip) => V4 | u128::from(ip.to_bits()),
+        IpAddr::V6(ip) => V6 | ip.to_bits() >> 64,
+    }
+}
+
+/// The network of a source, as it is routed: 24 bits of IPv4, 56 of IPv6.
+fn network(ip: IpAddr) -> u128 {
+    match ip {
+        IpAddr::V4(ip) => V4 | u128::from(ip.to_bits() >> 8),
+        IpAddr::V6(ip) => V6 | ip.to_bits() >> 72,
+    }
+}
+
+fn address(network: u128) -> (IpAddr, u8) {
+    match network & V4 {
+        0 => (IpAddr::V6(((network & !V6) << 72).into()), 56),
+        _ => (IpAddr::V4(((network as u32) << 8).into()), 24),
     }
 }
 

@@ -6,7 +6,8 @@
 //!   socket ──► Service::answer(from, bytes) ──► reply       loads the pointer, asks each responder, spends the budget
 //! ```
 //!
-//! From your own socket, in ten lines:
+//! For a server of its own there is the [`Engine`]: a thread for each core, and a relay to the game behind. From your own
+//! socket, in ten lines:
 //!
 //! ```no_run
 //! use hailer::respond::{Board, Budget, Service};
@@ -28,9 +29,15 @@
 //! ```
 
 mod budget;
+#[cfg(unix)]
+mod engine;
 pub mod farm;
+#[cfg(unix)]
+mod relay;
 
-pub use budget::{Budget, Purse};
+pub use budget::{Budget, Purse, Top};
+#[cfg(unix)]
+pub use engine::{BindError, Done, Engine, Post, Settings};
 
 use arc_swap::ArcSwap;
 use hailer_proto::{Epoch, Keys, OptionError, Options, Protocol, Responder, Status, Transport, Verdict};
@@ -53,7 +60,14 @@ struct Inner {
     protocols: Vec<(&'static dyn Protocol, Options)>,
     /// What the responders were built from. Only writers look here.
     truth: Mutex<(Status, Keys)>,
-    responders: ArcSwap<Vec<Arc<dyn Responder>>>,
+    face: ArcSwap<Face>,
+}
+
+/// What askers see.
+struct Face {
+    responders: Vec<Arc<dyn Responder>>,
+    /// Nobody is answered, though queries are known as such.
+    is_silent: bool,
 }
 
 impl Board {
@@ -70,27 +84,43 @@ impl Board {
         status: &Status,
     ) -> Result<Self, OptionError> {
         protocols.retain(|(protocol, _)| protocol.info().transport == Transport::Datagram);
-        let responders = build(&protocols, &keys, status)?;
+        let face = Face { responders: build(&protocols, &keys, status)?, is_silent: false };
         let truth = Mutex::new((status.clone(), keys));
-        Ok(Self(Arc::new(Inner { protocols, truth, responders: ArcSwap::from_pointee(responders) })))
+        Ok(Self(Arc::new(Inner { protocols, truth, face: ArcSwap::from_pointee(face) })))
     }
 
     /// Replaces the status. Readers never wait: whoever is answering at this moment still uses the old one.
     pub fn publish(&self, status: &Status) -> Result<(), OptionError> {
-        self.rebuild(|truth| truth.0 = status.clone())
+        self.rebuild(false, |truth| truth.0 = status.clone())
+    }
+
+    /// Answers nobody until something is published: no truth is known that is new enough.
+    pub fn silence(&self) {
+        // The responders stay, since they tell queries from what belongs to the game. That they were built once is proof
+        // that they can be.
+        let _ = self.rebuild(true, |_| ());
     }
 
     /// Replaces the secret behind the challenge tokens. Those of the old one stay good until the next rotation.
     pub fn rotate(&self, secret: [u8; 16]) -> Result<(), OptionError> {
-        self.rebuild(|truth| truth.1 = truth.1.rotate(secret))
+        self.rebuild(self.0.face.load().is_silent, |truth| truth.1 = truth.1.rotate(secret))
     }
 
-    fn rebuild(&self, change: impl FnOnce(&mut (Status, Keys))) -> Result<(), OptionError> {
+    /// The same protocols, options and keys with others' statuses: a board of its own whose tokens are good here.
+    pub fn keys(&self) -> Keys {
+        self.0.truth.lock().unwrap_or_else(PoisonError::into_inner).1.clone()
+    }
+
+    fn face(&self) -> arc_swap::Guard<Arc<Face>> {
+        self.0.face.load()
+    }
+
+    fn rebuild(&self, is_silent: bool, change: impl FnOnce(&mut (Status, Keys))) -> Result<(), OptionError> {
         // A writer that panicked in between left a truth that is whole all the same.
         let mut truth = self.0.truth.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut truth);
         let responders = build(&self.0.protocols, &truth.1, &truth.0)?;
-        self.0.responders.store(Arc::new(responders));
+        self.0.face.store(Arc::new(Face { responders, is_silent }));
         Ok(())
     }
 }
@@ -117,10 +147,7 @@ pub fn random_secret() -> [u8; 16] {
 pub struct Service {
     board: Board,
     purse: Purse,
-    started: Instant,
-    /// Seconds since 1970 at the start. Epochs go on from there by the monotonic clock: one that is set back must not
-    /// bring dead tokens to life, nor one that jumps ahead stop them from dying.
-    started_at: u64,
+    clock: Clock,
     reply: Vec<u8>,
     counts: Counts,
 }
@@ -141,6 +168,16 @@ pub struct Counts {
     pub bytes_out: u64,
     /// Datagrams not answered, by reason.
     pub dropped: BTreeMap<&'static str, u64>,
+    /// Datagrams passed on to a game server.
+    pub relayed: u64,
+    /// Datagrams of a game server's passed back.
+    pub relayed_back: u64,
+    /// Sessions with a game server at this moment.
+    pub sessions: u64,
+    /// Replies that the system would not send.
+    pub unsent: u64,
+    /// Datagrams for which the system had no room.
+    pub overflows: u64,
 }
 
 impl Counts {
@@ -154,6 +191,86 @@ impl Counts {
         for (reason, count) in &other.dropped {
             *self.dropped.entry(reason).or_default() += count;
         }
+        self.relayed += other.relayed;
+        self.relayed_back += other.relayed_back;
+        self.sessions += other.sessions;
+        self.unsent += other.unsent;
+        self.overflows += other.overflows;
+    }
+
+    fn drop(&mut self, reason: &'static str) {
+        *self.dropped.entry(reason).or_default() += 1;
+    }
+}
+
+/// What becomes of a datagram.
+enum Judgement {
+    /// The reply was appended.
+    Reply,
+    /// None; the reason is counted.
+    Silence,
+    /// It is in no protocol served here. The caller counts it.
+    Unclaimed,
+}
+
+/// Asks each responder of a board in turn, and spends the budget.
+#[expect(clippy::too_many_arguments, reason = "all that a datagram depends on, and nothing of it is of one owner")]
+fn judge(
+    face: &Face,
+    purse: &mut Purse,
+    counts: &mut Counts,
+    epoch: Epoch,
+    since: Duration,
+    from: SocketAddr,
+    bytes: &[u8],
+    out: &mut Vec<u8>,
+) -> Judgement {
+    counts.received += 1;
+    counts.bytes_in += bytes.len() as u64;
+    let start = out.len();
+    let verdicts = face.responders.iter().map(|responder| {
+        let verdict = responder.answer(from, epoch, bytes, out);
+        debug_assert!((out.len() == start) == !matches!(verdict, Verdict::Reply { .. }));
+        verdict
+    });
+    let length = |out: &Vec<u8>| out.len() - start;
+    let verdict = verdicts.into_iter().find(|verdict| *verdict != Verdict::Pass).unwrap_or(Verdict::Pass);
+    let reason = match verdict {
+        Verdict::Reply { .. } if face.is_silent => "stale",
+        Verdict::Reply { proven } if !purse.spend(from.ip(), length(out), proven, since) => "budget",
+        Verdict::Reply { proven } => {
+            *if proven { &mut counts.answered } else { &mut counts.unproven } += 1;
+            counts.bytes_out += length(out) as u64;
+            return Judgement::Reply;
+        }
+        Verdict::Drop(reason) => reason,
+        Verdict::Pass => return Judgement::Unclaimed,
+    };
+    out.truncate(start);
+    counts.drop(reason);
+    Judgement::Silence
+}
+
+/// Seconds since 1970 that go on by the monotonic clock: a clock that is set back must not bring dead tokens to life, nor
+/// one that jumps ahead stop them from dying.
+#[derive(Clone, Copy)]
+struct Clock {
+    started: Instant,
+    started_at: u64,
+}
+
+impl Clock {
+    fn start() -> Self {
+        let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        Self { started: Instant::now(), started_at: since_1970.map_or(0, |since| since.as_secs()) }
+    }
+
+    fn since(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    fn epoch(&self, since: Duration) -> Epoch {
+        Epoch::at(self.started_at + since.as_secs())
     }
 }
 
@@ -163,8 +280,7 @@ impl Service {
         Self {
             board,
             purse: Purse::new(budget, getrandom::u64().unwrap_or_default()),
-            started: Instant::now(),
-            started_at: SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+            clock: Clock::start(),
             reply: Vec::new(),
             counts: Counts::default(),
         }
@@ -172,34 +288,21 @@ impl Service {
 
     /// The reply to a datagram, if there is to be one.
     pub fn answer(&mut self, from: SocketAddr, bytes: &[u8]) -> Option<&[u8]> {
-        self.answer_at(from, bytes, self.started.elapsed())
+        self.answer_at(from, bytes, self.clock.since())
     }
 
     /// [`Service::answer`] at a time of the caller's, counted from the start of the service.
     pub fn answer_at(&mut self, from: SocketAddr, bytes: &[u8], since: Duration) -> Option<&[u8]> {
-        self.counts.received += 1;
-        self.counts.bytes_in += bytes.len() as u64;
-        let epoch = Epoch::at(self.started_at + since.as_secs());
-        self.reply.clear();
-        let responders = self.board.0.responders.load();
-        let verdicts = responders.iter().map(|responder| {
-            let verdict = responder.answer(from, epoch, bytes, &mut self.reply);
-            debug_assert!(self.reply.is_empty() == !matches!(verdict, Verdict::Reply { .. }));
-            verdict
-        });
-        let verdict = verdicts.into_iter().find(|verdict| *verdict != Verdict::Pass).unwrap_or(Verdict::Pass);
-        let reason = match verdict {
-            Verdict::Reply { proven } if !self.purse.spend(from.ip(), self.reply.len(), proven, since) => "budget",
-            Verdict::Reply { proven } => {
-                *if proven { &mut self.counts.answered } else { &mut self.counts.unproven } += 1;
-                self.counts.bytes_out += self.reply.len() as u64;
-                return Some(&self.reply);
+        let Self { board, purse, clock, reply, counts } = self;
+        reply.clear();
+        match judge(&board.face(), purse, counts, clock.epoch(since), since, from, bytes, reply) {
+            Judgement::Reply => Some(reply),
+            Judgement::Silence => None,
+            Judgement::Unclaimed => {
+                counts.drop("no query");
+                None
             }
-            Verdict::Drop(reason) => reason,
-            Verdict::Pass => "no query",
-        };
-        *self.counts.dropped.entry(reason).or_default() += 1;
-        None
+        }
     }
 
     /// What it did so far.

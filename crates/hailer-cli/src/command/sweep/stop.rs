@@ -1,6 +1,6 @@
 //! What ends a sweep before its time.
 
-use super::super::serve::signal;
+use super::super::serve::interrupted;
 use crate::exit::STOPPED;
 use crate::print::tell;
 use std::future::pending;
@@ -47,14 +47,14 @@ impl Stop {
                         None => pending().await,
                     }
                 };
-                let mut signals = Box::pin(signal());
+                let mut signals = Box::pin(interrupted());
                 let _ = futures_util::poll!(&mut signals);
                 let _ = ready.send(());
                 tokio::select! {
                     () = &mut signals => {
                         set.set(Cause::Signal);
                         tell!("stopping; once more ends it at once");
-                        signals = Box::pin(signal());
+                        signals = Box::pin(interrupted());
                     }
                     () = time => set.set(Cause::Time),
                 }

@@ -1,0 +1,458 @@
+//! Worker threads that answer from boards: what `hailer serve` runs on.
+//!
+//! ```text
+//!   datagrams ──► the kernel, by network of the sender ──► one socket for each worker
+//!                                                            │ a batch at a time
+//!                                                          Worker ── reply ──► the socket that was asked
+//!                                                            └── claimed by nobody ──► Relay ──► the game server behind
+//! ```
+//!
+//! A worker takes no lock for a datagram, allocates nothing, and looks at the clock once a batch. What it answers hangs at
+//! a [`Board`], one atomic pointer; where it answers, in a list that [`Engine::reload`] replaces as a whole. A socket that
+//! stays in the list stays open, so that no datagram is lost between two lists.
+
+use super::relay::Relay;
+use super::{Board, Budget, Clock, Counts, Judgement, MAX_REQUEST, Purse, Top, judge};
+use arc_swap::ArcSwap;
+use hailer_udp::{BATCH, Inbox, Outbox, Settings as SocketSettings, Socket};
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Token, Waker};
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Room for requests that come while a worker is at something else.
+const RECEIVE_BUFFER: usize = 4 << 20;
+const SEND_BUFFER: usize = 4 << 20;
+/// Replies that wait for the system to take them; past that, nothing is heard.
+const MAX_WAITING: usize = 4 * BATCH;
+/// Whoever wants to know reads counts that are at most so old.
+const TELL: Duration = Duration::from_millis(200);
+/// A worker looks up at least so often.
+const LOOK: Duration = Duration::from_millis(200);
+/// A socket that is taken off the list is emptied first, for so many batches at most.
+const LAST_BATCHES: usize = 64;
+
+/// What is answered at one address.
+#[derive(Clone)]
+pub struct Post {
+    /// The address, port 0 for any free one.
+    pub address: SocketAddr,
+    /// What is answered.
+    pub board: Board,
+    /// The game server to which goes what no protocol claims. None: it is dropped.
+    pub relay: Option<SocketAddr>,
+}
+
+/// How an engine works.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Settings {
+    /// Threads; 0: one for each core.
+    pub workers: usize,
+    /// How much may be sent to whom.
+    pub budget: Budget,
+    /// Sessions that a relay holds at once, for each post. Each is an open socket.
+    pub relay_sessions: usize,
+    /// A session in which nothing moved for so long is closed.
+    pub relay_idle: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { workers: 0, budget: Budget::default(), relay_sessions: 1_024, relay_idle: Duration::from_secs(60) }
+    }
+}
+
+/// A running engine. Dropping it stops it.
+pub struct Engine {
+    shared: Arc<Shared>,
+    workers: Vec<JoinHandle<()>>,
+}
+
+struct Shared {
+    list: ArcSwap<Vec<Arc<Bound>>>,
+    stop: AtomicBool,
+    wakers: Vec<Waker>,
+}
+
+/// A post with its sockets.
+struct Bound {
+    asked: SocketAddr,
+    local: SocketAddr,
+    board: Board,
+    relay: Option<SocketAddr>,
+    /// One for each worker.
+    sockets: Arc<[Socket]>,
+    /// What each worker did here, as it last told.
+    told: Arc<[Mutex<Counts>]>,
+    /// The networks that were sent most, as each worker last told.
+    top: Arc<[Mutex<Vec<Top>>]>,
+}
+
+/// What was done at one post.
+#[derive(Clone, Debug)]
+pub struct Done {
+    /// The address, with its port.
+    pub address: SocketAddr,
+    /// What was done there, by all workers.
+    pub counts: Counts,
+    /// The networks that were sent most.
+    pub top: Vec<Top>,
+}
+
+/// An address that cannot be had.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot listen on {address}: {cause}")]
+pub struct BindError {
+    /// The address.
+    pub address: SocketAddr,
+    /// Why.
+    pub cause: io::Error,
+}
+
+impl Engine {
+    /// Binds all posts and starts the workers.
+    pub fn start(posts: Vec<Post>, settings: &Settings) -> Result<Self, BindError> {
+        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+        let count = if settings.workers == 0 { cores() } else { settings.workers };
+        let list = bind(posts, count, &[])?;
+        let no_poll =
+            |cause| BindError { address: list.first().map_or(([0; 4], 0).into(), |bound| bound.local), cause };
+        let polls = (0..count).map(|_| Poll::new()).collect::<io::Result<Vec<_>>>().map_err(no_poll)?;
+        let wakers = polls.iter().map(|poll| Waker::new(poll.registry(), WAKER)).collect::<io::Result<Vec<_>>>();
+        let wakers = wakers.map_err(no_poll)?;
+        let shared = Arc::new(Shared { list: ArcSwap::from_pointee(list), stop: AtomicBool::new(false), wakers });
+        let start = |(index, poll)| {
+            let worker = Worker::new(index, count, poll, shared.clone(), settings);
+            std::thread::Builder::new().name(format!("answer-{index}")).spawn(move || worker.run())
+        };
+        let workers: io::Result<Vec<_>> = polls.into_iter().enumerate().map(start).collect();
+        match workers {
+            Ok(workers) => Ok(Self { shared, workers }),
+            Err(cause) => {
+                shared.stop.store(true, Ordering::Relaxed);
+                Err(BindError { address: ([0; 4], 0).into(), cause })
+            }
+        }
+    }
+
+    /// Replaces the posts. Those whose address stays keep their sockets, so that nothing is lost; if one of the others
+    /// cannot be had, all stays as it was.
+    pub fn reload(&self, posts: Vec<Post>) -> Result<(), BindError> {
+        let list = bind(posts, self.workers.len(), &self.shared.list.load())?;
+        self.shared.list.store(Arc::new(list));
+        self.wake();
+        Ok(())
+    }
+
+    /// The addresses, in the order of the posts, with the ports that the system chose.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.shared.list.load().iter().map(|bound| bound.local).collect()
+    }
+
+    /// How many threads answer.
+    pub fn workers(&self) -> usize {
+        self.workers.len()
+    }
+
+    /// What was done so far, a moment ago.
+    pub fn done(&self) -> Vec<Done> {
+        self.shared.list.load().iter().map(|bound| bound.done()).collect()
+    }
+
+    /// Stops: what waits in the sockets is still answered. Returns what was done.
+    pub fn stop(mut self) -> Vec<Done> {
+        self.join();
+        self.done()
+    }
+
+    fn join(&mut self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        self.wake();
+        for worker in self.workers.drain(..) {
+            // A worker that panicked has said so.
+            let _ = worker.join();
+        }
+    }
+
+    fn wake(&self) {
+        for waker in &self.shared.wakers {
+            // It looks up by itself soon.
+            let _ = waker.wake();
+        }
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.join();
+    }
+}
+
+impl Bound {
+    fn done(&self) -> Done {
+        let lock = |counts: &Mutex<Counts>| counts.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut counts = Counts::default();
+        self.told.iter().for_each(|told| counts.add(&lock(told)));
+        counts.overflows = self.sockets.iter().map(Socket::overflows).sum();
+        let all = self.top.iter().flat_map(|top| top.lock().unwrap_or_else(PoisonError::into_inner).clone());
+        Done { address: self.local, counts, top: Top::merged(all) }
+    }
+}
+
+/// Binds what is not bound yet.
+fn bind(posts: Vec<Post>, workers: usize, old: &[Arc<Bound>]) -> Result<Vec<Arc<Bound>>, BindError> {
+    let mut list: Vec<Arc<Bound>> = Vec::with_capacity(posts.len());
+    for Post { address, board, relay } in posts {
+        let kept = old.iter().find(|bound| bound.asked == address && !list.iter().any(|new| new.local == bound.local));
+        let (local, sockets, told, top) = match kept {
+            Some(kept) => (kept.local, kept.sockets.clone(), kept.told.clone(), kept.top.clone()),
+            None => {
+                let sockets = open(address, workers).map_err(|cause| BindError { address, cause })?;
+                let told = (0..workers).map(|_| Mutex::default()).collect();
+                let top = (0..workers).map(|_| Mutex::default()).collect();
+                (sockets[0].local_addr(), sockets.into(), told, top)
+            }
+        };
+        list.push(Arc::new(Bound { asked: address, local, board, relay, sockets, told, top }));
+    }
+    Ok(list)
+}
+
+/// A socket for each worker, on one address. The kernel gives all that comes from one network to one of them.
+fn open(address: SocketAddr, workers: usize) -> io::Result<Vec<Socket>> {
+    let mut settings = SocketSettings::default();
+    settings.receive_buffer = Some(RECEIVE_BUFFER);
+    settings.send_buffer = Some(SEND_BUFFER);
+    // Only where it is not clear which address was asked: it costs a little.
+    settings.destination = address.ip().is_unspecified();
+    if workers == 1 {
+        return Ok(vec![Socket::bind(address, &settings)?]);
+    }
+    // Sockets that share an address would also share it with another process of the same user, unasked.
+    drop(Socket::bind(address, &settings)?);
+    settings.reuse_port = true;
+    settings.spread = workers as u32;
+    let first = Socket::bind(address, &settings)?;
+    let address = first.local_addr();
+    let rest = (1..workers).map(|_| Socket::bind(address, &settings));
+    std::iter::once(Ok(first)).chain(rest).collect()
+}
+
+const WAKER: Token = Token(usize::MAX);
+
+/// One thread.
+struct Worker {
+    index: usize,
+    poll: Poll,
+    shared: Arc<Shared>,
+    settings: Settings,
+    purse: Purse,
+    inbox: Inbox,
+    clock: Clock,
+    /// The list at work, and what this worker keeps of each post of it.
+    list: Arc<Vec<Arc<Bound>>>,
+    desks: Vec<Desk>,
+    told_at: Instant,
+}
+
+/// What a worker keeps of a post.
+struct Desk {
+    bound: Arc<Bound>,
+    outbox: Outbox,
+    counts: Counts,
+    relay: Option<Relay>,
+    /// There may be more to receive.
+    is_hot: bool,
+}
+
+impl Worker {
+    fn new(index: usize, workers: usize, poll: Poll, shared: Arc<Shared>, settings: &Settings) -> Self {
+        Self {
+            index,
+            poll,
+            settings: settings.clone(),
+            purse: Purse::new(settings.budget.share(workers), getrandom::u64().unwrap_or_default()),
+            inbox: Inbox::for_length(MAX_REQUEST),
+            clock: Clock::start(),
+            list: Arc::default(),
+            desks: Vec::new(),
+            told_at: Instant::now(),
+            shared,
+        }
+    }
+
+    fn run(mut self) {
+        let mut events = Events::with_capacity(256);
+        loop {
+            let is_over = self.shared.stop.load(Ordering::Relaxed);
+            self.follow_list();
+            let is_hot = self
+                .desks
+                .iter_mut()
+                .fold(false, |hot, desk| hot | desk.serve(self.index, &mut self.purse, &mut self.inbox, &self.clock));
+            let now = Instant::now();
+            if now >= self.told_at + TELL || is_over {
+                self.told_at = now;
+                self.tell(now);
+            }
+            if is_over && !is_hot {
+                return;
+            }
+            let wait = if is_hot { Duration::ZERO } else { LOOK };
+            match self.poll.poll(&mut events, Some(wait)) {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // A passing shortage of the system: never a reason to stop, nor to spin.
+                Err(_) => std::thread::sleep(Duration::from_millis(1)),
+            }
+            for event in &events {
+                let place = event.token().0;
+                // Low numbers are posts; the rest belongs to the sessions of relays.
+                match self.desks.get_mut(place % PLACES) {
+                    Some(desk) if place < PLACES => desk.is_hot = true,
+                    Some(desk) => desk.hear_server(place / PLACES, self.index, &self.clock),
+                    None => {}
+                }
+            }
+        }
+    }
+
+    /// Takes over the newest list, if it is another.
+    fn follow_list(&mut self) {
+        let list = self.shared.list.load_full();
+        if Arc::ptr_eq(&list, &self.list) {
+            return;
+        }
+        let registry = self.poll.registry();
+        let mut old = std::mem::take(&mut self.desks);
+        for (place, bound) in list.iter().enumerate().take(PLACES) {
+            let same = old.iter().position(|desk| Arc::ptr_eq(&desk.bound.sockets, &bound.sockets));
+            let mut desk = match same {
+                Some(same) => old.swap_remove(same),
+                None => Desk::new(bound.clone()),
+            };
+            let socket = &bound.sockets[self.index];
+            let fd = socket.as_raw_fd();
+            let (token, interest) = (Token(place), Interest::READABLE);
+            // What cannot be watched is looked at every time: see `is_hot`.
+            let mut source = SourceFd(&fd);
+            let watched = registry.reregister(&mut source, token, interest);
+            let _ = watched.or_else(|_| registry.register(&mut source, token, interest));
+            desk.take_post(bound.clone(), place, &self.settings, registry);
+            self.desks.push(desk);
+        }
+        // What still waits at a post that is gone was asked while it stood.
+        for mut desk in old {
+            for _ in 0..LAST_BATCHES {
+                desk.is_hot = true;
+                if !desk.serve(self.index, &mut self.purse, &mut self.inbox, &self.clock) {
+                    break;
+                }
+            }
+            let _ = registry.deregister(&mut SourceFd(&desk.bound.sockets[self.index].as_raw_fd()));
+        }
+        self.list = list;
+    }
+
+    fn tell(&mut self, now: Instant) {
+        for desk in &mut self.desks {
+            if let Some(relay) = &mut desk.relay {
+                relay.expire(now);
+                desk.counts.sessions = relay.len() as u64;
+            }
+            // Whoever reads holds it for a moment; then the next time will do.
+            if let Ok(mut told) = desk.bound.told[self.index].try_lock() {
+                told.clone_from(&desk.counts);
+            }
+            if let Ok(mut told) = desk.bound.top[self.index].try_lock() {
+                self.purse.top(&mut told);
+            }
+        }
+    }
+}
+
+/// Posts that a worker can tell apart by their tokens.
+const PLACES: usize = 1 << 16;
+
+impl Desk {
+    fn new(bound: Arc<Bound>) -> Self {
+        Self { bound, outbox: Outbox::new(), counts: Counts::default(), relay: None, is_hot: true }
+    }
+
+    /// The post may have another board or relay than before.
+    fn take_post(&mut self, bound: Arc<Bound>, place: usize, settings: &Settings, registry: &mio::Registry) {
+        let is_same = self.relay.as_ref().map(Relay::server) == bound.relay && self.bound.relay == bound.relay;
+        if !is_same || bound.relay.is_none() {
+            self.relay = None;
+        }
+        if let Some(server) = bound.relay {
+            let make = || Relay::new(server, settings.relay_sessions, settings.relay_idle, registry);
+            if self.relay.is_none() {
+                self.relay = make().ok();
+            }
+        }
+        if let Some(relay) = &mut self.relay {
+            relay.set_tokens(PLACES, place);
+        }
+        self.is_hot = true;
+        self.bound = bound;
+    }
+
+    /// A batch, if there may be one. Returns whether there may be more.
+    fn serve(&mut self, index: usize, purse: &mut Purse, inbox: &mut Inbox, clock: &Clock) -> bool {
+        let Self { bound, outbox, counts, relay, is_hot } = self;
+        let socket = &bound.sockets[index];
+        if !outbox.is_empty() {
+            send(socket, outbox, counts);
+        }
+        if !*is_hot {
+            return !outbox.is_empty();
+        }
+        let mut heard = 0;
+        if outbox.len() < MAX_WAITING {
+            match socket.receive(inbox) {
+                Ok(count) => heard = count,
+                Err(_) => std::thread::sleep(Duration::from_millis(1)),
+            }
+            let face = bound.board.face();
+            let since = clock.since();
+            let (epoch, now) = (clock.epoch(since), clock.started + since);
+            for datagram in inbox.iter().take(heard) {
+                let reply = outbox.draft();
+                match judge(&face, purse, counts, epoch, since, datagram.from, datagram.bytes, reply) {
+                    Judgement::Reply => drop(outbox.commit(datagram.from, datagram.to)),
+                    Judgement::Silence => {}
+                    Judgement::Unclaimed => match relay {
+                        Some(relay) => relay.pass(datagram.from, datagram.to, datagram.bytes, now, counts),
+                        None => counts.drop("no query"),
+                    },
+                }
+            }
+            send(socket, outbox, counts);
+        }
+        *is_hot = heard == BATCH || !outbox.is_empty();
+        *is_hot
+    }
+
+    /// What the game server says to one of its players.
+    fn hear_server(&mut self, session: usize, index: usize, clock: &Clock) {
+        let Self { bound, outbox, counts, relay, .. } = self;
+        if let Some(relay) = relay {
+            relay.hear(session, clock.started + clock.since(), counts, outbox);
+            send(&bound.sockets[index], outbox, counts);
+        }
+    }
+}
+
+fn send(socket: &Socket, outbox: &mut Outbox, counts: &mut Counts) {
+    if socket.send(outbox).is_err() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    counts.unsent += outbox.take_unsent().len() as u64;
+}

@@ -1,0 +1,219 @@
+//! The responder's engine on real sockets, on loopback only.
+#![cfg(target_os = "linux")]
+
+use hailer::proto::minecraft_query::MinecraftQuery;
+use hailer::proto::{Keys, Options, Protocol, registry};
+use hailer::respond::{Board, Budget, Engine, Post, Settings};
+use hailer::{Status, Text};
+use std::io::ErrorKind;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+const HANDSHAKE: &[u8] = b"\xFE\xFD\x09\x01\x02\x03\x04";
+const WAIT: Duration = Duration::from_secs(5);
+
+fn status(motd: &str) -> Status {
+    Status { motd: Some(Text::unformatted(motd)), ..Status::default() }
+}
+
+fn board(motd: &str) -> Board {
+    let protocols = registry::datagram().map(|protocol| (protocol, Options::default())).collect();
+    Board::with_options(protocols, Keys::new([7; 16]), &status(motd)).unwrap()
+}
+
+fn post(address: &str, board: &Board) -> Post {
+    Post { address: address.parse().unwrap(), board: board.clone(), relay: None }
+}
+
+fn settings(workers: usize) -> Settings {
+    let mut settings = Settings::default();
+    settings.workers = workers;
+    settings
+}
+
+/// A client on an address of its own that hears only whom it asks.
+fn client(from: &str, to: SocketAddr) -> UdpSocket {
+    let socket = UdpSocket::bind((from, 0)).unwrap();
+    socket.connect(to).unwrap();
+    socket.set_read_timeout(Some(WAIT)).unwrap();
+    socket
+}
+
+fn exchange(client: &UdpSocket, request: &[u8]) -> Option<Vec<u8>> {
+    let mut buffer = [0; 4_096];
+    client.send(request).unwrap();
+    match client.recv(&mut buffer) {
+        Ok(length) => Some(buffer[..length].to_vec()),
+        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => None,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// A full query; the MOTD of the answer.
+fn ask(client: &UdpSocket) -> Option<String> {
+    let challenge = exchange(client, HANDSHAKE)?;
+    let token: i32 = std::str::from_utf8(&challenge[5..challenge.len() - 1]).unwrap().parse().unwrap();
+    let stat = exchange(client, &[b"\xFE\xFD\x00\x01\x02\x03\x04", &token.to_be_bytes()[..], &[0; 4]].concat())?;
+    let text = String::from_utf8_lossy(&stat[25..]).into_owned();
+    text.split('\0').next().map(ToOwned::to_owned)
+}
+
+fn dropped(engine: &Engine, reason: &str) -> u64 {
+    engine.done().iter().filter_map(|done| done.counts.dropped.get(reason)).sum()
+}
+
+/// Counts are told now and then.
+fn until(mut is_so: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !is_so() {
+        assert!(started.elapsed() < WAIT, "it never came to be");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn replies_leave_from_the_address_that_was_asked_whichever_worker_hears() {
+    let engine = Engine::start(vec![post("0.0.0.0:0", &board("here"))], &settings(3)).unwrap();
+    let port = engine.addresses()[0].port();
+    for network in 0..16 {
+        let to = SocketAddr::from(([127, 0, 9, network], port));
+        assert_eq!(ask(&client(&format!("127.0.{network}.1"), to)).as_deref(), Some("here"));
+    }
+    let done = engine.stop();
+    assert_eq!((done[0].counts.unproven, done[0].counts.answered), (16, 16));
+    assert_eq!((done[0].top.len(), done[0].top[0].packets), (16, 2));
+}
+
+#[test]
+fn what_is_published_is_answered_and_silence_is_kept() {
+    let board = board("old");
+    let engine = Engine::start(vec![post("127.0.0.1:0", &board)], &settings(2)).unwrap();
+    let client = client("127.0.0.1", engine.addresses()[0]);
+    assert_eq!(ask(&client).as_deref(), Some("old"));
+    board.publish(&status("new")).unwrap();
+    assert_eq!(ask(&client).as_deref(), Some("new"));
+    board.silence();
+    board.rotate([8; 16]).unwrap();
+    client.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    assert_eq!(ask(&client), None);
+    until(|| dropped(&engine, "stale") == 1);
+    board.publish(&status("back")).unwrap();
+    client.set_read_timeout(Some(WAIT)).unwrap();
+    assert_eq!(ask(&client).as_deref(), Some("back"));
+}
+
+#[test]
+fn a_reload_under_load_loses_nothing() {
+    let keys = || Keys::new([7; 16]);
+    let fresh = |motd: &str| {
+        Board::with_options(vec![(&MinecraftQuery as &dyn Protocol, Options::default())], keys(), &status(motd))
+            .unwrap()
+    };
+    let engine = Engine::start(vec![post("127.0.0.1:0", &fresh("0"))], &settings(2)).unwrap();
+    let address = engine.addresses()[0];
+    let (stop, asked, lost) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        for i in 0..4 {
+            let (stop, asked, lost) = (&stop, &asked, &lost);
+            scope.spawn(move || {
+                let client = client(&format!("127.0.{i}.1"), address);
+                while !stop.load(Ordering::Relaxed) {
+                    asked.fetch_add(1, Ordering::Relaxed);
+                    lost.fetch_add(u64::from(ask(&client).is_none()), Ordering::Relaxed);
+                }
+            });
+        }
+        for i in 1..=40 {
+            std::thread::sleep(Duration::from_millis(25));
+            // Another board, and a second address that comes and goes. The first was asked for as port 0.
+            let mut posts = vec![post("127.0.0.1:0", &fresh(&i.to_string()))];
+            posts.extend((i % 2 == 0).then(|| post("127.0.0.2:0", &board("second"))));
+            engine.reload(posts).unwrap();
+            assert_eq!(engine.addresses()[0], address);
+        }
+        assert_eq!(ask(&client("127.0.0.1", address)).as_deref(), Some("40"));
+        stop.store(true, Ordering::Relaxed);
+    });
+    let (asked, lost) = (asked.into_inner(), lost.into_inner());
+    assert!(asked > 500 && lost == 0, "{lost} of {asked} lost");
+}
+
+#[test]
+fn an_address_that_cannot_be_had_changes_nothing() {
+    let taken = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let board = board("still");
+    let engine = Engine::start(vec![post("127.0.0.1:0", &board)], &settings(2)).unwrap();
+    let address = engine.addresses()[0];
+    let hold = UdpSocket::bind(taken).unwrap();
+    let posts = || vec![post("127.0.0.1:0", &board), post(&taken.to_string(), &board)];
+    assert_eq!(engine.reload(posts()).unwrap_err().address, taken);
+    assert_eq!(engine.addresses(), [address]);
+    assert_eq!(ask(&client("127.0.0.1", address)).as_deref(), Some("still"));
+    drop(hold);
+    engine.reload(posts()).unwrap();
+    assert_eq!(ask(&client("127.0.0.1", taken)).as_deref(), Some("still"));
+    let twice = vec![post(&taken.to_string(), &board), post(&taken.to_string(), &board)];
+    assert_eq!(engine.reload(twice).unwrap_err().address, taken, "no two posts share an address");
+}
+
+#[test]
+fn what_nobody_claims_goes_to_the_game_and_back() {
+    let game = UdpSocket::bind("127.0.0.1:0").unwrap();
+    game.set_read_timeout(Some(WAIT)).unwrap();
+    let mut with_relay = post("127.0.0.1:0", &board("front"));
+    with_relay.relay = Some(game.local_addr().unwrap());
+    let mut settings = settings(1);
+    (settings.relay_sessions, settings.relay_idle) = (2, Duration::from_millis(400));
+    let engine = Engine::start(vec![with_relay.clone()], &settings).unwrap();
+    let address = engine.addresses()[0];
+    let [one, two, three] = [(); 3].map(|()| client("127.0.0.1", address));
+    let mut buffer = [0; 2_048];
+    let mut hear = |expected: &[u8]| {
+        let (length, from) = game.recv_from(&mut buffer).unwrap();
+        assert_eq!(&buffer[..length], expected);
+        from
+    };
+    one.send(b"login one").unwrap();
+    let as_one = hear(b"login one");
+    two.send(b"login two").unwrap();
+    let as_two = hear(b"login two");
+    assert_ne!(as_one, as_two, "the game can tell them apart");
+    three.send(b"too many").unwrap();
+    until(|| dropped(&engine, "relay full") == 1);
+    let long = vec![0x55; 1_400];
+    for _ in 0..80 {
+        game.send_to(&long, as_two).unwrap();
+    }
+    game.send_to(b"welcome", as_one).unwrap();
+    let mut answer = [0; 2_048];
+    assert_eq!(one.recv(&mut answer).unwrap(), b"welcome".len());
+    for _ in 0..80 {
+        assert_eq!(two.recv(&mut answer).unwrap(), long.len());
+    }
+    assert_eq!(ask(&one).as_deref(), Some("front"), "queries are still answered here");
+    // A new list with the same game keeps the sessions.
+    engine.reload(vec![with_relay]).unwrap();
+    std::thread::sleep(Duration::from_millis(50));
+    one.send(b"still me").unwrap();
+    assert_eq!(hear(b"still me"), as_one);
+    until(|| engine.done()[0].counts.sessions == 0);
+    three.send(b"now there is room").unwrap();
+    hear(b"now there is room");
+    let counts = &engine.stop()[0].counts;
+    assert_eq!((counts.relayed, counts.relayed_back), (4, 81));
+}
+
+#[test]
+fn the_unproven_are_sent_no_more_than_the_budget() {
+    let mut settings = settings(2);
+    settings.budget = Budget::default();
+    (settings.budget.limit_loopback, settings.budget.unproven_packets) = (true, 10);
+    let engine = Engine::start(vec![post("127.0.0.1:0", &board("poor"))], &settings).unwrap();
+    let client = client("127.0.0.1", engine.addresses()[0]);
+    client.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    (0..200).for_each(|_| assert_eq!(client.send(HANDSHAKE).unwrap(), HANDSHAKE.len()));
+    let heard = (0..).take_while(|_| client.recv(&mut [0; 64]).is_ok()).count();
+    assert!((40..=50).contains(&heard), "a burst of four seconds: {heard}");
+    until(|| dropped(&engine, "budget") == 200 - heard as u64);
+}
