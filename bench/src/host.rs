@@ -115,7 +115,7 @@ pub(crate) fn client(args: &[String], server: Option<&Server>) -> anyhow::Result
 }
 
 /// User and system time of a process in seconds.
-fn cpu_of(pid: u32) -> Option<f64> {
+pub(crate) fn cpu_of(pid: u32) -> Option<f64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name before may hold spaces.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);

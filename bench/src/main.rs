@@ -11,6 +11,8 @@ mod host;
 #[cfg(target_os = "linux")]
 mod measure;
 #[cfg(target_os = "linux")]
+mod respond;
+#[cfg(target_os = "linux")]
 mod server;
 
 #[cfg(target_os = "linux")]

@@ -3,7 +3,7 @@
 use crate::client::{self, Figures};
 use crate::game::Game;
 use crate::host::{self, Run, Server};
-use crate::server;
+use crate::{respond, server};
 use anyhow::{Context, ensure};
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
@@ -56,12 +56,16 @@ enum What {
     Million,
     /// One query from the command line.
     Cli,
+    /// The responder: answers a second on one core.
+    Respond,
     /// All of them.
     All,
     #[command(hide = true)]
     Server(server::Plan),
     #[command(hide = true)]
     Client(client::Plan),
+    #[command(hide = true)]
+    Answer(respond::Plan),
     #[command(hide = true)]
     CliOnce { port: u16 },
 }
@@ -78,6 +82,11 @@ pub(crate) fn main() -> anyhow::Result<()> {
             host::pin(0);
             client::run(plan)
         }
+        What::Answer(plan) => {
+            host::pin(0);
+            respond::answer(plan)
+        }
+        What::Respond => respond::respond(args.rounds, args.scale),
         What::CliOnce { port } => args.cli_once(*port),
         What::Rate => args.rate(),
         What::Cpu => args.cpu(),
@@ -93,7 +102,8 @@ pub(crate) fn main() -> anyhow::Result<()> {
             args.memory()?;
             args.lost()?;
             args.million()?;
-            args.cli()
+            args.cli()?;
+            respond::respond(args.rounds, args.scale)
         }
     }
 }
@@ -389,7 +399,7 @@ impl Series {
     }
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     match values.len() {
         0 => f64::NAN,
@@ -398,17 +408,17 @@ fn median(mut values: Vec<f64>) -> f64 {
     }
 }
 
-fn range(values: impl Iterator<Item = f64>) -> String {
+pub(crate) fn range(values: impl Iterator<Item = f64>) -> String {
     let (low, high) = values.fold((f64::MAX, f64::MIN), |(low, high), value| (low.min(value), high.max(value)));
     let digits = if high >= 1_000.0 { 0 } else { 3 };
     format!("({low:.digits$} to {high:.digits$})")
 }
 
-fn heading(what: &str) {
+pub(crate) fn heading(what: &str) {
     println!("\n== {what}");
 }
 
-fn at_least(what: &str, value: f64, bar: f64, more: &str) {
+pub(crate) fn at_least(what: &str, value: f64, bar: f64, more: &str) {
     verdict(what, value, value >= bar, &format!("at least {bar}"), more);
 }
 

@@ -769,7 +769,7 @@ proptest! {
         (capacity, reads) in (prop_oneof![Just(usize::MAX), 1..20usize], prop_oneof![Just(usize::MAX), 2..20usize]),
         (rate, bits, per_prefix) in (rates(20.0), rates(20_000.0), rates(5.0)),
         (timeout, deadline, retries) in (1..2_000u64, 1..9_000u64, prop_oneof![0..5u32, Just(100)]),
-        largest in prop_oneof![Just(900_000), 1..50usize],
+        largest in prop_oneof![Just(750_000), 1..50usize],
         crowded: bool,
     ) {
         let mut world = World::new(seed);

@@ -213,6 +213,6 @@ impl Default for Pace {
 impl Default for Settings {
     fn default() -> Self {
         let patience = Patience { retries: 2, ..Patience::default() };
-        Self { ask: Ask::default(), patience, strict: false, pace: Pace::default(), max_in_flight: 900_000 }
+        Self { ask: Ask::default(), patience, strict: false, pace: Pace::default(), max_in_flight: 750_000 }
     }
 }

@@ -42,7 +42,7 @@ const MEMORY: usize = 7 << 17;
 /// A source of questions from an input that is read as it comes.
 ///
 /// Lines are as in a list. Those that cannot be understood are failures. Ranges are walked through in random order, never
-/// held. Doubles are removed if fewer than 900,000 other questions stand between them. A thread reads the input; nobody
+/// held. Doubles are removed if fewer than 750,000 other questions stand between them. A thread reads the input; nobody
 /// ever waits for it.
 pub struct Stream {
     messages: Receiver<Message>,
