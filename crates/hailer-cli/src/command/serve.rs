@@ -42,7 +42,7 @@ pub(crate) fn run(args: &Serve) -> anyhow::Result<Exit> {
 }
 
 async fn serve(mut plans: Vec<Plan>, args: &Serve) -> anyhow::Result<Exit> {
-    let mut stage = Stage::new(&plans, &[])?;
+    let mut stage = Stage::new(&plans, None)?;
     let engine = Engine::start(stage.posts.clone(), &Settings::default()).map_err(hint)?;
     stage.open(&plans, &engine)?;
     let mut out = anstream::stdout();
@@ -86,7 +86,7 @@ async fn serve(mut plans: Vec<Plan>, args: &Serve) -> anyhow::Result<Exit> {
 fn reload(args: &Serve, old: &Stage, engine: &Engine) -> anyhow::Result<Option<(Vec<Plan>, Stage)>> {
     let Some(path) = &args.config else { return Ok(None) };
     let plans = config::read(path)?;
-    let mut stage = Stage::new(&plans, &old.posts)?;
+    let mut stage = Stage::new(&plans, Some(old))?;
     engine.reload(stage.asked()).map_err(hint)?;
     stage.open(&plans, engine)?;
     Ok(Some((plans, stage)))
@@ -102,11 +102,12 @@ struct Stage {
 
 impl Stage {
     /// Boards for these plans. Where one was before, its keys stay, so that tokens handed out stay good.
-    fn new(plans: &[Plan], old: &[Post]) -> anyhow::Result<Self> {
+    fn new(plans: &[Plan], old: Option<&Self>) -> anyhow::Result<Self> {
+        let old = |address| old.and_then(|old| old.asked.iter().zip(&old.posts).find(|(asked, _)| **asked == address));
         let mut posts = Vec::new();
         for (plan, listener) in listeners(plans) {
-            let kept = old.iter().find(|post| post.address == listener.address && listener.secret.is_none());
-            let keys = kept.map(|post| post.board.keys());
+            let kept = old(listener.address).filter(|_| listener.secret.is_none());
+            let keys = kept.map(|(_, post)| post.board.keys());
             let keys = keys.unwrap_or_else(|| Keys::new(listener.secret.unwrap_or_else(random_secret)));
             let status = plan.source.status(listener, listener.address.port(), 0);
             let board = Board::with_options(listener.protocols.clone(), keys, &status)?;

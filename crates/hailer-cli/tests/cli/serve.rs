@@ -90,6 +90,34 @@ fn a_file_says_what_is_answered_and_where() {
 }
 
 #[test]
+fn a_hangup_has_the_file_read_again() {
+    let text = |motd: &str| {
+        format!(
+            "[[server]]\nlisten = \"127.0.0.1:0\"\nprotocols = [\"minecraft-query\"]\nstatus = {{ motd = \"{motd}\" }}\n"
+        )
+    };
+    let config = Temporary::file("again.toml", text("before"));
+    let serve = Serve::start(1, ["--config", config.text()]);
+    let motd = || {
+        let said = run(["query", "--json", &serve.url("minecraft-query")]).ends_with(0).json();
+        said[0]["status"]["motd"]["plain"].as_str().unwrap().to_owned()
+    };
+    let until = |expected: &str| (0..100).any(|_| motd() == expected);
+    assert_eq!(motd(), "before");
+    std::fs::write(config.text(), text("after")).unwrap();
+    serve.signal("HUP");
+    assert!(until("after"), "at the same address");
+    std::fs::write(config.text(), "[[server]]\nporp = 1\n").unwrap();
+    serve.signal("HUP");
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(motd(), "after", "a mistake changes nothing");
+    let (code, said) = serve.stop("TERM");
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("again.toml:2: ") && said.contains("stays as it was"), "{said}");
+    assert!(said.contains("read again: 1 server on 1 address"), "{said}");
+}
+
+#[test]
 fn mistakes_in_a_file_are_one_line_with_file_and_line() {
     let mistakes = [
         ("[[server]", 1, ""),

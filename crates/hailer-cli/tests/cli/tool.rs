@@ -191,6 +191,12 @@ impl Serve {
         format!("{protocol}://{}", self.address())
     }
 
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, signal: &str) {
+        let kill = Command::new("sh").args(["-c", &format!("kill -{signal} {}", self.process.child.id())]).status();
+        assert!(kill.unwrap().success());
+    }
+
     /// Sends it a signal and waits for its end: exit code and what it said on standard error.
     pub(crate) fn stop(mut self, signal: &str) -> (Option<i32>, String) {
         let kill = Command::new("sh").args(["-c", &format!("kill -{signal} {}", self.process.child.id())]).status();
