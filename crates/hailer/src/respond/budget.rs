@@ -20,7 +20,8 @@ pub struct Budget {
     pub unproven_packets: u32,
     /// To one network (IPv4 /24, IPv6 /56) whose sources proved nothing, per second; the burst is four seconds' worth.
     pub unproven_per_network: u32,
-    /// To all sources that proved nothing, per second; the burst is one second's worth.
+    /// To all sources that proved nothing, per second, in replies of more than [`HARMLESS`] times their request; the burst
+    /// is one second's worth.
     pub unproven_total: u32,
     /// To one source that proved its address, per second; the burst is four seconds' worth.
     pub proven_per_source: u32,
@@ -50,6 +51,8 @@ impl Budget {
     }
 }
 
+/// The growth from request to reply that is taken for harmless: what QUIC allows (RFC 9000, section 8.1).
+pub const HARMLESS: usize = 3;
 const BURST_SECONDS: u64 = 4;
 /// Sources and networks remembered: 8,192 of each, of 80 and 48 bytes; one looks for its place in a row of four.
 const ROWS: usize = 2_048;
@@ -143,8 +146,10 @@ impl Purse {
         Self { budget, seed, total: Bucket::default(), sources, networks }
     }
 
-    /// Pays for a reply of `length` bytes, or refuses.
-    pub fn spend(&mut self, to: IpAddr, length: usize, proven: bool, since: Duration) -> bool {
+    /// Pays for a reply of `length` bytes to a request of `asked`, or refuses. What is no more than [`HARMLESS`] times the
+    /// request is not paid by everybody: a flood of requests from forged sources must not keep all others from being
+    /// answered, and whoever sends it gains nothing by our replies.
+    pub fn spend(&mut self, to: IpAddr, asked: usize, length: usize, proven: bool, since: Duration) -> bool {
         let to = to.to_canonical();
         let Budget { unproven_per_source, unproven_packets, unproven_per_network, .. } = self.budget;
         let Budget { unproven_total, proven_per_source, .. } = self.budget;
@@ -159,7 +164,7 @@ impl Purse {
                 source.packets.spend(1, unproven_packets, BURST_SECONDS, now)
                     && source.unproven.spend(length, unproven_per_source, BURST_SECONDS, now)
                     && network.unproven.spend(length, unproven_per_network, BURST_SECONDS, now)
-                    && self.total.spend(length, unproven_total, 1, now)
+                    && (length <= asked * HARMLESS || self.total.spend(length, unproven_total, 1, now))
             }
         };
         if is_paid {
@@ -271,7 +276,7 @@ mod tests {
     }
 
     fn spend_all(purse: &mut Purse, to: IpAddr, length: usize, proven: bool, since: Duration) -> usize {
-        (0..1_000_000).take_while(|_| purse.spend(to, length, proven, since)).count() * length
+        (0..1_000_000).take_while(|_| purse.spend(to, 1, length, proven, since)).count() * length
     }
 
     #[test]
@@ -300,10 +305,33 @@ mod tests {
         let mut sent = 0;
         for i in 0..200_000u32 {
             let source = IpAddr::V4((0x0A00_0000 + i).into());
-            sent += if purse.spend(source, 1_000, false, SECOND) { 1_000 } else { 0 };
+            sent += if purse.spend(source, 1, 1_000, false, SECOND) { 1_000 } else { 0 };
         }
         assert!(sent <= 1 << 20, "{sent}");
         assert!(sent > 1_000_000, "{sent}");
+    }
+
+    #[test]
+    fn a_flood_of_small_requests_starves_nobody() {
+        let mut purse = Purse::new(Budget::default(), 1);
+        let all =
+            (0..200_000u32).all(|i| purse.spend(IpAddr::V4((0x0A00_0000 + i * 256).into()), 7, 16, false, SECOND));
+        assert!(all, "each is a network of its own, and gets hardly more than it sent");
+    }
+
+    #[test]
+    fn networks_and_packets_are_limited_too() {
+        let mut purse = Purse::new(Budget::default(), 1);
+        let hosts = (0..=255).map(|i| IpAddr::from([192, 0, 2, i]));
+        let sent: usize = hosts.map(|host| spend_all(&mut purse, host, 64, false, SECOND)).sum();
+        assert_eq!(sent, 256 << 10, "eight sources' worth");
+        assert_eq!(spend_all(&mut purse, ip("198.51.100.1"), 1, false, SECOND), 512, "packets of four seconds");
+        let mut top = Vec::new();
+        purse.top(&mut top);
+        assert_eq!(
+            top.iter().map(|top| (top.network, top.bits, top.bytes)).collect::<Vec<_>>(),
+            [(ip("192.0.2.0"), 24, 256 << 10), (ip("198.51.100.0"), 24, 512)]
+        );
     }
 
     #[test]
@@ -311,6 +339,6 @@ mod tests {
         let mut purse = Purse::new(Budget { limit_loopback: true, ..Budget::default() }, 1);
         assert_eq!(spend_all(&mut purse, ip("127.0.0.1"), 1024, false, SECOND), 32 << 10);
         let mut purse = Purse::new(Budget::default(), 1);
-        assert!((0..100_000).all(|_| purse.spend(ip("127.0.0.1"), 1024, false, SECOND)));
+        assert!((0..100_000).all(|_| purse.spend(ip("127.0.0.1"), 1, 1024, false, SECOND)));
     }
 }

@@ -35,7 +35,7 @@ pub mod farm;
 #[cfg(unix)]
 mod relay;
 
-pub use budget::{Budget, Purse, Top};
+pub use budget::{Budget, HARMLESS, Purse, Top};
 #[cfg(unix)]
 pub use engine::{BindError, Done, Engine, Post, Settings};
 
@@ -237,7 +237,7 @@ fn judge(
     let verdict = verdicts.into_iter().find(|verdict| *verdict != Verdict::Pass).unwrap_or(Verdict::Pass);
     let reason = match verdict {
         Verdict::Reply { .. } if face.is_silent => "stale",
-        Verdict::Reply { proven } if !purse.spend(from.ip(), length(out), proven, since) => "budget",
+        Verdict::Reply { proven } if !purse.spend(from.ip(), bytes.len(), length(out), proven, since) => "budget",
         Verdict::Reply { proven } => {
             *if proven { &mut counts.answered } else { &mut counts.unproven } += 1;
             counts.bytes_out += length(out) as u64;
