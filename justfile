@@ -28,6 +28,10 @@ bench-sweep:
     cargo build --release -p hailer-cli
     cargo run --release -p hailer-bench -- all
 
+# The responder for ten minutes under a flood from forged sources: answers, bytes sent, memory
+soak minutes="10":
+    cargo run --release -p hailer-bench -- flood --minutes {{minutes}}
+
 # Sweeps of a million servers in bad weather, whole and in four shares: what is written is what grows there
 prove-sweep targets="1000000":
     HAILER_SWEEP_TARGETS={{targets}} cargo test --release -p hailer-cli --test cli harvest -- --nocapture

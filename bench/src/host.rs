@@ -114,6 +114,13 @@ pub(crate) fn client(args: &[String], server: Option<&Server>) -> anyhow::Result
     })
 }
 
+/// Resident memory of a process in KiB.
+pub(crate) fn resident(pid: u32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    line.trim().strip_suffix(" kB")?.trim().parse().ok()
+}
+
 /// User and system time of a process in seconds.
 pub(crate) fn cpu_of(pid: u32) -> Option<f64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;

@@ -58,6 +58,12 @@ enum What {
     Cli,
     /// The responder: answers a second on one core.
     Respond,
+    /// The responder under a flood from forged sources.
+    Flood {
+        /// For so long; without it ten seconds, times the scale.
+        #[arg(long)]
+        minutes: Option<f64>,
+    },
     /// All of them.
     All,
     #[command(hide = true)]
@@ -87,6 +93,7 @@ pub(crate) fn main() -> anyhow::Result<()> {
             respond::answer(plan)
         }
         What::Respond => respond::respond(args.rounds, args.scale),
+        What::Flood { minutes } => respond::flood(minutes.map_or(10.0 * args.scale, |minutes| minutes * 60.0)),
         What::CliOnce { port } => args.cli_once(*port),
         What::Rate => args.rate(),
         What::Cpu => args.cpu(),
@@ -103,7 +110,8 @@ pub(crate) fn main() -> anyhow::Result<()> {
             args.lost()?;
             args.million()?;
             args.cli()?;
-            respond::respond(args.rounds, args.scale)
+            respond::respond(args.rounds, args.scale)?;
+            respond::flood(10.0 * args.scale)
         }
     }
 }
@@ -422,7 +430,7 @@ pub(crate) fn at_least(what: &str, value: f64, bar: f64, more: &str) {
     verdict(what, value, value >= bar, &format!("at least {bar}"), more);
 }
 
-fn at_most(what: &str, value: f64, bar: f64, more: &str) {
+pub(crate) fn at_most(what: &str, value: f64, bar: f64, more: &str) {
     verdict(what, value, value <= bar, &format!("at most {bar}"), more);
 }
 
