@@ -52,7 +52,7 @@ pub struct Board(Arc<Inner>);
 struct Inner {
     protocols: Vec<(&'static dyn Protocol, Options)>,
     /// What the responders were built from. Only writers look here.
-    truth: Mutex<(Status, Keys)>,
+    truth: Mutex<(Option<Status>, Keys)>,
     responders: ArcSwap<Vec<Arc<dyn Responder>>>,
 }
 
@@ -70,14 +70,19 @@ impl Board {
         status: &Status,
     ) -> Result<Self, OptionError> {
         protocols.retain(|(protocol, _)| protocol.info().transport == Transport::Datagram);
-        let responders = build(&protocols, &keys, status)?;
-        let truth = Mutex::new((status.clone(), keys));
+        let responders = build(&protocols, &keys, Some(status))?;
+        let truth = Mutex::new((Some(status.clone()), keys));
         Ok(Self(Arc::new(Inner { protocols, truth, responders: ArcSwap::from_pointee(responders) })))
     }
 
     /// Replaces the status. Readers never wait: whoever is answering at this moment still uses the old one.
     pub fn publish(&self, status: &Status) -> Result<(), OptionError> {
-        self.rebuild(|truth| truth.0 = status.clone())
+        self.rebuild(|truth| truth.0 = Some(status.clone()))
+    }
+
+    /// Answers nobody until the next status is published.
+    pub fn silence(&self) -> Result<(), OptionError> {
+        self.rebuild(|truth| truth.0 = None)
     }
 
     /// Replaces the secret behind the challenge tokens. Those of the old one stay good until the next rotation.
@@ -85,11 +90,11 @@ impl Board {
         self.rebuild(|truth| truth.1 = truth.1.rotate(secret))
     }
 
-    fn rebuild(&self, change: impl FnOnce(&mut (Status, Keys))) -> Result<(), OptionError> {
+    fn rebuild(&self, change: impl FnOnce(&mut (Option<Status>, Keys))) -> Result<(), OptionError> {
         // A writer that panicked in between left a truth that is whole all the same.
         let mut truth = self.0.truth.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut truth);
-        let responders = build(&self.0.protocols, &truth.1, &truth.0)?;
+        let responders = build(&self.0.protocols, &truth.1, truth.0.as_ref())?;
         self.0.responders.store(Arc::new(responders));
         Ok(())
     }
@@ -98,8 +103,9 @@ impl Board {
 fn build(
     protocols: &[(&'static dyn Protocol, Options)],
     keys: &Keys,
-    status: &Status,
+    status: Option<&Status>,
 ) -> Result<Vec<Arc<dyn Responder>>, OptionError> {
+    let Some(status) = status else { return Ok(Vec::new()) };
     protocols.iter().map(|(protocol, options)| protocol.responder(status, keys, options)).collect()
 }
 
