@@ -1,12 +1,14 @@
 //! `hailer serve`: answers queries.
 
-use super::{block_on, farm, game};
+use super::{block_on, farm, game, serve_sources};
 use crate::args::Serve;
 use crate::config::{self, Listener, Plan};
 use crate::exit::Exit;
 use crate::print::{count, tell};
 use anyhow::Context;
+use hailer::Status;
 use hailer::respond::{Board, Budget, Counts, Service, random_secret};
+use hailer::source::Published;
 use std::future::Future;
 use std::io::Write;
 use std::net::SocketAddr;
@@ -31,7 +33,7 @@ pub(crate) fn run(args: &Serve) -> anyhow::Result<Exit> {
         return block_on(game::serve(plan, args.r#for));
     }
     let plans = match &args.config {
-        Some(path) => config::read(path)?,
+        Some(path) => config::read(path)?.servers,
         None => vec![config::from_flags(args)?],
     };
     if args.check_config {
@@ -48,13 +50,18 @@ async fn serve(plans: Vec<Plan>, time: Option<Duration>) -> anyhow::Result<Exit>
     let mut tasks = Vec::new();
     let mut out = anstream::stdout();
     let mut addresses = Vec::new();
+    let mut fed = Vec::new();
     for plan in plans {
         let mut boards = Vec::new();
         for listener in &plan.listeners {
             let socket = bind(listener).await?;
             let address = socket.local_addr()?;
             let port = address.port();
-            let board = listener.board(&plan.source.status(listener, port, 0))?;
+            let status = plan.source.status(listener, port, 0);
+            let board = listener.board(status.as_ref().unwrap_or(&Status::default()))?;
+            if status.is_none() {
+                board.silence()?;
+            }
             let ids: Vec<_> = listener.protocols.iter().map(|(protocol, _)| protocol.info().id).collect();
             writeln!(out, "listening on {address} for {}", ids.join(", "))?;
             addresses.push(address);
@@ -64,10 +71,13 @@ async fn serve(plans: Vec<Plan>, time: Option<Duration>) -> anyhow::Result<Exit>
             }
             boards.push((port, board));
         }
-        if let config::Source::Demo(_) = plan.source {
-            tokio::spawn(live(plan, boards));
+        match &plan.source {
+            config::Source::Demo(_) => drop(tokio::spawn(live(plan, boards))),
+            config::Source::Fed(feed) => fed.push(((**feed).clone(), publisher(boards))),
+            config::Source::Fixed(_) => {}
         }
     }
+    let _sources = serve_sources::start(fed).await?;
     out.flush()?;
     for note in notes(&addresses) {
         tell!("\x1b[33mnote:\x1b[0m {note}");
@@ -121,13 +131,26 @@ fn notes(addresses: &[SocketAddr]) -> Vec<String> {
     open.into_iter().chain(every).collect()
 }
 
+/// Publishes what a source says on all boards of its server.
+fn publisher(boards: Vec<(u16, Board)>) -> serve_sources::Publish {
+    Box::new(move |published| {
+        for (port, board) in &boards {
+            // The options were accepted at the start, and they have not changed.
+            let _ = match &published {
+                Published::Status(status) => board.publish(&config::at_port((**status).clone(), *port)),
+                Published::Silence => board.silence(),
+            };
+        }
+    })
+}
+
 /// Publishes the population as it moves.
 async fn live(plan: Plan, boards: Vec<(u16, Board)>) {
     let started = Instant::now();
     loop {
         tokio::time::sleep(BEAT).await;
         for (listener, (port, board)) in plan.listeners.iter().zip(&boards) {
-            let status = plan.source.status(listener, *port, started.elapsed().as_secs());
+            let Some(status) = plan.source.status(listener, *port, started.elapsed().as_secs()) else { continue };
             // The options were accepted at the start, and they have not changed.
             let _ = board.publish(&status);
         }
