@@ -242,24 +242,21 @@ enum Told {
 
 fn block(table: &Table<'_>, folder: &Path) -> Result<Block, Wrong> {
     const LISTEN: &str = "listen: write ADDRESS, ADDRESS:PORT or PROTOCOL=ADDRESS:PORT, or a list of them";
-    let mut block = Block::default();
-    block.listen = table.take("listen").map_or(Ok(Vec::new()), |item| item.texts(LISTEN))?;
+    let listen = table.take("listen").map_or(Ok(Vec::new()), |item| item.texts(LISTEN))?;
     let fix = "protocols: write a list such as [\"minecraft-query\", \"ugp\"]";
-    block.protocols = table.take("protocols").map_or(Ok(Vec::new()), |item| item.texts(fix))?;
-    let status_ = table.take("status").map(|item| status(item).map(|status| item.located(status))).transpose()?;
+    let protocols = table.take("protocols").map_or(Ok(Vec::new()), |item| item.texts(fix))?;
+    let fixed = table.take("status").map(|item| status(item).map(|status| item.located(status))).transpose()?;
     let demo = table.take("demo").map(|item| item.number("demo", 0..=i64::MAX).map(|seed| item.located(seed)));
     let demo = demo.transpose()?;
     let source = table.take("source").map(|item| source(item, folder)).transpose()?;
     let stale_after = table.take("stale-after");
     let (stale, wording) = (table.take("stale"), table.take("stale-text"));
-    for (id, options) in table.take("options").map_or(Ok(Vec::new()), options)? {
-        block.options.push((id, options));
-    }
-    block.secret = table.take("secret").map(secret).transpose()?;
-    block.relay = table.take("relay").map(relay).transpose()?;
+    let options = table.take("options").map_or(Ok(Vec::new()), options)?;
+    let secret = table.take("secret").map(secret).transpose()?;
+    let relay = table.take("relay").map(relay).transpose()?;
     table.finish()?;
 
-    if let (Some(demo), Some(_)) = (&demo, &status_) {
+    if let (Some(demo), Some(_)) = (&demo, &fixed) {
         return Err(demo.wrong("demo and status exclude each other; keep one"));
     }
     if let (Some(demo), Some(_)) = (&demo, &source) {
@@ -272,11 +269,17 @@ fn block(table: &Table<'_>, folder: &Path) -> Result<Block, Wrong> {
     if let (None, Some(item)) = (stale_after, stale.or(wording)) {
         return Err(Wrong::at(item.line, "stale: needs stale-after as well, such as stale-after = \"1min\""));
     }
-    block.stale_after = stale_after.map(|item| item.duration("stale-after", Duration::from_secs(1))).transpose()?;
-    block.stale = stale_after.map(|_| self::stale(stale, wording)).transpose()?;
-    block.status = status_.map(|status| status.it);
-    block.told = source.map(Told::Source).or(demo.map(|seed| Told::Demo(seed.it as u64)));
-    Ok(block)
+    Ok(Block {
+        listen,
+        protocols,
+        told: source.map(Told::Source).or(demo.map(|seed| Told::Demo(seed.it as u64))),
+        status: fixed.map(|status| status.it),
+        stale: stale_after.map(|_| self::stale(stale, wording)).transpose()?,
+        stale_after: stale_after.map(|item| item.duration("stale-after", Duration::from_secs(1))).transpose()?,
+        options,
+        secret,
+        relay,
+    })
 }
 
 /// Whoever says when a truth is stale and not what then wants it said.

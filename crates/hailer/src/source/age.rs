@@ -1,6 +1,6 @@
 //! The age of a truth: what is said of it when, as a pure function of truth and time.
 
-use super::{Published, Truth, text};
+use super::{Published, Truth, has_codes};
 use hailer_proto::{Status, Text};
 use std::fmt;
 use std::str::FromStr;
@@ -95,19 +95,23 @@ impl Wording {
     fn on(&self, status: &Status, age: &str) -> Status {
         let mut status = status.clone();
         if status.name.is_none() && status.motd.is_none() {
-            status.motd = Some(Text::legacy(self.fill("", age).trim()));
+            status.motd = Some(Text::legacy(fill(&self.0, "", age).trim()));
             return status;
         }
         for old in [&mut status.name, &mut status.motd].into_iter().flatten() {
-            *old = text(self.fill(old.raw(), age), &self.fill(&old.plain(), age));
+            // Where section signs are text, those of the wording would be seen.
+            *old = match has_codes(old.raw(), &old.plain()) {
+                true => Text::legacy(fill(&self.0, old.raw(), age)),
+                false => Text::unformatted(fill(&Text::legacy(self.0.as_str()).plain(), old.raw(), age)),
+            };
         }
         status
     }
+}
 
-    /// What servers say is put in last, so that nothing in it is taken for a place.
-    fn fill(&self, text: &str, age: &str) -> String {
-        self.0.replace("{age}", age).replace("{text}", text)
-    }
+/// What servers say is put in last, so that nothing in it is taken for a place.
+fn fill(wording: &str, text: &str, age: &str) -> String {
+    wording.replace("{age}", age).replace("{text}", text)
 }
 
 /// An age as people say it, and the age at which they would say something else.
@@ -209,6 +213,9 @@ mod tests {
         assert_eq!(old.name.unwrap().plain(), "[3 h old] a \u{A7}b {age}");
         let motd = old.motd.unwrap();
         assert_eq!((motd.plain().as_str(), motd.raw()), ("[3 h old] m", "[3 h old] \u{A7}cm"));
+        let grey: Wording = "\u{A7}7{text}".parse().unwrap();
+        let old = grey.on(&status(Some(Text::unformatted("\u{A7}b")), Some(Text::legacy("\u{A7}cm"))), "3 h");
+        assert_eq!((old.name.unwrap().raw(), old.motd.unwrap().plain().as_str()), ("\u{A7}b", "m"));
         let nameless = Wording::default().on(&Status::default(), "3 h");
         assert_eq!(nameless.motd.unwrap().plain(), "(last seen 3 h ago)");
         assert!("{name}".parse::<Wording>().is_err() && "{".parse::<Wording>().is_err());

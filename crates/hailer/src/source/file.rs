@@ -68,7 +68,7 @@ impl File {
             }
             match read {
                 Some(Found::Truth(stamp, truth)) => {
-                    known = Some(Some(stamp));
+                    known = stamp.is_settled().then_some(Some(stamp));
                     if complaint.over() {
                         say(format!("{}: good again", self.path.display()));
                     }
@@ -114,6 +114,12 @@ impl Stamp {
         let inode = 0;
         Self { modified: metadata.modified().ok(), length: metadata.len(), inode }
     }
+
+    /// Whether whatever is written from now on shows. Clocks of file systems are coarse: what is written in the same
+    /// tick may leave the stamp as it is, so that a young file is read again at the next look.
+    fn is_settled(&self) -> bool {
+        self.modified.and_then(|modified| modified.elapsed().ok()).is_none_or(|age| age > SETTLE)
+    }
 }
 
 fn read(path: &Path) -> Found {
@@ -127,13 +133,14 @@ fn read(path: &Path) -> Found {
 /// Reads as much as is allowed. What changes while it is read is not taken.
 fn try_read(path: &Path, stamp: &mut Option<Stamp>) -> Result<(Stamp, Truth), String> {
     let in_words = |error: std::io::Error| format!(" {error}");
+    // Before it is opened: to open a pipe may take for ever.
+    if !std::fs::metadata(path).map_err(in_words)?.is_file() {
+        return Err(" no regular file".into());
+    }
     let mut file = std::fs::File::open(path).map_err(in_words)?;
     let metadata = file.metadata().map_err(in_words)?;
     let before = Stamp::of(&metadata);
     *stamp = Some(before);
-    if !metadata.is_file() {
-        return Err(" no regular file".into());
-    }
     let mut bytes = Vec::new();
     file.by_ref().take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(in_words)?;
     if Stamp::of(&file.metadata().map_err(in_words)?) != before {

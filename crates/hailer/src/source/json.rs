@@ -14,6 +14,7 @@
 //! - Keys of `extra` are those that a protocol documents, and names under `deviations` too.
 //! - A whole line of `hailer query --json` does as well: its `status` counts.
 
+use super::has_codes;
 use hailer_proto::model::{Address, Extra, Roster, Rule, Value, printable};
 use hailer_proto::wire::Deviation;
 use hailer_proto::{Info, Player, Status, Text, registry};
@@ -52,17 +53,17 @@ pub fn status(json: &[u8]) -> Result<Status, ReadError> {
     // A line of `hailer query --json` names its schema, and a status has no such member.
     match serde_json::from_slice(json) {
         Ok(Peeked { schema: Some(_) }) => {
-            let line: Line = serde_json::from_slice(json).map_err(error)?;
+            let line: Line = serde_json::from_slice(json).map_err(|e| error(&e))?;
             match line.status {
                 Some(said) => Ok(said.into()),
                 None => Err(ReadError { line: 1, problem: "an answer without a status: the query failed".into() }),
             }
         }
-        _ => serde_json::from_slice(json).map(Said::into).map_err(error),
+        _ => serde_json::from_slice(json).map(Said::into).map_err(|e| error(&e)),
     }
 }
 
-fn error(error: serde_json::Error) -> ReadError {
+fn error(error: &serde_json::Error) -> ReadError {
     let text = error.to_string();
     // The place is told apart; the words need it no more.
     let place = format!(" at line {} column {}", error.line(), error.column());
@@ -221,8 +222,10 @@ impl<'de> Deserialize<'de> for SaidText {
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<SaidText, A::Error> {
                 match Members::deserialize(de::value::MapAccessDeserializer::new(map))? {
-                    Members { plain: Some(plain), raw: Some(raw) } => Ok(SaidText(super::text(raw, &plain))),
-                    Members { plain: None, raw: Some(raw) } => Ok(SaidText(Text::legacy(raw))),
+                    Members { plain: Some(plain), raw: Some(raw) } if !has_codes(&raw, &plain) => {
+                        Ok(SaidText(Text::unformatted(raw)))
+                    }
+                    Members { raw: Some(raw), .. } => Ok(SaidText(Text::legacy(raw))),
                     Members { plain: Some(plain), raw: None } => Ok(SaidText(Text::unformatted(plain))),
                     Members { plain: None, raw: None } => Err(de::Error::invalid_length(0, &self)),
                 }
@@ -491,8 +494,11 @@ impl<'de> Deserialize<'de> for SaidValue {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::client::{Answer, Asked};
+    use crate::report;
     use proptest::prelude::*;
     use std::path::Path;
+    use std::time::Duration;
 
     fn read(json: &str) -> Result<Status, String> {
         status(json.as_bytes()).map_err(|error| error.to_string())
@@ -505,7 +511,17 @@ mod tests {
         assert_eq!(serde_json::to_value(&read).unwrap(), json);
     }
 
-    /// Every status that the conversations of all protocols end with comes back as it was.
+    /// The line that `hailer query --json` writes of a status.
+    fn line(status: Status) -> Vec<u8> {
+        let address = "192.0.2.7:25565".parse().unwrap();
+        let protocol = registry::PROTOCOLS[0].info();
+        let asked = Asked { protocol, address, sent: 1, heard: 1, datagrams: Vec::new() };
+        let mut line = Vec::new();
+        report::Line::answered("x", &Answer { asked, status, round_trip: Duration::ZERO }).write(&mut line);
+        line
+    }
+
+    /// Every status that the conversations of all protocols end with comes back as it was, alone and in a line.
     #[test]
     fn every_status_of_the_vectors_comes_back() {
         let mut count = 0;
@@ -522,6 +538,8 @@ mod tests {
                 let Ok(json) = serde_json::from_str::<serde_json::Value>(&text) else { continue };
                 let said = status(text.as_bytes()).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
                 assert_eq!(serde_json::to_value(&said).unwrap(), json, "{}", path.display());
+                let again = status(&line(said)).unwrap();
+                assert_eq!(serde_json::to_value(&again).unwrap(), json, "{}", path.display());
                 count += 1;
             }
         }

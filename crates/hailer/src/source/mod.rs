@@ -131,10 +131,9 @@ impl Complaint {
     }
 }
 
-/// A text from its form with codes and its form without: the two tell whether section signs are codes in it.
-fn text(raw: String, plain: &str) -> Text {
-    let legacy = Text::legacy(raw.as_str());
-    if legacy.plain() == plain { legacy } else { Text::unformatted(raw) }
+/// Whether section signs are codes in a text, as its form without codes shows.
+fn has_codes(raw: &str, plain: &str) -> bool {
+    Text::legacy(raw).plain() == plain
 }
 
 #[cfg(test)]

@@ -11,9 +11,9 @@
 use super::json::{self, MAX_BYTES};
 use super::{Truth, now};
 use hailer_proto::{Secret, Status};
-use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{ALLOW, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
+use hyper::header::{ALLOW, AUTHORIZATION, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
@@ -35,8 +35,12 @@ use tokio::time::{sleep, timeout};
 
 /// So long may a request take, from the first byte to the last of its answer.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// What the system is short of may be there again after so long.
+const PAUSE: Duration = Duration::from_millis(10);
 /// Requests at a time; more wait.
-const AT_ONCE: usize = 16;
+const AT_ONCE: usize = 64;
+/// So much of a status that is too long is heard and forgotten.
+const MAX_HEARD: usize = 16 << 20;
 /// Room for the head of a request.
 const MAX_HEAD: usize = 16 << 10;
 
@@ -148,8 +152,6 @@ impl Push {
     }
 }
 
-const PAUSE: Duration = Duration::from_millis(10);
-
 /// A Unix socket and its file.
 #[cfg(unix)]
 struct UnixSocket {
@@ -240,18 +242,29 @@ fn bearer<B>(request: &Request<B>) -> Option<&[u8]> {
 
 async fn put(request: Request<Incoming>) -> Result<Status, (StatusCode, String)> {
     let too_large = || (StatusCode::PAYLOAD_TOO_LARGE, format!("a status has at most {MAX_BYTES} bytes"));
-    let length = request.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
-    // Said beforehand, it need not be sent first.
-    if length.is_some_and(|length| length > MAX_BYTES as u64) {
+    let (mut body, mut bytes, mut length) = (request.into_body(), Vec::new(), 0);
+    let read = async {
+        while let Some(frame) = body.frame().await {
+            let data = frame?.into_data().unwrap_or_default();
+            length += data.len();
+            // What is too long is heard all the same, within reason: who is still talking does not hear an answer.
+            if length <= MAX_BYTES {
+                bytes.extend_from_slice(&data);
+            } else if length > MAX_HEARD {
+                break;
+            }
+        }
+        Ok::<_, hyper::Error>(())
+    };
+    let read = timeout(PATIENCE / 2, read).await;
+    if length > MAX_BYTES {
         return Err(too_large());
     }
-    let body = match timeout(PATIENCE / 2, Limited::new(request.into_body(), MAX_BYTES).collect()).await {
-        Ok(Ok(body)) => body.to_bytes(),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => return Err(too_large()),
-        Ok(Err(error)) => return Err((StatusCode::BAD_REQUEST, format!("the body ended early: {error}"))),
-        Err(_) => return Err((StatusCode::REQUEST_TIMEOUT, "the body took too long".into())),
-    };
-    json::status(&body).map_err(|error| (StatusCode::UNPROCESSABLE_ENTITY, format!("line {error}")))
+    match read {
+        Ok(Ok(())) => json::status(&bytes).map_err(|error| (StatusCode::UNPROCESSABLE_ENTITY, format!("line {error}"))),
+        Ok(Err(error)) => Err((StatusCode::BAD_REQUEST, format!("the body ended early: {error}"))),
+        Err(_) => Err((StatusCode::REQUEST_TIMEOUT, "the body took too long".into())),
+    }
 }
 
 fn known(door: &Door) -> Vec<u8> {
