@@ -1,4 +1,4 @@
-//! A status in a file that something else writes, in the form of [`json`](super::json).
+//! A status in a file that something else writes, in the form of [`json`].
 //!
 //! The system tells when something happens in the file's folder (which survives that the file is replaced by a rename),
 //! and the file is looked at every few seconds besides: on network file systems the system hears nothing of others. The

@@ -1,4 +1,4 @@
-//! A status that is sent here: `PUT /status` over HTTP, with a bearer token, in the form of [`json`](super::json).
+//! A status that is sent here: `PUT /status` over HTTP, with a bearer token, in the form of [`json`].
 //!
 //! ```text
 //! PUT /status          204, or 401, 413, 422 and so on with {"error": "…"} in one line
