@@ -75,7 +75,8 @@ pub(crate) fn answer(plan: &Plan) -> anyhow::Result<()> {
                 let budget = &mut settings.budget;
                 (budget.unproven_per_source, budget.unproven_packets) = (u32::MAX, u32::MAX);
                 (budget.unproven_per_network, budget.unproven_total) = (u32::MAX, u32::MAX);
-                budget.proven_per_source = u32::MAX;
+                (budget.proven_per_source, budget.proven_packets) = (u32::MAX, u32::MAX);
+                budget.unproven_total_packets = u32::MAX;
             }
             let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
             let engine = Engine::start(vec![Post { address, board, relay: None }], &settings)?;

@@ -3,6 +3,7 @@
 //! ```text
 //!   asking      Target ─► Names ─► socket ─► Drive ─► Exchange ─► Status     (Client)
 //!   answering   Status ─► Board ─► Responder ◄─ Service ◄─ socket            (respond)
+//!               source ─► Truth ─► Policy ─► Board                           (source)
 //! ```
 //!
 //! The protocols live in [`hailer_proto`], re-exported as [`proto`]; this crate adds sockets, clocks and patience.
@@ -21,6 +22,7 @@ pub mod minecraft;
 mod names;
 pub mod report;
 pub mod respond;
+pub mod source;
 pub mod sweep;
 pub mod target;
 

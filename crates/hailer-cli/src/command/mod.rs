@@ -13,6 +13,7 @@ mod proxy;
 mod query;
 pub(crate) mod secrets;
 mod serve;
+mod serve_sources;
 mod sweep;
 
 use crate::args::{Arguments, Asking, Auth, Command};

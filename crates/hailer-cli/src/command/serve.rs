@@ -1,12 +1,14 @@
 //! `hailer serve`: answers queries.
 
-use super::{block_on, farm, game};
+use super::{block_on, farm, game, serve_sources};
 use crate::args::Serve;
-use crate::config::{self, Listener, Plan};
+use crate::config::{self, Config, Listener, Plan};
 use crate::exit::Exit;
 use crate::print::{count, tell};
+use hailer::Status;
 use hailer::proto::Keys;
 use hailer::respond::{BindError, Board, Counts, Done, Engine, Post, Settings, random_secret};
+use hailer::source::Published;
 use std::future::Future;
 use std::io::Write;
 use std::net::SocketAddr;
@@ -30,23 +32,24 @@ pub(crate) fn run(args: &Serve) -> anyhow::Result<Exit> {
     if let Some(plan) = game::plan(args)? {
         return block_on(game::serve(plan, args.r#for));
     }
-    let plans = match &args.config {
+    let config = match &args.config {
         Some(path) => config::read(path)?,
-        None => vec![config::from_flags(args)?],
+        None => Config { servers: vec![config::from_flags(args)?], ..Config::default() },
     };
     if args.check_config {
-        writeln!(std::io::stdout(), "sound: {}", what(&plans))?;
+        writeln!(std::io::stdout(), "sound: {}", what(&config.servers))?;
         return Ok(Exit::Success);
     }
-    block_on(serve(plans, args))
+    block_on(serve(&config, args))
 }
 
-async fn serve(mut plans: Vec<Plan>, args: &Serve) -> anyhow::Result<Exit> {
-    let mut stage = Stage::new(&plans, None)?;
-    let engine = Engine::start(stage.posts.clone(), &Settings::default()).map_err(hint)?;
-    stage.open(&plans, &engine)?;
+async fn serve(config: &Config, args: &Serve) -> anyhow::Result<Exit> {
+    let plans = &config.servers;
+    let mut stage = Stage::new(plans, None)?;
+    let engine = Engine::start(stage.posts.clone(), &settings(&config.engine)).map_err(hint)?;
+    stage.open(plans, &engine).await?;
     let mut out = anstream::stdout();
-    for (post, protocols) in stage.posts.iter().zip(stage.protocols(&plans)) {
+    for (post, protocols) in stage.posts.iter().zip(protocols(plans)) {
         writeln!(out, "listening on {} for {protocols}", post.address)?;
     }
     out.flush()?;
@@ -67,11 +70,8 @@ async fn serve(mut plans: Vec<Plan>, args: &Serve) -> anyhow::Result<Exit> {
                     reported = counts;
                 }
             }
-            Some(()) = hangup.recv() => match reload(args, &stage, &engine) {
-                Ok(Some(new)) => {
-                    (plans, stage) = new;
-                    tell!("read again: {}", what(&plans));
-                }
+            Some(()) = hangup.recv() => match reload(args, &config.engine, &mut stage, &engine).await {
+                Ok(Some(what)) => tell!("read again: {what}"),
                 Ok(None) => tell!("\x1b[33mnote:\x1b[0m there is no configuration file to read again"),
                 Err(error) => tell!("\x1b[33mwarning:\x1b[0m {error:#}; all stays as it was"),
             },
@@ -82,14 +82,41 @@ async fn serve(mut plans: Vec<Plan>, args: &Serve) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// Reads the configuration again, and answers by it from then on.
-fn reload(args: &Serve, old: &Stage, engine: &Engine) -> anyhow::Result<Option<(Vec<Plan>, Stage)>> {
+/// Reads the configuration again, and answers by it from then on. Returns what it is, if there is one.
+async fn reload(
+    args: &Serve,
+    running: &config::Engine,
+    stage: &mut Stage,
+    engine: &Engine,
+) -> anyhow::Result<Option<String>> {
     let Some(path) = &args.config else { return Ok(None) };
-    let plans = config::read(path)?;
-    let mut stage = Stage::new(&plans, Some(old))?;
-    engine.reload(stage.asked()).map_err(hint)?;
-    stage.open(&plans, engine)?;
-    Ok(Some((plans, stage)))
+    let Config { servers: plans, engine: wished, .. } = config::read(path)?;
+    let new = Stage::new(&plans, Some(stage))?;
+    engine.reload(new.asked()).map_err(hint)?;
+    // First the old one ends: a new source may listen where an old one did.
+    *stage = new;
+    if let Err(error) = stage.open(&plans, engine).await {
+        tell!("\x1b[33mwarning:\x1b[0m {error:#}; answers go on without it");
+    }
+    if wished != *running {
+        tell!("\x1b[33mnote:\x1b[0m [engine] is as it was; it changes when Hailer is started again");
+    }
+    Ok(Some(what(&plans)))
+}
+
+fn settings(wished: &config::Engine) -> Settings {
+    let mut settings = Settings::default();
+    settings.workers = wished.workers.unwrap_or_default();
+    let budget = &mut settings.budget;
+    for (allowed, bytes, packets) in [
+        (wished.unproven_per_source, &mut budget.unproven_per_source, &mut budget.unproven_packets),
+        (wished.unproven_total, &mut budget.unproven_total, &mut budget.unproven_total_packets),
+        (wished.proven_per_source, &mut budget.proven_per_source, &mut budget.proven_packets),
+    ] {
+        *bytes = allowed.bytes.unwrap_or(*bytes);
+        *packets = allowed.packets.unwrap_or(*packets);
+    }
+    settings
 }
 
 /// The boards of one configuration and the tasks that write on them. Dropping it ends the tasks.
@@ -98,6 +125,7 @@ struct Stage {
     posts: Vec<Post>,
     asked: Vec<SocketAddr>,
     tasks: JoinSet<()>,
+    sources: Option<serve_sources::Sources>,
 }
 
 impl Stage {
@@ -110,11 +138,15 @@ impl Stage {
             let keys = kept.map(|(_, post)| post.board.keys());
             let keys = keys.unwrap_or_else(|| Keys::new(listener.secret.unwrap_or_else(random_secret)));
             let status = plan.source.status(listener, listener.address.port(), 0);
-            let board = Board::with_options(listener.protocols.clone(), keys, &status)?;
-            posts.push(Post { address: listener.address, board, relay: None });
+            let board =
+                Board::with_options(listener.protocols.clone(), keys, status.as_ref().unwrap_or(&Status::default()))?;
+            if status.is_none() {
+                board.silence();
+            }
+            posts.push(Post { address: listener.address, board, relay: plan.relay });
         }
         let asked = posts.iter().map(|post| post.address).collect();
-        Ok(Self { posts, asked, tasks: JoinSet::new() })
+        Ok(Self { posts, asked, tasks: JoinSet::new(), sources: None })
     }
 
     /// The posts as they were asked for.
@@ -124,10 +156,11 @@ impl Stage {
     }
 
     /// The ports are known now: tells them, and begins to write.
-    fn open(&mut self, plans: &[Plan], engine: &Engine) -> anyhow::Result<()> {
+    async fn open(&mut self, plans: &[Plan], engine: &Engine) -> anyhow::Result<()> {
         for ((post, address), (plan, listener)) in self.posts.iter_mut().zip(engine.addresses()).zip(listeners(plans)) {
-            if post.address.port() == 0 {
-                post.board.publish(&plan.source.status(listener, address.port(), 0))?;
+            let known = plan.source.status(listener, address.port(), 0);
+            if let Some(status) = known.filter(|_| post.address.port() == 0) {
+                post.board.publish(&status)?;
             }
             post.address = address;
             if listener.secret.is_none() {
@@ -137,15 +170,40 @@ impl Stage {
                 self.tasks.spawn(live(plan.clone(), listener.clone(), address.port(), post.board.clone()));
             }
         }
+        let mut posts = self.posts.iter();
+        let mut fed = Vec::new();
+        for plan in plans {
+            let boards =
+                posts.by_ref().take(plan.listeners.len()).map(|post| (post.address.port(), post.board.clone()));
+            let boards: Vec<_> = boards.collect();
+            if let config::Source::Fed(feed) = &plan.source {
+                fed.push(((**feed).clone(), publisher(boards)));
+            }
+        }
+        self.sources = Some(serve_sources::start(fed).await?);
         Ok(())
     }
+}
 
-    fn protocols<'a>(&self, plans: &'a [Plan]) -> impl Iterator<Item = String> + 'a {
-        listeners(plans).map(|(_, listener)| {
-            let ids: Vec<_> = listener.protocols.iter().map(|(protocol, _)| protocol.info().id).collect();
-            ids.join(", ")
-        })
-    }
+/// What is answered at each address.
+fn protocols(plans: &[Plan]) -> impl Iterator<Item = String> {
+    listeners(plans).map(|(_, listener)| {
+        let ids: Vec<_> = listener.protocols.iter().map(|(protocol, _)| protocol.info().id).collect();
+        ids.join(", ")
+    })
+}
+
+/// Publishes what a source says on all boards of its server.
+fn publisher(boards: Vec<(u16, Board)>) -> serve_sources::Publish {
+    Box::new(move |published| {
+        for (port, board) in &boards {
+            match &published {
+                // The options were accepted at the start, and they have not changed.
+                Published::Status(status) => drop(board.publish(&config::at_port((**status).clone(), *port))),
+                Published::Silence => board.silence(),
+            }
+        }
+    })
 }
 
 fn listeners(plans: &[Plan]) -> impl Iterator<Item = (&Plan, &Listener)> {
@@ -196,8 +254,10 @@ async fn live(plan: Plan, listener: Listener, port: u16, board: Board) {
     let started = Instant::now();
     loop {
         tokio::time::sleep(BEAT).await;
-        // The options were accepted at the start, and they have not changed.
-        let _ = board.publish(&plan.source.status(&listener, port, started.elapsed().as_secs()));
+        if let Some(status) = plan.source.status(&listener, port, started.elapsed().as_secs()) {
+            // The options were accepted at the start, and they have not changed.
+            let _ = board.publish(&status);
+        }
     }
 }
 

@@ -15,6 +15,7 @@ mod serve;
 #[path = "../../../hailer-minecraft/tests/session/mod.rs"]
 mod session;
 mod sessions;
+mod sources;
 #[path = "../../../hailer/tests/support/mod.rs"]
 mod support;
 mod sweep;

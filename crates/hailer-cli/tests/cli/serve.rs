@@ -123,7 +123,7 @@ fn mistakes_in_a_file_are_one_line_with_file_and_line() {
         ("[[server]", 1, ""),
         ("[[server]]\n\nporp = 1\n", 3, "porp"),
         ("[[server]]\nlisten = 7\n", 2, ""),
-        ("[[server]]\nlisten = \"127.0.0.1:0\"\nstatus = { max-players = \"many\" }\n", 3, "many"),
+        ("[[server]]\nlisten = \"127.0.0.1:0\"\nstatus = { max-players = \"many\" }\n", 3, "max-players"),
         ("# nothing\n[[server]]\nstatus = { motd = \"unended }\n", 3, ""),
     ];
     for (text, line, expected) in mistakes {
@@ -136,15 +136,15 @@ fn mistakes_in_a_file_are_one_line_with_file_and_line() {
             said.fails_as_usage("");
         }
     }
-    // What is well-formed and yet wrong names file and server.
+    // So does what is well-formed and yet wrong.
     let mistakes = [
         ("", "no server; write at least one [[server]] block"),
-        ("[[server]]\nprotocols = [\"gopher\"]\n", "server 1: unknown protocol"),
-        ("[[server]]\ndemo = 1\n[[server]]\nlisten = \"nowhere\"\n", "server 2: listen"),
-        ("[[server]]\noptions.ugp = { max-reply = 1 }\n", "server 1: options.ugp.max-reply: must be a whole number"),
+        ("[[server]]\nprotocols = [\"gopher\"]\n", ":2: unknown protocol"),
+        ("[[server]]\ndemo = 1\n[[server]]\nlisten = \"nowhere\"\n", ":4: listen"),
+        ("[[server]]\noptions.ugp = { max-reply = 1 }\n", ":2: options.ugp.max-reply: must be a whole number"),
         (
             "[[server]]\noptions.onequery = { tokens = { \"s3cret\" = [\"everything\"] } }\n",
-            "server 1: options.onequery.tokens: ",
+            ":2: options.onequery.tokens: ",
         ),
     ];
     for (text, expected) in mistakes {
@@ -225,18 +225,18 @@ fn nodes_with_one_secret_accept_each_others_tokens() {
 fn no_mistake_repeats_a_secret() {
     let digits = "5ec4e75ec4e75ec4e75ec4e75ec4e7";
     for (text, expected) in [
-        (format!("secret = \"{digits}\""), "server 1: secret: write 32 hexadecimal digits"),
-        (format!("secret = \"{digits}+f\""), "server 1: secret: write 32"),
-        (format!("secret = \"{digits}00000000\""), "server 1: secret: write 32"),
-        ("secret = 5000000000000007".into(), "server 1: secret: write 32"),
-        (format!("secret = [\"{digits}\"]"), "server 1: secret: write 32"),
+        (format!("secret = \"{digits}\""), ":2: secret: write 32 hexadecimal digits"),
+        (format!("secret = \"{digits}+f\""), ":2: secret: write 32"),
+        (format!("secret = \"{digits}00000000\""), ":2: secret: write 32"),
+        ("secret = 5000000000000007".into(), ":2: secret: write 32"),
+        (format!("secret = [\"{digits}\"]"), ":2: secret: write 32"),
         (format!("secret = {digits}"), ":2: "),
         (format!("secret = \"{digits}"), ":2: "),
-        (format!("options = \"{digits}\""), "server 1: options: must be a table"),
-        (format!("options = [\"{digits}\"]"), "server 1: options: must be a table"),
-        (format!("options.onequery = \"{digits}\""), "server 1: options.onequery: must be a table"),
-        (format!("options.onequery.tokens = \"{digits}\""), "server 1: options.onequery.tokens: "),
-        (format!("options.onequery.tokens = {{ \"{digits}\" = 1 }}"), "server 1: options.onequery.tokens: "),
+        (format!("options = \"{digits}\""), ":2: options: must be a table"),
+        (format!("options = [\"{digits}\"]"), ":2: options: must be a table"),
+        (format!("options.onequery = \"{digits}\""), ":2: options.onequery: must be a table"),
+        (format!("options.onequery.tokens = \"{digits}\""), ":2: options.onequery.tokens: "),
+        (format!("options.onequery.tokens = {{ \"{digits}\" = 1 }}"), ":2: options.onequery.tokens: "),
         (format!("options.onequery.tokens = {{ \"{digits}\" = [], \"{digits}\" = [] }}"), ":2: "),
         (format!("options.onequery.tokens = {{ \"{digits}\" [] }}"), ":2: "),
     ] {

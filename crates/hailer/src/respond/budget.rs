@@ -23,8 +23,12 @@ pub struct Budget {
     /// To all sources that proved nothing, per second, in replies of more than [`HARMLESS`] times their request; the burst
     /// is one second's worth.
     pub unproven_total: u32,
+    /// The same in datagrams.
+    pub unproven_total_packets: u32,
     /// To one source that proved its address, per second; the burst is four seconds' worth.
     pub proven_per_source: u32,
+    /// The same in datagrams.
+    pub proven_packets: u32,
     /// Whether loopback sources are limited too. They cannot be forged from outside, so they are not.
     pub limit_loopback: bool,
 }
@@ -36,7 +40,9 @@ impl Default for Budget {
             unproven_packets: 128,
             unproven_per_network: 64 << 10,
             unproven_total: 1 << 20,
+            unproven_total_packets: 10_000,
             proven_per_source: 1 << 20,
+            proven_packets: 10_000,
             limit_loopback: false,
         }
     }
@@ -46,7 +52,9 @@ impl Budget {
     /// The share of one of so many workers, if all that comes from one network goes to one of them.
     #[must_use]
     pub fn share(mut self, workers: usize) -> Self {
-        self.unproven_total /= u32::try_from(workers).unwrap_or(u32::MAX).max(1);
+        let workers = u32::try_from(workers).unwrap_or(u32::MAX).max(1);
+        (self.unproven_total, self.unproven_total_packets) =
+            (self.unproven_total / workers, self.unproven_total_packets.div_ceil(workers));
         self
     }
 }
@@ -54,7 +62,7 @@ impl Budget {
 /// The growth from request to reply that is taken for harmless: what QUIC allows (RFC 9000, section 8.1).
 pub const HARMLESS: usize = 3;
 const BURST_SECONDS: u64 = 4;
-/// Sources and networks remembered: 8,192 of each, of 80 and 48 bytes; one looks for its place in a row of four.
+/// Sources and networks remembered: 8,192 of each, of 96 and 48 bytes; one looks for its place in a row of four.
 const ROWS: usize = 2_048;
 const ROW: usize = 4;
 /// The networks that were sent most are found among those remembered.
@@ -65,6 +73,7 @@ pub struct Purse {
     budget: Budget,
     seed: u64,
     total: Bucket,
+    total_packets: Bucket,
     sources: Box<[[Source; ROW]]>,
     networks: Box<[[Network; ROW]]>,
 }
@@ -76,6 +85,7 @@ struct Source {
     unproven: Bucket,
     packets: Bucket,
     proven: Bucket,
+    proven_packets: Bucket,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -143,7 +153,7 @@ impl Purse {
     /// A full purse. The seed keeps outsiders from choosing who shares a row with whom.
     pub fn new(budget: Budget, seed: u64) -> Self {
         let (sources, networks) = (vec![Default::default(); ROWS].into(), vec![Default::default(); ROWS].into());
-        Self { budget, seed, total: Bucket::default(), sources, networks }
+        Self { budget, seed, total: Bucket::default(), total_packets: Bucket::default(), sources, networks }
     }
 
     /// Pays for a reply of `length` bytes to a request of `asked`, or refuses. What is no more than [`HARMLESS`] times the
@@ -152,19 +162,22 @@ impl Purse {
     pub fn spend(&mut self, to: IpAddr, asked: usize, length: usize, proven: bool, since: Duration) -> bool {
         let to = to.to_canonical();
         let Budget { unproven_per_source, unproven_packets, unproven_per_network, .. } = self.budget;
-        let Budget { unproven_total, proven_per_source, .. } = self.budget;
+        let Budget { unproven_total, unproven_total_packets, proven_per_source, proven_packets, .. } = self.budget;
         let now = since.as_millis() as u64;
         let network = place(&mut self.networks, network(to), self.seed);
         let is_free = to.is_loopback() && !self.budget.limit_loopback;
         let is_paid = is_free || {
             let source = place(&mut self.sources, source(to), self.seed);
             if proven {
-                source.proven.spend(length, proven_per_source, BURST_SECONDS, now)
+                source.proven_packets.spend(1, proven_packets, BURST_SECONDS, now)
+                    && source.proven.spend(length, proven_per_source, BURST_SECONDS, now)
             } else {
                 source.packets.spend(1, unproven_packets, BURST_SECONDS, now)
                     && source.unproven.spend(length, unproven_per_source, BURST_SECONDS, now)
                     && network.unproven.spend(length, unproven_per_network, BURST_SECONDS, now)
-                    && (length <= asked * HARMLESS || self.total.spend(length, unproven_total, 1, now))
+                    && (length <= asked * HARMLESS
+                        || self.total_packets.spend(1, unproven_total_packets, 1, now)
+                            && self.total.spend(length, unproven_total, 1, now))
             }
         };
         if is_paid {

@@ -1,0 +1,278 @@
+//! A status in a file that something else writes, in the form of [`json`].
+//!
+//! The system tells when something happens in the file's folder (which survives that the file is replaced by a rename),
+//! and the file is looked at every few seconds besides: on network file systems the system hears nothing of others. The
+//! status is as old as the file: who writes the same again says that it is still true.
+
+use super::json::{self, MAX_BYTES};
+use super::{Complaint, Truth, now};
+use notify::event::{AccessKind, AccessMode};
+use notify::{EventKind, RecursiveMode, Watcher};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+use tokio::sync::{mpsc, watch};
+use tokio::time::sleep;
+
+/// Looks at the file are at least so far apart: a folder may be a busy place.
+const PAUSE: Duration = Duration::from_millis(20);
+/// Who writes a file in place gets so long to finish before what is wrong with it is told.
+const SETTLE: Duration = Duration::from_millis(250);
+/// Lines about a bad file come at most so often in the long run.
+const COMPLAIN: Duration = Duration::from_secs(10);
+
+/// A file to read whenever it changes.
+#[derive(Clone, Debug)]
+pub struct File {
+    /// Where it is.
+    pub path: PathBuf,
+    /// It is looked at so often, whatever the system tells.
+    pub look: Duration,
+}
+
+/// By what one knows that a file is another than before.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    modified: Option<SystemTime>,
+    length: u64,
+    inode: u64,
+}
+
+/// What came of reading.
+enum Found {
+    Truth(Stamp, Truth),
+    /// Nothing to use, and how it looked, if it is there at all.
+    Problem(Option<Stamp>, String),
+}
+
+impl File {
+    /// Looks at it every two seconds.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into(), look: Duration::from_secs(2) }
+    }
+
+    /// Reads until nobody listens any more. What cannot be read changes nothing: the last good one stands, and `say` is
+    /// told file, line and problem, in the long run at most once in ten seconds.
+    pub async fn run(self, truths: watch::Sender<Option<Truth>>, mut say: impl FnMut(String) + Send) {
+        let (wake, mut woken) = mpsc::channel(1);
+        // Without a watcher, or when its folder goes away, what is left is to look now and then.
+        let _watcher = watch(&self.path, wake);
+        let mut complaint = Complaint::new(COMPLAIN, 5);
+        let mut known: Option<Option<Stamp>> = None;
+        loop {
+            let mut read = self.look(known).await;
+            if let Some(Found::Problem(..)) = read {
+                sleep(SETTLE).await;
+                read = self.look(known).await;
+            }
+            match read {
+                Some(Found::Truth(stamp, truth)) => {
+                    known = stamp.is_settled().then_some(Some(stamp));
+                    if complaint.over() {
+                        say(format!("{}: good again", self.path.display()));
+                    }
+                    truths.send_replace(Some(truth));
+                }
+                Some(Found::Problem(stamp, problem)) => {
+                    let kept = match truths.borrow().is_some() {
+                        true => "; what it said last is kept",
+                        false => "",
+                    };
+                    // What was not told yet is found again at the next look.
+                    if let Some(line) = complaint.about(&format!("{}:{problem}{kept}", self.path.display()), now()) {
+                        known = Some(stamp);
+                        say(line);
+                    }
+                }
+                None => {}
+            }
+            tokio::select! {
+                Some(()) = woken.recv() => sleep(PAUSE).await,
+                () = sleep(self.look) => {}
+                () = truths.closed() => return,
+            }
+        }
+    }
+
+    /// Reads the file if it looks other than what is known. Off the runtime: a network file system may take its time.
+    async fn look(&self, known: Option<Option<Stamp>>) -> Option<Found> {
+        let path = self.path.clone();
+        let read = tokio::task::spawn_blocking(move || {
+            let seen = std::fs::metadata(&path).ok().map(|metadata| Stamp::of(&metadata));
+            (known != Some(seen)).then(|| read(&path))
+        });
+        read.await.ok().flatten()
+    }
+}
+
+impl Stamp {
+    fn of(metadata: &std::fs::Metadata) -> Self {
+        #[cfg(unix)]
+        let inode = std::os::unix::fs::MetadataExt::ino(metadata);
+        #[cfg(not(unix))]
+        let inode = 0;
+        Self { modified: metadata.modified().ok(), length: metadata.len(), inode }
+    }
+
+    /// Whether whatever is written from now on shows. Clocks of file systems are coarse: what is written in the same
+    /// tick may leave the stamp as it is, so that a young file is read again at the next look.
+    fn is_settled(&self) -> bool {
+        self.modified.and_then(|modified| modified.elapsed().ok()).is_none_or(|age| age > SETTLE)
+    }
+}
+
+fn read(path: &Path) -> Found {
+    let mut stamp = None;
+    match try_read(path, &mut stamp) {
+        Ok((stamp, truth)) => Found::Truth(stamp, truth),
+        Err(problem) => Found::Problem(stamp, problem),
+    }
+}
+
+/// Reads as much as is allowed. What changes while it is read is not taken.
+fn try_read(path: &Path, stamp: &mut Option<Stamp>) -> Result<(Stamp, Truth), String> {
+    let in_words = |error: std::io::Error| format!(" {error}");
+    // Before it is opened: to open a pipe may take for ever.
+    if !std::fs::metadata(path).map_err(in_words)?.is_file() {
+        return Err(" no regular file".into());
+    }
+    let mut file = std::fs::File::open(path).map_err(in_words)?;
+    let metadata = file.metadata().map_err(in_words)?;
+    let before = Stamp::of(&metadata);
+    *stamp = Some(before);
+    let mut bytes = Vec::new();
+    file.by_ref().take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(in_words)?;
+    if Stamp::of(&file.metadata().map_err(in_words)?) != before {
+        // Not what it looked like: the next look tries again.
+        *stamp = None;
+        return Err(" changes while it is read".into());
+    }
+    let status = json::status(&bytes).map_err(|error| error.to_string())?;
+    Ok((before, Truth { status: Arc::new(status), since: moment(before.modified) }))
+}
+
+/// A time of the wall clock on the monotonic one; now, if it is not known or to come.
+fn moment(modified: Option<SystemTime>) -> Instant {
+    let mut age = modified.and_then(|modified| modified.elapsed().ok()).unwrap_or_default();
+    let now = Instant::now();
+    // Some systems' clocks began when the machine did, and a file may be older.
+    loop {
+        match now.checked_sub(age) {
+            Some(moment) => return moment,
+            None => age /= 2,
+        }
+    }
+}
+
+fn watch(path: &Path, wake: mpsc::Sender<()>) -> Option<impl Watcher> {
+    let folder = match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    let heard = move |event: notify::Result<notify::Event>| {
+        // Our own reading is no news.
+        let is_news = |kind| {
+            !matches!(
+                kind,
+                EventKind::Access(AccessKind::Open(_) | AccessKind::Read | AccessKind::Close(AccessMode::Read))
+            )
+        };
+        if event.is_ok_and(|event| is_news(event.kind)) {
+            let _ = wake.try_send(());
+        }
+    };
+    let mut watcher = notify::recommended_watcher(heard).ok()?;
+    watcher.watch(folder, RecursiveMode::NonRecursive).ok()?;
+    Some(watcher)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+
+    struct Folder(PathBuf);
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn folder(name: &str) -> Folder {
+        let folder = std::env::temp_dir().join(format!("hailer-file-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        Folder(folder)
+    }
+
+    /// Both ways to hear of a change: the system's word alone, and looking alone (through a link whose target's folder
+    /// nobody watches).
+    #[tokio::test]
+    async fn what_is_whole_is_taken_and_what_is_not_changes_nothing() {
+        let folder = folder("whole");
+        let path = folder.0.join("status.json");
+        let elsewhere = folder.0.join("elsewhere");
+        std::fs::create_dir(&elsewhere).unwrap();
+        for (path, target, look) in [
+            (path.clone(), path.clone(), Duration::from_secs(3_600)),
+            #[cfg(unix)]
+            (folder.0.join("link.json"), elsewhere.join("real.json"), Duration::from_millis(50)),
+        ] {
+            #[cfg(unix)]
+            if path != target {
+                std::os::unix::fs::symlink(&target, &path).unwrap();
+            }
+            let (sender, mut truths) = super::super::truths();
+            let said = Arc::new(Mutex::new(Vec::new()));
+            let heard = said.clone();
+            let file = File { look, ..File::new(&path) };
+            let task = tokio::spawn(file.run(sender, move |line| heard.lock().unwrap().push(line)));
+            let replace = |text: &str| {
+                let new = target.with_extension("new");
+                std::fs::write(&new, text).unwrap();
+                std::fs::rename(new, &target).unwrap();
+            };
+            let mut map_is = async |map: &str| {
+                let is =
+                    |truth: &Option<Truth>| truth.as_ref().and_then(|truth| truth.status.map.as_deref()) == Some(map);
+                tokio::time::timeout(Duration::from_secs(10), truths.wait_for(is)).await.unwrap().unwrap();
+            };
+            // The watcher starts with the task.
+            sleep(Duration::from_millis(400)).await;
+            replace(r#"{"map": "one"}"#);
+            map_is("one").await;
+            // Half written, for longer than it takes to be told, then whole.
+            std::fs::write(&target, "{\"map\":\n \"tw").unwrap();
+            sleep(Duration::from_millis(700)).await;
+            map_is("one").await;
+            std::fs::write(&target, "{\"map\":\n \"two\"}").unwrap();
+            map_is("two").await;
+            std::fs::remove_file(&target).unwrap();
+            sleep(Duration::from_millis(700)).await;
+            map_is("two").await;
+            replace(r#"{"map": "three"}"#);
+            map_is("three").await;
+            let said = said.lock().unwrap().join("\n");
+            let expected = format!("{}:2: EOF while parsing a string; what it said last is kept", path.display());
+            assert!(said.contains(&expected), "{said}");
+            assert!(said.ends_with("good again") && said.lines().count() <= 6, "{said}");
+            task.abort();
+        }
+    }
+
+    #[test]
+    fn it_is_as_old_as_the_file() {
+        let folder = folder("old");
+        let path = folder.0.join("status.json");
+        std::fs::write(&path, "{}").unwrap();
+        let file = std::fs::File::options().write(true).open(&path).unwrap();
+        file.set_modified(SystemTime::now() - Duration::from_secs(300)).unwrap();
+        let Found::Truth(_, truth) = read(&path) else { panic!() };
+        let age = truth.age(Instant::now()).as_secs();
+        assert!((299..400).contains(&age), "{age}");
+        // From the future, and from before everything.
+        assert!(moment(Some(SystemTime::now() + Duration::from_secs(300))) <= Instant::now());
+        assert!(moment(Some(SystemTime::UNIX_EPOCH)) < Instant::now());
+    }
+}

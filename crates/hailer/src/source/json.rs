@@ -1,0 +1,622 @@
+//! A status from JSON: the `status` object of `schema/answer-v1.json`, as far as it can be read back.
+//!
+//! ```json
+//! { "motd": "Hello", "players": { "max": 20, "list": ["Alice", { "name": "Bob", "uuid": "…" }] } }
+//! ```
+//!
+//! Programs write it, and people now and then, so it is lenient about what is missing and about short forms, and strict
+//! about what it does not know:
+//!
+//! - Members may be left out, or be `null`. Without `online` the players of the list are counted; without `roster` it
+//!   goes by that count.
+//! - A text is a string, in which section signs are codes, or `{"plain": …, "raw": …}`.
+//! - `players` may be just the list. A player is a name or an object; rules are a list of keys and values, or an object.
+//! - Keys of `extra` are those that a protocol documents, and names under `deviations` too.
+//! - A whole line of `hailer query --json` does as well: its `status` counts.
+
+use super::has_codes;
+use hailer_proto::model::{Address, Extra, Roster, Rule, Value, printable};
+use hailer_proto::wire::Deviation;
+use hailer_proto::{Info, Player, Status, Text, registry};
+use serde::Deserialize;
+use serde::de::{self, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use std::fmt;
+use std::marker::PhantomData;
+
+/// Longer documents are not read: some twenty thousand players.
+pub const MAX_BYTES: usize = 1 << 20;
+/// Problems are told in so many characters at most: they quote what was sent.
+const MAX_PROBLEM: usize = 200;
+
+/// Why JSON is no status.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{line}: {problem}")]
+pub struct ReadError {
+    /// Line of the mistake, from 1.
+    pub line: usize,
+    /// What is wrong, in one line that is safe to print.
+    pub problem: String,
+}
+
+/// Reads a status. Takes memory in proportion to the document, and time too.
+///
+/// # Errors
+/// If it is longer than [`MAX_BYTES`], no JSON, or has members that a status has not.
+pub fn status(json: &[u8]) -> Result<Status, ReadError> {
+    if json.len() > MAX_BYTES {
+        return Err(ReadError { line: 1, problem: format!("longer than {MAX_BYTES} bytes") });
+    }
+    // Serde would take a list for the members of an object in their order.
+    if json.trim_ascii_start().first().is_some_and(|byte| *byte != b'{') {
+        return Err(ReadError { line: 1, problem: "a status is an object: {…}".into() });
+    }
+    // A line of `hailer query --json` names its schema, and a status has no such member.
+    match serde_json::from_slice(json) {
+        Ok(Peeked { schema: Some(_) }) => {
+            let line: Line = serde_json::from_slice(json).map_err(|e| error(&e))?;
+            match line.status {
+                Some(said) => Ok(said.into()),
+                None => Err(ReadError { line: 1, problem: "an answer without a status: the query failed".into() }),
+            }
+        }
+        _ => serde_json::from_slice(json).map(Said::into).map_err(|e| error(&e)),
+    }
+}
+
+fn error(error: &serde_json::Error) -> ReadError {
+    let text = error.to_string();
+    // The place is told apart; the words need it no more.
+    let place = format!(" at line {} column {}", error.line(), error.column());
+    let problem = printable(text.strip_suffix(&place).unwrap_or(&text)).chars().take(MAX_PROBLEM).collect();
+    ReadError { line: error.line().max(1), problem }
+}
+
+#[derive(Deserialize)]
+struct Peeked {
+    schema: Option<IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+struct Line {
+    status: Option<Said>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, deny_unknown_fields)]
+struct Said {
+    name: Option<SaidText>,
+    motd: Option<SaidText>,
+    game: Option<String>,
+    mode: Option<String>,
+    map: Option<String>,
+    version: Option<String>,
+    players: Option<SaidPlayers>,
+    rules: Option<Rules>,
+    address: Option<SaidAddress>,
+    extra: Option<Extras<OfServer>>,
+    deviations: Option<Vec<Named>>,
+}
+
+#[derive(Default)]
+struct SaidPlayers {
+    /// Left out, it is counted; `null`, it is not known.
+    online: Option<Option<i64>>,
+    max: Option<i64>,
+    roster: Option<SaidRoster>,
+    list: Option<Vec<SaidPlayer>>,
+}
+
+impl<'de> Deserialize<'de> for SaidPlayers {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize, Default)]
+        #[serde(default, deny_unknown_fields)]
+        struct Members {
+            #[serde(deserialize_with = "said")]
+            online: Option<Option<i64>>,
+            max: Option<i64>,
+            roster: Option<SaidRoster>,
+            list: Option<Vec<SaidPlayer>>,
+        }
+        struct It;
+        impl<'de> Visitor<'de> for It {
+            type Value = SaidPlayers;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object, or a list of players")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<SaidPlayers, A::Error> {
+                let mut list = Vec::new();
+                while let Some(player) = seq.next_element()? {
+                    list.push(player);
+                }
+                Ok(SaidPlayers { list: Some(list), ..SaidPlayers::default() })
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<SaidPlayers, A::Error> {
+                let Members { online, max, roster, list } =
+                    Members::deserialize(de::value::MapAccessDeserializer::new(map))?;
+                Ok(SaidPlayers { online, max, roster, list })
+            }
+        }
+        deserializer.deserialize_any(It)
+    }
+}
+
+fn said<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<i64>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
+}
+
+#[derive(Deserialize, Clone, Copy)]
+#[serde(rename_all = "kebab-case")]
+enum SaidRoster {
+    Absent,
+    Refused,
+    Partial,
+    Whole,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, deny_unknown_fields)]
+struct SaidAddress {
+    host: Option<String>,
+    port: Option<u16>,
+}
+
+impl From<Said> for Status {
+    fn from(said: Said) -> Self {
+        let mut status = Self {
+            name: said.name.map(|text| text.0),
+            motd: said.motd.map(|text| text.0),
+            game: said.game.map(Into::into),
+            mode: said.mode.map(Into::into),
+            map: said.map.map(Into::into),
+            version: said.version.map(Into::into),
+            rules: said.rules.map(|rules| rules.0).unwrap_or_default(),
+            extra: said.extra.map(|extra| extra.0).unwrap_or_default(),
+            deviations: said.deviations.into_iter().flatten().map(|named| named.0).collect(),
+            ..Self::default()
+        };
+        status.address = said.address.map(|SaidAddress { host, port }| Address { host: host.map(Into::into), port });
+        let players = said.players.unwrap_or_default();
+        let list: Option<Vec<Player>> = players.list.map(|list| list.into_iter().map(|player| player.0).collect());
+        let counted = list.as_ref().and_then(|list| i64::try_from(list.len()).ok());
+        status.players.online = players.online.unwrap_or(counted);
+        status.players.max = players.max;
+        if let Some(list) = list {
+            status.players.set_list(list);
+        }
+        if let Some(roster) = players.roster {
+            status.players.roster = match roster {
+                SaidRoster::Absent => Roster::Absent,
+                SaidRoster::Refused => Roster::Refused,
+                SaidRoster::Partial => Roster::Partial,
+                SaidRoster::Whole => Roster::Whole,
+            };
+        }
+        status
+    }
+}
+
+struct SaidText(Text);
+
+impl<'de> Deserialize<'de> for SaidText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Members {
+            plain: Option<String>,
+            raw: Option<String>,
+        }
+        struct It;
+        impl<'de> Visitor<'de> for It {
+            type Value = SaidText;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a text, or {\"plain\": …, \"raw\": …}")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<SaidText, E> {
+                Ok(SaidText(Text::legacy(text)))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<SaidText, A::Error> {
+                match Members::deserialize(de::value::MapAccessDeserializer::new(map))? {
+                    Members { plain: Some(plain), raw: Some(raw) } if !has_codes(&raw, &plain) => {
+                        Ok(SaidText(Text::unformatted(raw)))
+                    }
+                    Members { raw: Some(raw), .. } => Ok(SaidText(Text::legacy(raw))),
+                    Members { plain: Some(plain), raw: None } => Ok(SaidText(Text::unformatted(plain))),
+                    Members { plain: None, raw: None } => Err(de::Error::invalid_length(0, &self)),
+                }
+            }
+        }
+        deserializer.deserialize_any(It)
+    }
+}
+
+struct SaidPlayer(Player);
+
+impl<'de> Deserialize<'de> for SaidPlayer {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Members {
+            name: SaidText,
+            uuid: Option<Uuid>,
+            extra: Option<Extras<OfPlayer>>,
+        }
+        struct It;
+        impl<'de> Visitor<'de> for It {
+            type Value = SaidPlayer;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a name, or {\"name\": …, \"uuid\": …}")
+            }
+
+            fn visit_str<E: de::Error>(self, name: &str) -> Result<SaidPlayer, E> {
+                Ok(SaidPlayer(Player::named(Text::legacy(name))))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<SaidPlayer, A::Error> {
+                let said = Members::deserialize(de::value::MapAccessDeserializer::new(map))?;
+                let extra = said.extra.map(|extra| extra.0).unwrap_or_default();
+                Ok(SaidPlayer(Player { name: said.name.0, uuid: said.uuid.map(|uuid| uuid.0), extra }))
+            }
+        }
+        deserializer.deserialize_any(It)
+    }
+}
+
+struct Uuid([u8; 16]);
+
+impl<'de> Deserialize<'de> for Uuid {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let digits = text.replace('-', "");
+        let all = digits.len() == 32 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let number = u128::from_str_radix(&digits, 16).ok().filter(|_| all);
+        let wrong = || de::Error::custom(format_args!("{text:?} is no UUID; it has 32 hexadecimal digits"));
+        number.map(|number| Self(number.to_be_bytes())).ok_or_else(wrong)
+    }
+}
+
+struct Rules(Vec<Rule>);
+
+impl<'de> Deserialize<'de> for Rules {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Members {
+            key: String,
+            value: Words,
+        }
+        struct It;
+        impl<'de> Visitor<'de> for It {
+            type Value = Rules;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list of {\"key\": …, \"value\": …}, or an object")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Rules, A::Error> {
+                let mut rules = Vec::new();
+                while let Some(Members { key, value }) = seq.next_element()? {
+                    rules.push(Rule { key: key.into(), value: value.0.into() });
+                }
+                Ok(Rules(rules))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Rules, A::Error> {
+                let mut rules = Vec::new();
+                while let Some((key, value)) = map.next_entry::<String, Words>()? {
+                    rules.push(Rule { key: key.into(), value: value.0.into() });
+                }
+                Ok(Rules(rules))
+            }
+        }
+        deserializer.deserialize_any(It)
+    }
+}
+
+/// The value of a rule. Rules are texts; whoever writes a number or a flag means its text.
+struct Words(String);
+
+impl<'de> Deserialize<'de> for Words {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct It;
+        impl Visitor<'_> for It {
+            type Value = Words;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a text, a number or a flag")
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Words, E> {
+                Ok(Words(text.into()))
+            }
+
+            fn visit_bool<E>(self, flag: bool) -> Result<Words, E> {
+                Ok(Words(flag.to_string()))
+            }
+
+            fn visit_i64<E>(self, number: i64) -> Result<Words, E> {
+                Ok(Words(number.to_string()))
+            }
+
+            fn visit_u64<E>(self, number: u64) -> Result<Words, E> {
+                Ok(Words(number.to_string()))
+            }
+
+            fn visit_f64<E>(self, number: f64) -> Result<Words, E> {
+                Ok(Words(number.to_string()))
+            }
+        }
+        deserializer.deserialize_any(It)
+    }
+}
+
+/// A deviation that a protocol documents.
+struct Named(&'static Deviation);
+
+impl<'de> Deserialize<'de> for Named {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        let mut all = registry::PROTOCOLS.iter().flat_map(|protocol| protocol.info().deviations);
+        let known = all.find(|deviation| deviation.name == name);
+        known.map(|known| Self(known)).ok_or_else(|| de::Error::custom(format_args!("unknown deviation {name:?}")))
+    }
+}
+
+/// Whose extras: which keys are known.
+trait Whose {
+    fn keys(info: &'static Info) -> &'static [hailer_proto::Doc];
+}
+
+struct OfServer;
+struct OfPlayer;
+
+impl Whose for OfServer {
+    fn keys(info: &'static Info) -> &'static [hailer_proto::Doc] {
+        info.fields
+    }
+}
+
+impl Whose for OfPlayer {
+    fn keys(info: &'static Info) -> &'static [hailer_proto::Doc] {
+        info.player_fields
+    }
+}
+
+struct Extras<W>(Vec<Extra>, PhantomData<W>);
+
+impl<'de, W: Whose> Deserialize<'de> for Extras<W> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct It<W>(PhantomData<W>);
+        impl<'de, W: Whose> Visitor<'de> for It<W> {
+            type Value = Extras<W>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Extras<W>, A::Error> {
+                let mut extras: Vec<Extra> = Vec::new();
+                while let Some(name) = map.next_key::<String>()? {
+                    let key = known::<W>(&name).map_err(de::Error::custom)?;
+                    if extras.iter().any(|extra| extra.key == key) {
+                        return Err(de::Error::duplicate_field(key));
+                    }
+                    if let Some(SaidValue(value)) = map.next_value()? {
+                        extras.push(Extra { key, value });
+                    }
+                }
+                Ok(Extras(extras, PhantomData))
+            }
+        }
+        deserializer.deserialize_map(It(PhantomData))
+    }
+}
+
+/// The documented key of this name.
+fn known<W: Whose>(name: &str) -> Result<&'static str, String> {
+    let mut known: Vec<&'static str> = Vec::new();
+    for doc in registry::PROTOCOLS.iter().flat_map(|protocol| W::keys(protocol.info())) {
+        if doc.key == name {
+            return Ok(doc.key);
+        }
+        if !known.contains(&doc.key) {
+            known.push(doc.key);
+        }
+    }
+    let name: String = name.chars().take(40).collect();
+    Err(format!("unknown extra {name:?}; known are {}", known.join(", ")))
+}
+
+struct SaidValue(Value);
+
+impl<'de> Deserialize<'de> for SaidValue {
+    /// As deep as the parser goes, which is some hundred levels.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct It;
+        impl<'de> Visitor<'de> for It {
+            type Value = Value;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a value")
+            }
+
+            fn visit_bool<E>(self, flag: bool) -> Result<Value, E> {
+                Ok(Value::Bool(flag))
+            }
+
+            fn visit_i64<E>(self, number: i64) -> Result<Value, E> {
+                Ok(Value::Int(number))
+            }
+
+            fn visit_u64<E>(self, number: u64) -> Result<Value, E> {
+                Ok(i64::try_from(number).map_or(Value::Float(number as f64), Value::Int))
+            }
+
+            fn visit_f64<E>(self, number: f64) -> Result<Value, E> {
+                Ok(Value::Float(number))
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Value, E> {
+                Ok(text.into())
+            }
+
+            /// What JSON makes of a number that is none.
+            fn visit_unit<E>(self) -> Result<Value, E> {
+                Ok(Value::Float(f64::NAN))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
+                let mut values = Vec::new();
+                while let Some(SaidValue(value)) = seq.next_element()? {
+                    values.push(value);
+                }
+                Ok(Value::List(values))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+                let mut entries = Vec::new();
+                while let Some((key, SaidValue(value))) = map.next_entry::<String, _>()? {
+                    entries.push((key.into(), value));
+                }
+                Ok(Value::Table(entries))
+            }
+        }
+        deserializer.deserialize_any(It).map(SaidValue)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::{Answer, Asked};
+    use crate::report;
+    use proptest::prelude::*;
+    use std::path::Path;
+    use std::time::Duration;
+
+    fn read(json: &str) -> Result<Status, String> {
+        status(json.as_bytes()).map_err(|error| error.to_string())
+    }
+
+    /// Written as JSON, read and written again: the same.
+    fn comes_back(said: &Status) {
+        let json = serde_json::to_value(said).unwrap();
+        let read = status(json.to_string().as_bytes()).unwrap_or_else(|error| panic!("{error}: {json}"));
+        assert_eq!(serde_json::to_value(&read).unwrap(), json);
+    }
+
+    /// The line that `hailer query --json` writes of a status.
+    fn line(status: Status) -> Vec<u8> {
+        let address = "192.0.2.7:25565".parse().unwrap();
+        let protocol = registry::PROTOCOLS[0].info();
+        let asked = Asked { protocol, address, sent: 1, heard: 1, datagrams: Vec::new() };
+        let mut line = Vec::new();
+        report::Line::answered("x", &Answer { asked, status, round_trip: Duration::ZERO }).write(&mut line);
+        line
+    }
+
+    /// Every status that the conversations of all protocols end with comes back as it was, alone and in a line.
+    #[test]
+    fn every_status_of_the_vectors_comes_back() {
+        let mut count = 0;
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/conversations");
+        let mut folders = vec![root];
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                    continue;
+                }
+                let text = std::fs::read_to_string(&path).unwrap();
+                let Ok(json) = serde_json::from_str::<serde_json::Value>(&text) else { continue };
+                let said = status(text.as_bytes()).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+                assert_eq!(serde_json::to_value(&said).unwrap(), json, "{}", path.display());
+                let again = status(&line(said)).unwrap();
+                assert_eq!(serde_json::to_value(&again).unwrap(), json, "{}", path.display());
+                count += 1;
+            }
+        }
+        assert!(count > 20, "{count}");
+    }
+
+    #[test]
+    fn short_forms_mean_what_they_look_like() {
+        let said = read(
+            r#"{ "name": "§aBob's", "motd": { "plain": "5 § a head" }, "players": { "max": 9, "list": ["Ann", { "name": "Bo",
+                "uuid": "00000000000040008000000000000001", "extra": { "ping": 41, "position": [1.0, null, 3] } }] },
+                "rules": { "pvp": true, "rate": 2, "owner": "me" }, "extra": { "software": null, "password": false } }"#,
+        )
+        .unwrap();
+        assert_eq!((said.name.as_ref().unwrap().plain().as_str(), said.players.online), ("Bob's", Some(2)));
+        assert_eq!(said.motd.as_ref().unwrap().plain(), "5 § a head");
+        assert_eq!((said.players.max, said.players.roster), (Some(9), Roster::Whole));
+        assert_eq!(said.players.list[1].uuid.map(u128::from_be_bytes), Some(0x4000_8000_0000_0000_0001));
+        let rules: Vec<_> = said.rules.iter().map(|rule| (rule.key.as_str(), rule.value.as_str())).collect();
+        assert_eq!(rules, [("pvp", "true"), ("rate", "2"), ("owner", "me")]);
+        assert_eq!((said.extra.len(), said.extra("password")), (1, Some(&Value::Bool(false))));
+        comes_back(&said);
+        assert_eq!(read("{}"), Ok(Status::default()));
+        assert_eq!(
+            read(r#"{ "players": null, "extra": null, "rules": null, "address": null }"#),
+            Ok(Status::default())
+        );
+        let line =
+            r#"{ "schema": "hailer/answer/1", "target": "x", "address": "192.0.2.7:1", "status": { "map": "m" } }"#;
+        assert_eq!(read(line).unwrap().map.as_deref(), Some("m"));
+    }
+
+    #[test]
+    fn mistakes_name_their_line() {
+        for (json, expected) in [
+            ("", "1: EOF while parsing a value"),
+            ("{\n\"motd\": \"half", "2: EOF while parsing a string"),
+            ("{\n\n\"motdd\": 1}", "3: unknown field `motdd`, expected one of `name`, `motd`"),
+            ("{\n\"players\": {\"online\": \"many\"}}", "2: invalid type: string \"many\", expected i64"),
+            ("{\"players\": {\"online\": 1e999}}", "1: number out of range"),
+            ("{\"players\": {\"online\": 99999999999999999999}}", "1: invalid type: floating point"),
+            ("{\"players\": {\"list\": [{}]}}", "1: missing field `name`"),
+            ("{\"players\": {\"list\": [{\n\"name\": \"a\", \"uuid\": \"12\"}]}}", "2: \"12\" is no UUID"),
+            ("{\"name\": 1}", "1: invalid type: integer `1`, expected a text, or {\"plain\": …, \"raw\": …}"),
+            ("{\n\"extra\": {\"softwear\": 1}}", "2: unknown extra \"softwear\"; known are software, plugins"),
+            ("{\"deviations\": [\"x\"]}", "1: unknown deviation \"x\""),
+            ("{\"map\": \"a\", \"map\": \"b\"}", "1: duplicate field `map`"),
+            ("{} {}", "1: trailing characters"),
+            ("[]", "1: a status is an object: {…}"),
+            ("\n{\"players\": 3}", "2: invalid type: integer `3`, expected an object, or a list of players"),
+            ("{\"schema\": \"hailer/answer/1\", \"status\": null}", "1: an answer without a status"),
+            ("{\"a\u{1b}[2J\u{202e}\": 1}", "1: "),
+        ] {
+            let problem = read(json).unwrap_err();
+            assert!(problem.starts_with(expected) && problem.len() < 600, "{json:?}: {problem}");
+            assert_eq!(printable(&problem), problem);
+        }
+    }
+
+    #[test]
+    fn what_is_deep_or_long_is_refused() {
+        let deep = |n| format!("{{\"extra\": {{\"software\": {}1{}}}}}", "[".repeat(n), "]".repeat(n));
+        assert!(read(&deep(100)).is_ok());
+        assert!(read(&deep(200_000)).unwrap_err().contains("recursion limit"));
+        assert!(read(&" ".repeat(MAX_BYTES + 1)).unwrap_err().contains("longer than"));
+    }
+
+    proptest! {
+        #[test]
+        fn no_json_makes_it_panic(json in r#"(\{|\}|\[|\]|,|:|"(name|motd|players|list|extra|rules|raw|uuid|id)"|-?[0-9]{1,25}|null|true|1e[0-9]{3}| |\n){0,40}"#) {
+            let _ = read(&json);
+        }
+
+        #[test]
+        fn half_a_document_is_none(cut in 0_usize..95) {
+            let whole = r#"{"motd": "Hello", "players": {"online": 1, "max": 20, "list": [{"name": "Alice", "uuid": null}]}}"#;
+            prop_assert!(read(whole).is_ok() && read(&whole[..cut]).is_err());
+        }
+    }
+}

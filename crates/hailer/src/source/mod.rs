@@ -1,0 +1,190 @@
+//! Where the truth about a server comes from, and how old it may grow.
+//!
+//! ```text
+//!   source: file, poll, push ──► Truth ──► Policy ──► Published ──► Board
+//!           a task of its own     watch    pure       status or silence
+//! ```
+//!
+//! A source is something that runs as a task and hands truths on through a [`watch::Sender`]: whoever listens sees the
+//! newest, and `None` until there is a first one. It never takes back what it said: when it learns nothing new, the truth
+//! grows old, and [`Policy`] says what follows from that. [`keep`] is the task between both.
+//!
+//! With the feature `sources`: `file` (JSON that something else writes), `push` (HTTP PUT), `json` (their format).
+
+mod age;
+#[cfg(feature = "sources")]
+pub mod file;
+#[cfg(feature = "sources")]
+pub mod json;
+pub mod poll;
+#[cfg(feature = "sources")]
+pub mod push;
+
+pub use age::{Policy, Stale, Wording, WordingError};
+
+use hailer_proto::{Status, Text};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::watch;
+
+/// What is known of a server.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Truth {
+    /// What it says of itself.
+    pub status: Arc<Status>,
+    /// When that was true.
+    pub since: Instant,
+}
+
+impl Truth {
+    /// What is true now.
+    pub fn now(status: Status) -> Self {
+        Self { status: Arc::new(status), since: Instant::now() }
+    }
+
+    /// How long ago it was true.
+    pub fn age(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.since)
+    }
+}
+
+/// What is answered from now on.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Published {
+    /// This.
+    Status(Arc<Status>),
+    /// Nothing, to nobody.
+    Silence,
+}
+
+/// A channel for truths, before the first one.
+pub fn truths() -> (watch::Sender<Option<Truth>>, watch::Receiver<Option<Truth>>) {
+    watch::channel(None)
+}
+
+/// Hands on what a policy makes of the truths that come, and of their age, whenever that changes. Runs until it is
+/// dropped: the end of a source is no reason to forget what it said.
+pub async fn keep(policy: Policy, mut truths: watch::Receiver<Option<Truth>>, mut publish: impl FnMut(Published)) {
+    let mut last = None;
+    let mut is_over = false;
+    loop {
+        let (published, again) = policy.decide(truths.borrow_and_update().as_ref(), now());
+        if last.as_ref() != Some(&published) {
+            publish(published.clone());
+            last = Some(published);
+        }
+        let again = async {
+            match again {
+                Some(again) => tokio::time::sleep_until(again.into()).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            changed = truths.changed(), if !is_over => is_over = changed.is_err(),
+            () = again => {}
+        }
+    }
+}
+
+/// The clock of the runtime, which tests hold still.
+fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}
+
+/// Something goes wrong again and again, and is told at a bounded rate, with a count of what was not told.
+#[derive(Debug)]
+struct Complaint {
+    /// In the long run at most one in so long.
+    every: Duration,
+    /// How far the times of lines may be ahead of the clock: so many come at once if there were none for long.
+    ahead: Duration,
+    /// When the next line would be due if all came evenly.
+    due: Option<Instant>,
+    untold: u64,
+    /// What was told is still so.
+    stands: bool,
+}
+
+impl Complaint {
+    fn new(every: Duration, at_once: u32) -> Self {
+        Self { every, ahead: every * at_once.saturating_sub(1), due: None, untold: 0, stands: false }
+    }
+
+    /// The line to tell, if it is time for one.
+    fn about(&mut self, problem: &str, now: Instant) -> Option<String> {
+        let due = self.due.map_or(now, |due| due.max(now));
+        if due > now + self.ahead {
+            self.untold += 1;
+            return None;
+        }
+        (self.due, self.stands) = (Some(due + self.every), true);
+        Some(match std::mem::take(&mut self.untold) {
+            0 => problem.to_owned(),
+            untold => format!("{problem} (and {untold} times more since the last such line)"),
+        })
+    }
+
+    /// All is well. Whether somebody was told otherwise.
+    fn over(&mut self) -> bool {
+        self.untold = 0;
+        std::mem::take(&mut self.stands)
+    }
+}
+
+/// Whether section signs are codes in a text, as its form without codes shows.
+fn has_codes(raw: &str, plain: &str) -> bool {
+    Text::legacy(raw).plain() == plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+
+    #[test]
+    fn complaints_are_bounded_and_counted() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut complaint = Complaint::new(Duration::from_secs(60), 1);
+        let told: Vec<_> = (0..=120).filter_map(|second| complaint.about("bad", at(second))).collect();
+        let counted = "bad (and 59 times more since the last such line)";
+        assert_eq!(told, ["bad", counted, counted]);
+        assert!(complaint.over() && !complaint.over());
+        // Well in between is no reason to be told more often.
+        assert_eq!(complaint.about("bad", at(121)), None);
+        let mut complaint = Complaint::new(Duration::from_secs(10), 3);
+        let told: Vec<_> = (0..30).filter(|second| complaint.about("bad", at(*second)).is_some()).collect();
+        assert_eq!(told, [0, 1, 2, 10, 20]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_published_changes_with_truths_and_with_time() {
+        let (sender, receiver) = truths();
+        let said = Arc::new(Mutex::new(Vec::new()));
+        let heard = said.clone();
+        let name = |name: &str| Arc::new(Status { name: Some(Text::unformatted(name)), ..Status::default() });
+        let policy =
+            Policy { before: Some(name("before")), stale_after: Some(Duration::from_secs(60)), stale: Stale::Silent };
+        let task = tokio::spawn(keep(policy, receiver, move |published| heard.lock().unwrap().push(published)));
+        let truth = |text| Some(Truth { status: name(text), since: now() });
+        let wait = |seconds| tokio::time::sleep(Duration::from_secs(seconds));
+        wait(10).await;
+        sender.send_replace(truth("one"));
+        wait(50).await;
+        // The same again: nothing to publish, but younger.
+        sender.send_replace(truth("one"));
+        wait(59).await;
+        assert_eq!(*said.lock().unwrap(), ["before", "one"].map(|text| Published::Status(name(text))));
+        wait(2).await;
+        assert_eq!(said.lock().unwrap().last(), Some(&Published::Silence));
+        sender.send_replace(truth("two"));
+        // The source ends, and what it said is kept until it is too old.
+        drop(sender);
+        wait(59).await;
+        assert_eq!(said.lock().unwrap().last(), Some(&Published::Status(name("two"))));
+        wait(2).await;
+        assert_eq!(said.lock().unwrap().len(), 5);
+        assert_eq!(said.lock().unwrap().last(), Some(&Published::Silence));
+        task.abort();
+    }
+}

@@ -1,0 +1,399 @@
+//! A status that is sent here: `PUT /status` over HTTP, with a bearer token, in the form of [`json`].
+//!
+//! ```text
+//! PUT /status          204, or 401, 413, 422 and so on with {"error": "…"} in one line
+//! PUT /status/NAME     the same for one of several servers
+//! GET /status          {"age_seconds": 1.5, "status": {…}}; both null before the first one
+//! ```
+//!
+//! It listens on loopback or on a Unix socket: there is no TLS, so a token would be read on the way anywhere else.
+
+use super::json::{self, MAX_BYTES};
+use super::{Truth, now};
+use hailer_proto::{Secret, Status};
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{ALLOW, AUTHORIZATION, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+use std::convert::Infallible;
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use subtle::ConstantTimeEq;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, watch};
+use tokio::time::{sleep, timeout};
+
+/// So long may a request take, from the first byte to the last of its answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// What the system is short of may be there again after so long.
+const PAUSE: Duration = Duration::from_millis(10);
+/// Requests at a time; more wait.
+const AT_ONCE: usize = 64;
+/// So much of a status that is too long is heard and forgotten.
+const MAX_HEARD: usize = 16 << 20;
+/// Room for the head of a request.
+const MAX_HEAD: usize = 16 << 10;
+
+/// Where to listen.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// TCP.
+    Address(SocketAddr),
+    /// A Unix socket at this path, which is made, and removed at the end.
+    Path(PathBuf),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(address) => address.fmt(f),
+            Self::Path(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// One server that may be told of, and by whom.
+pub struct Door {
+    name: Option<String>,
+    /// What is compared is the digest, in constant time; the token itself is not kept.
+    token: [u8; 32],
+    truths: watch::Sender<Option<Truth>>,
+}
+
+impl Door {
+    /// A door at `/status/NAME`, or at `/status`, for those who know the token.
+    pub fn new(name: Option<String>, token: &Secret, truths: watch::Sender<Option<Truth>>) -> Self {
+        Self { name, token: Sha256::digest(token.reveal()).into(), truths }
+    }
+
+    fn opens(&self, digest: &[u8; 32]) -> bool {
+        self.token.ct_eq(digest).into()
+    }
+}
+
+/// Listens for statuses.
+pub struct Push {
+    listener: Listener,
+    doors: Arc<[Door]>,
+}
+
+enum Listener {
+    Tcp(TcpListener),
+    #[cfg(unix)]
+    Unix(UnixSocket),
+}
+
+impl Push {
+    /// Listens.
+    ///
+    /// # Errors
+    /// If the address is not a loopback one, unless `insecure`, or the system does not let us listen there.
+    pub async fn bind(place: &Place, insecure: bool, doors: Vec<Door>) -> io::Result<Self> {
+        let listener = match place {
+            Place::Address(address) if !insecure && !address.ip().is_loopback() => {
+                return Err(io::Error::new(
+                    io::ErrorKind::PermissionDenied,
+                    "not a loopback address: tokens would travel in the open",
+                ));
+            }
+            Place::Address(address) => Listener::Tcp(TcpListener::bind(address).await?),
+            #[cfg(unix)]
+            Place::Path(path) => Listener::Unix(UnixSocket::bind(path)?),
+            #[cfg(not(unix))]
+            Place::Path(_) => return Err(io::ErrorKind::Unsupported.into()),
+        };
+        Ok(Self { listener, doors: doors.into() })
+    }
+
+    /// Where it listens.
+    pub fn place(&self) -> io::Result<Place> {
+        Ok(match &self.listener {
+            Listener::Tcp(listener) => Place::Address(listener.local_addr()?),
+            #[cfg(unix)]
+            Listener::Unix(socket) => Place::Path(socket.path.clone()),
+        })
+    }
+
+    /// Takes statuses until it is dropped. No request ends it.
+    pub async fn run(self) {
+        let room = Arc::new(Semaphore::new(AT_ONCE));
+        loop {
+            let Ok(permit) = room.clone().acquire_owned().await else { return };
+            let doors = self.doors.clone();
+            // Errors are of single connections, or passing shortages of the system; never a reason to stop, nor to spin.
+            match &self.listener {
+                Listener::Tcp(listener) => match listener.accept().await {
+                    Ok((stream, _)) => drop(tokio::spawn(async move {
+                        let _permit = permit;
+                        converse(stream, doors).await;
+                    })),
+                    Err(_) => sleep(PAUSE).await,
+                },
+                #[cfg(unix)]
+                Listener::Unix(socket) => match socket.listener.accept().await {
+                    Ok((stream, _)) => drop(tokio::spawn(async move {
+                        let _permit = permit;
+                        converse(stream, doors).await;
+                    })),
+                    Err(_) => sleep(PAUSE).await,
+                },
+            }
+        }
+    }
+}
+
+/// A Unix socket and its file.
+#[cfg(unix)]
+struct UnixSocket {
+    listener: tokio::net::UnixListener,
+    path: PathBuf,
+}
+
+#[cfg(unix)]
+impl UnixSocket {
+    fn bind(path: &std::path::Path) -> io::Result<Self> {
+        use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+        // What a process left that was killed: a socket that nobody listens at.
+        let is_socket = path.symlink_metadata().is_ok_and(|metadata| metadata.file_type().is_socket());
+        if is_socket && std::os::unix::net::UnixStream::connect(path).is_err() {
+            std::fs::remove_file(path)?;
+        }
+        let listener = tokio::net::UnixListener::bind(path)?;
+        // For the owner and the group; others would need the token as well.
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o660))?;
+        Ok(Self { listener, path: path.into() })
+    }
+}
+
+#[cfg(unix)]
+impl Drop for UnixSocket {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// One request and its answer: who pushes every second can afford a connection every second.
+async fn converse<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(stream: S, doors: Arc<[Door]>) {
+    let service = service_fn(move |request| {
+        let doors = doors.clone();
+        async move { Ok::<_, Infallible>(answer(request, &doors).await) }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(PATIENCE / 2)
+        .max_buf_size(MAX_HEAD)
+        .keep_alive(false)
+        .serve_connection(TokioIo::new(stream), service);
+    let _ = timeout(PATIENCE, connection).await;
+}
+
+type Reply = Response<Full<Bytes>>;
+
+async fn answer(request: Request<Incoming>, doors: &[Door]) -> Reply {
+    let digest = bearer(&request).map(|token| <[u8; 32]>::from(Sha256::digest(token)));
+    let is_known = |door: &&Door| digest.is_some_and(|digest| door.opens(&digest));
+    // Without a token that opens something nobody learns which names there are.
+    if !doors.iter().any(|door| is_known(&door)) {
+        let mut reply =
+            refusal(StatusCode::UNAUTHORIZED, "say Authorization: Bearer TOKEN, with the token of this server");
+        reply.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        return reply;
+    }
+    let name = match request.uri().path().strip_prefix("/status") {
+        Some("") => None,
+        Some(rest) if rest.len() > 1 && rest.starts_with('/') => Some(&rest[1..]),
+        _ => return refusal(StatusCode::NOT_FOUND, "only /status and /status/NAME are here"),
+    };
+    let Some(door) = doors.iter().filter(is_known).find(|door| door.name.as_deref() == name) else {
+        return refusal(StatusCode::NOT_FOUND, "this token opens no server of this name");
+    };
+    match *request.method() {
+        Method::PUT => match put(request).await {
+            Ok(status) => {
+                door.truths.send_replace(Some(Truth { status: Arc::new(status), since: now() }));
+                reply(StatusCode::NO_CONTENT, Vec::new())
+            }
+            Err((code, problem)) => refusal(code, &problem),
+        },
+        Method::GET => reply(StatusCode::OK, known(door)),
+        _ => {
+            let mut reply = refusal(StatusCode::METHOD_NOT_ALLOWED, "PUT a status, or GET what is known");
+            reply.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, PUT"));
+            reply
+        }
+    }
+}
+
+fn bearer<B>(request: &Request<B>) -> Option<&[u8]> {
+    let value = request.headers().get(AUTHORIZATION)?.as_bytes();
+    let (scheme, token) = value.split_at_checked(7)?;
+    scheme.eq_ignore_ascii_case(b"bearer ").then(|| token.trim_ascii())
+}
+
+async fn put(request: Request<Incoming>) -> Result<Status, (StatusCode, String)> {
+    let too_large = || (StatusCode::PAYLOAD_TOO_LARGE, format!("a status has at most {MAX_BYTES} bytes"));
+    let (mut body, mut bytes, mut length) = (request.into_body(), Vec::new(), 0);
+    let read = async {
+        while let Some(frame) = body.frame().await {
+            let data = frame?.into_data().unwrap_or_default();
+            length += data.len();
+            // What is too long is heard all the same, within reason: who is still talking does not hear an answer.
+            if length <= MAX_BYTES {
+                bytes.extend_from_slice(&data);
+            } else if length > MAX_HEARD {
+                break;
+            }
+        }
+        Ok::<_, hyper::Error>(())
+    };
+    let read = timeout(PATIENCE / 2, read).await;
+    if length > MAX_BYTES {
+        return Err(too_large());
+    }
+    match read {
+        Ok(Ok(())) => json::status(&bytes).map_err(|error| (StatusCode::UNPROCESSABLE_ENTITY, format!("line {error}"))),
+        Ok(Err(error)) => Err((StatusCode::BAD_REQUEST, format!("the body ended early: {error}"))),
+        Err(_) => Err((StatusCode::REQUEST_TIMEOUT, "the body took too long".into())),
+    }
+}
+
+fn known(door: &Door) -> Vec<u8> {
+    #[derive(Serialize)]
+    struct Known<'a> {
+        age_seconds: Option<f64>,
+        status: Option<&'a Status>,
+    }
+    let truth = door.truths.borrow().clone();
+    let age_seconds = truth.as_ref().map(|truth| (truth.age(now()).as_secs_f64() * 1e3).round() / 1e3);
+    to_json(&Known { age_seconds, status: truth.as_ref().map(|truth| &*truth.status) })
+}
+
+fn refusal(code: StatusCode, problem: &str) -> Reply {
+    #[derive(Serialize)]
+    struct Refusal<'a> {
+        error: &'a str,
+    }
+    reply(code, to_json(&Refusal { error: problem }))
+}
+
+/// In one line.
+fn to_json(value: &impl Serialize) -> Vec<u8> {
+    let mut line = serde_json::to_vec(value).unwrap_or_default();
+    line.push(b'\n');
+    line
+}
+
+fn reply(code: StatusCode, body: Vec<u8>) -> Reply {
+    let mut reply = Response::new(Full::from(body));
+    *reply.status_mut() = code;
+    if code != StatusCode::NO_CONTENT {
+        reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    }
+    reply
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    /// Two servers; what an answer to some bytes begins with, and its body.
+    async fn say(bytes: &[u8]) -> (String, watch::Receiver<Option<Truth>>) {
+        let (own, truth) = super::super::truths();
+        let (other, _) = super::super::truths();
+        let doors =
+            vec![Door::new(None, &"a good token".into(), own), Door::new(Some("b".into()), &"another".into(), other)];
+        let push = Push::bind(&Place::Address(([127, 0, 0, 1], 0).into()), false, doors).await.unwrap();
+        let Ok(Place::Address(address)) = push.place() else { panic!() };
+        let task = tokio::spawn(push.run());
+        let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+        // It may hang up before it has heard all.
+        let _ = stream.write_all(bytes).await;
+        let mut heard = Vec::new();
+        let _ = stream.read_to_end(&mut heard).await;
+        task.abort();
+        (String::from_utf8(heard).unwrap(), truth)
+    }
+
+    fn request(head: &str, token: &str, body: &str) -> Vec<u8> {
+        format!("{head} HTTP/1.1\r\nHost: x\r\nAuthorization: {token}\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+            .into()
+    }
+
+    #[tokio::test]
+    async fn every_request_gets_the_answer_that_it_deserves() {
+        let good = "Bearer a good token";
+        let long = format!("{{\"map\": \"{}\"}}", "x".repeat(MAX_BYTES));
+        let chunked = format!(
+            "PUT /status HTTP/1.1\r\nHost: x\r\nAuthorization: {good}\r\nTransfer-Encoding: chunked\r\n\r\n{:x}\r\n{long}\r\n0\r\n\r\n",
+            long.len()
+        );
+        for (bytes, code, body) in [
+            (request("PUT /status", good, "{\"map\": \"m\"}"), 204, ""),
+            (request("PUT /status", "bearer a good token", "{}"), 204, ""),
+            (request("GET /status", good, ""), 200, "{\"age_seconds\":null,\"status\":null}"),
+            (request("PUT /status", "Bearer a good toke", "{}"), 401, "{\"error\":\"say Authorization"),
+            (request("PUT /status", "Bearer ", "{}"), 401, "{\"error\":\"say Authorization"),
+            (request("PUT /status", "a good token", "{}"), 401, "{\"error\":\"say Authorization"),
+            (
+                b"PUT /status HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}".to_vec(),
+                401,
+                "{\"error\":\"say Authorization",
+            ),
+            (request("PUT /status", "Bearer another", "{}"), 404, "{\"error\":\"this token opens no"),
+            (request("PUT /status/b", "Bearer another", "{}"), 204, ""),
+            (request("PUT /status/b", good, "{}"), 404, "{\"error\":\"this token opens no"),
+            (request("PUT /status/", good, "{}"), 404, "{\"error\":\"only /status"),
+            (request("PUT /", good, "{}"), 404, "{\"error\":\"only /status"),
+            (request("POST /status", good, "{}"), 405, "{\"error\":\"PUT a status"),
+            (request("PUT /status", good, &long), 413, "{\"error\":\"a status has at most 1048576 bytes\"}"),
+            (chunked.into_bytes(), 413, "{\"error\":\"a status has at most"),
+            (request("PUT /status", good, "{\n\"x\": 1}"), 422, "{\"error\":\"line 2: unknown field `x`"),
+            (request("PUT /status", good, ""), 422, "{\"error\":\"line 1: EOF"),
+            (b"nonsense\r\n\r\n".to_vec(), 400, ""),
+        ] {
+            let (heard, truth) = say(&bytes).await;
+            let asked = String::from_utf8_lossy(&bytes[..bytes.len().min(100)]).into_owned();
+            assert!(heard.starts_with(&format!("HTTP/1.1 {code} ")), "{asked}: {heard}");
+            let (_, said) = heard.split_once("\r\n\r\n").unwrap();
+            assert!(said.starts_with(body) && said.lines().count() <= 1, "{asked}: {heard}");
+            let is_ours = code == 204 && !asked.contains("/status/b");
+            assert_eq!(truth.borrow().is_some(), is_ours, "{asked}");
+        }
+    }
+
+    #[tokio::test]
+    async fn nothing_but_loopback_unless_told_so() {
+        let anywhere = Place::Address(([0, 0, 0, 0], 0).into());
+        let error = Push::bind(&anywhere, false, Vec::new()).await.err().unwrap();
+        assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+    }
+
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn a_socket_left_behind_is_no_obstacle_and_none_is_left() {
+        let path = std::env::temp_dir().join(format!("hailer-push-{}.sock", std::process::id()));
+        drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+        assert!(path.exists());
+        let place = Place::Path(path.clone());
+        let push = Push::bind(&place, false, Vec::new()).await.unwrap();
+        let in_use = Push::bind(&place, false, Vec::new()).await.err().unwrap();
+        assert_eq!(in_use.kind(), io::ErrorKind::AddrInUse);
+        drop(push);
+        assert!(!path.exists());
+        std::fs::write(&path, "precious").unwrap();
+        assert!(Push::bind(&place, false, Vec::new()).await.is_err());
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
+        std::fs::remove_file(&path).unwrap();
+    }
+}
