@@ -42,7 +42,7 @@ impl Default for Budget {
             unproven_total: 1 << 20,
             unproven_total_packets: 10_000,
             proven_per_source: 1 << 20,
-            proven_packets: 10_000,
+            proven_packets: 20_000,
             limit_loopback: false,
         }
     }
