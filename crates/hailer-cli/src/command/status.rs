@@ -50,7 +50,7 @@ fn show(out: &mut impl Write, snapshot: &Snapshot) -> std::io::Result<()> {
         ("protocols", Fit::Cut),
         ("received", Fit::Number),
         ("answered", Fit::Number),
-        ("unproven", Fit::Number),
+        ("unproven", Fit::Spare(3)),
         ("dropped", Fit::Number),
         ("relayed", Fit::Spare(2)),
         ("in", Fit::Spare(0)),

@@ -19,7 +19,7 @@ use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Margin, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, Clear, Gauge, Paragraph, RenderDirection, Sparkline};
+use ratatui::widgets::{Block, Clear, Paragraph, RenderDirection, Sparkline};
 use unicode_width::UnicodeWidthStr;
 
 /// From so many columns on, two columns of sections.
@@ -288,29 +288,33 @@ fn column(frame: &mut Frame<'_>, area: Rect, sections: &[Section]) {
             frame.render_widget(title, Rect { y, height: 1, ..area });
             y += 1;
         }
+        let names = section.rows.iter().filter_map(|row| match row {
+            Row::Trend { name, .. } => Some(name.width() as u16 + 1),
+            _ => None,
+        });
+        let name_width = names.max().unwrap_or(0).clamp(10, NAME);
         for row in &section.rows {
             let height = if is_trend(&row) { 1 + taller } else { 1 };
             end += height - 1;
             if y >= end {
                 break;
             }
-            draw_row(frame, Rect { y, height, ..area }, row);
+            draw_row(frame, Rect { y, height, ..area }, row, name_width);
             y += height;
         }
     }
 }
 
-/// Columns of a trend: its name, its number.
-const NAME: u16 = 16;
+/// Columns of a trend, with a space: its name at the most, its number.
+const NAME: u16 = 24;
 const NUMBER: u16 = 11;
 
-fn draw_row(frame: &mut Frame<'_>, area: Rect, row: &Row) {
+fn draw_row(frame: &mut Frame<'_>, area: Rect, row: &Row, name_width: u16) {
     let width = usize::from(area.width);
     match row {
         Row::Text(text) => frame.render_widget(text, area),
         Row::Ends(left, right) => frame.render_widget(both_ends(left.clone(), right.clone(), area.width), area),
         Row::Trend { name, number, series, colour } => {
-            let name_width = if area.width < ROOMY && name.width() < 10 { 10 } else { NAME };
             let number_width = if area.width < NARROW { NUMBER - 3 } else { NUMBER };
             let text = format!(
                 "{}{:>width$}",
@@ -337,12 +341,13 @@ fn draw_row(frame: &mut Frame<'_>, area: Rect, row: &Row) {
             let name = padded(name, 10);
             let words_width = words.width() as u16;
             let shown = area.width.saturating_sub(10 + words_width + 1).min(RATES as u16);
-            let gauge = Gauge::default().ratio(share.clamp(0.0, 1.0)).use_unicode(true).label("");
-            frame.render_widget(Line::raw(name), area);
-            frame.render_widget(
-                gauge.gauge_style(Style::new().fg(colour).bg(Color::DarkGray)),
-                Rect { x: area.x + 10, width: shown, ..area },
-            );
+            let full = (share.clamp(0.0, 1.0) * f64::from(shown)).round() as usize;
+            let bar = Line::from(vec![
+                Span::raw(name),
+                Span::styled("█".repeat(full), Style::new().fg(colour)),
+                Span::styled("░".repeat(usize::from(shown) - full), dim()),
+            ]);
+            frame.render_widget(bar, area);
             let x = area.x + 10 + shown + 1;
             let place = Rect { x, width: (area.x + area.width).saturating_sub(x), ..area };
             frame.render_widget(Line::raw(words.clone()), place);
@@ -429,7 +434,9 @@ fn drops(history: &History, listener: Option<&str>, all: &Counts, width: u16) ->
         let name = line(known.map_or(key, |reason| reason.key), 24);
         let style = if now > 0.0 { Style::new().fg(Color::Red) } else { Style::new() };
         let numbers = format!("{:>7} {:>7}", per_second(&rate(now)), rate(count as f64));
-        let words = known.filter(|_| width >= ROOMY).map(|reason| Span::styled(format!("  {}", reason.words), dim()));
+        let words = known
+            .filter(|reason| width >= ROOMY && reason.words != reason.key)
+            .map(|reason| Span::styled(format!("  {}", reason.words), dim()));
         Row::Ends([Some(Span::styled(name, style)), words].into_iter().flatten().collect(), Span::raw(numbers))
     });
     Section::new("dropped", or_none(rows.collect(), "nothing"))
