@@ -90,7 +90,8 @@ pub(super) fn text(snapshot: &Snapshot) -> String {
     page.gauge("workers", "Threads that answer.");
     page.sample(&[], snapshot.workers);
 
-    let of_each: [(&str, &str, fn(&Counts) -> u64); 5] = [
+    type Counter = fn(&Counts) -> u64;
+    let of_each: [(_, _, Counter); 5] = [
         ("received_datagrams_total", "Datagrams received.", |counts| counts.received),
         ("received_bytes_total", "Bytes received, of UDP payload.", |counts| counts.bytes_in),
         ("sent_bytes_total", "Bytes sent, of UDP payload.", |counts| counts.bytes_out),

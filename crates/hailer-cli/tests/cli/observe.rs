@@ -235,3 +235,31 @@ fn top_waits_for_a_responder_that_restarts() {
     assert_eq!(top.process.wait().code(), Some(0));
     server.join().unwrap();
 }
+
+#[test]
+fn the_service_files_are_sound() {
+    let folder = Folder::new("units");
+    let binary = env!("CARGO_BIN_EXE_hailer");
+    let config = folder.0.join("servers.toml");
+    std::fs::write(&config, "[[server]]\nlisten = \"127.0.0.1:0\"\n").unwrap();
+    let files = ["hailer-serve.service", "hailer-serve.socket"].map(|name| {
+        let text = std::fs::read_to_string(format!("{}/../../contrib/systemd/{name}", env!("CARGO_MANIFEST_DIR")));
+        let text = text.unwrap().replace("/etc/hailer/servers.toml", config.to_str().unwrap());
+        let file = folder.0.join(name);
+        std::fs::write(&file, text.replace("/usr/local/bin/hailer", binary)).unwrap();
+        file
+    });
+    // Each command line of the service is one that hailer takes.
+    let service = std::fs::read_to_string(&files[0]).unwrap();
+    let lines = service.lines().filter(|line| !line.starts_with('#'));
+    let commands: Vec<_> = lines.filter_map(|line| line.split_once(&format!("={binary} "))).collect();
+    assert_eq!(commands.iter().map(|(name, _)| *name).collect::<Vec<_>>(), ["ExecStartPre", "ExecStart", "ExecReload"]);
+    for (_, args) in commands {
+        let check = ["--check-config"].into_iter().filter(|flag| !args.contains(flag));
+        run(args.split(' ').chain(check)).ends_with(0);
+    }
+    match Command::new("systemd-analyze").args(["verify", "--man=no"]).args(&files).output() {
+        Ok(said) => assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr)),
+        Err(error) => eprintln!("systemd-analyze: {error}"),
+    }
+}
