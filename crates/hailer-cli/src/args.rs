@@ -479,6 +479,15 @@ pub(crate) struct Observe {
     pub(crate) control: Option<PathBuf>,
 }
 
+impl Observe {
+    /// Who may look, and where.
+    #[allow(dead_code, reason = "until the engine starts an observer")]
+    pub(crate) fn settings(&self) -> crate::observe::Settings {
+        let control = self.control.clone().map(crate::observe::Control::At).unwrap_or_default();
+        crate::observe::Settings { metrics: self.metrics, control }
+    }
+}
+
 /// What `hailer serve` invents besides a farm: not both.
 const NO_FARM: [&str; 22] = [
     "config",

@@ -32,8 +32,8 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 const MAX_REQUEST: u64 = 256;
 /// The longest reply that a client takes: thousands of servers.
 const MAX_REPLY: u64 = 16 << 20;
-/// A peer that asks nothing is sent away after so long.
-const IDLE: Duration = Duration::from_secs(30);
+/// A peer that asks nothing is sent away after so long. Tests do not wait that long.
+const IDLE: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 30 });
 /// A reply is taken by then, or the peer is gone.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The shortest and the longest time between the snapshots of a watch, milliseconds.
@@ -444,6 +444,12 @@ pub(crate) mod tests {
             let mut line = String::new();
             std::io::BufReader::new(connect(path)).read_line(&mut line).unwrap();
             assert!(line.contains("16 others are watching"), "{line}");
+            // Watchers may stay as long as they like; who asks nothing may not.
+            watchers.pop();
+            std::thread::sleep(Duration::from_millis(50));
+            let mut idle = connect(path);
+            assert_eq!(idle.read(&mut [0]).unwrap(), 0);
+            watchers[0].read_exact(&mut [0; 10]).unwrap();
             // One goes, and its place is free.
             watchers.pop();
             let started = Instant::now();
