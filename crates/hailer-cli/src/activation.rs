@@ -59,6 +59,7 @@ mod tests {
     use super::*;
     use std::io::{Read, Seek};
     use std::os::fd::OwnedFd;
+    use std::os::unix::net::UnixDatagram;
     use std::process::{Command, Stdio};
     use std::time::Duration;
 
@@ -107,6 +108,8 @@ mod tests {
                         println!("child has {address}.");
                     }
                     println!("child has {} in all.", sockets.len());
+                    ready("answering");
+                    stopping();
                 }
                 Err(error) => println!("child fails: {error}"),
             }
@@ -120,7 +123,17 @@ mod tests {
         asker.send_to(b"early", a).unwrap();
         asker.send_to(b"early", b).unwrap();
         let pass = |socket: &UdpSocket| OwnedFd::from(socket.try_clone().unwrap());
-        let said = child(pass(&one), pass(&two), "LISTEN_FDS=2 LISTEN_PID=$$");
+        let path = std::env::temp_dir().join(format!("hailer-notify-{}", std::process::id()));
+        let manager = UnixDatagram::bind(&path).unwrap();
+        let settings = format!("LISTEN_FDS=2 LISTEN_PID=$$ NOTIFY_SOCKET='{}'", path.display());
+        let said = child(pass(&one), pass(&two), &settings);
+        std::fs::remove_file(path).unwrap();
+        manager.set_nonblocking(true).unwrap();
+        for expected in ["READY=1\nSTATUS=answering\n", "STOPPING=1\n"] {
+            let mut buffer = [0; 64];
+            let length = manager.recv(&mut buffer).unwrap();
+            assert_eq!(std::str::from_utf8(&buffer[..length]).unwrap().trim_end(), expected.trim_end());
+        }
         assert!(said.contains(&format!("child has {a}.")) && said.contains(&format!("child has {b}.")), "{said}");
         for _ in 0..2 {
             assert_eq!(asker.recv(&mut [0; 16]).unwrap(), 5);

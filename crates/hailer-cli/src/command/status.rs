@@ -73,8 +73,10 @@ fn show(out: &mut impl Write, snapshot: &Snapshot) -> std::io::Result<()> {
             ]
         })
         .collect();
-    writeln!(out, "{}", heading("Listening"))?;
-    table::print(out, &header, &rows)?;
+    if !rows.is_empty() {
+        writeln!(out, "{}", heading("Listening"))?;
+        table::print(out, &header, &rows)?;
+    }
 
     let mut all = Counts::default();
     snapshot.listeners.iter().for_each(|listener| all.add(&listener.counts));
@@ -167,6 +169,12 @@ mod tests {
         }
         assert!(!shown.contains("\x1b[2J"), "{shown:?}");
         let empty = text(&Snapshot::default());
-        assert!(empty.contains("0 workers") && !empty.contains("Truth") && !empty.contains("relay"), "{empty}");
+        assert!(
+            empty.contains("0 workers")
+                && !empty.contains("Listening")
+                && !empty.contains("Truth")
+                && !empty.contains("relay"),
+            "{empty}"
+        );
     }
 }
