@@ -4,7 +4,7 @@
 //!   args.rs (what was typed) ─► command/ (one file each: what it does) ─► print/ (one file for each output form)
 //! ```
 
-#[expect(dead_code, reason = "until the engine takes its sockets from here")]
+#[allow(dead_code, reason = "until the engine takes its sockets from here")]
 mod activation;
 mod args;
 mod command;
