@@ -32,9 +32,23 @@ Examples:
   hailer serve --demo
   hailer serve --name 'My server' --motd '&aWelcome' --max-players 20 --player Alice
   hailer serve --config servers.toml --check-config
+  hailer serve --config servers.toml --metrics 127.0.0.1:9570
+  hailer serve status
   hailer serve --protocol minecraft-12w
   hailer serve --protocol minecraft-12w --build 12w30c --world flat --listen 127.0.0.1:25570
   hailer serve --farm 127.0.0.0/8 --silent 20% --loss 1% --delay 40ms";
+
+const STATUS: &str = "\
+The exit code is 0 if every server has a truth to answer with, 1 if one has none, or if nobody is there.
+
+Examples:
+  hailer serve status
+  hailer serve status --json | jq '.listeners[].counts.received'
+  sudo hailer serve status --control /run/hailer/serve.sock";
+
+const TOP: &str = "\
+Keys: q, Esc or Ctrl-C ends it, Tab and arrows choose a listener, p pauses, ? explains.
+When the responder restarts it waits for it.";
 
 const DECODE: &str = "\
 Examples:
@@ -104,8 +118,16 @@ pub(crate) enum Command {
     #[command(after_help = TARGETS)]
     Ping(Ping),
     /// Answer queries, or serve a small game, on loopback unless told otherwise
-    #[command(after_help = SERVE)]
+    #[command(after_help = SERVE, args_conflicts_with_subcommands = true, subcommand_value_name = "ACTION")]
+    #[command(
+        subcommand_help_heading = "Actions",
+        override_usage = "hailer serve [OPTIONS]\n       hailer serve status [OPTIONS]"
+    )]
+    #[command(disable_help_subcommand = true)]
     Serve(Box<Serve>),
+    /// Watch a running hailer serve: rates, drops, budget, sources, who asks most
+    #[command(after_help = TOP)]
+    Top(Top),
     /// Explain datagrams and game sessions field by field
     #[command(after_help = DECODE)]
     Decode(Decode),
@@ -402,13 +424,75 @@ pub(crate) struct Serve {
     #[arg(long, value_parser = duration, value_name = "TIME")]
     pub(crate) r#for: Option<Duration>,
     #[command(flatten)]
+    pub(crate) observe: Observe,
+    #[command(flatten)]
     pub(crate) farm: Farm,
     #[command(flatten)]
     pub(crate) game_server: GameServer,
+    #[command(subcommand)]
+    pub(crate) action: Option<ServeAction>,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum ServeAction {
+    /// Ask a running hailer serve how it is
+    #[command(after_help = STATUS)]
+    Status(ServeStatus),
+}
+
+#[derive(Args)]
+pub(crate) struct ServeStatus {
+    #[command(flatten)]
+    pub(crate) running: Running,
+    /// One line of JSON, as in schema/serve-status-v1.json
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct Top {
+    #[command(flatten)]
+    pub(crate) running: Running,
+    /// Look so often
+    #[arg(long, default_value = "1s", value_parser = pace, value_name = "TIME")]
+    pub(crate) every: Duration,
+}
+
+/// Which `hailer serve`.
+#[derive(Args)]
+pub(crate) struct Running {
+    /// Its control socket [default: $XDG_RUNTIME_DIR/hailer/serve.sock, or else /run/hailer/serve.sock]
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub(crate) control: Option<PathBuf>,
+}
+
+/// How a running responder can be watched.
+#[derive(Args)]
+#[command(next_help_heading = "Watching")]
+pub(crate) struct Observe {
+    /// Metrics for Prometheus at http://ADDRESS:PORT/metrics, on loopback only
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = crate::observe::loopback)]
+    pub(crate) metrics: Option<SocketAddr>,
+    /// Unix socket for `hailer serve status` and `hailer top`; off: none
+    /// [default: $XDG_RUNTIME_DIR/hailer/serve.sock, or else /run/hailer/serve.sock]
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub(crate) control: Option<PathBuf>,
+}
+
+impl Observe {
+    /// Who may look, and where.
+    pub(crate) fn settings(&self) -> crate::observe::Settings {
+        let control = match &self.control {
+            Some(path) if path.as_os_str() == "off" => crate::observe::Control::Off,
+            Some(path) => crate::observe::Control::At(path.clone()),
+            None => crate::observe::Control::Default,
+        };
+        crate::observe::Settings { metrics: self.metrics, control }
+    }
 }
 
 /// What `hailer serve` invents besides a farm: not both.
-const NO_FARM: [&str; 20] = [
+const NO_FARM: [&str; 22] = [
     "config",
     "listen",
     "demo",
@@ -422,6 +506,8 @@ const NO_FARM: [&str; 20] = [
     "player",
     "rule",
     "option",
+    "metrics",
+    "control",
     "build",
     "only_build",
     "world",
@@ -721,6 +807,13 @@ fn way(text: &str) -> Result<Way, String> {
 
 fn address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| "an IP address and a port, such as 127.0.0.1:25566 or [::1]:25566".into())
+}
+
+/// As often as the control socket allows.
+fn pace(text: &str) -> Result<Duration, String> {
+    let time = duration(text)?;
+    let fits = (Duration::from_millis(100)..=Duration::from_secs(3600)).contains(&time);
+    if fits { Ok(time) } else { Err("a time from 100ms to 1h".into()) }
 }
 
 fn name_server(text: &str) -> Result<SocketAddr, String> {

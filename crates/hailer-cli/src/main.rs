@@ -4,10 +4,13 @@
 //!   args.rs (what was typed) ─► command/ (one file each: what it does) ─► print/ (one file for each output form)
 //! ```
 
+#[allow(dead_code, reason = "until the engine takes its sockets from here")]
+mod activation;
 mod args;
 mod command;
 mod config;
 mod exit;
+mod observe;
 mod population;
 mod print;
 

@@ -14,9 +14,11 @@ mod query;
 pub(crate) mod secrets;
 mod serve;
 mod serve_sources;
+mod status;
 mod sweep;
+mod top;
 
-use crate::args::{Arguments, Asking, Auth, Command};
+use crate::args::{Arguments, Asking, Auth, Command, ServeAction};
 use crate::exit::{Exit, usage};
 use hailer::{Settings, Target};
 use std::future::Future;
@@ -28,7 +30,11 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Exit> {
         Command::Query(args) => block_on(query::run(args)),
         Command::Sweep(args) => sweep::run(&args),
         Command::Ping(args) => block_on(ping::run(args)),
-        Command::Serve(args) => serve::run(&args),
+        Command::Serve(mut args) => match args.action.take() {
+            Some(ServeAction::Status(args)) => block_on(status::run(args)),
+            None => serve::run(&args),
+        },
+        Command::Top(args) => block_on(top::run(args)),
         Command::Decode(args) => decode::run(&args),
         Command::Join(args) => block_on(join::run(args)),
         Command::Proxy(args) => block_on(proxy::run(args)),

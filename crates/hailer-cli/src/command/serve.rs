@@ -4,16 +4,19 @@ use super::{block_on, farm, game, serve_sources};
 use crate::args::Serve;
 use crate::config::{self, Config, Listener, Plan};
 use crate::exit::Exit;
+use crate::observe::snapshot::{self, Snapshot};
 use crate::print::{count, tell};
+use crate::{activation, observe};
 use hailer::Status;
 use hailer::proto::Keys;
-use hailer::respond::{BindError, Board, Counts, Done, Engine, Post, Settings, random_secret};
+use hailer::respond::{BindError, Board, Counts, Done, Engine, Post, Settings, Top, random_secret};
 use hailer::source::Published;
 use std::future::Future;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
 use tokio::signal::{self, unix::SignalKind};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -24,6 +27,8 @@ const BEAT: Duration = Duration::from_secs(1);
 const ROTATION: Duration = Duration::from_secs(3600);
 /// Counts are printed at most so often, and only if there is something new.
 const REPORT: Duration = Duration::from_secs(10);
+/// Rates are of so much time at least.
+const RATES: Duration = Duration::from_millis(900);
 
 pub(crate) fn run(args: &Serve) -> anyhow::Result<Exit> {
     if !args.farm.farm.is_empty() {
@@ -46,15 +51,26 @@ pub(crate) fn run(args: &Serve) -> anyhow::Result<Exit> {
 async fn serve(config: &Config, args: &Serve) -> anyhow::Result<Exit> {
     let plans = &config.servers;
     let mut stage = Stage::new(plans, None)?;
-    let engine = Engine::start(stage.posts.clone(), &settings(&config.engine)).map_err(hint)?;
+    let engine = Arc::new(Engine::start(stage.posts.clone(), &settings(&config.engine)).map_err(hint)?);
     stage.open(plans, &engine).await?;
+    let view = Arc::new(View::new(engine.clone()));
+    view.show(&mut stage, plans);
+    let seen = view.clone();
+    let observer = observe::start(&watching(args, &config.observe), move || seen.snapshot())?;
     let mut out = anstream::stdout();
     for (post, protocols) in stage.posts.iter().zip(protocols(plans)) {
         writeln!(out, "listening on {} for {protocols}", post.address)?;
     }
+    if let Some(address) = observer.metrics() {
+        writeln!(out, "metrics at http://{address}/metrics")?;
+    }
     out.flush()?;
-    for note in notes(&engine.addresses()) {
+    for note in notes(&engine.addresses()).iter().map(String::as_str).chain(observer.note()) {
         tell!("\x1b[33mnote:\x1b[0m {note}");
+    }
+    activation::ready("answering");
+    if let Some(path) = observer.control() {
+        tell!("\x1b[2m`hailer top` and `hailer serve status` look at it through {}\x1b[0m", path.display());
     }
     tell!("\x1b[2mCtrl-C stops.\x1b[0m");
     let mut hangup = signal::unix::signal(SignalKind::hangup())?;
@@ -70,15 +86,21 @@ async fn serve(config: &Config, args: &Serve) -> anyhow::Result<Exit> {
                     reported = counts;
                 }
             }
-            Some(()) = hangup.recv() => match reload(args, &config.engine, &mut stage, &engine).await {
+            Some(()) = hangup.recv() => match reload(args, &config.engine, &mut stage, &engine, &view).await {
                 Ok(Some(what)) => tell!("read again: {what}"),
                 Ok(None) => tell!("\x1b[33mnote:\x1b[0m there is no configuration file to read again"),
                 Err(error) => tell!("\x1b[33mwarning:\x1b[0m {error:#}; all stays as it was"),
             },
         }
     }
-    drop(stage);
-    tell!("{}", summary(&total(&engine.stop())));
+    activation::stopping();
+    drop((stage, observer, view));
+    // Whoever was just looking lets go of it in a moment.
+    let counts = match Arc::try_unwrap(engine) {
+        Ok(engine) => total(&engine.stop()),
+        Err(engine) => total(&engine.done()),
+    };
+    tell!("{}", summary(&counts));
     Ok(Exit::Success)
 }
 
@@ -88,6 +110,7 @@ async fn reload(
     running: &config::Engine,
     stage: &mut Stage,
     engine: &Engine,
+    view: &View,
 ) -> anyhow::Result<Option<String>> {
     let Some(path) = &args.config else { return Ok(None) };
     let Config { servers: plans, engine: wished, .. } = config::read(path)?;
@@ -98,10 +121,21 @@ async fn reload(
     if let Err(error) = stage.open(&plans, engine).await {
         tell!("\x1b[33mwarning:\x1b[0m {error:#}; answers go on without it");
     }
+    view.show(stage, &plans);
     if wished != *running {
         tell!("\x1b[33mnote:\x1b[0m [engine] is as it was; it changes when Hailer is started again");
     }
     Ok(Some(what(&plans)))
+}
+
+/// Flags count more than the file.
+fn watching(args: &Serve, wished: &config::Observe) -> observe::Settings {
+    let mut settings = args.observe.settings();
+    settings.metrics = settings.metrics.or(wished.metrics);
+    if let (observe::Control::Default, Some(path)) = (&settings.control, &wished.control) {
+        settings.control = observe::Control::At(path.clone());
+    }
+    settings
 }
 
 fn settings(wished: &config::Engine) -> Settings {
@@ -191,6 +225,140 @@ fn protocols(plans: &[Plan]) -> impl Iterator<Item = String> {
         let ids: Vec<_> = listener.protocols.iter().map(|(protocol, _)| protocol.info().id).collect();
         ids.join(", ")
     })
+}
+
+/// What others may see of it.
+struct View {
+    engine: Arc<Engine>,
+    started: SystemTime,
+    clock: Instant,
+    shown: Mutex<Shown>,
+}
+
+#[derive(Default)]
+struct Shown {
+    /// Of each post.
+    protocols: Vec<Vec<String>>,
+    sources: Vec<(String, Told)>,
+    /// What networks were sent when it was last looked at, for rates.
+    before: Option<(Instant, Vec<Top>)>,
+    rates: Vec<snapshot::Prefix>,
+    has_relay: bool,
+}
+
+/// Who tells what is true.
+enum Told {
+    Here(&'static str),
+    Elsewhere(serve_sources::Watched),
+}
+
+impl View {
+    fn new(engine: Arc<Engine>) -> Self {
+        Self { engine, started: SystemTime::now(), clock: Instant::now(), shown: Mutex::default() }
+    }
+
+    /// Shows what is answered from now on.
+    fn show(&self, stage: &mut Stage, plans: &[Plan]) {
+        let ids = |listener: &Listener| listener.protocols.iter().map(|(it, _)| it.info().id.to_owned()).collect();
+        let mut watched = stage.sources.as_mut().map(serve_sources::Sources::watched).unwrap_or_default().into_iter();
+        let sources = plans.iter().enumerate().filter_map(|(i, plan)| {
+            let told = match &plan.source {
+                config::Source::Fixed(_) => Told::Here("fixed"),
+                config::Source::Demo(_) => Told::Here("demo"),
+                config::Source::Fed(_) => Told::Elsewhere(watched.next()?),
+            };
+            Some((format!("server {}", i + 1), told))
+        });
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        shown.sources = sources.collect();
+        shown.protocols = listeners(plans).map(|(_, listener)| ids(listener)).collect();
+        shown.has_relay = plans.iter().any(|plan| plan.relay.is_some());
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        let (done, left) = (self.engine.done(), self.engine.left());
+        shown.look(&done);
+        let since = self.started.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let listeners: Vec<_> = done.iter().zip(&shown.protocols).map(|(done, ids)| listener(done, ids)).collect();
+        let source = |(name, told): &(String, Told)| match told {
+            Told::Here(kind) => {
+                let (kind, state) = ((*kind).into(), snapshot::State::Fresh);
+                snapshot::Source { name: name.clone(), kind, age_s: Some(0.0), state, last_error: None }
+            }
+            Told::Elsewhere(watched) => watched.source(name.clone()),
+        };
+        Snapshot {
+            started: since.as_secs(),
+            uptime_s: self.clock.elapsed().as_secs_f64(),
+            workers: self.engine.workers() as u32,
+            budget: snapshot::Budget {
+                left_bytes: left.bytes,
+                bytes_per_second: left.bytes_per_second,
+                sources: left.networks,
+                places: left.places,
+            },
+            relay: snapshot::Relay {
+                sessions: done.iter().map(|done| done.counts.sessions).sum(),
+                places: if shown.has_relay { Settings::default().relay_sessions as u64 } else { 0 },
+            },
+            sources: shown.sources.iter().map(source).collect(),
+            top: shown.rates.clone(),
+            listeners,
+            ..Snapshot::default()
+        }
+    }
+}
+
+impl Shown {
+    /// Works out rates, if some time has passed.
+    fn look(&mut self, done: &[Done]) {
+        let now = Instant::now();
+        let top: Vec<Top> = done.iter().flat_map(|done| done.top.iter().copied()).collect();
+        let Some((at, before)) = &self.before else {
+            self.before = Some((now, top));
+            return;
+        };
+        let seconds = now.duration_since(*at).as_secs_f64();
+        if seconds < RATES.as_secs_f64() {
+            return;
+        }
+        let rate = |one: &Top| {
+            let old = before.iter().find(|old| old.network == one.network);
+            let grown = |now: u64, before: u64| now.saturating_sub(before) as f64 / seconds;
+            snapshot::Prefix {
+                prefix: format!("{}/{}", one.network, one.bits),
+                packets_per_s: grown(one.packets, old.map_or(0, |old| old.packets)),
+                bytes_per_s: grown(one.bytes, old.map_or(0, |old| old.bytes)),
+            }
+        };
+        let mut rates: Vec<_> = top.iter().map(rate).filter(|rate| rate.packets_per_s > 0.0).collect();
+        rates.sort_by(|a, b| b.bytes_per_s.total_cmp(&a.bytes_per_s));
+        rates.dedup_by(|a, b| a.prefix == b.prefix);
+        rates.truncate(snapshot::TOP);
+        self.rates = rates;
+        self.before = Some((now, top));
+    }
+}
+
+fn listener(done: &Done, protocols: &[String]) -> snapshot::Listener {
+    let from = &done.counts;
+    let mut counts = snapshot::Counts {
+        received: from.received,
+        answered: from.answered,
+        unproven: from.unproven,
+        bytes_in: from.bytes_in,
+        bytes_out: from.bytes_out,
+        relayed: from.relayed,
+        ..snapshot::Counts::default()
+    };
+    for (id, [proven, unproven]) in protocols.iter().zip(&from.by_protocol) {
+        counts.reply(id, "answer", *proven);
+        counts.reply(id, "unproven", *unproven);
+    }
+    from.dropped.iter().for_each(|(reason, count)| counts.drop(reason, *count));
+    counts.drop("unsent", from.unsent);
+    snapshot::Listener { address: done.address.to_string(), protocols: protocols.to_vec(), counts }
 }
 
 /// Publishes what a source says on all boards of its server.
@@ -288,15 +456,12 @@ fn summary(counts: &Counts) -> String {
 
 /// The reason for silence, after a number.
 pub(super) fn in_words(reason: &'static str) -> &'static str {
-    match reason {
-        "budget" => "over the limit for replies",
-        "no query" => "in no protocol served here",
-        "token" => "with a wrong or old challenge token",
-        "oversized" => "longer than a request",
-        "stale" => "while the truth was too old",
-        "relay full" => "for the game while its relay was full",
-        "relay failed" => "that the game's machine would not take",
-        other => other,
+    let mut counts = snapshot::Counts::default();
+    counts.drop(reason, 1);
+    // Of those that no list knows, the word itself says more.
+    match counts.dropped.keys().next().map_or("other", String::as_str) {
+        "other" => reason,
+        key => snapshot::REASONS.iter().find(|known| known.key == key).map_or(reason, |known| known.words),
     }
 }
 

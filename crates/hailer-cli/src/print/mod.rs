@@ -58,6 +58,44 @@ pub(crate) fn count(number: impl TryInto<u64>, noun: &str) -> String {
     }
 }
 
+/// A number in four characters or so: `0`, `0.4`, `12`, `950`, `1.2k`, `34k`, `5.6M`.
+pub(crate) fn rate(number: f64) -> String {
+    scaled(number, ["", "k", "M", "G", "T"])
+}
+
+/// Bytes: `950 B`, `1.2 kB`.
+pub(crate) fn bytes(number: f64) -> String {
+    scaled(number, [" B", " kB", " MB", " GB", " TB"])
+}
+
+fn scaled(number: f64, units: [&str; 5]) -> String {
+    let mut number = number.max(0.0);
+    for (i, unit) in units.iter().enumerate() {
+        // What would be rounded to four digits belongs to the next unit.
+        if number < 999.5 || i + 1 == units.len() {
+            let text = if number < 9.95 { format!("{number:.1}") } else { format!("{number:.0}") };
+            return format!("{}{unit}", text.strip_suffix(".0").unwrap_or(&text));
+        }
+        number /= 1e3;
+    }
+    String::new()
+}
+
+/// A time in at most two units: `3s`, `2m 5s`, `3h 12m`, `40d 6h`.
+pub(crate) fn since(seconds: f64) -> String {
+    let seconds = seconds.max(0.0) as u64;
+    let two = |great: u64, small: u64, units: [&str; 2]| match small {
+        0 => format!("{great}{}", units[0]),
+        _ => format!("{great}{} {small}{}", units[0], units[1]),
+    };
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3_600 => two(seconds / 60, seconds % 60, ["m", "s"]),
+        3_600..86_400 => two(seconds / 3_600, seconds / 60 % 60, ["h", "m"]),
+        _ => two(seconds / 86_400, seconds / 3_600 % 24, ["d", "h"]),
+    }
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
@@ -123,6 +161,30 @@ pub(crate) mod tests {
         let marks = format!("e{}", "\u{301}".repeat(10_000));
         assert!(line(&marks, 10).chars().count() <= 41);
         assert_eq!(padded("名", 4), "名  ");
+    }
+
+    #[test]
+    fn numbers_are_short() {
+        for (number, expected) in [
+            (0.0, "0"),
+            (0.04, "0"),
+            (0.44, "0.4"),
+            (3.0, "3"),
+            (9.94, "9.9"),
+            (9.96, "10"),
+            (999.4, "999"),
+            (999.6, "1k"),
+            (1_234.0, "1.2k"),
+            (98_765.0, "99k"),
+            (5.6e6, "5.6M"),
+            (9e17, "900000T"),
+            (-1.0, "0"),
+        ] {
+            assert_eq!(rate(number), expected, "{number}");
+        }
+        assert_eq!([bytes(17.0), bytes(1_048_576.0)], ["17 B", "1 MB"]);
+        let times = [0.9, 59.0, 60.0, 125.0, 3_600.0, 11_520.0, 86_400.0, 3_477_600.0].map(since);
+        assert_eq!(times, ["0s", "59s", "1m", "2m 5s", "1h", "3h 12m", "1d", "40d 6h"]);
     }
 
     #[test]

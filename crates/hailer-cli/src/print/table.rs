@@ -7,7 +7,7 @@ use std::io::Write;
 use unicode_width::UnicodeWidthStr;
 
 /// A cell shows so much of a server's text.
-pub(super) const CELL: usize = 40;
+pub(crate) const CELL: usize = 40;
 /// Between two columns.
 const GAP: usize = 2;
 /// As narrow as a column becomes before another is left out, and after that.

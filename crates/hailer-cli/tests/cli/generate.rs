@@ -4,8 +4,8 @@ use crate::tool::{Temporary, assert_harmless, run};
 use hailer::registry;
 use std::path::Path;
 
-const COMMANDS: [&str; 10] =
-    ["query", "ping", "serve", "decode", "join", "proxy", "demo", "protocols", "completions", "man"];
+const COMMANDS: [&str; 11] =
+    ["query", "ping", "serve", "top", "decode", "join", "proxy", "demo", "protocols", "completions", "man"];
 
 /// The help texts as users see them, at 100 columns. `BLESS=1 cargo test` rewrites the files.
 #[test]
@@ -14,7 +14,8 @@ fn help_is_as_agreed() {
     let bless = std::env::var_os("BLESS").is_some();
     let mut outdated = Vec::new();
     let helps = COMMANDS.iter().map(|&command| (command, vec![command, "--help"]));
-    for (name, args) in helps.chain([("hailer", vec!["--help"])]) {
+    let others = [("hailer", vec!["--help"]), ("serve-status", vec!["serve", "status", "--help"])];
+    for (name, args) in helps.chain(others) {
         let said = run(args).ends_with(0).out;
         assert_harmless(&said, false);
         assert!(said.lines().all(|line| line.chars().count() <= 110), "{said}");
@@ -42,7 +43,7 @@ fn help_names_every_command() {
 fn completions_know_every_command() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let said = run(["completions", shell]).ends_with(0);
-        for word in COMMANDS.iter().chain(&["auth-token-file", "check-config"]) {
+        for word in COMMANDS.iter().chain(&["auth-token-file", "check-config", "status", "control"]) {
             assert!(said.out.contains(word), "{shell}: {word}");
         }
         assert!(said.err.is_empty());
@@ -55,7 +56,11 @@ fn man_pages_are_written_for_every_command() {
     let folder = Temporary::path("man");
     let said = run(["man", folder.text()]).ends_with(0);
     assert!(said.err.is_empty(), "{}", said.err);
-    for page in COMMANDS.iter().map(|command| format!("hailer-{command}.1")).chain(["hailer.1".into()]) {
+    for page in COMMANDS
+        .iter()
+        .map(|command| format!("hailer-{command}.1"))
+        .chain(["hailer.1".into(), "hailer-serve-status.1".into()])
+    {
         let text =
             std::fs::read_to_string(folder.as_ref().join(&page)).unwrap_or_else(|error| panic!("{page}: {error}"));
         assert!(text.contains(".TH") && text.contains(".SH NAME"), "{page}");

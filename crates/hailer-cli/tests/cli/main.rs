@@ -7,6 +7,7 @@ mod game;
 mod generate;
 mod harvest;
 mod join;
+mod observe;
 mod ping;
 mod proxy;
 mod query;

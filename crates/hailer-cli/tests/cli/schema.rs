@@ -57,6 +57,7 @@ fn the_schemas_are_schemas_and_say_what_everything_means() {
         "join-v1.json",
         "packet-v1.json",
         "packet-summary-v1.json",
+        "serve-status-v1.json",
         "sweep-summary-v1.json",
     ] {
         let schema = schema(name);

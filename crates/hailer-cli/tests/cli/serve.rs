@@ -370,3 +370,28 @@ fn streams_are_not_served_with_the_others() {
     let serve = Serve::with(&["--demo"]);
     assert!(!serve.listening[0].contains("minecraft-12w"), "{}", serve.listening[0]);
 }
+
+#[test]
+fn a_running_server_is_seen_by_status_and_metrics() {
+    let folder = std::env::temp_dir().join(format!("hl{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let control = folder.join("s.sock");
+    let control = control.to_str().unwrap();
+    let serve = Serve::start(1, ["--listen", "127.0.0.1:0", "--control", control, "--metrics", "127.0.0.1:0"]);
+    for protocol in ["minecraft-query", "ugp"] {
+        run(["query", &serve.url(protocol)]).ends_with(0);
+    }
+    let stray = UdpSocket::bind("127.0.0.1:0").unwrap();
+    stray.send_to(b"nothing that anybody knows", serve.address()).unwrap();
+    let status = || run(["serve", "status", "--control", control, "--json"]).ends_with(0).json()[0].clone();
+    let is_told = (0..100).any(|_| status()["listeners"][0]["counts"]["dropped"]["no-query"] == 1);
+    assert!(is_told, "{}", status());
+    let counts = &status()["listeners"][0]["counts"];
+    assert_eq!(counts["answers"]["minecraft-query"]["answer"], 1);
+    assert_eq!(counts["answers"]["minecraft-query"]["unproven"], 1);
+    assert_eq!(counts["answers"]["ugp"]["unproven"], 2);
+    assert_eq!(status()["sources"][0]["kind"], "fixed");
+    assert!(run(["serve", "status", "--control", control]).ends_with(0).out.contains("ugp"));
+    drop(serve);
+    std::fs::remove_dir_all(&folder).unwrap();
+}

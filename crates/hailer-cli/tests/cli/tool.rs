@@ -18,6 +18,8 @@ pub(crate) fn command<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Com
     for name in ["HAILER_AUTH_TOKEN", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "FORCE_COLOR", "LINES"] {
         command.env_remove(name);
     }
+    // So that no test finds the control socket of another, or of whoever runs the tests.
+    command.env("XDG_RUNTIME_DIR", concat!(env!("CARGO_TARGET_TMPDIR"), "/no-such-folder"));
     command.env("COLUMNS", "100").env("TERM", "dumb").env("LC_ALL", "C");
     command
 }

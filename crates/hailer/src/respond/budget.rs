@@ -97,6 +97,19 @@ struct Network {
     bytes: u64,
 }
 
+/// How much of a purse is left.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Left {
+    /// Bytes for all sources that proved nothing.
+    pub bytes: u64,
+    /// What flows back in a second, and the most that is ever left.
+    pub bytes_per_second: u64,
+    /// Networks remembered.
+    pub networks: u64,
+    /// Networks that there is room for.
+    pub places: u64,
+}
+
 /// What was sent to a network since it is remembered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Top {
@@ -186,6 +199,19 @@ impl Purse {
         // The one unused for longest makes room, so it must be known when a network was used.
         network.unproven.at = network.unproven.at.max(now);
         is_paid
+    }
+
+    /// How much is left.
+    pub fn left(&self, since: Duration) -> Left {
+        let (rate, now) = (u64::from(self.budget.unproven_total), since.as_millis() as u64);
+        let flown = now.saturating_sub(self.total.at).saturating_mul(rate);
+        let spent = self.total.spent.saturating_sub(flown).div_ceil(1_000);
+        Left {
+            bytes: rate.saturating_sub(spent),
+            bytes_per_second: rate,
+            networks: self.networks.iter().flatten().filter(|network| network.prefix != 0).count() as u64,
+            places: (ROWS * ROW) as u64,
+        }
     }
 
     /// The networks that were sent most, the greatest first, in place of what `top` held.

@@ -12,7 +12,7 @@
 //! stays in the list stays open, so that no datagram is lost between two lists.
 
 use super::relay::Relay;
-use super::{Board, Budget, Clock, Counts, Judgement, MAX_REQUEST, Purse, Top, judge};
+use super::{Board, Budget, Clock, Counts, Judgement, Left, MAX_REQUEST, Purse, Top, judge};
 use arc_swap::ArcSwap;
 use hailer_udp::{BATCH, Inbox, Outbox, Settings as SocketSettings, Socket};
 use mio::unix::SourceFd;
@@ -78,6 +78,8 @@ struct Shared {
     list: ArcSwap<Vec<Arc<Bound>>>,
     stop: AtomicBool,
     wakers: Vec<Waker>,
+    /// What is left of each worker's budget, as it last told.
+    left: Vec<Mutex<Left>>,
 }
 
 /// A post with its sockets.
@@ -126,7 +128,8 @@ impl Engine {
         let polls = (0..count).map(|_| Poll::new()).collect::<io::Result<Vec<_>>>().map_err(no_poll)?;
         let wakers = polls.iter().map(|poll| Waker::new(poll.registry(), WAKER)).collect::<io::Result<Vec<_>>>();
         let wakers = wakers.map_err(no_poll)?;
-        let shared = Arc::new(Shared { list: ArcSwap::from_pointee(list), stop: AtomicBool::new(false), wakers });
+        let left = (0..count).map(|_| Mutex::default()).collect();
+        let shared = Arc::new(Shared { list: ArcSwap::from_pointee(list), stop: AtomicBool::new(false), wakers, left });
         let start = |(index, poll)| {
             let worker = Worker::new(index, count, poll, shared.clone(), settings);
             std::thread::Builder::new().name(format!("answer-{index}")).spawn(move || worker.run())
@@ -163,6 +166,17 @@ impl Engine {
     /// What was done so far, a moment ago.
     pub fn done(&self) -> Vec<Done> {
         self.shared.list.load().iter().map(|bound| bound.done()).collect()
+    }
+
+    /// What is left of the budget for askers that have proved nothing, a moment ago.
+    pub fn left(&self) -> Left {
+        let each = self.shared.left.iter().map(|left| *left.lock().unwrap_or_else(PoisonError::into_inner));
+        each.fold(Left::default(), |all, one| Left {
+            bytes: all.bytes + one.bytes,
+            bytes_per_second: all.bytes_per_second + one.bytes_per_second,
+            networks: all.networks + one.networks,
+            places: all.places + one.places,
+        })
     }
 
     /// Stops: what waits in the sockets is still answered. Returns what was done.
@@ -361,6 +375,9 @@ impl Worker {
     }
 
     fn tell(&mut self, now: Instant) {
+        if let Ok(mut left) = self.shared.left[self.index].try_lock() {
+            *left = self.purse.left(self.clock.since());
+        }
         for desk in &mut self.desks {
             if let Some(relay) = &mut desk.relay {
                 relay.expire(now);

@@ -35,7 +35,7 @@ pub mod farm;
 #[cfg(unix)]
 mod relay;
 
-pub use budget::{Budget, HARMLESS, Purse, Top};
+pub use budget::{Budget, HARMLESS, Left, Purse, Top};
 #[cfg(unix)]
 pub use engine::{BindError, Done, Engine, Post, Settings};
 
@@ -168,6 +168,8 @@ pub struct Counts {
     pub bytes_out: u64,
     /// Datagrams not answered, by reason.
     pub dropped: BTreeMap<&'static str, u64>,
+    /// Replies of each protocol, in the order of the board: to the proven, and to the others.
+    pub by_protocol: Vec<[u64; 2]>,
     /// Datagrams passed on to a game server.
     pub relayed: u64,
     /// Datagrams of a game server's passed back.
@@ -191,11 +193,22 @@ impl Counts {
         for (reason, count) in &other.dropped {
             *self.dropped.entry(reason).or_default() += count;
         }
+        for (place, [proven, unproven]) in other.by_protocol.iter().enumerate() {
+            let own = self.of_protocol(place);
+            (own[0], own[1]) = (own[0] + proven, own[1] + unproven);
+        }
         self.relayed += other.relayed;
         self.relayed_back += other.relayed_back;
         self.sessions += other.sessions;
         self.unsent += other.unsent;
         self.overflows += other.overflows;
+    }
+
+    fn of_protocol(&mut self, place: usize) -> &mut [u64; 2] {
+        if place >= self.by_protocol.len() {
+            self.by_protocol.resize(place + 1, [0; 2]);
+        }
+        &mut self.by_protocol[place]
     }
 
     fn drop(&mut self, reason: &'static str) {
@@ -233,13 +246,15 @@ fn judge(
         debug_assert!((out.len() == start) == !matches!(verdict, Verdict::Reply { .. }));
         verdict
     });
+    let found = verdicts.enumerate().find(|(_, verdict)| *verdict != Verdict::Pass);
     let length = |out: &Vec<u8>| out.len() - start;
-    let verdict = verdicts.into_iter().find(|verdict| *verdict != Verdict::Pass).unwrap_or(Verdict::Pass);
+    let (place, verdict) = found.unwrap_or((0, Verdict::Pass));
     let reason = match verdict {
         Verdict::Reply { .. } if face.is_silent => "stale",
         Verdict::Reply { proven } if !purse.spend(from.ip(), bytes.len(), length(out), proven, since) => "budget",
         Verdict::Reply { proven } => {
             *if proven { &mut counts.answered } else { &mut counts.unproven } += 1;
+            counts.of_protocol(place)[usize::from(!proven)] += 1;
             counts.bytes_out += length(out) as u64;
             return Judgement::Reply;
         }

@@ -1,0 +1,151 @@
+//! What a service manager hands over and wants to know: sockets, and word of being ready.
+//!
+//! The sockets are those of systemd's socket activation (`LISTEN_FDS`), as contrib/systemd/hailer-serve.socket sets it up:
+//! a service that may not open low ports is given them, and while it restarts datagrams wait in the queue.
+
+use listenfd::ListenFd;
+use sd_notify::NotifyState;
+use std::net::{SocketAddr, UdpSocket};
+
+/// More than anybody listens on.
+const MAX_SOCKETS: usize = 1024;
+
+/// The UDP sockets that were handed over, by their local address, in the order of the unit. None of them is for whoever
+/// was started by hand.
+///
+/// At the start of the process, before anything else opens files, and once: the sockets are its caller's from then on.
+/// They may be in blocking mode, and they have no options but those of the unit.
+///
+/// # Errors
+/// What was handed over is no UDP socket, with the line of the unit to mend.
+pub(crate) fn activated_sockets() -> anyhow::Result<Vec<(SocketAddr, UdpSocket)>> {
+    // The crate takes a missing number for ours. But then the sockets may be of a parent that forgot to remove the names.
+    let for_us = std::env::var("LISTEN_PID").is_ok_and(|pid| pid.parse() == Ok(std::process::id()));
+    let count: usize = std::env::var("LISTEN_FDS").ok().and_then(|count| count.parse().ok()).unwrap_or(0);
+    if !for_us || count == 0 {
+        return Ok(Vec::new());
+    }
+    if count > MAX_SOCKETS {
+        anyhow::bail!("LISTEN_FDS={count}: at most {MAX_SOCKETS} sockets can be handed over");
+    }
+    let mut handed = ListenFd::from_env();
+    let sockets = (0..handed.len()).map(|i| {
+        let socket = handed.take_udp_socket(i).and_then(|socket| {
+            let socket = socket.ok_or(std::io::ErrorKind::NotFound)?;
+            Ok((socket.local_addr()?, socket))
+        });
+        let wrong = |error| {
+            let nth = i + 1;
+            anyhow::anyhow!("socket {nth} handed over by the service manager: {error}; use ListenDatagram=ADDRESS:PORT")
+        };
+        socket.map_err(wrong)
+    });
+    sockets.collect()
+}
+
+/// Tells the service manager that everybody is answered, from the start or again after a reload. Without one, nothing
+/// happens.
+pub(crate) fn ready(status: &str) {
+    let _ = sd_notify::notify(&[NotifyState::Ready, NotifyState::Status(status)]);
+}
+
+/// Tells it that the end has begun.
+pub(crate) fn stopping() {
+    let _ = sd_notify::notify(&[NotifyState::Stopping]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Seek};
+    use std::os::fd::OwnedFd;
+    use std::os::unix::net::UnixDatagram;
+    use std::process::{Command, Stdio};
+    use std::time::Duration;
+
+    const CHILD: &str = "HAILER_TEST_ACTIVATED";
+
+    /// Runs this test again in a child that was handed these as descriptors 3 and 4, with these settings; returns what
+    /// it says.
+    fn child(three: OwnedFd, four: OwnedFd, settings: &str) -> String {
+        // The shell moves them to their numbers and keeps its own number through `exec`.
+        let script = format!(r#"exec 3<&0 4<&1 0</dev/null 1>&2; {settings} exec "$0" "$@""#);
+        let this = std::env::current_exe().unwrap();
+        let mut said = tempfile();
+        let mut child = Command::new("sh")
+            .args(["-c", &script])
+            .arg(this)
+            .args(["--exact", "activation::tests::sockets_are_handed_over", "--nocapture"])
+            .env(CHILD, "1")
+            .stdin(Stdio::from(three))
+            .stdout(Stdio::from(four))
+            .stderr(said.try_clone().unwrap())
+            .spawn()
+            .unwrap();
+        assert!(child.wait().unwrap().success());
+        let mut text = String::new();
+        said.rewind().unwrap();
+        said.read_to_string(&mut text).unwrap();
+        text
+    }
+
+    fn tempfile() -> std::fs::File {
+        let path = std::env::temp_dir().join(format!("hailer-activated-{}", std::process::id()));
+        let file = std::fs::File::options().read(true).append(true).create(true).open(&path).unwrap();
+        std::fs::remove_file(path).unwrap();
+        file
+    }
+
+    #[test]
+    fn sockets_are_handed_over() {
+        if std::env::var_os(CHILD).is_some() {
+            match activated_sockets() {
+                Ok(sockets) => {
+                    for (address, socket) in &sockets {
+                        let mut buffer = [0; 16];
+                        let (length, from) = socket.recv_from(&mut buffer).unwrap();
+                        socket.send_to(&buffer[..length], from).unwrap();
+                        println!("child has {address}.");
+                    }
+                    println!("child has {} in all.", sockets.len());
+                    ready("answering");
+                    stopping();
+                }
+                Err(error) => println!("child fails: {error}"),
+            }
+            return;
+        }
+        let (one, two) = (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
+        let (a, b) = (one.local_addr().unwrap(), two.local_addr().unwrap());
+        // What was sent before the child is there waits for it.
+        let asker = UdpSocket::bind("127.0.0.1:0").unwrap();
+        asker.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        asker.send_to(b"early", a).unwrap();
+        asker.send_to(b"early", b).unwrap();
+        let pass = |socket: &UdpSocket| OwnedFd::from(socket.try_clone().unwrap());
+        let path = std::env::temp_dir().join(format!("hailer-notify-{}", std::process::id()));
+        let manager = UnixDatagram::bind(&path).unwrap();
+        let settings = format!("LISTEN_FDS=2 LISTEN_PID=$$ NOTIFY_SOCKET='{}'", path.display());
+        let said = child(pass(&one), pass(&two), &settings);
+        std::fs::remove_file(path).unwrap();
+        manager.set_nonblocking(true).unwrap();
+        for expected in ["READY=1\nSTATUS=answering\n", "STOPPING=1\n"] {
+            let mut buffer = [0; 64];
+            let length = manager.recv(&mut buffer).unwrap();
+            assert_eq!(std::str::from_utf8(&buffer[..length]).unwrap().trim_end(), expected.trim_end());
+        }
+        assert!(said.contains(&format!("child has {a}.")) && said.contains(&format!("child has {b}.")), "{said}");
+        for _ in 0..2 {
+            assert_eq!(asker.recv(&mut [0; 16]).unwrap(), 5);
+        }
+        for not_ours in ["LISTEN_FDS=2", "LISTEN_FDS=2 LISTEN_PID=1", "LISTEN_PID=$$", "LISTEN_FDS=x LISTEN_PID=$$"] {
+            let said = child(pass(&one), pass(&two), not_ours);
+            assert!(said.contains("child has 0 in all."), "{not_ours}: {said}");
+        }
+        let stream = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let said = child(stream.into(), pass(&two), "LISTEN_FDS=1 LISTEN_PID=$$");
+        assert!(said.contains("child fails: socket 1 ") && said.contains("ListenDatagram="), "{said}");
+        let said = child(pass(&one), pass(&two), "LISTEN_FDS=999999999 LISTEN_PID=$$");
+        assert!(said.contains("child fails: LISTEN_FDS=999999999"), "{said}");
+    }
+}

@@ -1,0 +1,610 @@
+//! What `hailer top` shows: a pure function of the history and the size of the terminal.
+//!
+//! ```text
+//!   from 100 columns                    narrower
+//!   ┌ process ──────────────────┐       ┌ process ────────────┐
+//!   ├ listeners ────────────────┤       ├ listeners ──────────┤
+//!   │ rates       │ drops       │       │ rates               │
+//!   │ budget      │ truth       │       │ budget              │
+//!   │ answers     │ who asks    │       │ answers  │ truth    │
+//!   ├ keys ─────────────────────┤       │ drops    │ who asks │
+//!   └───────────────────────────┘       └ keys ───────────────┘
+//! ```
+
+use super::history::{History, RATES};
+use crate::command::status::state;
+use crate::observe::snapshot::{Counts, REASONS, Snapshot, State};
+use crate::print::{bytes, count, line, padded, rate, since};
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Margin, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Clear, Paragraph, RenderDirection, Sparkline};
+use unicode_width::UnicodeWidthStr;
+
+/// From so many columns on, two columns of sections.
+const WIDE: u16 = 100;
+/// Below this there is no room for anything.
+const LEAST: (u16, u16) = (30, 8);
+/// Between two columns.
+const GAP: u16 = 2;
+/// A column of sections so wide has room for words beside the numbers, and one that is narrower than that not even for
+/// all numbers.
+const ROOMY: u16 = 58;
+const NARROW: u16 = 38;
+
+const KEYS: &[(&str, &str)] =
+    &[("q", "end"), ("Tab ← →", "another listener"), ("p", "pause, or go on"), ("?", "this text, or not")];
+
+const TERMS: &[(&str, &str)] = &[
+    ("received", "datagrams that came"),
+    ("answered", "replies to askers that proved their address"),
+    ("unproven", "replies to others, paid from the budget"),
+    ("dropped", "datagrams left unanswered, by reason"),
+    ("relayed", "datagrams for the game server behind"),
+    ("truth", "where answers come from, and how old it is"),
+    ("who asks", "networks; addresses can be forged"),
+];
+
+/// Whether the responder is heard.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Link {
+    /// It is.
+    Live,
+    /// Not since so many seconds, and why.
+    Lost(u64, String),
+}
+
+/// What is to be seen.
+pub(super) struct View<'a> {
+    pub(super) history: &'a History,
+    /// Which listener; 0 is all of them together.
+    pub(super) chosen: usize,
+    pub(super) paused: bool,
+    pub(super) help: bool,
+    pub(super) link: &'a Link,
+    /// Something that happened.
+    pub(super) notice: Option<&'a str>,
+}
+
+pub(super) fn draw(frame: &mut Frame<'_>, view: &View<'_>) {
+    let area = frame.area();
+    let Some(snapshot) = view.history.last() else { return };
+    if area.width < LEAST.0 || area.height < LEAST.1 {
+        let (width, height) = LEAST;
+        return frame.render_widget(Paragraph::new(format!("too small: {width}x{height} at the least")), area);
+    }
+    let [top, tabs, body, bottom] =
+        Layout::vertical([Constraint::Length(1), Constraint::Length(1), Constraint::Fill(1), Constraint::Length(1)])
+            .areas(area);
+    frame.render_widget(process(snapshot, view, top.width), top);
+    frame.render_widget(listeners(snapshot, view.chosen, tabs.width), tabs);
+    frame.render_widget(footer(view, bottom.width), bottom);
+
+    let listener = view.chosen.checked_sub(1).and_then(|i| snapshot.listeners.get(i)).map(|one| &*one.address);
+    let all = view.history.counts(listener);
+    let (rates, answers) = (rates(view.history, listener, &all), answers(view.history, listener, &all));
+    let half = (body.width - GAP) / 2;
+    let (drops, truth, asking) = (drops(view.history, listener, &all, half), truth(snapshot), asking(snapshot, half));
+    let budget = Section { title: None, rows: vec![budget(snapshot)], least: 1 };
+    if body.width >= WIDE {
+        let [left, _, right] =
+            Layout::horizontal([Constraint::Fill(1), Constraint::Length(GAP), Constraint::Fill(1)]).areas(body);
+        column(frame, left, &[rates, budget, answers]);
+        column(frame, right, &[drops, truth, asking]);
+    } else {
+        let under = [answers.height() + drops.height(), truth.height() + asking.height()].into_iter().max();
+        let above = [&rates, &budget];
+        let [above_height, _] = share(
+            [
+                (above.iter().map(|section| section.least).sum(), above.iter().map(|section| section.height()).sum()),
+                (6, under.unwrap_or(0)),
+            ],
+            body.height,
+        );
+        let [above, under] = Layout::vertical([Constraint::Length(above_height), Constraint::Fill(1)]).areas(body);
+        column(frame, above, &[rates, budget]);
+        let [left, _, right] =
+            Layout::horizontal([Constraint::Fill(1), Constraint::Length(GAP), Constraint::Fill(1)]).areas(under);
+        column(frame, left, &[answers, drops]);
+        column(frame, right, &[truth, asking]);
+    }
+    if view.help {
+        help(frame, area);
+    }
+}
+
+fn dim() -> Style {
+    Style::new().add_modifier(Modifier::DIM)
+}
+
+fn bold() -> Style {
+    Style::new().add_modifier(Modifier::BOLD)
+}
+
+/// Two texts at both ends of a line; the right one stays.
+fn both_ends(left: Vec<Span<'static>>, right: Span<'static>, width: u16) -> Line<'static> {
+    let (mut spans, mut room) = (Vec::new(), usize::from(width).saturating_sub(right.content.width() + 1));
+    for span in left {
+        let text = if span.content.width() > room { line(&span.content, room) } else { span.content.into_owned() };
+        room -= text.width().min(room);
+        spans.push(Span::styled(text, span.style));
+        if room == 0 {
+            break;
+        }
+    }
+    spans.push(Span::raw(" ".repeat(room + 1)));
+    spans.push(right);
+    Line::from(spans)
+}
+
+fn process(snapshot: &Snapshot, view: &View<'_>, width: u16) -> Line<'static> {
+    let words = [
+        format!(" {}", line(&snapshot.version, 20)),
+        format!("process {}", snapshot.pid),
+        format!("up {}", since(snapshot.uptime_s)),
+        count(snapshot.workers, "worker"),
+        match snapshot.relay.places {
+            0 => String::new(),
+            _ => count(snapshot.relay.sessions, "relay session"),
+        },
+    ];
+    let words = words.into_iter().filter(|words| !words.is_empty()).collect::<Vec<_>>().join(", ");
+    let right = match view.link {
+        Link::Lost(seconds, _) => Span::styled(format!("lost for {}", since(*seconds as f64)), bold().fg(Color::Red)),
+        Link::Live if view.paused => Span::styled("paused", bold().fg(Color::Yellow)),
+        Link::Live => Span::styled("live", Style::new().fg(Color::Green)),
+    };
+    both_ends(vec![Span::styled("hailer serve", bold()), Span::raw(words)], right, width)
+}
+
+/// The listeners side by side, scrolled so that the chosen one is seen.
+fn listeners(snapshot: &Snapshot, chosen: usize, width: u16) -> Line<'static> {
+    let names = snapshot.listeners.iter().map(|listener| format!(" {} ", line(&listener.address, 48)));
+    let names: Vec<String> = std::iter::once(" all ".into()).chain(names).collect();
+    let chosen = chosen.min(names.len() - 1);
+    let until_chosen = |from: usize| -> usize { names[from..=chosen].iter().map(|name| name.width()).sum() };
+    let mut first = 0;
+    while first < chosen && until_chosen(first) + 4 > usize::from(width) {
+        first += 1;
+    }
+    let mut room = usize::from(width);
+    let mut spans = Vec::new();
+    if first > 0 {
+        spans.push(Span::styled("‹ ", dim()));
+        room -= 2;
+    }
+    for (i, name) in names.iter().enumerate().skip(first) {
+        let is_last = i + 1 == names.len();
+        if name.width() + if is_last { 0 } else { 2 } > room && i != chosen {
+            spans.push(Span::styled(" ›", dim()));
+            break;
+        }
+        let style = if i == chosen { Style::new().add_modifier(Modifier::REVERSED) } else { dim() };
+        spans.push(Span::styled(line(name, room), style));
+        room = room.saturating_sub(name.width());
+    }
+    Line::from(spans)
+}
+
+fn footer(view: &View<'_>, width: u16) -> Line<'static> {
+    let width = usize::from(width);
+    match (view.link, view.notice) {
+        (Link::Lost(_, why), _) => {
+            Line::styled(line(&format!("{why}. Asking again every second."), width), Style::new().fg(Color::Red))
+        }
+        (_, Some(notice)) => Line::styled(line(notice, width), Style::new().fg(Color::Yellow)),
+        _ => Line::styled("q ends  Tab another listener  p pauses  ? explains", dim()),
+    }
+}
+
+/// One line or more under each other.
+enum Row {
+    Text(Line<'static>),
+    /// Name, number, and how it went.
+    Trend {
+        name: String,
+        number: String,
+        series: Vec<f64>,
+        colour: Color,
+    },
+    /// Left and right of each other; the right one stays whole.
+    Ends(Vec<Span<'static>>, Span<'static>),
+    Gauge {
+        name: &'static str,
+        words: String,
+        share: f64,
+    },
+}
+
+/// Rows under a title, the most important first: where there is no room for all, the first are shown.
+struct Section {
+    title: Option<String>,
+    rows: Vec<Row>,
+    /// Lines that it needs to be of use.
+    least: u16,
+}
+
+impl Section {
+    fn new(title: impl Into<String>, rows: Vec<Row>) -> Self {
+        let least = 1 + u16::try_from(rows.len()).unwrap_or(u16::MAX).min(2);
+        Self { title: Some(title.into()), rows, least }
+    }
+
+    /// Lines for everything.
+    fn height(&self) -> u16 {
+        u16::try_from(self.rows.len() + usize::from(self.title.is_some())).unwrap_or(u16::MAX)
+    }
+}
+
+/// Shares lines: each gets what it needs, then what it can use, in turn. The last go without where nothing is left.
+fn share<const N: usize>(wishes: [(u16, u16); N], total: u16) -> [u16; N] {
+    let mut given = [0; N];
+    share_out(&wishes, total, &mut given);
+    given
+}
+
+fn share_out(wishes: &[(u16, u16)], mut left: u16, given: &mut [u16]) {
+    for ((least, most), given) in wishes.iter().zip(&mut *given) {
+        let least = *least.min(most);
+        if least <= left {
+            *given = least;
+            left -= least;
+        }
+    }
+    while left > 0 {
+        let before = left;
+        for ((_, most), given) in wishes.iter().zip(&mut *given) {
+            if left > 0 && (1..*most).contains(given) {
+                *given += 1;
+                left -= 1;
+            }
+        }
+        if left == before {
+            return;
+        }
+    }
+}
+
+fn column(frame: &mut Frame<'_>, area: Rect, sections: &[Section]) {
+    let wishes: Vec<_> = sections.iter().map(|section| (section.least, section.height())).collect();
+    let mut heights = vec![0; sections.len()];
+    share_out(&wishes, area.height, &mut heights);
+    let used: u16 = heights.iter().sum();
+    // Room that nobody needs makes the trends taller.
+    let is_trend = |row: &&Row| matches!(row, Row::Trend { .. });
+    let trends: usize = sections.iter().map(|section| section.rows.iter().filter(is_trend).count()).sum();
+    let spare = usize::from(area.height - used);
+    let everything = sections.iter().map(Section::height).sum::<u16>() == used;
+    let taller = if everything && trends > 0 { (spare / trends).min(2) as u16 } else { 0 };
+    let mut y = area.y;
+    for (section, height) in sections.iter().zip(heights) {
+        let mut end = y + height;
+        if height > 0
+            && let Some(title) = &section.title
+        {
+            let rule = "─".repeat(usize::from(area.width).saturating_sub(title.width() + 1));
+            let title = Line::from(vec![Span::styled(format!("{title} "), bold()), Span::styled(rule, dim())]);
+            frame.render_widget(title, Rect { y, height: 1, ..area });
+            y += 1;
+        }
+        let names = section.rows.iter().filter_map(|row| match row {
+            Row::Trend { name, .. } => Some(name.width() as u16 + 1),
+            _ => None,
+        });
+        let name_width = names.max().unwrap_or(0).clamp(10, NAME);
+        for row in &section.rows {
+            let height = if is_trend(&row) { 1 + taller } else { 1 };
+            end += height - 1;
+            if y >= end {
+                break;
+            }
+            draw_row(frame, Rect { y, height, ..area }, row, name_width);
+            y += height;
+        }
+    }
+}
+
+/// Columns of a trend, with a space: its name at the most, its number.
+const NAME: u16 = 24;
+const NUMBER: u16 = 11;
+
+fn draw_row(frame: &mut Frame<'_>, area: Rect, row: &Row, name_width: u16) {
+    let width = usize::from(area.width);
+    match row {
+        Row::Text(text) => frame.render_widget(text, area),
+        Row::Ends(left, right) => frame.render_widget(both_ends(left.clone(), right.clone(), area.width), area),
+        Row::Trend { name, number, series, colour } => {
+            let number_width = if area.width < NARROW { NUMBER - 3 } else { NUMBER };
+            let text = format!(
+                "{}{:>width$}",
+                padded(&line(name, usize::from(name_width) - 1), name_width.into()),
+                number,
+                width = usize::from(number_width) - 1
+            );
+            frame.render_widget(Line::raw(line(&text, width)), Rect { height: 1, ..area });
+            let left = name_width + number_width;
+            let Some(room) = area.width.checked_sub(left).filter(|room| *room >= 4) else { return };
+            let shown = room.min(RATES as u16);
+            // Newest at the right. Thousandths, as the widget takes whole numbers.
+            let data = series.iter().rev().map(|rate| (rate * 1e3) as u64);
+            let trend = Sparkline::default().data(data).direction(RenderDirection::RightToLeft);
+            let place = Rect { x: area.x + left, width: shown, ..area };
+            frame.render_widget(trend.style(Style::new().fg(*colour)), place);
+        }
+        Row::Gauge { name, words, share } => {
+            let colour = match share {
+                ..0.1 => Color::Red,
+                ..0.4 => Color::Yellow,
+                _ => Color::Green,
+            };
+            let name = padded(name, 10);
+            let words_width = words.width() as u16;
+            let shown = area.width.saturating_sub(10 + words_width + 1).min(RATES as u16);
+            let full = (share.clamp(0.0, 1.0) * f64::from(shown)).round() as usize;
+            let bar = Line::from(vec![
+                Span::raw(name),
+                Span::styled("█".repeat(full), Style::new().fg(colour)),
+                Span::styled("░".repeat(usize::from(shown) - full), dim()),
+            ]);
+            frame.render_widget(bar, area);
+            let x = area.x + 10 + shown + 1;
+            let place = Rect { x, width: (area.x + area.width).saturating_sub(x), ..area };
+            frame.render_widget(Line::raw(words.clone()), place);
+        }
+    }
+}
+
+fn per_second(text: &str) -> String {
+    format!("{text}/s")
+}
+
+fn trend(name: &str, series: Vec<f64>, words: fn(f64) -> String, colour: Color) -> Row {
+    let number = series.last().map_or_else(|| "…".into(), |last| per_second(&words(*last)));
+    Row::Trend { name: name.into(), number, series, colour }
+}
+
+fn rates(history: &History, listener: Option<&str>, all: &Counts) -> Section {
+    type Counter = fn(&Counts) -> u64;
+    let of = |name, counter: Counter, words, colour| trend(name, history.rates(listener, counter), words, colour);
+    let mut rows = vec![
+        of("received", |counts| counts.received, rate, Color::Cyan),
+        of("answered", |counts| counts.answered, rate, Color::Green),
+        of("unproven", |counts| counts.unproven, rate, Color::Yellow),
+        of("dropped", Counts::all_dropped, rate, Color::Red),
+        of("bytes out", |counts| counts.bytes_out, bytes, Color::Blue),
+        of("bytes in", |counts| counts.bytes_in, bytes, Color::Blue),
+    ];
+    if all.relayed > 0 {
+        rows.push(of("relayed", |counts| counts.relayed, rate, Color::Magenta));
+    }
+    let least = 6;
+    Section { least, ..Section::new(listener.map_or("all listeners".into(), |address| line(address, 48)), rows) }
+}
+
+fn budget(snapshot: &Snapshot) -> Row {
+    let budget = &snapshot.budget;
+    if budget.bytes_per_second == 0 {
+        return Row::Text(Line::from(vec![Span::raw(padded("budget", 10)), Span::styled("no limit", dim())]));
+    }
+    let share = budget.left_bytes as f64 / budget.bytes_per_second as f64;
+    let words = format!(
+        "{} of {}/s, {} known",
+        bytes(budget.left_bytes as f64),
+        bytes(budget.bytes_per_second as f64),
+        count(budget.sources, "network")
+    );
+    Row::Gauge { name: "budget", words, share }
+}
+
+fn answers(history: &History, listener: Option<&str>, all: &Counts) -> Section {
+    let protocols = all.answers.keys().map(|protocol| {
+        let series = history.rates(listener, |counts| counts.of(protocol));
+        trend(protocol, series, rate, Color::Green)
+    });
+    let kinds = all.answers.iter().flat_map(|(protocol, kinds)| kinds.keys().map(move |kind| (protocol, kind)));
+    let kinds = kinds.map(|(protocol, kind)| {
+        let of = |counts: &Counts| counts.answers.get(protocol).and_then(|kinds| kinds.get(kind)).copied();
+        let series = history.rates(listener, |counts| of(counts).unwrap_or(0));
+        let number = series.last().map_or_else(|| "…".into(), |last| per_second(&rate(*last)));
+        let name = format!("{} {}", line(protocol, 24), line(kind, 24));
+        Row::Ends(vec![Span::styled(name, dim())], Span::styled(number, dim()))
+    });
+    let rows: Vec<Row> = protocols.chain(kinds).collect();
+    Section::new("answers", or_none(rows, "none yet"))
+}
+
+fn or_none(mut rows: Vec<Row>, words: &'static str) -> Vec<Row> {
+    if rows.is_empty() {
+        rows.push(Row::Text(Line::styled(words, dim())));
+    }
+    rows
+}
+
+fn drops(history: &History, listener: Option<&str>, all: &Counts, width: u16) -> Section {
+    let of = |key: &str| {
+        let series = history.rates(listener, |counts| counts.dropped.get(key).copied().unwrap_or(0));
+        series.last().copied().unwrap_or(0.0)
+    };
+    let dropped = all.dropped.iter().filter(|(_, count)| **count > 0);
+    let mut dropped: Vec<_> = dropped.map(|(key, count)| (of(key), *count, key)).collect();
+    dropped.sort_by(|a, b| b.0.total_cmp(&a.0).then(b.1.cmp(&a.1)));
+    let rows = dropped.into_iter().map(|(now, count, key)| {
+        let known = REASONS.iter().find(|reason| reason.key == key);
+        let name = line(known.map_or(key, |reason| reason.key), 24);
+        let style = if now > 0.0 { Style::new().fg(Color::Red) } else { Style::new() };
+        let numbers = format!("{:>7} {:>7}", per_second(&rate(now)), rate(count as f64));
+        let words = known
+            .filter(|reason| width >= ROOMY && reason.words != reason.key)
+            .map(|reason| Span::styled(format!("  {}", reason.words), dim()));
+        Row::Ends([Some(Span::styled(name, style)), words].into_iter().flatten().collect(), Span::raw(numbers))
+    });
+    Section::new("dropped", or_none(rows.collect(), "nothing"))
+}
+
+fn truth(snapshot: &Snapshot) -> Section {
+    let mut sources: Vec<_> = snapshot.sources.iter().collect();
+    // Trouble first.
+    sources.sort_by_key(|source| std::cmp::Reverse(source.state as u8));
+    let colour = |state: State| match state {
+        State::Fresh => Color::Green,
+        State::Stale => Color::Yellow,
+        State::Silent | State::Never => Color::Red,
+    };
+    let rows = sources.into_iter().flat_map(|source| {
+        let words = match source.age_s {
+            None => state(source.state).to_owned(),
+            Some(age) if source.state == State::Fresh => since(age),
+            Some(age) => format!("{}, {}", source.state.name(), since(age)),
+        };
+        let name = vec![Span::raw(line(&source.name, 40)), Span::styled(format!(" {}", line(&source.kind, 12)), dim())];
+        let age = Span::styled(words, Style::new().fg(colour(source.state)));
+        let trouble = source
+            .last_error
+            .as_deref()
+            .map(|error| Row::Ends(vec![Span::styled(format!("  {}", line(error, 200)), dim())], Span::raw("")));
+        std::iter::once(Row::Ends(name, age)).chain(trouble)
+    });
+    Section::new("truth", or_none(rows.collect(), "no sources"))
+}
+
+fn asking(snapshot: &Snapshot, width: u16) -> Section {
+    let rows = snapshot.top.iter().map(|top| {
+        let mut numbers = format!("{:>7}", per_second(&rate(top.packets_per_s)));
+        if width >= NARROW {
+            numbers += &format!(" {:>9}", per_second(&bytes(top.bytes_per_s)));
+        }
+        Row::Ends(vec![Span::raw(line(&top.prefix, 48))], Span::raw(numbers))
+    });
+    Section::new("who asks most", or_none(rows.collect(), "nobody"))
+}
+
+fn help(frame: &mut Frame<'_>, area: Rect) {
+    let row = |(name, words): &(&str, &str)| {
+        Line::from(vec![Span::styled(padded(name, 11), bold()), Span::raw((*words).to_owned())])
+    };
+    let lines: Vec<Line<'_>> = KEYS.iter().chain(TERMS).map(row).collect();
+    let height = (lines.len() as u16 + 2).min(area.height);
+    let width = 60.min(area.width);
+    let place = Rect { x: (area.width - width) / 2, y: (area.height - height) / 2, width, height };
+    frame.render_widget(Clear, place);
+    frame.render_widget(Block::bordered().title(" hailer top "), place);
+    frame.render_widget(Paragraph::new(lines), place.inner(Margin { horizontal: 2, vertical: 1 }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observe::invented;
+    use crate::observe::snapshot::Source;
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+
+    fn history(seconds: u32) -> History {
+        let mut history = History::default();
+        (0..=seconds).for_each(|second| assert_eq!(history.push(invented::snapshot(f64::from(second))), None));
+        history
+    }
+
+    fn plain(history: &History) -> View<'_> {
+        View { history, chosen: 0, paused: false, help: false, link: &Link::Live, notice: None }
+    }
+
+    fn shown(view: &View<'_>, width: u16, height: u16) -> String {
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+        terminal.draw(|frame| draw(frame, view)).unwrap();
+        let buffer = terminal.backend().buffer();
+        let row = |y| (0..width).map(|x| buffer[(x, y)].symbol()).collect::<String>();
+        (0..height).map(|y| format!("{}\n", row(y).trim_end())).collect()
+    }
+
+    #[test]
+    fn every_size_shows_what_matters() {
+        let history = history(100);
+        for (width, height) in [(60, 16), (80, 24), (99, 30), (100, 24), (120, 40), (200, 60)] {
+            let screen = shown(&plain(&history), width, height);
+            for expected in [
+                "hailer serve 0.1.0, process 4711, up 1m 40s",
+                "live",
+                " all ",
+                "0.0.0.0:25565",
+                "received",
+                "answered",
+                "dropped",
+                "bytes out",
+                "budget",
+                "minecraft-query",
+                "truth",
+                "none yet",
+                "who asks most",
+                "203.0.113.0/24",
+                "q ends",
+            ] {
+                assert!(screen.contains(expected), "{width}x{height}: {expected}\n{screen}");
+            }
+            // Something has been asked all the time, so there is a trend.
+            assert!(screen.lines().any(|line| line.starts_with("received") && line.contains(['▅', '▆', '▇', '█'])));
+        }
+        let wide = shown(&plain(&history), 120, 40);
+        for expected in ["over the limit for replies", "Redis at 127.0.0.1:6379", "onequery basic", "relayed"] {
+            assert!(wide.contains(expected), "{expected}\n{wide}");
+        }
+    }
+
+    #[test]
+    fn no_size_and_no_content_is_too_odd() {
+        let full = history(100);
+        let mut odd = History::default();
+        let mut snapshot = invented::snapshot(1.0);
+        let long = "名前\u{1b}[2J\n\u{301}".repeat(20);
+        snapshot.listeners[0].address.clone_from(&long);
+        snapshot.version.clone_from(&long);
+        snapshot.sources = vec![Source { name: long.clone(), last_error: Some(long.clone()), ..Source::default() }; 50];
+        snapshot.top[0].prefix.clone_from(&long);
+        snapshot.top[0].packets_per_s = f64::MAX;
+        snapshot.budget.left_bytes = u64::MAX;
+        odd.push(snapshot);
+        let mut empty = History::default();
+        empty.push(Snapshot::default());
+        for history in [&full, &odd, &empty, &History::default()] {
+            for (width, height) in [(1, 1), (29, 9), (30, 8), (40, 10), (47, 13), (80, 9), (101, 8), (300, 100)] {
+                for (chosen, help) in [(0, false), (1, true), (2, false), (9, false)] {
+                    let screen = shown(&View { chosen, help, ..plain(history) }, width, height);
+                    assert!(!screen.contains('\u{1b}'), "{screen:?}");
+                }
+            }
+        }
+        assert!(shown(&plain(&full), 29, 20).contains("too small"));
+    }
+
+    #[test]
+    fn one_listener_alone() {
+        let history = history(100);
+        let screen = shown(&View { chosen: 3, ..plain(&history) }, 80, 24);
+        assert!(screen.contains("0.0.0.0:22000 ──") && screen.contains("ugp"), "{screen}");
+        assert!(!screen.contains("minecraft-query") && !screen.contains("relayed"), "{screen}");
+        // In a narrow terminal the chosen one is seen, whatever else.
+        let screen = shown(&View { chosen: 3, ..plain(&history) }, 40, 20);
+        assert!(screen.lines().nth(1).unwrap().contains("0.0.0.0:22000"), "{screen}");
+    }
+
+    #[test]
+    fn what_happened_is_said() {
+        let history = history(10);
+        let lost = Link::Lost(5, "hailer serve has ended".into());
+        let screen = shown(&View { link: &lost, ..plain(&history) }, 80, 24);
+        assert!(screen.contains("lost for 5s") && screen.contains("has ended. Asking again"), "{screen}");
+        let screen = shown(&View { paused: true, notice: Some("it restarted"), ..plain(&history) }, 80, 24);
+        assert!(screen.contains("paused") && screen.contains("it restarted"), "{screen}");
+        let screen = shown(&View { help: true, ..plain(&history) }, 60, 16);
+        assert!(screen.contains("another listener") && screen.contains("can be forged"), "{screen}");
+    }
+
+    #[test]
+    fn lines_are_shared_by_need() {
+        assert_eq!(share([(2, 5), (2, 9)], 20), [5, 9]);
+        assert_eq!(share([(2, 5), (2, 9)], 9), [5, 4]);
+        assert_eq!(share([(2, 5), (2, 9)], 3), [3, 0]);
+        assert_eq!(share([(4, 5), (2, 2)], 3), [0, 2]);
+    }
+}

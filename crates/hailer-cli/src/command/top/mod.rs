@@ -1,0 +1,250 @@
+//! `hailer top`: a running `hailer serve`, live.
+//!
+//! ```text
+//!   control socket ─► History ─► draw ─► terminal
+//!                     history.rs draw.rs
+//! ```
+
+mod draw;
+mod history;
+
+use crate::args::Top;
+use crate::exit::{Exit, usage};
+use crate::observe::control::{Client, default_path};
+use crate::observe::snapshot::Snapshot;
+use anyhow::Context;
+use crossterm::event::{Event, EventStream, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use draw::{Link, View};
+use futures_util::StreamExt;
+use history::History;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep};
+
+/// A lost responder is looked for so often.
+const AGAIN: Duration = Duration::from_secs(1);
+/// Something that happened is shown for so long.
+const NOTICE: Duration = Duration::from_secs(30);
+
+pub(crate) async fn run(args: Top) -> anyhow::Result<Exit> {
+    if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
+        usage!("hailer top needs a terminal to draw on; for programs there is `hailer serve status --json`");
+    }
+    let path = args.running.control.unwrap_or_else(default_path);
+    // Nobody there from the start is a mistake, and nothing to wait for.
+    let first = watch(&path, args.every).await?;
+    let (sender, heard) = mpsc::channel(4);
+    let listening = tokio::spawn(listen(first, path, args.every, sender));
+    // Puts the terminal back in a panic, too.
+    let mut terminal = ratatui::try_init().context("cannot draw on this terminal")?;
+    let end = show(&mut terminal, heard).await;
+    listening.abort();
+    ratatui::restore();
+    end.map(|()| Exit::Success)
+}
+
+/// What comes from the responder: snapshots, or why there are none.
+type Heard = Result<Snapshot, String>;
+
+async fn watch(path: &Path, every: Duration) -> anyhow::Result<(Client, Snapshot)> {
+    let mut client = Client::connect(path).await?;
+    client.watch(every).await?;
+    let snapshot = client.next().await?;
+    Ok((client, snapshot))
+}
+
+/// Hears one responder after the other, until nobody wants to know.
+async fn listen(first: (Client, Snapshot), path: PathBuf, every: Duration, to: mpsc::Sender<Heard>) {
+    let mut next = Ok(first);
+    loop {
+        let error = match next {
+            Ok((client, snapshot)) => match pass_on(client, snapshot, &to).await {
+                Some(error) => error,
+                None => return,
+            },
+            Err(error) => error,
+        };
+        if to.send(Err(format!("{error:#}"))).await.is_err() {
+            return;
+        }
+        sleep(AGAIN).await;
+        next = watch(&path, every).await;
+    }
+}
+
+/// Passes on what one responder says until it is lost, and returns why. None: nobody wants to know.
+async fn pass_on(mut client: Client, mut snapshot: Snapshot, to: &mpsc::Sender<Heard>) -> Option<anyhow::Error> {
+    loop {
+        to.send(Ok(snapshot)).await.ok()?;
+        match client.next().await {
+            Ok(next) => snapshot = next,
+            Err(error) => return Some(error),
+        }
+    }
+}
+
+/// The loop of the terminal.
+async fn show(terminal: &mut ratatui::DefaultTerminal, mut heard: mpsc::Receiver<Heard>) -> anyhow::Result<()> {
+    let mut screen = Screen::default();
+    let mut typed = EventStream::new();
+    let mut ticks = tokio::time::interval(Duration::from_secs(1));
+    let stop = super::serve::interrupted();
+    tokio::pin!(stop);
+    loop {
+        terminal.draw(|frame| draw::draw(frame, &screen.view()))?;
+        tokio::select! {
+            () = &mut stop => return Ok(()),
+            event = typed.next() => match event {
+                Some(Ok(Event::Key(key))) if key.kind != KeyEventKind::Release => {
+                    if !screen.press(key) {
+                        return Ok(());
+                    }
+                }
+                Some(Ok(_)) => {}
+                // The terminal is gone.
+                Some(Err(_)) | None => return Ok(()),
+            },
+            news = heard.recv() => match news {
+                Some(news) => screen.hear(news, Instant::now()),
+                None => return Ok(()),
+            },
+            _ = ticks.tick() => screen.tick(Instant::now()),
+        }
+    }
+}
+
+/// What is on the screen.
+struct Screen {
+    history: History,
+    /// 0 is all of them together.
+    chosen: usize,
+    paused: bool,
+    help: bool,
+    link: Link,
+    lost: Option<Instant>,
+    notice: Option<(Instant, String)>,
+}
+
+impl Default for Screen {
+    fn default() -> Self {
+        Self {
+            history: History::default(),
+            chosen: 0,
+            paused: false,
+            help: false,
+            link: Link::Live,
+            lost: None,
+            notice: None,
+        }
+    }
+}
+
+impl Screen {
+    fn view(&self) -> View<'_> {
+        let Self { history, link, .. } = self;
+        let notice = self.notice.as_ref().map(|(_, notice)| &**notice);
+        View { history, chosen: self.chosen, paused: self.paused, help: self.help, link, notice }
+    }
+
+    /// Obeys a key; false ends it.
+    fn press(&mut self, key: KeyEvent) -> bool {
+        let places = 1 + self.history.last().map_or(0, |snapshot| snapshot.listeners.len());
+        match key.code {
+            KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => return false,
+            KeyCode::Esc if self.help => self.help = false,
+            KeyCode::Char('q') | KeyCode::Esc => return false,
+            KeyCode::Char('p' | ' ') => self.paused = !self.paused,
+            KeyCode::Char('?' | 'h') | KeyCode::F(1) => self.help = !self.help,
+            KeyCode::Tab | KeyCode::Right | KeyCode::Down => self.chosen = (self.chosen + 1) % places,
+            KeyCode::BackTab | KeyCode::Left | KeyCode::Up => self.chosen = (self.chosen + places - 1) % places,
+            _ => {}
+        }
+        true
+    }
+
+    fn hear(&mut self, news: Heard, now: Instant) {
+        match news {
+            Ok(snapshot) => {
+                (self.link, self.lost) = (Link::Live, None);
+                if self.paused {
+                    return;
+                }
+                let pid = snapshot.pid;
+                // After a reload there may be others.
+                if self.chosen > snapshot.listeners.len() {
+                    self.chosen = 0;
+                }
+                if let Some(before) = self.history.push(snapshot) {
+                    let words = format!("hailer serve has restarted: process {before} before, {pid} now");
+                    self.notice = Some((now, words));
+                }
+            }
+            Err(why) => {
+                let since = *self.lost.get_or_insert(now);
+                self.link = Link::Lost((now - since).as_secs(), why);
+            }
+        }
+    }
+
+    fn tick(&mut self, now: Instant) {
+        if let (Some(since), Link::Lost(seconds, _)) = (self.lost, &mut self.link) {
+            *seconds = (now - since).as_secs();
+        }
+        self.notice.take_if(|(since, _)| now - *since > NOTICE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observe::invented;
+
+    fn key(code: KeyCode) -> KeyEvent {
+        KeyEvent::new(code, KeyModifiers::NONE)
+    }
+
+    #[test]
+    fn keys_do_what_the_help_says() {
+        let mut screen = Screen::default();
+        screen.hear(Ok(invented::snapshot(1.0)), Instant::now());
+        for (code, chosen) in [(KeyCode::Tab, 1), (KeyCode::Right, 2), (KeyCode::BackTab, 1), (KeyCode::Left, 0)] {
+            assert!(screen.press(key(code)));
+            assert_eq!(screen.chosen, chosen);
+        }
+        assert!(screen.press(key(KeyCode::Up)) && screen.chosen == 3 && screen.press(key(KeyCode::Down)));
+        assert_eq!(screen.chosen, 0);
+        assert!(screen.press(key(KeyCode::Char('?'))) && screen.help);
+        assert!(screen.press(key(KeyCode::Esc)) && !screen.help, "Esc closes the help first");
+        assert!(screen.press(key(KeyCode::Char('p'))) && screen.paused);
+        screen.hear(Ok(invented::snapshot(9.0)), Instant::now());
+        assert_eq!(screen.history.last().unwrap().uptime_s, 1.0);
+        for last in
+            [key(KeyCode::Char('q')), key(KeyCode::Esc), KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL)]
+        {
+            assert!(!screen.press(last));
+        }
+        assert!(screen.press(key(KeyCode::Char('c'))));
+    }
+
+    #[test]
+    fn losing_and_finding_the_responder_is_said() {
+        let mut screen = Screen::default();
+        let start = Instant::now();
+        let after = |seconds| start + Duration::from_secs(seconds);
+        screen.hear(Ok(invented::snapshot(50.0)), start);
+        screen.chosen = 3;
+        screen.hear(Err("gone".into()), after(1));
+        screen.tick(after(4));
+        screen.hear(Err("still gone".into()), after(5));
+        assert_eq!(screen.link, Link::Lost(4, "still gone".into()));
+        let mut restarted = Snapshot { pid: 4800, ..invented::snapshot(0.1) };
+        restarted.listeners.truncate(1);
+        screen.hear(Ok(restarted), after(6));
+        assert_eq!((&screen.link, screen.chosen), (&Link::Live, 0));
+        assert!(screen.view().notice.unwrap().ends_with("process 4711 before, 4800 now"));
+        screen.tick(after(60));
+        assert_eq!(screen.view().notice, None);
+    }
+}

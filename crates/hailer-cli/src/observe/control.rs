@@ -1,0 +1,545 @@
+//! The control socket: a Unix socket over which a running responder says how it is. Both ends of it.
+//!
+//! A request is a line of JSON, and so is each reply.
+//!
+//! ```text
+//!   {"get":"status"}   one snapshot; further requests may follow
+//!   {"watch":1000}     a snapshot now and every 1000 ms, until the asker closes or says anything
+//!                      {"error":"…"}, and the end, if something is wrong
+//! ```
+//!
+//! Who may open the file may ask: it belongs to the user that the responder runs as, with mode 0600. What peers can use up
+//! is bounded: their number, the length of a line, the time that they may stay silent or leave replies unread.
+
+use super::snapshot::{SCHEMA, Snapshot};
+use super::{CLIENTS, Look};
+use anyhow::{Context, anyhow, bail};
+use serde::{Deserialize, Serialize};
+use socket2::{Domain, SockAddr, Socket, Type};
+use std::fs::{File, Permissions};
+use std::io::{self, ErrorKind};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::Semaphore;
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+
+/// The longest request, bytes with the end of the line.
+const MAX_REQUEST: u64 = 256;
+/// The longest reply that a client takes: thousands of servers.
+const MAX_REPLY: u64 = 16 << 20;
+/// A peer that asks nothing is sent away after so long. Tests do not wait that long.
+const IDLE: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 30 });
+/// A reply is taken by then, or the peer is gone.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The shortest and the longest time between the snapshots of a watch, milliseconds.
+const WATCH_MS: std::ops::RangeInclusive<u64> = 100..=3_600_000;
+
+/// Where the socket is unless told otherwise: `$XDG_RUNTIME_DIR/hailer/serve.sock`, or `/run/hailer/serve.sock`.
+pub(crate) fn default_path() -> PathBuf {
+    path_in(std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from))
+}
+
+/// As the XDG specification says, a path that is not absolute counts for nothing.
+fn path_in(runtime_folder: Option<PathBuf>) -> PathBuf {
+    runtime_folder.filter(|folder| folder.is_absolute()).unwrap_or_else(|| "/run".into()).join("hailer/serve.sock")
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Request {
+    Get(What),
+    Watch(u64),
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum What {
+    Status,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Refusal {
+    error: String,
+}
+
+/// The socket's file. Removed when dropped, if it is still the same.
+pub(crate) struct Bound {
+    path: PathBuf,
+    /// Device and number.
+    file: (u64, u64),
+}
+
+impl Bound {
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Bound {
+    fn drop(&mut self) {
+        if identity(&self.path).is_ok_and(|file| file == self.file) {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    std::fs::symlink_metadata(path).map(|file| (file.dev(), file.ino()))
+}
+
+/// Listens at a path. What a responder that is no more left there is replaced.
+///
+/// # Errors
+/// Somebody answers there, something else is there, or the system refuses.
+pub(crate) fn bind(path: &Path) -> anyhow::Result<(UnixListener, Bound)> {
+    let shown = path.display();
+    let hint = "--control PATH chooses another place";
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if !folder.exists() {
+        std::fs::DirBuilder::new()
+            .mode(0o700)
+            .create(folder)
+            .with_context(|| format!("cannot make the folder {} ({hint})", folder.display()))?;
+    }
+    // Of two that start at once and find the same dead file, one would remove the socket of the other.
+    let _one_at_a_time = lock(folder);
+    match std::fs::symlink_metadata(path) {
+        Ok(file) if !file.file_type().is_socket() => bail!("{shown} is there and no socket ({hint})"),
+        Ok(_) => match std::os::unix::net::UnixStream::connect(path) {
+            Ok(_) => bail!("another hailer serve already answers at {shown}; stop it, or else {hint}"),
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+                std::fs::remove_file(path)
+                    .with_context(|| format!("cannot remove the dead socket {shown} ({hint})"))?;
+            }
+            Err(error) => return Err(error).with_context(|| format!("cannot tell who is at {shown} ({hint})")),
+        },
+        Err(_) => {}
+    }
+    let listener = private(path).with_context(|| format!("cannot listen at {shown} ({hint})"))?;
+    let bound = Bound { path: path.into(), file: identity(path)? };
+    Ok((UnixListener::from_std(listener)?, bound))
+}
+
+/// Waits for others that start here, but not forever: a lock is no reason not to start.
+fn lock(folder: &Path) -> Option<File> {
+    let folder = File::open(folder).ok()?;
+    for _ in 0..50 {
+        match folder.try_lock() {
+            Ok(()) => return Some(folder),
+            Err(std::fs::TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(10)),
+            Err(_) => return None,
+        }
+    }
+    None
+}
+
+/// A socket that nobody else may open, not even for the moment between two system calls: on Linux its mode before it has
+/// a name becomes that of its file. The second call is for the other systems.
+fn private(path: &Path) -> io::Result<std::os::unix::net::UnixListener> {
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    let nameless = File::from(OwnedFd::from(socket));
+    let _ = nameless.set_permissions(Permissions::from_mode(0o600));
+    let socket = Socket::from(OwnedFd::from(nameless));
+    socket.bind(&SockAddr::unix(path)?)?;
+    std::fs::set_permissions(path, Permissions::from_mode(0o600))?;
+    socket.listen(CLIENTS as i32)?;
+    socket.set_nonblocking(true)?;
+    Ok(OwnedFd::from(socket).into())
+}
+
+/// Answers until dropped.
+pub(super) async fn serve(listener: UnixListener, look: Look) {
+    let places = Arc::new(Semaphore::new(CLIENTS));
+    loop {
+        match listener.accept().await {
+            Ok((mut stream, _)) => match places.clone().try_acquire_owned() {
+                Ok(place) => {
+                    let look = look.clone();
+                    tokio::spawn(async move {
+                        let _ = answer(stream, &look).await;
+                        drop(place);
+                    });
+                }
+                Err(_) => {
+                    let refusal = line(&Refusal { error: format!("{CLIENTS} others are watching; close one") });
+                    // Fits into the empty queue of a new connection, or is lost.
+                    let _ = tokio::time::timeout(Duration::from_millis(10), stream.write_all(&refusal)).await;
+                }
+            },
+            // Too many open files, mostly: passes, but not at once.
+            Err(_) => sleep(Duration::from_millis(50)).await,
+        }
+    }
+}
+
+async fn answer(stream: UnixStream, look: &Look) -> io::Result<()> {
+    let (reader, mut writer) = stream.into_split();
+    let mut reader = BufReader::new(reader);
+    loop {
+        let request = match timeout(IDLE, read(&mut reader, MAX_REQUEST)).await? {
+            Ok(Some(line)) => request(&line),
+            Ok(None) => return Ok(()),
+            Err(error) if error.kind() == ErrorKind::InvalidData => Err(error.to_string()),
+            Err(error) => return Err(error),
+        };
+        match request {
+            Ok(Request::Get(What::Status)) => write(&mut writer, &look()).await?,
+            Ok(Request::Watch(ms)) => return watch(reader, writer, look, Duration::from_millis(ms)).await,
+            Err(error) => return write(&mut writer, &Refusal { error }).await,
+        }
+    }
+}
+
+fn request(line: &str) -> Result<Request, String> {
+    let request = serde_json::from_str(line).map_err(|_| r#"write {"get":"status"} or {"watch":1000}"#.to_owned())?;
+    match request {
+        Request::Watch(ms) if !WATCH_MS.contains(&ms) => {
+            Err(format!("watch: write {} to {} milliseconds", WATCH_MS.start(), WATCH_MS.end()))
+        }
+        request => Ok(request),
+    }
+}
+
+async fn watch(
+    mut reader: impl AsyncRead + Unpin,
+    mut writer: impl AsyncWrite + Unpin,
+    look: &Look,
+    every: Duration,
+) -> io::Result<()> {
+    let mut ticks = interval(every);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut byte = [0];
+    loop {
+        tokio::select! {
+            _ = reader.read(&mut byte) => return Ok(()),
+            _ = ticks.tick() => write(&mut writer, &look()).await?,
+        }
+    }
+}
+
+/// A line without its end. None: the peer has closed.
+async fn read(reader: &mut (impl AsyncBufReadExt + Unpin), most: u64) -> io::Result<Option<String>> {
+    let mut line = Vec::new();
+    let length = reader.take(most).read_until(b'\n', &mut line).await?;
+    match line.pop() {
+        None => Ok(None),
+        Some(b'\n') => match String::from_utf8(line) {
+            Ok(line) => Ok(Some(line)),
+            Err(_) => Err(io::Error::new(ErrorKind::InvalidData, "the line is not UTF-8")),
+        },
+        Some(_) if length as u64 == most => {
+            Err(io::Error::new(ErrorKind::InvalidData, format!("the line is longer than {most} bytes")))
+        }
+        Some(_) => Err(ErrorKind::UnexpectedEof.into()),
+    }
+}
+
+async fn write(writer: &mut (impl AsyncWrite + Unpin), reply: &impl Serialize) -> io::Result<()> {
+    timeout(PATIENCE, writer.write_all(&line(reply))).await?
+}
+
+fn line(value: &impl Serialize) -> Vec<u8> {
+    // Nothing here has a key that is no text, which is all that can fail.
+    let mut line = serde_json::to_vec(value).unwrap_or_default();
+    line.push(b'\n');
+    line
+}
+
+/// Asks a running responder.
+pub(crate) struct Client {
+    stream: BufReader<UnixStream>,
+    /// Added to the patience with each reply.
+    every: Duration,
+}
+
+impl Client {
+    /// Connects.
+    ///
+    /// # Errors
+    /// Nobody is there, or one may not ask; with what to do.
+    pub(crate) async fn connect(path: &Path) -> anyhow::Result<Self> {
+        let shown = path.display();
+        match timeout(PATIENCE, UnixStream::connect(path)).await {
+            Ok(Ok(stream)) => Ok(Self { stream: BufReader::new(stream), every: Duration::ZERO }),
+            Ok(Err(error)) => Err(match error.kind() {
+                ErrorKind::NotFound | ErrorKind::ConnectionRefused => anyhow!(
+                    "no hailer serve answers at {shown}: start one, or say with --control PATH where its socket is"
+                ),
+                ErrorKind::PermissionDenied => {
+                    anyhow!("{shown}: only the user that hailer serve runs as may ask; try sudo, or su to that user")
+                }
+                _ => anyhow::Error::new(error).context(format!("cannot ask at {shown} (is that the control socket?)")),
+            }),
+            Err(_) => bail!("{shown} does not take the question: the hailer serve there hangs"),
+        }
+    }
+
+    /// One snapshot.
+    ///
+    /// # Errors
+    /// The responder ends, hangs, refuses, or is of another version.
+    pub(crate) async fn status(&mut self) -> anyhow::Result<Snapshot> {
+        self.ask(&Request::Get(What::Status)).await?;
+        self.next().await
+    }
+
+    /// Asks for a snapshot now and then; [`Client::next`] gets them.
+    ///
+    /// # Errors
+    /// As [`Client::status`].
+    pub(crate) async fn watch(&mut self, every: Duration) -> anyhow::Result<()> {
+        self.every = every;
+        let ms = every.as_millis().try_into().unwrap_or(u64::MAX);
+        self.ask(&Request::Watch(ms)).await
+    }
+
+    /// The next snapshot. Whoever stops waiting for it must not go on with this client.
+    ///
+    /// # Errors
+    /// As [`Client::status`].
+    pub(crate) async fn next(&mut self) -> anyhow::Result<Snapshot> {
+        let Ok(line) = timeout(self.every + PATIENCE, read(&mut self.stream, MAX_REPLY)).await else {
+            bail!("hailer serve says nothing; it hangs, or is stopped");
+        };
+        match line {
+            Ok(Some(line)) => understand(&line),
+            Ok(None) => bail!("hailer serve has ended"),
+            Err(error) if error.kind() == ErrorKind::InvalidData => Err(error).context("no answer of hailer serve"),
+            // Whatever it was, it is over in the middle of a line.
+            Err(_) => bail!("hailer serve has ended"),
+        }
+    }
+
+    async fn ask(&mut self, request: &Request) -> anyhow::Result<()> {
+        // Who was refused a place may be gone already, but has said why.
+        let _ = write(self.stream.get_mut(), request).await;
+        Ok(())
+    }
+}
+
+fn understand(line: &str) -> anyhow::Result<Snapshot> {
+    #[derive(Deserialize)]
+    struct Head {
+        schema: Option<String>,
+        error: Option<String>,
+    }
+    let head: Head = serde_json::from_str(line).map_err(|_| anyhow!("what answers there is no hailer serve"))?;
+    match head {
+        Head { error: Some(error), .. } => bail!("hailer serve says: {error}"),
+        Head { schema: Some(schema), .. } if schema != SCHEMA => {
+            bail!("hailer serve speaks {schema} and this is {SCHEMA}: use the same version of both")
+        }
+        _ => serde_json::from_str(line).context("what hailer serve says cannot be read; use the same version of both"),
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::super::invented;
+    use super::*;
+    use std::io::{BufRead, Read, Write};
+    use std::os::unix::net::UnixStream as Blocking;
+    use std::time::Instant;
+
+    /// An empty folder of one test.
+    pub(crate) fn folder(name: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("hailer-{}-{name}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir(&folder).unwrap();
+        folder
+    }
+
+    /// A server at a path in a folder of its own, while the test runs on a thread beside it.
+    fn with_server(name: &str, test: impl FnOnce(&Path) + Send + 'static) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let folder = folder(name);
+            let path = folder.join("s");
+            let (listener, bound) = bind(&path).unwrap();
+            let started = Instant::now();
+            let server = tokio::spawn(serve(
+                listener,
+                Arc::new(move || invented::snapshot(1.0 + started.elapsed().as_secs_f64())),
+            ));
+            tokio::task::spawn_blocking(move || test(&path)).await.unwrap();
+            server.abort();
+            drop(bound);
+            std::fs::remove_dir(folder).unwrap();
+        });
+    }
+
+    fn connect(path: &Path) -> Blocking {
+        let stream = Blocking::connect(path).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        stream
+    }
+
+    fn ask(path: &Path, request: &[u8]) -> String {
+        let mut stream = connect(path);
+        stream.write_all(request).unwrap();
+        let mut line = String::new();
+        std::io::BufReader::new(stream).read_line(&mut line).unwrap();
+        line
+    }
+
+    #[test]
+    fn the_default_path_is_absolute() {
+        assert_eq!(path_in(Some("/run/user/7".into())), Path::new("/run/user/7/hailer/serve.sock"));
+        for none in [None, Some("".into()), Some("run".into())] {
+            assert_eq!(path_in(none), Path::new("/run/hailer/serve.sock"));
+        }
+    }
+
+    #[test]
+    fn requests_are_lines_and_so_are_replies() {
+        with_server("lines", |path| {
+            assert_eq!(std::fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o600);
+            for _ in 0..2 {
+                let said: Snapshot = serde_json::from_str(&ask(path, b"{\"get\":\"status\"}\n")).unwrap();
+                assert_eq!(said.schema, SCHEMA);
+            }
+            // Two requests over one connection.
+            let mut stream = connect(path);
+            stream.write_all(b"{\"get\":\"status\"}\n { \"get\" : \"status\" }\n").unwrap();
+            stream.shutdown(std::net::Shutdown::Write).unwrap();
+            let mut said = String::new();
+            stream.read_to_string(&mut said).unwrap();
+            assert_eq!(said.lines().count(), 2);
+
+            let mut stream = connect(path);
+            stream.write_all(b"{\"watch\":100}\n").unwrap();
+            let started = Instant::now();
+            let lines = std::io::BufReader::new(stream).lines().take(4);
+            let times: Vec<f64> = lines.map(|line| understand(&line.unwrap()).unwrap().uptime_s).collect();
+            assert!(times.windows(2).all(|pair| pair[1] > pair[0]), "{times:?}");
+            assert!(started.elapsed() >= Duration::from_millis(280), "{:?}", started.elapsed());
+        });
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_and_nobody_takes_more_than_a_place() {
+        with_server("bounds", |path| {
+            for (request, expected) in [
+                (&b"rubbish\n"[..], r#"write {\"get\":\"status\"}"#),
+                (b"{\"get\":\"secrets\"}\n", "write {"),
+                (b"\xFF\n", "not UTF-8"),
+                (b"{\"watch\":99}\n", "watch: write 100 to 3600000 milliseconds"),
+                (b"{\"watch\":-1}\n", "write {"),
+                (&[b' '; MAX_REQUEST as usize], "longer than 256 bytes"),
+            ] {
+                let said = ask(path, request);
+                assert!(said.starts_with("{\"error\":\"") && said.contains(expected), "{said}");
+            }
+            let mut watchers: Vec<Blocking> = (0..CLIENTS).map(|_| connect(path)).collect();
+            for watcher in &mut watchers {
+                watcher.write_all(b"{\"watch\":100}\n").unwrap();
+                watcher.read_exact(&mut [0; 10]).unwrap();
+            }
+            let mut line = String::new();
+            std::io::BufReader::new(connect(path)).read_line(&mut line).unwrap();
+            assert!(line.contains("16 others are watching"), "{line}");
+            // Watchers may stay as long as they like; who asks nothing may not.
+            watchers.pop();
+            std::thread::sleep(Duration::from_millis(50));
+            let mut idle = connect(path);
+            assert_eq!(idle.read(&mut [0]).unwrap(), 0);
+            watchers[0].read_exact(&mut [0; 10]).unwrap();
+            // One goes, and its place is free.
+            watchers.pop();
+            let started = Instant::now();
+            loop {
+                let mut stream = connect(path);
+                let mut line = String::new();
+                let asked = stream.write_all(b"{\"get\":\"status\"}\n");
+                let read = std::io::BufReader::new(stream).read_line(&mut line);
+                if asked.is_ok() && read.is_ok() && line.contains(SCHEMA) {
+                    break;
+                }
+                assert!(started.elapsed() < Duration::from_secs(5), "{line}");
+            }
+        });
+    }
+
+    #[tokio::test]
+    async fn the_client_says_what_is_wrong() {
+        let folder = folder("client");
+        let path = folder.join("s");
+        let error = async |path: &Path| match Client::connect(path).await {
+            Ok(mut client) => client.status().await.unwrap_err().to_string(),
+            Err(error) => error.to_string(),
+        };
+        assert!(error(&path).await.contains("start one, or say with --control"));
+        for (said, expected) in [
+            (&b"{\"error\":\"16 others are watching; close one\"}\n"[..], "hailer serve says: 16 others"),
+            (b"{\"schema\":\"hailer/serve-status/9\"}\n", "use the same version"),
+            (b"{\"schema\":\"hailer/serve-status/1\"}\n", "use the same version"),
+            (b"SSH-2.0\n", "is no hailer serve"),
+            (b"{\"schema\":\"hai", "has ended"),
+            (b"", "has ended"),
+        ] {
+            let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+            let server = std::thread::spawn(move || listener.accept().unwrap().0.write_all(said).unwrap());
+            let error = error(&path).await;
+            assert!(error.contains(expected), "{error}");
+            server.join().unwrap();
+            std::fs::remove_file(&path).unwrap();
+        }
+        std::fs::remove_dir(folder).unwrap();
+    }
+
+    #[tokio::test]
+    async fn dead_sockets_are_replaced_and_nothing_else() {
+        let folder = folder("dead");
+        let path = folder.join("deep").join("s");
+        // The folder is made, for its owner only.
+        let (first, bound) = bind(&path).unwrap();
+        assert_eq!(std::fs::metadata(path.parent().unwrap()).unwrap().mode() & 0o777, 0o700);
+        assert!(bind(&path).err().unwrap().to_string().contains("already answers"));
+        // Its process dies without a word: the file stays.
+        drop(first);
+        std::mem::forget(bound);
+        let (second, bound) = bind(&path).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        // Somebody removes it and puts another in its place: that one is left alone.
+        std::fs::remove_file(&path).unwrap();
+        std::fs::write(&path, "precious").unwrap();
+        drop((second, bound));
+        assert!(bind(&path).err().unwrap().to_string().contains("no socket"));
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
+        let error = format!("{:#}", bind(&folder.join("no").join("such").join("s")).err().unwrap());
+        assert!(error.contains("cannot make the folder") && error.contains("--control"), "{error}");
+        let long = folder.join("x".repeat(120));
+        assert!(format!("{:#}", bind(&long).err().unwrap()).contains("cannot listen at"));
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn of_many_that_start_at_once_one_gets_it() {
+        let folder = folder("race");
+        let path = folder.join("s");
+        drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let _inside = runtime.enter();
+        let started: Vec<_> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..8)
+                .map(|_| {
+                    let (handle, path) = (runtime.handle().clone(), &path);
+                    scope.spawn(move || {
+                        let _inside = handle.enter();
+                        bind(path)
+                    })
+                })
+                .collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert_eq!(started.iter().filter(|bound| bound.is_ok()).count(), 1);
+        drop(started);
+        std::fs::remove_dir(folder).unwrap();
+    }
+}

@@ -1,0 +1,359 @@
+//! `/metrics`: a snapshot in Prometheus' text format, and the smallest web server that hands it out.
+//!
+//! No label has a value that an outsider chooses: addresses of ours, protocols, kinds, reasons, names of sources. So the
+//! number of series is fixed by the configuration, and the prefixes of a snapshot are not here.
+
+use super::snapshot::{Counts, REASONS, Snapshot, State};
+use super::{CLIENTS, Look};
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{ALLOW, CONTENT_TYPE};
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::collections::BTreeSet;
+use std::convert::Infallible;
+use std::fmt::{Display, Write};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+/// A request and its answer take no longer. Tests do not wait that long.
+const PATIENCE: Duration = Duration::from_millis(if cfg!(test) { 500 } else { 5_000 });
+/// Longer is no request of anybody who wants metrics.
+const MAX_REQUEST: usize = 16 << 10;
+
+/// Answers until dropped. One request a connection.
+pub(super) async fn serve(listener: TcpListener, look: Look) {
+    let places = Arc::new(Semaphore::new(CLIENTS));
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                // Without a place the connection is closed: whoever scrapes comes again.
+                let Ok(place) = places.clone().try_acquire_owned() else { continue };
+                let look = look.clone();
+                tokio::spawn(async move {
+                    let _ = timeout(PATIENCE, answer(stream, look)).await;
+                    drop(place);
+                });
+            }
+            // Too many open files, mostly: passes, but not at once.
+            Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+        }
+    }
+}
+
+async fn answer(stream: TcpStream, look: Look) -> hyper::Result<()> {
+    let service = hyper::service::service_fn(|request: Request<Incoming>| {
+        let response = respond(&request, &look);
+        async { Ok::<_, Infallible>(response) }
+    });
+    hyper::server::conn::http1::Builder::new()
+        .keep_alive(false)
+        .max_buf_size(MAX_REQUEST)
+        .timer(TokioTimer::new())
+        .header_read_timeout(PATIENCE)
+        .serve_connection(TokioIo::new(stream), service)
+        .await
+}
+
+fn respond<B>(request: &Request<B>, look: &Look) -> Response<Full<Bytes>> {
+    let plain = "text/plain; charset=utf-8";
+    let (status, kind, body) = match (request.method(), request.uri().path()) {
+        (&Method::GET | &Method::HEAD, "/metrics") => {
+            (StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text(&look()))
+        }
+        (&Method::GET | &Method::HEAD, "/") => (StatusCode::OK, plain, "the metrics are at /metrics\n".into()),
+        (&Method::GET | &Method::HEAD, _) => {
+            (StatusCode::NOT_FOUND, plain, "nothing here; the metrics are at /metrics\n".into())
+        }
+        _ => (StatusCode::METHOD_NOT_ALLOWED, plain, "only GET\n".into()),
+    };
+    let mut response = Response::new(Full::from(body));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, hyper::header::HeaderValue::from_static(kind));
+    if status == StatusCode::METHOD_NOT_ALLOWED {
+        headers.insert(ALLOW, hyper::header::HeaderValue::from_static("GET, HEAD"));
+    }
+    response
+}
+
+/// The snapshot in version 0.0.4 of the text format.
+pub(super) fn text(snapshot: &Snapshot) -> String {
+    let mut page = Page(String::with_capacity(8 << 10), "");
+    page.gauge("build_info", "Version of the program; always 1.");
+    page.sample(&[("version", &snapshot.version)], 1);
+    page.gauge("start_time_seconds", "When the process started, seconds since 1970.");
+    page.sample(&[], snapshot.started);
+    page.gauge("workers", "Threads that answer.");
+    page.sample(&[], snapshot.workers);
+
+    type Counter = fn(&Counts) -> u64;
+    let of_each: [(_, _, Counter); 5] = [
+        ("received_datagrams_total", "Datagrams received.", |counts| counts.received),
+        ("received_bytes_total", "Bytes received, of UDP payload.", |counts| counts.bytes_in),
+        ("sent_bytes_total", "Bytes sent, of UDP payload.", |counts| counts.bytes_out),
+        ("relayed_datagrams_total", "Datagrams passed to the game server behind.", |counts| counts.relayed),
+        ("left_unanswered_datagrams_total", "Datagrams not answered, for any reason.", Counts::all_dropped),
+    ];
+    for (name, help, count) in of_each {
+        page.counter(name, help);
+        for listener in &snapshot.listeners {
+            page.sample(&[("listener", &listener.address)], count(&listener.counts));
+        }
+    }
+    page.counter("replies_total", "Replies, by whether the asker had proved its address.");
+    for listener in &snapshot.listeners {
+        page.sample(&[("listener", &listener.address), ("proven", "true")], listener.counts.answered);
+        page.sample(&[("listener", &listener.address), ("proven", "false")], listener.counts.unproven);
+    }
+    page.counter("answers_total", "Replies, by protocol and kind.");
+    for listener in &snapshot.listeners {
+        for (protocol, kinds) in &listener.counts.answers {
+            for (kind, count) in kinds {
+                let labels = [("listener", &*listener.address), ("protocol", protocol), ("kind", kind)];
+                page.sample(&labels, count);
+            }
+        }
+    }
+    page.counter("dropped_datagrams_total", "Datagrams not answered, by reason.");
+    for listener in &snapshot.listeners {
+        // All of them from the start: a series that appears with its first count hides that count from rates.
+        for reason in REASONS {
+            let count = listener.counts.dropped.get(reason.key).copied().unwrap_or(0);
+            page.sample(&[("listener", &listener.address), ("reason", reason.key)], count);
+        }
+    }
+
+    let budget = &snapshot.budget;
+    for (name, help, value) in [
+        ("unproven_budget_left_bytes", "What may be sent now to askers that proved nothing.", budget.left_bytes),
+        (
+            "unproven_budget_bytes",
+            "What flows back into that budget in a second; 0: no limit.",
+            budget.bytes_per_second,
+        ),
+        ("budget_networks", "Networks of askers that the budget remembers.", budget.sources),
+        ("budget_networks_max", "Networks that it has room for.", budget.places),
+        ("relay_sessions", "Sessions with game servers behind.", snapshot.relay.sessions),
+        ("relay_sessions_max", "Sessions that there is room for; 0: no relay.", snapshot.relay.places),
+    ] {
+        page.gauge(name, help);
+        page.sample(&[], value);
+    }
+
+    // Two series with the same labels would spoil the whole page.
+    let mut names = BTreeSet::new();
+    let sources = snapshot.sources.iter().enumerate().map(|(i, source)| {
+        let is_new = names.insert(&source.name);
+        (if is_new { source.name.clone() } else { format!("{} #{i}", source.name) }, source)
+    });
+    let sources: Vec<_> = sources.collect();
+    page.gauge("source_age_seconds", "How old the truth from a source is; none if there never was any.");
+    for (name, source) in &sources {
+        if let Some(age) = source.age_s {
+            page.sample(&[("source", name), ("kind", &source.kind)], age);
+        }
+    }
+    page.gauge("source_state", "1 for the state that a source is in, 0 for the others.");
+    for (name, source) in &sources {
+        for state in State::ALL {
+            let labels = [("source", &**name), ("kind", &source.kind), ("state", state.name())];
+            page.sample(&labels, u8::from(source.state == state));
+        }
+    }
+    page.0
+}
+
+/// What is written so far. A sample belongs to the family before it.
+struct Page(String, &'static str);
+
+impl Page {
+    fn counter(&mut self, name: &'static str, help: &str) {
+        debug_assert!(name.ends_with("_total"));
+        self.family(name, "counter", help);
+    }
+
+    fn gauge(&mut self, name: &'static str, help: &str) {
+        debug_assert!(!name.ends_with("_total"));
+        self.family(name, "gauge", help);
+    }
+
+    fn family(&mut self, name: &'static str, kind: &str, help: &str) {
+        self.1 = name;
+        // A `String` takes everything.
+        let _ = writeln!(self.0, "# HELP hailer_serve_{name} {help}\n# TYPE hailer_serve_{name} {kind}");
+    }
+
+    fn sample(&mut self, labels: &[(&str, &str)], value: impl Display) {
+        let _ = write!(self.0, "hailer_serve_{}", self.1);
+        for (i, (label, text)) in labels.iter().enumerate() {
+            let _ = write!(self.0, "{}{label}=\"", if i == 0 { '{' } else { ',' });
+            for c in text.chars() {
+                match c {
+                    '\\' => self.0.push_str("\\\\"),
+                    '"' => self.0.push_str("\\\""),
+                    '\n' => self.0.push_str("\\n"),
+                    c => self.0.push(c),
+                }
+            }
+            self.0.push('"');
+        }
+        let _ = writeln!(self.0, "{} {value}", if labels.is_empty() { "" } else { "}" });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{invented, snapshot::Source};
+    use super::*;
+    use std::collections::BTreeMap;
+    use std::io::{Read, Write as _};
+    use std::net::{Ipv4Addr, SocketAddr};
+
+    /// Name, labels and value of each sample. Panics at whatever the text format does not allow: a strict reading of
+    /// version 0.0.4, without timestamps.
+    fn parse(text: &str) -> BTreeMap<(String, BTreeMap<String, String>), f64> {
+        fn is_name(name: &str) -> bool {
+            let first = name.bytes().next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
+            first && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+        }
+        let (mut samples, mut families) = (BTreeMap::new(), BTreeSet::new());
+        let mut family = ("", "");
+        assert!(text.ends_with('\n'));
+        let mut lines = text.lines();
+        while let Some(line) = lines.next() {
+            if let Some(help) = line.strip_prefix("# HELP ") {
+                let (name, words) = help.split_once(' ').unwrap();
+                assert!(is_name(name) && words.ends_with('.') && !words.contains('\\'), "{line}");
+                let (typed, kind) = lines.next().unwrap().strip_prefix("# TYPE ").unwrap().split_once(' ').unwrap();
+                assert!(typed == name && ["counter", "gauge"].contains(&kind), "{typed} {kind}");
+                assert_eq!(kind == "counter", name.ends_with("_total"), "{name}");
+                assert!(families.insert(name), "{name} twice");
+                family = (name, kind);
+                continue;
+            }
+            let end = line.find(['{', ' ']).unwrap();
+            assert_eq!(&line[..end], family.0, "a sample outside of its family");
+            let mut rest = &line[end..];
+            let mut labels = BTreeMap::new();
+            if let Some(inner) = rest.strip_prefix('{') {
+                rest = inner;
+                loop {
+                    let (label, value) = rest.split_once("=\"").unwrap();
+                    assert!(is_name(label) && !label.starts_with("__"), "{line}");
+                    let (mut text, mut chars) = (String::new(), value.char_indices());
+                    let end = loop {
+                        match chars.next().expect("an open label") {
+                            (at, '"') => break at,
+                            (_, '\\') => text.push(match chars.next().unwrap().1 {
+                                'n' => '\n',
+                                c @ ('\\' | '"') => c,
+                                c => panic!("\\{c} in {line}"),
+                            }),
+                            (_, c) => text.push(c),
+                        }
+                    };
+                    assert!(labels.insert(label.to_owned(), text).is_none(), "{label} twice");
+                    rest = &value[end + 1..];
+                    match rest.strip_prefix(',') {
+                        Some(more) => rest = more,
+                        None => break,
+                    }
+                }
+                rest = rest.strip_prefix('}').unwrap();
+            }
+            let value: f64 = rest.strip_prefix(' ').unwrap().parse().unwrap();
+            assert!(value.is_finite() && value >= 0.0, "{line}");
+            assert!(samples.insert((family.0.to_owned(), labels), value).is_none(), "a series twice: {line}");
+        }
+        samples
+    }
+
+    fn value(page: &str, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
+        let labels = labels.iter().map(|(label, value)| ((*label).to_owned(), (*value).to_owned())).collect();
+        parse(page).get(&(format!("hailer_serve_{name}"), labels)).copied()
+    }
+
+    #[test]
+    fn the_page_says_what_the_snapshot_says() {
+        let snapshot = invented::snapshot(100.0);
+        let page = text(&snapshot);
+        let first = &snapshot.listeners[0];
+        let listener = ("listener", &*first.address);
+        assert_eq!(value(&page, "received_datagrams_total", &[listener]), Some(first.counts.received as f64));
+        let full = [listener, ("protocol", "minecraft-query"), ("kind", "full")];
+        assert_eq!(value(&page, "answers_total", &full), Some(first.counts.answers["minecraft-query"]["full"] as f64));
+        let token = [listener, ("reason", "token")];
+        assert_eq!(value(&page, "dropped_datagrams_total", &token), Some(first.counts.dropped["token"] as f64));
+        assert_eq!(value(&page, "dropped_datagrams_total", &[listener, ("reason", "stale")]), Some(0.0));
+        assert_eq!(value(&page, "source_age_seconds", &[("source", "lobby"), ("kind", "file")]), Some(1.0));
+        let never = [("source", "creative"), ("kind", "push"), ("state", "never")];
+        assert_eq!(value(&page, "source_state", &never), Some(1.0));
+        assert_eq!(value(&page, "source_age_seconds", &never[..2]), None);
+    }
+
+    #[test]
+    fn no_text_breaks_out_of_its_label_and_no_outsider_makes_series() {
+        let mut snapshot = invented::snapshot(5.0);
+        let series = parse(&text(&snapshot)).len();
+        snapshot.top.clear();
+        snapshot.listeners[0].counts.dropped.insert("of a newer library".into(), 3);
+        assert_eq!(parse(&text(&snapshot)).len(), series);
+        let odd = "a\\n\"}\n# {x=\"\\";
+        let twice = Source { name: odd.into(), kind: "file".into(), ..Source::default() };
+        snapshot.sources = vec![twice.clone(), twice];
+        let page = text(&snapshot);
+        let never = [("source", odd), ("kind", "file"), ("state", "never")];
+        assert_eq!(value(&page, "source_state", &never), Some(1.0));
+    }
+
+    fn ask(address: SocketAddr, request: &str) -> String {
+        let mut stream = std::net::TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        let _ = stream.write_all(request.as_bytes());
+        let mut said = String::new();
+        let _ = stream.read_to_string(&mut said);
+        said
+    }
+
+    #[test]
+    fn it_is_handed_out_over_http() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+            let address = listener.local_addr().unwrap();
+            let server = tokio::spawn(serve(listener, Arc::new(|| invented::snapshot(7.0))));
+            let asked = tokio::task::spawn_blocking(move || {
+                let get = |path: &str| ask(address, &format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n"));
+                let said = get("/metrics");
+                let (head, body) = said.split_once("\r\n\r\n").unwrap();
+                assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
+                assert!(head.contains("content-type: text/plain; version=0.0.4; charset=utf-8"), "{head}");
+                assert!(head.contains(&format!("content-length: {}", body.len())), "{head}");
+                assert_eq!(value(body, "workers", &[]), Some(2.0));
+                let head = ask(address, &format!("HEAD /metrics HTTP/1.1\r\nHost: {address}\r\n\r\n"));
+                assert!(head.starts_with("HTTP/1.1 200") && head.ends_with("\r\n\r\n"), "{head}");
+                assert!(get("/").contains("/metrics"));
+                assert!(get("/metrics/x").starts_with("HTTP/1.1 404"));
+                let post = ask(address, "POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n");
+                assert!(post.starts_with("HTTP/1.1 405") && post.contains("allow: GET, HEAD"), "{post}");
+                assert!(ask(address, "rubbish\r\n\r\n").starts_with("HTTP/1.1 400"));
+                let endless = format!("GET / HTTP/1.1\r\nx: {}\r\n\r\n", "x".repeat(2 * MAX_REQUEST));
+                assert!(!ask(address, &endless).starts_with("HTTP/1.1 200"));
+                // Those who only hold a place lose it, and the others get theirs.
+                let idle: Vec<_> = (0..2 * CLIENTS).map(|_| std::net::TcpStream::connect(address).unwrap()).collect();
+                assert_eq!(get("/metrics"), "", "all places are taken");
+                let started = std::time::Instant::now();
+                while !get("/metrics").starts_with("HTTP/1.1 200") {
+                    assert!(started.elapsed() < Duration::from_secs(10));
+                }
+                drop(idle);
+            });
+            asked.await.unwrap();
+            server.abort();
+        });
+    }
+}

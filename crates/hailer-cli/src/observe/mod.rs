@@ -1,0 +1,172 @@
+//! Seeing a running responder from outside.
+//!
+//! ```text
+//!   the responder ─► Snapshot ─┬─► control   Unix socket, lines of JSON ─► hailer serve status, hailer top
+//!                    snapshot  └─► metrics   http://127.0.0.1:PORT/metrics ─► Prometheus
+//! ```
+//!
+//! Nothing here knows how the responder works: it is asked for a [`Snapshot`] whenever somebody looks.
+
+pub(crate) mod control;
+#[cfg(test)]
+pub(crate) mod invented;
+mod metrics;
+pub(crate) mod snapshot;
+
+use anyhow::{Context, bail};
+use snapshot::Snapshot;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio::task::AbortHandle;
+
+/// Peers served at a time, of each of the two ways to look.
+const CLIENTS: usize = 16;
+
+/// How to look at the responder. Called on the runtime that the observer runs on, at most ten times a second for each
+/// peer; it should not take long.
+type Look = Arc<dyn Fn() -> Snapshot + Send + Sync>;
+
+/// Who may look, and where.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Settings {
+    /// Where Prometheus finds `/metrics`; a loopback address. Port 0 takes any free one. None: nowhere.
+    pub(crate) metrics: Option<SocketAddr>,
+    /// The control socket.
+    pub(crate) control: Control,
+}
+
+/// Where the control socket is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Control {
+    /// At [`control::default_path`]. A second responder of the same user goes without, and so does one that may not
+    /// write there: nobody asked for the socket.
+    #[default]
+    Default,
+    /// Here, or it is an error.
+    At(PathBuf),
+    /// Nowhere.
+    Off,
+}
+
+/// Lets others look until it is dropped. Then the socket's file is removed.
+pub(crate) struct Observer {
+    metrics: Option<SocketAddr>,
+    control: Option<control::Bound>,
+    note: Option<String>,
+    tasks: Vec<AbortHandle>,
+}
+
+/// Lets others look. Inside of a tokio runtime, with its I/O and its timers.
+///
+/// # Errors
+/// An address or a path that cannot be listened on, with what to do about it.
+pub(crate) fn start(
+    settings: &Settings,
+    snapshot: impl Fn() -> Snapshot + Send + Sync + 'static,
+) -> anyhow::Result<Observer> {
+    let look: Look = Arc::new(snapshot);
+    let mut observer = Observer { metrics: None, control: None, note: None, tasks: Vec::new() };
+    if let Some(address) = settings.metrics {
+        let listener = listen(address)?;
+        observer.metrics = Some(listener.local_addr()?);
+        observer.tasks.push(tokio::spawn(metrics::serve(listener, look.clone())).abort_handle());
+    }
+    let (path, wanted) = match &settings.control {
+        Control::Off => return Ok(observer),
+        Control::At(path) => (path.clone(), true),
+        Control::Default => (control::default_path(), false),
+    };
+    match control::bind(&path) {
+        Ok((listener, bound)) => {
+            observer.control = Some(bound);
+            observer.tasks.push(tokio::spawn(control::serve(listener, look)).abort_handle());
+        }
+        Err(error) if wanted => return Err(error),
+        Err(error) => observer.note = Some(format!("no control socket: {error:#}")),
+    }
+    Ok(observer)
+}
+
+impl Observer {
+    /// Where the metrics are.
+    pub(crate) fn metrics(&self) -> Option<SocketAddr> {
+        self.metrics
+    }
+
+    /// Where the control socket is.
+    pub(crate) fn control(&self) -> Option<&Path> {
+        self.control.as_ref().map(control::Bound::path)
+    }
+
+    /// Why there is no control socket, where none was asked for.
+    pub(crate) fn note(&self) -> Option<&str> {
+        self.note.as_deref()
+    }
+}
+
+impl Drop for Observer {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(AbortHandle::abort);
+    }
+}
+
+/// An address for the metrics, as typed.
+pub(crate) fn loopback(text: &str) -> Result<SocketAddr, String> {
+    let address: Option<SocketAddr> = text.parse().ok();
+    let address = address.filter(|address| address.ip().is_loopback());
+    address.ok_or_else(|| "a loopback address and a port, such as 127.0.0.1:9570 or [::1]:9570".into())
+}
+
+fn listen(address: SocketAddr) -> anyhow::Result<tokio::net::TcpListener> {
+    if !address.ip().is_loopback() {
+        bail!(
+            "metrics at {address}: only loopback, such as 127.0.0.1:9570; put a proxy that asks who is there in front"
+        );
+    }
+    let listener = std::net::TcpListener::bind(address)
+        .with_context(|| format!("cannot listen on {address} for metrics (--metrics ADDRESS:PORT chooses another)"))?;
+    listener.set_nonblocking(true)?;
+    Ok(tokio::net::TcpListener::from_std(listener)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_ways_show_the_same_and_end_together() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let folder = control::tests::folder("both");
+            let path = folder.join("serve.sock");
+            let settings =
+                Settings { metrics: Some("127.0.0.1:0".parse().unwrap()), control: Control::At(path.clone()) };
+            let observer = start(&settings, || invented::snapshot(3.0)).unwrap();
+            assert_eq!((observer.control(), observer.note()), (Some(&*path), None));
+            let address = observer.metrics().unwrap();
+            let said = control::Client::connect(&path).await.unwrap().status().await.unwrap();
+            assert_eq!(said, invented::snapshot(3.0));
+            let Err(error) = start(&settings, Snapshot::default) else { panic!("two on one path") };
+            let error = format!("{error:#}");
+            assert!(error.contains("already answers at") && error.contains("--control"), "{error}");
+            drop(observer);
+            assert!(!path.exists());
+            // The tasks end when the runtime comes to them.
+            tokio::task::yield_now().await;
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            assert!(std::net::TcpStream::connect(address).is_err());
+            std::fs::remove_dir(folder).unwrap();
+        });
+    }
+
+    #[test]
+    fn metrics_are_for_this_machine() {
+        assert_eq!(loopback("[::1]:9"), Ok("[::1]:9".parse().unwrap()));
+        for wrong in ["0.0.0.0:9570", "192.0.2.7:9570", "localhost:9", "9570", "127.0.0.1"] {
+            assert!(loopback(wrong).is_err(), "{wrong}");
+        }
+        let error = listen("192.0.2.7:9570".parse().unwrap()).unwrap_err();
+        assert!(error.to_string().contains("only loopback"));
+    }
+}

@@ -1,0 +1,265 @@
+//! `hailer serve status` and `hailer top`, before something that speaks as `hailer serve` does.
+
+use crate::schema::check;
+use crate::tool::{Process, assert_harmless, command, finish, run};
+use nix::pty::{Winsize, openpty};
+use nix::sys::termios::tcgetattr;
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::time::{Duration, Instant};
+
+/// A folder with a short name, since paths of sockets must be short. Removed when dropped.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("hailer-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(folder.join("hailer")).unwrap();
+        Self(folder)
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.0.join("hailer/serve.sock")
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn snapshot(pid: u32, seconds: f64, state: &str) -> Value {
+    let received = 1000 + (seconds * 50.0) as u64;
+    json!({
+        "schema": "hailer/serve-status/1", "version": "0.1.0", "pid": pid, "started": 1_795_000_000, "uptime_s": seconds,
+        "workers": 2,
+        "listeners": [{
+            "address": "127.0.0.1:25565", "protocols": ["minecraft-query"],
+            "counts": {
+                "received": received, "answered": received / 2, "unproven": received / 4, "bytes_in": received * 11,
+                "bytes_out": received * 300, "relayed": 0,
+                "answers": { "minecraft-query": { "full": received / 2, "challenge": received / 4 } },
+                "dropped": { "token": received / 4 },
+            },
+        }],
+        "budget": { "left_bytes": 900_000, "bytes_per_second": 1_000_000, "sources": 3, "places": 8192 },
+        "relay": { "sessions": 0, "places": 0 },
+        "sources": [{ "name": "lob\u{1b}by", "kind": "file", "age_s": 2.5, "state": state, "last_error": null }],
+        "top": [{ "prefix": "192.0.2.0/24", "packets_per_s": 40.0, "bytes_per_s": 440.0 }],
+    })
+}
+
+/// Says how a responder of this number is, to so many askers, and is gone.
+fn pretend(path: &Path, pid: u32, state: &'static str, askers: usize) -> std::thread::JoinHandle<()> {
+    let _ = std::fs::remove_file(path);
+    let listener = UnixListener::bind(path).unwrap();
+    std::thread::spawn(move || {
+        let started = Instant::now();
+        for _ in 0..askers {
+            answer(listener.accept().unwrap().0, pid, state, started);
+        }
+    })
+}
+
+/// To a watcher twenty lines, one each tenth of a second.
+fn answer(mut stream: UnixStream, pid: u32, state: &str, started: Instant) {
+    let mut request = String::new();
+    BufReader::new(stream.try_clone().unwrap()).read_line(&mut request).unwrap();
+    let lines = match &*request {
+        "{\"get\":\"status\"}\n" => 1,
+        "{\"watch\":100}\n" => 20,
+        other => panic!("{other:?}"),
+    };
+    for _ in 0..lines {
+        if writeln!(stream, "{}", snapshot(pid, 5.0 + started.elapsed().as_secs_f64(), state)).is_err() {
+            return;
+        }
+        if lines > 1 {
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+}
+
+#[test]
+fn a_running_responder_says_how_it_is() {
+    let folder = Folder::new("status");
+    let path = folder.socket();
+    let control = ["serve", "status", "--control", path.to_str().unwrap()];
+    for (state, code) in [("fresh", 0), ("stale", 0), ("silent", 1), ("never", 1)] {
+        let server = pretend(&path, 7, state, 2);
+        let said = run(control.iter().chain(&["--json"])).ends_with(code);
+        let lines = check("serve-status-v1.json", &said);
+        assert_eq!((lines.len(), &lines[0]["sources"][0]["state"]), (1, &state.into()));
+        assert_harmless(&said.out, false);
+        let said = run(control).ends_with(code);
+        for expected in
+            ["process 7", "127.0.0.1:25565", "minecraft-query", "wrong or old challenge token", "192.0.2.0/24"]
+        {
+            assert!(said.out.contains(expected), "{expected}: {}", said.out);
+        }
+        assert_harmless(&said.out, false);
+        server.join().unwrap();
+    }
+    // The path that both sides take unless told otherwise.
+    let server = pretend(&path, 8, "fresh", 1);
+    let mut by_default = command(["serve", "status"]);
+    by_default.env("XDG_RUNTIME_DIR", &folder.0);
+    assert!(finish(by_default, None).ends_with(0).out.contains("process 8"));
+    server.join().unwrap();
+}
+
+#[test]
+fn where_nobody_is_the_way_out_is_said() {
+    let folder = Folder::new("nobody");
+    let path = folder.socket();
+    drop(UnixListener::bind(&path).unwrap());
+    for path in [path.to_str().unwrap(), "/no/such/socket"] {
+        for args in [&["serve", "status", "--control", path][..], &["serve", "status", "--json", "--control", path]] {
+            let said = run(args).ends_with(1);
+            assert!(said.err.starts_with("error: no hailer serve answers at ") && said.err.contains("--control"));
+            assert_eq!((said.err.lines().count(), &*said.out), (1, ""), "{}", said.err);
+        }
+    }
+    run(["top", "--control", "/no/such/socket"]).fails_as_usage("`hailer serve status --json`");
+    run(["serve", "--demo", "status"]).ends_with(2);
+    run(["serve", "--metrics", "0.0.0.0:9570"]).ends_with(2);
+    run(["top", "--every", "10ms"]).ends_with(2);
+}
+
+/// `hailer top` in a terminal of its own.
+struct Top {
+    process: Process,
+    /// Our side of the terminal, and its other side to look at its settings.
+    keys: std::fs::File,
+    terminal: OwnedFd,
+    drawn: Receiver<Vec<u8>>,
+    seen: String,
+}
+
+impl Top {
+    fn start(path: &Path) -> Self {
+        let size = Winsize { ws_row: 30, ws_col: 110, ws_xpixel: 0, ws_ypixel: 0 };
+        let pair = openpty(&size, None).unwrap();
+        let other = || Stdio::from(pair.slave.try_clone().unwrap());
+        let mut command = command(["top", "--every", "100ms", "--control", path.to_str().unwrap()]);
+        let process = Process::start(command.stdin(other()).stdout(other()).stderr(other()));
+        let keys = std::fs::File::from(pair.master);
+        let mut reader = keys.try_clone().unwrap();
+        let (sender, drawn) = mpsc::channel();
+        std::thread::spawn(move || {
+            let mut buffer = [0; 65536];
+            while let Ok(length @ 1..) = reader.read(&mut buffer) {
+                if sender.send(buffer[..length].to_vec()).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { process, keys, terminal: pair.slave, drawn, seen: String::new() }
+    }
+
+    /// Waits until this has been drawn since the last wait. What is drawn has no spaces: the cursor jumps over them.
+    #[track_caller]
+    fn sees(&mut self, expected: &str) {
+        self.reads(|seen| without_sequences(seen).contains(expected), expected);
+    }
+
+    #[track_caller]
+    fn reads(&mut self, is_there: impl Fn(&str) -> bool, expected: &str) {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while !is_there(&self.seen) {
+            match self.drawn.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(bytes) => self.seen += &String::from_utf8_lossy(&bytes),
+                Err(_) => panic!("no {expected:?} in {}", without_sequences(&self.seen)),
+            }
+        }
+        self.seen.clear();
+    }
+}
+
+/// The text between sequences that move the cursor or choose colours.
+fn without_sequences(text: &str) -> String {
+    let mut pieces = text.split("\x1b[");
+    let first = pieces.next().unwrap_or_default().to_owned();
+    pieces.fold(first, |text, piece| {
+        text + piece.trim_start_matches(|c: char| !c.is_ascii_alphabetic()).get(1..).unwrap_or("")
+    })
+}
+
+#[test]
+fn top_draws_and_gives_the_terminal_back() {
+    let folder = Folder::new("top");
+    let path = folder.socket();
+    for signal in ["key", "TERM"] {
+        let server = pretend(&path, 7, "fresh", 1);
+        let mut top = Top::start(&path);
+        top.sees("process7,");
+        top.sees("█");
+        let raw = tcgetattr(&top.terminal).unwrap();
+        assert!(!raw.local_flags.contains(nix::sys::termios::LocalFlags::ECHO), "keys are not echoed");
+        match signal {
+            "key" => top.keys.write_all(b"q").unwrap(),
+            signal => {
+                let kill = format!("kill -{signal} {}", top.process.child.id());
+                assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
+            }
+        }
+        assert_eq!(top.process.wait().code(), Some(0), "{signal}");
+        // Back from the second screen, with a cursor and an echo.
+        top.reads(|seen| seen.contains("\x1b[?1049l") && seen.contains("\x1b[?25h"), "the first screen");
+        assert!(tcgetattr(&top.terminal).unwrap().local_flags.contains(nix::sys::termios::LocalFlags::ECHO));
+        server.join().unwrap();
+    }
+}
+
+#[test]
+fn top_waits_for_a_responder_that_restarts() {
+    let folder = Folder::new("restart");
+    let path = folder.socket();
+    let server = pretend(&path, 7, "fresh", 1);
+    let mut top = Top::start(&path);
+    top.sees("process7,");
+    // Its two seconds are over.
+    top.sees("lost");
+    server.join().unwrap();
+    let server = pretend(&path, 9, "fresh", 1);
+    top.sees("restarted");
+    // Ctrl-C is a key there.
+    top.keys.write_all(b"\x03").unwrap();
+    assert_eq!(top.process.wait().code(), Some(0));
+    server.join().unwrap();
+}
+
+#[test]
+fn the_service_files_are_sound() {
+    let folder = Folder::new("units");
+    let binary = env!("CARGO_BIN_EXE_hailer");
+    let config = folder.0.join("servers.toml");
+    std::fs::write(&config, "[[server]]\nlisten = \"127.0.0.1:0\"\n").unwrap();
+    let files = ["hailer-serve.service", "hailer-serve.socket"].map(|name| {
+        let text = std::fs::read_to_string(format!("{}/../../contrib/systemd/{name}", env!("CARGO_MANIFEST_DIR")));
+        let text = text.unwrap().replace("/etc/hailer/servers.toml", config.to_str().unwrap());
+        let file = folder.0.join(name);
+        std::fs::write(&file, text.replace("/usr/local/bin/hailer", binary)).unwrap();
+        file
+    });
+    // Each command line of the service is one that hailer takes.
+    let service = std::fs::read_to_string(&files[0]).unwrap();
+    let lines = service.lines().filter(|line| !line.starts_with('#'));
+    let commands: Vec<_> = lines.filter_map(|line| line.split_once(&format!("={binary} "))).collect();
+    assert_eq!(commands.iter().map(|(name, _)| *name).collect::<Vec<_>>(), ["ExecStartPre", "ExecStart", "ExecReload"]);
+    for (_, args) in commands {
+        let check = ["--check-config"].into_iter().filter(|flag| !args.contains(flag));
+        run(args.split(' ').chain(check)).ends_with(0);
+    }
+    match Command::new("systemd-analyze").args(["verify", "--man=no"]).args(&files).output() {
+        Ok(said) => assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr)),
+        Err(error) => eprintln!("systemd-analyze: {error}"),
+    }
+}
