@@ -172,8 +172,7 @@ impl Network {
             players: settings.max_players,
             stale: i64::try_from(settings.stale.as_millis()).unwrap_or(i64::MAX / 4),
         };
-        let mut local = Status::default();
-        local.name = settings.name.as_deref().map(Text::unformatted);
+        let mut local = Status { name: settings.name.as_deref().map(Text::unformatted), ..Status::default() };
         local.players.max = Some(0);
         let state = State {
             local,
@@ -400,7 +399,7 @@ impl Shared {
 
     /// What is written of this server.
     fn record(&self, state: &State) -> Record {
-        let name = self.settings.name.clone().or_else(|| state.local.name.as_ref().map(|name| name.plain().into()));
+        let name = self.settings.name.clone().or_else(|| state.local.name.as_ref().map(Text::plain));
         Record {
             name: cut(&name.unwrap_or_default()).to_owned(),
             host: self.settings.host.clone(),

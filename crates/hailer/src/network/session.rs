@@ -5,7 +5,7 @@ use super::link::Link;
 use super::record::{FIELDS, MAX_TEXT, Member, Record};
 use super::scripts;
 use super::view::Uuid;
-use super::{MAX_CHANGES, Shared, now};
+use super::{MAX_CHANGES, Shared, State, now};
 use hailer_proto::model::uuid_text;
 use redis::{Cmd, Pipeline, RedisError, RedisResult, Script, Value, cmd, from_redis_value};
 use std::collections::{BTreeSet, HashMap};
@@ -153,8 +153,8 @@ impl Session<'_> {
         let id = &shared.settings.server_id;
         let (record, players) = {
             let mut state = shared.state();
-            // It finds out by itself who is gone.
-            state.gone.clear();
+            // It finds out by itself who is gone, but not whereto.
+            state.gone.retain(|_, to| to.is_some());
             state.rewrite = false;
             let players = state.roster.iter().map(|(uuid, member)| (*uuid, member.clone(), state.fresh.contains(uuid)));
             (shared.record(&state), players.collect::<Vec<_>>())
@@ -333,6 +333,7 @@ impl Session<'_> {
         let mut changed = Vec::new();
         for ids in ids.chunks(SERVERS) {
             if Instant::now() >= self.beat_at {
+                self.write_moves().await?;
                 self.beat().await?;
             }
             let keys = &self.shared.keys;
@@ -363,7 +364,9 @@ impl Session<'_> {
                             changed.push(id.clone());
                         }
                         if with_players && let Some(players) = self.read_players(id, first).await? {
-                            self.shared.state().known.list(id, players, said);
+                            let State { known, gone, .. } = &mut *self.shared.state();
+                            // Redis does not know yet of those who are on their way.
+                            known.list(id, players, said, |uuid| gone.get(uuid).is_some_and(Option::is_some));
                         }
                     }
                 }
@@ -429,10 +432,11 @@ impl Session<'_> {
     /// Reads what is new in the stream.
     async fn read_events(&mut self) -> RedisResult<()> {
         type Entries = Vec<(String, Option<Vec<Vec<u8>>>)>;
+        type Streams = Option<Vec<(Vec<u8>, Entries)>>;
         for _ in 0..READS {
             let mut read = cmd("XREAD");
             read.arg("COUNT").arg(EVENTS).arg("STREAMS").arg(self.shared.keys.events()).arg(&self.cursor);
-            let read: Option<Option<Vec<(Vec<u8>, Entries)>>> = self.ask(&read).await?;
+            let read: Option<Streams> = self.ask(&read).await?;
             let entries: Entries = read.flatten().into_iter().flatten().flat_map(|(_, entries)| entries).collect();
             let full = entries.len() >= EVENTS;
             let mut unknown = BTreeSet::new();

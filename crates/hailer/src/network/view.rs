@@ -145,14 +145,21 @@ impl Known {
         news
     }
 
-    /// The players of a server, all of them, and the count that its hash gave.
-    pub(super) fn list(&mut self, id: &str, players: HashMap<Uuid, Member>, said: Option<i64>) {
+    /// The players of a server, all of them but those who are just coming, and the count that its hash gave.
+    pub(super) fn list(
+        &mut self,
+        id: &str,
+        players: HashMap<Uuid, Member>,
+        said: Option<i64>,
+        is_coming: impl Fn(&Uuid) -> bool,
+    ) {
         let Some((id, entry)) = self.servers.get_key_value(id) else { return };
         if entry.stale {
             return;
         }
         let id = id.clone();
-        let gone: Vec<_> = entry.server.players.keys().filter(|uuid| !players.contains_key(*uuid)).copied().collect();
+        let gone = entry.server.players.keys().filter(|uuid| !players.contains_key(*uuid) && !is_coming(uuid));
+        let gone: Vec<_> = gone.copied().collect();
         for uuid in gone {
             self.take(&id, &uuid);
         }
@@ -373,12 +380,12 @@ mod tests {
         let mut known = known();
         known.record("a", record(0), Some(0), 0);
         known.record("b", record(0), Some(0), 0);
-        known.list("a", [([1; 16], member(10)), ([2; 16], member(10))].into(), Some(2));
-        known.list("b", [([1; 16], member(5)), ([2; 16], member(20))].into(), Some(2));
+        known.list("a", [([1; 16], member(10)), ([2; 16], member(10))].into(), Some(2), |_| false);
+        known.list("b", [([1; 16], member(5)), ([2; 16], member(20))].into(), Some(2), |_| false);
         let on =
             |known: &Known, id: &str| known.servers[id].server.players.keys().map(|uuid| uuid[0]).collect::<Vec<_>>();
         assert_eq!((on(&known, "a"), on(&known, "b")), (vec![1], vec![2]));
-        known.list("a", HashMap::new(), Some(0));
+        known.list("a", HashMap::new(), Some(0), |_| false);
         assert_eq!(count(&known), 1);
         assert!(!known.record("a", record(1), Some(0), 1));
         assert!(known.record("a", Record { count: Some(1), ..record(2) }, Some(0), 2), "another count: read the list");
@@ -388,7 +395,7 @@ mod tests {
     fn the_silent_are_left_out_until_their_heartbeat_moves() {
         let mut known = known();
         known.record("a", record(1_000), Some(0), 1_000);
-        known.list("a", [([1; 16], member(0))].into(), Some(0));
+        known.list("a", [([1; 16], member(0))].into(), Some(0), |_| false);
         assert!(!known.prune(46_000));
         assert!(!known.record("a", record(1_000), Some(45_000), 46_000), "the same heartbeat is no sign of life");
         assert!(known.prune(46_001));
@@ -461,7 +468,7 @@ mod tests {
                     1 => drop(known.apply(leave(uuid, id), now)),
                     2 => drop(known.apply(Event::Offline { server: id.into() }, now)),
                     3 => drop(known.prune(now)),
-                    4 => known.list(id, (0..uuid).map(|i| ([i; 16], member(i64::from(i)))).collect(), None),
+                    4 => known.list(id, (0..uuid).map(|i| ([i; 16], member(i64::from(i)))).collect(), None, |_| false),
                     _ => drop(known.apply(join(uuid, id), now)),
                 }
                 prop_assert!(count(&known) <= BOUNDS.players && known.servers.len() <= BOUNDS.servers);
