@@ -11,6 +11,7 @@ use redis::Value;
 use serde_json::json;
 use server::{PREFIX, Raw, Server, free_port, is_installed, now};
 use std::collections::BTreeMap;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 const ALICE: [u8; 16] = [0xA1; 16];
@@ -482,4 +483,40 @@ async fn a_cluster_takes_it_too() {
     until("both", || both(&lobby) && both(&arena)).await;
     assert_eq!(raw.run::<Vec<String>>(&format!("HKEYS {PREFIX}server:lobby:players")), [A]);
     assert_eq!(lobby.health().errors, 0, "{:?}", lobby.health());
+}
+
+/// Only with the certificate of whoever vouches for it. Needs `openssl` to make one.
+#[tokio::test(flavor = "multi_thread")]
+async fn tls_proves_the_server() {
+    if !is_installed() {
+        return;
+    }
+    let (port, folder) = (free_port().to_string(), std::env::temp_dir());
+    let [key, cert] = ["key", "pem"].map(|kind| folder.join(format!("hailer-redis-tls-{port}.{kind}")));
+    let made = Command::new("openssl")
+        .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"])
+        .args(["-addext", "subjectAltName=IP:127.0.0.1", "-addext", "basicConstraints=critical,CA:FALSE"])
+        .args(["-keyout".as_ref(), key.as_os_str(), "-out".as_ref(), cert.as_os_str()])
+        .stderr(Stdio::null())
+        .status();
+    let Ok(true) = made.map(|status| status.success()) else {
+        eprintln!("skipped: openssl is not installed");
+        return;
+    };
+    let [key_file, cert_file] = [&key, &cert].map(|path| path.to_str().unwrap());
+    let options = ["--tls-port", &port, "--tls-auth-clients", "no", "--tls-ca-cert-file", cert_file];
+    let files = ["--tls-cert-file", cert_file, "--tls-key-file", key_file];
+    let mut server = Server::absent(&[&options[..], &files[..]].concat());
+    server.run();
+    let mut settings = settings(&format!("rediss://127.0.0.1:{port}"), "lobby", BEAT);
+    let stranger = Network::start(settings.clone()).unwrap();
+    settings.redis.authorities = Some(std::fs::read(&cert).unwrap());
+    let network = Network::start(settings).unwrap();
+    connected(&network).await;
+    assert_eq!(server.raw().run::<Vec<String>>("SMEMBERS @servers"), ["lobby"]);
+    until("refused", || stranger.health().last_error.is_some_and(|error| error.contains("ertificate"))).await;
+    assert!(!stranger.health().connected);
+    for file in [key, cert] {
+        std::fs::remove_file(file).unwrap();
+    }
 }
