@@ -286,6 +286,7 @@ async fn a_lost_redis_never_stops_answers() {
     arena.joined(BOB, "Bob");
     until("both", || names(&lobby.status()).len() == 2 && names(&arena.status()).len() == 2).await;
     let mut updates = arena.updates();
+    updates.wait_for(|status| status.players.list.len() == 2).await.unwrap();
     // From here on nobody may see fewer than two, whatever happens.
     let watch = tokio::spawn(async move {
         let mut fewest = usize::MAX;
@@ -328,6 +329,30 @@ async fn a_lost_redis_never_stops_answers() {
     assert_eq!(names(&lobby.status()), ["Alice", "Bob", "Carol"]);
     drop(arena);
     assert!(watch.await.unwrap() >= 2);
+}
+
+/// Lists do not shrink only because some are quicker than others to register again.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_vanished_with_the_data_gets_time_to_return() {
+    if !is_installed() {
+        return;
+    }
+    let mut server = Server::start();
+    let mut settings = settings(&server.url(), "lobby", BEAT);
+    settings.stale = Duration::from_secs(3);
+    let network = Network::start(settings).unwrap();
+    connected(&network).await;
+    let mut raw = server.raw();
+    raw.register("arena", 1);
+    raw.entry("arena", B, r#"{"username":"Bob","joinTime":1}"#);
+    until("Bob", || names(&network.status()) == ["Bob"]).await;
+    server.kill();
+    until("lost", || !network.health().connected).await;
+    server.run();
+    connected(&network).await;
+    tokio::time::sleep(BEAT * 2).await;
+    assert_eq!(names(&network.status()), ["Bob"]);
+    until("missed", || names(&network.status()).is_empty()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
