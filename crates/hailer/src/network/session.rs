@@ -439,6 +439,10 @@ impl Session<'_> {
             let read: Option<Streams> = self.ask(&read).await?;
             let entries: Entries = read.flatten().into_iter().flatten().flat_map(|(_, entries)| entries).collect();
             let full = entries.len() >= EVENTS;
+            if full && self.has_gap().await? {
+                // Counts tell whose players need to be read.
+                self.pulse_at = Instant::now();
+            }
             let mut unknown = BTreeSet::new();
             for (id, fields) in entries {
                 let fields = fields.unwrap_or_default();
@@ -457,6 +461,15 @@ impl Session<'_> {
         }
         self.heard();
         Ok(())
+    }
+
+    /// Whether the stream was cut behind the place up to which it was read: it keeps about a thousand entries, and a crowd that
+    /// arrives at once is more than that.
+    async fn has_gap(&mut self) -> RedisResult<bool> {
+        let oldest = cmd("XRANGE").arg(self.shared.keys.events()).arg("-").arg("+").arg("COUNT").arg(1).to_owned();
+        let oldest = self.ask::<Vec<(String, Value)>>(&oldest).await?.and_then(|entries| entries.into_iter().next());
+        let number = |id: &str| id.split_once('-').map(|(ms, seq)| (ms.parse::<u64>().ok(), seq.parse::<u64>().ok()));
+        Ok(oldest.is_some_and(|(oldest, _)| number(&oldest) > number(&self.cursor)))
     }
 
     /// What an event changes. Returns the id of a server that needs to be read.

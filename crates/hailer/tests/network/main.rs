@@ -224,6 +224,25 @@ async fn members_see_each_other() {
     arena.stop().await;
 }
 
+/// The stream keeps about a thousand events, and nobody looks at all servers again before 15 seconds have passed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crowd_that_outruns_the_stream_is_seen() {
+    if !is_installed() {
+        return;
+    }
+    let server = Server::start();
+    let (lobby, arena) = (member(&server, "lobby", NEVER), member(&server, "arena", NEVER));
+    connected(&lobby).await;
+    lobby.joined(BOB, "Bob");
+    until("Bob", || names(&arena.status()) == ["Bob"]).await;
+    let player = |i: u32| Player {
+        uuid: Some(u128::from(i).to_be_bytes()),
+        ..Player::named(Text::unformatted(format!("Player {i}")))
+    };
+    lobby.set_players(&(0..4_000).map(player).collect::<Vec<_>>());
+    until("a crowd", || arena.status().players.count() == 4_000).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn members_of_the_reference_are_read() {
     if !is_installed() {
