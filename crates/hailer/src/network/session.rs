@@ -302,13 +302,13 @@ impl Session<'_> {
         let shared = self.shared;
         let (own, most) = (&shared.settings.server_id, shared.settings.max_servers);
         let mut ids: BTreeSet<String> = shared.state().known.ids().map(|id| id.to_string()).collect();
-        let (mut cursor, mut listed) = (0, false);
+        let mut cursor = 0;
         loop {
             let scan = cmd("SSCAN").arg(shared.keys.servers()).arg(cursor).arg("COUNT").arg(ENTRIES).to_owned();
             let Some((next, found)) = self.ask::<(u64, Vec<Vec<u8>>)>(&scan).await? else { break };
             for id in found {
                 match String::from_utf8(id) {
-                    Ok(id) if id == *own => listed = true,
+                    Ok(id) if id == *own => {}
                     Ok(id) if id.len() > MAX_TEXT => shared.state().skipped += 1,
                     Ok(id) if ids.len() >= most && !ids.contains(&id) => shared.state().refused += 1,
                     Ok(id) => drop(ids.insert(id)),
@@ -316,11 +316,13 @@ impl Session<'_> {
                 }
             }
             cursor = next;
-            if cursor == 0 {
+            // What does not fit is not even looked at, however much there is.
+            if cursor == 0 || ids.len() >= most {
                 break;
             }
         }
-        if !listed {
+        let listed = cmd("SISMEMBER").arg(shared.keys.servers()).arg(own).to_owned();
+        if self.ask::<i64>(&listed).await? != Some(1) {
             // Emptied while we were connected: the others will be back, as we are.
             shared.state().known.be_patient(now());
             self.beat_at = Instant::now();
