@@ -32,7 +32,9 @@
 //!
 //! The others: `source.file = "status.json"`, and `source.push = { listen = "127.0.0.1:8080", token-file = "token" }` with
 //! `listen = "unix:/run/hailer/push.sock"` for a Unix socket, `name = "NAME"` for one of several servers, and
-//! `insecure = true` for an address that is not a loopback one.
+//! `insecure = true` for an address that is not a loopback one. And `source.redis = { url = "redis://127.0.0.1", server-id = "lobby",
+//! network = "default", mode = "aggregate" }` for a server of a OneQuery network, which says of itself what `status` says; with `user`,
+//! `password-file`, `cluster`, `prefix`, `host`, `port`, `heartbeat` and `refresh`.
 
 mod table;
 
@@ -40,6 +42,7 @@ use self::table::{At, Document, Item, Table, Wrong, close};
 use crate::args::Serve;
 use crate::exit::{Usage, usage};
 use crate::population::Population;
+use hailer::network;
 use hailer::proto::model::{Address, Extra, Rule, Value};
 use hailer::proto::{Keys, Options, Protocol, Secret, Transport};
 use hailer::source::poll::{MIN_EVERY, Poll};
@@ -100,6 +103,8 @@ pub(crate) enum Origin {
     Poll(Box<Poll>),
     /// HTTP.
     Push(Push),
+    /// The network of OneQuery, by way of Redis.
+    Redis(Box<network::Settings>),
 }
 
 /// Who pushes, and where to.
@@ -299,18 +304,20 @@ fn stale(stale: Option<Item<'_>>, wording: Option<Item<'_>>) -> Result<Stale, Wr
 }
 
 fn source(item: Item<'_>, folder: &Path) -> Result<At<Origin>, Wrong> {
-    let fix = "source: write source.file = \"PATH\", source.poll = { target = … } or source.push = { listen = … }";
+    let fix = "source: write source.file = \"PATH\", source.poll = { target = … }, source.push = { listen = … } or \
+               source.redis = { url = … }";
     let table = item.table("source", fix)?;
-    let (file, poll, push) = (table.take("file"), table.take("poll"), table.take("push"));
+    let (file, poll, push, redis) = (table.take("file"), table.take("poll"), table.take("push"), table.take("redis"));
     table.finish()?;
-    let all: Vec<_> = [file, poll, push].into_iter().flatten().collect();
+    let all: Vec<_> = [file, poll, push, redis].into_iter().flatten().collect();
     let [one] = all[..] else {
         let line = all.get(1).map_or(item.line, |item| item.line);
         return Err(Wrong::at(line, fix.replacen("source: write", "source: exactly one is needed: write", 1)));
     };
-    let from = match (file, poll) {
-        (Some(item), _) => file_source(item, folder)?,
-        (_, Some(item)) => Origin::Poll(Box::new(poll_source(item, folder)?)),
+    let from = match (file, poll, redis) {
+        (Some(item), ..) => file_source(item, folder)?,
+        (_, Some(item), _) => Origin::Poll(Box::new(poll_source(item, folder)?)),
+        (.., Some(item)) => Origin::Redis(Box::new(redis_source(item, folder)?)),
         _ => Origin::Push(push_source(one, folder)?),
     };
     Ok(one.located(from))
@@ -352,6 +359,53 @@ fn poll_source(item: Item<'_>, folder: &Path) -> Result<Poll, Wrong> {
     poll.settings = settings;
     table.finish()?;
     Ok(poll)
+}
+
+/// A server of a network. What it says of itself is `status`.
+fn redis_source(item: Item<'_>, folder: &Path) -> Result<network::Settings, Wrong> {
+    const URL: &str = "\"redis://HOST:PORT\", or rediss: for TLS";
+    let table = item.table("source.redis", &format!("source.redis: write {{ url = {URL}, server-id = \"NAME\" }}"))?;
+    let url = table.need("url", URL)?;
+    let id = table.need("server-id", "another one for each server of the network")?;
+    // The line of the key that is wrong, where there is one.
+    let located = |line| move |error: network::SettingsError| Wrong::at(line, format!("source.redis: {error}"));
+    let mut settings = network::Settings::new(url.text(&format!("url: write {URL}"))?.it).map_err(located(url.line))?;
+    settings.server_id = id.text("server-id: write a text in quotes")?.it.into();
+    if let Some(item) = table.take("network") {
+        settings.network_id = item.text("network: write a text in quotes")?.it.into();
+    }
+    if let Some(item) = table.take("prefix") {
+        settings.prefix = item.text("prefix: write a text in quotes")?.it.into();
+    }
+    if let Some(item) = table.take("host") {
+        settings.host = Some(item.text("host: write a name or an address in quotes")?.it.into());
+    }
+    if let Some(item) = table.take("port") {
+        settings.port = item.number("port", 1..=65_535)? as u16;
+    }
+    if let Some(item) = table.take("mode") {
+        let text = item.text("mode: write \"publish\", \"sync\" or \"aggregate\"")?;
+        settings.mode = text.it.parse().map_err(located(text.line))?;
+    }
+    if let Some(item) = table.take("cluster") {
+        settings.redis.cluster = item.flag("cluster")?;
+    }
+    let (user, password) = (table.take("user"), table.take("password-file"));
+    if let Some(item) = password {
+        let password = token("password-file", item, folder, 1)?;
+        let user = user.map(|item| item.text("user: write a text in quotes")).transpose()?;
+        settings.redis.log_in(user.map(|user| user.it), password.reveal());
+    } else if let Some(user) = user {
+        return Err(Wrong::at(user.line, "user: needs password-file as well"));
+    }
+    for (key, time) in [("heartbeat", &mut settings.heartbeat), ("refresh", &mut settings.refresh)] {
+        if let Some(item) = table.take(key) {
+            *time = item.duration(key, Duration::from_secs(1))?;
+        }
+    }
+    table.finish()?;
+    settings.check().map_err(located(item.line))?;
+    Ok(settings)
 }
 
 fn push_source(item: Item<'_>, folder: &Path) -> Result<Push, Wrong> {

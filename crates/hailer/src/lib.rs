@@ -10,7 +10,8 @@
 //!
 //! Modules: [`client`] drives exchanges with the patience of [`drive`] at the addresses that `names` finds for a
 //! [`target`]; [`report`] is what programs read of it. [`respond`] stands beside them, and, with the feature `game`
-//! (on unless told otherwise), `minecraft`: the game protocol of the 1.3 pre-releases, whose crate is re-exported as `game`.
+//! (on unless told otherwise), `minecraft`: the game protocol of the 1.3 pre-releases, whose crate is re-exported as `game`. With
+//! the feature `redis`, `network`: servers that answer as one.
 
 pub mod client;
 pub mod drive;
@@ -20,6 +21,8 @@ mod hub;
 #[cfg(feature = "game")]
 pub mod minecraft;
 mod names;
+#[cfg(feature = "redis")]
+pub mod network;
 pub mod report;
 pub mod respond;
 pub mod source;

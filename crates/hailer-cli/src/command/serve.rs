@@ -94,6 +94,9 @@ async fn serve(config: &Config, args: &Serve) -> anyhow::Result<Exit> {
         }
     }
     activation::stopping();
+    if let Some(sources) = stage.sources.take() {
+        sources.stop().await;
+    }
     drop((stage, observer, view));
     // Whoever was just looking lets go of it in a moment.
     let counts = match Arc::try_unwrap(engine) {

@@ -395,3 +395,54 @@ fn a_running_server_is_seen_by_status_and_metrics() {
     drop(serve);
     std::fs::remove_dir_all(&folder).unwrap();
 }
+
+/// A Redis of our own, ended with the test.
+struct Redis(std::process::Child);
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn servers_of_a_network_answer_as_one() {
+    use std::process::{Command, Stdio};
+    if Command::new("redis-server").arg("--version").stdout(Stdio::null()).status().is_err() {
+        eprintln!("skipped: redis-server is not installed");
+        return;
+    }
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let config = |id: &str, name: &str| {
+        let text = format!(
+            "[[server]]\nlisten = \"127.0.0.1:0\"\nprotocols = [\"onequery\"]\n\
+             status = {{ name = \"{id}\", max-players = 10, players = [{{ name = \"{name}\", \
+             uuid = \"00000000-0000-4000-8000-00000000000{id}\" }}] }}\n\
+             source.redis = {{ url = \"redis://127.0.0.1:{port}\", server-id = \"{id}\", refresh = \"10s\", heartbeat = \"5s\" }}\n"
+        );
+        Temporary::file(&format!("node{id}.toml"), text)
+    };
+    // One of them is there before Redis is.
+    let (one, two) = (config("1", "Alice"), config("2", "Bob"));
+    let first = Serve::start(1, ["--config", one.text(), "--control", "off"]);
+    let ask = |serve: &Serve| {
+        let said = run(["query", "--json", &serve.url("onequery")]).ends_with(0).json();
+        let names = said[0]["status"]["players"]["list"].as_array().unwrap().iter();
+        let names: Vec<String> = names.map(|player| player["name"]["plain"].as_str().unwrap().into()).collect();
+        (names, said[0]["status"]["players"]["online"].as_i64().unwrap(), said[0]["status"]["name"]["plain"].clone())
+    };
+    assert_eq!(ask(&first), (vec!["Alice".into()], 1, "1".into()), "what it knows of itself");
+    let args = ["--port", &port.to_string(), "--save", "", "--appendonly", "no", "--bind", "127.0.0.1"];
+    let redis = Redis(Command::new("redis-server").args(args).stdout(Stdio::null()).spawn().unwrap());
+    let second = Serve::start(1, ["--config", two.text(), "--control", "off"]);
+    let both = |serve: &Serve| (0..150).any(|_| ask(serve).0.len() == 2);
+    assert!(both(&first) && both(&second));
+    assert_eq!((ask(&first).1, ask(&first).2), (2, "1".into()));
+    let (code, said) = second.stop("TERM");
+    assert_eq!(code, Some(0), "{said}");
+    let is_alone = (0..150).any(|_| ask(&first).0 == ["Alice"]);
+    assert!(is_alone, "who leaves says so");
+    drop(redis);
+    assert_eq!(ask(&first).0, ["Alice"], "answers never stop");
+}

@@ -697,7 +697,7 @@ mod tests {
         said.extra.push(Extra::new("network", true));
         said.players.list.sort_by_key(|player| player.uuid);
         let mut settings = Settings::default();
-        (settings.network, settings.announce_address) = (true, true);
+        (settings.network, settings.announce_address) = (Some(true), true);
         let responder = OneQueryResponder::new(&said, &Keys::new([7; 16]), &settings);
         assert_eq!(done(ask(&[responder], &Ask::default()).0).0, said);
     }

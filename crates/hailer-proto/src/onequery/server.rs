@@ -39,7 +39,10 @@ pub(super) static OPTIONS: &[Doc] = &[
         help: "Table from auth token, or \"sha256:\" and its digest in hexadecimal, to the endpoints that it opens; \
                what is not listed stays shut",
     },
-    Doc { key: "network", help: "Whether counts and players are those of a whole network, default false" },
+    Doc {
+        key: "network",
+        help: "Whether counts and players are those of a whole network; without it the status' own `network` decides",
+    },
     Doc { key: "announce-address", help: "Whether to tell the status' address, default false; needs a host there" },
     Doc {
         key: "v1",
@@ -56,8 +59,8 @@ pub struct Settings {
     pub public: Endpoints,
     /// What holders of auth tokens may ask too.
     pub tokens: AuthTokens,
-    /// Counts and players are those of a network.
-    pub network: bool,
+    /// Whether counts and players are those of a network; if not said, the status' extra `network` decides.
+    pub network: Option<bool>,
     /// Tell the status' address, if it has a host.
     pub announce_address: bool,
     /// Answer version 1 too, if basic is public.
@@ -67,7 +70,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         let (public, tokens) = (Endpoints::ALL, AuthTokens::default());
-        Self { public, tokens, network: false, announce_address: false, v1: false }
+        Self { public, tokens, network: None, announce_address: false, v1: false }
     }
 }
 
@@ -80,7 +83,7 @@ impl Settings {
             move |problem| OptionError { key, problem }
         };
         let mut settings = Self {
-            network: options.bool("network", false)?,
+            network: options.value("network").map(|_| options.bool("network", false)).transpose()?,
             announce_address: options.bool("announce-address", false)?,
             v1: options.bool("v1", false)?,
             ..Self::default()
@@ -116,6 +119,7 @@ impl OneQueryResponder {
     /// A responder for this status.
     pub fn new(status: &Status, keys: &Keys, settings: &Settings) -> Self {
         let Settings { public, ref tokens, network, announce_address, v1 } = *settings;
+        let network = network.unwrap_or(status.extra("network") == Some(&Value::Bool(true)));
         let status = &without_formatting(status);
         let info = info(status, announce_address, MAX_TEXT);
         let flags = Flags::default().with(Flags::NETWORK, network).with(Flags::ADDRESS, info.address.is_some());
@@ -536,6 +540,13 @@ mod tests {
         assert_eq!(flags(both.clone(), Endpoint::Basic), 0x30);
         assert_eq!(flags(base(), Endpoint::Players), 0x01);
         assert_eq!(flags(both.clone(), Endpoint::Players), 0x11);
+        // What the status says of itself counts where the option says nothing.
+        let mut aggregated = status(1);
+        aggregated.extra.push(Extra::new("network", true));
+        for (options, bits) in [(base(), 0x10), (base().with("network", false), 0)] {
+            let responder = responder(&aggregated, &options);
+            assert_eq!(read(&ask(&responder, query(&responder, Endpoint::Basic))).flags.0, bits);
+        }
         for endpoint in [Endpoint::Basic, Endpoint::Players] {
             let responder = responder(&status(100), &both.clone().with("public", list(&[])));
             let reply = ask(&responder, query(&responder, endpoint));

@@ -1,0 +1,518 @@
+//! The conversation with Redis: one connection, one command under way, and again from the start when it breaks.
+
+use super::event::Event;
+use super::link::Link;
+use super::record::{FIELDS, MAX_TEXT, Member, Record};
+use super::scripts;
+use super::view::Uuid;
+use super::{MAX_CHANGES, Shared, State, now};
+use hailer_proto::model::uuid_text;
+use redis::{Cmd, Pipeline, RedisError, RedisResult, Script, Value, cmd, from_redis_value};
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+/// Life of what is written, in seconds; heartbeats renew it.
+const LIFE: i64 = 90;
+/// The stream is read so often: about the reference's rhythm. Without waiting in Redis, one connection is enough.
+const POLL: Duration = Duration::from_millis(150);
+/// Entries of the stream that are read at once.
+const EVENTS: usize = 100;
+/// Reads of the stream in a row, before something else has its turn.
+const READS: usize = 10;
+/// Servers that are read at once.
+const SERVERS: usize = 50;
+/// Entries of a set or a hash that are asked for at once.
+const ENTRIES: usize = 1_000;
+/// Redis is looked for again after so long at first, and then twice as long each time, up to a limit.
+const BACK_OFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
+/// Time that a connection may take, names included.
+const CONNECT: Duration = Duration::from_secs(4);
+
+static BEAT: LazyLock<Script> = LazyLock::new(|| Script::new(scripts::BEAT));
+static JOIN: LazyLock<Script> = LazyLock::new(|| Script::new(scripts::JOIN));
+static LEAVE: LazyLock<Script> = LazyLock::new(|| Script::new(scripts::LEAVE));
+static UNREGISTER: LazyLock<Script> = LazyLock::new(|| Script::new(scripts::UNREGISTER));
+static GONE: LazyLock<Script> = LazyLock::new(|| Script::new(scripts::GONE));
+
+/// Keeps up the conversation until told to stop.
+pub(super) async fn run(shared: Arc<Shared>, mut stop: watch::Receiver<bool>) {
+    let mut registered = false;
+    let mut wait = BACK_OFF.0;
+    loop {
+        let connected = tokio::select! {
+            () = told(&mut stop) => return,
+            connected = timeout(CONNECT, Link::connect(&shared.settings.redis)) => connected,
+        };
+        let failure = match connected {
+            Err(_) => format!("{}: no connection within {CONNECT:?}", shared.settings.redis),
+            Ok(Err(error)) => said(&shared, &error),
+            Ok(Ok(link)) => {
+                let next = Instant::now();
+                let session = Session {
+                    link,
+                    shared: &shared,
+                    registered: &mut registered,
+                    beat_at: next,
+                    pulse_at: next,
+                    refresh_at: next,
+                    cursor: "0-0".into(),
+                };
+                match session.live(&mut stop).await {
+                    Ok(()) => return,
+                    Err(error) => said(&shared, &error),
+                }
+            }
+        };
+        {
+            let mut state = shared.state();
+            if std::mem::take(&mut state.connected) {
+                wait = BACK_OFF.0;
+            }
+            state.failed(failure);
+        }
+        shared.changed.notify_one();
+        // All members lose Redis at one moment; they should not all be back at one moment.
+        let spread = 0.75 + f64::from(getrandom::u32().unwrap_or_default()) / f64::from(u32::MAX) / 2.0;
+        tokio::select! {
+            () = told(&mut stop) => return,
+            () = sleep(wait.mul_f64(spread)) => {}
+        }
+        wait = (wait * 2).min(BACK_OFF.1);
+    }
+}
+
+/// The end, by a word or because nobody is left to say it.
+async fn told(stop: &mut watch::Receiver<bool>) {
+    let _ = stop.wait_for(|stop| *stop).await;
+}
+
+/// An error as it may be shown.
+fn said(shared: &Shared, error: &RedisError) -> String {
+    let redis = &shared.settings.redis;
+    format!("{redis}: {}", redis.without_secrets(&error.to_string()))
+}
+
+/// Whether an error says no more than that one key holds something else than it should.
+fn is_about_content(error: &RedisError) -> bool {
+    error.code() == Some("WRONGTYPE") || matches!(error.kind(), redis::ErrorKind::UnexpectedReturnType)
+}
+
+struct Session<'a> {
+    link: Link,
+    shared: &'a Shared,
+    /// Whether this process has ever registered.
+    registered: &'a mut bool,
+    beat_at: Instant,
+    /// When the heartbeats of the others are looked at.
+    pulse_at: Instant,
+    refresh_at: Instant,
+    /// The last entry of the stream that was read.
+    cursor: String,
+}
+
+impl Session<'_> {
+    /// Until told to stop, or until something breaks.
+    async fn live(mut self, stop: &mut watch::Receiver<bool>) -> RedisResult<()> {
+        let reads = self.shared.settings.mode.reads();
+        self.write_moves().await?;
+        self.beat().await?;
+        self.shared.state().connected = true;
+        let mut poll_at = Instant::now();
+        loop {
+            // All at once would let a busy stream keep heartbeats from their turn.
+            tokio::select! {
+                biased;
+                () = told(stop) => return self.unregister().await,
+                () = sleep_until(self.beat_at) => {
+                    self.write_moves().await?;
+                    self.beat().await?;
+                }
+                () = self.shared.wake.notified() => self.write_changes().await?,
+                () = sleep_until(self.refresh_at), if reads => self.refresh().await?,
+                () = sleep_until(self.pulse_at), if reads => self.pulse().await?,
+                () = sleep_until(poll_at), if reads => {
+                    self.read_events().await?;
+                    self.shared.state().known.prune(now());
+                    poll_at = Instant::now() + POLL;
+                }
+            }
+            self.shared.changed.notify_one();
+        }
+    }
+
+    fn heard(&self) {
+        self.shared.state().heard = Some(std::time::Instant::now());
+    }
+
+    /// Writes all that is true of this server.
+    async fn beat(&mut self) -> RedisResult<()> {
+        let shared = self.shared;
+        let id = &shared.settings.server_id;
+        let (record, players) = {
+            let mut state = shared.state();
+            // It finds out by itself who is gone, but not whereto.
+            state.gone.retain(|_, to| to.is_some());
+            state.rewrite = false;
+            let players = state.roster.iter().map(|(uuid, member)| (*uuid, member.clone(), state.fresh.contains(uuid)));
+            (shared.record(&state), players.collect::<Vec<_>>())
+        };
+        let fields = record.fields();
+        let online = Event::Online { server: id.clone(), name: record.name.clone() };
+        let keys = &shared.keys;
+        let mut script = BEAT.key(keys.server(id));
+        script.key(keys.players(id)).key(keys.servers()).key(keys.events());
+        script.arg(id).arg(&keys.prefix).arg(LIFE).arg(i32::from(!*self.registered)).arg(online.write());
+        script.arg(fields.len() * 2);
+        for (field, value) in &fields {
+            script.arg(*field).arg(value);
+        }
+        for (uuid, member, fresh) in &players {
+            script.arg(uuid_text(uuid)).arg(member.write());
+            script.arg(shared.joining(*uuid, member, id, &record.name)).arg(i32::from(*fresh));
+        }
+        let (knew, _): (i64, i64) = script.invoke_async(&mut self.link).await?;
+        {
+            let mut state = shared.state();
+            for (uuid, member, _) in &players {
+                state.told(uuid, member);
+            }
+            if *self.registered && knew == 0 {
+                state.known.be_patient(now());
+            }
+        }
+        *self.registered = true;
+        self.heard();
+        self.beat_at = Instant::now() + shared.settings.heartbeat;
+        Ok(())
+    }
+
+    /// Writes who has joined and left since the last time.
+    async fn write_changes(&mut self) -> RedisResult<()> {
+        self.write_moves().await?;
+        let shared = self.shared;
+        let id = &shared.settings.server_id;
+        let too_much = {
+            let state = shared.state();
+            state.rewrite || state.fresh.len() > MAX_CHANGES
+        };
+        if too_much {
+            return self.beat().await;
+        }
+        let (gone, fresh, name) = {
+            let mut state = shared.state();
+            let gone: Vec<_> = state.gone.drain().map(|(uuid, _)| uuid).collect();
+            let fresh = state.fresh.iter().filter_map(|uuid| Some((*uuid, state.roster.get(uuid)?.clone())));
+            (gone, fresh.collect::<Vec<_>>(), shared.record(&state).name)
+        };
+        let keys = &shared.keys;
+        for uuid in gone {
+            let event = Event::Leave { uuid, server: id.clone() }.write();
+            let mut script = LEAVE.key(keys.server(id));
+            script.key(keys.players(id)).key(keys.player(&uuid)).key(keys.events());
+            let _: i64 = script.arg(id).arg(uuid_text(&uuid)).arg(event).invoke_async(&mut self.link).await?;
+        }
+        for (uuid, member) in fresh {
+            match self.join(id, uuid, &member, &name).await? {
+                true => shared.state().told(&uuid, &member),
+                // Redis has lost its data.
+                false => self.beat_at = Instant::now(),
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes who has moved where. A heartbeat would only see that they are gone.
+    async fn write_moves(&mut self) -> RedisResult<()> {
+        let moves: Vec<_> = {
+            let mut state = self.shared.state();
+            let moves = state.gone.iter_mut().filter_map(|(uuid, to)| Some((*uuid, to.take()?)));
+            moves.collect()
+        };
+        for (uuid, (to, member)) in moves {
+            let name: Option<Vec<u8>> =
+                cmd("HGET").arg(self.shared.keys.server(&to)).arg("serverName").query_async(&mut self.link).await?;
+            let name = name.map(|name| super::record::text(&name)).unwrap_or_default();
+            // Where it fails, the entry stays among the gone, and so becomes a plain leave.
+            if self.join(&to, uuid, &member, &name).await? {
+                self.shared.state().gone.remove(&uuid);
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes that a player is on a server. False if Redis does not know the server.
+    async fn join(&mut self, server: &str, uuid: Uuid, member: &Member, name: &str) -> RedisResult<bool> {
+        let keys = &self.shared.keys;
+        let mut script = JOIN.key(keys.server(server));
+        script.key(keys.players(server)).key(keys.events());
+        script.arg(server).arg(&keys.prefix).arg(LIFE).arg(uuid_text(&uuid)).arg(member.write());
+        script.arg(self.shared.joining(uuid, member, server, name));
+        Ok(script.invoke_async::<i64>(&mut self.link).await? == 1)
+    }
+
+    async fn unregister(mut self) -> RedisResult<()> {
+        let (keys, id) = (&self.shared.keys, &self.shared.settings.server_id);
+        let event = Event::Offline { server: id.clone() }.write();
+        let mut script = UNREGISTER.key(keys.server(id));
+        script.key(keys.players(id)).key(keys.servers()).key(keys.events());
+        // Whoever stops does not look for Redis again.
+        let _ = script.arg(id).arg(event).invoke_async::<i64>(&mut self.link).await;
+        self.shared.state().connected = false;
+        Ok(())
+    }
+
+    /// Reads everything. The stream goes on from where it was before that, so that nothing falls in between.
+    async fn refresh(&mut self) -> RedisResult<()> {
+        let newest = cmd("XREVRANGE").arg(self.shared.keys.events()).arg("+").arg("-").arg("COUNT").arg(1).to_owned();
+        if let Some(newest) = self.ask::<Vec<(String, Value)>>(&newest).await? {
+            self.cursor = newest.into_iter().next().map_or("0-0".into(), |(id, _)| id);
+        }
+        let ids = self.ids().await?;
+        self.read(&ids, true).await?;
+        let now = std::time::Instant::now();
+        let mut state = self.shared.state();
+        state.heard = Some(now);
+        state.refreshed = Some(now);
+        drop(state);
+        self.refresh_at = Instant::now() + self.shared.settings.refresh;
+        self.put_off_pulse();
+        Ok(())
+    }
+
+    /// Looks at the heartbeats of all. Events do not tell of them, and a full read may come too late.
+    async fn pulse(&mut self) -> RedisResult<()> {
+        let ids = self.ids().await?;
+        let changed = self.read(&ids, false).await?;
+        self.read(&changed, true).await?;
+        self.heard();
+        self.put_off_pulse();
+        Ok(())
+    }
+
+    fn put_off_pulse(&mut self) {
+        let settings = &self.shared.settings;
+        self.pulse_at = Instant::now() + settings.heartbeat.min(settings.stale / 3);
+    }
+
+    /// The other servers: those of the set, and those known, since members whose Redis was emptied return without being in it.
+    async fn ids(&mut self) -> RedisResult<Vec<String>> {
+        let shared = self.shared;
+        let (own, most) = (&shared.settings.server_id, shared.settings.max_servers);
+        let mut ids: BTreeSet<String> = shared.state().known.ids().map(|id| id.to_string()).collect();
+        let mut cursor = 0;
+        loop {
+            let scan = cmd("SSCAN").arg(shared.keys.servers()).arg(cursor).arg("COUNT").arg(ENTRIES).to_owned();
+            let Some((next, found)) = self.ask::<(u64, Vec<Vec<u8>>)>(&scan).await? else { break };
+            for id in found {
+                match String::from_utf8(id) {
+                    Ok(id) if id == *own => {}
+                    Ok(id) if id.len() > MAX_TEXT => shared.state().skipped += 1,
+                    Ok(id) if ids.len() >= most && !ids.contains(&id) => shared.state().refused += 1,
+                    Ok(id) => drop(ids.insert(id)),
+                    Err(_) => shared.state().skipped += 1,
+                }
+            }
+            cursor = next;
+            // What does not fit is not even looked at, however much there is.
+            if cursor == 0 || ids.len() >= most {
+                break;
+            }
+        }
+        let listed = cmd("SISMEMBER").arg(shared.keys.servers()).arg(own).to_owned();
+        if self.ask::<i64>(&listed).await? != Some(1) {
+            // Emptied while we were connected: the others will be back, as we are.
+            shared.state().known.be_patient(now());
+            self.beat_at = Instant::now();
+        }
+        Ok(ids.into_iter().collect())
+    }
+
+    /// Reads servers, with their players or without. Returns those whose players need to be read.
+    async fn read(&mut self, ids: &[String], with_players: bool) -> RedisResult<Vec<String>> {
+        let mut changed = Vec::new();
+        for ids in ids.chunks(SERVERS) {
+            if Instant::now() >= self.beat_at {
+                self.write_moves().await?;
+                self.beat().await?;
+            }
+            let keys = &self.shared.keys;
+            let mut pipe = Pipeline::new();
+            pipe.ignore_errors();
+            for id in ids {
+                pipe.cmd("HMGET").arg(keys.server(id)).arg(&FIELDS);
+                pipe.cmd("PTTL").arg(keys.server(id));
+                if with_players {
+                    pipe.cmd("HSCAN").arg(keys.players(id)).arg(0).arg("COUNT").arg(ENTRIES);
+                }
+            }
+            let replies: Vec<RedisResult<Value>> = pipe.query_async(&mut self.link).await?;
+            let mut replies = replies.into_iter();
+            for id in ids {
+                let record = self.read_record(replies.next(), replies.next())?;
+                let first = if with_players { replies.next() } else { None };
+                let now = now();
+                match record {
+                    Err(()) => self.shared.state().skipped += 1,
+                    Ok(None) => {
+                        self.shared.state().known.missing(id, now);
+                        self.gone(id).await?;
+                    }
+                    Ok(Some((record, written))) => {
+                        let said = record.count;
+                        if self.shared.state().known.record(id, record, written, now) {
+                            changed.push(id.clone());
+                        }
+                        if with_players && let Some(players) = self.read_players(id, first).await? {
+                            let State { known, gone, .. } = &mut *self.shared.state();
+                            // Redis does not know yet of those who are on their way.
+                            known.list(id, players, said, |uuid| gone.get(uuid).is_some_and(Option::is_some));
+                        }
+                    }
+                }
+            }
+        }
+        Ok(changed)
+    }
+
+    /// A server's hash and the age of it. The inner error is a hash that is none.
+    #[allow(clippy::type_complexity, reason = "read in one place")]
+    fn read_record(
+        &self,
+        fields: Option<RedisResult<Value>>,
+        life: Option<RedisResult<Value>>,
+    ) -> RedisResult<Result<Option<(Record, Option<i64>)>, ()>> {
+        let Some(fields) = content::<Vec<Option<Vec<u8>>>>(fields)? else { return Ok(Err(())) };
+        let life: i64 = content(life)?.unwrap_or(-1);
+        // Whoever writes another life than ours says nothing of its age.
+        let written = Some(LIFE * 1_000 - life).filter(|age| life >= 0 && *age >= 0);
+        Ok(Ok(Record::read(&fields, now()).map(|record| (record, written))))
+    }
+
+    /// The players of a server, from the first reply on. Broken entries are passed over; nothing if there is no list to read.
+    async fn read_players(
+        &mut self,
+        id: &str,
+        first: Option<RedisResult<Value>>,
+    ) -> RedisResult<Option<HashMap<Uuid, Member>>> {
+        let most = self.shared.settings.max_players;
+        let mut players = HashMap::new();
+        let (mut skipped, mut left_out) = (0, 0);
+        let mut page = content::<(u64, Vec<Vec<u8>>)>(first)?;
+        while let Some((cursor, entries)) = page {
+            for pair in entries.chunks_exact(2) {
+                match Member::read(&pair[0], &pair[1], now()) {
+                    Some((uuid, member)) if players.len() < most => drop(players.insert(uuid, member)),
+                    Some(_) => left_out += 1,
+                    None => skipped += 1,
+                }
+            }
+            if cursor == 0 || left_out > 0 {
+                let mut state = self.shared.state();
+                state.skipped += skipped;
+                state.refused += left_out;
+                return Ok(Some(players));
+            }
+            let key = self.shared.keys.players(id);
+            page = self.ask(cmd("HSCAN").arg(key).arg(cursor).arg("COUNT").arg(ENTRIES)).await?;
+        }
+        Ok(None)
+    }
+
+    /// Tells the others of an id without a hash.
+    async fn gone(&mut self, id: &str) -> RedisResult<()> {
+        let keys = &self.shared.keys;
+        let mut script = GONE.key(keys.server(id));
+        script.key(keys.servers()).key(keys.events());
+        let event = Event::Offline { server: id.into() }.write();
+        let _: i64 = script.arg(id).arg(event).invoke_async(&mut self.link).await?;
+        Ok(())
+    }
+
+    /// Reads what is new in the stream.
+    async fn read_events(&mut self) -> RedisResult<()> {
+        type Entries = Vec<(String, Option<Vec<Vec<u8>>>)>;
+        type Streams = Option<Vec<(Vec<u8>, Entries)>>;
+        for _ in 0..READS {
+            let mut read = cmd("XREAD");
+            read.arg("COUNT").arg(EVENTS).arg("STREAMS").arg(self.shared.keys.events()).arg(&self.cursor);
+            let read: Option<Streams> = self.ask(&read).await?;
+            let entries: Entries = read.flatten().into_iter().flatten().flat_map(|(_, entries)| entries).collect();
+            let full = entries.len() >= EVENTS;
+            if full && self.has_gap().await? {
+                // Counts tell whose players need to be read.
+                self.pulse_at = Instant::now();
+            }
+            let mut unknown = BTreeSet::new();
+            for (id, fields) in entries {
+                let fields = fields.unwrap_or_default();
+                let data = fields.chunks_exact(2).find(|pair| pair[0] == b"data").map(|pair| &pair[1]);
+                match data.and_then(|data| Event::read(data)) {
+                    Some(event) => unknown.extend(self.apply(event)),
+                    None => self.shared.state().skipped += 1,
+                }
+                self.cursor = id;
+            }
+            let unknown: Vec<_> = unknown.into_iter().collect();
+            self.read(&unknown, true).await?;
+            if !full {
+                break;
+            }
+        }
+        self.heard();
+        Ok(())
+    }
+
+    /// Whether the stream was cut behind the place up to which it was read: it keeps about a thousand entries, and a crowd that
+    /// arrives at once is more than that.
+    async fn has_gap(&mut self) -> RedisResult<bool> {
+        let oldest = cmd("XRANGE").arg(self.shared.keys.events()).arg("-").arg("+").arg("COUNT").arg(1).to_owned();
+        let oldest = self.ask::<Vec<(String, Value)>>(&oldest).await?.and_then(|entries| entries.into_iter().next());
+        let number = |id: &str| id.split_once('-').map(|(ms, seq)| (ms.parse::<u64>().ok(), seq.parse::<u64>().ok()));
+        Ok(oldest.is_some_and(|(oldest, _)| number(&oldest) > number(&self.cursor)))
+    }
+
+    /// What an event changes. Returns the id of a server that needs to be read.
+    fn apply(&mut self, event: Event) -> Option<String> {
+        let own = &self.shared.settings.server_id;
+        let mut state = self.shared.state();
+        match &event {
+            // Our own word. Older events of other servers may have said otherwise in between.
+            Event::Join { uuid, server, .. } if server == own => {
+                if state.roster.contains_key(uuid) {
+                    state.known.claim(uuid);
+                }
+                None
+            }
+            // Somebody believes that we are gone.
+            Event::Offline { server } if server == own => {
+                self.beat_at = Instant::now();
+                None
+            }
+            Event::Online { server, .. } | Event::Leave { server, .. } if server == own => None,
+            _ => state.known.apply(event, now()),
+        }
+    }
+
+    /// Asks; nothing, and no error, if the key holds something else than it should.
+    async fn ask<T: redis::FromRedisValue>(&mut self, command: &Cmd) -> RedisResult<Option<T>> {
+        let reply = command.query_async(&mut self.link).await;
+        let content = content(Some(reply))?;
+        if content.is_none() {
+            self.shared.state().skipped += 1;
+        }
+        Ok(content)
+    }
+}
+
+/// A reply, or nothing if the key holds something else than it should.
+fn content<T: redis::FromRedisValue>(reply: Option<RedisResult<Value>>) -> RedisResult<Option<T>> {
+    match reply {
+        None => Ok(None),
+        Some(Ok(value)) => Ok(from_redis_value(value).ok()),
+        Some(Err(error)) if is_about_content(&error) => Ok(None),
+        Some(Err(error)) => Err(error),
+    }
+}
