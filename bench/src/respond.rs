@@ -79,7 +79,7 @@ pub(crate) fn answer(plan: &Plan) -> anyhow::Result<()> {
                 budget.unproven_total_packets = u32::MAX;
             }
             let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-            let engine = Engine::start(vec![Post { address, board, relay: None }], &settings)?;
+            let engine = Engine::start(vec![Post { address, board, relay: None, handed: None }], &settings)?;
             println!("{}", engine.addresses()[0].port());
             std::io::stdin().read_to_end(&mut Vec::new())?;
             let done = engine.stop();

@@ -4,7 +4,6 @@
 //!   args.rs (what was typed) ─► command/ (one file each: what it does) ─► print/ (one file for each output form)
 //! ```
 
-#[allow(dead_code, reason = "until the engine takes its sockets from here")]
 mod activation;
 mod args;
 mod command;

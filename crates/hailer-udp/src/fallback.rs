@@ -24,12 +24,25 @@ pub(crate) fn open(address: SocketAddr, settings: &Settings) -> io::Result<Raw> 
     if settings.reuse_port {
         raw.set_reuse_port(true)?;
     }
+    set_queues(&raw, settings)?;
+    Ok(raw)
+}
+
+fn set_queues(raw: &Raw, settings: &Settings) -> io::Result<()> {
     if let Some(size) = settings.receive_buffer {
         raw.set_recv_buffer_size(size.min(LARGEST))?;
     }
     if let Some(size) = settings.send_buffer {
         raw.set_send_buffer_size(size.min(LARGEST))?;
     }
+    Ok(())
+}
+
+/// A socket that is bound already, with what can be set all the same.
+pub(crate) fn take(socket: UdpSocket, settings: &Settings) -> io::Result<Raw> {
+    let raw = Raw::from(socket);
+    raw.set_nonblocking(true)?;
+    set_queues(&raw, settings)?;
     Ok(raw)
 }
 
@@ -42,6 +55,14 @@ impl Socket {
     pub(crate) fn bind(address: SocketAddr, settings: &Settings) -> io::Result<(Self, Capabilities)> {
         let raw = open(address, settings)?;
         raw.bind(&address.into())?;
+        Self::of(raw)
+    }
+
+    pub(crate) fn adopt(socket: UdpSocket, settings: &Settings) -> io::Result<(Self, Capabilities)> {
+        Self::of(take(socket, settings)?)
+    }
+
+    fn of(raw: Raw) -> io::Result<(Self, Capabilities)> {
         let capabilities = Capabilities {
             receive_buffer: raw.recv_buffer_size()?,
             send_buffer: raw.send_buffer_size()?,

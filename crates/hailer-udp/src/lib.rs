@@ -168,6 +168,18 @@ impl Socket {
         Ok(socket)
     }
 
+    /// Takes over a socket that is bound already, such as one that a service manager hands over. What must be set before
+    /// binding stays as it is: [`Settings::reuse_port`], [`Settings::spread`].
+    pub fn adopt(socket: std::net::UdpSocket, settings: &Settings) -> io::Result<Self> {
+        let local = socket.local_addr()?;
+        let (system, capabilities) = match settings.portable {
+            #[cfg(target_os = "linux")]
+            false => linux::Socket::adopt(socket, settings).map(|(socket, can)| (System::Linux(socket), can))?,
+            _ => fallback::Socket::adopt(socket, settings).map(|(socket, can)| (System::Any(socket), can))?,
+        };
+        Ok(Self { system, local, capabilities })
+    }
+
     /// The address that it is bound to.
     pub fn local_addr(&self) -> SocketAddr {
         self.local

@@ -37,37 +37,48 @@ pub(crate) struct Socket {
 impl Socket {
     pub(crate) fn bind(address: SocketAddr, settings: &Settings) -> io::Result<(Self, Capabilities)> {
         let raw = fallback::open(address, settings)?;
+        let mut capabilities = Self::set(&raw, address.is_ipv4(), settings)?;
+        // Last, so that no datagram comes before the options are set.
+        raw.bind(&address.into())?;
+        let v4 = address.is_ipv4();
+        capabilities.spread = settings.reuse_port && settings.spread > 1 && spread(&raw, v4, settings.spread);
+        Ok((Self { socket: raw.into(), overflows: AtomicU64::new(0) }, capabilities))
+    }
+
+    pub(crate) fn adopt(socket: UdpSocket, settings: &Settings) -> io::Result<(Self, Capabilities)> {
+        let v4 = socket.local_addr()?.is_ipv4();
+        let raw = fallback::take(socket, settings)?;
+        let capabilities = Self::set(&raw, v4, settings)?;
+        Ok((Self { socket: raw.into(), overflows: AtomicU64::new(0) }, capabilities))
+    }
+
+    fn set(raw: &socket2::Socket, v4: bool, settings: &Settings) -> io::Result<Capabilities> {
         // Whoever may set the sizes beyond what others get.
         if let Some(size) = settings.receive_buffer {
-            can(&raw, RcvBufForce, &size.min(LARGEST));
+            can(raw, RcvBufForce, &size.min(LARGEST));
         }
         if let Some(size) = settings.send_buffer {
-            can(&raw, SndBufForce, &size.min(LARGEST));
+            can(raw, SndBufForce, &size.min(LARGEST));
         }
-        let v4 = address.is_ipv4();
         let refusals = |raw| if v4 { can(raw, Ipv4RecvErr, &true) } else { can(raw, Ipv6RecvErr, &true) };
         let destination = |raw| if v4 { can(raw, Ipv4PacketInfo, &true) } else { can(raw, Ipv6RecvPacketInfo, &true) };
         if settings.unfragmented {
             // Where it cannot be had, fragments do no harm.
             let _ = match v4 {
-                true => sockopt::set_ip_mtu_discover(&raw, Ipv4PathMtuDiscovery::DO),
-                false => sockopt::set_ipv6_mtu_discover(&raw, Ipv6PathMtuDiscovery::DO),
+                true => sockopt::set_ip_mtu_discover(raw, Ipv4PathMtuDiscovery::DO),
+                false => sockopt::set_ipv6_mtu_discover(raw, Ipv6PathMtuDiscovery::DO),
             };
         }
-        let mut capabilities = Capabilities {
+        Ok(Capabilities {
             batches: true,
-            timestamps: settings.timestamps && can(&raw, ReceiveTimestampns, &true),
-            destination: settings.destination && destination(&raw),
+            timestamps: settings.timestamps && can(raw, ReceiveTimestampns, &true),
+            destination: settings.destination && destination(raw),
             spread: false,
-            overflows: can(&raw, RxqOvfl, &1),
-            refusals: settings.refusals && refusals(&raw),
+            overflows: can(raw, RxqOvfl, &1),
+            refusals: settings.refusals && refusals(raw),
             receive_buffer: raw.recv_buffer_size()?,
             send_buffer: raw.send_buffer_size()?,
-        };
-        // Last, so that no datagram comes before the options are set.
-        raw.bind(&address.into())?;
-        capabilities.spread = settings.reuse_port && settings.spread > 1 && spread(&raw, v4, settings.spread);
-        Ok((Self { socket: raw.into(), overflows: AtomicU64::new(0) }, capabilities))
+        })
     }
 
     pub(crate) fn local_addr(&self) -> io::Result<SocketAddr> {

@@ -23,7 +23,7 @@ fn board(motd: &str) -> Board {
 }
 
 fn post(address: &str, board: &Board) -> Post {
-    Post { address: address.parse().unwrap(), board: board.clone(), relay: None }
+    Post { address: address.parse().unwrap(), board: board.clone(), relay: None, handed: None }
 }
 
 fn settings(workers: usize) -> Settings {
@@ -216,4 +216,18 @@ fn the_unproven_are_sent_no_more_than_the_budget() {
     let heard = (0..).take_while(|_| client.recv(&mut [0; 64]).is_ok()).count();
     assert!((40..=50).contains(&heard), "a burst of four seconds: {heard}");
     until(|| dropped(&engine, "budget") == 200 - heard as u64);
+}
+
+#[test]
+fn a_socket_that_was_handed_over_is_answered_on() {
+    let handed = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let mut taken = post(&handed.local_addr().unwrap().to_string(), &board("handed"));
+    taken.handed = Some(std::sync::Arc::new(handed));
+    let engine = Engine::start(vec![taken.clone(), post("127.0.0.1:0", &board("own"))], &settings(2)).unwrap();
+    for (i, address) in engine.addresses().into_iter().enumerate() {
+        let expected = ["handed", "own"][i];
+        (1..8).for_each(|i| assert_eq!(ask(&client(&format!("127.0.{i}.1"), address)).as_deref(), Some(expected)));
+    }
+    engine.reload(vec![taken.clone()]).unwrap();
+    assert_eq!(ask(&client("127.0.0.1", taken.address)).as_deref(), Some("handed"));
 }

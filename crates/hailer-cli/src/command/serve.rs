@@ -13,7 +13,7 @@ use hailer::respond::{BindError, Board, Counts, Done, Engine, Post, Settings, To
 use hailer::source::Published;
 use std::future::Future;
 use std::io::Write;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -45,12 +45,18 @@ pub(crate) fn run(args: &Serve) -> anyhow::Result<Exit> {
         writeln!(std::io::stdout(), "sound: {}", what(&config.servers))?;
         return Ok(Exit::Success);
     }
-    block_on(serve(&config, args))
+    // Before anything is opened: they are known by their numbers.
+    let handed = activation::activated_sockets()?;
+    let handed: Vec<_> = handed.into_iter().map(|(address, socket)| (address, Arc::new(socket))).collect();
+    block_on(serve(&config, args, &handed))
 }
 
-async fn serve(config: &Config, args: &Serve) -> anyhow::Result<Exit> {
+async fn serve(config: &Config, args: &Serve, handed: &Handed) -> anyhow::Result<Exit> {
     let plans = &config.servers;
-    let mut stage = Stage::new(plans, None)?;
+    let mut stage = Stage::new(plans, None, handed)?;
+    for (address, _) in handed.iter().filter(|(address, _)| stage.posts.iter().all(|post| post.address != *address)) {
+        tell!("\x1b[33mnote:\x1b[0m nobody listens on {address}, whose socket was handed over");
+    }
     let engine = Arc::new(Engine::start(stage.posts.clone(), &settings(&config.engine)).map_err(hint)?);
     stage.open(plans, &engine).await?;
     let view = Arc::new(View::new(engine.clone()));
@@ -86,7 +92,7 @@ async fn serve(config: &Config, args: &Serve) -> anyhow::Result<Exit> {
                     reported = counts;
                 }
             }
-            Some(()) = hangup.recv() => match reload(args, &config.engine, &mut stage, &engine, &view).await {
+            Some(()) = hangup.recv() => match reload(args, (&config.engine, handed), &mut stage, &engine, &view).await {
                 Ok(Some(what)) => tell!("read again: {what}"),
                 Ok(None) => tell!("\x1b[33mnote:\x1b[0m there is no configuration file to read again"),
                 Err(error) => tell!("\x1b[33mwarning:\x1b[0m {error:#}; all stays as it was"),
@@ -107,17 +113,20 @@ async fn serve(config: &Config, args: &Serve) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
+/// Sockets that a service manager opened for us.
+type Handed = [(SocketAddr, Arc<UdpSocket>)];
+
 /// Reads the configuration again, and answers by it from then on. Returns what it is, if there is one.
 async fn reload(
     args: &Serve,
-    running: &config::Engine,
+    (running, handed): (&config::Engine, &Handed),
     stage: &mut Stage,
     engine: &Engine,
     view: &View,
 ) -> anyhow::Result<Option<String>> {
     let Some(path) = &args.config else { return Ok(None) };
     let Config { servers: plans, engine: wished, .. } = config::read(path)?;
-    let new = Stage::new(&plans, Some(stage))?;
+    let new = Stage::new(&plans, Some(stage), handed)?;
     engine.reload(new.asked()).map_err(hint)?;
     // First the old one ends: a new source may listen where an old one did.
     *stage = new;
@@ -167,7 +176,7 @@ struct Stage {
 
 impl Stage {
     /// Boards for these plans. Where one was before, its keys stay, so that tokens handed out stay good.
-    fn new(plans: &[Plan], old: Option<&Self>) -> anyhow::Result<Self> {
+    fn new(plans: &[Plan], old: Option<&Self>, handed: &Handed) -> anyhow::Result<Self> {
         let old = |address| old.and_then(|old| old.asked.iter().zip(&old.posts).find(|(asked, _)| **asked == address));
         let mut posts = Vec::new();
         for (plan, listener) in listeners(plans) {
@@ -180,7 +189,9 @@ impl Stage {
             if status.is_none() {
                 board.silence();
             }
-            posts.push(Post { address: listener.address, board, relay: plan.relay });
+            let mut ready = handed.iter().filter(|(address, _)| *address == listener.address);
+            let handed = ready.next().map(|(_, socket)| socket.clone());
+            posts.push(Post { address: listener.address, board, relay: plan.relay, handed });
         }
         let asked = posts.iter().map(|post| post.address).collect();
         Ok(Self { posts, asked, tasks: JoinSet::new(), sources: None })

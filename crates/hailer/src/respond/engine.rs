@@ -18,7 +18,7 @@ use hailer_udp::{BATCH, Inbox, Outbox, Settings as SocketSettings, Socket};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -46,6 +46,8 @@ pub struct Post {
     pub board: Board,
     /// The game server to which goes what no protocol claims. None: it is dropped.
     pub relay: Option<SocketAddr>,
+    /// A socket that is bound there already, such as one that a service manager hands over. One worker answers on it.
+    pub handed: Option<Arc<UdpSocket>>,
 }
 
 /// How an engine works.
@@ -88,7 +90,7 @@ struct Bound {
     local: SocketAddr,
     board: Board,
     relay: Option<SocketAddr>,
-    /// One for each worker.
+    /// One for each worker, or one for the first alone.
     sockets: Arc<[Socket]>,
     /// What each worker did here, as it last told.
     told: Arc<[Mutex<Counts>]>,
@@ -222,12 +224,16 @@ impl Bound {
 /// Binds what is not bound yet.
 fn bind(posts: Vec<Post>, workers: usize, old: &[Arc<Bound>]) -> Result<Vec<Arc<Bound>>, BindError> {
     let mut list: Vec<Arc<Bound>> = Vec::with_capacity(posts.len());
-    for Post { address, board, relay } in posts {
+    for Post { address, board, relay, handed } in posts {
         let kept = old.iter().find(|bound| bound.asked == address && !list.iter().any(|new| new.local == bound.local));
         let (local, sockets, told, top) = match kept {
             Some(kept) => (kept.local, kept.sockets.clone(), kept.told.clone(), kept.top.clone()),
             None => {
-                let sockets = open(address, workers).map_err(|cause| BindError { address, cause })?;
+                let sockets = match handed {
+                    Some(handed) => adopt(&handed).map(|socket| vec![socket]),
+                    None => open(address, workers),
+                };
+                let sockets = sockets.map_err(|cause| BindError { address, cause })?;
                 let told = (0..workers).map(|_| Mutex::default()).collect();
                 let top = (0..workers).map(|_| Mutex::default()).collect();
                 (sockets[0].local_addr(), sockets.into(), told, top)
@@ -238,13 +244,22 @@ fn bind(posts: Vec<Post>, workers: usize, old: &[Arc<Bound>]) -> Result<Vec<Arc<
     Ok(list)
 }
 
-/// A socket for each worker, on one address. The kernel gives all that comes from one network to one of them.
-fn open(address: SocketAddr, workers: usize) -> io::Result<Vec<Socket>> {
+fn queues(address: SocketAddr) -> SocketSettings {
     let mut settings = SocketSettings::default();
     settings.receive_buffer = Some(RECEIVE_BUFFER);
     settings.send_buffer = Some(SEND_BUFFER);
     // Only where it is not clear which address was asked: it costs a little.
     settings.destination = address.ip().is_unspecified();
+    settings
+}
+
+fn adopt(socket: &UdpSocket) -> io::Result<Socket> {
+    Socket::adopt(socket.try_clone()?, &queues(socket.local_addr()?))
+}
+
+/// A socket for each worker, on one address. The kernel gives all that comes from one network to one of them.
+fn open(address: SocketAddr, workers: usize) -> io::Result<Vec<Socket>> {
+    let mut settings = queues(address);
     if workers == 1 {
         return Ok(vec![Socket::bind(address, &settings)?]);
     }
@@ -345,7 +360,8 @@ impl Worker {
         }
         let registry = self.poll.registry();
         let mut old = std::mem::take(&mut self.desks);
-        for (place, bound) in list.iter().enumerate().take(PLACES) {
+        let mine = list.iter().filter(|bound| bound.sockets.len() > self.index);
+        for (place, bound) in mine.enumerate().take(PLACES) {
             let same = old.iter().position(|desk| Arc::ptr_eq(&desk.bound.sockets, &bound.sockets));
             let mut desk = match same {
                 Some(same) => old.swap_remove(same),
