@@ -30,6 +30,8 @@ const RECEIVE_BUFFER: usize = 4 << 20;
 const SEND_BUFFER: usize = 4 << 20;
 /// Replies that wait for the system to take them; past that, nothing is heard.
 const MAX_WAITING: usize = 4 * BATCH;
+/// A system that takes no more is given so long.
+const FULL: Duration = Duration::from_micros(500);
 /// Whoever wants to know reads counts that are at most so old.
 const TELL: Duration = Duration::from_millis(200);
 /// A worker looks up at least so often.
@@ -484,8 +486,9 @@ impl Desk {
 }
 
 fn send(socket: &Socket, outbox: &mut Outbox, counts: &mut Counts) {
-    if socket.send(outbox).is_err() {
-        std::thread::sleep(Duration::from_millis(1));
+    // Where the system takes no more, to come back at once would only spin.
+    if socket.send(outbox).is_err() || !outbox.is_empty() {
+        std::thread::sleep(FULL);
     }
     counts.unsent += outbox.take_unsent().len() as u64;
 }
