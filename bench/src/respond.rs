@@ -268,7 +268,7 @@ pub(crate) fn respond(rounds: usize, scale: f64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What a flood is made of, and how much of the growth a reply may have.
+/// A datagram of a flood: where it pretends to come from, and its bytes. Four kinds of query, one of nonsense.
 fn noise(random: &mut u64) -> (IpAddr, &'static [u8]) {
     *random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     let [_, a, b, c, kind, ..] = random.to_be_bytes();

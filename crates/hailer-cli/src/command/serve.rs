@@ -257,7 +257,8 @@ struct Shown {
     /// What networks were sent when it was last looked at, for rates.
     before: Option<(Instant, Vec<Top>)>,
     rates: Vec<snapshot::Prefix>,
-    has_relay: bool,
+    /// Addresses with a relay.
+    relays: usize,
 }
 
 /// Who tells what is true.
@@ -286,7 +287,7 @@ impl View {
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         shown.sources = sources.collect();
         shown.protocols = listeners(plans).map(|(_, listener)| ids(listener)).collect();
-        shown.has_relay = plans.iter().any(|plan| plan.relay.is_some());
+        shown.relays = listeners(plans).filter(|(plan, _)| plan.relay.is_some()).count();
     }
 
     fn snapshot(&self) -> Snapshot {
@@ -314,7 +315,7 @@ impl View {
             },
             relay: snapshot::Relay {
                 sessions: done.iter().map(|done| done.counts.sessions).sum(),
-                places: if shown.has_relay { Settings::default().relay_sessions as u64 } else { 0 },
+                places: (shown.relays * self.engine.workers() * Settings::default().relay_sessions) as u64,
             },
             sources: shown.sources.iter().map(source).collect(),
             top: shown.rates.clone(),

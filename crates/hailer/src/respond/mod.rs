@@ -106,7 +106,7 @@ impl Board {
         self.rebuild(self.0.face.load().is_silent, |truth| truth.1 = truth.1.rotate(secret))
     }
 
-    /// The same protocols, options and keys with others' statuses: a board of its own whose tokens are good here.
+    /// The keys behind the challenge tokens: a board that is made with them accepts the tokens of this one.
     pub fn keys(&self) -> Keys {
         self.0.truth.lock().unwrap_or_else(PoisonError::into_inner).1.clone()
     }
