@@ -284,6 +284,11 @@ impl Engine {
         Cookie(hasher.finish())
     }
 
+    /// Our receive queue holds so many bytes. To be told before the first question.
+    pub fn queue_holds(&mut self, bytes: usize) {
+        self.window.holds(bytes);
+    }
+
     /// Our receive queue was last seen empty so long ago: no datagram heard from now on waited longer there. What we kept
     /// waiting ourselves says nothing of the network.
     pub fn lagged(&mut self, lag: Duration) {

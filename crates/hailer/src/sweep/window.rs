@@ -11,6 +11,10 @@ use std::time::Duration;
 const PERIOD: Duration = Duration::from_millis(50);
 /// At first, and what always may be in flight: a process without privileges has a receive queue of hardly more.
 const SMALLEST: usize = 256;
+/// At first, where the receive queue surely holds the answers.
+const LARGEST_FIRST: usize = 2_048;
+/// What a datagram may take of the receive queue, with the system's own notes on it.
+const PLACE: usize = 4_096;
 /// So much queueing is harmless.
 const SLACK: Duration = Duration::from_millis(40);
 /// We are what is slow if our receive queue is not empty for so long: more in flight would only fill it.
@@ -87,6 +91,11 @@ impl Window {
             shortest: [Duration::MAX; 2],
             stretch_began: Duration::ZERO,
         }
+    }
+
+    /// Our receive queue holds so many bytes: a sweep need not begin with less in flight than surely fits.
+    pub(super) fn holds(&mut self, bytes: usize) {
+        self.size = self.size.max((bytes / PLACE).min(LARGEST_FIRST)).min(self.largest);
     }
 
     /// How many may be in flight.
@@ -286,6 +295,18 @@ mod tests {
         let mut far = Window::new(1_000_000);
         let mut now = Duration::ZERO;
         assert_eq!(run(&mut far, &mut now, 8, ms(100)), SMALLEST << 2);
+    }
+
+    #[test]
+    fn it_begins_with_what_the_queue_holds() {
+        let first = |bytes, largest| {
+            let mut window = Window::new(largest);
+            window.holds(bytes);
+            window.size()
+        };
+        assert_eq!(first(212_992, 100_000), SMALLEST, "as much as any process gets");
+        assert_eq!(first(4 << 20, 100_000), 1_024);
+        assert_eq!((first(1 << 30, 100_000), first(1 << 30, 100)), (LARGEST_FIRST, 100));
     }
 
     #[test]

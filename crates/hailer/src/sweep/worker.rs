@@ -36,6 +36,7 @@ const LONGEST_BUSY: Duration = Duration::from_millis(500);
 pub fn run(settings: &Settings, source: &mut dyn Source, sink: &mut dyn Sink) -> io::Result<Counts> {
     let mut sockets = Sockets::bind(settings.pace.packets_per_second <= TIMESTAMPS)?;
     let mut engine = Engine::new(settings.clone(), random_secret());
+    engine.queue_holds(sockets.receive_buffer());
     let (mut inbox, mut out) = (Inbox::new(), Outboxes::default());
     let started = Instant::now();
     let (mut beat_at, mut refusals_at) = (BEAT, Duration::ZERO);
@@ -125,6 +126,12 @@ impl Sockets {
             Err(error) if v6.is_none() => Err(error),
             v4 => Ok(Self { v4: v4.ok(), v6, is_v6_used: false }),
         }
+    }
+
+    /// What the smaller of the receive queues holds, in bytes.
+    fn receive_buffer(&self) -> usize {
+        let both = self.v4.iter().chain(&self.v6);
+        both.map(|socket| socket.capabilities().receive_buffer).min().unwrap_or_default()
     }
 
     fn all(&self) -> impl Iterator<Item = &Socket> {
