@@ -1,0 +1,156 @@
+//! Whether a server is up: sans-IO, from one sample to the next.
+//!
+//! A server is down after some silent samples in a row, and up again at the first answer. One that goes up and down all the
+//! time is *flapping*: each change adds to a penalty that halves every so often, and while the penalty is high the changes
+//! are counted and not told. (Routers damp routes that flap in the same way.)
+
+use crate::sample::{EventKind, Millis};
+use serde::{Deserialize, Serialize};
+
+/// When a server counts as down, and when as flapping.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rules {
+    /// Silent samples in a row after which a server is down. At least 1.
+    pub down_after: u8,
+    /// Changes within a short time after which it is flapping.
+    pub flapping_after: f32,
+    /// A penalty below this is that of a steady server, in changes.
+    pub steady_below: f32,
+    /// The penalty halves in this time, in milliseconds.
+    pub half_life: Millis,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self { down_after: 2, flapping_after: 4.0, steady_below: 1.0, half_life: 15 * 60_000 }
+    }
+}
+
+/// Whether a server answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// It does not answer.
+    Down,
+    /// Not asked yet, or silent for too short a time.
+    #[default]
+    Unknown,
+    /// It answers.
+    Up,
+}
+
+/// The health of one server.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Health {
+    /// Whether it answers.
+    pub state: State,
+    /// Whether it goes up and down so often that this is not told.
+    pub is_flapping: bool,
+    /// Since when it is in this state.
+    pub since: Millis,
+    /// Silent samples in a row.
+    silent: u8,
+    /// In changes, at the time of the last.
+    penalty: f32,
+    changed: Millis,
+}
+
+impl Health {
+    /// As it was when the history was last written: what is no change is not told again.
+    pub fn known(state: State, since: Millis) -> Self {
+        Self { state, since, ..Self::default() }
+    }
+
+    /// Takes a sample; `reason` is why there was no answer. Tells what changed: at most two events.
+    pub fn sample(
+        &mut self,
+        rules: &Rules,
+        at: Millis,
+        answered: bool,
+        reason: impl FnOnce() -> String,
+    ) -> [Option<EventKind>; 2] {
+        self.silent = if answered { 0 } else { self.silent.saturating_add(1) };
+        let state = match answered {
+            true => State::Up,
+            false if self.silent >= rules.down_after.max(1) => State::Down,
+            false => self.state,
+        };
+        let penalty = self.penalty_at(rules, at);
+        let mut events = [None, None];
+        let is_change = state != self.state;
+        if is_change {
+            // The first answer of a new server is no unrest.
+            self.penalty = penalty + if self.state == State::Unknown { 0.0 } else { 1.0 };
+            (self.changed, self.state, self.since) = (at, state, at);
+        }
+        let was_flapping = self.is_flapping;
+        self.is_flapping = match was_flapping {
+            false => self.penalty_at(rules, at) >= rules.flapping_after,
+            true => penalty >= rules.steady_below || is_change,
+        };
+        match (was_flapping, self.is_flapping) {
+            (false, true) => events[0] = Some(EventKind::Flapping),
+            // What it is now is told, since its last changes were not.
+            (true, false) => events = [Some(EventKind::Steady), self.word(reason)],
+            (false, false) if is_change => events[0] = self.word(reason),
+            _ => {}
+        }
+        events
+    }
+
+    fn word(&self, reason: impl FnOnce() -> String) -> Option<EventKind> {
+        match self.state {
+            State::Up => Some(EventKind::Up),
+            State::Down => Some(EventKind::Down { reason: reason() }),
+            State::Unknown => None,
+        }
+    }
+
+    fn penalty_at(&self, rules: &Rules, at: Millis) -> f32 {
+        let halves = (at - self.changed).max(0) as f32 / rules.half_life.max(1) as f32;
+        self.penalty * (-halves).exp2()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINUTE: Millis = 60_000;
+
+    /// The words of the events of these samples, a minute apart: `+` answers, `-` does not.
+    fn told(health: &mut Health, from: Millis, samples: &str) -> String {
+        let mut words = Vec::new();
+        for (minute, sample) in samples.chars().enumerate() {
+            let at = from + minute as Millis * MINUTE;
+            let events = health.sample(&Rules::default(), at, sample == '+', || "silence".into());
+            words.extend(events.into_iter().flatten().map(|event| format!("{minute}:{}", event.word())));
+        }
+        words.join(" ")
+    }
+
+    #[test]
+    fn one_silence_is_an_accident() {
+        let mut health = Health::default();
+        assert_eq!(told(&mut health, 0, "+-+-+--+"), "0:up 6:down 7:up");
+        assert_eq!((health.state, health.since), (State::Up, 7 * MINUTE));
+        let mut known = Health::known(State::Up, 5);
+        assert_eq!(told(&mut known, 10, "++"), "", "a restart of the monitor is no event");
+        assert_eq!(known.since, 5);
+        assert_eq!(told(&mut Health::default(), 0, "---"), "1:down");
+    }
+
+    #[test]
+    fn what_flaps_is_told_once_until_it_is_steady() {
+        let mut health = Health::default();
+        let told_of = told(&mut health, 0, &format!("{}{}", "+--".repeat(10), "+".repeat(60)));
+        // Two changes each three minutes: the fifth since the first answer makes it flapping.
+        let flapping = told_of.find("flapping").expect("so many changes");
+        assert!(told_of[flapping..].starts_with("flapping"), "{told_of}");
+        assert_eq!(told_of.matches("flapping").count(), 1, "{told_of}");
+        assert!(told_of.ends_with("up"), "{told_of}");
+        assert_eq!(told_of.matches("steady").count(), 1, "{told_of}");
+        assert!(told_of[flapping..].matches("down").count() == 0, "{told_of}");
+        assert!(!health.is_flapping);
+    }
+}

@@ -1,0 +1,90 @@
+//! What one look at a server brought, and what changed since the last.
+
+use crate::server::ServerId;
+use serde::{Deserialize, Serialize};
+
+/// Milliseconds since 1970, UTC.
+pub type Millis = i64;
+
+/// What one look at a server brought. 40 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// Whom.
+    pub server: ServerId,
+    /// When it was due: one server never has two samples of the same time.
+    pub at: Millis,
+    /// Whether it answered.
+    pub answered: bool,
+    /// Players on, if it said so.
+    pub players: Option<u32>,
+    /// The most that fit.
+    pub max: Option<u32>,
+    /// The shortest time between a request and its reply, in microseconds.
+    pub latency: Option<u32>,
+    /// Datagrams sent, and of those so many again because nothing came: what was lost on the way.
+    pub sent: u16,
+    /// See there.
+    pub resent: u16,
+}
+
+/// Something that changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    /// Whose.
+    pub server: ServerId,
+    /// When it was seen.
+    pub at: Millis,
+    /// What.
+    #[serde(flatten)]
+    pub kind: EventKind,
+}
+
+/// What changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum EventKind {
+    /// It answers, after it did not, or for the first time.
+    Up,
+    /// It does not answer any more: why, by the word of [`hailer::Error::kind`], and in a sentence.
+    Down {
+        /// `silence`, `port-closed`, …
+        reason: String,
+    },
+    /// It went up and down so often that its ups and downs are not told one by one until it is steady.
+    Flapping,
+    /// It is steady again.
+    Steady,
+    /// The version that it tells.
+    Version(Difference),
+    /// The map.
+    Map(Difference),
+    /// The MOTD, formatting left out.
+    Motd(Difference),
+    /// Its name now means other addresses.
+    Address(Difference),
+}
+
+/// What was before, and what is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Difference {
+    /// `None`: it said nothing of it.
+    pub from: Option<String>,
+    /// See there.
+    pub to: Option<String>,
+}
+
+impl EventKind {
+    /// Its word in the history, the API and rules of alerts.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Up => "up",
+            Self::Down { .. } => "down",
+            Self::Flapping => "flapping",
+            Self::Steady => "steady",
+            Self::Version(_) => "version",
+            Self::Map(_) => "map",
+            Self::Motd(_) => "motd",
+            Self::Address(_) => "address",
+        }
+    }
+}

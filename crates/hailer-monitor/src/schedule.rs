@@ -1,0 +1,170 @@
+//! Who is to be asked when: sans-IO.
+//!
+//! Each server has a phase of its own within its interval, worked out from its number, so that those with the same interval
+//! are spread over it, the same after every restart; a little jitter keeps two monitors from meeting at a server each time.
+
+use crate::sample::Millis;
+use crate::server::ServerId;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+
+/// Nobody is asked more often, in milliseconds.
+pub const SHORTEST_INTERVAL: Millis = 1_000;
+/// Of an interval, so much is jitter.
+const JITTER: i64 = 20;
+
+/// Who is to be asked when.
+#[derive(Debug, Default)]
+pub struct Schedule {
+    queue: BinaryHeap<Reverse<(Millis, ServerId)>>,
+    entries: HashMap<ServerId, Entry>,
+    missed: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    interval: Millis,
+    /// When it is due, jitter included: what the queue says otherwise is out of date.
+    due: Millis,
+    /// The time that this is the sample of.
+    at: Millis,
+}
+
+/// A server whose time has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Due {
+    /// Whom to ask.
+    pub server: ServerId,
+    /// The time of the sample: a whole number of intervals, and its phase. Never twice for one server.
+    pub at: Millis,
+}
+
+impl Schedule {
+    /// Watches a server from now on, or at another interval than before.
+    pub fn set(&mut self, server: ServerId, interval: Millis, now: Millis) {
+        let interval = interval.max(SHORTEST_INTERVAL);
+        if self.entries.get(&server).is_some_and(|entry| entry.interval == interval) {
+            return;
+        }
+        let phase = (mix(server.0 as u64) % interval as u64) as Millis;
+        let at = (now - phase).div_euclid(interval) * interval + phase + interval;
+        self.put(server, Entry { interval, due: 0, at });
+    }
+
+    /// Watches it no more.
+    pub fn remove(&mut self, server: ServerId) {
+        self.entries.remove(&server);
+    }
+
+    /// How many are watched.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether nobody is watched.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Samples that were never taken because their time had passed: we were too slow, or asleep.
+    pub fn missed(&self) -> u64 {
+        self.missed
+    }
+
+    /// The next server whose time has come. If several of its times have passed, it is due once.
+    pub fn next(&mut self, now: Millis) -> Option<Due> {
+        loop {
+            let &Reverse((due, server)) = self.queue.peek()?;
+            if due > now {
+                return None;
+            }
+            self.queue.pop();
+            let Some(&Entry { interval, at, .. }) = self.entries.get(&server).filter(|entry| entry.due == due) else {
+                continue;
+            };
+            let late = (now - at).max(0) / interval;
+            self.missed += late as u64;
+            let at = at + late * interval;
+            self.put(server, Entry { interval, due: 0, at: at + interval });
+            return Some(Due { server, at });
+        }
+    }
+
+    /// When the next is due.
+    pub fn next_due(&self) -> Option<Millis> {
+        self.queue.peek().map(|Reverse((due, _))| *due)
+    }
+
+    fn put(&mut self, server: ServerId, mut entry: Entry) {
+        let jitter = mix(server.0 as u64 ^ (entry.at as u64).rotate_left(32)) % (entry.interval / JITTER).max(1) as u64;
+        entry.due = entry.at + jitter as Millis;
+        self.entries.insert(server, entry);
+        self.queue.push(Reverse((entry.due, server)));
+        // Entries that were set anew or removed leave their old places behind.
+        if self.queue.len() > 2 * self.entries.len() + 64 {
+            let entries = &self.entries;
+            self.queue.retain(|Reverse((due, server))| entries.get(server).is_some_and(|entry| entry.due == *due));
+        }
+    }
+}
+
+/// A number that looks random, from one that does not. (The finalizer of MurmurHash3.)
+fn mix(mut x: u64) -> u64 {
+    x = (x ^ x >> 33).wrapping_mul(0xFF51_AFD7_ED55_8CCD);
+    x = (x ^ x >> 33).wrapping_mul(0xC4CE_B9FE_1A85_EC53);
+    x ^ x >> 33
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    fn due(schedule: &mut Schedule, now: Millis) -> Vec<Due> {
+        std::iter::from_fn(|| schedule.next(now)).collect()
+    }
+
+    #[test]
+    fn each_once_an_interval_and_spread_over_it() {
+        let mut schedule = Schedule::default();
+        (0..10_000).for_each(|id| schedule.set(ServerId(id), 60_000, 1_000_000));
+        let mut samples: BTreeMap<ServerId, Vec<Millis>> = BTreeMap::new();
+        let mut busiest = 0;
+        for now in (1_000_000..1_000_000 + 5 * 60_000).step_by(100) {
+            let due = due(&mut schedule, now);
+            busiest = busiest.max(due.len());
+            due.iter().for_each(|due| samples.entry(due.server).or_default().push(due.at));
+        }
+        assert_eq!(samples.len(), 10_000);
+        for times in samples.values() {
+            assert!((4..=5).contains(&times.len()), "{times:?}");
+            assert!(times.windows(2).all(|pair| pair[1] - pair[0] == 60_000), "{times:?}");
+        }
+        // 16.7 at a time on average.
+        assert!(busiest < 45, "{busiest} at once");
+        assert_eq!(schedule.missed(), 0);
+    }
+
+    #[test]
+    fn who_slept_asks_once() {
+        let mut schedule = Schedule::default();
+        schedule.set(ServerId(7), 10_000, 0);
+        let first = due(&mut schedule, 10_500)[0].at;
+        let all = due(&mut schedule, first + 95_000);
+        assert_eq!(all, [Due { server: ServerId(7), at: first + 90_000 }]);
+        assert_eq!(schedule.missed(), 8);
+    }
+
+    #[test]
+    fn changes_and_removals_leave_nothing_behind() {
+        let mut schedule = Schedule::default();
+        for round in 0..1_000 {
+            (0..10).for_each(|id| schedule.set(ServerId(id), 5_000 + round % 2, round));
+        }
+        assert!(schedule.queue.len() <= 84, "{}", schedule.queue.len());
+        let all = due(&mut schedule, 12_000);
+        assert_eq!(all.len(), 10, "each once, though set a thousand times");
+        (0..10).for_each(|id| schedule.remove(ServerId(id)));
+        assert!(due(&mut schedule, 1_000_000).is_empty() && schedule.is_empty());
+    }
+}
