@@ -17,6 +17,7 @@
 pub mod health;
 pub mod history;
 pub mod live;
+pub mod poll;
 pub mod sample;
 pub mod schedule;
 pub mod server;
