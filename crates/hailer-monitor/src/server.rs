@@ -46,3 +46,24 @@ impl Server {
         self.target.parse()
     }
 }
+
+/// Longer names are of no use in addresses and lists.
+const MAX_NAME: usize = 64;
+
+/// What is wrong with a name of a server.
+pub fn check_name(name: &str) -> Result<(), &'static str> {
+    let is_good = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+    match name.bytes().all(is_good) && (1..=MAX_NAME).contains(&name.len()) && !name.starts_with('.') {
+        true => Ok(()),
+        false => Err("write 1 to 64 letters, digits, `.`, `_` and `-`, the first no dot"),
+    }
+}
+
+/// What is wrong with a target.
+pub fn check_target(target: &str) -> Result<(), String> {
+    match target.parse::<Target>() {
+        Ok(Target { protocol: Some(_), .. }) => Ok(()),
+        Ok(_) => Err(format!("{target}: no protocol; write it as PROTOCOL://{target}")),
+        Err(error) => Err(error.to_string()),
+    }
+}
