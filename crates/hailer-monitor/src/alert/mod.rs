@@ -1,0 +1,6 @@
+//! placeholder
+mod deliver;
+mod engine;
+mod message;
+mod quiet;
+mod rule;
