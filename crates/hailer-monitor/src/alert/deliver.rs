@@ -169,7 +169,8 @@ impl Outlet {
         let _ = response.body_mut().as_reader().take(HEARD).read_to_end(&mut body);
         let mut said = tell(&body);
         // Some tell the whole path in their errors, and the path is the password.
-        if let Some(path) = url.reveal().parse::<Uri>().ok().and_then(|uri| uri.path_and_query().map(ToString::to_string))
+        if let Some(path) =
+            url.reveal().parse::<Uri>().ok().and_then(|uri| uri.path_and_query().map(ToString::to_string))
             && path.len() > 1
         {
             said = said.replace(&path, "…").replace(path.trim_start_matches('/'), "…");
@@ -420,11 +421,8 @@ impl TryFrom<Written> for Receiver {
             return Err(Wrong("a receiver has a name of 1 to 64 printable characters".into()));
         }
         let one = |here: Option<String>, file: Option<PathBuf>, variable: Option<String>| {
-            let places = [
-                here.map(|text| Place::Here(text.into())),
-                file.map(Place::File),
-                variable.map(Place::Variable),
-            ];
+            let places =
+                [here.map(|text| Place::Here(text.into())), file.map(Place::File), variable.map(Place::Variable)];
             places.into_iter().flatten().collect::<Vec<_>>()
         };
         let mut urls = one(written.url, written.url_file, written.url_env);
@@ -445,7 +443,9 @@ impl TryFrom<Written> for Receiver {
                 }
                 Way::Command(command)
             }
-            (None, Some(Form::Command), _) => return Err(wrong("write command = [\"PROGRAM\"] instead of form = \"command\"")),
+            (None, Some(Form::Command), _) => {
+                return Err(wrong("write command = [\"PROGRAM\"] instead of form = \"command\""));
+            }
             (None, Some(form), Some(url)) if urls.is_empty() => {
                 if let Place::Here(url) = &url {
                     host(url.reveal()).map_err(wrong)?;
@@ -454,7 +454,9 @@ impl TryFrom<Written> for Receiver {
             }
             (None, Some(_), _) => return Err(wrong("write one of url, url-file and url-env")),
             (None, None, _) => {
-                return Err(wrong("write form = \"json\", \"discord\", \"slack\" or \"ntfy\" with a url, or a command"));
+                return Err(wrong(
+                    "write form = \"json\", \"discord\", \"slack\" or \"ntfy\" with a url, or a command",
+                ));
             }
         };
         let timeout = written.timeout.map_or(PATIENCE, |span| span.0);
@@ -540,7 +542,8 @@ mod tests {
             ("307 Here\r\nLocation: http://127.0.0.2:1/", Err((true, None))),
             ("301 There\r\nLocation: http://127.0.0.2:1/", Err((false, None))),
         ] {
-            let (url, thread) = answer(&format!("HTTP/1.1 {head}\r\nContent-Length: 24\r\n\r\nno /hook/hush-hush \u{7}here"));
+            let (url, thread) =
+                answer(&format!("HTTP/1.1 {head}\r\nContent-Length: 24\r\n\r\nno /hook/hush-hush \u{7}here"));
             let outcome = send(&outlet(&format!("form = 'json'\nurl = '{url}'")));
             let request = thread.join().unwrap();
             assert!(request.starts_with("POST /hook/hush-hush HTTP/1.1\r\n"), "{request}");
@@ -604,7 +607,9 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "example|the-key");
         let Outcome::Later(why, None) = run("yes no | head -c 1000000 >&2; exit 3") else { panic!() };
         assert!(why.contains("3") && why.contains(": no no no") && why.chars().count() < 300, "{why}");
-        assert!(matches!(send(&outlet("command = ['/nowhere/at-all']")), Outcome::Later(why, None) if why.contains("/nowhere")));
+        assert!(
+            matches!(send(&outlet("command = ['/nowhere/at-all']")), Outcome::Later(why, None) if why.contains("/nowhere"))
+        );
         let _ = std::fs::remove_file(file);
     }
 

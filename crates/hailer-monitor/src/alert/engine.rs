@@ -13,7 +13,6 @@
 //! ripens within a short time is told in one message. Memory is an episode of some 80 bytes for each rule and server where it *is* so.
 //! Open episodes are written to the history, so that a restart neither tells them again nor forgets their ends.
 
-use super::quiet;
 use super::rule::{Change, Condition, Rule, Words};
 use crate::live::Row;
 use crate::sample::{Difference, Event, EventKind, Millis};
@@ -200,13 +199,8 @@ impl Engine {
         for open in open {
             let number = rules.iter().take(usize::from(u16::MAX)).position(|rule| rule.name == open.rule);
             if let Some(number) = number {
-                let episode = Episode {
-                    since: open.since,
-                    phase: Phase::Open,
-                    is_sure: false,
-                    told: open.told,
-                    change: None,
-                };
+                let episode =
+                    Episode { since: open.since, phase: Phase::Open, is_sure: false, told: open.told, change: None };
                 episodes.insert((number as u16, open.server.unwrap_or(MONITOR)), episode);
             }
         }
@@ -221,11 +215,13 @@ impl Engine {
             self.newest = Some((at, now));
         }
         let id = row.server.id;
+        let mut ended = Vec::new();
         for (number, rule) in numbered(&self.rules) {
             let key = (number, id);
             if !rule.watches(&row.server) {
                 // It may have watched it before its labels were changed.
-                if let Some(Episode { phase: Phase::Open | Phase::Ending(_) | Phase::Over(_), .. }) = self.episodes.remove(&key)
+                if let Some(Episode { phase: Phase::Open | Phase::Ending(_) | Phase::Over(_), .. }) =
+                    self.episodes.remove(&key)
                 {
                     self.closed.push(key);
                 }
@@ -267,11 +263,14 @@ impl Engine {
                     };
                     episode.phase = Phase::Ending(ending);
                     if at - ending >= patience {
-                        self.end(key, ending, now);
+                        ended.push((key, ending));
                     }
                 }
                 (None, false) => {}
             }
+        }
+        for (key, at) in ended {
+            self.end(key, at, now);
         }
     }
 
@@ -301,7 +300,8 @@ impl Engine {
                 }
                 (_, difference) => {
                     let short = |text: &Option<String>| text.as_deref().map(cut);
-                    let change = difference.map(|both| Box::new(Difference { from: short(&both.from), to: short(&both.to) }));
+                    let change =
+                        difference.map(|both| Box::new(Difference { from: short(&both.from), to: short(&both.to) }));
                     self.episodes.entry(key).or_insert_with(|| Episode::new(event.at, change));
                 }
             }
@@ -394,7 +394,8 @@ impl Engine {
     /// What was told and is not over, of one server or of all.
     pub fn open(&self, of: Option<ServerId>) -> Vec<Open> {
         let is_open = |phase: Phase| matches!(phase, Phase::Open | Phase::Ending(_) | Phase::Over(_));
-        let episodes = self.episodes.iter().filter(|((_, id), episode)| of.is_none_or(|of| of == *id) && is_open(episode.phase));
+        let episodes =
+            self.episodes.iter().filter(|((_, id), episode)| of.is_none_or(|of| of == *id) && is_open(episode.phase));
         let open = episodes.filter_map(|(&(number, id), episode)| {
             let rule = self.rules.get(usize::from(number))?.name.clone();
             Some(Open { rule, server: server(id), since: episode.since, told: episode.told })
@@ -858,7 +859,8 @@ mod tests {
         world.rows.get_mut(&ServerId(0)).unwrap().is_flapping = false;
         world.look(0, None);
         world.wait(MINUTE);
-        let told: Vec<String> = world.told.drain(..).map(|(_, firing)| format!("{} {:?}", firing.rule, firing.kind)).collect();
+        let told: Vec<String> =
+            world.told.drain(..).map(|(_, firing)| format!("{} {:?}", firing.rule, firing.kind)).collect();
         assert_eq!(told, ["down Firing", "flaps Resolved"]);
     }
 

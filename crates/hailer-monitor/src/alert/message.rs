@@ -12,7 +12,6 @@
 
 use super::engine::{Firing, Item, Kind, LISTED};
 use super::quiet::{at as zoned, read_zone};
-use super::rule::Priority;
 use crate::sample::Millis;
 use hailer::proto::model::printable;
 use jiff::tz::TimeZone;
@@ -248,7 +247,9 @@ impl Form {
             Self::Json | Self::Ntfy | Self::Command => tame = value,
             Self::Discord => {
                 for c in value.chars() {
-                    if c.is_ascii_punctuation() && !matches!(c, '.' | ',' | '\'' | '"' | '/' | '?' | '%' | ';' | '=' | '$' | '&') {
+                    if c.is_ascii_punctuation()
+                        && !matches!(c, '.' | ',' | '\'' | '"' | '/' | '?' | '%' | ';' | '=' | '$' | '&')
+                    {
                         tame.push('\\');
                     }
                     tame.push(c);
@@ -295,7 +296,8 @@ pub fn render(form: Form, firings: &[Firing], key: &str, page: Option<&str>) -> 
     let Some(newest) = firings.last() else { return Rendered::default() };
     let kind = if firings.len() > 1 { "summary" } else { newest.kind.word() };
     let is_bad = firings.iter().any(|firing| matches!(firing.kind, Kind::Firing | Kind::Repeated));
-    let priority = firings.iter().filter(|firing| firing.kind != Kind::Resolved).map(|firing| firing.words.priority).max();
+    let priority =
+        firings.iter().filter(|firing| firing.kind != Kind::Resolved).map(|firing| firing.words.priority).max();
     let url = match firings {
         [Firing { items, more: 0, .. }] if items.len() == 1 => page_of(page, &items[0]),
         _ => page_of(page, &Item::default()),
@@ -312,8 +314,7 @@ pub fn render(form: Form, firings: &[Firing], key: &str, page: Option<&str>) -> 
                 (false, Kind::Test) => 0x3F_7F_D9,
                 (false, _) => 0x3F_A0_4F,
             };
-            let mut embed =
-                json!({"title": title, "description": text, "color": colour, "timestamp": utc(newest.at)});
+            let mut embed = json!({"title": title, "description": text, "color": colour, "timestamp": utc(newest.at)});
             if let Some(url) = url {
                 embed["url"] = url.into();
             }
@@ -391,7 +392,8 @@ fn words(form: Form, firings: &[Firing], page: Option<&str>) -> (String, String)
     }
     if firings.len() > 1 {
         let of = |kinds: &[Kind]| firings.iter().filter(|firing| kinds.contains(&firing.kind)).count();
-        title = format!("In quiet hours: {} alerts, {} over", of(&[Kind::Firing, Kind::Repeated]), of(&[Kind::Resolved]));
+        title =
+            format!("In quiet hours: {} alerts, {} over", of(&[Kind::Firing, Kind::Repeated]), of(&[Kind::Resolved]));
     }
     let mut text = String::new();
     for (number, line) in lines.iter().enumerate() {
@@ -434,10 +436,10 @@ fn templates(firing: &Firing) -> (Template, Template, &'static str) {
     let words = &firing.words;
     let is_over = firing.kind == Kind::Resolved;
     let (one, many, line) = usual(&firing.condition, is_over);
-    let usual = |source: &str| Template::try_from(source.to_owned()).unwrap_or_else(|text| Template {
-        parts: vec![Part::Text(text.clone())],
-        source: text,
-    });
+    let usual = |source: &str| {
+        Template::try_from(source.to_owned())
+            .unwrap_or_else(|text| Template { parts: vec![Part::Text(text.clone())], source: text })
+    };
     let (title, text) = match is_over {
         true => (&words.resolved_title, &words.resolved_text),
         false => (&words.title, &words.text),
@@ -460,38 +462,54 @@ fn usual(condition: &str, is_over: bool) -> (&'static str, &'static str, &'stati
         ("down", false) => ("{server} is down", "{server} are down", "{server} is down since {since}: {error}"),
         ("down", true) => ("{server} is up again", "{server} are up again", "{server} is up again after {for}"),
         ("up", false) => ("{server} is up", "{server} are up", "{server} is up since {since}"),
-        ("up", true) => ("{server} is not up any more", "{server} are not up any more", "{server} is {state} after {for}"),
+        ("up", true) => {
+            ("{server} is not up any more", "{server} are not up any more", "{server} is {state} after {for}")
+        }
         ("flapping", false) => {
             ("{server} goes up and down", "{server} go up and down", "{server} goes up and down since {since}")
         }
-        ("flapping", true) => ("{server} is steady again", "{server} are steady again", "{server} is steady, and {state}"),
-        ("version", _) => ("{server} has another version", "{server} have another version", "{server}: version {from} → {to}"),
+        ("flapping", true) => {
+            ("{server} is steady again", "{server} are steady again", "{server} is steady, and {state}")
+        }
+        ("version", _) => {
+            ("{server} has another version", "{server} have another version", "{server}: version {from} → {to}")
+        }
         ("map", _) => ("{server} has another map", "{server} have another map", "{server}: map {from} → {to}"),
         ("motd", _) => ("{server} has another MOTD", "{server} have another MOTD", "{server}: MOTD {from} → {to}"),
         ("address", _) => ("{server} has another address", "{server} have another address", "{server}: {from} → {to}"),
-        ("players-below", false) => {
-            ("{server}: few players", "{server}: few players", "{server}: {players} of {max} players, few since {since}")
-        }
+        ("players-below", false) => (
+            "{server}: few players",
+            "{server}: few players",
+            "{server}: {players} of {max} players, few since {since}",
+        ),
         ("players-below", true) => {
             ("{server}: enough players again", "{server}: enough players again", "{server}: {players} of {max} players")
         }
-        ("players-above", false) => {
-            ("{server}: many players", "{server}: many players", "{server}: {players} of {max} players, many since {since}")
-        }
+        ("players-above", false) => (
+            "{server}: many players",
+            "{server}: many players",
+            "{server}: {players} of {max} players, many since {since}",
+        ),
         ("players-above", true) => {
             ("{server}: fewer players again", "{server}: fewer players again", "{server}: {players} of {max} players")
         }
-        ("latency-above", false) => ("{server} is slow", "{server} are slow", "{server} is slow since {since}: {latency}"),
+        ("latency-above", false) => {
+            ("{server} is slow", "{server} are slow", "{server} is slow since {since}: {latency}")
+        }
         ("latency-above", true) => ("{server} is fast again", "{server} are fast again", "{server} was slow for {for}"),
         ("uptime-below", false) => {
             ("{server} is down too often", "{server} are down too often", "{server} was up {uptime} of the last day")
         }
-        ("uptime-below", true) => {
-            ("{server} is up often enough again", "{server} are up often enough again", "{server} was up {uptime} of the last day")
-        }
-        ("monitor-silent", false) => {
-            ("The monitor is silent", "The monitor is silent", "No server was asked since {since}: the monitor lives, and does nothing")
-        }
+        ("uptime-below", true) => (
+            "{server} is up often enough again",
+            "{server} are up often enough again",
+            "{server} was up {uptime} of the last day",
+        ),
+        ("monitor-silent", false) => (
+            "The monitor is silent",
+            "The monitor is silent",
+            "No server was asked since {since}: the monitor lives, and does nothing",
+        ),
         ("monitor-silent", true) => {
             ("The monitor is at work again", "The monitor is at work again", "No server was asked for {for}")
         }
@@ -634,7 +652,8 @@ mod tests {
     use crate::server::ServerId;
 
     /// All that somebody may try at once.
-    const HOSTILE: &str = "\u{202E}@everyone <@1> <!channel> [x](http://evil.example) **b** `c` ~d~ |e| _f_ & \"q\"\r\nX: y\0\u{7}";
+    const HOSTILE: &str =
+        "\u{202E}@everyone <@1> <!channel> [x](http://evil.example) **b** `c` ~d~ |e| _f_ & \"q\"\r\nX: y\0\u{7}";
 
     fn item(name: &str) -> Item {
         Item {
@@ -679,7 +698,10 @@ mod tests {
         let mut firing = firing(Kind::Firing, vec![item("lobby")]);
         firing.words.text = Some(template(&format!("{{{{x}}}} {all}")).unwrap());
         let (_, text) = words(Form::Json, &[firing], None);
-        assert!(text.starts_with("{x} lobby eu ugp://127.0.0.1 down 3 20 12.3 ms ? 2026-06-01 14:00 +02 2h 5m "), "{text}");
+        assert!(
+            text.starts_with("{x} lobby eu ugp://127.0.0.1 down 3 20 12.3 ms ? 2026-06-01 14:00 +02 2h 5m "),
+            "{text}"
+        );
         let error = template("{servr}").unwrap_err();
         assert!(error.contains("{servr}") && error.contains("{server}, {group}"), "{error}");
         assert!(template("{server").is_err() && template("a } b").is_err());
@@ -723,11 +745,17 @@ mod tests {
         }
         let discord = body(Form::Discord, &firings);
         let title = discord["embeds"][0]["title"].as_str().unwrap();
-        assert!(title.contains("\\@\u{200B}everyone \\<\\@\u{200B}1\\>") && title.contains("\\[x\\]\\(http\\://"), "{title}");
+        assert!(
+            title.contains("\\@\u{200B}everyone \\<\\@\u{200B}1\\>") && title.contains("\\[x\\]\\(http\\://"),
+            "{title}"
+        );
         assert_eq!(discord["allowed_mentions"], json!({"parse": []}));
         let slack = body(Form::Slack, &firings);
         let text = slack["text"].as_str().unwrap();
-        assert!(!text.contains(['<', '>']) && text.contains("&lt;!\u{200B}channel&gt;") && text.contains(" &amp; "), "{text}");
+        assert!(
+            !text.contains(['<', '>']) && text.contains("&lt;!\u{200B}channel&gt;") && text.contains(" &amp; "),
+            "{text}"
+        );
         assert!(!text.contains("@everyone") && !text.contains("**b**") && !text.contains("]("), "{text}");
     }
 

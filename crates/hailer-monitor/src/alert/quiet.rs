@@ -71,7 +71,7 @@ impl Quiet {
 ///
 /// # Errors
 /// A sentence.
-pub fn read_zone(text: &str) -> Result<TimeZone, String> {
+pub(super) fn read_zone(text: &str) -> Result<TimeZone, String> {
     match text {
         "local" => Ok(TimeZone::system()),
         _ => DateTimeParser::new().parse_time_zone(text).map_err(|_| {

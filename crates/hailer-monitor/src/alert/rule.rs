@@ -316,7 +316,7 @@ struct Percent(f32);
 impl<'de> Deserialize<'de> for Percent {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        let number = text.strip_suffix('%').and_then(|number| number.trim().parse().ok());
+        let number = text.strip_suffix('%').and_then(|number| number.trim().parse::<f32>().ok());
         match number.filter(|number| (0.0..=100.0).contains(number)) {
             Some(number) => Ok(Self(number / 100.0)),
             None => Err(serde::de::Error::custom(format!("\"{text}\" is no share; write it as \"99.5%\""))),
@@ -363,7 +363,9 @@ impl TryFrom<Written> for Rule {
         };
         let filter = Filter { servers: written.servers, groups: written.groups, labels: written.labels };
         if condition == Condition::MonitorSilent && filter != Filter::default() {
-            return Err(wrong("monitor-silent is about nobody in particular; leave servers, groups and labels out".into()));
+            return Err(wrong(
+                "monitor-silent is about nobody in particular; leave servers, groups and labels out".into(),
+            ));
         }
         let is_change = matches!(condition, Condition::Changed(_));
         if is_change && (written.resolve == Some(true) || written.repeat.is_some()) {
@@ -437,8 +439,14 @@ mod tests {
             assert!(error.contains(says), "{more}: {error}");
         }
         assert!(rule("name = 'a'\nwhen = 'down'\nto = []").unwrap_err().contains("nobody would hear"));
-        assert_eq!(rule("name = 'a'\nlatency-above = '200ms'\nto = ['b']").unwrap().condition.to_string(), "latency-above 200 ms");
-        assert_eq!(rule("name = 'a'\nuptime-below = '99.9%'\nto = ['b']").unwrap().condition.to_string(), "uptime-below 99.9 %");
+        assert_eq!(
+            rule("name = 'a'\nlatency-above = '200ms'\nto = ['b']").unwrap().condition.to_string(),
+            "latency-above 200 ms"
+        );
+        assert_eq!(
+            rule("name = 'a'\nuptime-below = '99.9%'\nto = ['b']").unwrap().condition.to_string(),
+            "uptime-below 99.9 %"
+        );
     }
 
     #[test]

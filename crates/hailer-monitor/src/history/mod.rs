@@ -29,12 +29,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 use std::time::Duration;
 use tokio::sync::Mutex;
+pub(crate) use write::{Insert, Values};
 
 /// A history. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct History {
-    pool: AnyPool,
-    dialect: Dialect,
+    pub(crate) pool: AnyPool,
+    pub(crate) dialect: Dialect,
     /// Whose turn it is to write, in SQLite.
     writing: Arc<Mutex<()>>,
     /// The last server whose sessions were looked through for old ones.

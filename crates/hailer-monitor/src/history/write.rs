@@ -168,15 +168,15 @@ pub(crate) fn player_key(name: &str) -> Cow<'_, str> {
 }
 
 /// An insert of many rows.
-pub(super) struct Insert {
-    pub(super) head: &'static str,
-    pub(super) columns: usize,
-    pub(super) tail: &'static str,
+pub(crate) struct Insert {
+    pub(crate) head: &'static str,
+    pub(crate) columns: usize,
+    pub(crate) tail: &'static str,
 }
 
 impl Insert {
     /// Returns how many rows came or changed.
-    pub(super) async fn run(
+    pub(crate) async fn run(
         &self,
         change: &mut AnyConnection,
         dialect: Dialect,
@@ -221,12 +221,12 @@ impl Insert {
 
 /// Values of a statement, in order.
 #[derive(Default)]
-pub(super) struct Values {
+pub(crate) struct Values {
     arguments: AnyArguments,
 }
 
 impl Values {
-    pub(super) fn add<'q>(&mut self, value: impl Encode<'q, Any> + Type<Any>) {
+    pub(crate) fn add<'q>(&mut self, value: impl Encode<'q, Any> + Type<Any>) {
         self.arguments.add(value).expect("numbers and texts can be bound");
     }
 }
