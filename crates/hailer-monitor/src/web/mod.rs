@@ -1,0 +1,3 @@
+//! Web.
+
+pub mod api;
