@@ -21,3 +21,4 @@ pub mod poll;
 pub mod sample;
 pub mod schedule;
 pub mod server;
+pub mod web;
