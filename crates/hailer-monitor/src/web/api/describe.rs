@@ -113,8 +113,9 @@ impl Shown {
 }
 
 impl Whole {
-    pub(super) fn new(row: &Row, now: Millis) -> Self {
-        let said = row.said.as_deref();
+    /// `shows_players`: names of players are told.
+    pub(super) fn new(row: &Row, now: Millis, shows_players: bool) -> Self {
+        let said = row.said.as_deref().filter(|_| shows_players);
         let first = now.div_euclid(live::SPARK) - (live::SPARKS as Millis - 1);
         Self {
             shown: Shown::new(row, now),

@@ -69,6 +69,8 @@ pub struct Settings {
     pub badges: bool,
     /// Whether other sites may show widgets.
     pub widgets: bool,
+    /// Whether names of players are told, and the answers that have them.
+    pub shows_players: bool,
     /// So many servers have gauges of their own in `/metrics`; 0: none.
     pub server_metrics: usize,
     /// The API adds none beyond so many.
@@ -89,6 +91,7 @@ impl Default for Settings {
             writes: Rate { per_second: 20, burst: 100 },
             badges: true,
             widgets: true,
+            shows_players: true,
             server_metrics: 0,
             max_servers: 200_000,
             interval: Duration::from_secs(60),

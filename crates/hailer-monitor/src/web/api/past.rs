@@ -2,7 +2,7 @@
 
 use super::params::Params;
 use super::servers::find;
-use super::{Api, Problem, answer, describe};
+use super::{Api, Problem, Settings, answer, describe};
 use crate::history::{Keep, Level, Point};
 use crate::poll::since_1970;
 use crate::sample::Millis;
@@ -11,7 +11,6 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, Uri};
 use axum::response::Response;
 use serde::Serialize;
-use std::time::Duration;
 
 /// Points of one series, and unless asked for otherwise.
 const MOST_POINTS: i64 = 12_000;
@@ -21,7 +20,10 @@ const MOST: u32 = 500;
 const PAGE: u32 = 100;
 /// The year 9999: no time is later.
 const LATEST: Millis = 253_402_300_799_999;
-const HOUR: Millis = 3_600_000;
+/// Samples that a series reads through at most. They are a log: one server's are read with all others' of that time.
+const MOST_SAMPLES: i64 = 1_000_000;
+const MINUTE: Millis = 60_000;
+const HOUR: Millis = 60 * MINUTE;
 
 /// The levels, the finest first, with their words.
 const LEVELS: [(&str, Level); 4] =
@@ -32,6 +34,8 @@ struct Span {
     from: Millis,
     to: Millis,
     level: Level,
+    /// Between two points.
+    step: Millis,
 }
 
 #[derive(Serialize)]
@@ -85,18 +89,19 @@ pub(super) async fn series(
     asked: HeaderMap,
 ) -> Result<Response, Problem> {
     let row = find(&api, &name)?;
-    let interval = row.server.interval.unwrap_or(api.settings().interval);
-    let span = Span::read(&uri, since_1970(), interval, &api.settings().keep)?;
+    let settings = api.settings();
+    let step = Millis::try_from(row.server.interval.unwrap_or(settings.interval).as_millis()).unwrap_or(MINUTE);
+    let span = Span::read(&uri, since_1970(), step, api.live().len(), settings)?;
     let points = api.history().series(row.server.id, span.from, span.to, span.level).await?;
-    Ok(answer::json(&asked, &span.show(points, interval)))
+    Ok(answer::json(&asked, &span.show(points)))
 }
 
 /// `GET /api/v1/totals/series`
 pub(super) async fn totals(State(api): State<Api>, uri: Uri, asked: HeaderMap) -> Result<Response, Problem> {
-    let interval = api.settings().interval;
-    let span = Span::read(&uri, since_1970(), interval, &api.settings().keep)?;
+    // Of all together, a point of the finest level is a minute.
+    let span = Span::read(&uri, since_1970(), MINUTE, api.live().len(), api.settings())?;
     let points = api.history().totals(span.from, span.to, span.level).await?;
-    Ok(answer::json(&asked, &span.show(points, interval)))
+    Ok(answer::json(&asked, &span.show(points)))
 }
 
 /// `GET /api/v1/events`
@@ -124,8 +129,8 @@ pub(super) async fn sessions(
 ) -> Result<Response, Problem> {
     let id = find(&api, &name)?.server.id;
     let (before, limit) = page(&uri)?;
-    let mut sessions = api.history().sessions(id, before, limit + 1).await?;
-    let next = cut(&mut sessions, limit, |session| session.last);
+    let sessions = api.history().sessions(id, before, limit).await?;
+    let next = sessions.last().filter(|_| sessions.len() >= limit as usize).map(|session| session.first);
     let sessions = sessions.into_iter().map(|session| {
         let played_s = (session.last - session.first).max(0) as f64 / 1e3;
         Stayed { player: session.player, first: session.first, last: session.last, played_s }
@@ -135,8 +140,8 @@ pub(super) async fn sessions(
 
 async fn all_events(api: &Api, id: Option<ServerId>, uri: &Uri, asked: &HeaderMap) -> Result<Response, Problem> {
     let (before, limit) = page(uri)?;
-    let mut events = api.history().events(id, before, limit + 1).await?;
-    let next = cut(&mut events, limit, |event| event.at);
+    let events = api.history().events(id, before, limit).await?;
+    let next = events.last().filter(|_| events.len() >= limit as usize).map(|event| event.at);
     let name = |id| api.live().row(id).map(|row| row.server.name.clone());
     let events = events.into_iter().map(|event| {
         let name = name(event.server);
@@ -153,51 +158,42 @@ fn page(uri: &Uri) -> Result<(Millis, u32), Problem> {
     params.end().map(|()| (before, limit))
 }
 
-/// Cuts what is more than a page, the newest first, and says before when the next one begins. A page ends between two times, so
-/// that of several of one time none is lost; if all of them are of one time, the page is all that there is of it.
-fn cut<T>(all: &mut Vec<T>, limit: u32, at: impl Fn(&T) -> Millis) -> Option<Millis> {
-    let beyond = at(all.get(limit as usize)?);
-    let kept = all.iter().take_while(|one| at(one) > beyond).count();
-    match kept {
-        0 => {
-            all.truncate(limit as usize);
-            Some(beyond)
-        }
-        _ => {
-            all.truncate(kept);
-            Some(beyond + 1)
-        }
-    }
-}
-
 impl Span {
-    fn read(uri: &Uri, now: Millis, interval: Duration, keep: &Keep) -> Result<Self, Problem> {
+    /// `step`: between two points of the finest level, in milliseconds; `servers`: how many are watched.
+    fn read(uri: &Uri, now: Millis, step: Millis, servers: usize, settings: &Settings) -> Result<Self, Problem> {
         let mut params = Params::read(uri, &["from", "to", "level", "points"], &[]);
         let to = params.number("to", 0..=LATEST).unwrap_or(now);
-        let from = params.number("from", 0..=LATEST).unwrap_or(to - 24 * HOUR);
+        let from = params.number("from", 0..=LATEST).unwrap_or((to - 24 * HOUR).max(0));
         let most = params.number("points", 1..=MOST_POINTS).unwrap_or(POINTS);
         let asked = params.word("level", &LEVELS);
         if from >= to {
             params.refuse::<()>("from", "must be before `to`");
         }
-        let points = |level| (to - from).max(0) / width(level, interval) + 1;
+        let step_of = |level: Level| if level == Level::Raw { step.max(1_000) } else { level.length() };
+        let points = |level| (to - from).max(0) / step_of(level) + 1;
+        let usual = Millis::try_from(settings.interval.as_millis()).unwrap_or(MINUTE).max(1_000);
+        let samples = ((to - from).max(0) / usual).saturating_mul(servers as i64);
+        let is_cheap = |level| level != Level::Raw || samples <= MOST_SAMPLES;
         let level = match asked {
-            Some(level) if points(level) > MOST_POINTS => {
-                let message = format!("{} points; {MOST_POINTS} at most: ask for a shorter time or a coarser level", points(level));
-                params.refuse("level", message).unwrap_or(level)
+            Some(level) if points(level) > MOST_POINTS || !is_cheap(level) => {
+                params.refuse("level", "too much for so long a time; ask for a shorter one, or for a coarser level")
             }
-            Some(level) => level,
+            Some(level) => Some(level),
             // The finest that is not too much, and that still is kept from then on.
             None => {
-                let is_kept = |level| now - from <= kept(level, keep);
+                let is_kept = |level| now - from <= kept(level, &settings.keep);
                 let mut levels = LEVELS.iter().map(|(_, level)| *level);
-                levels.find(|level| points(*level) <= most && is_kept(*level)).unwrap_or(Level::Day)
+                levels.find(|level| points(*level) <= most && is_cheap(*level) && is_kept(*level))
             }
         };
-        params.end().map(|()| Self { from, to, level })
+        let level = level.unwrap_or(Level::Day);
+        if points(level) > MOST_POINTS {
+            params.refuse::<()>("from", "too long ago");
+        }
+        params.end().map(|()| Self { from, to, level, step: step_of(level) })
     }
 
-    fn show(&self, points: Vec<Point>, interval: Duration) -> Series {
+    fn show(&self, points: Vec<Point>) -> Series {
         let points = points.into_iter().map(|point| Pointed {
             at: point.at,
             asked: point.asked,
@@ -213,17 +209,7 @@ impl Span {
         // An interval that was shorter once makes more points than this one does.
         let points = points.take(MOST_POINTS as usize).collect();
         let level = LEVELS.iter().find(|(_, level)| *level == self.level).map_or("raw", |(word, _)| word);
-        Series { from: self.from, to: self.to, level, step: width(self.level, interval), points }
-    }
-}
-
-/// Between two points, in milliseconds.
-fn width(level: Level, interval: Duration) -> Millis {
-    match level {
-        Level::Raw => (interval.as_millis() as Millis).max(1_000),
-        Level::FiveMinutes => HOUR / 12,
-        Level::Hour => HOUR,
-        Level::Day => 24 * HOUR,
+        Series { from: self.from, to: self.to, level, step: self.step, points }
     }
 }
 
@@ -242,25 +228,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_ends_between_two_times() {
-        let cut = |mut all: Vec<Millis>, limit| {
-            let next = cut(&mut all, limit, |at| *at);
-            (all, next)
-        };
-        assert_eq!(cut(vec![9, 8, 7], 3), (vec![9, 8, 7], None));
-        assert_eq!(cut(vec![9, 8, 8, 8], 3), (vec![9], Some(9)));
-        assert_eq!(cut(vec![9, 8, 7, 6], 3), (vec![9, 8, 7], Some(7)));
-        assert_eq!(cut(vec![8, 8, 8], 2), (vec![8, 8], Some(8)), "it goes on all the same");
-    }
-
-    #[test]
     fn the_finest_level_that_is_kept_and_not_too_much() {
         let now = 1_800_000_000_000;
-        let level = |query: &str| {
-            let interval = Duration::from_secs(60);
-            let span = Span::read(&format!("/?{query}").parse().unwrap(), now, interval, &Keep::default());
+        let level_of = |query: &str, servers| {
+            let uri = format!("/?{query}").parse().unwrap();
+            let span = Span::read(&uri, now, MINUTE, servers, &Settings::default());
             span.map(|span| LEVELS.iter().find(|(_, level)| *level == span.level).unwrap().0).map_err(|_| ())
         };
+        let level = |query: &str| level_of(query, 10);
         let back = |days: i64| format!("from={}", now - days * 24 * HOUR);
         assert_eq!(level("points=1500"), Ok("raw"));
         assert_eq!(level(&back(1)), Ok("5m"), "1,440 samples are more than a chart shows");
@@ -268,7 +243,10 @@ mod tests {
         assert_eq!(level(&back(365)), Ok("1d"));
         assert_eq!(level(&format!("{}&to={}&points=12000", back(20), now - 19 * 24 * HOUR)), Ok("5m"), "raw is gone");
         assert_eq!(level(&format!("{}&level=raw", back(7))), Ok("raw"));
-        for bad in [&*format!("{}&level=raw", back(30)), "from=5&to=5", "level=1w", "points=0", "from=x"] {
+        let hour = format!("from={}", now - HOUR);
+        assert_eq!((level_of(&hour, 10_000), level_of(&hour, 100_000)), (Ok("raw"), Ok("5m")), "others' samples are read too");
+        assert_eq!(level_of(&format!("{hour}&level=raw"), 100_000), Err(()));
+        for bad in [&*format!("{}&level=raw", back(30)), "from=5&to=5", "level=1w", "points=0", "from=x", "from=0&level=1h"] {
             assert_eq!(level(bad), Err(()), "{bad}");
         }
     }

@@ -43,7 +43,7 @@ pub(super) async fn show(
 ) -> Result<Response, Problem> {
     Params::read(&uri, &[], &[]).end()?;
     let row = find(&api, &name)?;
-    Ok(answer::json(&asked, &describe::Whole::new(&row, since_1970())))
+    Ok(answer::json(&asked, &describe::Whole::new(&row, since_1970(), api.settings().shows_players)))
 }
 
 /// `GET /api/v1/servers/{name}/answer`
@@ -55,6 +55,9 @@ pub(super) async fn answer(
 ) -> Result<Response, Problem> {
     Params::read(&uri, &[], &[]).end()?;
     let row = find(&api, &name)?;
+    if !api.settings().shows_players {
+        return Err(Problem::not_found("this monitor does not tell who plays, and so no whole answers"));
+    }
     match row.said.as_deref().filter(|said| !said.answer.is_empty()) {
         Some(said) => Ok(answer::tagged(&asked, "application/json", "no-cache", said.answer.to_vec())),
         None => Err(Problem::not_found(format!("{name} has not answered since the monitor started, or its answer is not kept"))),
@@ -81,7 +84,13 @@ pub(super) async fn put(
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Problem> {
     let new = read(&object(&asked, body)?, Some(&name))?;
-    let Some(row) = api.live().named(&name) else { return insert(&api, &asked, new).await };
+    let Some(row) = api.live().named(&name) else {
+        if new.name != name {
+            let wrong = Wrong::new("name", format!("there is no {name} that could be renamed"));
+            return Err(Problem::invalid(StatusCode::UNPROCESSABLE_ENTITY, vec![wrong]));
+        }
+        return insert(&api, &asked, new).await;
+    };
     let old = ours(&row)?;
     let NewServer { name, target, group, labels, interval, origin } = new;
     let server = Server { id: old.id, name: name.clone(), target, group, labels, interval, origin };
@@ -195,7 +204,7 @@ fn written(api: &Api, asked: &HeaderMap, name: &str, status: StatusCode) -> Resp
     let Ok(row) = find(api, name) else { return Problem::no_server(name).into_response() };
     let mut asked = asked.clone();
     asked.remove(header::IF_NONE_MATCH);
-    let mut response = answer::json(&asked, &describe::Whole::new(&row, since_1970()));
+    let mut response = answer::json(&asked, &describe::Whole::new(&row, since_1970(), api.settings().shows_players));
     *response.status_mut() = status;
     if let Ok(place) = HeaderValue::try_from(format!("/api/v1/servers/{name}")) {
         response.headers_mut().insert(header::LOCATION, place);
