@@ -22,3 +22,4 @@ pub mod poll;
 pub mod sample;
 pub mod schedule;
 pub mod server;
+pub mod web;
