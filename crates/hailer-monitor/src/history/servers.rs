@@ -1,0 +1,173 @@
+//! Who is watched.
+
+use super::{History, HistoryError, NewServer};
+use crate::server::{Origin, Server, ServerId};
+use sqlx::any::AnyRow;
+use sqlx::{AnyConnection, Row};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Others who add servers at the same time may take the number that we were about to give.
+const TRIES: u32 = 5;
+
+impl History {
+    /// All who are watched, by number.
+    pub async fn servers(&self) -> Result<Vec<Server>, HistoryError> {
+        let rows = sqlx::query(
+            "SELECT id, name, target, of_group, labels, every, origin FROM server WHERE removed IS NULL ORDER BY id",
+        );
+        rows.fetch_all(&self.pool).await?.iter().map(server).collect()
+    }
+
+    /// Watches another server. One that was watched before, by the same name and target, is that one again, with its history.
+    pub async fn add(&self, new: &NewServer) -> Result<Server, HistoryError> {
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let mut change = self.begin().await?;
+            match add(&mut change, new).await {
+                Err(HistoryError::Sql(error)) if is_double(&error) && tries < TRIES => {}
+                Err(error) => return Err(error),
+                Ok(server) => {
+                    change.commit().await?;
+                    return Ok(server);
+                }
+            }
+        }
+    }
+
+    /// Describes a server anew. It keeps its number and its history.
+    pub async fn change(&self, server: &Server) -> Result<(), HistoryError> {
+        let mut change = self.begin().await?;
+        vacate(&mut change, &server.name, "", server.id).await?;
+        let update = "UPDATE server SET name = $2, target = $3, of_group = $4, labels = $5, every = $6, origin = $7
+                      WHERE id = $1 AND removed IS NULL";
+        let done = sqlx::query(update)
+            .bind(server.id.0)
+            .bind(&server.name)
+            .bind(&server.target)
+            .bind(&server.group)
+            .bind(labels(&server.labels))
+            .bind(millis(server.interval))
+            .bind(origin_word(server.origin))
+            .execute(&mut *change)
+            .await
+            .map_err(|error| if is_double(&error) { HistoryError::Taken(server.name.clone()) } else { error.into() })?;
+        if done.rows_affected() == 0 {
+            return Err(HistoryError::Absent(server.id));
+        }
+        change.commit().await
+    }
+
+    /// Watches a server no more; tells whether it was. Its history stays until its time has passed.
+    pub async fn remove(&self, id: ServerId) -> Result<bool, HistoryError> {
+        let mut change = self.begin().await?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64);
+        let done = sqlx::query("UPDATE server SET removed = $2 WHERE id = $1 AND removed IS NULL");
+        let done = done.bind(id.0).bind(now).execute(&mut *change).await?;
+        change.commit().await?;
+        Ok(done.rows_affected() > 0)
+    }
+}
+
+/// Adds a server, or one that was removed again.
+async fn add(change: &mut AnyConnection, new: &NewServer) -> Result<Server, HistoryError> {
+    let again = vacate(change, &new.name, &new.target, ServerId(0)).await?;
+    let id = match again {
+        Some(id) => id,
+        None => {
+            let last = sqlx::query("SELECT COALESCE(MAX(id), 0) FROM server").fetch_one(&mut *change).await?;
+            ServerId(last.try_get::<i64, _>(0)?.max(0) + 1)
+        }
+    };
+    let server = Server {
+        id,
+        name: new.name.clone(),
+        target: new.target.clone(),
+        group: new.group.clone(),
+        labels: new.labels.clone(),
+        interval: new.interval,
+        origin: new.origin,
+    };
+    let insert = "INSERT INTO server (id, name, target, of_group, labels, every, origin, removed)
+                  VALUES ($1, $2, $3, $4, $5, $6, $7, NULL)
+                  ON CONFLICT (id) DO UPDATE SET of_group = $4, labels = $5, every = $6, origin = $7, removed = NULL";
+    sqlx::query(insert)
+        .bind(id.0)
+        .bind(&server.name)
+        .bind(&server.target)
+        .bind(&server.group)
+        .bind(labels(&server.labels))
+        .bind(millis(server.interval))
+        .bind(origin_word(server.origin))
+        .execute(change)
+        .await?;
+    Ok(server)
+}
+
+/// Makes a name free, if it is that of a server that is watched no more: that one is `NAME.NUMBER` from now on. If it is one of
+/// the same target, it is told instead.
+async fn vacate(
+    change: &mut AnyConnection,
+    name: &str,
+    target: &str,
+    except: ServerId,
+) -> Result<Option<ServerId>, HistoryError> {
+    let owner = sqlx::query("SELECT id, target, removed FROM server WHERE name = $1 AND id <> $2");
+    let Some(owner) = owner.bind(name).bind(except.0).fetch_optional(&mut *change).await? else { return Ok(None) };
+    let id: i64 = owner.try_get(0)?;
+    if owner.try_get::<Option<i64>, _>(2)?.is_none() {
+        return Err(HistoryError::Taken(name.into()));
+    }
+    if owner.try_get::<String, _>(1)? == target {
+        return Ok(Some(ServerId(id)));
+    }
+    let mut other = format!("{name}.{id}");
+    while sqlx::query("SELECT id FROM server WHERE name = $1")
+        .bind(&other)
+        .fetch_optional(&mut *change)
+        .await?
+        .is_some()
+    {
+        other.push('_');
+    }
+    sqlx::query("UPDATE server SET name = $2 WHERE id = $1").bind(id).bind(other).execute(change).await?;
+    Ok(None)
+}
+
+fn server(row: &AnyRow) -> Result<Server, HistoryError> {
+    let labels: String = row.try_get(4)?;
+    let origin: String = row.try_get(6)?;
+    let stored = |what: &str| HistoryError::Stored(format!("{what} in the table server"));
+    Ok(Server {
+        id: ServerId(row.try_get(0)?),
+        name: row.try_get(1)?,
+        target: row.try_get(2)?,
+        group: row.try_get(3)?,
+        labels: serde_json::from_str(&labels).map_err(|_| stored(&format!("labels {labels:?}")))?,
+        interval: row.try_get::<Option<i64>, _>(5)?.map(|millis| Duration::from_millis(millis.max(0) as u64)),
+        origin: read_origin(&origin).ok_or_else(|| stored(&format!("origin {origin:?}")))?,
+    })
+}
+
+fn labels(labels: &std::collections::BTreeMap<String, String>) -> String {
+    serde_json::to_string(labels).expect("texts become JSON")
+}
+
+fn millis(interval: Option<Duration>) -> Option<i64> {
+    interval.map(|interval| i64::try_from(interval.as_millis()).unwrap_or(i64::MAX))
+}
+
+fn origin_word(origin: Origin) -> &'static str {
+    match origin {
+        Origin::Plan => "plan",
+        Origin::Api => "api",
+    }
+}
+
+fn read_origin(word: &str) -> Option<Origin> {
+    [Origin::Plan, Origin::Api].into_iter().find(|&origin| origin_word(origin) == word)
+}
+
+fn is_double(error: &sqlx::Error) -> bool {
+    error.as_database_error().is_some_and(|error| error.is_unique_violation())
+}

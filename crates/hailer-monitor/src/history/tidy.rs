@@ -1,0 +1,215 @@
+//! Roll-ups and retention: called every minute, each step a small transaction, so that writing never waits for long.
+//!
+//! A level knows until when its buckets are final (`done`). Each call works out all buckets from there to now, the last of
+//! which is still filling. What comes later than that is marked by whoever writes it (`late`), bucket by bucket, and worked
+//! out again. The levels above look again only when the level below has finished a bucket.
+
+use super::open::{Change, Dialect};
+use super::read::ALL;
+use super::write::mark_late;
+use super::{History, HistoryError, Keep, Level};
+use crate::sample::Millis;
+use sqlx::{AssertSqlSafe, Row};
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// A bucket is final so much later than its end: samples are dated when they are due, and written when they were answered.
+const GRACE: Millis = 30_000;
+/// Late buckets of one level that one call works out again.
+const LATE: i64 = 500;
+/// Rows that one statement deletes.
+const STEP: i64 = 20_000;
+/// Statements that one call spends on deleting from one table: more than comes in a minute.
+const STEPS: u32 = 50;
+/// Servers whose sessions one call looks through.
+const SERVERS: i64 = 2_000;
+
+impl History {
+    /// Rolls up what came, and deletes what is too old. Call it every minute; it may be called as often as one likes, and from
+    /// several processes. After a long stop the first call takes longer.
+    pub async fn tidy(&self, now: Millis, keep: &Keep) -> Result<(), HistoryError> {
+        for level in [Level::FiveMinutes, Level::Hour, Level::Day] {
+            self.roll_up(level, now).await?;
+        }
+        self.forget(now, keep).await
+    }
+
+    async fn roll_up(&self, level: Level, now: Millis) -> Result<(), HistoryError> {
+        let progress = "SELECT done, seen, (SELECT done FROM progress WHERE level = $2) FROM progress WHERE level = $1";
+        let progress =
+            sqlx::query(progress).bind(level.number()).bind(level.number() - 1).fetch_one(&self.pool).await?;
+        let (done, seen): (Millis, Millis) = (progress.try_get(0)?, progress.try_get(1)?);
+        // Until when the level below is final, and with it ours.
+        let below: Millis = match level {
+            Level::FiveMinutes => now - GRACE,
+            _ => progress.try_get(2)?,
+        };
+        if level == Level::FiveMinutes || below > seen {
+            let mut from = done;
+            while let Some(bucket) = self.next_bucket(level, from, now).await? {
+                let mut change = self.begin().await?;
+                self.work_out(&mut change, level, bucket).await?;
+                change.commit().await?;
+                from = bucket + level.length();
+            }
+            let mut change = self.begin().await?;
+            let update =
+                "UPDATE progress SET done = CASE WHEN done < $2 THEN $2 ELSE done END, seen = $3 WHERE level = $1";
+            let update = sqlx::query(update).bind(level.number()).bind(level.floor(below)).bind(below);
+            update.execute(&mut *change).await?;
+            change.commit().await?;
+        }
+        let late = sqlx::query("SELECT bucket FROM late WHERE level = $1 ORDER BY bucket LIMIT $2");
+        for late in late.bind(level.number()).bind(LATE).fetch_all(&self.pool).await? {
+            let bucket: Millis = late.try_get(0)?;
+            let mut change = self.begin().await?;
+            let delete =
+                sqlx::query("DELETE FROM late WHERE level = $1 AND bucket = $2").bind(level.number()).bind(bucket);
+            delete.execute(&mut *change).await?;
+            self.work_out(&mut change, level, bucket).await?;
+            change.commit().await?;
+        }
+        Ok(())
+    }
+
+    /// The first bucket from a time on into which something came.
+    async fn next_bucket(&self, level: Level, from: Millis, now: Millis) -> Result<Option<Millis>, HistoryError> {
+        let first = match level {
+            Level::FiveMinutes => sqlx::query("SELECT MIN(at) FROM sample WHERE at >= $1 AND at <= $2"),
+            _ => sqlx::query("SELECT MIN(bucket) FROM rollup WHERE bucket >= $1 AND bucket <= $2 AND level = $3"),
+        };
+        let first = first.bind(from).bind(now);
+        let first = if level == Level::FiveMinutes { first } else { first.bind(level.number() - 1) };
+        let first: Option<Millis> = first.fetch_one(&self.pool).await?.try_get(0)?;
+        Ok(first.map(|at| level.floor(at)))
+    }
+
+    /// Works out one bucket of all servers, and their sum.
+    async fn work_out(&self, change: &mut Change, level: Level, bucket: Millis) -> Result<(), HistoryError> {
+        // Others write while we look, or roll up as well: one after the other.
+        if self.dialect == Dialect::Postgres {
+            sqlx::query("SELECT done FROM progress WHERE level = 1 FOR UPDATE").fetch_one(&mut **change).await?;
+        }
+        let each = match level {
+            Level::FiveMinutes => {
+                "SELECT CAST($1 AS BIGINT), CAST($2 AS BIGINT), server, COUNT(*), CAST(SUM(answered) AS BIGINT),
+                        COUNT(players), CAST(SUM(players) AS BIGINT), MAX(players), MAX(slots),
+                        COUNT(latency), CAST(SUM(latency) AS BIGINT), MAX(latency),
+                        CAST(SUM(sent) AS BIGINT), CAST(SUM(resent) AS BIGINT)
+                 FROM sample WHERE at >= $2 AND at < $3 GROUP BY server"
+            }
+            _ => {
+                "SELECT CAST($1 AS BIGINT), CAST($2 AS BIGINT), server, CAST(SUM(asked) AS BIGINT),
+                        CAST(SUM(answered) AS BIGINT), CAST(SUM(told) AS BIGINT), CAST(SUM(players) AS BIGINT),
+                        MAX(players_max), MAX(slots), CAST(SUM(timed) AS BIGINT), CAST(SUM(latency) AS BIGINT),
+                        MAX(latency_max), CAST(SUM(sent) AS BIGINT), CAST(SUM(resent) AS BIGINT)
+                 FROM rollup WHERE level = $1 - 1 AND bucket >= $2 AND bucket < $3 GROUP BY server"
+            }
+        };
+        let end = bucket + level.length();
+        let put = sqlx::query(AssertSqlSafe(format!("{PUT} {each} {UNLESS_MORE}")));
+        put.bind(level.number()).bind(bucket).bind(end).execute(&mut **change).await?;
+        if level == Level::FiveMinutes {
+            // Of all servers the players are one number, told once: the sum of what each had on average. Above this level the
+            // sum is a server like any other.
+            let all =
+                "SELECT level, bucket, CAST($3 AS BIGINT), CAST(SUM(asked) AS BIGINT), CAST(SUM(answered) AS BIGINT),
+                              CASE WHEN SUM(told) > 0 THEN 1 ELSE 0 END,
+                              CAST(ROUND(SUM(CAST(players AS DOUBLE PRECISION) / NULLIF(told, 0))) AS BIGINT),
+                              CAST(ROUND(SUM(CAST(players AS DOUBLE PRECISION) / NULLIF(told, 0))) AS BIGINT),
+                              CAST(SUM(slots) AS BIGINT), CAST(SUM(timed) AS BIGINT), CAST(SUM(latency) AS BIGINT),
+                              MAX(latency_max), CAST(SUM(sent) AS BIGINT), CAST(SUM(resent) AS BIGINT)
+                       FROM rollup WHERE level = $1 AND bucket = $2 AND server <> $3 GROUP BY level, bucket";
+            let put = sqlx::query(AssertSqlSafe(format!("{PUT} {all} {UNLESS_MORE}")));
+            put.bind(level.number()).bind(bucket).bind(ALL.0).execute(&mut **change).await?;
+        }
+        let above = match level {
+            Level::FiveMinutes => Level::Hour,
+            Level::Hour => Level::Day,
+            Level::Raw | Level::Day => return Ok(()),
+        };
+        let done = sqlx::query("SELECT done FROM progress WHERE level = $1").bind(above.number());
+        let done: Millis = done.fetch_one(&mut **change).await?.try_get(0)?;
+        let late = Some(above.floor(bucket)).filter(|&bucket| bucket < done);
+        mark_late(change, self.dialect, above, late.into_iter().collect::<BTreeSet<_>>()).await
+    }
+
+    async fn forget(&self, now: Millis, keep: &Keep) -> Result<(), HistoryError> {
+        let before = |kept: Duration| now.saturating_sub(i64::try_from(kept.as_millis()).unwrap_or(i64::MAX));
+        // Nothing is deleted before it is rolled up, and of a bucket all or nothing.
+        let done = sqlx::query("SELECT done FROM progress ORDER BY level").fetch_all(&self.pool).await?;
+        let done = |level: Level| Ok::<Millis, HistoryError>(done[level as usize].try_get(0)?);
+        let raw = Level::FiveMinutes.floor(before(keep.raw).min(done(Level::Raw)?));
+        self.forget_front("sample", "at", "1 = 1", raw).await?;
+        for (level, kept) in [(Level::FiveMinutes, keep.five_minutes), (Level::Hour, keep.hour), (Level::Day, keep.day)]
+        {
+            let mut cut = before(kept);
+            if level != Level::Day {
+                cut = cut.min(done(level)?);
+            }
+            // Whole buckets of the level above, or one that came late there would be worked out from what is left.
+            let filter = format!("level = {}", level.number());
+            self.forget_front("rollup", "bucket", &filter, level.floor(cut)).await?;
+        }
+        self.forget_front("event", "at", "1 = 1", before(keep.day)).await?;
+        let longest = [keep.raw, keep.five_minutes, keep.hour, keep.day].into_iter().max().unwrap_or_default();
+        self.forget_of_servers(before(keep.hour), before(longest)).await
+    }
+
+    /// Deletes from the front of a table, some rows at a time. All words are ours.
+    async fn forget_front(&self, table: &str, column: &str, filter: &str, cut: Millis) -> Result<(), HistoryError> {
+        let edge = format!(
+            "SELECT {column} FROM {table} WHERE {filter} AND {column} < $1 ORDER BY {column} LIMIT 1 OFFSET $2"
+        );
+        let delete = format!("DELETE FROM {table} WHERE {filter} AND {column} <= $1");
+        for _ in 0..STEPS {
+            let edge = sqlx::query(AssertSqlSafe(edge.clone())).bind(cut).bind(STEP).fetch_optional(&self.pool).await?;
+            let last = edge.as_ref().map_or(Ok(cut - 1), |edge| edge.try_get::<Millis, _>(0))?;
+            let mut change = self.begin().await?;
+            sqlx::query(AssertSqlSafe(delete.clone())).bind(last).execute(&mut *change).await?;
+            change.commit().await?;
+            if edge.is_none() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes sessions that ended before a time, of some servers after the other; when all have had their turn, servers that
+    /// were removed before another time: nothing else of them is left by then.
+    async fn forget_of_servers(&self, ended: Millis, removed: Millis) -> Result<(), HistoryError> {
+        let mut from = self.turn.load(Ordering::Relaxed);
+        let next = sqlx::query(
+            "SELECT MIN(id) FROM (SELECT id FROM server WHERE id > $1 ORDER BY id LIMIT 1 OFFSET $2) AS next",
+        );
+        let next: Option<i64> = next.bind(from).bind(SERVERS).fetch_one(&self.pool).await?.try_get(0)?;
+        let mut change = self.begin().await?;
+        let forget = "DELETE FROM session WHERE first < $1 AND last < $1
+                      AND server IN (SELECT id FROM server WHERE id > $2 ORDER BY id LIMIT $3)";
+        sqlx::query(forget).bind(ended).bind(from).bind(SERVERS).execute(&mut *change).await?;
+        // One less, since the next is still to come.
+        from = next.map_or(0, |next| next - 1);
+        if next.is_none() {
+            for forget in [
+                "DELETE FROM state WHERE server IN (SELECT id FROM server WHERE removed < $1)",
+                // The last number stays, so that it is not given again.
+                "DELETE FROM server WHERE removed < $1 AND id < (SELECT MAX(id) FROM server)",
+            ] {
+                sqlx::query(forget).bind(removed).execute(&mut *change).await?;
+            }
+        }
+        change.commit().await?;
+        self.turn.store(from, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+const PUT: &str =
+    "INSERT INTO rollup (level, bucket, server, asked, answered, told, players, players_max, slots, timed,
+    latency, latency_max, sent, resent)";
+pub(super) const UNLESS_MORE: &str = "ON CONFLICT (level, bucket, server) DO UPDATE SET asked = excluded.asked,
+    answered = excluded.answered, told = excluded.told, players = excluded.players, players_max = excluded.players_max,
+    slots = excluded.slots, timed = excluded.timed, latency = excluded.latency, latency_max = excluded.latency_max,
+    sent = excluded.sent, resent = excluded.resent
+    WHERE excluded.asked >= rollup.asked";
