@@ -138,7 +138,8 @@ fn monitor_table(item: Item<'_>, folder: &Path) -> Result<Plan, Wrong> {
     if let Some(item) = table.take("rate") {
         plan.rate = item.number("rate", 1..=10_000_000)? as f64;
     }
-    plan.token = table.take("token-file").map(|item| config::token("token-file", item, folder, MIN_TOKEN)).transpose()?;
+    plan.token =
+        table.take("token-file").map(|item| config::token("token-file", item, folder, MIN_TOKEN)).transpose()?;
     if let Some(item) = table.take("server-metrics") {
         plan.server_metrics = item.flag("server-metrics")?;
     }
@@ -208,7 +209,14 @@ fn server(table: &Table<'_>) -> Result<NewServer, Wrong> {
     let labels = table.take("labels").map_or(Ok(BTreeMap::new()), labels)?;
     let interval = table.take("interval").map(interval).transpose()?;
     table.finish()?;
-    Ok(NewServer { name, target, group: group.transpose()?.unwrap_or_default(), labels, interval, origin: Origin::Plan })
+    Ok(NewServer {
+        name,
+        target,
+        group: group.transpose()?.unwrap_or_default(),
+        labels,
+        interval,
+        origin: Origin::Plan,
+    })
 }
 
 fn labels(item: Item<'_>) -> Result<BTreeMap<String, String>, Wrong> {
