@@ -1,21 +1,30 @@
 //! All of it together: who is watched, polling, history, alerts.
 
-use crate::history::{Batch, History, HistoryError, Keep, NewServer, Writer};
+use crate::alert::{self, Alerts};
+use crate::health::State;
+use crate::history::{Batch, Bounds, History, HistoryError, Keep, NewServer, Writer};
 use crate::live::Live;
 use crate::poll::{self, Poll, since_1970};
-use crate::sample::Millis;
-use crate::server::{Origin, Server, ServerId, check_name, check_target};
+use crate::sample::EventKind;
+use crate::server::{Origin, Server, ServerId};
 use crate::sessions::{Privacy, Sessions};
+use crate::web::api::{Here, HistoryVitals, NotDone, NotSent, TestAlert, Vitals, Watchlist};
+use futures_util::future::BoxFuture;
+use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
-use tokio::sync::Mutex;
+use tokio::task::JoinHandle;
 
 /// Roll-ups are made, and old rows deleted, so often.
 const TIDY: Duration = Duration::from_secs(60);
+/// What came last is waited for no longer when we stop.
+const LAST: Duration = Duration::from_secs(2);
 
 /// How to monitor.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Settings {
     /// Whom to ask when, and how fast.
     pub poll: poll::Settings,
@@ -23,6 +32,15 @@ pub struct Settings {
     pub keep: Keep,
     /// What becomes of the names of players.
     pub privacy: Privacy,
+    /// What is worth telling, and to whom.
+    pub alerts: alert::Checked,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        let (poll, keep, alerts) = (poll::Settings::default(), Keep::default(), alert::Checked::default());
+        Self { poll, keep, privacy: Privacy::Names, alerts }
+    }
 }
 
 /// Why a monitor does not do what it was asked for.
@@ -35,18 +53,14 @@ pub enum MonitorError {
     /// A thread or a socket that cannot be had.
     #[error("cannot poll: {0}")]
     Poll(#[from] io::Error),
-    /// A name that is no name for a server.
-    #[error("name {0:?}: {1}")]
-    Name(String, &'static str),
-    /// A target that cannot be asked.
-    #[error("target: {0}")]
-    Target(String),
-    /// Nobody of that name or number is watched.
-    #[error("no such server")]
-    Unknown,
-    /// Only who said that it be watched may take that back.
-    #[error("{0} is in the plan: change it there")]
-    Planned(String),
+    /// A server of the plan that cannot be watched.
+    #[error("server {name}: {problem}")]
+    Server {
+        /// Its name.
+        name: String,
+        /// Why.
+        problem: NotDone,
+    },
 }
 
 /// A monitor that runs. Dropping it ends it; [`stop`](Self::stop) writes what is not written yet.
@@ -54,39 +68,43 @@ pub struct Monitor {
     live: Arc<Live>,
     history: History,
     poll: Arc<Poll>,
+    watchlist: Arc<Here>,
     writer: Writer,
-    /// One change of the list after the other.
-    changes: Mutex<()>,
-    tidier: tokio::task::JoinHandle<()>,
-    feeder: tokio::task::JoinHandle<()>,
+    alerts: Arc<Alerts>,
+    started: i64,
+    feeder: JoinHandle<()>,
+    tidier: JoinHandle<()>,
 }
 
 impl Monitor {
     /// Starts to watch what the history knows. Inside a tokio runtime.
     pub async fn start(history: History, settings: Settings) -> Result<Self, MonitorError> {
         let live = Arc::new(Live::default());
+        let interval = settings.poll.interval;
         let (poll, mut batches) = Poll::start(settings.poll, live.clone())?;
         let poll = Arc::new(poll);
         let states = history.last_states().await?;
-        let states: std::collections::HashMap<ServerId, _> =
-            states.into_iter().map(|(id, state, since)| (id, (state, since))).collect();
+        let states: HashMap<ServerId, (State, i64)> = states.into_iter().map(|(id, state, at)| (id, (state, at))).collect();
         for server in history.servers().await? {
-            // What was stored was checked then; a protocol may have gone since.
-            let _ = poll.watch(server.clone(), states.get(&server.id).copied());
+            let known = states.get(&server.id).copied();
+            // What was stored was checked then; a protocol may have gone since. It is shown, and never asked.
+            let _ = poll.watch(server, known);
         }
-        let now = since_1970();
-        for (id, at, asked, answered, players) in history.day(now).await? {
+        let started = since_1970();
+        for (id, at, asked, answered, players) in history.day(started).await? {
             live.remember(id, at, asked, answered, players);
         }
-        let writer = Writer::start(history.clone());
+        let writer = Writer::start(history.clone(), Bounds::default());
+        let mut sessions = Sessions::new(settings.privacy);
+        sessions.resume(history.sessions_since(started - RESUME).await?);
         let feeder = {
             let (live, writer) = (live.clone(), writer.clone());
-            let mut sessions = Sessions::new(settings.privacy);
             tokio::spawn(async move {
                 while let Some(mut batch) = batches.recv().await {
                     add_sessions(&mut sessions, &live, &mut batch);
-                    writer.write(batch).await;
+                    writer.send(batch);
                 }
+                writer.send(Batch { sessions: sessions.close_all(), ..Batch::default() });
             })
         };
         let tidier = {
@@ -96,12 +114,14 @@ impl Monitor {
                 each.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
                 loop {
                     each.tick().await;
-                    // The writer says that the database fails; this is made up for next time.
+                    // The writer tells that the database fails; what is not done now is done next time.
                     let _ = history.tidy(since_1970(), &keep).await;
                 }
             })
         };
-        Ok(Self { live, history, poll, writer, changes: Mutex::default(), tidier, feeder })
+        let alerts = Arc::new(Alerts::start(settings.alerts, live.clone(), &history, interval).await?);
+        let watchlist = Arc::new(Here::new(history.clone(), poll.clone(), live.clone()));
+        Ok(Self { live, history, poll, watchlist, writer, alerts, started, feeder, tidier })
     }
 
     /// How things stand.
@@ -114,37 +134,60 @@ impl Monitor {
         &self.history
     }
 
-    /// Who asks.
-    pub fn poll(&self) -> &Arc<Poll> {
-        &self.poll
+    /// Where servers come and go.
+    pub fn watchlist(&self) -> &Arc<Here> {
+        &self.watchlist
     }
 
-    /// Who writes.
-    pub fn writer(&self) -> &Writer {
-        &self.writer
+    /// Alerts at work.
+    pub fn alerts(&self) -> &Arc<Alerts> {
+        &self.alerts
+    }
+
+    /// Looks at how the monitor itself is, whenever it is asked.
+    pub fn look(&self) -> impl Fn() -> Vitals + Send + Sync + 'static {
+        let (poll, writer, alerts, started) =
+            (self.poll.clone(), self.writer.clone(), self.alerts.clone(), self.started);
+        move || {
+            let (counts, health, alerts) = (poll.counts(), writer.health(), alerts.health());
+            let last = counts.last.load(Ordering::Relaxed);
+            Vitals {
+                started,
+                samples: counts.samples.load(Ordering::Relaxed),
+                missed: counts.missed.load(Ordering::Relaxed),
+                dropped: counts.dropped.load(Ordering::Relaxed) + health.dropped,
+                last: (last > 0).then_some(last as i64),
+                history: HistoryVitals {
+                    is_failing: health.is_failing,
+                    message: health.message.filter(|_| health.is_failing),
+                    kept: health.kept,
+                    dropped: health.dropped,
+                },
+                alerts_waiting: alerts.waiting.values().map(|(count, _)| *count as u64).sum(),
+                alerts_failed: alerts.given_up,
+                ..Vitals::default()
+            }
+        }
     }
 
     /// Makes the servers of the plan those that are watched for its sake.
     pub async fn follow(&self, plan: &[NewServer]) -> Result<(), MonitorError> {
-        let _changes = self.changes.lock().await;
         let known = self.history.servers().await?;
         for old in known.iter().filter(|old| old.origin == Origin::Plan) {
             if !plan.iter().any(|new| new.name == old.name) {
-                self.history.remove(old.id).await?;
-                self.poll.forget(old.id);
+                let problem = |problem| MonitorError::Server { name: old.name.clone(), problem };
+                self.watchlist.remove(old.id).await.map_err(problem)?;
             }
         }
         for new in plan {
+            let problem = |problem| MonitorError::Server { name: new.name.clone(), problem };
             match known.iter().find(|old| old.name == new.name) {
-                None => {
-                    let server = self.history.add(new).await?;
-                    self.watch(server)?;
-                }
+                None => drop(self.watchlist.add(new.clone()).await.map_err(problem)?),
                 Some(old) => {
-                    let server = described(old.id, new);
+                    let NewServer { name, target, group, labels, interval, origin } = new.clone();
+                    let server = Server { id: old.id, name, target, group, labels, interval, origin };
                     if server != *old {
-                        self.history.change(&server).await?;
-                        self.watch(server)?;
+                        self.watchlist.change(server).await.map_err(problem)?;
                     }
                 }
             }
@@ -152,75 +195,52 @@ impl Monitor {
         Ok(())
     }
 
-    /// Watches one more.
-    pub async fn add(&self, new: &NewServer) -> Result<Server, MonitorError> {
-        check(new)?;
-        let _changes = self.changes.lock().await;
-        let server = self.history.add(new).await?;
-        self.watch(server.clone())?;
-        Ok(server)
-    }
-
-    /// Puts another description in place of the one of that name, which may be renamed by it.
-    pub async fn change(&self, name: &str, new: &NewServer) -> Result<Server, MonitorError> {
-        check(new)?;
-        let _changes = self.changes.lock().await;
-        let server = described(self.own(name)?, new);
-        self.history.change(&server).await?;
-        self.watch(server.clone())?;
-        Ok(server)
-    }
-
-    /// Watches one no more. Its history stays as long as any.
-    pub async fn remove(&self, name: &str) -> Result<(), MonitorError> {
-        let _changes = self.changes.lock().await;
-        let id = self.own(name)?;
-        self.history.remove(id).await?;
-        self.poll.forget(id);
-        Ok(())
-    }
-
-    /// The number of a server that is not the plan's.
-    fn own(&self, name: &str) -> Result<ServerId, MonitorError> {
-        let server = self.live.named(name).ok_or(MonitorError::Unknown)?.server;
-        match server.origin {
-            Origin::Plan => Err(MonitorError::Planned(name.into())),
-            Origin::Api => Ok(server.id),
-        }
-    }
-
-    fn watch(&self, server: Server) -> Result<(), MonitorError> {
-        self.poll.watch(server, None).map_err(MonitorError::Target)
-    }
-
-    /// Ends it: what came is written, if the database takes it within some seconds.
+    /// Ends it: what came is written, if the database takes it.
     pub async fn stop(self) {
         self.tidier.abort();
         self.poll.end();
-        let _ = tokio::time::timeout(Duration::from_secs(2), self.feeder).await;
-        self.writer.stop().await;
+        let _ = tokio::time::timeout(LAST, self.feeder).await;
+        self.writer.finish().await;
+        self.history.close().await;
     }
 }
 
-fn described(id: ServerId, new: &NewServer) -> Server {
-    let NewServer { name, target, group, labels, interval, origin } = new.clone();
-    Server { id, name, target, group, labels, interval, origin }
-}
-
-fn check(new: &NewServer) -> Result<(), MonitorError> {
-    check_name(&new.name).map_err(|problem| MonitorError::Name(new.name.clone(), problem))?;
-    check_target(&new.target).map_err(MonitorError::Target)
-}
+/// Who was on when the last monitor stopped, not longer ago, is still the same session.
+const RESUME: i64 = 5 * 60_000;
 
 /// Who is on, by what each answer of a batch said.
 fn add_sessions(sessions: &mut Sessions, live: &Live, batch: &mut Batch) {
-    for sample in &batch.samples {
+    for sample in batch.samples.iter().filter(|sample| sample.answered) {
         let said = live.row(sample.server).and_then(|row| row.said).filter(|said| said.at == sample.at);
-        let at: Millis = sample.at;
-        match said {
-            Some(said) => batch.sessions.extend(sessions.see(sample.server, at, &said.players, said.is_whole)),
-            None if !sample.answered => batch.sessions.extend(sessions.silent(sample.server, at)),
-            None => {}
+        if let Some(said) = said {
+            let names = said.players.iter().map(String::as_str);
+            batch.sessions.extend(sessions.see(sample.server, sample.at, names, said.is_whole));
         }
     }
+    for event in batch.events.iter().filter(|event| matches!(event.kind, EventKind::Down { .. })) {
+        batch.sessions.extend(sessions.close(event.server));
+    }
+}
+
+/// Sends tests, by alerts alone.
+pub struct Tests(pub Arc<Alerts>);
+
+impl TestAlert for Tests {
+    fn send(&self, to: Option<String>) -> BoxFuture<'_, Result<String, NotSent>> {
+        Box::pin(send_test(self.0.clone(), to))
+    }
+}
+
+async fn send_test(alerts: Arc<Alerts>, to: Option<String>) -> Result<String, NotSent> {
+    let all: Vec<String> = alerts.plan().receivers().map(|outlet| outlet.name.clone()).collect();
+    let chosen = match to {
+        Some(name) if all.contains(&name) => vec![name],
+        Some(name) => return Err(NotSent::Unknown(format!("there is no receiver {name:?}; there is {}", all.join(", ")))),
+        None if all.is_empty() => return Err(NotSent::Unknown("the plan has no [[receiver]]".into())),
+        None => all,
+    };
+    for name in &chosen {
+        alerts.test(name).await.map_err(|why| NotSent::Failed(format!("{name}: {why}")))?;
+    }
+    Ok(format!("sent to {}", chosen.join(", ")))
 }

@@ -8,19 +8,23 @@ use crate::args::Monitor as Args;
 use crate::exit::{Exit, usage};
 use crate::print::tell;
 use hailer_monitor::history::{History, NewServer};
-use hailer_monitor::monitor::{Monitor, MonitorError, Settings};
-use hailer_monitor::server::{Origin, check_target};
+use hailer_monitor::monitor::{Monitor, Settings, Tests};
+use hailer_monitor::server::{self, Origin};
 use hailer_monitor::sessions::Privacy;
+use hailer_monitor::web::api::{self, Api};
 use hailer_monitor::web::{self, App};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::signal::{self, unix::SignalKind};
 
+/// Servers with gauges of their own: more series than these are no use to anybody's Prometheus.
+const SERVER_METRICS: usize = 10_000;
 /// Whoever still reads a page when we stop has so long.
 const LAST_PAGES: Duration = Duration::from_secs(2);
 
@@ -60,16 +64,16 @@ fn plan(args: &Args) -> anyhow::Result<Plan> {
 fn from_targets(targets: &[String]) -> anyhow::Result<Vec<NewServer>> {
     let mut servers: Vec<NewServer> = Vec::new();
     for target in targets {
-        if let Err(problem) = check_target(target) {
-            usage!("{problem}");
-        }
         let name = plan::name_of(target);
         if servers.iter().any(|server| server.name == name) {
             usage!("{target}: given twice; drop one of them");
         }
-        let (group, labels) = (String::new(), BTreeMap::new());
-        let (target, origin) = (target.clone(), Origin::Plan);
-        servers.push(NewServer { name, target, group, labels, interval: None, origin });
+        let (group, labels, origin) = (String::new(), BTreeMap::new(), Origin::Plan);
+        let new = NewServer { name, target: target.clone(), group, labels, interval: None, origin };
+        if let Some(wrong) = server::check(&new).first() {
+            usage!("{target}: {}", wrong.message);
+        }
+        servers.push(new);
     }
     Ok(servers)
 }
@@ -83,7 +87,7 @@ async fn monitor(args: &Args, plan: Plan) -> anyhow::Result<Exit> {
     let history = History::open(&plan.history).await?;
     let monitor = Monitor::start(history, settings(&plan)).await?;
     monitor.follow(&plan.servers).await?;
-    let app = App::new(monitor.live().clone(), monitor.history().clone());
+    let app = app(&monitor, &plan);
     let (closing, closed) = tokio::sync::oneshot::channel::<()>();
     let pages = {
         let service = web::router(app.clone()).into_make_service_with_connect_info::<SocketAddr>();
@@ -114,6 +118,25 @@ async fn monitor(args: &Args, plan: Plan) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
+fn app(monitor: &Monitor, plan: &Plan) -> App {
+    let mut settings = api::Settings::default();
+    settings.token = plan.token.as_ref().map(|token| api::Token::new(token));
+    settings.shows_players = plan.players == Players::Names;
+    settings.server_metrics = if plan.server_metrics { SERVER_METRICS } else { 0 };
+    (settings.interval, settings.keep) = (plan.interval, plan.keep.clone());
+    let parts = api::Parts {
+        live: monitor.live().clone(),
+        history: monitor.history().clone(),
+        watchlist: Some(monitor.watchlist().clone()),
+        alerts: Some(Arc::new(Tests(monitor.alerts().clone()))),
+        look: Arc::new(monitor.look()),
+    };
+    let mut app = App::new(monitor.live().clone());
+    app.shows_players = settings.shows_players;
+    app.api = Some(Api::new(parts, settings));
+    app
+}
+
 fn settings(plan: &Plan) -> Settings {
     let mut settings = Settings::default();
     settings.poll.interval = plan.interval;
@@ -130,6 +153,6 @@ fn settings(plan: &Plan) -> Settings {
 
 async fn reload(args: &Args, monitor: &Monitor) -> anyhow::Result<usize> {
     let plan = plan(args)?;
-    monitor.follow(&plan.servers).await.map_err(|error: MonitorError| anyhow::anyhow!(error))?;
+    monitor.follow(&plan.servers).await?;
     Ok(plan.servers.len())
 }

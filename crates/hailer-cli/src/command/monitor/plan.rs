@@ -11,6 +11,7 @@
 //! rate = 20000                            # datagrams in a second, to all servers together
 //! token-file = "token"                    # who may add and remove servers by the API; nobody, without it
 //! server-metrics = true                   # gauges for each server at /metrics
+//! page = "https://status.example.com"     # where people find it, for links in alerts
 //!
 //! [[server]]
 //! name = "lobby"                          # in addresses of the page: letters, digits, ".", "_" and "-"
@@ -18,6 +19,17 @@
 //! group = "Europe"
 //! labels = { owner = "me" }
 //! interval = "30s"
+//!
+//! [[alert]]
+//! name = "lobby is down"
+//! when = "down"
+//! servers = ["lobby*"]
+//! to = ["chat"]
+//!
+//! [[receiver]]
+//! name = "chat"
+//! form = "discord"
+//! url-file = "discord-url"                # secrets stand in files of their own
 //! ```
 
 use crate::config::table::{Document, Item, Table, Wrong, close};
@@ -25,6 +37,7 @@ use crate::config::{self, MIN_TOKEN};
 use crate::exit::usage;
 use hailer::proto::Secret;
 use hailer::registry;
+use hailer_monitor::alert::{self, Receiver, Rule};
 use hailer_monitor::history::{Keep, NewServer};
 use hailer_monitor::schedule::SHORTEST_INTERVAL;
 use hailer_monitor::server::{self, Origin};
@@ -46,6 +59,16 @@ pub(crate) struct Plan {
     pub(crate) token: Option<Secret>,
     pub(crate) server_metrics: bool,
     pub(crate) servers: Vec<NewServer>,
+    pub(crate) alerts: alert::Checked,
+}
+
+/// What the library reads itself.
+#[derive(serde::Deserialize)]
+struct Alerts {
+    #[serde(default)]
+    alert: Vec<Rule>,
+    #[serde(default)]
+    receiver: Vec<Receiver>,
 }
 
 /// What becomes of the names of players.
@@ -69,6 +92,7 @@ impl Default for Plan {
             token: None,
             server_metrics: true,
             servers: Vec::new(),
+            alerts: alert::Checked::default(),
         }
     }
 }
@@ -82,19 +106,32 @@ pub(crate) fn sqlite(path: &Path) -> String {
 pub(crate) fn read(path: &Path) -> anyhow::Result<Plan> {
     let text = config::text(path)?;
     let folder = path.parent().unwrap_or(Path::new(""));
-    match Document::parse(&text).and_then(|document| plan(&document.root(), folder)) {
-        Ok(plan) => Ok(plan),
+    let (mut plan, page) = match Document::parse(&text).and_then(|document| plan(&document.root(), folder)) {
+        Ok(plan) => plan,
         Err(Wrong { line, problem }) => usage!("{}:{line}: {problem}", path.display()),
+    };
+    let Alerts { alert: rules, receiver: receivers } = match toml::from_str(&text) {
+        Ok(alerts) => alerts,
+        Err(error) => {
+            let line = text[..error.span().map_or(0, |span| span.start)].matches('\n').count() + 1;
+            usage!("{}:{line}: {}", path.display(), error.message().replace('\n', "; "));
+        }
+    };
+    match (alert::Plan { rules, receivers, page }).check(folder) {
+        Ok(alerts) => plan.alerts = alerts,
+        Err(error) => usage!("{}: {error}", path.display()),
     }
+    Ok(plan)
 }
 
-fn plan(root: &Table<'_>, folder: &Path) -> Result<Plan, Wrong> {
+fn plan(root: &Table<'_>, folder: &Path) -> Result<(Plan, Option<String>), Wrong> {
     const BLOCKS: &str = "server: write [[server]], with two brackets, before each server";
     let monitor = root.take("monitor");
     let blocks = root.take("server").map_or(Ok(Vec::new()), |item| item.list(BLOCKS))?;
+    let _ = (root.take("alert"), root.take("receiver"));
     root.finish()?;
-    let default = Plan { history: sqlite(&folder.join("hailer.db")), ..Plan::default() };
-    let mut plan = monitor.map_or(Ok(default), |item| monitor_table(item, folder))?;
+    let default = (Plan { history: sqlite(&folder.join("hailer.db")), ..Plan::default() }, None);
+    let (mut plan, page) = monitor.map_or(Ok(default), |item| monitor_table(item, folder))?;
     let mut lines: HashMap<String, usize> = HashMap::new();
     for block in blocks {
         let server = server(&block.table("[[server]]", BLOCKS)?)?;
@@ -104,10 +141,10 @@ fn plan(root: &Table<'_>, folder: &Path) -> Result<Plan, Wrong> {
         }
         plan.servers.push(server);
     }
-    Ok(plan)
+    Ok((plan, page))
 }
 
-fn monitor_table(item: Item<'_>, folder: &Path) -> Result<Plan, Wrong> {
+fn monitor_table(item: Item<'_>, folder: &Path) -> Result<(Plan, Option<String>), Wrong> {
     let table = item.table("[monitor]", "monitor: write [monitor], and what it is to do in the lines after it")?;
     let mut plan = Plan { history: sqlite(&folder.join("hailer.db")), ..Plan::default() };
     if let Some(item) = table.take("listen") {
@@ -143,8 +180,9 @@ fn monitor_table(item: Item<'_>, folder: &Path) -> Result<Plan, Wrong> {
     if let Some(item) = table.take("server-metrics") {
         plan.server_metrics = item.flag("server-metrics")?;
     }
+    let page = table.take("page").map(|item| item.text("page: write \"https://HOST\"").map(|text| text.it.to_owned()));
     table.finish()?;
-    Ok(plan)
+    Ok((plan, page.transpose()?))
 }
 
 /// A file, from the folder of the plan, or PostgreSQL by its URL.
@@ -188,23 +226,9 @@ fn keep(item: Item<'_>) -> Result<Keep, Wrong> {
 }
 
 fn server(table: &Table<'_>) -> Result<NewServer, Wrong> {
-    let name = table.need("name", "name = \"lobby\"")?;
-    let name = {
-        let text = name.text("name: write a text")?.it;
-        server::check_name(text).map_err(|problem| Wrong::at(name.line, format!("name {text:?}: {problem}")))?;
-        text.to_owned()
-    };
+    let name = table.need("name", "name = \"lobby\"")?.text("name: write a text")?.it.to_owned();
     let target = table.need("target", "target = \"minecraft-query://127.0.0.1\"")?;
-    let target = {
-        let text = target.text("target: write a text such as \"minecraft-query://127.0.0.1\"")?.it;
-        server::check_target(text).map_err(|problem| {
-            let scheme = text.split_once("://").map(|(scheme, _)| scheme);
-            let near = scheme.and_then(|scheme| close(scheme, registry::PROTOCOLS.iter().map(|p| p.info().id)));
-            let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
-            Wrong::at(target.line, format!("target: {problem}{near}"))
-        })?;
-        text.to_owned()
-    };
+    let target = target.text("target: write a text such as \"minecraft-query://127.0.0.1\"")?.it.to_owned();
     let group = table.take("group").map(|item| item.text("group: write a text").map(|text| text.it.to_owned()));
     let labels = table.take("labels").map_or(Ok(BTreeMap::new()), labels)?;
     let interval = table.take("interval").map(interval).transpose()?;
