@@ -20,3 +20,4 @@ pub mod live;
 pub mod sample;
 pub mod schedule;
 pub mod server;
+pub mod sessions;
