@@ -4,7 +4,7 @@
 //! until it does: a full disk stops no alert, and only a kill while the disk is full loses some.
 
 use super::engine::{Firing, Open, Told, hex};
-use crate::history::{History, HistoryError, Insert, Values};
+use crate::history::{History, HistoryError, Insert, Values, run};
 use crate::sample::Millis;
 use crate::server::ServerId;
 use serde::Serialize;
@@ -364,7 +364,7 @@ impl Queue {
                 values.add(told);
             }
         });
-        table.run(&mut change, self.history.dialect, rows).await?;
+        run(&mut change, table.rows(self.history.dialect, rows)).await?;
         for ((rule, server), entry) in &owed.open {
             if entry.is_some() {
                 continue;
