@@ -114,7 +114,8 @@ pub fn check(new: &NewServer) -> Vec<Wrong> {
     }
     let shortest = Duration::from_millis(SHORTEST_INTERVAL as u64);
     if new.interval.is_some_and(|interval| !(shortest..=LONGEST_INTERVAL).contains(&interval)) {
-        wrong.push(Wrong::new("interval", format!("from {} s to {} s", shortest.as_secs(), LONGEST_INTERVAL.as_secs())));
+        wrong
+            .push(Wrong::new("interval", format!("from {} s to {} s", shortest.as_secs(), LONGEST_INTERVAL.as_secs())));
     }
     wrong
 }

@@ -22,7 +22,9 @@ impl Token {
     /// A token of 16 to 256 visible ASCII characters; what is wrong with it otherwise.
     pub fn new(text: &str) -> Result<Self, String> {
         if !(SHORTEST..=LONGEST).contains(&text.len()) {
-            return Err(format!("a token has {SHORTEST} to {LONGEST} characters; `openssl rand -hex 32` makes a good one"));
+            return Err(format!(
+                "a token has {SHORTEST} to {LONGEST} characters; `openssl rand -hex 32` makes a good one"
+            ));
         }
         if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err("a token has only visible ASCII characters; `openssl rand -hex 32` makes a good one".into());
@@ -56,7 +58,8 @@ impl FromRequestParts<Api> for Writer {
             return Err(Problem::forbidden("origin", hint));
         }
         let Some(token) = &settings.token else {
-            let hint = "this monitor has no token, so nobody may write; give it one with `token` or `token-file` in its plan";
+            let hint =
+                "this monitor has no token, so nobody may write; give it one with `token` or `token-file` in its plan";
             return Err(Problem::forbidden("no-token", hint));
         };
         let problem = match bearer(&parts.headers) {

@@ -10,7 +10,7 @@ use crate::live::Row;
 use askama::Template;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use hailer::proto::model::is_control;
 
 /// Sites may keep it for a minute.
@@ -112,19 +112,8 @@ fn draw(label: &str, message: &str, colour: &'static str, radius: u32) -> String
     let (left, right) = (label_width + 2 * PADDING, message_width + 2 * PADDING);
     let at = PADDING;
     let (width, message_at) = (left + right, left + PADDING);
-    let badge = Badge {
-        label,
-        message,
-        colour,
-        radius,
-        label_width,
-        message_width,
-        width,
-        left,
-        right,
-        at,
-        message_at,
-    };
+    let badge =
+        Badge { label, message, colour, radius, label_width, message_width, width, left, right, at, message_at };
     // A `String` takes everything.
     badge.render().unwrap_or_default()
 }

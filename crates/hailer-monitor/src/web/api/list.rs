@@ -250,7 +250,8 @@ mod tests {
         let mut cursor = String::new();
         loop {
             let uri = format!("/?{query}{cursor}").parse().unwrap();
-            let page = Wanted::read(&uri).unwrap_or_else(|problem| panic!("{query}: {problem:?}")).find(live, 1_000_000);
+            let page =
+                Wanted::read(&uri).unwrap_or_else(|problem| panic!("{query}: {problem:?}")).find(live, 1_000_000);
             names.extend(page.ids.iter().map(|id| live.row(*id).unwrap().server.name.clone()));
             match page.next {
                 Some(next) => cursor = format!("&cursor={}", next.replace('~', "%7E")),
@@ -286,7 +287,9 @@ mod tests {
         assert_eq!(names(&live, "label=even&label=odd").len(), 0);
         assert_eq!(names(&live, "state=unknown").len(), 5);
         assert_eq!(names(&live, "search=ZOO").len(), 8);
-        for bad in ["limit=0", "limit=501", "sort=x", "cursor=x", "cursor=x~~y", "grup=a", "state=up&state=up", "protocol=x"] {
+        for bad in
+            ["limit=0", "limit=501", "sort=x", "cursor=x", "cursor=x~~y", "grup=a", "state=up&state=up", "protocol=x"]
+        {
             assert!(Wanted::read(&format!("/?{bad}").parse().unwrap()).is_err(), "{bad}");
         }
     }

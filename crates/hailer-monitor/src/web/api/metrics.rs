@@ -45,7 +45,11 @@ fn monitor(page: &mut Page, vitals: &Vitals, totals: &Totals, refused: [(&str, u
     for (name, help, count) in [
         ("hailer_monitor_samples_total", "Looks at servers.", vitals.samples),
         ("hailer_monitor_samples_missed_total", "Looks not taken because their time had passed.", vitals.missed),
-        ("hailer_monitor_samples_dropped_total", "Looks that never came to the history.", vitals.dropped + history.dropped),
+        (
+            "hailer_monitor_samples_dropped_total",
+            "Looks that never came to the history.",
+            vitals.dropped + history.dropped,
+        ),
         ("hailer_monitor_alerts_delivered_total", "Alerts delivered.", vitals.alerts_delivered),
         ("hailer_monitor_alerts_failed_total", "Tries to deliver an alert that failed.", vitals.alerts_failed),
     ] {

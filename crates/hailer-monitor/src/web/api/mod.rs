@@ -172,7 +172,9 @@ pub fn router<S: Clone + Send + Sync + 'static>(api: Api) -> Router<S> {
         .route("/totals/series", get(past::totals))
         .route("/health", get(health::show))
         .route("/alerts/test", post(watchlist::test_alert))
-        .fallback(|| async { Problem::not_found("there is nothing at this address; /openapi.json lists what there is") })
+        .fallback(|| async {
+            Problem::not_found("there is nothing at this address; /openapi.json lists what there is")
+        })
         .method_not_allowed_fallback(|| async { Problem::method() });
     Router::new()
         .nest("/api/v1", v1)

@@ -244,9 +244,15 @@ mod tests {
         assert_eq!(level(&format!("{}&to={}&points=12000", back(20), now - 19 * 24 * HOUR)), Ok("5m"), "raw is gone");
         assert_eq!(level(&format!("{}&level=raw", back(7))), Ok("raw"));
         let hour = format!("from={}", now - HOUR);
-        assert_eq!((level_of(&hour, 10_000), level_of(&hour, 100_000)), (Ok("raw"), Ok("5m")), "others' samples are read too");
+        assert_eq!(
+            (level_of(&hour, 10_000), level_of(&hour, 100_000)),
+            (Ok("raw"), Ok("5m")),
+            "others' samples are read too"
+        );
         assert_eq!(level_of(&format!("{hour}&level=raw"), 100_000), Err(()));
-        for bad in [&*format!("{}&level=raw", back(30)), "from=5&to=5", "level=1w", "points=0", "from=x", "from=0&level=1h"] {
+        for bad in
+            [&*format!("{}&level=raw", back(30)), "from=5&to=5", "level=1w", "points=0", "from=x", "from=0&level=1h"]
+        {
             assert_eq!(level(bad), Err(()), "{bad}");
         }
     }

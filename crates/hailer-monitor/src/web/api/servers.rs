@@ -60,7 +60,9 @@ pub(super) async fn answer(
     }
     match row.said.as_deref().filter(|said| !said.answer.is_empty()) {
         Some(said) => Ok(answer::tagged(&asked, "application/json", "no-cache", said.answer.to_vec())),
-        None => Err(Problem::not_found(format!("{name} has not answered since the monitor started, or its answer is not kept"))),
+        None => Err(Problem::not_found(format!(
+            "{name} has not answered since the monitor started, or its answer is not kept"
+        ))),
     }
 }
 
@@ -113,10 +115,7 @@ pub(super) fn find(api: &Api, name: &str) -> Result<Row, Problem> {
 }
 
 /// A body that is a JSON object.
-pub(super) fn object(
-    asked: &HeaderMap,
-    body: Result<Bytes, BytesRejection>,
-) -> Result<Map<String, Value>, Problem> {
+pub(super) fn object(asked: &HeaderMap, body: Result<Bytes, BytesRejection>) -> Result<Map<String, Value>, Problem> {
     let body = body.map_err(|rejection| match rejection.status() {
         StatusCode::PAYLOAD_TOO_LARGE => Problem::too_large(LONGEST_BODY),
         _ => Problem::body(rejection.body_text()),
@@ -191,7 +190,8 @@ fn labels(value: &Value) -> Result<BTreeMap<String, String>, &'static str> {
 async fn insert(api: &Api, asked: &HeaderMap, new: NewServer) -> Result<Response, Problem> {
     let most = api.settings().max_servers;
     if api.live().len() >= most {
-        let detail = format!("{most} servers are watched, and more are not added here; raise `max-servers` of the plan");
+        let detail =
+            format!("{most} servers are watched, and more are not added here; raise `max-servers` of the plan");
         return Err(Problem::conflict("full", detail));
     }
     let server = watchlist(api)?.add(new).await?;

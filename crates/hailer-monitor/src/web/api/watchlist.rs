@@ -132,7 +132,9 @@ pub(super) async fn test_alert(
         match (&*key, value) {
             ("to", Value::String(name)) => to = Some(name),
             ("to", Value::Null) => {}
-            ("to", _) => return Err(invalid(vec![Wrong::new("to", "must be the name of a target of alerts, or null")])),
+            ("to", _) => {
+                return Err(invalid(vec![Wrong::new("to", "must be the name of a target of alerts, or null")]));
+            }
             _ => return Err(invalid(vec![Wrong::new(&key, "there is no such member; there is: to")])),
         }
     }
