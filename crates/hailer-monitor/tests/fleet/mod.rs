@@ -7,8 +7,9 @@ use hailer::proto::model::{Extra, Rule};
 use hailer::proto::{Cookie, Epoch, Input, Keys, Options, Player, Protocol, Step, Verdict};
 use hailer::{Ask, Status, Text, registry};
 use hailer_monitor::health::State;
+use hailer_monitor::history::{Batch, History, Keep, Session};
 use hailer_monitor::live::{Live, Said, Update};
-use hailer_monitor::sample::{Millis, Sample};
+use hailer_monitor::sample::{Difference, Event, EventKind, Millis, Sample};
 use hailer_monitor::server::{Origin, Server, ServerId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,6 +37,45 @@ pub(crate) fn fleet(now: Millis) -> Arc<Live> {
         stands(&live, id, state, number as u64, status, now);
     }
     live
+}
+
+/// A day of some of them, in memory.
+pub(crate) async fn history(now: Millis) -> History {
+    let history = History::open("sqlite::memory:").await.unwrap();
+    let mut batch = Batch::default();
+    for (id, max) in [(1, 100), (8, 500), (21, 100)] {
+        let id = ServerId(id);
+        let seed = id.0 as u64 - 1;
+        for minute in 0..25 * 60 {
+            let at = now - minute * 60_000;
+            let is_out = (300..340).contains(&minute) || id.0 == 8 && minute < 12;
+            let mut sample = sample(id, at, players(seed, at, max), seed);
+            // A night without a monitor.
+            if (700..790).contains(&minute) {
+                continue;
+            }
+            if is_out {
+                sample = Sample { answered: false, players: None, max: None, latency: None, resent: 1, ..sample };
+            }
+            batch.samples.push(sample);
+        }
+        let mut event = |minutes: i64, kind| batch.events.push(Event { server: id, at: now - minutes * 60_000, kind });
+        event(339, EventKind::Down { reason: "no answer within 3 s".into() });
+        event(300, EventKind::Up);
+        let change = |from: &str, to: &str| Difference { from: Some(from.into()), to: Some(to.into()) };
+        event(298, EventKind::Version(change("1.21.7", "1.21.8")));
+        event(120, EventKind::Motd(change("Harbour » fish", if id.0 == 21 { HOSTILE } else { "Harbour » fish, trade, calm seas" })));
+        event(60, EventKind::Map(Difference { from: None, to: Some("world".into()) }));
+        for player in 0..12_i64 {
+            let name = if id.0 == 21 && player == 3 { HOSTILE.into() } else { format!("Player_{player}") };
+            let first = now - (player * 37 + 20) * 60_000;
+            let last = (first + (player % 4 + 1) * 17 * 60_000).min(now);
+            batch.sessions.push(Session { server: id, player: name, first, last });
+        }
+    }
+    history.write(&batch).await.unwrap();
+    history.tidy(now, &Keep::default()).await.unwrap();
+    history
 }
 
 /// As many servers as wanted, all of one kind.
@@ -85,7 +125,8 @@ pub(crate) fn players(seed: u64, at: Millis, max: u32) -> u32 {
 }
 
 pub(crate) fn sample(server: ServerId, at: Millis, players: u32, seed: u64) -> Sample {
-    let latency = 8_000 + (seed * 7_919 % 60_000) as u32 + (at / 60_000 % 13) as u32 * 500;
+    let wave = (at as f64 / 5_000_000.0 + seed as f64).sin() + (at as f64 / 700_000.0).cos() * 0.3;
+    let latency = 9_000 + (seed * 7_919 % 60_000) as u32 + ((wave + 2.0) * 2_000.0) as u32;
     Sample {
         server,
         at,

@@ -292,7 +292,7 @@ impl Buckets {
                 let of = || format!(" ({} of {} answered)", show::count(sum.answered), show::count(sum.asked));
                 format!("{}{}", show::share(sum.answered, sum.asked), if all { String::new() } else { of() })
             },
-            &show::percent,
+            &|share| format!("{:.0}\u{202F}%", share * 100.0),
         );
         vec![players, latency, uptime]
     }
