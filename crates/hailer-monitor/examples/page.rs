@@ -29,6 +29,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     });
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await?;
     println!("http://{}/", listener.local_addr()?);
-    axum::serve(listener, router(App::new(live))).await?;
+    axum::serve(listener, router(App::new(live, fleet::history(now).await))).await?;
     Ok(())
 }

@@ -84,7 +84,8 @@ impl Monitor {
         let (poll, mut batches) = Poll::start(settings.poll, live.clone())?;
         let poll = Arc::new(poll);
         let states = history.last_states().await?;
-        let states: HashMap<ServerId, (State, i64)> = states.into_iter().map(|(id, state, at)| (id, (state, at))).collect();
+        let states: HashMap<ServerId, (State, i64)> =
+            states.into_iter().map(|(id, state, at)| (id, (state, at))).collect();
         for server in history.servers().await? {
             let known = states.get(&server.id).copied();
             // What was stored was checked then; a protocol may have gone since. It is shown, and never asked.
@@ -235,7 +236,9 @@ async fn send_test(alerts: Arc<Alerts>, to: Option<String>) -> Result<String, No
     let all: Vec<String> = alerts.plan().receivers().map(|outlet| outlet.name.clone()).collect();
     let chosen = match to {
         Some(name) if all.contains(&name) => vec![name],
-        Some(name) => return Err(NotSent::Unknown(format!("there is no receiver {name:?}; there is {}", all.join(", ")))),
+        Some(name) => {
+            return Err(NotSent::Unknown(format!("there is no receiver {name:?}; there is {}", all.join(", "))));
+        }
         None if all.is_empty() => return Err(NotSent::Unknown("the plan has no [[receiver]]".into())),
         None => all,
     };

@@ -104,7 +104,9 @@ impl Browser {
     /// Waits until an expression is true.
     pub(crate) fn wait(&mut self, expression: &str) {
         let start = Instant::now();
-        while self.eval(&format!("!!({expression})")) != true {
+        // A page that is just coming has less than one thinks.
+        let expression = format!("(() => {{ try {{ return !!({expression}) }} catch {{ return false }} }})()");
+        while self.eval(&expression) != true {
             assert!(start.elapsed() < PATIENCE, "it never came true: {expression}");
             std::thread::sleep(Duration::from_millis(30));
         }
@@ -146,7 +148,9 @@ impl Browser {
             let Message::Text(text) = self.socket.read().unwrap() else { continue };
             let mut heard: Value = serde_json::from_str(&text).unwrap();
             match heard["method"].as_str() {
-                Some("Runtime.exceptionThrown") => self.complaints.push(heard["params"]["exceptionDetails"].to_string()),
+                Some("Runtime.exceptionThrown") => {
+                    self.complaints.push(heard["params"]["exceptionDetails"].to_string())
+                }
                 Some("Log.entryAdded") => self.complaints.push(heard["params"]["entry"].to_string()),
                 _ => {}
             }

@@ -21,8 +21,9 @@ struct Site {
 impl Site {
     fn start() -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let live = fleet::fleet(fleet::now());
-        let app = App::new(live.clone());
+        let now = fleet::now();
+        let live = fleet::fleet(now);
+        let app = App::new(live.clone(), runtime.block_on(fleet::history(now)));
         let listener = runtime.block_on(tokio::net::TcpListener::bind(("127.0.0.1", 0))).unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
         runtime.spawn(async move { axum::serve(listener, router(app)).await });
@@ -37,7 +38,11 @@ impl Site {
 #[test]
 fn people_can_use_it() {
     let Some(mut browser) = Browser::start() else {
-        assert_ne!(std::env::var("HAILER_NEEDS_CHROMIUM").as_deref(), Ok("1"), "there is no chromium: apt install chromium");
+        assert_ne!(
+            std::env::var("HAILER_NEEDS_CHROMIUM").as_deref(),
+            Ok("1"),
+            "there is no chromium: apt install chromium"
+        );
         println!("skipped: there is no chromium here (apt install chromium)");
         return;
     };

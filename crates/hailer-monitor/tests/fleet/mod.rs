@@ -7,8 +7,9 @@ use hailer::proto::model::{Extra, Rule};
 use hailer::proto::{Cookie, Epoch, Input, Keys, Options, Player, Protocol, Step, Verdict};
 use hailer::{Ask, Status, Text, registry};
 use hailer_monitor::health::State;
+use hailer_monitor::history::{Batch, History, Keep, Session};
 use hailer_monitor::live::{Live, Said, Update};
-use hailer_monitor::sample::{Millis, Sample};
+use hailer_monitor::sample::{Difference, Event, EventKind, Millis, Sample};
 use hailer_monitor::server::{Origin, Server, ServerId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,6 +37,51 @@ pub(crate) fn fleet(now: Millis) -> Arc<Live> {
         stands(&live, id, state, number as u64, status, now);
     }
     live
+}
+
+/// A day of some of them, in memory.
+pub(crate) async fn history(now: Millis) -> History {
+    let history = History::open("sqlite::memory:").await.unwrap();
+    let mut batch = Batch::default();
+    for (id, max) in [(1, 100), (8, 500), (21, 100)] {
+        let id = ServerId(id);
+        let seed = id.0 as u64 - 1;
+        for minute in 0..25 * 60 {
+            let at = now - minute * 60_000;
+            let is_out = (300..340).contains(&minute) || id.0 == 8 && minute < 12;
+            let mut sample = sample(id, at, players(seed, at, max), seed);
+            // A night without a monitor.
+            if (700..790).contains(&minute) {
+                continue;
+            }
+            if is_out {
+                sample = Sample { answered: false, players: None, max: None, latency: None, resent: 1, ..sample };
+            }
+            batch.samples.push(sample);
+        }
+        let mut event = |minutes: i64, kind| batch.events.push(Event { server: id, at: now - minutes * 60_000, kind });
+        event(339, EventKind::Down { reason: "no answer within 3 s".into() });
+        event(300, EventKind::Up);
+        let change = |from: &str, to: &str| Difference { from: Some(from.into()), to: Some(to.into()) };
+        event(298, EventKind::Version(change("1.21.7", "1.21.8")));
+        event(
+            120,
+            EventKind::Motd(change(
+                "Harbour » fish",
+                if id.0 == 21 { HOSTILE } else { "Harbour » fish, trade, calm seas" },
+            )),
+        );
+        event(60, EventKind::Map(Difference { from: None, to: Some("world".into()) }));
+        for player in 0..12_i64 {
+            let name = if id.0 == 21 && player == 3 { HOSTILE.into() } else { format!("Player_{player}") };
+            let first = now - (player * 37 + 20) * 60_000;
+            let last = (first + (player % 4 + 1) * 17 * 60_000).min(now);
+            batch.sessions.push(Session { server: id, player: name, first, last });
+        }
+    }
+    history.write(&batch).await.unwrap();
+    history.tidy(now, &Keep::default()).await.unwrap();
+    history
 }
 
 /// As many servers as wanted, all of one kind.
@@ -85,7 +131,8 @@ pub(crate) fn players(seed: u64, at: Millis, max: u32) -> u32 {
 }
 
 pub(crate) fn sample(server: ServerId, at: Millis, players: u32, seed: u64) -> Sample {
-    let latency = 8_000 + (seed * 7_919 % 60_000) as u32 + (at / 60_000 % 13) as u32 * 500;
+    let wave = (at as f64 / 5_000_000.0 + seed as f64).sin() + (at as f64 / 700_000.0).cos() * 0.3;
+    let latency = 9_000 + (seed * 7_919 % 60_000) as u32 + ((wave + 2.0) * 2_000.0) as u32;
     Sample {
         server,
         at,
@@ -115,7 +162,8 @@ pub(crate) fn stands(live: &Live, id: ServerId, state: State, seed: u64, status:
             row.last = Some(last);
         }
         if state == State::Down {
-            row.last = Some(Sample { answered: false, players: None, latency: None, max: None, ..sample(id, now, 0, seed) });
+            row.last =
+                Some(Sample { answered: false, players: None, latency: None, max: None, ..sample(id, now, 0, seed) });
             row.error = Some(Arc::new(("silence".into(), "no answer within 3 s".into())));
         }
         for half_hour in (0..48).filter(|_| state != State::Unknown) {
@@ -171,10 +219,18 @@ fn asked(protocol: &'static dyn Protocol, status: &Status) -> (Status, Vec<Box<[
 
 fn statuses() -> Vec<(String, &'static str, &'static str, Status)> {
     let names = [
-        ("harbour", "survival", "\u{A7}6\u{A7}lHarbour\u{A7}r \u{A7}7» \u{A7}bfish, trade, \u{A7}ocalm seas\u{A7}r\n\u{A7}8since 2011"),
+        (
+            "harbour",
+            "survival",
+            "\u{A7}6\u{A7}lHarbour\u{A7}r \u{A7}7» \u{A7}bfish, trade, \u{A7}ocalm seas\u{A7}r\n\u{A7}8since 2011",
+        ),
         ("iron-keep", "survival", "\u{A7}cIron \u{A7}4Keep \u{A7}7| \u{A7}fhard mode, no mercy"),
         ("meadow", "creative", "\u{A7}aMeadow \u{A7}2❀ \u{A7}fbuild what you like"),
-        ("skyline", "creative", "\u{A7}x\u{A7}f\u{A7}f\u{A7}5\u{A7}5\u{A7}0\u{A7}0S\u{A7}x\u{A7}f\u{A7}f\u{A7}8\u{A7}0\u{A7}0\u{A7}0k\u{A7}x\u{A7}f\u{A7}f\u{A7}a\u{A7}a\u{A7}0\u{A7}0y\u{A7}x\u{A7}a\u{A7}a\u{A7}f\u{A7}f\u{A7}5\u{A7}5l\u{A7}x\u{A7}5\u{A7}5\u{A7}f\u{A7}f\u{A7}a\u{A7}ai\u{A7}x\u{A7}5\u{A7}5\u{A7}a\u{A7}a\u{A7}f\u{A7}fn\u{A7}x\u{A7}a\u{A7}a\u{A7}5\u{A7}5\u{A7}f\u{A7}fe\u{A7}r plots"),
+        (
+            "skyline",
+            "creative",
+            "\u{A7}x\u{A7}f\u{A7}f\u{A7}5\u{A7}5\u{A7}0\u{A7}0S\u{A7}x\u{A7}f\u{A7}f\u{A7}8\u{A7}0\u{A7}0\u{A7}0k\u{A7}x\u{A7}f\u{A7}f\u{A7}a\u{A7}a\u{A7}0\u{A7}0y\u{A7}x\u{A7}a\u{A7}a\u{A7}f\u{A7}f\u{A7}5\u{A7}5l\u{A7}x\u{A7}5\u{A7}5\u{A7}f\u{A7}f\u{A7}a\u{A7}ai\u{A7}x\u{A7}5\u{A7}5\u{A7}a\u{A7}a\u{A7}f\u{A7}fn\u{A7}x\u{A7}a\u{A7}a\u{A7}5\u{A7}5\u{A7}f\u{A7}fe\u{A7}r plots",
+        ),
         ("caverns", "survival", "\u{A7}5Caverns \u{A7}d\u{A7}kxx\u{A7}r\u{A7}d deep \u{A7}kxx"),
         ("lobby", "network", "\u{A7}e★ Lobby ★ \u{A7}7go anywhere"),
         ("market", "network", "\u{A7}3Market \u{A7}nopen all night\u{A7}r \u{A7}mclosed"),
@@ -192,7 +248,11 @@ fn statuses() -> Vec<(String, &'static str, &'static str, Status)> {
         ("old-snapshot", "museum", "\u{A7}012w27a, as it was"),
         ("coast", "museum", "A museum by the sea"),
         ("hostile", "hostile", HOSTILE),
-        ("long", "a group with a name that is much too long for any column", "A message of the day that goes on and on, past the end of the line and of the column, about a server which has nothing to say but says it at length, again and again, so that it has to be cut somewhere, and it is cut here, or maybe there, but certainly before this sentence ends, which it does not"),
+        (
+            "long",
+            "a group with a name that is much too long for any column",
+            "A message of the day that goes on and on, past the end of the line and of the column, about a server which has nothing to say but says it at length, again and again, so that it has to be cut somewhere, and it is cut here, or maybe there, but certainly before this sentence ends, which it does not",
+        ),
     ];
     let mut all = Vec::new();
     for (number, (name, group, motd)) in names.into_iter().enumerate() {
@@ -219,7 +279,9 @@ fn status(seed: u64, name: &str, protocol: &str, motd: &str) -> Status {
     let mut status = Status::default();
     status.players.max = Some(max.into());
     status.players.online = Some(online.into());
-    let named = |number: u32| Player::named(Text::unformatted(format!("{}{number}", ["Ada", "Bo", "Cyd", "Dee"][number as usize % 4])));
+    let named = |number: u32| {
+        Player::named(Text::unformatted(format!("{}{number}", ["Ada", "Bo", "Cyd", "Dee"][number as usize % 4])))
+    };
     let mut list: Vec<Player> = (0..online.min(60)).map(named).collect();
     status.map = Some(["world", "harbour_2", "high_pass"][seed as usize % 3].into());
     match protocol {

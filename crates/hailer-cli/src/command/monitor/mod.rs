@@ -120,7 +120,7 @@ async fn monitor(args: &Args, plan: Plan) -> anyhow::Result<Exit> {
 
 fn app(monitor: &Monitor, plan: &Plan) -> App {
     let mut settings = api::Settings::default();
-    settings.token = plan.token.as_ref().map(|token| api::Token::new(token));
+    settings.token.clone_from(&plan.token);
     settings.shows_players = plan.players == Players::Names;
     settings.server_metrics = if plan.server_metrics { SERVER_METRICS } else { 0 };
     (settings.interval, settings.keep) = (plan.interval, plan.keep.clone());

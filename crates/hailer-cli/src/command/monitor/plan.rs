@@ -35,12 +35,12 @@
 use crate::config::table::{Document, Item, Table, Wrong, close};
 use crate::config::{self, MIN_TOKEN};
 use crate::exit::usage;
-use hailer::proto::Secret;
 use hailer::registry;
 use hailer_monitor::alert::{self, Receiver, Rule};
 use hailer_monitor::history::{Keep, NewServer};
 use hailer_monitor::schedule::SHORTEST_INTERVAL;
 use hailer_monitor::server::{self, Origin};
+use hailer_monitor::web::api::Token;
 use std::collections::{BTreeMap, HashMap};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -56,7 +56,7 @@ pub(crate) struct Plan {
     pub(crate) keep: Keep,
     /// Datagrams in a second.
     pub(crate) rate: f64,
-    pub(crate) token: Option<Secret>,
+    pub(crate) token: Option<Token>,
     pub(crate) server_metrics: bool,
     pub(crate) servers: Vec<NewServer>,
     pub(crate) alerts: alert::Checked,
