@@ -9,8 +9,8 @@
 //! Samples are a log. What is written is written for good when [`History::write`] returns, and may be written again: what is
 //! there already is left alone. So whoever is not sure writes again, and an import is a write like any other.
 //!
-//! A roll-up is worked out from the level below, and put in place of the old one unless that counted more: so it may be worked
-//! out as often as one likes, late samples count, and what was deleted below takes nothing away above.
+//! A roll-up is worked out from the level below, and put in place of the old one if it counted more: so it may be worked out as
+//! often as one likes, late samples count, and what was deleted below takes nothing away above.
 
 mod export;
 mod open;
@@ -43,7 +43,7 @@ use tokio::sync::Mutex;
 /// A history. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct History {
-    pool: AnyPool,
+    pub(crate) pool: AnyPool,
     dialect: Dialect,
     /// Whose turn it is to write, in SQLite.
     writing: Arc<Mutex<()>>,
@@ -232,6 +232,9 @@ pub enum HistoryError {
         /// Why.
         message: String,
     },
+    /// There is no key for the names of players.
+    #[error("the system gives no random bytes for a key: {0}")]
+    Random(String),
     /// The database refuses, or is not there.
     #[error("the history fails: {0}")]
     Sql(#[from] sqlx::Error),

@@ -102,6 +102,9 @@ async fn keeps(history: &History) {
     let other = history.add(&NewServer { target: "ugp://other.example.com".into(), ..new("arena") }).await.unwrap();
     assert_eq!(other.id, ServerId(arena.id.0 + 1));
     history.tidy(2 * DAY, &Keep::default()).await.unwrap();
+    let key = history.players_key().await.unwrap();
+    assert_eq!(key, history.players_key().await.unwrap(), "it is made once");
+    assert_ne!(key, [0; 32]);
 }
 
 /// By whoever opens it the next time.
