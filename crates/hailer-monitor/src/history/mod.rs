@@ -24,7 +24,7 @@ mod writer;
 
 pub use export::{Imported, Selection};
 pub use record::{Column, EventRecord, Kind, Record, RollupRecord, SampleRecord, ServerRecord, SessionRecord, Table};
-pub use text::{Format, Lines, read};
+pub use text::{Format, Lines, Records, read};
 pub(crate) use write::player_key;
 pub use writer::{Bounds, Health, Writer};
 
