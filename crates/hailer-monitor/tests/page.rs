@@ -172,7 +172,8 @@ async fn files_are_kept_and_known_again() {
     assert_eq!((again.status.as_u16(), again.text.as_str(), again.header("etag")), (304, "", tag.as_str()));
     let old = site.get("/static/style.css?v=0123").await;
     assert_eq!((old.status.as_u16(), old.header("cache-control")), (200, "public, no-cache"));
-    assert!(!site.get("/static/page.js").await.text.contains("http"), "nothing is loaded from elsewhere")
+    let script = site.get("/static/page.js").await.text.replace("http://www.w3.org/2000/svg", "");
+    assert!(!script.contains("http") && !file.text.contains("url("), "nothing is loaded from elsewhere");
 }
 
 #[tokio::test]
@@ -203,8 +204,7 @@ async fn a_server_is_told_in_full() {
     }
     let text = site.get("/server/harbour").await.text;
     // Charts, events, sessions, of its own, bytes.
-    let parts = ["97.2\u{202F}%", "1.21.7 → 1.21.8", "Player_11", "Paper on Bukkit", "full stat reply", "challenge token"];
-    for part in &parts[1..5] {
+    for part in ["1.21.7 → 1.21.8", "Player_11", "Paper on Bukkit", "full stat reply", "session id"] {
         assert!(text.contains(part), "{part}: {text}");
     }
     let rules = site.get("/server/liberty").await.text;

@@ -326,7 +326,7 @@ mod tests {
         };
         let svg = chart.draw().to_string();
         assert!(svg.contains("aria-label=\"&quot;&lt;Players&gt;&quot;\""), "{svg}");
-        assert!(svg.contains("<path d=\"M0 0h1v1000h-1z\"><title>21 Nov 00:40 · &lt;0&gt;</title>"), "{svg}");
+        assert!(svg.contains("<path d=\"M0 0h1v1000h-1z\"><title>21 Nov 00:00 · &lt;0&gt;</title>"), "{svg}");
         assert!(!svg.contains("M1 0h1"), "nothing is known of it: {svg}");
         let empty = Chart { values: &[], highest: &[], ..chart };
         assert!(empty.draw().to_string().ends_with("</svg>"));
