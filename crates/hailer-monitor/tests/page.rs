@@ -132,7 +132,8 @@ async fn whatever_servers_say_is_text() {
     for path in paths {
         let page = site.get(&path).await;
         let text = page.text.replace(r#"<script src="/static/"#, "");
-        for tag in ["<script", "<img", "<b>Mallory", "\u{202E}", "javascript:", " style=", " onerror=document.title='"] {
+        for tag in ["<script", "<img", "<b>Mallory", "\u{202E}", "javascript:", " style=", " onerror=document.title='"]
+        {
             assert!(!text.contains(tag), "{path}: {tag}");
         }
         assert_eq!(page.header("content-security-policy"), POLICY, "{path}");
@@ -144,7 +145,9 @@ async fn whatever_servers_say_is_text() {
 #[tokio::test]
 async fn headers_and_errors() {
     let site = Site::of(fleet::fleet(fleet::now())).await;
-    for (path, status) in [("/", 200), ("/server/harbour", 200), ("/server/none", 404), ("/nowhere", 404), ("/static/../x", 404)] {
+    for (path, status) in
+        [("/", 200), ("/server/harbour", 200), ("/server/none", 404), ("/nowhere", 404), ("/static/../x", 404)]
+    {
         let page = site.get(path).await;
         assert_eq!(page.status, status, "{path}");
         assert_eq!(page.header("content-security-policy"), POLICY);
@@ -196,7 +199,9 @@ async fn the_theme_is_remembered_and_leads_nowhere_else() {
 #[tokio::test]
 async fn a_server_is_told_in_full() {
     let site = Site::of(fleet::fleet(fleet::now())).await;
-    for (path, length) in [("", "24 hours"), ("?range=7d", "7 days"), ("?range=30d", "30 days"), ("?range=1y", "1 year")] {
+    for (path, length) in
+        [("", "24 hours"), ("?range=7d", "7 days"), ("?range=30d", "30 days"), ("?range=1y", "1 year")]
+    {
         let text = site.get(&format!("/server/harbour{path}")).await.text;
         let label = format!(r#"aria-label="Players of the last {length}: mean "#);
         assert!(text.contains(&label), "{text}");
@@ -219,6 +224,42 @@ async fn a_server_is_told_in_full() {
     let quiet = Site { router: router(quiet.clone()), app: quiet, live: site.live.clone() };
     let text = quiet.get("/server/harbour").await.text;
     assert!(!text.contains("Player_11") && !text.contains("Ada0") && !text.contains("full stat reply"), "{text}");
+}
+
+#[tokio::test]
+async fn events_of_all_servers_can_be_searched() {
+    let site = Site::of(fleet::fleet(fleet::now())).await;
+    let all = site.get("/events").await.text;
+    assert_eq!(all.matches("<li class=").count(), 15, "{all}");
+    let some = site.get("/events?q=HARBOUR&kind=down").await.text;
+    assert_eq!(some.matches("<li class=").count(), 1, "{some}");
+    assert!(some.contains(r#"<a href="/server/harbour">"#) && some.contains("no answer within 3 s"), "{some}");
+    let hostile = site.get("/events?q=onerror").await.text;
+    assert!(hostile.contains("&#60;img src=x") && !hostile.contains("<img"), "{hostile}");
+    let before = fleet::now() - 200 * 60_000;
+    let old = site.get(&format!("/events?before={before}")).await.text;
+    assert_eq!(old.matches("<li class=").count(), 9, "{old}");
+    assert!(site.get("/events?kind=steady").await.text.contains("Nothing happened"));
+    site.live.remove(ServerId(1));
+    assert!(site.get("/events").await.text.contains("no longer watched"));
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_the_monitor_is_said_on_every_page() {
+    let mut app = App::new(Arc::default(), fleet::history(fleet::now()).await);
+    app.notice = Arc::new(|| Some("The disk is <full>.".into()));
+    let site = Site { live: app.live.clone(), router: router(app.clone()), app };
+    for path in ["/", "/events", "/nowhere"] {
+        let text = site.get(path).await.text;
+        assert!(text.contains(r#"role="alert">The disk is &#60;full&#62;."#), "{text}");
+    }
+    // A history that is away leaves the rest.
+    let live = fleet::fleet(fleet::now());
+    let site = Site::of(live).await;
+    site.app.history.close().await;
+    let page = site.get("/server/harbour").await;
+    assert!(page.status == 200 && page.text.contains("The history cannot be read now"), "{}", page.text);
+    assert!(page.text.contains("full stat reply"));
 }
 
 #[tokio::test]

@@ -87,7 +87,11 @@ impl Chart<'_> {
         let ticks = self.ticks();
         let top = ticks.last().copied().unwrap_or(1.0);
         let full = TOP + PLOT + FOOT;
-        write!(out, r#"<svg class="chart {}" width="100%" height="{full}" role="img" aria-label=""#, self.look.class())?;
+        write!(
+            out,
+            r#"<svg class="chart {}" width="100%" height="{full}" role="img" aria-label=""#,
+            self.look.class()
+        )?;
         escaped(out, self.label)?;
         write!(out, r#"" data-buckets="{buckets}"><g class="grid">"#)?;
         for &tick in &ticks {
@@ -251,10 +255,8 @@ pub(crate) fn sparkline(players: &[Option<f32>; SPARKS], answered: Option<&[Opti
     let known = || players.iter().flatten().copied();
     let most = known().fold(0.0, f32::max);
     let mut out = String::with_capacity(1_024);
-    let _ = write!(
-        out,
-        r#"<svg class="spark" viewBox="0 0 {SPARKS} 96" preserveAspectRatio="none" role="img"><title>"#
-    );
+    let _ =
+        write!(out, r#"<svg class="spark" viewBox="0 0 {SPARKS} 96" preserveAspectRatio="none" role="img"><title>"#);
     if known().next().is_some() {
         let least = known().fold(f32::MAX, f32::min);
         let (least, most) = (show::mean(f64::from(least)), show::mean(f64::from(most)));
@@ -267,7 +269,8 @@ pub(crate) fn sparkline(players: &[Option<f32>; SPARKS], answered: Option<&[Opti
     // A little room, so that the line is not cut; and the ground is for marks.
     let y = |value: f64| (86.0 - value / f64::from(most.max(1.0)) * 78.0).round() as i64;
     let hill = line(&values, y, true).replace("V1000", "V88");
-    let _ = write!(out, r#"</title><path class="fill" d="{hill}"/><path class="mean" d="{}"/>"#, line(&values, y, false));
+    let _ =
+        write!(out, r#"</title><path class="fill" d="{hill}"/><path class="mean" d="{}"/>"#, line(&values, y, false));
     if let Some(answered) = answered {
         let missing = answered.map(|share| share.filter(|share| *share < 1.0).map(f64::from));
         let marks = columns(&missing, |_| 89, 96, |_| true);

@@ -42,6 +42,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Who watches rows change, at the same time.
 const LISTENERS: usize = 512;
 
+/// Tells what is wrong now, in a sentence; `None`: nothing.
+pub type Notice = Arc<dyn Fn() -> Option<String> + Send + Sync>;
+
 /// What all pages are made from. A clone is the same app.
 #[derive(Clone)]
 pub struct App {
@@ -53,6 +56,8 @@ pub struct App {
     pub title: Arc<str>,
     /// Whether names of players are shown, and the bytes that hold them.
     pub shows_players: bool,
+    /// What is wrong with the monitor itself, for everybody who looks: a history that cannot be written, say.
+    pub notice: Notice,
     /// Sums over all servers, made now and then.
     totals: Arc<page::totals::Kept>,
     /// Places for those who watch rows change.
@@ -69,6 +74,7 @@ impl App {
             history,
             title: "Hailer".into(),
             shows_players: true,
+            notice: Arc::new(|| None),
             totals: Arc::default(),
             listeners: Arc::new(Semaphore::new(LISTENERS)),
             closing: Arc::new(watch::Sender::new(false)),
@@ -94,6 +100,7 @@ pub fn router(app: App) -> Router {
     Router::new()
         .route("/", get(page::overview::show))
         .route("/server/{name}", get(page::server::show))
+        .route("/events", get(page::events::show))
         .route("/theme", get(page::theme))
         .route("/live/rows", get(live::rows))
         .route("/live/server/{name}", get(live::server))

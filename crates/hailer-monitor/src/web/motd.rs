@@ -69,7 +69,9 @@ mod tests {
 
     #[test]
     fn styles_are_classes() {
-        let text = Text::legacy("\u{A7}aGreen \u{A7}a\u{A7}lbold\u{202E}\u{A7}r plain\n\u{A7}x\u{A7}f\u{A7}f\u{A7}8\u{A7}0\u{A7}0\u{A7}0x");
+        let text = Text::legacy(
+            "\u{A7}aGreen \u{A7}a\u{A7}lbold\u{202E}\u{A7}r plain\n\u{A7}x\u{A7}f\u{A7}f\u{A7}8\u{A7}0\u{A7}0\u{A7}0x",
+        );
         let shown: Vec<_> = pieces(&text, 100).into_iter().map(|piece| (piece.class, piece.text)).collect();
         let expected = [("ca", "Green "), ("ca mb", "bold"), ("", " plain\n"), ("q320", "x")];
         assert_eq!(shown, expected.map(|(class, text)| (class.to_owned(), text.to_owned())));

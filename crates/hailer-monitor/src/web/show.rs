@@ -159,7 +159,10 @@ mod tests {
     #[test]
     fn numbers_for_people() {
         let thin = |text: &str| text.replace(' ', "\u{202F}");
-        assert_eq!([0, 999, 1_234, 12_345, 1_234_567].map(count), ["0", "999", "1234", &thin("12 345"), &thin("1 234 567")]);
+        assert_eq!(
+            [0, 999, 1_234, 12_345, 1_234_567].map(count),
+            ["0", "999", "1234", &thin("12 345"), &thin("1 234 567")]
+        );
         assert_eq!([400, 9_999, 10_001].map(latency), [thin("0.4 ms"), thin("10.0 ms"), thin("11 ms")]);
         assert_eq!(share(9_999, 10_000), thin("99.99 %"));
         assert_eq!(share(99_999, 100_000), thin("99.99 %"), "not all of it");

@@ -38,7 +38,11 @@ impl Site {
 #[test]
 fn people_can_use_it() {
     let Some(mut browser) = Browser::start() else {
-        assert_ne!(std::env::var("HAILER_NEEDS_CHROMIUM").as_deref(), Ok("1"), "there is no chromium: apt install chromium");
+        assert_ne!(
+            std::env::var("HAILER_NEEDS_CHROMIUM").as_deref(),
+            Ok("1"),
+            "there is no chromium: apt install chromium"
+        );
         println!("skipped: there is no chromium here (apt install chromium)");
         return;
     };

@@ -64,7 +64,13 @@ pub(crate) async fn history(now: Millis) -> History {
         event(300, EventKind::Up);
         let change = |from: &str, to: &str| Difference { from: Some(from.into()), to: Some(to.into()) };
         event(298, EventKind::Version(change("1.21.7", "1.21.8")));
-        event(120, EventKind::Motd(change("Harbour » fish", if id.0 == 21 { HOSTILE } else { "Harbour » fish, trade, calm seas" })));
+        event(
+            120,
+            EventKind::Motd(change(
+                "Harbour » fish",
+                if id.0 == 21 { HOSTILE } else { "Harbour » fish, trade, calm seas" },
+            )),
+        );
         event(60, EventKind::Map(Difference { from: None, to: Some("world".into()) }));
         for player in 0..12_i64 {
             let name = if id.0 == 21 && player == 3 { HOSTILE.into() } else { format!("Player_{player}") };
@@ -156,7 +162,8 @@ pub(crate) fn stands(live: &Live, id: ServerId, state: State, seed: u64, status:
             row.last = Some(last);
         }
         if state == State::Down {
-            row.last = Some(Sample { answered: false, players: None, latency: None, max: None, ..sample(id, now, 0, seed) });
+            row.last =
+                Some(Sample { answered: false, players: None, latency: None, max: None, ..sample(id, now, 0, seed) });
             row.error = Some(Arc::new(("silence".into(), "no answer within 3 s".into())));
         }
         for half_hour in (0..48).filter(|_| state != State::Unknown) {
@@ -212,10 +219,18 @@ fn asked(protocol: &'static dyn Protocol, status: &Status) -> (Status, Vec<Box<[
 
 fn statuses() -> Vec<(String, &'static str, &'static str, Status)> {
     let names = [
-        ("harbour", "survival", "\u{A7}6\u{A7}lHarbour\u{A7}r \u{A7}7» \u{A7}bfish, trade, \u{A7}ocalm seas\u{A7}r\n\u{A7}8since 2011"),
+        (
+            "harbour",
+            "survival",
+            "\u{A7}6\u{A7}lHarbour\u{A7}r \u{A7}7» \u{A7}bfish, trade, \u{A7}ocalm seas\u{A7}r\n\u{A7}8since 2011",
+        ),
         ("iron-keep", "survival", "\u{A7}cIron \u{A7}4Keep \u{A7}7| \u{A7}fhard mode, no mercy"),
         ("meadow", "creative", "\u{A7}aMeadow \u{A7}2❀ \u{A7}fbuild what you like"),
-        ("skyline", "creative", "\u{A7}x\u{A7}f\u{A7}f\u{A7}5\u{A7}5\u{A7}0\u{A7}0S\u{A7}x\u{A7}f\u{A7}f\u{A7}8\u{A7}0\u{A7}0\u{A7}0k\u{A7}x\u{A7}f\u{A7}f\u{A7}a\u{A7}a\u{A7}0\u{A7}0y\u{A7}x\u{A7}a\u{A7}a\u{A7}f\u{A7}f\u{A7}5\u{A7}5l\u{A7}x\u{A7}5\u{A7}5\u{A7}f\u{A7}f\u{A7}a\u{A7}ai\u{A7}x\u{A7}5\u{A7}5\u{A7}a\u{A7}a\u{A7}f\u{A7}fn\u{A7}x\u{A7}a\u{A7}a\u{A7}5\u{A7}5\u{A7}f\u{A7}fe\u{A7}r plots"),
+        (
+            "skyline",
+            "creative",
+            "\u{A7}x\u{A7}f\u{A7}f\u{A7}5\u{A7}5\u{A7}0\u{A7}0S\u{A7}x\u{A7}f\u{A7}f\u{A7}8\u{A7}0\u{A7}0\u{A7}0k\u{A7}x\u{A7}f\u{A7}f\u{A7}a\u{A7}a\u{A7}0\u{A7}0y\u{A7}x\u{A7}a\u{A7}a\u{A7}f\u{A7}f\u{A7}5\u{A7}5l\u{A7}x\u{A7}5\u{A7}5\u{A7}f\u{A7}f\u{A7}a\u{A7}ai\u{A7}x\u{A7}5\u{A7}5\u{A7}a\u{A7}a\u{A7}f\u{A7}fn\u{A7}x\u{A7}a\u{A7}a\u{A7}5\u{A7}5\u{A7}f\u{A7}fe\u{A7}r plots",
+        ),
         ("caverns", "survival", "\u{A7}5Caverns \u{A7}d\u{A7}kxx\u{A7}r\u{A7}d deep \u{A7}kxx"),
         ("lobby", "network", "\u{A7}e★ Lobby ★ \u{A7}7go anywhere"),
         ("market", "network", "\u{A7}3Market \u{A7}nopen all night\u{A7}r \u{A7}mclosed"),
@@ -233,7 +248,11 @@ fn statuses() -> Vec<(String, &'static str, &'static str, Status)> {
         ("old-snapshot", "museum", "\u{A7}012w27a, as it was"),
         ("coast", "museum", "A museum by the sea"),
         ("hostile", "hostile", HOSTILE),
-        ("long", "a group with a name that is much too long for any column", "A message of the day that goes on and on, past the end of the line and of the column, about a server which has nothing to say but says it at length, again and again, so that it has to be cut somewhere, and it is cut here, or maybe there, but certainly before this sentence ends, which it does not"),
+        (
+            "long",
+            "a group with a name that is much too long for any column",
+            "A message of the day that goes on and on, past the end of the line and of the column, about a server which has nothing to say but says it at length, again and again, so that it has to be cut somewhere, and it is cut here, or maybe there, but certainly before this sentence ends, which it does not",
+        ),
     ];
     let mut all = Vec::new();
     for (number, (name, group, motd)) in names.into_iter().enumerate() {
@@ -260,7 +279,9 @@ fn status(seed: u64, name: &str, protocol: &str, motd: &str) -> Status {
     let mut status = Status::default();
     status.players.max = Some(max.into());
     status.players.online = Some(online.into());
-    let named = |number: u32| Player::named(Text::unformatted(format!("{}{number}", ["Ada", "Bo", "Cyd", "Dee"][number as usize % 4])));
+    let named = |number: u32| {
+        Player::named(Text::unformatted(format!("{}{number}", ["Ada", "Bo", "Cyd", "Dee"][number as usize % 4])))
+    };
     let mut list: Vec<Player> = (0..online.min(60)).map(named).collect();
     status.map = Some(["world", "harbour_2", "high_pass"][seed as usize % 3].into());
     match protocol {

@@ -124,7 +124,8 @@ impl Filter {
                     let word = value.strip_prefix('-');
                     filter.is_reversed = word.is_some();
                     let word = word.unwrap_or(&value);
-                    filter.sort = Sort::ALL.iter().find(|(_, known, _)| *known == word).map_or_else(Sort::default, |s| s.0);
+                    filter.sort =
+                        Sort::ALL.iter().find(|(_, known, _)| *known == word).map_or_else(Sort::default, |s| s.0);
                 }
                 "page" => filter.page = value.parse::<usize>().unwrap_or(1).saturating_sub(1),
                 _ => {}

@@ -38,10 +38,16 @@ struct Overview {
 }
 
 /// One of several.
-struct Choice {
-    value: String,
-    text: String,
-    is_chosen: bool,
+pub(crate) struct Choice {
+    pub(crate) value: String,
+    pub(crate) text: String,
+    pub(crate) is_chosen: bool,
+}
+
+impl Choice {
+    pub(crate) fn new(value: &str, text: String, chosen: &str) -> Self {
+        Self { value: value.into(), text, is_chosen: value == chosen }
+    }
 }
 
 /// A column and the way to order by it.
@@ -94,9 +100,11 @@ impl Overview {
 
 /// What can be chosen, "all" first. What is chosen is among them even if there is no such server any more.
 fn choices(all: &str, counts: &[(String, usize)], chosen: &str, text: impl Fn(&str) -> String) -> Vec<Choice> {
-    let choice = |value: &str, text: String| Choice { value: value.into(), text, is_chosen: value == chosen };
-    let some = counts.iter().map(|(name, count)| choice(name, format!("{} ({})", text(name), show::count(*count as u64))));
-    let gone = (!chosen.is_empty() && counts.iter().all(|(name, _)| name != chosen)).then(|| choice(chosen, text(chosen)));
+    let choice = |value: &str, text| Choice::new(value, text, chosen);
+    let some =
+        counts.iter().map(|(name, count)| choice(name, format!("{} ({})", text(name), show::count(*count as u64))));
+    let gone =
+        (!chosen.is_empty() && counts.iter().all(|(name, _)| name != chosen)).then(|| choice(chosen, text(chosen)));
     [choice("", all.into())].into_iter().chain(gone).chain(some).collect()
 }
 

@@ -226,9 +226,16 @@ impl Buckets {
         let whole = self.whole();
         let micros = |millis: f64| show::latency((millis * 1e3).round() as u32);
         let or_nothing = |text: Option<String>| text.unwrap_or_else(|| NOTHING.into());
-        let draw = |title: &'static str, summary: String, look, values: Vec<_>, highest: Vec<_>, words: &dyn Fn(&Sum) -> String, axis: &dyn Fn(f64) -> String| {
+        let draw = |title: &'static str,
+                    summary: String,
+                    look,
+                    values: Vec<_>,
+                    highest: Vec<_>,
+                    words: &dyn Fn(&Sum) -> String,
+                    axis: &dyn Fn(f64) -> String| {
             let label = format!("{title} of the last {}: {summary}", range.text());
-            let words = |bucket: usize| self.sums.get(bucket).filter(|sum| sum.asked > 0).map(words).unwrap_or_default();
+            let words =
+                |bucket: usize| self.sums.get(bucket).filter(|sum| sum.asked > 0).map(words).unwrap_or_default();
             let chart = Chart {
                 label: &label,
                 from: self.from,
@@ -299,15 +306,19 @@ impl Buckets {
 }
 
 impl EventView {
-    fn of(event: &Event, now: Millis) -> Self {
+    pub(crate) fn of(event: &Event, now: Millis) -> Self {
         let difference = |what: &Difference| {
-            let side = |side: &Option<String>| side.as_deref().filter(|side| !side.trim().is_empty()).unwrap_or(NOTHING).to_owned();
+            let side = |side: &Option<String>| {
+                side.as_deref().filter(|side| !side.trim().is_empty()).unwrap_or(NOTHING).to_owned()
+            };
             show::cut(&format!("{} → {}", side(&what.from), side(&what.to)), TEXT)
         };
         let (what, text) = match &event.kind {
             EventKind::Up => ("Up", Cut::default()),
             EventKind::Down { reason } => ("Down", show::cut(reason, TEXT)),
-            EventKind::Flapping => ("Flapping", show::cut("up and down all the time, from here on not told one by one", TEXT)),
+            EventKind::Flapping => {
+                ("Flapping", show::cut("up and down all the time, from here on not told one by one", TEXT))
+            }
             EventKind::Steady => ("Steady again", Cut::default()),
             EventKind::Version(what) => ("Version", difference(what)),
             EventKind::Map(what) => ("Map", difference(what)),
@@ -343,7 +354,8 @@ mod tests {
             players_max: Some(players as u32 + 1),
             ..Point::default()
         };
-        let points = [point(-1, 10, 99.0), point(0, 10, 4.0), point(50, 5, 1.0), point(199, 0, 0.0), point(200, 10, 99.0)];
+        let points =
+            [point(-1, 10, 99.0), point(0, 10, 4.0), point(50, 5, 1.0), point(199, 0, 0.0), point(200, 10, 99.0)];
         let buckets = Buckets::of(&points, 0, 100, 2);
         assert_eq!((buckets.sums[0].players(), buckets.sums[0].uptime()), (Some(3.0), Some(0.75)));
         assert_eq!((buckets.sums[0].players_max, buckets.sums[1].uptime()), (Some(5), Some(0.0)));

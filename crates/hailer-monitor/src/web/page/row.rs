@@ -83,9 +83,9 @@ impl RowView {
         let motd = said.and_then(|said| said.motd.as_ref());
         let motd_whole = motd.map(|motd| show::cut(&motd.plain(), MOTD).whole).unwrap_or_default();
         // A name that the MOTD says again is said once.
-        let title = said.and_then(|said| said.title.as_deref()).filter(|title| {
-            !title.trim().is_empty() && motd.is_none_or(|motd| !motd.plain().contains(title.trim()))
-        });
+        let title = said
+            .and_then(|said| said.title.as_deref())
+            .filter(|title| !title.trim().is_empty() && motd.is_none_or(|motd| !motd.plain().contains(title.trim())));
         let group = &server.group;
         let of_group = || Filter { group: group.clone(), ..Filter::default() }.address();
         Self {

@@ -109,7 +109,11 @@ fn figures(row: &Row, details: &Details, speaks: Option<&dyn Protocol>, now: Mil
     };
     let count = |number: Option<u32>| number.map(|number| show::count(number.into()));
     let max = last.and_then(|last| last.max);
-    add("Players", count(last.and_then(|last| last.players)), count(max).map(|max| format!("of {max}")).unwrap_or_default());
+    add(
+        "Players",
+        count(last.and_then(|last| last.players)),
+        count(max).map(|max| format!("of {max}")).unwrap_or_default(),
+    );
     let resent = last.filter(|last| last.resent > 0).map(|last| format!("{} of {} sent again", last.resent, last.sent));
     add("Latency", last.and_then(|last| last.latency).map(show::latency), resent.unwrap_or_default());
     add("Uptime", row.day.uptime(now).map(|share| show::percent(share.into())), "of the last day".into());
@@ -119,6 +123,10 @@ fn figures(row: &Row, details: &Details, speaks: Option<&dyn Protocol>, now: Mil
     add("Game", said.and_then(|said| said.game.clone()), String::new());
     add("Protocol", speaks.map(|speaks| speaks.info().title.to_owned()), String::new());
     let calls_itself = details.own_address.as_ref().map(|address| format!("calls itself {address}"));
-    add("Address", said.and_then(|said| said.address).map(|address| address.to_string()), calls_itself.unwrap_or_default());
+    add(
+        "Address",
+        said.and_then(|said| said.address).map(|address| address.to_string()),
+        calls_itself.unwrap_or_default(),
+    );
     figures
 }

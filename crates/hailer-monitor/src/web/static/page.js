@@ -105,7 +105,7 @@
     const query = new URLSearchParams(new FormData(form));
     for (const [key, value] of [...query]) if (!value || (key === "sort" && value === "players")) query.delete(key);
     const text = query.toString();
-    return text ? `/?${text}` : "/";
+    return text ? `${form.getAttribute("action")}?${text}` : form.getAttribute("action");
   };
   if (form) {
     let timer = 0;
@@ -163,7 +163,7 @@
   function listen() {
     const ids = all("#rows > tr").map((row) => row.id.slice(1)).join(",");
     const wanted = server ? `/live/server/${encodeURIComponent(server.dataset.name)}` : `/live/rows?ids=${ids}`;
-    if (document.hidden || (!server && !find("#list"))) return;
+    if (document.hidden || (!server && !find("#totals"))) return;
     if (source && source.readyState !== EventSource.CLOSED && heard === wanted) return;
     source?.close();
     heard = wanted;
