@@ -217,6 +217,13 @@ async fn a_server_is_told_in_full() {
     for part in ["1.21.7 → 1.21.8", "Player_11", "Paper on Bukkit", "full stat reply", "session id"] {
         assert!(text.contains(part), "{part}: {text}");
     }
+    let order = |text: &str, names: [&str; 2]| names.map(|name| text.find(&format!("<bdi>{name}</bdi></th>")).unwrap());
+    let [first, second] = order(&text, ["Player_0", "Player_1"]);
+    assert!(first < second, "who came last");
+    let longest = site.get("/server/harbour?range=7d&sessions=played").await.text;
+    let [first, second] = order(&longest, ["Player_3", "Player_0"]);
+    assert!(first < second, "who played longest");
+    assert!(longest.contains(r#"<a href="/server/harbour?range=7d&#38;sessions=player#sessions">"#), "{longest}");
     let rules = site.get("/server/liberty").await.text;
     assert!(rules.contains("A committee") && rules.contains("Weather"), "{rules}");
     let unknown = site.get("/server/newcomer").await.text;

@@ -41,6 +41,8 @@ const LONGEST_BODY: usize = 64 * 1024;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Who watches rows change, at the same time.
 const LISTENERS: usize = 512;
+/// Lists that are made at the same time; others wait.
+const TURNS: usize = 4;
 
 /// Tells what is wrong now, in a sentence; `None`: nothing.
 pub type Notice = Arc<dyn Fn() -> Option<String> + Send + Sync>;
@@ -60,6 +62,8 @@ pub struct App {
     pub notice: Notice,
     /// Sums over all servers, made now and then.
     totals: Arc<page::totals::Kept>,
+    /// Turns to make a list.
+    turns: Arc<Semaphore>,
     /// Places for those who watch rows change.
     listeners: Arc<Semaphore>,
     /// Whether those are to leave.
@@ -76,6 +80,7 @@ impl App {
             shows_players: true,
             notice: Arc::new(|| None),
             totals: Arc::default(),
+            turns: Arc::new(Semaphore::new(TURNS)),
             listeners: Arc::new(Semaphore::new(LISTENERS)),
             closing: Arc::new(watch::Sender::new(false)),
         }

@@ -9,13 +9,19 @@ use crate::web::show;
 use askama::Template;
 use axum::extract::{RawQuery, State};
 use axum::http::{HeaderMap, StatusCode};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use hailer::registry;
 
 /// `/`
 pub(crate) async fn show(State(app): State<App>, RawQuery(query): RawQuery, asked: HeaderMap) -> Response {
     let filter = Filter::read(query.as_deref().unwrap_or_default());
-    html(StatusCode::OK, &Overview::of(&app, &asked, filter))
+    // A hundred thousand rows are looked through for some milliseconds: not where connections are served, and not by all
+    // at the same time.
+    let Ok(_turn) = app.turns.clone().acquire_owned().await else {
+        return StatusCode::SERVICE_UNAVAILABLE.into_response();
+    };
+    let made = tokio::task::spawn_blocking(move || html(StatusCode::OK, &Overview::of(&app, &asked, filter)));
+    made.await.unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response())
 }
 
 #[derive(Template)]

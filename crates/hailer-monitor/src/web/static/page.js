@@ -151,7 +151,7 @@
     return () => (timer ||= setTimeout(() => { timer = 0; act(); }, wait));
   };
   const refreshList = later(500, () => show(location.pathname + location.search, false));
-  const refreshServer = later(1500, async () => {
+  const refreshServer = later(2500, async () => {
     try {
       const next = await fetchPage(location.pathname + location.search);
       ["head", "past", "who", "events", "sessions", "extras", "rules", "deviations", "answer"].forEach((id) => swap(next, id));
