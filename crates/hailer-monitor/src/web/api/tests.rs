@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Mutex;
+use tokio::sync::mpsc;
 use tower::ServiceExt;
 
 const TOKEN: &str = "a-token-for-tests-only";
@@ -47,6 +48,7 @@ struct Monitor {
     vitals: Arc<Mutex<Vitals>>,
     target: String,
     engine: Option<Engine>,
+    batches: tokio::sync::Mutex<mpsc::Receiver<Batch>>,
 }
 
 impl Monitor {
@@ -65,7 +67,7 @@ impl Monitor {
 
         let history = History::open("sqlite::memory:").await.unwrap();
         let live = Arc::new(Live::default());
-        let (poll, mut batches) = Poll::start(poll::Settings::default(), live.clone()).unwrap();
+        let (poll, batches) = Poll::start(poll::Settings::default(), live.clone()).unwrap();
         let poll = Arc::new(poll);
         for (name, target) in [("lobby", &*target), ("quiet", &format!("minecraft-query://{closed}"))] {
             let second = Some(Duration::from_secs(1));
@@ -73,23 +75,22 @@ impl Monitor {
             let new = NewServer { name, target, group, labels, interval: second, origin: Origin::Plan };
             poll.watch(history.add(&new).await.unwrap(), None).unwrap();
         }
-        let writer = history.clone();
-        tokio::spawn(async move {
-            while let Some(batch) = batches.recv().await {
-                let _ = writer.write(&batch).await;
-            }
-        });
         let watchlist: Arc<dyn Watchlist> = Arc::new(Here::new(history.clone(), poll, live.clone()));
         let vitals = Vitals { started: since_1970(), samples: 100, last: Some(since_1970()), ..Vitals::default() };
         let vitals = Arc::new(Mutex::new(vitals));
-        let monitor = Self { history, live, watchlist, vitals, target, engine: Some(engine) };
+        let batches = tokio::sync::Mutex::new(batches);
+        let monitor = Self { history, live, watchlist, vitals, target, engine: Some(engine), batches };
         monitor.until("quiet", crate::health::State::Down).await;
         monitor.until("lobby", crate::health::State::Up).await;
         monitor
     }
 
+    /// Waits until a server is in this state, and writes down what came meanwhile.
     async fn until(&self, name: &str, state: crate::health::State) {
         for _ in 0..200 {
+            while let Ok(batch) = self.batches.lock().await.try_recv() {
+                self.history.write(&batch).await.unwrap();
+            }
             if self.live.named(name).is_some_and(|row| row.state == state) {
                 return;
             }
