@@ -342,7 +342,8 @@ async fn reads(contract: &Contract, monitor: &Monitor, router: &Router) {
     assert_eq!(said.json()["target"], serde_json::from_slice::<Value>(&kept.answer).unwrap()["target"]);
     assert_eq!(contract.get(router, "/api/v1/servers/quiet").await.json()["answer"], Value::Null);
 
-    let series = contract.get(router, "/api/v1/servers/lobby/series?level=raw").await.json();
+    let series = format!("/api/v1/servers/lobby/series?level=raw&from={}", now - 60_000);
+    let series = contract.get(router, &series).await.json();
     assert!(series["points"].as_array().is_some_and(|points| !points.is_empty()), "{series}");
     let events = contract.get(router, "/api/v1/events").await.json();
     let kinds: Vec<_> = events["events"].as_array().unwrap().iter().map(|event| &event["kind"]).collect();
@@ -598,7 +599,7 @@ fn parse(text: &str) -> BTreeMap<(String, BTreeMap<String, String>), f64> {
 #[tokio::test(flavor = "multi_thread")]
 async fn metrics_are_for_prometheus_and_the_dashboard_shows_no_others() {
     let monitor = Monitor::start().await;
-    *monitor.vitals.lock().unwrap() = Vitals { samples: 12, missed: 3, ..monitor.vitals.lock().unwrap().clone() };
+    monitor.vitals.lock().unwrap().samples = 12;
     let scrape = async |most| {
         let said = ask(&monitor.router(|_, settings| settings.server_metrics = most), get("/metrics")).await;
         assert_eq!(said.header("content-type"), "text/plain; version=0.0.4; charset=utf-8");
