@@ -4,7 +4,7 @@ use super::*;
 use crate::history::{Batch, NewServer, Session};
 use crate::poll::{self, Poll, since_1970};
 use crate::sample::{Event, EventKind};
-use crate::server::{Origin, ServerId};
+use crate::server::{Origin, Server, ServerId};
 use crate::web;
 use axum::body::Body;
 use axum::http::{HeaderMap, Method, Request, StatusCode};
@@ -37,6 +37,23 @@ impl TestAlert for Alerts {
                 Some(other) => Err(NotSent::Unknown(format!("no target is called {other}; there is: broken"))),
             }
         })
+    }
+}
+
+/// A watchlist where somebody else is always quicker.
+struct Gone;
+
+impl Watchlist for Gone {
+    fn add(&self, new: NewServer) -> BoxFuture<'_, Result<Server, NotDone>> {
+        Box::pin(async { Err(NotDone::Taken(new.name)) })
+    }
+
+    fn change(&self, _: Server) -> BoxFuture<'_, Result<(), NotDone>> {
+        Box::pin(async { Err(NotDone::Gone) })
+    }
+
+    fn remove(&self, _: ServerId) -> BoxFuture<'_, Result<bool, NotDone>> {
+        Box::pin(async { Ok(false) })
     }
 }
 
@@ -502,6 +519,12 @@ async fn refusals(contract: &Contract, monitor: &Monitor) {
     assert_eq!(send(&shows, "/api/v1/alerts/test", &empty).await.word(), "no-alerts");
     let request = write(Method::DELETE, "/api/v1/servers/mine", Some(TOKEN), None);
     assert_eq!(contract.ask(&shows, request).await.word(), "read-only");
+
+    let gone = monitor.router(|parts, _| parts.watchlist = Some(Arc::new(Gone)));
+    for (method, body) in [(Method::PUT, Some(json!({ "target": monitor.target }))), (Method::DELETE, None)] {
+        let said = contract.ask(&gone, write(method, "/api/v1/servers/mine", Some(TOKEN), body.as_ref())).await;
+        assert_eq!(said.status, StatusCode::NOT_FOUND);
+    }
 
     // Each operation, once too often.
     for (method, path, _) in contract.operations() {
