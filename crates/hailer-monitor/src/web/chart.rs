@@ -256,7 +256,7 @@ pub(crate) fn sparkline(players: &[Option<f32>; SPARKS], answered: Option<&[Opti
     let most = known().fold(0.0, f32::max);
     let mut out = String::with_capacity(1_024);
     let _ =
-        write!(out, r#"<svg class="spark" viewBox="0 0 {SPARKS} 24" preserveAspectRatio="none" role="img"><title>"#);
+        write!(out, r#"<svg class="spark" viewBox="0 0 {SPARKS} 96" preserveAspectRatio="none" role="img"><title>"#);
     if known().next().is_some() {
         let least = known().fold(f32::MAX, f32::min);
         let (least, most) = (show::mean(f64::from(least)), show::mean(f64::from(most)));
@@ -267,13 +267,13 @@ pub(crate) fn sparkline(players: &[Option<f32>; SPARKS], answered: Option<&[Opti
     }
     let values = players.map(|players| players.map(f64::from));
     // A little room, so that the line is not cut; and the ground is for marks.
-    let y = |value: f64| (21.0 - value / f64::from(most.max(1.0)) * 19.0).round() as i64;
-    let hill = line(&values, y, true).replace("V1000", "V22");
+    let y = |value: f64| (86.0 - value / f64::from(most.max(1.0)) * 78.0).round() as i64;
+    let hill = line(&values, y, true).replace("V1000", "V88");
     let _ =
         write!(out, r#"</title><path class="fill" d="{hill}"/><path class="mean" d="{}"/>"#, line(&values, y, false));
     if let Some(answered) = answered {
         let missing = answered.map(|share| share.filter(|share| *share < 1.0).map(f64::from));
-        let marks = columns(&missing, |_| 22, 24, |_| true);
+        let marks = columns(&missing, |_| 89, 96, |_| true);
         if !marks.is_empty() {
             let _ = write!(out, r#"<path class="missing" d="{marks}"/>"#);
         }
@@ -344,6 +344,6 @@ mod tests {
         (answered[3], answered[4], answered[5]) = (Some(1.0), Some(0.5), Some(0.0));
         let svg = sparkline(&players, Some(&answered)).to_string();
         assert!(svg.contains("The last day: 2 to 13 players"), "{svg}");
-        assert!(svg.contains(r#"<path class="missing" d="M4 24V22H6V24z"/>"#), "{svg}");
+        assert!(svg.contains(r#"<path class="missing" d="M4 96V89H6V96z"/>"#), "{svg}");
     }
 }

@@ -20,6 +20,7 @@ mod motd;
 mod page;
 mod show;
 
+use crate::history::History;
 use crate::live::Live;
 use axum::Router;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
@@ -47,6 +48,8 @@ const LISTENERS: usize = 512;
 pub struct App {
     /// How things stand.
     pub live: Arc<Live>,
+    /// How they were.
+    pub history: History,
     /// What the page is called.
     pub title: Arc<str>,
     /// Whether names of players are shown, and the bytes that hold them.
@@ -63,9 +66,10 @@ pub struct App {
 
 impl App {
     /// An app with the settings that most want.
-    pub fn new(live: Arc<Live>) -> Self {
+    pub fn new(live: Arc<Live>, history: History) -> Self {
         Self {
             live,
+            history,
             title: "Hailer".into(),
             shows_players: true,
             api: None,

@@ -37,8 +37,6 @@ pub(crate) struct Details {
     pub(crate) players: Vec<Entry>,
     /// Players that are not shown.
     pub(crate) more_players: usize,
-    /// The answer was not kept.
-    pub(crate) is_missing: bool,
 }
 
 /// A name, what it means, a value.
@@ -85,7 +83,6 @@ impl Details {
                 Some("refused") => Some("The server wants an auth token before it lists players."),
                 _ => None,
             },
-            is_missing: said.answer.is_empty(),
             ..Self::default()
         };
         // Whose names may be shown is decided where they are kept; the answer only adds to them.
