@@ -859,8 +859,9 @@ mod tests {
         world.rows.get_mut(&ServerId(0)).unwrap().is_flapping = false;
         world.look(0, None);
         world.wait(MINUTE);
-        let told: Vec<String> =
+        let mut told: Vec<String> =
             world.told.drain(..).map(|(_, firing)| format!("{} {:?}", firing.rule, firing.kind)).collect();
+        told.sort();
         assert_eq!(told, ["down Firing", "flaps Resolved"]);
     }
 

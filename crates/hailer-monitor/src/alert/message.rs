@@ -241,7 +241,9 @@ impl Kind {
 impl Form {
     /// A value that means nothing but itself.
     fn tame(self, value: &str) -> String {
-        let value: String = printable(value).chars().take(VALUE).collect();
+        // What is not shown is not read either.
+        let value: String = value.chars().take(2 * VALUE).collect();
+        let value: String = printable(&value).chars().take(VALUE).collect();
         let mut tame = String::with_capacity(value.len());
         match self {
             Self::Json | Self::Ntfy | Self::Command => tame = value,
@@ -374,39 +376,43 @@ pub fn render(form: Form, firings: &[Firing], key: &str, page: Option<&str>) -> 
 /// Title and text, as long as the form allows.
 fn words(form: Form, firings: &[Firing], page: Option<&str>) -> (String, String) {
     let (title_limit, text_limit) = form.limits();
-    let mut lines = Vec::new();
-    let mut more = 0;
     let mut title = String::new();
+    let (mut text, mut lines) = (String::new(), 0);
+    let mut more = 0;
     for firing in firings {
         let zone = read_zone(&firing.zone).unwrap_or(TimeZone::UTC);
         let (title_template, line_template, prefix) = templates(firing);
-        title = format!("{prefix}{}", title_template.fill(firing, &firing.items, &zone, page, form));
+        if firings.len() == 1 {
+            title = format!("{prefix}{}", title_template.fill(firing, &firing.items, &zone, page, form));
+        }
         more += u64::from(firing.more);
         for item in &firing.items {
-            let line = line_template.fill(firing, std::slice::from_ref(item), &zone, page, form);
-            lines.push(match firings.len() {
-                0 | 1 => line,
-                _ => format!("{} {line}", zoned(firing.at, &zone).strftime("%H:%M")),
-            });
+            // One that has no place ends the list.
+            if lines == SUMMED_UP {
+                more += 1;
+                continue;
+            }
+            let mut line = line_template.fill(firing, std::slice::from_ref(item), &zone, page, form);
+            if firings.len() > 1 {
+                line = format!("{} {line}", zoned(firing.at, &zone).strftime("%H:%M"));
+            }
+            let line = shorten(&line, text_limit / 2);
+            // Room for the last line.
+            if text.len() + line.len() + 40 > text_limit {
+                (more, lines) = (more + 1, SUMMED_UP);
+                continue;
+            }
+            if lines > 0 {
+                text.push('\n');
+            }
+            text.push_str(&line);
+            lines += 1;
         }
     }
     if firings.len() > 1 {
         let of = |kinds: &[Kind]| firings.iter().filter(|firing| kinds.contains(&firing.kind)).count();
         title =
             format!("In quiet hours: {} alerts, {} over", of(&[Kind::Firing, Kind::Repeated]), of(&[Kind::Resolved]));
-    }
-    let mut text = String::new();
-    for (number, line) in lines.iter().enumerate() {
-        let line = shorten(line, text_limit / 2);
-        // Room for the last line.
-        if text.len() + line.len() + 40 > text_limit || number >= SUMMED_UP {
-            more += (lines.len() - number) as u64;
-            break;
-        }
-        if number > 0 {
-            text.push('\n');
-        }
-        text.push_str(&line);
     }
     if more > 0 {
         let _ = write!(text, "\nand {more} more");
@@ -761,11 +767,11 @@ mod tests {
 
     #[test]
     fn no_service_gets_more_than_it_takes() {
-        let long = "&<_\u{1F980}".repeat(400);
+        let long = "&<_\u{1F980}".repeat(75);
         let mut firing = firing(Kind::Firing, (0..20).map(|_| item(&long)).collect());
         firing.words.title = Some(Template::try_from("{server} {error} {target}".repeat(8)).unwrap());
         firing.words.text = Some(Template::try_from("{server} ".repeat(100)).unwrap());
-        let firings: Vec<Firing> = vec![firing; 300];
+        let firings: Vec<Firing> = vec![firing; 60];
         let ntfy = render(Form::Ntfy, &firings, "key", None);
         assert!(ntfy.body.len() <= 4_096 && ntfy.headers.iter().all(|(_, value)| value.len() <= 256));
         for firings in [&firings[..1], &firings] {
