@@ -262,7 +262,7 @@ impl Place {
 }
 
 /// Host and port of a URL that can be sent to.
-fn host(url: &str) -> Result<String, &'static str> {
+pub(super) fn host(url: &str) -> Result<String, &'static str> {
     let uri: Uri = url.parse().map_err(|_| "its URL is none; write https://HOST/PATH")?;
     let authority = uri.authority().ok_or("its URL has no host; write https://HOST/PATH")?;
     match uri.scheme_str() {

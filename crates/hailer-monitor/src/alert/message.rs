@@ -3,7 +3,7 @@
 //! The form `json` is ours, and has its schema in `schema/alert-v1.json`:
 //!
 //! ```json
-//! {"version": 1, "id": "KEY", "kind": "firing", "at": "2026-11-21T12:00:00Z", "title": "…", "text": "…", "url": "…",
+//! {"schema": "hailer/alert/1", "id": "KEY", "kind": "firing", "at": "2026-11-21T12:00:00Z", "title": "…", "text": "…", "url": "…",
 //!  "alerts": [{"rule": "lobbies", "condition": "down", "kind": "firing", "at": "…", "priority": "default", "count": 1, "more": 0,
 //!    "servers": [{"id": 7, "name": "lobby-1", "group": "eu", "target": "ugp://…", "state": "down", "since": "…", "error": "…"}]}]}
 //! ```
@@ -13,7 +13,7 @@
 use super::engine::{Firing, Item, Kind, LISTED};
 use super::quiet::{at as zoned, read_zone};
 use crate::sample::Millis;
-use hailer::proto::model::printable;
+use hailer::proto::model::{is_control, printable};
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -119,6 +119,9 @@ impl TryFrom<String> for Template {
     type Error = String;
 
     fn try_from(source: String) -> Result<Self, String> {
+        if source.chars().any(|c| c != '\n' && is_control(c)) {
+            return Err("a template has no control characters but line breaks".into());
+        }
         let mut parts = Vec::new();
         let mut text = String::new();
         let mut chars = source.chars().peekable();
@@ -411,8 +414,8 @@ fn words(form: Form, firings: &[Firing], page: Option<&str>) -> (String, String)
     }
     if firings.len() > 1 {
         let of = |kinds: &[Kind]| firings.iter().filter(|firing| kinds.contains(&firing.kind)).count();
-        title =
-            format!("In quiet hours: {} alerts, {} over", of(&[Kind::Firing, Kind::Repeated]), of(&[Kind::Resolved]));
+        let (alerts, over) = (of(&[Kind::Firing, Kind::Repeated]), of(&[Kind::Resolved]));
+        title = format!("In quiet hours: {alerts} alert{}, {over} over", if alerts == 1 { "" } else { "s" });
     }
     if more > 0 {
         let _ = write!(text, "\nand {more} more");
@@ -610,7 +613,7 @@ impl Own<'_> {
         let alerts: Vec<_> = self.firings.iter().take(SUMMED_UP).map(alert).collect();
         let at = self.firings.last().map(|firing| utc(firing.at));
         let mut all = json!({
-            "version": 1, "id": self.key, "kind": self.kind, "at": at, "title": self.title, "text": self.text, "alerts": alerts,
+            "schema": "hailer/alert/1", "id": self.key, "kind": self.kind, "at": at, "title": self.title, "text": self.text, "alerts": alerts,
         });
         if let Some(url) = self.url {
             all["url"] = url.into();
@@ -710,6 +713,7 @@ mod tests {
         );
         let error = template("{servr}").unwrap_err();
         assert!(error.contains("{servr}") && error.contains("{server}, {group}"), "{error}");
+        assert!(template("a\0b").is_err() && template("a\nb").is_ok());
         assert!(template("{server").is_err() && template("a } b").is_err());
     }
 
@@ -731,7 +735,7 @@ mod tests {
         over.at += 60_000;
         let night = [firing(Kind::Firing, vec![item("a")]), over];
         let (title, text) = words(Form::Json, &night, None);
-        assert_eq!(title, "In quiet hours: 1 alerts, 1 over");
+        assert_eq!(title, "In quiet hours: 1 alert, 1 over");
         assert!(text.starts_with("16:05 a is down since") && text.contains("\n16:06 a is up again"), "{text}");
         let json = body(Form::Json, &night);
         assert_eq!((json["kind"].as_str(), json["alerts"].as_array().unwrap().len()), (Some("summary"), 2));

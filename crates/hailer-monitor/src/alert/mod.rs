@@ -127,8 +127,7 @@ impl Plan {
                 }
             }
         }
-        let is_page = |page: &String| page.starts_with("https://") || page.starts_with("http://");
-        if page.as_ref().is_some_and(|page| !is_page(page)) {
+        if page.as_ref().is_some_and(|page| deliver::host(page).is_err()) {
             return Err(Wrong("page is the URL of the page; write page = \"https://HOST\"".into()));
         }
         let outlets = receivers.iter().map(|receiver| receiver.open(folder)).collect::<Result<_, _>>()?;
@@ -173,6 +172,8 @@ pub struct Health {
     pub waiting: BTreeMap<String, (usize, String)>,
     /// Messages given up since the start.
     pub given_up: u64,
+    /// The last of those: its receiver, and why.
+    pub last_given_up: Option<String>,
     /// Why the database does not take what is to be written; `None`: it does.
     pub failure: Option<String>,
 }
@@ -189,6 +190,10 @@ impl Alerts {
         interval: Duration,
     ) -> Result<Self, HistoryError> {
         let (queue, open) = Queue::load(history, plan.outlets.iter().map(|outlet| outlet.name.clone())).await?;
+        // Of a rule that left the plan, nothing is over and nothing goes on.
+        let has_left = |open: &&Open| !plan.rules.iter().any(|rule| rule.name == open.rule);
+        let closed = open.iter().filter(has_left).map(|open| (open.rule.clone(), open.server)).collect();
+        queue.push(Told { closed, ..Told::default() }).await;
         let queue = Arc::new(queue);
         let engine = Arc::new(Mutex::new(Engine::new(plan.rules.clone(), &open)));
         let plan = Arc::new(plan);
@@ -233,8 +238,7 @@ impl Alerts {
 
     /// How alerts are.
     pub fn health(&self) -> Health {
-        let (waiting, given_up, failure) = self.queue.health();
-        Health { waiting, given_up, failure }
+        self.queue.health()
     }
 }
 
@@ -262,7 +266,7 @@ async fn watch(engine: Arc<Mutex<Engine>>, queue: Arc<Queue>, live: Arc<Live>, i
         });
         engine.watches(shortest);
     };
-    look_at_all();
+    let mut is_other = true;
     for tick in 1_u64.. {
         loop {
             let update = tokio::select! {
@@ -276,7 +280,7 @@ async fn watch(engine: Arc<Mutex<Engine>>, queue: Arc<Queue>, live: Arc<Live>, i
                     for id in &update.servers {
                         match live.row(*id) {
                             Some(row) => engine.sample(&row, now),
-                            None => engine.forget(*id),
+                            None => engine.forget(|watched| watched == *id),
                         }
                     }
                     for event in &update.events {
@@ -284,15 +288,16 @@ async fn watch(engine: Arc<Mutex<Engine>>, queue: Arc<Queue>, live: Arc<Live>, i
                             engine.event(&row.server, event);
                         }
                     }
-                    drop(engine);
-                    if update.is_other_list {
-                        look_at_all();
-                    }
+                    is_other |= update.is_other_list;
                 }
                 // We were slow: how things stand counts, not how they came to.
-                Err(RecvError::Lagged(_)) => look_at_all(),
+                Err(RecvError::Lagged(_)) => is_other = true,
                 Err(RecvError::Closed) => return,
             }
+        }
+        // Once, when a plan adds ten thousand.
+        if std::mem::take(&mut is_other) {
+            look_at_all();
         }
         let told = lock(&engine).tick(now(), |id: ServerId| -> Option<Row> { live.row(id) });
         if told != Told::default() {
@@ -302,6 +307,8 @@ async fn watch(engine: Arc<Mutex<Engine>>, queue: Arc<Queue>, live: Arc<Live>, i
             queue.write().await;
         }
         if tick.is_multiple_of(TIDY) {
+            // Those that left while we were slow, or were away.
+            lock(&engine).forget(|id| live.row(id).is_none());
             // What fails today is done tomorrow.
             let _ = queue.tidy(now()).await;
         }
