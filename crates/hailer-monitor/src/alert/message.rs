@@ -264,7 +264,8 @@ impl Form {
                 }
             }
             Self::Slack => {
-                for c in value.chars() {
+                let mut chars = value.chars().peekable();
+                while let Some(c) = chars.next() {
                     match c {
                         '&' => tame.push_str("&amp;"),
                         '<' => tame.push_str("&lt;"),
@@ -272,7 +273,10 @@ impl Form {
                         c => tame.push(c),
                     }
                     // Slack is told to leave mark-up alone; others that take its form are not asked.
-                    if matches!(c, '@' | '*' | '`' | '~' | '[' | ']' | '!' | '#' | ':' | '|') {
+                    let is_sign = matches!(c, '@' | '*' | '`' | '~' | '[' | ']' | '!' | '#' | '|');
+                    // Of an address or a picture by its name, not of a time or a port.
+                    let is_colon = c == ':' && chars.peek().is_some_and(|next| !next.is_ascii_digit());
+                    if is_sign || is_colon {
                         tame.push(NOTHING);
                     }
                 }
