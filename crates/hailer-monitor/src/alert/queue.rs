@@ -5,7 +5,7 @@
 
 use super::Health;
 use super::engine::{Firing, Open, Told, hex};
-use crate::history::{History, HistoryError, Insert, Values};
+use crate::history::{History, HistoryError, Insert, Values, run};
 use crate::sample::Millis;
 use crate::server::ServerId;
 use serde::Serialize;
@@ -375,7 +375,7 @@ impl Queue {
                 values.add(told);
             }
         });
-        table.run(&mut change, self.history.dialect, rows).await?;
+        run(&mut change, table.rows(self.history.dialect, rows)).await?;
         let mut over: BTreeMap<&str, Vec<String>> = BTreeMap::new();
         for ((rule, server), entry) in &owed.open {
             if entry.is_none() {

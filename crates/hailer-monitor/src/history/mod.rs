@@ -12,11 +12,21 @@
 //! A roll-up is worked out from the level below, and put in place of the old one unless that counted more: so it may be worked
 //! out as often as one likes, late samples count, and what was deleted below takes nothing away above.
 
+mod export;
 mod open;
 mod read;
+mod record;
 mod servers;
+mod text;
 mod tidy;
 mod write;
+mod writer;
+
+pub use export::{Imported, Selection};
+pub use record::{Column, EventRecord, Kind, Record, RollupRecord, SampleRecord, ServerRecord, SessionRecord, Table};
+pub use text::{Format, Lines, read};
+pub(crate) use write::player_key;
+pub use writer::{Bounds, Health, Writer};
 
 use crate::sample::{Event, Millis, Sample};
 use crate::server::{Origin, ServerId};
@@ -29,7 +39,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 use std::time::Duration;
 use tokio::sync::Mutex;
-pub(crate) use write::{Insert, Values};
+pub(crate) use write::{Insert, Values, run};
 
 /// A history. Cheap to clone.
 #[derive(Clone, Debug)]

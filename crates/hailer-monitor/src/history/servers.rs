@@ -134,7 +134,7 @@ async fn vacate(
     Ok(None)
 }
 
-fn server(row: &AnyRow) -> Result<Server, HistoryError> {
+pub(super) fn server(row: &AnyRow) -> Result<Server, HistoryError> {
     let labels: String = row.try_get(4)?;
     let origin: String = row.try_get(6)?;
     let stored = |what: &str| HistoryError::Stored(format!("{what} in the table server"));
@@ -149,7 +149,7 @@ fn server(row: &AnyRow) -> Result<Server, HistoryError> {
     })
 }
 
-fn labels(labels: &std::collections::BTreeMap<String, String>) -> String {
+pub(super) fn labels(labels: &std::collections::BTreeMap<String, String>) -> String {
     serde_json::to_string(labels).expect("texts become JSON")
 }
 
@@ -157,7 +157,7 @@ fn millis(interval: Option<Duration>) -> Option<i64> {
     interval.map(|interval| i64::try_from(interval.as_millis()).unwrap_or(i64::MAX))
 }
 
-fn origin_word(origin: Origin) -> &'static str {
+pub(super) fn origin_word(origin: Origin) -> &'static str {
     match origin {
         Origin::Plan => "plan",
         Origin::Api => "api",
