@@ -170,6 +170,10 @@ pub struct Alerts {
 pub struct Health {
     /// By receiver: how many messages wait, and why the first did not arrive yet.
     pub waiting: BTreeMap<String, (usize, String)>,
+    /// Messages that arrived since the start.
+    pub delivered: u64,
+    /// Tries in vain since the start.
+    pub failed: u64,
     /// Messages given up since the start.
     pub given_up: u64,
     /// The last of those: its receiver, and why.

@@ -91,6 +91,8 @@ struct Inner {
     known: HashSet<String>,
     /// Why the database did not take what it is owed.
     failure: Option<String>,
+    delivered: u64,
+    failed: u64,
     given_up: u64,
     last_given_up: Option<String>,
 }
@@ -250,6 +252,7 @@ impl Queue {
 
     /// They arrived, or are given up.
     pub(super) async fn finish(&self, messages: &[Message], state: State, error: &str) {
+        self.inner().failed += u64::from(state == State::GivenUp);
         self.mark(messages, |message| {
             message.state = state;
             message.error = short(error);
@@ -259,6 +262,7 @@ impl Queue {
 
     /// They are sent again at a time.
     pub(super) async fn again(&self, messages: &[Message], due: Millis, error: &str) {
+        self.inner().failed += 1;
         self.mark(messages, |message| {
             message.attempts = message.attempts.saturating_add(1);
             message.due = due;
@@ -282,9 +286,10 @@ impl Queue {
                 (None, State::Done) => {}
                 (None, _) => continue,
             }
+            inner.delivered += u64::from(changed.state == State::Done);
             match changed.state {
                 State::GivenUp => inner.give_up(changed),
-                _ => inner.owed.put(changed),
+                State::Waiting | State::Done => inner.owed.put(changed),
             }
         }
     }
@@ -419,6 +424,8 @@ impl Queue {
         });
         Health {
             waiting: waiting.collect(),
+            delivered: inner.delivered,
+            failed: inner.failed,
             given_up: inner.given_up,
             last_given_up: inner.last_given_up.clone(),
             failure: inner.failure.clone(),
