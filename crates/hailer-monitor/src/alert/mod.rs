@@ -56,7 +56,7 @@ const RULES: usize = 1_000;
 /// What waits for so long is given up.
 const GIVE_UP: Millis = 24 * 3_600_000;
 /// The first pause before a message is sent again; each is twice as long as the one before.
-const FIRST_PAUSE: Millis = 5_000;
+const FIRST_PAUSE: Millis = 1_000;
 /// And none is longer.
 const LONGEST_PAUSE: Millis = 15 * 60_000;
 /// Messages to one receiver that may go at once.
@@ -355,7 +355,8 @@ async fn deliver(outlet: Outlet, page: Option<String>, queue: Arc<Queue>) {
                 let now = now();
                 let first = messages.first().map_or(now, |message| message.made);
                 let attempts = messages.iter().map(|message| message.attempts).max().unwrap_or(0);
-                let pause = after.map_or_else(|| pause(attempts, random()), millis);
+                // Who says "at once" again and again is not asked at once again and again.
+                let pause = pause(attempts, random()).max(after.map_or(0, millis));
                 if now + pause - first > GIVE_UP {
                     let why = format!("given up after a day, at the last: {why}");
                     queue.finish(&messages, State::GivenUp, &why).await;
@@ -427,7 +428,7 @@ mod tests {
     fn pauses_grow_and_end() {
         assert_eq!(pause(0, 0), FIRST_PAUSE);
         assert!((FIRST_PAUSE / 2..FIRST_PAUSE).contains(&pause(0, 1_023)));
-        assert_eq!((pause(1, 0), pause(3, 0)), (10_000, 40_000));
+        assert_eq!((pause(1, 0), pause(3, 0)), (2_000, 8_000));
         assert_eq!(pause(u32::MAX, 0), LONGEST_PAUSE);
     }
 

@@ -167,6 +167,7 @@ async fn what_fails_is_sent_again_in_order_and_with_the_same_key() {
     got.answer("410 Gone");
     let (alerts, result) = testing.await.unwrap();
     assert!(result.unwrap_err().contains("410"), "a test says why");
+    written(&alerts, "GivenUp").await;
     let log = alerts.log(i64::MAX, 10).await.unwrap();
     let log: Vec<String> = log.iter().map(|message| format!("{:?} {}", message.state, message.attempts)).collect();
     assert_eq!(log, ["GivenUp 0", "Done 2"]);
