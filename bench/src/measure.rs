@@ -3,7 +3,7 @@
 use crate::client::{self, Figures};
 use crate::game::Game;
 use crate::host::{self, Run, Server};
-use crate::{respond, server};
+use crate::{respond, server, work};
 use anyhow::{Context, ensure};
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
@@ -74,6 +74,13 @@ enum What {
     Answer(respond::Plan),
     #[command(hide = true)]
     CliOnce { port: u16 },
+    /// A hot path so many times over, without a socket, for whoever counts instructions; without arguments: their names.
+    #[command(hide = true)]
+    Work {
+        #[arg(requires = "times")]
+        path: Option<String>,
+        times: Option<u64>,
+    },
 }
 
 /// Reads the arguments and does what they say.
@@ -95,6 +102,7 @@ pub(crate) fn main() -> anyhow::Result<()> {
         What::Respond => respond::respond(args.rounds, args.scale),
         What::Flood { minutes } => respond::flood(minutes.map_or(10.0 * args.scale, |minutes| minutes * 60.0)),
         What::CliOnce { port } => args.cli_once(*port),
+        What::Work { path, times } => work::run(path.as_deref(), times.unwrap_or_default()),
         What::Rate => args.rate(),
         What::Cpu => args.cpu(),
         What::Delay => args.delay(),
