@@ -14,6 +14,8 @@ mod measure;
 mod respond;
 #[cfg(target_os = "linux")]
 mod server;
+#[cfg(target_os = "linux")]
+mod work;
 
 #[cfg(target_os = "linux")]
 fn main() -> anyhow::Result<()> {

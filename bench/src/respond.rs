@@ -1,5 +1,5 @@
 //! The responder's engine against a bare loop that answers the same sizes without looking: a process of its own on one
-//! core, asked from another.
+//! core, asked from another, as fast as it goes and then at half of what the loop can do.
 
 use crate::bare::{self, BATCH, Batch, Peer};
 use crate::host;
@@ -20,6 +20,8 @@ use std::time::{Duration, Instant};
 const WINDOW: usize = 512;
 /// Somebody who hears nothing for so long asks again.
 const SILENCE: Duration = Duration::from_millis(100);
+/// Longer than any reply here.
+const LONGEST: usize = 4_096;
 
 /// Who answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -44,15 +46,18 @@ pub(crate) struct Plan {
     strict: bool,
 }
 
-struct Case {
-    title: &'static str,
+/// A question whose answer is measured.
+pub(crate) struct Case {
+    /// Its name in tables.
+    pub(crate) title: &'static str,
     protocol: &'static str,
     depth: Depth,
     players: bool,
     bar: f64,
 }
 
-const CASES: [Case; 4] = [
+/// All of them.
+pub(crate) const CASES: [Case; 4] = [
     Case { title: "Minecraft full stat", protocol: "minecraft-query", depth: Depth::Full, players: true, bar: 0.9 },
     Case { title: "OneQuery basic", protocol: "onequery", depth: Depth::Basic, players: false, bar: 0.85 },
     Case { title: "OneQuery players", protocol: "onequery", depth: Depth::Full, players: true, bar: 0.85 },
@@ -64,20 +69,11 @@ pub(crate) fn answer(plan: &Plan) -> anyhow::Result<()> {
     match plan.kind {
         Kind::Raw => raw(&std::fs::read(plan.reply.as_ref().context("--reply")?)?),
         Kind::Engine => {
-            let protocols = registry::datagram().map(|protocol| (protocol, Options::default())).collect();
-            let board = Board::with_options(protocols, Keys::new(random_secret()), &status())?;
             let mut settings = Settings::default();
             settings.workers = 1;
-            settings.budget = Budget::default();
+            settings.budget = if plan.strict { Budget::default() } else { ample() };
             settings.budget.limit_loopback = true;
-            if !plan.strict {
-                // Everybody pays, and everybody can.
-                let budget = &mut settings.budget;
-                (budget.unproven_per_source, budget.unproven_packets) = (u32::MAX, u32::MAX);
-                (budget.unproven_per_network, budget.unproven_total) = (u32::MAX, u32::MAX);
-                (budget.proven_per_source, budget.proven_packets) = (u32::MAX, u32::MAX);
-                budget.unproven_total_packets = u32::MAX;
-            }
+            let board = board()?;
             let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
             let engine = Engine::start(vec![Post { address, board, relay: None, handed: None }], &settings)?;
             println!("{}", engine.addresses()[0].port());
@@ -114,7 +110,24 @@ fn raw(reply: &[u8]) -> anyhow::Result<()> {
     }
 }
 
-fn status() -> Status {
+/// All protocols with datagrams, for a server of average size.
+pub(crate) fn board() -> anyhow::Result<Board> {
+    let protocols = registry::datagram().map(|protocol| (protocol, Options::default())).collect();
+    Ok(Board::with_options(protocols, Keys::new(random_secret()), &status())?)
+}
+
+/// Everybody pays, and everybody can.
+pub(crate) fn ample() -> Budget {
+    let mut budget = Budget::default();
+    (budget.unproven_per_source, budget.unproven_packets) = (u32::MAX, u32::MAX);
+    (budget.unproven_per_network, budget.unproven_total) = (u32::MAX, u32::MAX);
+    (budget.proven_per_source, budget.proven_packets) = (u32::MAX, u32::MAX);
+    budget.unproven_total_packets = u32::MAX;
+    budget
+}
+
+/// A server of average size.
+pub(crate) fn status() -> Status {
     let mut status = Status {
         name: Some(Text::unformatted("A server")),
         motd: Some(Text::legacy("\u{A7}aA \u{A7}lserver\u{A7}r of many colours")),
@@ -158,26 +171,41 @@ impl Drop for Server {
     }
 }
 
-/// A whole query; its last request and the reply to that.
-fn capture(case: &Case, socket: &UdpSocket, port: u16) -> anyhow::Result<(Vec<u8>, Vec<u8>)> {
+/// A whole query; its last request and the reply to that. `talk`: the reply to a request.
+pub(crate) fn capture(
+    case: &Case,
+    mut talk: impl FnMut(&[u8]) -> anyhow::Result<Vec<u8>>,
+) -> anyhow::Result<(Vec<u8>, Vec<u8>)> {
     let protocol: &'static dyn Protocol = registry::find(case.protocol).context("a protocol of the registry")?;
     let mut ask = Ask::default();
     (ask.depth, ask.players) = (case.depth, case.players);
     let mut exchange = protocol.exchange(&ask, Cookie(7));
-    let (mut request, mut reply) = (Vec::new(), vec![0; 4_096]);
+    let mut request = Vec::new();
     let mut step = exchange.handle(Input::Start, &mut request);
     for _ in 0..10 {
         ensure!(step == Step::Send, "{step:?}");
-        socket.send_to(&request, (Ipv4Addr::LOCALHOST, port))?;
-        let length = socket.recv(&mut reply)?;
+        let reply = talk(&request)?;
         let mut next = Vec::new();
-        step = exchange.handle(Input::Datagram(&reply[..length]), &mut next);
+        step = exchange.handle(Input::Datagram(&reply), &mut next);
         if matches!(step, Step::Done(_)) {
-            return Ok((request, reply[..length].to_vec()));
+            return Ok((request, reply));
         }
         request = next;
     }
     bail!("no end of it")
+}
+
+/// A socket, and what was captured with it: challenge tokens are good for one socket only.
+fn open(case: &Case, server: &Server) -> anyhow::Result<(UdpSocket, Vec<u8>, Vec<u8>)> {
+    let socket = bare::bind(0, false)?;
+    socket.set_read_timeout(Some(Duration::from_secs(2)))?;
+    let mut buffer = vec![0; LONGEST];
+    let (request, reply) = capture(case, |request| {
+        socket.send_to(request, (Ipv4Addr::LOCALHOST, server.port))?;
+        let length = socket.recv(&mut buffer)?;
+        Ok(buffer[..length].to_vec())
+    })?;
+    Ok((socket, request, reply))
 }
 
 /// Keeps a server busy for so long. Answers a second, and its CPU for each in microseconds.
@@ -232,17 +260,54 @@ fn load(
     Ok((heard as f64 / wall, used * 1e6 / heard.max(1) as f64))
 }
 
+/// Offers so many requests a second for so long, each due at its time whatever became of those before, and so late as it
+/// is sent. In microseconds: percentiles 50, 99 and 99.9 of the time from when a request was due until the system had the
+/// reply, and percentile 99 of that until it was sent.
+fn offer(
+    server: &Server,
+    (socket, request, reply): (UdpSocket, Vec<u8>, Vec<u8>),
+    rate: f64,
+    time: Duration,
+) -> anyhow::Result<[f64; 4]> {
+    let to = SocketAddr::from((Ipv4Addr::LOCALHOST, server.port));
+    let mut settings = hailer_udp::Settings::default();
+    settings.timestamps = true;
+    let socket = hailer_udp::Socket::adopt(socket, &settings)?;
+    let (mut inbox, mut outbox) = (hailer_udp::Inbox::for_length(LONGEST), hailer_udp::Outbox::new());
+    let total = (rate * time.as_secs_f64()) as usize;
+    let [mut took, mut late] = [(); 2].map(|()| Vec::with_capacity(total));
+    let due = |request: usize| request as f64 / rate;
+    let started = Instant::now();
+    while took.len() < total {
+        let now = started.elapsed().as_secs_f64();
+        while late.len() < total && due(late.len()) <= now && outbox.len() < BATCH {
+            late.push((now - due(late.len())) * 1e6);
+            outbox.push(to, None, |out| out.extend_from_slice(&request));
+        }
+        socket.send(&mut outbox)?;
+        socket.receive(&mut inbox)?;
+        let now = started.elapsed().as_secs_f64();
+        for received in inbox.iter().filter(|received| received.bytes.len() == reply.len()) {
+            let waited = received.waited.context("the system tells no times")?.as_secs_f64();
+            // Replies come in the order of the requests.
+            took.push((now - waited - due(took.len())) * 1e6);
+        }
+        ensure!(now < due(total) + 1.0, "{} of {total} requests had no reply", total - took.len());
+    }
+    took.sort_by(f64::total_cmp);
+    late.sort_by(f64::total_cmp);
+    let of = |sorted: &[f64], share: f64| *sorted.get((sorted.len() as f64 * share) as usize).unwrap_or(&f64::NAN);
+    Ok([of(&took, 0.5), of(&took, 0.99), of(&took, 0.999), of(&late, 0.99)])
+}
+
 /// Each case, interleaved.
 pub(crate) fn respond(rounds: usize, scale: f64) -> anyhow::Result<()> {
     heading("answers a second on one core, against a loop that answers the same sizes without looking");
     host::pin(1);
-    let socket = bare::bind(0, false)?;
     let time = Duration::from_secs_f64(2.0 * scale);
     for case in &CASES {
         let engine = Server::start(&["engine"])?;
-        socket.set_nonblocking(false)?;
-        socket.set_read_timeout(Some(Duration::from_secs(2)))?;
-        let (request, reply) = capture(case, &socket, engine.port)?;
+        let (socket, request, reply) = open(case, &engine)?;
         let file = std::env::temp_dir().join(format!("hailer-bench-{}.reply", std::process::id()));
         std::fs::write(&file, &reply)?;
         let raw = Server::start(&["raw", "--reply", file.to_str().context("a path in UTF-8")?]);
@@ -264,7 +329,39 @@ pub(crate) fn respond(rounds: usize, scale: f64) -> anyhow::Result<()> {
         }
         let ratios: Vec<f64> = ours.iter().zip(&theirs).map(|(ours, theirs)| theirs.1 / ours.1).collect();
         at_least(&format!("{}, by CPU", case.title), median(ratios.clone()), case.bar, &range(ratios.into_iter()));
+        let rate = median(theirs.iter().map(|run| run.0).collect()) / 2.0;
+        half_load(case, &raw, &engine, rate, rounds, time)?;
     }
+    Ok(())
+}
+
+/// The time from request to reply when so much is asked of both, interleaved.
+fn half_load(
+    case: &Case,
+    raw: &Server,
+    engine: &Server,
+    rate: f64,
+    rounds: usize,
+    time: Duration,
+) -> anyhow::Result<()> {
+    println!("  from request to reply at {rate:.0}/s, half of the raw loop's, in µs: p50, p99, p99.9");
+    let mut runs = [(); 2].map(|()| Vec::new());
+    for _ in 0..rounds {
+        for (server, runs) in [raw, engine].iter().zip(&mut runs) {
+            runs.push(offer(server, open(case, engine)?, rate, time)?);
+        }
+    }
+    for (name, runs) in ["raw", "engine"].iter().zip(&runs) {
+        let [p50, p99, p999, late] = [0, 1, 2, 3].map(|i| median(runs.iter().map(|run| run[i]).collect()));
+        let spread = range(runs.iter().map(|run| run[1]));
+        println!("  {name:<8} {p50:>7.1} {p99:>7.1} {p999:>7.1}  p99 {spread}; asked late by {late:.1} at p99");
+        if late > p99 / 2.0 {
+            println!("  ! the client itself was late: others use the machine, or it cannot ask so fast");
+        }
+    }
+    let ratios: Vec<f64> = runs[1].iter().zip(&runs[0]).map(|(ours, theirs)| ours[1] / theirs[1]).collect();
+    let label = format!("times the raw loop's p99 at half load, {}", case.title);
+    at_most(&label, median(ratios.clone()), 3.0, &range(ratios.into_iter()));
     Ok(())
 }
 

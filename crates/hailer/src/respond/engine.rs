@@ -12,7 +12,7 @@
 //! stays in the list stays open, so that no datagram is lost between two lists.
 
 use super::relay::Relay;
-use super::{Board, Budget, Clock, Counts, Judgement, Left, MAX_REQUEST, Purse, Top, judge};
+use super::{Board, Budget, Clock, Counts, Left, MAX_REQUEST, Purse, Top, answer_batch};
 use arc_swap::ArcSwap;
 use hailer_udp::{BATCH, Inbox, Outbox, Settings as SocketSettings, Socket};
 use mio::unix::SourceFd;
@@ -455,20 +455,11 @@ impl Desk {
                 Ok(count) => heard = count,
                 Err(_) => std::thread::sleep(Duration::from_millis(1)),
             }
-            let face = bound.board.face();
-            let since = clock.since();
-            let (epoch, now) = (clock.epoch(since), clock.started + since);
-            for datagram in inbox.iter().take(heard) {
-                let reply = outbox.draft();
-                match judge(&face, purse, counts, epoch, since, datagram.from, datagram.bytes, reply) {
-                    Judgement::Reply => drop(outbox.commit(datagram.from, datagram.to)),
-                    Judgement::Silence => {}
-                    Judgement::Unclaimed => match relay {
-                        Some(relay) => relay.pass(datagram.from, datagram.to, datagram.bytes, now, counts),
-                        None => counts.drop("no query"),
-                    },
-                }
-            }
+            let batch = inbox.iter().take(heard);
+            answer_batch(&bound.board, purse, counts, clock, batch, outbox, |datagram, now, counts| match relay {
+                Some(relay) => relay.pass(datagram.from, datagram.to, datagram.bytes, now, counts),
+                None => counts.drop("no query"),
+            });
             send(socket, outbox, counts);
         }
         *is_hot = heard == BATCH || !outbox.is_empty();

@@ -41,6 +41,7 @@ pub use engine::{BindError, Done, Engine, Post, Settings};
 
 use arc_swap::ArcSwap;
 use hailer_proto::{Epoch, Keys, OptionError, Options, Protocol, Responder, Status, Transport, Verdict};
+use hailer_udp::{Outbox, Received};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -226,6 +227,29 @@ enum Judgement {
     Unclaimed,
 }
 
+/// Answers a batch, with one look at the board and one at the clock. What is in no protocol served there is the caller's.
+fn answer_batch<'a>(
+    board: &Board,
+    purse: &mut Purse,
+    counts: &mut Counts,
+    clock: &Clock,
+    batch: impl Iterator<Item = Received<'a>>,
+    out: &mut Outbox,
+    mut unclaimed: impl FnMut(Received<'a>, Instant, &mut Counts),
+) {
+    let face = board.face();
+    let since = clock.since();
+    let (epoch, now) = (clock.epoch(since), clock.started + since);
+    for datagram in batch {
+        let reply = out.draft();
+        match judge(&face, purse, counts, epoch, since, datagram.from, datagram.bytes, reply) {
+            Judgement::Reply => drop(out.commit(datagram.from, datagram.to)),
+            Judgement::Silence => {}
+            Judgement::Unclaimed => unclaimed(datagram, now, counts),
+        }
+    }
+}
+
 /// Asks each responder of a board in turn, and spends the budget.
 #[expect(clippy::too_many_arguments, reason = "all that a datagram depends on, and nothing of it is of one owner")]
 fn judge(
@@ -318,6 +342,12 @@ impl Service {
                 None
             }
         }
+    }
+
+    /// Answers a batch as the worker of an engine does: the replies are added to the outbox.
+    pub fn answer_batch<'a>(&mut self, batch: impl Iterator<Item = Received<'a>>, out: &mut Outbox) {
+        let Self { board, purse, clock, counts, .. } = self;
+        answer_batch(board, purse, counts, clock, batch, out, |_, _, counts| counts.drop("no query"));
     }
 
     /// What it did so far.
