@@ -32,7 +32,7 @@ bench-sweep:
     cargo build --release -p hailer-cli
     cargo run --release -p hailer-bench -- all
 
-# The responder for ten minutes under a flood from forged sources: answers, bytes sent, memory
+# The responder for ten minutes under a flood from forged sources, in network namespaces: answers, bytes sent, memory
 soak minutes="10":
     cargo run --release -p hailer-bench -- flood --minutes {{minutes}}
 

@@ -3,7 +3,7 @@
 use crate::client::{self, Figures};
 use crate::game::Game;
 use crate::host::{self, Run, Server};
-use crate::{respond, server, work};
+use crate::{flood, respond, server, work};
 use anyhow::{Context, ensure};
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
@@ -58,11 +58,16 @@ enum What {
     Cli,
     /// The responder: answers a second on one core, and how soon at half of that.
     Respond,
-    /// The responder under a flood from forged sources.
+    /// The responder under a flood from forged sources, in two network namespaces.
     Flood {
         /// For so long; without it ten seconds, times the scale.
         #[arg(long)]
         minutes: Option<f64>,
+        #[command(flatten)]
+        pace: flood::Pace,
+        /// On loopback, as where there can be no namespaces.
+        #[arg(long)]
+        loopback: bool,
     },
     /// All of them.
     All,
@@ -72,6 +77,8 @@ enum What {
     Client(client::Plan),
     #[command(hide = true)]
     Answer(respond::Plan),
+    #[command(hide = true)]
+    Forge(flood::Plan),
     #[command(hide = true)]
     CliOnce { port: u16 },
     /// A hot path so many times over, without a socket, for whoever counts instructions; without arguments: their names.
@@ -100,7 +107,13 @@ pub(crate) fn main() -> anyhow::Result<()> {
             respond::answer(plan)
         }
         What::Respond => respond::respond(args.rounds, args.scale),
-        What::Flood { minutes } => respond::flood(minutes.map_or(10.0 * args.scale, |minutes| minutes * 60.0)),
+        What::Forge(plan) => {
+            host::pin(1);
+            flood::forge(plan)
+        }
+        What::Flood { minutes, pace, loopback } => {
+            flood::flood(minutes.map_or(10.0 * args.scale, |minutes| minutes * 60.0), *pace, *loopback)
+        }
         What::CliOnce { port } => args.cli_once(*port),
         What::Work { path, times } => work::run(path.as_deref(), times.unwrap_or_default()),
         What::Rate => args.rate(),
@@ -119,7 +132,7 @@ pub(crate) fn main() -> anyhow::Result<()> {
             args.million()?;
             args.cli()?;
             respond::respond(args.rounds, args.scale)?;
-            respond::flood(10.0 * args.scale)
+            flood::flood(10.0 * args.scale, flood::Pace::default(), false)
         }
     }
 }

@@ -10,10 +10,9 @@ use hailer::proto::{Cookie, Extra, Input, Keys, Options, Protocol, Step, minecra
 use hailer::respond::{Board, Budget, Engine, Post, Settings, random_secret};
 use hailer::{Ask, Depth, Player, Status, Text};
 use std::io::{BufRead, BufReader, Read};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Requests under way at one time: a queue is never empty, and never full.
@@ -44,6 +43,9 @@ pub(crate) struct Plan {
     /// Of the engine: loopback pays from the default budget, as others do.
     #[arg(long)]
     strict: bool,
+    /// Of the engine: where it listens.
+    #[arg(long, default_value_t = Ipv4Addr::LOCALHOST)]
+    at: Ipv4Addr,
 }
 
 /// A question whose answer is measured.
@@ -74,14 +76,14 @@ pub(crate) fn answer(plan: &Plan) -> anyhow::Result<()> {
             settings.budget = if plan.strict { Budget::default() } else { ample() };
             settings.budget.limit_loopback = true;
             let board = board()?;
-            let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+            let address = SocketAddr::from((plan.at, 0));
             let engine = Engine::start(vec![Post { address, board, relay: None, handed: None }], &settings)?;
             println!("{}", engine.addresses()[0].port());
             std::io::stdin().read_to_end(&mut Vec::new())?;
             let done = engine.stop();
             let counts = &done[0].counts;
             eprintln!("  the engine: {counts:?}");
-            println!("{} {} {}", counts.received, counts.bytes_in, counts.bytes_out);
+            println!("{}", counts.received);
             Ok(())
         }
     }
@@ -145,14 +147,16 @@ pub(crate) fn status() -> Status {
 }
 
 /// A process that answers. Ended when dropped.
-struct Server {
+pub(crate) struct Server {
     child: Child,
     out: BufReader<ChildStdout>,
-    port: u16,
+    /// Its port.
+    pub(crate) port: u16,
 }
 
 impl Server {
-    fn start(args: &[&str]) -> anyhow::Result<Self> {
+    /// Starts one and waits until it answers.
+    pub(crate) fn start(args: &[&str]) -> anyhow::Result<Self> {
         let args: Vec<String> = ["answer", "--kind"].iter().chain(args).map(|arg| (*arg).into()).collect();
         let mut child = host::again(&args)?.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let mut out = BufReader::new(child.stdout.take().context("a pipe")?);
@@ -161,6 +165,19 @@ impl Server {
         let mut server = Self { child, out, port: 0 };
         server.port = line.trim().parse().context("the server did not start")?;
         Ok(server)
+    }
+
+    /// Its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Ends an engine. Returns how many datagrams it heard.
+    pub(crate) fn end(mut self) -> anyhow::Result<u64> {
+        drop(self.child.stdin.take());
+        let mut line = String::new();
+        self.out.read_line(&mut line)?;
+        line.trim().parse().context("the engine told nothing")
     }
 }
 
@@ -362,83 +379,5 @@ fn half_load(
     let ratios: Vec<f64> = runs[1].iter().zip(&runs[0]).map(|(ours, theirs)| ours[1] / theirs[1]).collect();
     let label = format!("times the raw loop's p99 at half load, {}", case.title);
     at_most(&label, median(ratios.clone()), 3.0, &range(ratios.into_iter()));
-    Ok(())
-}
-
-/// A datagram of a flood: where it pretends to come from, and its bytes. Four kinds of query, one of nonsense.
-fn noise(random: &mut u64) -> (IpAddr, &'static [u8]) {
-    *random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-    let [_, a, b, c, kind, ..] = random.to_be_bytes();
-    let bytes: &[u8] = match kind % 5 {
-        0 => b"\xFE\xFD\x09\x01\x02\x03\x04",
-        1 => b"\xFE\xFD\x00\x01\x02\x03\x04\x11\x22\x33\x44\0\0\0\0",
-        2 => b"ONEQUERY\0",
-        3 => b"\xFF\xFFUGP\0\x01\x01\x03\x7D\x7F\x3D",
-        _ => b"nothing that anybody knows",
-    };
-    (Ipv4Addr::new(127, a | 1, b, c).into(), bytes)
-}
-
-/// A flood from forged sources, all of loopback, and one client that behaves.
-pub(crate) fn flood(seconds: f64) -> anyhow::Result<()> {
-    let time = Duration::from_secs_f64(seconds);
-    heading(&format!("a flood from forged sources for {:.0} s, as fast as one core sends", time.as_secs_f64()));
-    let mut server = Server::start(&["engine", "--strict"])?;
-    host::pin(1);
-    let to = SocketAddr::from((Ipv4Addr::LOCALHOST, server.port));
-    let stop = AtomicBool::new(false);
-    let resident = |server: &Server| host::resident(server.child.id()).context("/proc/PID/status");
-    let started = Instant::now();
-    let mut memory = Vec::new();
-    let (sent, good, all) = std::thread::scope(|scope| -> anyhow::Result<_> {
-        let flood = scope.spawn(|| -> anyhow::Result<u64> {
-            let socket = hailer_udp::Socket::bind((Ipv4Addr::UNSPECIFIED, 0).into(), &hailer_udp::Settings::default())?;
-            let (mut outbox, mut random, mut sent) = (hailer_udp::Outbox::new(), 1, 0);
-            while !stop.load(Ordering::Relaxed) {
-                for _ in 0..BATCH {
-                    let (from, bytes) = noise(&mut random);
-                    outbox.push(to, Some(from), |out| out.extend_from_slice(bytes));
-                }
-                sent += socket.send(&mut outbox)? as u64;
-                outbox.clear();
-            }
-            Ok(sent)
-        });
-        let client = scope.spawn(|| -> anyhow::Result<(u32, u32)> {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            let client = hailer::Client::default();
-            let target = format!("minecraft-query://{to}");
-            let (mut good, mut all) = (0, 0);
-            while !stop.load(Ordering::Relaxed) {
-                all += 1;
-                let ask = || runtime.block_on(client.query(target.as_str())).is_ok();
-                good += u32::from(ask() || ask());
-                std::thread::sleep(Duration::from_millis(20));
-            }
-            Ok((good, all))
-        });
-        while started.elapsed() < time {
-            std::thread::sleep(time / 10);
-            memory.push(resident(&server)?);
-        }
-        stop.store(true, Ordering::Relaxed);
-        let sent = flood.join().map_err(|_| anyhow::anyhow!("the flood broke off"))??;
-        let (good, all) = client.join().map_err(|_| anyhow::anyhow!("the client broke off"))??;
-        Ok((sent, good, all))
-    })?;
-    let wall = started.elapsed().as_secs_f64();
-    drop(server.child.stdin.take());
-    let mut line = String::new();
-    server.out.read_line(&mut line)?;
-    let told: Vec<f64> = line.split_whitespace().map(str::parse).collect::<Result<_, _>>()?;
-    let [received, bytes_in, bytes_out] = told[..] else { bail!("the engine told nothing") };
-    println!("  {:.0} sent and {:.0} heard a second", sent as f64 / wall, received / wall);
-    at_least("of the client's queries answered within two tries", f64::from(good) / f64::from(all.max(1)), 0.95, "");
-    let limit = 3.0 * bytes_in + f64::from(Budget::default().unproven_total) * (wall + 1.0);
-    at_most("of what the budget allows was sent", bytes_out / limit, 1.0, "");
-    let mib = |kib: u64| kib as f64 / 1_024.0;
-    let (first, last) = (mib(memory[1.min(memory.len() - 1)]), mib(memory[memory.len() - 1]));
-    at_most("MiB resident at the end", last, 64.0, &format!("({first:.1} after a fifth)"));
-    at_most("times the memory after a fifth", last / first, 1.05, "");
     Ok(())
 }

@@ -2,6 +2,9 @@
 
 #![allow(missing_docs, unreachable_pub)]
 
+#[path = "../support/namespace.rs"]
+mod namespace;
+mod partition;
 mod server;
 
 use hailer::network::{Mode, Network, Settings};
