@@ -23,9 +23,12 @@ pub mod push;
 pub use age::{Policy, Stale, Wording, WordingError};
 
 use hailer_proto::{Status, Text};
+use std::collections::VecDeque;
+use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
+use tokio::task::{AbortHandle, JoinSet};
 
 /// What is known of a server.
 #[derive(Clone, Debug, PartialEq)]
@@ -91,9 +94,59 @@ fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }
 
+/// What a source says of itself, in one line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Word {
+    /// Something is wrong.
+    Trouble(String),
+    /// It is over.
+    Over(String),
+}
+
+impl fmt::Display for Word {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Trouble(line) | Self::Over(line)) = self;
+        f.write_str(line)
+    }
+}
+
+/// Connections of those who have come with a request, at most so many. One more, and whoever has been there for longest goes: a
+/// request takes a moment, and who only holds a place must not keep others from theirs. All end when this is dropped.
+#[derive(Debug)]
+pub struct Visitors {
+    most: usize,
+    tasks: JoinSet<()>,
+    /// In the order in which they came.
+    here: VecDeque<AbortHandle>,
+}
+
+impl Visitors {
+    /// None yet.
+    pub fn new(most: usize) -> Self {
+        Self { most, tasks: JoinSet::new(), here: VecDeque::new() }
+    }
+
+    /// One more. Within a tokio runtime.
+    pub fn let_in(&mut self, conversation: impl Future<Output = ()> + Send + 'static) {
+        while self.tasks.try_join_next().is_some() {}
+        self.here.retain(|visitor| !visitor.is_finished());
+        if self.here.len() >= self.most
+            && let Some(first) = self.here.pop_front()
+        {
+            first.abort();
+        }
+        self.here.push_back(self.tasks.spawn(conversation));
+    }
+}
+
+/// The end of a line about trouble: what is answered meanwhile.
+fn kept(truths: &watch::Sender<Option<Truth>>) -> &'static str {
+    if truths.borrow().is_some() { "; what it said last is kept" } else { "" }
+}
+
 /// Something goes wrong again and again, and is told at a bounded rate, with a count of what was not told.
 #[derive(Debug)]
-struct Complaint {
+pub struct Complaint {
     /// In the long run at most one in so long.
     every: Duration,
     /// How far the times of lines may be ahead of the clock: so many come at once if there were none for long.
@@ -106,12 +159,13 @@ struct Complaint {
 }
 
 impl Complaint {
-    fn new(every: Duration, at_once: u32) -> Self {
+    /// In the long run at most one line in so long; so many at once if there were none for long.
+    pub fn new(every: Duration, at_once: u32) -> Self {
         Self { every, ahead: every * at_once.saturating_sub(1), due: None, untold: 0, stands: false }
     }
 
     /// The line to tell, if it is time for one.
-    fn about(&mut self, problem: &str, now: Instant) -> Option<String> {
+    pub fn about(&mut self, problem: &str, now: Instant) -> Option<String> {
         let due = self.due.map_or(now, |due| due.max(now));
         if due > now + self.ahead {
             self.untold += 1;
@@ -125,7 +179,7 @@ impl Complaint {
     }
 
     /// All is well. Whether somebody was told otherwise.
-    fn over(&mut self) -> bool {
+    pub fn over(&mut self) -> bool {
         self.untold = 0;
         std::mem::take(&mut self.stands)
     }
