@@ -11,7 +11,7 @@
 //!
 //! [[server]]
 //! listen = "127.0.0.2"
-//! # One of source.file, source.poll and source.push, or demo = SEED. Without any, `status` is the truth; with one, it is
+//! # One of source.file, source.poll, source.push and source.redis, or demo = SEED. Without any, `status` is the truth; with one, it is
 //! # what is answered until the source has spoken for the first time. Without it nobody is answered until then.
 //! source.poll = { target = "minecraft-query://127.0.0.1:25566", every = "5s" }
 //! stale-after = "1min"                    # a truth that old is stale; never, if left out
@@ -224,6 +224,18 @@ fn config(root: &Table<'_>, folder: &Path) -> Result<Option<Config>, Wrong> {
         blocks.iter().map(|item| block(&item.table("[[server]]", BLOCKS)?, folder)).collect::<Result<_, _>>()?;
     doors(&servers)?;
     let servers = servers.into_iter().map(plan).collect::<Result<Vec<_>, _>>()?;
+    let mut taken = BTreeMap::new();
+    for (item, server) in blocks.iter().zip(&servers) {
+        for address in server.listeners.iter().map(|listener| listener.address).filter(|address| address.port() != 0) {
+            if let Some(first) = taken.insert(address, item.line) {
+                let fix = "each needs an address or a port of its own; write another listen";
+                return Err(Wrong::at(
+                    item.line,
+                    format!("listens on {address}, and so does the server of line {first}; {fix}"),
+                ));
+            }
+        }
+    }
     Ok((!servers.is_empty()).then_some(Config { servers, engine, observe }))
 }
 
@@ -976,11 +988,13 @@ mod tests {
             stale-after = "90s"
             relay = "127.0.0.1:25570"
             [[server]]
+            listen = "127.0.0.2"
             [server.source.push]
             listen = "unix:push.sock"
             token-file = "token"
             name = "lobby"
             [[server]]
+            listen = "127.0.0.3"
             source.poll = "ugp://127.0.0.1:1"
             stale-after = "1min"
             stale = "silent"
