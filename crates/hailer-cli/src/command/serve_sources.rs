@@ -112,9 +112,11 @@ pub(crate) async fn start(fed: Vec<(Feed, Publish)>, before: &Sources) -> (Sourc
         let say = {
             let trouble = trouble.clone();
             move |word: Word| {
-                tell!("\x1b[33msource:\x1b[0m {word}");
+                if let Word::Trouble(line) | Word::Over(Some(line)) = &word {
+                    tell!("\x1b[33msource:\x1b[0m {line}");
+                }
                 *trouble.lock().unwrap_or_else(PoisonError::into_inner) = match word {
-                    Word::Trouble(line) => Some(line),
+                    Word::Trouble(line) | Word::Untold(line) => Some(line),
                     Word::Over(_) => None,
                 };
             }
@@ -183,12 +185,10 @@ async fn follow(
             sender.send_replace(Some(Truth { status, since }));
         }
         if health.connected {
-            if complaint.over() {
-                say(Word::Over("redis: connected again".into()));
-            }
+            complaint.over("redis: connected again".into()).map(&mut say);
         } else if let Some(error) = health.last_error.filter(|_| health.errors != errors) {
             errors = health.errors;
-            complaint.about(&format!("redis: {error}"), Instant::now()).map(Word::Trouble).map(&mut say);
+            say(complaint.word(format!("redis: {error}"), Instant::now()));
         }
         tokio::select! {
             changed = updates.changed() => if changed.is_err() { return },

@@ -69,18 +69,17 @@ impl File {
             match read {
                 Some(Found::Truth(stamp, truth)) => {
                     known = stamp.is_settled().then_some(Some(stamp));
-                    if complaint.over() {
-                        say(Word::Over(format!("{}: good again", self.path.display())));
-                    }
+                    complaint.over(format!("{}: good again", self.path.display())).map(&mut say);
                     truths.send_replace(Some(truth));
                 }
                 Some(Found::Problem(stamp, problem)) => {
                     let problem = format!("{}:{problem}{}", self.path.display(), kept(&truths));
+                    let word = complaint.word(problem, now());
                     // What was not told yet is found again at the next look.
-                    if let Some(line) = complaint.about(&problem, now()) {
+                    if let Word::Trouble(_) = word {
                         known = Some(stamp);
-                        say(Word::Trouble(line));
                     }
+                    say(word);
                 }
                 None => {}
             }
@@ -224,7 +223,11 @@ mod tests {
             let said = Arc::new(Mutex::new(Vec::new()));
             let heard = said.clone();
             let file = File { look, ..File::new(&path) };
-            let task = tokio::spawn(file.run(sender, move |word| heard.lock().unwrap().push(word.to_string())));
+            let task = tokio::spawn(file.run(sender, move |word| {
+                if let Word::Trouble(line) | Word::Over(Some(line)) = word {
+                    heard.lock().unwrap().push(line);
+                }
+            }));
             let replace = |text: &str| {
                 let new = target.with_extension("new");
                 std::fs::write(&new, text).unwrap();

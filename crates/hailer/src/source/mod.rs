@@ -24,7 +24,6 @@ pub use age::{Policy, Stale, Wording, WordingError};
 
 use hailer_proto::{Status, Text};
 use std::collections::VecDeque;
-use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
@@ -99,15 +98,10 @@ fn now() -> Instant {
 pub enum Word {
     /// Something is wrong.
     Trouble(String),
-    /// It is over.
-    Over(String),
-}
-
-impl fmt::Display for Word {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Self::Trouble(line) | Self::Over(line)) = self;
-        f.write_str(line)
-    }
+    /// Something is wrong, but such lines were told often enough lately: for whoever looks, not for a log.
+    Untold(String),
+    /// It is over. With a line, if there was one about the trouble.
+    Over(Option<String>),
 }
 
 /// Connections of those who have come with a request, at most so many. One more, and whoever has been there for longest goes: a
@@ -165,7 +159,7 @@ impl Complaint {
     }
 
     /// The line to tell, if it is time for one.
-    pub fn about(&mut self, problem: &str, now: Instant) -> Option<String> {
+    fn about(&mut self, problem: &str, now: Instant) -> Option<String> {
         let due = self.due.map_or(now, |due| due.max(now));
         if due > now + self.ahead {
             self.untold += 1;
@@ -178,10 +172,18 @@ impl Complaint {
         })
     }
 
-    /// All is well. Whether somebody was told otherwise.
-    pub fn over(&mut self) -> bool {
-        self.untold = 0;
-        std::mem::take(&mut self.stands)
+    /// The same as a word.
+    pub fn word(&mut self, problem: String, now: Instant) -> Word {
+        self.about(&problem, now).map_or(Word::Untold(problem), Word::Trouble)
+    }
+
+    /// All is well, in these words. Nothing, if it was before.
+    pub fn over(&mut self, line: String) -> Option<Word> {
+        let is_untold = std::mem::take(&mut self.untold) > 0;
+        match std::mem::take(&mut self.stands) {
+            true => Some(Word::Over(Some(line))),
+            false => is_untold.then_some(Word::Over(None)),
+        }
     }
 }
 
@@ -203,9 +205,11 @@ mod tests {
         let told: Vec<_> = (0..=120).filter_map(|second| complaint.about("bad", at(second))).collect();
         let counted = "bad (and 59 times more since the last such line)";
         assert_eq!(told, ["bad", counted, counted]);
-        assert!(complaint.over() && !complaint.over());
+        let mut over = || complaint.over("good".into());
+        assert_eq!([over(), over()], [Some(Word::Over(Some("good".into()))), None]);
         // Well in between is no reason to be told more often.
-        assert_eq!(complaint.about("bad", at(121)), None);
+        assert_eq!(complaint.word("bad".into(), at(121)), Word::Untold("bad".into()));
+        assert_eq!(complaint.over("good".into()), Some(Word::Over(None)), "it was seen, if not told");
         let mut complaint = Complaint::new(Duration::from_secs(10), 3);
         let told: Vec<_> = (0..30).filter(|second| complaint.about("bad", at(*second)).is_some()).collect();
         assert_eq!(told, [0, 1, 2, 10, 20]);

@@ -43,16 +43,14 @@ impl Poll {
             let asked = Instant::now();
             match client.query(&self.target).await {
                 Ok(answer) => {
-                    if complaint.over() {
-                        say(Word::Over(format!("{}: answers again", self.target)));
-                    }
+                    complaint.over(format!("{}: answers again", self.target)).map(&mut say);
                     let status = Arc::new(self.cleaned(answer.status));
                     // True when it was asked at the earliest; an answer that took long is not younger for that.
                     truths.send_replace(Some(Truth { status, since: asked.into_std() }));
                 }
                 Err(error) => {
                     let problem = format!("{}: {error}{}", self.target, kept(&truths));
-                    complaint.about(&problem, now()).map(Word::Trouble).map(&mut say);
+                    say(complaint.word(problem, now()));
                 }
             }
             tokio::select! {
