@@ -1,6 +1,7 @@
 //! `hailer serve`: answers queries.
 
-use super::{block_on, farm, game, serve_sources};
+use super::serve_sources::{self, Sources};
+use super::{block_on, farm, game};
 use crate::args::Serve;
 use crate::config::{self, Config, Listener, Plan};
 use crate::exit::Exit;
@@ -11,6 +12,7 @@ use hailer::Status;
 use hailer::proto::Keys;
 use hailer::respond::{BindError, Board, Counts, Done, Engine, Post, Settings, Top, random_secret};
 use hailer::source::Published;
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::io::Write;
 use std::net::{SocketAddr, UdpSocket};
@@ -58,7 +60,9 @@ async fn serve(config: &Config, args: &Serve, handed: &Handed) -> anyhow::Result
         tell!("\x1b[33mnote:\x1b[0m nobody listens on {address}, whose socket was handed over");
     }
     let engine = Arc::new(Engine::start(stage.posts.clone(), &settings(&config.engine)).map_err(hint)?);
-    stage.open(plans, &engine).await?;
+    if let Some(problem) = stage.open(plans, &engine, &Sources::default()).await?.pop() {
+        return Err(problem);
+    }
     let view = Arc::new(View::new(engine.clone()));
     view.show(&mut stage, plans);
     let seen = view.clone();
@@ -92,7 +96,7 @@ async fn serve(config: &Config, args: &Serve, handed: &Handed) -> anyhow::Result
                     reported = counts;
                 }
             }
-            Some(()) = hangup.recv() => match reload(args, (&config.engine, handed), &mut stage, &engine, &view).await {
+            Some(()) = hangup.recv() => match reload(args, (config, handed), &mut stage, &engine, &view).await {
                 Ok(Some(what)) => tell!("read again: {what}"),
                 Ok(None) => tell!("\x1b[33mnote:\x1b[0m there is no configuration file to read again"),
                 Err(error) => tell!("\x1b[33mwarning:\x1b[0m {error:#}; all stays as it was"),
@@ -100,9 +104,7 @@ async fn serve(config: &Config, args: &Serve, handed: &Handed) -> anyhow::Result
         }
     }
     activation::stopping();
-    if let Some(sources) = stage.sources.take() {
-        sources.stop().await;
-    }
+    stage.sources.stop(|_| false).await;
     drop((stage, observer, view));
     // Whoever was just looking lets go of it in a moment.
     let counts = match Arc::try_unwrap(engine) {
@@ -119,23 +121,27 @@ type Handed = [(SocketAddr, Arc<UdpSocket>)];
 /// Reads the configuration again, and answers by it from then on. Returns what it is, if there is one.
 async fn reload(
     args: &Serve,
-    (running, handed): (&config::Engine, &Handed),
+    (running, handed): (&Config, &Handed),
     stage: &mut Stage,
     engine: &Engine,
     view: &View,
 ) -> anyhow::Result<Option<String>> {
     let Some(path) = &args.config else { return Ok(None) };
-    let Config { servers: plans, engine: wished, .. } = config::read(path)?;
+    let Config { servers: plans, engine: wished, observe } = config::read(path)?;
     let new = Stage::new(&plans, Some(stage), handed)?;
     engine.reload(new.asked()).map_err(hint)?;
-    // First the old one ends: a new source may listen where an old one did.
-    *stage = new;
-    if let Err(error) = stage.open(&plans, engine).await {
-        tell!("\x1b[33mwarning:\x1b[0m {error:#}; answers go on without it");
+    // First the old sources end: a new one may listen where an old one did. Networks are left only by who does not return.
+    let returns: BTreeSet<_> = plans.iter().filter_map(|plan| Some(plan.source.fed()?.from.identity())).collect();
+    stage.sources.stop(|identity| returns.contains(identity)).await;
+    let old = std::mem::replace(stage, new);
+    for problem in stage.open(&plans, engine, &old.sources).await? {
+        tell!("\x1b[33mwarning:\x1b[0m {problem:#}; answers go on without it");
     }
     view.show(stage, &plans);
-    if wished != *running {
-        tell!("\x1b[33mnote:\x1b[0m [engine] is as it was; it changes when Hailer is started again");
+    for (block, is_same) in [("[engine]", wished == running.engine), ("[observe]", observe == running.observe)] {
+        if !is_same {
+            tell!("\x1b[33mnote:\x1b[0m {block} is as it was; it changes when Hailer is started again");
+        }
     }
     Ok(Some(what(&plans)))
 }
@@ -171,19 +177,21 @@ struct Stage {
     posts: Vec<Post>,
     asked: Vec<SocketAddr>,
     tasks: JoinSet<()>,
-    sources: Option<serve_sources::Sources>,
+    sources: Sources,
 }
 
 impl Stage {
-    /// Boards for these plans. Where one was before, its keys stay, so that tokens handed out stay good.
+    /// Boards for these plans. Where one was before, its keys stay, so that tokens handed out stay good, and what a source
+    /// said is answered on.
     fn new(plans: &[Plan], old: Option<&Self>, handed: &Handed) -> anyhow::Result<Self> {
+        let said = |plan: &Plan| old?.sources.said(&plan.source.fed()?.from);
         let old = |address| old.and_then(|old| old.asked.iter().zip(&old.posts).find(|(asked, _)| **asked == address));
         let mut posts = Vec::new();
         for (plan, listener) in listeners(plans) {
             let kept = old(listener.address).filter(|_| listener.secret.is_none());
             let keys = kept.map(|(_, post)| post.board.keys());
             let keys = keys.unwrap_or_else(|| Keys::new(listener.secret.unwrap_or_else(random_secret)));
-            let status = plan.source.status(listener, listener.address.port(), 0);
+            let status = plan.source.status(listener, listener.address.port(), 0, said(plan).as_ref());
             let board =
                 Board::with_options(listener.protocols.clone(), keys, status.as_ref().unwrap_or(&Status::default()))?;
             if status.is_none() {
@@ -194,7 +202,7 @@ impl Stage {
             posts.push(Post { address: listener.address, board, relay: plan.relay, handed });
         }
         let asked = posts.iter().map(|post| post.address).collect();
-        Ok(Self { posts, asked, tasks: JoinSet::new(), sources: None })
+        Ok(Self { posts, asked, tasks: JoinSet::new(), sources: Sources::default() })
     }
 
     /// The posts as they were asked for.
@@ -203,10 +211,12 @@ impl Stage {
         self.posts.iter().zip(&self.asked).map(with).collect()
     }
 
-    /// The ports are known now: tells them, and begins to write.
-    async fn open(&mut self, plans: &[Plan], engine: &Engine) -> anyhow::Result<()> {
+    /// The ports are known now: tells them, and begins to write. Returns which sources do not start, and why. `before` are the
+    /// sources until now.
+    async fn open(&mut self, plans: &[Plan], engine: &Engine, before: &Sources) -> anyhow::Result<Vec<anyhow::Error>> {
         for ((post, address), (plan, listener)) in self.posts.iter_mut().zip(engine.addresses()).zip(listeners(plans)) {
-            let known = plan.source.status(listener, address.port(), 0);
+            let said = plan.source.fed().and_then(|feed| before.said(&feed.from));
+            let known = plan.source.status(listener, address.port(), 0, said.as_ref());
             if let Some(status) = known.filter(|_| post.address.port() == 0) {
                 post.board.publish(&status)?;
             }
@@ -224,12 +234,13 @@ impl Stage {
             let boards =
                 posts.by_ref().take(plan.listeners.len()).map(|post| (post.address.port(), post.board.clone()));
             let boards: Vec<_> = boards.collect();
-            if let config::Source::Fed(feed) = &plan.source {
-                fed.push(((**feed).clone(), publisher(boards)));
+            if let Some(feed) = plan.source.fed() {
+                fed.push((feed.clone(), publisher(boards)));
             }
         }
-        self.sources = Some(serve_sources::start(fed).await?);
-        Ok(())
+        let (sources, problems) = serve_sources::start(fed, before).await;
+        self.sources = sources;
+        Ok(problems)
     }
 }
 
@@ -275,7 +286,7 @@ impl View {
     /// Shows what is answered from now on.
     fn show(&self, stage: &mut Stage, plans: &[Plan]) {
         let ids = |listener: &Listener| listener.protocols.iter().map(|(it, _)| it.info().id.to_owned()).collect();
-        let mut watched = stage.sources.as_mut().map(serve_sources::Sources::watched).unwrap_or_default().into_iter();
+        let mut watched = stage.sources.watched().into_iter();
         let sources = plans.iter().enumerate().filter_map(|(i, plan)| {
             let told = match &plan.source {
                 config::Source::Fixed(_) => Told::Here("fixed"),
@@ -437,7 +448,7 @@ async fn live(plan: Plan, listener: Listener, port: u16, board: Board) {
     let started = Instant::now();
     loop {
         tokio::time::sleep(BEAT).await;
-        if let Some(status) = plan.source.status(&listener, port, started.elapsed().as_secs()) {
+        if let Some(status) = plan.source.status(&listener, port, started.elapsed().as_secs(), None) {
             // The options were accepted at the start, and they have not changed.
             let _ = board.publish(&status);
         }

@@ -117,14 +117,14 @@ fn show(out: &mut impl Write, snapshot: &Snapshot) -> std::io::Result<()> {
         table::print(out, &header, &rows)?;
     }
     if !snapshot.top.is_empty() {
-        let header = [("network", Fit::Whole), ("datagrams", Fit::Number), ("bytes", Fit::Number)];
+        let header = [("network", Fit::Whole), ("replies", Fit::Number), ("bytes", Fit::Number)];
         let per_second = |text: String| format!("{text}/s");
         let rows: Vec<_> = (snapshot.top.iter())
             .map(|top| {
                 vec![line(&top.prefix, 60), per_second(rate(top.packets_per_s)), per_second(bytes(top.bytes_per_s))]
             })
             .collect();
-        writeln!(out, "{}", heading("Who asks most"))?;
+        writeln!(out, "{}", heading("Who is sent most"))?;
         table::print(out, &header, &rows)?;
     }
     Ok(())
@@ -163,7 +163,8 @@ mod tests {
             "too old, silent",
             "3h 6m",
             "203.0.113.0/24",
-            "challenge",
+            "unproven",
+            "Who is sent most",
         ] {
             assert!(shown.contains(expected), "{expected}:\n{shown}");
         }

@@ -7,18 +7,15 @@ pub(crate) fn snapshot(seconds: f64) -> Snapshot {
     let listener = |i: u64, address: &str, protocols: &[&str]| {
         let mut counts = Counts::default();
         for (j, protocol) in protocols.iter().enumerate() {
-            let kinds: &[&str] = match *protocol {
-                "minecraft-query" => &["challenge", "basic", "full"],
-                "onequery" => &["challenge", "basic", "players"],
-                _ => &["server", "players", "rules"],
-            };
+            // UGP has no proofs.
+            let kinds: &[&str] = if *protocol == "ugp" { &["unproven"] } else { &["answer", "unproven"] };
             for (k, kind) in kinds.iter().enumerate() {
                 let pace = 400.0 / (1 + i * 7 + j as u64 * 3 + k as u64) as f64;
                 counts.reply(protocol, kind, grown(pace, i + k as u64, seconds));
             }
         }
         let replies: u64 = protocols.iter().map(|protocol| counts.of(protocol)).sum();
-        counts.unproven = replies / 3;
+        counts.unproven = protocols.iter().map(|protocol| counts.answers[*protocol]["unproven"]).sum();
         counts.answered = replies - counts.unproven;
         for (reason, pace) in [("token", 9.0), ("budget", 55.0), ("no query", 2.0), ("malformed", 0.4)] {
             counts.drop(reason, grown(pace / (i + 1) as f64, i + 5, seconds));

@@ -34,7 +34,7 @@ pub(crate) struct Snapshot {
     pub(crate) relay: Relay,
     /// Where the truth comes from, each name once.
     pub(crate) sources: Vec<Source>,
-    /// The networks that ask most, busiest first, at most [`TOP`]. Outsiders choose what stands here.
+    /// The networks that are sent most, busiest first, at most [`TOP`]. Outsiders choose what stands here.
     pub(crate) top: Vec<Prefix>,
 }
 
@@ -83,7 +83,7 @@ pub(crate) struct Counts {
     pub(crate) bytes_out: u64,
     /// Datagrams passed to the game server behind.
     pub(crate) relayed: u64,
-    /// Replies by protocol and kind, such as `minecraft-query`, `challenge`.
+    /// Replies by protocol and kind: `answer` to askers that proved their address, `unproven` to others.
     pub(crate) answers: BTreeMap<String, BTreeMap<String, u64>>,
     /// Datagrams left unanswered, by the key of one of the [`REASONS`].
     pub(crate) dropped: BTreeMap<String, u64>,
@@ -232,14 +232,14 @@ impl State {
     }
 }
 
-/// A network that asks.
+/// A network that is sent replies.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Prefix {
     /// Such as `192.0.2.0/24`.
     pub(crate) prefix: String,
-    /// Datagrams from there in a second, of late.
+    /// Replies in a second, of late.
     pub(crate) packets_per_s: f64,
-    /// Bytes from there in a second, of late.
+    /// Their bytes in a second, of UDP payload.
     pub(crate) bytes_per_s: f64,
 }
 

@@ -6,8 +6,8 @@
 //!   ├ listeners ────────────────┤       ├ listeners ──────────┤
 //!   │ rates       │ drops       │       │ rates               │
 //!   │ budget      │ truth       │       │ budget              │
-//!   │ answers     │ who asks    │       │ answers  │ truth    │
-//!   ├ keys ─────────────────────┤       │ drops    │ who asks │
+//!   │ answers     │ sent most   │       │ answers  │ truth    │
+//!   ├ keys ─────────────────────┤       │ drops    │ sent most│
 //!   └───────────────────────────┘       └ keys ───────────────┘
 //! ```
 
@@ -43,7 +43,7 @@ const TERMS: &[(&str, &str)] = &[
     ("dropped", "datagrams left unanswered, by reason"),
     ("relayed", "datagrams for the game server behind"),
     ("truth", "where answers come from, and how old it is"),
-    ("who asks", "networks; addresses can be forged"),
+    ("who is sent", "networks; addresses can be forged"),
 ];
 
 /// Whether the responder is heard.
@@ -93,7 +93,8 @@ pub(super) fn draw(frame: &mut Frame<'_>, view: &View<'_>) {
         column(frame, left, &[rates, budget, answers]);
         column(frame, right, &[drops, truth, asking]);
     } else {
-        let under = [answers.height() + drops.height(), truth.height() + asking.height()].into_iter().max();
+        let under = [answers.height().saturating_add(drops.height()), truth.height().saturating_add(asking.height())];
+        let under = under.into_iter().max();
         let above = [&rates, &budget];
         let [above_height, _] = share(
             [
@@ -275,7 +276,7 @@ fn column(frame: &mut Frame<'_>, area: Rect, sections: &[Section]) {
     let is_trend = |row: &&Row| matches!(row, Row::Trend { .. });
     let trends: usize = sections.iter().map(|section| section.rows.iter().filter(is_trend).count()).sum();
     let spare = usize::from(area.height - used);
-    let everything = sections.iter().map(Section::height).sum::<u16>() == used;
+    let everything = sections.iter().map(|section| usize::from(section.height())).sum::<usize>() == usize::from(used);
     let taller = if everything && trends > 0 { (spare / trends).min(2) as u16 } else { 0 };
     let mut y = area.y;
     for (section, height) in sections.iter().zip(heights) {
@@ -289,7 +290,7 @@ fn column(frame: &mut Frame<'_>, area: Rect, sections: &[Section]) {
             y += 1;
         }
         let names = section.rows.iter().filter_map(|row| match row {
-            Row::Trend { name, .. } => Some(name.width() as u16 + 1),
+            Row::Trend { name, .. } => Some((name.width() + 1).min(NAME.into()) as u16),
             _ => None,
         });
         let name_width = names.max().unwrap_or(0).clamp(10, NAME);
@@ -476,7 +477,7 @@ fn asking(snapshot: &Snapshot, width: u16) -> Section {
         }
         Row::Ends(vec![Span::raw(line(&top.prefix, 48))], Span::raw(numbers))
     });
-    Section::new("who asks most", or_none(rows.collect(), "nobody"))
+    Section::new("who is sent most", or_none(rows.collect(), "nobody"))
 }
 
 fn help(frame: &mut Frame<'_>, area: Rect) {
@@ -536,7 +537,7 @@ mod tests {
                 "minecraft-query",
                 "truth",
                 "none yet",
-                "who asks most",
+                "who is sent most",
                 "203.0.113.0/24",
                 "q ends",
             ] {
@@ -546,7 +547,7 @@ mod tests {
             assert!(screen.lines().any(|line| line.starts_with("received") && line.contains(['▅', '▆', '▇', '█'])));
         }
         let wide = shown(&plain(&history), 120, 40);
-        for expected in ["over the limit for replies", "Redis at 127.0.0.1:6379", "onequery basic", "relayed"] {
+        for expected in ["over the limit for replies", "Redis at 127.0.0.1:6379", "onequery unproven", "relayed"] {
             assert!(wide.contains(expected), "{expected}\n{wide}");
         }
     }
