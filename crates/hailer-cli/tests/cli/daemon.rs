@@ -4,9 +4,18 @@ use crate::tool::{Serve, Temporary, address, run};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-const WAIT: Duration = Duration::from_secs(5);
+/// Machines that run tests may be busy.
+const WAIT: Duration = Duration::from_secs(15);
+
+/// A flood of one test may lose datagrams of another on their way through the system.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// A client that hears only whom it asks.
 fn client(from: &str, to: &str) -> UdpSocket {
@@ -47,6 +56,7 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 
 #[test]
 fn what_is_no_query_goes_to_the_game_behind_and_back() {
+    let _alone = alone();
     let game = UdpSocket::bind("127.0.0.1:0").unwrap();
     game.set_read_timeout(Some(WAIT)).unwrap();
     let behind = game.local_addr().unwrap();
@@ -147,10 +157,11 @@ fn under_load(addresses: &[String], during: impl FnOnce()) -> (u64, u64) {
             let (stop, asked, lost) = (&stop, &asked, &lost);
             scope.spawn(move || {
                 let client = client(&format!("127.0.{i}.1"), address);
-                client.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
                 while !stop.load(Ordering::Relaxed) {
                     asked.fetch_add(1, Ordering::Relaxed);
                     lost.fetch_add(u64::from(ask(&client).is_none()), Ordering::Relaxed);
+                    // Enough to be under way whenever something happens, and time for the others of this machine.
+                    std::thread::sleep(Duration::from_micros(200));
                 }
             });
         }
@@ -162,7 +173,9 @@ fn under_load(addresses: &[String], during: impl FnOnce()) -> (u64, u64) {
 
 #[test]
 fn hangups_under_load_lose_no_request() {
+    let _alone = alone();
     let behind = Serve::with(&["--protocol", "minecraft-query", "--motd", "behind"]);
+    let polled = behind.url("minecraft-query");
     let token = Temporary::file("token", "0123456789abcdef0123456789abcdef\n");
     let file = Temporary::file("status.json", "{ \"motd\": \"filed\" }");
     let push = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
@@ -172,7 +185,7 @@ fn hangups_under_load_lose_no_request() {
             "{head}status.motd = \"{motd}\"\n{head}source.file = \"{}\"\n{head}source.poll = \"{}\"\n\
              {head}source.push = {{ listen = \"{push}\", token-file = \"{}\" }}\n",
             file.text(),
-            behind.url("minecraft-query"),
+            polled,
             token.text()
         )
     };
@@ -218,16 +231,18 @@ fn hangups_under_load_lose_no_request() {
 
 #[test]
 fn a_request_to_stop_under_load_is_heeded_at_once() {
+    let _alone = alone();
     let serve = Serve::with(&["--protocol", "minecraft-query"]);
     let to = serve.address();
     let stop = AtomicBool::new(false);
     let (code, said, took) = std::thread::scope(|scope| {
-        for i in 0..3 {
+        for i in 0..2 {
             let (stop, to) = (&stop, &to);
             scope.spawn(move || {
                 // Faster than anybody can answer, and nobody listens.
                 let socket = UdpSocket::bind((format!("127.0.{i}.1"), 0)).unwrap();
-                while !stop.load(Ordering::Relaxed) {
+                let until = Instant::now() + Duration::from_secs(5);
+                while !stop.load(Ordering::Relaxed) && Instant::now() < until {
                     let _ = socket.send_to(b"\xFE\xFD\x09\x01\x02\x03\x04", to);
                 }
             });
@@ -239,7 +254,7 @@ fn a_request_to_stop_under_load_is_heeded_at_once() {
         (code, said, started.elapsed())
     });
     assert_eq!(code, Some(0), "{said}");
-    assert!(took < Duration::from_secs(2), "{took:?}");
+    assert!(took < Duration::from_secs(4), "{took:?}");
     // All that was taken from the system was answered.
     let summary = said.lines().last().unwrap_or_default();
     let number = |word: &str| -> u64 {
@@ -251,57 +266,61 @@ fn a_request_to_stop_under_load_is_heeded_at_once() {
 
 #[test]
 fn a_shared_secret_outlives_a_restart_and_a_change() {
-    let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let text = |listen: &str, secret: &str| {
-        let secret = if secret.is_empty() { String::new() } else { format!("secret = \"{secret}\"\n") };
-        format!("[[server]]\nlisten = \"{listen}\"\nprotocols = [\"minecraft-query\"]\n{secret}")
+    let _alone = alone();
+    // An address of its own, so that no other test takes the port in between.
+    let here = UdpSocket::bind("127.0.77.1:0").unwrap().local_addr().unwrap().to_string();
+    let text = |listen: &str, secret: Option<&str>, motd: &str| {
+        let secret = secret.map(|secret| format!("secret = \"{secret}\"\n")).unwrap_or_default();
+        format!(
+            "[[server]]\nlisten = \"{listen}\"\nprotocols = [\"minecraft-query\"]\nstatus.motd = \"{motd}\"\n{secret}"
+        )
     };
     let (first, second) = ("00112233445566778899aabbccddeeff", "ffeeddccbbaa99887766554433221100");
     let start = |listen: &str, secret: &str| {
-        let config = Temporary::file("node.toml", text(listen, secret));
-        let serve = Serve::start(1, ["--config", config.text()]);
-        (serve, config)
+        let config = Temporary::file("node.toml", text(listen, Some(secret), "start"));
+        (Serve::start(1, ["--config", config.text()]), config)
     };
-    let here = port.to_string();
-    let (node, config) = start(&here, first);
-    let (other, _) = start("127.0.0.1:0", first);
+    let (node, _) = start(&here, first);
+    let (other, _) = start("127.0.77.1:0", first);
     // From one socket, since a token is of its port too.
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    socket.set_read_timeout(Some(Duration::from_millis(400))).unwrap();
-    let at = |address: &str| {
+    let socket = UdpSocket::bind("127.0.77.2:0").unwrap();
+    let at = |address: &str, wait: Duration| {
         socket.connect(address).unwrap();
+        socket.set_read_timeout(Some(wait)).unwrap();
         &socket
     };
-    let old = token(at(&here)).unwrap();
-    assert!(stat(at(&here), old).is_some() && stat(at(&other.address()), old).is_some());
+    let get = |address: &str| token(at(address, WAIT)).unwrap();
+    let good = |address: &str, token| stat(at(address, WAIT), token).is_some();
+    let bad = |address: &str, token| stat(at(address, Duration::from_millis(500)), token).is_none();
+    let old = get(&here);
+    assert!(good(&here, old) && good(&other.address(), old), "on both nodes");
     node.stop("TERM");
-    let (node, config) = (start(&here, first).0, config);
-    drop(config);
-    assert!(stat(at(&here), old).is_some(), "after a restart");
-    let of_other = token(at(&other.address())).unwrap();
-    assert!(stat(at(&here), of_other).is_some(), "of another node, after a restart");
+    let (node, _) = start(&here, first);
+    assert!(good(&here, old), "after a restart");
+    assert!(good(&here, get(&other.address())), "of another node, after a restart");
     node.stop("TERM");
     let (node, _) = start(&here, second);
-    assert!(stat(at(&here), old).is_none(), "of another secret");
+    assert!(bad(&here, old), "of another secret");
     node.stop("TERM");
-    // A secret that is changed without a restart: one generation stays good.
+    // A secret that changes without a restart: one generation stays good.
     let (node, config) = start(&here, first);
-    let reread = |secret: &str| {
-        std::fs::write(config.text(), text(&here, secret)).unwrap();
+    let reread = |secret: Option<&str>, motd: &str| {
+        std::fs::write(config.text(), text(&here, secret, motd)).unwrap();
         node.signal("HUP");
-        std::thread::sleep(Duration::from_millis(400));
+        until(motd, || ask(at(&here, Duration::from_secs(1))).is_some_and(|said| said.contains(motd)));
     };
-    reread(second);
-    assert!(stat(at(&here), old).is_some(), "the secret before is still good");
-    reread(second);
-    assert!(stat(at(&here), old).is_some(), "the same again is no change");
-    let new = token(at(&here)).unwrap();
-    reread("");
-    assert!(stat(at(&here), old).is_none() && stat(at(&here), new).is_some(), "two generations");
+    reread(Some(second), "second");
+    assert!(good(&here, old), "the secret before is still good");
+    reread(Some(second), "again");
+    assert!(good(&here, old), "the same again is no change");
+    let new = get(&here);
+    reread(None, "random");
+    assert!(bad(&here, old) && good(&here, new), "two generations");
 }
 
 #[test]
 fn a_flood_and_sources_that_keep_failing_make_few_lines_and_count_the_rest() {
+    let _alone = alone();
     let files: Vec<_> = (0..30).map(|_| Temporary::file("bad.json", "{")).collect();
     let block = |file: &Temporary| {
         format!("[[server]]\nlisten = \"127.0.0.1:0\"\nprotocols = [\"ugp\"]\nsource.file = \"{}\"\n", file.text())

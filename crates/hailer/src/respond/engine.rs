@@ -39,8 +39,9 @@ const TELL: Duration = Duration::from_millis(200);
 const RATES: Duration = Duration::from_secs(1);
 /// A worker looks up at least so often.
 const LOOK: Duration = Duration::from_millis(200);
-/// A socket that is taken off the list is emptied first, for so many batches at most.
-const LAST_BATCHES: usize = 64;
+/// A socket that is taken off the list is emptied first, and at the end all are: so many batches at most, more than a queue
+/// holds, since a flood would have no end.
+const LAST_BATCHES: usize = 256;
 
 /// What is answered at one address.
 #[derive(Clone)]
@@ -371,6 +372,7 @@ impl Worker {
 
     fn run(mut self) {
         let mut events = Events::with_capacity(256);
+        let mut left = LAST_BATCHES;
         loop {
             let is_over = self.shared.stop.load(Ordering::Relaxed);
             self.follow_settings();
@@ -380,11 +382,13 @@ impl Worker {
                 .iter_mut()
                 .fold(false, |hot, desk| hot | desk.serve(self.index, &mut self.purse, &mut self.inbox, &self.clock));
             let now = Instant::now();
-            if now >= self.told_at + TELL || is_over {
+            left -= usize::from(is_over);
+            let is_last = is_over && (!is_hot || left == 0);
+            if now >= self.told_at + TELL || is_last {
                 self.told_at = now;
                 self.tell(now);
             }
-            if is_over && !is_hot {
+            if is_last {
                 return;
             }
             let wait = if is_hot { Duration::ZERO } else { LOOK };

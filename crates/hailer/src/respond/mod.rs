@@ -65,10 +65,12 @@ struct Inner {
     face: ArcSwap<Face>,
 }
 
+/// With the ids of their protocols.
+type Responders = Vec<(&'static str, Arc<dyn Responder>)>;
+
 /// What askers see.
 struct Face {
-    /// With the ids of their protocols.
-    responders: Vec<(&'static str, Arc<dyn Responder>)>,
+    responders: Responders,
     /// Nobody is answered, though queries are known as such.
     is_silent: bool,
 }
@@ -132,7 +134,7 @@ fn build(
     protocols: &[(&'static dyn Protocol, Options)],
     keys: &Keys,
     status: &Status,
-) -> Result<Vec<(&'static str, Arc<dyn Responder>)>, OptionError> {
+) -> Result<Responders, OptionError> {
     let build = |(protocol, options): &(&'static dyn Protocol, Options)| {
         Ok((protocol.info().id, protocol.responder(status, keys, options)?))
     };
