@@ -243,7 +243,7 @@ struct Gate {
 impl Gate {
     fn lets_through(&mut self, now: Instant) -> bool {
         let due = self.due.map_or(now, |due| due.max(now));
-        let is_open = due < now + EVERY * AT_ONCE;
+        let is_open = due + EVERY <= now + EVERY * AT_ONCE;
         match is_open {
             true => self.due = Some(due + EVERY),
             false => self.held += 1,

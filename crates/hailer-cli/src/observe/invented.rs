@@ -73,7 +73,7 @@ pub(crate) fn snapshot(seconds: f64) -> Snapshot {
                 packets_per_s: (900.0 + 300.0 * wave) / f64::from(1 + i),
                 bytes_per_s: (17_100.0 + 5_700.0 * wave) / f64::from(1 + i),
                 // The first is a flood.
-                replies_per_s: if i == 0 { 3.0 } else { 800.0 / f64::from(1 + i) },
+                replies_per_s: if i == 0 { 3.0 } else { 500.0 / f64::from(1 + i) },
                 reply_bytes_per_s: if i == 0 { 48.0 } else { 250_000.0 / f64::from(1 + i) },
             })
             .collect(),

@@ -219,7 +219,7 @@ fn hangups_under_load_lose_no_request() {
         }
     });
     assert!(asked > 500 && lost == 0, "{lost} of {asked} lost");
-    until("the last file", || said(0).contains("\015\0"));
+    until("the last file", || said(0).contains("\x0015\0"));
     for (at, motd) in motds.iter().enumerate().skip(1) {
         assert!(said(at).contains(motd), "{motd}");
     }

@@ -472,8 +472,10 @@ fn truth(snapshot: &Snapshot) -> Section {
 
 fn asking(snapshot: &Snapshot, width: u16) -> Section {
     let rows = snapshot.top.iter().map(|top| {
-        let mut numbers =
-            format!("{:>7} {:>7}", per_second(&rate(top.packets_per_s)), per_second(&rate(top.replies_per_s)));
+        let mut numbers = format!("{:>7}", per_second(&rate(top.packets_per_s)));
+        if width >= NARROW {
+            numbers += &format!(" {:>7}", per_second(&rate(top.replies_per_s)));
+        }
         if width >= ROOMY {
             let (came, went) = (bytes(top.bytes_per_s), bytes(top.reply_bytes_per_s));
             numbers += &format!(" {:>9} {:>9}", per_second(&came), per_second(&went));
@@ -483,8 +485,11 @@ fn asking(snapshot: &Snapshot, width: u16) -> Section {
         let style = if is_vain { Style::new().fg(Color::Red) } else { Style::new() };
         Row::Ends(vec![Span::styled(line(&top.prefix, 48), style)], Span::raw(numbers))
     });
-    let title =
-        if width >= ROOMY { "who asks most: asked, answered, in, out" } else { "who asks most: asked, answered" };
+    let title = match width {
+        ROOMY.. => "who asks most: asked, answered, in, out",
+        NARROW.. => "who asks most: asked, answered",
+        _ => "who asks most",
+    };
     Section::new(title, or_none(rows.collect(), "nobody"))
 }
 
