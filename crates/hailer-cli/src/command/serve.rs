@@ -63,6 +63,8 @@ fn by_address(handed: Vec<(SocketAddr, UdpSocket)>) -> Vec<(SocketAddr, Arc<[Udp
 }
 
 async fn serve(config: &Config, args: &Serve, handed: &Handed) -> anyhow::Result<Exit> {
+    // First of all: before somebody listens for it, a hangup is the end.
+    let mut hangup = signal::unix::signal(SignalKind::hangup())?;
     let plans = &config.servers;
     let settings = settings(&config.engine);
     let crowded = serve_files::make_room(plans, &settings);
@@ -92,7 +94,6 @@ async fn serve(config: &Config, args: &Serve, handed: &Handed) -> anyhow::Result
         tell!("\x1b[2m`hailer top` and `hailer serve status` look at it through {}\x1b[0m", path.display());
     }
     tell!("\x1b[2mCtrl-C stops.\x1b[0m");
-    let mut hangup = signal::unix::signal(SignalKind::hangup())?;
     let mut report = tokio::time::interval(REPORT);
     let (mut over, mut reported) = (pin!(over(args.r#for)), Counts::default());
     loop {

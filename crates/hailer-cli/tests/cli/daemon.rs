@@ -26,18 +26,26 @@ fn client(from: &str, to: &str) -> UdpSocket {
 }
 
 fn token(client: &UdpSocket) -> Option<[u8; 4]> {
-    let mut reply = [0; 64];
     client.send(b"\xFE\xFD\x09\x01\x02\x03\x04").unwrap();
-    let length = client.recv(&mut reply).ok()?;
-    let number: i32 = std::str::from_utf8(&reply[5..length - 1]).unwrap().parse().unwrap();
+    let reply = hear(client, 9)?;
+    let number: i32 = std::str::from_utf8(&reply[5..reply.len() - 1]).unwrap().parse().unwrap();
     Some(number.to_be_bytes())
 }
 
 fn stat(client: &UdpSocket, token: [u8; 4]) -> Option<String> {
-    let mut reply = [0; 2_048];
     client.send(&[b"\xFE\xFD\x00\x01\x02\x03\x04", &token[..], &[0; 4]].concat()).unwrap();
-    let length = client.recv(&mut reply).ok()?;
-    Some(String::from_utf8_lossy(&reply[..length]).into_owned())
+    hear(client, 0).map(|reply| String::from_utf8_lossy(&reply).into_owned())
+}
+
+/// The next reply of this kind. One of the other kind is late: somebody waited for it before, and not long enough.
+fn hear(client: &UdpSocket, kind: u8) -> Option<Vec<u8>> {
+    let mut reply = [0; 2_048];
+    loop {
+        let length = client.recv(&mut reply).ok()?;
+        if reply[0] == kind {
+            return Some(reply[..length].to_vec());
+        }
+    }
 }
 
 /// A full Minecraft Query; what comes back.
