@@ -125,7 +125,7 @@ pub(crate) enum Command {
     )]
     #[command(disable_help_subcommand = true)]
     Serve(Box<Serve>),
-    /// Watch a running hailer serve: rates, drops, budget, sources, who is sent most
+    /// Watch a running hailer serve: rates, drops, budget, sources, who asks most
     #[command(after_help = TOP)]
     Top(Top),
     /// Explain datagrams and game sessions field by field

@@ -24,6 +24,8 @@
 //! budget.unproven-per-source = "8KiB"
 //! budget.unproven-total = { bytes = "1MiB", packets = 5000 }
 //! budget.proven-per-source = "1MiB"
+//! relay.sessions = 1024                   # players behind a relay, for each address and thread; each is an open file
+//! relay.idle = "1min"                     # a session in which nothing moves ends after so long
 //!
 //! [observe]
 //! metrics = "127.0.0.1:9100"
@@ -113,7 +115,7 @@ impl Origin {
     pub(crate) fn identity(&self) -> String {
         match self {
             Self::File(path) => format!("file {}", path.display()),
-            Self::Poll(poll) => format!("poll {}", poll.target),
+            Self::Poll(poll) => format!("poll {} {}", poll.target, poll.keep_address),
             Self::Push(push) => format!("push {} {}", push.place, push.name.as_deref().unwrap_or_default()),
             Self::Redis(settings) => {
                 let network::Settings { redis, prefix, network_id, server_id, .. } = &**settings;
@@ -146,6 +148,8 @@ pub(crate) struct Listener {
 pub(crate) struct Engine {
     /// Threads; `None`: one for each core.
     pub(crate) workers: Option<usize>,
+    pub(crate) relay_sessions: Option<usize>,
+    pub(crate) relay_idle: Option<Duration>,
     pub(crate) unproven_per_source: Allowance,
     pub(crate) unproven_total: Allowance,
     pub(crate) proven_per_source: Allowance,
@@ -547,6 +551,14 @@ fn engine(item: Item<'_>) -> Result<Engine, Wrong> {
         engine.proven_per_source = take("proven-per-source")?;
         table.finish()?;
     }
+    if let Some(item) = table.take("relay") {
+        let table = item.table("relay", "relay: write { sessions = 1024, idle = \"1min\" }")?;
+        let sessions = table.take("sessions").map(|item| item.number("sessions", 1..=65_536)).transpose()?;
+        engine.relay_sessions = sessions.and_then(|sessions| usize::try_from(sessions).ok());
+        let idle = table.take("idle").map(|item| item.duration("idle", Duration::from_secs(1)));
+        engine.relay_idle = idle.transpose()?;
+        table.finish()?;
+    }
     table.finish()?;
     Ok(engine)
 }
@@ -841,8 +853,12 @@ fn plan(block: Block) -> Result<Plan, Wrong> {
             Wrong::at(line, format!("options.{}.{error}", id.it))
         })?;
     }
+    let is_here = |relay: SocketAddr, at: SocketAddr| {
+        let is_any = at.ip().is_unspecified() && relay.ip().is_loopback() && at.is_ipv4() == relay.is_ipv4();
+        at.port() == relay.port() && (at.ip() == relay.ip() || is_any)
+    };
     if let Some(relay) = &block.relay
-        && listeners.iter().any(|listener| listener.address == relay.it)
+        && listeners.iter().any(|listener| is_here(relay.it, listener.address))
     {
         return Err(
             relay.wrong(format!("relay {}: that is where this server listens; write where the game is", relay.it))
@@ -1000,6 +1016,7 @@ mod tests {
             stale = "silent"
             [engine]
             workers = 3
+            relay = { sessions = 9, idle = "5s" }
             [engine.budget]
             unproven-per-source = "8KiB"
             unproven-total = { packets = 40 }
@@ -1016,6 +1033,8 @@ mod tests {
         let allow = |bytes, packets| Allowance { bytes, packets };
         let engine = Engine {
             workers: Some(3),
+            relay_sessions: Some(9),
+            relay_idle: Some(Duration::from_secs(5)),
             unproven_per_source: allow(Some(8192), None),
             unproven_total: allow(None, Some(40)),
             proven_per_source: allow(Some(2_000_000), Some(1)),
@@ -1103,6 +1122,13 @@ mod tests {
             ("[engine]\nbudget.unproven-total = \"8 apples\"", "FILE:2: unproven-total: write bytes in a second"),
             ("[engine]\nbudget.unproven-total = \"8GiB\"", "FILE:2: unproven-total: write bytes in a second"),
             ("[engine]\nbudget.unproven-total = { packets = 0 }", "FILE:2: packets: write a whole number from 1"),
+            ("[engine]\nrelay.sessions = 0", "FILE:2: sessions: write a whole number from 1 to 65536"),
+            ("[engine]\nrelay.idle = \"1ms\"", "FILE:2: idle: "),
+            ("[engine]\nrelay = \"127.0.0.1:1\"", "FILE:2: relay: write { sessions = 1024"),
+            (
+                "[[server]]\nlisten = \"0.0.0.0:5520\"\nrelay = \"127.0.0.1:5520\"",
+                "FILE:3: relay 127.0.0.1:5520: that is where this server listens",
+            ),
             ("[[server]", "FILE:1: "),
         ];
         for (text, expected) in cases {

@@ -3,7 +3,7 @@
 //! No label has a value that an outsider chooses: addresses of ours, protocols, kinds, reasons, names of sources. So the
 //! number of series is fixed by the configuration, and the prefixes of a snapshot are not here.
 
-use super::snapshot::{Counts, REASONS, Snapshot, State};
+use super::snapshot::{Counts, Snapshot, State, reasons};
 use super::{CLIENTS, Look};
 use hailer::source::Visitors;
 use http_body_util::Full;
@@ -85,16 +85,24 @@ pub(super) fn text(snapshot: &Snapshot) -> String {
     page.sample(&[], snapshot.workers);
 
     type Counter = fn(&Counts) -> u64;
-    let of_each: [(_, _, Counter); 4] = [
+    let of_each: [(_, _, Counter); 6] = [
         ("received_datagrams_total", "Datagrams received.", |counts| counts.received),
         ("received_bytes_total", "Bytes received, of UDP payload.", |counts| counts.bytes_in),
         ("sent_bytes_total", "Bytes sent, of UDP payload.", |counts| counts.bytes_out),
         ("relayed_datagrams_total", "Datagrams passed to the game server behind.", |counts| counts.relayed),
+        ("relayed_back_datagrams_total", "Datagrams of the game server passed back.", |counts| counts.relayed_back),
+        ("lost_datagrams_total", "Datagrams that the receive queue had no room for.", |counts| counts.overflows),
     ];
     for (name, help, count) in of_each {
         page.counter(name, help);
         for listener in &snapshot.listeners {
             page.sample(&[("listener", &listener.address)], count(&listener.counts));
+        }
+    }
+    page.counter("requests_total", "Datagrams in a protocol, answered or not.");
+    for listener in &snapshot.listeners {
+        for (protocol, count) in &listener.counts.requests {
+            page.sample(&[("listener", &*listener.address), ("protocol", protocol)], count);
         }
     }
     page.counter("answers_total", "Replies, by protocol and by whether the asker had proved its address.");
@@ -109,9 +117,9 @@ pub(super) fn text(snapshot: &Snapshot) -> String {
     page.counter("dropped_datagrams_total", "Datagrams not answered, by reason.");
     for listener in &snapshot.listeners {
         // All of them from the start: a series that appears with its first count hides that count from rates.
-        for reason in REASONS {
-            let count = listener.counts.dropped.get(reason.key).copied().unwrap_or(0);
-            page.sample(&[("listener", &listener.address), ("reason", reason.key)], count);
+        for reason in reasons() {
+            let count = listener.counts.dropped.get(&reason).copied().unwrap_or(0);
+            page.sample(&[("listener", &listener.address), ("reason", &reason)], count);
         }
     }
 
@@ -273,6 +281,10 @@ mod tests {
         let first = &snapshot.listeners[0];
         let listener = ("listener", &*first.address);
         assert_eq!(value(&page, "received_datagrams_total", &[listener]), Some(first.counts.received as f64));
+        let passed = value(&page, "relayed_back_datagrams_total", &[listener]);
+        assert_eq!(passed, Some(first.counts.relayed_back as f64));
+        let requests = value(&page, "requests_total", &[listener, ("protocol", "minecraft-query")]);
+        assert_eq!(requests, Some(first.counts.requests["minecraft-query"] as f64));
         let proven = [listener, ("protocol", "minecraft-query"), ("kind", "answer")];
         let count = first.counts.answers["minecraft-query"]["answer"];
         assert_eq!(value(&page, "answers_total", &proven), Some(count as f64));

@@ -6,14 +6,14 @@
 //!   ├ listeners ────────────────┤       ├ listeners ──────────┤
 //!   │ rates       │ drops       │       │ rates               │
 //!   │ budget      │ truth       │       │ budget              │
-//!   │ answers     │ sent most   │       │ answers  │ truth    │
-//!   ├ keys ─────────────────────┤       │ drops    │ sent most│
+//!   │ answers     │ who asks    │       │ answers  │ truth    │
+//!   ├ keys ─────────────────────┤       │ drops    │ who asks │
 //!   └───────────────────────────┘       └ keys ───────────────┘
 //! ```
 
 use super::history::{History, RATES};
 use crate::command::status::state;
-use crate::observe::snapshot::{Counts, REASONS, Snapshot, State};
+use crate::observe::snapshot::{Counts, Snapshot, State, in_words};
 use crate::print::{bytes, count, line, padded, rate, since};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Margin, Rect};
@@ -41,9 +41,10 @@ const TERMS: &[(&str, &str)] = &[
     ("answered", "replies to askers that proved their address"),
     ("unproven", "replies to others, paid from the budget"),
     ("dropped", "datagrams left unanswered, by reason"),
-    ("relayed", "datagrams for the game server behind"),
+    ("relayed", "datagrams for the game server behind, and back"),
+    ("lost", "datagrams that there was no room for"),
     ("truth", "where answers come from, and how old it is"),
-    ("who is sent", "networks; addresses can be forged"),
+    ("who asks", "networks, and what they got; can be forged"),
 ];
 
 /// Whether the responder is heard.
@@ -378,6 +379,10 @@ fn rates(history: &History, listener: Option<&str>, all: &Counts) -> Section {
     ];
     if all.relayed > 0 {
         rows.push(of("relayed", |counts| counts.relayed, rate, Color::Magenta));
+        rows.push(of("and back", |counts| counts.relayed_back, rate, Color::Magenta));
+    }
+    if all.overflows > 0 {
+        rows.push(of("lost", |counts| counts.overflows, rate, Color::Red));
     }
     let least = 6;
     Section { least, ..Section::new(listener.map_or("all listeners".into(), |address| line(address, 48)), rows) }
@@ -431,13 +436,10 @@ fn drops(history: &History, listener: Option<&str>, all: &Counts, width: u16) ->
     let mut dropped: Vec<_> = dropped.map(|(key, count)| (of(key), *count, key)).collect();
     dropped.sort_by(|a, b| b.0.total_cmp(&a.0).then(b.1.cmp(&a.1)));
     let rows = dropped.into_iter().map(|(now, count, key)| {
-        let known = REASONS.iter().find(|reason| reason.key == key);
-        let name = line(known.map_or(key, |reason| reason.key), 24);
+        let (name, words) = (line(key, 24), in_words(key));
         let style = if now > 0.0 { Style::new().fg(Color::Red) } else { Style::new() };
         let numbers = format!("{:>7} {:>7}", per_second(&rate(now)), rate(count as f64));
-        let words = known
-            .filter(|reason| width >= ROOMY && reason.words != reason.key)
-            .map(|reason| Span::styled(format!("  {}", reason.words), dim()));
+        let words = (width >= ROOMY && words != key).then(|| Span::styled(format!("  {words}"), dim()));
         Row::Ends([Some(Span::styled(name, style)), words].into_iter().flatten().collect(), Span::raw(numbers))
     });
     Section::new("dropped", or_none(rows.collect(), "nothing"))
@@ -473,11 +475,23 @@ fn asking(snapshot: &Snapshot, width: u16) -> Section {
     let rows = snapshot.top.iter().map(|top| {
         let mut numbers = format!("{:>7}", per_second(&rate(top.packets_per_s)));
         if width >= NARROW {
-            numbers += &format!(" {:>9}", per_second(&bytes(top.bytes_per_s)));
+            numbers += &format!(" {:>7}", per_second(&rate(top.replies_per_s)));
         }
-        Row::Ends(vec![Span::raw(line(&top.prefix, 48))], Span::raw(numbers))
+        if width >= ROOMY {
+            let (came, went) = (bytes(top.bytes_per_s), bytes(top.reply_bytes_per_s));
+            numbers += &format!(" {:>9} {:>9}", per_second(&came), per_second(&went));
+        }
+        // More than half of it for nothing.
+        let is_vain = top.packets_per_s > 2.0 * top.replies_per_s;
+        let style = if is_vain { Style::new().fg(Color::Red) } else { Style::new() };
+        Row::Ends(vec![Span::styled(line(&top.prefix, 48), style)], Span::raw(numbers))
     });
-    Section::new("who is sent most", or_none(rows.collect(), "nobody"))
+    let title = match width {
+        ROOMY.. => "who asks most: asked, answered, in, out",
+        NARROW.. => "who asks most: asked, answered",
+        _ => "who asks most",
+    };
+    Section::new(title, or_none(rows.collect(), "nobody"))
 }
 
 fn help(frame: &mut Frame<'_>, area: Rect) {
@@ -537,7 +551,7 @@ mod tests {
                 "minecraft-query",
                 "truth",
                 "none yet",
-                "who is sent most",
+                "who asks most",
                 "203.0.113.0/24",
                 "q ends",
             ] {
