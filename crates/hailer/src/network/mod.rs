@@ -211,6 +211,9 @@ impl Network {
 
     /// A player goes from here to another server of the network, and is listed there at once. If Redis does not know that
     /// server, the player has left.
+    ///
+    /// While 64 moves and leaves wait to be written, as when everybody moves at once or Redis is away, further moves become
+    /// plain leaves: such a player is listed nowhere until the other server says that it has joined.
     pub fn moved(&self, uuid: [u8; 16], server_id: &str) {
         // Who moves to this server is here.
         if server_id == self.shared.settings.server_id {
