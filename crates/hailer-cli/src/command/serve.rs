@@ -119,10 +119,10 @@ async fn serve(config: &Config, args: &Serve, handed: &Handed) -> anyhow::Result
         }
     }
     activation::stopping();
+    stage.sources.stop(|_| false).await;
     if let Some(held_back) = stage.sources.held_back() {
         tell!("{held_back}");
     }
-    stage.sources.stop(|_| false).await;
     drop((stage, observer, view));
     let counts = match Arc::try_unwrap(engine) {
         Ok(engine) => total(&engine.stop()),
