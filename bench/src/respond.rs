@@ -124,7 +124,7 @@ pub(crate) fn ample() -> Budget {
     (budget.unproven_per_source, budget.unproven_packets) = (u32::MAX, u32::MAX);
     (budget.unproven_per_network, budget.unproven_total) = (u32::MAX, u32::MAX);
     (budget.proven_per_source, budget.proven_packets) = (u32::MAX, u32::MAX);
-    budget.unproven_total_packets = u32::MAX;
+    (budget.unproven_network_packets, budget.unproven_total_packets) = (u32::MAX, u32::MAX);
     budget
 }
 
