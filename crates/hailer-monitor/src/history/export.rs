@@ -320,7 +320,7 @@ impl<'a> Import<'a> {
     }
 
     async fn flush(&mut self) -> Result<(), HistoryError> {
-        let mut change = self.history.begin().await?;
+        let mut change = self.history.begin_alone().await?;
         let written = write(&mut change, self.history.dialect, &self.batch).await?;
         let new = run(&mut change, rollups(self.history.dialect, &self.rollups)).await?;
         let buckets: BTreeSet<(Level, Millis)> =

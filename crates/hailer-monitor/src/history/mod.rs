@@ -215,6 +215,9 @@ pub enum HistoryError {
         /// Why.
         source: sqlx::migrate::MigrateError,
     },
+    /// A newer program has changed its tables.
+    #[error("the history {0} was written by a newer hailer: run that one, or another history")]
+    Newer(String),
     /// There is a server of this name.
     #[error("there is a server called {0:?} already: choose another name")]
     Taken(String),

@@ -12,10 +12,9 @@ const TRIES: u32 = 5;
 impl History {
     /// All who are watched, by number.
     pub async fn servers(&self) -> Result<Vec<Server>, HistoryError> {
-        let rows = sqlx::query(
-            "SELECT id, name, target, of_group, labels, every, origin FROM server WHERE removed IS NULL ORDER BY id",
-        );
-        rows.fetch_all(&self.pool).await?.iter().map(server).collect()
+        let rows =
+            "SELECT id, name, target, of_group, labels, every, origin FROM server WHERE removed IS NULL ORDER BY id";
+        self.all(sqlx::query(rows), server).await
     }
 
     /// Watches another server. One that was watched before, by the same name and target, is that one again, with its history.

@@ -2,7 +2,7 @@
 
 use super::*;
 use hailer_monitor::health::State;
-use hailer_monitor::history::{Batch, HistoryError, Keep, Level, Session, Written};
+use hailer_monitor::history::{Batch, HistoryError, Keep, Level, Selection, Session, Written};
 use hailer_monitor::sample::{Difference, Event, EventKind};
 use std::time::Duration;
 
@@ -11,9 +11,53 @@ fn sqlite_keeps_what_is_written() {
     let folder = Folder::new("store");
     runtime().block_on(async {
         keeps(&History::open(&folder.url()).await.unwrap()).await;
+        for file in std::fs::read_dir(folder.path()).unwrap().flatten() {
+            let mode = std::os::unix::fs::PermissionsExt::mode(&file.metadata().unwrap().permissions());
+            assert_eq!(mode & 0o777, 0o600, "{:?} is for its owner only", file.file_name());
+        }
         is_kept(&History::open(&folder.url()).await.unwrap()).await;
         keeps(&History::open("sqlite::memory:").await.unwrap()).await;
     });
+}
+
+#[test]
+fn what_a_newer_program_wrote_is_left_alone() {
+    use sqlx::Connection;
+    let folder = Folder::new("newer");
+    runtime().block_on(async {
+        let url = format!("sqlite:{}/history.db", folder.path().display());
+        History::open(&url).await.unwrap().close().await;
+        let mut database = sqlx::SqliteConnection::connect(&url).await.unwrap();
+        let migration = "INSERT INTO _sqlx_migrations VALUES (999, 'of the future', CURRENT_TIMESTAMP, 1, x'00', 0)";
+        sqlx::raw_sql(migration).execute(&mut database).await.unwrap();
+        let error = History::open(&url).await.unwrap_err().to_string();
+        assert!(error.contains("history.db was written by a newer hailer"), "{error}");
+        let nowhere = format!("sqlite:{}/history.db/x", folder.path().display());
+        let error = History::open(&nowhere).await.unwrap_err().to_string();
+        assert!(error.contains("cannot make the folder"), "{error}");
+    });
+}
+
+/// Whoever calls may change threads: no need to run it.
+#[allow(dead_code)]
+fn futures_can_change_threads(history: &History) {
+    fn can<T: Send>(_: T) {}
+    let (server, batch, keep) = (ServerId(1), Batch::default(), Keep::default());
+    can(History::open(""));
+    can(history.servers());
+    can(history.add(&new("")));
+    can(history.remove(server));
+    can(history.write(&batch));
+    can(history.series(server, 0, 0, Level::Raw));
+    can(history.totals(0, 0, Level::Raw));
+    can(history.events(None, 0, 0));
+    can(history.sessions(server, 0, 0));
+    can(history.last_states());
+    can(history.day(0));
+    can(history.tidy(0, &keep));
+    can(history.players_key());
+    can(history.export(Selection::default()));
+    can(history.import(std::iter::empty()));
 }
 
 #[test]
