@@ -13,12 +13,18 @@ use super::{Batch, History, HistoryError, Level, Session};
 use crate::sample::{Event, Millis, Sample};
 use crate::server::ServerId;
 use futures_util::stream::{self, Stream, TryStreamExt};
+use hailer::Target;
 use sqlx::any::AnyRow;
 use sqlx::{AssertSqlSafe, Row};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::ops::Range;
 
 /// Rows that are read, or written, at once.
 const PAGE: usize = 5_000;
+/// Times that are taken in: until the year 10000.
+const TIMES: Range<Millis> = 0..253_402_300_800_000;
+/// Longest name of a server, with what is added to that of one that was removed.
+const LONGEST_NAME: usize = 96;
 
 /// What to export. By default all.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -263,6 +269,17 @@ impl<'a> Import<'a> {
             Record::Event(event) => &event.server,
             Record::Session(session) => &session.server,
         };
+        let times = match &record {
+            Record::Server(_) => [0, 0],
+            Record::Sample(sample) => [sample.at; 2],
+            Record::Rollup(rollup) => [rollup.at; 2],
+            Record::Event(event) => [event.at; 2],
+            Record::Session(session) => [session.first, session.last],
+        };
+        if let Some(time) = times.into_iter().find(|time| !TIMES.contains(time)) {
+            let message = format!("{time} is no time in milliseconds since 1970");
+            return Err(HistoryError::Import { line, message });
+        }
         let Some(&server) = self.numbers.get(name) else {
             let message = format!("no server is called {name:?} here: import the servers first");
             return Err(HistoryError::Import { line, message });
@@ -294,8 +311,12 @@ impl<'a> Import<'a> {
             return Ok(());
         }
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-        if record.server.is_empty() || !record.server.bytes().all(is_name) {
+        if record.server.is_empty() || record.server.len() > LONGEST_NAME || !record.server.bytes().all(is_name) {
             let message = format!("{:?} is no name of a server: letters, digits, '.', '_' and '-'", record.server);
+            return Err(HistoryError::Import { line, message });
+        }
+        if let Err(error) = record.target.parse::<Target>() {
+            let message = format!("{:?} is no target: {error}", record.target);
             return Err(HistoryError::Import { line, message });
         }
         let mut change = self.history.begin().await?;

@@ -130,7 +130,7 @@ impl Level {
 
     /// The start of the bucket of a time.
     pub fn floor(self, at: Millis) -> Millis {
-        at.div_euclid(self.length()) * self.length()
+        at.div_euclid(self.length()).saturating_mul(self.length())
     }
 
     /// Its number in the tables.
