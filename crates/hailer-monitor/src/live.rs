@@ -59,6 +59,8 @@ pub struct Said {
     pub map: Option<String>,
     /// Names of those on, formatting left out.
     pub players: Vec<String>,
+    /// Whether these are all who are on.
+    pub is_whole: bool,
     /// The whole answer, as `schema/answer-v1.json` has it, in JSON; empty if there was no room to keep it.
     pub answer: Box<[u8]>,
     /// The datagrams of the reply as they came; empty if there was no room to keep them.
@@ -107,6 +109,11 @@ impl Day {
     /// Players on average in each half hour up to now, the oldest first; `None`: nobody answered.
     pub fn players(&self, now: Millis) -> [Option<f32>; SPARKS] {
         self.walk(now).map(|place| (place.answered > 0).then(|| place.players as f32 / f32::from(place.answered)))
+    }
+
+    /// The share of samples of each half hour that were answered, the oldest first; `None`: none was taken.
+    pub fn answered(&self, now: Millis) -> [Option<f32>; SPARKS] {
+        self.walk(now).map(|place| (place.asked > 0).then(|| f32::from(place.answered) / f32::from(place.asked)))
     }
 
     /// The share of samples of the last day that were answered; `None`: none was taken.
@@ -197,6 +204,14 @@ impl Live {
         let _ = self.updates.send(Arc::new(update));
     }
 
+    /// Adds samples of before to a row's last day; `players` is their sum.
+    pub fn remember(&self, id: ServerId, at: Millis, asked: u16, answered: u16, players: u32) {
+        let mut rows = self.rows.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(row) = rows.by_id.get_mut(&id) {
+            row.day.add(at, asked, answered, players);
+        }
+    }
+
     /// How many servers there are.
     pub fn len(&self) -> usize {
         self.rows.read().unwrap_or_else(PoisonError::into_inner).by_id.len()
@@ -259,6 +274,8 @@ mod tests {
         let players = day.players(now);
         assert_eq!((players[0], players[46], players[47]), (Some(3.0), None, Some(8.0)));
         assert_eq!(day.uptime(now), Some(0.5));
+        let answered = day.answered(now);
+        assert_eq!((answered[0], answered[1], answered[46], answered[47]), (Some(1.0), None, Some(0.0), Some(0.5)));
         assert_eq!(day.players(now + 47 * SPARK)[0], Some(8.0), "time goes on without samples");
         assert_eq!(day.uptime(now + 48 * SPARK), None);
         day.add(now + 100 * SPARK, 1, 1, 5);

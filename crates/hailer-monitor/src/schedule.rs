@@ -56,6 +56,14 @@ impl Schedule {
         self.entries.remove(&server);
     }
 
+    /// Somebody set the clock: all begin anew, each at its next time.
+    pub fn restart(&mut self, now: Millis) {
+        self.queue.clear();
+        for (server, Entry { interval, .. }) in std::mem::take(&mut self.entries) {
+            self.set(server, interval, now);
+        }
+    }
+
     /// How many are watched.
     pub fn len(&self) -> usize {
         self.entries.len()
@@ -153,6 +161,8 @@ mod tests {
         let all = due(&mut schedule, first + 95_000);
         assert_eq!(all, [Due { server: ServerId(7), at: first + 90_000 }]);
         assert_eq!(schedule.missed(), 8);
+        schedule.restart(0);
+        assert_eq!(due(&mut schedule, 10_500).len(), 1, "the clock was set back");
     }
 
     #[test]

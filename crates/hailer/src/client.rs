@@ -157,6 +157,13 @@ impl Client {
         &self.settings
     }
 
+    /// Where a target would be asked, the best first, never empty: its name looked up, by way of an SRV record where the
+    /// protocol has them. Without a protocol, at the port of none: an error.
+    pub async fn addresses(&self, target: &Target) -> Result<Vec<SocketAddr>, Error> {
+        let (port, srv) = target.protocol.map_or((0, None), |protocol| (protocol.info().port, protocol.info().srv));
+        self.names.addresses(target, port, srv).await
+    }
+
     /// Asks a server: in the target's protocol, or in all of them and takes the first answer. One over a stream tells less
     /// than a query, which therefore gets a moment more.
     pub async fn query<T>(&self, target: T) -> Result<Answer, Error>

@@ -39,12 +39,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 use std::time::Duration;
 use tokio::sync::Mutex;
+pub(crate) use write::{Insert, Values, run};
 
 /// A history. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct History {
     pub(crate) pool: AnyPool,
-    dialect: Dialect,
+    pub(crate) dialect: Dialect,
     /// Whose turn it is to write, in SQLite.
     writing: Arc<Mutex<()>>,
     /// The last server whose sessions were looked through for old ones.

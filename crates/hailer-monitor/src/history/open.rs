@@ -15,7 +15,10 @@ use tokio::runtime::Handle;
 use tokio::sync::OwnedMutexGuard;
 
 /// All migrations, by number: what was once released is never changed.
-const MIGRATIONS: &[(i64, &str, &str)] = &[(1, "history", include_str!("../../migrations/0001_history.sql"))];
+const MIGRATIONS: &[(i64, &str, &str)] = &[
+    (1, "history", include_str!("../../migrations/0001_history.sql")),
+    (2, "alerts", include_str!("../../migrations/0002_alerts.sql")),
+];
 
 /// Readers do not wait for the writer; more of them than this wait for each other.
 const CONNECTIONS: u32 = 6;

@@ -169,16 +169,16 @@ pub(crate) fn player_key(name: &str) -> Cow<'_, str> {
 }
 
 /// An insert of many rows.
-pub(super) struct Insert<'a> {
-    pub(super) head: &'a str,
-    pub(super) columns: usize,
-    pub(super) tail: &'a str,
+pub(crate) struct Insert<'a> {
+    pub(crate) head: &'a str,
+    pub(crate) columns: usize,
+    pub(crate) tail: &'a str,
 }
 
 impl Insert<'_> {
     /// Statements that insert rows, many each. (No iterator lives while one is carried out: the compiler could not tell any
     /// more that the task may change threads.)
-    pub(super) fn rows(
+    pub(crate) fn rows(
         &self,
         dialect: Dialect,
         rows: impl IntoIterator<Item = impl FnOnce(&mut Values)>,
@@ -220,14 +220,14 @@ impl Insert<'_> {
 }
 
 /// A statement, ready to be carried out.
-pub(super) struct Statement {
+pub(crate) struct Statement {
     text: Arc<str>,
     values: AnyArguments,
     is_whole: bool,
 }
 
 /// Carries out statements. Returns how many rows came or changed.
-pub(super) async fn run(change: &mut AnyConnection, statements: Vec<Statement>) -> Result<u64, HistoryError> {
+pub(crate) async fn run(change: &mut AnyConnection, statements: Vec<Statement>) -> Result<u64, HistoryError> {
     let mut done = 0;
     for Statement { text, values, is_whole } in statements {
         let query = sqlx::query_with::<Any, _>(AssertSqlSafe(text), values).persistent(is_whole);
@@ -238,12 +238,12 @@ pub(super) async fn run(change: &mut AnyConnection, statements: Vec<Statement>) 
 
 /// Values of a statement, in order.
 #[derive(Default)]
-pub(super) struct Values {
+pub(crate) struct Values {
     arguments: AnyArguments,
 }
 
 impl Values {
-    pub(super) fn add<'q>(&mut self, value: impl Encode<'q, Any> + Type<Any>) {
+    pub(crate) fn add<'q>(&mut self, value: impl Encode<'q, Any> + Type<Any>) {
         self.arguments.add(value).expect("numbers and texts can be bound");
     }
 }

@@ -8,10 +8,10 @@ use super::flight::{Flight, Id};
 use super::pace::{Prefixes, Throttle};
 use super::window::{Delays, Window};
 use super::{Counts, End, Next, Position, Probe, Settings, Sink, Source};
-use crate::client::{Answer, Asked};
+use crate::client::{Answer, Asked, Datagram};
 use crate::drive::{Action, Drive, Failure, Outcome, Patience};
 use crate::error::Error;
-use hailer_proto::{Cookie, Protocol, registry};
+use hailer_proto::{Cookie, Protocol, Way, registry};
 use hailer_udp::{BATCH, Outbox};
 use siphasher::sip::SipHasher24;
 use std::collections::HashMap;
@@ -25,8 +25,6 @@ use std::time::Duration;
 const MAX_WAITING: usize = 1 << 16;
 /// A network that is booked further ahead holds up the whole sweep, so that the waiting room is never full of it for long.
 const MAX_BOOKED: Duration = Duration::from_secs(60);
-/// A source that has nothing yet is asked again after so long.
-const LATER: Duration = Duration::from_millis(5);
 /// Nobody is waited for any longer, whatever was set: the wheel of the flight does not turn further.
 const MAX_TIMEOUT: Duration = Duration::from_secs(240);
 /// And no question takes longer in all: its times are kept in short counts.
@@ -69,6 +67,8 @@ pub struct Engine {
     free_drivers: Vec<u32>,
     /// What was typed, where it was a name.
     names: HashMap<Id, Arc<str>>,
+    /// What was heard of each, if it is to be kept.
+    replies: HashMap<Id, Vec<Datagram>>,
     throttle: Throttle,
     prefixes: Prefixes,
     window: Window,
@@ -104,6 +104,7 @@ impl Engine {
             drivers: Vec::new(),
             free_drivers: Vec::new(),
             names: HashMap::new(),
+            replies: HashMap::new(),
             throttle: Throttle::new(&settings.pace),
             prefixes: Prefixes::new(settings.pace.per_prefix, Cookie(other).derive(seed)),
             window: Window::new(settings.max_in_flight),
@@ -176,7 +177,7 @@ impl Engine {
                         continue;
                     }
                     Next::Later => {
-                        self.idle_until = now + LATER;
+                        self.idle_until = now + source.later();
                         break;
                     }
                     Next::End => {
@@ -357,6 +358,10 @@ impl Engine {
             self.keep(id, drive);
             (action, due)
         };
+        if self.settings.keep_replies {
+            let reply = Datagram { way: Way::Reply, at: self.took(at, id), bytes: bytes.to_vec() };
+            self.replies.entry(id).or_default().push(reply);
+        }
         match action {
             Action::Wait => {
                 self.flight.wake_at(id, due);
@@ -537,20 +542,15 @@ impl Engine {
     }
 
     /// Who was asked, and how much went to and fro.
-    fn asked(&self, id: Id, drive: Option<&Drive>) -> Asked {
+    fn asked(&mut self, id: Id, drive: Option<&Drive>) -> Asked {
+        let datagrams = if self.replies.is_empty() { Vec::new() } else { self.replies.remove(&id).unwrap_or_default() };
         let slot = self.flight.slot(id);
         let kept = if slot.has_answered() { self.drivers[slot.sent_or_driver as usize].as_ref() } else { None };
         let (sent, heard) = match drive.or(kept) {
             Some(drive) => (drive.sent(), drive.heard()),
             None => (u32::from(slot.resends) + 1, 0),
         };
-        Asked {
-            protocol: self.protocol(id).info(),
-            address: self.flight.address(id),
-            sent,
-            heard,
-            datagrams: Vec::new(),
-        }
+        Asked { protocol: self.protocol(id).info(), address: self.flight.address(id), sent, heard, datagrams }
     }
 
     fn finish(&mut self, id: Id, result: Result<Answer, Error>, sink: &mut dyn Sink) {

@@ -34,6 +34,7 @@ use crate::error::Error;
 use hailer_proto::{Ask, Protocol};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// One question of a sweep: to one address, in one protocol.
 #[derive(Clone)]
@@ -71,6 +72,11 @@ pub enum Next {
 pub trait Source {
     /// The next question. Never blocks.
     fn next(&mut self) -> Next;
+
+    /// After [`Next::Later`]: when to ask again.
+    fn later(&self) -> Duration {
+        Duration::from_millis(5)
+    }
 
     /// How many questions there are in all, those before a checkpoint included, if that is known.
     fn total(&self) -> Option<u64>;
@@ -185,6 +191,8 @@ pub struct Settings {
     pub patience: Patience,
     /// Refuse answers that deviate from the protocol.
     pub strict: bool,
+    /// Keep what servers said, as it came, for [`Asked::datagrams`](crate::Asked::datagrams): replies only.
+    pub keep_replies: bool,
     /// How fast to send.
     pub pace: Pace,
     /// The most questions without an end at one time: a bound on memory, at some 40 bytes each. The default is just below
@@ -213,6 +221,13 @@ impl Default for Pace {
 impl Default for Settings {
     fn default() -> Self {
         let patience = Patience { retries: 2, ..Patience::default() };
-        Self { ask: Ask::default(), patience, strict: false, pace: Pace::default(), max_in_flight: 750_000 }
+        Self {
+            ask: Ask::default(),
+            patience,
+            strict: false,
+            keep_replies: false,
+            pace: Pace::default(),
+            max_in_flight: 750_000,
+        }
     }
 }

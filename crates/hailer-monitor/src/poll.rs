@@ -1,0 +1,612 @@
+//! Asks servers when they are due: the sweep's thread, fed by the [`Schedule`], and what comes of it.
+//!
+//! ```text
+//!   Watchlist ─┬─► Source ─► sweep ─► Sink ─┐
+//!           └─► streams ─► Client ───────┴─► Tally ─► Live, Batch
+//! ```
+//!
+//! Protocols of datagrams go through one sweep that never ends; those of streams through a [`Client`], some at a time.
+
+use crate::health::{Health, Rules, State};
+use crate::history::Batch;
+use crate::live::{Live, Said, Update};
+use crate::sample::{Difference, Event, EventKind, Millis, Sample};
+use crate::schedule::{Due, Schedule};
+use crate::server::{Server, ServerId};
+use hailer::proto::model::Roster;
+use hailer::proto::{Protocol, Transport};
+use hailer::report::Line;
+use hailer::sweep::{self, Beat, End, Next, Probe, Sink, Source};
+use hailer::target::Host;
+use hailer::{Answer, Client, Error, Target};
+use std::collections::HashMap;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+use tokio::sync::mpsc;
+
+/// Servers of stream protocols that are asked at the same time.
+const STREAMS_AT_ONCE: usize = 256;
+/// Batches that wait for the history; it keeps more itself.
+const BATCHES: usize = 64;
+/// Names that are looked up at the same time.
+const LOOKUPS_AT_ONCE: usize = 32;
+/// A name is looked up again after so long, and one without address as often as its server is asked.
+const LOOKUP_AGAIN: Duration = Duration::from_secs(300);
+/// Of one answer, in bytes, so much is kept for the page: JSON, and datagrams.
+const ANSWER: usize = 16 << 10;
+/// Of all answers together.
+const ANSWERS: u64 = 128 << 20;
+/// Changes of version, map and MOTD that one server may make at once; a quarter of an hour gives it one more. Some servers tell
+/// another joke each time.
+const CHANGES: f32 = 6.0;
+const CHANGE_AGAIN: f32 = 15.0 * 60_000.0;
+/// Names of players that are kept of one answer.
+const PLAYERS: usize = 1_024;
+
+/// How to poll.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// How often each server is asked that has no interval of its own.
+    pub interval: Duration,
+    /// When a server counts as down.
+    pub rules: Rules,
+    /// How to sweep: patience, pace, what to ask.
+    pub sweep: sweep::Settings,
+    /// The name server, if not the system's.
+    pub name_server: Option<SocketAddr>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        let mut sweep = sweep::Settings::default();
+        sweep.pace.packets_per_second = 20_000.0;
+        sweep.keep_replies = true;
+        Self { interval: Duration::from_secs(60), rules: Rules::default(), sweep, name_server: None }
+    }
+}
+
+/// What polling did so far.
+#[derive(Debug, Default)]
+pub struct Counts {
+    /// Samples taken.
+    pub samples: AtomicU64,
+    /// Samples that were not taken because their time had passed.
+    pub missed: AtomicU64,
+    /// Samples that the history had no room for.
+    pub dropped: AtomicU64,
+    /// When a sample was last taken, in milliseconds since 1970: a monitor that does nothing is to be noticed.
+    pub last: AtomicU64,
+    kept: AtomicU64,
+}
+
+/// The poller. Dropping it ends it.
+pub struct Poll {
+    shared: Arc<Shared>,
+    thread: Option<std::thread::JoinHandle<io::Result<()>>>,
+    tasks: Vec<tokio::task::JoinHandle<()>>,
+}
+
+struct Shared {
+    settings: Settings,
+    watchlist: Mutex<Watchlist>,
+    live: Arc<Live>,
+    counts: Counts,
+    /// Not what keeps the channel open: it ends with the thread.
+    batches: mpsc::WeakSender<Batch>,
+    is_over: AtomicBool,
+    lookups: tokio::sync::Notify,
+}
+
+/// Who is watched, and what is known of them that the page does not show.
+#[derive(Default)]
+struct Watchlist {
+    schedule: Schedule,
+    watched: HashMap<ServerId, Watched>,
+    clock: Clock,
+}
+
+struct Watched {
+    target: Target,
+    typed: Arc<str>,
+    protocol: &'static dyn Protocol,
+    address: Result<SocketAddr, Arc<str>>,
+    looked_up: Option<Instant>,
+    health: Health,
+    /// Its last question has no end yet.
+    is_asked: bool,
+    said: Option<Arc<Said>>,
+    changes: f32,
+    changed: Millis,
+}
+
+/// Time since 1970 that goes on evenly; if somebody sets the system's clock, it follows.
+struct Clock {
+    base: Millis,
+    started: Instant,
+}
+
+/// A clock that differs by more was set.
+const CLOCK_SET: Millis = 5_000;
+
+impl Default for Clock {
+    fn default() -> Self {
+        Self { base: since_1970(), started: Instant::now() }
+    }
+}
+
+impl Clock {
+    /// The time, and whether the system's clock was set since this was last asked.
+    fn now(&mut self) -> (Millis, bool) {
+        let now = self.base + self.started.elapsed().as_millis() as Millis;
+        let system = since_1970();
+        if (system - now).abs() <= CLOCK_SET {
+            return (now, false);
+        }
+        *self = Self::default();
+        (self.base, true)
+    }
+}
+
+/// Milliseconds since 1970.
+pub fn since_1970() -> Millis {
+    let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    time.as_millis() as Millis
+}
+
+impl Poll {
+    /// Starts to poll. Samples and events go to the batches; inside a tokio runtime.
+    pub fn start(settings: Settings, live: Arc<Live>) -> io::Result<(Self, mpsc::Receiver<Batch>)> {
+        let (batches, receiver) = mpsc::channel(BATCHES);
+        let (streams, due) = mpsc::channel(STREAMS_AT_ONCE);
+        let shared = Arc::new(Shared {
+            settings,
+            watchlist: Mutex::default(),
+            live,
+            counts: Counts::default(),
+            batches: batches.downgrade(),
+            is_over: AtomicBool::new(false),
+            lookups: tokio::sync::Notify::new(),
+        });
+        let tasks = vec![
+            tokio::spawn(ask_streams(shared.clone(), due)),
+            tokio::spawn(look_up(shared.clone())), //
+        ];
+        let thread = {
+            let shared = shared.clone();
+            std::thread::Builder::new().name("poll".into()).spawn(move || {
+                let asked: Arc<Mutex<HashMap<u64, Due>>> = Arc::default();
+                let mut source = Drawn { shared: shared.clone(), asked: asked.clone(), streams, index: 0 };
+                let mut tally = Tally::new(shared.clone(), asked);
+                drop(batches);
+                sweep::run(&shared.settings.sweep, &mut source, &mut tally).map(drop)
+            })?
+        };
+        Ok((Self { shared, thread: Some(thread), tasks }, receiver))
+    }
+
+    /// Watches a server, or goes on with another description of it. It is shown in `Live` too. `known`: its state when
+    /// the history was last written. Returns what is wrong with its target, if that cannot be asked.
+    pub fn watch(&self, server: Server, known: Option<(State, Millis)>) -> Result<(), String> {
+        let target = server.target().map_err(|error| error.to_string())?;
+        let Some(protocol) = target.protocol else {
+            return Err(format!("{}: no protocol; write it as PROTOCOL://{0}", server.target));
+        };
+        let interval = server.interval.unwrap_or(self.shared.settings.interval);
+        let mut list = self.shared.watchlist();
+        let now = list.clock.now().0;
+        list.schedule.set(server.id, interval.as_millis().min(i64::MAX as u128) as Millis, now);
+        let address = match &target.host {
+            Host::Address(ip) => Ok(SocketAddr::new(*ip, target.port.unwrap_or(protocol.info().port))),
+            Host::Name(_) => Err("its name was not looked up yet".into()),
+        };
+        let (state, since) = known.unwrap_or_default();
+        let typed: Arc<str> = server.target.as_str().into();
+        let is_same = list.watched.get(&server.id).is_some_and(|old| old.typed == typed);
+        if !is_same {
+            let watched = Watched {
+                target,
+                typed,
+                protocol,
+                address,
+                looked_up: None,
+                health: Health::known(state, since),
+                is_asked: false,
+                said: None,
+                changes: 0.0,
+                changed: now,
+            };
+            list.watched.insert(server.id, watched);
+        }
+        drop(list);
+        let id = server.id;
+        self.shared.live.set(server);
+        let update = Update { servers: vec![id], is_other_list: true, ..Update::default() };
+        self.shared.live.change(update, |row| {
+            (row.state, row.since) = if is_same { (row.state, row.since) } else { (state, since) }
+        });
+        self.shared.lookups.notify_one();
+        Ok(())
+    }
+
+    /// Watches a server no more.
+    pub fn forget(&self, id: ServerId) {
+        let mut list = self.shared.watchlist();
+        list.schedule.remove(id);
+        list.watched.remove(&id);
+        drop(list);
+        self.shared.live.remove(id);
+        self.shared.live.change(Update { servers: vec![id], is_other_list: true, ..Update::default() }, |_| {});
+    }
+
+    /// Asks nobody from now on. What came last is passed on within a moment.
+    pub fn end(&self) {
+        self.shared.is_over.store(true, Ordering::Relaxed);
+    }
+
+    /// What it did so far.
+    pub fn counts(&self) -> &Counts {
+        &self.shared.counts
+    }
+}
+
+impl Drop for Poll {
+    fn drop(&mut self) {
+        self.shared.is_over.store(true, Ordering::Relaxed);
+        self.tasks.iter().for_each(tokio::task::JoinHandle::abort);
+        if let Some(thread) = self.thread.take() {
+            // It looks ten times a second. What it ended with was for whoever listened.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn watchlist(&self) -> MutexGuard<'_, Watchlist> {
+        self.watchlist.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Watchlist {
+    /// The next whose time has come.
+    fn next(&mut self, counts: &Counts) -> Option<Due> {
+        let (now, was_set) = self.clock.now();
+        if was_set {
+            self.schedule.restart(now);
+        }
+        loop {
+            let due = self.schedule.next(now)?;
+            counts.missed.store(self.schedule.missed(), Ordering::Relaxed);
+            match self.watched.get_mut(&due.server) {
+                // The patience of the last question is longer than the interval: the answer counts for both.
+                Some(watched) if watched.is_asked => {}
+                Some(watched) => {
+                    watched.is_asked = true;
+                    return Some(due);
+                }
+                None => {}
+            }
+        }
+    }
+}
+
+/// What is due, as the sweep draws it.
+struct Drawn {
+    shared: Arc<Shared>,
+    /// By the index of the question.
+    asked: Arc<Mutex<HashMap<u64, Due>>>,
+    streams: mpsc::Sender<Due>,
+    index: u64,
+}
+
+impl Source for Drawn {
+    fn next(&mut self) -> Next {
+        loop {
+            let mut list = self.shared.watchlist();
+            let Some(due) = list.next(&self.shared.counts) else { return Next::Later };
+            let Some(watched) = list.watched.get_mut(&due.server) else { continue };
+            if watched.protocol.info().transport == Transport::Stream {
+                if self.streams.try_send(due).is_err() {
+                    // So many hang that nobody else can be asked; this one's turn is lost.
+                    watched.is_asked = false;
+                    self.shared.counts.missed.fetch_add(1, Ordering::Relaxed);
+                }
+                continue;
+            }
+            let index = self.index;
+            self.index += 1;
+            self.asked.lock().unwrap_or_else(PoisonError::into_inner).insert(index, due);
+            return match &watched.address {
+                Ok(address) => Next::Probe(Probe { index, address: *address, protocol: watched.protocol, name: None }),
+                Err(cause) => Next::Failed { index, target: watched.typed.clone(), error: not_found(watched, cause) },
+            };
+        }
+    }
+
+    fn later(&self) -> Duration {
+        let due = self.shared.watchlist().schedule.next_due();
+        let wait = due.map_or(1_000, |due| due - since_1970()).clamp(1, 1_000);
+        Duration::from_millis(wait as u64)
+    }
+
+    fn total(&self) -> Option<u64> {
+        None
+    }
+}
+
+fn not_found(watched: &Watched, cause: &str) -> Error {
+    Error::Lookup { name: watched.target.host.to_string(), cause: cause.into() }
+}
+
+/// What came of questions, until it is passed on.
+struct Tally {
+    shared: Arc<Shared>,
+    batches: Option<mpsc::Sender<Batch>>,
+    asked: Arc<Mutex<HashMap<u64, Due>>>,
+    batch: Batch,
+    update: Update,
+    changes: HashMap<ServerId, Change>,
+}
+
+/// What is to be changed in a row.
+struct Change {
+    sample: Sample,
+    health: Health,
+    error: Option<Arc<(String, String)>>,
+    said: Option<Arc<Said>>,
+}
+
+impl Sink for Tally {
+    fn end(&mut self, end: End) {
+        let due = self.asked.lock().unwrap_or_else(PoisonError::into_inner).remove(&end.index);
+        if let Some(due) = due {
+            self.take(due, end.result);
+        }
+    }
+
+    fn beat(&mut self, _: &Beat<'_>) {
+        self.pass_on();
+    }
+
+    fn is_over(&self) -> bool {
+        self.shared.is_over.load(Ordering::Relaxed)
+    }
+}
+
+impl Tally {
+    fn new(shared: Arc<Shared>, asked: Arc<Mutex<HashMap<u64, Due>>>) -> Self {
+        Self {
+            batches: shared.batches.upgrade(),
+            shared,
+            asked,
+            batch: Batch::default(),
+            update: Update::default(),
+            changes: HashMap::new(),
+        }
+    }
+
+    fn take(&mut self, due: Due, result: Result<Answer, Error>) {
+        let Due { server, at } = due;
+        let mut list = self.shared.watchlist();
+        let Some(watched) = list.watched.get_mut(&server) else { return };
+        watched.is_asked = false;
+        let before = watched.said.clone();
+        let (sample, error) = match result {
+            Ok(answer) => {
+                let sample = answered(due, &answer);
+                watched.said = Some(Arc::new(said(&watched.typed, answer, at, before.as_deref(), &self.shared.counts)));
+                (sample, None)
+            }
+            Err(error) => (unanswered(due, &error), Some(Arc::new((error.kind().to_owned(), error.to_string())))),
+        };
+        let reason = || error.as_ref().map(|error| error.0.clone()).unwrap_or_default();
+        let told = watched.health.sample(&self.shared.settings.rules, at, sample.answered, reason);
+        let mut events: Vec<EventKind> = told.into_iter().flatten().collect();
+        if let (Some(before), Some(said), true) = (&before, &watched.said, sample.answered) {
+            for kind in differences(before, said) {
+                let refilled = (at - watched.changed).max(0) as f32 / CHANGE_AGAIN;
+                let changes = (watched.changes - refilled).max(0.0);
+                if changes <= CHANGES - 1.0 {
+                    (watched.changes, watched.changed) = (changes + 1.0, at);
+                    events.push(kind);
+                }
+            }
+        }
+        let change = Change { sample, health: watched.health, error, said: watched.said.clone() };
+        drop(list);
+        let events = events.into_iter().map(|kind| Event { server, at, kind });
+        self.update.events.extend(events.clone());
+        self.batch.events.extend(events);
+        self.batch.samples.push(sample);
+        self.update.servers.push(server);
+        self.changes.insert(server, change);
+        self.shared.counts.samples.fetch_add(1, Ordering::Relaxed);
+        self.shared.counts.last.store(since_1970() as u64, Ordering::Relaxed);
+    }
+
+    /// Shows what came, and gives it to the history.
+    fn pass_on(&mut self) {
+        if self.batch == Batch::default() {
+            return;
+        }
+        let changes = std::mem::take(&mut self.changes);
+        self.shared.live.change(std::mem::take(&mut self.update), |row| {
+            let Some(Change { sample, health, error, said }) = changes.get(&row.server.id) else { return };
+            (row.state, row.since, row.is_flapping) = (health.state, health.since, health.is_flapping);
+            row.day.add(sample.at, 1, u16::from(sample.answered), sample.players.unwrap_or_default());
+            (row.last, row.error) = (Some(*sample), error.clone());
+            row.said.clone_from(said);
+        });
+        let samples = self.batch.samples.len();
+        let batch = std::mem::take(&mut self.batch);
+        if self.batches.as_ref().is_none_or(|batches| batches.try_send(batch).is_err()) {
+            self.shared.counts.dropped.fetch_add(samples as u64, Ordering::Relaxed);
+        }
+    }
+}
+
+fn answered(due: Due, answer: &Answer) -> Sample {
+    let players = &answer.status.players;
+    // A count may be anything; what cannot be a number of players is none.
+    let count = |count: i64| u32::try_from(count).ok();
+    let has_players = players.online.is_some() || !players.list.is_empty();
+    Sample {
+        server: due.server,
+        at: due.at,
+        answered: true,
+        players: if has_players { count(players.count()) } else { None },
+        max: players.max.and_then(count),
+        latency: Some(u32::try_from(answer.round_trip.as_micros()).unwrap_or(u32::MAX)),
+        sent: saturate(answer.asked.sent),
+        // Each reply answers one datagram; lists come in more than one reply, so this counts too few at most.
+        resent: saturate(answer.asked.sent.saturating_sub(answer.asked.heard)),
+    }
+}
+
+fn unanswered(due: Due, error: &Error) -> Sample {
+    let sent = error.asked().map_or(0, |asked| asked.sent);
+    Sample {
+        server: due.server,
+        at: due.at,
+        answered: false,
+        players: None,
+        max: None,
+        latency: None,
+        sent: saturate(sent),
+        resent: saturate(sent.saturating_sub(1)),
+    }
+}
+
+fn saturate(count: u32) -> u16 {
+    u16::try_from(count).unwrap_or(u16::MAX)
+}
+
+fn said(typed: &str, answer: Answer, at: Millis, before: Option<&Said>, counts: &Counts) -> Said {
+    let mut json = Vec::new();
+    Line::answered(typed, &answer).write(&mut json);
+    let Answer { asked, status, .. } = answer;
+    let replies: usize = asked.datagrams.iter().map(|datagram| datagram.bytes.len()).sum();
+    // Once a row, whatever it was before: what all answers together take is counted, and nothing is kept past that.
+    let old = before.map_or(0, Said::kept);
+    let kept = counts.kept.fetch_sub(old, Ordering::Relaxed) - old;
+    let mut said = Said {
+        at,
+        address: Some(asked.address),
+        title: status.title(),
+        game: status.game.map(Into::into),
+        version: status.version.map(Into::into),
+        map: status.map.map(Into::into),
+        players: status.players.list.iter().take(PLAYERS).map(|player| player.name.plain()).collect(),
+        is_whole: status.players.roster == Roster::Whole && status.players.list.len() <= PLAYERS,
+        motd: status.motd,
+        answer: Box::default(),
+        replies: Vec::new(),
+    };
+    if json.len() <= ANSWER && kept + json.len() as u64 <= ANSWERS {
+        said.answer = json.into();
+    }
+    if replies <= ANSWER && kept + said.kept() + replies as u64 <= ANSWERS {
+        said.replies = asked.datagrams.into_iter().map(|datagram| datagram.bytes.into()).collect();
+    }
+    counts.kept.fetch_add(said.kept(), Ordering::Relaxed);
+    said
+}
+
+impl Said {
+    /// What the long parts of it take, in bytes.
+    fn kept(&self) -> u64 {
+        (self.answer.len() + self.replies.iter().map(|reply| reply.len()).sum::<usize>()) as u64
+    }
+}
+
+/// What it says now and did not say before. What it does not say at all is no difference: a short answer leaves things out.
+fn differences(before: &Said, now: &Said) -> Vec<EventKind> {
+    let differ = |from: &Option<String>, to: &Option<String>| {
+        let is_other = to.is_some() && from.is_some() && from != to;
+        is_other.then(|| Difference { from: from.clone(), to: to.clone() })
+    };
+    let plain = |said: &Said| said.motd.as_ref().map(|motd| motd.plain());
+    let address = |said: &Said| said.address.map(|address| address.to_string());
+    let all = [
+        differ(&before.version, &now.version).map(EventKind::Version),
+        differ(&before.map, &now.map).map(EventKind::Map),
+        differ(&plain(before), &plain(now)).map(EventKind::Motd),
+        differ(&address(before), &address(now)).map(EventKind::Address),
+    ];
+    all.into_iter().flatten().collect()
+}
+
+/// Asks servers of stream protocols: a connection each.
+async fn ask_streams(shared: Arc<Shared>, mut due: mpsc::Receiver<Due>) {
+    let mut settings = hailer::Settings::default();
+    settings.patience = shared.settings.sweep.patience;
+    settings.name_server = shared.settings.name_server;
+    settings.keep_datagrams = shared.settings.sweep.keep_replies;
+    let client = Arc::new(Client::new(settings));
+    let places = Arc::new(tokio::sync::Semaphore::new(STREAMS_AT_ONCE));
+    while let Some(due) = due.recv().await {
+        let Ok(place) = places.clone().acquire_owned().await else { return };
+        let Some(target) = shared.watchlist().watched.get(&due.server).map(|watched| watched.target.clone()) else {
+            continue;
+        };
+        let (client, shared) = (client.clone(), shared.clone());
+        tokio::spawn(async move {
+            let result = client.query(target).await;
+            let mut tally = Tally::new(shared, Arc::default());
+            tally.take(due, result);
+            tally.pass_on();
+            drop(place);
+        });
+    }
+}
+
+/// Looks names up, and up again: what they mean may change.
+async fn look_up(shared: Arc<Shared>) {
+    let mut settings = hailer::Settings::default();
+    settings.name_server = shared.settings.name_server;
+    let client = Arc::new(Client::new(settings));
+    let places = Arc::new(tokio::sync::Semaphore::new(LOOKUPS_AT_ONCE));
+    loop {
+        let again = |watched: &Watched| match watched.address {
+            Ok(_) => LOOKUP_AGAIN,
+            Err(_) => shared.settings.interval.min(LOOKUP_AGAIN),
+        };
+        let mut wanted = Vec::new();
+        for (id, watched) in &mut shared.watchlist().watched {
+            let is_name = matches!(watched.target.host, Host::Name(_));
+            // A stream's client looks up for itself.
+            let is_ours = is_name && watched.protocol.info().transport == Transport::Datagram;
+            let is_due = watched.looked_up.is_none_or(|at| at.elapsed() >= again(watched));
+            if is_ours && is_due {
+                watched.looked_up = Some(Instant::now());
+                wanted.push((*id, watched.target.clone()));
+            }
+        }
+        for (id, target) in wanted {
+            let Ok(place) = places.clone().acquire_owned().await else { return };
+            let (client, shared) = (client.clone(), shared.clone());
+            tokio::spawn(async move {
+                let found = client.addresses(&target).await;
+                let mut list = shared.watchlist();
+                if let Some(watched) = list.watched.get_mut(&id) {
+                    match found {
+                        // One of the addresses that it had stays: the order of a name's addresses means nothing.
+                        Ok(found) if watched.address.as_ref().is_ok_and(|old| found.contains(old)) => {}
+                        Ok(found) => watched.address = found.first().copied().ok_or_else(|| "no address".into()),
+                        // A name server that fails for a while does not take away what is known.
+                        Err(Error::NameNotFound { .. }) => watched.address = Err("there is no such name".into()),
+                        Err(error) if watched.address.is_err() => watched.address = Err(error.to_string().into()),
+                        Err(_) => {}
+                    }
+                }
+                drop(place);
+            });
+        }
+        tokio::select! {
+            () = shared.lookups.notified() => {}
+            () = tokio::time::sleep(Duration::from_secs(5)) => {}
+        }
+    }
+}
