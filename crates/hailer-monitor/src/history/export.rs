@@ -4,11 +4,11 @@
 //! others. What is imported twice is there once; a roll-up takes the place of one that counted less.
 
 use super::open::Dialect;
-use super::read::{ALL, event as read_event};
+use super::read::event as read_event;
 use super::record::{EventRecord, Record, RollupRecord, SampleRecord, ServerRecord, SessionRecord, Table};
 use super::servers::{labels, origin_word, server as read_server};
 use super::tidy::{ALL_SERVERS, OVER, PUT};
-use super::write::{Insert, Statement, Values, run, small, small_if_any, write};
+use super::write::{Insert, Statement, Values, late, run, small, small_if_any, write};
 use super::{Batch, History, HistoryError, Level, Session};
 use crate::sample::{Event, Millis, Sample};
 use crate::server::ServerId;
@@ -344,13 +344,20 @@ impl<'a> Import<'a> {
         let mut change = self.history.begin_alone().await?;
         let written = write(&mut change, self.history.dialect, &self.batch).await?;
         let new = run(&mut change, rollups(self.history.dialect, &self.rollups)).await?;
-        let buckets: BTreeSet<(Level, Millis)> =
-            self.rollups.iter().map(|(_, rollup)| (rollup.level, rollup.at)).collect();
-        // What is below may be here too, and tells more of all servers together than their sums.
-        for (level, bucket) in buckets {
-            self.history.work_out(&mut change, level, bucket).await?;
+        for (level, first, last) in runs(&self.rollups) {
             let put = sqlx::query(AssertSqlSafe(format!("{PUT} {ALL_SERVERS} {OVER}")));
-            put.bind(level.number()).bind(bucket).bind(ALL.0).execute(&mut *change).await?;
+            put.bind(level.number()).bind(first).bind(last).execute(&mut *change).await?;
+            // What is here of the level below knows more of all servers together; what is above has more to sum up.
+            let below = "SELECT MIN(bucket), MAX(bucket) FROM rollup WHERE level = $1";
+            let below = sqlx::query(below).bind(level.number() - 1).fetch_one(&mut *change).await?;
+            let (from, to): (Option<Millis>, Option<Millis>) = (below.try_get(0)?, below.try_get(1)?);
+            let has_below = from.zip(to).is_some_and(|(from, to)| from < last + level.length() && first <= to);
+            let above = [Level::Hour, Level::Day].into_iter().find(|above| above.number() == level.number() + 1);
+            for (level, is_wanted) in [(Some(level), has_below), (above, true)] {
+                let Some(level) = level.filter(|_| is_wanted) else { continue };
+                let buckets = (level.floor(first)..=last).step_by(level.length() as usize);
+                run(&mut change, late(self.history.dialect, level, buckets)).await?;
+            }
         }
         change.commit().await?;
         self.batch = Batch::default();
@@ -361,6 +368,19 @@ impl<'a> Import<'a> {
         self.imported.rollups += new;
         Ok(())
     }
+}
+
+/// The buckets of these roll-ups, those side by side as one: level, first, last.
+fn runs(rollups: &[(ServerId, RollupRecord)]) -> Vec<(Level, Millis, Millis)> {
+    let buckets: BTreeSet<(Level, Millis)> = rollups.iter().map(|(_, rollup)| (rollup.level, rollup.at)).collect();
+    let mut runs: Vec<(Level, Millis, Millis)> = Vec::new();
+    for (level, bucket) in buckets {
+        match runs.last_mut() {
+            Some((of, _, last)) if *of == level && *last + level.length() == bucket => *last = bucket,
+            _ => runs.push((level, bucket, bucket)),
+        }
+    }
+    runs
 }
 
 fn rollups(dialect: Dialect, rollups: &[(ServerId, RollupRecord)]) -> Vec<Statement> {

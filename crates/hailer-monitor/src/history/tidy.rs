@@ -6,7 +6,6 @@
 //! five minutes with each call, above when one of the level below has closed.
 
 use super::open::{Change, Dialect};
-use super::read::ALL;
 use super::write::{late, run};
 use super::{History, HistoryError, Keep, Level};
 use crate::sample::Millis;
@@ -111,7 +110,7 @@ impl History {
     }
 
     /// Works out one bucket of all servers, and their sum, in a transaction [beside which](Self::begin_alone) nobody writes.
-    pub(super) async fn work_out(&self, change: &mut Change, level: Level, bucket: Millis) -> Result<(), HistoryError> {
+    async fn work_out(&self, change: &mut Change, level: Level, bucket: Millis) -> Result<(), HistoryError> {
         let each = match level {
             Level::FiveMinutes => {
                 "SELECT CAST($1 AS BIGINT), CAST($2 AS BIGINT), server, COUNT(*), CAST(SUM(answered) AS BIGINT),
@@ -133,7 +132,7 @@ impl History {
         put.bind(level.number()).bind(bucket).bind(end).execute(&mut **change).await?;
         if level == Level::FiveMinutes {
             let put = sqlx::query(AssertSqlSafe(format!("{PUT} {ALL_SERVERS} {OVER}")));
-            put.bind(level.number()).bind(bucket).bind(ALL.0).execute(&mut **change).await?;
+            put.bind(level.number()).bind(bucket).bind(bucket).execute(&mut **change).await?;
         }
         let above = match level {
             Level::FiveMinutes => Level::Hour,
@@ -240,23 +239,24 @@ async fn next_bucket(
 
 pub(super) const PUT: &str = "INSERT INTO rollup (level, bucket, server, asked, answered, told, players, players_max,
     slots, timed, latency, latency_max, sent, resent)";
-/// What counted no more than what is there takes nothing away: below it, something may have been deleted.
+/// What counted no more than what is there takes nothing away: below it, something may have been deleted. (Of all servers, sums
+/// of sums are told more often than the sum of this bucket alone, and know more: see below.)
 pub(super) const OVER: &str = "ON CONFLICT (level, bucket, server) DO UPDATE SET asked = excluded.asked,
     answered = excluded.answered, told = excluded.told, players = excluded.players, players_max = excluded.players_max,
     slots = excluded.slots, timed = excluded.timed, latency = excluded.latency, latency_max = excluded.latency_max,
     sent = excluded.sent, resent = excluded.resent
-    WHERE excluded.asked > rollup.asked";
+    WHERE excluded.asked > rollup.asked OR excluded.asked = rollup.asked AND excluded.told > rollup.told";
 /// Of all servers the players are one number: the sum of what each had on average, in hundredths, as if told a hundred times.
-/// Above five minutes this sum is a server like any other.
+/// Above five minutes this sum is a server like any other. From one bucket to another, both included.
 pub(super) const ALL_SERVERS: &str = "
     SELECT level, bucket, server, asked, answered, told, players, (players + 50) / 100, slots, timed, latency, latency_max,
            sent, resent
     FROM (
-        SELECT level, bucket, CAST($3 AS BIGINT) AS server, CAST(SUM(asked) AS BIGINT) AS asked,
+        SELECT level, bucket, 0 AS server, CAST(SUM(asked) AS BIGINT) AS asked,
                CAST(SUM(answered) AS BIGINT) AS answered, CASE WHEN SUM(told) > 0 THEN 100 ELSE 0 END AS told,
                CAST(ROUND(SUM(CAST(players AS DOUBLE PRECISION) / NULLIF(told, 0)) * 100) AS BIGINT) AS players,
                CAST(SUM(slots) AS BIGINT) AS slots, CAST(SUM(timed) AS BIGINT) AS timed,
                CAST(SUM(latency) AS BIGINT) AS latency, MAX(latency_max) AS latency_max,
                CAST(SUM(sent) AS BIGINT) AS sent, CAST(SUM(resent) AS BIGINT) AS resent
-        FROM rollup WHERE level = $1 AND bucket = $2 AND server <> $3 GROUP BY level, bucket
+        FROM rollup WHERE level = $1 AND bucket >= $2 AND bucket <= $3 AND server <> 0 GROUP BY level, bucket
     ) AS sums WHERE asked > 0";

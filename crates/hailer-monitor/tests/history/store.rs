@@ -145,6 +145,12 @@ async fn keeps(history: &History) {
     history.remove(arena.id).await.unwrap();
     let other = history.add(&NewServer { target: "ugp://other.example.com".into(), ..new("arena") }).await.unwrap();
     assert_eq!(other.id, ServerId(arena.id.0 + 1));
+    // Many at once are the same as one after the other.
+    history.remove(lobby.id).await.unwrap();
+    let many = history.add_all(&[new("one"), new("lobby"), new("two")]).await.unwrap();
+    assert_eq!(many.iter().map(|server| server.id.0 - arena.id.0).collect::<Vec<_>>(), [2, lobby.id.0 - arena.id.0, 3]);
+    assert!(matches!(history.add_all(&[new("three"), new("two")]).await, Err(HistoryError::Taken(_))));
+    assert_eq!(history.servers().await.unwrap(), [&lobby, &other, &many[0], &many[2]].map(Server::clone));
     history.tidy(2 * DAY, &Keep::default()).await.unwrap();
     let key = history.players_key().await.unwrap();
     assert_eq!(key, history.players_key().await.unwrap(), "it is made once");
@@ -154,7 +160,7 @@ async fn keeps(history: &History) {
 /// By whoever opens it the next time.
 async fn is_kept(history: &History) {
     let servers = history.servers().await.unwrap();
-    assert_eq!(servers.iter().map(|server| server.name.as_str()).collect::<Vec<_>>(), ["lobby", "arena"]);
+    assert_eq!(servers.iter().map(|server| server.name.as_str()).collect::<Vec<_>>(), ["lobby", "arena", "one", "two"]);
     let hours = history.series(servers[0].id, 0, DAY, Level::Hour).await.unwrap();
     assert_eq!(hours.len(), 21);
     assert_eq!((hours[1].asked, hours[1].players, hours[1].players_max), (60, Some(89.5), Some(119)));
