@@ -201,7 +201,7 @@ impl Open {
             return true;
         }
         self.absent += u8::from(is_whole_list);
-        self.absent < ABSENT && at - self.last < UNSEEN
+        self.absent < ABSENT && (is_whole_list || at - self.last < UNSEEN)
     }
 
     fn session(&self, server: ServerId) -> Session {

@@ -4,21 +4,27 @@
 //! others. What is imported twice is there once; a roll-up takes the place of one that counted less.
 
 use super::open::Dialect;
-use super::read::{ALL, event as read_event};
+use super::read::event as read_event;
 use super::record::{EventRecord, Record, RollupRecord, SampleRecord, ServerRecord, SessionRecord, Table};
 use super::servers::{labels, origin_word, server as read_server};
 use super::tidy::{ALL_SERVERS, OVER, PUT};
-use super::write::{Insert, Statement, Values, run, small, small_if_any, write};
+use super::write::{Insert, Statement, Values, late, run, small, small_if_any, write};
 use super::{Batch, History, HistoryError, Level, Session};
 use crate::sample::{Event, Millis, Sample};
 use crate::server::ServerId;
 use futures_util::stream::{self, Stream, TryStreamExt};
+use hailer::Target;
 use sqlx::any::AnyRow;
 use sqlx::{AssertSqlSafe, Row};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::ops::Range;
 
 /// Rows that are read, or written, at once.
 const PAGE: usize = 5_000;
+/// Times that are taken in: until the year 10000.
+const TIMES: Range<Millis> = 0..253_402_300_800_000;
+/// Longest name of a server, with what is added to that of one that was removed.
+const LONGEST_NAME: usize = 96;
 
 /// What to export. By default all.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -263,6 +269,17 @@ impl<'a> Import<'a> {
             Record::Event(event) => &event.server,
             Record::Session(session) => &session.server,
         };
+        let times = match &record {
+            Record::Server(_) => [0, 0],
+            Record::Sample(sample) => [sample.at; 2],
+            Record::Rollup(rollup) => [rollup.at; 2],
+            Record::Event(event) => [event.at; 2],
+            Record::Session(session) => [session.first, session.last],
+        };
+        if let Some(time) = times.into_iter().find(|time| !TIMES.contains(time)) {
+            let message = format!("{time} is no time in milliseconds since 1970");
+            return Err(HistoryError::Import { line, message });
+        }
         let Some(&server) = self.numbers.get(name) else {
             let message = format!("no server is called {name:?} here: import the servers first");
             return Err(HistoryError::Import { line, message });
@@ -294,8 +311,12 @@ impl<'a> Import<'a> {
             return Ok(());
         }
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-        if record.server.is_empty() || !record.server.bytes().all(is_name) {
+        if record.server.is_empty() || record.server.len() > LONGEST_NAME || !record.server.bytes().all(is_name) {
             let message = format!("{:?} is no name of a server: letters, digits, '.', '_' and '-'", record.server);
+            return Err(HistoryError::Import { line, message });
+        }
+        if let Err(error) = record.target.parse::<Target>() {
+            let message = format!("{:?} is no target: {error}", record.target);
             return Err(HistoryError::Import { line, message });
         }
         let mut change = self.history.begin().await?;
@@ -320,16 +341,23 @@ impl<'a> Import<'a> {
     }
 
     async fn flush(&mut self) -> Result<(), HistoryError> {
-        let mut change = self.history.begin().await?;
+        let mut change = self.history.begin_alone().await?;
         let written = write(&mut change, self.history.dialect, &self.batch).await?;
         let new = run(&mut change, rollups(self.history.dialect, &self.rollups)).await?;
-        let buckets: BTreeSet<(Level, Millis)> =
-            self.rollups.iter().map(|(_, rollup)| (rollup.level, rollup.at)).collect();
-        // What is below may be here too, and tells more of all servers together than their sums.
-        for (level, bucket) in buckets {
-            self.history.work_out(&mut change, level, bucket).await?;
+        for (level, first, last) in runs(&self.rollups) {
             let put = sqlx::query(AssertSqlSafe(format!("{PUT} {ALL_SERVERS} {OVER}")));
-            put.bind(level.number()).bind(bucket).bind(ALL.0).execute(&mut *change).await?;
+            put.bind(level.number()).bind(first).bind(last).execute(&mut *change).await?;
+            // What is here of the level below knows more of all servers together; what is above has more to sum up.
+            let below = "SELECT MIN(bucket), MAX(bucket) FROM rollup WHERE level = $1";
+            let below = sqlx::query(below).bind(level.number() - 1).fetch_one(&mut *change).await?;
+            let (from, to): (Option<Millis>, Option<Millis>) = (below.try_get(0)?, below.try_get(1)?);
+            let has_below = from.zip(to).is_some_and(|(from, to)| from < last + level.length() && first <= to);
+            let above = [Level::Hour, Level::Day].into_iter().find(|above| above.number() == level.number() + 1);
+            for (level, is_wanted) in [(Some(level), has_below), (above, true)] {
+                let Some(level) = level.filter(|_| is_wanted) else { continue };
+                let buckets = (level.floor(first)..=last).step_by(level.length() as usize);
+                run(&mut change, late(self.history.dialect, level, buckets)).await?;
+            }
         }
         change.commit().await?;
         self.batch = Batch::default();
@@ -340,6 +368,19 @@ impl<'a> Import<'a> {
         self.imported.rollups += new;
         Ok(())
     }
+}
+
+/// The buckets of these roll-ups, those side by side as one: level, first, last.
+fn runs(rollups: &[(ServerId, RollupRecord)]) -> Vec<(Level, Millis, Millis)> {
+    let buckets: BTreeSet<(Level, Millis)> = rollups.iter().map(|(_, rollup)| (rollup.level, rollup.at)).collect();
+    let mut runs: Vec<(Level, Millis, Millis)> = Vec::new();
+    for (level, bucket) in buckets {
+        match runs.last_mut() {
+            Some((of, _, last)) if *of == level && *last + level.length() == bucket => *last = bucket,
+            _ => runs.push((level, bucket, bucket)),
+        }
+    }
+    runs
 }
 
 fn rollups(dialect: Dialect, rollups: &[(ServerId, RollupRecord)]) -> Vec<Statement> {

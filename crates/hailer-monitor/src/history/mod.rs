@@ -131,7 +131,7 @@ impl Level {
 
     /// The start of the bucket of a time.
     pub fn floor(self, at: Millis) -> Millis {
-        at.div_euclid(self.length()) * self.length()
+        at.div_euclid(self.length()).saturating_mul(self.length())
     }
 
     /// Its number in the tables.
@@ -216,6 +216,9 @@ pub enum HistoryError {
         /// Why.
         source: sqlx::migrate::MigrateError,
     },
+    /// A newer program has changed its tables.
+    #[error("the history {0} was written by a newer hailer: run that one, or another history")]
+    Newer(String),
     /// There is a server of this name.
     #[error("there is a server called {0:?} already: choose another name")]
     Taken(String),

@@ -2,10 +2,11 @@
 
 use super::{History, HistoryError};
 use sqlx::any::{AnyPoolOptions, install_default_drivers};
-use sqlx::migrate::{Migration, MigrationType, Migrator};
+use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
 use sqlx::pool::PoolConnection;
 use sqlx::{Any, AnyConnection, AssertSqlSafe, SqlSafeStr, raw_sql};
 use std::fmt::Write;
+use std::fs::OpenOptions;
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
 /// Readers do not wait for the writer; more of them than this wait for each other.
 const CONNECTIONS: u32 = 6;
 /// For a connection, before it is an error.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Which database it is: it decides what few words of SQL differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +70,10 @@ impl History {
             Migration::new(version, name.into(), MigrationType::Simple, text, false)
         });
         let migrator = Migrator { migrations: migrations.collect::<Vec<_>>().into(), ..Migrator::DEFAULT };
-        migrator.run(&pool).await.map_err(|source| HistoryError::Migrate { place, source })?;
+        migrator.run(&pool).await.map_err(|source| match source {
+            MigrateError::VersionMissing(_) => HistoryError::Newer(place),
+            source => HistoryError::Migrate { place, source },
+        })?;
         Ok(Self { pool, dialect, writing: Arc::default(), turn: Arc::default() })
     }
 
@@ -151,6 +155,7 @@ fn read_url(url: &str) -> Result<(Dialect, String, String), HistoryError> {
         if let Some(folder) = Path::new(path).parent().filter(|folder| !folder.as_os_str().is_empty()) {
             std::fs::create_dir_all(folder).map_err(|source| HistoryError::Folder { folder: folder.into(), source })?;
         }
+        keep_to_ourselves(Path::new(path));
         return Ok((Dialect::Sqlite, format!("sqlite:{}?mode=rwc", quote(path)), path.into()));
     }
     if url.starts_with("postgres://") || url.starts_with("postgresql://") {
@@ -163,6 +168,16 @@ fn read_url(url: &str) -> Result<(Dialect, String, String), HistoryError> {
         ));
     }
     Err(HistoryError::Url(url.split_once(':').map_or("", |(scheme, _)| scheme).into()))
+}
+
+/// Makes the file of a new database so that only its owner reads it: names of players are in it. What cannot be made here
+/// cannot be opened either, and that error is told.
+fn keep_to_ourselves(path: &Path) {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let _ = options.open(path);
 }
 
 /// A path as part of a URL, each byte that could mean something else as `%xx`.

@@ -1,21 +1,22 @@
 //! What was, out again.
 
-use super::write::small;
 use super::{History, HistoryError, Level, Point, Session};
 use crate::health::State;
 use crate::live::{SPARK, SPARKS};
 use crate::sample::{Event, EventKind, Millis};
 use crate::server::ServerId;
-use sqlx::Row;
-use sqlx::any::AnyRow;
+use futures_util::TryStreamExt;
+use sqlx::any::{AnyArguments, AnyRow};
+use sqlx::query::Query;
+use sqlx::{Any, Row};
 
 /// Of all servers together, in the roll-ups.
 pub(super) const ALL: ServerId = ServerId(0);
-/// The most points of one series: more than any level keeps by default.
-const POINTS: i64 = 200_000;
+/// The most points of one series, the newest: more than any level keeps by default.
+const POINTS: i64 = 50_000;
 
 impl History {
-    /// One server from `from` until before `to`, the oldest first; buckets without samples are left out. The newest bucket is
+    /// One server from the bucket of `from` until before `to`, the oldest first; buckets without samples are left out. The newest bucket is
     /// as of the last [`tidy`](Self::tidy). [`Level::Raw`] reads the samples of all servers of that time: for a day if few are
     /// watched, for an hour if a hundred thousand are.
     pub async fn series(
@@ -30,9 +31,11 @@ impl History {
         }
         let rows = "SELECT at, 1, answered, CASE WHEN players IS NULL THEN 0 ELSE 1 END, players, players, slots,
                            CASE WHEN latency IS NULL THEN 0 ELSE 1 END, latency, latency, sent, resent
-                    FROM sample WHERE at >= $1 AND at < $2 AND server = $3 ORDER BY at LIMIT $4";
-        let rows = sqlx::query(rows).bind(from).bind(to).bind(server.0).bind(POINTS).fetch_all(&self.pool).await?;
-        rows.iter().map(point).collect()
+                    FROM sample WHERE at >= $1 AND at < $2 AND server = $3 ORDER BY at DESC LIMIT $4";
+        let rows = sqlx::query(rows).bind(from).bind(to).bind(server.0).bind(POINTS);
+        let mut points = self.all(rows, point).await?;
+        points.reverse();
+        Ok(points)
     }
 
     /// All servers together. At [`Level::Raw`] a point is a minute.
@@ -51,8 +54,7 @@ impl History {
                        SUM(latency) AS latency, MAX(latency) AS latency_max, SUM(sent) AS sent, SUM(resent) AS resent
                 FROM sample WHERE at >= $1 AND at < $2 GROUP BY at / 60000 * 60000, server
             ) AS each_server GROUP BY minute ORDER BY minute LIMIT $3";
-        let rows = sqlx::query(rows).bind(from).bind(to).bind(POINTS).fetch_all(&self.pool).await?;
-        rows.iter().map(point).collect()
+        self.all(sqlx::query(rows).bind(from).bind(to).bind(POINTS), point).await
     }
 
     async fn rolled_up(
@@ -81,7 +83,7 @@ impl History {
             SELECT bucket, asked, answered, told, players, players_max, slots, timed, latency, latency_max, sent, resent
             FROM grid CROSS JOIN rollup WHERE level = $4 AND bucket = start AND server = $5 ORDER BY start";
         let rows = sqlx::query(rows).bind(from).bind(length).bind(last).bind(level.number()).bind(server.0);
-        rows.fetch_all(&self.pool).await?.iter().map(point).collect()
+        self.all(rows, point).await
     }
 
     /// What happened before a time, of one server or of all, the newest first. If the oldest of `limit` events was not alone
@@ -105,8 +107,7 @@ impl History {
                  ORDER BY at DESC, server, kind",
             ),
         };
-        let rows = rows.bind(before).bind(i64::from(limit)).fetch_all(&self.pool).await?;
-        rows.iter().map(event).collect()
+        self.all(rows.bind(before).bind(i64::from(limit)), event).await
     }
 
     /// Who was on a server, by when they came, the last first: those who came before a time. Pages end as those of
@@ -116,8 +117,7 @@ impl History {
                     WHERE server = $1 AND first < $2 AND first >= (SELECT MIN(first) FROM
                       (SELECT first FROM session WHERE server = $1 AND first < $2 ORDER BY first DESC LIMIT $3) AS page)
                     ORDER BY first DESC, player";
-        let rows = sqlx::query(rows).bind(server.0).bind(before).bind(i64::from(limit)).fetch_all(&self.pool).await?;
-        rows.iter().map(session).collect()
+        self.all(sqlx::query(rows).bind(server.0).bind(before).bind(i64::from(limit)), session).await
     }
 
     /// Sessions that were seen last at this time or later, of servers that are watched: who was on when the monitor stopped.
@@ -125,22 +125,12 @@ impl History {
         let rows = "SELECT session.server, session.first, session.player, session.last FROM session
                     JOIN server ON server.id = session.server WHERE session.last >= $1 AND server.removed IS NULL
                     ORDER BY session.server, session.player, session.first";
-        sqlx::query(rows).bind(last).fetch_all(&self.pool).await?.iter().map(session).collect()
+        self.all(sqlx::query(rows).bind(last), session).await
     }
 
     /// How each server stood when the history was last written, and since when.
     pub async fn last_states(&self) -> Result<Vec<(ServerId, State, Millis)>, HistoryError> {
-        let rows = sqlx::query("SELECT server, state, since FROM state ORDER BY server").fetch_all(&self.pool).await?;
-        let read = |row: &AnyRow| {
-            let word: String = row.try_get(1)?;
-            let state = match word.as_str() {
-                "up" => State::Up,
-                "down" => State::Down,
-                _ => return Err(HistoryError::Stored(format!("state {word:?}"))),
-            };
-            Ok((ServerId(row.try_get(0)?), state, row.try_get(2)?))
-        };
-        rows.iter().map(read).collect()
+        self.all(sqlx::query("SELECT server, state, since FROM state ORDER BY server"), state).await
     }
 
     /// Half hours of the last day, for [`Day::add`](crate::live::Day::add): server, start, asked, answered, sum of players.
@@ -156,17 +146,41 @@ impl History {
 
     /// One half hour of all servers.
     pub async fn half_hour(&self, start: Millis) -> Result<Vec<(ServerId, Millis, u16, u16, u32)>, HistoryError> {
-        let rows = "SELECT server, CAST(SUM(asked) AS BIGINT), CAST(SUM(answered) AS BIGINT),
+        let rows = "SELECT server, CAST($1 AS BIGINT), CAST(SUM(asked) AS BIGINT), CAST(SUM(answered) AS BIGINT),
                            CAST(COALESCE(SUM(players), 0) AS BIGINT)
                     FROM rollup WHERE level = 1 AND bucket >= $1 AND bucket < $2 AND server <> 0 GROUP BY server";
-        let rows = sqlx::query(rows).bind(start).bind(start + SPARK).fetch_all(&self.pool).await?;
-        let read = |row: &AnyRow| {
-            let most = |column, most: i64| Ok::<_, HistoryError>(row.try_get::<i64, _>(column)?.clamp(0, most));
-            let (asked, answered) = (most(1, u16::MAX.into())? as u16, most(2, u16::MAX.into())? as u16);
-            Ok((ServerId(row.try_get(0)?), start, asked, answered, most(3, u32::MAX.into())? as u32))
-        };
-        rows.iter().map(read).collect()
+        self.all(sqlx::query(rows).bind(start).bind(start + SPARK), half_hour).await
     }
+
+    /// All rows, read as they come: many of them take much more room before.
+    pub(super) async fn all<T>(
+        &self,
+        query: Query<'_, Any, AnyArguments>,
+        read: fn(&AnyRow) -> Result<T, HistoryError>,
+    ) -> Result<Vec<T>, HistoryError> {
+        let mut rows = query.fetch(&self.pool);
+        let mut all = Vec::new();
+        while let Some(row) = rows.try_next().await? {
+            all.push(read(&row)?);
+        }
+        Ok(all)
+    }
+}
+
+fn state(row: &AnyRow) -> Result<(ServerId, State, Millis), HistoryError> {
+    let word: String = row.try_get(1)?;
+    let state = match word.as_str() {
+        "up" => State::Up,
+        "down" => State::Down,
+        _ => return Err(HistoryError::Stored(format!("state {word:?}"))),
+    };
+    Ok((ServerId(row.try_get(0)?), state, row.try_get(2)?))
+}
+
+fn half_hour(row: &AnyRow) -> Result<(ServerId, Millis, u16, u16, u32), HistoryError> {
+    let most = |column, most: i64| Ok::<_, HistoryError>(row.try_get::<i64, _>(column)?.clamp(0, most));
+    let (asked, answered) = (most(2, u16::MAX.into())? as u16, most(3, u16::MAX.into())? as u16);
+    Ok((ServerId(row.try_get(0)?), row.try_get(1)?, asked, answered, most(4, u32::MAX.into())? as u32))
 }
 
 /// Columns as in `rollup`, the bucket first.
@@ -198,7 +212,7 @@ pub(super) fn event(row: &AnyRow) -> Result<Event, HistoryError> {
 
 pub(super) fn session(row: &AnyRow) -> Result<Session, HistoryError> {
     Ok(Session {
-        server: ServerId(small(row, 0)?),
+        server: ServerId(row.try_get(0)?),
         first: row.try_get(1)?,
         player: row.try_get(2)?,
         last: row.try_get(3)?,

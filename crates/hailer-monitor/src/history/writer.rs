@@ -94,6 +94,7 @@ impl Writer {
             told,
             health: Health::default(),
             kept: Kept::default(),
+            under_way: 0,
             at_once: bounds.at_once.max(1),
             pause: FIRST_PAUSE,
         };
@@ -131,6 +132,8 @@ struct Desk {
     told: watch::Sender<Health>,
     health: Health,
     kept: Kept,
+    /// Taken out to be written just now.
+    under_way: usize,
     /// Of each kind for one write: fewer while the database refuses some of it.
     at_once: usize,
     pause: Duration,
@@ -167,7 +170,7 @@ impl Desk {
                 under_way = Some(self.write());
                 is_due = false;
             }
-            self.tell(under_way.is_some());
+            self.tell();
             if under_way.is_none() && finish.is_some() {
                 let _ = finish.flatten().map(|done| done.send(()));
                 return;
@@ -191,6 +194,7 @@ impl Desk {
 
     fn write(&mut self) -> UnderWay {
         let batch = self.kept.take(self.at_once);
+        self.under_way = count(&batch);
         let (history, patience) = (self.history.clone(), self.bounds.patience);
         Box::pin(async move {
             let result = match timeout(patience, history.write(&batch)).await {
@@ -208,11 +212,11 @@ impl Desk {
 
     /// Tells when to try again, if not at once.
     fn done(&mut self, batch: Batch, result: Result<Written, Failure>) -> Option<Instant> {
-        let count = batch.samples.len() + batch.events.len() + batch.sessions.len();
+        self.under_way = 0;
         match result {
             Ok(_) => {
                 self.health.is_failing = false;
-                self.health.written += count as u64;
+                self.health.written += count(&batch) as u64;
                 self.pause = FIRST_PAUSE;
                 self.at_once = (self.at_once * 2).min(self.bounds.at_once.max(1));
                 None
@@ -221,7 +225,7 @@ impl Desk {
             Err(failure) if failure.is_of_data => {
                 self.health.message = Some(failure.message);
                 match self.at_once {
-                    1 => self.health.dropped += count as u64,
+                    1 => self.health.dropped += count(&batch) as u64,
                     _ => self.kept.put_back(batch),
                 }
                 self.at_once = (self.at_once / 2).max(1);
@@ -239,11 +243,8 @@ impl Desk {
         }
     }
 
-    fn tell(&mut self, is_writing: bool) {
-        // What is under way is neither lost nor written: it shows when it is done.
-        if !is_writing {
-            self.health.kept = self.kept.len() as u64;
-        }
+    fn tell(&mut self) {
+        self.health.kept = (self.kept.len() + self.under_way) as u64;
         let health = &self.health;
         self.told.send_if_modified(|told| {
             let is_other = told != health;
@@ -303,6 +304,10 @@ impl Kept {
         put_back(&mut self.events, batch.events);
         put_back(&mut self.sessions, batch.sessions);
     }
+}
+
+fn count(batch: &Batch) -> usize {
+    batch.samples.len() + batch.events.len() + batch.sessions.len()
 }
 
 fn take<T>(kept: &mut VecDeque<T>, at_once: usize) -> Vec<T> {

@@ -138,11 +138,9 @@ fn postgres_keeps_as_long_as_it_should() {
 
 async fn forgets(history: &History) {
     const DAYS: Millis = 5;
-    let mut servers = Vec::new();
     // So many that more than one step deletes.
-    for number in 0..200 {
-        servers.push(add(history, &format!("server-{number}")).await.id);
-    }
+    let new: Vec<_> = (0..200).map(|number| new(&format!("server-{number}"))).collect();
+    let servers: Vec<ServerId> = history.add_all(&new).await.unwrap().iter().map(|server| server.id).collect();
     let of_hour = |hour: Millis| servers.iter().map(move |&server| sample(server, hour * HOUR, 10));
     let samples = (0..DAYS * 24).flat_map(of_hour).collect();
     history.write(&Batch { samples, ..Batch::default() }).await.unwrap();

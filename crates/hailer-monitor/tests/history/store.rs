@@ -2,7 +2,7 @@
 
 use super::*;
 use hailer_monitor::health::State;
-use hailer_monitor::history::{Batch, HistoryError, Keep, Level, Session, Written};
+use hailer_monitor::history::{Batch, HistoryError, Keep, Level, Selection, Session, Written};
 use hailer_monitor::sample::{Difference, Event, EventKind};
 use std::time::Duration;
 
@@ -11,9 +11,53 @@ fn sqlite_keeps_what_is_written() {
     let folder = Folder::new("store");
     runtime().block_on(async {
         keeps(&History::open(&folder.url()).await.unwrap()).await;
+        for file in std::fs::read_dir(folder.path()).unwrap().flatten() {
+            let mode = std::os::unix::fs::PermissionsExt::mode(&file.metadata().unwrap().permissions());
+            assert_eq!(mode & 0o777, 0o600, "{:?} is for its owner only", file.file_name());
+        }
         is_kept(&History::open(&folder.url()).await.unwrap()).await;
         keeps(&History::open("sqlite::memory:").await.unwrap()).await;
     });
+}
+
+#[test]
+fn what_a_newer_program_wrote_is_left_alone() {
+    use sqlx::Connection;
+    let folder = Folder::new("newer");
+    runtime().block_on(async {
+        let url = format!("sqlite:{}/history.db", folder.path().display());
+        History::open(&url).await.unwrap().close().await;
+        let mut database = sqlx::SqliteConnection::connect(&url).await.unwrap();
+        let migration = "INSERT INTO _sqlx_migrations VALUES (999, 'of the future', CURRENT_TIMESTAMP, 1, x'00', 0)";
+        sqlx::raw_sql(migration).execute(&mut database).await.unwrap();
+        let error = History::open(&url).await.unwrap_err().to_string();
+        assert!(error.contains("history.db was written by a newer hailer"), "{error}");
+        let nowhere = format!("sqlite:{}/history.db/x", folder.path().display());
+        let error = History::open(&nowhere).await.unwrap_err().to_string();
+        assert!(error.contains("cannot make the folder"), "{error}");
+    });
+}
+
+/// Whoever calls may change threads: no need to run it.
+#[allow(dead_code)]
+fn futures_can_change_threads(history: &History) {
+    fn can<T: Send>(_: T) {}
+    let (server, batch, keep) = (ServerId(1), Batch::default(), Keep::default());
+    can(History::open(""));
+    can(history.servers());
+    can(history.add(&new("")));
+    can(history.remove(server));
+    can(history.write(&batch));
+    can(history.series(server, 0, 0, Level::Raw));
+    can(history.totals(0, 0, Level::Raw));
+    can(history.events(None, 0, 0));
+    can(history.sessions(server, 0, 0));
+    can(history.last_states());
+    can(history.day(0));
+    can(history.tidy(0, &keep));
+    can(history.players_key());
+    can(history.export(Selection::default()));
+    can(history.import(std::iter::empty()));
 }
 
 #[test]
@@ -101,6 +145,12 @@ async fn keeps(history: &History) {
     history.remove(arena.id).await.unwrap();
     let other = history.add(&NewServer { target: "ugp://other.example.com".into(), ..new("arena") }).await.unwrap();
     assert_eq!(other.id, ServerId(arena.id.0 + 1));
+    // Many at once are the same as one after the other.
+    history.remove(lobby.id).await.unwrap();
+    let many = history.add_all(&[new("one"), new("lobby"), new("two")]).await.unwrap();
+    assert_eq!(many.iter().map(|server| server.id.0 - arena.id.0).collect::<Vec<_>>(), [2, lobby.id.0 - arena.id.0, 3]);
+    assert!(matches!(history.add_all(&[new("three"), new("two")]).await, Err(HistoryError::Taken(_))));
+    assert_eq!(history.servers().await.unwrap(), [&lobby, &other, &many[0], &many[2]].map(Server::clone));
     history.tidy(2 * DAY, &Keep::default()).await.unwrap();
     let key = history.players_key().await.unwrap();
     assert_eq!(key, history.players_key().await.unwrap(), "it is made once");
@@ -110,7 +160,7 @@ async fn keeps(history: &History) {
 /// By whoever opens it the next time.
 async fn is_kept(history: &History) {
     let servers = history.servers().await.unwrap();
-    assert_eq!(servers.iter().map(|server| server.name.as_str()).collect::<Vec<_>>(), ["lobby", "arena"]);
+    assert_eq!(servers.iter().map(|server| server.name.as_str()).collect::<Vec<_>>(), ["lobby", "arena", "one", "two"]);
     let hours = history.series(servers[0].id, 0, DAY, Level::Hour).await.unwrap();
     assert_eq!(hours.len(), 21);
     assert_eq!((hours[1].asked, hours[1].players, hours[1].players_max), (60, Some(89.5), Some(119)));
