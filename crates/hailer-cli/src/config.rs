@@ -36,7 +36,7 @@
 //! network = "default", mode = "aggregate" }` for a server of a OneQuery network, which says of itself what `status` says; with `user`,
 //! `password-file`, `cluster`, `prefix`, `host`, `port`, `heartbeat` and `refresh`.
 
-mod table;
+pub(crate) mod table;
 
 use self::table::{At, Document, Item, Table, Wrong, close};
 use crate::args::Serve;
@@ -56,7 +56,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Shorter tokens can be guessed.
-const MIN_TOKEN: usize = 16;
+pub(crate) const MIN_TOKEN: usize = 16;
 
 /// All that a file says, checked.
 #[derive(Default)]
@@ -172,21 +172,26 @@ pub(crate) fn at_port(mut status: Status, port: u16) -> Status {
 
 /// Reads a configuration file. Every error is one line that names file, line and fix.
 pub(crate) fn read(path: &Path) -> anyhow::Result<Config> {
+    let (name, text) = (path.display(), text(path)?);
+    let folder = path.parent().unwrap_or(Path::new(""));
+    match Document::parse(&text).and_then(|document| config(&document.root(), folder)) {
+        Ok(Some(config)) => Ok(config),
+        Ok(None) => usage!("{name}: no server; write at least one [[server]] block"),
+        Err(Wrong { line, problem }) => usage!("{name}:{line}: {problem}"),
+    }
+}
+
+/// What a file of this kind holds.
+pub(crate) fn text(path: &Path) -> anyhow::Result<String> {
     let name = path.display();
-    let text = match std::fs::read(path).map(String::from_utf8) {
-        Ok(Ok(text)) => text,
+    match std::fs::read(path).map(String::from_utf8) {
+        Ok(Ok(text)) => Ok(text),
         Ok(Err(error)) => {
             let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
             let line = good.iter().filter(|byte| **byte == b'\n').count() + 1;
             usage!("{name}:{line}: not UTF-8; save the file as UTF-8");
         }
         Err(error) => usage!("{name}: {error}"),
-    };
-    let folder = path.parent().unwrap_or(Path::new(""));
-    match Document::parse(&text).and_then(|document| config(&document.root(), folder)) {
-        Ok(Some(config)) => Ok(config),
-        Ok(None) => usage!("{name}: no server; write at least one [[server]] block"),
-        Err(Wrong { line, problem }) => usage!("{name}:{line}: {problem}"),
     }
 }
 
@@ -441,7 +446,7 @@ fn push_source(item: Item<'_>, folder: &Path) -> Result<Push, Wrong> {
 }
 
 /// The first line of a file. What is in it is never repeated.
-fn token(key: &str, item: Item<'_>, folder: &Path, least: usize) -> Result<Secret, Wrong> {
+pub(crate) fn token(key: &str, item: Item<'_>, folder: &Path, least: usize) -> Result<Secret, Wrong> {
     let fix = "the path of a file whose first line is the token";
     let text = item.text(&format!("{key}: write {fix}"))?;
     let path = folder.join(text.it);
@@ -459,7 +464,7 @@ fn token(key: &str, item: Item<'_>, folder: &Path, least: usize) -> Result<Secre
     }
 }
 
-fn address(key: &str, text: &At<&str>, fix: &str) -> Result<SocketAddr, Wrong> {
+pub(crate) fn address(key: &str, text: &At<&str>, fix: &str) -> Result<SocketAddr, Wrong> {
     text.it.parse().map_err(|_| text.wrong(format!("{key} {:?}: write {fix}", text.it)))
 }
 

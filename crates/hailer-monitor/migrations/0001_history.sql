@@ -76,7 +76,7 @@ CREATE TABLE event (
     body TEXT NOT NULL,
     PRIMARY KEY (server, at, kind)
 ) {clustered};
-CREATE INDEX event_at ON event (at);
+CREATE INDEX event_at ON event (at, server, kind);
 
 -- The last word on each server, which outlives its events.
 CREATE TABLE state (

@@ -59,6 +59,8 @@ pub struct Said {
     pub map: Option<String>,
     /// Names of those on, formatting left out.
     pub players: Vec<String>,
+    /// Whether these are all who are on.
+    pub is_whole: bool,
     /// The whole answer, as `schema/answer-v1.json` has it, in JSON; empty if there was no room to keep it.
     pub answer: Box<[u8]>,
     /// The datagrams of the reply as they came; empty if there was no room to keep them.
@@ -200,6 +202,14 @@ impl Live {
         }
         // Nobody listens: that is no error.
         let _ = self.updates.send(Arc::new(update));
+    }
+
+    /// Adds samples of before to a row's last day; `players` is their sum.
+    pub fn remember(&self, id: ServerId, at: Millis, asked: u16, answered: u16, players: u32) {
+        let mut rows = self.rows.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(row) = rows.by_id.get_mut(&id) {
+            row.day.add(at, asked, answered, players);
+        }
     }
 
     /// How many servers there are.

@@ -1,7 +1,7 @@
 //! Asks servers when they are due: the sweep's thread, fed by the [`Schedule`], and what comes of it.
 //!
 //! ```text
-//!   Roster ─┬─► Source ─► sweep ─► Sink ─┐
+//!   Watchlist ─┬─► Source ─► sweep ─► Sink ─┐
 //!           └─► streams ─► Client ───────┴─► Tally ─► Live, Batch
 //! ```
 //!
@@ -13,6 +13,7 @@ use crate::live::{Live, Said, Update};
 use crate::sample::{Difference, Event, EventKind, Millis, Sample};
 use crate::schedule::{Due, Schedule};
 use crate::server::{Server, ServerId};
+use hailer::proto::model::Roster;
 use hailer::proto::{Protocol, Transport};
 use hailer::report::Line;
 use hailer::sweep::{self, Beat, End, Next, Probe, Sink, Source};
@@ -90,17 +91,18 @@ pub struct Poll {
 
 struct Shared {
     settings: Settings,
-    roster: Mutex<Roster>,
+    watchlist: Mutex<Watchlist>,
     live: Arc<Live>,
     counts: Counts,
-    batches: mpsc::Sender<Batch>,
+    /// Not what keeps the channel open: it ends with the thread.
+    batches: mpsc::WeakSender<Batch>,
     is_over: AtomicBool,
     lookups: tokio::sync::Notify,
 }
 
 /// Who is watched, and what is known of them that the page does not show.
 #[derive(Default)]
-struct Roster {
+struct Watchlist {
     schedule: Schedule,
     watched: HashMap<ServerId, Watched>,
     clock: Clock,
@@ -161,10 +163,10 @@ impl Poll {
         let (streams, due) = mpsc::channel(STREAMS_AT_ONCE);
         let shared = Arc::new(Shared {
             settings,
-            roster: Mutex::default(),
+            watchlist: Mutex::default(),
             live,
             counts: Counts::default(),
-            batches,
+            batches: batches.downgrade(),
             is_over: AtomicBool::new(false),
             lookups: tokio::sync::Notify::new(),
         });
@@ -178,6 +180,7 @@ impl Poll {
                 let asked: Arc<Mutex<HashMap<u64, Due>>> = Arc::default();
                 let mut source = Drawn { shared: shared.clone(), asked: asked.clone(), streams, index: 0 };
                 let mut tally = Tally::new(shared.clone(), asked);
+                drop(batches);
                 sweep::run(&shared.settings.sweep, &mut source, &mut tally).map(drop)
             })?
         };
@@ -192,16 +195,16 @@ impl Poll {
             return Err(format!("{}: no protocol; write it as PROTOCOL://{0}", server.target));
         };
         let interval = server.interval.unwrap_or(self.shared.settings.interval);
-        let mut roster = self.shared.roster();
-        let now = roster.clock.now().0;
-        roster.schedule.set(server.id, interval.as_millis().min(i64::MAX as u128) as Millis, now);
+        let mut list = self.shared.watchlist();
+        let now = list.clock.now().0;
+        list.schedule.set(server.id, interval.as_millis().min(i64::MAX as u128) as Millis, now);
         let address = match &target.host {
             Host::Address(ip) => Ok(SocketAddr::new(*ip, target.port.unwrap_or(protocol.info().port))),
             Host::Name(_) => Err("its name was not looked up yet".into()),
         };
         let (state, since) = known.unwrap_or_default();
         let typed: Arc<str> = server.target.as_str().into();
-        let is_same = roster.watched.get(&server.id).is_some_and(|old| old.typed == typed);
+        let is_same = list.watched.get(&server.id).is_some_and(|old| old.typed == typed);
         if !is_same {
             let watched = Watched {
                 target,
@@ -215,9 +218,9 @@ impl Poll {
                 changes: 0.0,
                 changed: now,
             };
-            roster.watched.insert(server.id, watched);
+            list.watched.insert(server.id, watched);
         }
-        drop(roster);
+        drop(list);
         let id = server.id;
         self.shared.live.set(server);
         let update = Update { servers: vec![id], is_other_list: true, ..Update::default() };
@@ -230,12 +233,17 @@ impl Poll {
 
     /// Watches a server no more.
     pub fn forget(&self, id: ServerId) {
-        let mut roster = self.shared.roster();
-        roster.schedule.remove(id);
-        roster.watched.remove(&id);
-        drop(roster);
+        let mut list = self.shared.watchlist();
+        list.schedule.remove(id);
+        list.watched.remove(&id);
+        drop(list);
         self.shared.live.remove(id);
         self.shared.live.change(Update { servers: vec![id], is_other_list: true, ..Update::default() }, |_| {});
+    }
+
+    /// Asks nobody from now on. What came last is passed on within a moment.
+    pub fn end(&self) {
+        self.shared.is_over.store(true, Ordering::Relaxed);
     }
 
     /// What it did so far.
@@ -256,12 +264,12 @@ impl Drop for Poll {
 }
 
 impl Shared {
-    fn roster(&self) -> MutexGuard<'_, Roster> {
-        self.roster.lock().unwrap_or_else(PoisonError::into_inner)
+    fn watchlist(&self) -> MutexGuard<'_, Watchlist> {
+        self.watchlist.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Roster {
+impl Watchlist {
     /// The next whose time has come.
     fn next(&mut self, counts: &Counts) -> Option<Due> {
         let (now, was_set) = self.clock.now();
@@ -296,9 +304,9 @@ struct Drawn {
 impl Source for Drawn {
     fn next(&mut self) -> Next {
         loop {
-            let mut roster = self.shared.roster();
-            let Some(due) = roster.next(&self.shared.counts) else { return Next::Later };
-            let Some(watched) = roster.watched.get_mut(&due.server) else { continue };
+            let mut list = self.shared.watchlist();
+            let Some(due) = list.next(&self.shared.counts) else { return Next::Later };
+            let Some(watched) = list.watched.get_mut(&due.server) else { continue };
             if watched.protocol.info().transport == Transport::Stream {
                 if self.streams.try_send(due).is_err() {
                     // So many hang that nobody else can be asked; this one's turn is lost.
@@ -318,7 +326,7 @@ impl Source for Drawn {
     }
 
     fn later(&self) -> Duration {
-        let due = self.shared.roster().schedule.next_due();
+        let due = self.shared.watchlist().schedule.next_due();
         let wait = due.map_or(1_000, |due| due - since_1970()).clamp(1, 1_000);
         Duration::from_millis(wait as u64)
     }
@@ -335,6 +343,7 @@ fn not_found(watched: &Watched, cause: &str) -> Error {
 /// What came of questions, until it is passed on.
 struct Tally {
     shared: Arc<Shared>,
+    batches: Option<mpsc::Sender<Batch>>,
     asked: Arc<Mutex<HashMap<u64, Due>>>,
     batch: Batch,
     update: Update,
@@ -368,13 +377,20 @@ impl Sink for Tally {
 
 impl Tally {
     fn new(shared: Arc<Shared>, asked: Arc<Mutex<HashMap<u64, Due>>>) -> Self {
-        Self { shared, asked, batch: Batch::default(), update: Update::default(), changes: HashMap::new() }
+        Self {
+            batches: shared.batches.upgrade(),
+            shared,
+            asked,
+            batch: Batch::default(),
+            update: Update::default(),
+            changes: HashMap::new(),
+        }
     }
 
     fn take(&mut self, due: Due, result: Result<Answer, Error>) {
         let Due { server, at } = due;
-        let mut roster = self.shared.roster();
-        let Some(watched) = roster.watched.get_mut(&server) else { return };
+        let mut list = self.shared.watchlist();
+        let Some(watched) = list.watched.get_mut(&server) else { return };
         watched.is_asked = false;
         let before = watched.said.clone();
         let (sample, error) = match result {
@@ -399,7 +415,7 @@ impl Tally {
             }
         }
         let change = Change { sample, health: watched.health, error, said: watched.said.clone() };
-        drop(roster);
+        drop(list);
         let events = events.into_iter().map(|kind| Event { server, at, kind });
         self.update.events.extend(events.clone());
         self.batch.events.extend(events);
@@ -424,7 +440,8 @@ impl Tally {
             row.said.clone_from(said);
         });
         let samples = self.batch.samples.len();
-        if self.shared.batches.try_send(std::mem::take(&mut self.batch)).is_err() {
+        let batch = std::mem::take(&mut self.batch);
+        if self.batches.as_ref().is_none_or(|batches| batches.try_send(batch).is_err()) {
             self.shared.counts.dropped.fetch_add(samples as u64, Ordering::Relaxed);
         }
     }
@@ -482,6 +499,7 @@ fn said(typed: &str, answer: Answer, at: Millis, before: Option<&Said>, counts: 
         version: status.version.map(Into::into),
         map: status.map.map(Into::into),
         players: status.players.list.iter().take(PLAYERS).map(|player| player.name.plain()).collect(),
+        is_whole: status.players.roster == Roster::Whole && status.players.list.len() <= PLAYERS,
         motd: status.motd,
         answer: Box::default(),
         replies: Vec::new(),
@@ -530,7 +548,7 @@ async fn ask_streams(shared: Arc<Shared>, mut due: mpsc::Receiver<Due>) {
     let places = Arc::new(tokio::sync::Semaphore::new(STREAMS_AT_ONCE));
     while let Some(due) = due.recv().await {
         let Ok(place) = places.clone().acquire_owned().await else { return };
-        let Some(target) = shared.roster().watched.get(&due.server).map(|watched| watched.target.clone()) else {
+        let Some(target) = shared.watchlist().watched.get(&due.server).map(|watched| watched.target.clone()) else {
             continue;
         };
         let (client, shared) = (client.clone(), shared.clone());
@@ -556,7 +574,7 @@ async fn look_up(shared: Arc<Shared>) {
             Err(_) => shared.settings.interval.min(LOOKUP_AGAIN),
         };
         let mut wanted = Vec::new();
-        for (id, watched) in &mut shared.roster().watched {
+        for (id, watched) in &mut shared.watchlist().watched {
             let is_name = matches!(watched.target.host, Host::Name(_));
             // A stream's client looks up for itself.
             let is_ours = is_name && watched.protocol.info().transport == Transport::Datagram;
@@ -571,8 +589,8 @@ async fn look_up(shared: Arc<Shared>) {
             let (client, shared) = (client.clone(), shared.clone());
             tokio::spawn(async move {
                 let found = client.addresses(&target).await;
-                let mut roster = shared.roster();
-                if let Some(watched) = roster.watched.get_mut(&id) {
+                let mut list = shared.watchlist();
+                if let Some(watched) = list.watched.get_mut(&id) {
                     match found {
                         // One of the addresses that it had stays: the order of a name's addresses means nothing.
                         Ok(found) if watched.address.as_ref().is_ok_and(|old| found.contains(old)) => {}

@@ -7,6 +7,7 @@ pub(crate) mod filter;
 mod game;
 mod generate;
 mod join;
+mod monitor;
 mod ping;
 mod protocols;
 mod proxy;
@@ -34,6 +35,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Exit> {
             Some(ServeAction::Status(args)) => block_on(status::run(args)),
             None => serve::run(&args),
         },
+        Command::Monitor(args) => monitor::run(&args),
         Command::Top(args) => block_on(top::run(args)),
         Command::Decode(args) => decode::run(&args),
         Command::Join(args) => block_on(join::run(args)),

@@ -3,16 +3,21 @@
 use super::{History, HistoryError};
 use sqlx::any::{AnyPoolOptions, install_default_drivers};
 use sqlx::migrate::{Migration, MigrationType, Migrator};
-use sqlx::{Any, AnyConnection, AssertSqlSafe, Executor, SqlSafeStr, Transaction};
+use sqlx::pool::PoolConnection;
+use sqlx::{Any, AnyConnection, AssertSqlSafe, SqlSafeStr, raw_sql};
 use std::fmt::Write;
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::runtime::Handle;
 use tokio::sync::OwnedMutexGuard;
 
 /// All migrations, by number: what was once released is never changed.
-const MIGRATIONS: &[(i64, &str, &str)] = &[(1, "history", include_str!("../../migrations/0001_history.sql"))];
+const MIGRATIONS: &[(i64, &str, &str)] = &[
+    (1, "history", include_str!("../../migrations/0001_history.sql")),
+    (2, "alerts", include_str!("../../migrations/0002_alerts.sql")),
+];
 
 /// Readers do not wait for the writer; more of them than this wait for each other.
 const CONNECTIONS: u32 = 6;
@@ -47,12 +52,10 @@ impl History {
                     if dialect == Dialect::Sqlite {
                         // WAL: readers do not stop the writer, and a killed process loses nothing that was committed. With
                         // NORMAL a machine that loses its power may lose the last seconds, and no more than that.
-                        connection
-                            .execute(
-                                "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA busy_timeout = 10000;
-                                 PRAGMA cache_size = -8000; PRAGMA journal_size_limit = 67108864;",
-                            )
-                            .await?;
+                        let settings =
+                            "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA busy_timeout = 10000;
+                                        PRAGMA cache_size = -8000; PRAGMA journal_size_limit = 67108864;";
+                        raw_sql(settings).execute(connection).await?;
                     }
                     Ok(())
                 })
@@ -73,11 +76,15 @@ impl History {
     /// Begins to change something. In SQLite only one may: others of this process wait in a row, those of other processes
     /// for some seconds.
     pub(crate) async fn begin(&self) -> Result<Change, HistoryError> {
-        let (statement, turn) = match self.dialect {
-            Dialect::Sqlite => ("BEGIN IMMEDIATE", Some(self.writing.clone().lock_owned().await)),
-            Dialect::Postgres => ("BEGIN", None),
+        let turn = match self.dialect {
+            Dialect::Sqlite => Some(self.writing.clone().lock_owned().await),
+            Dialect::Postgres => None,
         };
-        Ok(Change { transaction: self.pool.begin_with(statement).await?, _turn: turn })
+        let connection = self.pool.acquire().await?;
+        let mut change = Change { open: Some((connection, turn)) };
+        let begin = if self.dialect == Dialect::Sqlite { "BEGIN IMMEDIATE" } else { "BEGIN" };
+        raw_sql(begin).execute(&mut *change).await?;
+        Ok(change)
     }
 
     /// Closes all connections, when what is under way is done.
@@ -87,14 +94,31 @@ impl History {
 }
 
 /// A transaction, and the turn to have one. Dropped, it never was.
+///
+/// (Not that of `sqlx`: when SQLite has ended one by itself, as it does when the disk is full, that one believes that it goes
+/// on, and its connection is of no use any more.)
 pub(crate) struct Change {
-    transaction: Transaction<'static, Any>,
-    _turn: Option<OwnedMutexGuard<()>>,
+    open: Option<(PoolConnection<Any>, Option<OwnedMutexGuard<()>>)>,
 }
 
 impl Change {
-    pub(crate) async fn commit(self) -> Result<(), HistoryError> {
-        Ok(self.transaction.commit().await?)
+    pub(crate) async fn commit(mut self) -> Result<(), HistoryError> {
+        raw_sql("COMMIT").execute(&mut *self).await?;
+        self.open = None;
+        Ok(())
+    }
+}
+
+impl Drop for Change {
+    fn drop(&mut self) {
+        let Some((mut connection, turn)) = self.open.take() else { return };
+        // Without a runtime the connection goes, and what was not committed with it.
+        let Ok(runtime) = Handle::try_current() else { return drop(connection.detach()) };
+        runtime.spawn(async move {
+            // If there is nothing to roll back any more, that is an error, and as it should be.
+            let _ = raw_sql("ROLLBACK").execute(&mut *connection).await;
+            drop((connection, turn));
+        });
     }
 }
 
@@ -102,13 +126,13 @@ impl Deref for Change {
     type Target = AnyConnection;
 
     fn deref(&self) -> &AnyConnection {
-        &self.transaction
+        &self.open.as_ref().expect("open until it is committed").0
     }
 }
 
 impl DerefMut for Change {
     fn deref_mut(&mut self) -> &mut AnyConnection {
-        &mut self.transaction
+        &mut self.open.as_mut().expect("open until it is committed").0
     }
 }
 

@@ -6,11 +6,10 @@
 
 use super::open::{Change, Dialect};
 use super::read::ALL;
-use super::write::mark_late;
+use super::write::{late, run};
 use super::{History, HistoryError, Keep, Level};
 use crate::sample::Millis;
 use sqlx::{AssertSqlSafe, Row};
-use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -86,7 +85,7 @@ impl History {
     }
 
     /// Works out one bucket of all servers, and their sum.
-    async fn work_out(&self, change: &mut Change, level: Level, bucket: Millis) -> Result<(), HistoryError> {
+    pub(super) async fn work_out(&self, change: &mut Change, level: Level, bucket: Millis) -> Result<(), HistoryError> {
         // Others write while we look, or roll up as well: one after the other.
         if self.dialect == Dialect::Postgres {
             sqlx::query("SELECT done FROM progress WHERE level = 1 FOR UPDATE").fetch_one(&mut **change).await?;
@@ -108,20 +107,10 @@ impl History {
             }
         };
         let end = bucket + level.length();
-        let put = sqlx::query(AssertSqlSafe(format!("{PUT} {each} {UNLESS_MORE}")));
+        let put = sqlx::query(AssertSqlSafe(format!("{PUT} {each} {OVER}")));
         put.bind(level.number()).bind(bucket).bind(end).execute(&mut **change).await?;
         if level == Level::FiveMinutes {
-            // Of all servers the players are one number, told once: the sum of what each had on average. Above this level the
-            // sum is a server like any other.
-            let all =
-                "SELECT level, bucket, CAST($3 AS BIGINT), CAST(SUM(asked) AS BIGINT), CAST(SUM(answered) AS BIGINT),
-                              CASE WHEN SUM(told) > 0 THEN 1 ELSE 0 END,
-                              CAST(ROUND(SUM(CAST(players AS DOUBLE PRECISION) / NULLIF(told, 0))) AS BIGINT),
-                              CAST(ROUND(SUM(CAST(players AS DOUBLE PRECISION) / NULLIF(told, 0))) AS BIGINT),
-                              CAST(SUM(slots) AS BIGINT), CAST(SUM(timed) AS BIGINT), CAST(SUM(latency) AS BIGINT),
-                              MAX(latency_max), CAST(SUM(sent) AS BIGINT), CAST(SUM(resent) AS BIGINT)
-                       FROM rollup WHERE level = $1 AND bucket = $2 AND server <> $3 GROUP BY level, bucket";
-            let put = sqlx::query(AssertSqlSafe(format!("{PUT} {all} {UNLESS_MORE}")));
+            let put = sqlx::query(AssertSqlSafe(format!("{PUT} {ALL_SERVERS} {OVER}")));
             put.bind(level.number()).bind(bucket).bind(ALL.0).execute(&mut **change).await?;
         }
         let above = match level {
@@ -131,8 +120,9 @@ impl History {
         };
         let done = sqlx::query("SELECT done FROM progress WHERE level = $1").bind(above.number());
         let done: Millis = done.fetch_one(&mut **change).await?.try_get(0)?;
-        let late = Some(above.floor(bucket)).filter(|&bucket| bucket < done);
-        mark_late(change, self.dialect, above, late.into_iter().collect::<BTreeSet<_>>()).await
+        let above_it = Some(above.floor(bucket)).filter(|&bucket| bucket < done);
+        run(change, late(self.dialect, above, above_it)).await?;
+        Ok(())
     }
 
     async fn forget(&self, now: Millis, keep: &Keep) -> Result<(), HistoryError> {
@@ -205,11 +195,25 @@ impl History {
     }
 }
 
-const PUT: &str =
-    "INSERT INTO rollup (level, bucket, server, asked, answered, told, players, players_max, slots, timed,
-    latency, latency_max, sent, resent)";
-pub(super) const UNLESS_MORE: &str = "ON CONFLICT (level, bucket, server) DO UPDATE SET asked = excluded.asked,
+pub(super) const PUT: &str = "INSERT INTO rollup (level, bucket, server, asked, answered, told, players, players_max,
+    slots, timed, latency, latency_max, sent, resent)";
+/// What counted no more than what is there takes nothing away: below it, something may have been deleted.
+pub(super) const OVER: &str = "ON CONFLICT (level, bucket, server) DO UPDATE SET asked = excluded.asked,
     answered = excluded.answered, told = excluded.told, players = excluded.players, players_max = excluded.players_max,
     slots = excluded.slots, timed = excluded.timed, latency = excluded.latency, latency_max = excluded.latency_max,
     sent = excluded.sent, resent = excluded.resent
-    WHERE excluded.asked >= rollup.asked";
+    WHERE excluded.asked > rollup.asked";
+/// Of all servers the players are one number: the sum of what each had on average, in hundredths, as if told a hundred times.
+/// Above five minutes this sum is a server like any other.
+pub(super) const ALL_SERVERS: &str = "
+    SELECT level, bucket, server, asked, answered, told, players, (players + 50) / 100, slots, timed, latency, latency_max,
+           sent, resent
+    FROM (
+        SELECT level, bucket, CAST($3 AS BIGINT) AS server, CAST(SUM(asked) AS BIGINT) AS asked,
+               CAST(SUM(answered) AS BIGINT) AS answered, CASE WHEN SUM(told) > 0 THEN 100 ELSE 0 END AS told,
+               CAST(ROUND(SUM(CAST(players AS DOUBLE PRECISION) / NULLIF(told, 0)) * 100) AS BIGINT) AS players,
+               CAST(SUM(slots) AS BIGINT) AS slots, CAST(SUM(timed) AS BIGINT) AS timed,
+               CAST(SUM(latency) AS BIGINT) AS latency, MAX(latency_max) AS latency_max,
+               CAST(SUM(sent) AS BIGINT) AS sent, CAST(SUM(resent) AS BIGINT) AS resent
+        FROM rollup WHERE level = $1 AND bucket = $2 AND server <> $3 GROUP BY level, bucket
+    ) AS sums WHERE asked > 0";

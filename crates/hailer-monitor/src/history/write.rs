@@ -8,6 +8,7 @@ use sqlx::any::{AnyArguments, AnyRow};
 use sqlx::{Any, AnyConnection, Arguments, AssertSqlSafe, Encode, Row, Type};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// Rows of one statement: enough that its own cost does not count; SQLite takes 32,766 values, PostgreSQL 65,535.
 const ROWS: usize = 500;
@@ -30,26 +31,27 @@ pub(super) async fn write(
     dialect: Dialect,
     batch: &Batch,
 ) -> Result<Written, HistoryError> {
-    let samples = samples(change, dialect, &batch.samples).await?;
-    let events = events(change, dialect, &batch.events).await?;
-    states(change, dialect, &batch.events).await?;
-    let sessions = sessions(change, dialect, &batch.sessions).await?;
+    if !batch.samples.is_empty() {
+        // Whoever rolls up waits for us, or we for them: no sample comes into a bucket unseen.
+        let done = match dialect {
+            Dialect::Sqlite => "SELECT done FROM progress WHERE level = 1",
+            Dialect::Postgres => "SELECT done FROM progress WHERE level = 1 FOR SHARE",
+        };
+        let done: Millis = sqlx::query(done).fetch_one(&mut *change).await?.try_get(0)?;
+        run(change, late(dialect, Level::FiveMinutes, late_buckets(&batch.samples, done))).await?;
+    }
+    let samples = run(change, samples(dialect, &batch.samples)).await?;
+    let events = run(change, events(dialect, &batch.events)).await?;
+    run(change, states(dialect, &batch.events)).await?;
+    let sessions = run(change, sessions(dialect, &batch.sessions)).await?;
     Ok(Written { samples, events, sessions })
 }
 
-async fn samples(change: &mut AnyConnection, dialect: Dialect, samples: &[Sample]) -> Result<u64, HistoryError> {
-    if samples.is_empty() {
-        return Ok(0);
-    }
-    // Whoever rolls up waits for us, or we for them: no sample comes into a bucket unseen.
-    let done = match dialect {
-        Dialect::Sqlite => "SELECT done FROM progress WHERE level = 1",
-        Dialect::Postgres => "SELECT done FROM progress WHERE level = 1 FOR SHARE",
-    };
-    let done: Millis = sqlx::query(done).fetch_one(&mut *change).await?.try_get(0)?;
-    let late: BTreeSet<Millis> =
-        samples.iter().filter(|sample| sample.at < done).map(|sample| Level::FiveMinutes.floor(sample.at)).collect();
-    mark_late(change, dialect, Level::FiveMinutes, late).await?;
+fn late_buckets(samples: &[Sample], done: Millis) -> BTreeSet<Millis> {
+    samples.iter().filter(|sample| sample.at < done).map(|sample| Level::FiveMinutes.floor(sample.at)).collect()
+}
+
+fn samples(dialect: Dialect, samples: &[Sample]) -> Vec<Statement> {
     let table = Insert {
         head: "INSERT INTO sample (at, server, answered, players, slots, latency, sent, resent) VALUES ",
         columns: 8,
@@ -67,16 +69,11 @@ async fn samples(change: &mut AnyConnection, dialect: Dialect, samples: &[Sample
             values.add(i64::from(sample.resent));
         }
     });
-    table.run(change, dialect, rows).await
+    table.rows(dialect, rows)
 }
 
 /// Remembers final buckets into which something comes.
-pub(super) async fn mark_late(
-    change: &mut AnyConnection,
-    dialect: Dialect,
-    level: Level,
-    buckets: BTreeSet<Millis>,
-) -> Result<(), HistoryError> {
+pub(super) fn late(dialect: Dialect, level: Level, buckets: impl IntoIterator<Item = Millis>) -> Vec<Statement> {
     let table = Insert {
         head: "INSERT INTO late (level, bucket) VALUES ",
         columns: 2,
@@ -88,11 +85,10 @@ pub(super) async fn mark_late(
             values.add(bucket);
         }
     });
-    table.run(change, dialect, rows).await?;
-    Ok(())
+    table.rows(dialect, rows)
 }
 
-async fn events(change: &mut AnyConnection, dialect: Dialect, events: &[Event]) -> Result<u64, HistoryError> {
+fn events(dialect: Dialect, events: &[Event]) -> Vec<Statement> {
     let table = Insert {
         head: "INSERT INTO event (server, at, kind, body) VALUES ",
         columns: 4,
@@ -106,11 +102,11 @@ async fn events(change: &mut AnyConnection, dialect: Dialect, events: &[Event]) 
             values.add(serde_json::to_string(&event.kind).expect("texts become JSON"));
         }
     });
-    table.run(change, dialect, rows).await
+    table.rows(dialect, rows)
 }
 
 /// The last word on each server that these events have.
-async fn states(change: &mut AnyConnection, dialect: Dialect, events: &[Event]) -> Result<(), HistoryError> {
+fn states(dialect: Dialect, events: &[Event]) -> Vec<Statement> {
     let mut last: BTreeMap<ServerId, (Millis, &'static str)> = BTreeMap::new();
     for event in events {
         if matches!(event.kind, EventKind::Up | EventKind::Down { .. }) {
@@ -133,11 +129,10 @@ async fn states(change: &mut AnyConnection, dialect: Dialect, events: &[Event]) 
             values.add(since);
         }
     });
-    table.run(change, dialect, rows).await?;
-    Ok(())
+    table.rows(dialect, rows)
 }
 
-async fn sessions(change: &mut AnyConnection, dialect: Dialect, sessions: &[Session]) -> Result<u64, HistoryError> {
+fn sessions(dialect: Dialect, sessions: &[Session]) -> Vec<Statement> {
     // A statement of PostgreSQL must not change a row twice.
     let mut last: BTreeMap<(ServerId, Millis, Cow<'_, str>), Millis> = BTreeMap::new();
     for session in sessions {
@@ -158,45 +153,50 @@ async fn sessions(change: &mut AnyConnection, dialect: Dialect, sessions: &[Sess
             values.add(*last);
         }
     });
-    table.run(change, dialect, rows).await
+    table.rows(dialect, rows)
 }
 
 /// A name as part of a key: not too long, and without NUL, which PostgreSQL does not take.
 pub(crate) fn player_key(name: &str) -> Cow<'_, str> {
-    let name = &name[..name.floor_char_boundary(LONGEST_PLAYER)];
-    if name.contains('\0') { name.replace('\0', "\u{fffd}").into() } else { name.into() }
+    let cut = |name: &str| name.floor_char_boundary(LONGEST_PLAYER);
+    let name = &name[..cut(name)];
+    if !name.contains('\0') {
+        return name.into();
+    }
+    let mut name = name.replace('\0', "\u{fffd}");
+    name.truncate(cut(&name));
+    name.into()
 }
 
 /// An insert of many rows.
-pub(super) struct Insert {
-    pub(super) head: &'static str,
-    pub(super) columns: usize,
-    pub(super) tail: &'static str,
+pub(crate) struct Insert<'a> {
+    pub(crate) head: &'a str,
+    pub(crate) columns: usize,
+    pub(crate) tail: &'a str,
 }
 
-impl Insert {
-    /// Returns how many rows came or changed.
-    pub(super) async fn run(
+impl Insert<'_> {
+    /// Statements that insert rows, many each. (No iterator lives while one is carried out: the compiler could not tell any
+    /// more that the task may change threads.)
+    pub(crate) fn rows(
         &self,
-        change: &mut AnyConnection,
         dialect: Dialect,
-        rows: impl Iterator<Item = impl FnOnce(&mut Values)>,
-    ) -> Result<u64, HistoryError> {
-        let mut rows = rows.peekable();
-        let (mut done, mut text) = (0, None);
+        rows: impl IntoIterator<Item = impl FnOnce(&mut Values)>,
+    ) -> Vec<Statement> {
+        let mut rows = rows.into_iter().peekable();
+        let (mut statements, mut whole) = (Vec::new(), None);
         while rows.peek().is_some() {
             let mut values = Values::default();
             let count = rows.by_ref().take(ROWS).map(|row| row(&mut values)).count();
             // Only the statement of many rows is worth remembering for the connection.
             let is_whole = count == ROWS;
-            let text = match &text {
-                Some(text) if is_whole => String::clone(text),
-                _ => text.insert(self.text(dialect, count)).clone(),
+            let text = match is_whole {
+                true => whole.get_or_insert_with(|| Arc::<str>::from(self.text(dialect, ROWS))).clone(),
+                false => self.text(dialect, count).into(),
             };
-            let query = sqlx::query_with::<Any, _>(AssertSqlSafe(text), values.arguments).persistent(is_whole);
-            done += query.execute(&mut *change).await?.rows_affected();
+            statements.push(Statement { text, values: values.arguments, is_whole });
         }
-        Ok(done)
+        statements
     }
 
     /// Only words of ours: values are bound. SQLite finds values without numbers faster, PostgreSQL must have them.
@@ -219,14 +219,31 @@ impl Insert {
     }
 }
 
+/// A statement, ready to be carried out.
+pub(crate) struct Statement {
+    text: Arc<str>,
+    values: AnyArguments,
+    is_whole: bool,
+}
+
+/// Carries out statements. Returns how many rows came or changed.
+pub(crate) async fn run(change: &mut AnyConnection, statements: Vec<Statement>) -> Result<u64, HistoryError> {
+    let mut done = 0;
+    for Statement { text, values, is_whole } in statements {
+        let query = sqlx::query_with::<Any, _>(AssertSqlSafe(text), values).persistent(is_whole);
+        done += query.execute(&mut *change).await?.rows_affected();
+    }
+    Ok(done)
+}
+
 /// Values of a statement, in order.
 #[derive(Default)]
-pub(super) struct Values {
+pub(crate) struct Values {
     arguments: AnyArguments,
 }
 
 impl Values {
-    pub(super) fn add<'q>(&mut self, value: impl Encode<'q, Any> + Type<Any>) {
+    pub(crate) fn add<'q>(&mut self, value: impl Encode<'q, Any> + Type<Any>) {
         self.arguments.add(value).expect("numbers and texts can be bound");
     }
 }
@@ -235,4 +252,10 @@ impl Values {
 pub(super) fn small<T: TryFrom<i64>>(row: &AnyRow, column: usize) -> Result<T, HistoryError> {
     let value: i64 = row.try_get(column)?;
     T::try_from(value).map_err(|_| HistoryError::Stored(format!("{value} is out of range")))
+}
+
+/// The same of one that may be absent.
+pub(super) fn small_if_any<T: TryFrom<i64>>(row: &AnyRow, column: usize) -> Result<Option<T>, HistoryError> {
+    let Some(value) = row.try_get::<Option<i64>, _>(column)? else { return Ok(None) };
+    T::try_from(value).map(Some).map_err(|_| HistoryError::Stored(format!("{value} is out of range")))
 }

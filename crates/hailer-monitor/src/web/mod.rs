@@ -12,6 +12,7 @@
 //!
 //! Nothing is loaded from elsewhere, and nothing is built: three files (`files`) are part of the program.
 
+pub mod api;
 mod chart;
 mod files;
 mod live;
@@ -58,6 +59,8 @@ pub struct App {
     pub title: Arc<str>,
     /// Whether names of players are shown, and the bytes that hold them.
     pub shows_players: bool,
+    /// What programs ask; `None`: only people are answered.
+    pub api: Option<api::Api>,
     /// What is wrong with the monitor itself, for everybody who looks: a history that cannot be written, say.
     pub notice: Notice,
     /// Sums over all servers, made now and then.
@@ -78,6 +81,7 @@ impl App {
             history,
             title: "Hailer".into(),
             shows_players: true,
+            api: None,
             notice: Arc::new(|| None),
             totals: Arc::default(),
             turns: Arc::new(Semaphore::new(TURNS)),
@@ -102,7 +106,9 @@ pub fn router(app: App) -> Router {
     let header = |name: HeaderName, value: &'static str| {
         SetResponseHeaderLayer::if_not_present(name, HeaderValue::from_static(value))
     };
+    let api = app.api.clone().map(api::router).unwrap_or_default();
     Router::new()
+        .merge(api)
         .route("/", get(page::overview::show))
         .route("/server/{name}", get(page::server::show))
         .route("/events", get(page::events::show))

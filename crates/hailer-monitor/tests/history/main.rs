@@ -1,7 +1,13 @@
 //! The history against real databases: SQLite in a folder of the test, and a PostgreSQL that the test starts.
 
+#![allow(missing_docs, unreachable_pub)]
+
+mod export;
 mod postgres;
+mod rollups;
+mod speed;
 mod store;
+mod writer;
 
 use hailer_monitor::history::{History, NewServer};
 use hailer_monitor::sample::{Millis, Sample};

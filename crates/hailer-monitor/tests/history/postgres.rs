@@ -66,8 +66,19 @@ impl Server {
     }
 
     pub fn url(&self) -> String {
+        self.url_of("postgres")
+    }
+
+    /// An empty database of its own.
+    pub fn database(&self, name: &str) -> String {
+        let made = self.command("createdb").arg("-h").arg(self.folder.path()).args(["-U", "hailer", name]).status();
+        assert!(made.unwrap().success());
+        self.url_of(name)
+    }
+
+    fn url_of(&self, name: &str) -> String {
         let folder = self.folder.path().to_str().unwrap().replace('/', "%2F");
-        format!("postgres://hailer@{folder}/postgres")
+        format!("postgres://hailer@{folder}/{name}")
     }
 
     fn data(&self) -> PathBuf {

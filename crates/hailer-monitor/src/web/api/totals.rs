@@ -1,0 +1,84 @@
+//! All servers together, now.
+
+use super::params::Params;
+use super::{Api, Problem, answer, describe};
+use crate::health::State as Health;
+use crate::live::Live;
+use axum::extract::State;
+use axum::http::{HeaderMap, Uri};
+use axum::response::Response;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Groups that are told one by one, by name; what is beyond is in the sum alone.
+const GROUPS: usize = 1_000;
+
+/// All servers together.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub(super) struct Totals {
+    #[serde(flatten)]
+    pub(super) all: Sum,
+    groups: BTreeMap<String, Sum>,
+    protocols: BTreeMap<String, Sum>,
+}
+
+/// Some servers together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub(super) struct Sum {
+    pub(super) servers: u64,
+    pub(super) up: u64,
+    pub(super) down: u64,
+    pub(super) unknown: u64,
+    pub(super) flapping: u64,
+    pub(super) players: u64,
+}
+
+impl Totals {
+    pub(super) fn of(live: &Live) -> Self {
+        let mut totals = Self::default();
+        live.pick(|row| -> Option<()> {
+            let is = |state| u64::from(row.state == state);
+            let players = row.last.and_then(|last| last.players).unwrap_or_default();
+            let one = Sum {
+                servers: 1,
+                up: is(Health::Up),
+                down: is(Health::Down),
+                unknown: is(Health::Unknown),
+                flapping: u64::from(row.is_flapping),
+                players: u64::from(players),
+            };
+            totals.all.add(one);
+            add(&mut totals.protocols, describe::protocol(&row.server), one);
+            let group = &*row.server.group;
+            if totals.groups.len() < GROUPS || totals.groups.contains_key(group) {
+                add(&mut totals.groups, group, one);
+            }
+            None
+        });
+        totals
+    }
+}
+
+fn add(sums: &mut BTreeMap<String, Sum>, key: &str, one: Sum) {
+    match sums.get_mut(key) {
+        Some(sum) => sum.add(one),
+        None => drop(sums.insert(key.to_owned(), one)),
+    }
+}
+
+impl Sum {
+    fn add(&mut self, other: Self) {
+        self.servers += other.servers;
+        self.up += other.up;
+        self.down += other.down;
+        self.unknown += other.unknown;
+        self.flapping += other.flapping;
+        self.players += other.players;
+    }
+}
+
+/// `GET /api/v1/totals`
+pub(super) async fn now(State(api): State<Api>, uri: Uri, asked: HeaderMap) -> Result<Response, Problem> {
+    Params::read(&uri, &[], &[]).end()?;
+    Ok(answer::json(&asked, &Totals::of(api.live())))
+}
