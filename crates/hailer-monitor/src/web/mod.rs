@@ -8,9 +8,9 @@
 //!
 //! Everything that a server says is hostile. It reaches a page by one way only, through a template that escapes it, after
 //! [`printable`](hailer::proto::model::printable) took what steers the text around it; its colours become classes of a fixed
-//! list ([`motd`]). The policy of [`POLICY`] stands behind that: were there a hole, no script or style would come through it.
+//! list (`motd`). The policy of [`POLICY`] stands behind that: were there a hole, no script or style would come through it.
 //!
-//! Nothing is loaded from elsewhere, and nothing is built: two files, [`files`], are part of the program.
+//! Nothing is loaded from elsewhere, and nothing is built: three files (`files`) are part of the program.
 
 pub mod api;
 mod chart;

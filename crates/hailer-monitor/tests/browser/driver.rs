@@ -77,6 +77,12 @@ impl Browser {
         self.call("Emulation.setEmulatedMedia", &json!({ "features": features }));
     }
 
+    /// Without motion, as some people need it.
+    pub(crate) fn calm(&mut self) {
+        let features = json!([{"name": "prefers-reduced-motion", "value": "reduce"}]);
+        self.call("Emulation.setEmulatedMedia", &json!({ "features": features }));
+    }
+
     /// Without scripts; what tests evaluate still runs.
     pub(crate) fn without_scripts(&mut self) {
         self.call("Emulation.setScriptExecutionDisabled", &json!({"value": true}));

@@ -123,6 +123,14 @@ fn detail(browser: &mut Browser, site: &Site) {
     browser.wait("!document.querySelector('.tip:not([hidden])')");
     browser.prefer("light");
     browser.picture("server-light", true);
+    for range in ["7d", "1y"] {
+        browser.open(&site.at(&format!("/server/harbour?range={range}")));
+        browser.picture(&format!("server-{range}"), false);
+    }
+    browser.open(&site.at("/events"));
+    browser.picture("events", false);
+    browser.open(&site.at("/?state=down"));
+    browser.picture("down", false);
 }
 
 fn live_update(browser: &mut Browser, site: &Site) {
@@ -133,6 +141,11 @@ fn live_update(browser: &mut Browser, site: &Site) {
     change(site, 3, 97);
     browser.wait("document.querySelector('#s3 .players b').textContent === '97'");
     assert_eq!(browser.eval("window.isSame"), true, "it is the same page");
+    let motion = "getComputedStyle(document.querySelector('#s3 .players')).animationName";
+    browser.eval("document.querySelector('#s3 .players').classList.add('fresh')");
+    assert_eq!(browser.text(motion), "fresh");
+    browser.calm();
+    assert_eq!(browser.text(motion), "none");
     assert_eq!(browser.text("document.activeElement.textContent"), "meadow", "and what had the focus has it");
     browser.open(&site.at("/server/meadow"));
     browser.wait("document.querySelector('#link').textContent === 'live'");

@@ -33,6 +33,8 @@ pub(crate) struct Frame {
     icon: String,
     /// What is wrong with the monitor itself.
     notice: Option<String>,
+    /// Whether programs are answered too.
+    has_api: bool,
 }
 
 /// Light or dark.
@@ -70,6 +72,7 @@ impl Frame {
             script: files::address("page.js"),
             icon: files::address("icon.svg"),
             notice: (app.notice)(),
+            has_api: app.api.is_some(),
         }
     }
 

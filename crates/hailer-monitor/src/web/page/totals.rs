@@ -65,7 +65,14 @@ impl Totals {
                 sums.players += u64::from(last.players.unwrap_or(0));
                 sums.max += u64::from(last.max.unwrap_or(0));
             }
-            for (sum, players) in sums.day.iter_mut().zip(row.day.players(now)) {
+            let mut day = row.day.players(now);
+            // At the start of a half hour most have not been asked in it: that is no dip.
+            if let [.., before, last] = &mut day
+                && row.state == State::Up
+            {
+                *last = last.or(*before);
+            }
+            for (sum, players) in sums.day.iter_mut().zip(day) {
                 *sum = players.map(|players| sum.unwrap_or(0.0) + players).or(*sum);
             }
             add(&mut groups, &row.server.group);

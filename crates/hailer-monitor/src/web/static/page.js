@@ -64,7 +64,10 @@
       if (other) other.open = open.open;
     }
     const focused = old.contains(document.activeElement) ? document.activeElement : null;
+    const lists = ".scroll, .who, .events, .entries";
+    const places = all(lists, old).map((list) => list.scrollTop);
     old.replaceWith(fresh);
+    all(lists, fresh).forEach((list, place) => { list.scrollTop = places[place] ?? 0; });
     if (focused) {
       const same = focused.id ? document.getElementById(focused.id) : focused.href && all("a", fresh).find((a) => a.href === focused.href);
       if (same) same.focus({ preventScroll: true });
@@ -154,7 +157,9 @@
   const refreshServer = later(2500, async () => {
     try {
       const next = await fetchPage(location.pathname + location.search);
-      ["head", "past", "who", "events", "sessions", "extras", "rules", "deviations", "answer"].forEach((id) => swap(next, id));
+      // Nobody loses the value that they point at.
+      if (!find(".tip:not([hidden])")) swap(next, "past");
+      ["head", "who", "events", "sessions", "extras", "rules", "deviations", "answer"].forEach((id) => swap(next, id));
       charts();
       age();
     } catch { /* The next change comes. */ }
