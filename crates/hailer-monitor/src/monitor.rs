@@ -165,8 +165,7 @@ impl Monitor {
                     dropped: health.dropped,
                 },
                 alerts_waiting: alerts.waiting.values().map(|(count, _)| *count as u64).sum(),
-                alerts_failed: alerts.given_up,
-                ..Vitals::default()
+                alerts_given_up: alerts.given_up,
             }
         }
     }

@@ -74,11 +74,15 @@ pub(super) async fn show(
     // Of a name that is none of ours, nothing is repeated.
     let label = label.unwrap_or_else(|| row.as_ref().map_or("server".into(), |row| row.server.name.clone()));
     let svg = draw(&printable(&label), &message, colour, radius);
-    let mut response = answer::tagged(&asked, "image/svg+xml", KEEP, svg);
-    if row.is_none() {
-        // A browser shows the picture of a 404 all the same.
-        *response.status_mut() = StatusCode::NOT_FOUND;
-    }
+    // A browser shows the picture of a 404 all the same; of what is not there, nobody has an old one.
+    let mut response = match row {
+        Some(_) => answer::tagged(&asked, "image/svg+xml", KEEP, svg),
+        None => {
+            let mut response = answer::tagged(&HeaderMap::new(), "image/svg+xml", KEEP, svg);
+            *response.status_mut() = StatusCode::NOT_FOUND;
+            response
+        }
+    };
     let headers = response.headers_mut();
     for (name, value) in [
         (header::ACCESS_CONTROL_ALLOW_ORIGIN, "*"),

@@ -92,6 +92,7 @@ pub(super) async fn series(
     let settings = api.settings();
     let step = Millis::try_from(row.server.interval.unwrap_or(settings.interval).as_millis()).unwrap_or(MINUTE);
     let span = Span::read(&uri, since_1970(), step, api.live().len(), settings)?;
+    let _turn = api.0.queries.acquire().await;
     let points = api.history().series(row.server.id, span.from, span.to, span.level).await?;
     Ok(answer::json(&asked, &span.show(points)))
 }
@@ -100,6 +101,7 @@ pub(super) async fn series(
 pub(super) async fn totals(State(api): State<Api>, uri: Uri, asked: HeaderMap) -> Result<Response, Problem> {
     // Of all together, a point of the finest level is a minute.
     let span = Span::read(&uri, since_1970(), MINUTE, api.live().len(), api.settings())?;
+    let _turn = api.0.queries.acquire().await;
     let points = api.history().totals(span.from, span.to, span.level).await?;
     Ok(answer::json(&asked, &span.show(points)))
 }

@@ -27,8 +27,12 @@ struct Listed {
 
 /// `GET /api/v1/servers`
 pub(super) async fn list(State(api): State<Api>, uri: Uri, asked: HeaderMap) -> Result<Response, Problem> {
-    let now = since_1970();
-    let page = Wanted::read(&uri)?.find(api.live(), now);
+    let (now, wanted) = (since_1970(), Wanted::read(&uri)?);
+    // One after the other, and on a thread of its own: whoever asks for lists all the time waits, and nobody else.
+    let _turn = api.0.lists.acquire().await;
+    let scanned = api.clone();
+    let page = tokio::task::spawn_blocking(move || wanted.find(scanned.live(), now)).await;
+    let page = page.map_err(|_| Problem::unavailable("the list was not made; ask again"))?;
     let rows = page.ids.into_iter().filter_map(|id| api.live().row(id));
     let servers = rows.map(|row| describe::Shown::new(&row, now)).collect();
     Ok(answer::json(&asked, &Listed { servers, count: page.count, next: page.next }))

@@ -130,7 +130,7 @@ impl Monitor {
             Settings { token: Some(Token::new(TOKEN).unwrap()), server_metrics: 10, ..Settings::default() };
         (settings.reads, settings.writes) = (often, often);
         change(&mut parts, &mut settings);
-        let mut app = web::App::new(self.live.clone());
+        let mut app = web::App::new(self.live.clone(), self.history.clone());
         app.api = Some(Api::new(parts, settings));
         web::router(app)
     }
@@ -408,7 +408,8 @@ async fn reads(contract: &Contract, monitor: &Monitor, router: &Router) {
             assert_eq!(contract.get(router, &format!("{uri}?unheard=of")).await.fields(), ["unheard"], "{uri}");
         }
         if path.contains("{name}") {
-            let said = contract.get(router, &path.replace("{name}", "no-such")).await;
+            let request = Request::get(path.replace("{name}", "no-such")).header("if-none-match", "*");
+            let said = contract.ask(router, request.body(Body::empty()).unwrap()).await;
             assert_eq!(said.status, StatusCode::NOT_FOUND, "{uri}");
         }
     }

@@ -69,10 +69,14 @@ pub(super) async fn show(
     let row = api.live().named(&name);
     let label = label.or_else(|| row.as_ref().map(|row| row.server.name.clone()));
     let html = draw(row.as_ref(), &printable(label.as_deref().unwrap_or("not found")), style);
-    let mut response = answer::tagged(&asked, "text/html; charset=utf-8", KEEP, html);
-    if row.is_none() {
-        *response.status_mut() = StatusCode::NOT_FOUND;
-    }
+    let mut response = match row {
+        Some(_) => answer::tagged(&asked, "text/html; charset=utf-8", KEEP, html),
+        None => {
+            let mut response = answer::tagged(&HeaderMap::new(), "text/html; charset=utf-8", KEEP, html);
+            *response.status_mut() = StatusCode::NOT_FOUND;
+            response
+        }
+    };
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
     // The policy says who may frame it; of the old header there is no value that lets everybody, so that it must say nothing known.
