@@ -165,7 +165,8 @@ impl Monitor {
                     dropped: health.dropped,
                 },
                 alerts_waiting: alerts.waiting.values().map(|(count, _)| *count as u64).sum(),
-                alerts_given_up: alerts.given_up,
+                alerts_delivered: alerts.delivered,
+                alerts_failed: alerts.failed,
             }
         }
     }

@@ -25,6 +25,8 @@ const TOLD: usize = 200;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// What a killed command left open is waited for so long.
 const LEFT_OPEN: Duration = Duration::from_millis(500);
+/// And the end of a killed command for so long.
+const LAST_WORDS: Duration = Duration::from_secs(5);
 /// Nobody makes us wait longer.
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
 
@@ -262,7 +264,7 @@ impl Place {
 }
 
 /// Host and port of a URL that can be sent to.
-fn host(url: &str) -> Result<String, &'static str> {
+pub(super) fn host(url: &str) -> Result<String, &'static str> {
     let uri: Uri = url.parse().map_err(|_| "its URL is none; write https://HOST/PATH")?;
     let authority = uri.authority().ok_or("its URL has no host; write https://HOST/PATH")?;
     match uri.scheme_str() {
@@ -337,6 +339,10 @@ fn run(command: &[String], message: &Rendered, timeout: Duration) -> Outcome {
     }
     let is_over = wait(&mut child, Instant::now() + timeout);
     end(&mut child);
+    if !wait(&mut child, Instant::now() + LAST_WORDS) {
+        // It hangs within the system, where no signal reaches it.
+        return Outcome::Later(format!("{program} cannot be ended"), None);
+    }
     let status = child.wait();
     let said = errors.recv_timeout(LEFT_OPEN).map(|said| tell(&said)).unwrap_or_default();
     let said = if said.is_empty() { said } else { format!(": {said}") };

@@ -3,7 +3,7 @@
 //! The form `json` is ours, and has its schema in `schema/alert-v1.json`:
 //!
 //! ```json
-//! {"version": 1, "id": "KEY", "kind": "firing", "at": "2026-11-21T12:00:00Z", "title": "…", "text": "…", "url": "…",
+//! {"schema": "hailer/alert/1", "id": "KEY", "kind": "firing", "at": "2026-11-21T12:00:00Z", "title": "…", "text": "…", "url": "…",
 //!  "alerts": [{"rule": "lobbies", "condition": "down", "kind": "firing", "at": "…", "priority": "default", "count": 1, "more": 0,
 //!    "servers": [{"id": 7, "name": "lobby-1", "group": "eu", "target": "ugp://…", "state": "down", "since": "…", "error": "…"}]}]}
 //! ```
@@ -13,7 +13,7 @@
 use super::engine::{Firing, Item, Kind, LISTED};
 use super::quiet::{at as zoned, read_zone};
 use crate::sample::Millis;
-use hailer::proto::model::printable;
+use hailer::proto::model::{is_control, printable};
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -119,6 +119,9 @@ impl TryFrom<String> for Template {
     type Error = String;
 
     fn try_from(source: String) -> Result<Self, String> {
+        if source.chars().any(|c| c != '\n' && is_control(c)) {
+            return Err("a template has no control characters but line breaks".into());
+        }
         let mut parts = Vec::new();
         let mut text = String::new();
         let mut chars = source.chars().peekable();
@@ -241,7 +244,9 @@ impl Kind {
 impl Form {
     /// A value that means nothing but itself.
     fn tame(self, value: &str) -> String {
-        let value: String = printable(value).chars().take(VALUE).collect();
+        // What is not shown is not read either.
+        let value: String = value.chars().take(2 * VALUE).collect();
+        let value: String = printable(&value).chars().take(VALUE).collect();
         let mut tame = String::with_capacity(value.len());
         match self {
             Self::Json | Self::Ntfy | Self::Command => tame = value,
@@ -259,7 +264,8 @@ impl Form {
                 }
             }
             Self::Slack => {
-                for c in value.chars() {
+                let mut chars = value.chars().peekable();
+                while let Some(c) = chars.next() {
                     match c {
                         '&' => tame.push_str("&amp;"),
                         '<' => tame.push_str("&lt;"),
@@ -267,7 +273,10 @@ impl Form {
                         c => tame.push(c),
                     }
                     // Slack is told to leave mark-up alone; others that take its form are not asked.
-                    if matches!(c, '@' | '*' | '`' | '~' | '[' | ']' | '!' | '#' | ':' | '|') {
+                    let is_sign = matches!(c, '@' | '*' | '`' | '~' | '[' | ']' | '!' | '#' | '|');
+                    // Of an address or a picture by its name, not of a time or a port.
+                    let is_colon = c == ':' && chars.peek().is_some_and(|next| !next.is_ascii_digit());
+                    if is_sign || is_colon {
                         tame.push(NOTHING);
                     }
                 }
@@ -374,39 +383,43 @@ pub fn render(form: Form, firings: &[Firing], key: &str, page: Option<&str>) -> 
 /// Title and text, as long as the form allows.
 fn words(form: Form, firings: &[Firing], page: Option<&str>) -> (String, String) {
     let (title_limit, text_limit) = form.limits();
-    let mut lines = Vec::new();
-    let mut more = 0;
     let mut title = String::new();
+    let (mut text, mut lines) = (String::new(), 0);
+    let mut more = 0;
     for firing in firings {
         let zone = read_zone(&firing.zone).unwrap_or(TimeZone::UTC);
         let (title_template, line_template, prefix) = templates(firing);
-        title = format!("{prefix}{}", title_template.fill(firing, &firing.items, &zone, page, form));
+        if firings.len() == 1 {
+            title = format!("{prefix}{}", title_template.fill(firing, &firing.items, &zone, page, form));
+        }
         more += u64::from(firing.more);
         for item in &firing.items {
-            let line = line_template.fill(firing, std::slice::from_ref(item), &zone, page, form);
-            lines.push(match firings.len() {
-                0 | 1 => line,
-                _ => format!("{} {line}", zoned(firing.at, &zone).strftime("%H:%M")),
-            });
+            // One that has no place ends the list.
+            if lines == SUMMED_UP {
+                more += 1;
+                continue;
+            }
+            let mut line = line_template.fill(firing, std::slice::from_ref(item), &zone, page, form);
+            if firings.len() > 1 {
+                line = format!("{} {line}", zoned(firing.at, &zone).strftime("%H:%M"));
+            }
+            let line = shorten(&line, text_limit / 2);
+            // Room for the last line.
+            if text.len() + line.len() + 40 > text_limit {
+                (more, lines) = (more + 1, SUMMED_UP);
+                continue;
+            }
+            if lines > 0 {
+                text.push('\n');
+            }
+            text.push_str(&line);
+            lines += 1;
         }
     }
     if firings.len() > 1 {
         let of = |kinds: &[Kind]| firings.iter().filter(|firing| kinds.contains(&firing.kind)).count();
-        title =
-            format!("In quiet hours: {} alerts, {} over", of(&[Kind::Firing, Kind::Repeated]), of(&[Kind::Resolved]));
-    }
-    let mut text = String::new();
-    for (number, line) in lines.iter().enumerate() {
-        let line = shorten(line, text_limit / 2);
-        // Room for the last line.
-        if text.len() + line.len() + 40 > text_limit || number >= SUMMED_UP {
-            more += (lines.len() - number) as u64;
-            break;
-        }
-        if number > 0 {
-            text.push('\n');
-        }
-        text.push_str(&line);
+        let (alerts, over) = (of(&[Kind::Firing, Kind::Repeated]), of(&[Kind::Resolved]));
+        title = format!("In quiet hours: {alerts} alert{}, {over} over", if alerts == 1 { "" } else { "s" });
     }
     if more > 0 {
         let _ = write!(text, "\nand {more} more");
@@ -604,7 +617,7 @@ impl Own<'_> {
         let alerts: Vec<_> = self.firings.iter().take(SUMMED_UP).map(alert).collect();
         let at = self.firings.last().map(|firing| utc(firing.at));
         let mut all = json!({
-            "version": 1, "id": self.key, "kind": self.kind, "at": at, "title": self.title, "text": self.text, "alerts": alerts,
+            "schema": "hailer/alert/1", "id": self.key, "kind": self.kind, "at": at, "title": self.title, "text": self.text, "alerts": alerts,
         });
         if let Some(url) = self.url {
             all["url"] = url.into();
@@ -704,6 +717,7 @@ mod tests {
         );
         let error = template("{servr}").unwrap_err();
         assert!(error.contains("{servr}") && error.contains("{server}, {group}"), "{error}");
+        assert!(template("a\0b").is_err() && template("a\nb").is_ok());
         assert!(template("{server").is_err() && template("a } b").is_err());
     }
 
@@ -725,7 +739,7 @@ mod tests {
         over.at += 60_000;
         let night = [firing(Kind::Firing, vec![item("a")]), over];
         let (title, text) = words(Form::Json, &night, None);
-        assert_eq!(title, "In quiet hours: 1 alerts, 1 over");
+        assert_eq!(title, "In quiet hours: 1 alert, 1 over");
         assert!(text.starts_with("16:05 a is down since") && text.contains("\n16:06 a is up again"), "{text}");
         let json = body(Form::Json, &night);
         assert_eq!((json["kind"].as_str(), json["alerts"].as_array().unwrap().len()), (Some("summary"), 2));
@@ -761,11 +775,11 @@ mod tests {
 
     #[test]
     fn no_service_gets_more_than_it_takes() {
-        let long = "&<_\u{1F980}".repeat(400);
+        let long = "&<_\u{1F980}".repeat(75);
         let mut firing = firing(Kind::Firing, (0..20).map(|_| item(&long)).collect());
         firing.words.title = Some(Template::try_from("{server} {error} {target}".repeat(8)).unwrap());
         firing.words.text = Some(Template::try_from("{server} ".repeat(100)).unwrap());
-        let firings: Vec<Firing> = vec![firing; 300];
+        let firings: Vec<Firing> = vec![firing; 60];
         let ntfy = render(Form::Ntfy, &firings, "key", None);
         assert!(ntfy.body.len() <= 4_096 && ntfy.headers.iter().all(|(_, value)| value.len() <= 256));
         for firings in [&firings[..1], &firings] {

@@ -56,7 +56,7 @@ const RULES: usize = 1_000;
 /// What waits for so long is given up.
 const GIVE_UP: Millis = 24 * 3_600_000;
 /// The first pause before a message is sent again; each is twice as long as the one before.
-const FIRST_PAUSE: Millis = 5_000;
+const FIRST_PAUSE: Millis = 1_000;
 /// And none is longer.
 const LONGEST_PAUSE: Millis = 15 * 60_000;
 /// Messages to one receiver that may go at once.
@@ -127,8 +127,7 @@ impl Plan {
                 }
             }
         }
-        let is_page = |page: &String| page.starts_with("https://") || page.starts_with("http://");
-        if page.as_ref().is_some_and(|page| !is_page(page)) {
+        if page.as_ref().is_some_and(|page| deliver::host(page).is_err()) {
             return Err(Wrong("page is the URL of the page; write page = \"https://HOST\"".into()));
         }
         let outlets = receivers.iter().map(|receiver| receiver.open(folder)).collect::<Result<_, _>>()?;
@@ -171,8 +170,14 @@ pub struct Alerts {
 pub struct Health {
     /// By receiver: how many messages wait, and why the first did not arrive yet.
     pub waiting: BTreeMap<String, (usize, String)>,
+    /// Messages that arrived since the start.
+    pub delivered: u64,
+    /// Tries in vain since the start.
+    pub failed: u64,
     /// Messages given up since the start.
     pub given_up: u64,
+    /// The last of those: its receiver, and why.
+    pub last_given_up: Option<String>,
     /// Why the database does not take what is to be written; `None`: it does.
     pub failure: Option<String>,
 }
@@ -189,6 +194,10 @@ impl Alerts {
         interval: Duration,
     ) -> Result<Self, HistoryError> {
         let (queue, open) = Queue::load(history, plan.outlets.iter().map(|outlet| outlet.name.clone())).await?;
+        // Of a rule that left the plan, nothing is over and nothing goes on.
+        let has_left = |open: &&Open| !plan.rules.iter().any(|rule| rule.name == open.rule);
+        let closed = open.iter().filter(has_left).map(|open| (open.rule.clone(), open.server)).collect();
+        queue.push(Told { closed, ..Told::default() }).await;
         let queue = Arc::new(queue);
         let engine = Arc::new(Mutex::new(Engine::new(plan.rules.clone(), &open)));
         let plan = Arc::new(plan);
@@ -233,8 +242,7 @@ impl Alerts {
 
     /// How alerts are.
     pub fn health(&self) -> Health {
-        let (waiting, given_up, failure) = self.queue.health();
-        Health { waiting, given_up, failure }
+        self.queue.health()
     }
 }
 
@@ -262,7 +270,7 @@ async fn watch(engine: Arc<Mutex<Engine>>, queue: Arc<Queue>, live: Arc<Live>, i
         });
         engine.watches(shortest);
     };
-    look_at_all();
+    let mut is_other = true;
     for tick in 1_u64.. {
         loop {
             let update = tokio::select! {
@@ -276,7 +284,7 @@ async fn watch(engine: Arc<Mutex<Engine>>, queue: Arc<Queue>, live: Arc<Live>, i
                     for id in &update.servers {
                         match live.row(*id) {
                             Some(row) => engine.sample(&row, now),
-                            None => engine.forget(*id),
+                            None => engine.forget(|watched| watched == *id),
                         }
                     }
                     for event in &update.events {
@@ -284,15 +292,16 @@ async fn watch(engine: Arc<Mutex<Engine>>, queue: Arc<Queue>, live: Arc<Live>, i
                             engine.event(&row.server, event);
                         }
                     }
-                    drop(engine);
-                    if update.is_other_list {
-                        look_at_all();
-                    }
+                    is_other |= update.is_other_list;
                 }
                 // We were slow: how things stand counts, not how they came to.
-                Err(RecvError::Lagged(_)) => look_at_all(),
+                Err(RecvError::Lagged(_)) => is_other = true,
                 Err(RecvError::Closed) => return,
             }
+        }
+        // Once, when a plan adds ten thousand.
+        if std::mem::take(&mut is_other) {
+            look_at_all();
         }
         let told = lock(&engine).tick(now(), |id: ServerId| -> Option<Row> { live.row(id) });
         if told != Told::default() {
@@ -302,6 +311,8 @@ async fn watch(engine: Arc<Mutex<Engine>>, queue: Arc<Queue>, live: Arc<Live>, i
             queue.write().await;
         }
         if tick.is_multiple_of(TIDY) {
+            // Those that left while we were slow, or were away.
+            lock(&engine).forget(|id| live.row(id).is_none());
             // What fails today is done tomorrow.
             let _ = queue.tidy(now()).await;
         }
@@ -344,7 +355,8 @@ async fn deliver(outlet: Outlet, page: Option<String>, queue: Arc<Queue>) {
                 let now = now();
                 let first = messages.first().map_or(now, |message| message.made);
                 let attempts = messages.iter().map(|message| message.attempts).max().unwrap_or(0);
-                let pause = after.map_or_else(|| pause(attempts, random()), millis);
+                // Who says "at once" again and again is not asked at once again and again.
+                let pause = pause(attempts, random()).max(after.map_or(0, millis));
                 if now + pause - first > GIVE_UP {
                     let why = format!("given up after a day, at the last: {why}");
                     queue.finish(&messages, State::GivenUp, &why).await;
@@ -416,7 +428,7 @@ mod tests {
     fn pauses_grow_and_end() {
         assert_eq!(pause(0, 0), FIRST_PAUSE);
         assert!((FIRST_PAUSE / 2..FIRST_PAUSE).contains(&pause(0, 1_023)));
-        assert_eq!((pause(1, 0), pause(3, 0)), (10_000, 40_000));
+        assert_eq!((pause(1, 0), pause(3, 0)), (2_000, 8_000));
         assert_eq!(pause(u32::MAX, 0), LONGEST_PAUSE);
     }
 

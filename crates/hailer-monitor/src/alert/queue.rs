@@ -3,6 +3,7 @@
 //! A message is *waiting*, then *done* or *given up*. What waits is in memory too, and what the database does not take stays there
 //! until it does: a full disk stops no alert, and only a kill while the disk is full loses some.
 
+use super::Health;
 use super::engine::{Firing, Open, Told, hex};
 use crate::history::{History, HistoryError, Insert, Values, run};
 use crate::sample::Millis;
@@ -90,7 +91,10 @@ struct Inner {
     known: HashSet<String>,
     /// Why the database did not take what it is owed.
     failure: Option<String>,
+    delivered: u64,
+    failed: u64,
     given_up: u64,
+    last_given_up: Option<String>,
 }
 
 /// What waits for one receiver.
@@ -107,6 +111,15 @@ struct Owed {
     messages: BTreeMap<String, (Message, bool)>,
     /// By rule and server: as it is, or over.
     open: HashMap<(String, i64), Option<(Millis, Millis)>>,
+}
+
+impl Inner {
+    fn give_up(&mut self, mut message: Message) {
+        self.given_up += 1;
+        self.last_given_up = Some(format!("{}: {}", message.receiver, message.error));
+        message.state = State::GivenUp;
+        self.owed.put(message);
+    }
 }
 
 impl Owed {
@@ -199,13 +212,11 @@ impl Queue {
             if line.messages.len() > WAITING
                 && let Some(mut oldest) = line.messages.pop_front()
             {
-                oldest.state = State::GivenUp;
                 oldest.error = format!("{WAITING} newer ones waited as well");
-                inner.given_up += 1;
-                inner.owed.put(oldest);
+                inner.give_up(oldest);
             }
-            line.news.notify_one();
         }
+        inner.lines.values().for_each(|line| line.news.notify_one());
     }
 
     /// What to do for a receiver now. Those made in quiet hours that end at the same time are one message.
@@ -241,6 +252,7 @@ impl Queue {
 
     /// They arrived, or are given up.
     pub(super) async fn finish(&self, messages: &[Message], state: State, error: &str) {
+        self.inner().failed += u64::from(state == State::GivenUp);
         self.mark(messages, |message| {
             message.state = state;
             message.error = short(error);
@@ -250,6 +262,7 @@ impl Queue {
 
     /// They are sent again at a time.
     pub(super) async fn again(&self, messages: &[Message], due: Millis, error: &str) {
+        self.inner().failed += 1;
         self.mark(messages, |message| {
             message.attempts = message.attempts.saturating_add(1);
             message.due = due;
@@ -273,8 +286,11 @@ impl Queue {
                 (None, State::Done) => {}
                 (None, _) => continue,
             }
-            inner.given_up += u64::from(changed.state == State::GivenUp);
-            inner.owed.put(changed);
+            inner.delivered += u64::from(changed.state == State::Done);
+            match changed.state {
+                State::GivenUp => inner.give_up(changed),
+                State::Waiting | State::Done => inner.owed.put(changed),
+            }
         }
     }
 
@@ -365,15 +381,18 @@ impl Queue {
             }
         });
         run(&mut change, table.rows(self.history.dialect, rows)).await?;
+        let mut over: BTreeMap<&str, Vec<String>> = BTreeMap::new();
         for ((rule, server), entry) in &owed.open {
-            if entry.is_some() {
-                continue;
+            if entry.is_none() {
+                over.entry(rule).or_default().push(server.to_string());
             }
-            sqlx::query("DELETE FROM alert_open WHERE rule = $1 AND server = $2")
-                .bind(rule.as_str())
-                .bind(*server)
-                .execute(&mut *change)
-                .await?;
+        }
+        for (rule, servers) in over {
+            // When a hundred thousand come back, not a statement for each. The numbers are ours.
+            for some in servers.chunks(500) {
+                let text = format!("DELETE FROM alert_open WHERE rule = $1 AND server IN ({})", some.join(","));
+                sqlx::query(AssertSqlSafe(text)).persistent(false).bind(rule).execute(&mut *change).await?;
+            }
         }
         change.commit().await?;
         Ok(known)
@@ -382,10 +401,8 @@ impl Queue {
     /// Forgets what was over long ago.
     pub(super) async fn tidy(&self, now: Millis) -> Result<(), HistoryError> {
         let mut change = self.history.begin().await?;
-        sqlx::query("DELETE FROM alert_message WHERE state <> 0 AND made < $1")
-            .bind(now - REMEMBERED)
-            .execute(&mut *change)
-            .await?;
+        // What still waits after so long is for a receiver that left the plan.
+        sqlx::query("DELETE FROM alert_message WHERE made < $1").bind(now - REMEMBERED).execute(&mut *change).await?;
         change.commit().await
     }
 
@@ -398,15 +415,21 @@ impl Queue {
         Ok(rows.iter().filter_map(read).collect())
     }
 
-    /// How many wait, by receiver, with the last error of the first that does; how many were given up; what is wrong with the
-    /// database.
-    pub(super) fn health(&self) -> (BTreeMap<String, (usize, String)>, u64, Option<String>) {
+    /// How it all stands.
+    pub(super) fn health(&self) -> Health {
         let inner = self.inner();
-        let lines = inner.lines.iter().map(|(name, line)| {
+        let waiting = inner.lines.iter().map(|(name, line)| {
             let error = line.messages.iter().find(|message| message.attempts > 0);
             (name.clone(), (line.messages.len(), error.map_or_else(String::new, |message| message.error.clone())))
         });
-        (lines.collect(), inner.given_up, inner.failure.clone())
+        Health {
+            waiting: waiting.collect(),
+            delivered: inner.delivered,
+            failed: inner.failed,
+            given_up: inner.given_up,
+            last_given_up: inner.last_given_up.clone(),
+            failure: inner.failure.clone(),
+        }
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -540,9 +563,9 @@ mod tests {
         for number in 0..WAITING + 10 {
             queue.push(told(&number.to_string(), None)).await;
         }
-        let (lines, given_up, failure) = queue.health();
-        assert_eq!((lines["ops"].0, given_up), (WAITING, 10));
-        assert!(failure.is_some());
+        let health = queue.health();
+        assert_eq!((health.waiting["ops"].0, health.given_up), (WAITING, 10));
+        assert!(health.failure.is_some());
         let first = sent(queue.next("ops", NOW));
         assert_eq!(first[0].firing.id, "10", "the oldest make room");
         queue.finish(&first, State::Done, "").await;

@@ -186,6 +186,8 @@ impl Condition {
             Self::Flapping => Some(row.is_flapping),
             // Nobody wants to hear each up and down of one that flaps.
             Self::Down | Self::Up if row.is_flapping || row.state == State::Unknown => None,
+            // What the history says of before the start may be long over.
+            Self::Down | Self::Up if row.last.is_none() => None,
             Self::Down => Some(row.state == State::Down),
             Self::Up => Some(row.state == State::Up),
             Self::PlayersBelow(limit) => Some(last?.players? < limit),

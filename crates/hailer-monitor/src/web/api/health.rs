@@ -36,8 +36,10 @@ pub struct Vitals {
     pub history: HistoryVitals,
     /// Alerts that wait to be delivered.
     pub alerts_waiting: u64,
-    /// Alerts that never arrived: given up since the start.
-    pub alerts_given_up: u64,
+    /// Alerts delivered.
+    pub alerts_delivered: u64,
+    /// Tries to deliver an alert that failed.
+    pub alerts_failed: u64,
 }
 
 /// How the history is.

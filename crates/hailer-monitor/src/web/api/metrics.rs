@@ -46,7 +46,8 @@ fn monitor(page: &mut Page, vitals: &Vitals, totals: &Totals, refused: [(&str, u
         ("hailer_monitor_samples_total", "Looks at servers.", vitals.samples),
         ("hailer_monitor_samples_missed_total", "Looks not taken because their time had passed.", vitals.missed),
         ("hailer_monitor_samples_dropped_total", "Looks that never came to the history.", vitals.dropped),
-        ("hailer_monitor_alerts_given_up_total", "Alerts that never arrived.", vitals.alerts_given_up),
+        ("hailer_monitor_alerts_delivered_total", "Alerts delivered.", vitals.alerts_delivered),
+        ("hailer_monitor_alerts_failed_total", "Tries to deliver an alert that failed.", vitals.alerts_failed),
     ] {
         page.counter(name, help);
         page.sample(&[], count);

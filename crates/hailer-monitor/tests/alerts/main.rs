@@ -1,5 +1,8 @@
 //! Alerts from what is seen to a receiver over HTTP: one that fails, and a monitor that is killed.
 
+#[path = "../history/postgres.rs"]
+mod postgres;
+
 use hailer_monitor::alert::{Alerts, Plan};
 use hailer_monitor::health::State;
 use hailer_monitor::history::History;
@@ -133,6 +136,10 @@ async fn what_fails_is_sent_again_in_order_and_with_the_same_key() {
     assert_eq!(first.title(), "lobby is down");
     assert_eq!(alerts.open(Some(ServerId(1))).len(), 1);
     let key = first.key.clone();
+    let schema = include_str!("../../../../schema/alert-v1.json");
+    let schema = jsonschema::draft202012::new(&serde_json::from_str(schema).unwrap()).unwrap();
+    let errors: Vec<String> = schema.iter_errors(&first.body).map(|error| error.to_string()).collect();
+    assert!(errors.is_empty(), "{errors:?}\n{:#}", first.body);
     first.answer("503 Busy\r\nRetry-After: 2");
     show(&live, State::Up, now());
     let second = hook.next(PATIENCE).expect("it is sent again");
@@ -160,11 +167,50 @@ async fn what_fails_is_sent_again_in_order_and_with_the_same_key() {
     got.answer("410 Gone");
     let (alerts, result) = testing.await.unwrap();
     assert!(result.unwrap_err().contains("410"), "a test says why");
+    written(&alerts, "GivenUp").await;
     let log = alerts.log(i64::MAX, 10).await.unwrap();
     let log: Vec<String> = log.iter().map(|message| format!("{:?} {}", message.state, message.attempts)).collect();
     assert_eq!(log, ["GivenUp 0", "Done 2"]);
-    assert_eq!(alerts.health().given_up, 1);
+    let health = alerts.health();
+    assert_eq!((health.delivered, health.failed, health.given_up), (1, 3, 1));
     assert!(alerts.open(None).is_empty());
+}
+
+#[test]
+fn a_restart_over_postgresql() {
+    let Some(server) = postgres::Server::start("alerts") else { return };
+    let hook = Hook::new();
+    tokio::runtime::Runtime::new().unwrap().block_on(async {
+        let history = History::open(&server.url()).await.unwrap();
+        let live = live(now());
+        let alerts = start(&hook.plan(), live.clone(), &history).await;
+        hook.next(PATIENCE).expect("it is down").answer("204 No Content");
+        written(&alerts, "Done").await;
+        drop(alerts);
+        let alerts = start(&hook.plan(), live.clone(), &history).await;
+        assert_eq!(alerts.open(None).len(), 1, "it knows what is not over");
+        assert!(hook.next(Duration::from_secs(2)).is_none(), "it was told");
+        show(&live, State::Up, now());
+        let over = hook.next(PATIENCE).expect("it is up");
+        assert_eq!(over.title(), "lobby is up again");
+        over.answer("400 Bad");
+        written(&alerts, "GivenUp").await;
+        assert!(alerts.health().last_given_up.unwrap().contains("400"));
+        history.close().await;
+    });
+}
+
+/// Waits until this became of the newest message.
+async fn written(alerts: &Alerts, state: &str) {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let log = alerts.log(i64::MAX, 1).await.unwrap();
+        if log.first().is_some_and(|message| format!("{:?}", message.state) == state) {
+            return;
+        }
+        assert!(Instant::now() < until, "{log:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
 
 /// A monitor in a process of its own, which is killed at the end.
@@ -187,7 +233,21 @@ impl Drop for Monitor {
     }
 }
 
+/// A folder that goes with the test.
 struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("hailer-alerts-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(&folder).unwrap();
+        Self(folder)
+    }
+
+    fn path(&self) -> &Path {
+        &self.0
+    }
+}
 
 impl Drop for Folder {
     fn drop(&mut self) {
@@ -210,9 +270,8 @@ fn monitor_to_be_killed() {
 
 #[test]
 fn killed_between_sending_and_writing() {
-    let folder = Folder(std::env::temp_dir().join(format!("hailer-alerts-{}", std::process::id())));
-    std::fs::create_dir_all(&folder.0).unwrap();
-    let database = folder.0.join("history.db");
+    let folder = Folder::new("killed");
+    let database = folder.path().join("history.db");
     let hook = Hook::new();
     let plan = hook.plan();
     let monitor = Monitor::start(&database, &plan);
