@@ -243,8 +243,7 @@ fn server(table: &Table<'_>) -> Result<NewServer, Wrong> {
             let scheme = new.target.split_once("://").map(|(scheme, _)| scheme).filter(|_| wrong.field == "target");
             let near = scheme.and_then(|scheme| close(scheme, registry::PROTOCOLS.iter().map(|p| p.info().id)));
             let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
-            let line =
-                table.all().iter().find(|(key, _)| key.it == wrong.field).map_or(table.line, |(key, _)| key.line);
+            let line = table.all().iter().find(|(key, _)| key.it == wrong.field).map_or(table.line, |(key, _)| key.line);
             Err(Wrong::at(line, format!("{}: {}{near}", wrong.field, wrong.message)))
         }
     }
