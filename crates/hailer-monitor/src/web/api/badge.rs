@@ -3,12 +3,12 @@
 //! It is ours alone: the label comes from the address, the rest from us, and nothing from the server but two numbers. Text is
 //! escaped by the template, and as wide as a table says, whatever font the browser has.
 
-use super::params::Params;
+use super::params::{Name, Params};
 use super::{Api, Problem, answer};
 use crate::health::State as Health;
 use crate::live::Row;
 use askama::Template;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
 use axum::response::Response;
 use hailer::proto::model::is_control;
@@ -55,7 +55,7 @@ struct Badge<'a> {
 /// `GET /badge/{name}.svg`
 pub(super) async fn show(
     State(api): State<Api>,
-    Path(file): Path<String>,
+    Name(file): Name,
     uri: Uri,
     asked: HeaderMap,
 ) -> Result<Response, Problem> {

@@ -413,6 +413,7 @@ async fn reads(contract: &Contract, monitor: &Monitor, router: &Router) {
             assert_eq!(said.status, StatusCode::NOT_FOUND, "{uri}");
         }
     }
+    assert_eq!(contract.get(router, "/api/v1/servers/%FF").await.word(), "not-found");
     for uri in ["/api/v1/nothing", "/api/v1/servers/"] {
         assert_eq!(ask(router, get(uri)).await.word(), "not-found", "{uri}");
     }

@@ -1,11 +1,11 @@
 //! `/widget/NAME`: a small card of a server for frames of other sites. No script, no form, nothing to click that would do something.
 
-use super::params::Params;
+use super::params::{Name, Params};
 use super::{Api, Problem, answer};
 use crate::health::State as Health;
 use crate::live::Row;
 use askama::Template;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
 use axum::response::Response;
 use hailer::proto::model::printable;
@@ -55,7 +55,7 @@ struct Card<'a> {
 /// `GET /widget/{name}`
 pub(super) async fn show(
     State(api): State<Api>,
-    Path(name): Path<String>,
+    Name(name): Name,
     uri: Uri,
     asked: HeaderMap,
 ) -> Result<Response, Problem> {
