@@ -245,6 +245,8 @@ mod tests {
     use crate::live::Update;
     use crate::sample::Sample;
     use crate::server::Origin;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
 
     fn live() -> Live {
         let live = Live::default();
@@ -297,6 +299,19 @@ mod tests {
         assert_eq!((&*players[0], &*players[19], &*players[24]), ("s16", "s03", "s24"), "{players:?}");
         assert_eq!(names(&live, "sort=players&order=asc")[24], "s24", "what is not known comes last");
         assert_eq!(names(&live, "order=desc")[0], "s24");
+    }
+
+    proptest! {
+        #[test]
+        fn no_address_is_too_odd(pairs in vec(("[a-z]{0,8}|sort|group|label|cursor|search|limit|state", ".{0,40}|[0-9~-]{0,30}"), 0..6)) {
+            let live = live();
+            let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish();
+            let uri = format!("/?{query}").parse().unwrap();
+            if let Ok(wanted) = Wanted::read(&uri) {
+                let page = wanted.find(&live, 1_000_000);
+                prop_assert!(page.ids.len() <= page.count && page.count <= 25);
+            }
+        }
     }
 
     #[test]
