@@ -54,12 +54,11 @@ impl FromRequestParts<Api> for Writer {
     async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Problem> {
         let settings = api.settings();
         if !is_ours(&parts.headers, &settings.hosts) {
-            let hint = "a page of another site may not write; if it is ours, name its host in `hosts` of the plan";
+            let hint = "a page of another site may not write";
             return Err(Problem::forbidden("origin", hint));
         }
         let Some(token) = &settings.token else {
-            let hint =
-                "this monitor has no token, so nobody may write; give it one with `token` or `token-file` in its plan";
+            let hint = "this monitor has no token, so nobody may write; give it one: token-file = \"FILE\" in its plan";
             return Err(Problem::forbidden("no-token", hint));
         };
         let problem = match bearer(&parts.headers) {

@@ -3,12 +3,12 @@
 //! It is ours alone: the label comes from the address, the rest from us, and nothing from the server but two numbers. Text is
 //! escaped by the template, and as wide as a table says, whatever font the browser has.
 
-use super::params::Params;
+use super::params::{Name, Params};
 use super::{Api, Problem, answer};
 use crate::health::State as Health;
 use crate::live::Row;
 use askama::Template;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
 use axum::response::Response;
 use hailer::proto::model::is_control;
@@ -55,7 +55,7 @@ struct Badge<'a> {
 /// `GET /badge/{name}.svg`
 pub(super) async fn show(
     State(api): State<Api>,
-    Path(file): Path<String>,
+    Name(file): Name,
     uri: Uri,
     asked: HeaderMap,
 ) -> Result<Response, Problem> {
@@ -74,11 +74,15 @@ pub(super) async fn show(
     // Of a name that is none of ours, nothing is repeated.
     let label = label.unwrap_or_else(|| row.as_ref().map_or("server".into(), |row| row.server.name.clone()));
     let svg = draw(&printable(&label), &message, colour, radius);
-    let mut response = answer::tagged(&asked, "image/svg+xml", KEEP, svg);
-    if row.is_none() {
-        // A browser shows the picture of a 404 all the same.
-        *response.status_mut() = StatusCode::NOT_FOUND;
-    }
+    // A browser shows the picture of a 404 all the same; of what is not there, nobody has an old one.
+    let mut response = match row {
+        Some(_) => answer::tagged(&asked, "image/svg+xml", KEEP, svg),
+        None => {
+            let mut response = answer::tagged(&HeaderMap::new(), "image/svg+xml", KEEP, svg);
+            *response.status_mut() = StatusCode::NOT_FOUND;
+            response
+        }
+    };
     let headers = response.headers_mut();
     for (name, value) in [
         (header::ACCESS_CONTROL_ALLOW_ORIGIN, "*"),

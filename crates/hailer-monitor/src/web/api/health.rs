@@ -28,7 +28,7 @@ pub struct Vitals {
     pub samples: u64,
     /// Samples that were not taken because their time had passed.
     pub missed: u64,
-    /// Samples that never came to the history.
+    /// Samples that never came to the history, for want of room on the way there or in its memory.
     pub dropped: u64,
     /// When the last sample was taken.
     pub last: Option<Millis>,
@@ -51,7 +51,7 @@ pub struct HistoryVitals {
     pub message: Option<String>,
     /// Samples kept in memory until it can be.
     pub kept: u64,
-    /// Samples dropped because there was no room for more.
+    /// Of the samples dropped, those that its memory had no room for.
     pub dropped: u64,
 }
 

@@ -22,7 +22,7 @@ pub(super) async fn show(State(api): State<Api>, asked: HeaderMap) -> Response {
     let mut page = Page::default();
     let refused = &api.0.refused;
     let refused = [("rate", refused.rate.load(Ordering::Relaxed)), ("token", refused.token.load(Ordering::Relaxed))];
-    monitor(&mut page, &(api.0.parts.look)(), &Totals::of(api.live()), refused);
+    monitor(&mut page, &(api.0.parts.look)(), &api.0.totals.now(api.live()).await, refused);
     servers(&mut page, api.live(), api.settings().server_metrics);
     answer::tagged(&asked, "text/plain; version=0.0.4; charset=utf-8", "no-store", page.text)
 }
@@ -45,11 +45,7 @@ fn monitor(page: &mut Page, vitals: &Vitals, totals: &Totals, refused: [(&str, u
     for (name, help, count) in [
         ("hailer_monitor_samples_total", "Looks at servers.", vitals.samples),
         ("hailer_monitor_samples_missed_total", "Looks not taken because their time had passed.", vitals.missed),
-        (
-            "hailer_monitor_samples_dropped_total",
-            "Looks that never came to the history.",
-            vitals.dropped + history.dropped,
-        ),
+        ("hailer_monitor_samples_dropped_total", "Looks that never came to the history.", vitals.dropped),
         ("hailer_monitor_alerts_delivered_total", "Alerts delivered.", vitals.alerts_delivered),
         ("hailer_monitor_alerts_failed_total", "Tries to deliver an alert that failed.", vitals.alerts_failed),
     ] {

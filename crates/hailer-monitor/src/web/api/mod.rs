@@ -47,10 +47,14 @@ use problem::Problem;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
+use tokio::sync::Semaphore;
 use tower_http::set_header::SetResponseHeaderLayer;
 
 /// Bytes of a body: a server with all its labels takes a quarter.
 const LONGEST_BODY: usize = 16 << 10;
+
+/// Series that are read at the same time. The history has some connections, and others want them as well.
+const QUERIES: usize = 2;
 
 /// What may be set.
 #[derive(Clone, Debug)]
@@ -125,6 +129,10 @@ struct Inner {
     parts: Parts,
     settings: Settings,
     limits: limit::Limits,
+    /// Turns of those who go through all servers, and of those who ask the history for much.
+    lists: Semaphore,
+    queries: Semaphore,
+    totals: totals::Kept,
     marks: health::Marks,
     refused: Refused,
 }
@@ -142,7 +150,16 @@ impl Api {
     /// An API.
     pub fn new(parts: Parts, settings: Settings) -> Self {
         let limits = limit::Limits::new(settings.reads, settings.writes);
-        Self(Arc::new(Inner { parts, settings, limits, marks: health::Marks::default(), refused: Refused::default() }))
+        Self(Arc::new(Inner {
+            parts,
+            settings,
+            limits,
+            lists: Semaphore::new(1),
+            queries: Semaphore::new(QUERIES),
+            totals: totals::Kept::default(),
+            marks: health::Marks::default(),
+            refused: Refused::default(),
+        }))
     }
 
     fn live(&self) -> &Live {

@@ -2,6 +2,8 @@
 
 use super::Problem;
 use crate::server::Wrong;
+use axum::extract::{FromRequestParts, Path};
+use axum::http::request::Parts;
 use axum::http::{StatusCode, Uri};
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -9,6 +11,18 @@ use std::str::FromStr;
 
 /// More parameters are none of ours.
 const MOST: usize = 32;
+
+/// The name in an address.
+pub(super) struct Name(pub(super) String);
+
+impl<S: Send + Sync> FromRequestParts<S> for Name {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let name = Path::<String>::from_request_parts(parts, state).await;
+        name.map(|Path(name)| Self(name)).map_err(|_| Problem::not_found("no name has such letters"))
+    }
+}
 
 /// The parameters of one request.
 pub(super) struct Params {

@@ -1,13 +1,13 @@
 //! What was: series of one server and of all, events, sessions.
 
-use super::params::Params;
+use super::params::{Name, Params};
 use super::servers::find;
 use super::{Api, Problem, Settings, answer, describe};
 use crate::history::{Keep, Level, Point};
 use crate::poll::since_1970;
 use crate::sample::Millis;
 use crate::server::ServerId;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, Uri};
 use axum::response::Response;
 use serde::Serialize;
@@ -84,7 +84,7 @@ struct Stayed {
 /// `GET /api/v1/servers/{name}/series`
 pub(super) async fn series(
     State(api): State<Api>,
-    Path(name): Path<String>,
+    Name(name): Name,
     uri: Uri,
     asked: HeaderMap,
 ) -> Result<Response, Problem> {
@@ -92,6 +92,7 @@ pub(super) async fn series(
     let settings = api.settings();
     let step = Millis::try_from(row.server.interval.unwrap_or(settings.interval).as_millis()).unwrap_or(MINUTE);
     let span = Span::read(&uri, since_1970(), step, api.live().len(), settings)?;
+    let _turn = api.0.queries.acquire().await;
     let points = api.history().series(row.server.id, span.from, span.to, span.level).await?;
     Ok(answer::json(&asked, &span.show(points)))
 }
@@ -100,6 +101,7 @@ pub(super) async fn series(
 pub(super) async fn totals(State(api): State<Api>, uri: Uri, asked: HeaderMap) -> Result<Response, Problem> {
     // Of all together, a point of the finest level is a minute.
     let span = Span::read(&uri, since_1970(), MINUTE, api.live().len(), api.settings())?;
+    let _turn = api.0.queries.acquire().await;
     let points = api.history().totals(span.from, span.to, span.level).await?;
     Ok(answer::json(&asked, &span.show(points)))
 }
@@ -112,7 +114,7 @@ pub(super) async fn events(State(api): State<Api>, uri: Uri, asked: HeaderMap) -
 /// `GET /api/v1/servers/{name}/events`
 pub(super) async fn events_of(
     State(api): State<Api>,
-    Path(name): Path<String>,
+    Name(name): Name,
     uri: Uri,
     asked: HeaderMap,
 ) -> Result<Response, Problem> {
@@ -123,7 +125,7 @@ pub(super) async fn events_of(
 /// `GET /api/v1/servers/{name}/sessions`
 pub(super) async fn sessions(
     State(api): State<Api>,
-    Path(name): Path<String>,
+    Name(name): Name,
     uri: Uri,
     asked: HeaderMap,
 ) -> Result<Response, Problem> {

@@ -2,7 +2,7 @@
 
 use super::auth::Writer;
 use super::list::Wanted;
-use super::params::Params;
+use super::params::{Name, Params};
 use super::watchlist::{NotDone, Watchlist};
 use super::{Api, LONGEST_BODY, Problem, answer, describe};
 use crate::history::NewServer;
@@ -10,8 +10,8 @@ use crate::live::Row;
 use crate::poll::since_1970;
 use crate::server::{Origin, Server, Wrong, check};
 use axum::body::Bytes;
+use axum::extract::State;
 use axum::extract::rejection::BytesRejection;
-use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
@@ -27,8 +27,12 @@ struct Listed {
 
 /// `GET /api/v1/servers`
 pub(super) async fn list(State(api): State<Api>, uri: Uri, asked: HeaderMap) -> Result<Response, Problem> {
-    let now = since_1970();
-    let page = Wanted::read(&uri)?.find(api.live(), now);
+    let (now, wanted) = (since_1970(), Wanted::read(&uri)?);
+    // One after the other, and on a thread of its own: whoever asks for lists all the time waits, and nobody else.
+    let _turn = api.0.lists.acquire().await;
+    let scanned = api.clone();
+    let page = tokio::task::spawn_blocking(move || wanted.find(scanned.live(), now)).await;
+    let page = page.map_err(|_| Problem::unavailable("the list was not made; ask again"))?;
     let rows = page.ids.into_iter().filter_map(|id| api.live().row(id));
     let servers = rows.map(|row| describe::Shown::new(&row, now)).collect();
     Ok(answer::json(&asked, &Listed { servers, count: page.count, next: page.next }))
@@ -37,7 +41,7 @@ pub(super) async fn list(State(api): State<Api>, uri: Uri, asked: HeaderMap) -> 
 /// `GET /api/v1/servers/{name}`
 pub(super) async fn show(
     State(api): State<Api>,
-    Path(name): Path<String>,
+    Name(name): Name,
     uri: Uri,
     asked: HeaderMap,
 ) -> Result<Response, Problem> {
@@ -49,7 +53,7 @@ pub(super) async fn show(
 /// `GET /api/v1/servers/{name}/answer`
 pub(super) async fn answer(
     State(api): State<Api>,
-    Path(name): Path<String>,
+    Name(name): Name,
     uri: Uri,
     asked: HeaderMap,
 ) -> Result<Response, Problem> {
@@ -81,7 +85,7 @@ pub(super) async fn add(
 pub(super) async fn put(
     State(api): State<Api>,
     _: Writer,
-    Path(name): Path<String>,
+    Name(name): Name,
     asked: HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Problem> {
@@ -101,7 +105,7 @@ pub(super) async fn put(
 }
 
 /// `DELETE /api/v1/servers/{name}`
-pub(super) async fn remove(State(api): State<Api>, _: Writer, Path(name): Path<String>) -> Result<StatusCode, Problem> {
+pub(super) async fn remove(State(api): State<Api>, _: Writer, Name(name): Name) -> Result<StatusCode, Problem> {
     let row = find(&api, &name)?;
     match watchlist(&api)?.remove(ours(&row)?.id).await? {
         true => Ok(StatusCode::NO_CONTENT),
@@ -191,7 +195,7 @@ async fn insert(api: &Api, asked: &HeaderMap, new: NewServer) -> Result<Response
     let most = api.settings().max_servers;
     if api.live().len() >= most {
         let detail =
-            format!("{most} servers are watched, and more are not added here; raise `max-servers` of the plan");
+            format!("{most} servers are watched, and more are not added here; remove some, or name them in the plan");
         return Err(Problem::conflict("full", detail));
     }
     let server = watchlist(api)?.add(new).await?;

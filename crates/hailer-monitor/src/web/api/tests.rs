@@ -2,8 +2,9 @@
 
 use super::*;
 use crate::history::{Batch, NewServer, Session};
+use crate::live::{Said, Update};
 use crate::poll::{self, Poll, since_1970};
-use crate::sample::{Event, EventKind};
+use crate::sample::{Event, EventKind, Sample};
 use crate::server::{Origin, Server, ServerId};
 use crate::web;
 use axum::body::Body;
@@ -130,20 +131,20 @@ impl Monitor {
             Settings { token: Some(Token::new(TOKEN).unwrap()), server_metrics: 10, ..Settings::default() };
         (settings.reads, settings.writes) = (often, often);
         change(&mut parts, &mut settings);
-        let mut app = web::App::new(self.live.clone());
+        let mut app = web::App::new(self.live.clone(), self.history.clone());
         app.api = Some(Api::new(parts, settings));
         web::router(app)
     }
 }
 
 /// What came back.
-struct Said {
+struct Heard {
     status: StatusCode,
     headers: HeaderMap,
     body: Vec<u8>,
 }
 
-impl Said {
+impl Heard {
     fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap())
     }
@@ -167,10 +168,10 @@ impl Said {
     }
 }
 
-async fn ask(router: &Router, request: Request<Body>) -> Said {
+async fn ask(router: &Router, request: Request<Body>) -> Heard {
     let response = router.clone().oneshot(request).await.unwrap();
     let (parts, body) = response.into_parts();
-    Said { status: parts.status, headers: parts.headers, body: body.collect().await.unwrap().to_bytes().into() }
+    Heard { status: parts.status, headers: parts.headers, body: body.collect().await.unwrap().to_bytes().into() }
 }
 
 /// The document, and what of it was seen.
@@ -233,7 +234,7 @@ impl Contract {
     }
 
     /// Asks, and holds what comes back against the document.
-    async fn ask(&self, router: &Router, request: Request<Body>) -> Said {
+    async fn ask(&self, router: &Router, request: Request<Body>) -> Heard {
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         let what = format!("{method} {}", request.uri());
         let said = ask(router, request).await;
@@ -271,7 +272,7 @@ impl Contract {
         said
     }
 
-    async fn get(&self, router: &Router, uri: &str) -> Said {
+    async fn get(&self, router: &Router, uri: &str) -> Heard {
         self.ask(router, get(uri)).await
     }
 }
@@ -408,10 +409,12 @@ async fn reads(contract: &Contract, monitor: &Monitor, router: &Router) {
             assert_eq!(contract.get(router, &format!("{uri}?unheard=of")).await.fields(), ["unheard"], "{uri}");
         }
         if path.contains("{name}") {
-            let said = contract.get(router, &path.replace("{name}", "no-such")).await;
+            let request = Request::get(path.replace("{name}", "no-such")).header("if-none-match", "*");
+            let said = contract.ask(router, request.body(Body::empty()).unwrap()).await;
             assert_eq!(said.status, StatusCode::NOT_FOUND, "{uri}");
         }
     }
+    assert_eq!(contract.get(router, "/api/v1/servers/%FF").await.word(), "not-found");
     for uri in ["/api/v1/nothing", "/api/v1/servers/"] {
         assert_eq!(ask(router, get(uri)).await.word(), "not-found", "{uri}");
     }
@@ -543,6 +546,55 @@ async fn refusals(contract: &Contract, monitor: &Monitor) {
     assert_eq!((&lobby["players"], &lobby["answer"]), (&json!([]), &Value::Null));
     for uri in ["/api/v1/servers/lobby/answer", "/widget/lobby", "/badge/lobby.svg"] {
         assert_eq!(contract.get(&discreet, uri).await.word(), "not-found", "{uri}");
+    }
+}
+
+/// Figures: `cargo test --release -p hailer-monitor a_hundred_thousand -- --ignored --nocapture`.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "some seconds, for its figures"]
+async fn a_hundred_thousand_servers() {
+    let live = Arc::new(Live::default());
+    let servers: Vec<_> = (0..100_000).map(ServerId).collect();
+    for &id in &servers {
+        let (name, group) = (format!("server-{:05}", id.0 * 7_919 % 100_000), format!("group {}", id.0 % 100));
+        let (target, labels) = (format!("ugp://192.0.2.{}", id.0 % 250), BTreeMap::new());
+        live.set(Server { id, name, target, group, labels, interval: None, origin: Origin::Plan });
+    }
+    let at = since_1970();
+    live.change(Update { servers, ..Update::default() }, |row| {
+        let (server, players) = (row.server.id, Some(row.server.id.0 as u32 % 64));
+        row.state = crate::health::State::Up;
+        let (max, latency) = (Some(64), Some(20_000));
+        row.last = Some(Sample { server, at, answered: true, players, max, latency, sent: 2, resent: 0 });
+        row.day.add(at, 1, 1, players.unwrap_or_default());
+        let motd = Some(Text::legacy(format!("&aWelcome to &lnumber {}&r, a place like others", server.0)));
+        row.said = Some(Arc::new(Said { at, title: motd.as_ref().map(Text::plain), motd, ..Said::default() }));
+    });
+    let mut settings = Settings { server_metrics: 10_000, ..Settings::default() };
+    settings.reads = Rate { per_second: 10_000, burst: 10_000 };
+    let history = History::open("sqlite::memory:").await.unwrap();
+    let parts = Parts { live, history, watchlist: None, alerts: None, look: Arc::new(Vitals::default) };
+    let router = router::<()>(Api::new(parts, settings));
+    for uri in [
+        "/api/v1/servers/server-00000",
+        "/api/v1/servers",
+        "/api/v1/servers?limit=500&sort=players",
+        "/api/v1/servers?sort=uptime&group=group%207",
+        "/api/v1/servers?search=nowhere",
+        "/api/v1/totals",
+        "/metrics",
+        "/healthz",
+        "/badge/server-00000.svg",
+    ] {
+        let mut times = Vec::new();
+        let mut bytes = 0;
+        for _ in 0..9 {
+            let begun = std::time::Instant::now();
+            bytes = ask(&router, get(uri)).await.body.len();
+            times.push(begun.elapsed());
+        }
+        times.sort_unstable();
+        eprintln!("{uri}: {bytes} bytes, median {:?}, slowest {:?}", times[4], times[8]);
     }
 }
 

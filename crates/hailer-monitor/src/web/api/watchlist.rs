@@ -54,8 +54,11 @@ impl From<HistoryError> for NotDone {
     }
 }
 
-/// The watchlist of this process: the history first, then the poller, one after the other.
-pub struct Here {
+/// The watchlist of this process: the history first, then the poller, one change after the other. What was begun is ended, even if
+/// whoever asked for it has gone meanwhile.
+pub struct Here(Arc<Both>);
+
+struct Both {
     history: History,
     poll: Arc<Poll>,
     live: Arc<Live>,
@@ -65,46 +68,64 @@ pub struct Here {
 impl Here {
     /// The watchlist of this poller.
     pub fn new(history: History, poll: Arc<Poll>, live: Arc<Live>) -> Self {
-        Self { history, poll, live, turn: Mutex::default() }
+        Self(Arc::new(Both { history, poll, live, turn: Mutex::default() }))
     }
 }
 
 impl Watchlist for Here {
     fn add(&self, new: NewServer) -> BoxFuture<'_, Result<Server, NotDone>> {
-        Box::pin(async move {
-            let _turn = self.turn.lock().await;
-            let server = self.history.add(&new).await?;
-            if let Err(problem) = self.poll.watch(server.clone(), None) {
-                self.history.remove(server.id).await?;
-                return Err(NotDone::Invalid(problem));
-            }
-            Ok(server)
-        })
+        let both = self.0.clone();
+        Box::pin(to_the_end(async move { both.add(new).await }))
     }
 
     fn change(&self, server: Server) -> BoxFuture<'_, Result<(), NotDone>> {
-        Box::pin(async move {
-            let _turn = self.turn.lock().await;
-            self.live.row(server.id).ok_or(NotDone::Gone)?;
-            server.target().map_err(|error| NotDone::Invalid(error.to_string()))?;
-            self.history.change(&server).await?;
-            self.poll.watch(server, None).map_err(NotDone::Invalid)
-        })
+        let both = self.0.clone();
+        Box::pin(to_the_end(async move { both.change(server).await }))
     }
 
     fn remove(&self, id: ServerId) -> BoxFuture<'_, Result<bool, NotDone>> {
-        Box::pin(async move {
-            let _turn = self.turn.lock().await;
-            let was_there = self.history.remove(id).await?;
-            self.poll.forget(id);
-            Ok(was_there)
-        })
+        let both = self.0.clone();
+        Box::pin(to_the_end(async move { both.remove(id).await }))
     }
+}
+
+impl Both {
+    async fn add(&self, new: NewServer) -> Result<Server, NotDone> {
+        let _turn = self.turn.lock().await;
+        let server = self.history.add(&new).await?;
+        if let Err(problem) = self.poll.watch(server.clone(), None) {
+            self.history.remove(server.id).await?;
+            return Err(NotDone::Invalid(problem));
+        }
+        Ok(server)
+    }
+
+    async fn change(&self, server: Server) -> Result<(), NotDone> {
+        let _turn = self.turn.lock().await;
+        self.live.row(server.id).ok_or(NotDone::Gone)?;
+        server.target().map_err(|error| NotDone::Invalid(error.to_string()))?;
+        self.history.change(&server).await?;
+        self.poll.watch(server, None).map_err(NotDone::Invalid)
+    }
+
+    async fn remove(&self, id: ServerId) -> Result<bool, NotDone> {
+        let _turn = self.turn.lock().await;
+        let was_there = self.history.remove(id).await?;
+        self.poll.forget(id);
+        Ok(was_there)
+    }
+}
+
+async fn to_the_end<T: Send + 'static>(
+    work: impl Future<Output = Result<T, NotDone>> + Send + 'static,
+) -> Result<T, NotDone> {
+    tokio::spawn(work).await.unwrap_or_else(|_| Err(NotDone::Failed("it was not done; try again".into())))
 }
 
 /// Who sends an alert to see whether it arrives.
 pub trait TestAlert: Send + Sync + 'static {
-    /// Sends one to the target of this name, or to all; returns what came of it, in a sentence.
+    /// Sends one to the target of this name, or to all; returns what came of it, in a sentence. Within some seconds: whoever asked
+    /// is told after ten that it took too long.
     fn send(&self, to: Option<String>) -> BoxFuture<'_, Result<String, NotSent>>;
 }
 

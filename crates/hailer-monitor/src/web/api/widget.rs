@@ -1,11 +1,11 @@
 //! `/widget/NAME`: a small card of a server for frames of other sites. No script, no form, nothing to click that would do something.
 
-use super::params::Params;
+use super::params::{Name, Params};
 use super::{Api, Problem, answer};
 use crate::health::State as Health;
 use crate::live::Row;
 use askama::Template;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
 use axum::response::Response;
 use hailer::proto::model::printable;
@@ -55,7 +55,7 @@ struct Card<'a> {
 /// `GET /widget/{name}`
 pub(super) async fn show(
     State(api): State<Api>,
-    Path(name): Path<String>,
+    Name(name): Name,
     uri: Uri,
     asked: HeaderMap,
 ) -> Result<Response, Problem> {
@@ -69,10 +69,14 @@ pub(super) async fn show(
     let row = api.live().named(&name);
     let label = label.or_else(|| row.as_ref().map(|row| row.server.name.clone()));
     let html = draw(row.as_ref(), &printable(label.as_deref().unwrap_or("not found")), style);
-    let mut response = answer::tagged(&asked, "text/html; charset=utf-8", KEEP, html);
-    if row.is_none() {
-        *response.status_mut() = StatusCode::NOT_FOUND;
-    }
+    let mut response = match row {
+        Some(_) => answer::tagged(&asked, "text/html; charset=utf-8", KEEP, html),
+        None => {
+            let mut response = answer::tagged(&HeaderMap::new(), "text/html; charset=utf-8", KEEP, html);
+            *response.status_mut() = StatusCode::NOT_FOUND;
+            response
+        }
+    };
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
     // The policy says who may frame it; of the old header there is no value that lets everybody, so that it must say nothing known.
