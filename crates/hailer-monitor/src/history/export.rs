@@ -4,11 +4,11 @@
 //! others. What is imported twice is there once; a roll-up takes the place of one that counted less.
 
 use super::open::Dialect;
-use super::read::event as read_event;
+use super::read::{ALL, event as read_event};
 use super::record::{EventRecord, Record, RollupRecord, SampleRecord, ServerRecord, SessionRecord, Table};
 use super::servers::{labels, origin_word, server as read_server};
 use super::tidy::{ALL_SERVERS, OVER, PUT};
-use super::write::{Insert, Statement, Values, late, run, small, small_if_any, write};
+use super::write::{Insert, Statement, Values, run, small, small_if_any, write};
 use super::{Batch, History, HistoryError, Level, Session};
 use crate::sample::{Event, Millis, Sample};
 use crate::server::ServerId;
@@ -323,15 +323,13 @@ impl<'a> Import<'a> {
         let mut change = self.history.begin().await?;
         let written = write(&mut change, self.history.dialect, &self.batch).await?;
         let new = run(&mut change, rollups(self.history.dialect, &self.rollups)).await?;
-        let buckets: BTreeSet<(i64, Millis)> =
-            self.rollups.iter().map(|(_, rollup)| (rollup.level.number(), rollup.at)).collect();
+        let buckets: BTreeSet<(Level, Millis)> =
+            self.rollups.iter().map(|(_, rollup)| (rollup.level, rollup.at)).collect();
+        // What is below may be here too, and tells more of all servers together than their sums.
         for (level, bucket) in buckets {
-            let put = format!("{PUT} {ALL_SERVERS} {OVER} WHERE excluded.asked > rollup.asked");
-            sqlx::query(AssertSqlSafe(put)).bind(level).bind(bucket).bind(0_i64).execute(&mut *change).await?;
-            for above in [Level::Hour, Level::Day].into_iter().filter(|above| above.number() == level + 1) {
-                let bucket = above.floor(bucket);
-                run(&mut change, late(self.history.dialect, above, [bucket])).await?;
-            }
+            self.history.work_out(&mut change, level, bucket).await?;
+            let put = sqlx::query(AssertSqlSafe(format!("{PUT} {ALL_SERVERS} {OVER}")));
+            put.bind(level.number()).bind(bucket).bind(ALL.0).execute(&mut *change).await?;
         }
         change.commit().await?;
         self.batch = Batch::default();
@@ -354,7 +352,7 @@ fn rollups(dialect: Dialect, rollups: &[(ServerId, RollupRecord)]) -> Vec<Statem
         }
     }
     let head = format!("{PUT} VALUES ");
-    let tail = format!(" {OVER} WHERE excluded.asked > rollup.asked");
+    let tail = format!(" {OVER}");
     let rows = by_key.into_iter().map(|((level, bucket, server), rollup)| {
         move |values: &mut Values| {
             for key in [level, bucket, server] {

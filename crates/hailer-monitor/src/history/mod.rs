@@ -9,8 +9,8 @@
 //! Samples are a log. What is written is written for good when [`History::write`] returns, and may be written again: what is
 //! there already is left alone. So whoever is not sure writes again, and an import is a write like any other.
 //!
-//! A roll-up is worked out from the level below, and put in place of the old one unless that counted more: so it may be worked
-//! out as often as one likes, late samples count, and what was deleted below takes nothing away above.
+//! A roll-up is worked out from the level below, and put in place of the old one if it counted more: so it may be worked out as
+//! often as one likes, late samples count, and what was deleted below takes nothing away above.
 
 mod export;
 mod open;
@@ -24,7 +24,7 @@ mod writer;
 
 pub use export::{Imported, Selection};
 pub use record::{Column, EventRecord, Kind, Record, RollupRecord, SampleRecord, ServerRecord, SessionRecord, Table};
-pub use text::{Format, Lines, read};
+pub use text::{Format, Lines, Records, read};
 pub(crate) use write::player_key;
 pub use writer::{Bounds, Health, Writer};
 
@@ -233,6 +233,9 @@ pub enum HistoryError {
         /// Why.
         message: String,
     },
+    /// There is no key for the names of players.
+    #[error("the system gives no random bytes for a key: {0}")]
+    Random(String),
     /// The database refuses, or is not there.
     #[error("the history fails: {0}")]
     Sql(#[from] sqlx::Error),

@@ -69,6 +69,29 @@ impl History {
     }
 }
 
+impl History {
+    /// The key for [`Privacy::Hashed`](crate::sessions::Privacy), made when it is first asked for: whoever deletes it makes
+    /// strangers of all players that were seen before.
+    pub async fn players_key(&self) -> Result<[u8; 32], HistoryError> {
+        let mut key = [0; 32];
+        getrandom::fill(&mut key).map_err(|error| HistoryError::Random(error.to_string()))?;
+        let text = key.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
+        let mut change = self.begin().await?;
+        let insert = "INSERT INTO setting (name, value) VALUES ('players-key', $1) ON CONFLICT (name) DO NOTHING";
+        sqlx::query(insert).bind(text).execute(&mut *change).await?;
+        let stored =
+            sqlx::query("SELECT value FROM setting WHERE name = 'players-key'").fetch_one(&mut *change).await?;
+        change.commit().await?;
+        let stored: String = stored.try_get(0)?;
+        for (place, byte) in key.iter_mut().enumerate() {
+            let digits = stored.get(2 * place..2 * place + 2).and_then(|digits| u8::from_str_radix(digits, 16).ok());
+            *byte =
+                digits.ok_or_else(|| HistoryError::Stored("the key of players is not 64 hexadecimal digits".into()))?;
+        }
+        Ok(key)
+    }
+}
+
 /// Adds a server, or one that was removed again.
 async fn add(change: &mut AnyConnection, new: &NewServer) -> Result<Server, HistoryError> {
     let again = vacate(change, &new.name, &new.target, ServerId(0)).await?;

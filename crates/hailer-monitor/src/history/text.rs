@@ -83,11 +83,12 @@ fn cell(value: &Value) -> String {
     }
 }
 
+/// Records of a file with the numbers of their lines.
+pub type Records<'a> = Box<dyn Iterator<Item = Result<(u64, Record), HistoryError>> + Send + 'a>;
+
 /// Records of a file, each with the number of its line, as [`History::import`](super::History::import) takes them. What the
 /// first line begins with tells the format: `{` that of JSON.
-pub fn read<'a>(
-    mut from: impl BufRead + 'a,
-) -> Result<Box<dyn Iterator<Item = Result<(u64, Record), HistoryError>> + 'a>, HistoryError> {
+pub fn read<'a>(mut from: impl BufRead + Send + 'a) -> Result<Records<'a>, HistoryError> {
     let failed = |error: io::Error| HistoryError::Import { line: 1, message: error.to_string() };
     if from.fill_buf().map_err(failed)?.first() == Some(&b'{') {
         let mut line = 0;

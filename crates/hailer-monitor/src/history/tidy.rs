@@ -85,7 +85,7 @@ impl History {
     }
 
     /// Works out one bucket of all servers, and their sum.
-    async fn work_out(&self, change: &mut Change, level: Level, bucket: Millis) -> Result<(), HistoryError> {
+    pub(super) async fn work_out(&self, change: &mut Change, level: Level, bucket: Millis) -> Result<(), HistoryError> {
         // Others write while we look, or roll up as well: one after the other.
         if self.dialect == Dialect::Postgres {
             sqlx::query("SELECT done FROM progress WHERE level = 1 FOR UPDATE").fetch_one(&mut **change).await?;
@@ -107,10 +107,10 @@ impl History {
             }
         };
         let end = bucket + level.length();
-        let put = sqlx::query(AssertSqlSafe(format!("{PUT} {each} {OVER} {UNLESS_MORE}")));
+        let put = sqlx::query(AssertSqlSafe(format!("{PUT} {each} {OVER}")));
         put.bind(level.number()).bind(bucket).bind(end).execute(&mut **change).await?;
         if level == Level::FiveMinutes {
-            let put = sqlx::query(AssertSqlSafe(format!("{PUT} {ALL_SERVERS} {OVER} {UNLESS_MORE}")));
+            let put = sqlx::query(AssertSqlSafe(format!("{PUT} {ALL_SERVERS} {OVER}")));
             put.bind(level.number()).bind(bucket).bind(ALL.0).execute(&mut **change).await?;
         }
         let above = match level {
@@ -197,19 +197,23 @@ impl History {
 
 pub(super) const PUT: &str = "INSERT INTO rollup (level, bucket, server, asked, answered, told, players, players_max,
     slots, timed, latency, latency_max, sent, resent)";
+/// What counted no more than what is there takes nothing away: below it, something may have been deleted.
 pub(super) const OVER: &str = "ON CONFLICT (level, bucket, server) DO UPDATE SET asked = excluded.asked,
     answered = excluded.answered, told = excluded.told, players = excluded.players, players_max = excluded.players_max,
     slots = excluded.slots, timed = excluded.timed, latency = excluded.latency, latency_max = excluded.latency_max,
-    sent = excluded.sent, resent = excluded.resent";
-/// What was worked out from fewer samples, since others were deleted, takes nothing away.
-const UNLESS_MORE: &str = "WHERE excluded.asked >= rollup.asked";
-/// Of all servers the players are one number, told once: the sum of what each had on average. Above five minutes this sum is a
-/// server like any other.
+    sent = excluded.sent, resent = excluded.resent
+    WHERE excluded.asked > rollup.asked";
+/// Of all servers the players are one number: the sum of what each had on average, in hundredths, as if told a hundred times.
+/// Above five minutes this sum is a server like any other.
 pub(super) const ALL_SERVERS: &str = "
-    SELECT level, bucket, CAST($3 AS BIGINT), CAST(SUM(asked) AS BIGINT), CAST(SUM(answered) AS BIGINT),
-           CASE WHEN SUM(told) > 0 THEN 1 ELSE 0 END,
-           CAST(ROUND(SUM(CAST(players AS DOUBLE PRECISION) / NULLIF(told, 0))) AS BIGINT),
-           CAST(ROUND(SUM(CAST(players AS DOUBLE PRECISION) / NULLIF(told, 0))) AS BIGINT),
-           CAST(SUM(slots) AS BIGINT), CAST(SUM(timed) AS BIGINT), CAST(SUM(latency) AS BIGINT), MAX(latency_max),
-           CAST(SUM(sent) AS BIGINT), CAST(SUM(resent) AS BIGINT)
-    FROM rollup WHERE level = $1 AND bucket = $2 AND server <> $3 GROUP BY level, bucket";
+    SELECT level, bucket, server, asked, answered, told, players, (players + 50) / 100, slots, timed, latency, latency_max,
+           sent, resent
+    FROM (
+        SELECT level, bucket, CAST($3 AS BIGINT) AS server, CAST(SUM(asked) AS BIGINT) AS asked,
+               CAST(SUM(answered) AS BIGINT) AS answered, CASE WHEN SUM(told) > 0 THEN 100 ELSE 0 END AS told,
+               CAST(ROUND(SUM(CAST(players AS DOUBLE PRECISION) / NULLIF(told, 0)) * 100) AS BIGINT) AS players,
+               CAST(SUM(slots) AS BIGINT) AS slots, CAST(SUM(timed) AS BIGINT) AS timed,
+               CAST(SUM(latency) AS BIGINT) AS latency, MAX(latency_max) AS latency_max,
+               CAST(SUM(sent) AS BIGINT) AS sent, CAST(SUM(resent) AS BIGINT) AS resent
+        FROM rollup WHERE level = $1 AND bucket = $2 AND server <> $3 GROUP BY level, bucket
+    ) AS sums WHERE asked > 0";

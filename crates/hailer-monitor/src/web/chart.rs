@@ -4,7 +4,7 @@
 //! percent of the width; the inner is stretched over it, one unit for each bucket of time, and holds the lines. The values are
 //! `<title>`s of invisible columns: a mouse shows them without any script, and the script takes them from there.
 
-use crate::live::{SPARK, SPARKS};
+use crate::live::SPARKS;
 use crate::sample::Millis;
 use crate::web::show;
 use askama::filters::HtmlSafe;
@@ -260,7 +260,7 @@ pub(crate) fn sparkline(players: &[Option<f32>; SPARKS], answered: Option<&[Opti
     if known().next().is_some() {
         let least = known().fold(f32::MAX, f32::min);
         let (least, most) = (show::mean(f64::from(least)), show::mean(f64::from(most)));
-        let _ = write!(out, "The last {}: ", show::length(SPARK * SPARKS as Millis).replace("1\u{202F}d", "day"));
+        out.push_str("The last day: ");
         let _ = if least == most { write!(out, "{most} players") } else { write!(out, "{least} to {most} players") };
     } else {
         out.push_str("Nothing is known of the last day");
@@ -329,7 +329,7 @@ mod tests {
         };
         let svg = chart.draw().to_string();
         assert!(svg.contains("aria-label=\"&quot;&lt;Players&gt;&quot;\""), "{svg}");
-        assert!(svg.contains("<path d=\"M0 0h1v1000h-1z\"><title>21 Nov 00:40 · &lt;0&gt;</title>"), "{svg}");
+        assert!(svg.contains("<path d=\"M0 0h1v1000h-1z\"><title>21 Nov 00:00 · &lt;0&gt;</title>"), "{svg}");
         assert!(!svg.contains("M1 0h1"), "nothing is known of it: {svg}");
         let empty = Chart { values: &[], highest: &[], ..chart };
         assert!(empty.draw().to_string().ends_with("</svg>"));

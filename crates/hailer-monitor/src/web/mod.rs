@@ -42,6 +42,11 @@ const LONGEST_BODY: usize = 64 * 1024;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Who watches rows change, at the same time.
 const LISTENERS: usize = 512;
+/// Lists that are made at the same time; others wait.
+const TURNS: usize = 4;
+
+/// Tells what is wrong now, in a sentence; `None`: nothing.
+pub type Notice = Arc<dyn Fn() -> Option<String> + Send + Sync>;
 
 /// What all pages are made from. A clone is the same app.
 #[derive(Clone)]
@@ -56,8 +61,12 @@ pub struct App {
     pub shows_players: bool,
     /// What programs ask; `None`: only people are answered.
     pub api: Option<api::Api>,
+    /// What is wrong with the monitor itself, for everybody who looks: a history that cannot be written, say.
+    pub notice: Notice,
     /// Sums over all servers, made now and then.
     totals: Arc<page::totals::Kept>,
+    /// Turns to make a list.
+    turns: Arc<Semaphore>,
     /// Places for those who watch rows change.
     listeners: Arc<Semaphore>,
     /// Whether those are to leave.
@@ -73,7 +82,9 @@ impl App {
             title: "Hailer".into(),
             shows_players: true,
             api: None,
+            notice: Arc::new(|| None),
             totals: Arc::default(),
+            turns: Arc::new(Semaphore::new(TURNS)),
             listeners: Arc::new(Semaphore::new(LISTENERS)),
             closing: Arc::new(watch::Sender::new(false)),
         }
@@ -100,6 +111,7 @@ pub fn router(app: App) -> Router {
         .merge(api)
         .route("/", get(page::overview::show))
         .route("/server/{name}", get(page::server::show))
+        .route("/events", get(page::events::show))
         .route("/theme", get(page::theme))
         .route("/live/rows", get(live::rows))
         .route("/live/server/{name}", get(live::server))

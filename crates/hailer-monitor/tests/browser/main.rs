@@ -93,9 +93,8 @@ fn search(browser: &mut Browser, site: &Site) {
     browser.page(1360, 1000, false);
     browser.open(&site.at("/"));
     browser.keys(&["/", "a", "r", "e", "n", "a"]);
-    browser.wait("document.querySelectorAll('#rows > tr').length === 3");
+    browser.wait("location.search === '?q=arena' && document.querySelectorAll('#rows > tr').length === 3");
     assert_eq!(browser.text("document.activeElement.id"), "q", "typing goes on");
-    assert_eq!(browser.text("location.search"), "?q=arena");
     browser.eval("document.querySelector('th.name a').click()");
     browser.wait("location.search === '?q=arena&sort=name' && document.readyState === 'complete'");
     let names = "[...document.querySelectorAll('#rows th.name > a')].map((name) => name.textContent).join()";
@@ -114,7 +113,14 @@ fn detail(browser: &mut Browser, site: &Site) {
     assert_eq!(browser.text("document.querySelector('.screen .c6').textContent"), "Harbour");
     let fields = browser.text("document.querySelector('#answer').textContent");
     assert!(fields.contains("full stat reply") && fields.contains("session id"), "{fields}");
+    // A cross in all charts at once, by arrow keys as by a mouse.
+    browser.eval("document.querySelector('svg.chart').focus()");
+    browser.keys(&["ArrowLeft", "ArrowLeft"]);
+    browser.wait("[...document.querySelectorAll('.tip')].filter((tip) => !tip.hidden).length === 3");
+    assert!(browser.text("document.querySelector('.tip').textContent").contains("players"));
     browser.picture("server-dark", true);
+    browser.keys(&["Escape"]);
+    browser.wait("!document.querySelector('.tip:not([hidden])')");
     browser.prefer("light");
     browser.picture("server-light", true);
 }

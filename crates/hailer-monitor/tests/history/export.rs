@@ -7,6 +7,9 @@ use hailer_monitor::history::{
 };
 use hailer_monitor::sample::{Event, EventKind};
 
+const STEPS: Millis = 2_600;
+const STEP: Millis = 10_000;
+
 #[test]
 fn sqlite_takes_in_what_sqlite_gave() {
     runtime().block_on(async {
@@ -30,19 +33,17 @@ async fn filled(url: &str) -> History {
     let history = History::open(url).await.unwrap();
     let (lobby, arena) = (add(&history, "lobby").await.id, add(&history, "arena").await.id);
     let mut batch = Batch::default();
-    for minute in 0..3_000 {
-        batch.samples.push(sample(lobby, minute * MINUTE, (minute % 60) as u32));
-        batch.samples.push(silence(arena, minute * MINUTE + 1));
-        batch.events.push(Event {
-            server: arena,
-            at: minute * MINUTE,
-            kind: EventKind::Down { reason: "silence".into() },
-        });
-        let (first, last) = (minute * MINUTE, (minute + 5) * MINUTE);
-        batch.sessions.push(Session { server: lobby, player: format!("=player {}", minute % 7), first, last });
+    // More than one page.
+    for number in 0..STEPS {
+        let at = number * STEP;
+        batch.samples.push(sample(lobby, at, (number % 60) as u32));
+        batch.samples.push(silence(arena, at + 1));
+        batch.events.push(Event { server: arena, at, kind: EventKind::Down { reason: "silence".into() } });
+        let player = format!("=player {}", number % 7);
+        batch.sessions.push(Session { server: lobby, player, first: at, last: at + MINUTE });
     }
     history.write(&batch).await.unwrap();
-    history.tidy(3_000 * MINUTE, &Keep::default()).await.unwrap();
+    history.tidy(STEPS * STEP, &Keep::default()).await.unwrap();
     history.remove(arena).await.unwrap();
     history
 }
@@ -65,24 +66,24 @@ async fn moves(from: &History, to: &History) {
     let broken_off = import(to, Format::Ndjson, &all[..all.len() / 2]).await.unwrap();
     assert_eq!(broken_off.records, all.len() as u64 / 2);
     let rest = import(to, Format::Ndjson, &all).await.unwrap();
-    assert_eq!((rest.servers, rest.samples + broken_off.samples, rest.sessions), (0, 6_000, 3_000));
+    assert_eq!((rest.servers, rest.samples + broken_off.samples, rest.sessions), (0, 2 * STEPS as u64, STEPS as u64));
     assert_eq!(
         import(to, Format::Ndjson, &all).await.unwrap(),
         Imported { records: all.len() as u64, ..Imported::default() }
     );
     assert_eq!(to.servers().await.unwrap().iter().map(|server| &*server.name).collect::<Vec<_>>(), ["other", "lobby"]);
-    to.tidy(3_000 * MINUTE, &Keep::default()).await.unwrap();
+    to.tidy(STEPS * STEP, &Keep::default()).await.unwrap();
     to.remove(other.id).await.unwrap();
     let mut there = records(to, Selection { tables: Table::ALL[1..].to_vec(), ..Selection::default() }).await;
     assert!(there == all[2..], "what comes out there is what came out here");
     for level in [Level::FiveMinutes, Level::Hour, Level::Day] {
-        assert_eq!(to.totals(0, Millis::MAX, level).await.unwrap(), from.totals(0, Millis::MAX, level).await.unwrap());
+        let there = to.totals(0, Millis::MAX, level).await.unwrap();
+        assert!(there == from.totals(0, Millis::MAX, level).await.unwrap(), "{level:?}");
     }
 
     // A part, by server and time, and in CSV what is of one table.
     let lobby = from.servers().await.unwrap()[0].id;
-    let selection =
-        Selection { servers: Some(vec![lobby]), from: MINUTE, to: 10 * MINUTE, tables: vec![Table::Samples] };
+    let selection = Selection { servers: Some(vec![lobby]), from: STEP, to: 10 * STEP, tables: vec![Table::Samples] };
     let part = records(from, selection).await;
     assert_eq!(part.len(), 9);
     let mut numbers: Vec<u64> = Vec::new();
@@ -97,7 +98,7 @@ async fn moves(from: &History, to: &History) {
         assert!(back == of_table, "{table:?}");
         numbers.push(back.len() as u64);
     }
-    assert_eq!(numbers, [2, 6_000, 3_000]);
+    assert_eq!(numbers, [2, 2 * STEPS as u64, STEPS as u64]);
     let empty = History::open("sqlite::memory:").await.unwrap();
     let error = import(&empty, Format::Csv(Table::Samples), &part).await.unwrap_err().to_string();
     assert_eq!(error, "line 2: no server is called \"lobby\" here: import the servers first");

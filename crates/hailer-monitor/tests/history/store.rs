@@ -38,26 +38,26 @@ async fn keeps(history: &History) {
     assert_eq!(history.servers().await.unwrap(), [lobby.clone(), changed.clone()]);
 
     // More than one statement takes, and what no game should say.
-    let mut batch = Batch::default();
-    batch.samples = (0..1_201).map(|minute| sample(lobby.id, minute * MINUTE, minute as u32)).collect();
-    batch.samples.push(Sample { players: Some(u32::MAX), sent: u16::MAX, ..sample(arena.id, 7, 0) });
-    batch.samples.push(silence(arena.id, MINUTE));
+    let mut samples: Vec<_> = (0..1_201).map(|minute| sample(lobby.id, minute * MINUTE, minute as u32)).collect();
+    samples.push(Sample { players: Some(u32::MAX), sent: u16::MAX, ..sample(arena.id, 7, 0) });
+    samples.push(silence(arena.id, MINUTE));
     let motd = Difference { from: None, to: Some("a\0b'; DROP TABLE event; --".into()) };
     let event = |at, kind| Event { server: lobby.id, at, kind };
-    batch.events = vec![
+    let events = vec![
         event(5, EventKind::Up),
         event(7, EventKind::Down { reason: "silence".into() }),
         event(7, EventKind::Motd(motd)),
         event(9, EventKind::Up),
     ];
     let session = |player: &str, first, last| Session { server: lobby.id, player: player.into(), first, last };
-    batch.sessions = vec![
+    let sessions = vec![
         session("Alice", 0, MINUTE),
         session("Alice", 0, 5 * MINUTE),
         session("Bob", 0, MINUTE),
         session("Alice", 10 * MINUTE, 11 * MINUTE),
         session(&"\0".repeat(5_000), 20 * MINUTE, 20 * MINUTE),
     ];
+    let batch = Batch { samples, events, sessions };
     assert_eq!(history.write(&batch).await.unwrap(), Written { samples: 1_203, events: 4, sessions: 4 });
     assert_eq!(history.write(&batch).await.unwrap(), Written::default(), "nothing is new any more");
 
@@ -96,12 +96,15 @@ async fn keeps(history: &History) {
     assert!(history.remove(arena.id).await.unwrap());
     assert!(!history.remove(arena.id).await.unwrap());
     assert!(matches!(history.change(&changed).await, Err(HistoryError::Absent(_))));
-    assert_eq!(history.servers().await.unwrap(), [lobby.clone()]);
+    assert_eq!(history.servers().await.unwrap(), std::slice::from_ref(&lobby));
     assert_eq!(add(history, "arena").await, arena);
     history.remove(arena.id).await.unwrap();
     let other = history.add(&NewServer { target: "ugp://other.example.com".into(), ..new("arena") }).await.unwrap();
     assert_eq!(other.id, ServerId(arena.id.0 + 1));
     history.tidy(2 * DAY, &Keep::default()).await.unwrap();
+    let key = history.players_key().await.unwrap();
+    assert_eq!(key, history.players_key().await.unwrap(), "it is made once");
+    assert_ne!(key, [0; 32]);
 }
 
 /// By whoever opens it the next time.

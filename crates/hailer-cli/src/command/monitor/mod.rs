@@ -85,7 +85,7 @@ async fn monitor(args: &Args, plan: Plan) -> anyhow::Result<Exit> {
     };
     let address = listener.local_addr()?;
     let history = History::open(&plan.history).await?;
-    let monitor = Monitor::start(history, settings(&plan)).await?;
+    let monitor = Monitor::start(history.clone(), settings(&plan, &history).await?).await?;
     monitor.follow(&plan.servers).await?;
     let app = app(&monitor, &plan);
     let (closing, closed) = tokio::sync::oneshot::channel::<()>();
@@ -131,24 +131,25 @@ fn app(monitor: &Monitor, plan: &Plan) -> App {
         alerts: Some(Arc::new(Tests(monitor.alerts().clone()))),
         look: Arc::new(monitor.look()),
     };
-    let mut app = App::new(monitor.live().clone());
+    let mut app = App::new(monitor.live().clone(), monitor.history().clone());
     app.shows_players = settings.shows_players;
     app.api = Some(Api::new(parts, settings));
     app
 }
 
-fn settings(plan: &Plan) -> Settings {
+async fn settings(plan: &Plan, history: &History) -> anyhow::Result<Settings> {
     let mut settings = Settings::default();
     settings.poll.interval = plan.interval;
     settings.poll.rules.down_after = plan.down_after;
     settings.poll.sweep.pace.packets_per_second = plan.rate;
     settings.keep = plan.keep.clone();
+    settings.alerts = plan.alerts.clone();
     settings.privacy = match plan.players {
         Players::Names => Privacy::Names,
-        Players::Hashed => Privacy::Hashed,
+        Players::Hashed => Privacy::Hashed(history.players_key().await?),
         Players::Off => Privacy::Off,
     };
-    settings
+    Ok(settings)
 }
 
 async fn reload(args: &Args, monitor: &Monitor) -> anyhow::Result<usize> {

@@ -175,8 +175,10 @@ fn monitor_table(item: Item<'_>, folder: &Path) -> Result<(Plan, Option<String>)
     if let Some(item) = table.take("rate") {
         plan.rate = item.number("rate", 1..=10_000_000)? as f64;
     }
-    plan.token =
-        table.take("token-file").map(|item| config::token("token-file", item, folder, MIN_TOKEN)).transpose()?;
+    if let Some(item) = table.take("token-file") {
+        let token = Token::new(config::token("token-file", item, folder, MIN_TOKEN)?.reveal());
+        plan.token = Some(token.map_err(|problem| Wrong::at(item.line, format!("token-file: {problem}")))?);
+    }
     if let Some(item) = table.take("server-metrics") {
         plan.server_metrics = item.flag("server-metrics")?;
     }
@@ -233,14 +235,18 @@ fn server(table: &Table<'_>) -> Result<NewServer, Wrong> {
     let labels = table.take("labels").map_or(Ok(BTreeMap::new()), labels)?;
     let interval = table.take("interval").map(interval).transpose()?;
     table.finish()?;
-    Ok(NewServer {
-        name,
-        target,
-        group: group.transpose()?.unwrap_or_default(),
-        labels,
-        interval,
-        origin: Origin::Plan,
-    })
+    let group = group.transpose()?.unwrap_or_default();
+    let new = NewServer { name, target, group, labels, interval, origin: Origin::Plan };
+    match server::check(&new).first() {
+        None => Ok(new),
+        Some(wrong) => {
+            let scheme = new.target.split_once("://").map(|(scheme, _)| scheme).filter(|_| wrong.field == "target");
+            let near = scheme.and_then(|scheme| close(scheme, registry::PROTOCOLS.iter().map(|p| p.info().id)));
+            let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+            let line = table.all().iter().find(|(key, _)| key.it == wrong.field).map_or(table.line, |(key, _)| key.line);
+            Err(Wrong::at(line, format!("{}: {}{near}", wrong.field, wrong.message)))
+        }
+    }
 }
 
 fn labels(item: Item<'_>) -> Result<BTreeMap<String, String>, Wrong> {

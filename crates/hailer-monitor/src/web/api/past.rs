@@ -162,7 +162,9 @@ impl Span {
     /// `step`: between two points of the finest level, in milliseconds; `servers`: how many are watched.
     fn read(uri: &Uri, now: Millis, step: Millis, servers: usize, settings: &Settings) -> Result<Self, Problem> {
         let mut params = Params::read(uri, &["from", "to", "level", "points"], &[]);
-        let to = params.number("to", 0..=LATEST).unwrap_or(now);
+        // To the end of this minute: a series that is the same in a second has the same tag.
+        let this_minute = (now.div_euclid(MINUTE) + 1) * MINUTE;
+        let to = params.number("to", 0..=LATEST).unwrap_or(this_minute);
         let from = params.number("from", 0..=LATEST).unwrap_or((to - 24 * HOUR).max(0));
         let most = params.number("points", 1..=MOST_POINTS).unwrap_or(POINTS);
         let asked = params.word("level", &LEVELS);

@@ -4,7 +4,7 @@ use super::*;
 use crate::history::{Batch, NewServer, Session};
 use crate::poll::{self, Poll, since_1970};
 use crate::sample::{Event, EventKind};
-use crate::server::{Origin, ServerId};
+use crate::server::{Origin, Server, ServerId};
 use crate::web;
 use axum::body::Body;
 use axum::http::{HeaderMap, Method, Request, StatusCode};
@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Mutex;
+use tokio::sync::mpsc;
 use tower::ServiceExt;
 
 const TOKEN: &str = "a-token-for-tests-only";
@@ -39,6 +40,23 @@ impl TestAlert for Alerts {
     }
 }
 
+/// A watchlist where somebody else is always quicker.
+struct Gone;
+
+impl Watchlist for Gone {
+    fn add(&self, new: NewServer) -> BoxFuture<'_, Result<Server, NotDone>> {
+        Box::pin(async { Err(NotDone::Taken(new.name)) })
+    }
+
+    fn change(&self, _: Server) -> BoxFuture<'_, Result<(), NotDone>> {
+        Box::pin(async { Err(NotDone::Gone) })
+    }
+
+    fn remove(&self, _: ServerId) -> BoxFuture<'_, Result<bool, NotDone>> {
+        Box::pin(async { Ok(false) })
+    }
+}
+
 /// A monitor that watches a server of the plan, `lobby`, which is up and hostile, and `quiet`, where nobody listens.
 struct Monitor {
     history: History,
@@ -47,6 +65,7 @@ struct Monitor {
     vitals: Arc<Mutex<Vitals>>,
     target: String,
     engine: Option<Engine>,
+    batches: tokio::sync::Mutex<mpsc::Receiver<Batch>>,
 }
 
 impl Monitor {
@@ -65,7 +84,7 @@ impl Monitor {
 
         let history = History::open("sqlite::memory:").await.unwrap();
         let live = Arc::new(Live::default());
-        let (poll, mut batches) = Poll::start(poll::Settings::default(), live.clone()).unwrap();
+        let (poll, batches) = Poll::start(poll::Settings::default(), live.clone()).unwrap();
         let poll = Arc::new(poll);
         for (name, target) in [("lobby", &*target), ("quiet", &format!("minecraft-query://{closed}"))] {
             let second = Some(Duration::from_secs(1));
@@ -73,23 +92,22 @@ impl Monitor {
             let new = NewServer { name, target, group, labels, interval: second, origin: Origin::Plan };
             poll.watch(history.add(&new).await.unwrap(), None).unwrap();
         }
-        let writer = history.clone();
-        tokio::spawn(async move {
-            while let Some(batch) = batches.recv().await {
-                let _ = writer.write(&batch).await;
-            }
-        });
         let watchlist: Arc<dyn Watchlist> = Arc::new(Here::new(history.clone(), poll, live.clone()));
         let vitals = Vitals { started: since_1970(), samples: 100, last: Some(since_1970()), ..Vitals::default() };
         let vitals = Arc::new(Mutex::new(vitals));
-        let monitor = Self { history, live, watchlist, vitals, target, engine: Some(engine) };
+        let batches = tokio::sync::Mutex::new(batches);
+        let monitor = Self { history, live, watchlist, vitals, target, engine: Some(engine), batches };
         monitor.until("quiet", crate::health::State::Down).await;
         monitor.until("lobby", crate::health::State::Up).await;
         monitor
     }
 
+    /// Waits until a server is in this state, and writes down what came meanwhile.
     async fn until(&self, name: &str, state: crate::health::State) {
         for _ in 0..200 {
+            while let Ok(batch) = self.batches.lock().await.try_recv() {
+                self.history.write(&batch).await.unwrap();
+            }
             if self.live.named(name).is_some_and(|row| row.state == state) {
                 return;
             }
@@ -341,7 +359,8 @@ async fn reads(contract: &Contract, monitor: &Monitor, router: &Router) {
     assert_eq!(said.json()["target"], serde_json::from_slice::<Value>(&kept.answer).unwrap()["target"]);
     assert_eq!(contract.get(router, "/api/v1/servers/quiet").await.json()["answer"], Value::Null);
 
-    let series = contract.get(router, "/api/v1/servers/lobby/series?level=raw").await.json();
+    let series = format!("/api/v1/servers/lobby/series?level=raw&from={}", now - 60_000);
+    let series = contract.get(router, &series).await.json();
     assert!(series["points"].as_array().is_some_and(|points| !points.is_empty()), "{series}");
     let events = contract.get(router, "/api/v1/events").await.json();
     let kinds: Vec<_> = events["events"].as_array().unwrap().iter().map(|event| &event["kind"]).collect();
@@ -501,6 +520,12 @@ async fn refusals(contract: &Contract, monitor: &Monitor) {
     let request = write(Method::DELETE, "/api/v1/servers/mine", Some(TOKEN), None);
     assert_eq!(contract.ask(&shows, request).await.word(), "read-only");
 
+    let gone = monitor.router(|parts, _| parts.watchlist = Some(Arc::new(Gone)));
+    for (method, body) in [(Method::PUT, Some(json!({ "target": monitor.target }))), (Method::DELETE, None)] {
+        let said = contract.ask(&gone, write(method, "/api/v1/servers/mine", Some(TOKEN), body.as_ref())).await;
+        assert_eq!(said.status, StatusCode::NOT_FOUND);
+    }
+
     // Each operation, once too often.
     for (method, path, _) in contract.operations() {
         let once = Rate { per_second: 1, burst: 1 };
@@ -597,7 +622,7 @@ fn parse(text: &str) -> BTreeMap<(String, BTreeMap<String, String>), f64> {
 #[tokio::test(flavor = "multi_thread")]
 async fn metrics_are_for_prometheus_and_the_dashboard_shows_no_others() {
     let monitor = Monitor::start().await;
-    *monitor.vitals.lock().unwrap() = Vitals { samples: 12, missed: 3, ..monitor.vitals.lock().unwrap().clone() };
+    monitor.vitals.lock().unwrap().samples = 12;
     let scrape = async |most| {
         let said = ask(&monitor.router(|_, settings| settings.server_metrics = most), get("/metrics")).await;
         assert_eq!(said.header("content-type"), "text/plain; version=0.0.4; charset=utf-8");

@@ -241,3 +241,52 @@ fn hexadecimal(bytes: &[u8], hidden: &[bool], range: std::ops::Range<usize>) -> 
     }
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_read_and_a_broken_one_is_no_harm() {
+        let protocol = registry::find("minecraft-query");
+        let deviation = protocol.unwrap().info().deviations[0];
+        let answer = serde_json::json!({"status": {
+            "rules": [{"key": "a\u{202E}b", "value": "c"}, 7],
+            "extra": {"software": "Paper", "plugins": [{"name": "Tides", "version": "2.1"}], "other": null},
+            "deviations": [deviation.name, "no-such"],
+            "players": {"roster": "partial", "list": [{"name": {"plain": "Ada"}, "extra": {"id": 3}}, {"name": {"plain": "Bo"}}]},
+            "address": {"host": "10.0.0.1", "port": 1},
+        }});
+        let said =
+            |answer: &[u8]| Said { answer: answer.into(), players: vec!["Ada".into(), "Cy".into()], ..Said::default() };
+        let details = Details::of(&said(answer.to_string().as_bytes()), protocol);
+        let texts =
+            |entries: &[Entry]| entries.iter().map(|e| format!("{}={}", e.key.text, e.value.text)).collect::<Vec<_>>();
+        assert_eq!(texts(&details.rules), ["ab=c", "–=–"]);
+        assert!(texts(&details.extras).contains(&"plugins=name\u{A0}Tides · version\u{A0}2.1".to_owned()));
+        assert_eq!(texts(&details.players), ["Ada=id\u{A0}3", "Cy="], "of others than are kept, nothing is told");
+        assert_eq!((details.deviations[0].help, details.deviations[1].help), (deviation.help, ""));
+        assert_eq!((details.own_address.as_deref(), details.roster.is_some()), (Some("10.0.0.1:1"), true));
+        for broken in ["", "{", "[]", r#"{"status":{"rules":{},"extra":[],"players":3}}"#] {
+            assert_eq!(Details::of(&said(broken.as_bytes()), None).players.len(), 2, "{broken}");
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_explained_within_bounds() {
+        for protocol in registry::PROTOCOLS.iter().copied().map(Some).chain([None]) {
+            for seed in 0..40_u8 {
+                let reply: Vec<u8> = (0..2_000_usize).map(|at| (at as u8).wrapping_mul(seed) ^ seed).collect();
+                let said = Said { replies: vec![reply.into(); 3], ..Said::default() };
+                let datagrams = explain(&said, protocol);
+                let lines: usize = datagrams.iter().map(|datagram| datagram.fields.len()).sum();
+                assert!(datagrams.len() == 3 && lines <= 2 * FIELDS + 3);
+                assert!(
+                    datagrams.iter().flat_map(|datagram| &datagram.fields).all(|line| line.bytes.len() < 4 * BYTES)
+                );
+            }
+        }
+        let line = hexadecimal(&[1, 2, 3], &[false, true, false], 0..3);
+        assert_eq!(line, "01 ·· 03", "a secret is not shown");
+    }
+}

@@ -102,14 +102,6 @@ pub(crate) struct Found {
     pub(crate) page: usize,
 }
 
-/// What an order needs to know of a row.
-struct Entry {
-    server: Arc<Server>,
-    said: Option<Arc<Said>>,
-    /// `None`: not known, and so behind all others in either direction.
-    number: Option<i64>,
-}
-
 impl Filter {
     /// Reads an address. What it does not know, it leaves out: an old link should still show something.
     pub(crate) fn read(query: &str) -> Self {
@@ -173,28 +165,47 @@ impl Filter {
     /// The rows of the page that is asked for.
     pub(crate) fn find(&self, live: &Live, now: Millis) -> Found {
         let words: Vec<String> = self.search.split_whitespace().take(WORDS).map(str::to_lowercase).collect();
-        let mut entries = live.pick(|row| {
-            let fits = (self.group.is_empty() || row.server.group == self.group)
+        let fits = |row: &Row| {
+            (self.group.is_empty() || row.server.group == self.group)
                 && (self.protocol.is_empty() || protocol(&row.server) == self.protocol)
                 && self.state.is_none_or(|state| state.matches(row))
-                && words.iter().all(|word| has(row, word));
-            fits.then(|| Entry { server: row.server.clone(), said: row.said.clone(), number: self.number(row, now) })
-        });
-        let count = entries.len();
-        let page = self.page.min(count.saturating_sub(1) / PAGE);
-        let (start, end) = (page * PAGE, ((page + 1) * PAGE).min(count));
-        // Only the page is put in order; what is before and behind it need not be.
-        if start > 0 && start < count {
-            entries.select_nth_unstable_by(start, |a, b| self.compare(a, b));
+                && words.iter().all(|word| has(row, word))
+        };
+        // Little is copied under the lock: numbers, or pointers to what holds the texts.
+        let (count, page, ids) = match self.sort {
+            Sort::Players | Sort::Latency | Sort::Uptime | Sort::State => {
+                let mut numbers = live.pick(|row| fits(row).then(|| (self.number(row, now), row.server.id)));
+                let compare = |a: &(Option<i64>, ServerId), b: &(Option<i64>, ServerId)| {
+                    self.directed(a.0.as_ref(), b.0.as_ref(), i64::cmp).then_with(|| a.1.cmp(&b.1))
+                };
+                let (page, shown) = self.page_of(&mut numbers, compare);
+                let ids: Vec<ServerId> = shown.iter().map(|(_, id)| *id).collect();
+                (numbers.len(), page, ids)
+            }
+            Sort::Name | Sort::Group | Sort::Version => {
+                let mut texts = live.pick(|row| fits(row).then(|| (row.server.clone(), row.said.clone())));
+                let (page, shown) = self.page_of(&mut texts, |a, b| self.compare(a, b));
+                let ids: Vec<ServerId> = shown.iter().map(|(server, _)| server.id).collect();
+                (texts.len(), page, ids)
+            }
+        };
+        Found { count, rows: ids.into_iter().filter_map(|id| live.row(id)).collect(), page }
+    }
+
+    /// The page that there is, and its entries in order. What is before and behind them is in no order.
+    fn page_of<'a, T>(&self, entries: &'a mut [T], compare: impl Fn(&T, &T) -> Ordering) -> (usize, &'a [T]) {
+        let page = self.page.min(entries.len().saturating_sub(1) / PAGE);
+        let (start, end) = (page * PAGE, ((page + 1) * PAGE).min(entries.len()));
+        if start > 0 && start < entries.len() {
+            entries.select_nth_unstable_by(start, &compare);
         }
-        let rest = &mut entries[start..];
+        let rest = entries.get_mut(start..).unwrap_or_default();
         if end - start < rest.len() {
-            rest.select_nth_unstable_by(end - start, |a, b| self.compare(a, b));
+            rest.select_nth_unstable_by(end - start, &compare);
         }
         let shown = &mut rest[..end - start];
-        shown.sort_unstable_by(|a, b| self.compare(a, b));
-        let ids: Vec<ServerId> = shown.iter().map(|entry| entry.server.id).collect();
-        Found { count, rows: ids.into_iter().filter_map(|id| live.row(id)).collect(), page }
+        shown.sort_unstable_by(&compare);
+        (page, shown)
     }
 
     fn number(&self, row: &Row, now: Millis) -> Option<i64> {
@@ -203,25 +214,25 @@ impl Filter {
             Sort::Players => last?.players.map(i64::from),
             Sort::Latency => last?.latency.map(i64::from),
             Sort::Uptime => row.day.uptime(now).map(|share| (f64::from(share) * 1e6) as i64),
+            // The state first, then the time, backwards.
             Sort::State => Some((row.state as i64) << 56 | (i64::MAX >> 8).saturating_sub(row.since.max(0))),
-            Sort::Name | Sort::Version | Sort::Group => Some(0),
+            Sort::Name | Sort::Version | Sort::Group => None,
         }
     }
 
-    fn compare(&self, a: &Entry, b: &Entry) -> Ordering {
-        fn group(entry: &Entry) -> Option<&str> {
-            Some(entry.server.group.as_str()).filter(|group| !group.is_empty())
+    fn compare(&self, a: &Texts, b: &Texts) -> Ordering {
+        fn group((server, _): &Texts) -> Option<&str> {
+            Some(server.group.as_str()).filter(|group| !group.is_empty())
         }
-        fn version(entry: &Entry) -> Option<&str> {
-            entry.said.as_ref()?.version.as_deref()
+        fn version((_, said): &Texts) -> Option<&str> {
+            said.as_ref()?.version.as_deref()
         }
         let order = match self.sort {
-            Sort::Name => self.directed(Some(&*a.server.name), Some(&*b.server.name), natural),
             Sort::Group => self.directed(group(a), group(b), natural),
             Sort::Version => self.directed(version(a), version(b), natural),
-            _ => self.directed(a.number.as_ref(), b.number.as_ref(), i64::cmp),
+            _ => self.directed(Some(&*a.0.name), Some(&*b.0.name), natural),
         };
-        order.then_with(|| natural(&a.server.name, &b.server.name))
+        order.then_with(|| natural(&a.0.name, &b.0.name))
     }
 
     /// What is not known stands last in either direction.
@@ -233,6 +244,9 @@ impl Filter {
         }
     }
 }
+
+/// What holds the texts that a list may be ordered by.
+type Texts = (Arc<Server>, Option<Arc<Said>>);
 
 /// The id of a server's protocol, as its target has it.
 pub(crate) fn protocol(server: &Server) -> &str {

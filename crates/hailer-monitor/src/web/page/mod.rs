@@ -1,6 +1,7 @@
 //! Whole pages, and what they have in common.
 
 mod answer;
+pub(crate) mod events;
 pub(crate) mod filter;
 pub(crate) mod overview;
 mod past;
@@ -30,6 +31,8 @@ pub(crate) struct Frame {
     style: String,
     script: String,
     icon: String,
+    /// What is wrong with the monitor itself.
+    notice: Option<String>,
 }
 
 /// Light or dark.
@@ -66,6 +69,7 @@ impl Frame {
             style: files::address("style.css"),
             script: files::address("page.js"),
             icon: files::address("icon.svg"),
+            notice: (app.notice)(),
         }
     }
 

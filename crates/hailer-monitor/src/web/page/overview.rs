@@ -9,13 +9,19 @@ use crate::web::show;
 use askama::Template;
 use axum::extract::{RawQuery, State};
 use axum::http::{HeaderMap, StatusCode};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use hailer::registry;
 
 /// `/`
 pub(crate) async fn show(State(app): State<App>, RawQuery(query): RawQuery, asked: HeaderMap) -> Response {
     let filter = Filter::read(query.as_deref().unwrap_or_default());
-    html(StatusCode::OK, &Overview::of(&app, &asked, filter))
+    // A hundred thousand rows are looked through for some milliseconds: not where connections are served, and not by all
+    // at the same time.
+    let Ok(_turn) = app.turns.clone().acquire_owned().await else {
+        return StatusCode::SERVICE_UNAVAILABLE.into_response();
+    };
+    let made = tokio::task::spawn_blocking(move || html(StatusCode::OK, &Overview::of(&app, &asked, filter)));
+    made.await.unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response())
 }
 
 #[derive(Template)]
@@ -38,10 +44,16 @@ struct Overview {
 }
 
 /// One of several.
-struct Choice {
-    value: String,
-    text: String,
-    is_chosen: bool,
+pub(crate) struct Choice {
+    pub(crate) value: String,
+    pub(crate) text: String,
+    pub(crate) is_chosen: bool,
+}
+
+impl Choice {
+    pub(crate) fn new(value: &str, text: String, chosen: &str) -> Self {
+        Self { value: value.into(), text, is_chosen: value == chosen }
+    }
 }
 
 /// A column and the way to order by it.
@@ -94,7 +106,7 @@ impl Overview {
 
 /// What can be chosen, "all" first. What is chosen is among them even if there is no such server any more.
 fn choices(all: &str, counts: &[(String, usize)], chosen: &str, text: impl Fn(&str) -> String) -> Vec<Choice> {
-    let choice = |value: &str, text: String| Choice { value: value.into(), text, is_chosen: value == chosen };
+    let choice = |value: &str, text| Choice::new(value, text, chosen);
     let some =
         counts.iter().map(|(name, count)| choice(name, format!("{} ({})", text(name), show::count(*count as u64))));
     let gone =

@@ -31,18 +31,6 @@ pub(crate) enum Range {
 impl Range {
     pub(crate) const ALL: [Self; 4] = [Self::Day, Self::Week, Self::Month, Self::Year];
 
-    /// What the address says; a day if nothing that is known.
-    pub(crate) fn read(query: &str) -> Self {
-        let word = form_urlencoded::parse(query.as_bytes()).find(|(key, _)| key == "range");
-        let range = word.and_then(|(_, word)| Self::ALL.into_iter().find(|range| range.word() == word));
-        range.unwrap_or_default()
-    }
-
-    /// What the address says.
-    pub(crate) fn query(self) -> String {
-        if self == Self::Day { String::new() } else { format!("?range={}", self.word()) }
-    }
-
     fn word(self) -> &'static str {
         match self {
             Self::Day => "24h",
@@ -69,6 +57,64 @@ impl Range {
             Self::Month => "30 days",
             Self::Year => "1 year",
         }
+    }
+}
+
+/// What sessions are ordered by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// Who came last first.
+    #[default]
+    From,
+    /// By name.
+    Player,
+    /// Who played longest first.
+    Played,
+}
+
+impl Order {
+    pub(crate) const ALL: [Self; 3] = [Self::Player, Self::From, Self::Played];
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::From => "from",
+            Self::Player => "player",
+            Self::Played => "played",
+        }
+    }
+}
+
+/// What of the past is asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    pub(crate) range: Range,
+    pub(crate) order: Order,
+}
+
+impl Wanted {
+    /// What the address says; what it does not know is as usual.
+    pub(crate) fn read(query: &str) -> Self {
+        let mut wanted = Self::default();
+        for (key, value) in form_urlencoded::parse(query.as_bytes()) {
+            match &*key {
+                "range" => {
+                    wanted.range = Range::ALL.into_iter().find(|range| range.word() == value).unwrap_or_default()
+                }
+                "sessions" => {
+                    wanted.order = Order::ALL.into_iter().find(|order| order.word() == value).unwrap_or_default();
+                }
+                _ => {}
+            }
+        }
+        wanted
+    }
+
+    /// What the address says, with its question mark if anything.
+    pub(crate) fn query(self) -> String {
+        let range = (self.range != Range::default()).then(|| format!("range={}", self.range.word()));
+        let order = (self.order != Order::default()).then(|| format!("sessions={}", self.order.word()));
+        let query: Vec<String> = range.into_iter().chain(order).collect();
+        if query.is_empty() { String::new() } else { format!("?{}", query.join("&")) }
     }
 }
 
@@ -107,7 +153,8 @@ pub(crate) struct SessionView {
 
 impl Past {
     /// Reads it. Where the history fails, the page says so and shows the rest.
-    pub(crate) async fn of(app: &App, server: ServerId, range: Range, now: Millis) -> Self {
+    pub(crate) async fn of(app: &App, server: ServerId, wanted: Wanted, now: Millis) -> Self {
+        let Wanted { range, order } = wanted;
         let (level, each, count) = range.buckets();
         let step = level.length() * each;
         let to = now.div_euclid(step) * step + step;
@@ -121,10 +168,15 @@ impl Past {
         };
         let read: Result<Result<_, HistoryError>, _> = tokio::time::timeout(PATIENCE, all).await;
         // What fails there is for the log of the monitor, not for whoever looks at the page.
-        let Ok(Ok((points, events, sessions))) = read else {
+        let Ok(Ok((points, events, mut sessions))) = read else {
             let problem = "The history cannot be read now. What is shown is what is known without it.".into();
             return Self { problem: Some(problem), ..Self::default() };
         };
+        match order {
+            Order::From => {}
+            Order::Player => sessions.sort_by(|a, b| a.player.cmp(&b.player)),
+            Order::Played => sessions.sort_by_key(|session| session.first - session.last),
+        }
         let buckets = Buckets::of(&points, from, step, count);
         Self {
             problem: None,
@@ -306,7 +358,7 @@ impl Buckets {
 }
 
 impl EventView {
-    fn of(event: &Event, now: Millis) -> Self {
+    pub(crate) fn of(event: &Event, now: Millis) -> Self {
         let difference = |what: &Difference| {
             let side = |side: &Option<String>| {
                 side.as_deref().filter(|side| !side.trim().is_empty()).unwrap_or(NOTHING).to_owned()
@@ -365,12 +417,15 @@ mod tests {
     #[test]
     fn ranges_are_words_of_the_address() {
         for range in Range::ALL {
-            assert_eq!(Range::read(range.query().trim_start_matches('?')), range);
+            for order in Order::ALL {
+                let wanted = Wanted { range, order };
+                assert_eq!(Wanted::read(wanted.query().trim_start_matches('?')), wanted);
+            }
             let (level, each, count) = range.buckets();
             let length = level.length() * each * count as Millis;
             let days = [1, 7, 30, 365][range as usize];
             assert_eq!(length, days * 86_400_000);
         }
-        assert_eq!(Range::read("range=3h&range=7d"), Range::Day);
+        assert_eq!(Wanted::read("range=3h&sessions=&x"), Wanted::default());
     }
 }

@@ -6,7 +6,7 @@ use crate::web::App;
 use crate::web::motd::{Piece, pieces};
 use crate::web::page::answer::{Datagram, Details, explain};
 use crate::web::page::filter::{Filter, protocol};
-use crate::web::page::past::{Past, Range};
+use crate::web::page::past::{Order, Past, Range, Wanted};
 use crate::web::page::row::{StateView, Time};
 use crate::web::page::{self, Frame, html};
 use crate::web::show::{self, Cut};
@@ -30,10 +30,10 @@ pub(crate) async fn show(
     let Some(row) = app.live.named(&name) else {
         return page::error(&app, &asked, StatusCode::NOT_FOUND, "There is no server of this name.");
     };
-    let range = Range::read(query.as_deref().unwrap_or_default());
+    let wanted = Wanted::read(query.as_deref().unwrap_or_default());
     let now = app.now();
-    let past = Past::of(&app, row.server.id, range, now).await;
-    html(StatusCode::OK, &ServerPage::of(&app, &asked, &row, range, past, now))
+    let past = Past::of(&app, row.server.id, wanted, now).await;
+    html(StatusCode::OK, &ServerPage::of(&app, &asked, &row, wanted, past, now))
 }
 
 #[derive(Template)]
@@ -49,6 +49,8 @@ struct ServerPage {
     labels: Vec<(Cut, Cut)>,
     figures: Vec<Figure>,
     ranges: Vec<(&'static str, String, bool)>,
+    /// Orders of sessions: by player, by when they came, by how long they played.
+    orders: [(String, bool); 3],
     past: Past,
     shows_players: bool,
     details: Details,
@@ -65,7 +67,7 @@ struct Figure {
 }
 
 impl ServerPage {
-    fn of(app: &App, asked: &HeaderMap, row: &Row, range: Range, past: Past, now: Millis) -> Self {
+    fn of(app: &App, asked: &HeaderMap, row: &Row, wanted: Wanted, past: Past, now: Millis) -> Self {
         let server = &*row.server;
         let said = row.said.as_deref();
         let speaks = registry::find(protocol(server));
@@ -77,9 +79,9 @@ impl ServerPage {
             datagrams.clear();
         }
         let group = Filter { group: server.group.clone(), ..Filter::default() };
-        let here = |range: Range| format!("/server/{}{}", server.name, range.query());
+        let here = |wanted: Wanted| format!("/server/{}{}", server.name, wanted.query());
         Self {
-            frame: Frame::new(app, asked, here(range)),
+            frame: Frame::new(app, asked, here(wanted)),
             name: server.name.clone(),
             state: StateView::of(row, now),
             title: said.and_then(|said| said.title.as_deref()).map(|title| show::cut(title, 120)),
@@ -88,7 +90,11 @@ impl ServerPage {
             group: (!server.group.is_empty()).then(|| (show::cut(&server.group, 40), group.address())),
             labels: server.labels.iter().map(|(key, value)| (show::cut(key, 40), show::cut(value, 60))).collect(),
             figures: figures(row, &details, speaks, now),
-            ranges: Range::ALL.map(|known| (known.text(), here(known), known == range)).into(),
+            ranges: Range::ALL
+                .map(|range| (range.text(), here(Wanted { range, ..wanted }), range == wanted.range))
+                .into(),
+            orders: Order::ALL
+                .map(|order| (format!("{}#sessions", here(Wanted { order, ..wanted })), order == wanted.order)),
             past,
             shows_players: app.shows_players,
             details,
@@ -122,6 +128,7 @@ fn figures(row: &Row, details: &Details, speaks: Option<&dyn Protocol>, now: Mil
     add("Mode", details.mode.as_ref().map(|mode| mode.text.clone()), String::new());
     add("Game", said.and_then(|said| said.game.clone()), String::new());
     add("Protocol", speaks.map(|speaks| speaks.info().title.to_owned()), String::new());
+    add("Asked every", row.server.interval.map(|every| show::length(every.as_millis() as Millis)), String::new());
     let calls_itself = details.own_address.as_ref().map(|address| format!("calls itself {address}"));
     add(
         "Address",

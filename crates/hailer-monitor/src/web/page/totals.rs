@@ -8,13 +8,16 @@ use crate::web::page::filter::protocol;
 use crate::web::show;
 use askama::Template;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Groups to choose from; a list of more is for nobody.
 const GROUPS: usize = 500;
 /// Sums are kept for so many times as long as it took to make them, so that they never cost more than a fiftieth of a core.
 const KEPT: u32 = 50;
+/// Nobody waits for sums that took longer than this, unless there are none that are younger than that.
+const LONG: Duration = Duration::from_millis(3);
+const OLD: Duration = Duration::from_secs(10);
 
 /// Sums over all servers.
 #[derive(Debug)]
@@ -85,26 +88,57 @@ fn add(counts: &mut BTreeMap<String, usize>, name: &str) {
     }
 }
 
-/// The last sums, and until when they are good enough.
+/// The last sums, for all who ask.
 #[derive(Debug, Default)]
-pub(crate) struct Kept(Mutex<Option<(Instant, Arc<Totals>)>>);
+pub(crate) struct Kept(Mutex<Option<Last>>);
+
+#[derive(Debug)]
+struct Last {
+    totals: Arc<Totals>,
+    /// Until when they are good enough.
+    until: Instant,
+    /// How long it took to make them.
+    took: Duration,
+    /// Somebody makes new ones.
+    is_made: bool,
+}
 
 impl Kept {
-    /// Sums that are not much older than now.
-    pub(crate) fn totals(&self, live: &Live, now: Millis) -> Arc<Totals> {
-        // Whoever comes while they are made waits for them: twice the work would take as long.
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Sums that are not much older than now. Those that take long to make are made while the old ones are shown.
+    pub(crate) fn totals(self: &Arc<Self>, live: &Arc<Live>, now: Millis) -> Arc<Totals> {
         let start = Instant::now();
-        if let Some((until, totals)) = &*kept
-            && start < *until
-        {
-            return totals.clone();
+        let mut kept = self.lock();
+        if let Some(last) = kept.as_mut() {
+            if start < last.until {
+                return last.totals.clone();
+            }
+            if last.took > LONG && start < last.until + OLD {
+                if !std::mem::replace(&mut last.is_made, true) {
+                    let (kept, live) = (self.clone(), live.clone());
+                    tokio::task::spawn_blocking(move || {
+                        let made = Last::of(&live, now);
+                        *kept.lock() = Some(made);
+                    });
+                }
+                return last.totals.clone();
+            }
         }
+        // Whoever comes meanwhile waits: making them twice would take as long.
+        kept.insert(Last::of(live, now)).totals.clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Last>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Last {
+    fn of(live: &Live, now: Millis) -> Self {
+        let start = Instant::now();
         let totals = Arc::new(Totals::of(live, now));
         let end = Instant::now();
-        let good_for: Duration = (end - start) * KEPT;
-        *kept = Some((end + good_for, totals.clone()));
-        totals
+        let took = end - start;
+        Self { totals, until: end + took * KEPT, took, is_made: false }
     }
 }
 

@@ -105,7 +105,7 @@
     const query = new URLSearchParams(new FormData(form));
     for (const [key, value] of [...query]) if (!value || (key === "sort" && value === "players")) query.delete(key);
     const text = query.toString();
-    return text ? `/?${text}` : "/";
+    return text ? `${form.getAttribute("action")}?${text}` : form.getAttribute("action");
   };
   if (form) {
     let timer = 0;
@@ -151,7 +151,7 @@
     return () => (timer ||= setTimeout(() => { timer = 0; act(); }, wait));
   };
   const refreshList = later(500, () => show(location.pathname + location.search, false));
-  const refreshServer = later(1500, async () => {
+  const refreshServer = later(2500, async () => {
     try {
       const next = await fetchPage(location.pathname + location.search);
       ["head", "past", "who", "events", "sessions", "extras", "rules", "deviations", "answer"].forEach((id) => swap(next, id));
@@ -163,7 +163,7 @@
   function listen() {
     const ids = all("#rows > tr").map((row) => row.id.slice(1)).join(",");
     const wanted = server ? `/live/server/${encodeURIComponent(server.dataset.name)}` : `/live/rows?ids=${ids}`;
-    if (document.hidden || (!server && !find("#list"))) return;
+    if (document.hidden || (!server && !find("#totals"))) return;
     if (source && source.readyState !== EventSource.CLOSED && heard === wanted) return;
     source?.close();
     heard = wanted;
