@@ -586,6 +586,23 @@ mod tests {
     }
 
     #[test]
+    fn who_speaks_no_tls_is_told_so() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let thread = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let _ = stream.read(&mut [0; 1024]);
+            let _ = stream.write_all(b"HTTP/1.1 400 Bad\r\n\r\n");
+        });
+        let outcome = send(&outlet(&format!("form = 'json'\nurl = 'https://{address}/hush'\ntimeout = '5s'")));
+        thread.join().unwrap();
+        assert!(
+            matches!(&outcome, Outcome::Later(why, None) if why.contains("127.0.0.1") && !why.contains("hush")),
+            "{outcome:?}"
+        );
+    }
+
+    #[test]
     fn headers_of_ntfy_in_any_script() {
         let (url, thread) = answer("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
         std::fs::write(std::env::temp_dir().join("hailer-alert-token"), "tk_secret\n").unwrap();
@@ -661,7 +678,6 @@ mod tests {
         }
         let missing = receiver("form = 'json'\nurl-env = 'HAILER_NO_SUCH_VARIABLE'").unwrap();
         assert!(missing.open(Path::new(".")).unwrap_err().0.contains("HAILER_NO_SUCH_VARIABLE"));
-        let (url, _thread) = ("http://127.0.0.1:9/", ());
-        assert!(receiver(&format!("form = 'json'\nurl = '{url}'")).is_ok());
+        assert!(receiver("form = 'json'\nurl = 'http://127.0.0.1:9/'").is_ok());
     }
 }

@@ -40,6 +40,7 @@ pub use rule::{Change, Condition, Filter, Priority, Rule, Words, Wrong};
 
 use crate::history::{History, HistoryError};
 use crate::live::{Live, Row};
+use crate::poll::since_1970 as now;
 use crate::sample::Millis;
 use crate::server::{Server, ServerId};
 use queue::{Next, Queue};
@@ -47,7 +48,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::task::JoinHandle;
 
@@ -414,10 +415,6 @@ fn millis(duration: Duration) -> Millis {
 /// Without chance all pauses are whole, no more.
 fn random() -> u32 {
     getrandom::u32().unwrap_or(0)
-}
-
-fn now() -> Millis {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, millis)
 }
 
 #[cfg(test)]
