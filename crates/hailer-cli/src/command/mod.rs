@@ -17,6 +17,7 @@ mod serve_sources;
 mod status;
 mod sweep;
 mod top;
+mod watch;
 
 use crate::args::{Arguments, Asking, Auth, Command, ServeAction};
 use crate::exit::{Exit, usage};
@@ -35,6 +36,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Exit> {
             None => serve::run(&args),
         },
         Command::Top(args) => block_on(top::run(args)),
+        Command::Watch(args) => block_on(watch::run(args)),
         Command::Decode(args) => decode::run(&args),
         Command::Join(args) => block_on(join::run(args)),
         Command::Proxy(args) => block_on(proxy::run(args)),
