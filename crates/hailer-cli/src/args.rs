@@ -60,7 +60,7 @@ Keys: arrows, j and k move, Enter shows details, the digits in the header sort, 
 Examples:
   hailer watch play.example.com ugp://192.0.2.7
   hailer watch --targets servers.txt --interval 15s
-  hailer watch --monitor http://127.0.0.1:9580";
+  hailer watch --monitor http://127.0.0.1:8080";
 
 const DECODE: &str = "\
 Examples:

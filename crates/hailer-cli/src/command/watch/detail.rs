@@ -1,7 +1,7 @@
 //! All that is known of one server: how it stands, charts, who is on, what happened, rules and extras.
 
 use super::board::{Entry, Look};
-use super::draw::{View, coloured, speed, state, uptime};
+use super::draw::{Fitting, View, coloured_lines, speed, state, uptime};
 use crate::command::top::draw::{bold, both_ends, dim};
 use crate::print::{line, padded, rate, since};
 use hailer::Text;
@@ -115,10 +115,7 @@ fn facts(entry: &Entry, past: Option<&Past>, now: Millis, width: usize) -> Vec<L
     lines.push(Line::styled(line(&format!("{}{address}", seen.server.target), width), dim()));
     let answer = said(entry, past);
     if let Some(motd) = answer.and_then(motd) {
-        let whole: Vec<Text> = motd.raw().split('\n').map(|line| styled_like(&motd, line)).collect();
-        // A code goes on in the next line only within one run; lines alone are near enough, and never too many.
-        let texts = whole.iter().filter(|text| !text.plain().trim().is_empty()).take(MOTD_LINES);
-        lines.extend(texts.map(|text| Line::from(coloured(text, width))));
+        lines.extend(coloured_lines(&motd, width, MOTD_LINES));
     }
     let mut words: Vec<Span<'static>> = Vec::new();
     let mut add = |name: &str, value: Span<'static>| {
@@ -167,19 +164,9 @@ fn facts(entry: &Entry, past: Option<&Past>, now: Millis, width: usize) -> Vec<L
 
 /// Spans up to a width.
 fn fitting(spans: Vec<Span<'static>>, width: usize) -> Line<'static> {
-    let mut room = width;
-    let mut fitting = Vec::new();
-    for span in spans {
-        let text = line(&span.content, room);
-        let is_whole = span.content.width() <= room;
-        room = room.saturating_sub(text.width());
-        // A name that nothing follows is no help, and what is cut says so.
-        fitting.push(Span::styled(if is_whole { span.content.into_owned() } else { text }, span.style));
-        if !is_whole || room == 0 {
-            break;
-        }
-    }
-    Line::from(fitting)
+    let mut fitting = Fitting::new(width);
+    spans.iter().take_while(|span| fitting.push(&span.content, span.style)).for_each(drop);
+    fitting.line()
 }
 
 /// The MOTD with its colours: of a monitor's list it comes without.
@@ -194,11 +181,6 @@ fn motd(said: &Said) -> Option<Text> {
     let motd = said.motd.clone()?;
     let has_colours = motd.runs().any(|(style, _)| style != Default::default());
     if has_colours { Some(motd) } else { raw().or(Some(motd)) }
-}
-
-fn styled_like(whole: &Text, line: &str) -> Text {
-    let is_formatted = whole.runs().nth(1).is_some() || whole.runs().any(|(style, _)| style != Default::default());
-    if is_formatted { Text::legacy(line) } else { Text::unformatted(line) }
 }
 
 /// A line of numbers over time, with axes. What was not answered is a gap.

@@ -121,8 +121,11 @@ impl Direct {
         let mut fresh = HashMap::new();
         let (finder, mut found) = mpsc::channel(FINDING);
         let (named, nameless): (Vec<_>, Vec<_>) = servers.into_iter().partition(|server| server.target.contains("://"));
-        let seen = nameless.iter().map(|server| unheard(server, None)).collect();
-        let mut is_over = to.send(News::Seen { seen, all: None, events: Vec::new() }).await.is_err();
+        let mut is_over = false;
+        if !nameless.is_empty() {
+            let seen = nameless.iter().map(|server| unheard(server, None)).collect();
+            is_over = to.send(News::Seen { seen, all: None, events: Vec::new() }).await.is_err();
+        }
         // It ends with whoever hears it.
         tokio::spawn(find(client, nameless, finder));
         for server in named {

@@ -354,15 +354,18 @@ fn cell_of(by: By, entry: &Entry, width: usize) -> Line<'static> {
         By::Motd => match (&seen.error, seen.said.as_deref()) {
             // Why it is down tells more than what it said when it was up.
             (Some(error), _) if seen.state != State::Up => {
-                Line::styled(line(&error.1, width), Style::new().fg(Color::Red))
+                Line::styled(line(reason(&error.1), width), Style::new().fg(Color::Red))
             }
-            (_, Some(said)) if said.motd.is_some() => {
-                Line::from(said.motd.as_ref().map(|motd| coloured(motd, width)).unwrap_or_default())
-            }
-            _ => text(&entry.motd),
+            (_, Some(said)) => said.motd.as_ref().map_or_else(|| text(&entry.motd), |motd| coloured(motd, width)),
+            _ => Line::default(),
         },
         By::Given => Line::default(),
     }
+}
+
+/// The reason of an error without the address, which the row has already.
+fn reason(error: &str) -> &str {
+    error.split_once(": ").filter(|(address, _)| !address.contains(' ')).map_or(error, |(_, reason)| reason)
 }
 
 /// Symbol and word; the colour says it once more.
@@ -417,22 +420,75 @@ pub(super) fn uptime(share: Option<f32>) -> Line<'static> {
 }
 
 /// A text in its colours, as one line of a width.
-pub(super) fn coloured(text: &Text, width: usize) -> Vec<Span<'static>> {
-    let mut room = width;
-    let mut spans = Vec::new();
+pub(super) fn coloured(text: &Text, width: usize) -> Line<'static> {
+    let mut fitting = Fitting::new(width);
+    text.runs().take_while(|(style, piece)| fitting.push(piece, style_of(*style))).for_each(drop);
+    fitting.line()
+}
+
+/// A text in its colours, as the first lines that hold anything.
+pub(super) fn coloured_lines(text: &Text, width: usize, most: usize) -> Vec<Line<'static>> {
+    let mut lines = Vec::new();
+    let mut last = Fitting::new(width);
     for (style, piece) in text.runs() {
-        // Characters without a width of their own could come in any number.
-        let piece: String = piece.chars().take(4 * width).collect();
-        let piece = printable(&piece);
-        let is_whole = piece.width() <= room;
-        let piece = line(&piece, room);
-        room = room.saturating_sub(piece.width());
-        spans.push(Span::styled(piece, style_of(style)));
-        if !is_whole || room == 0 || spans.len() > width {
-            break;
+        for (number, part) in piece.split('\n').enumerate() {
+            if number > 0 {
+                let line = std::mem::replace(&mut last, Fitting::new(width)).line();
+                lines.extend(Some(line).filter(|line| !is_blank(line)));
+                if lines.len() == most {
+                    return lines;
+                }
+            }
+            last.push(part, style_of(style));
         }
     }
-    spans
+    lines.extend(Some(last.line()).filter(|line| !is_blank(line)));
+    lines
+}
+
+fn is_blank(line: &Line<'_>) -> bool {
+    line.spans.iter().all(|span| span.content.trim().is_empty())
+}
+
+/// Pieces of text beside each other, as long as there is room.
+pub(super) struct Fitting {
+    spans: Vec<Span<'static>>,
+    room: usize,
+    width: usize,
+    is_full: bool,
+}
+
+impl Fitting {
+    pub(super) fn new(width: usize) -> Self {
+        Self { spans: Vec::new(), room: width, width, is_full: width == 0 }
+    }
+
+    /// Adds a piece, cut where there is no more room, which it says. Whether there is room for more.
+    pub(super) fn push(&mut self, text: &str, style: Style) -> bool {
+        // Characters without a width of their own could come in any number, and so could pieces.
+        if self.is_full || self.spans.len() > self.width {
+            return false;
+        }
+        let text: String = text.chars().take(4 * self.width).collect();
+        let text = printable(&text);
+        if text.is_empty() {
+            return true;
+        }
+        if self.room == 0 {
+            // There is more, and no room to say so but that of the last character.
+            self.is_full = true;
+            return false;
+        }
+        self.is_full = text.width() > self.room;
+        let text = if self.is_full { line(&text, self.room) } else { text };
+        self.room = self.room.saturating_sub(text.width());
+        self.spans.push(Span::styled(text, style));
+        !self.is_full
+    }
+
+    pub(super) fn line(self) -> Line<'static> {
+        Line::from(self.spans)
+    }
 }
 
 fn style_of(style: hailer::proto::model::Style) -> Style {

@@ -329,7 +329,7 @@ impl Screen {
         match news {
             _ if self.is_paused => {}
             News::Seen { seen, all, events } => {
-                let is_first = self.board.len() == 0;
+                let is_first = self.board.totals().servers == 0;
                 let changed = self.board.see(seen);
                 self.board.happen(events);
                 if let Some(all) = all {

@@ -62,7 +62,7 @@ impl Monitor {
         let is_http =
             |uri: &ureq::http::Uri| matches!(uri.scheme_str(), Some("http" | "https")) && uri.query().is_none();
         let Some(uri) = parsed.filter(is_http) else {
-            usage!("--monitor {typed}: write the address of its page, such as http://127.0.0.1:9580");
+            usage!("--monitor {typed}: write the address of its page, such as http://127.0.0.1:8080");
         };
         // What is on this machine needs no proxy to be reached.
         let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
@@ -486,7 +486,7 @@ mod tests {
 
     #[test]
     fn addresses_of_pages() {
-        for good in ["http://127.0.0.1:9580", "https://monitor.example.com/status/", "127.0.0.1:9580", "[::1]:9580"] {
+        for good in ["http://127.0.0.1:8080", "https://monitor.example.com/status/", "127.0.0.1:8080", "[::1]:8080"] {
             assert!(Monitor::new(good).is_ok_and(|monitor| !monitor.url.ends_with('/')), "{good}");
         }
         for wrong in ["ftp://a", "", "http://", "http://a b", "http://a/?x=1"] {
