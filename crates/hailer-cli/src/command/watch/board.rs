@@ -444,7 +444,7 @@ fn without_zeros(number: &[u8]) -> &[u8] {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use super::*;
     use crate::command::watch::invented::{self, board, seen};
 

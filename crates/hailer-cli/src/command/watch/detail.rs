@@ -165,7 +165,7 @@ fn facts(entry: &Entry, past: Option<&Past>, now: Millis, width: usize) -> Vec<L
 /// Spans up to a width.
 fn fitting(spans: Vec<Span<'static>>, width: usize) -> Line<'static> {
     let mut fitting = Fitting::new(width);
-    spans.iter().take_while(|span| fitting.push(&span.content, span.style)).for_each(drop);
+    spans.into_iter().take_while(|span| fitting.push(&span.content, span.style)).for_each(drop);
     fitting.line()
 }
 
@@ -196,7 +196,7 @@ fn chart(
     let numbers = || looks.iter().filter_map(number).filter(|number| number.is_finite());
     let (most, last) = (numbers().fold(0.0, f32::max), looks.last().and_then(number));
     let shown = |number: f32| {
-        if number < 1e4 { format!("{:.1}", number).trim_end_matches(".0").to_owned() } else { rate(f64::from(number)) }
+        if number < 1e4 { format!("{number:.1}").trim_end_matches(".0").to_owned() } else { rate(f64::from(number)) }
     };
     let words = match last {
         Some(last) => format!("{}, at most {}", shown(last), shown(most)),

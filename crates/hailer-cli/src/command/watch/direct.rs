@@ -100,6 +100,8 @@ impl Direct {
         let mut settings = Settings { interval: args.interval, name_server: asking.name_server, ..Settings::default() };
         settings.sweep.patience = asking.patience;
         settings.sweep.pace.per_prefix = PER_NETWORK;
+        // Nobody looks at the bytes here.
+        settings.sweep.keep_replies = false;
         let live = Arc::new(Live::default());
         // There is no history to write to.
         let (poll, _) = Poll::start(settings, live.clone()).context("cannot open a socket to ask with")?;

@@ -210,14 +210,14 @@ enum Column {
 /// The columns in the order of their need, each with the width that it needs and the one that it can use.
 const COLUMNS: [(Column, u16, u16); 10] = [
     (Column::By(By::State), 7, 7),
-    (Column::By(By::Name), 12, 40),
+    (Column::By(By::Name), 12, 32),
     (Column::By(By::Players), 9, 9),
     (Column::By(By::Latency), 5, 5),
-    (Column::Trend, 8, 30),
+    (Column::Trend, 8, 24),
     (Column::By(By::Uptime), 5, 5),
     (Column::By(By::Motd), 16, u16::MAX),
-    (Column::By(By::Group), 8, 16),
-    (Column::By(By::Version), 9, 20),
+    (Column::By(By::Group), 8, 12),
+    (Column::By(By::Version), 9, 14),
     (Column::By(By::Protocol), 15, 15),
 ];
 
@@ -630,6 +630,8 @@ pub(super) mod tests {
         ] {
             assert!(wide.contains(expected), "{expected}\n{wide}");
         }
+        let wider = shown(&plain(&board), 220, 24);
+        assert!(wider.contains("did not answer within 3 s"), "why\n{wider}");
         assert!(wide.contains("Survival, 10th secret"), "one line\n{wide}");
         assert!(wide.lines().nth(2).unwrap().contains(['▅', '▆', '▇', '█']), "a trend\n{wide}");
     }
