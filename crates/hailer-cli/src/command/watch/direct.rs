@@ -10,14 +10,16 @@ use anyhow::Context;
 use hailer::proto::Transport;
 use hailer::{Answer, Client, Error, Target};
 use hailer_monitor::health::State;
-use hailer_monitor::live::Live;
+use hailer_monitor::live::{Live, Update};
 use hailer_monitor::poll::{Poll, Settings, since_1970};
+use hailer_monitor::sample::Event;
 use hailer_monitor::server::{Origin, Server, ServerId};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::sync::mpsc;
 
 /// More are for a monitor.
@@ -135,19 +137,9 @@ impl Direct {
         }
         while !is_over {
             let news = tokio::select! {
-                update = updates.recv() => match update {
-                    Ok(update) => {
-                        let now = since_1970();
-                        let rows = update.servers.iter().filter_map(|id| live.row(*id));
-                        let seen: Vec<Seen> = rows.map(|row| Seen::of(&row, now)).collect();
-                        News::Seen { seen, all: None, events: update.events.clone() }
-                    }
-                    // So much changed that it is told at once.
-                    Err(RecvError::Lagged(_)) => {
-                        let now = since_1970();
-                        News::Seen { seen: live.pick(|row| Some(Seen::of(row, now))), all: None, events: Vec::new() }
-                    }
-                    Err(RecvError::Closed) => return,
+                update = updates.recv() => match gather(update, &mut updates) {
+                    Some(changed) => told(&live, changed),
+                    None => return,
                 },
                 Some((server, end)) = found.recv() => match end {
                     Ok(target) => {
@@ -170,6 +162,42 @@ impl Direct {
             is_over = to.send(news).await.is_err();
         }
     }
+}
+
+/// What changed: which servers, `None` if so many that it was not noted; and what happened.
+type Changed = (Option<HashSet<ServerId>>, Vec<Event>);
+
+/// An update, and all that have come behind it by now. `None`: there will be no more.
+fn gather(first: Result<Arc<Update>, RecvError>, updates: &mut Receiver<Arc<Update>>) -> Option<Changed> {
+    let (mut ids, mut events) = (Some(HashSet::new()), Vec::new());
+    let mut next = match first {
+        Ok(update) => Some(update),
+        Err(RecvError::Lagged(_)) => None,
+        Err(RecvError::Closed) => return None,
+    };
+    loop {
+        match (next, &mut ids) {
+            (Some(update), ids) => {
+                ids.iter_mut().for_each(|ids| ids.extend(&update.servers));
+                events.extend_from_slice(&update.events);
+            }
+            (None, ids) => *ids = None,
+        }
+        next = match updates.try_recv() {
+            Ok(update) => Some(update),
+            Err(TryRecvError::Lagged(_)) => None,
+            Err(_) => return Some((ids, events)),
+        };
+    }
+}
+
+fn told(live: &Live, (ids, events): Changed) -> News {
+    let now = since_1970();
+    let seen = match ids {
+        Some(ids) => ids.into_iter().filter_map(|id| live.row(id)).map(|row| Seen::of(&row, now)).collect(),
+        None => live.pick(|row| Some(Seen::of(row, now))),
+    };
+    News::Seen { seen, all: None, events }
 }
 
 /// A server that nobody has heard of yet.
@@ -263,6 +291,24 @@ mod tests {
         }
         assert!(read(&[]).is_err(), "nobody to watch");
         assert!(read(&["a", "--monitor", "http://127.0.0.1:1"]).is_err(), "either or");
+    }
+
+    #[test]
+    fn what_comes_together_is_told_together() {
+        let live = Live::default();
+        let mut updates = live.listen();
+        let change = |id: i64| {
+            let event = crate::command::watch::invented::event(id, id);
+            live.change(Update { servers: vec![ServerId(id)], events: vec![event], is_other_list: false }, |_| {});
+        };
+        [1, 2, 1].map(change);
+        let first = updates.try_recv().map_err(|_| RecvError::Closed);
+        let (ids, events) = gather(first, &mut updates).unwrap();
+        assert_eq!((ids.unwrap().len(), events.len()), (2, 3));
+        (0..10_000).for_each(change);
+        let first = updates.try_recv().map_err(|_| RecvError::Lagged(1));
+        assert_eq!(gather(first, &mut updates).unwrap().0, None, "too many to be noted");
+        assert_eq!(gather(Err(RecvError::Closed), &mut updates), None);
     }
 
     #[test]

@@ -144,7 +144,7 @@ impl Monitor {
         let cursor = number.checked_sub(1).and_then(|before| self.pages.get(before)?.next.as_deref());
         let cursor = cursor.map(|cursor| format!("&cursor={}", escape(cursor))).unwrap_or_default();
         let path = format!("/api/v1/servers?limit={}{cursor}", limit.unwrap_or(PAGE));
-        let known = self.pages.get(number).map(|page| page.etag.clone());
+        let known = self.pages.get(number).map(|page| page.etag.clone()).filter(|etag| !etag.is_empty());
         let Heard { body, etag } = self.get::<Listed>(&path, known.as_deref())?;
         let Some(Listed { servers, next }) = body else { return Ok(()) };
         let ids = servers.iter().map(|server| ServerId(server.id)).collect();
