@@ -291,7 +291,7 @@ fn text_of(entry: &Entry, past: Option<&Past>, view: &View<'_>, width: usize) ->
     let extra: Vec<_> = extra.take(VALUES).map(|(key, value)| (key.clone(), human(value))).collect();
     let deviations = status.get("deviations").and_then(Value::as_array).into_iter().flatten();
     let deviations: Vec<_> = deviations.take(VALUES).map(|name| (human(name), String::new())).collect();
-    for (title, pairs) in [("rules", rules), ("more", extra), ("deviates from the protocol", deviations)] {
+    for (title, pairs) in [("rules", rules), ("extras", extra), ("deviates from the protocol", deviations)] {
         if pairs.is_empty() {
             continue;
         }
