@@ -57,6 +57,18 @@ const TOP: &str = "\
 Keys: q, Esc or Ctrl-C ends it, Tab and arrows choose a listener, p pauses, ? explains.
 When the responder restarts it waits for it.";
 
+const WATCH: &str = "\
+A TARGET is a host, host:port, [v6]:port, or protocol://host:port. Without a protocol all are tried,
+and the server is watched in one that it answers. In a file there is one a line.
+
+Keys: arrows, j and k move, Enter shows details, the digits in the header sort, / filters, p pauses,
+? explains, q or Ctrl-C ends it. A filter is words that must be found, and states such as !down.
+
+Examples:
+  hailer watch play.example.com ugp://192.0.2.7
+  hailer watch --targets servers.txt --interval 15s
+  hailer watch --monitor http://127.0.0.1:8080";
+
 const DECODE: &str = "\
 Examples:
   hailer decode fefd0900000001
@@ -138,6 +150,9 @@ pub(crate) enum Command {
     /// Watch a running hailer serve: rates, drops, budget, sources, who asks most
     #[command(after_help = TOP)]
     Top(Top),
+    /// Watch servers live: a table with trends, charts of each, from here or from a running hailer monitor
+    #[command(after_help = WATCH)]
+    Watch(Watch),
     /// Explain datagrams and game sessions field by field
     #[command(after_help = DECODE)]
     Decode(Decode),
@@ -491,6 +506,24 @@ pub(crate) struct Top {
     /// Look so often
     #[arg(long, default_value = "1s", value_parser = pace, value_name = "TIME")]
     pub(crate) every: Duration,
+}
+
+#[derive(Args)]
+pub(crate) struct Watch {
+    /// Servers to watch
+    #[arg(value_name = "TARGET", value_hint = ValueHint::Hostname, required_unless_present_any = ["targets", "monitor"])]
+    pub(crate) given: Vec<String>,
+    /// Read targets from a file, one a line; may be given several times
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) targets: Vec<PathBuf>,
+    /// Show what a running hailer monitor watches: the address of its page
+    #[arg(long, value_name = "URL", value_hint = ValueHint::Url, conflicts_with_all = ["given", "targets", "protocol"])]
+    pub(crate) monitor: Option<String>,
+    /// Ask each server so often; a monitor is asked so often for all of them
+    #[arg(long, short, default_value = "5s", value_parser = seconds, value_name = "TIME")]
+    pub(crate) interval: Duration,
+    #[command(flatten)]
+    pub(crate) asking: Asking,
 }
 
 /// Which `hailer serve`.
@@ -849,6 +882,13 @@ fn pace(text: &str) -> Result<Duration, String> {
     let time = duration(text)?;
     let fits = (Duration::from_millis(100)..=Duration::from_secs(3600)).contains(&time);
     if fits { Ok(time) } else { Err("a time from 100ms to 1h".into()) }
+}
+
+/// Nobody is watched more often than once a second.
+fn seconds(text: &str) -> Result<Duration, String> {
+    let time = duration(text)?;
+    let fits = (Duration::from_secs(1)..=Duration::from_secs(86_400)).contains(&time);
+    if fits { Ok(time) } else { Err("a time from 1s to 1d".into()) }
 }
 
 fn name_server(text: &str) -> Result<SocketAddr, String> {

@@ -20,6 +20,7 @@ mod serve_view;
 mod status;
 mod sweep;
 mod top;
+mod watch;
 
 use crate::args::{Arguments, Asking, Auth, Command, ServeAction};
 use crate::exit::{Exit, usage};
@@ -39,6 +40,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Exit> {
         },
         Command::Monitor(args) => monitor::run(&args),
         Command::Top(args) => block_on(top::run(args)),
+        Command::Watch(args) => block_on(watch::run(args)),
         Command::Decode(args) => decode::run(&args),
         Command::Join(args) => block_on(join::run(args)),
         Command::Proxy(args) => block_on(proxy::run(args)),

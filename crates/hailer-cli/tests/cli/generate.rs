@@ -4,8 +4,8 @@ use crate::tool::{Temporary, assert_harmless, run};
 use hailer::registry;
 use std::path::Path;
 
-const COMMANDS: [&str; 11] =
-    ["query", "ping", "serve", "top", "decode", "join", "proxy", "demo", "protocols", "completions", "man"];
+const COMMANDS: [&str; 12] =
+    ["query", "ping", "serve", "top", "watch", "decode", "join", "proxy", "demo", "protocols", "completions", "man"];
 
 /// The help texts as users see them, at 100 columns. `BLESS=1 cargo test` rewrites the files.
 #[test]

@@ -21,4 +21,6 @@ mod sources;
 #[path = "../../../hailer/tests/support/mod.rs"]
 mod support;
 mod sweep;
+mod terminal;
 mod tool;
+mod watch;

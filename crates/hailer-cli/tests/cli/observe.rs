@@ -1,16 +1,13 @@
 //! `hailer serve status` and `hailer top`, before something that speaks as `hailer serve` does.
 
 use crate::schema::check;
-use crate::tool::{Process, assert_harmless, command, finish, run};
-use nix::pty::{Winsize, openpty};
-use nix::sys::termios::tcgetattr;
+use crate::terminal::Terminal;
+use crate::tool::{assert_harmless, command, finish, run};
 use serde_json::{Value, json};
-use std::io::{BufRead, BufReader, Read, Write};
-use std::os::fd::OwnedFd;
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::mpsc::{self, Receiver};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// A folder with a short name, since paths of sockets must be short. Removed when dropped.
@@ -133,63 +130,8 @@ fn where_nobody_is_the_way_out_is_said() {
     run(["top", "--every", "10ms"]).ends_with(2);
 }
 
-/// `hailer top` in a terminal of its own.
-struct Top {
-    process: Process,
-    /// Our side of the terminal, and its other side to look at its settings.
-    keys: std::fs::File,
-    terminal: OwnedFd,
-    drawn: Receiver<Vec<u8>>,
-    seen: String,
-}
-
-impl Top {
-    fn start(path: &Path) -> Self {
-        let size = Winsize { ws_row: 30, ws_col: 110, ws_xpixel: 0, ws_ypixel: 0 };
-        let pair = openpty(&size, None).unwrap();
-        let other = || Stdio::from(pair.slave.try_clone().unwrap());
-        let mut command = command(["top", "--every", "100ms", "--control", path.to_str().unwrap()]);
-        let process = Process::start(command.stdin(other()).stdout(other()).stderr(other()));
-        let keys = std::fs::File::from(pair.master);
-        let mut reader = keys.try_clone().unwrap();
-        let (sender, drawn) = mpsc::channel();
-        std::thread::spawn(move || {
-            let mut buffer = [0; 65536];
-            while let Ok(length @ 1..) = reader.read(&mut buffer) {
-                if sender.send(buffer[..length].to_vec()).is_err() {
-                    return;
-                }
-            }
-        });
-        Self { process, keys, terminal: pair.slave, drawn, seen: String::new() }
-    }
-
-    /// Waits until this has been drawn since the last wait. What is drawn has no spaces: the cursor jumps over them.
-    #[track_caller]
-    fn sees(&mut self, expected: &str) {
-        self.reads(|seen| without_sequences(seen).contains(expected), expected);
-    }
-
-    #[track_caller]
-    fn reads(&mut self, is_there: impl Fn(&str) -> bool, expected: &str) {
-        let deadline = Instant::now() + Duration::from_secs(10);
-        while !is_there(&self.seen) {
-            match self.drawn.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-                Ok(bytes) => self.seen += &String::from_utf8_lossy(&bytes),
-                Err(_) => panic!("no {expected:?} in {}", without_sequences(&self.seen)),
-            }
-        }
-        self.seen.clear();
-    }
-}
-
-/// The text between sequences that move the cursor or choose colours.
-fn without_sequences(text: &str) -> String {
-    let mut pieces = text.split("\x1b[");
-    let first = pieces.next().unwrap_or_default().to_owned();
-    pieces.fold(first, |text, piece| {
-        text + piece.trim_start_matches(|c: char| !c.is_ascii_alphabetic()).get(1..).unwrap_or("")
-    })
+fn top(path: &Path) -> Terminal {
+    Terminal::start(["top", "--every", "100ms", "--control", path.to_str().unwrap()])
 }
 
 #[test]
@@ -198,22 +140,10 @@ fn top_draws_and_gives_the_terminal_back() {
     let path = folder.socket();
     for signal in ["key", "TERM"] {
         let server = pretend(&path, 7, "fresh", 1);
-        let mut top = Top::start(&path);
+        let mut top = top(&path);
         top.sees("process7,");
         top.sees("█");
-        let raw = tcgetattr(&top.terminal).unwrap();
-        assert!(!raw.local_flags.contains(nix::sys::termios::LocalFlags::ECHO), "keys are not echoed");
-        match signal {
-            "key" => top.keys.write_all(b"q").unwrap(),
-            signal => {
-                let kill = format!("kill -{signal} {}", top.process.child.id());
-                assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
-            }
-        }
-        assert_eq!(top.process.wait().code(), Some(0), "{signal}");
-        // Back from the second screen, with a cursor and an echo.
-        top.reads(|seen| seen.contains("\x1b[?1049l") && seen.contains("\x1b[?25h"), "the first screen");
-        assert!(tcgetattr(&top.terminal).unwrap().local_flags.contains(nix::sys::termios::LocalFlags::ECHO));
+        top.ends_by(signal);
         server.join().unwrap();
     }
 }
@@ -223,7 +153,7 @@ fn top_waits_for_a_responder_that_restarts() {
     let folder = Folder::new("restart");
     let path = folder.socket();
     let server = pretend(&path, 7, "fresh", 1);
-    let mut top = Top::start(&path);
+    let mut top = top(&path);
     top.sees("process7,");
     // Its two seconds are over.
     top.sees("lost");
@@ -231,8 +161,8 @@ fn top_waits_for_a_responder_that_restarts() {
     let server = pretend(&path, 9, "fresh", 1);
     top.sees("restarted");
     // Ctrl-C is a key there.
-    top.keys.write_all(b"\x03").unwrap();
-    assert_eq!(top.process.wait().code(), Some(0));
+    top.press("\x03");
+    assert_eq!(top.wait(), Some(0));
     server.join().unwrap();
 }
 

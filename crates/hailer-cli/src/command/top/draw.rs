@@ -116,16 +116,16 @@ pub(super) fn draw(frame: &mut Frame<'_>, view: &View<'_>) {
     }
 }
 
-fn dim() -> Style {
+pub(in crate::command) fn dim() -> Style {
     Style::new().add_modifier(Modifier::DIM)
 }
 
-fn bold() -> Style {
+pub(in crate::command) fn bold() -> Style {
     Style::new().add_modifier(Modifier::BOLD)
 }
 
 /// Two texts at both ends of a line; the right one stays.
-fn both_ends(left: Vec<Span<'static>>, right: Span<'static>, width: u16) -> Line<'static> {
+pub(in crate::command) fn both_ends(left: Vec<Span<'static>>, right: Span<'static>, width: u16) -> Line<'static> {
     let (mut spans, mut room) = (Vec::new(), usize::from(width).saturating_sub(right.content.width() + 1));
     for span in left {
         let text = if span.content.width() > room { line(&span.content, room) } else { span.content.into_owned() };

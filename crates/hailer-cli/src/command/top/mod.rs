@@ -5,7 +5,7 @@
 //!                     history.rs draw.rs
 //! ```
 
-mod draw;
+pub(super) mod draw;
 mod history;
 
 use crate::args::Top;

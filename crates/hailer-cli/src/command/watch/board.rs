@@ -1,0 +1,543 @@
+//! What is known of the servers, and which of them are shown in which order: no terminal, no sockets.
+//!
+//! Rows are kept as they came; an order is a list of their places, made anew at most once a second and whenever a key asks for it.
+
+use super::filter::Filter;
+use hailer::Text;
+use hailer::proto::model::printable;
+use hailer_monitor::health::State;
+use hailer_monitor::live::{Row, Said};
+use hailer_monitor::sample::{Event, Millis, Sample};
+use hailer_monitor::server::{Server, ServerId};
+use std::cmp::Ordering;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+
+/// Looks that are remembered of one server, and of all together.
+const LOOKS: usize = 720;
+const ALL_LOOKS: usize = 1_000_000;
+/// Of each server so many at the least, even if there are many.
+const FEWEST_LOOKS: usize = 10;
+/// Events remembered.
+const EVENTS: usize = 2_000;
+/// Characters of a text that are searched and sorted by.
+const TEXT: usize = 256;
+
+/// How one server stands, as a feed tells it.
+#[derive(Clone, Debug)]
+pub(super) struct Seen {
+    pub(super) server: Arc<Server>,
+    pub(super) state: State,
+    pub(super) is_flapping: bool,
+    pub(super) since: Millis,
+    pub(super) last: Option<Sample>,
+    /// Word and sentence.
+    pub(super) error: Option<Arc<(String, String)>>,
+    pub(super) said: Option<Arc<Said>>,
+    /// The share of looks of the last day that were answered.
+    pub(super) uptime: Option<f32>,
+}
+
+impl Seen {
+    pub(super) fn of(row: &Row, now: Millis) -> Self {
+        Self {
+            server: row.server.clone(),
+            state: row.state,
+            is_flapping: row.is_flapping,
+            since: row.since,
+            last: row.last,
+            error: row.error.clone(),
+            said: row.said.clone(),
+            uptime: row.day.uptime(now),
+        }
+    }
+}
+
+/// One look at a server, as charts show it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Look {
+    pub(super) at: Millis,
+    pub(super) players: Option<f32>,
+    /// Milliseconds.
+    pub(super) latency: Option<f32>,
+}
+
+/// A row, and what is worked out once whenever it changes.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) seen: Seen,
+    /// The oldest first.
+    pub(super) looks: VecDeque<Look>,
+    /// One line, safe to print.
+    pub(super) version: String,
+    /// The MOTD, else the title, as one line without colours.
+    pub(super) motd: String,
+    /// All that a filter looks at, in small letters.
+    pub(super) words: String,
+}
+
+impl Entry {
+    fn new(seen: Seen) -> Self {
+        let mut entry =
+            Self { seen, looks: VecDeque::new(), version: String::new(), motd: String::new(), words: String::new() };
+        entry.spell();
+        entry
+    }
+
+    fn spell(&mut self) {
+        let said = self.seen.said.as_deref();
+        self.version = said.and_then(|said| said.version.as_deref()).map(short).unwrap_or_default();
+        let motd = said.and_then(|said| said.motd.as_ref().map(Text::plain).or_else(|| said.title.clone()));
+        self.motd = motd.map(|motd| short(&motd)).unwrap_or_default();
+        let server = &self.seen.server;
+        self.words =
+            [&*server.name, &server.group, &server.target, &self.version, &self.motd].join("\n").to_lowercase();
+    }
+
+    /// The id of its protocol; empty: not known yet.
+    pub(super) fn protocol(&self) -> &str {
+        self.seen.server.target.split_once("://").map_or("", |(protocol, _)| protocol)
+    }
+
+    pub(super) fn players(&self) -> Option<u32> {
+        self.seen.last.and_then(|last| last.players)
+    }
+
+    /// Microseconds.
+    pub(super) fn latency(&self) -> Option<u32> {
+        self.seen.last.and_then(|last| last.latency)
+    }
+
+    /// How it stands, as a word of a filter.
+    pub(super) fn word(&self) -> &'static str {
+        match self.seen.state {
+            _ if self.seen.is_flapping => "flapping",
+            State::Up => "up",
+            State::Down => "down",
+            State::Unknown => "new",
+        }
+    }
+}
+
+/// A text of a server's for one line.
+fn short(text: &str) -> String {
+    printable(text).trim().chars().take(TEXT).collect()
+}
+
+/// What the table can be sorted by: the digit that is typed, and what stands in the header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum By {
+    /// As it was typed, or added to the monitor.
+    Given,
+    State,
+    Name,
+    Group,
+    Players,
+    Latency,
+    Uptime,
+    Version,
+    Protocol,
+    Motd,
+}
+
+impl By {
+    /// All, each at the place of its digit.
+    pub(super) const ALL: [Self; 10] = [
+        Self::Given,
+        Self::State,
+        Self::Name,
+        Self::Group,
+        Self::Players,
+        Self::Latency,
+        Self::Uptime,
+        Self::Version,
+        Self::Protocol,
+        Self::Motd,
+    ];
+
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Given => "as given",
+            Self::State => "state",
+            Self::Name => "name",
+            Self::Group => "group",
+            Self::Players => "players",
+            Self::Latency => "ms",
+            Self::Uptime => "up%",
+            Self::Version => "version",
+            Self::Protocol => "protocol",
+            Self::Motd => "MOTD",
+        }
+    }
+
+    pub(super) fn digit(self) -> usize {
+        Self::ALL.iter().position(|by| *by == self).unwrap_or(0)
+    }
+}
+
+/// Sorted by what, and whether the other way round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Sort {
+    pub(super) by: By,
+    pub(super) is_descending: bool,
+}
+
+impl Sort {
+    /// By another column, in the direction that is asked for most; by the same one, the other way round.
+    pub(super) fn press(self, by: By) -> Self {
+        match self.by == by && by != By::Given {
+            true => Self { is_descending: !self.is_descending, ..self },
+            false => Self { by, is_descending: by == By::Players },
+        }
+    }
+}
+
+/// All servers together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Totals {
+    pub(super) servers: usize,
+    pub(super) up: usize,
+    pub(super) down: usize,
+    pub(super) players: u64,
+    pub(super) max: u64,
+}
+
+/// All that is known.
+#[derive(Debug)]
+pub(super) struct Board {
+    entries: Vec<Entry>,
+    by_id: HashMap<ServerId, usize>,
+    /// Places in `entries`: those that are shown.
+    order: Vec<u32>,
+    sort: Sort,
+    filter: Filter,
+    totals: Totals,
+    /// The newest first.
+    events: VecDeque<Event>,
+    has_groups: bool,
+    is_stale: bool,
+}
+
+impl Default for Board {
+    fn default() -> Self {
+        Self {
+            entries: Vec::new(),
+            by_id: HashMap::new(),
+            order: Vec::new(),
+            sort: Sort { by: By::Given, is_descending: false },
+            filter: Filter::default(),
+            totals: Totals::default(),
+            events: VecDeque::new(),
+            has_groups: false,
+            is_stale: false,
+        }
+    }
+}
+
+impl Board {
+    /// Takes what a feed saw. Returns those that went up or down just now.
+    pub(super) fn see(&mut self, seen: Vec<Seen>) -> Vec<ServerId> {
+        let mut changed = Vec::new();
+        for seen in seen {
+            self.is_stale = true;
+            let id = seen.server.id;
+            let place = *self.by_id.entry(id).or_insert_with(|| {
+                self.entries.push(Entry::new(seen.clone()));
+                self.entries.len() - 1
+            });
+            let most = (ALL_LOOKS / self.by_id.len()).clamp(FEWEST_LOOKS, LOOKS);
+            let Some(entry) = self.entries.get_mut(place) else { continue };
+            let (before, after) = (entry.seen.state, seen.state);
+            if before != after && before != State::Unknown {
+                changed.push(id);
+            }
+            let says_other = match (&entry.seen.said, &seen.said) {
+                (Some(before), Some(after)) => !Arc::ptr_eq(before, after),
+                (before, after) => before.is_some() != after.is_some(),
+            };
+            let is_other = says_other || !Arc::ptr_eq(&entry.seen.server, &seen.server);
+            entry.seen = seen;
+            if is_other {
+                entry.spell();
+            }
+            let newest = entry.looks.back().map_or(Millis::MIN, |look| look.at);
+            if let Some(last) = entry.seen.last.filter(|last| last.at > newest) {
+                entry.looks.push_back(Look {
+                    at: last.at,
+                    players: last.players.map(|players| players as f32),
+                    latency: last.latency.map(|latency| latency as f32 / 1e3),
+                });
+            }
+            while entry.looks.len() > most {
+                entry.looks.pop_front();
+            }
+        }
+        changed
+    }
+
+    /// Forgets all but these.
+    pub(super) fn keep(&mut self, ids: &[ServerId]) {
+        let ids: HashSet<ServerId> = ids.iter().copied().collect();
+        if self.entries.iter().all(|entry| ids.contains(&entry.seen.server.id)) {
+            return;
+        }
+        self.entries.retain(|entry| ids.contains(&entry.seen.server.id));
+        let places = self.entries.iter().enumerate().map(|(place, entry)| (entry.seen.server.id, place));
+        self.by_id = places.collect();
+        self.arrange();
+    }
+
+    /// Remembers what happened.
+    pub(super) fn happen(&mut self, events: Vec<Event>) {
+        events.into_iter().for_each(|event| self.events.push_front(event));
+        self.events.truncate(EVENTS);
+    }
+
+    pub(super) fn sort(&self) -> Sort {
+        self.sort
+    }
+
+    pub(super) fn sort_by(&mut self, sort: Sort) {
+        self.sort = sort;
+        self.arrange();
+    }
+
+    pub(super) fn filter(&self) -> &Filter {
+        &self.filter
+    }
+
+    pub(super) fn filter_by(&mut self, filter: Filter) {
+        self.filter = filter;
+        self.arrange();
+    }
+
+    /// Whether something came since the rows were put in order.
+    pub(super) fn is_stale(&self) -> bool {
+        self.is_stale
+    }
+
+    /// Picks the rows that are shown, and puts them in order.
+    pub(super) fn arrange(&mut self) {
+        self.is_stale = false;
+        self.totals = Totals { servers: self.entries.len(), ..Totals::default() };
+        self.has_groups = false;
+        self.order.clear();
+        for (place, entry) in self.entries.iter().enumerate() {
+            let totals = &mut self.totals;
+            totals.up += usize::from(entry.seen.state == State::Up);
+            totals.down += usize::from(entry.seen.state == State::Down);
+            totals.players += u64::from(entry.players().unwrap_or(0));
+            totals.max += entry.seen.last.and_then(|last| last.max).map_or(0, u64::from);
+            self.has_groups |= !entry.seen.server.group.is_empty();
+            if self.filter.matches(entry) {
+                self.order.push(place as u32);
+            }
+        }
+        let (entries, sort) = (&self.entries, self.sort);
+        let entry = |place: &u32| &entries[*place as usize];
+        self.order.sort_unstable_by(|a, b| order(sort, entry(a), entry(b)));
+    }
+
+    /// How many rows are shown.
+    pub(super) fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    /// A row that is shown.
+    pub(super) fn entry(&self, row: usize) -> Option<&Entry> {
+        self.order.get(row).and_then(|place| self.entries.get(*place as usize))
+    }
+
+    /// A server, shown or not.
+    pub(super) fn server(&self, id: ServerId) -> Option<&Entry> {
+        self.by_id.get(&id).and_then(|place| self.entries.get(*place))
+    }
+
+    /// In which row it is shown.
+    pub(super) fn row_of(&self, id: ServerId) -> Option<usize> {
+        let place = *self.by_id.get(&id)? as u32;
+        self.order.iter().position(|other| *other == place)
+    }
+
+    pub(super) fn totals(&self) -> &Totals {
+        &self.totals
+    }
+
+    pub(super) fn has_groups(&self) -> bool {
+        self.has_groups
+    }
+
+    /// What happened to a server, the newest first.
+    pub(super) fn events(&self, id: ServerId) -> impl Iterator<Item = &Event> {
+        self.events.iter().filter(move |event| event.server == id)
+    }
+}
+
+/// What is not known comes last, in either direction; what is alike stays as given.
+fn order(sort: Sort, a: &Entry, b: &Entry) -> Ordering {
+    let turned = |order: Ordering| if sort.is_descending { order.reverse() } else { order };
+    let numbers = |a: Option<u32>, b: Option<u32>| match (a, b) {
+        (Some(a), Some(b)) => turned(a.cmp(&b)),
+        (a, b) => b.is_some().cmp(&a.is_some()),
+    };
+    let texts = |a: &str, b: &str| match (a.is_empty(), b.is_empty()) {
+        (false, false) => turned(a.cmp(b)),
+        (a, b) => a.cmp(&b),
+    };
+    let (this, that) = (&a.seen, &b.seen);
+    // Trouble first.
+    let trouble = |entry: &Entry| match entry.word() {
+        "down" => 0,
+        "flapping" => 1,
+        "new" => 2,
+        _ => 3,
+    };
+    let share = |seen: &Seen| seen.uptime.map(|share| (share * 1e6) as u32);
+    let found = match sort.by {
+        By::Given => Ordering::Equal,
+        By::State => turned(trouble(a).cmp(&trouble(b))),
+        By::Name => turned(natural(&this.server.name, &that.server.name)),
+        By::Group => texts(&this.server.group, &that.server.group),
+        By::Players => numbers(a.players(), b.players()),
+        By::Latency => numbers(a.latency(), b.latency()),
+        By::Uptime => numbers(share(this), share(that)),
+        By::Version => texts(&a.version, &b.version),
+        By::Protocol => texts(a.protocol(), b.protocol()),
+        By::Motd => texts(&a.motd, &b.motd),
+    };
+    found.then_with(|| this.server.id.cmp(&that.server.id))
+}
+
+/// As people count: `lobby-9` before `lobby-10`, whatever the case of letters.
+fn natural(a: &str, b: &str) -> Ordering {
+    let (mut a, mut b) = (a.as_bytes(), b.as_bytes());
+    loop {
+        let (digits_a, digits_b) = (digits(a), digits(b));
+        if digits_a > 0 && digits_b > 0 {
+            let (number, other) = (without_zeros(&a[..digits_a]), without_zeros(&b[..digits_b]));
+            let found = number.len().cmp(&other.len()).then_with(|| number.cmp(other));
+            if found.is_ne() {
+                return found;
+            }
+            (a, b) = (&a[digits_a..], &b[digits_b..]);
+            continue;
+        }
+        match (a.split_first(), b.split_first()) {
+            (Some((first, rest)), Some((other, others))) => {
+                let found = first.to_ascii_lowercase().cmp(&other.to_ascii_lowercase());
+                if found.is_ne() {
+                    return found;
+                }
+                (a, b) = (rest, others);
+            }
+            (a, b) => return a.is_some().cmp(&b.is_some()),
+        }
+    }
+}
+
+fn digits(text: &[u8]) -> usize {
+    text.iter().take_while(|byte| byte.is_ascii_digit()).count()
+}
+
+fn without_zeros(number: &[u8]) -> &[u8] {
+    &number[number.iter().take_while(|digit| **digit == b'0').count()..]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::watch::invented::{self, board, seen};
+
+    fn names(board: &Board) -> Vec<&str> {
+        (0..board.len()).filter_map(|row| board.entry(row)).map(|entry| &*entry.seen.server.name).collect()
+    }
+
+    #[test]
+    fn columns_sort_both_ways_and_the_unknown_is_last() {
+        let mut board = board();
+        assert_eq!(names(&board), ["lobby", "survival-10", "survival-9", "Arena", "silent"]);
+        for (by, first, again) in [
+            (By::Name, "Arena lobby silent survival-9 survival-10", "survival-10 survival-9 silent lobby Arena"),
+            (By::Players, "survival-10 Arena lobby survival-9 silent", "survival-9 lobby Arena survival-10 silent"),
+            (By::Latency, "lobby survival-10 survival-9 Arena silent", "Arena survival-9 survival-10 lobby silent"),
+            (By::State, "silent Arena lobby survival-10 survival-9", "lobby survival-10 survival-9 Arena silent"),
+            (By::Uptime, "silent Arena lobby survival-10 survival-9", "lobby survival-10 survival-9 Arena silent"),
+            (By::Version, "lobby survival-9 Arena survival-10 silent", "survival-10 Arena survival-9 lobby silent"),
+            (By::Group, "Arena silent lobby survival-10 survival-9", "lobby survival-10 survival-9 Arena silent"),
+        ] {
+            board.sort_by(board.sort().press(by));
+            assert_eq!(names(&board).join(" "), first, "{by:?}");
+            board.sort_by(board.sort().press(by));
+            assert_eq!(names(&board).join(" "), again, "{by:?} reversed");
+        }
+        board.sort_by(board.sort().press(By::Given));
+        assert_eq!(names(&board)[0], "lobby");
+    }
+
+    #[test]
+    fn people_count_differently() {
+        for (a, b) in
+            [("a9", "a10"), ("a09b", "a9c"), ("A2", "b1"), ("127.0.0.2", "127.0.0.10"), ("a", "a1"), ("", "x")]
+        {
+            assert_eq!((natural(a, b), natural(b, a)), (Ordering::Less, Ordering::Greater), "{a} {b}");
+        }
+        assert_eq!(natural("Lobby-1", "lobby-01"), Ordering::Equal);
+    }
+
+    #[test]
+    fn totals_count_all_and_rows_those_that_match() {
+        let mut board = board();
+        let all = Totals { servers: 5, up: 4, down: 1, players: 12 + 250 + 3 + 40, max: 20 + 500 + 20 + 100 };
+        assert_eq!(board.totals(), &all);
+        board.filter_by(Filter::read("survival"));
+        assert_eq!((board.len(), board.totals()), (2, &all));
+        let id = ServerId(3);
+        assert_eq!((board.row_of(id), board.row_of(ServerId(1))), (Some(1), None));
+        assert_eq!(board.server(ServerId(1)).unwrap().seen.server.name, "lobby", "hidden, and known all the same");
+    }
+
+    #[test]
+    fn looks_are_remembered_once_and_bounded() {
+        let mut board = Board::default();
+        for look in 0..2_000 {
+            let mut seen = seen(1, "lobby");
+            if let Some(last) = &mut seen.last {
+                last.at = look / 2 * 5_000;
+            }
+            board.see(vec![seen]);
+        }
+        let entry = board.server(ServerId(1)).unwrap();
+        assert_eq!(entry.looks.len(), LOOKS, "the same look twice is one");
+        assert_eq!(entry.looks.back().unwrap().at, 999 * 5_000);
+        let events = (0..5_000).map(|at| invented::event(1, at)).collect();
+        board.happen(events);
+        assert_eq!(board.events(ServerId(1)).count(), EVENTS);
+        assert_eq!(board.events(ServerId(1)).next().unwrap().at, 4_999, "the newest first");
+    }
+
+    #[test]
+    fn those_that_go_are_forgotten_and_changes_are_told() {
+        let mut board = board();
+        let mut down = seen(3, "survival-9");
+        down.state = State::Down;
+        let new = seen(9, "new");
+        assert_eq!(board.see(vec![down.clone(), new]), [ServerId(3)], "a new server is no change");
+        assert_eq!(board.see(vec![down]), []);
+        board.keep(&[ServerId(3), ServerId(9)]);
+        assert_eq!(names(&board), ["survival-9", "new"]);
+        assert_eq!((board.row_of(ServerId(9)), board.row_of(ServerId(1))), (Some(1), None));
+    }
+
+    #[test]
+    fn ten_thousand_servers_are_sorted_at_once() {
+        let mut board = Board::default();
+        board.see((0..10_000).map(|id| seen(id, &format!("server-{}", id * 7_919 % 10_000))).collect());
+        let started = std::time::Instant::now();
+        for by in By::ALL {
+            board.sort_by(Sort { by, is_descending: true });
+        }
+        // Ten orders, not optimized, on a busy machine.
+        assert!(started.elapsed().as_secs_f64() < 5.0, "{:?}", started.elapsed());
+        assert_eq!(board.len(), 10_000);
+    }
+}

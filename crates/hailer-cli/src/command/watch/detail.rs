@@ -1,0 +1,481 @@
+//! All that is known of one server: how it stands, charts, who is on, what happened, rules and extras.
+
+use super::board::{Entry, Look};
+use super::draw::{Fitting, View, coloured_lines, speed, state, uptime};
+use crate::command::top::draw::{bold, both_ends, dim};
+use crate::print::{line, padded, rate, since};
+use hailer::Text;
+use hailer_monitor::health::State;
+use hailer_monitor::live::Said;
+use hailer_monitor::sample::{Event, EventKind, Millis};
+use hailer_monitor::server::ServerId;
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Style};
+use ratatui::symbols::Marker;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Axis, Chart, Dataset, GraphType};
+use serde_json::Value;
+use std::sync::Arc;
+use unicode_width::UnicodeWidthStr;
+
+/// What was before, of one server.
+#[derive(Debug)]
+pub(super) struct Past {
+    pub(super) server: ServerId,
+    /// The oldest first.
+    pub(super) looks: Vec<Look>,
+    /// The newest first.
+    pub(super) events: Vec<Event>,
+    /// What it said last, with everything.
+    pub(super) said: Option<Arc<Said>>,
+}
+
+/// Lines of a MOTD, of one value, of events; names of players.
+const MOTD_LINES: usize = 4;
+const EVENTS: usize = 50;
+const PLAYERS: usize = 1_024;
+/// Rules and extras of one answer.
+const VALUES: usize = 500;
+/// Columns of a name of a rule.
+const KEY: usize = 28;
+/// A chart needs so many lines, with its title, and is of no more use beyond.
+const CHART: (u16, u16) = (5, 12);
+/// Two charts stand side by side from so many columns on.
+const SIDE_BY_SIDE: u16 = 90;
+
+pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, view: &View<'_>, entry: &Entry, past: Option<&Past>) {
+    let [head, charts, text] = places(area, entry, past);
+    for (y, line) in (head.y..head.y + head.height).zip(facts(entry, past, view.now, usize::from(area.width))) {
+        frame.render_widget(line, Rect { y, height: 1, ..head });
+    }
+    if charts.height > 0 {
+        let sides: [Rect; 2] = match charts.width >= SIDE_BY_SIDE {
+            true => {
+                let [left, _, right] =
+                    Layout::horizontal([Constraint::Fill(1), Constraint::Length(2), Constraint::Fill(1)]).areas(charts);
+                [left, right]
+            }
+            false => Layout::vertical([Constraint::Fill(1), Constraint::Fill(1)]).areas(charts),
+        };
+        let looks = looks(entry, past);
+        chart(frame, sides[0], "players", &looks, view.now, Color::Cyan, |look| look.players);
+        chart(frame, sides[1], "latency, ms", &looks, view.now, Color::Green, |look| look.latency);
+    }
+    let lines = text_of(entry, past, view, usize::from(area.width));
+    for (y, line) in (text.y..text.y + text.height).zip(lines.into_iter().skip(view.scroll)) {
+        frame.render_widget(line, Rect { y, height: 1, ..text });
+    }
+}
+
+/// Lines that can be scrolled away.
+pub(super) fn most_scroll(area: Rect, view: &View<'_>, entry: &Entry, past: Option<&Past>) -> usize {
+    let [_, _, text] = places(area, entry, past);
+    text_of(entry, past, view, usize::from(area.width)).len().saturating_sub(usize::from(text.height))
+}
+
+/// Facts, charts, and the text that can be scrolled: facts first, then at least a few lines of text, and charts of what is left.
+fn places(area: Rect, entry: &Entry, past: Option<&Past>) -> [Rect; 3] {
+    let facts = facts(entry, past, 0, usize::from(area.width)).len() as u16;
+    let rows = if area.width >= SIDE_BY_SIDE { 1 } else { 2 };
+    let head = facts.min(area.height);
+    let left = area.height - head;
+    let text = left.min(4.max(left / 3));
+    let charts = match (left - text) / rows {
+        height if height < CHART.0 => 0,
+        height => height.min(CHART.1) * rows,
+    };
+    Layout::vertical([Constraint::Length(head), Constraint::Length(charts), Constraint::Fill(1)]).areas(area)
+}
+
+fn said<'a>(entry: &'a Entry, past: Option<&'a Past>) -> Option<&'a Said> {
+    past.and_then(|past| past.said.as_deref()).or(entry.seen.said.as_deref())
+}
+
+/// What the history knows, and what came since.
+fn looks(entry: &Entry, past: Option<&Past>) -> Vec<Look> {
+    let known = past.map_or(&[][..], |past| &past.looks);
+    let newest = known.last().map_or(Millis::MIN, |look| look.at);
+    known.iter().chain(entry.looks.iter().filter(|look| look.at > newest)).copied().collect()
+}
+
+/// How it stands, in a few lines.
+fn facts(entry: &Entry, past: Option<&Past>, now: Millis, width: usize) -> Vec<Line<'static>> {
+    let seen = &entry.seen;
+    let (word, style) = state(entry);
+    let word = match seen.since {
+        1.. => format!("{word} for {}", ago(seen.since, now)),
+        _ => word.to_owned(),
+    };
+    let cut = u16::try_from(width).unwrap_or(u16::MAX);
+    let mut lines =
+        vec![both_ends(vec![Span::styled(line(&seen.server.name, width), bold())], Span::styled(word, style), cut)];
+    let address =
+        said(entry, past).and_then(|said| said.address).map(|address| format!(" at {address}")).unwrap_or_default();
+    lines.push(Line::styled(line(&format!("{}{address}", seen.server.target), width), dim()));
+    let answer = said(entry, past);
+    if let Some(motd) = answer.and_then(motd) {
+        lines.extend(coloured_lines(&motd, width, MOTD_LINES));
+    }
+    let mut words: Vec<Span<'static>> = Vec::new();
+    let mut add = |name: &str, value: Span<'static>| {
+        if !words.is_empty() {
+            words.push(Span::raw("  "));
+        }
+        words.push(Span::styled(format!("{name} "), dim()));
+        words.push(value);
+    };
+    if let Some(last) = seen.last.filter(|last| last.answered) {
+        let max = last.max.map(|max| format!(" of {max}")).unwrap_or_default();
+        let on = last.players.map_or("unknown".into(), |players| players.to_string());
+        add("players", Span::raw(format!("{on}{max}")));
+        if let Some(latency) = last.latency {
+            add("latency", Span::styled(format!("{:.1} ms", f64::from(latency) / 1e3), speed(latency)));
+        }
+        if last.resent > 0 {
+            add("lost", Span::raw(format!("{} of {} datagrams", last.resent, last.sent)));
+        }
+    }
+    if let Some(share) = uptime(seen.uptime).spans.into_iter().next() {
+        let style = uptime(seen.uptime).style.patch(share.style);
+        add("up", Span::styled(format!("{} %", share.content), style));
+    }
+    lines.push(fitting(words, width));
+    let named = |said: &Said| {
+        let named = [("game", said.game.clone()), ("version", said.version.clone()), ("map", said.map.clone())];
+        let words =
+            named.into_iter().filter_map(|(name, value)| Some((name, value.filter(|value| !value.is_empty())?)));
+        words
+            .flat_map(|(name, value)| {
+                [Span::styled(format!("{name} "), dim()), Span::raw(format!("{}  ", line(&value, 40)))]
+            })
+            .collect::<Vec<_>>()
+    };
+    let named = answer.map(named).unwrap_or_default();
+    if !named.is_empty() {
+        lines.push(fitting(named, width));
+    }
+    if let Some(error) = &seen.error {
+        let words = if seen.state == State::Up { "the last try: " } else { "" };
+        lines.push(Line::styled(line(&format!("{words}{}", error.1), width), Style::new().fg(Color::Red)));
+    }
+    lines
+}
+
+/// Spans up to a width.
+fn fitting(spans: Vec<Span<'static>>, width: usize) -> Line<'static> {
+    let mut fitting = Fitting::new(width);
+    spans.into_iter().take_while(|span| fitting.push(&span.content, span.style)).for_each(drop);
+    fitting.line()
+}
+
+/// The MOTD with its colours: of a monitor's list it comes without.
+fn motd(said: &Said) -> Option<Text> {
+    let raw = || {
+        let answer: Value = serde_json::from_slice(&said.answer).ok()?;
+        let motd = answer.get("status")?.get("motd")?;
+        let (raw, plain) = (motd.get("raw")?.as_str()?, motd.get("plain")?.as_str()?);
+        // Codes that are not in the plain text were understood as such.
+        (raw.contains('§') && !plain.contains('§')).then(|| Text::legacy(raw))
+    };
+    let motd = said.motd.clone()?;
+    let has_colours = motd.runs().any(|(style, _)| style != Default::default());
+    if has_colours { Some(motd) } else { raw().or(Some(motd)) }
+}
+
+/// A line of numbers over time, with axes. What was not answered is a gap.
+fn chart(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    title: &str,
+    looks: &[Look],
+    now: Millis,
+    colour: Color,
+    number: fn(&Look) -> Option<f32>,
+) {
+    let numbers = || looks.iter().filter_map(number).filter(|number| number.is_finite());
+    let (most, last) = (numbers().fold(0.0, f32::max), looks.last().and_then(number));
+    let shown = |number: f32| {
+        if number < 1e4 { format!("{number:.1}").trim_end_matches(".0").to_owned() } else { rate(f64::from(number)) }
+    };
+    let words = match last {
+        Some(last) => format!("{}, at most {}", shown(last), shown(most)),
+        None if numbers().next().is_none() => "nothing yet".into(),
+        None => format!("no answer, at most {}", shown(most)),
+    };
+    let heading = rule(title, &words, usize::from(area.width));
+    frame.render_widget(heading, Rect { height: 1.min(area.height), ..area });
+    let place = Rect { y: area.y + 1, height: area.height.saturating_sub(1), ..area };
+    let Some(first) = looks.first() else { return };
+    let seconds = |at: Millis| at.saturating_sub(now) as f64 / 1e3;
+    let begin = seconds(first.at).min(-1.0);
+    // A gap parts two lines.
+    let mut parts: Vec<Vec<(f64, f64)>> = vec![Vec::new()];
+    for look in looks {
+        match (number(look), parts.last_mut()) {
+            (Some(number), Some(part)) => part.push((seconds(look.at), f64::from(number))),
+            (None, Some(part)) if !part.is_empty() => parts.push(Vec::new()),
+            _ => {}
+        }
+    }
+    let datasets = parts.iter().filter(|part| !part.is_empty()).map(|part| {
+        let style = Style::new().fg(colour);
+        Dataset::default().marker(Marker::Braille).graph_type(GraphType::Line).style(style).data(part)
+    });
+    let top = nice(f64::from(most));
+    let label = |text: String| Span::styled(text, dim());
+    let chart = Chart::new(datasets.collect())
+        .legend_position(None)
+        .x_axis(
+            Axis::default()
+                .bounds([begin, 0.0])
+                .labels([label(format!("{} ago", ago(first.at, now))), label("now".into())])
+                .style(dim()),
+        )
+        .y_axis(Axis::default().bounds([0.0, top]).labels([label("0".into()), label(shown(top as f32))]).style(dim()));
+    frame.render_widget(chart, place);
+}
+
+/// A round number at least so great.
+fn nice(most: f64) -> f64 {
+    if !most.is_finite() || most <= 1.0 {
+        return 1.0;
+    }
+    let power = 10f64.powf(most.log10().floor());
+    [1.0, 2.0, 5.0, 10.0].into_iter().map(|step| step * power).find(|top| *top >= most).unwrap_or(most)
+}
+
+/// A title, and what there is to say of it, in a line.
+fn rule(title: &str, words: &str, width: usize) -> Line<'static> {
+    let words = line(words, width.saturating_sub(title.width() + 2));
+    let rest = "─".repeat(width.saturating_sub(title.width() + words.width() + 3));
+    fitting(
+        vec![Span::styled(format!("{title} "), bold()), Span::raw(format!("{words} ")), Span::styled(rest, dim())],
+        width,
+    )
+}
+
+/// Who is on, what happened, rules and extras.
+fn text_of(entry: &Entry, past: Option<&Past>, view: &View<'_>, width: usize) -> Vec<Line<'static>> {
+    let mut lines = Vec::new();
+    let answer = said(entry, past);
+    if let Some(said) = answer {
+        let on = entry.players().map(|players| format!("{players} on")).unwrap_or_default();
+        let words = match (said.players.len(), said.is_whole) {
+            (0, _) => format!("{on}{}no names", if on.is_empty() { "" } else { ", " }),
+            (_, true) => on,
+            (listed, false) => format!("{on}{}{listed} listed", if on.is_empty() { "" } else { ", " }),
+        };
+        lines.push(rule("who is on", &words, width));
+        lines.extend(names(&said.players, width));
+    }
+    let mut events: Vec<&Event> =
+        view.board.events(entry.seen.server.id).chain(past.iter().flat_map(|past| &past.events)).collect();
+    events.sort_by_key(|event| std::cmp::Reverse(event.at));
+    events.dedup();
+    lines.push(rule("events", if events.is_empty() { "none so far" } else { "" }, width));
+    for event in events.into_iter().take(EVENTS) {
+        let age = padded(&format!("{} ago", ago(event.at, view.now)), 12);
+        let (words, style) = happened(&event.kind);
+        lines.push(fitting(vec![Span::styled(age, dim()), Span::styled(line(&words, width), style)], width));
+    }
+    let Some(said) = answer else { return lines };
+    let status: Value = serde_json::from_slice::<Value>(&said.answer)
+        .ok()
+        .and_then(|mut answer| answer.get_mut("status").map(Value::take))
+        .unwrap_or_default();
+    let text = |value: Option<&Value>| value.map(human).unwrap_or_default();
+    let rules = status.get("rules").and_then(Value::as_array).into_iter().flatten();
+    let rules: Vec<_> = rules.take(VALUES).map(|rule| (text(rule.get("key")), text(rule.get("value")))).collect();
+    let extra = status.get("extra").and_then(Value::as_object).into_iter().flatten();
+    let extra: Vec<_> = extra.take(VALUES).map(|(key, value)| (key.clone(), human(value))).collect();
+    let deviations = status.get("deviations").and_then(Value::as_array).into_iter().flatten();
+    let deviations: Vec<_> = deviations.take(VALUES).map(|name| (human(name), String::new())).collect();
+    for (title, pairs) in [("rules", rules), ("extras", extra), ("deviates from the protocol", deviations)] {
+        if pairs.is_empty() {
+            continue;
+        }
+        lines.push(rule(title, "", width));
+        let key = pairs.iter().map(|(key, _)| key.width()).max().unwrap_or(0).clamp(4, KEY) + 2;
+        lines.extend(pairs.iter().map(|(name, value)| {
+            let name = padded(&line(name, key - 2), key);
+            fitting(vec![Span::styled(name, dim()), Span::raw(line(value, width))], width)
+        }));
+    }
+    lines
+}
+
+/// Names in columns.
+fn names(players: &[String], width: usize) -> Vec<Line<'static>> {
+    let names: Vec<String> = players.iter().take(PLAYERS).map(|name| line(name, 32.min(width))).collect();
+    let column = names.iter().map(|name| name.width()).max().unwrap_or(0) + 2;
+    let row = |row: &[String]| {
+        Line::raw(row.iter().map(|name| padded(name, column)).collect::<String>().trim_end().to_owned())
+    };
+    names.chunks((width / column).max(1)).map(row).collect()
+}
+
+fn happened(kind: &EventKind) -> (String, Style) {
+    let plain = Style::new();
+    let difference = |what: &str, difference: &hailer_monitor::sample::Difference| {
+        let side = |side: &Option<String>| side.as_deref().map_or("nothing".into(), |text| line(text, 60));
+        format!("{what}: {} → {}", side(&difference.from), side(&difference.to))
+    };
+    match kind {
+        EventKind::Up => ("up".into(), plain.fg(Color::Green)),
+        EventKind::Down { reason } => (format!("down: {}", line(reason, 60)), plain.fg(Color::Red)),
+        EventKind::Flapping => ("flaps: goes up and down all the time".into(), plain.fg(Color::Yellow)),
+        EventKind::Steady => ("steady again".into(), plain),
+        EventKind::Version(of) => (difference("version", of), plain),
+        EventKind::Map(of) => (difference("map", of), plain),
+        EventKind::Motd(of) => (difference("MOTD", of), plain),
+        EventKind::Address(of) => (difference("address", of), plain),
+    }
+}
+
+fn ago(at: Millis, now: Millis) -> String {
+    since(now.saturating_sub(at) as f64 / 1e3)
+}
+
+/// A value for a line: of objects only the values, since their names would repeat in every row.
+fn human(value: &Value) -> String {
+    let all = |values: &mut dyn Iterator<Item = &Value>, separator| {
+        values.take(VALUES).map(human).collect::<Vec<_>>().join(separator)
+    };
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(values) => all(&mut values.iter(), ", "),
+        Value::Object(members) => all(&mut members.values(), " "),
+        Value::Bool(true) => "yes".into(),
+        Value::Bool(false) => "no".into(),
+        Value::Null => String::new(),
+        Value::Number(number) => number.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::watch::board::Board;
+    use crate::command::watch::draw::tests::{plain, shown};
+    use crate::command::watch::invented::{NOW, board, five};
+    use hailer_monitor::sample::Difference;
+
+    fn with_answer() -> Board {
+        let mut board = board();
+        let mut seen = five().remove(0);
+        let said = Arc::make_mut(seen.said.as_mut().unwrap());
+        said.answer = br#"{"status":{"rules":[{"key":"pvp","value":"on"},{"key":"difficulty","value":"hard"}],
+            "extra":{"software":"Paper","plugins":[{"name":"Tides","version":"2.1"},{"name":"LuckPerms","version":"5"}],"online-mode":true},
+            "deviations":["late-players"]}}"#[..].into();
+        board.see(vec![seen]);
+        let at = |seconds: i64, kind| Event { server: ServerId(1), at: NOW - 1_000 * seconds, kind };
+        board.happen(vec![
+            at(7_200, EventKind::Down { reason: "silence".into() }),
+            at(3_600, EventKind::Up),
+            at(5, EventKind::Version(Difference { from: Some("1.20".into()), to: Some("1.20.4".into()) })),
+        ]);
+        board.arrange();
+        board
+    }
+
+    #[test]
+    fn everything_is_told_of_one_server() {
+        let board = with_answer();
+        let view = View { detail: Some(ServerId(1)), ..plain(&board) };
+        let screen = shown(&view, 100, 50);
+        for expected in [
+            "● up for 1h",
+            "minecraft-query://lobby.example.com at 192.0.2.1:25565",
+            "Welcome to the lobby",
+            "players 12 of 20",
+            "latency 12.3 ms",
+            "up 100 %",
+            "game MINECRAFT",
+            "version 1.20.4",
+            "players 12, at most 12 ──",
+            "latency, ms 12.3, at most 16.3 ──",
+            "4m 55s ago",
+            "now",
+            "who is on 12 on, 3 listed",
+            "Alice  Bob    名前",
+            "5s ago      version: 1.20 → 1.20.4",
+            "2h ago      down: silence",
+            "difficulty  hard",
+            "plugins      Tides 2.1, LuckPerms 5",
+            "online-mode  yes",
+            "late-players",
+        ] {
+            assert!(screen.contains(expected), "{expected}\n{screen}");
+        }
+        assert!(screen.contains(['⠤', '⣀', '⠒', '⠉', '⡠', '⢄']), "a chart\n{screen}");
+        let events = screen.find("version: 1.20 →").unwrap() < screen.find("down: silence").unwrap();
+        assert!(events, "the newest first\n{screen}");
+        assert!(!screen.contains("survival"), "the table makes room\n{screen}");
+        let wide = shown(&view, 160, 50);
+        assert!(wide.contains("survival-9") && wide.contains("who is on"), "both\n{wide}");
+    }
+
+    #[test]
+    fn small_terminals_scroll() {
+        let board = with_answer();
+        for (width, height) in [(40, 10), (60, 16), (80, 24)] {
+            let view = View { detail: Some(ServerId(1)), ..plain(&board) };
+            let screen = shown(&view, width, height);
+            assert!(
+                screen.contains("lobby") && screen.contains("12 of 20") && screen.contains("who is on"),
+                "{screen}"
+            );
+            assert!(!screen.contains("late-players"), "{screen}");
+            let most = super::super::draw::most_scroll(Rect::new(0, 0, width, height), &view);
+            let screen = shown(&View { scroll: most, ..view }, width, height);
+            assert!(screen.contains("late-players") && screen.contains("lobby"), "the end\n{screen}");
+        }
+    }
+
+    #[test]
+    fn silence_is_a_gap_and_has_a_reason() {
+        let board = board();
+        let silent = shown(&View { detail: Some(ServerId(5)), ..plain(&board) }, 80, 24);
+        for expected in ["✗ down", "did not answer within 3 s", "nothing yet", "up 0.0 %", "none so far"] {
+            assert!(silent.contains(expected), "{expected}\n{silent}");
+        }
+        let arena = shown(&View { detail: Some(ServerId(4)), ..plain(&board) }, 80, 24);
+        assert!(arena.contains("at most 40") && arena.contains("<b>Arena</b>"), "{arena}");
+    }
+
+    #[test]
+    fn what_a_monitor_knows_of_before_comes_first() {
+        let board = board();
+        let look = |seconds: i64, players| Look { at: NOW - seconds * 1_000, players: Some(players), latency: None };
+        let mut said = board.server(ServerId(1)).unwrap().seen.said.as_deref().unwrap().clone();
+        said.motd = Some(Text::unformatted("Red"));
+        said.answer = r#"{"status":{"motd":{"plain":"Red","raw":"§cRed"}}}"#.as_bytes().into();
+        let past = Past {
+            server: ServerId(1),
+            looks: vec![look(86_400, 77.0), look(60, 5.0)],
+            events: vec![Event { server: ServerId(1), at: NOW - 86_000_000, kind: EventKind::Steady }],
+            said: Some(Arc::new(said)),
+        };
+        let looks = looks(board.server(ServerId(1)).unwrap(), Some(&past));
+        assert_eq!((looks[0].players, looks[1].players, looks.len()), (Some(77.0), Some(5.0), 2 + 12), "no look twice");
+        let view = View { detail: Some(ServerId(1)), past: Some(&past), ..plain(&board) };
+        let screen = shown(&view, 80, 30);
+        for expected in ["at most 77", "1d ago", "steady again", "Red"] {
+            assert!(screen.contains(expected), "{expected}\n{screen}");
+        }
+        assert_eq!(motd(past.said.as_deref().unwrap()).unwrap().raw(), "§cRed", "colours of the whole answer");
+        // What is known of another server is not shown here.
+        let other = shown(&View { detail: Some(ServerId(2)), ..view }, 80, 30);
+        assert!(!other.contains("steady again"), "{other}");
+    }
+
+    #[test]
+    fn axes_end_at_round_numbers() {
+        assert_eq!(
+            [0.0, 0.3, 1.0, 3.0, 12.0, 20.0, 51.0, 100.0, 1_234.0].map(nice),
+            [1.0, 1.0, 1.0, 5.0, 20.0, 20.0, 100.0, 100.0, 2_000.0]
+        );
+        assert_eq!(nice(f64::NAN), 1.0);
+    }
+}

@@ -1,0 +1,335 @@
+//! The feed that asks by itself: the monitor's poller, with nothing but memory behind it.
+//!
+//! A target without a protocol is asked in all of them first, and then watched in one that answered.
+
+use super::News;
+use super::board::Seen;
+use crate::args::Watch;
+use crate::exit::usage;
+use anyhow::Context;
+use hailer::proto::Transport;
+use hailer::{Answer, Client, Error, Target};
+use hailer_monitor::health::State;
+use hailer_monitor::live::{Live, Update};
+use hailer_monitor::poll::{Poll, Settings, since_1970};
+use hailer_monitor::sample::Event;
+use hailer_monitor::server::{Origin, Server, ServerId};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::{RecvError, TryRecvError};
+use tokio::sync::mpsc;
+
+/// More are for a monitor.
+const SERVERS: usize = 100_000;
+/// Everybody is asked for the first time within a second, or so many a second.
+const FIRST_A_SECOND: usize = 2_000;
+/// Targets that are asked in all protocols at the same time, and again after so long if nobody answered.
+const FINDING: usize = 64;
+const FIND_AGAIN: Duration = Duration::from_secs(15);
+/// Times that a silent server is asked again at once.
+const RETRIES: u32 = 2;
+/// Whoever watches many servers of one network has agreed on that with its owner; a sweep is more careful.
+const PER_NETWORK: f64 = 2_000.0;
+
+/// The servers that were typed, or are in files. A target without a protocol has none yet.
+pub(super) fn servers(args: &Watch) -> anyhow::Result<Vec<Server>> {
+    let mut typed = args.given.clone();
+    for path in &args.targets {
+        typed.extend(read(path)?);
+    }
+    let (mut targets, mut known) = (Vec::new(), HashSet::new());
+    for text in &typed {
+        let target = args.asking.target(text)?.to_string();
+        if known.insert(target.clone()) {
+            targets.push(target);
+        }
+    }
+    if targets.len() > SERVERS {
+        usage!(
+            "{} targets are too many to watch from here, {SERVERS} at the most; for more there is hailer monitor",
+            targets.len()
+        );
+    }
+    // The protocol is part of the name only where one host is watched in two.
+    let bare = |target: &str| target.split_once("://").map_or(target, |(_, rest)| rest).to_owned();
+    let mut count: HashMap<String, u32> = HashMap::new();
+    targets.iter().for_each(|target| *count.entry(bare(target)).or_default() += 1);
+    let servers = targets.into_iter().enumerate().map(|(number, target)| Server {
+        id: ServerId(number as i64),
+        name: Some(bare(&target)).filter(|name| count.get(name) == Some(&1)).unwrap_or_else(|| target.clone()),
+        target,
+        group: String::new(),
+        labels: BTreeMap::new(),
+        interval: None,
+        origin: Origin::Plan,
+    });
+    Ok(servers.collect())
+}
+
+/// The targets of a file: the first word of each line that is no comment.
+fn read(path: &Path) -> anyhow::Result<Vec<String>> {
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) => usage!("--targets {}: {error}", path.display()),
+    };
+    let words = text.lines().filter_map(|line| line.split('#').next()?.split_whitespace().next());
+    let words: Vec<String> = words.map(str::to_owned).collect();
+    if words.is_empty() {
+        usage!("--targets {}: there is no target in it; write one a line", path.display());
+    }
+    Ok(words)
+}
+
+/// What a search for protocols brought: the server as it was typed, and its target with a protocol.
+type Found = (Server, Result<Target, Error>);
+
+/// The feed. Dropping it ends the poller.
+pub(super) struct Direct {
+    live: Arc<Live>,
+    poll: Poll,
+    servers: Vec<Server>,
+    client: Client,
+    /// How often each is asked until it was asked once.
+    first: Duration,
+}
+
+impl Direct {
+    pub(super) fn start(args: &Watch, servers: Vec<Server>) -> anyhow::Result<Self> {
+        let asking = args.asking.settings(RETRIES, None);
+        let mut settings = Settings { interval: args.interval, name_server: asking.name_server, ..Settings::default() };
+        settings.sweep.patience = asking.patience;
+        settings.sweep.pace.per_prefix = PER_NETWORK;
+        // Nobody looks at the bytes here.
+        settings.sweep.keep_replies = false;
+        let live = Arc::new(Live::default());
+        // There is no history to write to.
+        let (poll, _) = Poll::start(settings, live.clone()).context("cannot open a socket to ask with")?;
+        let first = Duration::from_secs(1).max(Duration::from_millis((servers.len() * 1_000 / FIRST_A_SECOND) as u64));
+        Ok(Self { live, poll, servers, client: Client::new(asking), first: first.min(args.interval) })
+    }
+
+    /// Tells what comes, until nobody wants to know.
+    pub(super) async fn run(self, to: mpsc::Sender<News>) {
+        let Self { live, poll, servers, client, first } = self;
+        let watch = |server: Server, fresh: &mut HashMap<ServerId, Server>| {
+            let soon = Server { interval: Some(first), ..server.clone() };
+            // Its target was read before, and has a protocol.
+            if poll.watch(soon, None).is_ok() {
+                fresh.insert(server.id, server);
+            }
+        };
+        let mut updates = live.listen();
+        let mut fresh = HashMap::new();
+        let (finder, mut found) = mpsc::channel(FINDING);
+        let (named, nameless): (Vec<_>, Vec<_>) = servers.into_iter().partition(|server| server.target.contains("://"));
+        let mut is_over = false;
+        if !nameless.is_empty() {
+            let seen = nameless.iter().map(|server| unheard(server, None)).collect();
+            is_over = to.send(News::Seen { seen, all: None, events: Vec::new() }).await.is_err();
+        }
+        // It ends with whoever hears it.
+        tokio::spawn(find(client, nameless, finder));
+        for server in named {
+            watch(server, &mut fresh);
+        }
+        while !is_over {
+            let news = tokio::select! {
+                update = updates.recv() => match gather(update, &mut updates) {
+                    Some(changed) => told(&live, changed),
+                    None => return,
+                },
+                Some((server, end)) = found.recv() => match end {
+                    Ok(target) => {
+                        watch(Server { target: target.to_string(), ..server }, &mut fresh);
+                        continue;
+                    }
+                    Err(error) => {
+                        News::Seen { seen: vec![unheard(&server, Some(&error))], all: None, events: Vec::new() }
+                    }
+                },
+            };
+            if let News::Seen { seen, .. } = &news {
+                for seen in seen.iter().filter(|seen| seen.last.is_some()) {
+                    // Asked once: as often as all from now on.
+                    if let Some(server) = fresh.remove(&seen.server.id) {
+                        let _ = poll.watch(server, None);
+                    }
+                }
+            }
+            is_over = to.send(news).await.is_err();
+        }
+    }
+}
+
+/// What changed: which servers, `None` if so many that it was not noted; and what happened.
+type Changed = (Option<HashSet<ServerId>>, Vec<Event>);
+
+/// An update, and all that have come behind it by now. `None`: there will be no more.
+fn gather(first: Result<Arc<Update>, RecvError>, updates: &mut Receiver<Arc<Update>>) -> Option<Changed> {
+    let (mut ids, mut events) = (Some(HashSet::new()), Vec::new());
+    let mut next = match first {
+        Ok(update) => Some(update),
+        Err(RecvError::Lagged(_)) => None,
+        Err(RecvError::Closed) => return None,
+    };
+    loop {
+        match (next, &mut ids) {
+            (Some(update), ids) => {
+                ids.iter_mut().for_each(|ids| ids.extend(&update.servers));
+                events.extend_from_slice(&update.events);
+            }
+            (None, ids) => *ids = None,
+        }
+        next = match updates.try_recv() {
+            Ok(update) => Some(update),
+            Err(TryRecvError::Lagged(_)) => None,
+            Err(_) => return Some((ids, events)),
+        };
+    }
+}
+
+fn told(live: &Live, (ids, events): Changed) -> News {
+    let now = since_1970();
+    let seen = match ids {
+        Some(ids) => ids.into_iter().filter_map(|id| live.row(id)).map(|row| Seen::of(&row, now)).collect(),
+        None => live.pick(|row| Some(Seen::of(row, now))),
+    };
+    News::Seen { seen, all: None, events }
+}
+
+/// A server that nobody has heard of yet.
+fn unheard(server: &Server, error: Option<&Error>) -> Seen {
+    Seen {
+        server: Arc::new(server.clone()),
+        state: if error.is_some() { State::Down } else { State::Unknown },
+        is_flapping: false,
+        since: 0,
+        last: None,
+        error: error.map(|error| Arc::new((error.kind().to_owned(), error.to_string()))),
+        said: None,
+        uptime: None,
+    }
+}
+
+/// Asks servers in all protocols, again and again until each has answered in one.
+async fn find(client: Client, mut servers: Vec<Server>, to: mpsc::Sender<Found>) {
+    while !servers.is_empty() {
+        let mut left: HashMap<String, Server> =
+            servers.into_iter().map(|server| (server.target.clone(), server)).collect();
+        servers = Vec::new();
+        let targets: Vec<String> = left.keys().cloned().collect();
+        let mut ends = client.query_many(targets.iter().map(String::as_str), FINDING);
+        while let Some((target, end)) = ends.next().await {
+            let Some(server) = left.remove(target) else { continue };
+            let end = end.and_then(|answers| {
+                let protocol = best(&answers).and_then(|answer| hailer::registry::find(answer.asked.protocol.id));
+                Ok((protocol, target.parse::<Target>()?))
+            });
+            let end = match end {
+                Ok((Some(protocol), target)) => Ok(target.with_protocol(protocol)),
+                // An answer is of a protocol that we know.
+                Ok((None, _)) => continue,
+                Err(error) => {
+                    servers.push(server.clone());
+                    Err(error)
+                }
+            };
+            if to.send((server, end)).await.is_err() {
+                return;
+            }
+        }
+        drop(ends);
+        tokio::time::sleep(FIND_AGAIN).await;
+    }
+}
+
+/// The answer to go on with: protocols of datagrams cost least, and among them the first of the registry.
+fn best(answers: &[Answer]) -> Option<&Answer> {
+    let is_datagram = |answer: &&Answer| answer.asked.protocol.transport == Transport::Datagram;
+    answers.iter().find(is_datagram).or(answers.first())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Arguments, Command};
+    use clap::Parser;
+    use hailer::proto::Status;
+    use hailer::{Asked, registry};
+
+    fn read(flags: &[&str]) -> anyhow::Result<Vec<Server>> {
+        let Command::Watch(args) = Arguments::try_parse_from([&["hailer", "watch"], flags].concat())?.command else {
+            unreachable!()
+        };
+        servers(&args)
+    }
+
+    fn names(flags: &[&str]) -> Vec<(String, String)> {
+        let servers = read(flags).unwrap();
+        servers.into_iter().map(|server| (server.name, server.target)).collect()
+    }
+
+    #[test]
+    fn targets_become_servers_each_once() {
+        let of = |name: &str, target: &str| (name.to_owned(), target.to_owned());
+        assert_eq!(
+            names(&["ugp://192.0.2.7", "play.example.com", "ugp://192.0.2.7", "[2001:db8::7]:5520"]),
+            [
+                of("192.0.2.7", "ugp://192.0.2.7"),
+                of("play.example.com", "play.example.com"),
+                of("[2001:db8::7]:5520", "[2001:db8::7]:5520")
+            ]
+        );
+        assert_eq!(names(&["ugp://a", "onequery://a"])[1], of("onequery://a", "onequery://a"), "one host, two names");
+        assert_eq!(names(&["-p", "ugp", "a"]), [of("a", "ugp://a")]);
+        for (wrong, hint) in [("no such host", "no such host"), ("telnet://a", "known are"), ("a:99999", "port")] {
+            let error = read(&[wrong]).unwrap_err();
+            assert!(error.is::<crate::exit::Usage>() && error.to_string().contains(hint), "{error}");
+        }
+        assert!(read(&[]).is_err(), "nobody to watch");
+        assert!(read(&["a", "--monitor", "http://127.0.0.1:1"]).is_err(), "either or");
+    }
+
+    #[test]
+    fn what_comes_together_is_told_together() {
+        let live = Live::default();
+        let mut updates = live.listen();
+        let change = |id: i64| {
+            let event = crate::command::watch::invented::event(id, id);
+            live.change(Update { servers: vec![ServerId(id)], events: vec![event], is_other_list: false }, |_| {});
+        };
+        [1, 2, 1].map(change);
+        let first = updates.try_recv().map_err(|_| RecvError::Closed);
+        let (ids, events) = gather(first, &mut updates).unwrap();
+        assert_eq!((ids.unwrap().len(), events.len()), (2, 3));
+        (0..10_000).for_each(change);
+        let first = updates.try_recv().map_err(|_| RecvError::Lagged(1));
+        assert_eq!(gather(first, &mut updates).unwrap().0, None, "too many to be noted");
+        assert_eq!(gather(Err(RecvError::Closed), &mut updates), None);
+    }
+
+    #[test]
+    fn datagrams_are_preferred() {
+        let answer = |id: &str| Answer {
+            asked: Asked {
+                protocol: registry::find(id).unwrap().info(),
+                address: ([192, 0, 2, 7], 1).into(),
+                sent: 1,
+                heard: 1,
+                datagrams: Vec::new(),
+            },
+            status: Status::default(),
+            round_trip: Duration::ZERO,
+        };
+        let chosen = |ids: &[&str]| {
+            let answers: Vec<Answer> = ids.iter().map(|id| answer(id)).collect();
+            best(&answers).map(|answer| answer.asked.protocol.id)
+        };
+        assert_eq!(chosen(&["minecraft-12w", "minecraft-query"]), Some("minecraft-query"));
+        assert_eq!(chosen(&["minecraft-12w"]), Some("minecraft-12w"));
+        assert_eq!(chosen(&[]), None);
+    }
+}

@@ -1,0 +1,778 @@
+//! What `hailer watch` shows: a pure function of what is known, of keys pressed, and of the size of the terminal.
+//!
+//! ```text
+//!   ┌ totals, whether it is live ────────────────────┐
+//!   ├ header: digits that sort ───────────┬──────────┤   details stand beside the table from 120 columns on,
+//!   │ state name group players trend …    │ detail.rs│   and in its place in a narrower terminal
+//!   ├ keys, or what happened, or a filter ┴──────────┤
+//!   └────────────────────────────────────────────────┘
+//! ```
+//!
+//! Only rows that are seen are drawn. What servers say goes through `line` or [`coloured`], which let no control character pass.
+
+use super::board::{Board, By, Entry};
+use super::detail::{self, Past};
+use crate::command::top::draw::{bold, both_ends, dim};
+use crate::print::{count, line, padded, rate, since};
+use hailer::Text;
+use hailer::proto::model::{Colour, printable};
+use hailer_monitor::health::State;
+use hailer_monitor::sample::Millis;
+use hailer_monitor::server::ServerId;
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Margin, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Clear, Paragraph, RenderDirection, Sparkline};
+use unicode_width::UnicodeWidthStr;
+
+/// Below this there is no room for anything.
+const LEAST: (u16, u16) = (30, 5);
+/// From so many columns on, details stand beside the table.
+const WIDE: u16 = 120;
+/// Latency from which on it is worth a colour, microseconds.
+const SLOW: u32 = 100_000;
+const VERY_SLOW: u32 = 250_000;
+
+const KEYS: &[(&str, &str)] = &[
+    ("q", "end"),
+    ("↑ ↓ j k", "another server; PageUp, PageDown, Home and End as well"),
+    ("Enter", "details, or not; PageUp and PageDown scroll them"),
+    ("1 to 9", "sort by that column; again, the other way round; 0 as given"),
+    ("r", "the other way round"),
+    ("/", "filter; Enter keeps it, Esc clears it"),
+    ("p", "pause, or go on"),
+    ("?", "this text, or not"),
+    ("", ""),
+    ("a filter", "words found in name, group, target, version or MOTD"),
+    ("!down", "of a state only: !up !down !new !flapping"),
+    ("ms", "shortest time from a request to its reply"),
+    ("up%", "share of the last day's looks that were answered"),
+    ("flaps", "goes up and down all the time"),
+];
+
+/// Whether there is something to show.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Link {
+    /// Nothing came yet.
+    Waiting,
+    /// There is.
+    Live,
+    /// Not since so many seconds, and why.
+    Lost(u64, String),
+}
+
+/// What is to be seen.
+pub(super) struct View<'a> {
+    pub(super) board: &'a Board,
+    pub(super) now: Millis,
+    /// Whether a monitor asks, not we.
+    pub(super) is_remote: bool,
+    /// The row of the cursor, and the first row shown.
+    pub(super) cursor: usize,
+    pub(super) top: usize,
+    /// Whose details are shown, and how many of their lines are above.
+    pub(super) detail: Option<ServerId>,
+    pub(super) scroll: usize,
+    pub(super) past: Option<&'a Past>,
+    pub(super) is_typing: bool,
+    pub(super) is_paused: bool,
+    pub(super) has_help: bool,
+    pub(super) link: &'a Link,
+    pub(super) notice: Option<&'a str>,
+}
+
+impl<'a> View<'a> {
+    /// The server whose details are shown, and what is known of before.
+    fn shown(&self) -> Option<(&'a Entry, Option<&'a Past>)> {
+        let id = self.detail?;
+        Some((self.board.server(id)?, self.past.filter(|past| past.server == id)))
+    }
+}
+
+pub(super) fn draw(frame: &mut Frame<'_>, view: &View<'_>) {
+    let area = frame.area();
+    if area.width < LEAST.0 || area.height < LEAST.1 {
+        let (width, height) = LEAST;
+        return frame.render_widget(Paragraph::new(format!("too small: {width}x{height} at the least")), area);
+    }
+    let [top, body, bottom] =
+        Layout::vertical([Constraint::Length(1), Constraint::Fill(1), Constraint::Length(1)]).areas(area);
+    frame.render_widget(totals(view, top.width), top);
+    frame.render_widget(footer(view, bottom.width), bottom);
+    match (view.shown(), sides(body)) {
+        (None, _) => table(frame, body, view),
+        (Some((entry, past)), None) => detail::draw(frame, body, view, entry, past),
+        (Some((entry, past)), Some([left, right])) => {
+            table(frame, left, view);
+            detail::draw(frame, right, view, entry, past);
+        }
+    }
+    if view.has_help {
+        help(frame, area);
+    }
+}
+
+/// Rows of the table that a terminal of this size shows.
+pub(super) fn rows(area: Rect) -> usize {
+    usize::from(area.height.saturating_sub(3))
+}
+
+/// Lines of the details that can be scrolled away.
+pub(super) fn most_scroll(area: Rect, view: &View<'_>) -> usize {
+    let body = Rect { height: area.height.saturating_sub(2), ..area };
+    let area = sides(body).map_or(body, |[_, right]| right);
+    view.shown().map_or(0, |(entry, past)| detail::most_scroll(area, view, entry, past))
+}
+
+/// The places of table and details, if there is room for both.
+fn sides(body: Rect) -> Option<[Rect; 2]> {
+    if body.width < WIDE {
+        return None;
+    }
+    let [left, _, right] =
+        Layout::horizontal([Constraint::Fill(1), Constraint::Length(2), Constraint::Fill(1)]).areas(body);
+    Some([left, right])
+}
+
+fn totals(view: &View<'_>, width: u16) -> Line<'static> {
+    let totals = view.board.totals();
+    let is_narrow = width < 60;
+    let mut words = vec![
+        match is_narrow {
+            true => format!("{}/{} up", totals.up, totals.servers),
+            false => format!("{}: {} up", count(totals.servers, "server"), totals.up),
+        },
+        match totals.max {
+            0 => format!("{} players", totals.players),
+            max => format!("{} of {max} players", totals.players),
+        },
+    ];
+    if totals.down > 0 {
+        words.insert(1, format!("{} down", totals.down));
+    }
+    if !view.board.filter().is_empty() {
+        words.insert(0, format!("{} shown", view.board.len()));
+    }
+    let title = Span::styled(if is_narrow { "" } else { "hailer watch " }, bold());
+    let green = Style::new().fg(Color::Green);
+    let right = match view.link {
+        Link::Lost(seconds, _) => Span::styled(format!("lost for {}", since(*seconds as f64)), bold().fg(Color::Red)),
+        _ if view.is_paused => Span::styled("paused", bold().fg(Color::Yellow)),
+        Link::Waiting => Span::styled("asking", Style::new().fg(Color::Yellow)),
+        Link::Live => Span::styled(if view.is_remote { "monitor" } else { "live" }, green),
+    };
+    both_ends(vec![title, Span::raw(words.join(", "))], right, width)
+}
+
+fn footer(view: &View<'_>, width: u16) -> Line<'static> {
+    let width = usize::from(width);
+    let filter = view.board.filter();
+    let yellow = Style::new().fg(Color::Yellow);
+    if view.is_typing {
+        // Its end is where one types.
+        let room = width.saturating_sub(2);
+        let mut typed = printable(filter.typed());
+        while typed.width() > room {
+            typed.remove(0);
+        }
+        let mut spans = vec![Span::styled("/", bold()), Span::raw(typed), Span::styled(" ", Style::new().reversed())];
+        let left = room.saturating_sub(spans[1].content.width());
+        if let Some(word) = filter.unknown_state() {
+            let hint = format!("  there is no state !{word}; there are !up !down !new !flapping");
+            spans.push(Span::styled(line(&hint, left), yellow));
+        } else if filter.typed().is_empty() {
+            spans.push(Span::styled(line("  words, and states such as !down", left), dim()));
+        }
+        return Line::from(spans);
+    }
+    match (view.link, view.notice) {
+        (Link::Lost(_, why), _) => {
+            Line::styled(line(&format!("{why}. Asking again every second."), width), Style::new().fg(Color::Red))
+        }
+        (_, Some(notice)) => Line::styled(line(notice, width), yellow),
+        _ if !filter.is_empty() => Line::styled(line(&format!("/{}  Esc clears it", filter.typed()), width), bold()),
+        _ if view.detail.is_some() => {
+            Line::styled(line("Esc closes  ↑↓ another server  PageDown scrolls  ? explains", width), dim())
+        }
+        _ => Line::styled(line("q ends  Enter details  / filters  1-9 sort  p pauses  ? explains", width), dim()),
+    }
+}
+
+/// A column of the table.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Column {
+    By(By),
+    /// The looks so far.
+    Trend,
+}
+
+/// The columns in the order of their need, each with the width that it needs and the one that it can use.
+const COLUMNS: [(Column, u16, u16); 10] = [
+    (Column::By(By::State), 7, 7),
+    (Column::By(By::Name), 12, 32),
+    (Column::By(By::Players), 9, 9),
+    (Column::By(By::Latency), 5, 5),
+    (Column::Trend, 8, 24),
+    (Column::By(By::Uptime), 5, 5),
+    (Column::By(By::Motd), 16, u16::MAX),
+    (Column::By(By::Group), 8, 12),
+    (Column::By(By::Version), 9, 14),
+    (Column::By(By::Protocol), 15, 15),
+];
+
+/// From left to right.
+const ORDER: [Column; 10] = [
+    Column::By(By::State),
+    Column::By(By::Name),
+    Column::By(By::Group),
+    Column::By(By::Players),
+    Column::Trend,
+    Column::By(By::Latency),
+    Column::By(By::Uptime),
+    Column::By(By::Version),
+    Column::By(By::Protocol),
+    Column::By(By::Motd),
+];
+
+/// The columns that there is room for, with their widths, from left to right. One space is between two.
+fn columns(width: u16, has_groups: bool) -> Vec<(Column, u16)> {
+    let mut chosen: Vec<(Column, u16, u16)> = Vec::new();
+    let mut left = width;
+    for (column, least, most) in COLUMNS {
+        let is_empty = column == Column::By(By::Group) && !has_groups;
+        let needs = least + u16::from(!chosen.is_empty());
+        if is_empty || needs > left {
+            continue;
+        }
+        chosen.push((column, least, most));
+        left -= needs;
+    }
+    // The name gets what it can use first, what is left goes to all in turn.
+    if let Some((_, least, _)) = chosen.iter_mut().find(|(column, ..)| *column == Column::By(By::Name)) {
+        let more = left.min(8);
+        (*least, left) = (*least + more, left - more);
+    }
+    while left > 0 {
+        let before = left;
+        for (_, least, most) in chosen.iter_mut().filter(|(_, least, most)| least < most) {
+            if left > 0 && least < most {
+                *least += 1;
+                left -= 1;
+            }
+        }
+        if left == before {
+            break;
+        }
+    }
+    let width = |column: &Column| chosen.iter().find(|(other, ..)| other == column).map(|(_, width, _)| *width);
+    ORDER.into_iter().filter_map(|column| Some((column, width(&column)?))).collect()
+}
+
+fn is_right(column: Column) -> bool {
+    matches!(column, Column::By(By::Latency | By::Uptime))
+}
+
+fn table(frame: &mut Frame<'_>, area: Rect, view: &View<'_>) {
+    let columns = columns(area.width, view.board.has_groups());
+    header(frame, area, &columns, view);
+    let body = Rect { y: area.y + 1, height: area.height.saturating_sub(1), ..area };
+    if view.board.len() == 0 {
+        let words = match (view.link, view.board.totals().servers) {
+            (Link::Waiting, _) => "waiting for the first answers",
+            (_, 0) => "no servers",
+            _ => "no server matches the filter; Esc clears it",
+        };
+        return frame.render_widget(Line::styled(line(words, usize::from(body.width)), dim()), body);
+    }
+    for offset in 0..body.height {
+        let row = view.top + usize::from(offset);
+        let Some(entry) = view.board.entry(row) else { break };
+        let place = Rect { y: body.y + offset, height: 1, ..body };
+        let mut x = place.x;
+        for (column, width) in &columns {
+            let cell = Rect { x, width: *width, ..place };
+            match column {
+                Column::Trend => trend(frame, cell, entry),
+                Column::By(by) => frame.render_widget(cell_of(*by, entry, usize::from(*width)), cell),
+            }
+            x += width + 1;
+        }
+        if row == view.cursor {
+            frame.buffer_mut().set_style(place, Style::new().add_modifier(Modifier::REVERSED));
+        }
+    }
+}
+
+fn header(frame: &mut Frame<'_>, area: Rect, columns: &[(Column, u16)], view: &View<'_>) {
+    let sort = view.board.sort();
+    let mut x = area.x;
+    for (column, width) in columns {
+        let words = match column {
+            Column::Trend => Line::styled("trend", dim()),
+            Column::By(by) => {
+                let (arrow, style) = match (*by == sort.by, sort.is_descending) {
+                    (false, _) => (" ", dim()),
+                    (true, false) => ("▲", bold()),
+                    (true, true) => ("▼", bold()),
+                };
+                Line::styled(format!("{}{arrow}{}", by.digit(), by.word()), style)
+            }
+        };
+        let words = if is_right(*column) { words.right_aligned() } else { words };
+        frame.render_widget(words, Rect { x, width: *width, height: 1, ..area });
+        x += width + 1;
+    }
+}
+
+/// The looks so far, the newest at the right. What was not answered is a gap.
+fn trend(frame: &mut Frame<'_>, area: Rect, entry: &Entry) {
+    let newest = entry.looks.iter().rev().take(usize::from(area.width));
+    // Hundredths, as the widget takes whole numbers; nobody on is a line all the same.
+    let data: Vec<Option<u64>> = newest.map(|look| look.players.map(|players| (players * 1e2) as u64)).collect();
+    let most = data.iter().flatten().copied().max().unwrap_or(0).max(100);
+    let trend = Sparkline::default().data(data).max(most).direction(RenderDirection::RightToLeft);
+    let colour = Style::new().fg(Color::Cyan);
+    frame.render_widget(trend.style(colour).absent_value_symbol("·").absent_value_style(dim()), area);
+}
+
+fn cell_of(by: By, entry: &Entry, width: usize) -> Line<'static> {
+    let seen = &entry.seen;
+    let text = |text: &str| Line::raw(line(text, width));
+    match by {
+        By::State => {
+            let (words, style) = state(entry);
+            Line::styled(words, style)
+        }
+        By::Name => text(&seen.server.name),
+        By::Group => Line::styled(line(&seen.server.group, width), dim()),
+        By::Players => players(entry),
+        By::Latency => latency(entry.latency()).right_aligned(),
+        By::Uptime => uptime(seen.uptime).right_aligned(),
+        By::Version => text(&entry.version),
+        By::Protocol => Line::styled(line(entry.protocol(), width), dim()),
+        By::Motd => match (&seen.error, seen.said.as_deref()) {
+            // Why it is down tells more than what it said when it was up.
+            (Some(error), _) if seen.state != State::Up => {
+                Line::styled(line(reason(&error.1), width), Style::new().fg(Color::Red))
+            }
+            (_, Some(said)) => said.motd.as_ref().map_or_else(|| text(&entry.motd), |motd| coloured(motd, width)),
+            _ => Line::default(),
+        },
+        By::Given => Line::default(),
+    }
+}
+
+/// The reason of an error without the address, which the row has already.
+fn reason(error: &str) -> &str {
+    error.split_once(": ").filter(|(address, _)| !address.contains(' ')).map_or(error, |(_, reason)| reason)
+}
+
+/// Symbol and word; the colour says it once more.
+pub(super) fn state(entry: &Entry) -> (&'static str, Style) {
+    match entry.seen.state {
+        _ if entry.seen.is_flapping => ("◐ flaps", Style::new().fg(Color::Yellow)),
+        State::Up => ("● up", Style::new().fg(Color::Green)),
+        State::Down => ("✗ down", Style::new().fg(Color::Red)),
+        State::Unknown => ("○ new", dim()),
+    }
+}
+
+/// `  12/20`: numbers below each other.
+fn players(entry: &Entry) -> Line<'static> {
+    let few = |number: u32| if number < 10_000 { number.to_string() } else { rate(f64::from(number)) };
+    let Some(last) = entry.seen.last.filter(|last| last.answered) else { return Line::styled("   -", dim()) };
+    let on = last.players.map_or("?".into(), few);
+    let max = last.max.map(|max| format!("/{}", few(max))).unwrap_or_default();
+    Line::from(vec![Span::raw(format!("{on:>4}")), Span::styled(max, dim())])
+}
+
+/// Milliseconds, with a colour where they are many.
+fn latency(micros: Option<u32>) -> Line<'static> {
+    let Some(micros) = micros else { return Line::styled("-", dim()) };
+    let milliseconds = f64::from(micros) / 1e3;
+    let words = match milliseconds {
+        ..99.95 => format!("{milliseconds:.1}"),
+        ..99_999.5 => format!("{milliseconds:.0}"),
+        _ => rate(milliseconds),
+    };
+    Line::styled(words, speed(micros))
+}
+
+pub(super) fn speed(micros: u32) -> Style {
+    Style::new().fg(match micros {
+        ..SLOW => Color::Green,
+        ..VERY_SLOW => Color::Yellow,
+        _ => Color::Red,
+    })
+}
+
+/// Per cent of the last day. What is not all of it never looks like all of it.
+pub(super) fn uptime(share: Option<f32>) -> Line<'static> {
+    let Some(share) = share else { return Line::styled("-", dim()) };
+    let (share, colour) = match share {
+        1.0.. => return Line::styled("100", Style::new().fg(Color::Green)),
+        0.99.. => (share, Color::Green),
+        0.9.. => (share, Color::Yellow),
+        _ => (share, Color::Red),
+    };
+    Line::styled(format!("{:.1}", (share * 1e3).floor() / 10.0), Style::new().fg(colour))
+}
+
+/// A text in its colours, as one line of a width.
+pub(super) fn coloured(text: &Text, width: usize) -> Line<'static> {
+    let mut fitting = Fitting::new(width);
+    text.runs().take_while(|(style, piece)| fitting.push(piece, style_of(*style))).for_each(drop);
+    fitting.line()
+}
+
+/// A text in its colours, as the first lines that hold anything.
+pub(super) fn coloured_lines(text: &Text, width: usize, most: usize) -> Vec<Line<'static>> {
+    let mut lines = Vec::new();
+    let mut last = Fitting::new(width);
+    for (style, piece) in text.runs() {
+        for (number, part) in piece.split('\n').enumerate() {
+            if number > 0 {
+                let line = std::mem::replace(&mut last, Fitting::new(width)).line();
+                lines.extend(Some(line).filter(|line| !is_blank(line)));
+                if lines.len() == most {
+                    return lines;
+                }
+            }
+            last.push(part, style_of(style));
+        }
+    }
+    lines.extend(Some(last.line()).filter(|line| !is_blank(line)));
+    lines
+}
+
+fn is_blank(line: &Line<'_>) -> bool {
+    line.spans.iter().all(|span| span.content.trim().is_empty())
+}
+
+/// Pieces of text beside each other, as long as there is room.
+pub(super) struct Fitting {
+    spans: Vec<Span<'static>>,
+    room: usize,
+    width: usize,
+    is_full: bool,
+}
+
+impl Fitting {
+    pub(super) fn new(width: usize) -> Self {
+        Self { spans: Vec::new(), room: width, width, is_full: width == 0 }
+    }
+
+    /// Adds a piece, cut where there is no more room, which it says. Whether there is room for more.
+    pub(super) fn push(&mut self, text: &str, style: Style) -> bool {
+        // Characters without a width of their own could come in any number, and so could pieces.
+        if self.is_full || self.spans.len() > self.width {
+            return false;
+        }
+        let text: String = text.chars().take(4 * self.width).collect();
+        let text = printable(&text);
+        if text.is_empty() {
+            return true;
+        }
+        if self.room == 0 {
+            // There is more, and no room to say so but that of the last character.
+            self.is_full = true;
+            return false;
+        }
+        self.is_full = text.width() > self.room;
+        let text = if self.is_full { line(&text, self.room) } else { text };
+        self.room = self.room.saturating_sub(text.width());
+        self.spans.push(Span::styled(text, style));
+        !self.is_full
+    }
+
+    pub(super) fn line(self) -> Line<'static> {
+        Line::from(self.spans)
+    }
+}
+
+fn style_of(style: hailer::proto::model::Style) -> Style {
+    let flags = [
+        (style.bold, Modifier::BOLD),
+        (style.italic, Modifier::ITALIC),
+        (style.underline, Modifier::UNDERLINED),
+        (style.strikethrough, Modifier::CROSSED_OUT),
+    ];
+    let modifiers = flags.into_iter().filter(|(is_on, _)| *is_on).map(|(_, modifier)| modifier);
+    let looks = modifiers.fold(Style::new(), Style::add_modifier);
+    match style.colour {
+        Some(colour) => looks.fg(colour_of(colour)),
+        None => looks,
+    }
+}
+
+/// Of the sixteen, the terminal's own: its user chose them to be seen. Black would not be.
+fn colour_of(colour: Colour) -> Color {
+    match colour {
+        Colour::Rgb(r, g, b) => Color::Rgb(r, g, b),
+        Colour::Legacy(code) => match code & 15 {
+            1 => Color::Blue,
+            2 => Color::Green,
+            3 => Color::Cyan,
+            4 => Color::Red,
+            5 => Color::Magenta,
+            6 => Color::Yellow,
+            7 => Color::Gray,
+            0 | 8 => Color::DarkGray,
+            9 => Color::LightBlue,
+            10 => Color::LightGreen,
+            11 => Color::LightCyan,
+            12 => Color::LightRed,
+            13 => Color::LightMagenta,
+            14 => Color::LightYellow,
+            _ => Color::White,
+        },
+    }
+}
+
+fn help(frame: &mut Frame<'_>, area: Rect) {
+    let row = |(name, words): &(&str, &str)| {
+        Line::from(vec![Span::styled(padded(name, 11), bold()), Span::raw((*words).to_owned())])
+    };
+    let lines: Vec<Line<'_>> = KEYS.iter().map(row).collect();
+    let height = (lines.len() as u16 + 2).min(area.height);
+    let width = 74.min(area.width);
+    let place = Rect { x: (area.width - width) / 2, y: (area.height - height) / 2, width, height };
+    frame.render_widget(Clear, place);
+    frame.render_widget(Block::bordered().title(" hailer watch "), place);
+    frame.render_widget(Paragraph::new(lines), place.inner(Margin { horizontal: 2, vertical: 1 }));
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::command::watch::board::{Seen, Sort};
+    use crate::command::watch::filter::Filter;
+    use crate::command::watch::invented::{self, NOW, board, seen};
+    use hailer_monitor::live::Said;
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+    use ratatui::buffer::Buffer;
+    use std::sync::Arc;
+
+    pub(crate) fn plain(board: &Board) -> View<'_> {
+        View {
+            board,
+            now: NOW,
+            is_remote: false,
+            cursor: 0,
+            top: 0,
+            detail: None,
+            scroll: 0,
+            past: None,
+            is_typing: false,
+            is_paused: false,
+            has_help: false,
+            link: &Link::Live,
+            notice: None,
+        }
+    }
+
+    fn drawn(view: &View<'_>, width: u16, height: u16) -> Buffer {
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+        terminal.draw(|frame| draw(frame, view)).unwrap();
+        terminal.backend().buffer().clone()
+    }
+
+    pub(crate) fn shown(view: &View<'_>, width: u16, height: u16) -> String {
+        let buffer = drawn(view, width, height);
+        // What follows a wide character is no character of its own.
+        let row = |y| {
+            let mut x = 0;
+            let mut text = String::new();
+            while x < width {
+                let symbol = buffer[(x, y)].symbol();
+                text.push_str(symbol);
+                x += symbol.width().max(1) as u16;
+            }
+            text
+        };
+        (0..height).map(|y| format!("{}\n", row(y).trim_end())).collect()
+    }
+
+    #[test]
+    fn every_size_shows_what_matters() {
+        let board = board();
+        for (width, height) in [(40, 10), (60, 16), (80, 24), (100, 24), (120, 40), (250, 60)] {
+            let screen = shown(&plain(&board), width, height);
+            for expected in [
+                "● up",
+                "✗ down",
+                "◐ flaps",
+                "lobby",
+                "survival-9",
+                "12/20",
+                "250/500",
+                "12.3",
+                "1234",
+                "4 players",
+                "305 of 640",
+                "live",
+            ] {
+                assert!(screen.contains(expected), "{width}x{height}: {expected}\n{screen}");
+            }
+            assert!(screen.lines().last().unwrap().starts_with("q ends"), "{screen}");
+        }
+        let wide = shown(&plain(&board), 160, 24);
+        for expected in [
+            "100",
+            "87.5",
+            "Paper 1.21.8",
+            "ugp",
+            "Welcome to the lobby",
+            "名前の鯖へようこそ[2J",
+            "did not answer within 3 s",
+        ] {
+            assert!(wide.contains(expected), "{expected}\n{wide}");
+        }
+        let wider = shown(&plain(&board), 220, 24);
+        assert!(wider.contains("did not answer within 3 s"), "why\n{wider}");
+        assert!(wide.contains("Survival, 10th secret"), "one line\n{wide}");
+        assert!(wide.lines().nth(2).unwrap().contains(['▅', '▆', '▇', '█']), "a trend\n{wide}");
+    }
+
+    #[test]
+    fn colours_are_those_of_the_server() {
+        let board = board();
+        let buffer = drawn(&plain(&board), 200, 10);
+        let find = |y: u16, letter: &str, from: u16| (from..200).find(|x| buffer[(*x, y)].symbol() == letter).unwrap();
+        let welcome = find(2, "W", 0);
+        assert_eq!(buffer[(welcome, 2)].fg, Color::LightGreen);
+        let survival = find(3, "S", 0);
+        assert_eq!(buffer[(survival, 3)].fg, Color::Rgb(255, 128, 1));
+        assert!(
+            buffer[(0, 2)].modifier.contains(Modifier::REVERSED)
+                && !buffer[(0, 3)].modifier.contains(Modifier::REVERSED)
+        );
+        // Colours come on top: each state has its word.
+        assert_eq!((buffer[(0, 2)].fg, buffer[(0, 6)].fg), (Color::Green, Color::Red));
+        assert_eq!(
+            [99_999, 100_000, 250_000].map(|micros| speed(micros).fg.unwrap()),
+            [Color::Green, Color::Yellow, Color::Red]
+        );
+    }
+
+    #[test]
+    fn rows_stand_below_each_other_whatever_the_script() {
+        let board = board();
+        for width in [100, 140, 200] {
+            let columns = columns(width, true);
+            let x_of = |wanted: By| {
+                let before = columns.iter().take_while(|(column, _)| *column != Column::By(wanted));
+                before.map(|(_, width)| usize::from(*width) + 1).sum::<usize>()
+            };
+            let screen = shown(&plain(&board), width, 10);
+            for row in screen.lines().skip(2).take(5) {
+                let at = row.find('/').map(|at| row[..at].width());
+                assert!(at.is_none() || at == Some(x_of(By::Players) + 4), "{width}\n{screen}");
+            }
+            assert!(columns.iter().map(|(_, width)| width + 1).sum::<u16>() <= width + 1, "{width}");
+        }
+    }
+
+    #[test]
+    fn the_header_says_how_it_is_sorted() {
+        let mut board = board();
+        board.sort_by(Sort { by: By::Players, is_descending: true });
+        let screen = shown(&plain(&board), 120, 10);
+        assert!(screen.lines().nth(1).unwrap().contains("4▼players"), "{screen}");
+        assert!(screen.lines().nth(2).unwrap().contains("survival-10"), "{screen}");
+        board.filter_by(Filter::read("lobby"));
+        let screen = shown(&plain(&board), 120, 10);
+        assert!(
+            screen.contains("1 shown") && screen.contains("/lobby  Esc clears it") && !screen.contains("Arena"),
+            "{screen}"
+        );
+        board.filter_by(Filter::read("!dwon"));
+        let screen = shown(&View { is_typing: true, ..plain(&board) }, 100, 10);
+        assert!(screen.contains("no server matches") && screen.contains("there is no state !dwon"), "{screen}");
+    }
+
+    #[test]
+    fn what_happened_is_said() {
+        let board = board();
+        let lost = Link::Lost(65, "no monitor at http://127.0.0.1:1: refused".into());
+        let screen = shown(&View { link: &lost, ..plain(&board) }, 100, 10);
+        assert!(screen.contains("lost for 1m 5s") && screen.contains("refused. Asking again every second"), "{screen}");
+        let screen = shown(&View { is_paused: true, notice: Some("lobby is down"), ..plain(&board) }, 60, 10);
+        assert!(screen.contains("paused") && screen.contains("lobby is down"), "{screen}");
+        let screen = shown(&View { has_help: true, ..plain(&board) }, 80, 24);
+        assert!(screen.contains("!flapping") && screen.contains("the other way round"), "{screen}");
+        let empty = Board::default();
+        assert!(shown(&View { link: &Link::Waiting, ..plain(&empty) }, 80, 10).contains("waiting for the first"));
+        assert!(shown(&plain(&empty), 80, 10).contains("no servers"));
+    }
+
+    /// A server that says the worst.
+    fn odd(id: i64) -> Seen {
+        let long = "名前\u{1b}[2J\n\u{301}\u{202e}\u{9b}31m\r".repeat(200);
+        let mut seen = seen(id, &long);
+        let said = Said {
+            at: i64::MAX,
+            motd: Some(Text::legacy(format!("§a{long}§k").repeat(20))),
+            title: Some(long.clone()),
+            version: Some(long.clone()),
+            game: Some(long.clone()),
+            map: Some(long.clone()),
+            players: vec![long.clone(); 500],
+            answer: format!(r#"{{"status":{{"rules":[{{"key":"\u001b[2J","value":"\u001b]0;x\u0007"}}],"extra":{{"a":[1,{{"b":"\u001b[31m"}}]}},"motd":{{"plain":5,"raw":"§a\u001b[2J"}}}}}}"#).into_bytes().into(),
+            ..Said::default()
+        };
+        seen.said = Some(Arc::new(said));
+        seen.error = Some(Arc::new((long.clone(), long)));
+        (seen.uptime, seen.since) = (Some(f32::NAN), i64::MIN / 2);
+        if let Some(last) = &mut seen.last {
+            (last.players, last.max, last.latency) = (Some(u32::MAX), Some(u32::MAX), Some(u32::MAX));
+        }
+        seen
+    }
+
+    #[test]
+    fn no_size_and_no_content_is_too_odd() {
+        let mut odd_ones = Board::default();
+        odd_ones.see((0..50).map(odd).collect());
+        odd_ones.happen(vec![invented::event(3, i64::MAX), invented::event(3, i64::MIN / 2)]);
+        odd_ones.arrange();
+        for board in [&board(), &odd_ones, &Board::default()] {
+            for (width, height) in
+                [(1, 1), (29, 9), (30, 5), (40, 10), (47, 13), (80, 9), (119, 8), (120, 8), (121, 30), (300, 100)]
+            {
+                for (detail, has_help) in [(None, false), (Some(ServerId(3)), false), (Some(ServerId(99)), true)] {
+                    let view = View { detail, has_help, cursor: 9, top: 3, scroll: 1, ..plain(board) };
+                    let screen = shown(&view, width, height);
+                    let is_safe = |c: char| c == '\n' || !hailer::proto::model::is_control(c);
+                    assert!(screen.chars().all(is_safe), "{screen:?}");
+                    most_scroll(Rect::new(0, 0, width, height), &view);
+                }
+            }
+        }
+        assert!(shown(&plain(&board()), 29, 20).contains("too small"));
+    }
+
+    #[test]
+    fn only_what_is_seen_is_drawn() {
+        let mut board = Board::default();
+        board.see((0..10_000).map(|id| seen(id, &format!("server-{id}"))).collect());
+        board.arrange();
+        let started = std::time::Instant::now();
+        let screen = shown(&View { top: 9_980, cursor: 9_999, ..plain(&board) }, 200, 23);
+        assert!(started.elapsed().as_secs_f64() < 1.0, "{:?}", started.elapsed());
+        assert!(
+            screen.contains("server-9980") && screen.contains("server-9999") && !screen.contains("server-9979"),
+            "{screen}"
+        );
+    }
+
+    #[test]
+    fn not_all_is_never_shown_as_all() {
+        let words = |share| uptime(Some(share)).spans[0].content.to_string();
+        assert_eq!([1.0, 0.9999, 0.5, 0.0].map(words), ["100", "99.9", "50.0", "0.0"]);
+        let words = |micros| latency(Some(micros)).spans[0].content.to_string();
+        assert_eq!([0, 12_340, 99_960, 1_234_000, u32::MAX].map(words), ["0.0", "12.3", "100", "1234", "4.3M"]);
+    }
+}

@@ -1,0 +1,119 @@
+//! Servers for tests.
+
+use super::board::{Board, Seen};
+use hailer::Text;
+use hailer_monitor::health::State;
+use hailer_monitor::live::Said;
+use hailer_monitor::sample::{Event, EventKind, Millis, Sample};
+use hailer_monitor::server::{Origin, Server, ServerId};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The time in tests.
+pub(super) const NOW: Millis = 1_800_000_000_000;
+
+pub(super) fn event(id: i64, at: Millis) -> Event {
+    Event { server: ServerId(id), at, kind: EventKind::Up }
+}
+
+pub(super) fn server(id: i64, name: &str) -> Server {
+    Server {
+        id: ServerId(id),
+        name: name.into(),
+        target: format!("minecraft-query://{name}.example.com"),
+        group: String::new(),
+        labels: BTreeMap::new(),
+        interval: None,
+        origin: Origin::Plan,
+    }
+}
+
+/// A server that is up, with 12 of 20 players.
+pub(super) fn seen(id: i64, name: &str) -> Seen {
+    let said = Said {
+        at: NOW,
+        address: Some(([192, 0, 2, id as u8], 25565).into()),
+        title: Some("A title".into()),
+        motd: Some(Text::legacy("§aWelcome §lto §cthe lobby")),
+        game: Some("MINECRAFT".into()),
+        version: Some("1.20.4".into()),
+        map: Some("world".into()),
+        players: vec!["Alice".into(), "Bob".into(), "名前".into()],
+        is_whole: false,
+        answer: Box::default(),
+        replies: Vec::new(),
+    };
+    let last = Sample {
+        server: ServerId(id),
+        at: NOW,
+        answered: true,
+        players: Some(12),
+        max: Some(20),
+        latency: Some(12_340),
+        sent: 2,
+        resent: 0,
+    };
+    Seen {
+        server: Arc::new(server(id, name)),
+        state: State::Up,
+        is_flapping: false,
+        since: NOW - 3_600_000,
+        last: Some(last),
+        error: None,
+        said: Some(Arc::new(said)),
+        uptime: Some(1.0),
+    }
+}
+
+fn change(seen: &mut Seen, players: (u32, u32), latency: u32, version: &str, motd: &str) {
+    let last = seen.last.as_mut().expect("invented with one");
+    (last.players, last.max, last.latency) = (Some(players.0), Some(players.1), Some(latency));
+    let said = Arc::make_mut(seen.said.as_mut().expect("invented with it"));
+    (said.version, said.motd) = (Some(version.into()), Some(Text::legacy(motd)));
+}
+
+/// Five servers: three well, one that flaps, one that never answered.
+pub(super) fn five() -> Vec<Seen> {
+    let mut all = [(1, "lobby"), (2, "survival-10"), (3, "survival-9"), (4, "Arena"), (5, "silent")]
+        .map(|(id, name)| seen(id, name));
+    for seen in &mut all[..3] {
+        Arc::make_mut(&mut seen.server).group = "eu".into();
+    }
+    change(&mut all[1], (250, 500), 95_000, "Paper 1.21.8", "§x§f§f§8§0§0§1Survival§r, 10th\n§ksecret");
+    change(&mut all[2], (3, 20), 250_000, "1.20.5", "名前の鯖へようこそ\u{1b}[2J");
+    change(&mut all[3], (40, 100), 1_234_000, "1.20.6", "<b>Arena</b>");
+    Arc::make_mut(&mut all[3].server).target = "ugp://arena.example.com".into();
+    Arc::make_mut(&mut all[3].server).group = "de".into();
+    (all[3].is_flapping, all[3].uptime) = (true, Some(0.875));
+    let silent = &mut all[4];
+    (silent.state, silent.uptime, silent.said) = (State::Down, Some(0.0), None);
+    Arc::make_mut(&mut silent.server).group = "de".into();
+    silent.error = Some(Arc::new(("silence".into(), "192.0.2.5:25565 did not answer within 3 s".into())));
+    let last = silent.last.as_mut().expect("invented with one");
+    (last.answered, last.players, last.max, last.latency) = (false, None, None, None);
+    all.into()
+}
+
+/// A board of them, that has looked for some minutes.
+pub(super) fn board() -> Board {
+    let mut board = Board::default();
+    for look in (0..60).rev() {
+        let mut all = five();
+        for (at, seen) in all.iter_mut().enumerate() {
+            let Some(last) = &mut seen.last else { continue };
+            last.at = NOW - look * 5_000;
+            // One came up only lately.
+            let wave = (look as u32 * (at as u32 + 1) / 7) % 5;
+            if look > 0 {
+                last.players = last.players.map(|players| players.saturating_sub(wave));
+                last.latency = last.latency.map(|latency| latency + 1_000 * wave);
+            }
+            if at == 3 && look % 10 == 3 {
+                (last.answered, last.players, last.latency) = (false, None, None);
+            }
+        }
+        board.see(all);
+    }
+    board.arrange();
+    board
+}

@@ -1,0 +1,548 @@
+//! `hailer watch`: servers live in the terminal, asked by ourselves, or by a monitor that runs.
+//!
+//! ```text
+//!   direct.rs: Poll, Live ──┐
+//!                           ├─► News ─► Board ─► draw, detail ─► terminal
+//!   remote.rs: HTTP, JSON ──┘           board.rs
+//!                                       filter.rs
+//! ```
+
+mod board;
+mod detail;
+mod direct;
+mod draw;
+mod filter;
+#[cfg(test)]
+mod invented;
+mod remote;
+
+use crate::args::Watch;
+use crate::exit::{Exit, usage};
+use crate::print::line;
+use anyhow::Context;
+use board::{Board, By, Seen};
+use crossterm::event::{Event as Typed, EventStream, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use detail::Past;
+use draw::{Link, View};
+use filter::Filter;
+use futures_util::StreamExt;
+use hailer_monitor::health::State;
+use hailer_monitor::poll::since_1970;
+use hailer_monitor::sample::{Event, Millis};
+use hailer_monitor::server::ServerId;
+use ratatui::layout::Rect;
+use std::io::IsTerminal;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until};
+
+/// Something that happened is shown for so long.
+const NOTICE: Duration = Duration::from_secs(15);
+/// What comes is drawn after so long at the most; keys are obeyed at once.
+const FRAME: Duration = Duration::from_millis(100);
+/// Characters of a filter.
+const LONGEST_FILTER: usize = 200;
+
+pub(crate) async fn run(args: Watch) -> anyhow::Result<Exit> {
+    // What was typed wrong is said wherever it was typed.
+    let servers = direct::servers(&args)?;
+    let monitor = args.monitor.as_deref().map(remote::Monitor::new).transpose()?;
+    if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
+        usage!("hailer watch needs a terminal to draw on; for programs there is `hailer query --json`");
+    }
+    let (sender, news) = mpsc::channel(4);
+    let (wants, wanted) = std::sync::mpsc::channel();
+    let feed = match monitor {
+        Some(monitor) => {
+            // Nobody there from the start is a mistake, and nothing to wait for.
+            let monitor = tokio::task::spawn_blocking(move || monitor.check()).await??;
+            monitor.listen(args.interval, wanted, sender)?;
+            None
+        }
+        None => Some(tokio::spawn(direct::Direct::start(&args, servers)?.run(sender))),
+    };
+    // Puts the terminal back in a panic, too.
+    let mut terminal = ratatui::try_init().context("cannot draw on this terminal")?;
+    let end = show(&mut terminal, Screen::new(args.monitor.is_some()), news, &wants).await;
+    ratatui::restore();
+    if let Some(feed) = feed {
+        feed.abort();
+        let _ = feed.await;
+    }
+    end.map(|()| Exit::Success)
+}
+
+/// What a feed tells.
+enum News {
+    /// Servers as they stand now.
+    Seen {
+        seen: Vec<Seen>,
+        /// All there are, if others went.
+        all: Option<Vec<ServerId>>,
+        events: Vec<Event>,
+    },
+    /// What was before, of the server whose details are shown.
+    Past(Past),
+    /// There is nothing to tell, and why.
+    Lost(String),
+}
+
+/// The loop of the terminal. `wants`: whose details are shown, by name.
+async fn show(
+    terminal: &mut ratatui::DefaultTerminal,
+    mut screen: Screen,
+    mut news: mpsc::Receiver<News>,
+    wants: &std::sync::mpsc::Sender<Option<String>>,
+) -> anyhow::Result<()> {
+    let mut typed = EventStream::new();
+    let mut ticks = tokio::time::interval(Duration::from_secs(1));
+    let stop = super::serve::interrupted();
+    tokio::pin!(stop);
+    let mut wanted = None;
+    let (mut is_due, mut is_new, mut drawn) = (true, false, Instant::now());
+    loop {
+        if is_due {
+            terminal.draw(|frame| {
+                screen.settle(frame.area());
+                draw::draw(frame, &screen.view(since_1970()));
+            })?;
+            (is_due, is_new, drawn) = (false, false, Instant::now());
+            let wants_now = screen.wants();
+            if wants_now != wanted {
+                wanted.clone_from(&wants_now);
+                // Whoever asks by itself does not listen.
+                let _ = wants.send(wants_now);
+            }
+        }
+        tokio::select! {
+            () = &mut stop => return Ok(()),
+            event = typed.next() => match event {
+                Some(Ok(Typed::Key(key))) if key.kind != KeyEventKind::Release => {
+                    if !screen.press(key) {
+                        return Ok(());
+                    }
+                    is_due = true;
+                }
+                Some(Ok(_)) => is_due = true,
+                // The terminal is gone.
+                Some(Err(_)) | None => return Ok(()),
+            },
+            told = news.recv() => match told {
+                Some(told) => {
+                    screen.hear(told, Instant::now());
+                    is_new = true;
+                }
+                None => return Ok(()),
+            },
+            () = sleep_until(drawn + FRAME), if is_new => is_due = true,
+            _ = ticks.tick() => {
+                screen.tick(Instant::now());
+                is_due = true;
+            }
+        }
+    }
+}
+
+/// What is on the screen.
+struct Screen {
+    board: Board,
+    /// Whether a monitor asks, not we.
+    is_remote: bool,
+    /// The row of the cursor, and whose it is once somebody moved it: it stays with its server.
+    cursor: usize,
+    held: Option<ServerId>,
+    /// The first row that is shown, and how many are.
+    top: usize,
+    page: usize,
+    /// Whose details are shown, and how many of their lines are above.
+    detail: Option<ServerId>,
+    scroll: usize,
+    past: Option<Past>,
+    is_typing: bool,
+    is_paused: bool,
+    has_help: bool,
+    link: Link,
+    lost: Option<Instant>,
+    notice: Option<(Instant, String)>,
+}
+
+impl Screen {
+    fn new(is_remote: bool) -> Self {
+        Self {
+            board: Board::default(),
+            is_remote,
+            cursor: 0,
+            held: None,
+            top: 0,
+            page: 1,
+            detail: None,
+            scroll: 0,
+            past: None,
+            is_typing: false,
+            is_paused: false,
+            has_help: false,
+            link: Link::Waiting,
+            lost: None,
+            notice: None,
+        }
+    }
+
+    fn view(&self, now: Millis) -> View<'_> {
+        View {
+            board: &self.board,
+            now,
+            is_remote: self.is_remote,
+            cursor: self.cursor,
+            top: self.top,
+            detail: self.detail,
+            scroll: self.scroll,
+            past: self.past.as_ref(),
+            is_typing: self.is_typing,
+            is_paused: self.is_paused,
+            has_help: self.has_help,
+            link: &self.link,
+            notice: self.notice.as_ref().map(|(_, notice)| &**notice),
+        }
+    }
+
+    /// Fits what is scrolled to the size of the terminal.
+    fn settle(&mut self, area: Rect) {
+        self.page = draw::rows(area).max(1);
+        self.cursor = self.cursor.min(self.board.len().saturating_sub(1));
+        self.top = self.top.min(self.board.len().saturating_sub(self.page));
+        self.top = self.top.clamp((self.cursor + 1).saturating_sub(self.page), self.cursor);
+        self.scroll = match self.detail {
+            Some(_) => self.scroll.min(draw::most_scroll(area, &self.view(since_1970()))),
+            None => 0,
+        };
+    }
+
+    /// The server whose details are shown, by name.
+    fn wants(&self) -> Option<String> {
+        let entry = self.board.server(self.detail?)?;
+        Some(entry.seen.server.name.clone())
+    }
+
+    /// Obeys a key; false ends it.
+    fn press(&mut self, key: KeyEvent) -> bool {
+        let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
+        if is_control && key.code == KeyCode::Char('c') {
+            return false;
+        }
+        if self.is_typing {
+            self.type_filter(key, is_control);
+            return true;
+        }
+        let last = self.board.len().saturating_sub(1);
+        match key.code {
+            KeyCode::Esc if self.has_help => self.has_help = false,
+            KeyCode::Esc if self.detail.is_some() => self.detail = None,
+            KeyCode::Esc if !self.board.filter().is_empty() => self.filter(""),
+            KeyCode::Char('q') | KeyCode::Esc => return false,
+            KeyCode::Char('p' | ' ') => self.is_paused = !self.is_paused,
+            KeyCode::Char('?' | 'h') | KeyCode::F(1) => self.has_help = !self.has_help,
+            KeyCode::Char('/') => self.is_typing = true,
+            KeyCode::Char('r') => {
+                let sort = self.board.sort();
+                self.board.sort_by(sort.press(sort.by));
+                self.find();
+            }
+            KeyCode::Char(digit @ '0'..='9') => {
+                let by = By::ALL[digit as usize - usize::from(b'0')];
+                self.board.sort_by(self.board.sort().press(by));
+                self.find();
+            }
+            KeyCode::Enter => {
+                let chosen = self.board.entry(self.cursor).map(|entry| entry.seen.server.id);
+                self.detail = if self.detail.is_some() { None } else { chosen };
+                (self.held, self.scroll) = (chosen, 0);
+            }
+            KeyCode::PageDown if self.detail.is_some() => self.scroll += self.page / 2 + 1,
+            KeyCode::PageUp if self.detail.is_some() => self.scroll = self.scroll.saturating_sub(self.page / 2 + 1),
+            KeyCode::Down | KeyCode::Char('j') => self.go((self.cursor + 1).min(last)),
+            KeyCode::Up | KeyCode::Char('k') => self.go(self.cursor.saturating_sub(1)),
+            KeyCode::PageDown => self.go((self.cursor + self.page).min(last)),
+            KeyCode::PageUp => self.go(self.cursor.saturating_sub(self.page)),
+            KeyCode::End | KeyCode::Char('G') => self.go(last),
+            KeyCode::Home | KeyCode::Char('g') => {
+                self.go(0);
+                // At the top it stays there, whoever that is.
+                self.held = self.detail;
+            }
+            _ => {}
+        }
+        true
+    }
+
+    fn type_filter(&mut self, key: KeyEvent, is_control: bool) {
+        let mut text = self.board.filter().typed().to_owned();
+        match key.code {
+            KeyCode::Enter => self.is_typing = false,
+            KeyCode::Esc => {
+                self.is_typing = false;
+                self.filter("");
+            }
+            KeyCode::Backspace if text.is_empty() => self.is_typing = false,
+            KeyCode::Backspace => {
+                text.pop();
+                self.filter(&text);
+            }
+            KeyCode::Char('u' | 'w') if is_control => self.filter(""),
+            KeyCode::Char(letter) if !is_control && text.chars().count() < LONGEST_FILTER => {
+                text.push(letter);
+                self.filter(&text);
+            }
+            _ => {}
+        }
+    }
+
+    fn filter(&mut self, typed: &str) {
+        self.board.filter_by(Filter::read(typed));
+        self.find();
+    }
+
+    /// Moves the cursor, and the details with it.
+    fn go(&mut self, row: usize) {
+        self.cursor = row;
+        self.held = self.board.entry(row).map(|entry| entry.seen.server.id);
+        if self.detail.is_some() && self.detail != self.held {
+            (self.detail, self.scroll) = (self.held, 0);
+        }
+    }
+
+    /// Follows the server of the cursor to its row.
+    fn find(&mut self) {
+        if let Some(row) = self.held.and_then(|held| self.board.row_of(held)) {
+            self.cursor = row;
+        }
+    }
+
+    fn hear(&mut self, news: News, now: Instant) {
+        match news {
+            News::Lost(why) => {
+                let since = *self.lost.get_or_insert(now);
+                self.link = Link::Lost((now - since).as_secs(), why);
+                return;
+            }
+            _ => (self.link, self.lost) = (Link::Live, None),
+        }
+        match news {
+            _ if self.is_paused => {}
+            News::Seen { seen, all, events } => {
+                let is_first = self.board.totals().servers == 0;
+                let changed = self.board.see(seen);
+                self.board.happen(events);
+                if let Some(all) = all {
+                    self.board.keep(&all);
+                }
+                if is_first {
+                    self.board.arrange();
+                }
+                if let Some(words) = self.told(&changed) {
+                    self.notice = Some((now, words));
+                }
+                if self.detail.is_some_and(|id| self.board.server(id).is_none()) {
+                    self.detail = None;
+                }
+            }
+            News::Past(past) => self.past = Some(past),
+            News::Lost(_) => {}
+        }
+    }
+
+    /// Who went up or down just now, as a sentence.
+    fn told(&self, changed: &[ServerId]) -> Option<String> {
+        let word = |state| match state {
+            State::Down => "down",
+            State::Up => "up",
+            State::Unknown => "unknown",
+        };
+        let states = changed.iter().filter_map(|id| self.board.server(*id)).filter(|entry| !entry.seen.is_flapping);
+        let states: Vec<_> = states.map(|entry| (line(&entry.seen.server.name, 40), word(entry.seen.state))).collect();
+        match &states[..] {
+            [] => None,
+            [(name, state)] => Some(format!("{name} is {state}")),
+            many => {
+                let count = |word| many.iter().filter(|(_, state)| *state == word).count();
+                let words = ["down", "up"].map(|word| (count(word), word));
+                let words = words.iter().filter(|(count, _)| *count > 0);
+                let words: Vec<_> = words.map(|(count, word)| format!("{count} went {word}")).collect();
+                (!words.is_empty()).then(|| words.join(", "))
+            }
+        }
+    }
+
+    fn tick(&mut self, now: Instant) {
+        if let (Some(since), Link::Lost(seconds, _)) = (self.lost, &mut self.link) {
+            *seconds = (now - since).as_secs();
+        }
+        self.notice.take_if(|(since, _)| now - *since > NOTICE);
+        if self.board.is_stale() && !self.is_paused {
+            self.board.arrange();
+            self.find();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use invented::{board, five, seen};
+
+    fn screen() -> Screen {
+        let mut screen = Screen::new(false);
+        screen.board = board();
+        screen.link = Link::Live;
+        screen.settle(Rect::new(0, 0, 80, 24));
+        screen
+    }
+
+    fn press(screen: &mut Screen, codes: &[KeyCode]) {
+        for code in codes {
+            assert!(screen.press(KeyEvent::new(*code, KeyModifiers::NONE)), "{code:?} ended it");
+            screen.settle(Rect::new(0, 0, 80, 24));
+        }
+    }
+
+    fn type_text(screen: &mut Screen, text: &str) {
+        text.chars().for_each(|letter| press(screen, &[KeyCode::Char(letter)]));
+    }
+
+    fn chosen(screen: &Screen) -> &str {
+        &screen.board.entry(screen.cursor).unwrap().seen.server.name
+    }
+
+    fn ends(screen: &mut Screen, code: KeyCode, modifiers: KeyModifiers) -> bool {
+        !screen.press(KeyEvent::new(code, modifiers))
+    }
+
+    #[test]
+    fn the_cursor_stays_with_its_server() {
+        let mut screen = screen();
+        type_text(&mut screen, "4");
+        assert_eq!(chosen(&screen), "survival-10", "nobody moved it: it stays at the top");
+        press(&mut screen, &[KeyCode::Down, KeyCode::Char('j')]);
+        assert_eq!(chosen(&screen), "lobby");
+        type_text(&mut screen, "4");
+        assert_eq!((chosen(&screen), screen.cursor), ("lobby", 1));
+        type_text(&mut screen, "2");
+        assert_eq!((chosen(&screen), screen.board.sort().by), ("lobby", By::Name));
+        type_text(&mut screen, "r");
+        assert!(screen.board.sort().is_descending && chosen(&screen) == "lobby");
+        press(&mut screen, &[KeyCode::End]);
+        assert_eq!(chosen(&screen), "Arena");
+        press(&mut screen, &[KeyCode::PageUp, KeyCode::Up, KeyCode::Char('k')]);
+        assert_eq!(screen.cursor, 0);
+        // It follows when others come, too.
+        press(&mut screen, &[KeyCode::Char('j')]);
+        let before = chosen(&screen).to_owned();
+        let new = News::Seen { seen: vec![seen(8, "zebra")], all: None, events: Vec::new() };
+        screen.hear(new, Instant::now());
+        screen.tick(Instant::now());
+        assert_eq!((chosen(&screen), screen.cursor), (&*before, 2));
+    }
+
+    #[test]
+    fn a_filter_is_typed_kept_and_cleared() {
+        let mut screen = screen();
+        type_text(&mut screen, "/surq");
+        assert!(screen.is_typing && screen.board.len() == 0, "q is a letter there");
+        press(&mut screen, &[KeyCode::Backspace]);
+        assert_eq!(screen.board.len(), 2);
+        press(&mut screen, &[KeyCode::Enter]);
+        assert!(!screen.is_typing);
+        press(&mut screen, &[KeyCode::Down, KeyCode::Down]);
+        assert_eq!((chosen(&screen), screen.cursor), ("survival-9", 1));
+        press(&mut screen, &[KeyCode::Esc]);
+        assert_eq!((screen.board.len(), chosen(&screen)), (5, "survival-9"));
+        type_text(&mut screen, "/!down");
+        press(&mut screen, &[KeyCode::Esc]);
+        assert!(!screen.is_typing && screen.board.len() == 5);
+        type_text(&mut screen, "/");
+        type_text(&mut screen, &"x".repeat(500));
+        assert_eq!(screen.board.filter().typed().len(), LONGEST_FILTER);
+        assert!(ends(&mut screen, KeyCode::Char('c'), KeyModifiers::CONTROL), "even there");
+    }
+
+    #[test]
+    fn keys_do_what_the_help_says() {
+        let mut screen = screen();
+        press(&mut screen, &[KeyCode::Char('?')]);
+        assert!(screen.has_help);
+        press(&mut screen, &[KeyCode::Esc, KeyCode::Enter]);
+        assert!(!screen.has_help, "Esc closes the help first");
+        assert_eq!((screen.detail, screen.wants().as_deref()), (Some(ServerId(1)), Some("lobby")));
+        press(&mut screen, &[KeyCode::Down]);
+        assert_eq!(screen.wants().as_deref(), Some("survival-10"), "the details go with the cursor");
+        press(&mut screen, &[KeyCode::PageDown; 50]);
+        assert!(screen.scroll < 100, "scrolled to the end: {}", screen.scroll);
+        press(&mut screen, &[KeyCode::Esc]);
+        assert_eq!((screen.detail, screen.wants()), (None, None));
+        type_text(&mut screen, "p");
+        let before = screen.board.totals().up;
+        let mut down = five();
+        down[0].state = State::Down;
+        screen.hear(News::Seen { seen: down, all: None, events: Vec::new() }, Instant::now());
+        screen.tick(Instant::now());
+        assert!(screen.is_paused && screen.board.totals().up == before, "nothing moves meanwhile");
+        for (code, modifiers) in [
+            (KeyCode::Char('q'), KeyModifiers::NONE),
+            (KeyCode::Esc, KeyModifiers::NONE),
+            (KeyCode::Char('c'), KeyModifiers::CONTROL),
+        ] {
+            assert!(ends(&mut screen, code, modifiers), "{code:?}");
+        }
+        assert!(!ends(&mut screen, KeyCode::Char('c'), KeyModifiers::NONE));
+    }
+
+    #[test]
+    fn what_happens_is_told() {
+        let mut screen = screen();
+        let start = Instant::now();
+        let tell = |screen: &mut Screen, change: fn(&mut Vec<Seen>), seconds| {
+            let mut seen = five();
+            change(&mut seen);
+            let now = start + Duration::from_secs(seconds);
+            screen.hear(News::Seen { seen, all: None, events: Vec::new() }, now);
+            screen.tick(now);
+            screen.notice.as_ref().map(|(_, notice)| notice.clone()).unwrap_or_default()
+        };
+        assert_eq!(tell(&mut screen, |_| {}, 0), "");
+        assert_eq!(tell(&mut screen, |all| all[0].state = State::Down, 1), "lobby is down");
+        assert_eq!(screen.board.totals().down, 2);
+        assert_eq!(
+            tell(&mut screen, |all| all[1..3].iter_mut().for_each(|one| one.state = State::Down), 2),
+            "2 went down, 1 went up"
+        );
+        assert_eq!(tell(&mut screen, |all| all[1..3].iter_mut().for_each(|one| one.state = State::Down), 60), "");
+        screen.hear(News::Lost("gone".into()), start + Duration::from_secs(61));
+        screen.tick(start + Duration::from_secs(70));
+        assert_eq!(screen.link, Link::Lost(9, "gone".into()));
+        tell(&mut screen, |_| {}, 71);
+        assert_eq!(screen.link, Link::Live);
+        // Whose details are shown is gone.
+        press(&mut screen, &[KeyCode::Enter]);
+        screen.hear(News::Seen { seen: Vec::new(), all: Some(vec![ServerId(2)]), events: Vec::new() }, start);
+        assert_eq!((screen.detail, screen.board.len()), (None, 1));
+        screen.settle(Rect::new(0, 0, 80, 24));
+        assert_eq!(chosen(&screen), "survival-10");
+    }
+
+    #[test]
+    fn ten_thousand_rows_scroll() {
+        let mut screen = Screen::new(true);
+        let many = (0..10_000).map(|id| seen(id, &format!("server-{id}"))).collect();
+        screen.hear(News::Seen { seen: many, all: None, events: Vec::new() }, Instant::now());
+        press(&mut screen, &[KeyCode::End]);
+        assert_eq!((screen.cursor, screen.top), (9_999, 9_999 + 1 - screen.page));
+        press(&mut screen, &[KeyCode::Up]);
+        assert_eq!(screen.top, 10_000 - screen.page, "only the cursor moves");
+        press(&mut screen, &[KeyCode::PageUp, KeyCode::PageUp]);
+        assert_eq!(screen.top, screen.cursor);
+        press(&mut screen, &[KeyCode::Home]);
+        assert_eq!((screen.cursor, screen.top), (0, 0));
+        for height in [1, 5, 8, 200] {
+            screen.settle(Rect::new(0, 0, 40, height));
+        }
+    }
+}

@@ -1,0 +1,498 @@
+//! The feed from a running `hailer monitor`: its JSON API, read on a thread. What has not changed comes as an ETag.
+
+use super::News;
+use super::board::{Look, Seen};
+use super::detail::Past;
+use crate::exit::usage;
+use anyhow::{Context, anyhow, bail};
+use hailer::Text;
+use hailer_monitor::health::State;
+use hailer_monitor::live::Said;
+use hailer_monitor::sample::{Difference, Event, EventKind, Millis, Sample};
+use hailer_monitor::server::{Origin, Server, ServerId};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc;
+
+/// Servers of one page, and pages: as many servers as a monitor watches in one process.
+const PAGE: usize = 500;
+const PAGES: usize = 400;
+/// Bytes of one answer.
+const LONGEST: u64 = 16 << 20;
+/// A monitor that does not answer by then is lost.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// One that is lost is looked for so often, and details are looked at so often.
+const AGAIN: Duration = Duration::from_secs(1);
+const DETAILS_AGAIN: Duration = Duration::from_secs(15);
+/// Events of one server.
+const EVENTS: usize = 50;
+
+/// A monitor, over HTTP.
+pub(super) struct Monitor {
+    agent: ureq::Agent,
+    /// Without a slash at its end.
+    url: String,
+    /// The pages of the list, as they came last.
+    pages: Vec<Page>,
+}
+
+/// A page of the list: what is needed to go on if it has not changed.
+struct Page {
+    etag: String,
+    ids: Vec<ServerId>,
+    next: Option<String>,
+}
+
+/// An answer: `None` if it is what is known.
+struct Heard<T> {
+    body: Option<T>,
+    etag: String,
+}
+
+impl Monitor {
+    pub(super) fn new(typed: &str) -> anyhow::Result<Self> {
+        let url = if typed.contains("://") { typed.to_owned() } else { format!("http://{typed}") };
+        let url = url.trim_end_matches('/').to_owned();
+        let parsed = url.parse::<ureq::http::Uri>().ok();
+        let is_http =
+            |uri: &ureq::http::Uri| matches!(uri.scheme_str(), Some("http" | "https")) && uri.query().is_none();
+        let Some(uri) = parsed.filter(is_http) else {
+            usage!("--monitor {typed}: write the address of its page, such as http://127.0.0.1:8080");
+        };
+        // What is on this machine needs no proxy to be reached.
+        let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+        let is_here = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
+        let config = ureq::Agent::config_builder()
+            .http_status_as_error(false)
+            .timeout_global(Some(PATIENCE))
+            .max_redirects(3)
+            .user_agent(concat!("hailer/", env!("CARGO_PKG_VERSION")));
+        let config = if is_here { config.proxy(None) } else { config };
+        Ok(Self { agent: config.build().new_agent(), url, pages: Vec::new() })
+    }
+
+    /// Whether there is a monitor at all.
+    pub(super) fn check(mut self) -> anyhow::Result<Self> {
+        self.page(0, Some(1), &mut Vec::new())?;
+        self.pages.clear();
+        Ok(self)
+    }
+
+    /// Listens to it on a thread, until nobody wants to know.
+    pub(super) fn listen(
+        mut self,
+        every: Duration,
+        wanted: Receiver<Option<String>>,
+        to: mpsc::Sender<News>,
+    ) -> anyhow::Result<()> {
+        let body = move || {
+            let (mut name, mut next, mut next_details) = (None::<String>, Instant::now(), Instant::now());
+            loop {
+                let now = Instant::now();
+                if now >= next {
+                    let (news, wait) = match self.list() {
+                        Ok(news) => (news, every),
+                        Err(error) => (News::Lost(format!("{error:#}")), AGAIN),
+                    };
+                    if to.blocking_send(news).is_err() {
+                        return;
+                    }
+                    next = Instant::now() + wait;
+                }
+                if let Some(shown) = name.as_deref().filter(|_| now >= next_details) {
+                    // What is missing of details is no reason to say that the monitor is lost: the list says that.
+                    if let Ok(past) = self.past(shown)
+                        && to.blocking_send(News::Past(past)).is_err()
+                    {
+                        return;
+                    }
+                    next_details = Instant::now() + DETAILS_AGAIN.max(every);
+                }
+                let until = if name.is_some() { next.min(next_details) } else { next };
+                match wanted.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                    Ok(wanted) => (name, next_details) = (wanted, Instant::now()),
+                    Err(RecvTimeoutError::Timeout) => {}
+                    Err(RecvTimeoutError::Disconnected) => return,
+                }
+            }
+        };
+        std::thread::Builder::new().name("monitor".into()).spawn(body).context("cannot start a thread")?;
+        Ok(())
+    }
+
+    /// The whole list: those of its pages that have changed.
+    fn list(&mut self) -> anyhow::Result<News> {
+        let (mut seen, mut all) = (Vec::new(), Vec::new());
+        for number in 0..PAGES {
+            self.page(number, None, &mut seen)?;
+            let Some(page) = self.pages.get(number) else { break };
+            all.extend_from_slice(&page.ids);
+            if page.next.is_none() {
+                self.pages.truncate(number + 1);
+                break;
+            }
+        }
+        Ok(News::Seen { seen, all: Some(all), events: Vec::new() })
+    }
+
+    fn page(&mut self, number: usize, limit: Option<usize>, seen: &mut Vec<Seen>) -> anyhow::Result<()> {
+        let cursor = number.checked_sub(1).and_then(|before| self.pages.get(before)?.next.as_deref());
+        let cursor = cursor.map(|cursor| format!("&cursor={}", escape(cursor))).unwrap_or_default();
+        let path = format!("/api/v1/servers?limit={}{cursor}", limit.unwrap_or(PAGE));
+        let known = self.pages.get(number).map(|page| page.etag.clone()).filter(|etag| !etag.is_empty());
+        let Heard { body, etag } = self.get::<Listed>(&path, known.as_deref())?;
+        let Some(Listed { servers, next }) = body else { return Ok(()) };
+        let ids = servers.iter().map(|server| ServerId(server.id)).collect();
+        // Pages behind one that begins elsewhere are others.
+        if self.pages.get(number).is_some_and(|before| before.next != next) {
+            self.pages.truncate(number);
+        }
+        let page = Page { etag, ids, next };
+        match self.pages.get_mut(number) {
+            Some(place) => *place = page,
+            None => self.pages.push(page),
+        }
+        seen.extend(servers.into_iter().map(Shown::seen));
+        Ok(())
+    }
+
+    /// What was before, of one server.
+    fn past(&self, name: &str) -> anyhow::Result<Past> {
+        let path = format!("/api/v1/servers/{}", escape(name));
+        let of = |path: &str| format!("{path}: there is nothing");
+        let whole = self.get::<Whole>(&path, None)?.body.with_context(|| of(&path))?;
+        let id = ServerId(whole.shown.id);
+        let series = self.get::<Series>(&format!("{path}/series"), None)?.body.with_context(|| of("series"))?;
+        let events =
+            self.get::<Events>(&format!("{path}/events?limit={EVENTS}"), None)?.body.with_context(|| of("events"))?;
+        let looks = series.points.into_iter().map(|point| Look {
+            at: point.at,
+            players: point.players.map(|players| players as f32),
+            latency: point.latency_ms.map(|latency| latency as f32),
+        });
+        let Whole { shown, players, answer } = whole;
+        let mut said = shown.seen().said.as_deref().cloned().unwrap_or_default();
+        said.players = players;
+        said.answer = answer.map(|answer| answer.to_string().into_bytes().into()).unwrap_or_default();
+        let events = events.events.into_iter().filter_map(|happened| happened.event(id)).collect();
+        Ok(Past { server: id, looks: looks.collect(), events, said: Some(Arc::new(said)) })
+    }
+
+    /// One answer in JSON. `known`: the ETag of what is known.
+    fn get<T: DeserializeOwned>(&self, path: &str, known: Option<&str>) -> anyhow::Result<Heard<T>> {
+        let url = format!("{}{path}", self.url);
+        let mut request = self.agent.get(&url).header("Accept", "application/json");
+        if let Some(known) = known {
+            request = request.header("If-None-Match", known);
+        }
+        let mut response = request.call().map_err(|error| anyhow!("no monitor at {}: {error}", self.url))?;
+        let status = response.status().as_u16();
+        let etag = response.headers().get("ETag").and_then(|etag| etag.to_str().ok()).unwrap_or_default().to_owned();
+        if status == 304 {
+            return Ok(Heard { body: None, etag });
+        }
+        let body = response.body_mut().with_config().limit(LONGEST).read_to_vec();
+        let body = body.map_err(|error| anyhow!("the monitor at {} broke off: {error}", self.url))?;
+        if status != 200 {
+            let problem =
+                serde_json::from_slice::<Problem>(&body).ok().and_then(|problem| problem.detail.or(problem.title));
+            let words = problem.map(|words| format!(": {words}")).unwrap_or_default();
+            bail!("{} answers with status {status}{words}", self.url);
+        }
+        match serde_json::from_slice(&body) {
+            Ok(body) => Ok(Heard { body: Some(body), etag }),
+            Err(error) => bail!("{} is no hailer monitor, or another version of it: {error}", self.url),
+        }
+    }
+}
+
+/// Text as part of an address.
+fn escape(text: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    let pieces =
+        text.bytes().map(|byte| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") });
+    pieces.collect()
+}
+
+#[derive(Deserialize)]
+struct Listed {
+    servers: Vec<Shown>,
+    next: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Shown {
+    id: i64,
+    name: String,
+    target: String,
+    #[serde(default)]
+    group: String,
+    state: State,
+    #[serde(default)]
+    is_flapping: bool,
+    since: Option<Millis>,
+    uptime: Option<f32>,
+    last: Option<Looked>,
+    error: Option<Failed>,
+    said: Option<Told>,
+}
+
+#[derive(Deserialize)]
+struct Looked {
+    at: Millis,
+    answered: bool,
+    players: Option<u32>,
+    max: Option<u32>,
+    latency_ms: Option<f64>,
+    #[serde(default)]
+    sent: u16,
+    #[serde(default)]
+    resent: u16,
+}
+
+#[derive(Deserialize)]
+struct Failed {
+    kind: String,
+    message: String,
+}
+
+#[derive(Deserialize)]
+struct Told {
+    at: Millis,
+    address: Option<SocketAddr>,
+    title: Option<String>,
+    motd: Option<String>,
+    game: Option<String>,
+    version: Option<String>,
+    map: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Whole {
+    #[serde(flatten)]
+    shown: Shown,
+    #[serde(default)]
+    players: Vec<String>,
+    answer: Option<serde_json::Value>,
+}
+
+#[derive(Deserialize)]
+struct Series {
+    points: Vec<Pointed>,
+}
+
+#[derive(Deserialize)]
+struct Pointed {
+    at: Millis,
+    players: Option<f64>,
+    latency_ms: Option<f64>,
+}
+
+#[derive(Deserialize)]
+struct Events {
+    events: Vec<Happened>,
+}
+
+#[derive(Deserialize)]
+struct Happened {
+    at: Millis,
+    kind: String,
+    reason: Option<String>,
+    from: Option<String>,
+    to: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Problem {
+    title: Option<String>,
+    detail: Option<String>,
+}
+
+impl Shown {
+    fn seen(self) -> Seen {
+        let id = ServerId(self.id);
+        let last = self.last.map(|last| Sample {
+            server: id,
+            at: last.at,
+            answered: last.answered,
+            players: last.players,
+            max: last.max,
+            latency: last.latency_ms.map(|latency| (latency * 1e3) as u32),
+            sent: last.sent,
+            resent: last.resent,
+        });
+        let server = Server {
+            id,
+            name: self.name,
+            target: self.target,
+            group: self.group,
+            labels: BTreeMap::new(),
+            interval: None,
+            origin: Origin::Api,
+        };
+        Seen {
+            server: Arc::new(server),
+            state: self.state,
+            is_flapping: self.is_flapping,
+            since: self.since.unwrap_or(0),
+            last,
+            error: self.error.map(|error| Arc::new((error.kind, error.message))),
+            said: self.said.map(|said| Arc::new(said.said())),
+            uptime: self.uptime,
+        }
+    }
+}
+
+impl Told {
+    fn said(self) -> Said {
+        Said {
+            at: self.at,
+            address: self.address,
+            title: self.title,
+            motd: self.motd.map(Text::unformatted),
+            game: self.game,
+            version: self.version,
+            map: self.map,
+            ..Said::default()
+        }
+    }
+}
+
+impl Happened {
+    fn event(self, server: ServerId) -> Option<Event> {
+        let difference = Difference { from: self.from, to: self.to };
+        let kind = match &*self.kind {
+            "up" => EventKind::Up,
+            "down" => EventKind::Down { reason: self.reason.unwrap_or_default() },
+            "flapping" => EventKind::Flapping,
+            "steady" => EventKind::Steady,
+            "version" => EventKind::Version(difference),
+            "map" => EventKind::Map(difference),
+            "motd" => EventKind::Motd(difference),
+            "address" => EventKind::Address(difference),
+            // A newer monitor has others.
+            _ => return None,
+        };
+        Some(Event { server, at: self.at, kind })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{BufRead, BufReader, Write};
+    use std::net::TcpListener;
+
+    fn shown(id: i64, players: u32) -> String {
+        format!(
+            r#"{{"id":{id},"name":"server-{id}","target":"ugp://192.0.2.{id}","protocol":"ugp","group":"eu","labels":{{}},
+            "interval_s":null,"origin":"plan","state":"up","is_flapping":false,"since":5,"uptime":0.5,
+            "last":{{"at":7,"answered":true,"players":{players},"max":20,"latency_ms":12.5,"sent":2,"resent":0}},"error":null,
+            "said":{{"at":7,"address":"192.0.2.{id}:22000","title":"T","motd":"A MOTD","game":null,"version":"1.1","map":null}}}}"#
+        )
+    }
+
+    /// A monitor for as many requests as there are answers: path and ETag that are expected, status, body.
+    fn pretend(answers: Vec<(&'static str, &'static str, u16, String)>) -> (Monitor, std::thread::JoinHandle<()>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("127.0.0.1:{}/", listener.local_addr().unwrap().port());
+        let server = std::thread::spawn(move || {
+            for (path, known, status, body) in answers {
+                let (stream, _) = listener.accept().unwrap();
+                let mut reader = BufReader::new(stream.try_clone().unwrap());
+                let mut head = String::new();
+                while !head.ends_with("\r\n\r\n") {
+                    assert_ne!(reader.read_line(&mut head).unwrap(), 0, "{head}");
+                }
+                assert!(head.starts_with(&format!("GET {path} ")), "{path}: {head}");
+                let sent = head.lines().find_map(|line| {
+                    line.split_once(": ").filter(|(key, _)| key.eq_ignore_ascii_case("if-none-match"))
+                });
+                assert_eq!(sent.map_or("", |(_, etag)| etag), known, "{head}");
+                let length = body.len();
+                let head = format!(
+                    "HTTP/1.1 {status} X\r\nETag: W/\"{length}\"\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
+                );
+                (&stream).write_all(format!("{head}{body}").as_bytes()).unwrap();
+            }
+        });
+        (Monitor::new(&url).unwrap(), server)
+    }
+
+    fn list(monitor: &mut Monitor) -> (Vec<(i64, u32)>, Vec<i64>) {
+        let News::Seen { seen, all, .. } = monitor.list().unwrap() else { panic!("no list") };
+        let seen = seen.iter().map(|seen| (seen.server.id.0, seen.last.unwrap().players.unwrap())).collect();
+        (seen, all.unwrap().iter().map(|id| id.0).collect())
+    }
+
+    #[test]
+    fn pages_that_have_not_changed_are_not_sent_again() {
+        let first = format!(r#"{{"servers":[{},{}],"count":3,"next":"~~a b"}}"#, shown(1, 4), shown(2, 5));
+        let second = |players| format!(r#"{{"servers":[{}],"count":3,"next":null}}"#, shown(3, players));
+        let etag = |body: &str| -> &'static str { format!("W/\"{}\"", body.len()).leak() };
+        let (known, of_second) = (etag(&first), etag(&second(6)));
+        let (path, next) = ("/api/v1/servers?limit=500", "/api/v1/servers?limit=500&cursor=~~a%20b");
+        let (mut monitor, server) = pretend(vec![
+            (path, "", 200, first.clone()),
+            (next, "", 200, second(6)),
+            (path, known, 304, String::new()),
+            (next, of_second, 200, second(7)),
+            (path, known, 503, r#"{"title":"x","detail":"the history cannot be read"}"#.into()),
+            (path, known, 200, "<html>".into()),
+        ]);
+        assert_eq!(list(&mut monitor), (vec![(1, 4), (2, 5), (3, 6)], vec![1, 2, 3]));
+        assert_eq!(list(&mut monitor), (vec![(3, 7)], vec![1, 2, 3]));
+        let error = |monitor: &mut Monitor| monitor.list().err().map(|error| format!("{error:#}")).unwrap();
+        let words = error(&mut monitor);
+        assert!(words.contains("503: the history cannot be read"), "{words}");
+        let words = error(&mut monitor);
+        assert!(words.contains("no hailer monitor"), "{words}");
+        server.join().unwrap();
+        let words = error(&mut monitor);
+        assert!(words.starts_with("no monitor at http://127.0.0.1:"), "{words}");
+    }
+
+    #[test]
+    fn details_come_from_three_places() {
+        let whole = shown(1, 4);
+        let whole = format!(
+            r#"{},"players":["Alice"],"day":{{"from":0,"step":1,"players":[null]}},"answer":{{"ok":true}}}}"#,
+            whole.strip_suffix('}').unwrap()
+        );
+        let series = r#"{"from":0,"to":9,"level":"raw","step":5,"points":[{"at":5,"asked":1,"answered":1,"players":4.5,"latency_ms":12.5},{"at":6,"players":null,"latency_ms":null}]}"#;
+        let events = r#"{"events":[{"server_id":1,"server":"server-1","at":5,"kind":"down","reason":"silence","from":null,"to":null},
+            {"server_id":1,"at":4,"kind":"of-the-future"},{"server_id":1,"at":3,"kind":"version","from":"1","to":"2"}],"next":null}"#;
+        let (monitor, server) = pretend(vec![
+            ("/api/v1/servers/server-1", "", 200, whole),
+            ("/api/v1/servers/server-1/series", "", 200, series.into()),
+            ("/api/v1/servers/server-1/events?limit=50", "", 200, events.into()),
+        ]);
+        let past = monitor.past("server-1").unwrap();
+        server.join().unwrap();
+        assert_eq!(past.server, ServerId(1));
+        assert_eq!(past.looks[0], Look { at: 5, players: Some(4.5), latency: Some(12.5) });
+        assert_eq!(past.looks[1].players, None);
+        let words: Vec<&str> = past.events.iter().map(|event| event.kind.word()).collect();
+        assert_eq!(words, ["down", "version"], "what is not known is left out");
+        let said = past.said.unwrap();
+        assert_eq!((&*said.answer, &said.players[..]), (&br#"{"ok":true}"#[..], &["Alice".to_owned()][..]));
+        assert_eq!(said.version.as_deref(), Some("1.1"));
+    }
+
+    #[test]
+    fn addresses_of_pages() {
+        for good in ["http://127.0.0.1:8080", "https://monitor.example.com/status/", "127.0.0.1:8080", "[::1]:8080"] {
+            assert!(Monitor::new(good).is_ok_and(|monitor| !monitor.url.ends_with('/')), "{good}");
+        }
+        for wrong in ["ftp://a", "", "http://", "http://a b", "http://a/?x=1"] {
+            let error = Monitor::new(wrong).err().unwrap_or_else(|| panic!("{wrong}"));
+            assert!(error.is::<crate::exit::Usage>(), "{error}");
+        }
+        assert_eq!(escape("a-b_c.~ü/?"), "a-b_c.~%C3%BC%2F%3F");
+    }
+}

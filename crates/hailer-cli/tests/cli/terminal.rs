@@ -1,0 +1,97 @@
+//! Commands that draw, in a terminal of their own.
+
+use crate::tool::{Process, command};
+use nix::pty::{Winsize, openpty};
+use nix::sys::termios::{LocalFlags, tcgetattr};
+use std::ffi::OsStr;
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::time::{Duration, Instant};
+
+/// A command in a terminal of 110 columns and 30 lines.
+pub(crate) struct Terminal {
+    process: Process,
+    /// Our side of the terminal, and its other side to look at its settings.
+    keys: std::fs::File,
+    terminal: OwnedFd,
+    drawn: Receiver<Vec<u8>>,
+    seen: String,
+}
+
+impl Terminal {
+    pub(crate) fn start<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Self {
+        let size = Winsize { ws_row: 30, ws_col: 110, ws_xpixel: 0, ws_ypixel: 0 };
+        let pair = openpty(&size, None).unwrap();
+        let other = || Stdio::from(pair.slave.try_clone().unwrap());
+        let mut command = command(args);
+        let process = Process::start(command.stdin(other()).stdout(other()).stderr(other()));
+        let keys = std::fs::File::from(pair.master);
+        let mut reader = keys.try_clone().unwrap();
+        let (sender, drawn) = mpsc::channel();
+        std::thread::spawn(move || {
+            let mut buffer = [0; 65536];
+            while let Ok(length @ 1..) = reader.read(&mut buffer) {
+                if sender.send(buffer[..length].to_vec()).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { process, keys, terminal: pair.slave, drawn, seen: String::new() }
+    }
+
+    pub(crate) fn press(&mut self, keys: &str) {
+        self.keys.write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// Waits until this has been drawn since the last wait. What is drawn has no spaces: the cursor jumps over them.
+    #[track_caller]
+    pub(crate) fn sees(&mut self, expected: &str) {
+        self.reads(|seen| without_sequences(seen).contains(expected), expected);
+    }
+
+    #[track_caller]
+    fn reads(&mut self, is_there: impl Fn(&str) -> bool, expected: &str) {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while !is_there(&self.seen) {
+            match self.drawn.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(bytes) => self.seen += &String::from_utf8_lossy(&bytes),
+                Err(_) => panic!("no {expected:?} in {}", without_sequences(&self.seen)),
+            }
+        }
+        self.seen.clear();
+    }
+
+    /// Ends it by `key`, which is q, or by a signal, and looks whether the terminal is as it was.
+    #[track_caller]
+    pub(crate) fn ends_by(&mut self, signal: &str) {
+        let echoes = |terminal: &OwnedFd| tcgetattr(terminal).unwrap().local_flags.contains(LocalFlags::ECHO);
+        assert!(!echoes(&self.terminal), "keys are not echoed");
+        match signal {
+            "key" => self.press("q"),
+            signal => {
+                let kill = format!("kill -{signal} {}", self.process.child.id());
+                assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
+            }
+        }
+        assert_eq!(self.wait(), Some(0), "{signal}");
+        // Back from the second screen, with a cursor and an echo.
+        self.reads(|seen| seen.contains("\x1b[?1049l") && seen.contains("\x1b[?25h"), "the first screen");
+        assert!(echoes(&self.terminal));
+    }
+
+    /// Waits for its end: the exit code.
+    pub(crate) fn wait(&mut self) -> Option<i32> {
+        self.process.wait().code()
+    }
+}
+
+/// The text between sequences that move the cursor or choose colours.
+fn without_sequences(text: &str) -> String {
+    let mut pieces = text.split("\x1b[");
+    let first = pieces.next().unwrap_or_default().to_owned();
+    pieces.fold(first, |text, piece| {
+        text + piece.trim_start_matches(|c: char| !c.is_ascii_alphabetic()).get(1..).unwrap_or("")
+    })
+}

@@ -1,0 +1,50 @@
+//! `hailer watch`.
+
+use crate::farm::port;
+use crate::terminal::Terminal;
+use crate::tool::{Serve, Temporary, run};
+
+#[test]
+fn servers_come_go_and_are_looked_into() {
+    if !cfg!(target_os = "linux") {
+        return;
+    }
+    let farm = ["--farm", "127.79.0.0/24", "--protocol", "minecraft-query", "--port"];
+    let serve = Serve::start(1, farm.into_iter().chain(["minecraft-query=0"]));
+    let port = port(&serve.listening[0]);
+    let target = format!("minecraft-query://127.79.0.1:{port}");
+    let file = Temporary::file("targets", format!("# mine\n{target} and words that mean nothing\n\n{target}\n"));
+    let quick = ["watch", "--interval", "1s", "--timeout", "300ms"];
+    let mut watch = Terminal::start(quick.iter().chain(&["--targets", file.text()]));
+    watch.sees("1server:");
+    watch.sees("●");
+    // All of it, and back.
+    watch.press("\r");
+    watch.sees("whoison");
+    watch.press("\r");
+    watch.sees("trend");
+    // Its protocol is found by asking.
+    let mut other = Terminal::start(quick.iter().chain(&[&*format!("127.79.0.2:{port}")]));
+    other.sees("●");
+    other.ends_by("TERM");
+    assert_eq!(serve.stop("TERM").0, Some(0));
+    watch.sees("✗");
+    watch.ends_by("key");
+}
+
+#[test]
+fn what_is_typed_wrong_is_said() {
+    run(["watch", "127.0.0.1"]).fails_as_usage("needs a terminal");
+    run(["watch", "--monitor", "127.0.0.1:8080"]).fails_as_usage("`hailer query --json`");
+    run(["watch", "telnet://127.0.0.1"]).fails_as_usage("known are minecraft-query");
+    run(["watch", "--monitor", "ftp://127.0.0.1"]).fails_as_usage("http://127.0.0.1:8080");
+    run(["watch", "--targets", "/no/such/file"]).fails_as_usage("--targets /no/such/file: ");
+    run(["watch", "--targets", Temporary::file("none", "# nobody\n").text()]).fails_as_usage("no target in it");
+    run(["watch"]).ends_with(2);
+    run(["watch", "--interval", "10ms", "127.0.0.1"]).ends_with(2);
+    run(["watch", "127.0.0.1", "--monitor", "http://127.0.0.1:1"]).ends_with(2);
+    // Nobody is there: no mistake of the words typed.
+    let mut watch = Terminal::start(["watch", "--monitor", "http://127.0.0.1:1"]);
+    watch.sees("error: no monitor at http://127.0.0.1:1: ");
+    assert_eq!(watch.wait(), Some(1));
+}
