@@ -301,7 +301,7 @@ mod tests {
             let event = crate::command::watch::invented::event(id, id);
             live.change(Update { servers: vec![ServerId(id)], events: vec![event], is_other_list: false }, |_| {});
         };
-        [1, 2, 1].map(change);
+        [1, 2, 1].into_iter().for_each(change);
         let first = updates.try_recv().map_err(|_| RecvError::Closed);
         let (ids, events) = gather(first, &mut updates).unwrap();
         assert_eq!((ids.unwrap().len(), events.len()), (2, 3));
