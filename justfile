@@ -23,12 +23,16 @@ fuzz inputs="5000000":
 bench:
     cargo bench -p hailer-proto -p hailer-minecraft -p hailer-udp -p hailer
 
+# Instructions of the hot paths against golden/instructions.txt, as CI does; needs valgrind. BLESS=1 writes them
+count:
+    HAILER_NEEDS_VALGRIND=1 cargo test --release -p hailer-bench --test instructions
+
 # The sweep against bare loops: some ten minutes on a machine that does nothing else
 bench-sweep:
     cargo build --release -p hailer-cli
     cargo run --release -p hailer-bench -- all
 
-# The responder for ten minutes under a flood from forged sources: answers, bytes sent, memory
+# The responder for ten minutes under a flood from forged sources, in network namespaces: answers, bytes sent, memory
 soak minutes="10":
     cargo run --release -p hailer-bench -- flood --minutes {{minutes}}
 

@@ -5,15 +5,22 @@ mod bare;
 #[cfg(target_os = "linux")]
 mod client;
 #[cfg(target_os = "linux")]
+mod flood;
+#[cfg(target_os = "linux")]
 mod game;
 #[cfg(target_os = "linux")]
 mod host;
 #[cfg(target_os = "linux")]
 mod measure;
 #[cfg(target_os = "linux")]
+#[path = "../../crates/hailer/tests/support/namespace.rs"]
+mod namespace;
+#[cfg(target_os = "linux")]
 mod respond;
 #[cfg(target_os = "linux")]
 mod server;
+#[cfg(target_os = "linux")]
+mod work;
 
 #[cfg(target_os = "linux")]
 fn main() -> anyhow::Result<()> {

@@ -3,7 +3,7 @@
 use crate::client::{self, Figures};
 use crate::game::Game;
 use crate::host::{self, Run, Server};
-use crate::{respond, server};
+use crate::{flood, respond, server, work};
 use anyhow::{Context, ensure};
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
@@ -56,13 +56,18 @@ enum What {
     Million,
     /// One query from the command line.
     Cli,
-    /// The responder: answers a second on one core.
+    /// The responder: answers a second on one core, and how soon at half of that.
     Respond,
-    /// The responder under a flood from forged sources.
+    /// The responder under a flood from forged sources, in two network namespaces.
     Flood {
         /// For so long; without it ten seconds, times the scale.
         #[arg(long)]
         minutes: Option<f64>,
+        #[command(flatten)]
+        pace: flood::Pace,
+        /// On loopback, as where there can be no namespaces.
+        #[arg(long)]
+        loopback: bool,
     },
     /// All of them.
     All,
@@ -73,7 +78,16 @@ enum What {
     #[command(hide = true)]
     Answer(respond::Plan),
     #[command(hide = true)]
+    Forge(flood::Plan),
+    #[command(hide = true)]
     CliOnce { port: u16 },
+    /// A hot path so many times over, without a socket, for whoever counts instructions; without arguments: their names.
+    #[command(hide = true)]
+    Work {
+        #[arg(requires = "times")]
+        path: Option<String>,
+        times: Option<u64>,
+    },
 }
 
 /// Reads the arguments and does what they say.
@@ -93,8 +107,15 @@ pub(crate) fn main() -> anyhow::Result<()> {
             respond::answer(plan)
         }
         What::Respond => respond::respond(args.rounds, args.scale),
-        What::Flood { minutes } => respond::flood(minutes.map_or(10.0 * args.scale, |minutes| minutes * 60.0)),
+        What::Forge(plan) => {
+            host::pin(1);
+            flood::forge(plan)
+        }
+        What::Flood { minutes, pace, loopback } => {
+            flood::flood(minutes.map_or(10.0 * args.scale, |minutes| minutes * 60.0), *pace, *loopback)
+        }
         What::CliOnce { port } => args.cli_once(*port),
+        What::Work { path, times } => work::run(path.as_deref(), times.unwrap_or_default()),
         What::Rate => args.rate(),
         What::Cpu => args.cpu(),
         What::Delay => args.delay(),
@@ -111,7 +132,7 @@ pub(crate) fn main() -> anyhow::Result<()> {
             args.million()?;
             args.cli()?;
             respond::respond(args.rounds, args.scale)?;
-            respond::flood(10.0 * args.scale)
+            flood::flood(10.0 * args.scale, flood::Pace::default(), false)
         }
     }
 }
@@ -135,23 +156,30 @@ impl Args {
         let targets = self.targets(400_000);
         for game in self.games() {
             let server = self.server(game, 0.0, 0, targets)?;
-            let windows = [256, 1_024, 4_096];
-            let mut bare = windows.map(|window| Series::new(format!("bare, window {window}")));
-            let mut sweep = Series::new("sweep");
-            for _ in 0..self.rounds {
-                for (series, window) in bare.iter_mut().zip(windows) {
-                    series.add(run(&server, targets, &["bare", "--window", &window.to_string()])?);
-                }
-                sweep.add(run(&server, targets, &["sweep"])?);
-            }
             println!("{}:", game.title());
-            bare.iter().chain([&sweep]).for_each(Series::print);
+            let (bare, sweep) = self.beside(&server, targets, &[256, 1_024, 4_096])?;
             let best = bare.iter().max_by(|a, b| a.median(rate).total_cmp(&b.median(rate))).context("a window")?;
             let label = format!("{}, of the bare loop's best", game.title());
             at_least(&label, sweep.median(rate) / best.median(rate), 0.8, &sweep.spread(best, rate));
             server_lost(server)?;
         }
         Ok(())
+    }
+
+    /// The bare loop with each of these windows, and the sweep beside it.
+    fn beside(&self, server: &Server, targets: u32, windows: &[u32]) -> anyhow::Result<(Vec<Series>, Series)> {
+        let windows = windows.iter().map(u32::to_string);
+        let mut bare: Vec<_> = windows.map(|window| (Series::new(format!("bare, window {window}")), window)).collect();
+        let mut sweep = Series::new("sweep");
+        for _ in 0..self.rounds {
+            for (series, window) in &mut bare {
+                series.add(run(server, targets, &["bare", "--window", window])?);
+            }
+            sweep.add(run(server, targets, &["sweep"])?);
+        }
+        let bare: Vec<_> = bare.into_iter().map(|(series, _)| series).collect();
+        bare.iter().chain([&sweep]).for_each(Series::print);
+        Ok((bare, sweep))
     }
 
     fn cpu(&self) -> anyhow::Result<()> {
@@ -253,16 +281,7 @@ impl Args {
         let targets = self.targets(1_000_000);
         heading(&format!("{targets} targets, 80 ms, 20 % silent, default settings but the rate"));
         let server = self.server(Game::Minecraft, SILENT, DELAY_MS, targets)?;
-        let windows = [20_000, 40_000, 60_000, 80_000];
-        let mut bare = windows.map(|window| Series::new(format!("bare, window {window}")));
-        let mut sweep = Series::new("sweep");
-        for _ in 0..self.rounds {
-            for (series, window) in bare.iter_mut().zip(windows) {
-                series.add(run(&server, targets, &["bare", "--window", &window.to_string()])?);
-            }
-            sweep.add(run(&server, targets, &["sweep"])?);
-        }
-        bare.iter().chain([&sweep]).for_each(Series::print);
+        let (bare, sweep) = self.beside(&server, targets, &[20_000, 40_000, 60_000, 80_000])?;
         let safe = bare.iter().filter(|series| series.worst_lost() == 0.0);
         match safe.min_by(|a, b| a.median(wall).total_cmp(&b.median(wall))) {
             Some(best) => {

@@ -1,5 +1,5 @@
 //! The responder's engine against a bare loop that answers the same sizes without looking: a process of its own on one
-//! core, asked from another.
+//! core, asked from another, as fast as it goes and then at half of what the loop can do.
 
 use crate::bare::{self, BATCH, Batch, Peer};
 use crate::host;
@@ -10,16 +10,17 @@ use hailer::proto::{Cookie, Extra, Input, Keys, Options, Protocol, Step, minecra
 use hailer::respond::{Board, Budget, Engine, Post, Settings, random_secret};
 use hailer::{Ask, Depth, Player, Status, Text};
 use std::io::{BufRead, BufReader, Read};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Requests under way at one time: a queue is never empty, and never full.
 const WINDOW: usize = 512;
 /// Somebody who hears nothing for so long asks again.
 const SILENCE: Duration = Duration::from_millis(100);
+/// Longer than any reply here.
+const LONGEST: usize = 4_096;
 
 /// Who answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -42,17 +43,23 @@ pub(crate) struct Plan {
     /// Of the engine: loopback pays from the default budget, as others do.
     #[arg(long)]
     strict: bool,
+    /// Of the engine: where it listens.
+    #[arg(long, default_value_t = Ipv4Addr::LOCALHOST)]
+    at: Ipv4Addr,
 }
 
-struct Case {
-    title: &'static str,
+/// A question whose answer is measured.
+pub(crate) struct Case {
+    /// Its name in tables.
+    pub(crate) title: &'static str,
     protocol: &'static str,
     depth: Depth,
     players: bool,
     bar: f64,
 }
 
-const CASES: [Case; 4] = [
+/// All of them.
+pub(crate) const CASES: [Case; 4] = [
     Case { title: "Minecraft full stat", protocol: "minecraft-query", depth: Depth::Full, players: true, bar: 0.9 },
     Case { title: "OneQuery basic", protocol: "onequery", depth: Depth::Basic, players: false, bar: 0.85 },
     Case { title: "OneQuery players", protocol: "onequery", depth: Depth::Full, players: true, bar: 0.85 },
@@ -64,28 +71,19 @@ pub(crate) fn answer(plan: &Plan) -> anyhow::Result<()> {
     match plan.kind {
         Kind::Raw => raw(&std::fs::read(plan.reply.as_ref().context("--reply")?)?),
         Kind::Engine => {
-            let protocols = registry::datagram().map(|protocol| (protocol, Options::default())).collect();
-            let board = Board::with_options(protocols, Keys::new(random_secret()), &status())?;
             let mut settings = Settings::default();
             settings.workers = 1;
-            settings.budget = Budget::default();
+            settings.budget = if plan.strict { Budget::default() } else { ample() };
             settings.budget.limit_loopback = true;
-            if !plan.strict {
-                // Everybody pays, and everybody can.
-                let budget = &mut settings.budget;
-                (budget.unproven_per_source, budget.unproven_packets) = (u32::MAX, u32::MAX);
-                (budget.unproven_per_network, budget.unproven_total) = (u32::MAX, u32::MAX);
-                (budget.proven_per_source, budget.proven_packets) = (u32::MAX, u32::MAX);
-                budget.unproven_total_packets = u32::MAX;
-            }
-            let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+            let board = board()?;
+            let address = SocketAddr::from((plan.at, 0));
             let engine = Engine::start(vec![Post { address, board, relay: None, handed: None }], &settings)?;
             println!("{}", engine.addresses()[0].port());
             std::io::stdin().read_to_end(&mut Vec::new())?;
             let done = engine.stop();
             let counts = &done[0].counts;
             eprintln!("  the engine: {counts:?}");
-            println!("{} {} {}", counts.received, counts.bytes_in, counts.bytes_out);
+            println!("{}", counts.received);
             Ok(())
         }
     }
@@ -114,7 +112,24 @@ fn raw(reply: &[u8]) -> anyhow::Result<()> {
     }
 }
 
-fn status() -> Status {
+/// All protocols with datagrams, for a server of average size.
+pub(crate) fn board() -> anyhow::Result<Board> {
+    let protocols = registry::datagram().map(|protocol| (protocol, Options::default())).collect();
+    Ok(Board::with_options(protocols, Keys::new(random_secret()), &status())?)
+}
+
+/// Everybody pays, and everybody can.
+pub(crate) fn ample() -> Budget {
+    let mut budget = Budget::default();
+    (budget.unproven_per_source, budget.unproven_packets) = (u32::MAX, u32::MAX);
+    (budget.unproven_per_network, budget.unproven_total) = (u32::MAX, u32::MAX);
+    (budget.proven_per_source, budget.proven_packets) = (u32::MAX, u32::MAX);
+    (budget.unproven_network_packets, budget.unproven_total_packets) = (u32::MAX, u32::MAX);
+    budget
+}
+
+/// A server of average size.
+pub(crate) fn status() -> Status {
     let mut status = Status {
         name: Some(Text::unformatted("A server")),
         motd: Some(Text::legacy("\u{A7}aA \u{A7}lserver\u{A7}r of many colours")),
@@ -132,14 +147,16 @@ fn status() -> Status {
 }
 
 /// A process that answers. Ended when dropped.
-struct Server {
+pub(crate) struct Server {
     child: Child,
     out: BufReader<ChildStdout>,
-    port: u16,
+    /// Its port.
+    pub(crate) port: u16,
 }
 
 impl Server {
-    fn start(args: &[&str]) -> anyhow::Result<Self> {
+    /// Starts one and waits until it answers.
+    pub(crate) fn start(args: &[&str]) -> anyhow::Result<Self> {
         let args: Vec<String> = ["answer", "--kind"].iter().chain(args).map(|arg| (*arg).into()).collect();
         let mut child = host::again(&args)?.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let mut out = BufReader::new(child.stdout.take().context("a pipe")?);
@@ -148,6 +165,19 @@ impl Server {
         let mut server = Self { child, out, port: 0 };
         server.port = line.trim().parse().context("the server did not start")?;
         Ok(server)
+    }
+
+    /// Its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Ends an engine. Returns how many datagrams it heard.
+    pub(crate) fn end(mut self) -> anyhow::Result<u64> {
+        drop(self.child.stdin.take());
+        let mut line = String::new();
+        self.out.read_line(&mut line)?;
+        line.trim().parse().context("the engine told nothing")
     }
 }
 
@@ -158,26 +188,41 @@ impl Drop for Server {
     }
 }
 
-/// A whole query; its last request and the reply to that.
-fn capture(case: &Case, socket: &UdpSocket, port: u16) -> anyhow::Result<(Vec<u8>, Vec<u8>)> {
+/// A whole query; its last request and the reply to that. `talk`: the reply to a request.
+pub(crate) fn capture(
+    case: &Case,
+    mut talk: impl FnMut(&[u8]) -> anyhow::Result<Vec<u8>>,
+) -> anyhow::Result<(Vec<u8>, Vec<u8>)> {
     let protocol: &'static dyn Protocol = registry::find(case.protocol).context("a protocol of the registry")?;
     let mut ask = Ask::default();
     (ask.depth, ask.players) = (case.depth, case.players);
     let mut exchange = protocol.exchange(&ask, Cookie(7));
-    let (mut request, mut reply) = (Vec::new(), vec![0; 4_096]);
+    let mut request = Vec::new();
     let mut step = exchange.handle(Input::Start, &mut request);
     for _ in 0..10 {
         ensure!(step == Step::Send, "{step:?}");
-        socket.send_to(&request, (Ipv4Addr::LOCALHOST, port))?;
-        let length = socket.recv(&mut reply)?;
+        let reply = talk(&request)?;
         let mut next = Vec::new();
-        step = exchange.handle(Input::Datagram(&reply[..length]), &mut next);
+        step = exchange.handle(Input::Datagram(&reply), &mut next);
         if matches!(step, Step::Done(_)) {
-            return Ok((request, reply[..length].to_vec()));
+            return Ok((request, reply));
         }
         request = next;
     }
     bail!("no end of it")
+}
+
+/// A socket, and what was captured with it: challenge tokens are good for one socket only.
+fn open(case: &Case, server: &Server) -> anyhow::Result<(UdpSocket, Vec<u8>, Vec<u8>)> {
+    let socket = bare::bind(0, false)?;
+    socket.set_read_timeout(Some(Duration::from_secs(2)))?;
+    let mut buffer = vec![0; LONGEST];
+    let (request, reply) = capture(case, |request| {
+        socket.send_to(request, (Ipv4Addr::LOCALHOST, server.port))?;
+        let length = socket.recv(&mut buffer)?;
+        Ok(buffer[..length].to_vec())
+    })?;
+    Ok((socket, request, reply))
 }
 
 /// Keeps a server busy for so long. Answers a second, and its CPU for each in microseconds.
@@ -232,17 +277,54 @@ fn load(
     Ok((heard as f64 / wall, used * 1e6 / heard.max(1) as f64))
 }
 
+/// Offers so many requests a second for so long, each due at its time whatever became of those before, and so late as it
+/// is sent. In microseconds: percentiles 50, 99 and 99.9 of the time from when a request was due until the system had the
+/// reply, and percentile 99 of that until it was sent.
+fn offer(
+    server: &Server,
+    (socket, request, reply): (UdpSocket, Vec<u8>, Vec<u8>),
+    rate: f64,
+    time: Duration,
+) -> anyhow::Result<[f64; 4]> {
+    let to = SocketAddr::from((Ipv4Addr::LOCALHOST, server.port));
+    let mut settings = hailer_udp::Settings::default();
+    settings.timestamps = true;
+    let socket = hailer_udp::Socket::adopt(socket, &settings)?;
+    let (mut inbox, mut outbox) = (hailer_udp::Inbox::for_length(LONGEST), hailer_udp::Outbox::new());
+    let total = (rate * time.as_secs_f64()) as usize;
+    let [mut took, mut late] = [(); 2].map(|()| Vec::with_capacity(total));
+    let due = |request: usize| request as f64 / rate;
+    let started = Instant::now();
+    while took.len() < total {
+        let now = started.elapsed().as_secs_f64();
+        while late.len() < total && due(late.len()) <= now && outbox.len() < BATCH {
+            late.push((now - due(late.len())) * 1e6);
+            outbox.push(to, None, |out| out.extend_from_slice(&request));
+        }
+        socket.send(&mut outbox)?;
+        socket.receive(&mut inbox)?;
+        let now = started.elapsed().as_secs_f64();
+        for received in inbox.iter().filter(|received| received.bytes.len() == reply.len()) {
+            let waited = received.waited.context("the system tells no times")?.as_secs_f64();
+            // Replies come in the order of the requests.
+            took.push((now - waited - due(took.len())) * 1e6);
+        }
+        ensure!(now < due(total) + 1.0, "{} of {total} requests had no reply", total - took.len());
+    }
+    took.sort_by(f64::total_cmp);
+    late.sort_by(f64::total_cmp);
+    let of = |sorted: &[f64], share: f64| *sorted.get((sorted.len() as f64 * share) as usize).unwrap_or(&f64::NAN);
+    Ok([of(&took, 0.5), of(&took, 0.99), of(&took, 0.999), of(&late, 0.99)])
+}
+
 /// Each case, interleaved.
 pub(crate) fn respond(rounds: usize, scale: f64) -> anyhow::Result<()> {
     heading("answers a second on one core, against a loop that answers the same sizes without looking");
     host::pin(1);
-    let socket = bare::bind(0, false)?;
     let time = Duration::from_secs_f64(2.0 * scale);
     for case in &CASES {
         let engine = Server::start(&["engine"])?;
-        socket.set_nonblocking(false)?;
-        socket.set_read_timeout(Some(Duration::from_secs(2)))?;
-        let (request, reply) = capture(case, &socket, engine.port)?;
+        let (socket, request, reply) = open(case, &engine)?;
         let file = std::env::temp_dir().join(format!("hailer-bench-{}.reply", std::process::id()));
         std::fs::write(&file, &reply)?;
         let raw = Server::start(&["raw", "--reply", file.to_str().context("a path in UTF-8")?]);
@@ -264,84 +346,38 @@ pub(crate) fn respond(rounds: usize, scale: f64) -> anyhow::Result<()> {
         }
         let ratios: Vec<f64> = ours.iter().zip(&theirs).map(|(ours, theirs)| theirs.1 / ours.1).collect();
         at_least(&format!("{}, by CPU", case.title), median(ratios.clone()), case.bar, &range(ratios.into_iter()));
+        let rate = median(theirs.iter().map(|run| run.0).collect()) / 2.0;
+        half_load(case, &raw, &engine, rate, rounds, time)?;
     }
     Ok(())
 }
 
-/// A datagram of a flood: where it pretends to come from, and its bytes. Four kinds of query, one of nonsense.
-fn noise(random: &mut u64) -> (IpAddr, &'static [u8]) {
-    *random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-    let [_, a, b, c, kind, ..] = random.to_be_bytes();
-    let bytes: &[u8] = match kind % 5 {
-        0 => b"\xFE\xFD\x09\x01\x02\x03\x04",
-        1 => b"\xFE\xFD\x00\x01\x02\x03\x04\x11\x22\x33\x44\0\0\0\0",
-        2 => b"ONEQUERY\0",
-        3 => b"\xFF\xFFUGP\0\x01\x01\x03\x7D\x7F\x3D",
-        _ => b"nothing that anybody knows",
-    };
-    (Ipv4Addr::new(127, a | 1, b, c).into(), bytes)
-}
-
-/// A flood from forged sources, all of loopback, and one client that behaves.
-pub(crate) fn flood(seconds: f64) -> anyhow::Result<()> {
-    let time = Duration::from_secs_f64(seconds);
-    heading(&format!("a flood from forged sources for {:.0} s, as fast as one core sends", time.as_secs_f64()));
-    let mut server = Server::start(&["engine", "--strict"])?;
-    host::pin(1);
-    let to = SocketAddr::from((Ipv4Addr::LOCALHOST, server.port));
-    let stop = AtomicBool::new(false);
-    let resident = |server: &Server| host::resident(server.child.id()).context("/proc/PID/status");
-    let started = Instant::now();
-    let mut memory = Vec::new();
-    let (sent, good, all) = std::thread::scope(|scope| -> anyhow::Result<_> {
-        let flood = scope.spawn(|| -> anyhow::Result<u64> {
-            let socket = hailer_udp::Socket::bind((Ipv4Addr::UNSPECIFIED, 0).into(), &hailer_udp::Settings::default())?;
-            let (mut outbox, mut random, mut sent) = (hailer_udp::Outbox::new(), 1, 0);
-            while !stop.load(Ordering::Relaxed) {
-                for _ in 0..BATCH {
-                    let (from, bytes) = noise(&mut random);
-                    outbox.push(to, Some(from), |out| out.extend_from_slice(bytes));
-                }
-                sent += socket.send(&mut outbox)? as u64;
-                outbox.clear();
-            }
-            Ok(sent)
-        });
-        let client = scope.spawn(|| -> anyhow::Result<(u32, u32)> {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            let client = hailer::Client::default();
-            let target = format!("minecraft-query://{to}");
-            let (mut good, mut all) = (0, 0);
-            while !stop.load(Ordering::Relaxed) {
-                all += 1;
-                let ask = || runtime.block_on(client.query(target.as_str())).is_ok();
-                good += u32::from(ask() || ask());
-                std::thread::sleep(Duration::from_millis(20));
-            }
-            Ok((good, all))
-        });
-        while started.elapsed() < time {
-            std::thread::sleep(time / 10);
-            memory.push(resident(&server)?);
+/// The time from request to reply when so much is asked of both, interleaved.
+fn half_load(
+    case: &Case,
+    raw: &Server,
+    engine: &Server,
+    rate: f64,
+    rounds: usize,
+    time: Duration,
+) -> anyhow::Result<()> {
+    println!("  from request to reply at {rate:.0}/s, half of the raw loop's, in µs: p50, p99, p99.9");
+    let mut runs = [(); 2].map(|()| Vec::new());
+    for _ in 0..rounds {
+        for (server, runs) in [raw, engine].iter().zip(&mut runs) {
+            runs.push(offer(server, open(case, engine)?, rate, time)?);
         }
-        stop.store(true, Ordering::Relaxed);
-        let sent = flood.join().map_err(|_| anyhow::anyhow!("the flood broke off"))??;
-        let (good, all) = client.join().map_err(|_| anyhow::anyhow!("the client broke off"))??;
-        Ok((sent, good, all))
-    })?;
-    let wall = started.elapsed().as_secs_f64();
-    drop(server.child.stdin.take());
-    let mut line = String::new();
-    server.out.read_line(&mut line)?;
-    let told: Vec<f64> = line.split_whitespace().map(str::parse).collect::<Result<_, _>>()?;
-    let [received, bytes_in, bytes_out] = told[..] else { bail!("the engine told nothing") };
-    println!("  {:.0} sent and {:.0} heard a second", sent as f64 / wall, received / wall);
-    at_least("of the client's queries answered within two tries", f64::from(good) / f64::from(all.max(1)), 0.95, "");
-    let limit = 3.0 * bytes_in + f64::from(Budget::default().unproven_total) * (wall + 1.0);
-    at_most("of what the budget allows was sent", bytes_out / limit, 1.0, "");
-    let mib = |kib: u64| kib as f64 / 1_024.0;
-    let (first, last) = (mib(memory[1.min(memory.len() - 1)]), mib(memory[memory.len() - 1]));
-    at_most("MiB resident at the end", last, 64.0, &format!("({first:.1} after a fifth)"));
-    at_most("times the memory after a fifth", last / first, 1.05, "");
+    }
+    for (name, runs) in ["raw", "engine"].iter().zip(&runs) {
+        let [p50, p99, p999, late] = [0, 1, 2, 3].map(|i| median(runs.iter().map(|run| run[i]).collect()));
+        let spread = range(runs.iter().map(|run| run[1]));
+        println!("  {name:<8} {p50:>7.1} {p99:>7.1} {p999:>7.1}  p99 {spread}; asked late by {late:.1} at p99");
+        if late > p99 / 2.0 {
+            println!("  ! the client itself was late: others use the machine, or it cannot ask so fast");
+        }
+    }
+    let ratios: Vec<f64> = runs[1].iter().zip(&runs[0]).map(|(ours, theirs)| ours[1] / theirs[1]).collect();
+    let label = format!("times the raw loop's p99 at half load, {}", case.title);
+    at_most(&label, median(ratios.clone()), 3.0, &range(ratios.into_iter()));
     Ok(())
 }

@@ -27,6 +27,13 @@ Examples:
   hailer join play.example.com --for 30s --map map.png
   hailer join 192.0.2.7:25566 --build 12w24a --name Bot --say hello --json";
 
+const MONITOR: &str = "\
+SIGHUP reads the configuration again.
+
+Examples:
+  hailer monitor minecraft-query://127.0.0.1 ugp://127.0.0.1     and then http://127.0.0.1:8080
+  hailer monitor --config monitor.toml --check-config            says what is wrong, or that it is sound";
+
 const SERVE: &str = "\
 Examples:
   hailer serve --demo
@@ -137,6 +144,9 @@ pub(crate) enum Command {
     )]
     #[command(disable_help_subcommand = true)]
     Serve(Box<Serve>),
+    /// Watch servers over time: history, a page, an API, alerts
+    #[command(after_help = MONITOR)]
+    Monitor(Box<Monitor>),
     /// Watch a running hailer serve: rates, drops, budget, sources, who asks most
     #[command(after_help = TOP)]
     Top(Top),
@@ -446,6 +456,31 @@ pub(crate) struct Serve {
     pub(crate) game_server: GameServer,
     #[command(subcommand)]
     pub(crate) action: Option<ServeAction>,
+}
+
+#[derive(Args)]
+pub(crate) struct Monitor {
+    /// Servers to watch, with their protocols, such as minecraft-query://play.example.com
+    #[arg(value_hint = ValueHint::Hostname, conflicts_with = "config")]
+    pub(crate) target: Vec<String>,
+    /// A TOML file that says what to watch, and how
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) config: Option<PathBuf>,
+    /// Read the configuration, say what is wrong with it, and stop
+    #[arg(long, requires = "config")]
+    pub(crate) check_config: bool,
+    /// Where the page, the API and metrics are [default: 127.0.0.1:8080]
+    #[arg(long, short, value_name = "ADDRESS:PORT")]
+    pub(crate) listen: Option<SocketAddr>,
+    /// Where the history is kept: a file, or postgres://USER@HOST/DATABASE [default: hailer.db]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) history: Option<String>,
+    /// How often each server is asked [default: 1min]
+    #[arg(long, value_parser = interval, value_name = "TIME")]
+    pub(crate) interval: Option<Duration>,
+    /// Stop after so long
+    #[arg(long, value_parser = duration, value_name = "TIME")]
+    pub(crate) r#for: Option<Duration>,
 }
 
 #[derive(Subcommand)]

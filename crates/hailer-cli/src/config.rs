@@ -11,7 +11,7 @@
 //!
 //! [[server]]
 //! listen = "127.0.0.2"
-//! # One of source.file, source.poll and source.push, or demo = SEED. Without any, `status` is the truth; with one, it is
+//! # One of source.file, source.poll, source.push and source.redis, or demo = SEED. Without any, `status` is the truth; with one, it is
 //! # what is answered until the source has spoken for the first time. Without it nobody is answered until then.
 //! source.poll = { target = "minecraft-query://127.0.0.1:25566", every = "5s" }
 //! stale-after = "1min"                    # a truth that old is stale; never, if left out
@@ -24,6 +24,8 @@
 //! budget.unproven-per-source = "8KiB"
 //! budget.unproven-total = { bytes = "1MiB", packets = 5000 }
 //! budget.proven-per-source = "1MiB"
+//! relay.sessions = 1024                   # players behind a relay, for each address and thread; each is an open file
+//! relay.idle = "1min"                     # a session in which nothing moves ends after so long
 //!
 //! [observe]
 //! metrics = "127.0.0.1:9100"
@@ -34,29 +36,30 @@
 //! `listen = "unix:/run/hailer/push.sock"` for a Unix socket, `name = "NAME"` for one of several servers, and
 //! `insecure = true` for an address that is not a loopback one. And `source.redis = { url = "redis://127.0.0.1", server-id = "lobby",
 //! network = "default", mode = "aggregate" }` for a server of a OneQuery network, which says of itself what `status` says; with `user`,
-//! `password-file`, `cluster`, `prefix`, `host`, `port`, `heartbeat` and `refresh`.
+//! `password-file`, `cluster`, `prefix`, `host`, `port`, `heartbeat` and `refresh`, and for TLS `ca-file`, `certificate-file` and
+//! `key-file`.
 
-mod table;
+pub(crate) mod table;
 
 use self::table::{At, Document, Item, Table, Wrong, close};
 use crate::args::Serve;
 use crate::exit::{Usage, usage};
 use crate::population::Population;
 use hailer::network;
-use hailer::proto::model::{Address, Extra, Rule, Value};
+use hailer::proto::model::{Address, Extra, Rule, Value, uuid_from_text};
 use hailer::proto::{Keys, Options, Protocol, Secret, Transport};
 use hailer::source::poll::{MIN_EVERY, Poll};
 use hailer::source::push::Place;
-use hailer::source::{Policy, Stale, Wording};
+use hailer::source::{Policy, Published, Stale, Truth, Wording};
 use hailer::{Player, Settings, Status, Target, Text, registry};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Shorter tokens can be guessed.
-const MIN_TOKEN: usize = 16;
+pub(crate) const MIN_TOKEN: usize = 16;
 
 /// All that a file says, checked.
 #[derive(Default)]
@@ -107,6 +110,21 @@ pub(crate) enum Origin {
     Redis(Box<network::Settings>),
 }
 
+impl Origin {
+    /// By what one tells after a reload that it is the same as before: what it said is still good. No secrets.
+    pub(crate) fn identity(&self) -> String {
+        match self {
+            Self::File(path) => format!("file {}", path.display()),
+            Self::Poll(poll) => format!("poll {} {}", poll.target, poll.keep_address),
+            Self::Push(push) => format!("push {} {}", push.place, push.name.as_deref().unwrap_or_default()),
+            Self::Redis(settings) => {
+                let network::Settings { redis, prefix, network_id, server_id, .. } = &**settings;
+                format!("redis {redis} {prefix} {network_id} {server_id}")
+            }
+        }
+    }
+}
+
 /// Who pushes, and where to.
 #[derive(Clone)]
 pub(crate) struct Push {
@@ -130,6 +148,8 @@ pub(crate) struct Listener {
 pub(crate) struct Engine {
     /// Threads; `None`: one for each core.
     pub(crate) workers: Option<usize>,
+    pub(crate) relay_sessions: Option<usize>,
+    pub(crate) relay_idle: Option<Duration>,
     pub(crate) unproven_per_source: Allowance,
     pub(crate) unproven_total: Allowance,
     pub(crate) proven_per_source: Allowance,
@@ -153,14 +173,22 @@ pub(crate) struct Observe {
 
 impl Source {
     /// The status at a time, in seconds since the start, for a listener on a port. A population talks in the manner of
-    /// the listener's protocol. `None`: nothing is known yet, and nobody is answered.
-    pub(crate) fn status(&self, listener: &Listener, port: u16, seconds: u64) -> Option<Status> {
+    /// the listener's protocol; a source outside may have said something. `None`: nobody is answered.
+    pub(crate) fn status(&self, listener: &Listener, port: u16, seconds: u64, said: Option<&Truth>) -> Option<Status> {
         let status = match self {
             Self::Fixed(status) => (**status).clone(),
             Self::Demo(population) => population.status(listener.protocols[0].0.info(), seconds),
-            Self::Fed(feed) => (**feed.policy.before.as_ref()?).clone(),
+            Self::Fed(feed) => match feed.policy.decide(said, Instant::now()).0 {
+                Published::Status(status) => (*status).clone(),
+                Published::Silence => return None,
+            },
         };
         Some(at_port(status, port))
+    }
+
+    /// The source outside, if it is one.
+    pub(crate) fn fed(&self) -> Option<&Feed> {
+        if let Self::Fed(feed) = self { Some(feed) } else { None }
     }
 }
 
@@ -172,21 +200,26 @@ pub(crate) fn at_port(mut status: Status, port: u16) -> Status {
 
 /// Reads a configuration file. Every error is one line that names file, line and fix.
 pub(crate) fn read(path: &Path) -> anyhow::Result<Config> {
+    let (name, text) = (path.display(), text(path)?);
+    let folder = path.parent().unwrap_or(Path::new(""));
+    match Document::parse(&text).and_then(|document| config(&document.root(), folder)) {
+        Ok(Some(config)) => Ok(config),
+        Ok(None) => usage!("{name}: no server; write at least one [[server]] block"),
+        Err(Wrong { line, problem }) => usage!("{name}:{line}: {problem}"),
+    }
+}
+
+/// What a file of this kind holds.
+pub(crate) fn text(path: &Path) -> anyhow::Result<String> {
     let name = path.display();
-    let text = match std::fs::read(path).map(String::from_utf8) {
-        Ok(Ok(text)) => text,
+    match std::fs::read(path).map(String::from_utf8) {
+        Ok(Ok(text)) => Ok(text),
         Ok(Err(error)) => {
             let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
             let line = good.iter().filter(|byte| **byte == b'\n').count() + 1;
             usage!("{name}:{line}: not UTF-8; save the file as UTF-8");
         }
         Err(error) => usage!("{name}: {error}"),
-    };
-    let folder = path.parent().unwrap_or(Path::new(""));
-    match Document::parse(&text).and_then(|document| config(&document.root(), folder)) {
-        Ok(Some(config)) => Ok(config),
-        Ok(None) => usage!("{name}: no server; write at least one [[server]] block"),
-        Err(Wrong { line, problem }) => usage!("{name}:{line}: {problem}"),
     }
 }
 
@@ -200,6 +233,18 @@ fn config(root: &Table<'_>, folder: &Path) -> Result<Option<Config>, Wrong> {
         blocks.iter().map(|item| block(&item.table("[[server]]", BLOCKS)?, folder)).collect::<Result<_, _>>()?;
     doors(&servers)?;
     let servers = servers.into_iter().map(plan).collect::<Result<Vec<_>, _>>()?;
+    let mut taken = BTreeMap::new();
+    for (item, server) in blocks.iter().zip(&servers) {
+        for address in server.listeners.iter().map(|listener| listener.address).filter(|address| address.port() != 0) {
+            if let Some(first) = taken.insert(address, item.line) {
+                let fix = "each needs an address or a port of its own; write another listen";
+                return Err(Wrong::at(
+                    item.line,
+                    format!("listens on {address}, and so does the server of line {first}; {fix}"),
+                ));
+            }
+        }
+    }
     Ok((!servers.is_empty()).then_some(Config { servers, engine, observe }))
 }
 
@@ -398,6 +443,20 @@ fn redis_source(item: Item<'_>, folder: &Path) -> Result<network::Settings, Wron
     } else if let Some(user) = user {
         return Err(Wrong::at(user.line, "user: needs password-file as well"));
     }
+    if let Some(item) = table.take("ca-file") {
+        settings.redis.authorities = Some(pem("ca-file", item, folder)?);
+    }
+    match (table.take("certificate-file"), table.take("key-file")) {
+        (Some(certificate), Some(key)) => {
+            let certificate = pem("certificate-file", certificate, folder)?;
+            settings.redis.identity = Some((certificate, pem("key-file", key, folder)?));
+        }
+        (None, None) => {}
+        (one, other) => {
+            let line = one.or(other).map_or(0, |item| item.line);
+            return Err(Wrong::at(line, "certificate-file and key-file: one needs the other as well"));
+        }
+    }
     for (key, time) in [("heartbeat", &mut settings.heartbeat), ("refresh", &mut settings.refresh)] {
         if let Some(item) = table.take(key) {
             *time = item.duration(key, Duration::from_secs(1))?;
@@ -441,7 +500,7 @@ fn push_source(item: Item<'_>, folder: &Path) -> Result<Push, Wrong> {
 }
 
 /// The first line of a file. What is in it is never repeated.
-fn token(key: &str, item: Item<'_>, folder: &Path, least: usize) -> Result<Secret, Wrong> {
+pub(crate) fn token(key: &str, item: Item<'_>, folder: &Path, least: usize) -> Result<Secret, Wrong> {
     let fix = "the path of a file whose first line is the token";
     let text = item.text(&format!("{key}: write {fix}"))?;
     let path = folder.join(text.it);
@@ -459,7 +518,18 @@ fn token(key: &str, item: Item<'_>, folder: &Path, least: usize) -> Result<Secre
     }
 }
 
-fn address(key: &str, text: &At<&str>, fix: &str) -> Result<SocketAddr, Wrong> {
+/// A file for TLS. What is in it is never repeated.
+fn pem(key: &str, item: Item<'_>, folder: &Path) -> Result<Vec<u8>, Wrong> {
+    let fix = "the path of a file in PEM";
+    let text = item.text(&format!("{key}: write {fix}"))?;
+    let path = folder.join(text.it);
+    let wrong = |problem: &str| text.wrong(format!("{key}: {}: {problem}; write {fix}", path.display()));
+    let bytes = std::fs::read(&path).map_err(|error| wrong(&error.to_string()))?;
+    let is_pem = bytes.windows(11).any(|window| window == b"-----BEGIN ");
+    if is_pem { Ok(bytes) } else { Err(wrong("nothing in it begins with -----BEGIN")) }
+}
+
+pub(crate) fn address(key: &str, text: &At<&str>, fix: &str) -> Result<SocketAddr, Wrong> {
     text.it.parse().map_err(|_| text.wrong(format!("{key} {:?}: write {fix}", text.it)))
 }
 
@@ -484,6 +554,14 @@ fn engine(item: Item<'_>) -> Result<Engine, Wrong> {
         engine.unproven_per_source = take("unproven-per-source")?;
         engine.unproven_total = take("unproven-total")?;
         engine.proven_per_source = take("proven-per-source")?;
+        table.finish()?;
+    }
+    if let Some(item) = table.take("relay") {
+        let table = item.table("relay", "relay: write { sessions = 1024, idle = \"1min\" }")?;
+        let sessions = table.take("sessions").map(|item| item.number("sessions", 1..=65_536)).transpose()?;
+        engine.relay_sessions = sessions.and_then(|sessions| usize::try_from(sessions).ok());
+        let idle = table.take("idle").map(|item| item.duration("idle", Duration::from_secs(1)));
+        engine.relay_idle = idle.transpose()?;
         table.finish()?;
     }
     table.finish()?;
@@ -531,16 +609,14 @@ fn bytes(item: Item<'_>, fix: &str) -> Result<u32, Wrong> {
 fn observe(item: Item<'_>, folder: &Path) -> Result<Observe, Wrong> {
     let table = item.table("[observe]", "observe: write [observe] and its keys below")?;
     let (metrics, control) = (table.take("metrics"), table.take("control"));
-    let insecure = table.take("insecure").map_or(Ok(false), |item| item.flag("insecure"))?;
     table.finish()?;
     let mut observe = Observe::default();
     if let Some(item) = metrics {
         let fix = "a loopback address and a port, such as \"127.0.0.1:9100\"";
         let text = item.text(&format!("metrics: write {fix}"))?;
         let address = address("metrics", &text, fix)?;
-        if !insecure && !address.ip().is_loopback() {
-            let fix = "listen on 127.0.0.1, or write insecure = true as well";
-            return Err(text.wrong(format!("metrics {:?}: everybody there could read them; {fix}", text.it)));
+        if !address.ip().is_loopback() {
+            return Err(text.wrong(format!("metrics {:?}: everybody there could read them; write {fix}", text.it)));
         }
         observe.metrics = Some(address);
     }
@@ -706,10 +782,8 @@ fn player(member: Member) -> Result<Player, Wrong> {
         return Err(member.name.wrong("status.players: a name is empty; write one"));
     }
     let uuid = member.uuid.map(|text| {
-        let digits = text.it.replace('-', "");
-        let number = u128::from_str_radix(&digits, 16).ok().filter(|_| digits.len() == 32);
         let wrong = || text.wrong(format!("status.players: {:?} is no UUID; it has 32 hexadecimal digits", text.it));
-        number.map(u128::to_be_bytes).ok_or_else(wrong)
+        uuid_from_text(&text.it).ok_or_else(wrong)
     });
     Ok(Player { uuid: uuid.transpose()?, ..Player::named(Text::legacy(member.name.it)) })
 }
@@ -784,8 +858,12 @@ fn plan(block: Block) -> Result<Plan, Wrong> {
             Wrong::at(line, format!("options.{}.{error}", id.it))
         })?;
     }
+    let is_here = |relay: SocketAddr, at: SocketAddr| {
+        let is_any = at.ip().is_unspecified() && relay.ip().is_loopback() && at.is_ipv4() == relay.is_ipv4();
+        at.port() == relay.port() && (at.ip() == relay.ip() || is_any)
+    };
     if let Some(relay) = &block.relay
-        && listeners.iter().any(|listener| listener.address == relay.it)
+        && listeners.iter().any(|listener| is_here(relay.it, listener.address))
     {
         return Err(
             relay.wrong(format!("relay {}: that is where this server listens; write where the game is", relay.it))
@@ -931,16 +1009,19 @@ mod tests {
             stale-after = "90s"
             relay = "127.0.0.1:25570"
             [[server]]
+            listen = "127.0.0.2"
             [server.source.push]
             listen = "unix:push.sock"
             token-file = "token"
             name = "lobby"
             [[server]]
+            listen = "127.0.0.3"
             source.poll = "ugp://127.0.0.1:1"
             stale-after = "1min"
             stale = "silent"
             [engine]
             workers = 3
+            relay = { sessions = 9, idle = "5s" }
             [engine.budget]
             unproven-per-source = "8KiB"
             unproven-total = { packets = 40 }
@@ -957,6 +1038,8 @@ mod tests {
         let allow = |bytes, packets| Allowance { bytes, packets };
         let engine = Engine {
             workers: Some(3),
+            relay_sessions: Some(9),
+            relay_idle: Some(Duration::from_secs(5)),
             unproven_per_source: allow(Some(8192), None),
             unproven_total: allow(None, Some(40)),
             proven_per_source: allow(Some(2_000_000), Some(1)),
@@ -1044,6 +1127,13 @@ mod tests {
             ("[engine]\nbudget.unproven-total = \"8 apples\"", "FILE:2: unproven-total: write bytes in a second"),
             ("[engine]\nbudget.unproven-total = \"8GiB\"", "FILE:2: unproven-total: write bytes in a second"),
             ("[engine]\nbudget.unproven-total = { packets = 0 }", "FILE:2: packets: write a whole number from 1"),
+            ("[engine]\nrelay.sessions = 0", "FILE:2: sessions: write a whole number from 1 to 65536"),
+            ("[engine]\nrelay.idle = \"1ms\"", "FILE:2: idle: "),
+            ("[engine]\nrelay = \"127.0.0.1:1\"", "FILE:2: relay: write { sessions = 1024"),
+            (
+                "[[server]]\nlisten = \"0.0.0.0:5520\"\nrelay = \"127.0.0.1:5520\"",
+                "FILE:3: relay 127.0.0.1:5520: that is where this server listens",
+            ),
             ("[[server]", "FILE:1: "),
         ];
         for (text, expected) in cases {

@@ -14,10 +14,14 @@
 //! Sans-IO, told the time, tested in simulated time: [`health`], [`schedule`], the rules of alerts. Those that do something:
 //! `poll` (a thread with sockets), [`history`] (SQL), `web` (HTTP), the delivery of alerts.
 
+pub mod alert;
 pub mod health;
 pub mod history;
 pub mod live;
+pub mod monitor;
 pub mod poll;
 pub mod sample;
 pub mod schedule;
 pub mod server;
+pub mod sessions;
+pub mod web;

@@ -111,6 +111,11 @@ impl Day {
         self.walk(now).map(|place| (place.answered > 0).then(|| place.players as f32 / f32::from(place.answered)))
     }
 
+    /// The share of samples of each half hour that were answered, the oldest first; `None`: none was taken.
+    pub fn answered(&self, now: Millis) -> [Option<f32>; SPARKS] {
+        self.walk(now).map(|place| (place.asked > 0).then(|| f32::from(place.answered) / f32::from(place.asked)))
+    }
+
     /// The share of samples of the last day that were answered; `None`: none was taken.
     pub fn uptime(&self, now: Millis) -> Option<f32> {
         let all = self.walk(now);
@@ -269,6 +274,8 @@ mod tests {
         let players = day.players(now);
         assert_eq!((players[0], players[46], players[47]), (Some(3.0), None, Some(8.0)));
         assert_eq!(day.uptime(now), Some(0.5));
+        let answered = day.answered(now);
+        assert_eq!((answered[0], answered[1], answered[46], answered[47]), (Some(1.0), None, Some(0.0), Some(0.5)));
         assert_eq!(day.players(now + 47 * SPARK)[0], Some(8.0), "time goes on without samples");
         assert_eq!(day.uptime(now + 48 * SPARK), None);
         day.add(now + 100 * SPARK, 1, 1, 5);

@@ -12,7 +12,7 @@ use crate::history::Batch;
 use crate::live::{Live, Said, Update};
 use crate::sample::{Difference, Event, EventKind, Millis, Sample};
 use crate::schedule::{Due, Schedule};
-use crate::server::{Server, ServerId, check_target};
+use crate::server::{Server, ServerId};
 use hailer::proto::model::Roster;
 use hailer::proto::{Protocol, Transport};
 use hailer::report::Line;
@@ -190,9 +190,10 @@ impl Poll {
     /// Watches a server, or goes on with another description of it. It is shown in `Live` too. `known`: its state when
     /// the history was last written. Returns what is wrong with its target, if that cannot be asked.
     pub fn watch(&self, server: Server, known: Option<(State, Millis)>) -> Result<(), String> {
-        check_target(&server.target)?;
         let target = server.target().map_err(|error| error.to_string())?;
-        let Some(protocol) = target.protocol else { return Err(server.target) };
+        let Some(protocol) = target.protocol else {
+            return Err(format!("{}: no protocol; write it as PROTOCOL://{0}", server.target));
+        };
         let interval = server.interval.unwrap_or(self.shared.settings.interval);
         let mut list = self.shared.watchlist();
         let now = list.clock.now().0;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// Milliseconds since 1970, UTC.
 pub type Millis = i64;
 
-/// What one look at a server brought. 40 bytes.
+/// What one look at a server brought. 48 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
     /// Whom.

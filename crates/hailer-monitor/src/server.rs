@@ -1,6 +1,9 @@
 //! What is watched.
 
+use crate::history::NewServer;
+use crate::schedule::SHORTEST_INTERVAL;
 use hailer::Target;
+use hailer::proto::model::is_control;
 use hailer::target::TargetError;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -47,23 +50,104 @@ impl Server {
     }
 }
 
-/// Longer names are of no use in addresses and lists.
-const MAX_NAME: usize = 64;
+/// Characters of a name.
+pub const LONGEST_NAME: usize = 64;
+/// Characters of a target: a host name has 253.
+const LONGEST_TARGET: usize = 300;
+const LONGEST_GROUP: usize = 64;
+const MOST_LABELS: usize = 16;
+const LONGEST_KEY: usize = 32;
+const LONGEST_VALUE: usize = 128;
+/// A server that is asked less often is not watched.
+const LONGEST_INTERVAL: Duration = Duration::from_secs(24 * 3600);
 
-/// What is wrong with a name of a server.
-pub fn check_name(name: &str) -> Result<(), &'static str> {
-    let is_good = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
-    match name.bytes().all(is_good) && (1..=MAX_NAME).contains(&name.len()) && !name.starts_with('.') {
-        true => Ok(()),
-        false => Err("write 1 to 64 letters, digits, `.`, `_` and `-`, the first no dot"),
+/// What is wrong with something that somebody wrote.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Wrong {
+    /// Which member.
+    pub field: String,
+    /// What would be right.
+    pub message: String,
+}
+
+impl Wrong {
+    /// Something wrong; what was written may be long, and is cut.
+    pub fn new(field: &str, message: impl Into<String>) -> Self {
+        Self { field: field.chars().take(64).collect(), message: message.into() }
     }
 }
 
-/// What is wrong with a target.
-pub fn check_target(target: &str) -> Result<(), String> {
-    match target.parse::<Target>() {
-        Ok(Target { protocol: Some(_), .. }) => Ok(()),
-        Ok(_) => Err(format!("{target}: no protocol; write it as PROTOCOL://{target}")),
-        Err(error) => Err(error.to_string()),
+/// What is wrong with a description of a server; nothing: it can be watched.
+pub fn check(new: &NewServer) -> Vec<Wrong> {
+    let mut wrong = Vec::new();
+    let is_of_name = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    let name = &new.name;
+    if name.is_empty() || name.len() > LONGEST_NAME || name.starts_with('.') || !name.chars().all(is_of_name) {
+        let message = format!("1 to {LONGEST_NAME} letters, digits, `.`, `_` and `-`, no `.` in front");
+        wrong.push(Wrong::new("name", message));
+    }
+    let target = new.target.parse::<Target>();
+    match target {
+        _ if new.target.len() > LONGEST_TARGET => {
+            wrong.push(Wrong::new("target", format!("at most {LONGEST_TARGET} characters")));
+        }
+        Err(error) => wrong.push(Wrong::new("target", error.to_string())),
+        Ok(Target { protocol: None, .. }) => {
+            let known = hailer::registry::known();
+            wrong.push(Wrong::new("target", format!("say the protocol, as PROTOCOL://HOST; known are {known}")));
+        }
+        Ok(_) => {}
+    }
+    if !is_line(&new.group, LONGEST_GROUP) {
+        wrong.push(Wrong::new("group", format!("at most {LONGEST_GROUP} characters of one line")));
+    }
+    if new.labels.len() > MOST_LABELS {
+        wrong.push(Wrong::new("labels", format!("at most {MOST_LABELS} labels")));
+    }
+    for (key, value) in new.labels.iter().take(MOST_LABELS) {
+        let field = format!("labels.{key}");
+        if key.is_empty() || key.len() > LONGEST_KEY || !key.chars().all(is_of_name) {
+            wrong.push(Wrong::new(&field, format!("a key has 1 to {LONGEST_KEY} letters, digits, `.`, `_` and `-`")));
+        } else if !is_line(value, LONGEST_VALUE) {
+            wrong.push(Wrong::new(&field, format!("a value has at most {LONGEST_VALUE} characters of one line")));
+        }
+    }
+    let shortest = Duration::from_millis(SHORTEST_INTERVAL as u64);
+    if new.interval.is_some_and(|interval| !(shortest..=LONGEST_INTERVAL).contains(&interval)) {
+        wrong
+            .push(Wrong::new("interval", format!("from {} s to {} s", shortest.as_secs(), LONGEST_INTERVAL.as_secs())));
+    }
+    wrong
+}
+
+fn is_line(text: &str, most: usize) -> bool {
+    text.chars().count() <= most && !text.chars().any(is_control)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_has_a_name() {
+        let good = NewServer {
+            name: "lobby-1.eu".into(),
+            target: "ugp://play.example.com".into(),
+            group: "Näh".into(),
+            labels: [("region".to_owned(), "eu west".to_owned())].into(),
+            interval: Some(Duration::from_secs(1)),
+            origin: Origin::Api,
+        };
+        assert_eq!(check(&good), []);
+        let fields = |new: NewServer| check(&new).into_iter().map(|wrong| wrong.field).collect::<Vec<_>>();
+        for name in ["", "..", "a/b", "ä", &"x".repeat(65)] {
+            assert_eq!(fields(NewServer { name: name.into(), ..good.clone() }), ["name"], "{name}");
+        }
+        for target in ["play.example.com", "gopher://x", "ugp://", &format!("ugp://{}", "x".repeat(300))] {
+            assert_eq!(fields(NewServer { target: target.into(), ..good.clone() }), ["target"], "{target}");
+        }
+        let labels = [("a b".to_owned(), String::new()), ("c".to_owned(), "two\nlines".to_owned())].into();
+        let bad = NewServer { group: "\u{202e}".into(), labels, interval: Some(Duration::ZERO), ..good };
+        assert_eq!(fields(bad), ["group", "labels.a b", "labels.c", "interval"]);
     }
 }

@@ -53,6 +53,12 @@ impl Keys {
         Self { current: secret, previous: Some(self.current) }
     }
 
+    /// These keys if the secret is theirs already, or else [rotated](Self::rotate) to it: for secrets that are read again.
+    #[must_use]
+    pub fn renew(&self, secret: [u8; 16]) -> Self {
+        if self.current == secret { self.clone() } else { self.rotate(secret) }
+    }
+
     /// The tag that a token handed out now carries.
     pub fn mint(&self, purpose: u8, from: SocketAddr, epoch: Epoch) -> u128 {
         tag(&self.current, purpose, from, epoch)
@@ -106,5 +112,7 @@ mod tests {
         let second = first.rotate([2; 16]);
         assert!(second.accepted(0, asker, epoch).any(|t| t == tag));
         assert!(!second.rotate([3; 16]).accepted(0, asker, epoch).any(|t| t == tag));
+        assert!(second.renew([2; 16]).accepted(0, asker, epoch).any(|t| t == tag), "the same again is no rotation");
+        assert!(!second.renew([3; 16]).accepted(0, asker, epoch).any(|t| t == tag));
     }
 }

@@ -169,7 +169,8 @@ impl Socket {
     }
 
     /// Takes over a socket that is bound already, such as one that a service manager hands over. What must be set before
-    /// binding stays as it is: [`Settings::reuse_port`], [`Settings::spread`].
+    /// binding stays as it is: [`Settings::reuse_port`]. Of sockets that share their address by it, any one can be told of
+    /// [`Settings::spread`], and so can all.
     pub fn adopt(socket: std::net::UdpSocket, settings: &Settings) -> io::Result<Self> {
         let local = socket.local_addr()?;
         let (system, capabilities) = match settings.portable {

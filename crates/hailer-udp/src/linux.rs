@@ -48,7 +48,8 @@ impl Socket {
     pub(crate) fn adopt(socket: UdpSocket, settings: &Settings) -> io::Result<(Self, Capabilities)> {
         let v4 = socket.local_addr()?.is_ipv4();
         let raw = fallback::take(socket, settings)?;
-        let capabilities = Self::set(&raw, v4, settings)?;
+        let mut capabilities = Self::set(&raw, v4, settings)?;
+        capabilities.spread = settings.spread > 1 && spread(&raw, v4, settings.spread);
         Ok((Self { socket: raw.into(), overflows: AtomicU64::new(0) }, capabilities))
     }
 

@@ -28,6 +28,8 @@ pub mod respond;
 pub mod source;
 pub mod sweep;
 pub mod target;
+#[cfg(all(unix, feature = "sources"))]
+pub mod unix;
 
 pub use client::{Answer, Asked, Client, Datagram, Many, Settings};
 pub use drive::Patience;

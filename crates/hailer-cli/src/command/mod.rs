@@ -7,13 +7,16 @@ pub(crate) mod filter;
 mod game;
 mod generate;
 mod join;
+mod monitor;
 mod ping;
 mod protocols;
 mod proxy;
 mod query;
 pub(crate) mod secrets;
 mod serve;
+mod serve_files;
 mod serve_sources;
+mod serve_view;
 mod status;
 mod sweep;
 mod top;
@@ -35,6 +38,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Exit> {
             Some(ServeAction::Status(args)) => block_on(status::run(args)),
             None => serve::run(&args),
         },
+        Command::Monitor(args) => monitor::run(&args),
         Command::Top(args) => block_on(top::run(args)),
         Command::Watch(args) => block_on(watch::run(args)),
         Command::Decode(args) => decode::run(&args),

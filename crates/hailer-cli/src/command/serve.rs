@@ -1,22 +1,24 @@
 //! `hailer serve`: answers queries.
 
-use super::{block_on, farm, game, serve_sources};
+use super::serve_sources::{self, Sources};
+use super::serve_view::View;
+use super::{block_on, farm, game, serve_files};
 use crate::args::Serve;
 use crate::config::{self, Config, Listener, Plan};
 use crate::exit::Exit;
-use crate::observe::snapshot::{self, Snapshot};
 use crate::print::{count, tell};
 use crate::{activation, observe};
 use hailer::Status;
 use hailer::proto::Keys;
-use hailer::respond::{BindError, Board, Counts, Done, Engine, Post, Settings, Top, random_secret};
+use hailer::respond::{BindError, Board, Counts, Done, Engine, Post, Reason, Settings, random_secret};
 use hailer::source::Published;
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::io::Write;
 use std::net::{SocketAddr, UdpSocket};
 use std::pin::{Pin, pin};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::sync::Arc;
+use std::time::Duration;
 use tokio::signal::{self, unix::SignalKind};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -27,8 +29,6 @@ const BEAT: Duration = Duration::from_secs(1);
 const ROTATION: Duration = Duration::from_secs(3600);
 /// Counts are printed at most so often, and only if there is something new.
 const REPORT: Duration = Duration::from_secs(10);
-/// Rates are of so much time at least.
-const RATES: Duration = Duration::from_millis(900);
 
 pub(crate) fn run(args: &Serve) -> anyhow::Result<Exit> {
     if !args.farm.farm.is_empty() {
@@ -46,20 +46,36 @@ pub(crate) fn run(args: &Serve) -> anyhow::Result<Exit> {
         return Ok(Exit::Success);
     }
     // Before anything is opened: they are known by their numbers.
-    let handed = activation::activated_sockets()?;
-    let handed: Vec<_> = handed.into_iter().map(|(address, socket)| (address, Arc::new(socket))).collect();
+    let handed = by_address(activation::activated_sockets()?);
     block_on(serve(&config, args, &handed))
 }
 
-async fn serve(config: &Config, args: &Serve, handed: &Handed) -> anyhow::Result<Exit> {
-    let plans = &config.servers;
-    let mut stage = Stage::new(plans, None, handed)?;
-    for (address, _) in handed.iter().filter(|(address, _)| stage.posts.iter().all(|post| post.address != *address)) {
-        tell!("\x1b[33mnote:\x1b[0m nobody listens on {address}, whose socket was handed over");
+/// Sockets that a service manager opened for us, those of one address together.
+type Handed = [(SocketAddr, Arc<[UdpSocket]>)];
+
+fn by_address(handed: Vec<(SocketAddr, UdpSocket)>) -> Vec<(SocketAddr, Arc<[UdpSocket]>)> {
+    let mut grouped: Vec<(SocketAddr, Vec<UdpSocket>)> = Vec::new();
+    for (address, socket) in handed {
+        match grouped.iter_mut().find(|(known, _)| *known == address) {
+            Some((_, sockets)) => sockets.push(socket),
+            None => grouped.push((address, vec![socket])),
+        }
     }
-    let engine = Arc::new(Engine::start(stage.posts.clone(), &settings(&config.engine)).map_err(hint)?);
-    stage.open(plans, &engine).await?;
-    let view = Arc::new(View::new(engine.clone()));
+    grouped.into_iter().map(|(address, sockets)| (address, sockets.into())).collect()
+}
+
+async fn serve(config: &Config, args: &Serve, handed: &Handed) -> anyhow::Result<Exit> {
+    // First of all: before somebody listens for it, a hangup is the end.
+    let mut hangup = signal::unix::signal(SignalKind::hangup())?;
+    let plans = &config.servers;
+    let settings = settings(&config.engine);
+    let crowded = serve_files::make_room(plans, &settings);
+    let mut stage = Stage::new(plans, None, handed)?;
+    let engine = Arc::new(Engine::start(stage.posts.clone(), &settings).map_err(hint)?);
+    if let Some(problem) = stage.open(plans, &engine, &Sources::default()).await?.into_iter().next() {
+        return Err(problem);
+    }
+    let view = Arc::new(View::new(&engine));
     view.show(&mut stage, plans);
     let seen = view.clone();
     let observer = observe::start(&watching(args, &config.observe), move || seen.snapshot())?;
@@ -71,7 +87,8 @@ async fn serve(config: &Config, args: &Serve, handed: &Handed) -> anyhow::Result
         writeln!(out, "metrics at http://{address}/metrics")?;
     }
     out.flush()?;
-    for note in notes(&engine.addresses()).iter().map(String::as_str).chain(observer.note()) {
+    let notes = notes(&engine.addresses()).into_iter().chain(notes_on_handed(handed, &stage.posts, engine.workers()));
+    for note in notes.chain(crowded).chain(observer.note().map(Into::into)) {
         tell!("\x1b[33mnote:\x1b[0m {note}");
     }
     activation::ready("answering");
@@ -79,7 +96,6 @@ async fn serve(config: &Config, args: &Serve, handed: &Handed) -> anyhow::Result
         tell!("\x1b[2m`hailer top` and `hailer serve status` look at it through {}\x1b[0m", path.display());
     }
     tell!("\x1b[2mCtrl-C stops.\x1b[0m");
-    let mut hangup = signal::unix::signal(SignalKind::hangup())?;
     let mut report = tokio::time::interval(REPORT);
     let (mut over, mut reported) = (pin!(over(args.r#for)), Counts::default());
     loop {
@@ -91,8 +107,11 @@ async fn serve(config: &Config, args: &Serve, handed: &Handed) -> anyhow::Result
                     tell!("\x1b[2m{}\x1b[0m", summary(&counts));
                     reported = counts;
                 }
+                if let Some(held_back) = stage.sources.held_back() {
+                    tell!("{held_back}");
+                }
             }
-            Some(()) = hangup.recv() => match reload(args, (&config.engine, handed), &mut stage, &engine, &view).await {
+            Some(()) = hangup.recv() => match reload(args, (config, handed), &mut stage, &engine, &view).await {
                 Ok(Some(what)) => tell!("read again: {what}"),
                 Ok(None) => tell!("\x1b[33mnote:\x1b[0m there is no configuration file to read again"),
                 Err(error) => tell!("\x1b[33mwarning:\x1b[0m {error:#}; all stays as it was"),
@@ -100,11 +119,11 @@ async fn serve(config: &Config, args: &Serve, handed: &Handed) -> anyhow::Result
         }
     }
     activation::stopping();
-    if let Some(sources) = stage.sources.take() {
-        sources.stop().await;
+    stage.sources.stop(|_| false).await;
+    if let Some(held_back) = stage.sources.held_back() {
+        tell!("{held_back}");
     }
     drop((stage, observer, view));
-    // Whoever was just looking lets go of it in a moment.
     let counts = match Arc::try_unwrap(engine) {
         Ok(engine) => total(&engine.stop()),
         Err(engine) => total(&engine.done()),
@@ -113,31 +132,47 @@ async fn serve(config: &Config, args: &Serve, handed: &Handed) -> anyhow::Result
     Ok(Exit::Success)
 }
 
-/// Sockets that a service manager opened for us.
-type Handed = [(SocketAddr, Arc<UdpSocket>)];
-
 /// Reads the configuration again, and answers by it from then on. Returns what it is, if there is one.
 async fn reload(
     args: &Serve,
-    (running, handed): (&config::Engine, &Handed),
+    (running, handed): (&Config, &Handed),
     stage: &mut Stage,
     engine: &Engine,
     view: &View,
 ) -> anyhow::Result<Option<String>> {
     let Some(path) = &args.config else { return Ok(None) };
-    let Config { servers: plans, engine: wished, .. } = config::read(path)?;
-    let new = Stage::new(&plans, Some(stage), handed)?;
+    let wished = config::read(path)?;
+    let plans = &wished.servers;
+    let new = Stage::new(plans, Some(stage), handed)?;
+    let settings = settings(&wished.engine);
+    let crowded = serve_files::make_room(plans, &settings);
     engine.reload(new.asked()).map_err(hint)?;
-    // First the old one ends: a new source may listen where an old one did.
-    *stage = new;
-    if let Err(error) = stage.open(&plans, engine).await {
-        tell!("\x1b[33mwarning:\x1b[0m {error:#}; answers go on without it");
+    engine.change(&settings);
+    // First the old sources end: a new one may listen where an old one did. Networks are left only by who does not return.
+    let returns: BTreeSet<_> = plans.iter().filter_map(|plan| Some(plan.source.fed()?.from.identity())).collect();
+    stage.sources.stop(|identity| returns.contains(identity)).await;
+    let old = std::mem::replace(stage, new);
+    for problem in stage.open(plans, engine, &old.sources).await? {
+        tell!("\x1b[33mwarning:\x1b[0m {problem:#}; answers go on without it");
     }
-    view.show(stage, &plans);
-    if wished != *running {
-        tell!("\x1b[33mnote:\x1b[0m [engine] is as it was; it changes when Hailer is started again");
+    view.show(stage, plans);
+    for note in crowded.into_iter().chain(only_at_the_start(running, &wished, engine.workers())) {
+        tell!("\x1b[33mnote:\x1b[0m {note}");
     }
-    Ok(Some(what(&plans)))
+    Ok(Some(what(plans)))
+}
+
+/// What a new configuration asks for and only a new start can give.
+fn only_at_the_start(running: &Config, wished: &Config, workers: usize) -> Option<String> {
+    let threads = settings(&wished.engine).threads();
+    let kept: Vec<String> = [
+        (threads != workers).then(|| format!("workers = {threads} ({workers} go on)")),
+        (wished.observe != running.observe).then(|| "[observe]".into()),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    (!kept.is_empty()).then(|| format!("for {} start hailer again; all else is as in the file", kept.join(" and ")))
 }
 
 /// Flags count more than the file.
@@ -153,6 +188,8 @@ fn watching(args: &Serve, wished: &config::Observe) -> observe::Settings {
 fn settings(wished: &config::Engine) -> Settings {
     let mut settings = Settings::default();
     settings.workers = wished.workers.unwrap_or_default();
+    settings.relay_sessions = wished.relay_sessions.unwrap_or(settings.relay_sessions);
+    settings.relay_idle = wished.relay_idle.unwrap_or(settings.relay_idle);
     let budget = &mut settings.budget;
     for (allowed, bytes, packets) in [
         (wished.unproven_per_source, &mut budget.unproven_per_source, &mut budget.unproven_packets),
@@ -166,47 +203,59 @@ fn settings(wished: &config::Engine) -> Settings {
 }
 
 /// The boards of one configuration and the tasks that write on them. Dropping it ends the tasks.
-struct Stage {
+pub(super) struct Stage {
     /// In the order of the plans' listeners. With the ports that the system chose, once they are open.
     posts: Vec<Post>,
-    asked: Vec<SocketAddr>,
+    /// What was asked for, of each post.
+    asked: Vec<Listener>,
     tasks: JoinSet<()>,
-    sources: Option<serve_sources::Sources>,
+    pub(super) sources: Sources,
 }
 
 impl Stage {
-    /// Boards for these plans. Where one was before, its keys stay, so that tokens handed out stay good.
+    /// Boards for these plans. What was there before goes on: keys, so that tokens handed out stay good, and what sources
+    /// said last.
     fn new(plans: &[Plan], old: Option<&Self>, handed: &Handed) -> anyhow::Result<Self> {
-        let old = |address| old.and_then(|old| old.asked.iter().zip(&old.posts).find(|(asked, _)| **asked == address));
-        let mut posts = Vec::new();
+        // Of several on the same address, as with port 0, each goes on as itself.
+        let mut left: Vec<_> = old.map_or_else(Vec::new, |old| old.asked.iter().zip(&old.posts).collect());
+        let (mut posts, mut asked) = (Vec::new(), Vec::new());
         for (plan, listener) in listeners(plans) {
-            let kept = old(listener.address).filter(|_| listener.secret.is_none());
-            let keys = kept.map(|(_, post)| post.board.keys());
-            let keys = keys.unwrap_or_else(|| Keys::new(listener.secret.unwrap_or_else(random_secret)));
-            let status = plan.source.status(listener, listener.address.port(), 0);
+            let kept = left.iter().position(|(asked, _)| asked.address == listener.address).map(|at| left.remove(at));
+            let keys = kept.map(|(asked, post)| (asked.secret, post.board.keys()));
+            let keys = match (keys, listener.secret) {
+                (Some((_, keys)), Some(secret)) => keys.renew(secret),
+                (Some((None, keys)), None) => keys,
+                (Some((Some(_), keys)), None) => keys.rotate(random_secret()),
+                (None, secret) => Keys::new(secret.unwrap_or_else(random_secret)),
+            };
+            let address = kept.map_or(listener.address, |(_, post)| post.address);
+            let said = plan.source.fed().and_then(|feed| old?.sources.said(&feed.from));
+            let status = plan.source.status(listener, address.port(), 0, said.as_ref());
             let board =
                 Board::with_options(listener.protocols.clone(), keys, status.as_ref().unwrap_or(&Status::default()))?;
             if status.is_none() {
                 board.silence();
             }
-            let mut ready = handed.iter().filter(|(address, _)| *address == listener.address);
-            let handed = ready.next().map(|(_, socket)| socket.clone());
-            posts.push(Post { address: listener.address, board, relay: plan.relay, handed });
+            let handed = handed.iter().find(|(address, _)| *address == listener.address);
+            let handed = handed.map(|(_, sockets)| sockets.clone());
+            posts.push(Post { address, board, relay: plan.relay, handed });
+            asked.push(listener.clone());
         }
-        let asked = posts.iter().map(|post| post.address).collect();
-        Ok(Self { posts, asked, tasks: JoinSet::new(), sources: None })
+        Ok(Self { posts, asked, tasks: JoinSet::new(), sources: Sources::default() })
     }
 
     /// The posts as they were asked for.
     fn asked(&self) -> Vec<Post> {
-        let with = |(post, address): (&Post, &SocketAddr)| Post { address: *address, ..post.clone() };
+        let with = |(post, asked): (&Post, &Listener)| Post { address: asked.address, ..post.clone() };
         self.posts.iter().zip(&self.asked).map(with).collect()
     }
 
-    /// The ports are known now: tells them, and begins to write.
-    async fn open(&mut self, plans: &[Plan], engine: &Engine) -> anyhow::Result<()> {
+    /// The ports are known now: tells them, and begins to write. Returns which sources do not start, and why. `before` are the
+    /// sources until now.
+    async fn open(&mut self, plans: &[Plan], engine: &Engine, before: &Sources) -> anyhow::Result<Vec<anyhow::Error>> {
         for ((post, address), (plan, listener)) in self.posts.iter_mut().zip(engine.addresses()).zip(listeners(plans)) {
-            let known = plan.source.status(listener, address.port(), 0);
+            let said = plan.source.fed().and_then(|feed| before.said(&feed.from));
+            let known = plan.source.status(listener, address.port(), 0, said.as_ref());
             if let Some(status) = known.filter(|_| post.address.port() == 0) {
                 post.board.publish(&status)?;
             }
@@ -224,12 +273,13 @@ impl Stage {
             let boards =
                 posts.by_ref().take(plan.listeners.len()).map(|post| (post.address.port(), post.board.clone()));
             let boards: Vec<_> = boards.collect();
-            if let config::Source::Fed(feed) = &plan.source {
-                fed.push(((**feed).clone(), publisher(boards)));
+            if let Some(feed) = plan.source.fed() {
+                fed.push((feed.clone(), publisher(boards)));
             }
         }
-        self.sources = Some(serve_sources::start(fed).await?);
-        Ok(())
+        let (sources, problems) = serve_sources::start(fed, before).await;
+        self.sources = sources;
+        Ok(problems)
     }
 }
 
@@ -239,141 +289,6 @@ fn protocols(plans: &[Plan]) -> impl Iterator<Item = String> {
         let ids: Vec<_> = listener.protocols.iter().map(|(protocol, _)| protocol.info().id).collect();
         ids.join(", ")
     })
-}
-
-/// What others may see of it.
-struct View {
-    engine: Arc<Engine>,
-    started: SystemTime,
-    clock: Instant,
-    shown: Mutex<Shown>,
-}
-
-#[derive(Default)]
-struct Shown {
-    /// Of each post.
-    protocols: Vec<Vec<String>>,
-    sources: Vec<(String, Told)>,
-    /// What networks were sent when it was last looked at, for rates.
-    before: Option<(Instant, Vec<Top>)>,
-    rates: Vec<snapshot::Prefix>,
-    /// Addresses with a relay.
-    relays: usize,
-}
-
-/// Who tells what is true.
-enum Told {
-    Here(&'static str),
-    Elsewhere(serve_sources::Watched),
-}
-
-impl View {
-    fn new(engine: Arc<Engine>) -> Self {
-        Self { engine, started: SystemTime::now(), clock: Instant::now(), shown: Mutex::default() }
-    }
-
-    /// Shows what is answered from now on.
-    fn show(&self, stage: &mut Stage, plans: &[Plan]) {
-        let ids = |listener: &Listener| listener.protocols.iter().map(|(it, _)| it.info().id.to_owned()).collect();
-        let mut watched = stage.sources.as_mut().map(serve_sources::Sources::watched).unwrap_or_default().into_iter();
-        let sources = plans.iter().enumerate().filter_map(|(i, plan)| {
-            let told = match &plan.source {
-                config::Source::Fixed(_) => Told::Here("fixed"),
-                config::Source::Demo(_) => Told::Here("demo"),
-                config::Source::Fed(_) => Told::Elsewhere(watched.next()?),
-            };
-            Some((format!("server {}", i + 1), told))
-        });
-        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        shown.sources = sources.collect();
-        shown.protocols = listeners(plans).map(|(_, listener)| ids(listener)).collect();
-        shown.relays = listeners(plans).filter(|(plan, _)| plan.relay.is_some()).count();
-    }
-
-    fn snapshot(&self) -> Snapshot {
-        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        let (done, left) = (self.engine.done(), self.engine.left());
-        shown.look(&done);
-        let since = self.started.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let listeners: Vec<_> = done.iter().zip(&shown.protocols).map(|(done, ids)| listener(done, ids)).collect();
-        let source = |(name, told): &(String, Told)| match told {
-            Told::Here(kind) => {
-                let (kind, state) = ((*kind).into(), snapshot::State::Fresh);
-                snapshot::Source { name: name.clone(), kind, age_s: Some(0.0), state, last_error: None }
-            }
-            Told::Elsewhere(watched) => watched.source(name.clone()),
-        };
-        Snapshot {
-            started: since.as_secs(),
-            uptime_s: self.clock.elapsed().as_secs_f64(),
-            workers: self.engine.workers() as u32,
-            budget: snapshot::Budget {
-                left_bytes: left.bytes,
-                bytes_per_second: left.bytes_per_second,
-                sources: left.networks,
-                places: left.places,
-            },
-            relay: snapshot::Relay {
-                sessions: done.iter().map(|done| done.counts.sessions).sum(),
-                places: (shown.relays * self.engine.workers() * Settings::default().relay_sessions) as u64,
-            },
-            sources: shown.sources.iter().map(source).collect(),
-            top: shown.rates.clone(),
-            listeners,
-            ..Snapshot::default()
-        }
-    }
-}
-
-impl Shown {
-    /// Works out rates, if some time has passed.
-    fn look(&mut self, done: &[Done]) {
-        let now = Instant::now();
-        let top: Vec<Top> = done.iter().flat_map(|done| done.top.iter().copied()).collect();
-        let Some((at, before)) = &self.before else {
-            self.before = Some((now, top));
-            return;
-        };
-        let seconds = now.duration_since(*at).as_secs_f64();
-        if seconds < RATES.as_secs_f64() {
-            return;
-        }
-        let rate = |one: &Top| {
-            let old = before.iter().find(|old| old.network == one.network);
-            let grown = |now: u64, before: u64| now.saturating_sub(before) as f64 / seconds;
-            snapshot::Prefix {
-                prefix: format!("{}/{}", one.network, one.bits),
-                packets_per_s: grown(one.packets, old.map_or(0, |old| old.packets)),
-                bytes_per_s: grown(one.bytes, old.map_or(0, |old| old.bytes)),
-            }
-        };
-        let mut rates: Vec<_> = top.iter().map(rate).filter(|rate| rate.packets_per_s > 0.0).collect();
-        rates.sort_by(|a, b| b.bytes_per_s.total_cmp(&a.bytes_per_s));
-        rates.dedup_by(|a, b| a.prefix == b.prefix);
-        rates.truncate(snapshot::TOP);
-        self.rates = rates;
-        self.before = Some((now, top));
-    }
-}
-
-fn listener(done: &Done, protocols: &[String]) -> snapshot::Listener {
-    let from = &done.counts;
-    let mut counts = snapshot::Counts {
-        received: from.received,
-        answered: from.answered,
-        unproven: from.unproven,
-        bytes_in: from.bytes_in,
-        bytes_out: from.bytes_out,
-        relayed: from.relayed,
-        ..snapshot::Counts::default()
-    };
-    for (id, [proven, unproven]) in protocols.iter().zip(&from.by_protocol) {
-        counts.reply(id, "answer", *proven);
-        counts.reply(id, "unproven", *unproven);
-    }
-    from.dropped.iter().for_each(|(reason, count)| counts.drop(reason, *count));
-    counts.drop("unsent", from.unsent);
-    snapshot::Listener { address: done.address.to_string(), protocols: protocols.to_vec(), counts }
 }
 
 /// Publishes what a source says on all boards of its server.
@@ -389,12 +304,12 @@ fn publisher(boards: Vec<(u16, Board)>) -> serve_sources::Publish {
     })
 }
 
-fn listeners(plans: &[Plan]) -> impl Iterator<Item = (&Plan, &Listener)> {
+pub(super) fn listeners(plans: &[Plan]) -> impl Iterator<Item = (&Plan, &Listener)> {
     plans.iter().flat_map(|plan| plan.listeners.iter().map(move |listener| (plan, listener)))
 }
 
 fn hint(error: BindError) -> anyhow::Error {
-    let hint = "--listen ADDRESS:PORT chooses another; port 0 takes any free one";
+    let hint = "--listen ADDRESS:PORT chooses another, or `listen` in the file; port 0 takes any free one";
     anyhow::Error::new(error.cause).context(format!("cannot listen on {} ({hint})", error.address))
 }
 
@@ -432,12 +347,28 @@ fn notes(addresses: &[SocketAddr]) -> Vec<String> {
     open.into_iter().collect()
 }
 
+/// What somebody who hands over sockets may want to know.
+fn notes_on_handed(handed: &Handed, posts: &[Post], workers: usize) -> Vec<String> {
+    let note = |(address, sockets): &(SocketAddr, Arc<[UdpSocket]>)| {
+        let count = sockets.len();
+        if posts.iter().all(|post| post.address != *address) {
+            Some(format!("nobody listens on {address}, whose socket was handed over"))
+        } else if count != workers {
+            let fix = format!("hand over {workers} with ReusePort=yes, or write workers = {count}");
+            Some(format!("sockets handed over for {address}: {count}, for {workers} workers; {fix}"))
+        } else {
+            None
+        }
+    };
+    handed.iter().filter_map(note).collect()
+}
+
 /// Publishes the population as it moves.
 async fn live(plan: Plan, listener: Listener, port: u16, board: Board) {
     let started = Instant::now();
     loop {
         tokio::time::sleep(BEAT).await;
-        if let Some(status) = plan.source.status(&listener, port, started.elapsed().as_secs()) {
+        if let Some(status) = plan.source.status(&listener, port, started.elapsed().as_secs(), None) {
             // The options were accepted at the start, and they have not changed.
             let _ = board.publish(&status);
         }
@@ -471,13 +402,7 @@ fn summary(counts: &Counts) -> String {
 
 /// The reason for silence, after a number.
 pub(super) fn in_words(reason: &'static str) -> &'static str {
-    let mut counts = snapshot::Counts::default();
-    counts.drop(reason, 1);
-    // Of those that no list knows, the word itself says more.
-    match counts.dropped.keys().next().map_or("other", String::as_str) {
-        "other" => reason,
-        key => snapshot::REASONS.iter().find(|known| known.key == key).map_or(reason, |known| known.words),
-    }
+    Reason::find(reason).map_or(reason, |known| known.words)
 }
 
 /// Ctrl-C, or the service manager's request to stop.

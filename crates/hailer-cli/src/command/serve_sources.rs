@@ -4,11 +4,12 @@ use crate::config::{Feed, Origin};
 use crate::observe::snapshot::{self, State};
 use crate::print::tell;
 use anyhow::Context;
+use futures_util::future::join_all;
 use hailer::Status;
-use hailer::network::Network;
+use hailer::network::{Mode, Network};
 use hailer::source::file::File;
 use hailer::source::push::{Door, Place, Push};
-use hailer::source::{Policy, Published, Stale, Truth, keep, truths};
+use hailer::source::{Complaint, Policy, Published, Stale, Truth, Word, keep, truths};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -18,17 +19,33 @@ use tokio::task::JoinSet;
 /// A network is asked for its health so often.
 const LOOK: Duration = Duration::from_secs(1);
 
+/// Lines about a network that cannot be reached come at most so often.
+const COMPLAIN: Duration = Duration::from_secs(60);
+
 /// A network has so long to take note that a server leaves.
 const FAREWELL: Duration = Duration::from_secs(2);
+
+/// What was known of a network before a reload stands for so long, unless it is heard.
+const HOLD: Duration = Duration::from_secs(10);
+
+/// Lines of all sources together: so many at once, and in the long run one in so long. Each source is brief by itself, but
+/// there may be thousands that fail at the same time.
+const AT_ONCE: u32 = 5;
+const EVERY: Duration = Duration::from_secs(1);
 
 /// Takes what is to be answered from now on.
 pub(crate) type Publish = Box<dyn FnMut(Published) + Send>;
 
-/// Sources that run. They stop when this is dropped, and what they listen on is closed.
+/// Sources that run. They stop when this is dropped, and what they listen on is closed a moment later.
+#[derive(Default)]
 pub(crate) struct Sources {
-    _tasks: JoinSet<()>,
+    tasks: JoinSet<()>,
     watched: Vec<Watched>,
-    members: Vec<Member>,
+    members: Vec<(String, Member)>,
+    /// What each said last, by its identity.
+    said: BTreeMap<String, Receiver<Option<Truth>>>,
+    /// Of lines about sources. It stays through reloads, and so does its count.
+    gate: Arc<Mutex<Gate>>,
 }
 
 /// What is known of a source.
@@ -36,8 +53,11 @@ pub(crate) struct Watched {
     kind: &'static str,
     policy: Policy,
     truth: Receiver<Option<Truth>>,
-    said: Arc<Mutex<Option<String>>>,
+    trouble: Trouble,
 }
+
+/// What is wrong with a source now, in its own words.
+type Trouble = Arc<Mutex<Option<String>>>;
 
 impl Watched {
     /// Of a server of this name.
@@ -50,24 +70,36 @@ impl Watched {
             (Some(_), _) if is_stale => State::Stale,
             (Some(_), _) => State::Fresh,
         };
-        let said = self.said.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        // What is fresh has gone right since.
-        let last_error = said.filter(|_| state != State::Fresh);
+        let last_error = self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let age_s = age.map(|age| age.as_secs_f64());
         snapshot::Source { name, kind: self.kind.into(), age_s, state, last_error }
     }
 }
 
 impl Sources {
-    /// Leaves all networks, so that nobody waits until it is missed.
-    pub(crate) async fn stop(self) {
-        for member in &self.members {
+    /// What such a source said last.
+    pub(crate) fn said(&self, origin: &Origin) -> Option<Truth> {
+        self.said.get(&origin.identity())?.borrow().clone()
+    }
+
+    /// Stops all of them; what they listened on is free then. Leaves all networks, so that nobody waits until they are missed,
+    /// but for those that `returns` says so of.
+    pub(crate) async fn stop(&mut self, returns: impl Fn(&str) -> bool) {
+        let networks = self.members.drain(..).filter_map(|(identity, member)| {
             let network = member.lock().unwrap_or_else(PoisonError::into_inner).take();
-            if let Some(network) = network {
-                // Redis may be gone for good.
-                let _ = tokio::time::timeout(FAREWELL, network.stop()).await;
-            }
-        }
+            network.filter(|_| !returns(&identity))
+        });
+        // Redis may be gone for good. Meanwhile the others still take what they are told.
+        let farewells = networks.map(|network| tokio::time::timeout(FAREWELL, network.stop()));
+        join_all(farewells.collect::<Vec<_>>()).await;
+        self.tasks.shutdown().await;
+    }
+
+    /// A line about lines that were not told, if there are any.
+    pub(crate) fn held_back(&self) -> Option<String> {
+        let held = std::mem::take(&mut self.gate.lock().unwrap_or_else(PoisonError::into_inner).held);
+        let more = "more lines were held back; `hailer serve status` has the last of each";
+        (held > 0).then(|| format!("\x1b[33msource:\x1b[0m {held} {more}"))
     }
 
     /// Each source, in the order in which they were given.
@@ -76,47 +108,64 @@ impl Sources {
     }
 }
 
-/// Starts the sources, each with whoever publishes what it says, within a runtime. The first thing published is what is
-/// said before a source has spoken. Servers that are pushed to at one place share one listener.
-pub(crate) async fn start(fed: Vec<(Feed, Publish)>) -> anyhow::Result<Sources> {
-    let (mut tasks, mut watched, mut members) = (JoinSet::new(), Vec::new(), Vec::new());
+/// Starts the sources, each with whoever publishes what it says, within a runtime. What such a source said before is
+/// published first, or else what is said before it has spoken. Servers that are pushed to at one place share one listener.
+/// Returns what runs, and what does not.
+pub(crate) async fn start(fed: Vec<(Feed, Publish)>, before: &Sources) -> (Sources, Vec<anyhow::Error>) {
+    let mut sources = Sources { gate: before.gate.clone(), ..Sources::default() };
+    let mut problems = Vec::new();
     let mut pushed: BTreeMap<Place, (bool, Vec<Door>)> = BTreeMap::new();
     for (feed, publish) in fed {
         let (sender, receiver) = truths();
-        let said: Arc<Mutex<Option<String>>> = Arc::default();
+        sender.send_replace(before.said(&feed.from));
+        sources.said.insert(feed.from.identity(), receiver.clone());
+        let trouble = Trouble::default();
         let kind = match &feed.from {
             Origin::File(_) => "file",
             Origin::Poll(_) => "poll",
             Origin::Push(_) => "push",
             Origin::Redis(_) => "redis",
         };
-        let before = feed.policy.before.clone();
-        let complain = {
-            let said = said.clone();
-            move |line: String| {
-                tell!("\x1b[33msource:\x1b[0m {line}");
-                *said.lock().unwrap_or_else(PoisonError::into_inner) = Some(line);
+        let own = feed.policy.before.clone();
+        let say = {
+            let (trouble, gate) = (trouble.clone(), sources.gate.clone());
+            move |word: Word| {
+                if let Word::Trouble(line) | Word::Over(Some(line)) = &word
+                    && gate.lock().unwrap_or_else(PoisonError::into_inner).lets_through(Instant::now())
+                {
+                    tell!("\x1b[33msource:\x1b[0m {line}");
+                }
+                *trouble.lock().unwrap_or_else(PoisonError::into_inner) = match word {
+                    Word::Trouble(line) | Word::Untold(line) => Some(line),
+                    Word::Over(_) => None,
+                };
             }
         };
-        watched.push(Watched { kind, policy: feed.policy.clone(), truth: receiver.clone(), said });
-        tasks.spawn(keep(feed.policy, receiver, publish));
+        sources.watched.push(Watched { kind, policy: feed.policy.clone(), truth: receiver.clone(), trouble });
+        sources.tasks.spawn(keep(feed.policy, receiver, publish));
+        let identity = feed.from.identity();
         match feed.from {
-            Origin::File(path) => drop(tasks.spawn(File::new(path).run(sender, complain))),
-            Origin::Poll(poll) => drop(tasks.spawn(poll.run(sender, complain))),
+            Origin::File(path) => drop(sources.tasks.spawn(File::new(path).run(sender, say))),
+            Origin::Poll(poll) => drop(sources.tasks.spawn(poll.run(sender, say))),
             Origin::Redis(settings) => {
-                let network = Network::start(*settings)?;
-                let status = before.unwrap_or_default();
-                network.publish(&status);
-                let nameless = network.set_players(&status.players.list);
-                if nameless > 0 {
-                    complain(format!(
-                        "redis: {nameless} players of the status have no uuid, and a network takes none such"
-                    ));
+                let is_held = settings.mode == Mode::Aggregate && sender.borrow().is_some();
+                let hold = if is_held { HOLD } else { Duration::ZERO };
+                match Network::start(*settings) {
+                    Ok(network) => {
+                        let status = own.unwrap_or_default();
+                        network.publish(&status);
+                        let nameless = network.set_players(&status.players.list);
+                        if nameless > 0 {
+                            let players = "players of the status have no uuid, and a network takes none such";
+                            tell!("\x1b[33mnote:\x1b[0m redis: {nameless} {players}");
+                        }
+                        let updates = network.updates();
+                        let member: Member = Arc::new(Mutex::new(Some(network)));
+                        sources.members.push((identity, member.clone()));
+                        drop(sources.tasks.spawn(follow(member, updates, sender, hold, say)));
+                    }
+                    Err(error) => problems.push(error.into()),
                 }
-                let updates = network.updates();
-                let member: Member = Arc::new(Mutex::new(Some(network)));
-                members.push(member.clone());
-                drop(tasks.spawn(follow(member, updates, sender, complain)));
             }
             Origin::Push(push) => {
                 let (insecure, doors) = pushed.entry(push.place).or_default();
@@ -126,42 +175,86 @@ pub(crate) async fn start(fed: Vec<(Feed, Publish)>) -> anyhow::Result<Sources> 
         }
     }
     for (place, (insecure, doors)) in pushed {
-        let push = Push::bind(&place, insecure, doors).await;
-        let push = push.with_context(|| format!("cannot listen on {place} for what is pushed"))?;
-        let place = push.place()?;
-        tell!("\x1b[2mtakes statuses on {place}\x1b[0m");
-        tasks.spawn(push.run());
+        let push = Push::bind(&place, insecure, doors).await.and_then(|push| Ok((push.place()?, push)));
+        match push.with_context(|| format!("cannot listen on {place} for what is pushed")) {
+            Ok((place, push)) => {
+                tell!("\x1b[2mtakes statuses on {place}\x1b[0m");
+                sources.tasks.spawn(push.run());
+            }
+            Err(error) => problems.push(error),
+        }
     }
-    Ok(Sources { _tasks: tasks, watched, members })
+    (sources, problems)
 }
 
 /// A server of a network, until it leaves.
 type Member = Arc<Mutex<Option<Network>>>;
 
-/// Hands on what a network says, as long as there is word of it.
+/// Hands on what a network says, as long as there is word of it. What was known of it before stands until it is heard, or for
+/// as long as `hold` says.
 async fn follow(
     member: Member,
     mut updates: Receiver<Arc<Status>>,
     sender: Sender<Option<Truth>>,
-    mut complain: impl FnMut(String),
+    hold: Duration,
+    mut say: impl FnMut(Word),
 ) {
     let health = || member.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(Network::health);
-    let mut failed = None;
+    let (mut complaint, mut errors) = (Complaint::new(COMPLAIN, 1), 0);
+    // What the network was before a reload is closer to the truth than this server alone, which is all that is known at first.
+    let alone_from = Instant::now() + hold;
     while let Some(health) = health() {
         // Without Redis the last view ages, and then it is what this server knows of itself.
-        if let Some(since) = Instant::now().checked_sub(health.age.unwrap_or_default()) {
+        let since = Instant::now().checked_sub(health.age.unwrap_or_default());
+        if let Some(since) = since.filter(|_| health.refreshed.is_some() || Instant::now() >= alone_from) {
             let status = updates.borrow_and_update().clone();
             sender.send_replace(Some(Truth { status, since }));
         }
-        if health.last_error != failed && !health.connected {
-            failed = health.last_error;
-            if let Some(error) = &failed {
-                complain(format!("redis: {error}"));
-            }
+        if health.connected {
+            complaint.over("redis: connected again".into()).map(&mut say);
+        } else if let Some(error) = health.last_error.filter(|_| health.errors != errors) {
+            errors = health.errors;
+            say(complaint.word(format!("redis: {error}"), Instant::now()));
         }
         tokio::select! {
             changed = updates.changed() => if changed.is_err() { return },
             () = tokio::time::sleep(LOOK) => {}
         }
+    }
+}
+
+/// Lets lines through at a bounded rate, and counts the others.
+#[derive(Default)]
+struct Gate {
+    /// When the next line would be due if all came evenly.
+    due: Option<Instant>,
+    held: u64,
+}
+
+impl Gate {
+    fn lets_through(&mut self, now: Instant) -> bool {
+        let due = self.due.map_or(now, |due| due.max(now));
+        let is_open = due + EVERY <= now + EVERY * AT_ONCE;
+        match is_open {
+            true => self.due = Some(due + EVERY),
+            false => self.held += 1,
+        }
+        is_open
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_few_however_many_sources_fail() {
+        let (mut gate, start) = (Gate::default(), Instant::now());
+        let told = |gate: &mut Gate, millis: u64| {
+            (0..100).filter(|_| gate.lets_through(start + Duration::from_millis(millis))).count()
+        };
+        assert_eq!((told(&mut gate, 0), told(&mut gate, 500), told(&mut gate, 1_000)), (5, 0, 1));
+        assert_eq!(told(&mut gate, 60_000), 5);
+        assert_eq!(gate.held, 400 - 11);
     }
 }

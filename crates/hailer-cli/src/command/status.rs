@@ -3,7 +3,7 @@
 use crate::args::ServeStatus;
 use crate::exit::Exit;
 use crate::observe::control::{Client, default_path};
-use crate::observe::snapshot::{Counts, Snapshot, State, in_words};
+use crate::observe::snapshot::{Counts, Prefix, Snapshot, State, in_words};
 use crate::print::table::{self, Fit};
 use crate::print::{bytes, count, json, line, rate, since};
 use std::io::Write;
@@ -53,13 +53,18 @@ fn show(out: &mut impl Write, snapshot: &Snapshot) -> std::io::Result<()> {
         ("unproven", Fit::Spare(3)),
         ("dropped", Fit::Number),
         ("relayed", Fit::Spare(2)),
+        ("passed back", Fit::Spare(2)),
+        ("lost", Fit::Spare(4)),
         ("in", Fit::Spare(0)),
         ("out", Fit::Spare(1)),
     ];
-    let relayed = snapshot.listeners.iter().any(|listener| listener.counts.relayed > 0);
+    let any = |counter: fn(&Counts) -> u64| snapshot.listeners.iter().any(|listener| counter(&listener.counts) > 0);
+    let (is_relayed, is_lost) = (any(|counts| counts.relayed), any(|counts| counts.overflows));
+    // A column without content is left out.
+    let number = |is_shown: bool, count: u64| if is_shown { count.to_string() } else { String::new() };
     let rows: Vec<Vec<String>> = (snapshot.listeners.iter())
         .map(|listener| {
-            let Counts { received, answered, unproven, bytes_in, bytes_out, relayed: passed, .. } = &listener.counts;
+            let Counts { received, answered, unproven, bytes_in, bytes_out, .. } = &listener.counts;
             vec![
                 line(&listener.address, 60),
                 listener.protocols.iter().map(|id| line(id, 30)).collect::<Vec<_>>().join(", "),
@@ -67,7 +72,9 @@ fn show(out: &mut impl Write, snapshot: &Snapshot) -> std::io::Result<()> {
                 answered.to_string(),
                 unproven.to_string(),
                 listener.counts.all_dropped().to_string(),
-                if relayed { passed.to_string() } else { String::new() },
+                number(is_relayed, listener.counts.relayed),
+                number(is_relayed, listener.counts.relayed_back),
+                number(is_lost, listener.counts.overflows),
                 bytes(*bytes_in as f64),
                 bytes(*bytes_out as f64),
             ]
@@ -81,7 +88,8 @@ fn show(out: &mut impl Write, snapshot: &Snapshot) -> std::io::Result<()> {
     let mut all = Counts::default();
     snapshot.listeners.iter().for_each(|listener| all.add(&listener.counts));
     let answers = all.answers.iter().flat_map(|(protocol, kinds)| {
-        kinds.iter().map(|(kind, count)| vec![line(protocol, 30), line(kind, 30), count.to_string()])
+        let sent = kinds.iter().filter(|(_, count)| **count > 0);
+        sent.map(|(kind, count)| vec![line(protocol, 30), line(kind, 30), count.to_string()])
     });
     let answers: Vec<_> = answers.collect();
     if !answers.is_empty() {
@@ -117,13 +125,19 @@ fn show(out: &mut impl Write, snapshot: &Snapshot) -> std::io::Result<()> {
         table::print(out, &header, &rows)?;
     }
     if !snapshot.top.is_empty() {
-        let header = [("network", Fit::Whole), ("datagrams", Fit::Number), ("bytes", Fit::Number)];
-        let per_second = |text: String| format!("{text}/s");
-        let rows: Vec<_> = (snapshot.top.iter())
-            .map(|top| {
-                vec![line(&top.prefix, 60), per_second(rate(top.packets_per_s)), per_second(bytes(top.bytes_per_s))]
-            })
-            .collect();
+        let header = [
+            ("network", Fit::Whole),
+            ("datagrams", Fit::Number),
+            ("replies", Fit::Number),
+            ("in", Fit::Number),
+            ("out", Fit::Number),
+        ];
+        let row = |top: &Prefix| {
+            let packets = [top.packets_per_s, top.replies_per_s].map(rate);
+            let numbers = packets.into_iter().chain([top.bytes_per_s, top.reply_bytes_per_s].map(bytes));
+            std::iter::once(line(&top.prefix, 60)).chain(numbers.map(|number| format!("{number}/s"))).collect()
+        };
+        let rows: Vec<Vec<String>> = snapshot.top.iter().map(row).collect();
         writeln!(out, "{}", heading("Who asks most"))?;
         table::print(out, &header, &rows)?;
     }
@@ -163,7 +177,8 @@ mod tests {
             "too old, silent",
             "3h 6m",
             "203.0.113.0/24",
-            "challenge",
+            "unproven",
+            "Who asks most",
         ] {
             assert!(shown.contains(expected), "{expected}:\n{shown}");
         }

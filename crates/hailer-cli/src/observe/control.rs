@@ -14,12 +14,10 @@
 use super::snapshot::{SCHEMA, Snapshot};
 use super::{CLIENTS, Look};
 use anyhow::{Context, anyhow, bail};
+use hailer::unix::{self, Bound};
 use serde::{Deserialize, Serialize};
-use socket2::{Domain, SockAddr, Socket, Type};
-use std::fs::{File, Permissions};
 use std::io::{self, ErrorKind};
-use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -67,32 +65,6 @@ struct Refusal {
     error: String,
 }
 
-/// The socket's file. Removed when dropped, if it is still the same.
-pub(crate) struct Bound {
-    path: PathBuf,
-    /// Device and number.
-    file: (u64, u64),
-}
-
-impl Bound {
-    /// Where it is.
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-}
-
-impl Drop for Bound {
-    fn drop(&mut self) {
-        if identity(&self.path).is_ok_and(|file| file == self.file) {
-            let _ = std::fs::remove_file(&self.path);
-        }
-    }
-}
-
-fn identity(path: &Path) -> io::Result<(u64, u64)> {
-    std::fs::symlink_metadata(path).map(|file| (file.dev(), file.ino()))
-}
-
 /// Listens at a path. What a responder that is no more left there is replaced.
 ///
 /// # Errors
@@ -101,56 +73,18 @@ pub(crate) fn bind(path: &Path) -> anyhow::Result<(UnixListener, Bound)> {
     let shown = path.display();
     let hint = "--control PATH chooses another place";
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    if !folder.exists() {
-        std::fs::DirBuilder::new()
-            .mode(0o700)
-            .create(folder)
-            .with_context(|| format!("cannot make the folder {} ({hint})", folder.display()))?;
-    }
-    // Of two that start at once and find the same dead file, one would remove the socket of the other.
-    let _one_at_a_time = lock(folder);
-    match std::fs::symlink_metadata(path) {
-        Ok(file) if !file.file_type().is_socket() => bail!("{shown} is there and no socket ({hint})"),
-        Ok(_) => match std::os::unix::net::UnixStream::connect(path) {
-            Ok(_) => bail!("another hailer serve already answers at {shown}; stop it, or else {hint}"),
-            Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
-                std::fs::remove_file(path)
-                    .with_context(|| format!("cannot remove the dead socket {shown} ({hint})"))?;
-            }
-            Err(error) => return Err(error).with_context(|| format!("cannot tell who is at {shown} ({hint})")),
-        },
-        Err(_) => {}
-    }
-    let listener = private(path).with_context(|| format!("cannot listen at {shown} ({hint})"))?;
-    let bound = Bound { path: path.into(), file: identity(path)? };
-    Ok((UnixListener::from_std(listener)?, bound))
-}
-
-/// Waits for others that start here, but not forever: a lock is no reason not to start.
-fn lock(folder: &Path) -> Option<File> {
-    let folder = File::open(folder).ok()?;
-    for _ in 0..50 {
-        match folder.try_lock() {
-            Ok(()) => return Some(folder),
-            Err(std::fs::TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(10)),
-            Err(_) => return None,
+    match std::fs::DirBuilder::new().mode(0o700).create(folder) {
+        Err(error) if !folder.is_dir() => {
+            return Err(error).with_context(|| format!("cannot make the folder {} ({hint})", folder.display()));
         }
+        _ => {}
     }
-    None
-}
-
-/// A socket that nobody else may open, not even for the moment between two system calls: on Linux its mode before it has
-/// a name becomes that of its file. The second call is for the other systems.
-fn private(path: &Path) -> io::Result<std::os::unix::net::UnixListener> {
-    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
-    let nameless = File::from(OwnedFd::from(socket));
-    let _ = nameless.set_permissions(Permissions::from_mode(0o600));
-    let socket = Socket::from(OwnedFd::from(nameless));
-    socket.bind(&SockAddr::unix(path)?)?;
-    std::fs::set_permissions(path, Permissions::from_mode(0o600))?;
-    socket.listen(CLIENTS as i32)?;
-    socket.set_nonblocking(true)?;
-    Ok(OwnedFd::from(socket).into())
+    let (listener, bound) = unix::bind(path, 0o600).map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => anyhow!("{shown} is there and no socket ({hint})"),
+        ErrorKind::AddrInUse => anyhow!("another hailer serve already answers at {shown}; stop it, or else {hint}"),
+        _ => anyhow::Error::new(error).context(format!("cannot listen at {shown} ({hint})")),
+    })?;
+    Ok((UnixListener::from_std(listener)?, bound))
 }
 
 /// Answers until dropped.
@@ -344,6 +278,7 @@ pub(crate) mod tests {
     use super::super::invented;
     use super::*;
     use std::io::{BufRead, Read, Write};
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
     use std::os::unix::net::UnixStream as Blocking;
     use std::time::Instant;
 
@@ -494,22 +429,15 @@ pub(crate) mod tests {
     }
 
     #[tokio::test]
-    async fn dead_sockets_are_replaced_and_nothing_else() {
+    async fn where_nobody_can_listen_the_way_out_is_said() {
         let folder = folder("dead");
         let path = folder.join("deep").join("s");
         // The folder is made, for its owner only.
         let (first, bound) = bind(&path).unwrap();
         assert_eq!(std::fs::metadata(path.parent().unwrap()).unwrap().mode() & 0o777, 0o700);
         assert!(bind(&path).err().unwrap().to_string().contains("already answers"));
-        // Its process dies without a word: the file stays.
-        drop(first);
-        std::mem::forget(bound);
-        let (second, bound) = bind(&path).unwrap();
-        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        // Somebody removes it and puts another in its place: that one is left alone.
-        std::fs::remove_file(&path).unwrap();
+        drop((first, bound));
         std::fs::write(&path, "precious").unwrap();
-        drop((second, bound));
         assert!(bind(&path).err().unwrap().to_string().contains("no socket"));
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
         let error = format!("{:#}", bind(&folder.join("no").join("such").join("s")).err().unwrap());
@@ -517,29 +445,5 @@ pub(crate) mod tests {
         let long = folder.join("x".repeat(120));
         assert!(format!("{:#}", bind(&long).err().unwrap()).contains("cannot listen at"));
         std::fs::remove_dir_all(folder).unwrap();
-    }
-
-    #[test]
-    fn of_many_that_start_at_once_one_gets_it() {
-        let folder = folder("race");
-        let path = folder.join("s");
-        drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-        let _inside = runtime.enter();
-        let started: Vec<_> = std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..8)
-                .map(|_| {
-                    let (handle, path) = (runtime.handle().clone(), &path);
-                    scope.spawn(move || {
-                        let _inside = handle.enter();
-                        bind(path)
-                    })
-                })
-                .collect();
-            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
-        });
-        assert_eq!(started.iter().filter(|bound| bound.is_ok()).count(), 1);
-        drop(started);
-        std::fs::remove_dir(folder).unwrap();
     }
 }

@@ -7,23 +7,24 @@ pub(crate) fn snapshot(seconds: f64) -> Snapshot {
     let listener = |i: u64, address: &str, protocols: &[&str]| {
         let mut counts = Counts::default();
         for (j, protocol) in protocols.iter().enumerate() {
-            let kinds: &[&str] = match *protocol {
-                "minecraft-query" => &["challenge", "basic", "full"],
-                "onequery" => &["challenge", "basic", "players"],
-                _ => &["server", "players", "rules"],
-            };
+            // UGP has no proofs.
+            let kinds: &[&str] = if *protocol == "ugp" { &["unproven"] } else { &["answer", "unproven"] };
             for (k, kind) in kinds.iter().enumerate() {
                 let pace = 400.0 / (1 + i * 7 + j as u64 * 3 + k as u64) as f64;
                 counts.reply(protocol, kind, grown(pace, i + k as u64, seconds));
             }
+            let asked = counts.of(protocol) + grown(9.0 / (i + 1) as f64, 5, seconds);
+            counts.requests.insert((*protocol).into(), asked);
         }
         let replies: u64 = protocols.iter().map(|protocol| counts.of(protocol)).sum();
-        counts.unproven = replies / 3;
+        counts.unproven = protocols.iter().map(|protocol| counts.answers[*protocol]["unproven"]).sum();
         counts.answered = replies - counts.unproven;
         for (reason, pace) in [("token", 9.0), ("budget", 55.0), ("no query", 2.0), ("malformed", 0.4)] {
             counts.drop(reason, grown(pace / (i + 1) as f64, i + 5, seconds));
         }
         counts.relayed = if i == 0 { grown(31.0, 3, seconds) } else { 0 };
+        counts.relayed_back = counts.relayed * 3;
+        counts.overflows = grown(0.1, i, seconds);
         counts.received = replies + counts.all_dropped() + counts.relayed;
         counts.bytes_in = counts.received * 19;
         counts.bytes_out = replies * 312;
@@ -68,6 +69,9 @@ pub(crate) fn snapshot(seconds: f64) -> Snapshot {
                 },
                 packets_per_s: (900.0 + 300.0 * wave) / f64::from(1 + i),
                 bytes_per_s: (17_100.0 + 5_700.0 * wave) / f64::from(1 + i),
+                // The first is a flood.
+                replies_per_s: if i == 0 { 3.0 } else { 500.0 / f64::from(1 + i) },
+                reply_bytes_per_s: if i == 0 { 48.0 } else { 250_000.0 / f64::from(1 + i) },
             })
             .collect(),
         ..Snapshot::default()

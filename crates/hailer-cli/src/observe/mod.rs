@@ -14,6 +14,7 @@ mod metrics;
 pub(crate) mod snapshot;
 
 use anyhow::{Context, bail};
+use hailer::unix::Bound;
 use snapshot::Snapshot;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -52,7 +53,7 @@ pub(crate) enum Control {
 /// Lets others look until it is dropped. Then the socket's file is removed.
 pub(crate) struct Observer {
     metrics: Option<SocketAddr>,
-    control: Option<control::Bound>,
+    control: Option<Bound>,
     note: Option<String>,
     tasks: Vec<AbortHandle>,
 }
@@ -96,7 +97,7 @@ impl Observer {
 
     /// Where the control socket is.
     pub(crate) fn control(&self) -> Option<&Path> {
-        self.control.as_ref().map(control::Bound::path)
+        self.control.as_ref().map(Bound::path)
     }
 
     /// Why there is no control socket, where none was asked for.

@@ -3,6 +3,7 @@
 //! Counters only grow, from 0 at the start of the process. Whoever wants rates takes two snapshots and divides by the
 //! difference of their `uptime_s`.
 
+use hailer::respond::{REASONS, Reason};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -83,17 +84,26 @@ pub(crate) struct Counts {
     pub(crate) bytes_out: u64,
     /// Datagrams passed to the game server behind.
     pub(crate) relayed: u64,
-    /// Replies by protocol and kind, such as `minecraft-query`, `challenge`.
+    /// Datagrams of the game server passed back.
+    #[serde(default)]
+    pub(crate) relayed_back: u64,
+    /// Datagrams lost before they were received, since the system had no room for more.
+    #[serde(default)]
+    pub(crate) overflows: u64,
+    /// Datagrams in each protocol, answered or not.
+    #[serde(default)]
+    pub(crate) requests: BTreeMap<String, u64>,
+    /// Replies by protocol and kind: `answer` to askers that proved their address, `unproven` to others.
     pub(crate) answers: BTreeMap<String, BTreeMap<String, u64>>,
-    /// Datagrams left unanswered, by the key of one of the [`REASONS`].
+    /// Datagrams left unanswered, by the key of one of the [`reasons`].
     pub(crate) dropped: BTreeMap<String, u64>,
 }
 
 impl Counts {
-    /// Counts drops for a reason in the words of the library. What is not in [`REASONS`] is `other`.
+    /// Counts drops for a reason in the words of the library.
     pub(crate) fn drop(&mut self, reason: &str, count: u64) {
-        let key = REASONS.iter().map(|known| known.key).find(|key| key.split('-').eq(reason.split([' ', '-'])));
-        *self.dropped.entry(key.unwrap_or("other").into()).or_default() += count;
+        let key = Reason::find(reason).map_or_else(|| OTHER.into(), Reason::key);
+        *self.dropped.entry(key).or_default() += count;
     }
 
     /// Counts replies of a protocol.
@@ -109,6 +119,11 @@ impl Counts {
         self.bytes_in += other.bytes_in;
         self.bytes_out += other.bytes_out;
         self.relayed += other.relayed;
+        self.relayed_back += other.relayed_back;
+        self.overflows += other.overflows;
+        for (protocol, count) in &other.requests {
+            *self.requests.entry(protocol.clone()).or_default() += count;
+        }
         for (protocol, kinds) in &other.answers {
             kinds.iter().for_each(|(kind, count)| self.reply(protocol, kind, *count));
         }
@@ -128,36 +143,21 @@ impl Counts {
     }
 }
 
-/// Why a datagram was not answered.
-pub(crate) struct Reason {
-    /// Name for programs: in JSON, and as a label of the metrics.
-    pub(crate) key: &'static str,
-    /// For people, after a number.
-    pub(crate) words: &'static str,
-}
+/// The key of reasons that the library does not know: a protocol of somebody else may give any.
+const OTHER: &str = "other";
 
-const fn reason(key: &'static str, words: &'static str) -> Reason {
-    Reason { key, words }
+/// The key of every reason there is.
+pub(crate) fn reasons() -> impl Iterator<Item = String> {
+    REASONS.iter().map(Reason::key).chain([OTHER.into()])
 }
-
-/// Every reason there is. The library writes them with spaces, `no query`; programs read them with hyphens.
-pub(crate) const REASONS: &[Reason] = &[
-    reason("budget", "over the limit for replies"),
-    reason("malformed", "malformed"),
-    reason("no-query", "in no protocol served here"),
-    reason("oversized", "longer than a request"),
-    reason("relay-full", "for the game server, with no room for another session"),
-    reason("relay-failed", "that the game server's machine would not take"),
-    reason("stale", "while silent, since the truth is too old"),
-    reason("token", "with a wrong or old challenge token"),
-    reason("unsent", "that the system would not send"),
-    reason("v1-is-off", "in version 1, which is off"),
-    reason("other", "for another reason"),
-];
 
 /// The words for a key. One of a newer program stands for itself.
 pub(crate) fn in_words(key: &str) -> &str {
-    REASONS.iter().find(|reason| reason.key == key).map_or(key, |reason| reason.words)
+    match Reason::find(key) {
+        Some(reason) => reason.words,
+        None if key == OTHER => "for another reason",
+        None => key,
+    }
 }
 
 /// What may be sent to askers that have proved nothing, all together.
@@ -239,8 +239,14 @@ pub(crate) struct Prefix {
     pub(crate) prefix: String,
     /// Datagrams from there in a second, of late.
     pub(crate) packets_per_s: f64,
-    /// Bytes from there in a second, of late.
+    /// Their bytes in a second, of UDP payload, of late.
     pub(crate) bytes_per_s: f64,
+    /// Replies to there in a second, of late. The rest of the datagrams was dropped, or passed to a game server.
+    #[serde(default)]
+    pub(crate) replies_per_s: f64,
+    /// Bytes of replies to there in a second, of late.
+    #[serde(default)]
+    pub(crate) reply_bytes_per_s: f64,
 }
 
 #[cfg(test)]
@@ -272,30 +278,18 @@ mod tests {
         let listed = |path: &str| -> Vec<&str> {
             schema.pointer(path).unwrap().as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect()
         };
-        let reasons: Vec<&str> = REASONS.iter().map(|reason| reason.key).collect();
+        let reasons: Vec<String> = reasons().collect();
         assert_eq!(listed("/$defs/counts/properties/dropped/propertyNames/enum"), reasons);
         let states: Vec<&str> = State::ALL.iter().map(|state| state.name()).collect();
         assert_eq!(listed("/$defs/source/properties/state/enum"), states);
     }
 
     #[test]
-    fn every_reason_that_a_protocol_gives_is_listed() {
-        let protocols = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../hailer-proto/src")).unwrap();
-        let mut seen = 0;
-        for folder in protocols {
-            let Ok(text) = std::fs::read_to_string(folder.unwrap().path().join("server.rs")) else { continue };
-            for rest in text.split("Verdict::Drop(\"").skip(1) {
-                let reason = rest.split('"').next().unwrap();
-                let mut counts = Counts::default();
-                counts.drop(reason, 1);
-                assert!(!counts.dropped.contains_key("other"), "{reason:?} is not in REASONS");
-                seen += 1;
-            }
-        }
-        assert!(seen > 5);
+    fn reasons_are_those_of_the_library_and_others() {
         let mut counts = Counts::default();
         ["no query", "v1 is off", "budget", "what?"].iter().for_each(|reason| counts.drop(reason, 2));
         assert_eq!(counts.dropped.keys().collect::<Vec<_>>(), ["budget", "no-query", "other", "v1-is-off"]);
         assert_eq!(counts.all_dropped(), 8);
+        assert_eq!((in_words("no-query"), in_words("of-tomorrow")), ("in no protocol served here", "of-tomorrow"));
     }
 }

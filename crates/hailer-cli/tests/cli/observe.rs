@@ -42,7 +42,7 @@ fn snapshot(pid: u32, seconds: f64, state: &str) -> Value {
             "counts": {
                 "received": received, "answered": received / 2, "unproven": received / 4, "bytes_in": received * 11,
                 "bytes_out": received * 300, "relayed": 0,
-                "answers": { "minecraft-query": { "full": received / 2, "challenge": received / 4 } },
+                "answers": { "minecraft-query": { "answer": received / 2, "unproven": received / 4 } },
                 "dropped": { "token": received / 4 },
             },
         }],

@@ -51,6 +51,7 @@ fn the_schemas_are_schemas_and_say_what_everything_means() {
         }
     }
     for name in [
+        "alert-v1.json",
         "answer-v1.json",
         "ping-v1.json",
         "datagram-v1.json",

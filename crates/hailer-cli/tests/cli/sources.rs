@@ -168,6 +168,70 @@ fn whoever_has_the_token_pushes_over_tcp() {
     assert!(!said.contains(TOKEN), "{said}");
 }
 
+/// A reload takes nothing back: what sources said is answered on, and who pushes finds the door where it was.
+#[test]
+fn a_reload_keeps_the_truth_and_the_doors() {
+    let token = Temporary::file("token", TOKEN);
+    let socket = std::env::temp_dir().join(format!("hailer-again-{}.sock", std::process::id()));
+    let tcp = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (behind, file) =
+        (["--listen", "127.0.0.1:0", "--protocol", "ugp", "--map", "polled"], Temporary::path("s.json"));
+    let behind = Serve::start(1, behind);
+    replace(file.as_ref(), "{\"map\": \"of a file\"}");
+    let server = |source: String| format!("[[server]]\nlisten = \"127.0.0.1:0\"\n{source}\n");
+    let push = |listen: String| {
+        server(format!("source.push = {{ listen = \"{listen}\", token-file = \"{}\" }}", token.text()))
+    };
+    let poll = server(format!("source.poll = {{ target = \"{}\", every = \"1s\" }}", behind.url("ugp")));
+    let all = [
+        push(tcp.to_string()),
+        push(format!("unix:{}", socket.display())),
+        poll,
+        server(format!("source.file = \"{}\"", file.text())),
+    ];
+    let config = Temporary::file("again.toml", all.concat());
+    let serve = Serve::start(4, ["--config", config.text()]);
+    let say = |map: &str| {
+        let body = format!("{{\"map\": \"{map}\"}}");
+        let over_tcp = http(&mut TcpStream::connect(tcp).unwrap(), "PUT", "/status", TOKEN, &body).0;
+        let over_unix = std::os::unix::net::UnixStream::connect(&socket).unwrap();
+        (over_tcp, http(&mut { over_unix }, "PUT", "/status", TOKEN, &body).0)
+    };
+    assert_eq!(say("pushed"), (204, 204));
+    let urls: Vec<_> =
+        serve.listening.iter().map(|line| format!("minecraft-query://{}", crate::tool::address(line))).collect();
+    let maps = ["pushed", "pushed", "polled", "of a file"];
+    for (url, map) in urls.iter().zip(maps) {
+        until(url, is_at(map));
+    }
+    // Neither is there any more, and yet nobody forgets what they said.
+    behind.stop("TERM");
+    std::fs::remove_file(&file).unwrap();
+    for again in 1..=3 {
+        serve.signal("HUP");
+        let started = Instant::now();
+        while started.elapsed() < Duration::from_millis(400) {
+            for (url, map) in urls.iter().zip(maps) {
+                assert!(is_at(map)(ask(url).as_ref()), "{url} after {again}: {:?}", ask(url));
+            }
+        }
+    }
+    assert_eq!(say("again"), (204, 204));
+    until(&urls[0], is_at("again"));
+    until(&urls[1], is_at("again"));
+    // One door that cannot be opened closes no other.
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let other = push(taken.local_addr().unwrap().to_string());
+    std::fs::write(&config, all.concat() + &other).unwrap();
+    serve.signal("HUP");
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(say("still"), (204, 204));
+    until(&urls[0], is_at("still"));
+    let (_, said) = serve.stop("TERM");
+    assert!(said.matches("cannot listen on").count() == 1 && said.contains("answers go on without it"), "{said}");
+    assert!(!socket.exists());
+}
+
 #[cfg(unix)]
 #[test]
 fn whoever_has_the_token_pushes_over_a_unix_socket() {
@@ -256,12 +320,15 @@ fn every_mistake_is_one_line_with_file_line_and_fix() {
         (server(&push("127.0.0.1:1", empty)), format!(":2: token-file: {empty}: its first line is empty; it should hold the token")),
         (server(&push("127.0.0.1:1", "/no/such/token")), ":2: token-file: /no/such/token: No such file or directory; write the path of a file whose first line is the token".into()),
         (format!("[[server]]\n{0}\n[[server]]\n{0}", push("127.0.0.1:1", good)), ":4: source.push: the same as that of line 2; give each its own name, as in source.push = { name = \"lobby\", … }".into()),
+        (server("\n[[server]]\nprotocols = [\"ugp\"]"), ":3: listens on 127.0.0.1:22000, and so does the server of line 1; each needs an address or a port of its own; write another listen".into()),
+        (server("source.redis = { url = \"rediss://h\", server-id = \"a\",\nkey-file = \"k\" }"), ":3: certificate-file and key-file: one needs the other as well".into()),
+        (server(&format!("source.redis = {{ url = \"rediss://h\", server-id = \"a\", ca-file = \"{good}\" }}")), format!(":2: ca-file: {good}: nothing in it begins with -----BEGIN; write the path of a file in PEM")),
         (server("relay = \"mars\""), ":2: relay \"mars\": write the game server's \"ADDRESS:PORT\"".into()),
         (server("listen = \"127.0.0.1:9\"\nrelay = \"127.0.0.1:9\""), ":3: relay 127.0.0.1:9: that is where this server listens; write where the game is".into()),
         (server("[engine]\nworkers = -1"), ":3: workers: write a whole number from 0 to 1024".into()),
         (server("[engine]\nbudget.unproven-per-sauce = \"8KiB\""), ":3: unknown key `unproven-per-sauce` in budget; did you mean `unproven-per-source`?".into()),
         (server("[engine]\nbudget.unproven-total = \"much\""), ":3: unproven-total: write bytes in a second such as \"8KiB\", or { bytes = \"8KiB\", packets = 40 }; units are B, kB, MB, KiB and MiB, up to 4 GiB".into()),
-        (server("[observe]\nmetrics = \"0.0.0.0:9100\""), ":3: metrics \"0.0.0.0:9100\": everybody there could read them; listen on 127.0.0.1, or write insecure = true as well".into()),
+        (server("[observe]\nmetrics = \"0.0.0.0:9100\""), ":3: metrics \"0.0.0.0:9100\": everybody there could read them; write a loopback address and a port, such as \"127.0.0.1:9100\"".into()),
         (server("[enigne]\nworkers = 1"), ":2: unknown key `enigne` in the file; did you mean `engine`?".into()),
     ] {
         let file = Temporary::file("bad.toml", &text);

@@ -163,6 +163,16 @@ pub fn uuid_text(uuid: &[u8; 16]) -> String {
     text
 }
 
+/// A UUID from its 32 hexadecimal digits, in any case, with hyphens or without.
+pub fn uuid_from_text(text: &str) -> Option<[u8; 16]> {
+    let mut digits = text.chars().filter(|c| *c != '-').map(|c| c.to_digit(16));
+    let mut uuid = [0; 16];
+    for byte in &mut uuid {
+        *byte = (digits.next()?? << 4 | digits.next()??) as u8;
+    }
+    digits.next().is_none().then_some(uuid)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -179,5 +189,17 @@ mod tests {
     fn uuids_print_in_network_order() {
         let uuid: [u8; 16] = core::array::from_fn(|i| i as u8);
         assert_eq!(uuid_text(&uuid), "00010203-0405-0607-0809-0a0b0c0d0e0f");
+        for text in ["00010203-0405-0607-0809-0A0b0c0d0e0f", "000102030405060708090a0b0c0d0e0f"] {
+            assert_eq!(uuid_from_text(text), Some(uuid), "{text}");
+        }
+        for wrong in [
+            "",
+            "-",
+            "+00102030405060708090a0b0c0d0e0f",
+            "000102030405060708090a0b0c0d0e0",
+            "000102030405060708090a0b0c0d0e0f0",
+        ] {
+            assert_eq!(uuid_from_text(wrong), None, "{wrong}");
+        }
     }
 }

@@ -4,6 +4,7 @@ use super::settings::Redis;
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::cluster::ClusterClientBuilder;
 use redis::cluster_async::ClusterConnection;
+use redis::io::tcp::TcpSettings;
 use redis::{AsyncConnectionConfig, Client, Cmd, ConnectionAddr, Pipeline, RedisFuture, RedisResult, Value};
 use std::time::Duration;
 
@@ -26,8 +27,12 @@ impl Link {
             // A program that has chosen a provider keeps it; without a choice, rustls panics where it finds two.
             let _ = rustls::crypto::ring::default_provider().install_default();
         }
+        // Who gives a connection up takes back what it has not delivered. Else the system goes on trying to, for minutes, and what was
+        // true when a network broke reaches Redis after what is true now.
+        let tcp = TcpSettings::default().set_linger_time(Duration::ZERO);
+        let info = redis.info.clone().set_tcp_settings(tcp.clone());
         if redis.cluster {
-            let builder = ClusterClientBuilder::new([redis.info.clone()]);
+            let builder = ClusterClientBuilder::new([info]).tcp_settings(tcp);
             let builder = builder.connection_timeout(TIMEOUT).response_timeout(TIMEOUT);
             // Certificates would turn TLS on.
             let builder = if tls { builder.certs(redis.certificates()) } else { builder };
@@ -37,8 +42,8 @@ impl Link {
         let config = AsyncConnectionConfig::new();
         let config = config.set_connection_timeout(Some(TIMEOUT)).set_response_timeout(Some(TIMEOUT));
         let client = match tls {
-            true => Client::build_with_tls(redis.info.clone(), redis.certificates())?,
-            false => Client::open(redis.info.clone())?,
+            true => Client::build_with_tls(info, redis.certificates())?,
+            false => Client::open(info)?,
         };
         Ok(Self::Single(client.get_multiplexed_async_connection_with_config(&config).await?))
     }

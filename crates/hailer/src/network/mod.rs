@@ -72,7 +72,7 @@ use keys::Keys;
 use record::{Record, cut};
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
@@ -167,11 +167,8 @@ impl Network {
             key: "runtime",
             problem: "there is none: call this from inside of a tokio runtime with time and I/O".into(),
         })?;
-        let bounds = Bounds {
-            servers: settings.max_servers,
-            players: settings.max_players,
-            stale: i64::try_from(settings.stale.as_millis()).unwrap_or(i64::MAX / 4),
-        };
+        let bounds =
+            Bounds { servers: settings.max_servers, players: settings.max_players, stale: millis(settings.stale) };
         let mut local = Status { name: settings.name.as_deref().map(Text::unformatted), ..Status::default() };
         local.players.max = Some(0);
         let state = State {
@@ -201,8 +198,7 @@ impl Network {
 
     /// A player is on this server now, and so on no other. Returns whether there was room.
     pub fn joined(&self, uuid: [u8; 16], name: &str) -> bool {
-        let now = now();
-        let took = self.shared.state().join(uuid, name, now);
+        let took = self.shared.state().join(uuid, name, wall());
         self.shared.notify();
         took
     }
@@ -215,16 +211,21 @@ impl Network {
 
     /// A player goes from here to another server of the network, and is listed there at once. If Redis does not know that
     /// server, the player has left.
+    ///
+    /// While 64 moves and leaves wait to be written, as when everybody moves at once or Redis is away, further moves become
+    /// plain leaves: such a player is listed nowhere until the other server says that it has joined.
     pub fn moved(&self, uuid: [u8; 16], server_id: &str) {
-        let to = (server_id != self.shared.settings.server_id).then(|| server_id.to_owned());
         // Who moves to this server is here.
-        let Some(to) = to else { return };
+        if server_id == self.shared.settings.server_id {
+            return;
+        }
+        let to = server_id.to_owned();
         let mut state = self.shared.state();
         let name = state.roster.get(&uuid).map(|member| member.name.clone());
         if let Some(name) = name {
             state.leave(uuid, Some(to.clone()));
             // Without this the player would be nowhere until the stream says so.
-            state.known.apply(Event::Join { uuid, server: to, name, server_name: String::new() }, now());
+            state.known.apply(Event::Join { uuid, server: to, name, server_name: String::new() }, wall());
         }
         drop(state);
         self.shared.notify();
@@ -233,7 +234,7 @@ impl Network {
     /// Who is on this server, all of them, for programs that know no more than that. Those without a UUID cannot be members of a
     /// network; returns how many were left out.
     pub fn set_players(&self, players: &[Player]) -> usize {
-        let now = now();
+        let now = wall();
         let mut state = self.shared.state();
         let known = players.iter().filter_map(|player| Some((player.uuid?, player.name.raw())));
         let members: HashMap<_, _> = known.take(MAX_OWN).collect();
@@ -361,11 +362,6 @@ impl State {
             self.fresh.remove(uuid);
         }
     }
-
-    fn failed(&mut self, error: String) {
-        self.errors += 1;
-        self.last_error = Some(error);
-    }
 }
 
 impl Shared {
@@ -406,7 +402,7 @@ impl Shared {
             port: self.settings.port,
             max: state.local.players.max.unwrap_or(0).max(0),
             count: None,
-            heartbeat: now(),
+            heartbeat: Some(wall()),
         }
     }
 
@@ -434,8 +430,17 @@ async fn tell(shared: Arc<Shared>, updates: watch::Sender<Arc<Status>>) {
     }
 }
 
-/// Milliseconds since 1970.
+/// Milliseconds by a clock that nobody sets: with it ages are measured.
 fn now() -> i64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX / 4)
+    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+    millis(START.elapsed())
+}
+
+/// Milliseconds since 1970 by the clock on the wall: for others to read.
+fn wall() -> i64 {
+    millis(SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default())
+}
+
+fn millis(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX / 4)
 }

@@ -1,6 +1,7 @@
 //! The hash of a server and the entries of its players (spec/onequery.md#12.2).
 
 use hailer_proto::Text;
+use hailer_proto::model::uuid_from_text;
 use serde_json::Value;
 
 /// Most bytes of a name, an id or a host. Whoever writes more to Redis gets it cut, or is passed over.
@@ -19,12 +20,12 @@ pub(super) struct Record {
     /// Players, as the server counts them; believed less than its list.
     pub(super) count: Option<i64>,
     /// Milliseconds since 1970 by that server's clock.
-    pub(super) heartbeat: i64,
+    pub(super) heartbeat: Option<i64>,
 }
 
 impl Record {
     /// From the values of [`FIELDS`], or nothing if there are none. Numbers are read leniently, as the reference does.
-    pub(super) fn read(values: &[Option<Vec<u8>>], now: i64) -> Option<Self> {
+    pub(super) fn read(values: &[Option<Vec<u8>>]) -> Option<Self> {
         if values.iter().all(Option::is_none) {
             return None;
         }
@@ -35,7 +36,7 @@ impl Record {
             count: number(1),
             max: number(2).unwrap_or(100).max(0),
             port: number(3).and_then(|port| port.try_into().ok()).unwrap_or(5520),
-            heartbeat: number(4).unwrap_or(now),
+            heartbeat: number(4),
             host: text(5).filter(|host| !host.trim().is_empty()),
         })
     }
@@ -46,8 +47,8 @@ impl Record {
             ("serverName", self.name.clone()),
             ("maxPlayers", self.max.to_string()),
             ("port", self.port.to_string()),
-            ("lastHeartbeat", self.heartbeat.to_string()),
         ];
+        fields.extend(self.heartbeat.map(|heartbeat| ("lastHeartbeat", heartbeat.to_string())));
         fields.extend(self.host.clone().map(|host| ("host", host)));
         fields
     }
@@ -86,17 +87,8 @@ fn integer(value: &Value) -> Option<i64> {
 
 /// A UUID with hyphens, in any case.
 pub(super) fn uuid(text: &str) -> Option<[u8; 16]> {
-    let bytes = text.as_bytes();
-    let hyphens = [8, 13, 18, 23];
-    if bytes.len() != 36 || hyphens.iter().any(|&at| bytes[at] != b'-') {
-        return None;
-    }
-    let mut digits = bytes.iter().filter(|&&byte| byte != b'-').map(|&byte| (byte as char).to_digit(16));
-    let mut uuid = [0; 16];
-    for byte in &mut uuid {
-        *byte = (digits.next()?? << 4 | digits.next()??) as u8;
-    }
-    digits.next().is_none().then_some(uuid)
+    let hyphens = text.match_indices('-').map(|(at, _)| at);
+    hyphens.eq([8, 13, 18, 23]).then(|| uuid_from_text(text))?
 }
 
 /// Bytes as text of a bounded length.
@@ -123,11 +115,11 @@ mod tests {
     #[test]
     fn numbers_are_read_leniently() {
         let bad = values([Some("Lobby"), Some("x"), Some(""), Some("70000"), Some("soon"), Some(" ")]);
-        let record = Record::read(&bad, 7).unwrap();
-        let wanted = Record { name: "Lobby".into(), host: None, port: 5520, max: 100, count: None, heartbeat: 7 };
+        let record = Record::read(&bad).unwrap();
+        let wanted = Record { name: "Lobby".into(), host: None, port: 5520, max: 100, count: None, heartbeat: None };
         assert_eq!(record, wanted);
-        assert_eq!(Record::read(&values([None; 6]), 7), None);
-        assert!(Record::read(&values([None, Some("3"), None, None, None, None]), 7).is_some());
+        assert_eq!(Record::read(&values([None; 6])), None);
+        assert!(Record::read(&values([None, Some("3"), None, None, None, None])).is_some());
     }
 
     #[test]
@@ -160,19 +152,19 @@ mod tests {
         }
 
         #[test]
-        fn records_come_back(name in "\\PC{0,60}", port: u16, max in 0..i64::MAX, heartbeat: i64, host in "[a-z.]{0,9}") {
+        fn records_come_back(name in "\\PC{0,60}", port: u16, max in 0..i64::MAX, heartbeat: Option<i64>, host in "[a-z.]{0,9}") {
             let host = Some(host).filter(|host| !host.is_empty());
             let record = Record { name, host, port, max, count: None, heartbeat };
             let fields = record.fields();
             let value = |name: &str| fields.iter().find(|field| field.0 == name).map(|field| field.1.clone().into_bytes());
-            prop_assert_eq!(Record::read(&FIELDS.map(value), 0), Some(record));
+            prop_assert_eq!(Record::read(&FIELDS.map(value)), Some(record));
         }
 
         #[test]
         fn nothing_panics(bytes: Vec<u8>, field: Vec<u8>) {
             let _ = Member::read(&field, &bytes, 0);
             let _ = text(&bytes);
-            let _ = Record::read(&[Some(bytes.clone()), Some(bytes.clone()), Some(bytes.clone()), Some(bytes)], 0);
+            let _ = Record::read(&[Some(bytes.clone()), Some(bytes.clone()), Some(bytes.clone()), Some(bytes)]);
         }
     }
 }

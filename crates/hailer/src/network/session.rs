@@ -4,8 +4,8 @@ use super::event::Event;
 use super::link::Link;
 use super::record::{FIELDS, MAX_TEXT, Member, Record};
 use super::scripts;
-use super::view::Uuid;
-use super::{MAX_CHANGES, Shared, State, now};
+use super::view::{Age, Uuid};
+use super::{MAX_CHANGES, Shared, State, millis, now, wall};
 use hailer_proto::model::uuid_text;
 use redis::{Cmd, Pipeline, RedisError, RedisResult, Script, Value, cmd, from_redis_value};
 use std::collections::{BTreeSet, HashMap};
@@ -62,16 +62,21 @@ pub(super) async fn run(shared: Arc<Shared>, mut stop: watch::Receiver<bool>) {
                 };
                 match session.live(&mut stop).await {
                     Ok(()) => return,
-                    Err(error) => said(&shared, &error),
+                    Err(error) => {
+                        // One that lets us in and sends us away at once, as for lack of a right, is not in for it again and again.
+                        if next.elapsed() > BACK_OFF.1 {
+                            wait = BACK_OFF.0;
+                        }
+                        said(&shared, &error)
+                    }
                 }
             }
         };
         {
             let mut state = shared.state();
-            if std::mem::take(&mut state.connected) {
-                wait = BACK_OFF.0;
-            }
-            state.failed(failure);
+            state.connected = false;
+            state.errors += 1;
+            state.last_error = Some(failure);
         }
         shared.changed.notify_one();
         // All members lose Redis at one moment; they should not all be back at one moment.
@@ -117,12 +122,26 @@ impl Session<'_> {
     /// Until told to stop, or until something breaks.
     async fn live(mut self, stop: &mut watch::Receiver<bool>) -> RedisResult<()> {
         let reads = self.shared.settings.mode.reads();
+        {
+            let mut state = self.shared.state();
+            match state.heard.map(|heard| heard.elapsed()) {
+                // A view that is not answered any more comes back only as it is read.
+                Some(away) if away > self.shared.settings.keep_view => {
+                    state.known.clear();
+                    state.refreshed = None;
+                }
+                // Nobody could give a sign of life in the meantime.
+                Some(away) => state.known.be_patient(now(), Some(millis(away))),
+                None => {}
+            }
+        }
         self.write_moves().await?;
         self.beat().await?;
         self.shared.state().connected = true;
         let mut poll_at = Instant::now();
         loop {
-            // All at once would let a busy stream keep heartbeats from their turn.
+            // In this order, so that a busy stream does not keep heartbeats from their turn. The last are the game's changes, since
+            // there may be new ones at any time; all else comes with pauses, in which they have theirs.
             tokio::select! {
                 biased;
                 () = told(stop) => return self.unregister().await,
@@ -130,7 +149,6 @@ impl Session<'_> {
                     self.write_moves().await?;
                     self.beat().await?;
                 }
-                () = self.shared.wake.notified() => self.write_changes().await?,
                 () = sleep_until(self.refresh_at), if reads => self.refresh().await?,
                 () = sleep_until(self.pulse_at), if reads => self.pulse().await?,
                 () = sleep_until(poll_at), if reads => {
@@ -138,6 +156,7 @@ impl Session<'_> {
                     self.shared.state().known.prune(now());
                     poll_at = Instant::now() + POLL;
                 }
+                () = self.shared.wake.notified() => self.write_changes().await?,
             }
             self.shared.changed.notify_one();
         }
@@ -180,7 +199,7 @@ impl Session<'_> {
                 state.told(uuid, member);
             }
             if *self.registered && knew == 0 {
-                state.known.be_patient(now());
+                state.known.be_patient(now(), None);
             }
         }
         *self.registered = true;
@@ -324,7 +343,7 @@ impl Session<'_> {
         let listed = cmd("SISMEMBER").arg(shared.keys.servers()).arg(own).to_owned();
         if self.ask::<i64>(&listed).await? != Some(1) {
             // Emptied while we were connected: the others will be back, as we are.
-            shared.state().known.be_patient(now());
+            shared.state().known.be_patient(now(), None);
             self.beat_at = Instant::now();
         }
         Ok(ids.into_iter().collect())
@@ -357,12 +376,14 @@ impl Session<'_> {
                 match record {
                     Err(()) => self.shared.state().skipped += 1,
                     Ok(None) => {
-                        self.shared.state().known.missing(id, now);
-                        self.gone(id).await?;
+                        let is_gone = self.shared.state().known.missing(id, now);
+                        if is_gone {
+                            self.gone(id).await?;
+                        }
                     }
-                    Ok(Some((record, written))) => {
+                    Ok(Some((record, age))) => {
                         let said = record.count;
-                        if self.shared.state().known.record(id, record, written, now) {
+                        if self.shared.state().known.record(id, record, age, now) {
                             changed.push(id.clone());
                         }
                         if with_players && let Some(players) = self.read_players(id, first).await? {
@@ -383,12 +404,15 @@ impl Session<'_> {
         &self,
         fields: Option<RedisResult<Value>>,
         life: Option<RedisResult<Value>>,
-    ) -> RedisResult<Result<Option<(Record, Option<i64>)>, ()>> {
+    ) -> RedisResult<Result<Option<(Record, Age)>, ()>> {
         let Some(fields) = content::<Vec<Option<Vec<u8>>>>(fields)? else { return Ok(Err(())) };
         let life: i64 = content(life)?.unwrap_or(-1);
         // Whoever writes another life than ours says nothing of its age.
-        let written = Some(LIFE * 1_000 - life).filter(|age| life >= 0 && *age >= 0);
-        Ok(Ok(Record::read(&fields, now()).map(|record| (record, written))))
+        let by_redis = Some(LIFE * 1_000 - life).filter(|age| life >= 0 && *age >= 0);
+        Ok(Ok(Record::read(&fields).map(|record| {
+            let by_itself = record.heartbeat.map(|heartbeat| wall().saturating_sub(heartbeat));
+            (record, Age { by_redis, by_itself })
+        })))
     }
 
     /// The players of a server, from the first reply on. Broken entries are passed over; nothing if there is no list to read.
@@ -403,7 +427,7 @@ impl Session<'_> {
         let mut page = content::<(u64, Vec<Vec<u8>>)>(first)?;
         while let Some((cursor, entries)) = page {
             for pair in entries.chunks_exact(2) {
-                match Member::read(&pair[0], &pair[1], now()) {
+                match Member::read(&pair[0], &pair[1], wall()) {
                     Some((uuid, member)) if players.len() < most => drop(players.insert(uuid, member)),
                     Some(_) => left_out += 1,
                     None => skipped += 1,
@@ -492,7 +516,7 @@ impl Session<'_> {
                 None
             }
             Event::Online { server, .. } | Event::Leave { server, .. } if server == own => None,
-            _ => state.known.apply(event, now()),
+            _ => state.known.apply(event, wall()),
         }
     }
 

@@ -63,10 +63,19 @@ pub(super) struct Known {
     /// Where each player is.
     places: HashMap<Uuid, Arc<str>>,
     bounds: Bounds,
-    /// Servers that vanish before this time did so because Redis lost its data: they get the time to come back.
+    /// Until then nobody is missed: Redis was away, or has lost its data, and the others get the time to come back.
     patient_until: i64,
     /// What did not fit.
     pub(super) refused: u64,
+}
+
+/// How long ago the hash of a server was written, in milliseconds, by two clocks.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Age {
+    /// By the clock of Redis, if that can be told.
+    pub(super) by_redis: Option<i64>,
+    /// By the clock of the server, which may be wrong.
+    pub(super) by_itself: Option<i64>,
 }
 
 /// What is kept, and for how long.
@@ -82,7 +91,7 @@ pub(super) struct Bounds {
 struct Entry {
     server: Arc<Server>,
     /// The last heartbeat, by the clock of that server.
-    heartbeat: i64,
+    heartbeat: Option<i64>,
     /// When it gave a sign of life, by ours.
     alive: i64,
     /// The count that it gave when its players were read; another one now means that they need to be read again.
@@ -111,29 +120,37 @@ impl Known {
         self.places.len()
     }
 
-    /// Redis has lost its data: who vanishes in the near future is believed to return.
-    pub(super) fn be_patient(&mut self, now: i64) {
-        self.patient_until = now + self.bounds.stale;
+    /// Redis was away for so long, or has lost its data, which is as bad as any time: who vanishes or is silent in the near
+    /// future is believed to return.
+    pub(super) fn be_patient(&mut self, now: i64, away: Option<i64>) {
+        let time = away.unwrap_or(i64::MAX).min(self.bounds.stale);
+        self.patient_until = self.patient_until.max(now + time);
     }
 
-    /// What the hash of a server says, and how long ago it was written by the clock of Redis, if that is known. Returns
-    /// whether its players need to be read again.
-    pub(super) fn record(&mut self, id: &str, record: Record, written: Option<i64>, now: i64) -> bool {
-        let by_redis = written.map_or(now, |age| now - age.max(0));
+    /// What is known is too old to be of use.
+    pub(super) fn clear(&mut self) {
+        self.servers.clear();
+        self.places.clear();
+    }
+
+    /// What the hash of a server says, and how old that is. Returns whether its players need to be read again.
+    pub(super) fn record(&mut self, id: &str, record: Record, age: Age, now: i64) -> bool {
+        let by_redis = now - age.by_redis.unwrap_or(0).max(0);
         let Some(entry) = self.servers.get_mut(id) else {
             if self.servers.len() >= self.bounds.servers {
                 self.refused += 1;
                 return false;
             }
             // Its clock is all that there is to go by, and Redis' if that says that it is older.
-            let alive = record.heartbeat.min(by_redis);
+            let alive = by_redis.min(now.saturating_sub(age.by_itself.unwrap_or(0)));
             let stale = alive < now - self.bounds.stale;
             let mut entry = Entry { server: Arc::default(), heartbeat: record.heartbeat, alive, said: None, stale };
             entry.describe(id, record);
             self.servers.insert(id.into(), entry);
             return !stale;
         };
-        // A heartbeat that changes is a sign of life, however wrong the clock is that it was read from.
+        // A heartbeat that changes is a sign of life, however wrong the clock is that it was read from. One that is no number
+        // never changes.
         if entry.heartbeat != record.heartbeat {
             entry.heartbeat = record.heartbeat;
             entry.alive = entry.alive.max(by_redis);
@@ -176,13 +193,18 @@ impl Known {
         }
     }
 
-    /// A server has no hash. Returns whether it is forgotten.
+    /// A server has no hash. Returns whether that is the end of it; if not, it is believed to return.
     pub(super) fn missing(&mut self, id: &str, now: i64) -> bool {
-        now >= self.patient_until && self.forget(id)
+        let is_gone = now >= self.patient_until;
+        if is_gone {
+            self.forget(id);
+        }
+        is_gone
     }
 
-    /// What an event says. Returns the id of a server that needs to be read, since too little is known of it.
-    pub(super) fn apply(&mut self, event: Event, now: i64) -> Option<String> {
+    /// What an event says, and at which time of day. Returns the id of a server that needs to be read, since too little is
+    /// known of it.
+    pub(super) fn apply(&mut self, event: Event, time: i64) -> Option<String> {
         match event {
             Event::Online { server, .. } => Some(server),
             Event::Offline { server } => {
@@ -194,7 +216,7 @@ impl Known {
                     Some((id, entry)) if !entry.stale => id.clone(),
                     _ => return Some(server),
                 };
-                self.put(&id, uuid, Member { name, joined: now });
+                self.put(&id, uuid, Member { name, joined: time });
                 None
             }
             Event::Leave { uuid, server } => {
@@ -209,8 +231,11 @@ impl Known {
         self.places.get(uuid).cloned().is_some_and(|place| self.take(&place, uuid))
     }
 
-    /// Leaves out servers that have been silent for too long. Returns whether there were any.
-    pub(super) fn prune(&mut self, now: i64) -> bool {
+    /// Leaves out servers that have been silent for too long.
+    pub(super) fn prune(&mut self, now: i64) {
+        if now < self.patient_until {
+            return;
+        }
         let limit = now - self.bounds.stale;
         let silent = self.servers.iter().filter(|(_, entry)| !entry.stale && entry.alive < limit);
         let silent: Vec<_> = silent.map(|(id, _)| id.clone()).collect();
@@ -220,12 +245,11 @@ impl Known {
                 entry.stale = true;
             }
         }
-        !silent.is_empty()
     }
 
-    fn forget(&mut self, id: &str) -> bool {
+    fn forget(&mut self, id: &str) {
         self.empty(id);
-        self.servers.remove(id).is_some()
+        self.servers.remove(id);
     }
 
     fn empty(&mut self, id: &str) {
@@ -329,11 +353,19 @@ mod tests {
     const BOUNDS: Bounds = Bounds { servers: 3, players: 5, stale: 45_000 };
 
     fn record(heartbeat: i64) -> Record {
-        Record { name: "Name".into(), host: None, port: 5520, max: 10, count: Some(0), heartbeat }
+        Record { name: "Name".into(), host: None, port: 5520, max: 10, count: Some(0), heartbeat: Some(heartbeat) }
     }
 
     fn known() -> Known {
         Known::new(BOUNDS)
+    }
+
+    impl Known {
+        /// What a hash says, as if all clocks but its own were one.
+        fn hears(&mut self, id: &str, record: Record, written: i64, now: i64) -> bool {
+            let by_itself = record.heartbeat.map(|heartbeat| now - heartbeat);
+            self.record(id, record, Age { by_redis: Some(written), by_itself }, now)
+        }
     }
 
     fn member(joined: i64) -> Member {
@@ -363,8 +395,8 @@ mod tests {
     fn events_move_players() {
         let mut known = known();
         assert_eq!(known.apply(join(1, "a"), 0), Some("a".into()), "not known: it needs to be read");
-        assert!(known.record("a", record(0), Some(0), 0));
-        assert!(known.record("b", record(0), Some(0), 0));
+        assert!(known.hears("a", record(0), 0, 0));
+        assert!(known.hears("b", record(0), 0, 0));
         known.apply(join(1, "a"), 1);
         known.apply(join(2, "a"), 1);
         known.apply(join(1, "b"), 2);
@@ -378,8 +410,8 @@ mod tests {
     #[test]
     fn lists_replace_and_the_later_join_wins() {
         let mut known = known();
-        known.record("a", record(0), Some(0), 0);
-        known.record("b", record(0), Some(0), 0);
+        known.hears("a", record(0), 0, 0);
+        known.hears("b", record(0), 0, 0);
         known.list("a", [([1; 16], member(10)), ([2; 16], member(10))].into(), Some(2), |_| false);
         known.list("b", [([1; 16], member(5)), ([2; 16], member(20))].into(), Some(2), |_| false);
         let on =
@@ -387,20 +419,21 @@ mod tests {
         assert_eq!((on(&known, "a"), on(&known, "b")), (vec![1], vec![2]));
         known.list("a", HashMap::new(), Some(0), |_| false);
         assert_eq!(count(&known), 1);
-        assert!(!known.record("a", record(1), Some(0), 1));
-        assert!(known.record("a", Record { count: Some(1), ..record(2) }, Some(0), 2), "another count: read the list");
+        assert!(!known.hears("a", record(1), 0, 1));
+        assert!(known.hears("a", Record { count: Some(1), ..record(2) }, 0, 2), "another count: read the list");
     }
 
     #[test]
     fn the_silent_are_left_out_until_their_heartbeat_moves() {
         let mut known = known();
-        known.record("a", record(1_000), Some(0), 1_000);
+        known.hears("a", record(1_000), 0, 1_000);
         known.list("a", [([1; 16], member(0))].into(), Some(0), |_| false);
-        assert!(!known.prune(46_000));
-        assert!(!known.record("a", record(1_000), Some(45_000), 46_000), "the same heartbeat is no sign of life");
-        assert!(known.prune(46_001));
+        known.prune(46_000);
+        assert_eq!(count(&known), 1);
+        assert!(!known.hears("a", record(1_000), 45_000, 46_000), "the same heartbeat is no sign of life");
+        known.prune(46_001);
         assert_eq!((count(&known), known.shown().count()), (0, 0));
-        assert!(known.record("a", record(50_000), Some(0), 50_000), "back, and to be read");
+        assert!(known.hears("a", record(50_000), 0, 50_000), "back, and to be read");
         assert_eq!(known.shown().count(), 1);
     }
 
@@ -408,31 +441,60 @@ mod tests {
     fn wrong_clocks_do_no_harm() {
         let mut known = known();
         // An hour late: not believed at first sight, but the next heartbeat proves it alive.
-        assert!(!known.record("late", record(0), Some(0), 3_600_000));
+        assert!(!known.hears("late", record(0), 0, 3_600_000));
         assert_eq!(known.shown().count(), 0);
-        assert!(known.record("late", record(15_000), Some(0), 3_615_000));
+        assert!(known.hears("late", record(15_000), 0, 3_615_000));
         // An hour early, and dead for 46 seconds by the clock of Redis.
-        known.record("early", record(7_200_000), Some(46_000), 3_615_000);
+        known.hears("early", record(7_200_000), 46_000, 3_615_000);
         assert_eq!(known.shown().count(), 1);
     }
 
     #[test]
     fn what_redis_lost_gets_time_to_return() {
         let mut known = known();
-        known.record("a", record(0), Some(0), 0);
+        known.hears("a", record(0), 0, 0);
         known.apply(join(1, "a"), 0);
-        known.be_patient(1_000);
+        known.be_patient(1_000, None);
         assert!(!known.missing("a", 2_000));
         assert_eq!(count(&known), 1);
         assert!(known.missing("a", 46_000));
         assert_eq!(count(&known), 0);
     }
 
+    /// While Redis was away nobody could give a sign of life.
+    #[test]
+    fn nobody_is_missed_as_soon_as_redis_is_back() {
+        let mut known = known();
+        known.hears("a", record(0), 0, 0);
+        known.apply(join(1, "a"), 0);
+        known.be_patient(60_000, Some(60_000));
+        known.hears("a", record(0), 60_000, 60_000);
+        known.prune(60_000);
+        assert_eq!(count(&known), 1);
+        known.prune(105_000);
+        assert_eq!(count(&known), 0);
+    }
+
+    /// As the reference makes by taking a player off the count of a server that has expired: no heartbeat, and no end.
+    #[test]
+    fn a_hash_of_a_count_alone_is_no_sign_of_life() {
+        let mut known = known();
+        let alone = || Record { heartbeat: None, ..record(0) };
+        for now in [0, 15_000, 30_000, 45_000] {
+            known.record("a", alone(), Age::default(), now);
+            known.prune(now);
+            assert_eq!(known.shown().count(), 1);
+        }
+        known.record("a", alone(), Age::default(), 60_000);
+        known.prune(60_000);
+        assert_eq!(known.shown().count(), 0);
+    }
+
     #[test]
     fn no_more_than_fits_is_kept() {
         let mut known = known();
         for id in ["a", "b", "c", "d"] {
-            known.record(id, record(0), Some(0), 0);
+            known.hears(id, record(0), 0, 0);
         }
         (0..9).for_each(|i| drop(known.apply(join(i, "a"), 0)));
         assert_eq!((known.shown().count(), count(&known), known.refused), (3, 5, 5));
@@ -441,7 +503,7 @@ mod tests {
     #[test]
     fn counts_agree_with_the_list() {
         let mut known = known();
-        known.record("a", Record { count: Some(77), ..record(0) }, Some(0), 0);
+        known.hears("a", Record { count: Some(77), ..record(0) }, 0, 0);
         known.apply(join(1, "a"), 0);
         known.apply(join(2, "a"), 0);
         let mut local = Status { name: Some(Text::unformatted("Here")), ..Status::default() };
@@ -464,10 +526,10 @@ mod tests {
                 let id = ["a", "b", "c", "d", "e"][server];
                 now += 5_000;
                 match what {
-                    0 => drop(known.record(id, record(now), Some(0), now)),
+                    0 => drop(known.hears(id, record(now), 0, now)),
                     1 => drop(known.apply(leave(uuid, id), now)),
                     2 => drop(known.apply(Event::Offline { server: id.into() }, now)),
-                    3 => drop(known.prune(now)),
+                    3 => known.prune(now),
                     4 => known.list(id, (0..uuid).map(|i| ([i; 16], member(i64::from(i)))).collect(), None, |_| false),
                     _ => drop(known.apply(join(uuid, id), now)),
                 }

@@ -20,6 +20,8 @@ pub struct Budget {
     pub unproven_packets: u32,
     /// To one network (IPv4 /24, IPv6 /56) whose sources proved nothing, per second; the burst is four seconds' worth.
     pub unproven_per_network: u32,
+    /// The same in datagrams.
+    pub unproven_network_packets: u32,
     /// To all sources that proved nothing, per second, in replies of more than [`HARMLESS`] times their request; the burst
     /// is one second's worth.
     pub unproven_total: u32,
@@ -39,6 +41,7 @@ impl Default for Budget {
             unproven_per_source: 8 << 10,
             unproven_packets: 128,
             unproven_per_network: 64 << 10,
+            unproven_network_packets: 1_024,
             unproven_total: 1 << 20,
             unproven_total_packets: 10_000,
             proven_per_source: 1 << 20,
@@ -62,10 +65,12 @@ impl Budget {
 /// The growth from request to reply that is taken for harmless: what QUIC allows (RFC 9000, section 8.1).
 pub const HARMLESS: usize = 3;
 const BURST_SECONDS: u64 = 4;
-/// Sources and networks remembered: 8,192 of each, of 96 and 48 bytes; one looks for its place in a row of four.
+/// Sources and networks remembered: 8,192 of each, of 80 and 64 bytes; one looks for its place in a row of four.
 const ROWS: usize = 2_048;
 const ROW: usize = 4;
-/// The networks that were sent most are found among those remembered.
+/// Whoever is unused for so long has nothing left to flow back, milliseconds.
+const IDLE: u64 = BURST_SECONDS * 1_000;
+/// The networks that ask most are found among those remembered.
 const MOST_TOP: usize = 20;
 
 /// What is left of a budget.
@@ -92,9 +97,24 @@ struct Source {
 struct Network {
     prefix: u128,
     unproven: Bucket,
-    /// What was sent there since it is remembered, proven or not, loopback included.
-    sent: u64,
-    bytes: u64,
+    packets: Bucket,
+    flow: Flow,
+}
+
+/// What came from a network and went there since it was last told, whatever became of it, loopback included.
+#[derive(Clone, Copy, Default)]
+struct Flow {
+    asked: u32,
+    asked_bytes: u32,
+    sent: u32,
+    sent_bytes: u32,
+}
+
+impl Flow {
+    fn ask(&mut self, length: usize) {
+        self.asked = self.asked.saturating_add(1);
+        self.asked_bytes = self.asked_bytes.saturating_add(length as u32);
+    }
 }
 
 /// How much of a purse is left.
@@ -110,30 +130,40 @@ pub struct Left {
     pub places: u64,
 }
 
-/// What was sent to a network since it is remembered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A network that asks, and what passed in a second, of late. Sources of datagrams can be forged.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Top {
     /// Its first address.
     pub network: IpAddr,
     /// Leading bits that its addresses share.
     pub bits: u8,
+    /// Datagrams from there, answered or not.
+    pub asked: f64,
+    /// Bytes of their payload.
+    pub asked_bytes: f64,
     /// Replies.
-    pub packets: u64,
-    /// Bytes of payload.
-    pub bytes: u64,
+    pub sent: f64,
+    /// Bytes of their payload.
+    pub sent_bytes: f64,
 }
 
 impl Top {
-    /// The most of several lists, the greatest first.
+    /// The most of several lists, who asks most first.
     pub(super) fn merged(all: impl Iterator<Item = Self>) -> Vec<Self> {
         let mut merged: Vec<Self> = Vec::new();
         for one in all {
             match merged.iter_mut().find(|other| other.network == one.network) {
-                Some(other) => (other.packets, other.bytes) = (other.packets + one.packets, other.bytes + one.bytes),
+                Some(other) => {
+                    other.asked += one.asked;
+                    other.asked_bytes += one.asked_bytes;
+                    other.sent += one.sent;
+                    other.sent_bytes += one.sent_bytes;
+                }
                 None => merged.push(one),
             }
         }
-        merged.sort_by_key(|top| std::cmp::Reverse((top.bytes, top.packets)));
+        merged.sort_by(|a, b| b.asked.total_cmp(&a.asked));
         merged.truncate(MOST_TOP);
         merged
     }
@@ -169,12 +199,18 @@ impl Purse {
         Self { budget, seed, total: Bucket::default(), total_packets: Bucket::default(), sources, networks }
     }
 
+    /// Another budget from now on. What was spent is still spent.
+    pub fn change(&mut self, budget: Budget) {
+        self.budget = budget;
+    }
+
     /// Pays for a reply of `length` bytes to a request of `asked`, or refuses. What is no more than [`HARMLESS`] times the
     /// request is not paid by everybody: a flood of requests from forged sources must not keep all others from being
     /// answered, and whoever sends it gains nothing by our replies.
     pub fn spend(&mut self, to: IpAddr, asked: usize, length: usize, proven: bool, since: Duration) -> bool {
         let to = to.to_canonical();
-        let Budget { unproven_per_source, unproven_packets, unproven_per_network, .. } = self.budget;
+        let Budget { unproven_per_source, unproven_packets, unproven_per_network, unproven_network_packets, .. } =
+            self.budget;
         let Budget { unproven_total, unproven_total_packets, proven_per_source, proven_packets, .. } = self.budget;
         let now = since.as_millis() as u64;
         let network = place(&mut self.networks, network(to), self.seed);
@@ -187,18 +223,37 @@ impl Purse {
             } else {
                 source.packets.spend(1, unproven_packets, BURST_SECONDS, now)
                     && source.unproven.spend(length, unproven_per_source, BURST_SECONDS, now)
+                    && network.packets.spend(1, unproven_network_packets, BURST_SECONDS, now)
                     && network.unproven.spend(length, unproven_per_network, BURST_SECONDS, now)
                     && (length <= asked * HARMLESS
                         || self.total_packets.spend(1, unproven_total_packets, 1, now)
                             && self.total.spend(length, unproven_total, 1, now))
             }
         };
+        network.flow.ask(asked);
         if is_paid {
-            (network.sent, network.bytes) = (network.sent + 1, network.bytes + length as u64);
+            network.flow.sent = network.flow.sent.saturating_add(1);
+            network.flow.sent_bytes = network.flow.sent_bytes.saturating_add(length as u32);
         }
         // The one unused for longest makes room, so it must be known when a network was used.
         network.unproven.at = network.unproven.at.max(now);
         is_paid
+    }
+
+    /// Takes note of a datagram of so many bytes that nobody thinks of answering. It makes nobody forget what a network
+    /// was sent: where there is no room, there is no note.
+    pub fn heard(&mut self, from: IpAddr, length: usize, since: Duration) {
+        let (prefix, now) = (network(from.to_canonical()), since.as_millis() as u64);
+        let (row, found) = row(&mut self.networks, prefix, self.seed);
+        let at = found.unwrap_or_else(|| oldest(row));
+        if found.is_none() {
+            if row[at].prefix != 0 && row[at].used_at() + IDLE > now {
+                return;
+            }
+            row[at] = Network::new(prefix);
+        }
+        row[at].flow.ask(length);
+        row[at].unproven.at = row[at].unproven.at.max(now);
     }
 
     /// How much is left.
@@ -214,16 +269,21 @@ impl Purse {
         }
     }
 
-    /// The networks that were sent most, the greatest first, in place of what `top` held.
-    pub(super) fn top(&self, top: &mut Vec<Top>) {
+    /// The networks that asked most since this was last called, so long ago; who asked most first, in place of what
+    /// `top` held.
+    pub(super) fn top(&mut self, ago: Duration, top: &mut Vec<Top>) {
         top.clear();
-        for network in self.networks.iter().flatten().filter(|network| network.sent > 0) {
-            let least = top.last().filter(|_| top.len() == MOST_TOP).map_or(0, |least| least.bytes);
-            if network.bytes > least {
+        let rate = |count: u32| f64::from(count) / ago.as_secs_f64().max(1e-3);
+        for network in self.networks.iter_mut().flatten().filter(|network| network.flow.asked > 0) {
+            let flow = std::mem::take(&mut network.flow);
+            let asked = rate(flow.asked);
+            let least = top.last().filter(|_| top.len() == MOST_TOP).map_or(0.0, |least| least.asked);
+            if asked > least {
                 top.truncate(MOST_TOP - 1);
                 let (address, bits) = address(network.prefix);
-                let at = top.partition_point(|other: &Top| other.bytes >= network.bytes);
-                top.insert(at, Top { network: address, bits, packets: network.sent, bytes: network.bytes });
+                let at = top.partition_point(|other: &Top| other.asked >= asked);
+                let [asked_bytes, sent, sent_bytes] = [flow.asked_bytes, flow.sent, flow.sent_bytes].map(rate);
+                top.insert(at, Top { network: address, bits, asked, asked_bytes, sent, sent_bytes });
             }
         }
     }
@@ -242,7 +302,8 @@ impl Placed for Source {
     }
 
     fn used_at(&self) -> u64 {
-        self.unproven.at.max(self.proven.at)
+        // Packets are always paid first: bytes are not, where there are too many.
+        self.packets.at.max(self.proven_packets.at)
     }
 
     fn new(prefix: u128) -> Self {
@@ -266,15 +327,26 @@ impl Placed for Network {
 
 /// The place of a prefix; the one unused for longest makes room.
 fn place<T: Placed>(rows: &mut [[T; ROW]], prefix: u128, seed: u64) -> &mut T {
-    let mut hasher = SipHasher13::new_with_keys(seed, 0);
-    hasher.write_u128(prefix);
-    let row = &mut rows[hasher.finish() as usize % ROWS];
-    let place = row.iter().position(|placed| placed.prefix() == prefix).unwrap_or_else(|| {
-        let oldest = (0..ROW).min_by_key(|&i| row[i].used_at()).unwrap_or(0);
+    let (row, found) = row(rows, prefix, seed);
+    let at = found.unwrap_or_else(|| {
+        let oldest = oldest(row);
         row[oldest] = T::new(prefix);
         oldest
     });
-    &mut row[place]
+    &mut row[at]
+}
+
+/// The row that a prefix belongs to, and its place there if it has one.
+fn row<T: Placed>(rows: &mut [[T; ROW]], prefix: u128, seed: u64) -> (&mut [T; ROW], Option<usize>) {
+    let mut hasher = SipHasher13::new_with_keys(seed, 0);
+    hasher.write_u128(prefix);
+    let row = &mut rows[hasher.finish() as usize % ROWS];
+    let found = row.iter().position(|placed| placed.prefix() == prefix);
+    (row, found)
+}
+
+fn oldest<T: Placed>(row: &[T; ROW]) -> usize {
+    (0..ROW).min_by_key(|&i| row[i].used_at()).unwrap_or(0)
 }
 
 /// Marks prefixes of IPv4 and of IPv6, so that none is 0.
@@ -365,12 +437,69 @@ mod tests {
         let sent: usize = hosts.map(|host| spend_all(&mut purse, host, 64, false, SECOND)).sum();
         assert_eq!(sent, 256 << 10, "eight sources' worth");
         assert_eq!(spend_all(&mut purse, ip("198.51.100.1"), 1, false, SECOND), 512, "packets of four seconds");
+        let hosts = (2..=255).map(|i| IpAddr::from([198, 51, 100, i]));
+        let sent: usize = hosts.map(|host| spend_all(&mut purse, host, 1, false, SECOND)).sum();
+        assert_eq!(512 + sent, 4_096, "and of a network eight sources' worth");
+    }
+
+    #[test]
+    fn who_asks_most_is_known_answered_or_not() {
+        let mut purse = Purse::new(Budget::default(), 1);
         let mut top = Vec::new();
-        purse.top(&mut top);
-        assert_eq!(
-            top.iter().map(|top| (top.network, top.bits, top.bytes)).collect::<Vec<_>>(),
-            [(ip("192.0.2.0"), 24, 256 << 10), (ip("198.51.100.0"), 24, 512)]
-        );
+        let (flood, monitor) = (ip("192.0.2.7"), ip("2001:db8:0:ab::1"));
+        (0..100).for_each(|_| purse.heard(flood, 10, SECOND));
+        for _ in 0..30 {
+            assert!(purse.spend(monitor, 7, 16, true, SECOND));
+        }
+        purse.top(SECOND * 2, &mut top);
+        let seen = |top: &[Top]| -> Vec<_> {
+            top.iter()
+                .map(|top| (top.network, top.bits, top.asked, top.asked_bytes, top.sent, top.sent_bytes))
+                .collect()
+        };
+        let expected = [(ip("192.0.2.0"), 24, 50.0, 500.0, 0.0, 0.0), (ip("2001:db8::"), 56, 15.0, 105.0, 15.0, 240.0)];
+        assert_eq!(seen(&top), expected);
+        purse.top(SECOND, &mut top);
+        assert_eq!(seen(&top), [], "of late");
+        // A flood that nobody answers makes nobody forget what a network was sent.
+        let victim = ip("198.51.100.1");
+        assert!(spend_all(&mut purse, victim, 64, false, SECOND) > 0);
+        (0..100_000u32).for_each(|i| purse.heard(IpAddr::V4((0x0A00_0000 + i * 256).into()), 10, SECOND * 2));
+        let there = purse.networks.iter().flatten().any(|network| network.prefix == super::network(victim));
+        assert!(there);
+        assert!(purse.left(SECOND).networks <= purse.left(SECOND).places);
+    }
+
+    #[test]
+    fn tables_have_their_size_and_the_oldest_goes() {
+        let mut purse = Purse::new(Budget::default(), 1);
+        let (greedy, old) = (ip("192.0.2.7"), ip("198.51.100.1"));
+        spend_all(&mut purse, old, 1, false, Duration::from_millis(1));
+        // Who only wastes datagrams and never bytes is in use as well.
+        let mut sent = 0;
+        for i in 0..40_000u32 {
+            let now = SECOND + Duration::from_millis(u64::from(i) / 100);
+            purse.spend(IpAddr::V4((0x0A00_0000 + i * 256).into()), 1, 1, false, now);
+            sent += usize::from(purse.spend(greedy, 1, 1, false, now));
+        }
+        assert!((512..=512 + 52).contains(&sent), "a burst and what flows back in 0.4 s, never forgotten: {sent}");
+        let known = |ip| purse.sources.iter().flatten().any(|placed| placed.prefix == source(ip));
+        assert_eq!((known(greedy), known(old)), (true, false));
+        assert_eq!(purse.sources.len() * ROW, 8_192);
+    }
+
+    #[test]
+    fn another_budget_holds_at_once() {
+        let mut purse = Purse::new(Budget::default(), 1);
+        let source = ip("192.0.2.7");
+        assert_eq!(spend_all(&mut purse, source, 256, false, SECOND), 32 << 10);
+        let mut budget = Budget { unproven_per_source: 16 << 10, unproven_total: 100 << 10, ..Budget::default() };
+        purse.change(budget);
+        assert_eq!(spend_all(&mut purse, source, 256, false, SECOND), 32 << 10, "what was spent is still spent");
+        assert_eq!(purse.left(SECOND).bytes_per_second, 100 << 10);
+        budget.unproven_per_source = 1 << 10;
+        purse.change(budget);
+        assert_eq!(spend_all(&mut purse, source, 256, false, SECOND), 0);
     }
 
     #[test]
@@ -379,5 +508,30 @@ mod tests {
         assert_eq!(spend_all(&mut purse, ip("127.0.0.1"), 1024, false, SECOND), 32 << 10);
         let mut purse = Purse::new(Budget::default(), 1);
         assert!((0..100_000).all(|_| purse.spend(ip("127.0.0.1"), 1, 1024, false, SECOND)));
+    }
+
+    #[test]
+    fn a_protocol_that_proves_nothing_is_capped() {
+        use crate::respond::{Board, Service};
+        use hailer_proto::model::{Rule, Status};
+        let rule = |i: u32| Rule { key: format!("rule {i}").into(), value: "v".repeat(30).into() };
+        let status = Status { rules: (0..60).map(rule).collect(), ..Status::default() };
+        let board = Board::new(&[&hailer_proto::ugp::Ugp], &status).unwrap();
+        let mut service = Service::new(board, Budget::default());
+        let mut ask = |from: u32, since: Duration| {
+            let from = (std::net::Ipv4Addr::from(from), 50_000).into();
+            service.answer_at(from, b"\xFF\xFFUGP\0\x01\x01\x0B\x7D\x7F\x3D\x07", since).map_or(0, <[u8]>::len)
+        };
+        let one = ask(0x0101_0101, SECOND);
+        assert!((900..=1_024).contains(&one), "{one}");
+        // One source: four seconds' worth, then one each second, then silence.
+        let sent: usize = one + (0..1_000).map(|_| ask(0x0101_0101, SECOND)).sum::<usize>();
+        assert!(sent <= 32 << 10 && sent > 31 << 10, "{sent}");
+        let sent: usize = (0..1_000).map(|_| ask(0x0101_0101, SECOND * 2)).sum();
+        assert!(sent <= (8 << 10) + 1_024, "{sent}, with what was left of the burst");
+        // All of them together, each with a network of its own.
+        let sent: usize = (0..50_000).map(|i| ask(0x0A00_0000 + i * 256, SECOND * 100)).sum();
+        assert!(sent <= 1 << 20 && sent > 1 << 19, "{sent}");
+        assert_eq!(ask(0x0101_0101, SECOND * 100), 0, "past it there is silence, for everybody");
     }
 }

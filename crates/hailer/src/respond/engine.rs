@@ -11,8 +11,9 @@
 //! a [`Board`], one atomic pointer; where it answers, in a list that [`Engine::reload`] replaces as a whole. A socket that
 //! stays in the list stays open, so that no datagram is lost between two lists.
 
+use super::reason::NO_QUERY;
 use super::relay::Relay;
-use super::{Board, Budget, Clock, Counts, Judgement, Left, MAX_REQUEST, Purse, Top, judge};
+use super::{Board, Budget, Clock, Counts, Left, MAX_REQUEST, Purse, Top, answer_batch};
 use arc_swap::ArcSwap;
 use hailer_udp::{BATCH, Inbox, Outbox, Settings as SocketSettings, Socket};
 use mio::unix::SourceFd;
@@ -34,10 +35,13 @@ const MAX_WAITING: usize = 4 * BATCH;
 const FULL: Duration = Duration::from_micros(500);
 /// Whoever wants to know reads counts that are at most so old.
 const TELL: Duration = Duration::from_millis(200);
+/// Rates are of so much time at least.
+const RATES: Duration = Duration::from_secs(1);
 /// A worker looks up at least so often.
 const LOOK: Duration = Duration::from_millis(200);
-/// A socket that is taken off the list is emptied first, for so many batches at most.
-const LAST_BATCHES: usize = 64;
+/// A socket that is taken off the list is emptied first, and at the end all are: so many batches at most, more than a queue
+/// holds, since a flood would have no end.
+const LAST_BATCHES: usize = 256;
 
 /// What is answered at one address.
 #[derive(Clone)]
@@ -48,19 +52,21 @@ pub struct Post {
     pub board: Board,
     /// The game server to which goes what no protocol claims. None: it is dropped.
     pub relay: Option<SocketAddr>,
-    /// A socket that is bound there already, such as one that a service manager hands over. One worker answers on it.
-    pub handed: Option<Arc<UdpSocket>>,
+    /// Sockets that are bound there already, such as those that a service manager hands over. A worker answers on each,
+    /// and the others answer elsewhere: two on one socket would both count for the same networks. Several must have been
+    /// bound with `SO_REUSEPORT`; of more than there are workers the first are taken.
+    pub handed: Option<Arc<[UdpSocket]>>,
 }
 
 /// How an engine works.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Settings {
     /// Threads; 0: one for each core.
     pub workers: usize,
     /// How much may be sent to whom.
     pub budget: Budget,
-    /// Sessions that a relay holds at once, for each post. Each is an open socket.
+    /// Sessions that a relay holds at once, for each post and worker. Each is an open socket.
     pub relay_sessions: usize,
     /// A session in which nothing moved for so long is closed.
     pub relay_idle: Duration,
@@ -72,6 +78,16 @@ impl Default for Settings {
     }
 }
 
+impl Settings {
+    /// How many threads that means on this machine.
+    pub fn threads(&self) -> usize {
+        match self.workers {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            workers => workers,
+        }
+    }
+}
+
 /// A running engine. Dropping it stops it.
 pub struct Engine {
     shared: Arc<Shared>,
@@ -80,10 +96,20 @@ pub struct Engine {
 
 struct Shared {
     list: ArcSwap<Vec<Arc<Bound>>>,
+    settings: ArcSwap<Settings>,
     stop: AtomicBool,
     wakers: Vec<Waker>,
-    /// What is left of each worker's budget, as it last told.
-    left: Vec<Mutex<Left>>,
+    /// What each worker last told.
+    told: Vec<Mutex<Told>>,
+}
+
+/// What a worker tells of all its posts together.
+#[derive(Default)]
+struct Told {
+    /// What is left of its budget.
+    left: Left,
+    /// The networks that ask most.
+    top: Vec<Top>,
 }
 
 /// A post with its sockets.
@@ -92,12 +118,10 @@ struct Bound {
     local: SocketAddr,
     board: Board,
     relay: Option<SocketAddr>,
-    /// One for each worker, or one for the first alone.
+    /// One for each worker, or, where they were handed over, for the first workers.
     sockets: Arc<[Socket]>,
     /// What each worker did here, as it last told.
     told: Arc<[Mutex<Counts>]>,
-    /// The networks that were sent most, as each worker last told.
-    top: Arc<[Mutex<Vec<Top>>]>,
 }
 
 /// What was done at one post.
@@ -107,8 +131,6 @@ pub struct Done {
     pub address: SocketAddr,
     /// What was done there, by all workers.
     pub counts: Counts,
-    /// The networks that were sent most.
-    pub top: Vec<Top>,
 }
 
 /// An address that cannot be had.
@@ -124,18 +146,22 @@ pub struct BindError {
 impl Engine {
     /// Binds all posts and starts the workers.
     pub fn start(posts: Vec<Post>, settings: &Settings) -> Result<Self, BindError> {
-        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
-        let count = if settings.workers == 0 { cores() } else { settings.workers };
+        let count = settings.threads();
         let list = bind(posts, count, &[])?;
         let no_poll =
             |cause| BindError { address: list.first().map_or(([0; 4], 0).into(), |bound| bound.local), cause };
         let polls = (0..count).map(|_| Poll::new()).collect::<io::Result<Vec<_>>>().map_err(no_poll)?;
         let wakers = polls.iter().map(|poll| Waker::new(poll.registry(), WAKER)).collect::<io::Result<Vec<_>>>();
         let wakers = wakers.map_err(no_poll)?;
-        let left = (0..count).map(|_| Mutex::default()).collect();
-        let shared = Arc::new(Shared { list: ArcSwap::from_pointee(list), stop: AtomicBool::new(false), wakers, left });
+        let shared = Arc::new(Shared {
+            list: ArcSwap::from_pointee(list),
+            settings: ArcSwap::from_pointee(settings.clone()),
+            stop: AtomicBool::new(false),
+            wakers,
+            told: (0..count).map(|_| Mutex::default()).collect(),
+        });
         let start = |(index, poll)| {
-            let worker = Worker::new(index, count, poll, shared.clone(), settings);
+            let worker = Worker::new(index, poll, shared.clone());
             std::thread::Builder::new().name(format!("answer-{index}")).spawn(move || worker.run())
         };
         let workers: io::Result<Vec<_>> = polls.into_iter().enumerate().map(start).collect();
@@ -157,6 +183,18 @@ impl Engine {
         Ok(())
     }
 
+    /// Other settings from now on, all but the number of workers, which stays. What was spent of the old budget is spent of
+    /// the new one too.
+    pub fn change(&self, settings: &Settings) {
+        self.shared.settings.store(Arc::new(settings.clone()));
+        self.wake();
+    }
+
+    /// The settings at work. Their number of workers is what was last wished for.
+    pub fn settings(&self) -> Arc<Settings> {
+        self.shared.settings.load_full()
+    }
+
     /// The addresses, in the order of the posts, with the ports that the system chose.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.shared.list.load().iter().map(|bound| bound.local).collect()
@@ -174,13 +212,19 @@ impl Engine {
 
     /// What is left of the budget for askers that have proved nothing, a moment ago.
     pub fn left(&self) -> Left {
-        let each = self.shared.left.iter().map(|left| *left.lock().unwrap_or_else(PoisonError::into_inner));
+        let each = self.shared.told.iter().map(|told| told.lock().unwrap_or_else(PoisonError::into_inner).left);
         each.fold(Left::default(), |all, one| Left {
             bytes: all.bytes + one.bytes,
             bytes_per_second: all.bytes_per_second + one.bytes_per_second,
             networks: all.networks + one.networks,
             places: all.places + one.places,
         })
+    }
+
+    /// The networks that ask most, at all posts together, a moment ago; who asks most first.
+    pub fn top(&self) -> Vec<Top> {
+        let each = self.shared.told.iter();
+        Top::merged(each.flat_map(|told| told.lock().unwrap_or_else(PoisonError::into_inner).top.clone()))
     }
 
     /// Stops: what waits in the sockets is still answered. Returns what was done.
@@ -218,8 +262,7 @@ impl Bound {
         let mut counts = Counts::default();
         self.told.iter().for_each(|told| counts.add(&lock(told)));
         counts.overflows = self.sockets.iter().map(Socket::overflows).sum();
-        let all = self.top.iter().flat_map(|top| top.lock().unwrap_or_else(PoisonError::into_inner).clone());
-        Done { address: self.local, counts, top: Top::merged(all) }
+        Done { address: self.local, counts }
     }
 }
 
@@ -228,20 +271,19 @@ fn bind(posts: Vec<Post>, workers: usize, old: &[Arc<Bound>]) -> Result<Vec<Arc<
     let mut list: Vec<Arc<Bound>> = Vec::with_capacity(posts.len());
     for Post { address, board, relay, handed } in posts {
         let kept = old.iter().find(|bound| bound.asked == address && !list.iter().any(|new| new.local == bound.local));
-        let (local, sockets, told, top) = match kept {
-            Some(kept) => (kept.local, kept.sockets.clone(), kept.told.clone(), kept.top.clone()),
+        let (local, sockets, told) = match kept {
+            Some(kept) => (kept.local, kept.sockets.clone(), kept.told.clone()),
             None => {
-                let sockets = match handed {
-                    Some(handed) => adopt(&handed).map(|socket| vec![socket]),
-                    None => open(address, workers),
+                let sockets = match &handed {
+                    Some(handed) if !handed.is_empty() => adopt(&handed[..handed.len().min(workers)]),
+                    _ => open(address, workers),
                 };
                 let sockets = sockets.map_err(|cause| BindError { address, cause })?;
                 let told = (0..workers).map(|_| Mutex::default()).collect();
-                let top = (0..workers).map(|_| Mutex::default()).collect();
-                (sockets[0].local_addr(), sockets.into(), told, top)
+                (sockets[0].local_addr(), sockets.into(), told)
             }
         };
-        list.push(Arc::new(Bound { asked: address, local, board, relay, sockets, told, top }));
+        list.push(Arc::new(Bound { asked: address, local, board, relay, sockets, told }));
     }
     Ok(list)
 }
@@ -255,8 +297,14 @@ fn queues(address: SocketAddr) -> SocketSettings {
     settings
 }
 
-fn adopt(socket: &UdpSocket) -> io::Result<Socket> {
-    Socket::adopt(socket.try_clone()?, &queues(socket.local_addr()?))
+/// Sockets that share an address are given their networks as if they were our own.
+fn adopt(handed: &[UdpSocket]) -> io::Result<Vec<Socket>> {
+    let adopt = |socket: &UdpSocket| {
+        let mut settings = queues(socket.local_addr()?);
+        settings.spread = handed.len() as u32;
+        Socket::adopt(socket.try_clone()?, &settings)
+    };
+    handed.iter().map(adopt).collect()
 }
 
 /// A socket for each worker, on one address. The kernel gives all that comes from one network to one of them.
@@ -282,7 +330,7 @@ struct Worker {
     index: usize,
     poll: Poll,
     shared: Arc<Shared>,
-    settings: Settings,
+    settings: Arc<Settings>,
     purse: Purse,
     inbox: Inbox,
     clock: Clock,
@@ -290,6 +338,7 @@ struct Worker {
     list: Arc<Vec<Arc<Bound>>>,
     desks: Vec<Desk>,
     told_at: Instant,
+    rated_at: Instant,
 }
 
 /// What a worker keeps of a post.
@@ -303,36 +352,43 @@ struct Desk {
 }
 
 impl Worker {
-    fn new(index: usize, workers: usize, poll: Poll, shared: Arc<Shared>, settings: &Settings) -> Self {
+    fn new(index: usize, poll: Poll, shared: Arc<Shared>) -> Self {
+        let settings = shared.settings.load_full();
+        let budget = settings.budget.share(shared.wakers.len());
         Self {
             index,
             poll,
-            settings: settings.clone(),
-            purse: Purse::new(settings.budget.share(workers), getrandom::u64().unwrap_or_default()),
+            settings,
+            purse: Purse::new(budget, getrandom::u64().unwrap_or_default()),
             inbox: Inbox::for_length(MAX_REQUEST),
             clock: Clock::start(),
             list: Arc::default(),
             desks: Vec::new(),
             told_at: Instant::now(),
+            rated_at: Instant::now(),
             shared,
         }
     }
 
     fn run(mut self) {
         let mut events = Events::with_capacity(256);
+        let mut left = LAST_BATCHES;
         loop {
             let is_over = self.shared.stop.load(Ordering::Relaxed);
+            self.follow_settings();
             self.follow_list();
             let is_hot = self
                 .desks
                 .iter_mut()
                 .fold(false, |hot, desk| hot | desk.serve(self.index, &mut self.purse, &mut self.inbox, &self.clock));
             let now = Instant::now();
-            if now >= self.told_at + TELL || is_over {
+            left -= usize::from(is_over);
+            let is_last = is_over && (!is_hot || left == 0);
+            if now >= self.told_at + TELL || is_last {
                 self.told_at = now;
                 self.tell(now);
             }
-            if is_over && !is_hot {
+            if is_last {
                 return;
             }
             let wait = if is_hot { Duration::ZERO } else { LOOK };
@@ -351,6 +407,19 @@ impl Worker {
                     None => {}
                 }
             }
+        }
+    }
+
+    /// Takes over the newest settings, if they are others.
+    fn follow_settings(&mut self) {
+        let settings = self.shared.settings.load();
+        if Arc::ptr_eq(&settings, &self.settings) {
+            return;
+        }
+        self.settings = settings.clone();
+        self.purse.change(self.settings.budget.share(self.shared.wakers.len()));
+        for relay in self.desks.iter_mut().filter_map(|desk| desk.relay.as_mut()) {
+            relay.set_bounds(self.settings.relay_sessions, self.settings.relay_idle);
         }
     }
 
@@ -393,20 +462,22 @@ impl Worker {
     }
 
     fn tell(&mut self, now: Instant) {
-        if let Ok(mut left) = self.shared.left[self.index].try_lock() {
-            *left = self.purse.left(self.clock.since());
+        // Whoever reads holds it for a moment; then the next time will do.
+        if let Ok(mut told) = self.shared.told[self.index].try_lock() {
+            told.left = self.purse.left(self.clock.since());
+            let ago = now - self.rated_at;
+            if ago >= RATES {
+                self.rated_at = now;
+                self.purse.top(ago, &mut told.top);
+            }
         }
         for desk in &mut self.desks {
             if let Some(relay) = &mut desk.relay {
                 relay.expire(now);
                 desk.counts.sessions = relay.len() as u64;
             }
-            // Whoever reads holds it for a moment; then the next time will do.
             if let Ok(mut told) = desk.bound.told[self.index].try_lock() {
                 told.clone_from(&desk.counts);
-            }
-            if let Ok(mut told) = desk.bound.top[self.index].try_lock() {
-                self.purse.top(&mut told);
             }
         }
     }
@@ -455,20 +526,11 @@ impl Desk {
                 Ok(count) => heard = count,
                 Err(_) => std::thread::sleep(Duration::from_millis(1)),
             }
-            let face = bound.board.face();
-            let since = clock.since();
-            let (epoch, now) = (clock.epoch(since), clock.started + since);
-            for datagram in inbox.iter().take(heard) {
-                let reply = outbox.draft();
-                match judge(&face, purse, counts, epoch, since, datagram.from, datagram.bytes, reply) {
-                    Judgement::Reply => drop(outbox.commit(datagram.from, datagram.to)),
-                    Judgement::Silence => {}
-                    Judgement::Unclaimed => match relay {
-                        Some(relay) => relay.pass(datagram.from, datagram.to, datagram.bytes, now, counts),
-                        None => counts.drop("no query"),
-                    },
-                }
-            }
+            let batch = inbox.iter().take(heard);
+            answer_batch(&bound.board, purse, counts, clock, batch, outbox, |datagram, now, counts| match relay {
+                Some(relay) => relay.pass(datagram.from, datagram.to, datagram.bytes, now, counts),
+                None => counts.drop(NO_QUERY.name),
+            });
             send(socket, outbox, counts);
         }
         *is_hot = heard == BATCH || !outbox.is_empty();

@@ -32,15 +32,18 @@ mod budget;
 #[cfg(unix)]
 mod engine;
 pub mod farm;
+mod reason;
 #[cfg(unix)]
 mod relay;
 
 pub use budget::{Budget, HARMLESS, Left, Purse, Top};
 #[cfg(unix)]
 pub use engine::{BindError, Done, Engine, Post, Settings};
+pub use reason::{REASONS, Reason};
 
 use arc_swap::ArcSwap;
 use hailer_proto::{Epoch, Keys, OptionError, Options, Protocol, Responder, Status, Transport, Verdict};
+use hailer_udp::{Outbox, Received};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -63,9 +66,12 @@ struct Inner {
     face: ArcSwap<Face>,
 }
 
+/// With the ids of their protocols.
+type Responders = Vec<(&'static str, Arc<dyn Responder>)>;
+
 /// What askers see.
 struct Face {
-    responders: Vec<Arc<dyn Responder>>,
+    responders: Responders,
     /// Nobody is answered, though queries are known as such.
     is_silent: bool,
 }
@@ -129,8 +135,11 @@ fn build(
     protocols: &[(&'static dyn Protocol, Options)],
     keys: &Keys,
     status: &Status,
-) -> Result<Vec<Arc<dyn Responder>>, OptionError> {
-    protocols.iter().map(|(protocol, options)| protocol.responder(status, keys, options)).collect()
+) -> Result<Responders, OptionError> {
+    let build = |(protocol, options): &(&'static dyn Protocol, Options)| {
+        Ok((protocol.info().id, protocol.responder(status, keys, options)?))
+    };
+    protocols.iter().map(build).collect()
 }
 
 /// A secret from the operating system's random source.
@@ -166,10 +175,10 @@ pub struct Counts {
     pub bytes_in: u64,
     /// Bytes sent.
     pub bytes_out: u64,
-    /// Datagrams not answered, by reason.
+    /// Datagrams not answered, by [`Reason::name`].
     pub dropped: BTreeMap<&'static str, u64>,
-    /// Replies of each protocol, in the order of the board: to the proven, and to the others.
-    pub by_protocol: Vec<[u64; 2]>,
+    /// What was done in each protocol that was asked.
+    pub by_protocol: Vec<OfProtocol>,
     /// Datagrams passed on to a game server.
     pub relayed: u64,
     /// Datagrams of a game server's passed back.
@@ -180,6 +189,20 @@ pub struct Counts {
     pub unsent: u64,
     /// Datagrams for which the system had no room.
     pub overflows: u64,
+}
+
+/// What a service did so far in one protocol.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OfProtocol {
+    /// Which, as in its `Info`.
+    pub id: &'static str,
+    /// Datagrams that were in this protocol, answered or not.
+    pub requests: u64,
+    /// Replies to askers that proved their address.
+    pub answered: u64,
+    /// Replies to others.
+    pub unproven: u64,
 }
 
 impl Counts {
@@ -193,9 +216,11 @@ impl Counts {
         for (reason, count) in &other.dropped {
             *self.dropped.entry(reason).or_default() += count;
         }
-        for (place, [proven, unproven]) in other.by_protocol.iter().enumerate() {
-            let own = self.of_protocol(place);
-            (own[0], own[1]) = (own[0] + proven, own[1] + unproven);
+        for (place, of) in other.by_protocol.iter().enumerate() {
+            let own = self.of_protocol(place, of.id);
+            own.requests += of.requests;
+            own.answered += of.answered;
+            own.unproven += of.unproven;
         }
         self.relayed += other.relayed;
         self.relayed_back += other.relayed_back;
@@ -204,11 +229,16 @@ impl Counts {
         self.overflows += other.overflows;
     }
 
-    fn of_protocol(&mut self, place: usize) -> &mut [u64; 2] {
-        if place >= self.by_protocol.len() {
-            self.by_protocol.resize(place + 1, [0; 2]);
-        }
-        &mut self.by_protocol[place]
+    /// It is most likely at the place that it has on the board.
+    fn of_protocol(&mut self, place: usize, id: &'static str) -> &mut OfProtocol {
+        let all = &mut self.by_protocol;
+        let likely = Some(place).filter(|place| all.get(*place).is_some_and(|of| of.id == id));
+        let found = likely.or_else(|| all.iter().position(|of| of.id == id));
+        let at = found.unwrap_or_else(|| {
+            all.push(OfProtocol { id, requests: 0, answered: 0, unproven: 0 });
+            all.len() - 1
+        });
+        &mut all[at]
     }
 
     fn drop(&mut self, reason: &'static str) {
@@ -226,6 +256,29 @@ enum Judgement {
     Unclaimed,
 }
 
+/// Answers a batch, with one look at the board and one at the clock. What is in no protocol served there is the caller's.
+fn answer_batch<'a>(
+    board: &Board,
+    purse: &mut Purse,
+    counts: &mut Counts,
+    clock: &Clock,
+    batch: impl Iterator<Item = Received<'a>>,
+    out: &mut Outbox,
+    mut unclaimed: impl FnMut(Received<'a>, Instant, &mut Counts),
+) {
+    let face = board.face();
+    let since = clock.since();
+    let (epoch, now) = (clock.epoch(since), clock.started + since);
+    for datagram in batch {
+        let reply = out.draft();
+        match judge(&face, purse, counts, epoch, since, datagram.from, datagram.bytes, reply) {
+            Judgement::Reply => drop(out.commit(datagram.from, datagram.to)),
+            Judgement::Silence => {}
+            Judgement::Unclaimed => unclaimed(datagram, now, counts),
+        }
+    }
+}
+
 /// Asks each responder of a board in turn, and spends the budget.
 #[expect(clippy::too_many_arguments, reason = "all that a datagram depends on, and nothing of it is of one owner")]
 fn judge(
@@ -241,25 +294,32 @@ fn judge(
     counts.received += 1;
     counts.bytes_in += bytes.len() as u64;
     let start = out.len();
-    let verdicts = face.responders.iter().map(|responder| {
+    let verdicts = face.responders.iter().map(|(id, responder)| {
         let verdict = responder.answer(from, epoch, bytes, out);
         debug_assert!((out.len() == start) == !matches!(verdict, Verdict::Reply { .. }));
-        verdict
+        (*id, verdict)
     });
-    let found = verdicts.enumerate().find(|(_, verdict)| *verdict != Verdict::Pass);
-    let length = |out: &Vec<u8>| out.len() - start;
-    let (place, verdict) = found.unwrap_or((0, Verdict::Pass));
+    let Some((place, (id, verdict))) = verdicts.enumerate().find(|(_, (_, verdict))| *verdict != Verdict::Pass) else {
+        purse.heard(from.ip(), bytes.len(), since);
+        return Judgement::Unclaimed;
+    };
+    let of = counts.of_protocol(place, id);
+    of.requests += 1;
     let reason = match verdict {
-        Verdict::Reply { .. } if face.is_silent => "stale",
-        Verdict::Reply { proven } if !purse.spend(from.ip(), bytes.len(), length(out), proven, since) => "budget",
-        Verdict::Reply { proven } => {
-            *if proven { &mut counts.answered } else { &mut counts.unproven } += 1;
-            counts.of_protocol(place)[usize::from(!proven)] += 1;
-            counts.bytes_out += length(out) as u64;
-            return Judgement::Reply;
+        Verdict::Reply { proven } if !face.is_silent => {
+            let length = out.len() - start;
+            if purse.spend(from.ip(), bytes.len(), length, proven, since) {
+                *if proven { &mut of.answered } else { &mut of.unproven } += 1;
+                *if proven { &mut counts.answered } else { &mut counts.unproven } += 1;
+                counts.bytes_out += length as u64;
+                return Judgement::Reply;
+            }
+            reason::BUDGET.name
         }
-        Verdict::Drop(reason) => reason,
-        Verdict::Pass => return Judgement::Unclaimed,
+        unanswered => {
+            purse.heard(from.ip(), bytes.len(), since);
+            if let Verdict::Drop(reason) = unanswered { reason } else { reason::STALE.name }
+        }
     };
     out.truncate(start);
     counts.drop(reason);
@@ -314,10 +374,16 @@ impl Service {
             Judgement::Reply => Some(reply),
             Judgement::Silence => None,
             Judgement::Unclaimed => {
-                counts.drop("no query");
+                counts.drop(reason::NO_QUERY.name);
                 None
             }
         }
+    }
+
+    /// Answers a batch as the worker of an engine does: the replies are added to the outbox.
+    pub fn answer_batch<'a>(&mut self, batch: impl Iterator<Item = Received<'a>>, out: &mut Outbox) {
+        let Self { board, purse, clock, counts, .. } = self;
+        answer_batch(board, purse, counts, clock, batch, out, |_, _, counts| counts.drop(reason::NO_QUERY.name));
     }
 
     /// What it did so far.

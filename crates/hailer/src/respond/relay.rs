@@ -4,6 +4,7 @@
 //! life: an open socket each. Past the bound new askers are dropped, since those who play must not make room for a flood.
 
 use super::Counts;
+use super::reason::{RELAY_FAILED, RELAY_FULL};
 use hailer_udp::Outbox;
 use mio::net::UdpSocket;
 use mio::{Interest, Registry, Token};
@@ -65,6 +66,11 @@ impl Relay {
         self.server
     }
 
+    /// Other bounds from now on. Sessions past them end when they are idle.
+    pub(super) fn set_bounds(&mut self, most: usize, idle: Duration) {
+        (self.most, self.idle) = (most, idle);
+    }
+
     /// How many sessions are open.
     pub(super) fn len(&self) -> usize {
         self.places.len()
@@ -96,10 +102,10 @@ impl Relay {
     ) {
         let place = match self.places.get(&asker) {
             Some(place) => *place,
-            None if self.places.len() >= self.most => return counts.drop("relay full"),
+            None if self.places.len() >= self.most => return counts.drop(RELAY_FULL.name),
             None => match self.open(asker, asked, now) {
                 Ok(place) => place,
-                Err(_) => return counts.drop("relay failed"),
+                Err(_) => return counts.drop(RELAY_FAILED.name),
             },
         };
         let Some(session) = self.sessions.get_mut(place).and_then(Option::as_mut) else { return };
@@ -110,7 +116,7 @@ impl Relay {
         match session.socket.send(bytes) {
             Ok(_) => counts.relayed += 1,
             // The server's queue is full, or it is not there: so it is for a datagram.
-            Err(_) => counts.drop("relay failed"),
+            Err(_) => counts.drop(RELAY_FAILED.name),
         }
     }
 

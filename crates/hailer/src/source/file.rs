@@ -5,7 +5,7 @@
 //! status is as old as the file: who writes the same again says that it is still true.
 
 use super::json::{self, MAX_BYTES};
-use super::{Complaint, Truth, now};
+use super::{Complaint, Truth, Word, kept, now};
 use notify::event::{AccessKind, AccessMode};
 use notify::{EventKind, RecursiveMode, Watcher};
 use std::io::Read;
@@ -54,7 +54,7 @@ impl File {
 
     /// Reads until nobody listens any more. What cannot be read changes nothing: the last good one stands, and `say` is
     /// told file, line and problem, in the long run at most once in ten seconds.
-    pub async fn run(self, truths: watch::Sender<Option<Truth>>, mut say: impl FnMut(String) + Send) {
+    pub async fn run(self, truths: watch::Sender<Option<Truth>>, mut say: impl FnMut(Word) + Send) {
         let (wake, mut woken) = mpsc::channel(1);
         // Without a watcher, or when its folder goes away, what is left is to look now and then.
         let _watcher = watch(&self.path, wake);
@@ -69,21 +69,17 @@ impl File {
             match read {
                 Some(Found::Truth(stamp, truth)) => {
                     known = stamp.is_settled().then_some(Some(stamp));
-                    if complaint.over() {
-                        say(format!("{}: good again", self.path.display()));
-                    }
+                    complaint.over(format!("{}: good again", self.path.display())).map(&mut say);
                     truths.send_replace(Some(truth));
                 }
                 Some(Found::Problem(stamp, problem)) => {
-                    let kept = match truths.borrow().is_some() {
-                        true => "; what it said last is kept",
-                        false => "",
-                    };
+                    let problem = format!("{}:{problem}{}", self.path.display(), kept(&truths));
+                    let word = complaint.word(problem, now());
                     // What was not told yet is found again at the next look.
-                    if let Some(line) = complaint.about(&format!("{}:{problem}{kept}", self.path.display()), now()) {
+                    if let Word::Trouble(_) = word {
                         known = Some(stamp);
-                        say(line);
                     }
+                    say(word);
                 }
                 None => {}
             }
@@ -227,7 +223,11 @@ mod tests {
             let said = Arc::new(Mutex::new(Vec::new()));
             let heard = said.clone();
             let file = File { look, ..File::new(&path) };
-            let task = tokio::spawn(file.run(sender, move |line| heard.lock().unwrap().push(line)));
+            let task = tokio::spawn(file.run(sender, move |word| {
+                if let Word::Trouble(line) | Word::Over(Some(line)) = word {
+                    heard.lock().unwrap().push(line);
+                }
+            }));
             let replace = |text: &str| {
                 let new = target.with_extension("new");
                 std::fs::write(&new, text).unwrap();

@@ -15,7 +15,7 @@
 //! - A whole line of `hailer query --json` does as well: its `status` counts.
 
 use super::has_codes;
-use hailer_proto::model::{Address, Extra, Roster, Rule, Value, printable};
+use hailer_proto::model::{Address, Extra, Roster, Rule, Value, printable, uuid_from_text};
 use hailer_proto::wire::Deviation;
 use hailer_proto::{Info, Player, Status, Text, registry};
 use serde::Deserialize;
@@ -273,11 +273,8 @@ struct Uuid([u8; 16]);
 impl<'de> Deserialize<'de> for Uuid {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        let digits = text.replace('-', "");
-        let all = digits.len() == 32 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-        let number = u128::from_str_radix(&digits, 16).ok().filter(|_| all);
         let wrong = || de::Error::custom(format_args!("{text:?} is no UUID; it has 32 hexadecimal digits"));
-        number.map(|number| Self(number.to_be_bytes())).ok_or_else(wrong)
+        uuid_from_text(&text).map(Self).ok_or_else(wrong)
     }
 }
 

@@ -23,9 +23,11 @@ pub mod push;
 pub use age::{Policy, Stale, Wording, WordingError};
 
 use hailer_proto::{Status, Text};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
+use tokio::task::{AbortHandle, JoinSet};
 
 /// What is known of a server.
 #[derive(Clone, Debug, PartialEq)]
@@ -91,9 +93,54 @@ fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }
 
+/// What a source says of itself, in one line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Word {
+    /// Something is wrong.
+    Trouble(String),
+    /// Something is wrong, but such lines were told often enough lately: for whoever looks, not for a log.
+    Untold(String),
+    /// It is over. With a line, if there was one about the trouble.
+    Over(Option<String>),
+}
+
+/// Connections of those who have come with a request, at most so many. One more, and whoever has been there for longest goes: a
+/// request takes a moment, and who only holds a place must not keep others from theirs. All end when this is dropped.
+#[derive(Debug)]
+pub struct Visitors {
+    most: usize,
+    tasks: JoinSet<()>,
+    /// In the order in which they came.
+    here: VecDeque<AbortHandle>,
+}
+
+impl Visitors {
+    /// None yet.
+    pub fn new(most: usize) -> Self {
+        Self { most, tasks: JoinSet::new(), here: VecDeque::new() }
+    }
+
+    /// One more. Within a tokio runtime.
+    pub fn let_in(&mut self, conversation: impl Future<Output = ()> + Send + 'static) {
+        while self.tasks.try_join_next().is_some() {}
+        self.here.retain(|visitor| !visitor.is_finished());
+        if self.here.len() >= self.most
+            && let Some(first) = self.here.pop_front()
+        {
+            first.abort();
+        }
+        self.here.push_back(self.tasks.spawn(conversation));
+    }
+}
+
+/// The end of a line about trouble: what is answered meanwhile.
+fn kept(truths: &watch::Sender<Option<Truth>>) -> &'static str {
+    if truths.borrow().is_some() { "; what it said last is kept" } else { "" }
+}
+
 /// Something goes wrong again and again, and is told at a bounded rate, with a count of what was not told.
 #[derive(Debug)]
-struct Complaint {
+pub struct Complaint {
     /// In the long run at most one in so long.
     every: Duration,
     /// How far the times of lines may be ahead of the clock: so many come at once if there were none for long.
@@ -106,7 +153,8 @@ struct Complaint {
 }
 
 impl Complaint {
-    fn new(every: Duration, at_once: u32) -> Self {
+    /// In the long run at most one line in so long; so many at once if there were none for long.
+    pub fn new(every: Duration, at_once: u32) -> Self {
         Self { every, ahead: every * at_once.saturating_sub(1), due: None, untold: 0, stands: false }
     }
 
@@ -124,10 +172,18 @@ impl Complaint {
         })
     }
 
-    /// All is well. Whether somebody was told otherwise.
-    fn over(&mut self) -> bool {
-        self.untold = 0;
-        std::mem::take(&mut self.stands)
+    /// The same as a word.
+    pub fn word(&mut self, problem: String, now: Instant) -> Word {
+        self.about(&problem, now).map_or(Word::Untold(problem), Word::Trouble)
+    }
+
+    /// All is well, in these words. Nothing, if it was before.
+    pub fn over(&mut self, line: String) -> Option<Word> {
+        let is_untold = std::mem::take(&mut self.untold) > 0;
+        match std::mem::take(&mut self.stands) {
+            true => Some(Word::Over(Some(line))),
+            false => is_untold.then_some(Word::Over(None)),
+        }
     }
 }
 
@@ -149,9 +205,11 @@ mod tests {
         let told: Vec<_> = (0..=120).filter_map(|second| complaint.about("bad", at(second))).collect();
         let counted = "bad (and 59 times more since the last such line)";
         assert_eq!(told, ["bad", counted, counted]);
-        assert!(complaint.over() && !complaint.over());
+        let mut over = || complaint.over("good".into());
+        assert_eq!([over(), over()], [Some(Word::Over(Some("good".into()))), None]);
         // Well in between is no reason to be told more often.
-        assert_eq!(complaint.about("bad", at(121)), None);
+        assert_eq!(complaint.word("bad".into(), at(121)), Word::Untold("bad".into()));
+        assert_eq!(complaint.over("good".into()), Some(Word::Over(None)), "it was seen, if not told");
         let mut complaint = Complaint::new(Duration::from_secs(10), 3);
         let told: Vec<_> = (0..30).filter(|second| complaint.about("bad", at(*second)).is_some()).collect();
         assert_eq!(told, [0, 1, 2, 10, 20]);

@@ -1,6 +1,6 @@
 //! Hailer asks the real server, by any protocol that it speaks: what it answers for it is a shield and a translator.
 
-use super::{Complaint, Truth, now};
+use super::{Complaint, Truth, Word, kept, now};
 use crate::client::{Client, Settings};
 use crate::target::Target;
 use hailer_proto::Status;
@@ -36,23 +36,21 @@ impl Poll {
 
     /// Asks until nobody listens any more. When there is no answer the last one stands, and `say` is told, at most once
     /// a minute.
-    pub async fn run(self, truths: watch::Sender<Option<Truth>>, mut say: impl FnMut(String) + Send) {
+    pub async fn run(self, truths: watch::Sender<Option<Truth>>, mut say: impl FnMut(Word) + Send) {
         let client = Client::new(self.settings.clone());
         let mut complaint = Complaint::new(COMPLAIN, 1);
         loop {
             let asked = Instant::now();
             match client.query(&self.target).await {
                 Ok(answer) => {
-                    if complaint.over() {
-                        say(format!("{}: answers again", self.target));
-                    }
+                    complaint.over(format!("{}: answers again", self.target)).map(&mut say);
                     let status = Arc::new(self.cleaned(answer.status));
                     // True when it was asked at the earliest; an answer that took long is not younger for that.
                     truths.send_replace(Some(Truth { status, since: asked.into_std() }));
                 }
                 Err(error) => {
-                    let problem = format!("{}: {error}; what it said last is kept", self.target);
-                    complaint.about(&problem, now()).map(&mut say);
+                    let problem = format!("{}: {error}{}", self.target, kept(&truths));
+                    say(complaint.word(problem, now()));
                 }
             }
             tokio::select! {

@@ -9,7 +9,9 @@
 //! It listens on loopback or on a Unix socket: there is no TLS, so a token would be read on the way anywhere else.
 
 use super::json::{self, MAX_BYTES};
-use super::{Truth, now};
+use super::{Truth, Visitors, now};
+#[cfg(unix)]
+use crate::unix::Bound;
 use hailer_proto::{Secret, Status};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
@@ -30,14 +32,16 @@ use std::time::Duration;
 use subtle::ConstantTimeEq;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, watch};
+#[cfg(unix)]
+use tokio::net::UnixListener;
+use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 /// So long may a request take, from the first byte to the last of its answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// What the system is short of may be there again after so long.
 const PAUSE: Duration = Duration::from_millis(10);
-/// Requests at a time; more wait.
+/// Requests at a time.
 const AT_ONCE: usize = 64;
 /// So much of a status that is too long is heard and forgotten.
 const MAX_HEARD: usize = 16 << 20;
@@ -90,7 +94,7 @@ pub struct Push {
 enum Listener {
     Tcp(TcpListener),
     #[cfg(unix)]
-    Unix(UnixSocket),
+    Unix(UnixListener, Bound),
 }
 
 impl Push {
@@ -107,8 +111,12 @@ impl Push {
                 ));
             }
             Place::Address(address) => Listener::Tcp(TcpListener::bind(address).await?),
+            // For the owner and the group; others would need the token as well.
             #[cfg(unix)]
-            Place::Path(path) => Listener::Unix(UnixSocket::bind(path)?),
+            Place::Path(path) => {
+                let (listener, file) = crate::unix::bind(path, 0o660)?;
+                Listener::Unix(UnixListener::from_std(listener)?, file)
+            }
             #[cfg(not(unix))]
             Place::Path(_) => return Err(io::ErrorKind::Unsupported.into()),
         };
@@ -120,65 +128,28 @@ impl Push {
         Ok(match &self.listener {
             Listener::Tcp(listener) => Place::Address(listener.local_addr()?),
             #[cfg(unix)]
-            Listener::Unix(socket) => Place::Path(socket.path.clone()),
+            Listener::Unix(_, file) => Place::Path(file.path().into()),
         })
     }
 
     /// Takes statuses until it is dropped. No request ends it.
     pub async fn run(self) {
-        let room = Arc::new(Semaphore::new(AT_ONCE));
+        let mut visitors = Visitors::new(AT_ONCE);
         loop {
-            let Ok(permit) = room.clone().acquire_owned().await else { return };
             let doors = self.doors.clone();
             // Errors are of single connections, or passing shortages of the system; never a reason to stop, nor to spin.
             match &self.listener {
                 Listener::Tcp(listener) => match listener.accept().await {
-                    Ok((stream, _)) => drop(tokio::spawn(async move {
-                        let _permit = permit;
-                        converse(stream, doors).await;
-                    })),
+                    Ok((stream, _)) => visitors.let_in(converse(stream, doors)),
                     Err(_) => sleep(PAUSE).await,
                 },
                 #[cfg(unix)]
-                Listener::Unix(socket) => match socket.listener.accept().await {
-                    Ok((stream, _)) => drop(tokio::spawn(async move {
-                        let _permit = permit;
-                        converse(stream, doors).await;
-                    })),
+                Listener::Unix(listener, _) => match listener.accept().await {
+                    Ok((stream, _)) => visitors.let_in(converse(stream, doors)),
                     Err(_) => sleep(PAUSE).await,
                 },
             }
         }
-    }
-}
-
-/// A Unix socket and its file.
-#[cfg(unix)]
-struct UnixSocket {
-    listener: tokio::net::UnixListener,
-    path: PathBuf,
-}
-
-#[cfg(unix)]
-impl UnixSocket {
-    fn bind(path: &std::path::Path) -> io::Result<Self> {
-        use std::os::unix::fs::{FileTypeExt, PermissionsExt};
-        // What a process left that was killed: a socket that nobody listens at.
-        let is_socket = path.symlink_metadata().is_ok_and(|metadata| metadata.file_type().is_socket());
-        if is_socket && std::os::unix::net::UnixStream::connect(path).is_err() {
-            std::fs::remove_file(path)?;
-        }
-        let listener = tokio::net::UnixListener::bind(path)?;
-        // For the owner and the group; others would need the token as well.
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o660))?;
-        Ok(Self { listener, path: path.into() })
-    }
-}
-
-#[cfg(unix)]
-impl Drop for UnixSocket {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.path);
     }
 }
 
@@ -370,6 +341,28 @@ mod tests {
             let is_ours = code == 204 && !asked.contains("/status/b");
             assert_eq!(truth.borrow().is_some(), is_ours, "{asked}");
         }
+    }
+
+    /// Who says nothing holds up nobody else.
+    #[tokio::test]
+    async fn the_silent_make_room() {
+        let door = Door::new(None, &"a good token".into(), super::super::truths().0);
+        let push = Push::bind(&Place::Address(([127, 0, 0, 1], 0).into()), false, vec![door]).await.unwrap();
+        let Ok(Place::Address(address)) = push.place() else { panic!() };
+        let task = tokio::spawn(push.run());
+        let mut silent = Vec::new();
+        for _ in 0..2 * AT_ONCE {
+            silent.push(tokio::net::TcpStream::connect(address).await.unwrap());
+        }
+        let asked = async {
+            let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+            stream.write_all(&request("PUT /status", "Bearer a good token", "{}")).await.unwrap();
+            let mut heard = Vec::new();
+            stream.read_to_end(&mut heard).await.unwrap();
+            assert!(heard.starts_with(b"HTTP/1.1 204"), "{}", String::from_utf8_lossy(&heard));
+        };
+        timeout(Duration::from_secs(2), asked).await.unwrap();
+        task.abort();
     }
 
     #[tokio::test]

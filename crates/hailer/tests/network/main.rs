@@ -2,6 +2,9 @@
 
 #![allow(missing_docs, unreachable_pub)]
 
+#[path = "../support/namespace.rs"]
+mod namespace;
+mod partition;
 mod server;
 
 use hailer::network::{Mode, Network, Settings};
@@ -401,6 +404,72 @@ async fn a_redis_that_is_not_there_yet_is_found() {
     let mut updates = network.updates();
     let local = updates.wait_for(|status| names(status) == ["Alice"] && !is_network(status));
     tokio::time::timeout(Duration::from_secs(4), local).await.expect("local").unwrap();
+}
+
+/// Nobody could give a sign of life while it was away, so that nobody is missed when it is back; not even by the first one.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_outage_longer_than_servers_may_be_silent_misses_nobody() {
+    if !is_installed() {
+        return;
+    }
+    let server = Server::start();
+    let mut raw = server.raw();
+    let mut settings = settings(&server.url(), "lobby", BEAT);
+    settings.stale = Duration::from_secs(2);
+    settings.refresh = Duration::from_millis(300);
+    let network = Network::start(settings).unwrap();
+    raw.register("arena", 1);
+    raw.entry("arena", B, r#"{"username":"Bob","joinTime":1}"#);
+    until("Bob", || names(&network.status()) == ["Bob"]).await;
+    server.freeze(true);
+    until("noticed", || !network.health().connected).await;
+    server.freeze(false);
+    connected(&network).await;
+    let started = Instant::now();
+    while started.elapsed() < Duration::from_millis(1_500) {
+        assert_eq!(names(&network.status()), ["Bob"]);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    until("missed", || names(&network.status()).is_empty()).await;
+}
+
+/// Views that are too old to be answered do not come back for a moment when Redis does.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_old_view_is_not_what_it_begins_with_again() {
+    if !is_installed() {
+        return;
+    }
+    let mut server = Server::start();
+    let mut settings = settings(&server.url(), "lobby", BEAT);
+    settings.keep_view = Duration::from_millis(300);
+    let network = Network::start(settings).unwrap();
+    let mut raw = server.raw();
+    raw.register("arena", 1);
+    raw.entry("arena", B, r#"{"username":"Bob","joinTime":1}"#);
+    until("Bob", || names(&network.status()) == ["Bob"]).await;
+    server.kill();
+    until("local", || !is_network(&network.status())).await;
+    server.run();
+    let started = Instant::now();
+    while !is_network(&network.status()) {
+        assert!(started.elapsed() < Duration::from_secs(8));
+    }
+    assert!(network.view().matching("arena").next().is_none());
+    assert_eq!(names(&network.status()), [""; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_without_a_right_does_not_try_again_and_again() {
+    if !is_installed() {
+        return;
+    }
+    let mut server = Server::absent(&["--user", "hailer", "on", ">s3cret", "~onequery:*", "+@all", "-xread"]);
+    server.run();
+    let url = format!("redis://hailer:s3cret@127.0.0.1:{}", server.port());
+    let network = Network::start(settings(&url, "lobby", BEAT)).unwrap();
+    tokio::time::sleep(Duration::from_millis(2_500)).await;
+    let health = network.health();
+    assert!((1..=7).contains(&health.errors) && health.last_error.unwrap().contains("xread"), "{}", health.errors);
 }
 
 /// Three seconds of silence are noticed as a loss.

@@ -94,7 +94,7 @@ pub(crate) fn run(args: &Sweep) -> anyhow::Result<Exit> {
             return Err(anyhow::Error::from(error).context(format!("the output could not be written{resume}")));
         }
         // Standard output: that nobody reads it any more is no failure.
-        (Err(error), None) => return Err(error.into()),
+        (Err(error), None) => return Err(anyhow::Error::from(error).context("standard output could not be written")),
     };
     let cause = stop.cause();
     if cause.is_none() {

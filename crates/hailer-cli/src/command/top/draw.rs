@@ -13,7 +13,7 @@
 
 use super::history::{History, RATES};
 use crate::command::status::state;
-use crate::observe::snapshot::{Counts, REASONS, Snapshot, State};
+use crate::observe::snapshot::{Counts, Snapshot, State, in_words};
 use crate::print::{bytes, count, line, padded, rate, since};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Margin, Rect};
@@ -41,9 +41,10 @@ const TERMS: &[(&str, &str)] = &[
     ("answered", "replies to askers that proved their address"),
     ("unproven", "replies to others, paid from the budget"),
     ("dropped", "datagrams left unanswered, by reason"),
-    ("relayed", "datagrams for the game server behind"),
+    ("relayed", "datagrams for the game server behind, and back"),
+    ("lost", "datagrams that there was no room for"),
     ("truth", "where answers come from, and how old it is"),
-    ("who asks", "networks; addresses can be forged"),
+    ("who asks", "networks, and what they got; can be forged"),
 ];
 
 /// Whether the responder is heard.
@@ -93,7 +94,8 @@ pub(super) fn draw(frame: &mut Frame<'_>, view: &View<'_>) {
         column(frame, left, &[rates, budget, answers]);
         column(frame, right, &[drops, truth, asking]);
     } else {
-        let under = [answers.height() + drops.height(), truth.height() + asking.height()].into_iter().max();
+        let under = [answers.height().saturating_add(drops.height()), truth.height().saturating_add(asking.height())];
+        let under = under.into_iter().max();
         let above = [&rates, &budget];
         let [above_height, _] = share(
             [
@@ -275,7 +277,7 @@ fn column(frame: &mut Frame<'_>, area: Rect, sections: &[Section]) {
     let is_trend = |row: &&Row| matches!(row, Row::Trend { .. });
     let trends: usize = sections.iter().map(|section| section.rows.iter().filter(is_trend).count()).sum();
     let spare = usize::from(area.height - used);
-    let everything = sections.iter().map(Section::height).sum::<u16>() == used;
+    let everything = sections.iter().map(|section| usize::from(section.height())).sum::<usize>() == usize::from(used);
     let taller = if everything && trends > 0 { (spare / trends).min(2) as u16 } else { 0 };
     let mut y = area.y;
     for (section, height) in sections.iter().zip(heights) {
@@ -289,7 +291,7 @@ fn column(frame: &mut Frame<'_>, area: Rect, sections: &[Section]) {
             y += 1;
         }
         let names = section.rows.iter().filter_map(|row| match row {
-            Row::Trend { name, .. } => Some(name.width() as u16 + 1),
+            Row::Trend { name, .. } => Some((name.width() + 1).min(NAME.into()) as u16),
             _ => None,
         });
         let name_width = names.max().unwrap_or(0).clamp(10, NAME);
@@ -377,6 +379,10 @@ fn rates(history: &History, listener: Option<&str>, all: &Counts) -> Section {
     ];
     if all.relayed > 0 {
         rows.push(of("relayed", |counts| counts.relayed, rate, Color::Magenta));
+        rows.push(of("and back", |counts| counts.relayed_back, rate, Color::Magenta));
+    }
+    if all.overflows > 0 {
+        rows.push(of("lost", |counts| counts.overflows, rate, Color::Red));
     }
     let least = 6;
     Section { least, ..Section::new(listener.map_or("all listeners".into(), |address| line(address, 48)), rows) }
@@ -430,13 +436,10 @@ fn drops(history: &History, listener: Option<&str>, all: &Counts, width: u16) ->
     let mut dropped: Vec<_> = dropped.map(|(key, count)| (of(key), *count, key)).collect();
     dropped.sort_by(|a, b| b.0.total_cmp(&a.0).then(b.1.cmp(&a.1)));
     let rows = dropped.into_iter().map(|(now, count, key)| {
-        let known = REASONS.iter().find(|reason| reason.key == key);
-        let name = line(known.map_or(key, |reason| reason.key), 24);
+        let (name, words) = (line(key, 24), in_words(key));
         let style = if now > 0.0 { Style::new().fg(Color::Red) } else { Style::new() };
         let numbers = format!("{:>7} {:>7}", per_second(&rate(now)), rate(count as f64));
-        let words = known
-            .filter(|reason| width >= ROOMY && reason.words != reason.key)
-            .map(|reason| Span::styled(format!("  {}", reason.words), dim()));
+        let words = (width >= ROOMY && words != key).then(|| Span::styled(format!("  {words}"), dim()));
         Row::Ends([Some(Span::styled(name, style)), words].into_iter().flatten().collect(), Span::raw(numbers))
     });
     Section::new("dropped", or_none(rows.collect(), "nothing"))
@@ -472,11 +475,23 @@ fn asking(snapshot: &Snapshot, width: u16) -> Section {
     let rows = snapshot.top.iter().map(|top| {
         let mut numbers = format!("{:>7}", per_second(&rate(top.packets_per_s)));
         if width >= NARROW {
-            numbers += &format!(" {:>9}", per_second(&bytes(top.bytes_per_s)));
+            numbers += &format!(" {:>7}", per_second(&rate(top.replies_per_s)));
         }
-        Row::Ends(vec![Span::raw(line(&top.prefix, 48))], Span::raw(numbers))
+        if width >= ROOMY {
+            let (came, went) = (bytes(top.bytes_per_s), bytes(top.reply_bytes_per_s));
+            numbers += &format!(" {:>9} {:>9}", per_second(&came), per_second(&went));
+        }
+        // More than half of it for nothing.
+        let is_vain = top.packets_per_s > 2.0 * top.replies_per_s;
+        let style = if is_vain { Style::new().fg(Color::Red) } else { Style::new() };
+        Row::Ends(vec![Span::styled(line(&top.prefix, 48), style)], Span::raw(numbers))
     });
-    Section::new("who asks most", or_none(rows.collect(), "nobody"))
+    let title = match width {
+        ROOMY.. => "who asks most: asked, answered, in, out",
+        NARROW.. => "who asks most: asked, answered",
+        _ => "who asks most",
+    };
+    Section::new(title, or_none(rows.collect(), "nobody"))
 }
 
 fn help(frame: &mut Frame<'_>, area: Rect) {
@@ -546,7 +561,7 @@ mod tests {
             assert!(screen.lines().any(|line| line.starts_with("received") && line.contains(['▅', '▆', '▇', '█'])));
         }
         let wide = shown(&plain(&history), 120, 40);
-        for expected in ["over the limit for replies", "Redis at 127.0.0.1:6379", "onequery basic", "relayed"] {
+        for expected in ["over the limit for replies", "Redis at 127.0.0.1:6379", "onequery unproven", "relayed"] {
             assert!(wide.contains(expected), "{expected}\n{wide}");
         }
     }

@@ -1,6 +1,6 @@
 //! The last snapshots, and what follows from two of them.
 
-use crate::observe::snapshot::{Counts, Snapshot};
+use crate::observe::snapshot::{Counts, Listener, Snapshot};
 use std::collections::VecDeque;
 
 /// Rates remembered. Each takes two snapshots.
@@ -36,29 +36,28 @@ impl History {
 
     /// What was counted at a listener, or at all of them.
     pub(super) fn counts(&self, listener: Option<&str>) -> Counts {
-        self.last().map(|snapshot| counts(snapshot, listener)).unwrap_or_default()
+        let mut all = Counts::default();
+        self.last().into_iter().flat_map(|frame| chosen(frame, listener)).for_each(|one| all.add(&one.counts));
+        all
     }
 
     /// How fast a counter grew from each snapshot to the next, in a second; oldest first, at most [`RATES`]. A listener
     /// that came in between starts with no rate, and one that went takes nothing with it.
     pub(super) fn rates(&self, listener: Option<&str>, counter: impl Fn(&Counts) -> u64) -> Vec<f64> {
-        let values: Vec<_> = self.0.iter().map(|frame| (frame.uptime_s, counter(&counts(frame, listener)))).collect();
+        let sum = |frame: &Snapshot| chosen(frame, listener).map(|one| counter(&one.counts)).sum::<u64>();
+        let values: Vec<_> = self.0.iter().map(|frame| (frame.uptime_s, sum(frame))).collect();
         let pairs = values.windows(2).filter(|pair| pair[1].0 > pair[0].0);
         pairs.map(|pair| pair[1].1.saturating_sub(pair[0].1) as f64 / (pair[1].0 - pair[0].0)).collect()
     }
 }
 
-fn counts(snapshot: &Snapshot, listener: Option<&str>) -> Counts {
-    let mut all = Counts::default();
-    let chosen = snapshot.listeners.iter().filter(|one| listener.is_none_or(|address| one.address == address));
-    chosen.for_each(|listener| all.add(&listener.counts));
-    all
+fn chosen<'a>(snapshot: &'a Snapshot, listener: Option<&'a str>) -> impl Iterator<Item = &'a Listener> {
+    snapshot.listeners.iter().filter(move |one| listener.is_none_or(|address| one.address == address))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observe::snapshot::Listener;
 
     fn at(uptime_s: f64, counts: &[(&str, u64)]) -> Snapshot {
         let listener = |&(address, received): &(&str, u64)| Listener {

@@ -1,0 +1,188 @@
+//! The hot paths, as often as one wishes and with next to nothing around them: for a counter of instructions
+//! (`tests/instructions.rs`) or a profiler.
+
+use crate::bare::BATCH;
+use crate::respond::{self, CASES, Case};
+use anyhow::{Context, ensure};
+use hailer::proto::{Ask, Cookie, Epoch, Input, Keys, Options, Protocol, Responder, Step};
+use hailer::registry;
+use hailer::respond::Service;
+use hailer::sweep::{Beat, End, Engine, Next, Outboxes, Probe, Settings, Sink, Source};
+use hailer_udp::{Inbox, Outbox, Received, Socket, wait};
+use std::hint::black_box;
+use std::iter;
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Walks a path so many times, or says which there are.
+pub(crate) fn run(path: Option<&str>, times: u64) -> anyhow::Result<()> {
+    let Some(path) = path else {
+        paths().for_each(|path| println!("{}", path.name()));
+        return Ok(());
+    };
+    let done = match paths().find(|known| known.name() == path).context("no such path")? {
+        Path::Answer(case) => answer(case, times)?,
+        Path::Sweep(protocol) => sweep(protocol, times)?,
+        Path::Exchange(protocol) => exchange(protocol, times)?,
+        Path::Datagram => datagrams(times)?,
+    };
+    ensure!(done == times, "{done} of {times}");
+    Ok(())
+}
+
+enum Path {
+    /// From a datagram of a batch to its reply in the outbox.
+    Answer(&'static Case),
+    /// From a target to its status by way of the sweep's engine. The replies are made meanwhile.
+    Sweep(&'static dyn Protocol),
+    /// The same exchange and replies without an engine.
+    Exchange(&'static dyn Protocol),
+    /// A datagram out of a socket, and one into it.
+    Datagram,
+}
+
+fn paths() -> impl Iterator<Item = Path> {
+    let answers = CASES.iter().map(Path::Answer);
+    let sweeps = registry::datagram().flat_map(|protocol| [Path::Sweep(protocol), Path::Exchange(protocol)]);
+    answers.chain(sweeps).chain([Path::Datagram])
+}
+
+impl Path {
+    fn name(&self) -> String {
+        match self {
+            Self::Answer(case) => format!("answer {}", case.title),
+            Self::Sweep(protocol) => format!("sweep {}", protocol.info().id),
+            Self::Exchange(protocol) => format!("exchange {}", protocol.info().id),
+            Self::Datagram => "datagram in and out".into(),
+        }
+    }
+}
+
+fn answer(case: &Case, times: u64) -> anyhow::Result<u64> {
+    let mut service = Service::new(respond::board()?, respond::ample());
+    let from = SocketAddr::from(([192, 0, 2, 7], 50_000));
+    let mut talk = |request: &[u8]| service.answer(from, request).map(<[u8]>::to_vec).context("no reply");
+    let (request, _) = respond::capture(case, &mut talk)?;
+    let (mut out, mut done) = (Outbox::new(), 0);
+    while done < times {
+        let batch = (times - done).min(BATCH as u64) as usize;
+        let received = Received { from, to: None, waited: None, bytes: &request };
+        service.answer_batch(iter::repeat_n(received, batch), &mut out);
+        ensure!(out.len() == batch, "{} of {batch} were answered", out.len());
+        done += batch as u64;
+        out.clear();
+    }
+    Ok(done)
+}
+
+fn responder(protocol: &'static dyn Protocol) -> anyhow::Result<Arc<dyn Responder>> {
+    Ok(protocol.responder(&respond::status(), &Keys::new([7; 16]), &Options::default())?)
+}
+
+const EPOCH: Epoch = Epoch(1);
+
+struct Range {
+    next: u64,
+    end: u64,
+    protocol: &'static dyn Protocol,
+}
+
+impl Source for Range {
+    fn next(&mut self) -> Next {
+        if self.next == self.end {
+            return Next::End;
+        }
+        let index = self.next;
+        self.next += 1;
+        let address = SocketAddr::from(((0x7F00_0001 + index as u32 * 7).to_be_bytes(), 25_565));
+        Next::Probe(Probe { index, address, protocol: self.protocol, name: None })
+    }
+
+    fn total(&self) -> Option<u64> {
+        Some(self.end)
+    }
+}
+
+#[derive(Default)]
+struct Count(u64);
+
+impl Sink for Count {
+    fn end(&mut self, end: End) {
+        self.0 += u64::from(black_box(end).result.is_ok());
+    }
+    fn beat(&mut self, _: &Beat<'_>) {}
+}
+
+/// Sweeps so many servers, who all give the answers of one responder.
+fn sweep(protocol: &'static dyn Protocol, times: u64) -> anyhow::Result<u64> {
+    let responder = responder(protocol)?;
+    let mut settings = Settings::default();
+    settings.pace.packets_per_second = f64::INFINITY;
+    settings.pace.per_prefix = f64::INFINITY;
+    let mut engine = Engine::new(settings, [7; 16]);
+    let (mut out, mut count) = (Outboxes::default(), Count::default());
+    let mut source = Range { next: 0, end: times, protocol };
+    let (mut now, mut reply) = (Duration::ZERO, Vec::new());
+    let mut batch: Vec<(SocketAddr, Vec<u8>)> = Vec::new();
+    while !engine.is_done() {
+        now += Duration::from_micros(100);
+        engine.tick(now, &mut out, &mut count);
+        engine.ask(now, &mut source, &mut out, &mut count);
+        batch.clear();
+        batch.extend(out.v4.pending().map(|(to, _, bytes)| (to, bytes.to_vec())));
+        out.v4.clear();
+        for (to, request) in &batch {
+            reply.clear();
+            responder.answer(*to, EPOCH, request, &mut reply);
+            engine.hear(now, *to, Duration::ZERO, &reply, &mut out, &mut count);
+        }
+    }
+    Ok(count.0)
+}
+
+fn exchange(protocol: &'static dyn Protocol, times: u64) -> anyhow::Result<u64> {
+    let responder = responder(protocol)?;
+    let from = SocketAddr::from(([127, 0, 0, 1], 1));
+    let (mut request, mut reply) = (Vec::new(), Vec::new());
+    let mut done = 0;
+    for cookie in 0..times {
+        let mut exchange = protocol.exchange(&Ask::default(), Cookie(cookie));
+        request.clear();
+        let mut step = exchange.handle(Input::Start, &mut request);
+        while step == Step::Send {
+            reply.clear();
+            responder.answer(from, EPOCH, &request, &mut reply);
+            request.clear();
+            step = exchange.handle(Input::Datagram(&reply), &mut request);
+        }
+        done += u64::from(matches!(black_box(step), Step::Done(_)));
+    }
+    Ok(done)
+}
+
+/// Real sockets, but the other side sends by calls that take next to nothing, and never reads.
+fn datagrams(times: u64) -> anyhow::Result<u64> {
+    let socket = Socket::bind((Ipv4Addr::LOCALHOST, 0).into(), &hailer_udp::Settings::default())?;
+    let client = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+    client.connect(socket.local_addr())?;
+    let (mut inbox, mut outbox, mut done) = (Inbox::for_length(2_048), Outbox::new(), 0);
+    while done < times {
+        for _ in 0..BATCH {
+            client.send(&[7; 15])?;
+        }
+        let mut heard = 0;
+        while heard < BATCH {
+            let count = socket.receive(&mut inbox)?;
+            if count == 0 {
+                wait(&[&socket], false, Duration::from_secs(1))?;
+            }
+            for received in inbox.iter() {
+                outbox.push(received.from, received.to, |out| out.extend_from_slice(&[7; 500]));
+            }
+            done += socket.send(&mut outbox)? as u64;
+            heard += count;
+        }
+    }
+    Ok(done)
+}

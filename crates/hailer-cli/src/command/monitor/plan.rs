@@ -1,0 +1,272 @@
+//! What to watch, and how: from a TOML file to a checked plan.
+//!
+//! ```toml
+//! [monitor]
+//! listen = "127.0.0.1:8080"               # the page, the API, metrics
+//! history = "hailer.db"                   # a file, from this folder; or "postgres://USER@HOST/DATABASE"
+//! interval = "60s"                        # how often each server is asked
+//! down-after = 2                          # silent samples in a row
+//! players = "names"                       # or "hashed", or "off": names are personal data
+//! keep = { raw = "7d", five-minutes = "60d", hour = "2years", day = "10years" }
+//! rate = 20000                            # datagrams in a second, to all servers together
+//! token-file = "token"                    # who may add and remove servers by the API; nobody, without it
+//! server-metrics = true                   # gauges for each server at /metrics
+//! page = "https://status.example.com"     # where people find it, for links in alerts
+//!
+//! [[server]]
+//! name = "lobby"                          # in addresses of the page: letters, digits, ".", "_" and "-"
+//! target = "minecraft-query://127.0.0.1"  # as for `hailer query`, with a protocol
+//! group = "Europe"
+//! labels = { owner = "me" }
+//! interval = "30s"
+//!
+//! [[alert]]
+//! name = "lobby is down"
+//! when = "down"
+//! servers = ["lobby*"]
+//! to = ["chat"]
+//!
+//! [[receiver]]
+//! name = "chat"
+//! form = "discord"
+//! url-file = "discord-url"                # secrets stand in files of their own
+//! ```
+
+use crate::config::table::{Document, Item, Table, Wrong, close};
+use crate::config::{self, MIN_TOKEN};
+use crate::exit::usage;
+use hailer::registry;
+use hailer_monitor::alert::{self, Receiver, Rule};
+use hailer_monitor::history::{Keep, NewServer};
+use hailer_monitor::schedule::SHORTEST_INTERVAL;
+use hailer_monitor::server::{self, Origin};
+use hailer_monitor::web::api::Token;
+use std::collections::{BTreeMap, HashMap};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::time::Duration;
+
+/// A plan, checked.
+pub(crate) struct Plan {
+    pub(crate) listen: SocketAddr,
+    pub(crate) history: String,
+    pub(crate) interval: Duration,
+    pub(crate) down_after: u8,
+    pub(crate) players: Players,
+    pub(crate) keep: Keep,
+    /// Datagrams in a second.
+    pub(crate) rate: f64,
+    pub(crate) token: Option<Token>,
+    pub(crate) server_metrics: bool,
+    pub(crate) servers: Vec<NewServer>,
+    pub(crate) alerts: alert::Checked,
+}
+
+/// What the library reads itself.
+#[derive(serde::Deserialize)]
+struct Alerts {
+    #[serde(default)]
+    alert: Vec<Rule>,
+    #[serde(default)]
+    receiver: Vec<Receiver>,
+}
+
+/// What becomes of the names of players.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Players {
+    Names,
+    Hashed,
+    Off,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self {
+            listen: (Ipv4Addr::LOCALHOST, 8080).into(),
+            history: sqlite(Path::new("hailer.db")),
+            interval: Duration::from_secs(60),
+            down_after: 2,
+            players: Players::Names,
+            keep: Keep::default(),
+            rate: 20_000.0,
+            token: None,
+            server_metrics: true,
+            servers: Vec::new(),
+            alerts: alert::Checked::default(),
+        }
+    }
+}
+
+/// The URL of a file.
+pub(crate) fn sqlite(path: &Path) -> String {
+    format!("sqlite:{}", path.display())
+}
+
+/// Reads a file.
+pub(crate) fn read(path: &Path) -> anyhow::Result<Plan> {
+    let text = config::text(path)?;
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let (mut plan, page) = match Document::parse(&text).and_then(|document| plan(&document.root(), folder)) {
+        Ok(plan) => plan,
+        Err(Wrong { line, problem }) => usage!("{}:{line}: {problem}", path.display()),
+    };
+    let Alerts { alert: rules, receiver: receivers } = match toml::from_str(&text) {
+        Ok(alerts) => alerts,
+        Err(error) => {
+            let line = text[..error.span().map_or(0, |span| span.start)].matches('\n').count() + 1;
+            usage!("{}:{line}: {}", path.display(), error.message().replace('\n', "; "));
+        }
+    };
+    match (alert::Plan { rules, receivers, page }).check(folder) {
+        Ok(alerts) => plan.alerts = alerts,
+        Err(error) => usage!("{}: {error}", path.display()),
+    }
+    Ok(plan)
+}
+
+fn plan(root: &Table<'_>, folder: &Path) -> Result<(Plan, Option<String>), Wrong> {
+    const BLOCKS: &str = "server: write [[server]], with two brackets, before each server";
+    let monitor = root.take("monitor");
+    let blocks = root.take("server").map_or(Ok(Vec::new()), |item| item.list(BLOCKS))?;
+    let _ = (root.take("alert"), root.take("receiver"));
+    root.finish()?;
+    let default = (Plan { history: sqlite(&folder.join("hailer.db")), ..Plan::default() }, None);
+    let (mut plan, page) = monitor.map_or(Ok(default), |item| monitor_table(item, folder))?;
+    let mut lines: HashMap<String, usize> = HashMap::new();
+    for block in blocks {
+        let server = server(&block.table("[[server]]", BLOCKS)?)?;
+        if let Some(first) = lines.insert(server.name.clone(), block.line) {
+            let problem = format!("name {:?}: the server in line {first} has it; write another", server.name);
+            return Err(Wrong::at(block.line, problem));
+        }
+        plan.servers.push(server);
+    }
+    Ok((plan, page))
+}
+
+fn monitor_table(item: Item<'_>, folder: &Path) -> Result<(Plan, Option<String>), Wrong> {
+    let table = item.table("[monitor]", "monitor: write [monitor], and what it is to do in the lines after it")?;
+    let mut plan = Plan { history: sqlite(&folder.join("hailer.db")), ..Plan::default() };
+    if let Some(item) = table.take("listen") {
+        let fix = "an \"ADDRESS:PORT\" such as \"127.0.0.1:8080\"";
+        plan.listen = config::address("listen", &item.text(&format!("listen: write {fix}"))?, fix)?;
+    }
+    if let Some(item) = table.take("history") {
+        plan.history = history(item, folder)?;
+    }
+    if let Some(item) = table.take("interval") {
+        plan.interval = interval(item)?;
+    }
+    if let Some(item) = table.take("down-after") {
+        plan.down_after = item.number("down-after", 1..=100)? as u8;
+    }
+    if let Some(item) = table.take("players") {
+        const FIX: &str = "players: write \"names\", \"hashed\" or \"off\"";
+        plan.players = match item.text(FIX)?.it {
+            "names" => Players::Names,
+            "hashed" => Players::Hashed,
+            "off" => Players::Off,
+            _ => return Err(Wrong::at(item.line, FIX)),
+        };
+    }
+    if let Some(item) = table.take("keep") {
+        plan.keep = keep(item)?;
+    }
+    if let Some(item) = table.take("rate") {
+        plan.rate = item.number("rate", 1..=10_000_000)? as f64;
+    }
+    if let Some(item) = table.take("token-file") {
+        let token = Token::new(config::token("token-file", item, folder, MIN_TOKEN)?.reveal());
+        plan.token = Some(token.map_err(|problem| Wrong::at(item.line, format!("token-file: {problem}")))?);
+    }
+    if let Some(item) = table.take("server-metrics") {
+        plan.server_metrics = item.flag("server-metrics")?;
+    }
+    let page = table.take("page").map(|item| item.text("page: write \"https://HOST\"").map(|text| text.it.to_owned()));
+    table.finish()?;
+    Ok((plan, page.transpose()?))
+}
+
+/// A file, from the folder of the plan, or PostgreSQL by its URL.
+fn history(item: Item<'_>, folder: &Path) -> Result<String, Wrong> {
+    let fix = "history: write the path of a file, or \"postgres://USER@HOST/DATABASE\"";
+    let text = item.text(fix)?.it;
+    match text.split_once("://").map(|(scheme, _)| scheme) {
+        Some("postgres" | "postgresql") => Ok(text.into()),
+        Some(_) => Err(Wrong::at(item.line, fix)),
+        None if text.is_empty() => Err(Wrong::at(item.line, fix)),
+        None => Ok(sqlite(&folder.join(text.strip_prefix("sqlite:").unwrap_or(text)))),
+    }
+}
+
+fn interval(item: Item<'_>) -> Result<Duration, Wrong> {
+    item.duration("interval", Duration::from_millis(SHORTEST_INTERVAL as u64))
+}
+
+fn keep(item: Item<'_>) -> Result<Keep, Wrong> {
+    let fix = "keep: write { raw = \"7d\", five-minutes = \"60d\", hour = \"2years\", day = \"10years\" }";
+    let table = item.table("keep", fix)?;
+    let mut keep = Keep::default();
+    let levels = [
+        ("raw", &mut keep.raw),
+        ("five-minutes", &mut keep.five_minutes),
+        ("hour", &mut keep.hour),
+        ("day", &mut keep.day),
+    ];
+    for (key, level) in levels {
+        if let Some(item) = table.take(key) {
+            let text = item.text(fix)?;
+            // Roll-ups are made of what is finer: that must last until they are made.
+            *level = humantime::parse_duration(text.it).map_err(|_| Wrong::at(item.line, fix))?;
+            if *level < Duration::from_secs(2 * 86_400) {
+                return Err(Wrong::at(item.line, format!("keep: {key}: write at least \"2d\"")));
+            }
+        }
+    }
+    table.finish()?;
+    Ok(keep)
+}
+
+fn server(table: &Table<'_>) -> Result<NewServer, Wrong> {
+    let name = table.need("name", "name = \"lobby\"")?.text("name: write a text")?.it.to_owned();
+    let target = table.need("target", "target = \"minecraft-query://127.0.0.1\"")?;
+    let target = target.text("target: write a text such as \"minecraft-query://127.0.0.1\"")?.it.to_owned();
+    let group = table.take("group").map(|item| item.text("group: write a text").map(|text| text.it.to_owned()));
+    let labels = table.take("labels").map_or(Ok(BTreeMap::new()), labels)?;
+    let interval = table.take("interval").map(interval).transpose()?;
+    table.finish()?;
+    let group = group.transpose()?.unwrap_or_default();
+    let new = NewServer { name, target, group, labels, interval, origin: Origin::Plan };
+    match server::check(&new).first() {
+        None => Ok(new),
+        Some(wrong) => {
+            let scheme = new.target.split_once("://").map(|(scheme, _)| scheme).filter(|_| wrong.field == "target");
+            let near = scheme.and_then(|scheme| close(scheme, registry::PROTOCOLS.iter().map(|p| p.info().id)));
+            let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+            let line =
+                table.all().iter().find(|(key, _)| key.it == wrong.field).map_or(table.line, |(key, _)| key.line);
+            Err(Wrong::at(line, format!("{}: {}{near}", wrong.field, wrong.message)))
+        }
+    }
+}
+
+fn labels(item: Item<'_>) -> Result<BTreeMap<String, String>, Wrong> {
+    const FIX: &str = "labels: write { key = \"value\" }";
+    let table = item.table("labels", FIX)?;
+    table.all().iter().map(|(key, item)| Ok((key.it.to_owned(), item.words(FIX)?))).collect()
+}
+
+/// A name for a target: what was typed, with dashes for what a name may not hold.
+pub(crate) fn name_of(target: &str) -> String {
+    let (protocol, rest) = target.split_once("://").unwrap_or(("", target));
+    let mut name = String::new();
+    for char in format!("{rest}-{protocol}").chars().take(64) {
+        let is_good = char.is_ascii_alphanumeric() || matches!(char, '.' | '_');
+        match is_good {
+            true => name.push(char),
+            false if name.ends_with('-') => {}
+            false => name.push('-'),
+        }
+    }
+    name.trim_matches(['-', '.']).to_owned()
+}

@@ -1,0 +1,968 @@
+//! When a rule fires, and when it is over: sans-IO, told the time.
+//!
+//! ```text
+//!            it is so          `for` has passed        a message goes
+//!   nothing ───────────► Pending ───────────► Ripe ───────────► Open ⟲ repeat
+//!      ▲                    │                   │                 │ it is so no more
+//!      └────────────────────┴───────────────────┘                 ▼
+//!      └──────────────────────────────── Over ◄────────────── Ending
+//!                   a message goes                 comparisons: `for` again
+//! ```
+//!
+//! An *episode* is from when it is so until it is so no more, of one rule and one server: it is told once, and its end once. What
+//! ripens within a short time is told in one message. Memory is an episode of some 80 bytes for each rule and server where it *is* so.
+//! Open episodes are written to the history, so that a restart neither tells them again nor forgets their ends.
+
+use super::rule::{Change, Condition, Rule, Words};
+use crate::live::Row;
+use crate::sample::{Difference, Event, EventKind, Millis};
+use crate::server::{Server, ServerId};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::collections::HashMap;
+
+/// So many servers are listed in a message; of the others it says how many.
+pub const LISTED: usize = 20;
+/// Of a text that a server says, so many characters are kept.
+const KEPT: usize = 300;
+/// The first that ripens waits for others for so long.
+const SETTLE: Millis = 5_000;
+/// Who is not told the time for so long was asleep, and the monitor with it: that is no silence.
+const ASLEEP: Millis = 30_000;
+/// The monitor is silent after so many intervals at the earliest.
+const SILENT_INTERVALS: Millis = 3;
+/// Stands for the monitor itself, where others have a server.
+pub(super) const MONITOR: ServerId = ServerId(i64::MIN);
+
+/// Rules, and where they stand.
+#[derive(Debug, Default)]
+pub struct Engine {
+    rules: Vec<Rule>,
+    /// For each rule what waits to be told: that it is so, and that it is over.
+    gathered: Vec<[Gathered; 2]>,
+    episodes: HashMap<(u16, ServerId), Episode>,
+    /// Open ones that ended without a word.
+    closed: Vec<(u16, ServerId)>,
+    /// The newest sample, and when it came.
+    newest: Option<(Millis, Millis)>,
+    last_tick: Option<Millis>,
+    /// The shortest interval of all who are watched; `None`: nobody is.
+    interval: Option<Millis>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Gathered {
+    /// When the first that waits began to.
+    first: Option<Millis>,
+    /// When the last message went.
+    last: Option<Millis>,
+}
+
+#[derive(Debug)]
+struct Episode {
+    since: Millis,
+    phase: Phase,
+    /// Whether it was so at the last look: what nobody knows does not ripen.
+    is_sure: bool,
+    /// When it was last told.
+    told: Millis,
+    change: Option<Box<Difference>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Phase {
+    /// It is so, for too short a time.
+    Pending,
+    /// It is to be told.
+    Ripe,
+    /// It was told.
+    Open,
+    /// It was told, and is so no more since then, for too short a time.
+    Ending(Millis),
+    /// That it is over since then is to be told.
+    Over(Millis),
+}
+
+/// What is to be told: a message before it is put into words.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Firing {
+    /// Always the same for the same episodes, whoever works it out.
+    pub id: String,
+    /// Which rule.
+    pub rule: String,
+    /// What it watches for, in a word.
+    pub condition: String,
+    /// Whether it is so, or over.
+    pub kind: Kind,
+    /// When it was made.
+    pub at: Millis,
+    /// About whom, [`LISTED`] at the most.
+    pub items: Vec<Item>,
+    /// And so many more.
+    pub more: u32,
+    /// To whom, by name.
+    pub to: Vec<String>,
+    /// It was quiet, until then.
+    pub held_until: Option<Millis>,
+    /// What to say, if not the usual.
+    pub words: Words,
+    /// The zone of its times.
+    pub zone: String,
+}
+
+/// What kind of a message it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// It is so.
+    Firing,
+    /// It still is.
+    Repeated,
+    /// It is over.
+    Resolved,
+    /// Nothing is so: somebody wants to see whether messages arrive.
+    Test,
+}
+
+/// One server of a message, as it stood when the message was made. Texts are as servers said them: hostile.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Item {
+    /// Its number; `None` for the monitor itself.
+    pub id: Option<ServerId>,
+    /// Its name.
+    pub name: String,
+    /// Its group.
+    pub group: String,
+    /// Whom to ask, as it was typed.
+    pub target: String,
+    /// `up`, `down`, `unknown` or `flapping`.
+    pub state: String,
+    /// Since when it is so.
+    pub since: Millis,
+    /// Since when it is over.
+    pub until: Option<Millis>,
+    /// Players on.
+    pub players: Option<u32>,
+    /// The most that fit.
+    pub max: Option<u32>,
+    /// In microseconds.
+    pub latency: Option<u32>,
+    /// Of the last day, from 0 to 1.
+    pub uptime: Option<f32>,
+    /// Why there is no answer, in a word and a sentence.
+    pub reason: Option<String>,
+    /// See there.
+    pub error: Option<String>,
+    /// What was before a change.
+    pub from: Option<String>,
+    /// What is after it.
+    pub to: Option<String>,
+    /// What it calls itself.
+    pub title: Option<String>,
+    /// Its MOTD without colours.
+    pub motd: Option<String>,
+    /// Its version.
+    pub version: Option<String>,
+    /// Its map.
+    pub map: Option<String>,
+}
+
+/// An episode that was told and is not over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Open {
+    /// Whose rule, by name.
+    pub rule: String,
+    /// Which server; `None` for the monitor itself.
+    pub server: Option<ServerId>,
+    /// Since when it is so.
+    pub since: Millis,
+    /// When it was last told.
+    pub told: Millis,
+}
+
+/// What came of a tick: all of it is to be written at once.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Told {
+    /// What is to be told.
+    pub firings: Vec<Firing>,
+    /// Episodes that are open from now on, or told again.
+    pub opened: Vec<Open>,
+    /// Episodes that are no longer open, by rule and server.
+    pub closed: Vec<(String, Option<ServerId>)>,
+}
+
+impl Engine {
+    /// Rules, and what was open when the history was last written.
+    pub fn new(rules: Vec<Rule>, open: &[Open]) -> Self {
+        let mut episodes = HashMap::new();
+        for open in open {
+            let number = rules.iter().take(usize::from(u16::MAX)).position(|rule| rule.name == open.rule);
+            if let Some(number) = number {
+                let episode =
+                    Episode { since: open.since, phase: Phase::Open, is_sure: false, told: open.told, change: None };
+                episodes.insert((number as u16, open.server.unwrap_or(MONITOR)), episode);
+            }
+        }
+        let gathered = vec![Default::default(); rules.len()];
+        Self { rules, gathered, episodes, ..Self::default() }
+    }
+
+    /// Looks at how a server stands, after each sample of it.
+    pub fn sample(&mut self, row: &Row, now: Millis) {
+        let at = row.last.as_ref().map_or(now, |last| last.at);
+        if row.last.is_some() && self.newest.is_none_or(|(newest, _)| newest < at) {
+            self.newest = Some((at, now));
+        }
+        let id = row.server.id;
+        let mut ended = Vec::new();
+        for (number, rule) in numbered(&self.rules) {
+            let key = (number, id);
+            if !rule.watches(&row.server) {
+                // It may have watched it before its labels were changed.
+                if let Some(Episode { phase: Phase::Open | Phase::Ending(_) | Phase::Over(_), .. }) =
+                    self.episodes.remove(&key)
+                {
+                    self.closed.push(key);
+                }
+                continue;
+            }
+            let Some(holds) = rule.condition.holds(row, now) else {
+                let is_change = matches!(rule.condition, Condition::Changed(_));
+                if let Some(episode) = self.episodes.get_mut(&key).filter(|_| !is_change) {
+                    episode.is_sure = false;
+                }
+                continue;
+            };
+            match (self.episodes.get_mut(&key), holds) {
+                (None, true) => {
+                    // That it came up is an event; that it is up is none.
+                    if rule.condition != Condition::Up {
+                        let since = if rule.condition == Condition::Down { row.since } else { at };
+                        self.episodes.insert(key, Episode::new(since, None));
+                    }
+                }
+                (Some(episode), true) => {
+                    episode.is_sure = true;
+                    if matches!(episode.phase, Phase::Ending(_) | Phase::Over(_)) {
+                        // Its end was not told, so it goes on.
+                        episode.phase = Phase::Open;
+                    }
+                }
+                (Some(episode), false) => {
+                    episode.is_sure = false;
+                    let patience = if rule.condition.is_comparison() { rule.lasts } else { 0 };
+                    let ending = match episode.phase {
+                        Phase::Pending | Phase::Ripe => {
+                            self.episodes.remove(&key);
+                            continue;
+                        }
+                        Phase::Over(_) => continue,
+                        Phase::Open => at,
+                        Phase::Ending(since) => since,
+                    };
+                    episode.phase = Phase::Ending(ending);
+                    if at - ending >= patience {
+                        ended.push((key, ending));
+                    }
+                }
+                (None, false) => {}
+            }
+        }
+        for (key, at) in ended {
+            self.end(key, at, now);
+        }
+    }
+
+    /// Hears what changed.
+    pub fn event(&mut self, server: &Server, event: &Event) {
+        for (number, rule) in numbered(&self.rules) {
+            let difference = match (&event.kind, rule.condition) {
+                (EventKind::Up, Condition::Up) => None,
+                (EventKind::Version(difference), Condition::Changed(Change::Version))
+                | (EventKind::Map(difference), Condition::Changed(Change::Map))
+                | (EventKind::Motd(difference), Condition::Changed(Change::Motd))
+                | (EventKind::Address(difference), Condition::Changed(Change::Address)) => Some(difference),
+                _ => continue,
+            };
+            if !rule.watches(server) {
+                continue;
+            }
+            let key = (number, server.id);
+            let known = self.episodes.get_mut(&key).and_then(|episode| episode.change.as_mut());
+            match (known, difference) {
+                // From what was last told to what is now.
+                (Some(known), Some(Difference { to, .. })) => {
+                    known.to = to.as_deref().map(cut);
+                    if known.from == known.to {
+                        self.episodes.remove(&key);
+                    }
+                }
+                (_, difference) => {
+                    let short = |text: &Option<String>| text.as_deref().map(cut);
+                    let change =
+                        difference.map(|both| Box::new(Difference { from: short(&both.from), to: short(&both.to) }));
+                    self.episodes.entry(key).or_insert_with(|| Episode::new(event.at, change));
+                }
+            }
+        }
+    }
+
+    /// Servers that are watched no more: nothing is told of them, nor that anything is over.
+    pub fn forget(&mut self, which: impl Fn(ServerId) -> bool) {
+        let closed = &mut self.closed;
+        self.episodes.retain(|key, episode| {
+            let is_kept = key.1 == MONITOR || !which(key.1);
+            if !is_kept && !matches!(episode.phase, Phase::Pending | Phase::Ripe) {
+                closed.push(*key);
+            }
+            is_kept
+        });
+    }
+
+    /// The shortest interval of all who are watched, in milliseconds; `None`: nobody is.
+    pub fn watches(&mut self, interval: Option<Millis>) {
+        self.interval = interval;
+    }
+
+    /// What is to be told now. To be called each second or so. `row` is how a server stands.
+    pub fn tick(&mut self, now: Millis, row: impl Fn(ServerId) -> Option<Row>) -> Told {
+        self.listen_for_silence(now);
+        let mut told = Told::default();
+        let mut repeats = vec![Vec::new(); self.rules.len()];
+        for (&(number, id), episode) in &mut self.episodes {
+            let Some(rule) = self.rules.get(usize::from(number)) else { continue };
+            match episode.phase {
+                Phase::Pending if episode.is_sure && now - episode.since >= rule.lasts => {
+                    episode.phase = Phase::Ripe;
+                    self.gathered[usize::from(number)][0].first.get_or_insert(now);
+                }
+                Phase::Open if episode.is_sure && rule.repeat.is_some_and(|repeat| now - episode.told >= repeat) => {
+                    repeats[usize::from(number)].push((episode.since, id));
+                }
+                _ => {}
+            }
+        }
+        let is_due = |gathered: &Gathered, rule: &Rule| {
+            let Some(first) = gathered.first else { return false };
+            // A clock that was set back makes nobody wait.
+            let last = gathered.last.filter(|last| *last <= now).unwrap_or(Millis::MIN / 2);
+            now >= (first + SETTLE.min(rule.gather)).max(last + rule.gather) || now < first
+        };
+        let rules = self.rules.iter().zip(&self.gathered);
+        let due: Vec<[bool; 2]> = rules.map(|(rule, both)| [is_due(&both[0], rule), is_due(&both[1], rule)]).collect();
+        let mut ripe = vec![[Vec::new(), Vec::new()]; self.rules.len()];
+        if due.iter().any(|both| both.contains(&true)) {
+            for (&(number, id), episode) in &self.episodes {
+                let place = match episode.phase {
+                    Phase::Ripe => 0,
+                    Phase::Over(_) => 1,
+                    _ => continue,
+                };
+                if due.get(usize::from(number)).is_some_and(|both| both[place]) {
+                    ripe[usize::from(number)][place].push((episode.since, id));
+                }
+            }
+        }
+        for number in 0..self.rules.len() {
+            let [firing, over] = std::mem::take(&mut ripe[number]);
+            for (place, kind, who) in [(0, Kind::Firing, firing), (1, Kind::Resolved, over)] {
+                if due[number][place] {
+                    self.gathered[number][place].first = None;
+                }
+                if !who.is_empty() {
+                    self.gathered[number][place].last = Some(now);
+                    self.tell(number, kind, who, now, &row, &mut told);
+                }
+            }
+            let repeated = std::mem::take(&mut repeats[number]);
+            if !repeated.is_empty() {
+                self.tell(number, Kind::Repeated, repeated, now, &row, &mut told);
+            }
+        }
+        for (number, id) in self.closed.drain(..) {
+            // It may be open anew.
+            let now_open = |episode: &Episode| !matches!(episode.phase, Phase::Pending | Phase::Ripe);
+            let is_open = self.episodes.get(&(number, id)).is_some_and(now_open);
+            if let (Some(rule), false) = (self.rules.get(usize::from(number)), is_open) {
+                told.closed.push((rule.name.clone(), server(id)));
+            }
+        }
+        told
+    }
+
+    /// What was told and is not over, of one server or of all.
+    pub fn open(&self, of: Option<ServerId>) -> Vec<Open> {
+        let is_open = |phase: Phase| matches!(phase, Phase::Open | Phase::Ending(_) | Phase::Over(_));
+        let episodes =
+            self.episodes.iter().filter(|((_, id), episode)| of.is_none_or(|of| of == *id) && is_open(episode.phase));
+        let open = episodes.filter_map(|(&(number, id), episode)| {
+            let rule = self.rules.get(usize::from(number))?.name.clone();
+            Some(Open { rule, server: server(id), since: episode.since, told: episode.told })
+        });
+        let mut open: Vec<Open> = open.collect();
+        open.sort_by_key(|open| (open.since, open.server));
+        open
+    }
+
+    /// The rules.
+    pub fn rules(&self) -> &[Rule] {
+        &self.rules
+    }
+
+    /// Episodes in memory, told or not.
+    pub fn len(&self) -> usize {
+        self.episodes.len()
+    }
+
+    /// Whether nothing is the matter.
+    pub fn is_empty(&self) -> bool {
+        self.episodes.is_empty()
+    }
+
+    fn end(&mut self, key: (u16, ServerId), at: Millis, now: Millis) {
+        let number = usize::from(key.0);
+        if !self.rules[number].resolve {
+            self.episodes.remove(&key);
+            self.closed.push(key);
+        } else if let Some(episode) = self.episodes.get_mut(&key) {
+            episode.phase = Phase::Over(at);
+            self.gathered[number][1].first.get_or_insert(now);
+        }
+    }
+
+    /// Whether the monitor itself does nothing.
+    fn listen_for_silence(&mut self, now: Millis) {
+        let slept = self.last_tick.is_none_or(|last| (now - last).abs() > ASLEEP);
+        self.last_tick = Some(now);
+        let newest = self.newest.get_or_insert((Millis::MIN, now));
+        if slept {
+            // Time is given anew: to this process too the clock jumped.
+            newest.1 = now;
+        }
+        let (heard, mut ended) = (newest.1, Vec::new());
+        for (number, rule) in numbered(&self.rules) {
+            if rule.condition != Condition::MonitorSilent {
+                continue;
+            }
+            let key = (number, MONITOR);
+            let is_silent = self.interval.is_some_and(|interval| {
+                let patience = rule.lasts.max(interval.saturating_mul(SILENT_INTERVALS));
+                now - heard >= patience
+            });
+            match (self.episodes.get_mut(&key), is_silent) {
+                (None, true) => drop(self.episodes.insert(key, Episode::new(heard, None))),
+                (Some(episode), true) => {
+                    episode.is_sure = true;
+                    if matches!(episode.phase, Phase::Over(_)) {
+                        episode.phase = Phase::Open;
+                    }
+                }
+                // Who slept does not know yet.
+                (Some(_), false) if slept => {}
+                (Some(episode), false) => match episode.phase {
+                    Phase::Pending | Phase::Ripe => drop(self.episodes.remove(&key)),
+                    Phase::Open => ended.push(key),
+                    Phase::Ending(_) | Phase::Over(_) => {}
+                },
+                (None, false) => {}
+            }
+        }
+        for key in ended {
+            self.end(key, heard, now);
+        }
+    }
+
+    /// Puts a message together.
+    fn tell(
+        &mut self,
+        number: usize,
+        kind: Kind,
+        mut who: Vec<(Millis, ServerId)>,
+        now: Millis,
+        row: &impl Fn(ServerId) -> Option<Row>,
+        told: &mut Told,
+    ) {
+        let rule = &self.rules[number];
+        let held_until = rule.quiet.until(now);
+        // After the night it is said that it is so; not also that it was so all night.
+        let is_said = !(kind == Kind::Repeated && held_until.is_some());
+        who.sort_unstable();
+        let mut hash = Sha256::new();
+        let repeated = if kind == Kind::Repeated { now } else { 0 };
+        hash.update(format!("{}\0{kind:?}\0{repeated}", rule.name));
+        let mut items = Vec::new();
+        for &(since, id) in &who {
+            hash.update(since.to_be_bytes());
+            hash.update(id.0.to_be_bytes());
+            let key = (number as u16, id);
+            let Some(episode) = self.episodes.get_mut(&key) else { continue };
+            if items.len() < LISTED {
+                items.push(item(id, episode, row(id).as_ref(), now));
+            }
+            episode.told = now;
+            match kind {
+                Kind::Resolved => {
+                    self.episodes.remove(&key);
+                    told.closed.push((rule.name.clone(), server(id)));
+                    continue;
+                }
+                Kind::Firing if matches!(rule.condition, Condition::Changed(_)) => {
+                    self.episodes.remove(&key);
+                    continue;
+                }
+                _ => episode.phase = Phase::Open,
+            }
+            told.opened.push(Open { rule: rule.name.clone(), server: server(id), since, told: now });
+        }
+        if is_said {
+            let more = u32::try_from(who.len() - items.len()).unwrap_or(u32::MAX);
+            told.firings.push(Firing {
+                id: hex(&hash.finalize()),
+                rule: rule.name.clone(),
+                condition: rule.condition.word().into(),
+                kind,
+                at: now,
+                items,
+                more,
+                to: rule.to.clone(),
+                held_until,
+                words: rule.words.clone(),
+                zone: rule.zone.clone(),
+            });
+        }
+    }
+}
+
+impl Firing {
+    /// A message that shows whether messages arrive.
+    pub fn test(to: &str, now: Millis) -> Self {
+        let item = Item { name: "example".into(), since: now, state: "up".into(), ..Item::default() };
+        Self {
+            id: hex(&Sha256::digest(format!("test\0{to}\0{now}"))),
+            rule: "test".into(),
+            condition: "test".into(),
+            kind: Kind::Test,
+            at: now,
+            items: vec![item],
+            more: 0,
+            to: vec![to.into()],
+            held_until: None,
+            words: Words::default(),
+            zone: "local".into(),
+        }
+    }
+
+    /// About how many.
+    pub fn count(&self) -> u64 {
+        self.items.len() as u64 + u64::from(self.more)
+    }
+}
+
+impl Episode {
+    fn new(since: Millis, change: Option<Box<Difference>>) -> Self {
+        Self { since, phase: Phase::Pending, is_sure: true, told: 0, change }
+    }
+}
+
+/// The first 16 bytes of a digest.
+pub(super) fn hex(digest: &[u8]) -> String {
+    digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn numbered(rules: &[Rule]) -> impl Iterator<Item = (u16, &Rule)> {
+    (0..u16::MAX).zip(rules)
+}
+
+fn server(id: ServerId) -> Option<ServerId> {
+    (id != MONITOR).then_some(id)
+}
+
+fn cut(text: &str) -> String {
+    text.chars().take(KEPT).collect()
+}
+
+fn item(id: ServerId, episode: &Episode, row: Option<&Row>, now: Millis) -> Item {
+    let mut item = Item { since: episode.since, ..Item::default() };
+    if let Phase::Over(until) = episode.phase {
+        item.until = Some(until);
+    }
+    if let Some(change) = &episode.change {
+        (item.from, item.to) = (change.from.clone(), change.to.clone());
+    }
+    if id == MONITOR {
+        item.name = "the monitor".into();
+        return item;
+    }
+    item.id = Some(id);
+    let Some(row) = row else {
+        item.name = format!("server {}", id.0);
+        return item;
+    };
+    let server = &row.server;
+    (item.name, item.group, item.target) = (cut(&server.name), cut(&server.group), cut(&server.target));
+    item.state = match row.state {
+        _ if row.is_flapping => "flapping",
+        crate::health::State::Down => "down",
+        crate::health::State::Unknown => "unknown",
+        crate::health::State::Up => "up",
+    }
+    .into();
+    item.uptime = row.day.uptime(now);
+    if let Some(last) = &row.last {
+        (item.players, item.max, item.latency) = (last.players, last.max, last.latency);
+    }
+    if let Some(error) = &row.error {
+        (item.reason, item.error) = (Some(cut(&error.0)), Some(cut(&error.1)));
+    }
+    if let Some(said) = &row.said {
+        let short = |text: &Option<String>| text.as_deref().map(cut);
+        (item.title, item.version, item.map) = (short(&said.title), short(&said.version), short(&said.map));
+        item.motd = said.motd.as_ref().map(|motd| cut(&motd.plain()));
+    }
+    item
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::health::State;
+    use crate::live::Day;
+    use crate::sample::Sample;
+    use crate::server::Origin;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    const SECOND: Millis = 1_000;
+    const MINUTE: Millis = 60 * SECOND;
+    /// Noon of a day, UTC.
+    const START: Millis = 1_780_315_200_000;
+
+    /// Servers in simulated time, told each second.
+    struct World {
+        engine: Engine,
+        rows: BTreeMap<ServerId, Row>,
+        now: Millis,
+        told: Vec<(Millis, Firing)>,
+        /// What the history would hold.
+        open: BTreeMap<(String, Option<ServerId>), Open>,
+    }
+
+    fn rule(toml: &str) -> Rule {
+        toml::from_str(&format!("name = 'r'\nto = ['ops']\nzone = 'UTC'\n{toml}")).unwrap()
+    }
+
+    impl World {
+        fn new(rules: Vec<Rule>, servers: i64) -> Self {
+            let row = |id| {
+                let server = Server {
+                    id: ServerId(id),
+                    name: format!("s{id}"),
+                    target: "ugp://127.0.0.1".into(),
+                    group: "eu".into(),
+                    labels: BTreeMap::new(),
+                    interval: None,
+                    origin: Origin::Plan,
+                };
+                let row = Row {
+                    server: Arc::new(server),
+                    state: State::Up,
+                    is_flapping: false,
+                    since: START,
+                    last: None,
+                    error: None,
+                    said: None,
+                    day: Day::default(),
+                };
+                (ServerId(id), row)
+            };
+            let mut engine = Engine::new(rules, &[]);
+            engine.watches(Some(MINUTE));
+            let rows = (0..servers).map(row).collect();
+            Self { engine, rows, now: START, told: Vec::new(), open: BTreeMap::new() }
+        }
+
+        /// One sample: `None` is silence, for so long that it counts as down.
+        fn look(&mut self, id: i64, players: Option<u32>) {
+            let row = self.rows.get_mut(&ServerId(id)).unwrap();
+            let state = if players.is_some() { State::Up } else { State::Down };
+            let is_new = state != row.state;
+            if is_new {
+                (row.state, row.since) = (state, self.now);
+            }
+            let answered = players.is_some();
+            let (server, at, max, latency) = (row.server.id, self.now, Some(20), Some(1_500));
+            row.last = Some(Sample { server, at, answered, players, max, latency, sent: 1, resent: 0 });
+            row.error = (!answered).then(|| Arc::new(("silence".into(), "no answer".into())));
+            self.engine.sample(row, self.now);
+            if is_new && answered {
+                let up = Event { server, at, kind: EventKind::Up };
+                self.engine.event(&row.server.clone(), &up);
+            }
+        }
+
+        fn change(&mut self, id: i64, from: &str, to: &str) {
+            let difference = Difference { from: Some(from.into()), to: Some(to.into()) };
+            let event = Event { server: ServerId(id), at: self.now, kind: EventKind::Map(difference) };
+            self.engine.event(&self.rows[&ServerId(id)].server, &event);
+        }
+
+        fn wait(&mut self, time: Millis) {
+            for _ in 0..time / SECOND {
+                self.now += SECOND;
+                let told = self.engine.tick(self.now, |id| self.rows.get(&id).cloned());
+                for open in told.opened {
+                    self.open.insert((open.rule.clone(), open.server), open);
+                }
+                for closed in told.closed {
+                    assert!(self.open.remove(&closed).is_some(), "closed what was not open");
+                }
+                self.told.extend(told.firings.into_iter().map(|firing| (self.now, firing)));
+            }
+        }
+
+        /// All that was told since the last call: `minute:kind names`.
+        fn heard(&mut self) -> String {
+            let told = self.told.drain(..).map(|(at, firing)| {
+                let names: Vec<&str> = firing.items.iter().map(|item| item.name.as_str()).collect();
+                let kind = format!("{:?}", firing.kind).to_lowercase();
+                format!("{}:{kind} {}", (at - START) / MINUTE, names.join(","))
+            });
+            told.collect::<Vec<_>>().join("; ")
+        }
+
+        /// Killed, and started again.
+        fn restart(&mut self) {
+            let rules = self.engine.rules().to_vec();
+            let open: Vec<Open> = self.open.values().cloned().collect();
+            self.engine = Engine::new(rules, &open);
+            self.engine.watches(Some(MINUTE));
+        }
+    }
+
+    #[test]
+    fn down_for_long_enough_then_again_and_again_then_over() {
+        let mut world = World::new(vec![rule("when = 'down'\nfor = '5m'\nrepeat = '1h'")], 1);
+        world.look(0, None);
+        world.wait(4 * MINUTE);
+        world.look(0, Some(1));
+        world.wait(10 * MINUTE);
+        assert_eq!(world.heard(), "", "it was short");
+        world.look(0, None);
+        world.wait(6 * MINUTE);
+        assert_eq!(world.heard(), "19:firing s0");
+        world.wait(120 * MINUTE);
+        assert_eq!(world.heard(), "79:repeated s0; 139:repeated s0");
+        world.look(0, Some(1));
+        world.wait(MINUTE);
+        assert_eq!(world.heard(), "140:resolved s0");
+        assert!(world.engine.is_empty() && world.open.is_empty());
+    }
+
+    #[test]
+    fn a_storm_is_one_message() {
+        let mut world = World::new(vec![rule("when = 'down'")], 500);
+        for id in 0..100 {
+            world.look(id, None);
+        }
+        world.wait(3 * SECOND);
+        (100..500).for_each(|id| world.look(id, None));
+        world.wait(10 * SECOND);
+        let told: Vec<Firing> = world.told.drain(..).map(|(_, firing)| firing).collect();
+        assert_eq!(told.len(), 1);
+        assert_eq!((told[0].items.len(), told[0].count()), (LISTED, 500));
+        assert_eq!(world.open.len(), 500);
+        // They come back one by one, two a second: told at once, then once a minute.
+        for id in 0..500 {
+            world.look(id, Some(0));
+            if id % 2 == 1 {
+                world.wait(SECOND);
+            }
+        }
+        world.wait(2 * MINUTE);
+        let counts: Vec<u64> = world.told.iter().map(|(_, firing)| firing.count()).collect();
+        assert_eq!(counts.iter().sum::<u64>(), 500);
+        assert!(counts.len() <= 6, "{counts:?}");
+        assert!(world.open.is_empty());
+    }
+
+    #[test]
+    fn what_nobody_knows_stays_as_it_was() {
+        let mut world = World::new(vec![rule("players-below = 5\nfor = '2m'")], 1);
+        world.look(0, Some(3));
+        world.wait(MINUTE);
+        world.look(0, None);
+        world.wait(5 * MINUTE);
+        assert_eq!(world.heard(), "", "a server that is down has no players, nor has it few");
+        world.look(0, Some(3));
+        world.wait(10 * SECOND);
+        assert_eq!(world.heard(), "6:firing s0");
+        world.look(0, None);
+        world.wait(5 * MINUTE);
+        world.look(0, Some(9));
+        world.wait(MINUTE);
+        world.look(0, Some(4));
+        world.wait(5 * MINUTE);
+        assert_eq!(world.heard(), "", "it was over for too short a time");
+        world.look(0, Some(9));
+        world.wait(2 * MINUTE);
+        world.look(0, Some(9));
+        world.wait(MINUTE);
+        assert_eq!(world.heard(), "19:resolved s0");
+    }
+
+    #[test]
+    fn changes_are_told_once_and_those_that_are_taken_back_not_at_all() {
+        let mut world = World::new(vec![rule("when = 'map'\nfor = '1m'")], 1);
+        world.change(0, "a", "b");
+        world.look(0, Some(1));
+        world.wait(30 * SECOND);
+        world.change(0, "b", "c");
+        world.wait(2 * MINUTE);
+        let (_, firing) = world.told.pop().unwrap();
+        assert_eq!((firing.items[0].from.as_deref(), firing.items[0].to.as_deref()), (Some("a"), Some("c")));
+        world.change(0, "c", "d");
+        world.wait(30 * SECOND);
+        world.change(0, "d", "c");
+        world.wait(5 * MINUTE);
+        assert_eq!(world.heard(), "");
+        assert!(world.engine.is_empty() && world.open.is_empty());
+    }
+
+    #[test]
+    fn up_is_told_of_who_was_down() {
+        let mut world = World::new(vec![rule("when = 'up'\nfor = '1m'")], 2);
+        world.look(0, Some(1));
+        world.look(1, None);
+        world.wait(5 * MINUTE);
+        assert_eq!(world.heard(), "", "that it is up is no news");
+        world.look(1, Some(1));
+        world.wait(2 * MINUTE);
+        assert_eq!(world.heard(), "6:firing s1");
+        world.look(1, None);
+        world.wait(2 * MINUTE);
+        assert_eq!(world.heard(), "", "unless resolve = true");
+    }
+
+    #[test]
+    fn who_flaps_is_left_alone_but_for_that() {
+        let named = |name: &str, toml| Rule { name: name.into(), ..rule(toml) };
+        let mut world = World::new(vec![named("down", "when = 'down'"), named("flaps", "when = 'flapping'")], 1);
+        for minute in 0..10 {
+            world.rows.get_mut(&ServerId(0)).unwrap().is_flapping = true;
+            world.look(0, (minute % 2 == 0).then_some(1));
+            world.wait(MINUTE);
+        }
+        let told: Vec<String> = world.told.drain(..).map(|(_, firing)| firing.rule).collect();
+        assert_eq!(told, ["flaps"]);
+        world.rows.get_mut(&ServerId(0)).unwrap().is_flapping = false;
+        world.look(0, None);
+        world.wait(MINUTE);
+        let mut told: Vec<String> =
+            world.told.drain(..).map(|(_, firing)| format!("{} {:?}", firing.rule, firing.kind)).collect();
+        told.sort();
+        assert_eq!(told, ["down Firing", "flaps Resolved"]);
+    }
+
+    #[test]
+    fn in_quiet_hours_messages_are_held_and_nothing_is_repeated() {
+        let mut world = World::new(vec![rule("when = 'down'\nquiet = ['12:00-14:00']\nrepeat = '10m'")], 1);
+        world.look(0, None);
+        world.wait(115 * MINUTE);
+        let (_, firing) = world.told.pop().unwrap();
+        assert_eq!(firing.held_until, Some(START + 120 * MINUTE));
+        assert!(world.told.is_empty());
+        world.wait(10 * MINUTE);
+        assert_eq!(world.heard(), "120:repeated s0");
+    }
+
+    #[test]
+    fn a_monitor_that_does_nothing_says_so() {
+        let mut world = World::new(vec![rule("when = 'monitor-silent'\nfor = '5m'")], 1);
+        world.look(0, Some(1));
+        world.wait(4 * MINUTE);
+        world.look(0, Some(1));
+        world.wait(6 * MINUTE);
+        assert_eq!(world.heard(), "9:firing the monitor");
+        world.look(0, Some(1));
+        world.wait(MINUTE);
+        assert_eq!(world.heard(), "10:resolved the monitor");
+        world.now += 8 * 60 * MINUTE;
+        world.wait(2 * MINUTE);
+        assert_eq!(world.heard(), "", "it slept, as the machine did");
+        world.engine.watches(None);
+        world.wait(60 * MINUTE);
+        assert_eq!(world.heard(), "", "there is nobody to ask");
+    }
+
+    #[test]
+    fn a_restart_tells_nothing_twice_and_forgets_no_end() {
+        let mut world = World::new(vec![rule("when = 'down'")], 2);
+        (0..2).for_each(|id| world.look(id, None));
+        world.wait(MINUTE);
+        assert_eq!(world.heard(), "0:firing s0,s1");
+        world.restart();
+        (0..2).for_each(|id| world.look(id, None));
+        world.wait(MINUTE);
+        assert_eq!(world.heard(), "");
+        world.restart();
+        world.look(0, Some(1));
+        world.engine.forget(|id| id == ServerId(1));
+        world.wait(MINUTE);
+        assert_eq!(world.heard(), "2:resolved s0");
+        assert!(world.open.is_empty(), "of who is watched no more, nothing is open");
+    }
+
+    #[test]
+    fn the_same_episodes_have_the_same_id() {
+        let ids = |extra: bool| {
+            let mut world = World::new(vec![rule("when = 'down'")], 3);
+            (0..if extra { 3 } else { 2 }).for_each(|id| world.look(id, None));
+            world.wait(MINUTE);
+            world.told[0].1.id.clone()
+        };
+        assert_eq!(ids(false), ids(false));
+        assert_ne!(ids(false), ids(true));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// Whatever comes: an episode is told once, its end at most once and after it, and memory is bounded.
+        #[test]
+        fn nothing_is_told_twice(steps in prop::collection::vec((0..4_i64, prop::option::of(0..10_u32), 0..200_i64, 0..40_u8), 1..120)) {
+            let rules = [
+                "when = 'down'\nfor = '1m'", "when = 'up'\nresolve = true", "players-below = 5\nfor = '2m'", "when = 'map'",
+                "players-above = 2\ngather = '0s'", "when = 'down'\ngather = '0s'\nservers = ['s1', 's2']",
+            ];
+            let rules = rules.iter().enumerate().map(|(n, toml)| Rule { name: format!("r{n}"), ..rule(toml) }).collect();
+            let mut world = World::new(rules, 4);
+            let mut open: BTreeMap<(String, ServerId), Millis> = BTreeMap::new();
+            let mut seen = std::collections::BTreeSet::new();
+            for (id, players, seconds, chance) in steps {
+                world.look(id, players);
+                match chance {
+                    0 => world.restart(),
+                    1..4 => world.change(id, &format!("{chance}"), "z"),
+                    _ => {}
+                }
+                world.wait(seconds * SECOND);
+                for (_, firing) in world.told.drain(..) {
+                    let is_map = firing.condition == "map";
+                    prop_assert!(is_map || seen.insert(firing.id.clone()), "the same message twice");
+                    for item in &firing.items {
+                        let key = (firing.rule.clone(), item.id.unwrap());
+                        match firing.kind {
+                            _ if is_map => {}
+                            Kind::Firing => prop_assert_eq!(open.insert(key, item.since), None, "told while it was open"),
+                            Kind::Resolved => prop_assert_eq!(open.remove(&key), Some(item.since), "the end of nothing"),
+                            Kind::Repeated | Kind::Test => prop_assert!(false, "nobody asked for it"),
+                        }
+                    }
+                }
+                prop_assert!(world.engine.len() <= 24);
+            }
+        }
+    }
+}

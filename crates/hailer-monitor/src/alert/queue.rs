@@ -1,0 +1,574 @@
+//! Messages on their way, in the history's database, so that neither a kill nor a receiver that is away loses any.
+//!
+//! A message is *waiting*, then *done* or *given up*. What waits is in memory too, and what the database does not take stays there
+//! until it does: a full disk stops no alert, and only a kill while the disk is full loses some.
+
+use super::Health;
+use super::engine::{Firing, Open, Told, hex};
+use crate::history::{History, HistoryError, Insert, Values, run};
+use crate::sample::Millis;
+use crate::server::ServerId;
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+use sqlx::any::AnyRow;
+use sqlx::{AssertSqlSafe, Row};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::Notify;
+
+/// Messages that wait for one receiver; past that the oldest are given up.
+pub(super) const WAITING: usize = 1_000;
+/// What is done, or given up, is remembered for so long.
+const REMEMBERED: Millis = 30 * 24 * 3_600_000;
+/// The longest reason that is kept, in characters.
+const REASON: usize = 500;
+/// Stands for the monitor in the database, where others have a server: theirs are above 0.
+const MONITOR: i64 = 0;
+
+/// A message to one receiver.
+#[derive(Clone, Debug, Serialize)]
+pub struct Message {
+    /// The same whenever the same is sent: receivers may tell doubles by it.
+    pub id: String,
+    /// To whom.
+    pub receiver: String,
+    /// In this order they are sent.
+    pub number: i64,
+    /// When it was made, or when its quiet hours end.
+    pub made: Millis,
+    /// It is not sent before.
+    pub due: Millis,
+    /// Whether it was made in quiet hours: then it is told with the others.
+    pub is_held: bool,
+    /// What became of it.
+    pub state: State,
+    /// How often it was sent in vain.
+    pub attempts: u32,
+    /// Why it did not arrive, the last time.
+    pub error: String,
+    /// What it says.
+    pub firing: Arc<Firing>,
+}
+
+/// What became of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// It is still to be sent.
+    Waiting,
+    /// It arrived.
+    Done,
+    /// It is not sent any more.
+    GivenUp,
+}
+
+/// What to do for a receiver.
+#[derive(Debug)]
+pub(super) enum Next {
+    /// Nothing, until there is something new.
+    Nothing,
+    /// Nothing until then.
+    Wait(Millis),
+    /// To send these, as one.
+    Send(Vec<Message>),
+}
+
+/// All messages on their way.
+#[derive(Debug)]
+pub(super) struct Queue {
+    history: History,
+    inner: Mutex<Inner>,
+    /// One writes at a time.
+    writing: tokio::sync::Mutex<()>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    lines: HashMap<String, Line>,
+    next: i64,
+    owed: Owed,
+    /// New ones that turned out to be in the database already.
+    known: HashSet<String>,
+    /// Why the database did not take what it is owed.
+    failure: Option<String>,
+    delivered: u64,
+    failed: u64,
+    given_up: u64,
+    last_given_up: Option<String>,
+}
+
+/// What waits for one receiver.
+#[derive(Debug, Default)]
+struct Line {
+    messages: VecDeque<Message>,
+    news: Arc<Notify>,
+}
+
+/// What is to be written.
+#[derive(Debug, Default)]
+struct Owed {
+    /// By id, and whether it is new.
+    messages: BTreeMap<String, (Message, bool)>,
+    /// By rule and server: as it is, or over.
+    open: HashMap<(String, i64), Option<(Millis, Millis)>>,
+}
+
+impl Inner {
+    fn give_up(&mut self, mut message: Message) {
+        self.given_up += 1;
+        self.last_given_up = Some(format!("{}: {}", message.receiver, message.error));
+        message.state = State::GivenUp;
+        self.owed.put(message);
+    }
+}
+
+impl Owed {
+    /// A message that is not what it was: if it was never written, it is new still.
+    fn put(&mut self, message: Message) {
+        let is_new = self.messages.get(&message.id).is_some_and(|(_, is_new)| *is_new);
+        self.messages.insert(message.id.clone(), (message, is_new));
+    }
+}
+
+impl Queue {
+    /// What was on its way when the monitor was last stopped, or killed, and what was open.
+    pub(super) async fn load(
+        history: &History,
+        receivers: impl Iterator<Item = String>,
+    ) -> Result<(Self, Vec<Open>), HistoryError> {
+        let mut inner = Inner::default();
+        let rows = sqlx::query(
+            "SELECT id, receiver, number, made, due, held, state, attempts, error, firing FROM alert_message
+             WHERE state = 0 ORDER BY number",
+        )
+        .fetch_all(&history.pool)
+        .await?;
+        inner.lines = receivers.map(|name| (name, Line::default())).collect();
+        for row in &rows {
+            // What nobody can read any more, or whose receiver left the plan, waits for a plan that has it.
+            if let Some(message) = read(row)
+                && let Some(line) = inner.lines.get_mut(&message.receiver)
+            {
+                line.messages.push_back(message);
+            }
+        }
+        let last = sqlx::query("SELECT COALESCE(MAX(number), 0) FROM alert_message").fetch_one(&history.pool).await?;
+        inner.next = last.try_get::<i64, _>(0)? + 1;
+        let rows = sqlx::query("SELECT rule, server, since, told FROM alert_open").fetch_all(&history.pool).await?;
+        let open = rows.iter().map(|row| {
+            let server: i64 = row.try_get(1)?;
+            let server = (server != MONITOR).then_some(ServerId(server));
+            Ok(Open { rule: row.try_get(0)?, server, since: row.try_get(2)?, told: row.try_get(3)? })
+        });
+        let open = open.collect::<Result<_, sqlx::Error>>()?;
+        Ok((Self { history: history.clone(), inner: inner.into(), writing: tokio::sync::Mutex::default() }, open))
+    }
+
+    /// Takes what is to be told. It is in the database before anybody sends it, if the database takes it.
+    pub(super) async fn push(&self, told: Told) {
+        let mut new = Vec::new();
+        {
+            let mut inner = self.inner();
+            for open in told.opened {
+                let server = open.server.map_or(MONITOR, |server| server.0);
+                inner.owed.open.insert((open.rule, server), Some((open.since, open.told)));
+            }
+            for (rule, server) in told.closed {
+                inner.owed.open.insert((rule, server.map_or(MONITOR, |server| server.0)), None);
+            }
+            for firing in told.firings {
+                let firing = Arc::new(firing);
+                for receiver in &firing.to {
+                    let number = inner.next;
+                    inner.next += 1;
+                    let made = firing.held_until.unwrap_or(firing.at);
+                    let message = Message {
+                        id: hex(&Sha256::digest(format!("{}\0{receiver}", firing.id))),
+                        receiver: receiver.clone(),
+                        number,
+                        made,
+                        due: made,
+                        is_held: firing.held_until.is_some(),
+                        state: State::Waiting,
+                        attempts: 0,
+                        error: String::new(),
+                        firing: firing.clone(),
+                    };
+                    inner.owed.messages.insert(message.id.clone(), (message.clone(), true));
+                    new.push(message);
+                }
+            }
+        }
+        self.write().await;
+        let mut inner = self.inner();
+        let inner = &mut *inner;
+        for message in new {
+            // One with this id was made before a kill: it is on its way, or done.
+            if inner.known.remove(&message.id) {
+                continue;
+            }
+            let Some(line) = inner.lines.get_mut(&message.receiver) else { continue };
+            line.messages.push_back(message);
+            if line.messages.len() > WAITING
+                && let Some(mut oldest) = line.messages.pop_front()
+            {
+                oldest.error = format!("{WAITING} newer ones waited as well");
+                inner.give_up(oldest);
+            }
+        }
+        inner.lines.values().for_each(|line| line.news.notify_one());
+    }
+
+    /// What to do for a receiver now. Those made in quiet hours that end at the same time are one message.
+    pub(super) fn next(&self, receiver: &str, now: Millis) -> Next {
+        let inner = self.inner();
+        let Some(line) = inner.lines.get(receiver) else { return Next::Nothing };
+        let first = line.messages.iter().find(|message| !message.is_held);
+        let night = line.messages.iter().filter(|message| message.is_held).min_by_key(|held| (held.due, held.number));
+        // Each is sent in its turn, but those that are held let others pass.
+        let night = night.filter(|night| match first {
+            Some(first) => night.due <= now && (night.number < first.number || first.due > now),
+            None => true,
+        });
+        match (night, first) {
+            (Some(night), _) if night.due <= now => {
+                let all = line.messages.iter().filter(|message| message.is_held && message.due == night.due);
+                Next::Send(all.cloned().collect())
+            }
+            (Some(night), _) => Next::Wait(night.due),
+            (None, Some(first)) if first.due <= now => Next::Send(vec![first.clone()]),
+            (None, Some(first)) => {
+                let held = line.messages.iter().filter(|message| message.is_held).map(|held| held.due).min();
+                Next::Wait(first.due.min(held.unwrap_or(Millis::MAX)))
+            }
+            (None, None) => Next::Nothing,
+        }
+    }
+
+    /// There may be something new for a receiver.
+    pub(super) fn news(&self, receiver: &str) -> Arc<Notify> {
+        self.inner().lines.get(receiver).map(|line| line.news.clone()).unwrap_or_default()
+    }
+
+    /// They arrived, or are given up.
+    pub(super) async fn finish(&self, messages: &[Message], state: State, error: &str) {
+        self.inner().failed += u64::from(state == State::GivenUp);
+        self.mark(messages, |message| {
+            message.state = state;
+            message.error = short(error);
+        });
+        self.write().await;
+    }
+
+    /// They are sent again at a time.
+    pub(super) async fn again(&self, messages: &[Message], due: Millis, error: &str) {
+        self.inner().failed += 1;
+        self.mark(messages, |message| {
+            message.attempts = message.attempts.saturating_add(1);
+            message.due = due;
+            message.error = short(error);
+        });
+        self.write().await;
+    }
+
+    fn mark(&self, messages: &[Message], change: impl Fn(&mut Message)) {
+        let mut inner = self.inner();
+        let inner = &mut *inner;
+        for message in messages {
+            let Some(line) = inner.lines.get_mut(&message.receiver) else { continue };
+            // It may have been given up meanwhile, since too many wait; if it arrived all the same, that is what counts.
+            let place = line.messages.iter().position(|waiting| waiting.id == message.id);
+            let mut changed = place.map_or_else(|| message.clone(), |place| line.messages[place].clone());
+            change(&mut changed);
+            match (place, changed.state) {
+                (Some(place), State::Waiting) => line.messages[place] = changed.clone(),
+                (Some(place), _) => drop(line.messages.remove(place)),
+                (None, State::Done) => {}
+                (None, _) => continue,
+            }
+            inner.delivered += u64::from(changed.state == State::Done);
+            match changed.state {
+                State::GivenUp => inner.give_up(changed),
+                State::Waiting | State::Done => inner.owed.put(changed),
+            }
+        }
+    }
+
+    /// Writes what is owed.
+    pub(super) async fn write(&self) {
+        let _turn = self.writing.lock().await;
+        let owed = std::mem::take(&mut self.inner().owed);
+        if owed.messages.is_empty() && owed.open.is_empty() {
+            return;
+        }
+        let result = self.write_all(&owed).await;
+        let mut inner = self.inner();
+        match result {
+            Ok(known) => {
+                inner.failure = None;
+                inner.known.extend(known);
+            }
+            Err(error) => {
+                inner.failure = Some(error.to_string());
+                // What came meanwhile is newer.
+                for (id, (message, is_new)) in owed.messages {
+                    inner.owed.messages.entry(id).or_insert((message, is_new)).1 |= is_new;
+                }
+                for (key, open) in owed.open {
+                    inner.owed.open.entry(key).or_insert(open);
+                }
+                // What is over and was never written matters least.
+                while inner.owed.messages.len() > 2 * WAITING * inner.lines.len().max(1) {
+                    let done = inner.owed.messages.iter().find(|(_, (message, _))| message.state != State::Waiting);
+                    let Some(id) = done.map(|(id, _)| id.clone()) else { break };
+                    inner.owed.messages.remove(&id);
+                }
+            }
+        }
+    }
+
+    /// Returns the ids of new ones that were there already.
+    async fn write_all(&self, owed: &Owed) -> Result<Vec<String>, HistoryError> {
+        let mut change = self.history.begin().await?;
+        let mut known = Vec::new();
+        for (message, is_new) in owed.messages.values() {
+            let done = if *is_new {
+                sqlx::query(
+                    "INSERT INTO alert_message (id, receiver, number, made, due, held, state, attempts, error, firing)
+                     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (id) DO NOTHING",
+                )
+                .bind(message.id.as_str())
+                .bind(message.receiver.as_str())
+                .bind(message.number)
+                .bind(message.made)
+                .bind(message.due)
+                .bind(i64::from(message.is_held))
+                .bind(message.state.number())
+                .bind(i64::from(message.attempts))
+                .bind(message.error.as_str())
+                .bind(serde_json::to_string(&*message.firing).unwrap_or_default())
+                .execute(&mut *change)
+                .await?
+            } else {
+                sqlx::query("UPDATE alert_message SET due = $1, state = $2, attempts = $3, error = $4 WHERE id = $5")
+                    .bind(message.due)
+                    .bind(message.state.number())
+                    .bind(i64::from(message.attempts))
+                    .bind(message.error.as_str())
+                    .bind(message.id.as_str())
+                    .execute(&mut *change)
+                    .await?
+            };
+            if *is_new && done.rows_affected() == 0 {
+                known.push(message.id.clone());
+            }
+        }
+        let table = Insert {
+            head: "INSERT INTO alert_open (rule, server, since, told) VALUES ",
+            columns: 4,
+            tail: " ON CONFLICT (rule, server) DO UPDATE SET since = excluded.since, told = excluded.told",
+        };
+        let mut open = Vec::new();
+        for ((rule, server), entry) in &owed.open {
+            open.extend(entry.map(|(since, told)| (rule.clone(), *server, since, told)));
+        }
+        let rows = open.into_iter().map(|(rule, server, since, told)| {
+            move |values: &mut Values| {
+                values.add(rule);
+                values.add(server);
+                values.add(since);
+                values.add(told);
+            }
+        });
+        run(&mut change, table.rows(self.history.dialect, rows)).await?;
+        let mut over: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+        for ((rule, server), entry) in &owed.open {
+            if entry.is_none() {
+                over.entry(rule).or_default().push(server.to_string());
+            }
+        }
+        for (rule, servers) in over {
+            // When a hundred thousand come back, not a statement for each. The numbers are ours.
+            for some in servers.chunks(500) {
+                let text = format!("DELETE FROM alert_open WHERE rule = $1 AND server IN ({})", some.join(","));
+                sqlx::query(AssertSqlSafe(text)).persistent(false).bind(rule).execute(&mut *change).await?;
+            }
+        }
+        change.commit().await?;
+        Ok(known)
+    }
+
+    /// Forgets what was over long ago.
+    pub(super) async fn tidy(&self, now: Millis) -> Result<(), HistoryError> {
+        let mut change = self.history.begin().await?;
+        // What still waits after so long is for a receiver that left the plan.
+        sqlx::query("DELETE FROM alert_message WHERE made < $1").bind(now - REMEMBERED).execute(&mut *change).await?;
+        change.commit().await
+    }
+
+    /// The last messages, the newest first, before a number.
+    pub(super) async fn log(&self, before: i64, limit: u32) -> Result<Vec<Message>, HistoryError> {
+        let text = "SELECT id, receiver, number, made, due, held, state, attempts, error, firing FROM alert_message
+                    WHERE number < $1 ORDER BY number DESC LIMIT $2";
+        let rows =
+            sqlx::query(AssertSqlSafe(text)).bind(before).bind(i64::from(limit)).fetch_all(&self.history.pool).await?;
+        Ok(rows.iter().filter_map(read).collect())
+    }
+
+    /// How it all stands.
+    pub(super) fn health(&self) -> Health {
+        let inner = self.inner();
+        let waiting = inner.lines.iter().map(|(name, line)| {
+            let error = line.messages.iter().find(|message| message.attempts > 0);
+            (name.clone(), (line.messages.len(), error.map_or_else(String::new, |message| message.error.clone())))
+        });
+        Health {
+            waiting: waiting.collect(),
+            delivered: inner.delivered,
+            failed: inner.failed,
+            given_up: inner.given_up,
+            last_given_up: inner.last_given_up.clone(),
+            failure: inner.failure.clone(),
+        }
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn number(self) -> i64 {
+        match self {
+            Self::Waiting => 0,
+            Self::Done => 1,
+            Self::GivenUp => 2,
+        }
+    }
+}
+
+/// The id of several that are sent as one.
+pub(super) fn id_of(messages: &[Message]) -> String {
+    match messages {
+        [message] => message.id.clone(),
+        _ => {
+            let all: Vec<&str> = messages.iter().map(|message| message.id.as_str()).collect();
+            hex(&Sha256::digest(all.join(" ")))
+        }
+    }
+}
+
+fn short(text: &str) -> String {
+    text.chars().take(REASON).collect()
+}
+
+/// A message of the database; `None` if a newer or older hailer wrote it in its own way.
+fn read(row: &AnyRow) -> Option<Message> {
+    let firing: String = row.try_get(9).ok()?;
+    Some(Message {
+        id: row.try_get(0).ok()?,
+        receiver: row.try_get(1).ok()?,
+        number: row.try_get(2).ok()?,
+        made: row.try_get(3).ok()?,
+        due: row.try_get(4).ok()?,
+        is_held: row.try_get::<i64, _>(5).ok()? != 0,
+        state: match row.try_get::<i64, _>(6).ok()? {
+            0 => State::Waiting,
+            1 => State::Done,
+            _ => State::GivenUp,
+        },
+        attempts: row.try_get::<i64, _>(7).ok()?.try_into().unwrap_or(u32::MAX),
+        error: row.try_get(8).ok()?,
+        firing: Arc::new(serde_json::from_str(&firing).ok()?),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Millis = 1_780_315_200_000;
+
+    async fn queue(history: &History) -> Queue {
+        Queue::load(history, ["ops".to_owned()].into_iter()).await.unwrap().0
+    }
+
+    fn told(id: &str, held_until: Option<Millis>) -> Told {
+        let firing = Firing { id: id.into(), held_until, ..Firing::test("ops", NOW) };
+        Told { firings: vec![firing], ..Told::default() }
+    }
+
+    fn sent(next: Next) -> Vec<Message> {
+        match next {
+            Next::Send(messages) => messages,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn each_in_its_turn_and_known_after_a_restart() {
+        let history = History::open("sqlite::memory:").await.unwrap();
+        let first = queue(&history).await;
+        first.push(told("a", None)).await;
+        first.push(told("b", None)).await;
+        let a = sent(first.next("ops", NOW));
+        assert_eq!(a[0].firing.id, "a");
+        first.again(&a, NOW + 5_000, "busy").await;
+        assert!(matches!(first.next("ops", NOW), Next::Wait(due) if due == NOW + 5_000), "b waits for a");
+        drop(first);
+        let second = queue(&history).await;
+        second.push(told("a", None)).await;
+        assert!(matches!(second.next("ops", NOW), Next::Wait(_)));
+        let a = sent(second.next("ops", NOW + 5_000));
+        assert_eq!((a[0].firing.id.as_str(), a[0].attempts, a[0].error.as_str()), ("a", 1, "busy"));
+        second.finish(&a, State::Done, "").await;
+        let b = sent(second.next("ops", NOW));
+        second.finish(&b, State::GivenUp, "no such hook").await;
+        second.push(told("b", None)).await;
+        assert!(matches!(second.next("ops", NOW), Next::Nothing), "what is over does not come back");
+        let log = second.log(i64::MAX, 10).await.unwrap();
+        let log: Vec<_> = log.iter().map(|message| (message.firing.id.as_str(), message.state)).collect();
+        assert_eq!(log, [("b", State::GivenUp), ("a", State::Done)]);
+        second.tidy(NOW + REMEMBERED + 1).await.unwrap();
+        assert!(second.log(i64::MAX, 10).await.unwrap().is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_night_is_one_message_that_lets_others_pass() {
+        let history = History::open("sqlite::memory:").await.unwrap();
+        let queue = queue(&history).await;
+        let morning = NOW + 3_600_000;
+        queue.push(told("a", Some(morning))).await;
+        queue.push(told("b", Some(morning))).await;
+        assert!(matches!(queue.next("ops", NOW), Next::Wait(due) if due == morning));
+        queue.push(told("c", None)).await;
+        let c = sent(queue.next("ops", NOW));
+        assert_eq!(c[0].firing.id, "c");
+        queue.again(&c, morning + 60_000, "away").await;
+        assert!(matches!(queue.next("ops", NOW), Next::Wait(due) if due == morning));
+        let night = sent(queue.next("ops", morning));
+        assert_eq!(night.iter().map(|message| message.firing.id.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+        queue.again(&night, morning + 5_000, "away").await;
+        let again = sent(queue.next("ops", morning + 5_000));
+        assert_eq!(id_of(&night), id_of(&again), "the same, sent again");
+        queue.finish(&again, State::Done, "").await;
+        assert_eq!(sent(queue.next("ops", morning + 60_000))[0].firing.id, "c");
+    }
+
+    #[tokio::test]
+    async fn a_database_that_fails_stops_no_message_and_too_many_are_bounded() {
+        let history = History::open("sqlite::memory:").await.unwrap();
+        let queue = queue(&history).await;
+        history.close().await;
+        for number in 0..WAITING + 10 {
+            queue.push(told(&number.to_string(), None)).await;
+        }
+        let health = queue.health();
+        assert_eq!((health.waiting["ops"].0, health.given_up), (WAITING, 10));
+        assert!(health.failure.is_some());
+        let first = sent(queue.next("ops", NOW));
+        assert_eq!(first[0].firing.id, "10", "the oldest make room");
+        queue.finish(&first, State::Done, "").await;
+        assert_eq!(sent(queue.next("ops", NOW))[0].firing.id, "11");
+    }
+}

@@ -1,0 +1,416 @@
+//! All that is kept, as records: out, and in again, into the same history or another.
+//!
+//! A record names its server instead of giving its number: so files can be read by people, and imported where numbers are
+//! others. What is imported twice is there once; a roll-up takes the place of one that counted less.
+
+use super::open::Dialect;
+use super::read::event as read_event;
+use super::record::{EventRecord, Record, RollupRecord, SampleRecord, ServerRecord, SessionRecord, Table};
+use super::servers::{labels, origin_word, server as read_server};
+use super::tidy::{ALL_SERVERS, OVER, PUT};
+use super::write::{Insert, Statement, Values, late, run, small, small_if_any, write};
+use super::{Batch, History, HistoryError, Level, Session};
+use crate::sample::{Event, Millis, Sample};
+use crate::server::ServerId;
+use futures_util::stream::{self, Stream, TryStreamExt};
+use hailer::Target;
+use sqlx::any::AnyRow;
+use sqlx::{AssertSqlSafe, Row};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::ops::Range;
+
+/// Rows that are read, or written, at once.
+const PAGE: usize = 5_000;
+/// Times that are taken in: until the year 10000.
+const TIMES: Range<Millis> = 0..253_402_300_800_000;
+/// Longest name of a server, with what is added to that of one that was removed.
+const LONGEST_NAME: usize = 96;
+
+/// What to export. By default all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Selection {
+    /// In the order in which an import needs them.
+    pub tables: Vec<Table>,
+    /// `None`: all, those too that are watched no more.
+    pub servers: Option<Vec<ServerId>>,
+    /// From this time. Sessions are of the time when they began.
+    pub from: Millis,
+    /// Until before this time.
+    pub to: Millis,
+}
+
+impl Default for Selection {
+    fn default() -> Self {
+        Self { tables: Table::ALL.to_vec(), servers: None, from: 0, to: Millis::MAX }
+    }
+}
+
+impl History {
+    /// All records of a selection: by table, then by time (sessions by server). What is written meanwhile may be among them. Not
+    /// much is in memory at a time.
+    pub fn export(&self, selection: Selection) -> impl Stream<Item = Result<Record, HistoryError>> + Send + 'static {
+        let steps = selection.tables.iter().flat_map(|&table| match table {
+            Table::Rollups => vec![(table, Level::FiveMinutes), (table, Level::Hour), (table, Level::Day)],
+            _ => vec![(table, Level::Raw)],
+        });
+        let steps: VecDeque<_> = steps.collect();
+        let export = Export { history: self.clone(), selection, steps, names: None, after: None };
+        stream::try_unfold(export, |mut export| async move {
+            Ok::<_, HistoryError>(export.page().await?.map(|page| (page, export)))
+        })
+        .map_ok(|page| stream::iter(page.into_iter().map(Ok)))
+        .try_flatten()
+    }
+
+    /// Takes records in, each with the number of its line for errors. Servers must come before what is told of them, unless
+    /// they are known here by their names. What is there already stays as it is: an import that broke off can be done again.
+    pub async fn import(
+        &self,
+        records: impl IntoIterator<Item = Result<(u64, Record), HistoryError>>,
+    ) -> Result<Imported, HistoryError> {
+        let mut import = Import::new(self).await?;
+        for record in records {
+            let (line, record) = record?;
+            import.add(line, record).await?;
+        }
+        import.flush().await?;
+        Ok(import.imported)
+    }
+}
+
+/// What was new in an import.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Imported {
+    /// Records that were read.
+    pub records: u64,
+    /// Servers that were not known.
+    pub servers: u64,
+    /// Samples that were not there.
+    pub samples: u64,
+    /// Roll-ups that were not there, or counted less.
+    pub rollups: u64,
+    /// Events that were not there.
+    pub events: u64,
+    /// Sessions that were not there, or were shorter.
+    pub sessions: u64,
+}
+
+/// An export under way.
+struct Export {
+    history: History,
+    selection: Selection,
+    steps: VecDeque<(Table, Level)>,
+    /// Of the servers that are selected.
+    names: Option<HashMap<i64, String>>,
+    /// Where the last page of this step ended: the key of its last row.
+    after: Option<(i64, i64, String)>,
+}
+
+impl Export {
+    /// The next page; it may be empty. `None`: that was all.
+    async fn page(&mut self) -> Result<Option<Vec<Record>>, HistoryError> {
+        let Some(&(table, level)) = self.steps.front() else { return Ok(None) };
+        if self.names.is_none() {
+            self.names = Some(self.names().await?);
+        }
+        let names = self.names.as_ref().expect("just read");
+        let (from, to) = (self.selection.from, self.selection.to);
+        let text = match table {
+            Table::Servers => {
+                "SELECT id, name, target, of_group, labels, every, origin, removed FROM server WHERE id > $1 ORDER BY id LIMIT $2"
+            }
+            Table::Samples => {
+                "SELECT server, at, answered, players, slots, latency, sent, resent FROM sample
+                 WHERE (at, server) > ($1, $2) AND at < $3 ORDER BY at, server LIMIT $4"
+            }
+            Table::Rollups => {
+                "SELECT server, bucket, asked, answered, told, players, players_max, slots, timed, latency, latency_max, sent,
+                        resent
+                 FROM rollup WHERE level = $5 AND (bucket, server) > ($1, $2) AND bucket < $3 AND server <> 0
+                 ORDER BY bucket, server LIMIT $4"
+            }
+            Table::Events => {
+                "SELECT server, at, body, kind FROM event WHERE (at, server, kind) > ($1, $2, $5) AND at < $3
+                 ORDER BY at, server, kind LIMIT $4"
+            }
+            Table::Sessions => {
+                "SELECT server, first, player, last FROM session
+                 WHERE (server, first, player) > ($1, $2, $6) AND first < $3 AND first >= $5
+                 ORDER BY server, first, player LIMIT $4"
+            }
+        };
+        let by_server = matches!(table, Table::Servers | Table::Sessions);
+        let start = if by_server {
+            (0, Millis::MIN, String::new())
+        } else {
+            (from.saturating_sub(1), Millis::MAX, String::new())
+        };
+        let (one, two, three) = self.after.clone().unwrap_or(start);
+        let rows = sqlx::query(text).bind(one);
+        let rows = if table == Table::Servers { rows } else { rows.bind(two).bind(to) };
+        let rows = rows.bind(PAGE as i64);
+        let rows = match table {
+            Table::Rollups => rows.bind(level.number()),
+            Table::Events => rows.bind(three),
+            Table::Sessions => rows.bind(from).bind(three),
+            Table::Servers | Table::Samples => rows,
+        };
+        let rows = rows.fetch_all(&self.history.pool).await?;
+        self.after = match rows.last() {
+            Some(last) if rows.len() == PAGE => Some(match table {
+                Table::Servers => (last.try_get(0)?, 0, String::new()),
+                Table::Samples | Table::Rollups => (last.try_get(1)?, last.try_get(0)?, String::new()),
+                Table::Events => (last.try_get(1)?, last.try_get(0)?, last.try_get(3)?),
+                Table::Sessions => (last.try_get(0)?, last.try_get(1)?, last.try_get(2)?),
+            }),
+            _ => {
+                self.steps.pop_front();
+                None
+            }
+        };
+        let mut page = Vec::with_capacity(rows.len());
+        for row in &rows {
+            let Some(name) = names.get(&row.try_get::<i64, _>(0)?) else { continue };
+            page.push(record(table, level, name.clone(), row)?);
+        }
+        Ok(Some(page))
+    }
+
+    async fn names(&self) -> Result<HashMap<i64, String>, HistoryError> {
+        let wanted = self.selection.servers.as_ref().map(|servers| servers.iter().copied().collect::<BTreeSet<_>>());
+        let mut names = HashMap::new();
+        for row in sqlx::query("SELECT id, name FROM server").fetch_all(&self.history.pool).await? {
+            let id: i64 = row.try_get(0)?;
+            if wanted.as_ref().is_none_or(|wanted| wanted.contains(&ServerId(id))) {
+                names.insert(id, row.try_get(1)?);
+            }
+        }
+        Ok(names)
+    }
+}
+
+fn record(table: Table, level: Level, server: String, row: &AnyRow) -> Result<Record, HistoryError> {
+    Ok(match table {
+        Table::Servers => {
+            let read = read_server(row)?;
+            Record::Server(ServerRecord {
+                server,
+                target: read.target,
+                group: read.group,
+                labels: read.labels,
+                interval: row.try_get(5)?,
+                origin: read.origin,
+                removed: row.try_get(7)?,
+            })
+        }
+        Table::Samples => Record::Sample(SampleRecord {
+            server,
+            at: row.try_get(1)?,
+            answered: row.try_get::<i64, _>(2)? != 0,
+            players: small_if_any(row, 3)?,
+            max: small_if_any(row, 4)?,
+            latency: small_if_any(row, 5)?,
+            sent: small(row, 6)?,
+            resent: small(row, 7)?,
+        }),
+        Table::Rollups => Record::Rollup(RollupRecord {
+            server,
+            level,
+            at: row.try_get(1)?,
+            asked: small(row, 2)?,
+            answered: small(row, 3)?,
+            told: small(row, 4)?,
+            players: row.try_get(5)?,
+            players_max: small_if_any(row, 6)?,
+            max: small_if_any(row, 7)?,
+            timed: small(row, 8)?,
+            latency: row.try_get(9)?,
+            latency_max: small_if_any(row, 10)?,
+            sent: row.try_get(11)?,
+            resent: row.try_get(12)?,
+        }),
+        Table::Events => {
+            let event = read_event(row)?;
+            Record::Event(EventRecord { server, at: event.at, kind: event.kind })
+        }
+        Table::Sessions => Record::Session(SessionRecord {
+            server,
+            player: row.try_get(2)?,
+            first: row.try_get(1)?,
+            last: row.try_get(3)?,
+        }),
+    })
+}
+
+/// An import under way.
+struct Import<'a> {
+    history: &'a History,
+    numbers: HashMap<String, ServerId>,
+    batch: Batch,
+    rollups: Vec<(ServerId, RollupRecord)>,
+    imported: Imported,
+}
+
+impl<'a> Import<'a> {
+    async fn new(history: &'a History) -> Result<Self, HistoryError> {
+        let mut numbers = HashMap::new();
+        for row in sqlx::query("SELECT id, name FROM server").fetch_all(&history.pool).await? {
+            numbers.insert(row.try_get(1)?, ServerId(row.try_get(0)?));
+        }
+        Ok(Self { history, numbers, batch: Batch::default(), rollups: Vec::new(), imported: Imported::default() })
+    }
+
+    async fn add(&mut self, line: u64, record: Record) -> Result<(), HistoryError> {
+        self.imported.records += 1;
+        let name = match &record {
+            Record::Server(server) => return self.add_server(line, server).await,
+            Record::Sample(sample) => &sample.server,
+            Record::Rollup(rollup) => &rollup.server,
+            Record::Event(event) => &event.server,
+            Record::Session(session) => &session.server,
+        };
+        let times = match &record {
+            Record::Server(_) => [0, 0],
+            Record::Sample(sample) => [sample.at; 2],
+            Record::Rollup(rollup) => [rollup.at; 2],
+            Record::Event(event) => [event.at; 2],
+            Record::Session(session) => [session.first, session.last],
+        };
+        if let Some(time) = times.into_iter().find(|time| !TIMES.contains(time)) {
+            let message = format!("{time} is no time in milliseconds since 1970");
+            return Err(HistoryError::Import { line, message });
+        }
+        let Some(&server) = self.numbers.get(name) else {
+            let message = format!("no server is called {name:?} here: import the servers first");
+            return Err(HistoryError::Import { line, message });
+        };
+        match record {
+            Record::Server(_) => unreachable!("added above"),
+            Record::Sample(SampleRecord { at, answered, players, max, latency, sent, resent, .. }) => {
+                self.batch.samples.push(Sample { server, at, answered, players, max, latency, sent, resent });
+            }
+            Record::Event(EventRecord { at, kind, .. }) => self.batch.events.push(Event { server, at, kind }),
+            Record::Session(SessionRecord { player, first, last, .. }) => {
+                self.batch.sessions.push(Session { server, player, first, last });
+            }
+            Record::Rollup(rollup) => {
+                if rollup.level == Level::Raw || rollup.level.floor(rollup.at) != rollup.at {
+                    let message = format!("no bucket of {:?} begins at {}", rollup.level, rollup.at);
+                    return Err(HistoryError::Import { line, message });
+                }
+                self.rollups.push((server, rollup));
+            }
+        }
+        let waiting =
+            self.batch.samples.len() + self.batch.events.len() + self.batch.sessions.len() + self.rollups.len();
+        if waiting >= PAGE { self.flush().await } else { Ok(()) }
+    }
+
+    async fn add_server(&mut self, line: u64, record: &ServerRecord) -> Result<(), HistoryError> {
+        if self.numbers.contains_key(&record.server) {
+            return Ok(());
+        }
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+        if record.server.is_empty() || record.server.len() > LONGEST_NAME || !record.server.bytes().all(is_name) {
+            let message = format!("{:?} is no name of a server: letters, digits, '.', '_' and '-'", record.server);
+            return Err(HistoryError::Import { line, message });
+        }
+        if let Err(error) = record.target.parse::<Target>() {
+            let message = format!("{:?} is no target: {error}", record.target);
+            return Err(HistoryError::Import { line, message });
+        }
+        let mut change = self.history.begin().await?;
+        let insert = "INSERT INTO server (id, name, target, of_group, labels, every, origin, removed)
+                      SELECT COALESCE(MAX(id), 0) + 1, $1, $2, $3, $4, $5, $6, $7 FROM server";
+        sqlx::query(insert)
+            .bind(&record.server)
+            .bind(&record.target)
+            .bind(&record.group)
+            .bind(labels(&record.labels))
+            .bind(record.interval)
+            .bind(origin_word(record.origin))
+            .bind(record.removed)
+            .execute(&mut *change)
+            .await?;
+        let id =
+            sqlx::query("SELECT id FROM server WHERE name = $1").bind(&record.server).fetch_one(&mut *change).await?;
+        self.numbers.insert(record.server.clone(), ServerId(id.try_get(0)?));
+        change.commit().await?;
+        self.imported.servers += 1;
+        Ok(())
+    }
+
+    async fn flush(&mut self) -> Result<(), HistoryError> {
+        let mut change = self.history.begin_alone().await?;
+        let written = write(&mut change, self.history.dialect, &self.batch).await?;
+        let new = run(&mut change, rollups(self.history.dialect, &self.rollups)).await?;
+        for (level, first, last) in runs(&self.rollups) {
+            let put = sqlx::query(AssertSqlSafe(format!("{PUT} {ALL_SERVERS} {OVER}")));
+            put.bind(level.number()).bind(first).bind(last).execute(&mut *change).await?;
+            // What is here of the level below knows more of all servers together; what is above has more to sum up.
+            let below = "SELECT MIN(bucket), MAX(bucket) FROM rollup WHERE level = $1";
+            let below = sqlx::query(below).bind(level.number() - 1).fetch_one(&mut *change).await?;
+            let (from, to): (Option<Millis>, Option<Millis>) = (below.try_get(0)?, below.try_get(1)?);
+            let has_below = from.zip(to).is_some_and(|(from, to)| from < last + level.length() && first <= to);
+            let above = [Level::Hour, Level::Day].into_iter().find(|above| above.number() == level.number() + 1);
+            for (level, is_wanted) in [(Some(level), has_below), (above, true)] {
+                let Some(level) = level.filter(|_| is_wanted) else { continue };
+                let buckets = (level.floor(first)..=last).step_by(level.length() as usize);
+                run(&mut change, late(self.history.dialect, level, buckets)).await?;
+            }
+        }
+        change.commit().await?;
+        self.batch = Batch::default();
+        self.rollups.clear();
+        self.imported.samples += written.samples;
+        self.imported.events += written.events;
+        self.imported.sessions += written.sessions;
+        self.imported.rollups += new;
+        Ok(())
+    }
+}
+
+/// The buckets of these roll-ups, those side by side as one: level, first, last.
+fn runs(rollups: &[(ServerId, RollupRecord)]) -> Vec<(Level, Millis, Millis)> {
+    let buckets: BTreeSet<(Level, Millis)> = rollups.iter().map(|(_, rollup)| (rollup.level, rollup.at)).collect();
+    let mut runs: Vec<(Level, Millis, Millis)> = Vec::new();
+    for (level, bucket) in buckets {
+        match runs.last_mut() {
+            Some((of, _, last)) if *of == level && *last + level.length() == bucket => *last = bucket,
+            _ => runs.push((level, bucket, bucket)),
+        }
+    }
+    runs
+}
+
+fn rollups(dialect: Dialect, rollups: &[(ServerId, RollupRecord)]) -> Vec<Statement> {
+    // A statement of PostgreSQL must not change a row twice.
+    let mut by_key: BTreeMap<(i64, Millis, i64), &RollupRecord> = BTreeMap::new();
+    for (server, rollup) in rollups {
+        let known = by_key.entry((rollup.level.number(), rollup.at, server.0)).or_insert(rollup);
+        if rollup.asked > known.asked {
+            *known = rollup;
+        }
+    }
+    let head = format!("{PUT} VALUES ");
+    let tail = format!(" {OVER}");
+    let rows = by_key.into_iter().map(|((level, bucket, server), rollup)| {
+        move |values: &mut Values| {
+            for key in [level, bucket, server] {
+                values.add(key);
+            }
+            for count in [rollup.asked, rollup.answered, rollup.told] {
+                values.add(i64::from(count));
+            }
+            values.add(rollup.players);
+            values.add(rollup.players_max.map(i64::from));
+            values.add(rollup.max.map(i64::from));
+            values.add(i64::from(rollup.timed));
+            values.add(rollup.latency);
+            values.add(rollup.latency_max.map(i64::from));
+            values.add(rollup.sent);
+            values.add(rollup.resent);
+        }
+    });
+    Insert { head: &head, columns: 14, tail: &tail }.rows(dialect, rows)
+}

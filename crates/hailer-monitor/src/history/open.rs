@@ -1,0 +1,211 @@
+//! A database and its tables.
+
+use super::{History, HistoryError};
+use sqlx::any::{AnyPoolOptions, install_default_drivers};
+use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
+use sqlx::pool::PoolConnection;
+use sqlx::{Any, AnyConnection, AssertSqlSafe, SqlSafeStr, raw_sql};
+use std::fmt::Write;
+use std::fs::OpenOptions;
+use std::ops::{Deref, DerefMut};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio::sync::OwnedMutexGuard;
+
+/// All migrations, by number: what was once released is never changed.
+const MIGRATIONS: &[(i64, &str, &str)] = &[
+    (1, "history", include_str!("../../migrations/0001_history.sql")),
+    (2, "alerts", include_str!("../../migrations/0002_alerts.sql")),
+];
+
+/// Readers do not wait for the writer; more of them than this wait for each other.
+const CONNECTIONS: u32 = 6;
+/// For a connection, before it is an error.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Which database it is: it decides what few words of SQL differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    /// In this process, one writer at a time.
+    Sqlite,
+    /// Elsewhere, with others.
+    Postgres,
+}
+
+impl History {
+    /// Opens a history: `sqlite:PATH` (made if absent, with its folder; the path as it is, nothing quoted), `sqlite::memory:`,
+    /// or `postgres://USER:PASSWORD@HOST/NAME`. Tables are made, or brought up to date.
+    pub async fn open(url: &str) -> Result<Self, HistoryError> {
+        install_default_drivers();
+        let (dialect, url, place) = read_url(url)?;
+        // A database in memory is that of its connection, and gone with it.
+        let is_memory = url == MEMORY;
+        let pool = AnyPoolOptions::new()
+            .max_connections(if is_memory { 1 } else { CONNECTIONS })
+            .min_connections(is_memory.into())
+            .idle_timeout(if is_memory { None } else { Some(Duration::from_secs(600)) })
+            .max_lifetime(if is_memory { None } else { Some(Duration::from_secs(3600)) })
+            .acquire_timeout(PATIENCE)
+            .after_connect(move |connection, _| {
+                Box::pin(async move {
+                    if dialect == Dialect::Sqlite {
+                        // WAL: readers do not stop the writer, and a killed process loses nothing that was committed. With
+                        // NORMAL a machine that loses its power may lose the last seconds, and no more than that.
+                        let settings =
+                            "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA busy_timeout = 10000;
+                                        PRAGMA cache_size = -8000; PRAGMA journal_size_limit = 67108864;";
+                        raw_sql(settings).execute(connection).await?;
+                    }
+                    Ok(())
+                })
+            })
+            .connect(&url)
+            .await
+            .map_err(|source| HistoryError::Open { place: place.clone(), source })?;
+        let migrations = MIGRATIONS.iter().map(|&(version, name, text)| {
+            let text = text.replace("{clustered}", if dialect == Dialect::Sqlite { "WITHOUT ROWID" } else { "" });
+            let text = AssertSqlSafe(text).into_sql_str();
+            Migration::new(version, name.into(), MigrationType::Simple, text, false)
+        });
+        let migrator = Migrator { migrations: migrations.collect::<Vec<_>>().into(), ..Migrator::DEFAULT };
+        migrator.run(&pool).await.map_err(|source| match source {
+            MigrateError::VersionMissing(_) => HistoryError::Newer(place),
+            source => HistoryError::Migrate { place, source },
+        })?;
+        Ok(Self { pool, dialect, writing: Arc::default(), turn: Arc::default() })
+    }
+
+    /// Begins to change something. In SQLite only one may: others of this process wait in a row, those of other processes
+    /// for some seconds.
+    pub(crate) async fn begin(&self) -> Result<Change, HistoryError> {
+        let turn = match self.dialect {
+            Dialect::Sqlite => Some(self.writing.clone().lock_owned().await),
+            Dialect::Postgres => None,
+        };
+        let connection = self.pool.acquire().await?;
+        let mut change = Change { open: Some((connection, turn)) };
+        let begin = if self.dialect == Dialect::Sqlite { "BEGIN IMMEDIATE" } else { "BEGIN" };
+        raw_sql(begin).execute(&mut *change).await?;
+        Ok(change)
+    }
+
+    /// Closes all connections, when what is under way is done.
+    pub async fn close(&self) {
+        self.pool.close().await;
+    }
+}
+
+/// A transaction, and the turn to have one. Dropped, it never was.
+///
+/// (Not that of `sqlx`: when SQLite has ended one by itself, as it does when the disk is full, that one believes that it goes
+/// on, and its connection is of no use any more.)
+pub(crate) struct Change {
+    open: Option<(PoolConnection<Any>, Option<OwnedMutexGuard<()>>)>,
+}
+
+impl Change {
+    pub(crate) async fn commit(mut self) -> Result<(), HistoryError> {
+        raw_sql("COMMIT").execute(&mut *self).await?;
+        self.open = None;
+        Ok(())
+    }
+}
+
+impl Drop for Change {
+    fn drop(&mut self) {
+        let Some((mut connection, turn)) = self.open.take() else { return };
+        // Without a runtime the connection goes, and what was not committed with it.
+        let Ok(runtime) = Handle::try_current() else { return drop(connection.detach()) };
+        runtime.spawn(async move {
+            // If there is nothing to roll back any more, that is an error, and as it should be.
+            let _ = raw_sql("ROLLBACK").execute(&mut *connection).await;
+            drop((connection, turn));
+        });
+    }
+}
+
+impl Deref for Change {
+    type Target = AnyConnection;
+
+    fn deref(&self) -> &AnyConnection {
+        &self.open.as_ref().expect("open until it is committed").0
+    }
+}
+
+impl DerefMut for Change {
+    fn deref_mut(&mut self) -> &mut AnyConnection {
+        &mut self.open.as_mut().expect("open until it is committed").0
+    }
+}
+
+const MEMORY: &str = "sqlite::memory:";
+
+/// Dialect, the URL for the driver, and what to call the place in errors: without a password.
+fn read_url(url: &str) -> Result<(Dialect, String, String), HistoryError> {
+    if url == MEMORY {
+        return Ok((Dialect::Sqlite, url.into(), "in memory".into()));
+    }
+    if let Some(path) = url.strip_prefix("sqlite:") {
+        let path = path.strip_prefix("//").unwrap_or(path);
+        if path.is_empty() {
+            return Err(HistoryError::Url("sqlite:".into()));
+        }
+        if let Some(folder) = Path::new(path).parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            std::fs::create_dir_all(folder).map_err(|source| HistoryError::Folder { folder: folder.into(), source })?;
+        }
+        keep_to_ourselves(Path::new(path));
+        return Ok((Dialect::Sqlite, format!("sqlite:{}?mode=rwc", quote(path)), path.into()));
+    }
+    if url.starts_with("postgres://") || url.starts_with("postgresql://") {
+        let place = url.rsplit_once('@').map_or(url, |(_, place)| place);
+        let place = place.split(['?', '#']).next().unwrap_or_default();
+        return Ok((
+            Dialect::Postgres,
+            url.into(),
+            format!("at {}", place.rsplit_once("://").map_or(place, |(_, host)| host)),
+        ));
+    }
+    Err(HistoryError::Url(url.split_once(':').map_or("", |(scheme, _)| scheme).into()))
+}
+
+/// Makes the file of a new database so that only its owner reads it: names of players are in it. What cannot be made here
+/// cannot be opened either, and that error is told.
+fn keep_to_ourselves(path: &Path) {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let _ = options.open(path);
+}
+
+/// A path as part of a URL, each byte that could mean something else as `%xx`.
+fn quote(path: &str) -> String {
+    let mut quoted = String::with_capacity(path.len());
+    for byte in path.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'_' | b'-' => quoted.push(byte.into()),
+            _ => write!(quoted, "%{byte:02x}").expect("texts take everything"),
+        }
+    }
+    quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_read_and_passwords_not_told() {
+        let (_, url, place) = read_url("postgres://me:secret@db.example.com:5432/hailer?sslmode=require").unwrap();
+        assert_eq!(place, "at db.example.com:5432/hailer");
+        assert!(url.contains("secret"));
+        assert_eq!(read_url("postgres:///hailer?password=secret").unwrap().2, "at /hailer");
+        assert_eq!(read_url("sqlite:a b?.db").unwrap().1, "sqlite:a%20b%3f.db?mode=rwc");
+        for wrong in ["mysql://me:secret@host/x", "history.db", "sqlite:", ""] {
+            let error = read_url(wrong).unwrap_err().to_string();
+            assert!(error.contains("sqlite:PATH") && !error.contains("secret"), "{error}");
+        }
+    }
+}

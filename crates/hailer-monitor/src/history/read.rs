@@ -1,0 +1,220 @@
+//! What was, out again.
+
+use super::{History, HistoryError, Level, Point, Session};
+use crate::health::State;
+use crate::live::{SPARK, SPARKS};
+use crate::sample::{Event, EventKind, Millis};
+use crate::server::ServerId;
+use futures_util::TryStreamExt;
+use sqlx::any::{AnyArguments, AnyRow};
+use sqlx::query::Query;
+use sqlx::{Any, Row};
+
+/// Of all servers together, in the roll-ups.
+pub(super) const ALL: ServerId = ServerId(0);
+/// The most points of one series, the newest: more than any level keeps by default.
+const POINTS: i64 = 50_000;
+
+impl History {
+    /// One server from the bucket of `from` until before `to`, the oldest first; buckets without samples are left out. The newest bucket is
+    /// as of the last [`tidy`](Self::tidy). [`Level::Raw`] reads the samples of all servers of that time: for a day if few are
+    /// watched, for an hour if a hundred thousand are.
+    pub async fn series(
+        &self,
+        server: ServerId,
+        from: Millis,
+        to: Millis,
+        level: Level,
+    ) -> Result<Vec<Point>, HistoryError> {
+        if level != Level::Raw {
+            return self.rolled_up(server, from, to, level).await;
+        }
+        let rows = "SELECT at, 1, answered, CASE WHEN players IS NULL THEN 0 ELSE 1 END, players, players, slots,
+                           CASE WHEN latency IS NULL THEN 0 ELSE 1 END, latency, latency, sent, resent
+                    FROM sample WHERE at >= $1 AND at < $2 AND server = $3 ORDER BY at DESC LIMIT $4";
+        let rows = sqlx::query(rows).bind(from).bind(to).bind(server.0).bind(POINTS);
+        let mut points = self.all(rows, point).await?;
+        points.reverse();
+        Ok(points)
+    }
+
+    /// All servers together. At [`Level::Raw`] a point is a minute.
+    pub async fn totals(&self, from: Millis, to: Millis, level: Level) -> Result<Vec<Point>, HistoryError> {
+        if level != Level::Raw {
+            return self.rolled_up(ALL, from, to, level).await;
+        }
+        let rows = "
+            SELECT minute, CAST(SUM(asked) AS BIGINT), CAST(SUM(answered) AS BIGINT), 1,
+                   CAST(ROUND(SUM(players)) AS BIGINT), CAST(ROUND(SUM(players)) AS BIGINT), CAST(SUM(slots) AS BIGINT),
+                   CAST(SUM(timed) AS BIGINT), CAST(SUM(latency) AS BIGINT), MAX(latency_max),
+                   CAST(SUM(sent) AS BIGINT), CAST(SUM(resent) AS BIGINT)
+            FROM (
+                SELECT at / 60000 * 60000 AS minute, server, COUNT(*) AS asked, SUM(answered) AS answered,
+                       AVG(CAST(players AS DOUBLE PRECISION)) AS players, MAX(slots) AS slots, COUNT(latency) AS timed,
+                       SUM(latency) AS latency, MAX(latency) AS latency_max, SUM(sent) AS sent, SUM(resent) AS resent
+                FROM sample WHERE at >= $1 AND at < $2 GROUP BY at / 60000 * 60000, server
+            ) AS each_server GROUP BY minute ORDER BY minute LIMIT $3";
+        self.all(sqlx::query(rows).bind(from).bind(to).bind(POINTS), point).await
+    }
+
+    async fn rolled_up(
+        &self,
+        server: ServerId,
+        from: Millis,
+        to: Millis,
+        level: Level,
+    ) -> Result<Vec<Point>, HistoryError> {
+        // Each bucket is found by its key: so the walk goes from the first bucket that there is to the last.
+        let ends = sqlx::query("SELECT MIN(bucket), MAX(bucket) FROM rollup WHERE level = $1").bind(level.number());
+        let ends = ends.fetch_one(&self.pool).await?;
+        let (Some(first), Some(last)) = (ends.try_get::<Option<i64>, _>(0)?, ends.try_get::<Option<i64>, _>(1)?) else {
+            return Ok(Vec::new());
+        };
+        let length = level.length();
+        let (last, from) = (last.min(to.saturating_sub(1)), level.floor(from.max(first)));
+        let from = from.max(level.floor(last) - (POINTS - 1) * length);
+        if from > last {
+            return Ok(Vec::new());
+        }
+        let rows = "
+            WITH RECURSIVE grid (start) AS (
+                SELECT CAST($1 AS BIGINT) UNION ALL SELECT start + $2 FROM grid WHERE start + $2 <= $3
+            )
+            SELECT bucket, asked, answered, told, players, players_max, slots, timed, latency, latency_max, sent, resent
+            FROM grid CROSS JOIN rollup WHERE level = $4 AND bucket = start AND server = $5 ORDER BY start";
+        let rows = sqlx::query(rows).bind(from).bind(length).bind(last).bind(level.number()).bind(server.0);
+        self.all(rows, point).await
+    }
+
+    /// What happened before a time, of one server or of all, the newest first. If the oldest of `limit` events was not alone
+    /// at its time, all of that time are told, so that the next page begins before it.
+    pub async fn events(
+        &self,
+        server: Option<ServerId>,
+        before: Millis,
+        limit: u32,
+    ) -> Result<Vec<Event>, HistoryError> {
+        let rows = match server {
+            Some(server) => sqlx::query(
+                "SELECT server, at, body FROM event WHERE server = $1 AND at < $2 AND at >= (SELECT MIN(at) FROM
+                   (SELECT at FROM event WHERE server = $1 AND at < $2 ORDER BY at DESC LIMIT $3) AS page)
+                 ORDER BY at DESC, kind",
+            )
+            .bind(server.0),
+            None => sqlx::query(
+                "SELECT server, at, body FROM event WHERE at < $1 AND at >= (SELECT MIN(at) FROM
+                   (SELECT at FROM event WHERE at < $1 ORDER BY at DESC LIMIT $2) AS page)
+                 ORDER BY at DESC, server, kind",
+            ),
+        };
+        self.all(rows.bind(before).bind(i64::from(limit)), event).await
+    }
+
+    /// Who was on a server, by when they came, the last first: those who came before a time. Pages end as those of
+    /// [`events`](Self::events).
+    pub async fn sessions(&self, server: ServerId, before: Millis, limit: u32) -> Result<Vec<Session>, HistoryError> {
+        let rows = "SELECT server, first, player, last FROM session
+                    WHERE server = $1 AND first < $2 AND first >= (SELECT MIN(first) FROM
+                      (SELECT first FROM session WHERE server = $1 AND first < $2 ORDER BY first DESC LIMIT $3) AS page)
+                    ORDER BY first DESC, player";
+        self.all(sqlx::query(rows).bind(server.0).bind(before).bind(i64::from(limit)), session).await
+    }
+
+    /// Sessions that were seen last at this time or later, of servers that are watched: who was on when the monitor stopped.
+    pub async fn sessions_since(&self, last: Millis) -> Result<Vec<Session>, HistoryError> {
+        let rows = "SELECT session.server, session.first, session.player, session.last FROM session
+                    JOIN server ON server.id = session.server WHERE session.last >= $1 AND server.removed IS NULL
+                    ORDER BY session.server, session.player, session.first";
+        self.all(sqlx::query(rows).bind(last), session).await
+    }
+
+    /// How each server stood when the history was last written, and since when.
+    pub async fn last_states(&self) -> Result<Vec<(ServerId, State, Millis)>, HistoryError> {
+        self.all(sqlx::query("SELECT server, state, since FROM state ORDER BY server"), state).await
+    }
+
+    /// Half hours of the last day, for [`Day::add`](crate::live::Day::add): server, start, asked, answered, sum of players.
+    /// With very many servers it is kinder to memory to ask for one [`half_hour`](Self::half_hour) after the other.
+    pub async fn day(&self, now: Millis) -> Result<Vec<(ServerId, Millis, u16, u16, u32)>, HistoryError> {
+        let mut day = Vec::new();
+        let last = now.div_euclid(SPARK) * SPARK;
+        for place in (0..SPARKS as Millis).rev() {
+            day.extend(self.half_hour(last - place * SPARK).await?);
+        }
+        Ok(day)
+    }
+
+    /// One half hour of all servers.
+    pub async fn half_hour(&self, start: Millis) -> Result<Vec<(ServerId, Millis, u16, u16, u32)>, HistoryError> {
+        let rows = "SELECT server, CAST($1 AS BIGINT), CAST(SUM(asked) AS BIGINT), CAST(SUM(answered) AS BIGINT),
+                           CAST(COALESCE(SUM(players), 0) AS BIGINT)
+                    FROM rollup WHERE level = 1 AND bucket >= $1 AND bucket < $2 AND server <> 0 GROUP BY server";
+        self.all(sqlx::query(rows).bind(start).bind(start + SPARK), half_hour).await
+    }
+
+    /// All rows, read as they come: many of them take much more room before.
+    pub(super) async fn all<T>(
+        &self,
+        query: Query<'_, Any, AnyArguments>,
+        read: fn(&AnyRow) -> Result<T, HistoryError>,
+    ) -> Result<Vec<T>, HistoryError> {
+        let mut rows = query.fetch(&self.pool);
+        let mut all = Vec::new();
+        while let Some(row) = rows.try_next().await? {
+            all.push(read(&row)?);
+        }
+        Ok(all)
+    }
+}
+
+fn state(row: &AnyRow) -> Result<(ServerId, State, Millis), HistoryError> {
+    let word: String = row.try_get(1)?;
+    let state = match word.as_str() {
+        "up" => State::Up,
+        "down" => State::Down,
+        _ => return Err(HistoryError::Stored(format!("state {word:?}"))),
+    };
+    Ok((ServerId(row.try_get(0)?), state, row.try_get(2)?))
+}
+
+fn half_hour(row: &AnyRow) -> Result<(ServerId, Millis, u16, u16, u32), HistoryError> {
+    let most = |column, most: i64| Ok::<_, HistoryError>(row.try_get::<i64, _>(column)?.clamp(0, most));
+    let (asked, answered) = (most(2, u16::MAX.into())? as u16, most(3, u16::MAX.into())? as u16);
+    Ok((ServerId(row.try_get(0)?), row.try_get(1)?, asked, answered, most(4, u32::MAX.into())? as u32))
+}
+
+/// Columns as in `rollup`, the bucket first.
+fn point(row: &AnyRow) -> Result<Point, HistoryError> {
+    let number = |column| Ok::<_, HistoryError>(row.try_get::<Option<i64>, _>(column)?);
+    let count = |column| Ok::<_, HistoryError>(number(column)?.unwrap_or(0).clamp(0, u32::MAX.into()) as u32);
+    let most = |column| Ok::<_, HistoryError>(number(column)?.map(|most| most.clamp(0, u32::MAX.into()) as u32));
+    let (told, timed) = (count(3)?, count(7)?);
+    Ok(Point {
+        at: row.try_get(0)?,
+        asked: count(1)?,
+        answered: count(2)?,
+        players: number(4)?.filter(|_| told > 0).map(|sum| sum as f64 / f64::from(told)),
+        players_max: most(5)?,
+        max: most(6)?,
+        latency: number(8)?.filter(|_| timed > 0).map(|sum| (sum / i64::from(timed)) as u32),
+        latency_max: most(9)?,
+        sent: count(10)?,
+        resent: count(11)?,
+    })
+}
+
+pub(super) fn event(row: &AnyRow) -> Result<Event, HistoryError> {
+    let body: String = row.try_get(2)?;
+    let kind: EventKind =
+        serde_json::from_str(&body).map_err(|error| HistoryError::Stored(format!("event {body:?}: {error}")))?;
+    Ok(Event { server: ServerId(row.try_get(0)?), at: row.try_get(1)?, kind })
+}
+
+pub(super) fn session(row: &AnyRow) -> Result<Session, HistoryError> {
+    Ok(Session {
+        server: ServerId(row.try_get(0)?),
+        first: row.try_get(1)?,
+        player: row.try_get(2)?,
+        last: row.try_get(3)?,
+    })
+}

@@ -1,0 +1,241 @@
+//! Records: what an export consists of.
+
+use super::Level;
+use crate::sample::{EventKind, Millis};
+use crate::server::Origin;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// A kind of records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Table {
+    /// Who is watched, and who was.
+    Servers,
+    /// Looks at them.
+    Samples,
+    /// Sums of them.
+    Rollups,
+    /// What changed.
+    Events,
+    /// Who was on.
+    Sessions,
+}
+
+/// Something that was kept. Times are in milliseconds since 1970, latencies in microseconds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "record", rename_all = "kebab-case")]
+pub enum Record {
+    /// A server.
+    Server(ServerRecord),
+    /// A look at one.
+    Sample(SampleRecord),
+    /// The sum of a bucket.
+    Rollup(RollupRecord),
+    /// A change.
+    Event(EventRecord),
+    /// A player on a server.
+    Session(SessionRecord),
+}
+
+/// A server, with all that [`Server`](crate::server::Server) has.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct ServerRecord {
+    pub server: String,
+    pub target: String,
+    #[serde(default)]
+    pub group: String,
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+    /// In milliseconds.
+    pub interval: Option<i64>,
+    pub origin: Origin,
+    /// When it was removed; `None`: it is watched.
+    pub removed: Option<Millis>,
+}
+
+/// A [`Sample`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct SampleRecord {
+    pub server: String,
+    pub at: Millis,
+    pub answered: bool,
+    pub players: Option<u32>,
+    pub max: Option<u32>,
+    pub latency: Option<u32>,
+    pub sent: u16,
+    pub resent: u16,
+}
+
+/// The sum of a bucket of one server.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct RollupRecord {
+    pub server: String,
+    pub level: Level,
+    /// The start of the bucket.
+    pub at: Millis,
+    pub asked: u32,
+    pub answered: u32,
+    /// Answers that told how many players are on, and the sum of what they told.
+    pub told: u32,
+    /// See there.
+    pub players: Option<i64>,
+    pub players_max: Option<u32>,
+    pub max: Option<u32>,
+    /// Answers with a latency, and the sum of these.
+    pub timed: u32,
+    /// See there.
+    pub latency: Option<i64>,
+    pub latency_max: Option<u32>,
+    pub sent: i64,
+    pub resent: i64,
+}
+
+/// An [`Event`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct EventRecord {
+    pub server: String,
+    pub at: Millis,
+    #[serde(flatten)]
+    pub kind: EventKind,
+}
+
+/// A [`Session`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct SessionRecord {
+    pub server: String,
+    pub player: String,
+    pub first: Millis,
+    pub last: Millis,
+}
+
+/// A member of the records of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// As in JSON.
+    pub name: &'static str,
+    /// What its values are.
+    pub kind: Kind,
+    /// It may be absent: `null` in JSON, an empty cell in CSV.
+    pub is_optional: bool,
+}
+
+/// What the values of a column are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Texts; some come from servers.
+    Text,
+    /// Whole numbers of 64 bits.
+    Int,
+    /// True or false.
+    Flag,
+    /// JSON; in CSV as text.
+    Json,
+}
+
+const fn column(name: &'static str, kind: Kind) -> Column {
+    Column { name, kind, is_optional: false }
+}
+
+const fn optional(name: &'static str, kind: Kind) -> Column {
+    Column { name, kind, is_optional: true }
+}
+
+impl Table {
+    /// All of them, in the order in which an import needs them.
+    pub const ALL: [Self; 5] = [Self::Servers, Self::Samples, Self::Rollups, Self::Events, Self::Sessions];
+
+    /// Its word, for names of files and arguments.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Servers => "servers",
+            Self::Samples => "samples",
+            Self::Rollups => "rollups",
+            Self::Events => "events",
+            Self::Sessions => "sessions",
+        }
+    }
+
+    /// The word of one record, as `record` has it in JSON.
+    pub fn record(self) -> &'static str {
+        &self.word()[..self.word().len() - 1]
+    }
+
+    /// What its records have, the one list of CSV and Parquet.
+    pub fn columns(self) -> &'static [Column] {
+        match self {
+            Self::Servers => SERVERS,
+            Self::Samples => SAMPLES,
+            Self::Rollups => ROLLUPS,
+            Self::Events => EVENTS,
+            Self::Sessions => SESSIONS,
+        }
+    }
+}
+
+impl Record {
+    /// Which table it is of.
+    pub fn table(&self) -> Table {
+        match self {
+            Self::Server(_) => Table::Servers,
+            Self::Sample(_) => Table::Samples,
+            Self::Rollup(_) => Table::Rollups,
+            Self::Event(_) => Table::Events,
+            Self::Session(_) => Table::Sessions,
+        }
+    }
+}
+
+const SERVERS: &[Column] = &[
+    column("server", Kind::Text),
+    column("target", Kind::Text),
+    column("group", Kind::Text),
+    column("labels", Kind::Json),
+    optional("interval", Kind::Int),
+    column("origin", Kind::Text),
+    optional("removed", Kind::Int),
+];
+const SAMPLES: &[Column] = &[
+    column("server", Kind::Text),
+    column("at", Kind::Int),
+    column("answered", Kind::Flag),
+    optional("players", Kind::Int),
+    optional("max", Kind::Int),
+    optional("latency", Kind::Int),
+    column("sent", Kind::Int),
+    column("resent", Kind::Int),
+];
+const ROLLUPS: &[Column] = &[
+    column("server", Kind::Text),
+    column("level", Kind::Text),
+    column("at", Kind::Int),
+    column("asked", Kind::Int),
+    column("answered", Kind::Int),
+    column("told", Kind::Int),
+    optional("players", Kind::Int),
+    optional("players_max", Kind::Int),
+    optional("max", Kind::Int),
+    column("timed", Kind::Int),
+    optional("latency", Kind::Int),
+    optional("latency_max", Kind::Int),
+    column("sent", Kind::Int),
+    column("resent", Kind::Int),
+];
+const EVENTS: &[Column] = &[
+    column("server", Kind::Text),
+    column("at", Kind::Int),
+    column("kind", Kind::Text),
+    optional("reason", Kind::Text),
+    optional("from", Kind::Text),
+    optional("to", Kind::Text),
+];
+const SESSIONS: &[Column] = &[
+    column("server", Kind::Text),
+    column("player", Kind::Text),
+    column("first", Kind::Int),
+    column("last", Kind::Int),
+];

@@ -1,0 +1,247 @@
+//! Who is watched.
+
+use super::open::Dialect;
+use super::write::{Insert, Statement, Values, run};
+use super::{History, HistoryError, NewServer};
+use crate::server::{Origin, Server, ServerId};
+use sqlx::any::AnyRow;
+use sqlx::{AnyConnection, Row};
+use std::collections::{BTreeMap, HashSet};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Others who add servers at the same time may take the number that we were about to give.
+const TRIES: u32 = 5;
+
+impl History {
+    /// All who are watched, by number.
+    pub async fn servers(&self) -> Result<Vec<Server>, HistoryError> {
+        let rows =
+            "SELECT id, name, target, of_group, labels, every, origin FROM server WHERE removed IS NULL ORDER BY id";
+        self.all(sqlx::query(rows), server).await
+    }
+
+    /// Watches another server. One that was watched before, by the same name and target, is that one again, with its history.
+    pub async fn add(&self, new: &NewServer) -> Result<Server, HistoryError> {
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let mut change = self.begin().await?;
+            match add(&mut change, new).await {
+                Err(HistoryError::Sql(error)) if is_double(&error) && tries < TRIES => {}
+                Err(error) => return Err(error),
+                Ok(server) => {
+                    change.commit().await?;
+                    return Ok(server);
+                }
+            }
+        }
+    }
+
+    /// Watches many more servers, all of them or none: the same as [`add`](Self::add) for each, a hundred times as fast.
+    pub async fn add_all(&self, new: &[NewServer]) -> Result<Vec<Server>, HistoryError> {
+        let mut change = self.begin().await?;
+        let mut known = HashSet::new();
+        for row in sqlx::query("SELECT name FROM server").fetch_all(&mut *change).await? {
+            known.insert(row.try_get::<String, _>(0)?);
+        }
+        let mut last = last_number(&mut change).await?;
+        let mut added = Vec::with_capacity(new.len());
+        for new in new {
+            added.push(known.insert(new.name.clone()).then(|| {
+                last += 1;
+                named(new, ServerId(last))
+            }));
+        }
+        run(&mut change, rows(self.dialect, &added)).await?;
+        let mut all = Vec::with_capacity(new.len());
+        for (new, added) in new.iter().zip(added) {
+            all.push(match added {
+                Some(server) => server,
+                None => add(&mut change, new).await?,
+            });
+        }
+        change.commit().await?;
+        Ok(all)
+    }
+
+    /// Describes a server anew. It keeps its number and its history.
+    pub async fn change(&self, server: &Server) -> Result<(), HistoryError> {
+        let mut change = self.begin().await?;
+        vacate(&mut change, &server.name, "", server.id).await?;
+        let update = "UPDATE server SET name = $2, target = $3, of_group = $4, labels = $5, every = $6, origin = $7
+                      WHERE id = $1 AND removed IS NULL";
+        let done = sqlx::query(update)
+            .bind(server.id.0)
+            .bind(&server.name)
+            .bind(&server.target)
+            .bind(&server.group)
+            .bind(labels(&server.labels))
+            .bind(millis(server.interval))
+            .bind(origin_word(server.origin))
+            .execute(&mut *change)
+            .await
+            .map_err(|error| if is_double(&error) { HistoryError::Taken(server.name.clone()) } else { error.into() })?;
+        if done.rows_affected() == 0 {
+            return Err(HistoryError::Absent(server.id));
+        }
+        change.commit().await
+    }
+
+    /// Watches a server no more; tells whether it was. Its history stays until its time has passed.
+    pub async fn remove(&self, id: ServerId) -> Result<bool, HistoryError> {
+        let mut change = self.begin().await?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64);
+        let done = sqlx::query("UPDATE server SET removed = $2 WHERE id = $1 AND removed IS NULL");
+        let done = done.bind(id.0).bind(now).execute(&mut *change).await?;
+        change.commit().await?;
+        Ok(done.rows_affected() > 0)
+    }
+
+    /// The key for [`Privacy::Hashed`](crate::sessions::Privacy), made when it is first asked for: whoever deletes it makes
+    /// strangers of all players that were seen before.
+    pub async fn players_key(&self) -> Result<[u8; 32], HistoryError> {
+        let mut key = [0; 32];
+        getrandom::fill(&mut key).map_err(|error| HistoryError::Random(error.to_string()))?;
+        let text = key.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
+        let mut change = self.begin().await?;
+        let insert = "INSERT INTO setting (name, value) VALUES ('players-key', $1) ON CONFLICT (name) DO NOTHING";
+        sqlx::query(insert).bind(text).execute(&mut *change).await?;
+        let stored =
+            sqlx::query("SELECT value FROM setting WHERE name = 'players-key'").fetch_one(&mut *change).await?;
+        change.commit().await?;
+        let stored: String = stored.try_get(0)?;
+        for (place, byte) in key.iter_mut().enumerate() {
+            let digits = stored.get(2 * place..2 * place + 2).and_then(|digits| u8::from_str_radix(digits, 16).ok());
+            *byte =
+                digits.ok_or_else(|| HistoryError::Stored("the key of players is not 64 hexadecimal digits".into()))?;
+        }
+        Ok(key)
+    }
+}
+
+/// Adds a server, or one that was removed again.
+async fn add(change: &mut AnyConnection, new: &NewServer) -> Result<Server, HistoryError> {
+    let (id, put) = match vacate(change, &new.name, &new.target, ServerId(0)).await? {
+        Some(again) => {
+            let update = "UPDATE server SET of_group = $4, labels = $5, every = $6, origin = $7, removed = NULL
+                               WHERE id = $1 AND name = $2 AND target = $3";
+            (again, update)
+        }
+        None => {
+            let insert = "INSERT INTO server (id, name, target, of_group, labels, every, origin)
+                          VALUES ($1, $2, $3, $4, $5, $6, $7)";
+            (ServerId(last_number(change).await? + 1), insert)
+        }
+    };
+    let server = named(new, id);
+    sqlx::query(put)
+        .bind(id.0)
+        .bind(&server.name)
+        .bind(&server.target)
+        .bind(&server.group)
+        .bind(labels(&server.labels))
+        .bind(millis(server.interval))
+        .bind(origin_word(server.origin))
+        .execute(change)
+        .await?;
+    Ok(server)
+}
+
+/// The number that was given last.
+async fn last_number(change: &mut AnyConnection) -> Result<i64, HistoryError> {
+    let last = sqlx::query("SELECT COALESCE(MAX(id), 0) FROM server").fetch_one(change).await?;
+    Ok(last.try_get::<i64, _>(0)?.max(0))
+}
+
+fn named(new: &NewServer, id: ServerId) -> Server {
+    let NewServer { name, target, group, labels, interval, origin } = new.clone();
+    Server { id, name, target, group, labels, interval, origin }
+}
+
+fn rows(dialect: Dialect, servers: &[Option<Server>]) -> Vec<Statement> {
+    let table = Insert {
+        head: "INSERT INTO server (id, name, target, of_group, labels, every, origin) VALUES ",
+        columns: 7,
+        tail: "",
+    };
+    let rows = servers.iter().flatten().map(|server| {
+        move |values: &mut Values| {
+            values.add(server.id.0);
+            for text in [&server.name, &server.target, &server.group] {
+                values.add(text.as_str());
+            }
+            values.add(labels(&server.labels));
+            values.add(millis(server.interval));
+            values.add(origin_word(server.origin));
+        }
+    });
+    table.rows(dialect, rows)
+}
+
+/// Makes a name free, if it is that of a server that is watched no more: that one is `NAME.NUMBER` from now on. If it is one of
+/// the same target, it is told instead.
+async fn vacate(
+    change: &mut AnyConnection,
+    name: &str,
+    target: &str,
+    except: ServerId,
+) -> Result<Option<ServerId>, HistoryError> {
+    let owner = sqlx::query("SELECT id, target, removed FROM server WHERE name = $1 AND id <> $2");
+    let Some(owner) = owner.bind(name).bind(except.0).fetch_optional(&mut *change).await? else { return Ok(None) };
+    let id: i64 = owner.try_get(0)?;
+    if owner.try_get::<Option<i64>, _>(2)?.is_none() {
+        return Err(HistoryError::Taken(name.into()));
+    }
+    if owner.try_get::<String, _>(1)? == target {
+        return Ok(Some(ServerId(id)));
+    }
+    let mut other = format!("{name}.{id}");
+    while sqlx::query("SELECT id FROM server WHERE name = $1")
+        .bind(&other)
+        .fetch_optional(&mut *change)
+        .await?
+        .is_some()
+    {
+        other.push('_');
+    }
+    sqlx::query("UPDATE server SET name = $2 WHERE id = $1").bind(id).bind(other).execute(change).await?;
+    Ok(None)
+}
+
+pub(super) fn server(row: &AnyRow) -> Result<Server, HistoryError> {
+    let labels: String = row.try_get(4)?;
+    let origin: String = row.try_get(6)?;
+    let stored = |what: &str| HistoryError::Stored(format!("{what} in the table server"));
+    Ok(Server {
+        id: ServerId(row.try_get(0)?),
+        name: row.try_get(1)?,
+        target: row.try_get(2)?,
+        group: row.try_get(3)?,
+        labels: serde_json::from_str(&labels).map_err(|_| stored(&format!("labels {labels:?}")))?,
+        interval: row.try_get::<Option<i64>, _>(5)?.map(|millis| Duration::from_millis(millis.max(0) as u64)),
+        origin: read_origin(&origin).ok_or_else(|| stored(&format!("origin {origin:?}")))?,
+    })
+}
+
+pub(super) fn labels(labels: &BTreeMap<String, String>) -> String {
+    serde_json::to_string(labels).expect("texts become JSON")
+}
+
+fn millis(interval: Option<Duration>) -> Option<i64> {
+    interval.map(|interval| i64::try_from(interval.as_millis()).unwrap_or(i64::MAX))
+}
+
+pub(super) fn origin_word(origin: Origin) -> &'static str {
+    match origin {
+        Origin::Plan => "plan",
+        Origin::Api => "api",
+    }
+}
+
+fn read_origin(word: &str) -> Option<Origin> {
+    [Origin::Plan, Origin::Api].into_iter().find(|&origin| origin_word(origin) == word)
+}
+
+fn is_double(error: &sqlx::Error) -> bool {
+    error.as_database_error().is_some_and(|error| error.is_unique_violation())
+}

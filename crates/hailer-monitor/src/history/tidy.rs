@@ -1,0 +1,262 @@
+//! Roll-ups and retention: called every minute, each step a small transaction, so that writing never waits for long.
+//!
+//! A level knows until when its buckets are closed (`done`). Those that close are put on a list (`late`), and so is, by whoever
+//! writes it, each closed bucket into which something comes later: what is on the list is worked out, and only then off it. So
+//! nothing is forgotten, whenever the process ends. The newest bucket is worked out as well, again and again while it fills: of
+//! five minutes with each call, above when one of the level below has closed.
+
+use super::open::{Change, Dialect};
+use super::write::{late, run};
+use super::{History, HistoryError, Keep, Level};
+use crate::sample::Millis;
+use sqlx::{AnyConnection, AssertSqlSafe, Row};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// A bucket closes so much later than it ends: samples are dated when they are due, and written when they were answered.
+const GRACE: Millis = 30_000;
+/// Buckets that close, or are read from the list, at once.
+const PAGE: usize = 500;
+/// Rows that one statement deletes.
+const STEP: i64 = 20_000;
+/// Statements that one call spends on deleting from one table: more than comes in a minute.
+const STEPS: u32 = 50;
+/// Servers whose sessions one call looks through.
+const SERVERS: i64 = 2_000;
+
+impl History {
+    /// Rolls up what came, and deletes what is too old. Call it every minute; it may be called as often as one likes, and from
+    /// several processes. After a long stop the first call takes longer.
+    pub async fn tidy(&self, now: Millis, keep: &Keep) -> Result<(), HistoryError> {
+        for level in [Level::FiveMinutes, Level::Hour, Level::Day] {
+            self.roll_up(level, now).await?;
+        }
+        self.forget(now, keep).await
+    }
+
+    async fn roll_up(&self, level: Level, now: Millis) -> Result<(), HistoryError> {
+        while !self.close_buckets(level, now).await? {}
+        loop {
+            let list = sqlx::query("SELECT bucket FROM late WHERE level = $1 ORDER BY bucket LIMIT $2");
+            let list = list.bind(level.number()).bind(PAGE as i64).fetch_all(&self.pool).await?;
+            for late in &list {
+                let bucket: Millis = late.try_get(0)?;
+                let mut change = self.begin_alone().await?;
+                let delete = sqlx::query("DELETE FROM late WHERE level = $1 AND bucket = $2");
+                delete.bind(level.number()).bind(bucket).execute(&mut *change).await?;
+                self.work_out(&mut change, level, bucket).await?;
+                change.commit().await?;
+            }
+            if list.len() < PAGE {
+                break;
+            }
+        }
+        let progress = "SELECT done, seen, (SELECT done FROM progress WHERE level = $2) FROM progress WHERE level = $1";
+        let progress =
+            sqlx::query(progress).bind(level.number()).bind(level.number() - 1).fetch_one(&self.pool).await?;
+        let (mut from, seen): (Millis, Millis) = (progress.try_get(0)?, progress.try_get(1)?);
+        let below: Option<Millis> = progress.try_get(2)?;
+        if below.is_some_and(|below| below <= seen) {
+            return Ok(());
+        }
+        loop {
+            let mut change = self.begin_alone().await?;
+            let Some(bucket) = next_bucket(&mut change, level, from, now).await? else { break };
+            self.work_out(&mut change, level, bucket).await?;
+            change.commit().await?;
+            from = bucket + level.length();
+        }
+        let Some(below) = below else { return Ok(()) };
+        let mut change = self.begin_alone().await?;
+        let update = sqlx::query("UPDATE progress SET seen = $2 WHERE level = $1").bind(level.number()).bind(below);
+        update.execute(&mut *change).await?;
+        change.commit().await
+    }
+
+    /// Puts buckets on the list that have closed. Whoever writes into them from then on puts them there again. `false`: there
+    /// are more.
+    async fn close_buckets(&self, level: Level, now: Millis) -> Result<bool, HistoryError> {
+        let mut change = self.begin_alone().await?;
+        let progress = "SELECT done, (SELECT done FROM progress WHERE level = $2) FROM progress WHERE level = $1";
+        let progress =
+            sqlx::query(progress).bind(level.number()).bind(level.number() - 1).fetch_one(&mut *change).await?;
+        let done: Millis = progress.try_get(0)?;
+        // Until when the level below is closed, and with it ours.
+        let to = level.floor(progress.try_get::<Option<Millis>, _>(1)?.unwrap_or(now - GRACE));
+        if to <= done {
+            return Ok(true);
+        }
+        let (mut closed, mut from) = (Vec::new(), done);
+        while closed.len() < PAGE && from < to {
+            let Some(bucket) = next_bucket(&mut change, level, from, to - 1).await? else { break };
+            closed.push(bucket);
+            from = bucket + level.length();
+        }
+        let is_all = closed.len() < PAGE;
+        run(&mut change, late(self.dialect, level, closed)).await?;
+        let update = sqlx::query("UPDATE progress SET done = $2 WHERE level = $1").bind(level.number());
+        update.bind(if is_all { to } else { from }).execute(&mut *change).await?;
+        change.commit().await?;
+        Ok(is_all)
+    }
+
+    /// A transaction beside which nobody writes samples, or rolls up.
+    pub(super) async fn begin_alone(&self) -> Result<Change, HistoryError> {
+        let mut change = self.begin().await?;
+        if self.dialect == Dialect::Postgres {
+            sqlx::query("SELECT done FROM progress WHERE level = 1 FOR UPDATE").fetch_one(&mut *change).await?;
+        }
+        Ok(change)
+    }
+
+    /// Works out one bucket of all servers, and their sum, in a transaction [beside which](Self::begin_alone) nobody writes.
+    async fn work_out(&self, change: &mut Change, level: Level, bucket: Millis) -> Result<(), HistoryError> {
+        let each = match level {
+            Level::FiveMinutes => {
+                "SELECT CAST($1 AS BIGINT), CAST($2 AS BIGINT), server, COUNT(*), CAST(SUM(answered) AS BIGINT),
+                        COUNT(players), CAST(SUM(players) AS BIGINT), MAX(players), MAX(slots),
+                        COUNT(latency), CAST(SUM(latency) AS BIGINT), MAX(latency),
+                        CAST(SUM(sent) AS BIGINT), CAST(SUM(resent) AS BIGINT)
+                 FROM sample WHERE at >= $2 AND at < $3 GROUP BY server"
+            }
+            _ => {
+                "SELECT CAST($1 AS BIGINT), CAST($2 AS BIGINT), server, CAST(SUM(asked) AS BIGINT),
+                        CAST(SUM(answered) AS BIGINT), CAST(SUM(told) AS BIGINT), CAST(SUM(players) AS BIGINT),
+                        MAX(players_max), MAX(slots), CAST(SUM(timed) AS BIGINT), CAST(SUM(latency) AS BIGINT),
+                        MAX(latency_max), CAST(SUM(sent) AS BIGINT), CAST(SUM(resent) AS BIGINT)
+                 FROM rollup WHERE level = $1 - 1 AND bucket >= $2 AND bucket < $3 GROUP BY server"
+            }
+        };
+        let end = bucket + level.length();
+        let put = sqlx::query(AssertSqlSafe(format!("{PUT} {each} {OVER}")));
+        put.bind(level.number()).bind(bucket).bind(end).execute(&mut **change).await?;
+        if level == Level::FiveMinutes {
+            let put = sqlx::query(AssertSqlSafe(format!("{PUT} {ALL_SERVERS} {OVER}")));
+            put.bind(level.number()).bind(bucket).bind(bucket).execute(&mut **change).await?;
+        }
+        let above = match level {
+            Level::FiveMinutes => Level::Hour,
+            Level::Hour => Level::Day,
+            Level::Raw | Level::Day => return Ok(()),
+        };
+        let done = sqlx::query("SELECT done FROM progress WHERE level = $1").bind(above.number());
+        let done: Millis = done.fetch_one(&mut **change).await?.try_get(0)?;
+        let above_it = Some(above.floor(bucket)).filter(|&bucket| bucket < done);
+        run(change, late(self.dialect, above, above_it)).await?;
+        Ok(())
+    }
+
+    async fn forget(&self, now: Millis, keep: &Keep) -> Result<(), HistoryError> {
+        let before = |kept: Duration| now.saturating_sub(i64::try_from(kept.as_millis()).unwrap_or(i64::MAX));
+        // Nothing is deleted before it is rolled up, and of a bucket all or nothing.
+        let done = "SELECT CASE WHEN listed.bucket < done THEN listed.bucket ELSE done END FROM progress
+                    LEFT JOIN (SELECT level, MIN(bucket) AS bucket FROM late GROUP BY level) AS listed
+                    ON listed.level = progress.level ORDER BY progress.level";
+        let done = sqlx::query(done).fetch_all(&self.pool).await?;
+        // Of each level, until when the one above it has all.
+        let done = |level: Level| Ok::<Millis, HistoryError>(done[level as usize].try_get(0)?);
+        let raw = Level::FiveMinutes.floor(before(keep.raw).min(done(Level::Raw)?));
+        self.forget_front("sample", "at", "1 = 1", raw).await?;
+        for (level, kept) in [(Level::FiveMinutes, keep.five_minutes), (Level::Hour, keep.hour), (Level::Day, keep.day)]
+        {
+            let mut cut = before(kept);
+            if level != Level::Day {
+                cut = cut.min(done(level)?);
+            }
+            let filter = format!("level = {}", level.number());
+            self.forget_front("rollup", "bucket", &filter, level.floor(cut)).await?;
+        }
+        self.forget_front("event", "at", "1 = 1", before(keep.day)).await?;
+        let longest = [keep.raw, keep.five_minutes, keep.hour, keep.day].into_iter().max().unwrap_or_default();
+        self.forget_of_servers(before(keep.hour), before(longest)).await
+    }
+
+    /// Deletes from the front of a table, some rows at a time. All words are ours.
+    async fn forget_front(&self, table: &str, column: &str, filter: &str, cut: Millis) -> Result<(), HistoryError> {
+        let edge = format!(
+            "SELECT {column} FROM {table} WHERE {filter} AND {column} < $1 ORDER BY {column} LIMIT 1 OFFSET $2"
+        );
+        let delete = format!("DELETE FROM {table} WHERE {filter} AND {column} <= $1");
+        for _ in 0..STEPS {
+            let edge = sqlx::query(AssertSqlSafe(edge.clone())).bind(cut).bind(STEP).fetch_optional(&self.pool).await?;
+            let last = edge.as_ref().map_or(Ok(cut - 1), |edge| edge.try_get::<Millis, _>(0))?;
+            let mut change = self.begin().await?;
+            sqlx::query(AssertSqlSafe(delete.clone())).bind(last).execute(&mut *change).await?;
+            change.commit().await?;
+            if edge.is_none() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes sessions that ended before a time, of some servers after the other; when all have had their turn, servers that
+    /// were removed before another time: nothing else of them is left by then.
+    async fn forget_of_servers(&self, ended: Millis, removed: Millis) -> Result<(), HistoryError> {
+        let mut from = self.turn.load(Ordering::Relaxed);
+        let next = sqlx::query(
+            "SELECT MIN(id) FROM (SELECT id FROM server WHERE id > $1 ORDER BY id LIMIT 1 OFFSET $2) AS next",
+        );
+        let next: Option<i64> = next.bind(from).bind(SERVERS).fetch_one(&self.pool).await?.try_get(0)?;
+        let mut change = self.begin().await?;
+        let forget = "DELETE FROM session WHERE first < $1 AND last < $1
+                      AND server IN (SELECT id FROM server WHERE id > $2 ORDER BY id LIMIT $3)";
+        sqlx::query(forget).bind(ended).bind(from).bind(SERVERS).execute(&mut *change).await?;
+        // One less, since the next is still to come.
+        from = next.map_or(0, |next| next - 1);
+        if next.is_none() {
+            for forget in [
+                "DELETE FROM state WHERE server IN (SELECT id FROM server WHERE removed < $1)",
+                // The last number stays, so that it is not given again.
+                "DELETE FROM server WHERE removed < $1 AND id < (SELECT MAX(id) FROM server)",
+            ] {
+                sqlx::query(forget).bind(removed).execute(&mut *change).await?;
+            }
+        }
+        change.commit().await?;
+        self.turn.store(from, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+/// The first bucket into which something came from a time on, until another.
+async fn next_bucket(
+    connection: &mut AnyConnection,
+    level: Level,
+    from: Millis,
+    to: Millis,
+) -> Result<Option<Millis>, HistoryError> {
+    let first = match level {
+        Level::FiveMinutes => sqlx::query("SELECT MIN(at) FROM sample WHERE at >= $1 AND at <= $2").bind(from).bind(to),
+        _ => sqlx::query("SELECT MIN(bucket) FROM rollup WHERE bucket >= $1 AND bucket <= $2 AND level = $3")
+            .bind(from)
+            .bind(to)
+            .bind(level.number() - 1),
+    };
+    let first: Option<Millis> = first.fetch_one(connection).await?.try_get(0)?;
+    Ok(first.map(|at| level.floor(at)))
+}
+
+pub(super) const PUT: &str = "INSERT INTO rollup (level, bucket, server, asked, answered, told, players, players_max,
+    slots, timed, latency, latency_max, sent, resent)";
+/// What counted no more than what is there takes nothing away: below it, something may have been deleted. (Of all servers, sums
+/// of sums are told more often than the sum of this bucket alone, and know more: see below.)
+pub(super) const OVER: &str = "ON CONFLICT (level, bucket, server) DO UPDATE SET asked = excluded.asked,
+    answered = excluded.answered, told = excluded.told, players = excluded.players, players_max = excluded.players_max,
+    slots = excluded.slots, timed = excluded.timed, latency = excluded.latency, latency_max = excluded.latency_max,
+    sent = excluded.sent, resent = excluded.resent
+    WHERE excluded.asked > rollup.asked OR excluded.asked = rollup.asked AND excluded.told > rollup.told";
+/// Of all servers the players are one number: the sum of what each had on average, in hundredths, as if told a hundred times.
+/// Above five minutes this sum is a server like any other. From one bucket to another, both included.
+pub(super) const ALL_SERVERS: &str = "
+    SELECT level, bucket, server, asked, answered, told, players, (players + 50) / 100, slots, timed, latency, latency_max,
+           sent, resent
+    FROM (
+        SELECT level, bucket, 0 AS server, CAST(SUM(asked) AS BIGINT) AS asked,
+               CAST(SUM(answered) AS BIGINT) AS answered, CASE WHEN SUM(told) > 0 THEN 100 ELSE 0 END AS told,
+               CAST(ROUND(SUM(CAST(players AS DOUBLE PRECISION) / NULLIF(told, 0)) * 100) AS BIGINT) AS players,
+               CAST(SUM(slots) AS BIGINT) AS slots, CAST(SUM(timed) AS BIGINT) AS timed,
+               CAST(SUM(latency) AS BIGINT) AS latency, MAX(latency_max) AS latency_max,
+               CAST(SUM(sent) AS BIGINT) AS sent, CAST(SUM(resent) AS BIGINT) AS resent
+        FROM rollup WHERE level = $1 AND bucket >= $2 AND bucket <= $3 AND server <> 0 GROUP BY level, bucket
+    ) AS sums WHERE asked > 0";

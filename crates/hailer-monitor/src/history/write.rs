@@ -1,0 +1,261 @@
+//! Batches in: one transaction, and what is there already is left alone.
+
+use super::open::Dialect;
+use super::{Batch, History, HistoryError, Level, Session, Written};
+use crate::sample::{Event, EventKind, Millis, Sample};
+use crate::server::ServerId;
+use sqlx::any::{AnyArguments, AnyRow};
+use sqlx::{Any, AnyConnection, Arguments, AssertSqlSafe, Encode, Row, Type};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Rows of one statement: enough that its own cost does not count; SQLite takes 32,766 values, PostgreSQL 65,535.
+const ROWS: usize = 500;
+/// Longest name of a player in a key, in bytes: PostgreSQL takes none above 2,700 bytes, and games no longer than this.
+const LONGEST_PLAYER: usize = 128;
+
+impl History {
+    /// Writes a batch, whole or not at all. What is there already is left alone, but for a session that lasts longer now.
+    pub async fn write(&self, batch: &Batch) -> Result<Written, HistoryError> {
+        let mut change = self.begin().await?;
+        let written = write(&mut change, self.dialect, batch).await?;
+        change.commit().await?;
+        Ok(written)
+    }
+}
+
+/// The same as part of something larger.
+pub(super) async fn write(
+    change: &mut AnyConnection,
+    dialect: Dialect,
+    batch: &Batch,
+) -> Result<Written, HistoryError> {
+    if !batch.samples.is_empty() {
+        // Whoever rolls up waits for us, or we for them: no sample comes into a bucket unseen.
+        let done = match dialect {
+            Dialect::Sqlite => "SELECT done FROM progress WHERE level = 1",
+            Dialect::Postgres => "SELECT done FROM progress WHERE level = 1 FOR SHARE",
+        };
+        let done: Millis = sqlx::query(done).fetch_one(&mut *change).await?.try_get(0)?;
+        run(change, late(dialect, Level::FiveMinutes, late_buckets(&batch.samples, done))).await?;
+    }
+    let samples = run(change, samples(dialect, &batch.samples)).await?;
+    let events = run(change, events(dialect, &batch.events)).await?;
+    run(change, states(dialect, &batch.events)).await?;
+    let sessions = run(change, sessions(dialect, &batch.sessions)).await?;
+    Ok(Written { samples, events, sessions })
+}
+
+fn late_buckets(samples: &[Sample], done: Millis) -> BTreeSet<Millis> {
+    samples.iter().filter(|sample| sample.at < done).map(|sample| Level::FiveMinutes.floor(sample.at)).collect()
+}
+
+fn samples(dialect: Dialect, samples: &[Sample]) -> Vec<Statement> {
+    let table = Insert {
+        head: "INSERT INTO sample (at, server, answered, players, slots, latency, sent, resent) VALUES ",
+        columns: 8,
+        tail: " ON CONFLICT (at, server) DO NOTHING",
+    };
+    let rows = samples.iter().map(|sample| {
+        move |values: &mut Values| {
+            values.add(sample.at);
+            values.add(sample.server.0);
+            values.add(i64::from(sample.answered));
+            values.add(sample.players.map(i64::from));
+            values.add(sample.max.map(i64::from));
+            values.add(sample.latency.map(i64::from));
+            values.add(i64::from(sample.sent));
+            values.add(i64::from(sample.resent));
+        }
+    });
+    table.rows(dialect, rows)
+}
+
+/// Remembers final buckets into which something comes.
+pub(super) fn late(dialect: Dialect, level: Level, buckets: impl IntoIterator<Item = Millis>) -> Vec<Statement> {
+    let table = Insert {
+        head: "INSERT INTO late (level, bucket) VALUES ",
+        columns: 2,
+        tail: " ON CONFLICT (level, bucket) DO NOTHING",
+    };
+    let rows = buckets.into_iter().map(|bucket| {
+        move |values: &mut Values| {
+            values.add(level.number());
+            values.add(bucket);
+        }
+    });
+    table.rows(dialect, rows)
+}
+
+fn events(dialect: Dialect, events: &[Event]) -> Vec<Statement> {
+    let table = Insert {
+        head: "INSERT INTO event (server, at, kind, body) VALUES ",
+        columns: 4,
+        tail: " ON CONFLICT (server, at, kind) DO NOTHING",
+    };
+    let rows = events.iter().map(|event| {
+        move |values: &mut Values| {
+            values.add(event.server.0);
+            values.add(event.at);
+            values.add(event.kind.word());
+            values.add(serde_json::to_string(&event.kind).expect("texts become JSON"));
+        }
+    });
+    table.rows(dialect, rows)
+}
+
+/// The last word on each server that these events have.
+fn states(dialect: Dialect, events: &[Event]) -> Vec<Statement> {
+    let mut last: BTreeMap<ServerId, (Millis, &'static str)> = BTreeMap::new();
+    for event in events {
+        if matches!(event.kind, EventKind::Up | EventKind::Down { .. }) {
+            let state = last.entry(event.server).or_insert((Millis::MIN, ""));
+            if event.at >= state.0 {
+                *state = (event.at, event.kind.word());
+            }
+        }
+    }
+    let table = Insert {
+        head: "INSERT INTO state (server, state, since) VALUES ",
+        columns: 3,
+        tail: " ON CONFLICT (server) DO UPDATE SET state = excluded.state, since = excluded.since
+                WHERE excluded.since > state.since",
+    };
+    let rows = last.into_iter().map(|(server, (since, word))| {
+        move |values: &mut Values| {
+            values.add(server.0);
+            values.add(word);
+            values.add(since);
+        }
+    });
+    table.rows(dialect, rows)
+}
+
+fn sessions(dialect: Dialect, sessions: &[Session]) -> Vec<Statement> {
+    // A statement of PostgreSQL must not change a row twice.
+    let mut last: BTreeMap<(ServerId, Millis, Cow<'_, str>), Millis> = BTreeMap::new();
+    for session in sessions {
+        let known = last.entry((session.server, session.first, player_key(&session.player))).or_insert(session.last);
+        *known = session.last.max(*known);
+    }
+    let table = Insert {
+        head: "INSERT INTO session (server, first, player, last) VALUES ",
+        columns: 4,
+        tail: " ON CONFLICT (server, first, player) DO UPDATE SET last = excluded.last
+                WHERE excluded.last > session.last",
+    };
+    let rows = last.iter().map(|((server, first, player), last)| {
+        move |values: &mut Values| {
+            values.add(server.0);
+            values.add(*first);
+            values.add(player.as_ref());
+            values.add(*last);
+        }
+    });
+    table.rows(dialect, rows)
+}
+
+/// A name as part of a key: not too long, and without NUL, which PostgreSQL does not take.
+pub(crate) fn player_key(name: &str) -> Cow<'_, str> {
+    let cut = |name: &str| name.floor_char_boundary(LONGEST_PLAYER);
+    let name = &name[..cut(name)];
+    if !name.contains('\0') {
+        return name.into();
+    }
+    let mut name = name.replace('\0', "\u{fffd}");
+    name.truncate(cut(&name));
+    name.into()
+}
+
+/// An insert of many rows.
+pub(crate) struct Insert<'a> {
+    pub(crate) head: &'a str,
+    pub(crate) columns: usize,
+    pub(crate) tail: &'a str,
+}
+
+impl Insert<'_> {
+    /// Statements that insert rows, many each. (No iterator lives while one is carried out: the compiler could not tell any
+    /// more that the task may change threads.)
+    pub(crate) fn rows(
+        &self,
+        dialect: Dialect,
+        rows: impl IntoIterator<Item = impl FnOnce(&mut Values)>,
+    ) -> Vec<Statement> {
+        let mut rows = rows.into_iter().peekable();
+        let (mut statements, mut whole) = (Vec::new(), None);
+        while rows.peek().is_some() {
+            let mut values = Values::default();
+            let count = rows.by_ref().take(ROWS).map(|row| row(&mut values)).count();
+            // Only the statement of many rows is worth remembering for the connection.
+            let is_whole = count == ROWS;
+            let text = match is_whole {
+                true => whole.get_or_insert_with(|| Arc::<str>::from(self.text(dialect, ROWS))).clone(),
+                false => self.text(dialect, count).into(),
+            };
+            statements.push(Statement { text, values: values.arguments, is_whole });
+        }
+        statements
+    }
+
+    /// Only words of ours: values are bound. SQLite finds values without numbers faster, PostgreSQL must have them.
+    fn text(&self, dialect: Dialect, rows: usize) -> String {
+        let mut text = String::from(self.head);
+        for row in 0..rows {
+            text += if row == 0 { "(" } else { ",(" };
+            for column in 0..self.columns {
+                if column > 0 {
+                    text.push(',');
+                }
+                match dialect {
+                    Dialect::Sqlite => text.push('?'),
+                    Dialect::Postgres => text += &format!("${}", row * self.columns + column + 1),
+                }
+            }
+            text.push(')');
+        }
+        text + self.tail
+    }
+}
+
+/// A statement, ready to be carried out.
+pub(crate) struct Statement {
+    text: Arc<str>,
+    values: AnyArguments,
+    is_whole: bool,
+}
+
+/// Carries out statements. Returns how many rows came or changed.
+pub(crate) async fn run(change: &mut AnyConnection, statements: Vec<Statement>) -> Result<u64, HistoryError> {
+    let mut done = 0;
+    for Statement { text, values, is_whole } in statements {
+        let query = sqlx::query_with::<Any, _>(AssertSqlSafe(text), values).persistent(is_whole);
+        done += query.execute(&mut *change).await?.rows_affected();
+    }
+    Ok(done)
+}
+
+/// Values of a statement, in order.
+#[derive(Default)]
+pub(crate) struct Values {
+    arguments: AnyArguments,
+}
+
+impl Values {
+    pub(crate) fn add<'q>(&mut self, value: impl Encode<'q, Any> + Type<Any>) {
+        self.arguments.add(value).expect("numbers and texts can be bound");
+    }
+}
+
+/// A whole number of a row, as small as it was when it was written.
+pub(super) fn small<T: TryFrom<i64>>(row: &AnyRow, column: usize) -> Result<T, HistoryError> {
+    let value: i64 = row.try_get(column)?;
+    T::try_from(value).map_err(|_| HistoryError::Stored(format!("{value} is out of range")))
+}
+
+/// The same of one that may be absent.
+pub(super) fn small_if_any<T: TryFrom<i64>>(row: &AnyRow, column: usize) -> Result<Option<T>, HistoryError> {
+    let Some(value) = row.try_get::<Option<i64>, _>(column)? else { return Ok(None) };
+    T::try_from(value).map(Some).map_err(|_| HistoryError::Stored(format!("{value} is out of range")))
+}

@@ -1,0 +1,333 @@
+//! What is to be written, on its way to the database: every second, or sooner if it is much.
+//!
+//! A database that fails (a full disk, a PostgreSQL that is away) stops nobody: what comes is kept in memory, up to a bound,
+//! past which the oldest goes; [`Health`] says so. When the database is back, all that was kept is written. A killed process
+//! loses what came since the last write.
+
+use super::{Batch, History, HistoryError, Session, Written};
+use crate::sample::{Event, Sample};
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
+
+/// Batches that wait to be taken, which is always soon.
+const CHANNEL: usize = 256;
+/// Between the first failures; the time doubles up to the last.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LAST_PAUSE: Duration = Duration::from_secs(30);
+
+/// When to write, and how much to keep while that fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// What came is written after this time.
+    pub every: Duration,
+    /// Sooner if it is so many samples.
+    pub soon: usize,
+    /// Samples that are kept: 48 bytes each.
+    pub samples: usize,
+    /// Events that are kept: some hundred bytes each.
+    pub events: usize,
+    /// Sessions that are kept: some hundred bytes each.
+    pub sessions: usize,
+    /// Of each kind so many are written at once.
+    pub at_once: usize,
+    /// A write that takes longer has failed.
+    pub patience: Duration,
+}
+
+impl Default for Bounds {
+    /// A second, or 5,000 samples. A million samples are kept: ten minutes of a hundred thousand servers, or a week of a
+    /// hundred.
+    fn default() -> Self {
+        Self {
+            every: Duration::from_secs(1),
+            soon: 5_000,
+            samples: 1_000_000,
+            events: 100_000,
+            sessions: 100_000,
+            at_once: 20_000,
+            patience: Duration::from_secs(60),
+        }
+    }
+}
+
+/// How writing goes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Health {
+    /// The last write failed: what comes is kept in memory.
+    pub is_failing: bool,
+    /// Why the last write failed that did.
+    pub message: Option<String>,
+    /// Samples, events and sessions in memory.
+    pub kept: u64,
+    /// Of those that came since the start, so many were lost since memory is bounded.
+    pub dropped: u64,
+    /// Samples, events and sessions that were written since the start.
+    pub written: u64,
+}
+
+/// Where batches go. Cheap to clone; when the last one is gone, what is left is written.
+#[derive(Clone, Debug)]
+pub struct Writer {
+    messages: mpsc::Sender<Message>,
+    health: watch::Receiver<Health>,
+}
+
+#[derive(Debug)]
+enum Message {
+    Batch(Batch),
+    Finish(oneshot::Sender<()>),
+}
+
+impl Writer {
+    /// Starts a task on the runtime that this is called on.
+    pub fn start(history: History, bounds: Bounds) -> Self {
+        let (messages, inbox) = mpsc::channel(CHANNEL);
+        let (told, health) = watch::channel(Health::default());
+        let desk = Desk {
+            history,
+            bounds,
+            inbox,
+            told,
+            health: Health::default(),
+            kept: Kept::default(),
+            under_way: 0,
+            at_once: bounds.at_once.max(1),
+            pause: FIRST_PAUSE,
+        };
+        tokio::spawn(desk.run());
+        Self { messages, health }
+    }
+
+    /// Hands a batch over, from any thread, without waiting. `false`: nobody takes it, since the runtime is gone or stands
+    /// still.
+    pub fn send(&self, batch: Batch) -> bool {
+        self.messages.try_send(Message::Batch(batch)).is_ok()
+    }
+
+    /// How writing goes.
+    pub fn health(&self) -> Health {
+        self.health.borrow().clone()
+    }
+
+    /// Writes all that was handed over, if the database takes it, and ends the task. Tells how it went: what is kept now is
+    /// lost.
+    pub async fn finish(self) -> Health {
+        let (done, wait) = oneshot::channel();
+        if self.messages.send(Message::Finish(done)).await.is_ok() {
+            let _ = wait.await;
+        }
+        self.health()
+    }
+}
+
+/// The task.
+struct Desk {
+    history: History,
+    bounds: Bounds,
+    inbox: mpsc::Receiver<Message>,
+    told: watch::Sender<Health>,
+    health: Health,
+    kept: Kept,
+    /// Taken out to be written just now.
+    under_way: usize,
+    /// Of each kind for one write: fewer while the database refuses some of it.
+    at_once: usize,
+    pause: Duration,
+}
+
+type UnderWay = Pin<Box<dyn Future<Output = (Batch, Result<Written, Failure>)> + Send>>;
+
+impl Desk {
+    async fn run(mut self) {
+        let mut ticks = interval(self.bounds.every.max(Duration::from_millis(1)));
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut under_way: Option<UnderWay> = None;
+        let mut not_before: Option<Instant> = None;
+        let mut finish: Option<Option<oneshot::Sender<()>>> = None;
+        let mut is_due = false;
+        loop {
+            tokio::select! {
+                message = self.inbox.recv(), if finish.is_none() => match message {
+                    Some(Message::Batch(batch)) => self.keep(batch),
+                    // A last try, without waiting for a database that is away.
+                    Some(Message::Finish(done)) => (finish, not_before) = (Some(Some(done)), None),
+                    None => (finish, not_before) = (Some(None), None),
+                },
+                _ = ticks.tick() => is_due = true,
+                (batch, result) = async { under_way.as_mut().expect("checked").await }, if under_way.is_some() => {
+                    under_way = None;
+                    not_before = self.done(batch, result);
+                }
+                () = async { sleep_until(not_before.expect("checked")).await }, if not_before.is_some() => not_before = None,
+            }
+            let is_enough = is_due || finish.is_some() || self.kept.samples.len() >= self.bounds.soon;
+            let may_write = not_before.is_none() && is_enough;
+            if under_way.is_none() && may_write && !self.kept.is_empty() {
+                under_way = Some(self.write());
+                is_due = false;
+            }
+            self.tell();
+            if under_way.is_none() && finish.is_some() {
+                let _ = finish.flatten().map(|done| done.send(()));
+                return;
+            }
+        }
+    }
+
+    fn keep(&mut self, batch: Batch) {
+        self.kept.samples.extend(batch.samples);
+        self.kept.events.extend(batch.events);
+        self.kept.sessions.extend(batch.sessions);
+        self.trim();
+    }
+
+    fn trim(&mut self) {
+        let bounds = self.bounds;
+        self.health.dropped += trim(&mut self.kept.samples, bounds.samples)
+            + trim(&mut self.kept.events, bounds.events)
+            + trim(&mut self.kept.sessions, bounds.sessions);
+    }
+
+    fn write(&mut self) -> UnderWay {
+        let batch = self.kept.take(self.at_once);
+        self.under_way = count(&batch);
+        let (history, patience) = (self.history.clone(), self.bounds.patience);
+        Box::pin(async move {
+            let result = match timeout(patience, history.write(&batch)).await {
+                Ok(result) => {
+                    result.map_err(|error| Failure { is_of_data: is_of_data(&error), message: error.to_string() })
+                }
+                Err(_) => {
+                    let message = format!("the history fails: no answer within {} s", patience.as_secs_f32());
+                    Err(Failure { is_of_data: false, message })
+                }
+            };
+            (batch, result)
+        })
+    }
+
+    /// Tells when to try again, if not at once.
+    fn done(&mut self, batch: Batch, result: Result<Written, Failure>) -> Option<Instant> {
+        self.under_way = 0;
+        match result {
+            Ok(_) => {
+                self.health.is_failing = false;
+                self.health.written += count(&batch) as u64;
+                self.pause = FIRST_PAUSE;
+                self.at_once = (self.at_once * 2).min(self.bounds.at_once.max(1));
+                None
+            }
+            // Something in it can never be written, and all else must not wait for it: it is looked for by halves.
+            Err(failure) if failure.is_of_data => {
+                self.health.message = Some(failure.message);
+                match self.at_once {
+                    1 => self.health.dropped += count(&batch) as u64,
+                    _ => self.kept.put_back(batch),
+                }
+                self.at_once = (self.at_once / 2).max(1);
+                None
+            }
+            Err(failure) => {
+                self.health.is_failing = true;
+                self.health.message = Some(failure.message);
+                self.kept.put_back(batch);
+                self.trim();
+                let pause = self.pause;
+                self.pause = (pause * 2).min(LAST_PAUSE);
+                Some(Instant::now() + pause)
+            }
+        }
+    }
+
+    fn tell(&mut self) {
+        self.health.kept = (self.kept.len() + self.under_way) as u64;
+        let health = &self.health;
+        self.told.send_if_modified(|told| {
+            let is_other = told != health;
+            if is_other {
+                told.clone_from(health);
+            }
+            is_other
+        });
+    }
+}
+
+struct Failure {
+    is_of_data: bool,
+    message: String,
+}
+
+/// Whether a database refuses what is to be written for its own sake. All that comes is within what the tables take, so this
+/// is a fault of ours, which must not stop the rest.
+fn is_of_data(error: &HistoryError) -> bool {
+    let HistoryError::Sql(sqlx::Error::Database(error)) = error else { return false };
+    let Some(code) = error.code() else { return false };
+    match code.len() {
+        // PostgreSQL: data exception, integrity constraint violation, limit exceeded.
+        5 => ["22", "23", "54"].iter().any(|class| code.starts_with(class)),
+        // SQLite: too big, constraint, mismatch; in the lowest byte.
+        _ => code.parse::<u32>().is_ok_and(|code| matches!(code & 0xff, 18..=20)),
+    }
+}
+
+/// The oldest first.
+#[derive(Default)]
+struct Kept {
+    samples: VecDeque<Sample>,
+    events: VecDeque<Event>,
+    sessions: VecDeque<Session>,
+}
+
+impl Kept {
+    fn len(&self) -> usize {
+        self.samples.len() + self.events.len() + self.sessions.len()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn take(&mut self, at_once: usize) -> Batch {
+        Batch {
+            samples: take(&mut self.samples, at_once),
+            events: take(&mut self.events, at_once),
+            sessions: take(&mut self.sessions, at_once),
+        }
+    }
+
+    fn put_back(&mut self, batch: Batch) {
+        put_back(&mut self.samples, batch.samples);
+        put_back(&mut self.events, batch.events);
+        put_back(&mut self.sessions, batch.sessions);
+    }
+}
+
+fn count(batch: &Batch) -> usize {
+    batch.samples.len() + batch.events.len() + batch.sessions.len()
+}
+
+fn take<T>(kept: &mut VecDeque<T>, at_once: usize) -> Vec<T> {
+    let taken = kept.drain(..at_once.min(kept.len())).collect();
+    if kept.is_empty() && kept.capacity() > 4 * at_once {
+        // A long failure is over.
+        kept.shrink_to_fit();
+    }
+    taken
+}
+
+fn put_back<T>(kept: &mut VecDeque<T>, taken: Vec<T>) {
+    kept.reserve(taken.len());
+    for one in taken.into_iter().rev() {
+        kept.push_front(one);
+    }
+}
+
+fn trim<T>(kept: &mut VecDeque<T>, most: usize) -> u64 {
+    let excess = kept.len().saturating_sub(most);
+    kept.drain(..excess);
+    excess as u64
+}

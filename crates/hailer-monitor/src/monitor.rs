@@ -1,0 +1,249 @@
+//! All of it together: who is watched, polling, history, alerts.
+
+use crate::alert::{self, Alerts};
+use crate::health::State;
+use crate::history::{Batch, Bounds, History, HistoryError, Keep, NewServer, Writer};
+use crate::live::Live;
+use crate::poll::{self, Poll, since_1970};
+use crate::sample::EventKind;
+use crate::server::{Origin, Server, ServerId};
+use crate::sessions::{Privacy, Sessions};
+use crate::web::api::{Here, HistoryVitals, NotDone, NotSent, TestAlert, Vitals, Watchlist};
+use futures_util::future::BoxFuture;
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tokio::task::JoinHandle;
+
+/// Roll-ups are made, and old rows deleted, so often.
+const TIDY: Duration = Duration::from_secs(60);
+/// What came last is waited for no longer when we stop.
+const LAST: Duration = Duration::from_secs(2);
+
+/// How to monitor.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Settings {
+    /// Whom to ask when, and how fast.
+    pub poll: poll::Settings,
+    /// How long to remember what.
+    pub keep: Keep,
+    /// What becomes of the names of players.
+    pub privacy: Privacy,
+    /// What is worth telling, and to whom.
+    pub alerts: alert::Checked,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        let (poll, keep, alerts) = (poll::Settings::default(), Keep::default(), alert::Checked::default());
+        Self { poll, keep, privacy: Privacy::Names, alerts }
+    }
+}
+
+/// Why a monitor does not do what it was asked for.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MonitorError {
+    /// The database.
+    #[error(transparent)]
+    History(#[from] HistoryError),
+    /// A thread or a socket that cannot be had.
+    #[error("cannot poll: {0}")]
+    Poll(#[from] io::Error),
+    /// A server of the plan that cannot be watched.
+    #[error("server {name}: {problem}")]
+    Server {
+        /// Its name.
+        name: String,
+        /// Why.
+        problem: NotDone,
+    },
+}
+
+/// A monitor that runs. Dropping it ends it; [`stop`](Self::stop) writes what is not written yet.
+pub struct Monitor {
+    live: Arc<Live>,
+    history: History,
+    poll: Arc<Poll>,
+    watchlist: Arc<Here>,
+    writer: Writer,
+    alerts: Arc<Alerts>,
+    started: i64,
+    feeder: JoinHandle<()>,
+    tidier: JoinHandle<()>,
+}
+
+impl Monitor {
+    /// Starts to watch what the history knows. Inside a tokio runtime.
+    pub async fn start(history: History, settings: Settings) -> Result<Self, MonitorError> {
+        let live = Arc::new(Live::default());
+        let interval = settings.poll.interval;
+        let (poll, mut batches) = Poll::start(settings.poll, live.clone())?;
+        let poll = Arc::new(poll);
+        let states = history.last_states().await?;
+        let states: HashMap<ServerId, (State, i64)> =
+            states.into_iter().map(|(id, state, at)| (id, (state, at))).collect();
+        for server in history.servers().await? {
+            let known = states.get(&server.id).copied();
+            // What was stored was checked then; a protocol may have gone since. It is shown, and never asked.
+            let _ = poll.watch(server, known);
+        }
+        let started = since_1970();
+        for (id, at, asked, answered, players) in history.day(started).await? {
+            live.remember(id, at, asked, answered, players);
+        }
+        let writer = Writer::start(history.clone(), Bounds::default());
+        let mut sessions = Sessions::new(settings.privacy);
+        sessions.resume(history.sessions_since(started - RESUME).await?);
+        let feeder = {
+            let (live, writer) = (live.clone(), writer.clone());
+            tokio::spawn(async move {
+                while let Some(mut batch) = batches.recv().await {
+                    add_sessions(&mut sessions, &live, &mut batch);
+                    writer.send(batch);
+                }
+                writer.send(Batch { sessions: sessions.close_all(), ..Batch::default() });
+            })
+        };
+        let tidier = {
+            let (history, keep) = (history.clone(), settings.keep);
+            tokio::spawn(async move {
+                let mut each = tokio::time::interval(TIDY);
+                each.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+                loop {
+                    each.tick().await;
+                    // The writer tells that the database fails; what is not done now is done next time.
+                    let _ = history.tidy(since_1970(), &keep).await;
+                }
+            })
+        };
+        let alerts = Arc::new(Alerts::start(settings.alerts, live.clone(), &history, interval).await?);
+        let watchlist = Arc::new(Here::new(history.clone(), poll.clone(), live.clone()));
+        Ok(Self { live, history, poll, watchlist, writer, alerts, started, feeder, tidier })
+    }
+
+    /// How things stand.
+    pub fn live(&self) -> &Arc<Live> {
+        &self.live
+    }
+
+    /// What was.
+    pub fn history(&self) -> &History {
+        &self.history
+    }
+
+    /// Where servers come and go.
+    pub fn watchlist(&self) -> &Arc<Here> {
+        &self.watchlist
+    }
+
+    /// Alerts at work.
+    pub fn alerts(&self) -> &Arc<Alerts> {
+        &self.alerts
+    }
+
+    /// Looks at how the monitor itself is, whenever it is asked.
+    pub fn look(&self) -> impl Fn() -> Vitals + Send + Sync + 'static {
+        let (poll, writer, alerts, started) =
+            (self.poll.clone(), self.writer.clone(), self.alerts.clone(), self.started);
+        move || {
+            let (counts, health, alerts) = (poll.counts(), writer.health(), alerts.health());
+            let last = counts.last.load(Ordering::Relaxed);
+            Vitals {
+                started,
+                samples: counts.samples.load(Ordering::Relaxed),
+                missed: counts.missed.load(Ordering::Relaxed),
+                dropped: counts.dropped.load(Ordering::Relaxed) + health.dropped,
+                last: (last > 0).then_some(last as i64),
+                history: HistoryVitals {
+                    is_failing: health.is_failing,
+                    message: health.message.filter(|_| health.is_failing),
+                    kept: health.kept,
+                    dropped: health.dropped,
+                },
+                alerts_waiting: alerts.waiting.values().map(|(count, _)| *count as u64).sum(),
+                alerts_delivered: alerts.delivered,
+                alerts_failed: alerts.failed,
+            }
+        }
+    }
+
+    /// Makes the servers of the plan those that are watched for its sake.
+    pub async fn follow(&self, plan: &[NewServer]) -> Result<(), MonitorError> {
+        let known = self.history.servers().await?;
+        for old in known.iter().filter(|old| old.origin == Origin::Plan) {
+            if !plan.iter().any(|new| new.name == old.name) {
+                let problem = |problem| MonitorError::Server { name: old.name.clone(), problem };
+                self.watchlist.remove(old.id).await.map_err(problem)?;
+            }
+        }
+        for new in plan {
+            let problem = |problem| MonitorError::Server { name: new.name.clone(), problem };
+            match known.iter().find(|old| old.name == new.name) {
+                None => drop(self.watchlist.add(new.clone()).await.map_err(problem)?),
+                Some(old) => {
+                    let NewServer { name, target, group, labels, interval, origin } = new.clone();
+                    let server = Server { id: old.id, name, target, group, labels, interval, origin };
+                    if server != *old {
+                        self.watchlist.change(server).await.map_err(problem)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends it: what came is written, if the database takes it.
+    pub async fn stop(self) {
+        self.tidier.abort();
+        self.poll.end();
+        let _ = tokio::time::timeout(LAST, self.feeder).await;
+        self.writer.finish().await;
+        self.history.close().await;
+    }
+}
+
+/// Who was on when the last monitor stopped, not longer ago, is still the same session.
+const RESUME: i64 = 5 * 60_000;
+
+/// Who is on, by what each answer of a batch said.
+fn add_sessions(sessions: &mut Sessions, live: &Live, batch: &mut Batch) {
+    for sample in batch.samples.iter().filter(|sample| sample.answered) {
+        let said = live.row(sample.server).and_then(|row| row.said).filter(|said| said.at == sample.at);
+        if let Some(said) = said {
+            let names = said.players.iter().map(String::as_str);
+            batch.sessions.extend(sessions.see(sample.server, sample.at, names, said.is_whole));
+        }
+    }
+    for event in batch.events.iter().filter(|event| matches!(event.kind, EventKind::Down { .. })) {
+        batch.sessions.extend(sessions.close(event.server));
+    }
+}
+
+/// Sends tests, by alerts alone.
+pub struct Tests(pub Arc<Alerts>);
+
+impl TestAlert for Tests {
+    fn send(&self, to: Option<String>) -> BoxFuture<'_, Result<String, NotSent>> {
+        Box::pin(send_test(self.0.clone(), to))
+    }
+}
+
+async fn send_test(alerts: Arc<Alerts>, to: Option<String>) -> Result<String, NotSent> {
+    let all: Vec<String> = alerts.plan().receivers().map(|outlet| outlet.name.clone()).collect();
+    let chosen = match to {
+        Some(name) if all.contains(&name) => vec![name],
+        Some(name) => {
+            return Err(NotSent::Unknown(format!("there is no receiver {name:?}; there is {}", all.join(", "))));
+        }
+        None if all.is_empty() => return Err(NotSent::Unknown("the plan has no [[receiver]]".into())),
+        None => all,
+    };
+    for name in &chosen {
+        alerts.test(name).await.map_err(|why| NotSent::Failed(format!("{name}: {why}")))?;
+    }
+    Ok(format!("sent to {}", chosen.join(", ")))
+}

@@ -1,0 +1,291 @@
+//! Who is on, and since when: sans-IO, from one list of players to the next.
+//!
+//! A session begins when a name is first seen and ends when it was last seen. Whoever is absent from one whole list is not
+//! gone yet (a reply may have lost a part); from two in a row, he is. Names are personal data: they can be replaced by a keyed
+//! hash, or left out altogether, before anything remembers them.
+
+use crate::history::{Session, player_key};
+use crate::sample::Millis;
+use crate::server::ServerId;
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+use std::collections::HashMap;
+use std::fmt::Write;
+
+/// Sessions that are open at a time, of all servers: 250,000, about 30 MB. Who comes when there are so many is not followed.
+pub const MOST: usize = 250_000;
+/// Sessions that are open at a time on one server: a server can claim any number of players.
+pub const MOST_OF_ONE: usize = 1_000;
+/// Whole lists in a row without a name, after which its owner is gone.
+const ABSENT: u8 = 2;
+/// Of a server that names only some of its players: unseen for so long, one is gone.
+const UNSEEN: Millis = 15 * 60_000;
+/// A session that goes on is written as often.
+const WRITTEN: Millis = 60_000;
+
+/// What is remembered of players.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Privacy {
+    /// Their names.
+    Names,
+    /// The first 16 hexadecimal digits of HMAC-SHA256 of their names with this key: the same player is the same on each
+    /// server, and nobody without the key can tell who it is.
+    Hashed([u8; 32]),
+    /// Nothing.
+    Off,
+}
+
+impl std::fmt::Debug for Privacy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Names => "Names",
+            Self::Hashed(_) => "Hashed",
+            Self::Off => "Off",
+        })
+    }
+}
+
+impl Privacy {
+    /// What stands for a name in the history; `None`: nothing does.
+    pub fn player(&self, name: &str) -> Option<String> {
+        match self {
+            _ if name.is_empty() => None,
+            Self::Off => None,
+            Self::Names => Some(player_key(name).into_owned()),
+            Self::Hashed(key) => {
+                let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("keys of any length are taken");
+                mac.update(name.as_bytes());
+                let digest = mac.finalize().into_bytes();
+                Some(digest.iter().take(8).fold(String::with_capacity(16), |mut text, byte| {
+                    write!(text, "{byte:02x}").expect("texts take everything");
+                    text
+                }))
+            }
+        }
+    }
+}
+
+/// Who is on.
+#[derive(Debug)]
+pub struct Sessions {
+    privacy: Privacy,
+    servers: HashMap<ServerId, Vec<Open>>,
+    len: usize,
+    unfollowed: u64,
+}
+
+/// A session that has not ended. Those of a server are in order of their players.
+#[derive(Debug)]
+struct Open {
+    player: Box<str>,
+    first: Millis,
+    last: Millis,
+    /// The end that was last written.
+    written: Millis,
+    absent: u8,
+}
+
+impl Sessions {
+    /// Nobody is on yet.
+    pub fn new(privacy: Privacy) -> Self {
+        Self { privacy, servers: HashMap::new(), len: 0, unfollowed: 0 }
+    }
+
+    /// Goes on with sessions of the history: of those who were on when the monitor stopped, not long ago.
+    pub fn resume(&mut self, sessions: impl IntoIterator<Item = Session>) {
+        for session in sessions {
+            let open = self.servers.entry(session.server).or_default();
+            let place = open.binary_search_by(|open| (*open.player).cmp(&session.player));
+            match place {
+                Ok(place) if open[place].last < session.last => {
+                    (open[place].first, open[place].last, open[place].written) =
+                        (session.first, session.last, session.last);
+                }
+                Err(place) if self.len < MOST && open.len() < MOST_OF_ONE && self.privacy != Privacy::Off => {
+                    open.insert(place, Open::new(session.player.into(), session.first, session.last, session.last));
+                    self.len += 1;
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// A server answered, and named these players, formatting left out: all who are on if `is_whole_list`, or some of them.
+    /// Tells which sessions are to be written.
+    pub fn see<'a>(
+        &mut self,
+        server: ServerId,
+        at: Millis,
+        names: impl IntoIterator<Item = &'a str>,
+        is_whole_list: bool,
+    ) -> Vec<Session> {
+        if self.privacy == Privacy::Off {
+            return Vec::new();
+        }
+        let mut seen: Vec<String> =
+            names.into_iter().filter_map(|name| self.privacy.player(name)).take(MOST_OF_ONE).collect();
+        seen.sort_unstable();
+        seen.dedup();
+        let mut open = self.servers.remove(&server).unwrap_or_default();
+        let mut write = Vec::new();
+        self.len -= open.len();
+        open.retain_mut(|open| {
+            let is_on = seen.binary_search_by(|seen| (**seen).cmp(&open.player)).is_ok();
+            let is_open = open.see(at, is_on, is_whole_list);
+            if open.last != open.written && (!is_open || open.last - open.written >= WRITTEN) {
+                open.written = open.last;
+                write.push(open.session(server));
+            }
+            is_open
+        });
+        let known = open.len();
+        for player in seen {
+            if open[..known].binary_search_by(|open| (*open.player).cmp(&player)).is_ok() {
+                continue;
+            }
+            if self.len + open.len() >= MOST || open.len() >= MOST_OF_ONE {
+                self.unfollowed += 1;
+                continue;
+            }
+            write.push(Session { server, player: player.clone(), first: at, last: at });
+            open.push(Open::new(player.into(), at, at, at));
+        }
+        open.sort_unstable_by(|one, other| one.player.cmp(&other.player));
+        if !open.is_empty() {
+            self.len += open.len();
+            self.servers.insert(server, open);
+        }
+        write
+    }
+
+    /// A server is down, or not watched any more: all who were on are gone. Tells which sessions are to be written.
+    pub fn close(&mut self, server: ServerId) -> Vec<Session> {
+        let open = self.servers.remove(&server).unwrap_or_default();
+        self.len -= open.len();
+        open.iter().filter(|open| open.last != open.written).map(|open| open.session(server)).collect()
+    }
+
+    /// The monitor stops: what goes on is written as far as it is known.
+    pub fn close_all(&mut self) -> Vec<Session> {
+        let servers: Vec<ServerId> = self.servers.keys().copied().collect();
+        servers.into_iter().flat_map(|server| self.close(server)).collect()
+    }
+
+    /// Sessions that are open.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether nobody is on.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// How often somebody was seen and not followed, since there were too many.
+    pub fn unfollowed(&self) -> u64 {
+        self.unfollowed
+    }
+}
+
+impl Open {
+    fn new(player: Box<str>, first: Millis, last: Millis, written: Millis) -> Self {
+        Self { player, first, last, written, absent: 0 }
+    }
+
+    /// Whether the session goes on.
+    fn see(&mut self, at: Millis, is_on: bool, is_whole_list: bool) -> bool {
+        if is_on {
+            // Time never goes backwards in a session.
+            self.last = self.last.max(at);
+            self.absent = 0;
+            return true;
+        }
+        self.absent += u8::from(is_whole_list);
+        self.absent < ABSENT && (is_whole_list || at - self.last < UNSEEN)
+    }
+
+    fn session(&self, server: ServerId) -> Session {
+        Session { server, player: self.player.to_string(), first: self.first, last: self.last }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINUTE: Millis = 60_000;
+    const SERVER: ServerId = ServerId(1);
+
+    /// The sessions that are to be written, in minutes: `Alice 0-5`.
+    fn told(sessions: &[Session]) -> String {
+        let told = sessions.iter().map(|session| {
+            format!(
+                "{} {}-{}",
+                session.player,
+                session.first as f64 / MINUTE as f64,
+                session.last as f64 / MINUTE as f64
+            )
+        });
+        told.collect::<Vec<_>>().join(", ")
+    }
+
+    #[test]
+    fn a_session_goes_from_first_to_last_seen() {
+        let mut sessions = Sessions::new(Privacy::Names);
+        let mut see = |half_minutes: Millis, names: &str, is_whole_list| {
+            let names = names.split(' ').filter(|name| *name != "-");
+            told(&sessions.see(SERVER, half_minutes * MINUTE / 2, names, is_whole_list))
+        };
+        assert_eq!(see(0, "Bob Alice Bob", true), "Alice 0-0, Bob 0-0");
+        assert_eq!(see(1, "Alice Bob", true), "", "once a minute is enough");
+        assert_eq!(see(2, "Alice", true), "Alice 0-1");
+        assert_eq!(see(3, "Alice Bob", true), "Bob 0-1.5", "absent once is not gone");
+        assert_eq!(see(4, "Alice", true), "Alice 0-2");
+        assert_eq!(see(5, "Alice", true), "", "Bob is gone, and was written when he was last seen");
+        assert_eq!(see(6, "Bob Alice", true), "Alice 0-3, Bob 3-3");
+        assert_eq!(see(7, "Bob", true), "");
+        assert_eq!(see(8, "-", false), "", "some are named: nobody is gone");
+        assert_eq!(see(9, "Alice", false), "Alice 0-4.5");
+        assert_eq!(see(38, "-", false), "Bob 3-3.5", "unseen for fifteen minutes");
+        assert_eq!(told(&sessions.close(SERVER)), "");
+        assert!(sessions.is_empty());
+        assert_eq!(told(&sessions.see(SERVER, 20 * MINUTE, ["Alice"], true)), "Alice 20-20");
+    }
+
+    #[test]
+    fn a_restart_does_not_part_a_session() {
+        let mut sessions = Sessions::new(Privacy::Names);
+        let session = |player: &str, first, last| Session { server: SERVER, player: player.into(), first, last };
+        sessions.resume([session("Bob", 0, 1), session("Alice", 3, 9 * MINUTE), session("Bob", 2, 9 * MINUTE)]);
+        assert_eq!(
+            sessions.see(SERVER, 10 * MINUTE, ["Alice", "Bob"], true),
+            [session("Alice", 3, 10 * MINUTE), session("Bob", 2, 10 * MINUTE)]
+        );
+    }
+
+    #[test]
+    fn names_can_be_hashed_or_left_out() {
+        // HMAC-SHA256 of "Alice" with 32 bytes 0x0b, from another implementation.
+        let hashed = Privacy::Hashed([0x0b; 32]);
+        assert_eq!(hashed.player("Alice").unwrap(), "d4ebe7640766f7c7");
+        assert_ne!(hashed.player("alice"), hashed.player("Alice"));
+        assert_eq!(hashed.player(""), None);
+        assert_eq!(format!("{hashed:?}"), "Hashed", "no key in logs");
+        let mut sessions = Sessions::new(Privacy::Off);
+        assert_eq!(sessions.see(SERVER, 0, ["Alice"], true), []);
+        assert!(sessions.is_empty());
+    }
+
+    #[test]
+    fn a_server_can_claim_any_number_of_players() {
+        let mut sessions = Sessions::new(Privacy::Names);
+        let names: Vec<String> = (0..5_000).map(|number| format!("player {number}{}", "\0é".repeat(1_000))).collect();
+        for round in 0..3 {
+            let names = names[round * 1_000..].iter().map(String::as_str);
+            let written = sessions.see(SERVER, round as Millis * MINUTE, names, true);
+            assert!(written.iter().all(|session| session.player.len() <= 128 && !session.player.contains('\0')));
+            assert!(sessions.len() <= MOST_OF_ONE);
+        }
+        assert!(sessions.unfollowed() > 0);
+    }
+}

@@ -1,0 +1,154 @@
+//! `/badge/NAME.svg`: a small picture of how a server stands, for web sites.
+//!
+//! It is ours alone: the label comes from the address, the rest from us, and nothing from the server but two numbers. Text is
+//! escaped by the template, and as wide as a table says, whatever font the browser has.
+
+use super::params::{Name, Params};
+use super::{Api, Problem, answer};
+use crate::health::State as Health;
+use crate::live::Row;
+use askama::Template;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
+use axum::response::Response;
+use hailer::proto::model::is_control;
+
+/// Sites may keep it for a minute.
+const KEEP: &str = "public, max-age=60";
+/// A picture does nothing, even if somebody opens it alone.
+const POLICY: &str = "default-src 'none'; frame-ancestors 'none'; sandbox";
+const LONGEST_LABEL: usize = 64;
+/// Around each text, in pixels.
+const PADDING: u32 = 6;
+
+/// Widths of the characters from space to tilde of a common sans-serif font at 11 pixels, in tenths of a pixel.
+#[rustfmt::skip]
+const WIDTHS: [u8; 95] = [
+    35, 44, 51, 92, 70, 105, 86, 30, 43, 43, 55, 92, 35, 40, 35, 37, // space to /
+    70, 70, 70, 70, 70, 70, 70, 70, 70, 70, 37, 37, 92, 92, 92, 58, // 0 to ?
+    110, 75, 75, 77, 85, 70, 63, 85, 85, 33, 33, 72, 61, 95, 82, 87, // @ to O
+    66, 87, 76, 75, 67, 81, 75, 109, 75, 67, 75, 43, 37, 43, 92, 55, // P to _
+    55, 67, 70, 60, 70, 68, 39, 70, 70, 31, 31, 64, 31, 107, 70, 67, // ` to o
+    70, 70, 45, 57, 43, 70, 65, 90, 65, 65, 58, 70, 37, 70, 92, // p to ~
+];
+
+#[derive(Template)]
+#[template(
+    ext = "svg",
+    source = r##"<svg xmlns="http://www.w3.org/2000/svg" width="{{ width }}" height="20" role="img" aria-label="{{ label }}: {{ message }}"><title>{{ label }}: {{ message }}</title><clipPath id="c"><rect width="{{ width }}" height="20" rx="{{ radius }}"/></clipPath><g clip-path="url(#c)"><rect width="{{ left }}" height="20" fill="#454b54"/><rect x="{{ left }}" width="{{ right }}" height="20" fill="{{ colour }}"/></g><g fill="#fff" font-family="Verdana,DejaVu Sans,Geneva,sans-serif" font-size="11"><text x="{{ at }}" y="14" textLength="{{ label_width }}" lengthAdjust="spacingAndGlyphs">{{ label }}</text><text x="{{ message_at }}" y="14" textLength="{{ message_width }}" lengthAdjust="spacingAndGlyphs">{{ message }}</text></g></svg>
+"##
+)]
+struct Badge<'a> {
+    label: &'a str,
+    message: &'a str,
+    colour: &'static str,
+    radius: u32,
+    label_width: u32,
+    message_width: u32,
+    width: u32,
+    left: u32,
+    right: u32,
+    at: u32,
+    message_at: u32,
+}
+
+/// `GET /badge/{name}.svg`
+pub(super) async fn show(
+    State(api): State<Api>,
+    Name(file): Name,
+    uri: Uri,
+    asked: HeaderMap,
+) -> Result<Response, Problem> {
+    let name = file.strip_suffix(".svg").filter(|_| api.settings().badges);
+    let Some(name) = name else { return Err(Problem::not_found("a badge is at /badge/NAME.svg, unless they are off")) };
+    let mut params = Params::read(&uri, &["label", "style"], &[]);
+    let label = params.text("label", LONGEST_LABEL);
+    let radius = params.word("style", &[("round", 3), ("square", 0)]).unwrap_or(3);
+    params.end()?;
+
+    let row = api.live().named(name);
+    let (message, colour) = match &row {
+        Some(row) => message(row),
+        None => ("not found".into(), "#6a737d"),
+    };
+    // Of a name that is none of ours, nothing is repeated.
+    let label = label.unwrap_or_else(|| row.as_ref().map_or("server".into(), |row| row.server.name.clone()));
+    let svg = draw(&printable(&label), &message, colour, radius);
+    // A browser shows the picture of a 404 all the same; of what is not there, nobody has an old one.
+    let mut response = match row {
+        Some(_) => answer::tagged(&asked, "image/svg+xml", KEEP, svg),
+        None => {
+            let mut response = answer::tagged(&HeaderMap::new(), "image/svg+xml", KEEP, svg);
+            *response.status_mut() = StatusCode::NOT_FOUND;
+            response
+        }
+    };
+    let headers = response.headers_mut();
+    for (name, value) in [
+        (header::ACCESS_CONTROL_ALLOW_ORIGIN, "*"),
+        (HeaderName::from_static("cross-origin-resource-policy"), "cross-origin"),
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    Ok(response)
+}
+
+/// How it stands, and in which colour. White text on each has a contrast of at least 4.5.
+fn message(row: &Row) -> (String, &'static str) {
+    match row.state {
+        Health::Down => ("down".into(), "#b3261e"),
+        Health::Unknown => ("unknown".into(), "#6a737d"),
+        Health::Up => {
+            let last = row.last.as_ref();
+            let message = match (last.and_then(|last| last.players), last.and_then(|last| last.max)) {
+                (Some(players), Some(max)) => format!("{players}/{max}"),
+                (Some(players), None) => players.to_string(),
+                (None, _) => "up".into(),
+            };
+            (message, "#1a7f37")
+        }
+    }
+}
+
+fn draw(label: &str, message: &str, colour: &'static str, radius: u32) -> String {
+    let (label_width, message_width) = (width(label), width(message));
+    let (left, right) = (label_width + 2 * PADDING, message_width + 2 * PADDING);
+    let at = PADDING;
+    let (width, message_at) = (left + right, left + PADDING);
+    let badge =
+        Badge { label, message, colour, radius, label_width, message_width, width, left, right, at, message_at };
+    // A `String` takes everything.
+    badge.render().unwrap_or_default()
+}
+
+/// In pixels.
+fn width(text: &str) -> u32 {
+    let tenths = |c: char| match (c as usize).checked_sub(0x20).and_then(|place| WIDTHS.get(place)) {
+        Some(width) => u32::from(*width),
+        // From the letters of Korean on, most are square.
+        None if c as u32 >= 0x1100 => 110,
+        None => 75,
+    };
+    text.chars().map(tenths).sum::<u32>().div_ceil(10)
+}
+
+/// Without what steers the text around it, and without what XML has no way to say.
+fn printable(text: &str) -> String {
+    text.chars().filter(|&c| !is_control(c) && !matches!(c, '\u{FFFE}' | '\u{FFFF}')).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_stay_texts() {
+        let svg = draw(&printable("</text><script>\"&'\u{202e}\0x"), "1/2", "#1a7f37", 3);
+        assert!(!svg.contains("<script") && !svg.contains('\0') && !svg.contains('\u{202e}'), "{svg}");
+        assert_eq!(svg.matches('<').count(), draw("a", "b", "#1a7f37", 3).matches('<').count(), "{svg}");
+        assert_eq!(svg.matches('"').count(), draw("a", "b", "#1a7f37", 3).matches('"').count(), "{svg}");
+        assert_eq!(width("il"), 7);
+        assert!(width("MMM") > width("iii") && width("漢") == 11);
+    }
+}

@@ -1,0 +1,193 @@
+//! A server as programs read it. Every member is always there; what is not known is null.
+
+use crate::live::{Row, Said};
+use crate::sample::{EventKind, Millis, Sample};
+use crate::server::Server;
+use crate::{health, live};
+use serde::Serialize;
+use serde_json::value::RawValue;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// A server in a list.
+#[derive(Serialize)]
+pub(super) struct Shown {
+    id: i64,
+    name: String,
+    target: String,
+    protocol: String,
+    group: String,
+    labels: BTreeMap<String, String>,
+    interval_s: Option<f64>,
+    origin: crate::server::Origin,
+    state: health::State,
+    is_flapping: bool,
+    since: Option<Millis>,
+    uptime: Option<f64>,
+    last: Option<Looked>,
+    error: Option<Failed>,
+    said: Option<Told>,
+}
+
+/// A server alone.
+#[derive(Serialize)]
+pub(super) struct Whole {
+    #[serde(flatten)]
+    shown: Shown,
+    players: Vec<String>,
+    day: Day,
+    answer: Option<Box<RawValue>>,
+}
+
+/// One look at it.
+#[derive(Serialize)]
+pub(super) struct Looked {
+    at: Millis,
+    answered: bool,
+    players: Option<u32>,
+    max: Option<u32>,
+    latency_ms: Option<f64>,
+    sent: u16,
+    resent: u16,
+}
+
+#[derive(Serialize)]
+struct Failed {
+    kind: String,
+    message: String,
+}
+
+#[derive(Serialize)]
+struct Told {
+    at: Millis,
+    address: Option<SocketAddr>,
+    title: Option<String>,
+    motd: Option<String>,
+    game: Option<String>,
+    version: Option<String>,
+    map: Option<String>,
+}
+
+/// The last day by half hours.
+#[derive(Serialize)]
+struct Day {
+    from: Millis,
+    step: Millis,
+    players: Vec<Option<f64>>,
+}
+
+/// What happened.
+#[derive(Serialize)]
+pub(super) struct Happened {
+    server_id: i64,
+    server: Option<String>,
+    at: Millis,
+    kind: &'static str,
+    reason: Option<String>,
+    from: Option<String>,
+    to: Option<String>,
+}
+
+impl Shown {
+    pub(super) fn new(row: &Row, now: Millis) -> Self {
+        let server = &*row.server;
+        Self {
+            id: server.id.0,
+            name: server.name.clone(),
+            target: server.target.clone(),
+            protocol: protocol(server).to_owned(),
+            group: server.group.clone(),
+            labels: server.labels.clone(),
+            interval_s: server.interval.map(|interval| interval.as_secs_f64()),
+            origin: server.origin,
+            state: row.state,
+            is_flapping: row.is_flapping,
+            since: (row.since > 0).then_some(row.since),
+            uptime: row.day.uptime(now).map(|share| round(share, 1e4)),
+            last: row.last.map(Looked::from),
+            error: row.error.as_deref().map(|(kind, message)| Failed { kind: kind.clone(), message: message.clone() }),
+            said: row.said.as_deref().map(Told::from),
+        }
+    }
+}
+
+impl Whole {
+    /// `shows_players`: names of players are told.
+    pub(super) fn new(row: &Row, now: Millis, shows_players: bool) -> Self {
+        let said = row.said.as_deref().filter(|_| shows_players);
+        let first = now.div_euclid(live::SPARK) - (live::SPARKS as Millis - 1);
+        Self {
+            shown: Shown::new(row, now),
+            players: said.map(|said| said.players.clone()).unwrap_or_default(),
+            day: Day {
+                from: first * live::SPARK,
+                step: live::SPARK,
+                players: row.day.players(now).map(|mean| mean.map(|mean| round(mean, 1e2))).into(),
+            },
+            answer: said.and_then(answer),
+        }
+    }
+}
+
+/// The last answer as it was written.
+pub(super) fn answer(said: &Said) -> Option<Box<RawValue>> {
+    let text = std::str::from_utf8(&said.answer).ok()?;
+    RawValue::from_string(text.trim_end().to_owned()).ok()
+}
+
+/// The id of the protocol that a server is asked in: targets are stored with theirs.
+pub(super) fn protocol(server: &Server) -> &str {
+    server.target.split_once("://").map_or("", |(protocol, _)| protocol)
+}
+
+/// Seconds that somebody wrote as a number.
+pub(super) fn interval(seconds: f64) -> Option<Duration> {
+    Duration::try_from_secs_f64(seconds).ok().map(|time| Duration::from_millis(time.as_millis() as u64))
+}
+
+/// Microseconds as programs read them, like `round_trip_ms` of an answer.
+pub(super) fn milliseconds(micros: u32) -> f64 {
+    f64::from(micros) / 1e3
+}
+
+fn round(number: f32, parts: f64) -> f64 {
+    (f64::from(number) * parts).round() / parts
+}
+
+impl From<Sample> for Looked {
+    fn from(sample: Sample) -> Self {
+        let Sample { server: _, at, answered, players, max, latency, sent, resent } = sample;
+        Self { at, answered, players, max, latency_ms: latency.map(milliseconds), sent, resent }
+    }
+}
+
+impl From<&Said> for Told {
+    fn from(said: &Said) -> Self {
+        Self {
+            at: said.at,
+            address: said.address,
+            title: said.title.clone(),
+            motd: said.motd.as_ref().map(|motd| motd.plain()),
+            game: said.game.clone(),
+            version: said.version.clone(),
+            map: said.map.clone(),
+        }
+    }
+}
+
+impl Happened {
+    pub(super) fn new(event: crate::sample::Event, name: Option<String>) -> Self {
+        let kind = event.kind.word();
+        let (mut reason, mut from, mut to) = (None, None, None);
+        match event.kind {
+            EventKind::Down { reason: word } => reason = Some(word),
+            EventKind::Version(difference)
+            | EventKind::Map(difference)
+            | EventKind::Motd(difference)
+            | EventKind::Address(difference) => (from, to) = (difference.from, difference.to),
+            EventKind::Up | EventKind::Flapping | EventKind::Steady => {}
+        }
+        Self { server_id: event.server.0, server: name, at: event.at, kind, reason, from, to }
+    }
+}

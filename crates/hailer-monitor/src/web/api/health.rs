@@ -1,0 +1,177 @@
+//! Whether the monitor itself does its work: 200 or 503, and why.
+
+use super::Api;
+use crate::live::Live;
+use crate::poll::since_1970;
+use crate::sample::Millis;
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// A question and its answer take no longer, and a sample comes after it.
+const PATIENCE: Millis = 30_000;
+/// Missed samples of the last minutes, of a thousand: more is a monitor that does not keep up.
+const MOST_MISSED: u64 = 10;
+/// How far back missed samples count, at least.
+const WINDOW: Millis = 120_000;
+
+/// How the monitor itself is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Vitals {
+    /// When it started.
+    pub started: Millis,
+    /// Samples taken.
+    pub samples: u64,
+    /// Samples that were not taken because their time had passed.
+    pub missed: u64,
+    /// Samples that never came to the history, for want of room on the way there or in its memory.
+    pub dropped: u64,
+    /// When the last sample was taken.
+    pub last: Option<Millis>,
+    /// Its history.
+    pub history: HistoryVitals,
+    /// Alerts that wait to be delivered.
+    pub alerts_waiting: u64,
+    /// Alerts delivered.
+    pub alerts_delivered: u64,
+    /// Tries to deliver an alert that failed.
+    pub alerts_failed: u64,
+}
+
+/// How the history is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct HistoryVitals {
+    /// It cannot be written now.
+    pub is_failing: bool,
+    /// Why.
+    pub message: Option<String>,
+    /// Samples kept in memory until it can be.
+    pub kept: u64,
+    /// Of the samples dropped, those that its memory had no room for.
+    pub dropped: u64,
+}
+
+/// Counts of some minutes ago.
+#[derive(Default)]
+pub(super) struct Marks(Mutex<[Option<Mark>; 2]>);
+
+#[derive(Clone, Copy)]
+struct Mark {
+    at: Millis,
+    samples: u64,
+    missed: u64,
+}
+
+#[derive(Serialize)]
+struct Report {
+    status: &'static str,
+    checks: [Check; 3],
+}
+
+#[derive(Serialize)]
+struct Check {
+    name: &'static str,
+    ok: bool,
+    message: String,
+}
+
+/// `GET /healthz`, `GET /api/v1/health`
+pub(super) async fn show(State(api): State<Api>) -> Response {
+    let vitals = (api.0.parts.look)();
+    let checks = api.0.marks.check(&vitals, api.live(), api.settings().interval, since_1970());
+    let (code, status) = match checks.iter().all(|check| check.ok) {
+        true => (StatusCode::OK, "ok"),
+        false => (StatusCode::SERVICE_UNAVAILABLE, "failing"),
+    };
+    let mut response = (code, Json(Report { status, checks })).into_response();
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+impl Marks {
+    fn check(&self, vitals: &Vitals, live: &Live, interval: Duration, now: Millis) -> [Check; 3] {
+        let history = &vitals.history;
+        let message = match (history.is_failing, &history.message) {
+            (false, _) => "written".into(),
+            (true, Some(message)) => format!("{message}; {} samples wait in memory", history.kept),
+            (true, None) => format!("it cannot be written; {} samples wait in memory", history.kept),
+        };
+        let history = Check { name: "history", ok: !history.is_failing, message };
+
+        let mut shortest = None;
+        live.pick(|row| -> Option<()> {
+            let this = row.server.interval.unwrap_or(interval);
+            shortest = Some(shortest.map_or(this, |shortest: Duration| shortest.min(this)));
+            None
+        });
+        let samples = match shortest {
+            None => Check { name: "samples", ok: true, message: "no server is watched".into() },
+            Some(shortest) => {
+                let patience = 2 * Millis::try_from(shortest.as_millis()).unwrap_or(Millis::MAX / 4) + PATIENCE;
+                let age = (now - vitals.last.unwrap_or(vitals.started)).max(0);
+                let message = match vitals.last {
+                    Some(_) => format!("the last was taken {} s ago", age / 1_000),
+                    None => format!("none since the start {} s ago", age / 1_000),
+                };
+                Check { name: "samples", ok: age <= patience, message }
+            }
+        };
+
+        let before = self.before(vitals, now);
+        let missed = vitals.missed.saturating_sub(before.missed);
+        let taken = vitals.samples.saturating_sub(before.samples);
+        let minutes = (now - before.at) as f64 / 60_000.0;
+        let message = format!("{missed} missed and {taken} taken in the last {minutes:.1} minutes");
+        let ok = missed * 1_000 <= (missed + taken) * MOST_MISSED;
+        [history, samples, Check { name: "intervals", ok, message }]
+    }
+
+    /// Counts of some minutes ago, as far as somebody asked then.
+    fn before(&self, vitals: &Vitals, now: Millis) -> Mark {
+        let mut marks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mark = Mark { at: now, samples: vitals.samples, missed: vitals.missed };
+        let start = Mark { at: vitals.started, samples: 0, missed: 0 };
+        // Of the two, the older one is some minutes old and counts, the newer one takes its place in time.
+        match marks[1] {
+            Some(newer) if now - newer.at < WINDOW => {}
+            newer => *marks = [newer, Some(mark)],
+        }
+        marks[0].unwrap_or(start)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::{Origin, Server, ServerId};
+
+    #[test]
+    fn what_is_wrong_is_said_and_passes() {
+        let (live, marks, minute) = (Live::default(), Marks::default(), Duration::from_secs(60));
+        let failing = |vitals: &Vitals, live: &Live, at: i64| {
+            let checks = marks.check(vitals, live, minute, at * 1_000);
+            checks.into_iter().filter(|check| !check.ok).map(|check| check.name).collect::<Vec<_>>()
+        };
+        let mut vitals = Vitals::default();
+        assert_eq!(failing(&vitals, &live, 1_000), [""; 0], "nobody is watched, and so nobody is asked");
+        let (name, target, group, labels) = ("a".into(), "ugp://[::1]".into(), String::new(), [].into());
+        live.set(Server { id: ServerId(1), name, target, group, labels, interval: None, origin: Origin::Plan });
+        assert_eq!(failing(&vitals, &live, 100), [""; 0], "it has just begun");
+        assert_eq!(failing(&vitals, &live, 200), ["samples"]);
+        (vitals.last, vitals.samples, vitals.missed) = (Some(200_000), 10_000, 50);
+        vitals.history = HistoryVitals { is_failing: true, message: Some("disk full".into()), kept: 5, dropped: 0 };
+        assert_eq!(failing(&vitals, &live, 210), ["history"]);
+        vitals.history.is_failing = false;
+        (vitals.last, vitals.missed) = (Some(2_000_000), 1_000);
+        assert_eq!(failing(&vitals, &live, 2_000), ["intervals"]);
+        for at in [2_100, 2_130, 2_260, 2_400] {
+            vitals.last = Some(at * 1_000);
+            failing(&vitals, &live, at);
+        }
+        assert_eq!(failing(&vitals, &live, 2_400), [""; 0], "what was missed long ago is over");
+    }
+}

@@ -1,0 +1,263 @@
+//! What was: series of one server and of all, events, sessions.
+
+use super::params::{Name, Params};
+use super::servers::find;
+use super::{Api, Problem, Settings, answer, describe};
+use crate::history::{Keep, Level, Point};
+use crate::poll::since_1970;
+use crate::sample::Millis;
+use crate::server::ServerId;
+use axum::extract::State;
+use axum::http::{HeaderMap, Uri};
+use axum::response::Response;
+use serde::Serialize;
+
+/// Points of one series, and unless asked for otherwise.
+const MOST_POINTS: i64 = 12_000;
+const POINTS: i64 = 1_000;
+/// Events or sessions of one page, and unless asked for otherwise.
+const MOST: u32 = 500;
+const PAGE: u32 = 100;
+/// The year 9999: no time is later.
+const LATEST: Millis = 253_402_300_799_999;
+/// Samples that a series reads through at most. They are a log: one server's are read with all others' of that time.
+const MOST_SAMPLES: i64 = 1_000_000;
+const MINUTE: Millis = 60_000;
+const HOUR: Millis = 60 * MINUTE;
+
+/// The levels, the finest first, with their words.
+const LEVELS: [(&str, Level); 4] =
+    [("raw", Level::Raw), ("5m", Level::FiveMinutes), ("1h", Level::Hour), ("1d", Level::Day)];
+
+/// What a series is to show.
+struct Span {
+    from: Millis,
+    to: Millis,
+    level: Level,
+    /// Between two points.
+    step: Millis,
+}
+
+#[derive(Serialize)]
+struct Series {
+    from: Millis,
+    to: Millis,
+    level: &'static str,
+    step: Millis,
+    points: Vec<Pointed>,
+}
+
+#[derive(Serialize)]
+struct Pointed {
+    at: Millis,
+    asked: u32,
+    answered: u32,
+    players: Option<f64>,
+    players_max: Option<u32>,
+    max: Option<u32>,
+    latency_ms: Option<f64>,
+    latency_max_ms: Option<f64>,
+    sent: u32,
+    resent: u32,
+}
+
+#[derive(Serialize)]
+struct Events {
+    events: Vec<describe::Happened>,
+    next: Option<Millis>,
+}
+
+#[derive(Serialize)]
+struct Sessions {
+    sessions: Vec<Stayed>,
+    next: Option<Millis>,
+}
+
+#[derive(Serialize)]
+struct Stayed {
+    player: String,
+    first: Millis,
+    last: Millis,
+    played_s: f64,
+}
+
+/// `GET /api/v1/servers/{name}/series`
+pub(super) async fn series(
+    State(api): State<Api>,
+    Name(name): Name,
+    uri: Uri,
+    asked: HeaderMap,
+) -> Result<Response, Problem> {
+    let row = find(&api, &name)?;
+    let settings = api.settings();
+    let step = Millis::try_from(row.server.interval.unwrap_or(settings.interval).as_millis()).unwrap_or(MINUTE);
+    let span = Span::read(&uri, since_1970(), step, api.live().len(), settings)?;
+    let _turn = api.0.queries.acquire().await;
+    let points = api.history().series(row.server.id, span.from, span.to, span.level).await?;
+    Ok(answer::json(&asked, &span.show(points)))
+}
+
+/// `GET /api/v1/totals/series`
+pub(super) async fn totals(State(api): State<Api>, uri: Uri, asked: HeaderMap) -> Result<Response, Problem> {
+    // Of all together, a point of the finest level is a minute.
+    let span = Span::read(&uri, since_1970(), MINUTE, api.live().len(), api.settings())?;
+    let _turn = api.0.queries.acquire().await;
+    let points = api.history().totals(span.from, span.to, span.level).await?;
+    Ok(answer::json(&asked, &span.show(points)))
+}
+
+/// `GET /api/v1/events`
+pub(super) async fn events(State(api): State<Api>, uri: Uri, asked: HeaderMap) -> Result<Response, Problem> {
+    all_events(&api, None, &uri, &asked).await
+}
+
+/// `GET /api/v1/servers/{name}/events`
+pub(super) async fn events_of(
+    State(api): State<Api>,
+    Name(name): Name,
+    uri: Uri,
+    asked: HeaderMap,
+) -> Result<Response, Problem> {
+    let id = find(&api, &name)?.server.id;
+    all_events(&api, Some(id), &uri, &asked).await
+}
+
+/// `GET /api/v1/servers/{name}/sessions`
+pub(super) async fn sessions(
+    State(api): State<Api>,
+    Name(name): Name,
+    uri: Uri,
+    asked: HeaderMap,
+) -> Result<Response, Problem> {
+    let id = find(&api, &name)?.server.id;
+    let (before, limit) = page(&uri)?;
+    let sessions = api.history().sessions(id, before, limit).await?;
+    let next = sessions.last().filter(|_| sessions.len() >= limit as usize).map(|session| session.first);
+    let sessions = sessions.into_iter().map(|session| {
+        let played_s = (session.last - session.first).max(0) as f64 / 1e3;
+        Stayed { player: session.player, first: session.first, last: session.last, played_s }
+    });
+    Ok(answer::json(&asked, &Sessions { sessions: sessions.collect(), next }))
+}
+
+async fn all_events(api: &Api, id: Option<ServerId>, uri: &Uri, asked: &HeaderMap) -> Result<Response, Problem> {
+    let (before, limit) = page(uri)?;
+    let events = api.history().events(id, before, limit).await?;
+    let next = events.last().filter(|_| events.len() >= limit as usize).map(|event| event.at);
+    let name = |id| api.live().row(id).map(|row| row.server.name.clone());
+    let events = events.into_iter().map(|event| {
+        let name = name(event.server);
+        describe::Happened::new(event, name)
+    });
+    Ok(answer::json(&asked, &Events { events: events.collect(), next }))
+}
+
+/// `before` and `limit`.
+fn page(uri: &Uri) -> Result<(Millis, u32), Problem> {
+    let mut params = Params::read(uri, &["before", "limit"], &[]);
+    let before = params.number("before", 0..=LATEST).unwrap_or(LATEST);
+    let limit = params.number("limit", 1..=MOST).unwrap_or(PAGE);
+    params.end().map(|()| (before, limit))
+}
+
+impl Span {
+    /// `step`: between two points of the finest level, in milliseconds; `servers`: how many are watched.
+    fn read(uri: &Uri, now: Millis, step: Millis, servers: usize, settings: &Settings) -> Result<Self, Problem> {
+        let mut params = Params::read(uri, &["from", "to", "level", "points"], &[]);
+        // To the end of this minute: a series that is the same in a second has the same tag.
+        let this_minute = (now.div_euclid(MINUTE) + 1) * MINUTE;
+        let to = params.number("to", 0..=LATEST).unwrap_or(this_minute);
+        let from = params.number("from", 0..=LATEST).unwrap_or((to - 24 * HOUR).max(0));
+        let most = params.number("points", 1..=MOST_POINTS).unwrap_or(POINTS);
+        let asked = params.word("level", &LEVELS);
+        if from >= to {
+            params.refuse::<()>("from", "must be before `to`");
+        }
+        let step_of = |level: Level| if level == Level::Raw { step.max(1_000) } else { level.length() };
+        let points = |level| (to - from).max(0) / step_of(level) + 1;
+        let usual = Millis::try_from(settings.interval.as_millis()).unwrap_or(MINUTE).max(1_000);
+        let samples = ((to - from).max(0) / usual).saturating_mul(servers as i64);
+        let is_cheap = |level| level != Level::Raw || samples <= MOST_SAMPLES;
+        let level = match asked {
+            Some(level) if points(level) > MOST_POINTS || !is_cheap(level) => {
+                params.refuse("level", "too much for so long a time; ask for a shorter one, or for a coarser level")
+            }
+            Some(level) => Some(level),
+            // The finest that is not too much, and that still is kept from then on.
+            None => {
+                let is_kept = |level| now - from <= kept(level, &settings.keep);
+                let mut levels = LEVELS.iter().map(|(_, level)| *level);
+                levels.find(|level| points(*level) <= most && is_cheap(*level) && is_kept(*level))
+            }
+        };
+        let level = level.unwrap_or(Level::Day);
+        if points(level) > MOST_POINTS {
+            params.refuse::<()>("from", "too long ago");
+        }
+        params.end().map(|()| Self { from, to, level, step: step_of(level) })
+    }
+
+    fn show(&self, points: Vec<Point>) -> Series {
+        let points = points.into_iter().map(|point| Pointed {
+            at: point.at,
+            asked: point.asked,
+            answered: point.answered,
+            players: point.players.map(|mean| (mean * 1e2).round() / 1e2),
+            players_max: point.players_max,
+            max: point.max,
+            latency_ms: point.latency.map(describe::milliseconds),
+            latency_max_ms: point.latency_max.map(describe::milliseconds),
+            sent: point.sent,
+            resent: point.resent,
+        });
+        // An interval that was shorter once makes more points than this one does.
+        let points = points.take(MOST_POINTS as usize).collect();
+        let level = LEVELS.iter().find(|(_, level)| *level == self.level).map_or("raw", |(word, _)| word);
+        Series { from: self.from, to: self.to, level, step: self.step, points }
+    }
+}
+
+fn kept(level: Level, keep: &Keep) -> Millis {
+    let time = match level {
+        Level::Raw => keep.raw,
+        Level::FiveMinutes => keep.five_minutes,
+        Level::Hour => keep.hour,
+        Level::Day => keep.day,
+    };
+    Millis::try_from(time.as_millis()).unwrap_or(Millis::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_finest_level_that_is_kept_and_not_too_much() {
+        let now = 1_800_000_000_000;
+        let level_of = |query: &str, servers| {
+            let uri = format!("/?{query}").parse().unwrap();
+            let span = Span::read(&uri, now, MINUTE, servers, &Settings::default());
+            span.map(|span| LEVELS.iter().find(|(_, level)| *level == span.level).unwrap().0).map_err(|_| ())
+        };
+        let level = |query: &str| level_of(query, 10);
+        let back = |days: i64| format!("from={}", now - days * 24 * HOUR);
+        assert_eq!(level("points=1500"), Ok("raw"));
+        assert_eq!(level(&back(1)), Ok("5m"), "1,440 samples are more than a chart shows");
+        assert_eq!(level(&back(30)), Ok("1h"));
+        assert_eq!(level(&back(365)), Ok("1d"));
+        assert_eq!(level(&format!("{}&to={}&points=12000", back(20), now - 19 * 24 * HOUR)), Ok("5m"), "raw is gone");
+        assert_eq!(level(&format!("{}&level=raw", back(7))), Ok("raw"));
+        let hour = format!("from={}", now - HOUR);
+        assert_eq!(
+            (level_of(&hour, 10_000), level_of(&hour, 100_000)),
+            (Ok("raw"), Ok("5m")),
+            "others' samples are read too"
+        );
+        assert_eq!(level_of(&format!("{hour}&level=raw"), 100_000), Err(()));
+        for bad in
+            [&*format!("{}&level=raw", back(30)), "from=5&to=5", "level=1w", "points=0", "from=x", "from=0&level=1h"]
+        {
+            assert_eq!(level(bad), Err(()), "{bad}");
+        }
+    }
+}

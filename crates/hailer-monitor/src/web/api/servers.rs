@@ -1,0 +1,246 @@
+//! Servers: read by all, added, changed and removed by those who may.
+
+use super::auth::Writer;
+use super::list::Wanted;
+use super::params::{Name, Params};
+use super::watchlist::{NotDone, Watchlist};
+use super::{Api, LONGEST_BODY, Problem, answer, describe};
+use crate::history::NewServer;
+use crate::live::Row;
+use crate::poll::since_1970;
+use crate::server::{Origin, Server, Wrong, check};
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::extract::rejection::BytesRejection;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+
+#[derive(Serialize)]
+struct Listed {
+    servers: Vec<describe::Shown>,
+    count: usize,
+    next: Option<String>,
+}
+
+/// `GET /api/v1/servers`
+pub(super) async fn list(State(api): State<Api>, uri: Uri, asked: HeaderMap) -> Result<Response, Problem> {
+    let (now, wanted) = (since_1970(), Wanted::read(&uri)?);
+    // One after the other, and on a thread of its own: whoever asks for lists all the time waits, and nobody else.
+    let _turn = api.0.lists.acquire().await;
+    let scanned = api.clone();
+    let page = tokio::task::spawn_blocking(move || wanted.find(scanned.live(), now)).await;
+    let page = page.map_err(|_| Problem::unavailable("the list was not made; ask again"))?;
+    let rows = page.ids.into_iter().filter_map(|id| api.live().row(id));
+    let servers = rows.map(|row| describe::Shown::new(&row, now)).collect();
+    Ok(answer::json(&asked, &Listed { servers, count: page.count, next: page.next }))
+}
+
+/// `GET /api/v1/servers/{name}`
+pub(super) async fn show(
+    State(api): State<Api>,
+    Name(name): Name,
+    uri: Uri,
+    asked: HeaderMap,
+) -> Result<Response, Problem> {
+    Params::read(&uri, &[], &[]).end()?;
+    let row = find(&api, &name)?;
+    Ok(answer::json(&asked, &describe::Whole::new(&row, since_1970(), api.settings().shows_players)))
+}
+
+/// `GET /api/v1/servers/{name}/answer`
+pub(super) async fn answer(
+    State(api): State<Api>,
+    Name(name): Name,
+    uri: Uri,
+    asked: HeaderMap,
+) -> Result<Response, Problem> {
+    Params::read(&uri, &[], &[]).end()?;
+    let row = find(&api, &name)?;
+    if !api.settings().shows_players {
+        return Err(Problem::not_found("this monitor does not tell who plays, and so no whole answers"));
+    }
+    match row.said.as_deref().filter(|said| !said.answer.is_empty()) {
+        Some(said) => Ok(answer::tagged(&asked, "application/json", "no-cache", said.answer.to_vec())),
+        None => Err(Problem::not_found(format!(
+            "{name} has not answered since the monitor started, or its answer is not kept"
+        ))),
+    }
+}
+
+/// `POST /api/v1/servers`
+pub(super) async fn add(
+    State(api): State<Api>,
+    _: Writer,
+    asked: HeaderMap,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Response, Problem> {
+    let new = read(&object(&asked, body)?, None)?;
+    insert(&api, &asked, new).await
+}
+
+/// `PUT /api/v1/servers/{name}`: makes it so, whether or not there is one of this name.
+pub(super) async fn put(
+    State(api): State<Api>,
+    _: Writer,
+    Name(name): Name,
+    asked: HeaderMap,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Response, Problem> {
+    let new = read(&object(&asked, body)?, Some(&name))?;
+    let Some(row) = api.live().named(&name) else {
+        if new.name != name {
+            let wrong = Wrong::new("name", format!("there is no {name} that could be renamed"));
+            return Err(Problem::invalid(StatusCode::UNPROCESSABLE_ENTITY, vec![wrong]));
+        }
+        return insert(&api, &asked, new).await;
+    };
+    let old = ours(&row)?;
+    let NewServer { name, target, group, labels, interval, origin } = new;
+    let server = Server { id: old.id, name: name.clone(), target, group, labels, interval, origin };
+    watchlist(&api)?.change(server).await?;
+    Ok(written(&api, &asked, &name, StatusCode::OK))
+}
+
+/// `DELETE /api/v1/servers/{name}`
+pub(super) async fn remove(State(api): State<Api>, _: Writer, Name(name): Name) -> Result<StatusCode, Problem> {
+    let row = find(&api, &name)?;
+    match watchlist(&api)?.remove(ours(&row)?.id).await? {
+        true => Ok(StatusCode::NO_CONTENT),
+        false => Err(Problem::no_server(&name)),
+    }
+}
+
+/// The row of this name.
+pub(super) fn find(api: &Api, name: &str) -> Result<Row, Problem> {
+    api.live().named(name).ok_or_else(|| Problem::no_server(name))
+}
+
+/// A body that is a JSON object.
+pub(super) fn object(asked: &HeaderMap, body: Result<Bytes, BytesRejection>) -> Result<Map<String, Value>, Problem> {
+    let body = body.map_err(|rejection| match rejection.status() {
+        StatusCode::PAYLOAD_TOO_LARGE => Problem::too_large(LONGEST_BODY),
+        _ => Problem::body(rejection.body_text()),
+    })?;
+    // A form of another site can send no such type unasked.
+    let kind = asked.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    if !kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json") {
+        return Err(Problem::media_type());
+    }
+    match serde_json::from_slice(&body) {
+        Ok(Value::Object(object)) => Ok(object),
+        Ok(_) => Err(Problem::body("send a JSON object")),
+        Err(error) => Err(Problem::body(format!("this is no JSON: {error}"))),
+    }
+}
+
+/// Reads a description, by hand, so that whatever is wrong is named by its member. `called`: the name in the address.
+fn read(object: &Map<String, Value>, called: Option<&str>) -> Result<NewServer, Problem> {
+    let mut wrong = Vec::new();
+    let mut new = NewServer {
+        name: called.unwrap_or_default().into(),
+        target: String::new(),
+        group: String::new(),
+        labels: BTreeMap::new(),
+        interval: None,
+        origin: Origin::Api,
+    };
+    let has_name = called.is_some() || object.contains_key("name");
+    for (is_there, key) in [(has_name, "name"), (object.contains_key("target"), "target")] {
+        if !is_there {
+            wrong.push(Wrong::new(key, "must be there"));
+        }
+    }
+    let text = |value: &Value| value.as_str().map(str::to_owned).ok_or("must be a text");
+    for (key, value) in object {
+        let read = match &**key {
+            "name" => text(value).map(|text| new.name = text),
+            "target" => text(value).map(|text| new.target = text),
+            "group" => text(value).map(|text| new.group = text),
+            "labels" => labels(value).map(|labels| new.labels = labels),
+            "interval_s" if value.is_null() => Ok(()),
+            "interval_s" => {
+                let interval = value.as_f64().and_then(describe::interval);
+                interval.map(|interval| new.interval = Some(interval)).ok_or("must be a number of seconds, or null")
+            }
+            _ => Err("there is no such member; there are: name, target, group, labels, interval_s"),
+        };
+        if let Err(message) = read {
+            wrong.push(Wrong::new(key, message));
+        }
+    }
+    // What was not understood is not checked on top.
+    let checked = check(&new).into_iter().map(|checked| match &*checked.field {
+        "interval" => Wrong::new("interval_s", checked.message),
+        _ => checked,
+    });
+    let checked: Vec<_> = checked.filter(|checked| wrong.iter().all(|wrong| wrong.field != checked.field)).collect();
+    wrong.extend(checked);
+    match wrong.is_empty() {
+        true => Ok(new),
+        false => Err(Problem::invalid(StatusCode::UNPROCESSABLE_ENTITY, wrong)),
+    }
+}
+
+fn labels(value: &Value) -> Result<BTreeMap<String, String>, &'static str> {
+    let wrong = "must be an object whose members are texts";
+    let object = value.as_object().ok_or(wrong)?;
+    let labels = object.iter().map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())));
+    labels.collect::<Option<_>>().ok_or(wrong)
+}
+
+async fn insert(api: &Api, asked: &HeaderMap, new: NewServer) -> Result<Response, Problem> {
+    let most = api.settings().max_servers;
+    if api.live().len() >= most {
+        let detail =
+            format!("{most} servers are watched, and more are not added here; remove some, or name them in the plan");
+        return Err(Problem::conflict("full", detail));
+    }
+    let server = watchlist(api)?.add(new).await?;
+    Ok(written(api, asked, &server.name, StatusCode::CREATED))
+}
+
+/// What was written, as it is now.
+fn written(api: &Api, asked: &HeaderMap, name: &str, status: StatusCode) -> Response {
+    // Somebody else may have removed it meanwhile.
+    let Ok(row) = find(api, name) else { return Problem::no_server(name).into_response() };
+    let mut asked = asked.clone();
+    asked.remove(header::IF_NONE_MATCH);
+    let mut response = answer::json(&asked, &describe::Whole::new(&row, since_1970(), api.settings().shows_players));
+    *response.status_mut() = status;
+    if let Ok(place) = HeaderValue::try_from(format!("/api/v1/servers/{name}")) {
+        response.headers_mut().insert(header::LOCATION, place);
+    }
+    response
+}
+
+/// A server that the API may change.
+fn ours(row: &Row) -> Result<&Server, Problem> {
+    match row.server.origin {
+        Origin::Api => Ok(&row.server),
+        Origin::Plan => {
+            let detail = format!("{} is a server of the plan; change it there", row.server.name);
+            Err(Problem::conflict("plan", detail))
+        }
+    }
+}
+
+fn watchlist(api: &Api) -> Result<&dyn Watchlist, Problem> {
+    let hint = "this process only shows what others watch; write to one that watches";
+    api.0.parts.watchlist.as_deref().ok_or_else(|| Problem::forbidden("read-only", hint))
+}
+
+impl From<NotDone> for Problem {
+    fn from(error: NotDone) -> Self {
+        match error {
+            NotDone::Taken(name) => Self::conflict("taken", format!("another server is called {name}")),
+            NotDone::Gone => Self::not_found("somebody else has removed this server meanwhile"),
+            NotDone::Invalid(message) => {
+                Self::invalid(StatusCode::UNPROCESSABLE_ENTITY, vec![Wrong::new("target", message)])
+            }
+            NotDone::Failed(message) => Self::unavailable(message),
+        }
+    }
+}

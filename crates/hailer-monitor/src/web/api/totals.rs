@@ -1,0 +1,108 @@
+//! All servers together, now.
+
+use super::params::Params;
+use super::{Api, Problem, answer, describe};
+use crate::health::State as Health;
+use crate::live::Live;
+use axum::extract::State;
+use axum::http::{HeaderMap, Uri};
+use axum::response::Response;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::Mutex;
+
+/// Groups that are told one by one, by name; what is beyond is in the sum alone.
+const GROUPS: usize = 1_000;
+/// They are made no more often.
+const KEEP: Duration = Duration::from_secs(1);
+
+/// All servers together.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub(super) struct Totals {
+    #[serde(flatten)]
+    pub(super) all: Sum,
+    groups: BTreeMap<String, Sum>,
+    protocols: BTreeMap<String, Sum>,
+}
+
+/// Some servers together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub(super) struct Sum {
+    pub(super) servers: u64,
+    pub(super) up: u64,
+    pub(super) down: u64,
+    pub(super) unknown: u64,
+    pub(super) flapping: u64,
+    pub(super) players: u64,
+}
+
+/// Totals that were made not long ago.
+#[derive(Default)]
+pub(super) struct Kept(Mutex<Option<(Instant, Arc<Totals>)>>);
+
+impl Kept {
+    /// Those of now, or almost.
+    pub(super) async fn now(&self, live: &Live) -> Arc<Totals> {
+        let mut kept = self.0.lock().await;
+        match &*kept {
+            Some((made, totals)) if made.elapsed() < KEEP => totals.clone(),
+            _ => {
+                let totals = Arc::new(Totals::of(live));
+                *kept = Some((Instant::now(), totals.clone()));
+                totals
+            }
+        }
+    }
+}
+
+impl Totals {
+    fn of(live: &Live) -> Self {
+        // Little under the lock, and the sums after it.
+        let all = live
+            .pick(|row| Some((row.server.clone(), row.state, row.is_flapping, row.last.and_then(|last| last.players))));
+        let mut totals = Self::default();
+        for (server, state, is_flapping, players) in all {
+            let is = |other| u64::from(state == other);
+            let one = Sum {
+                servers: 1,
+                up: is(Health::Up),
+                down: is(Health::Down),
+                unknown: is(Health::Unknown),
+                flapping: u64::from(is_flapping),
+                players: u64::from(players.unwrap_or_default()),
+            };
+            totals.all.add(one);
+            add(&mut totals.protocols, describe::protocol(&server), one);
+            if totals.groups.len() < GROUPS || totals.groups.contains_key(&server.group) {
+                add(&mut totals.groups, &server.group, one);
+            }
+        }
+        totals
+    }
+}
+
+fn add(sums: &mut BTreeMap<String, Sum>, key: &str, one: Sum) {
+    match sums.get_mut(key) {
+        Some(sum) => sum.add(one),
+        None => drop(sums.insert(key.to_owned(), one)),
+    }
+}
+
+impl Sum {
+    fn add(&mut self, other: Self) {
+        self.servers += other.servers;
+        self.up += other.up;
+        self.down += other.down;
+        self.unknown += other.unknown;
+        self.flapping += other.flapping;
+        self.players += other.players;
+    }
+}
+
+/// `GET /api/v1/totals`
+pub(super) async fn now(State(api): State<Api>, uri: Uri, asked: HeaderMap) -> Result<Response, Problem> {
+    Params::read(&uri, &[], &[]).end()?;
+    Ok(answer::json(&asked, &*api.0.totals.now(api.live()).await))
+}

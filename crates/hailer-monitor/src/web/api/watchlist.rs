@@ -1,0 +1,170 @@
+//! What the API may do to the monitor, and no more: it owns neither the poller nor the alerts.
+
+use super::auth::Writer;
+use super::servers::object;
+use super::{Api, Problem};
+use crate::history::{History, HistoryError, NewServer};
+use crate::live::Live;
+use crate::poll::Poll;
+use crate::server::{Server, ServerId, Wrong};
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::extract::rejection::BytesRejection;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use futures_util::future::BoxFuture;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use tokio::sync::Mutex;
+
+/// Where servers are added, changed and removed.
+pub trait Watchlist: Send + Sync + 'static {
+    /// Watches one more from now on.
+    fn add(&self, new: NewServer) -> BoxFuture<'_, Result<Server, NotDone>>;
+    /// Goes on with another description of one that is watched.
+    fn change(&self, server: Server) -> BoxFuture<'_, Result<(), NotDone>>;
+    /// Watches one no more; `false`: it was not watched.
+    fn remove(&self, id: ServerId) -> BoxFuture<'_, Result<bool, NotDone>>;
+}
+
+/// Why the watchlist is as it was.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotDone {
+    /// Another server has this name.
+    #[error("another server is called {0}")]
+    Taken(String),
+    /// It is not watched any more.
+    #[error("it is not watched any more")]
+    Gone,
+    /// It cannot be asked: why.
+    #[error("{0}")]
+    Invalid(String),
+    /// The history cannot be written: why.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl From<HistoryError> for NotDone {
+    fn from(error: HistoryError) -> Self {
+        match error {
+            HistoryError::Taken(name) => Self::Taken(name),
+            error => Self::Failed(error.to_string()),
+        }
+    }
+}
+
+/// The watchlist of this process: the history first, then the poller, one change after the other. What was begun is ended, even if
+/// whoever asked for it has gone meanwhile.
+pub struct Here(Arc<Both>);
+
+struct Both {
+    history: History,
+    poll: Arc<Poll>,
+    live: Arc<Live>,
+    turn: Mutex<()>,
+}
+
+impl Here {
+    /// The watchlist of this poller.
+    pub fn new(history: History, poll: Arc<Poll>, live: Arc<Live>) -> Self {
+        Self(Arc::new(Both { history, poll, live, turn: Mutex::default() }))
+    }
+}
+
+impl Watchlist for Here {
+    fn add(&self, new: NewServer) -> BoxFuture<'_, Result<Server, NotDone>> {
+        let both = self.0.clone();
+        Box::pin(to_the_end(async move { both.add(new).await }))
+    }
+
+    fn change(&self, server: Server) -> BoxFuture<'_, Result<(), NotDone>> {
+        let both = self.0.clone();
+        Box::pin(to_the_end(async move { both.change(server).await }))
+    }
+
+    fn remove(&self, id: ServerId) -> BoxFuture<'_, Result<bool, NotDone>> {
+        let both = self.0.clone();
+        Box::pin(to_the_end(async move { both.remove(id).await }))
+    }
+}
+
+impl Both {
+    async fn add(&self, new: NewServer) -> Result<Server, NotDone> {
+        let _turn = self.turn.lock().await;
+        let server = self.history.add(&new).await?;
+        if let Err(problem) = self.poll.watch(server.clone(), None) {
+            self.history.remove(server.id).await?;
+            return Err(NotDone::Invalid(problem));
+        }
+        Ok(server)
+    }
+
+    async fn change(&self, server: Server) -> Result<(), NotDone> {
+        let _turn = self.turn.lock().await;
+        self.live.row(server.id).ok_or(NotDone::Gone)?;
+        server.target().map_err(|error| NotDone::Invalid(error.to_string()))?;
+        self.history.change(&server).await?;
+        self.poll.watch(server, None).map_err(NotDone::Invalid)
+    }
+
+    async fn remove(&self, id: ServerId) -> Result<bool, NotDone> {
+        let _turn = self.turn.lock().await;
+        let was_there = self.history.remove(id).await?;
+        self.poll.forget(id);
+        Ok(was_there)
+    }
+}
+
+async fn to_the_end<T: Send + 'static>(
+    work: impl Future<Output = Result<T, NotDone>> + Send + 'static,
+) -> Result<T, NotDone> {
+    tokio::spawn(work).await.unwrap_or_else(|_| Err(NotDone::Failed("it was not done; try again".into())))
+}
+
+/// Who sends an alert to see whether it arrives.
+pub trait TestAlert: Send + Sync + 'static {
+    /// Sends one to the target of this name, or to all; returns what came of it, in a sentence. Within some seconds: whoever asked
+    /// is told after ten that it took too long.
+    fn send(&self, to: Option<String>) -> BoxFuture<'_, Result<String, NotSent>>;
+}
+
+/// Why no alert arrived.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotSent {
+    /// There is no such target: which there are.
+    #[error("{0}")]
+    Unknown(String),
+    /// The target did not take it: why.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// `POST /api/v1/alerts/test`
+pub(super) async fn test_alert(
+    State(api): State<Api>,
+    _: Writer,
+    asked: HeaderMap,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Response, Problem> {
+    let invalid = |errors| Problem::invalid(StatusCode::UNPROCESSABLE_ENTITY, errors);
+    let mut to = None;
+    for (key, value) in object(&asked, body)? {
+        match (&*key, value) {
+            ("to", Value::String(name)) => to = Some(name),
+            ("to", Value::Null) => {}
+            ("to", _) => {
+                return Err(invalid(vec![Wrong::new("to", "must be the name of a target of alerts, or null")]));
+            }
+            _ => return Err(invalid(vec![Wrong::new(&key, "there is no such member; there is: to")])),
+        }
+    }
+    let Some(alerts) = &api.0.parts.alerts else {
+        return Err(Problem::conflict("no-alerts", "no alerts are set up; the plan has a place for them, `[[alert]]`"));
+    };
+    match alerts.send(to).await {
+        Ok(message) => Ok(Json(json!({ "message": message })).into_response()),
+        Err(NotSent::Unknown(message)) => Err(invalid(vec![Wrong::new("to", message)])),
+        Err(NotSent::Failed(message)) => Err(Problem::behind(message)),
+    }
+}

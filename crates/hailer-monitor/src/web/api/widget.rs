@@ -1,0 +1,119 @@
+//! `/widget/NAME`: a small card of a server for frames of other sites. No script, no form, nothing to click that would do something.
+
+use super::params::{Name, Params};
+use super::{Api, Problem, answer};
+use crate::health::State as Health;
+use crate::live::Row;
+use askama::Template;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
+use axum::response::Response;
+use hailer::proto::model::printable;
+
+const KEEP: &str = "public, max-age=30";
+const LONGEST_LABEL: usize = 64;
+/// Of a text of the server's.
+const LONGEST: usize = 120;
+
+/// The card's style, the only one that its policy lets through: by its digest.
+const STYLE: &str = ":root{color-scheme:light dark;--ink:#1b1f24;--paper:#fff;--line:#d0d7de;--faint:#57606a}\
+@media(prefers-color-scheme:dark){:root{--ink:#e6edf3;--paper:#161b22;--line:#30363d;--faint:#9198a1}}\
+:root[data-style=light]{color-scheme:light;--ink:#1b1f24;--paper:#fff;--line:#d0d7de;--faint:#57606a}\
+:root[data-style=dark]{color-scheme:dark;--ink:#e6edf3;--paper:#161b22;--line:#30363d;--faint:#9198a1}\
+body{margin:0;font:14px/1.4 system-ui,sans-serif;color:var(--ink);background:var(--paper)}\
+article{border:1px solid var(--line);border-radius:6px;padding:10px 12px;overflow-wrap:anywhere}\
+h1{font-size:15px;margin:0 0 4px}p{margin:0;color:var(--faint)}b{color:var(--ink)}\
+.up{color:#1a7f37}.down{color:#d1242f}.unknown{color:var(--faint)}";
+const POLICY: &str = "default-src 'none'; style-src 'sha256-FM9Gxs96q2RZhLORbX7kGRpdnzE4WF6FyRIjFoiyMuk='; base-uri 'none'; form-action 'none'; frame-ancestors *";
+
+#[derive(Template)]
+#[template(
+    ext = "html",
+    source = r#"<!doctype html>
+<html lang="en" data-style="{{ style }}">
+<meta charset="utf-8"><meta name="viewport" content="width=device-width"><meta http-equiv="refresh" content="60">
+<title>{{ label }}</title>
+<style>{{ css|safe }}</style>
+<article>
+<h1>{{ label }}</h1>
+<p><b class="{{ state }}">● {{ state }}</b>{% if let Some(players) = players %} · <b>{{ players }}</b> players{% endif %}</p>
+{% if let Some(title) = title %}<p>{{ title }}</p>
+{% endif %}{% if let Some(version) = version %}<p>{{ version }}</p>
+{% endif %}</article>
+"#
+)]
+struct Card<'a> {
+    css: &'static str,
+    style: &'static str,
+    label: &'a str,
+    state: &'static str,
+    players: Option<String>,
+    title: Option<String>,
+    version: Option<String>,
+}
+
+/// `GET /widget/{name}`
+pub(super) async fn show(
+    State(api): State<Api>,
+    Name(name): Name,
+    uri: Uri,
+    asked: HeaderMap,
+) -> Result<Response, Problem> {
+    if !api.settings().widgets {
+        return Err(Problem::not_found("widgets are off"));
+    }
+    let mut params = Params::read(&uri, &["label", "style"], &[]);
+    let label = params.text("label", LONGEST_LABEL);
+    let style = params.word("style", &[("auto", "auto"), ("light", "light"), ("dark", "dark")]).unwrap_or("auto");
+    params.end()?;
+    let row = api.live().named(&name);
+    let label = label.or_else(|| row.as_ref().map(|row| row.server.name.clone()));
+    let html = draw(row.as_ref(), &printable(label.as_deref().unwrap_or("not found")), style);
+    let mut response = match row {
+        Some(_) => answer::tagged(&asked, "text/html; charset=utf-8", KEEP, html),
+        None => {
+            let mut response = answer::tagged(&HeaderMap::new(), "text/html; charset=utf-8", KEEP, html);
+            *response.status_mut() = StatusCode::NOT_FOUND;
+            response
+        }
+    };
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    // The policy says who may frame it; of the old header there is no value that lets everybody, so that it must say nothing known.
+    headers.insert(header::X_FRAME_OPTIONS, HeaderValue::from_static("ALLOWALL"));
+    headers.insert(HeaderName::from_static("cross-origin-resource-policy"), HeaderValue::from_static("cross-origin"));
+    Ok(response)
+}
+
+fn draw(row: Option<&Row>, label: &str, style: &'static str) -> String {
+    let state = row.map_or("unknown", |row| match row.state {
+        Health::Up => "up",
+        Health::Down => "down",
+        Health::Unknown => "unknown",
+    });
+    let last = row.filter(|row| row.state == Health::Up).and_then(|row| row.last);
+    let players = last.and_then(|last| {
+        let players = last.players?;
+        Some(last.max.map_or_else(|| players.to_string(), |max| format!("{players}/{max}")))
+    });
+    let said = row.and_then(|row| row.said.as_deref());
+    let cut = |text: &String| printable(text).chars().take(LONGEST).collect::<String>();
+    let title = said.and_then(|said| said.title.as_ref()).map(cut);
+    let version = said.and_then(|said| said.version.as_ref()).map(cut);
+    let card = Card { css: STYLE, style, label, state, players, title, version };
+    // A `String` takes everything.
+    card.render().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base64::Engine;
+    use sha2::{Digest, Sha256};
+
+    #[test]
+    fn the_policy_lets_this_style_through_and_no_other() {
+        let digest = base64::engine::general_purpose::STANDARD.encode(Sha256::digest(STYLE));
+        assert!(POLICY.contains(&format!("'sha256-{digest}'")), "put {digest} into POLICY");
+    }
+}

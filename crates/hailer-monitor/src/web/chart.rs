@@ -1,0 +1,349 @@
+//! Charts as SVG, drawn here: nothing in them but numbers and words of ours.
+//!
+//! A chart is two pictures in one. The outer has no `viewBox`, so its letters keep their size on every screen, and stands in
+//! percent of the width; the inner is stretched over it, one unit for each bucket of time, and holds the lines. The values are
+//! `<title>`s of invisible columns: a mouse shows them without any script, and the script takes them from there.
+
+use crate::live::SPARKS;
+use crate::sample::Millis;
+use crate::web::show;
+use askama::filters::HtmlSafe;
+use std::fmt::{self, Display, Write};
+
+/// Units of the inner picture from top to bottom.
+const HEIGHT: f64 = 1_000.0;
+/// Pixels above and below the plot, and of it.
+const TOP: u32 = 10;
+const PLOT: u32 = 150;
+const FOOT: u32 = 22;
+
+/// A picture, ready to be put into a page.
+#[derive(Debug, Default)]
+pub(crate) struct Svg(String);
+
+impl Display for Svg {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+// Only this file writes one: numbers, and words through `escaped`.
+impl HtmlSafe for Svg {}
+
+/// A value over time, and optionally the highest of each bucket.
+pub(crate) struct Chart<'a> {
+    /// What it shows, for those who hear it.
+    pub(crate) label: &'a str,
+    /// The start of the first bucket.
+    pub(crate) from: Millis,
+    /// The length of a bucket.
+    pub(crate) step: Millis,
+    /// The mean of each bucket; `None`: nothing is known.
+    pub(crate) values: &'a [Option<f64>],
+    /// The highest of each bucket; empty: not drawn.
+    pub(crate) highest: &'a [Option<f64>],
+    /// What a bucket says when it is pointed at, without its time; empty: nothing.
+    pub(crate) words: &'a dyn Fn(usize) -> String,
+    /// How values are written at the axis.
+    pub(crate) axis: &'a dyn Fn(f64) -> String,
+    /// How it looks.
+    pub(crate) look: Look,
+    /// The year that needs no mention is that of this time.
+    pub(crate) now: Millis,
+}
+
+/// How a chart looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// A line with the space below filled.
+    Area,
+    /// A line.
+    Line,
+    /// Shares of a whole: a column for each bucket, and what is missing above it.
+    Share,
+}
+
+impl Look {
+    fn class(self) -> &'static str {
+        match self {
+            Self::Area => "area",
+            Self::Line => "line",
+            Self::Share => "share",
+        }
+    }
+}
+
+impl Chart<'_> {
+    /// Draws it.
+    pub(crate) fn draw(&self) -> Svg {
+        let mut out = String::with_capacity(16 * 1024);
+        // Writing to a string cannot fail.
+        let _ = self.write(&mut out);
+        Svg(out)
+    }
+
+    fn write(&self, out: &mut String) -> fmt::Result {
+        let buckets = self.values.len();
+        let ticks = self.ticks();
+        let top = ticks.last().copied().unwrap_or(1.0);
+        let full = TOP + PLOT + FOOT;
+        write!(
+            out,
+            r#"<svg class="chart {}" width="100%" height="{full}" role="img" aria-label=""#,
+            self.look.class()
+        )?;
+        escaped(out, self.label)?;
+        write!(out, r#"" data-buckets="{buckets}"><g class="grid">"#)?;
+        for &tick in &ticks {
+            let y = f64::from(TOP) + f64::from(PLOT) * (1.0 - tick / top);
+            write!(out, r#"<line x1="0" x2="100%" y1="{y:.1}" y2="{y:.1}"/>"#)?;
+        }
+        let (mut marks, width) = (self.marks(), self.step * buckets as Millis);
+        // A label at the very edge would be cut.
+        marks.retain(|(at, _)| (3..=97).contains(&((at - self.from) * 100 / width.max(1))));
+        for (number, (at, text)) in marks.iter().enumerate() {
+            let x = (at - self.from) as f64 * 100.0 / width as f64;
+            // On a narrow screen every other one is left out.
+            let class = if number % 2 == 1 { r#" class="odd""# } else { "" };
+            let (foot, text_y) = (TOP + PLOT, full - 6);
+            write!(out, r#"<line{class} x1="{x:.2}%" x2="{x:.2}%" y1="{foot}" y2="{}"/>"#, foot + 4)?;
+            write!(out, r#"<text{class} x="{x:.2}%" y="{text_y}" text-anchor="middle">"#)?;
+            escaped(out, text)?;
+            out.write_str("</text>")?;
+        }
+        out.write_str("</g>")?;
+        write!(
+            out,
+            r#"<svg class="plot" y="{TOP}" width="100%" height="{PLOT}" viewBox="0 0 {} {HEIGHT}" preserveAspectRatio="none">"#,
+            buckets.max(1),
+        )?;
+        let y = |value: f64| ((1.0 - (value / top).clamp(0.0, 1.0)) * HEIGHT).round() as i64;
+        match self.look {
+            Look::Share => {
+                write!(out, r#"<path class="missing" d="{}"/>"#, columns(self.values, y, 0, |value| value < top))?;
+                write!(out, r#"<path class="there" d="{}"/>"#, columns(self.values, y, HEIGHT as i64, |_| true))?;
+            }
+            Look::Area | Look::Line => {
+                if self.look == Look::Area {
+                    write!(out, r#"<path class="fill" d="{}"/>"#, line(self.values, y, true))?;
+                }
+                if !self.highest.is_empty() {
+                    write!(out, r#"<path class="highest" d="{}"/>"#, line(self.highest, y, false))?;
+                }
+                write!(out, r#"<path class="mean" d="{}"/>"#, line(self.values, y, false))?;
+            }
+        }
+        out.write_str(r#"<g class="hits">"#)?;
+        for (bucket, value) in self.values.iter().enumerate() {
+            let words = (self.words)(bucket);
+            if value.is_none() && words.is_empty() {
+                continue;
+            }
+            let at = self.from + bucket as Millis * self.step;
+            let when = match self.step {
+                86_400_000.. => show::date(at, self.now),
+                _ => show::time(at, self.now),
+            };
+            write!(out, r#"<path d="M{bucket} 0h1v{HEIGHT}h-1z"><title>"#)?;
+            escaped(out, &format!("{when} · {words}"))?;
+            out.write_str("</title></path>")?;
+        }
+        out.write_str("</g></svg>")?;
+        // The values of the grid stand over the plot, so that it has all of the width.
+        out.write_str(r#"<g class="values">"#)?;
+        for &tick in ticks.iter().skip(1) {
+            let y = f64::from(TOP) + f64::from(PLOT) * (1.0 - tick / top) + 11.0;
+            write!(out, r#"<text x="4" y="{y:.1}">"#)?;
+            escaped(out, &(self.axis)(tick))?;
+            out.write_str("</text>")?;
+        }
+        out.write_str("</g></svg>")
+    }
+
+    /// Values of the lines of the grid, from 0 to the top.
+    fn ticks(&self) -> Vec<f64> {
+        if self.look == Look::Share {
+            return vec![0.0, 0.5, 1.0];
+        }
+        let values = self.values.iter().chain(self.highest).flatten();
+        let most = values.copied().filter(|value| value.is_finite()).fold(0.0, f64::max);
+        let step = nice(most / 3.0);
+        let count = (most / step).ceil().max(1.0) as u32;
+        (0..=count).map(|number| f64::from(number) * step).collect()
+    }
+
+    /// Times that have a label.
+    fn marks(&self) -> Vec<(Millis, String)> {
+        const HOUR: Millis = 3_600_000;
+        const DAY: Millis = 24 * HOUR;
+        let to = self.from + self.step * self.values.len() as Millis;
+        let every = |step: Millis, label: fn(Millis) -> String| {
+            let first = self.from.div_euclid(step) * step + step;
+            (first..to).step_by(step as usize).map(|at| (at, label(at))).collect()
+        };
+        match to - self.from {
+            ..=172_800_000 => every(3 * HOUR, show::clock),
+            ..=864_000_000 => every(DAY, show::weekday),
+            ..=4_320_000_000 => {
+                let days: Vec<(Millis, String)> = every(DAY, |at| show::date(at, at));
+                days.into_iter().step_by(5).collect()
+            }
+            _ => {
+                let days: Vec<(Millis, String)> = every(DAY, |at| show::month_of(at).into());
+                days.into_iter().filter(|(at, _)| show::is_first_of_month(*at)).collect()
+            }
+        }
+    }
+}
+
+/// The step of a grid that people count in: 1, 2 or 5 and noughts, and never less than 1.
+fn nice(step: f64) -> f64 {
+    let power = 10f64.powf(step.max(1.0).log10().floor());
+    let factor = [1.0, 2.0, 5.0, 10.0].into_iter().find(|factor| factor * power >= step).unwrap_or(10.0);
+    factor * power
+}
+
+/// A line through the middles of the buckets, with gaps where nothing is known; `is_closed`: down to the ground and back.
+fn line(values: &[Option<f64>], y: impl Fn(f64) -> i64, is_closed: bool) -> String {
+    let mut out = String::new();
+    let mut start = None;
+    let ends = values.iter().copied().chain([None]).enumerate();
+    for (bucket, value) in ends {
+        // The middle of a bucket is at a half.
+        match (value, start) {
+            (Some(value), None) => {
+                start = Some(bucket);
+                let _ = write!(out, "M{bucket}.5 {}", y(value));
+            }
+            (Some(value), Some(_)) => {
+                let _ = write!(out, "L{bucket}.5 {}", y(value));
+            }
+            (None, Some(first)) => {
+                // A single bucket between two gaps is a dash, or nobody would see it.
+                if first + 1 == bucket {
+                    out.push_str("h.4");
+                }
+                if is_closed {
+                    let _ = write!(out, "V{HEIGHT}H{first}.5z");
+                }
+                start = None;
+            }
+            (None, None) => {}
+        }
+    }
+    out
+}
+
+/// Columns from `ground` to the value, neighbours of the same height in one.
+fn columns(values: &[Option<f64>], y: impl Fn(f64) -> i64, ground: i64, wanted: impl Fn(f64) -> bool) -> String {
+    let mut out = String::new();
+    let mut bucket = 0;
+    while let Some(value) = values.get(bucket) {
+        let height = value.filter(|value| wanted(*value)).map(&y);
+        let alike = values[bucket..].iter().take_while(|next| next.filter(|value| wanted(*value)).map(&y) == height);
+        let end = bucket + alike.count();
+        if let Some(height) = height {
+            let _ = write!(out, "M{bucket} {ground}V{height}H{end}V{ground}z");
+        }
+        bucket = end;
+    }
+    out
+}
+
+/// A day in a row of the overview: players as a hill, and a mark on the ground where answers were missing.
+pub(crate) fn sparkline(players: &[Option<f32>; SPARKS], answered: Option<&[Option<f32>; SPARKS]>) -> Svg {
+    let known = || players.iter().flatten().copied();
+    let most = known().fold(0.0, f32::max);
+    let mut out = String::with_capacity(1_024);
+    let _ =
+        write!(out, r#"<svg class="spark" viewBox="0 0 {SPARKS} 96" preserveAspectRatio="none" role="img"><title>"#);
+    if known().next().is_some() {
+        let least = known().fold(f32::MAX, f32::min);
+        let (least, most) = (show::mean(f64::from(least)), show::mean(f64::from(most)));
+        out.push_str("The last day: ");
+        let _ = if least == most { write!(out, "{most} players") } else { write!(out, "{least} to {most} players") };
+    } else {
+        out.push_str("Nothing is known of the last day");
+    }
+    let values = players.map(|players| players.map(f64::from));
+    // A little room, so that the line is not cut; and the ground is for marks.
+    let y = |value: f64| (86.0 - value / f64::from(most.max(1.0)) * 78.0).round() as i64;
+    let hill = line(&values, y, true).replace("V1000", "V88");
+    let _ =
+        write!(out, r#"</title><path class="fill" d="{hill}"/><path class="mean" d="{}"/>"#, line(&values, y, false));
+    if let Some(answered) = answered {
+        let missing = answered.map(|share| share.filter(|share| *share < 1.0).map(f64::from));
+        let marks = columns(&missing, |_| 89, 96, |_| true);
+        if !marks.is_empty() {
+            let _ = write!(out, r#"<path class="missing" d="{marks}"/>"#);
+        }
+    }
+    out.push_str("</svg>");
+    Svg(out)
+}
+
+fn escaped(out: &mut String, text: &str) -> fmt::Result {
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            c => out.push(c),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grids_are_counted_in_ones_twos_and_fives() {
+        assert_eq!([0.0, 0.3, 1.1, 3.4, 7.0, 34.0, 167.0].map(nice), [1.0, 1.0, 2.0, 5.0, 10.0, 50.0, 200.0]);
+    }
+
+    #[test]
+    fn lines_have_gaps() {
+        let y = |value: f64| value as i64;
+        let values = [Some(1.0), Some(2.0), None, Some(3.0), None];
+        assert_eq!(line(&values, y, false), "M0.5 1L1.5 2M3.5 3h.4");
+        assert_eq!(line(&values, y, true), "M0.5 1L1.5 2V1000H0.5zM3.5 3h.4V1000H3.5z");
+        let shares = [Some(1.0), Some(1.0), None, Some(0.0)];
+        assert_eq!(columns(&shares, y, 9, |_| true), "M0 9V1H2V9zM3 9V0H4V9z");
+    }
+
+    #[test]
+    fn a_chart_says_its_values_and_nothing_else() {
+        let chart = Chart {
+            label: "\"<Players>\"",
+            from: 1_795_219_200_000,
+            step: 300_000,
+            values: &[Some(3.0), None, Some(f64::NAN), Some(f64::INFINITY)],
+            highest: &[Some(7.0)],
+            words: &|bucket| if bucket == 1 { String::new() } else { format!("<{bucket}>") },
+            axis: &show::mean,
+            look: Look::Area,
+            now: 1_795_219_200_000,
+        };
+        let svg = chart.draw().to_string();
+        assert!(svg.contains("aria-label=\"&quot;&lt;Players&gt;&quot;\""), "{svg}");
+        assert!(svg.contains("<path d=\"M0 0h1v1000h-1z\"><title>21 Nov 00:00 · &lt;0&gt;</title>"), "{svg}");
+        assert!(!svg.contains("M1 0h1"), "nothing is known of it: {svg}");
+        let empty = Chart { values: &[], highest: &[], ..chart };
+        assert!(empty.draw().to_string().ends_with("</svg>"));
+    }
+
+    #[test]
+    fn sparklines_have_a_title() {
+        let mut players = [None; SPARKS];
+        assert!(sparkline(&players, None).to_string().contains("Nothing is known"));
+        (players[3], players[4]) = (Some(2.0), Some(12.5));
+        let mut answered = [None; SPARKS];
+        (answered[3], answered[4], answered[5]) = (Some(1.0), Some(0.5), Some(0.0));
+        let svg = sparkline(&players, Some(&answered)).to_string();
+        assert!(svg.contains("The last day: 2 to 13 players"), "{svg}");
+        assert!(svg.contains(r#"<path class="missing" d="M4 96V89H6V96z"/>"#), "{svg}");
+    }
+}

@@ -1,0 +1,177 @@
+//! Rows as they change, for pages that are open: server-sent events.
+//!
+//! A page says which rows it shows. Of these it gets what changed, at most once a second, made by the same template as the page.
+//! Who is too slow misses what was in between and gets how it is then: nothing is queued for anybody.
+
+use crate::live::Update;
+use crate::server::ServerId;
+use crate::web::App;
+use crate::web::page::filter::PAGE;
+use crate::web::page::row::RowView;
+use crate::web::page::{self, totals::TotalsView};
+use askama::Template;
+use axum::extract::{Path, RawQuery, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use futures_util::stream;
+use serde::Serialize;
+use std::collections::HashSet;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::broadcast::{self, error::RecvError};
+use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::time::{Interval, MissedTickBehavior, interval};
+
+/// Between two events of one page.
+const PACE: Duration = Duration::from_secs(1);
+/// A sign of life for whatever is in between and ends connections that say nothing.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(15);
+/// After this long a browser tries again.
+const AGAIN: Duration = Duration::from_secs(3);
+
+/// `/live/rows?ids=1,2,3`: events `rows`, with what changed, and `list`, if servers came or went.
+pub(super) async fn rows(State(app): State<App>, RawQuery(query): RawQuery, asked: HeaderMap) -> Response {
+    let query = query.unwrap_or_default();
+    let ids = form_urlencoded::parse(query.as_bytes()).find(|(key, _)| key == "ids");
+    let ids = ids.map(|(_, ids)| ids.split(',').filter_map(|id| id.parse().ok()).map(ServerId).take(PAGE).collect());
+    watch(&app, &asked, ids.unwrap_or_default(), Form::Rows)
+}
+
+/// `/live/server/{name}`: an event `changed` whenever the page would be another one.
+pub(super) async fn server(State(app): State<App>, Path(name): Path<String>, asked: HeaderMap) -> Response {
+    match app.live.named(&name) {
+        Some(row) => watch(&app, &asked, HashSet::from([row.server.id]), Form::Word),
+        None => page::error(&app, &asked, StatusCode::NOT_FOUND, "There is no server of this name."),
+    }
+}
+
+fn watch(app: &App, asked: &HeaderMap, ids: HashSet<ServerId>, form: Form) -> Response {
+    let Ok(place) = app.listeners.clone().try_acquire_owned() else {
+        let text = "Too many pages are open. This one is complete, but does not change by itself.";
+        let mut answer = page::error(app, asked, StatusCode::SERVICE_UNAVAILABLE, text);
+        answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("60"));
+        return answer;
+    };
+    let mut pace = interval(PACE);
+    pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let listener = Listener {
+        updates: app.live.listen(),
+        closing: app.closing.subscribe(),
+        app: app.clone(),
+        ids,
+        form,
+        changed: HashSet::new(),
+        is_other_list: false,
+        is_other_sum: false,
+        totals: String::new(),
+        pace,
+        _place: place,
+    };
+    let hello = Event::default().comment("hello").retry(AGAIN);
+    let events = stream::unfold((listener, Some(hello)), |(mut listener, hello)| async move {
+        let event = match hello {
+            Some(hello) => hello,
+            None => listener.next().await?,
+        };
+        Some((Ok::<_, Infallible>(event), (listener, None)))
+    });
+    let mut answer = Sse::new(events).keep_alive(KeepAlive::new().interval(SIGN_OF_LIFE)).into_response();
+    // Proxies that collect an answer before they hand it on would collect for ever.
+    answer.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
+    answer
+}
+
+/// What a page gets.
+enum Form {
+    Rows,
+    Word,
+}
+
+/// A page that is open.
+struct Listener {
+    app: App,
+    updates: broadcast::Receiver<Arc<Update>>,
+    closing: watch::Receiver<bool>,
+    ids: HashSet<ServerId>,
+    form: Form,
+    /// Of these rows, those that changed since the last event.
+    changed: HashSet<ServerId>,
+    is_other_list: bool,
+    is_other_sum: bool,
+    /// As last sent.
+    totals: String,
+    pace: Interval,
+    _place: OwnedSemaphorePermit,
+}
+
+/// The data of an event `rows`.
+#[derive(Serialize)]
+struct Rows {
+    rows: Vec<Changed>,
+    /// The sums, in HTML, if they are not as they were.
+    totals: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Changed {
+    id: i64,
+    html: String,
+}
+
+impl Listener {
+    /// The next event; `None`: it is over.
+    async fn next(&mut self) -> Option<Event> {
+        loop {
+            let has_news = self.is_other_list || self.is_other_sum || !self.changed.is_empty();
+            tokio::select! {
+                () = async { drop(self.closing.wait_for(|is_closing| *is_closing).await) } => return None,
+                update = self.updates.recv() => match update {
+                    Ok(update) => self.note(&update),
+                    Err(RecvError::Lagged(_)) => {
+                        self.changed.extend(&self.ids);
+                        self.is_other_sum = true;
+                    }
+                    Err(RecvError::Closed) => return None,
+                },
+                _ = self.pace.tick(), if has_news => {
+                    if let Some(event) = self.event() {
+                        return Some(event);
+                    }
+                }
+            }
+        }
+    }
+
+    fn note(&mut self, update: &Update) {
+        self.changed.extend(update.servers.iter().filter(|id| self.ids.contains(id)));
+        self.is_other_list |= update.is_other_list;
+        self.is_other_sum |= matches!(self.form, Form::Rows);
+    }
+
+    /// What is new; `None`: nothing that is seen.
+    fn event(&mut self) -> Option<Event> {
+        let changed = std::mem::take(&mut self.changed);
+        self.is_other_sum = false;
+        if std::mem::take(&mut self.is_other_list) {
+            return Some(Event::default().event("list").data("again"));
+        }
+        if let Form::Word = self.form {
+            return (!changed.is_empty()).then(|| Event::default().event("changed").data("again"));
+        }
+        let now = self.app.now();
+        let rows = changed.into_iter().filter_map(|id| self.app.live.row(id));
+        let rows: Vec<Changed> = rows
+            .filter_map(|row| Some(Changed { id: row.server.id.0, html: RowView::of(&row, now).render().ok()? }))
+            .collect();
+        let totals = TotalsView::of(&self.app.totals.totals(&self.app.live, now)).render().ok()?;
+        let is_other_sum = totals != self.totals;
+        self.totals.clone_from(&totals);
+        let totals = is_other_sum.then_some(totals);
+        if rows.is_empty() && totals.is_none() {
+            return None;
+        }
+        Some(Event::default().event("rows").data(serde_json::to_string(&Rows { rows, totals }).ok()?))
+    }
+}

@@ -1,0 +1,175 @@
+//! All servers: sums, what to look for, a hundred rows.
+
+use crate::web::App;
+use crate::web::page::filter::{Filter, PAGE, Shown, Sort};
+use crate::web::page::row::RowView;
+use crate::web::page::totals::{Totals, TotalsView};
+use crate::web::page::{Frame, html};
+use crate::web::show;
+use askama::Template;
+use axum::extract::{RawQuery, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use hailer::registry;
+
+/// `/`
+pub(crate) async fn show(State(app): State<App>, RawQuery(query): RawQuery, asked: HeaderMap) -> Response {
+    let filter = Filter::read(query.as_deref().unwrap_or_default());
+    // A hundred thousand rows are looked through for some milliseconds: not where connections are served, and not by all
+    // at the same time.
+    let Ok(_turn) = app.turns.clone().acquire_owned().await else {
+        return StatusCode::SERVICE_UNAVAILABLE.into_response();
+    };
+    let made = tokio::task::spawn_blocking(move || html(StatusCode::OK, &Overview::of(&app, &asked, filter)));
+    made.await.unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response())
+}
+
+#[derive(Template)]
+#[template(path = "overview.html")]
+struct Overview {
+    frame: Frame,
+    totals: String,
+    filter: Filter,
+    groups: Vec<Choice>,
+    protocols: Vec<Choice>,
+    states: Vec<Choice>,
+    sorts: Vec<Choice>,
+    columns: Vec<Column>,
+    rows: Vec<RowView>,
+    /// How many rows there are on all pages, and which of them are here.
+    found: String,
+    span: Option<(String, String)>,
+    pages: Vec<Step>,
+    is_empty: bool,
+}
+
+/// One of several.
+pub(crate) struct Choice {
+    pub(crate) value: String,
+    pub(crate) text: String,
+    pub(crate) is_chosen: bool,
+}
+
+impl Choice {
+    pub(crate) fn new(value: &str, text: String, chosen: &str) -> Self {
+        Self { value: value.into(), text, is_chosen: value == chosen }
+    }
+}
+
+/// A column and the way to order by it.
+struct Column {
+    class: &'static str,
+    text: &'static str,
+    /// `None`: there is no order by it.
+    address: Option<String>,
+    /// `ascending`, `descending` or `none`.
+    order: &'static str,
+}
+
+/// A way to another page; `None`: there is none.
+struct Step {
+    text: &'static str,
+    rel: &'static str,
+    address: Option<String>,
+}
+
+impl Overview {
+    fn of(app: &App, asked: &HeaderMap, mut filter: Filter) -> Self {
+        let now = app.now();
+        let totals = app.totals.totals(&app.live, now);
+        let found = filter.find(&app.live, now);
+        filter.page = found.page;
+        let first = found.page * PAGE;
+        let span = (!found.rows.is_empty()).then(|| {
+            let number = |number: usize| show::count(number as u64);
+            (number(first + 1), number(first + found.rows.len()))
+        });
+        Self {
+            frame: Frame::new(app, asked, filter.address()),
+            totals: TotalsView::of(&totals).render().unwrap_or_default(),
+            groups: choices("all groups", &totals.groups, &filter.group, |group| show::cut(group, 40).text),
+            protocols: choices("all protocols", &totals.protocols, &filter.protocol, |id| {
+                registry::find(id).map_or(id, |protocol| protocol.info().title).into()
+            }),
+            states: states(&totals, &filter),
+            sorts: sorts(&filter),
+            columns: columns(&filter),
+            rows: found.rows.iter().map(|row| RowView::of(row, now)).collect(),
+            found: show::count(found.count as u64),
+            span,
+            pages: steps(&filter, found.count),
+            is_empty: totals.servers == 0,
+            filter,
+        }
+    }
+}
+
+/// What can be chosen, "all" first. What is chosen is among them even if there is no such server any more.
+fn choices(all: &str, counts: &[(String, usize)], chosen: &str, text: impl Fn(&str) -> String) -> Vec<Choice> {
+    let choice = |value: &str, text| Choice::new(value, text, chosen);
+    let some =
+        counts.iter().map(|(name, count)| choice(name, format!("{} ({})", text(name), show::count(*count as u64))));
+    let gone =
+        (!chosen.is_empty() && counts.iter().all(|(name, _)| name != chosen)).then(|| choice(chosen, text(chosen)));
+    [choice("", all.into())].into_iter().chain(gone).chain(some).collect()
+}
+
+fn states(totals: &Totals, filter: &Filter) -> Vec<Choice> {
+    let counts = Shown::ALL.map(|(shown, word)| {
+        let count = match shown {
+            Shown::Up => totals.up,
+            Shown::Down => totals.down,
+            Shown::Unknown => totals.unknown,
+            Shown::Flapping => totals.flapping,
+        };
+        (word.to_owned(), count)
+    });
+    choices("all states", &counts, filter.state_word().unwrap_or_default(), str::to_owned)
+}
+
+fn sorts(filter: &Filter) -> Vec<Choice> {
+    let mut sorts = Vec::new();
+    for (sort, _, text) in Sort::ALL {
+        for is_reversed in [false, true] {
+            let value = Filter { sort, is_reversed, ..Filter::default() }.sort_word();
+            let arrow = if is_reversed == sort.is_descending() { "↑" } else { "↓" };
+            let is_chosen = (filter.sort, filter.is_reversed) == (sort, is_reversed);
+            sorts.push(Choice { value, text: format!("{text} {arrow}"), is_chosen });
+        }
+    }
+    sorts
+}
+
+fn columns(filter: &Filter) -> Vec<Column> {
+    let column = |sort: Sort| {
+        let (_, class, text) = Sort::ALL.into_iter().find(|(known, ..)| *known == sort).unwrap_or(Sort::ALL[0]);
+        let is_current = filter.sort == sort;
+        let next = Filter { sort, is_reversed: is_current && !filter.is_reversed, page: 0, ..filter.clone() };
+        let order = match (is_current, filter.is_reversed == sort.is_descending()) {
+            (false, _) => "none",
+            (true, true) => "ascending",
+            (true, false) => "descending",
+        };
+        Column { class, text, address: Some(next.address()), order }
+    };
+    let day = Column { class: "day", text: "Day", address: None, order: "none" };
+    let [state, name, players, latency, uptime, version, group] = Sort::ALL.map(|(sort, ..)| column(sort));
+    vec![state, name, players, day, latency, uptime, version, group]
+}
+
+fn steps(filter: &Filter, count: usize) -> Vec<Step> {
+    let (page, last) = (filter.page, count.saturating_sub(1) / PAGE);
+    if last == 0 {
+        return Vec::new();
+    }
+    let step = |text, rel, to: Option<usize>| {
+        let address = to.filter(|to| *to != page).map(|page| Filter { page, ..filter.clone() }.address());
+        Step { text, rel, address }
+    };
+    vec![
+        step("First", "", Some(0)),
+        step("Previous", "prev", page.checked_sub(1)),
+        step("Next", "next", Some((page + 1).min(last))),
+        step("Last", "", Some(last)),
+    ]
+}

@@ -1,0 +1,431 @@
+//! How a server was: charts, events, sessions.
+
+use crate::history::{HistoryError, Level, Point, Session};
+use crate::sample::{Difference, Event, EventKind, Millis};
+use crate::server::ServerId;
+use crate::web::App;
+use crate::web::chart::{Chart, Look, Svg};
+use crate::web::page::row::Time;
+use crate::web::show::{self, Cut, NOTHING};
+use std::time::Duration;
+
+/// Events and sessions of one page.
+const EVENTS: u32 = 50;
+const SESSIONS: u32 = 100;
+/// For the history to answer: the page is of use without it.
+const PATIENCE: Duration = Duration::from_secs(4);
+/// Characters of what an event tells, and of the name of a player.
+const TEXT: usize = 120;
+const NAME: usize = 40;
+
+/// How far back charts look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Range {
+    #[default]
+    Day,
+    Week,
+    Month,
+    Year,
+}
+
+impl Range {
+    pub(crate) const ALL: [Self; 4] = [Self::Day, Self::Week, Self::Month, Self::Year];
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Day => "24h",
+            Self::Week => "7d",
+            Self::Month => "30d",
+            Self::Year => "1y",
+        }
+    }
+
+    /// Where the buckets come from, how many of them make one of the chart, and how many the chart has.
+    fn buckets(self) -> (Level, Millis, usize) {
+        match self {
+            Self::Day => (Level::FiveMinutes, 1, 288),
+            Self::Week => (Level::Hour, 1, 168),
+            Self::Month => (Level::Hour, 2, 360),
+            Self::Year => (Level::Day, 1, 365),
+        }
+    }
+
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Self::Day => "24 hours",
+            Self::Week => "7 days",
+            Self::Month => "30 days",
+            Self::Year => "1 year",
+        }
+    }
+}
+
+/// What sessions are ordered by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// Who came last first.
+    #[default]
+    From,
+    /// By name.
+    Player,
+    /// Who played longest first.
+    Played,
+}
+
+impl Order {
+    pub(crate) const ALL: [Self; 3] = [Self::Player, Self::From, Self::Played];
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::From => "from",
+            Self::Player => "player",
+            Self::Played => "played",
+        }
+    }
+}
+
+/// What of the past is asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    pub(crate) range: Range,
+    pub(crate) order: Order,
+}
+
+impl Wanted {
+    /// What the address says; what it does not know is as usual.
+    pub(crate) fn read(query: &str) -> Self {
+        let mut wanted = Self::default();
+        for (key, value) in form_urlencoded::parse(query.as_bytes()) {
+            match &*key {
+                "range" => {
+                    wanted.range = Range::ALL.into_iter().find(|range| range.word() == value).unwrap_or_default()
+                }
+                "sessions" => {
+                    wanted.order = Order::ALL.into_iter().find(|order| order.word() == value).unwrap_or_default();
+                }
+                _ => {}
+            }
+        }
+        wanted
+    }
+
+    /// What the address says, with its question mark if anything.
+    pub(crate) fn query(self) -> String {
+        let range = (self.range != Range::default()).then(|| format!("range={}", self.range.word()));
+        let order = (self.order != Order::default()).then(|| format!("sessions={}", self.order.word()));
+        let query: Vec<String> = range.into_iter().chain(order).collect();
+        if query.is_empty() { String::new() } else { format!("?{}", query.join("&")) }
+    }
+}
+
+/// How a server was.
+#[derive(Default)]
+pub(crate) struct Past {
+    /// Why there is nothing to show.
+    pub(crate) problem: Option<String>,
+    pub(crate) charts: Vec<ChartView>,
+    pub(crate) events: Vec<EventView>,
+    pub(crate) sessions: Vec<SessionView>,
+}
+
+/// A chart and what it comes to.
+pub(crate) struct ChartView {
+    pub(crate) title: &'static str,
+    pub(crate) summary: String,
+    pub(crate) svg: Svg,
+}
+
+/// Something that changed.
+pub(crate) struct EventView {
+    pub(crate) word: &'static str,
+    pub(crate) at: Time,
+    pub(crate) what: &'static str,
+    pub(crate) text: Cut,
+}
+
+/// A player who was on.
+pub(crate) struct SessionView {
+    pub(crate) player: Cut,
+    pub(crate) from: String,
+    pub(crate) to: String,
+    pub(crate) played: String,
+}
+
+impl Past {
+    /// Reads it. Where the history fails, the page says so and shows the rest.
+    pub(crate) async fn of(app: &App, server: ServerId, wanted: Wanted, now: Millis) -> Self {
+        let Wanted { range, order } = wanted;
+        let (level, each, count) = range.buckets();
+        let step = level.length() * each;
+        let to = now.div_euclid(step) * step + step;
+        let from = to - step * count as Millis;
+        let all = async {
+            tokio::try_join!(
+                app.history.series(server, from, to, level),
+                app.history.events(Some(server), now + 1, EVENTS),
+                app.history.sessions(server, now + 1, if app.shows_players { SESSIONS } else { 0 }),
+            )
+        };
+        let read: Result<Result<_, HistoryError>, _> = tokio::time::timeout(PATIENCE, all).await;
+        // What fails there is for the log of the monitor, not for whoever looks at the page.
+        let Ok(Ok((points, events, mut sessions))) = read else {
+            let problem = "The history cannot be read now. What is shown is what is known without it.".into();
+            return Self { problem: Some(problem), ..Self::default() };
+        };
+        match order {
+            Order::From => {}
+            Order::Player => sessions.sort_by(|a, b| a.player.cmp(&b.player)),
+            Order::Played => sessions.sort_by_key(|session| session.first - session.last),
+        }
+        let buckets = Buckets::of(&points, from, step, count);
+        Self {
+            problem: None,
+            charts: if points.is_empty() { Vec::new() } else { buckets.charts(range, now) },
+            events: events.iter().map(|event| EventView::of(event, now)).collect(),
+            sessions: sessions.iter().map(|session| SessionView::of(session, now)).collect(),
+        }
+    }
+}
+
+/// Points, each at its place.
+struct Buckets {
+    from: Millis,
+    step: Millis,
+    sums: Vec<Sum>,
+}
+
+/// What points of one place come to.
+#[derive(Clone, Copy, Default)]
+struct Sum {
+    asked: u64,
+    answered: u64,
+    /// Means, each times the answers that it is of.
+    players: f64,
+    told: u64,
+    players_max: Option<u32>,
+    latency: f64,
+    timed: u64,
+    latency_max: Option<u32>,
+    sent: u64,
+    resent: u64,
+}
+
+impl Sum {
+    fn add(&mut self, point: &Point) {
+        // A point says of how many samples it is, not how many of them told each number; nearly always all that answered.
+        let weight = u64::from(point.answered.max(1));
+        self.asked += u64::from(point.asked);
+        self.answered += u64::from(point.answered);
+        if let Some(players) = point.players {
+            self.players += players * weight as f64;
+            self.told += weight;
+        }
+        if let Some(latency) = point.latency {
+            self.latency += f64::from(latency) * weight as f64;
+            self.timed += weight;
+        }
+        self.players_max = self.players_max.max(point.players_max);
+        self.latency_max = self.latency_max.max(point.latency_max);
+        self.sent += u64::from(point.sent);
+        self.resent += u64::from(point.resent);
+    }
+
+    fn players(&self) -> Option<f64> {
+        (self.told > 0).then(|| self.players / self.told as f64)
+    }
+
+    /// In milliseconds.
+    fn latency(&self) -> Option<f64> {
+        (self.timed > 0).then(|| self.latency / self.timed as f64 / 1e3)
+    }
+
+    fn uptime(&self) -> Option<f64> {
+        (self.asked > 0).then(|| self.answered.min(self.asked) as f64 / self.asked as f64)
+    }
+}
+
+impl Buckets {
+    fn of(points: &[Point], from: Millis, step: Millis, count: usize) -> Self {
+        let mut sums = vec![Sum::default(); count];
+        for point in points {
+            let place = usize::try_from((point.at - from).div_euclid(step)).ok();
+            if let Some(sum) = place.and_then(|place| sums.get_mut(place)) {
+                sum.add(point);
+            }
+        }
+        Self { from, step, sums }
+    }
+
+    /// All of it in one.
+    fn whole(&self) -> Sum {
+        let mut whole = Sum::default();
+        for sum in &self.sums {
+            whole.asked += sum.asked;
+            whole.answered += sum.answered;
+            whole.players += sum.players;
+            whole.told += sum.told;
+            whole.latency += sum.latency;
+            whole.timed += sum.timed;
+            whole.players_max = whole.players_max.max(sum.players_max);
+            whole.latency_max = whole.latency_max.max(sum.latency_max);
+            whole.sent += sum.sent;
+            whole.resent += sum.resent;
+        }
+        whole
+    }
+
+    fn charts(&self, range: Range, now: Millis) -> Vec<ChartView> {
+        let whole = self.whole();
+        let micros = |millis: f64| show::latency((millis * 1e3).round() as u32);
+        let or_nothing = |text: Option<String>| text.unwrap_or_else(|| NOTHING.into());
+        let draw = |title: &'static str,
+                    summary: String,
+                    look,
+                    values: Vec<_>,
+                    highest: Vec<_>,
+                    words: &dyn Fn(&Sum) -> String,
+                    axis: &dyn Fn(f64) -> String| {
+            let label = format!("{title} of the last {}: {summary}", range.text());
+            let words =
+                |bucket: usize| self.sums.get(bucket).filter(|sum| sum.asked > 0).map(words).unwrap_or_default();
+            let chart = Chart {
+                label: &label,
+                from: self.from,
+                step: self.step,
+                values: &values,
+                highest: &highest,
+                words: &words,
+                axis,
+                look,
+                now,
+            };
+            ChartView { title, svg: chart.draw(), summary }
+        };
+        let sums = |value: fn(&Sum) -> Option<f64>| self.sums.iter().map(value).collect::<Vec<_>>();
+        let players = draw(
+            "Players",
+            format!(
+                "mean {} · at most {}",
+                or_nothing(whole.players().map(show::mean)),
+                or_nothing(whole.players_max.map(|most| show::count(most.into()))),
+            ),
+            Look::Area,
+            sums(Sum::players),
+            sums(|sum| sum.players_max.map(f64::from)),
+            &|sum| match (sum.players(), sum.players_max) {
+                (Some(mean), Some(most)) if mean.round() < f64::from(most) => {
+                    format!("{} players, at most {}", show::mean(mean), show::count(most.into()))
+                }
+                (Some(mean), _) => format!("{} players", show::mean(mean)),
+                (None, _) if sum.answered == 0 => "no answer".into(),
+                (None, _) => "not told".into(),
+            },
+            &show::mean,
+        );
+        let latency = draw(
+            "Latency",
+            format!(
+                "mean {} · at most {}",
+                or_nothing(whole.latency().map(micros)),
+                or_nothing(whole.latency_max.map(show::latency)),
+            ),
+            Look::Line,
+            sums(Sum::latency),
+            sums(|sum| sum.latency_max.map(|most| f64::from(most) / 1e3)),
+            &|sum| match (sum.latency(), sum.latency_max) {
+                (Some(mean), Some(most)) => format!("{}, at most {}", micros(mean), show::latency(most)),
+                (Some(mean), None) => micros(mean),
+                (None, _) => "no answer".into(),
+            },
+            &|millis| format!("{}\u{202F}ms", show::mean(millis)),
+        );
+        let lost = format!("{} sent again", show::share(whole.resent, whole.sent));
+        let uptime = draw(
+            "Uptime",
+            format!("{} · of the datagrams {lost}", or_nothing(whole.uptime().map(show::percent))),
+            Look::Share,
+            sums(Sum::uptime),
+            Vec::new(),
+            &|sum| {
+                let all = sum.answered == sum.asked;
+                let of = || format!(" ({} of {} answered)", show::count(sum.answered), show::count(sum.asked));
+                format!("{}{}", show::share(sum.answered, sum.asked), if all { String::new() } else { of() })
+            },
+            &|share| format!("{:.0}\u{202F}%", share * 100.0),
+        );
+        vec![players, latency, uptime]
+    }
+}
+
+impl EventView {
+    pub(crate) fn of(event: &Event, now: Millis) -> Self {
+        let difference = |what: &Difference| {
+            let side = |side: &Option<String>| {
+                side.as_deref().filter(|side| !side.trim().is_empty()).unwrap_or(NOTHING).to_owned()
+            };
+            show::cut(&format!("{} → {}", side(&what.from), side(&what.to)), TEXT)
+        };
+        let (what, text) = match &event.kind {
+            EventKind::Up => ("Up", Cut::default()),
+            EventKind::Down { reason } => ("Down", show::cut(reason, TEXT)),
+            EventKind::Flapping => {
+                ("Flapping", show::cut("up and down all the time, from here on not told one by one", TEXT))
+            }
+            EventKind::Steady => ("Steady again", Cut::default()),
+            EventKind::Version(what) => ("Version", difference(what)),
+            EventKind::Map(what) => ("Map", difference(what)),
+            EventKind::Motd(what) => ("MOTD", difference(what)),
+            EventKind::Address(what) => ("Address", difference(what)),
+        };
+        Self { word: event.kind.word(), at: Time::of(event.at, now), what, text }
+    }
+}
+
+impl SessionView {
+    fn of(session: &Session, now: Millis) -> Self {
+        Self {
+            player: show::cut(&session.player, NAME),
+            from: show::time(session.first, now),
+            to: show::time(session.last, now),
+            played: show::length(session.last - session.first),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn points_find_their_places() {
+        let point = |at, answered, players| Point {
+            at,
+            asked: 10,
+            answered,
+            players: Some(players),
+            players_max: Some(players as u32 + 1),
+            ..Point::default()
+        };
+        let points =
+            [point(-1, 10, 99.0), point(0, 10, 4.0), point(50, 5, 1.0), point(199, 0, 0.0), point(200, 10, 99.0)];
+        let buckets = Buckets::of(&points, 0, 100, 2);
+        assert_eq!((buckets.sums[0].players(), buckets.sums[0].uptime()), (Some(3.0), Some(0.75)));
+        assert_eq!((buckets.sums[0].players_max, buckets.sums[1].uptime()), (Some(5), Some(0.0)));
+        assert_eq!(buckets.whole().asked, 30);
+    }
+
+    #[test]
+    fn ranges_are_words_of_the_address() {
+        for range in Range::ALL {
+            for order in Order::ALL {
+                let wanted = Wanted { range, order };
+                assert_eq!(Wanted::read(wanted.query().trim_start_matches('?')), wanted);
+            }
+            let (level, each, count) = range.buckets();
+            let length = level.length() * each * count as Millis;
+            let days = [1, 7, 30, 365][range as usize];
+            assert_eq!(length, days * 86_400_000);
+        }
+        assert_eq!(Wanted::read("range=3h&sessions=&x"), Wanted::default());
+    }
+}

@@ -1,0 +1,139 @@
+//! One server: how it stands, how it was, what it last said.
+
+use crate::live::Row;
+use crate::sample::Millis;
+use crate::web::App;
+use crate::web::motd::{Piece, pieces};
+use crate::web::page::answer::{Datagram, Details, explain};
+use crate::web::page::filter::{Filter, protocol};
+use crate::web::page::past::{Order, Past, Range, Wanted};
+use crate::web::page::row::{StateView, Time};
+use crate::web::page::{self, Frame, html};
+use crate::web::show::{self, Cut};
+use askama::Template;
+use axum::extract::{Path, RawQuery, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use hailer::proto::Protocol;
+use hailer::registry;
+
+/// Characters of the MOTD.
+const MOTD: usize = 1_000;
+
+/// `/server/{name}?range=24h`
+pub(crate) async fn show(
+    State(app): State<App>,
+    Path(name): Path<String>,
+    RawQuery(query): RawQuery,
+    asked: HeaderMap,
+) -> Response {
+    let Some(row) = app.live.named(&name) else {
+        return page::error(&app, &asked, StatusCode::NOT_FOUND, "There is no server of this name.");
+    };
+    let wanted = Wanted::read(query.as_deref().unwrap_or_default());
+    let now = app.now();
+    let past = Past::of(&app, row.server.id, wanted, now).await;
+    html(StatusCode::OK, &ServerPage::of(&app, &asked, &row, wanted, past, now))
+}
+
+#[derive(Template)]
+#[template(path = "server.html")]
+struct ServerPage {
+    frame: Frame,
+    name: String,
+    state: StateView,
+    title: Option<Cut>,
+    motd: Vec<Piece>,
+    target: Cut,
+    group: Option<(Cut, String)>,
+    labels: Vec<(Cut, Cut)>,
+    figures: Vec<Figure>,
+    ranges: Vec<(&'static str, String, bool)>,
+    /// Orders of sessions: by player, by when they came, by how long they played.
+    orders: [(String, bool); 3],
+    past: Past,
+    shows_players: bool,
+    details: Details,
+    /// When it said what it last said.
+    said: Option<Time>,
+    datagrams: Vec<Datagram>,
+}
+
+/// A name and a value.
+struct Figure {
+    name: &'static str,
+    value: Cut,
+    note: String,
+}
+
+impl ServerPage {
+    fn of(app: &App, asked: &HeaderMap, row: &Row, wanted: Wanted, past: Past, now: Millis) -> Self {
+        let server = &*row.server;
+        let said = row.said.as_deref();
+        let speaks = registry::find(protocol(server));
+        let mut details = said.map(|said| Details::of(said, speaks)).unwrap_or_default();
+        let mut datagrams = said.map(|said| explain(said, speaks)).unwrap_or_default();
+        if !app.shows_players {
+            details.players.clear();
+            details.more_players = 0;
+            datagrams.clear();
+        }
+        let group = Filter { group: server.group.clone(), ..Filter::default() };
+        let here = |wanted: Wanted| format!("/server/{}{}", server.name, wanted.query());
+        Self {
+            frame: Frame::new(app, asked, here(wanted)),
+            name: server.name.clone(),
+            state: StateView::of(row, now),
+            title: said.and_then(|said| said.title.as_deref()).map(|title| show::cut(title, 120)),
+            motd: said.and_then(|said| said.motd.as_ref()).map(|motd| pieces(motd, MOTD)).unwrap_or_default(),
+            target: show::cut(&server.target, 100),
+            group: (!server.group.is_empty()).then(|| (show::cut(&server.group, 40), group.address())),
+            labels: server.labels.iter().map(|(key, value)| (show::cut(key, 40), show::cut(value, 60))).collect(),
+            figures: figures(row, &details, speaks, now),
+            ranges: Range::ALL
+                .map(|range| (range.text(), here(Wanted { range, ..wanted }), range == wanted.range))
+                .into(),
+            orders: Order::ALL
+                .map(|order| (format!("{}#sessions", here(Wanted { order, ..wanted })), order == wanted.order)),
+            past,
+            shows_players: app.shows_players,
+            details,
+            said: said.filter(|said| said.at > 0).map(|said| Time::of(said.at, now)),
+            datagrams,
+        }
+    }
+}
+
+fn figures(row: &Row, details: &Details, speaks: Option<&dyn Protocol>, now: Millis) -> Vec<Figure> {
+    let last = row.last.filter(|last| last.answered);
+    let said = row.said.as_deref();
+    let mut figures = Vec::new();
+    let mut add = |name, value: Option<String>, note: String| {
+        if let Some(value) = value.filter(|value| !value.trim().is_empty()) {
+            figures.push(Figure { name, value: show::cut(&value, 60), note });
+        }
+    };
+    let count = |number: Option<u32>| number.map(|number| show::count(number.into()));
+    let max = last.and_then(|last| last.max);
+    add(
+        "Players",
+        count(last.and_then(|last| last.players)),
+        count(max).map(|max| format!("of {max}")).unwrap_or_default(),
+    );
+    let resent = last.filter(|last| last.resent > 0).map(|last| format!("{} of {} sent again", last.resent, last.sent));
+    add("Latency", last.and_then(|last| last.latency).map(show::latency), resent.unwrap_or_default());
+    add("Uptime", row.day.uptime(now).map(|share| show::percent(share.into())), "of the last day".into());
+    add("Version", said.and_then(|said| said.version.clone()), String::new());
+    add("Map", said.and_then(|said| said.map.clone()), String::new());
+    add("Mode", details.mode.as_ref().map(|mode| mode.text.clone()), String::new());
+    add("Game", said.and_then(|said| said.game.clone()), String::new());
+    add("Protocol", speaks.map(|speaks| speaks.info().title.to_owned()), String::new());
+    add("Asked every", row.server.interval.map(|every| show::length(every.as_millis() as Millis)), String::new());
+    let calls_itself = details.own_address.as_ref().map(|address| format!("calls itself {address}"));
+    add(
+        "Address",
+        said.and_then(|said| said.address).map(|address| address.to_string()),
+        calls_itself.unwrap_or_default(),
+    );
+    figures
+}

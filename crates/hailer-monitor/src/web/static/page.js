@@ -1,0 +1,269 @@
+// What a page does beyond being complete: it changes by itself, searches while one types, and shows values under a cross.
+// Whatever is put into the page is HTML that the same templates made and escaped; no script in it would run.
+"use strict";
+(() => {
+  const root = document.documentElement;
+  const find = (selector, within = document) => within.querySelector(selector);
+  const all = (selector, within = document) => [...within.querySelectorAll(selector)];
+  root.classList.add("js");
+
+  // Light or dark.
+  find(".theme")?.addEventListener("click", (event) => {
+    const button = event.target.closest("button");
+    if (!button) return;
+    event.preventDefault();
+    root.dataset.theme = button.value;
+    document.cookie = `theme=${button.value}; Path=/; Max-Age=31536000; SameSite=Lax`;
+    all("button", button.form).forEach((other) => other.setAttribute("aria-pressed", String(other === button)));
+  });
+
+  // How long ago: the same words as the server's.
+  const thin = "\u202f";
+  const length = (seconds) => {
+    const [minutes, hours, days] = [60, 3600, 86400].map((unit) => Math.floor(seconds / unit));
+    if (seconds < 60) return `${seconds}${thin}s`;
+    if (hours < 1) return `${minutes}${thin}min`;
+    if (days < 1) return `${hours}${thin}h` + (minutes % 60 ? ` ${minutes % 60}${thin}min` : "");
+    return `${days}${thin}d` + (days < 10 && hours % 24 ? ` ${hours % 24}${thin}h` : "");
+  };
+  const age = () => {
+    if (document.hidden) return;
+    for (const time of all("time.ago")) {
+      const text = length(Math.max(0, Math.floor((Date.now() - Date.parse(time.dateTime)) / 1000)));
+      if (time.textContent !== text) time.textContent = text;
+    }
+  };
+  setInterval(age, 5000);
+
+  // Puts new HTML in place of old, part by part, so that what did not change keeps its focus and its place.
+  const parse = (html) => {
+    const template = document.createElement("template");
+    template.innerHTML = html;
+    return template.content;
+  };
+  const replaceRow = (id, html) => {
+    const old = document.getElementById(`s${id}`);
+    const next = parse(html).firstElementChild;
+    if (!old || !next) return;
+    old.className = next.className;
+    [...next.children].forEach((cell, place) => {
+      const before = old.children[place];
+      if (!before || before.outerHTML === cell.outerHTML) return;
+      const isSeen = before.textContent !== cell.textContent && before.classList.contains("players");
+      if (isSeen) cell.classList.add("fresh");
+      before.replaceWith(cell);
+      if (isSeen) cell.addEventListener("animationend", () => cell.classList.remove("fresh"));
+    });
+  };
+  const swap = (next, id) => {
+    const [old, fresh] = [document.getElementById(id), next.getElementById(id)];
+    if (!old || !fresh) return false;
+    if (old.innerHTML === fresh.innerHTML) return true;
+    for (const open of all("details[id]", old)) {
+      const other = next.getElementById(open.id);
+      if (other) other.open = open.open;
+    }
+    const focused = old.contains(document.activeElement) ? document.activeElement : null;
+    const lists = ".scroll, .who, .events, .entries";
+    const places = all(lists, old).map((list) => list.scrollTop);
+    old.replaceWith(fresh);
+    all(lists, fresh).forEach((list, place) => { list.scrollTop = places[place] ?? 0; });
+    if (focused) {
+      const same = focused.id ? document.getElementById(focused.id) : focused.href && all("a", fresh).find((a) => a.href === focused.href);
+      if (same) same.focus({ preventScroll: true });
+    }
+    return true;
+  };
+
+  // A page of ours, fetched; the last one asked for wins.
+  let asking = null;
+  const fetchPage = async (address) => {
+    asking?.abort();
+    const mine = (asking = new AbortController());
+    const answer = await fetch(address, { signal: mine.signal, headers: { accept: "text/html" } });
+    if (!answer.ok) throw new Error(answer.statusText);
+    const text = await answer.text();
+    return new DOMParser().parseFromString(text, "text/html");
+  };
+
+  // The list.
+  const form = find("#filter");
+  const search = find("#q");
+  const show = async (address, isNew) => {
+    try {
+      const next = await fetchPage(address);
+      swap(next, "totals");
+      swap(next, "list");
+      document.title = next.title;
+      if (isNew) history.replaceState(null, "", address);
+      const back = find(".theme input[name=back]");
+      if (back) back.value = address;
+      age();
+      listen();
+    } catch (error) {
+      if (error.name !== "AbortError" && isNew) location.assign(address);
+    }
+  };
+  const address = () => {
+    const query = new URLSearchParams(new FormData(form));
+    for (const [key, value] of [...query]) if (!value || (key === "sort" && value === "players")) query.delete(key);
+    const text = query.toString();
+    return text ? `${form.getAttribute("action")}?${text}` : form.getAttribute("action");
+  };
+  if (form) {
+    let timer = 0;
+    form.addEventListener("input", (event) => {
+      clearTimeout(timer);
+      timer = setTimeout(() => show(address(), true), event.target === search ? 150 : 0);
+    });
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      clearTimeout(timer);
+      show(address(), true);
+    });
+  }
+  addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const isTyping = /^(INPUT|SELECT|TEXTAREA)$/.test(document.activeElement?.tagName ?? "");
+    if (event.key === "/" && !isTyping && search) {
+      event.preventDefault();
+      search.focus();
+      search.select();
+    } else if (event.key === "Escape" && document.activeElement === search) {
+      if (search.value) {
+        search.value = "";
+        form.requestSubmit();
+      } else search.blur();
+    }
+  });
+
+  // Changes, as long as somebody looks.
+  const link = find("#link");
+  const say = (text, isLost) => {
+    if (!link) return;
+    link.hidden = false;
+    link.classList.toggle("lost", isLost);
+    if (link.textContent !== text) link.textContent = text;
+  };
+  const server = find("#server");
+  let source = null;
+  let heard = "";
+  let wasLost = false;
+  const later = (wait, act) => {
+    let timer = 0;
+    return () => (timer ||= setTimeout(() => { timer = 0; act(); }, wait));
+  };
+  const refreshList = later(500, () => show(location.pathname + location.search, false));
+  const refreshServer = later(2500, async () => {
+    try {
+      const next = await fetchPage(location.pathname + location.search);
+      // Nobody loses the value that they point at.
+      if (!find(".tip:not([hidden])")) swap(next, "past");
+      ["head", "who", "events", "sessions", "extras", "rules", "deviations", "answer"].forEach((id) => swap(next, id));
+      charts();
+      age();
+    } catch { /* The next change comes. */ }
+  });
+  const refresh = () => (server ? refreshServer() : refreshList());
+  function listen() {
+    const ids = all("#rows > tr").map((row) => row.id.slice(1)).join(",");
+    const wanted = server ? `/live/server/${encodeURIComponent(server.dataset.name)}` : `/live/rows?ids=${ids}`;
+    if (document.hidden || (!server && !find("#totals"))) return;
+    if (source && source.readyState !== EventSource.CLOSED && heard === wanted) return;
+    source?.close();
+    heard = wanted;
+    source = new EventSource(wanted);
+    source.onopen = () => {
+      say("live", false);
+      // What changed in between was missed.
+      if (wasLost) refresh();
+      wasLost = false;
+    };
+    source.onerror = () => {
+      wasLost = true;
+      say("not live", true);
+    };
+    source.addEventListener("rows", (event) => {
+      const news = JSON.parse(event.data);
+      for (const row of news.rows) replaceRow(row.id, row.html);
+      const totals = news.totals && parse(news.totals);
+      if (totals) swap(totals, "totals");
+      age();
+    });
+    source.addEventListener("list", refresh);
+    source.addEventListener("changed", refresh);
+  }
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden) {
+      source?.close();
+      source = null;
+      wasLost = true;
+    } else {
+      age();
+      listen();
+    }
+  });
+  addEventListener("pagehide", () => source?.close());
+
+  // Charts: a cross and its values, in all charts of the page at the same time, by mouse, finger or arrow keys.
+  const SVG = "http://www.w3.org/2000/svg";
+  function charts() {
+    const drawn = all("svg.chart").filter((chart) => !chart.dataset.words).map((chart) => {
+      const words = new Map();
+      for (const hit of all(".hits path", chart)) {
+        const title = find("title", hit);
+        words.set(parseInt(hit.getAttribute("d").slice(1), 10), title.textContent);
+        title.remove();
+      }
+      chart.dataset.words = "taken";
+      const plot = find(".plot", chart);
+      const cross = document.createElementNS(SVG, "line");
+      for (const [name, value] of [["class", "cross"], ["y1", 0], ["y2", 1000]]) cross.setAttribute(name, value);
+      const tip = document.createElement("div");
+      tip.className = "tip";
+      tip.hidden = true;
+      chart.parentElement.append(tip);
+      chart.setAttribute("tabindex", "0");
+      return { chart, words, plot, cross, tip, buckets: Number(chart.dataset.buckets) };
+    });
+    const hide = () => drawn.forEach((one) => {
+      one.cross.remove();
+      one.tip.hidden = true;
+    });
+    const point = (bucket) => drawn.forEach((one) => {
+      const text = one.words.get(bucket);
+      one.tip.hidden = !text;
+      if (!text) return one.cross.remove();
+      one.cross.setAttribute("x1", bucket + 0.5);
+      one.cross.setAttribute("x2", bucket + 0.5);
+      one.plot.append(one.cross);
+      one.tip.textContent = text;
+      const width = one.chart.parentElement.clientWidth - one.tip.offsetWidth;
+      const middle = one.chart.clientWidth * (bucket + 0.5) / one.buckets;
+      const left = middle > one.chart.clientWidth / 2 ? middle - one.tip.offsetWidth : middle + 16;
+      one.tip.style.transform = `translateX(${Math.max(0, Math.min(width, left))}px)`;
+    });
+    for (const one of drawn) {
+      let at = one.buckets;
+      one.chart.addEventListener("pointermove", (event) => {
+        const box = one.chart.getBoundingClientRect();
+        at = Math.max(0, Math.min(one.buckets - 1, Math.floor((event.clientX - box.left) / box.width * one.buckets)));
+        point(at);
+      });
+      one.chart.addEventListener("pointerleave", hide);
+      one.chart.addEventListener("blur", hide);
+      one.chart.addEventListener("keydown", (event) => {
+        const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+        if (event.key === "Escape") return hide();
+        if (!step) return;
+        event.preventDefault();
+        let next = at + step;
+        while (next >= 0 && next < one.buckets && !one.words.has(next)) next += step;
+        if (next >= 0 && next < one.buckets) point((at = next));
+      });
+    }
+  }
+
+  charts();
+  listen();
+})();

@@ -1,0 +1,299 @@
+//! Alerts from what is seen to a receiver over HTTP: one that fails, and a monitor that is killed.
+
+#[path = "../history/postgres.rs"]
+#[allow(dead_code, reason = "the tests of the history need more of it")]
+mod postgres;
+
+use hailer_monitor::alert::{Alerts, Plan};
+use hailer_monitor::health::State;
+use hailer_monitor::history::History;
+use hailer_monitor::live::{Live, Update};
+use hailer_monitor::sample::{Millis, Sample};
+use hailer_monitor::server::{Origin, Server, ServerId};
+use std::collections::BTreeMap;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// A receiver on loopback.
+struct Hook {
+    listener: TcpListener,
+}
+
+/// What it was sent.
+struct Got {
+    stream: TcpStream,
+    key: String,
+    body: serde_json::Value,
+}
+
+impl Hook {
+    fn new() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        Self { listener }
+    }
+
+    fn plan(&self) -> String {
+        let port = self.listener.local_addr().unwrap().port();
+        format!(
+            "[[receiver]]\nname = 'ops'\nform = 'json'\nurl = 'http://127.0.0.1:{port}/hush'\ntimeout = '5s'\n
+             [[alert]]\nname = 'gone'\nwhen = 'down'\nto = ['ops']\ngather = '0s'\nzone = 'UTC'\n"
+        )
+    }
+
+    /// The next request, if one comes in time.
+    fn next(&self, patience: Duration) -> Option<Got> {
+        let until = Instant::now() + patience;
+        let mut stream = loop {
+            match self.listener.accept() {
+                Ok((stream, _)) => break stream,
+                Err(error) if error.kind() == ErrorKind::WouldBlock && Instant::now() < until => {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return None,
+                Err(error) => panic!("{error}"),
+            }
+        };
+        stream.set_nonblocking(false).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let (mut request, mut part) = (Vec::new(), [0; 4096]);
+        loop {
+            let read = stream.read(&mut part).unwrap();
+            assert!(read > 0, "the request ends too early");
+            request.extend_from_slice(&part[..read]);
+            let text = String::from_utf8_lossy(&request).into_owned();
+            let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+            let header = |wanted: &str| {
+                let mut headers = head.lines().filter_map(|line| line.split_once(':'));
+                headers.find(|(name, _)| name.eq_ignore_ascii_case(wanted)).map(|(_, value)| value.trim().to_owned())
+            };
+            if body.len() >= header("content-length").unwrap().parse().unwrap() {
+                let key = header("idempotency-key").unwrap();
+                return Some(Got { stream, key, body: serde_json::from_str(body).unwrap() });
+            }
+        }
+    }
+}
+
+impl Got {
+    fn answer(mut self, head: &str) {
+        self.stream.write_all(format!("HTTP/1.1 {head}\r\nContent-Length: 0\r\n\r\n").as_bytes()).unwrap();
+    }
+
+    fn title(&self) -> &str {
+        self.body["title"].as_str().unwrap()
+    }
+}
+
+fn now() -> Millis {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis() as Millis
+}
+
+/// One server, which is not up.
+fn live(since: Millis) -> Arc<Live> {
+    let live = Arc::new(Live::default());
+    live.set(Server {
+        id: ServerId(1),
+        name: "lobby".into(),
+        target: "ugp://127.0.0.1".into(),
+        group: String::new(),
+        labels: BTreeMap::new(),
+        interval: None,
+        origin: Origin::Plan,
+    });
+    show(&live, State::Down, since);
+    live
+}
+
+fn show(live: &Live, state: State, since: Millis) {
+    let update = Update { servers: vec![ServerId(1)], ..Update::default() };
+    live.change(update, |row| {
+        (row.state, row.since) = (state, since);
+        let answered = state == State::Up;
+        let (players, max, latency) = (None, None, None);
+        row.last = Some(Sample { server: ServerId(1), at: since, answered, players, max, latency, sent: 1, resent: 0 });
+    });
+}
+
+async fn start(plan: &str, live: Arc<Live>, history: &History) -> Alerts {
+    let plan: Plan = toml::from_str(plan).unwrap();
+    Alerts::start(plan.check(Path::new(".")).unwrap(), live, history, MINUTE).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_fails_is_sent_again_in_order_and_with_the_same_key() {
+    let hook = Hook::new();
+    let history = History::open("sqlite::memory:").await.unwrap();
+    let live = live(now());
+    let alerts = start(&hook.plan(), live.clone(), &history).await;
+    let first = hook.next(PATIENCE).expect("it is down");
+    assert_eq!(first.title(), "lobby is down");
+    assert_eq!(alerts.open(Some(ServerId(1))).len(), 1);
+    let key = first.key.clone();
+    let schema = include_str!("../../../../schema/alert-v1.json");
+    let schema = jsonschema::draft202012::new(&serde_json::from_str(schema).unwrap()).unwrap();
+    let errors: Vec<String> = schema.iter_errors(&first.body).map(|error| error.to_string()).collect();
+    assert!(errors.is_empty(), "{errors:?}\n{:#}", first.body);
+    first.answer("503 Busy\r\nRetry-After: 2");
+    show(&live, State::Up, now());
+    let second = hook.next(PATIENCE).expect("it is sent again");
+    assert_eq!(
+        (second.title(), second.key.as_str()),
+        ("lobby is down", key.as_str()),
+        "not that it is up, before that it was down"
+    );
+    let health = alerts.health();
+    assert!(health.waiting["ops"].1.contains("503"), "{health:?}");
+    second.answer("307 Elsewhere\r\nLocation: http://127.0.0.2:9/\r\nRetry-After: 0");
+    let third = hook.next(PATIENCE).expect("nobody is followed elsewhere");
+    assert_eq!(third.key, key);
+    third.answer("200 OK");
+    let over = hook.next(PATIENCE).expect("it is up");
+    assert_eq!(over.title(), "lobby is up again");
+    assert_ne!(over.key, key);
+    over.answer("403 No");
+    let testing = tokio::spawn(async move {
+        let result = alerts.test("ops").await;
+        (alerts, result)
+    });
+    let got = hook.next(PATIENCE).expect("a test");
+    assert_eq!(got.body["kind"], "test");
+    got.answer("410 Gone");
+    let (alerts, result) = testing.await.unwrap();
+    assert!(result.unwrap_err().contains("410"), "a test says why");
+    written(&alerts, "GivenUp").await;
+    let log = alerts.log(i64::MAX, 10).await.unwrap();
+    let log: Vec<String> = log.iter().map(|message| format!("{:?} {}", message.state, message.attempts)).collect();
+    assert_eq!(log, ["GivenUp 0", "Done 2"]);
+    let health = alerts.health();
+    assert_eq!((health.delivered, health.failed, health.given_up), (1, 3, 1));
+    assert!(alerts.open(None).is_empty());
+}
+
+#[test]
+fn a_restart_over_postgresql() {
+    let Some(server) = postgres::Server::start("alerts") else { return };
+    let hook = Hook::new();
+    tokio::runtime::Runtime::new().unwrap().block_on(async {
+        let history = History::open(&server.url()).await.unwrap();
+        let live = live(now());
+        let alerts = start(&hook.plan(), live.clone(), &history).await;
+        hook.next(PATIENCE).expect("it is down").answer("204 No Content");
+        written(&alerts, "Done").await;
+        drop(alerts);
+        let alerts = start(&hook.plan(), live.clone(), &history).await;
+        assert_eq!(alerts.open(None).len(), 1, "it knows what is not over");
+        assert!(hook.next(Duration::from_secs(2)).is_none(), "it was told");
+        show(&live, State::Up, now());
+        let over = hook.next(PATIENCE).expect("it is up");
+        assert_eq!(over.title(), "lobby is up again");
+        over.answer("400 Bad");
+        written(&alerts, "GivenUp").await;
+        assert!(alerts.health().last_given_up.unwrap().contains("400"));
+        history.close().await;
+    });
+}
+
+/// Waits until this became of the newest message.
+async fn written(alerts: &Alerts, state: &str) {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let log = alerts.log(i64::MAX, 1).await.unwrap();
+        if log.first().is_some_and(|message| format!("{:?}", message.state) == state) {
+            return;
+        }
+        assert!(Instant::now() < until, "{log:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// A monitor in a process of its own, which is killed at the end.
+struct Monitor(Child);
+
+impl Monitor {
+    fn start(database: &Path, plan: &str) -> Self {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "monitor_to_be_killed", "--ignored", "--nocapture"]);
+        command.env("HAILER_TEST_DATABASE", database).env("HAILER_TEST_PLAN", plan);
+        Self(command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap())
+    }
+}
+
+impl Drop for Monitor {
+    fn drop(&mut self) {
+        // SIGKILL, where there is such a thing.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A folder that goes with the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("hailer-alerts-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(&folder).unwrap();
+        Self(folder)
+    }
+
+    fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+#[ignore = "the other half of killed_between_sending_and_writing"]
+fn monitor_to_be_killed() {
+    let Some(database) = std::env::var_os("HAILER_TEST_DATABASE") else { return };
+    let plan = std::env::var("HAILER_TEST_PLAN").unwrap();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let history = History::open(&format!("sqlite:{}", Path::new(&database).display())).await.unwrap();
+        let _alerts = start(&plan, live(1_780_315_200_000), &history).await;
+        tokio::time::sleep(Duration::from_secs(60)).await;
+    });
+}
+
+#[test]
+fn killed_between_sending_and_writing() {
+    let folder = Folder::new("killed");
+    let database = folder.path().join("history.db");
+    let hook = Hook::new();
+    let plan = hook.plan();
+    let monitor = Monitor::start(&database, &plan);
+    let first = hook.next(PATIENCE).expect("it is down");
+    drop(monitor);
+    let monitor = Monitor::start(&database, &plan);
+    let second = hook.next(PATIENCE).expect("nobody said that it arrived");
+    assert_eq!((&first.key, &first.body), (&second.key, &second.body), "the same, so that it can be dropped");
+    second.answer("204 No Content");
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        sqlx::any::install_default_drivers();
+        let pool = sqlx::AnyPool::connect(&format!("sqlite:{}", database.display())).await.unwrap();
+        let until = Instant::now() + PATIENCE;
+        while sqlx::query("SELECT id FROM alert_message WHERE state = 1").fetch_all(&pool).await.unwrap().is_empty() {
+            assert!(Instant::now() < until, "what arrived is not written");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        pool.close().await;
+    });
+    drop(monitor);
+    let _monitor = Monitor::start(&database, &plan);
+    assert!(hook.next(Duration::from_secs(4)).is_none(), "what arrived is not sent again, though it is still down");
+}

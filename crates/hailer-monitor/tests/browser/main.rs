@@ -1,0 +1,252 @@
+//! The page in a real browser: Debian's Chromium, without a screen. Where there is none, this says so and passes, unless
+//! `HAILER_NEEDS_CHROMIUM=1`. Pictures of what it saw are in the folder for temporary files of the build.
+
+mod driver;
+#[path = "../fleet/mod.rs"]
+mod fleet;
+
+use driver::Browser;
+use hailer_monitor::live::{Live, Update};
+use hailer_monitor::server::ServerId;
+use hailer_monitor::web::{App, router};
+use std::sync::Arc;
+
+/// The page of a fleet on a port of its own.
+struct Site {
+    _runtime: tokio::runtime::Runtime,
+    live: Arc<Live>,
+    address: String,
+}
+
+impl Site {
+    fn start() -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let now = fleet::now();
+        let live = fleet::fleet(now);
+        let app = App::new(live.clone(), runtime.block_on(fleet::history(now)));
+        let listener = runtime.block_on(tokio::net::TcpListener::bind(("127.0.0.1", 0))).unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        runtime.spawn(async move { axum::serve(listener, router(app)).await });
+        Self { _runtime: runtime, live, address }
+    }
+
+    fn at(&self, path: &str) -> String {
+        format!("{}{path}", self.address)
+    }
+}
+
+#[test]
+fn people_can_use_it() {
+    let Some(mut browser) = Browser::start() else {
+        assert_ne!(
+            std::env::var("HAILER_NEEDS_CHROMIUM").as_deref(),
+            Ok("1"),
+            "there is no chromium: apt install chromium"
+        );
+        println!("skipped: there is no chromium here (apt install chromium)");
+        return;
+    };
+    let site = Site::start();
+    for (name, part) in PARTS {
+        println!("{name}");
+        part(&mut browser, &site);
+        let complaints = std::mem::take(&mut browser.complaints);
+        assert!(complaints.is_empty(), "{name}: the browser complained: {complaints:#?}");
+    }
+}
+
+type Part = fn(&mut Browser, &Site);
+
+const PARTS: &[(&str, Part)] = &[
+    ("overview", overview),
+    ("search", search),
+    ("detail", detail),
+    ("live update", live_update),
+    ("phone", phone),
+    ("no script", no_script),
+    ("keyboard", keyboard),
+    ("hostile names", hostile),
+    ("light and dark", light_and_dark),
+];
+
+fn overview(browser: &mut Browser, site: &Site) {
+    browser.page(1360, 1000, false);
+    browser.prefer("light");
+    browser.open(&site.at("/"));
+    assert_eq!(browser.eval("document.querySelectorAll('#rows > tr').length"), site.live.len());
+    assert_eq!(browser.text("document.querySelector('tr.down .word').textContent"), "down");
+    assert!(browser.text("getComputedStyle(document.querySelector('.servers')).borderTopLeftRadius").ends_with("px"));
+    browser.wait("document.querySelector('#link').textContent === 'live'");
+    // Colours of the game came through as classes, and the style sheet has them.
+    browser.open(&site.at("/?q=market"));
+    assert_eq!(browser.text("document.querySelector('#rows .motd .mu').textContent"), "open all night");
+    let colour = "getComputedStyle(document.querySelector('#rows .motd .c3')).color";
+    let plain = "getComputedStyle(document.querySelector('#rows .motd')).color";
+    assert_eq!(browser.eval(&format!("{colour} !== {plain}")), true);
+    browser.open(&site.at("/"));
+    browser.picture("overview-light", false);
+    browser.prefer("dark");
+    browser.picture("overview-dark", false);
+}
+
+fn search(browser: &mut Browser, site: &Site) {
+    browser.page(1360, 1000, false);
+    browser.open(&site.at("/"));
+    browser.keys(&["/", "a", "r", "e", "n", "a"]);
+    browser.wait("location.search === '?q=arena' && document.querySelectorAll('#rows > tr').length === 3");
+    assert_eq!(browser.text("document.activeElement.id"), "q", "typing goes on");
+    browser.eval("document.querySelector('th.name a').click()");
+    browser.wait("location.search === '?q=arena&sort=name' && document.readyState === 'complete'");
+    let names = "[...document.querySelectorAll('#rows th.name > a')].map((name) => name.textContent).join()";
+    assert_eq!(browser.text(names), "arena-1,arena-2,arena-10");
+    assert_eq!(browser.text("document.querySelector('th.name').ariaSort"), "ascending");
+    browser.eval("const s = document.querySelector('select[name=state]'); s.value = 'down'; s.dispatchEvent(new Event('input', {bubbles: true}))");
+    browser.wait("document.querySelector('.empty h2')?.textContent === 'Nothing matches'");
+}
+
+fn detail(browser: &mut Browser, site: &Site) {
+    browser.page(1360, 1000, false);
+    browser.prefer("dark");
+    browser.open(&site.at("/"));
+    browser.eval("document.querySelector('#rows a[href=\"/server/harbour\"]').click()");
+    browser.wait("location.pathname === '/server/harbour' && document.readyState === 'complete'");
+    assert_eq!(browser.text("document.querySelector('.screen .c6').textContent"), "Harbour");
+    let fields = browser.text("document.querySelector('#answer').textContent");
+    assert!(fields.contains("full stat reply") && fields.contains("session id"), "{fields}");
+    // A cross in all charts at once, by arrow keys as by a mouse.
+    browser.eval("document.querySelector('svg.chart').focus()");
+    browser.keys(&["ArrowLeft", "ArrowLeft"]);
+    browser.wait("[...document.querySelectorAll('.tip')].filter((tip) => !tip.hidden).length === 3");
+    assert!(browser.text("document.querySelector('.tip').textContent").contains("players"));
+    browser.picture("server-dark", true);
+    browser.keys(&["Escape"]);
+    browser.wait("!document.querySelector('.tip:not([hidden])')");
+    browser.prefer("light");
+    browser.picture("server-light", true);
+    for range in ["7d", "1y"] {
+        browser.open(&site.at(&format!("/server/harbour?range={range}")));
+        browser.picture(&format!("server-{range}"), false);
+    }
+    browser.open(&site.at("/events"));
+    browser.picture("events", false);
+    browser.open(&site.at("/?state=down"));
+    browser.picture("down", false);
+}
+
+fn live_update(browser: &mut Browser, site: &Site) {
+    browser.page(1360, 1000, false);
+    browser.open(&site.at("/?q=meadow"));
+    browser.wait("document.querySelector('#link').textContent === 'live'");
+    browser.eval("document.querySelector('#s3 a').focus(); window.isSame = true");
+    change(site, 3, 97);
+    browser.wait("document.querySelector('#s3 .players b').textContent === '97'");
+    assert_eq!(browser.eval("window.isSame"), true, "it is the same page");
+    let motion = "getComputedStyle(document.querySelector('#s3 .players')).animationName";
+    browser.eval("document.querySelector('#s3 .players').classList.add('fresh')");
+    assert_eq!(browser.text(motion), "fresh");
+    browser.calm();
+    assert_eq!(browser.text(motion), "none");
+    assert_eq!(browser.text("document.activeElement.textContent"), "meadow", "and what had the focus has it");
+    browser.open(&site.at("/server/meadow"));
+    browser.wait("document.querySelector('#link').textContent === 'live'");
+    change(site, 3, 98);
+    browser.wait("document.querySelector('.figures dd').textContent.startsWith('98')");
+    site.live.set(fleet::server(ServerId(900), "brand-new", "", "ugp"));
+    browser.open(&site.at("/"));
+    browser.wait("document.querySelector('#link').textContent === 'live'");
+    site.live.remove(ServerId(900));
+    site.live.change(Update { is_other_list: true, ..Update::default() }, |_| {});
+    browser.wait("!document.querySelector('#s900')");
+}
+
+fn change(site: &Site, id: i64, players: u32) {
+    site.live.change(Update { servers: vec![ServerId(id)], ..Update::default() }, |row| {
+        row.last.as_mut().unwrap().players = Some(players);
+    });
+}
+
+fn phone(browser: &mut Browser, site: &Site) {
+    browser.page(360, 740, true);
+    browser.prefer("light");
+    for (name, path) in [("phone-overview", "/"), ("phone-server", "/server/harbour"), ("phone-long", "/server/long")] {
+        browser.open(&site.at(path));
+        let width = browser.eval("document.documentElement.scrollWidth");
+        assert_eq!(width, 360, "{path} scrolls sideways: {}", browser.text(WIDE));
+        browser.picture(name, false);
+    }
+    browser.open(&site.at("/nowhere"));
+    assert_eq!(browser.text("document.querySelector('.error .code').textContent"), "404");
+    assert_eq!(browser.eval("document.documentElement.scrollWidth"), 360);
+    // What was not found was asked for.
+    browser.complaints.retain(|complaint| !complaint.contains("404"));
+}
+
+/// The widest elements.
+const WIDE: &str = "[...document.querySelectorAll('*')].filter((one) => one.getBoundingClientRect().right > 361)
+    .slice(0, 5).map((one) => one.outerHTML.slice(0, 80)).join(' | ')";
+
+fn no_script(browser: &mut Browser, site: &Site) {
+    browser.page(1360, 1000, false);
+    browser.without_scripts();
+    browser.open(&site.at("/"));
+    assert_eq!(browser.eval("document.documentElement.classList.contains('js')"), false);
+    browser.eval("document.querySelector('#q').value = 'node'; document.querySelector('.choices .button').click()");
+    browser.wait("location.search.includes('q=node') && document.readyState === 'complete'");
+    assert_eq!(browser.eval("document.querySelectorAll('#rows > tr').length"), 18);
+    browser.eval("document.querySelector('.theme button[value=dark]').click()");
+    browser.wait("document.documentElement.dataset.theme === 'dark' && document.readyState === 'complete'");
+    assert!(browser.text("location.search").contains("q=node"), "back where one was");
+    browser.open(&site.at("/server/harbour?range=7d"));
+    assert_eq!(browser.text("document.documentElement.dataset.theme"), "dark", "remembered");
+    assert_eq!(browser.text("document.querySelector('.ranges [aria-current]').textContent"), "7 days");
+}
+
+fn keyboard(browser: &mut Browser, site: &Site) {
+    browser.page(1360, 1000, false);
+    browser.open(&site.at("/"));
+    browser.keys(&["Tab"]);
+    assert_eq!(browser.text("document.activeElement.className"), "skip");
+    let visible = "document.activeElement.getBoundingClientRect().top >= 0";
+    browser.wait(visible);
+    browser.keys(&["Enter"]);
+    browser.wait("document.activeElement.id === 'main'");
+    browser.keys(&["Tab"]);
+    let ring = browser.text("getComputedStyle(document.activeElement).outlineStyle");
+    assert_eq!(ring, "solid", "the focus is seen");
+    browser.keys(&["/"]);
+    assert_eq!(browser.text("document.activeElement.id"), "q");
+}
+
+fn hostile(browser: &mut Browser, site: &Site) {
+    browser.page(1360, 1000, false);
+    for path in ["/?q=hostile", "/server/hostile", "/?q=%3Cscript%3Edocument.title%3D%27owned%27%3C/script%3E"] {
+        browser.open(&site.at(path));
+        browser.wait("document.querySelector('#link').textContent === 'live'");
+        assert_ne!(browser.text("document.title"), "owned");
+        assert_eq!(browser.eval("document.querySelectorAll('main img, main script, main b b').length"), 0, "{path}");
+    }
+    browser.open(&site.at("/?q=hostile"));
+    change(site, 21, 77);
+    browser.wait("document.querySelector('#s21 .players b').textContent === '77'");
+    assert_eq!(browser.eval("document.querySelectorAll('main img, main script').length"), 0, "nor as it changes");
+    assert!(browser.text("document.querySelector('#s21 .motd').textContent").starts_with(fleet::HOSTILE));
+    browser.open(&site.at("/server/hostile"));
+    assert!(browser.text("document.querySelector('.who').textContent").contains("<b>Mallory</b>gnp"));
+    browser.picture("hostile", true);
+}
+
+fn light_and_dark(browser: &mut Browser, site: &Site) {
+    browser.page(1360, 1000, false);
+    browser.prefer("light");
+    browser.open(&site.at("/"));
+    let ground = "getComputedStyle(document.documentElement).backgroundColor";
+    let light = browser.text(ground);
+    browser.eval("document.querySelector('.theme button[value=dark]').click()");
+    let dark = browser.text(ground);
+    assert_ne!(light, dark);
+    browser.open(&site.at("/server/market"));
+    assert_eq!(browser.text(ground), dark, "remembered");
+    browser.prefer("dark");
+    browser.eval("document.querySelector('.theme button[value=light]').click()");
+    assert_eq!(browser.text(ground), light);
+}

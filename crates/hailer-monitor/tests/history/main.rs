@@ -1,0 +1,75 @@
+//! The history against real databases: SQLite in a folder of the test, and a PostgreSQL that the test starts.
+
+#![allow(missing_docs, unreachable_pub)]
+
+mod export;
+mod postgres;
+mod rollups;
+mod speed;
+mod store;
+mod writer;
+
+use hailer_monitor::history::{History, NewServer};
+use hailer_monitor::sample::{Millis, Sample};
+use hailer_monitor::server::{Origin, Server, ServerId};
+use std::path::{Path, PathBuf};
+
+const MINUTE: Millis = 60_000;
+const HOUR: Millis = 60 * MINUTE;
+const DAY: Millis = 24 * HOUR;
+
+/// A folder that goes with the test.
+pub struct Folder(PathBuf);
+
+impl Folder {
+    pub fn new(name: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("hailer-history-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(&folder).unwrap();
+        Self(folder)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub fn url(&self) -> String {
+        format!("sqlite:{}/history of tests?.db", self.0.display())
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+pub fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
+}
+
+pub fn new(name: &str) -> NewServer {
+    NewServer {
+        name: name.into(),
+        target: format!("ugp://{name}.example.com"),
+        group: "games".into(),
+        labels: [("region".into(), "eu".into())].into(),
+        interval: None,
+        origin: Origin::Plan,
+    }
+}
+
+pub async fn add(history: &History, name: &str) -> Server {
+    history.add(&new(name)).await.unwrap()
+}
+
+/// A sample with an answer.
+pub fn sample(server: ServerId, at: Millis, players: u32) -> Sample {
+    let latency = Some(20_000 + players);
+    Sample { server, at, answered: true, players: Some(players), max: Some(100), latency, sent: 2, resent: 0 }
+}
+
+/// A sample without.
+pub fn silence(server: ServerId, at: Millis) -> Sample {
+    Sample { server, at, answered: false, players: None, max: None, latency: None, sent: 3, resent: 2 }
+}

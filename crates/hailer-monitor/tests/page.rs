@@ -1,0 +1,315 @@
+//! The page without a socket: what it says, and that nothing which a server says is more than text.
+
+mod fleet;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{HeaderMap, Request, StatusCode};
+use hailer_monitor::health::State;
+use hailer_monitor::history::History;
+use hailer_monitor::live::{Live, Update};
+use hailer_monitor::server::ServerId;
+use hailer_monitor::web::{App, POLICY, router};
+use http_body_util::BodyExt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tower::ServiceExt;
+
+struct Site {
+    live: Arc<Live>,
+    app: App,
+    router: Router,
+}
+
+struct Page {
+    status: StatusCode,
+    headers: HeaderMap,
+    text: String,
+}
+
+impl Site {
+    /// Without a past.
+    async fn of(live: Arc<Live>) -> Self {
+        Self::with(live, History::open("sqlite::memory:").await.unwrap())
+    }
+
+    fn with(live: Arc<Live>, history: History) -> Self {
+        let app = App::new(live.clone(), history);
+        Self { live, router: router(app.clone()), app }
+    }
+
+    async fn ask(&self, path: &str, headers: &[(&str, &str)]) -> Page {
+        let request = headers.iter().fold(Request::get(path), |request, (name, value)| request.header(*name, *value));
+        let answer = self.router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+        let (head, body) = answer.into_parts();
+        let bytes = body.collect().await.unwrap().to_bytes();
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        Page { status: head.status, headers: head.headers, text }
+    }
+
+    async fn get(&self, path: &str) -> Page {
+        self.ask(path, &[]).await
+    }
+
+    /// Names in the list, from above.
+    async fn names(&self, path: &str) -> Vec<String> {
+        let page = self.get(path).await;
+        assert_eq!(page.status, 200, "{path}");
+        let links = page.text.split(r#"<a href="/server/"#).skip(1);
+        links.map(|link| link.split('"').next().unwrap().to_owned()).collect()
+    }
+}
+
+impl Page {
+    fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+}
+
+#[tokio::test]
+async fn lists_are_filtered_ordered_and_searched_by_their_address() {
+    let site = Site::of(fleet::fleet(fleet::now())).await;
+    assert_eq!(site.names("/").await.len(), site.live.len());
+    assert_eq!(site.names("/?q=ARENA+minecraft&sort=name").await, ["arena-1", "arena-2", "arena-10"]);
+    assert_eq!(site.names("/?q=arena&sort=-name").await, ["arena-10", "arena-2", "arena-1"]);
+    assert_eq!(site.names("/?q=no+mercy").await, ["iron-keep"], "in the MOTD, past its colours");
+    assert_eq!(site.names("/?q=region").await.len(), 0, "keys of labels say nothing");
+    assert_eq!(site.names("/?q=north&sort=name").await.len(), 8);
+    assert_eq!(site.names("/?state=down").await, ["old-mill"]);
+    assert_eq!(site.names("/?state=unknown").await, ["newcomer"]);
+    assert_eq!(site.names("/?protocol=onequery&sort=name").await, ["grove", "orbis"]);
+    assert_eq!(site.names("/?group=creative&sort=name").await, ["meadow", "skyline"]);
+    assert_eq!(site.names("/?group=none-such").await.len(), 0);
+    let by_state = site.names("/?sort=state").await;
+    assert_eq!((by_state[0].as_str(), by_state[1].as_str()), ("old-mill", "newcomer"));
+    for sort in ["players", "-players", "latency", "-latency", "version", "-version"] {
+        let names = site.names(&format!("/?sort={sort}")).await;
+        assert_eq!(names.len(), site.live.len());
+        assert!(names[30..].contains(&"newcomer".to_owned()), "{sort}: what is not known stands last");
+    }
+    let text = site.get("/?q=arena&sort=name").await.text;
+    assert!(text.contains(r#"aria-sort="ascending"><a href="/?q=arena&#38;sort=-name">"#), "{text}");
+}
+
+#[tokio::test]
+async fn long_lists_have_pages_and_are_quick() {
+    let site = Site::of(fleet::crowd(10_000, fleet::now())).await;
+    let mut all = Vec::new();
+    for page in 1..=10 {
+        all.extend(site.names(&format!("/?sort=-uptime&group=group+7&q=crowd&page={page}")).await);
+        all.extend(site.names(&format!("/?sort=name&q=crowd-99&page={page}")).await);
+    }
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), 250 + 111 - 2, "each once, and two are both");
+    assert_eq!(site.names("/?sort=name&page=2").await[0], "crowd-101");
+    assert_eq!(site.names("/?sort=name&page=777").await[99], "crowd-10000", "past the end is the end");
+    let text = site.get("/?state=down&page=2").await.text;
+    let span = "101–200 of 200 servers";
+    assert!(text.contains(span) && text.contains(r#"<a class="button" href="/?state=down" rel="prev">"#), "{text}");
+    // Without optimization; with it a tenth.
+    let mut times = Vec::new();
+    for path in ["/", "/?q=crowd-77", "/?sort=uptime&page=50", "/?q=of+nothing+at+all", "/?group=group+7"].repeat(4) {
+        let start = Instant::now();
+        site.get(path).await;
+        times.push(start.elapsed());
+    }
+    times.sort_unstable();
+    println!("10,000 servers: median {:?}, slowest {:?}", times[times.len() / 2], times[times.len() - 1]);
+    let bound = Duration::from_millis(if cfg!(debug_assertions) { 1_000 } else { 50 });
+    assert!(times[times.len() / 2] < bound, "{times:?}");
+}
+
+#[tokio::test]
+async fn whatever_servers_say_is_text() {
+    let site = Site::with(fleet::fleet(fleet::now()), fleet::history(fleet::now()).await);
+    let word = "%22%3E%3Cscript%3Ealert(1)%3C/script%3E";
+    let paths = [
+        "/".to_owned(),
+        "/?q=hostile".to_owned(),
+        "/server/hostile".to_owned(),
+        "/server/hostile?range=7d".to_owned(),
+        format!("/?q={word}&group={word}&protocol={word}&sort={word}&page={word}"),
+        format!("/server/harbour?range={word}"),
+        format!("/server/{word}"),
+        format!("/theme?to=dark&back={word}"),
+    ];
+    for path in paths {
+        let page = site.get(&path).await;
+        let text = page.text.replace(r#"<script src="/static/"#, "");
+        for tag in ["<script", "<img", "<b>Mallory", "\u{202E}", "javascript:", " style=", " onerror=document.title='"]
+        {
+            assert!(!text.contains(tag), "{path}: {tag}");
+        }
+        assert_eq!(page.header("content-security-policy"), POLICY, "{path}");
+    }
+    let text = site.get("/server/hostile").await.text;
+    assert!(text.contains("&#60;b&#62;Mallory&#60;/b&#62;gnp"), "{text}");
+}
+
+#[tokio::test]
+async fn headers_and_errors() {
+    let site = Site::of(fleet::fleet(fleet::now())).await;
+    for (path, status) in
+        [("/", 200), ("/server/harbour", 200), ("/server/none", 404), ("/nowhere", 404), ("/static/../x", 404)]
+    {
+        let page = site.get(path).await;
+        assert_eq!(page.status, status, "{path}");
+        assert_eq!(page.header("content-security-policy"), POLICY);
+        assert_eq!((page.header("x-content-type-options"), page.header("referrer-policy")), ("nosniff", "no-referrer"));
+        assert_eq!(page.header("cache-control"), "no-store");
+        assert!(page.text.contains("<title>") && page.text.contains("</html>"), "{path}");
+    }
+    let request = Request::post("/").body(Body::from("x")).unwrap();
+    let answer = site.router.clone().oneshot(request).await.unwrap();
+    assert_eq!(answer.status(), 405);
+    let packed = site.ask("/", &[("accept-encoding", "gzip")]).await;
+    assert_eq!(packed.header("content-encoding"), "gzip");
+}
+
+#[tokio::test]
+async fn files_are_kept_and_known_again() {
+    let site = Site::of(Arc::default()).await;
+    let text = site.get("/").await.text;
+    assert!(text.contains("Nothing is watched yet"), "{text}");
+    let style = text.split(r#"rel="stylesheet" href=""#).nth(1).unwrap().split('"').next().unwrap().to_owned();
+    let file = site.get(&style).await;
+    assert!(file.header("cache-control").contains("immutable") && file.text.contains("--ground"));
+    let tag = file.header("etag").to_owned();
+    let again = site.ask(&style, &[("if-none-match", &format!("\"other\", W/{tag}"))]).await;
+    assert_eq!((again.status.as_u16(), again.text.as_str(), again.header("etag")), (304, "", tag.as_str()));
+    let old = site.get("/static/style.css?v=0123").await;
+    assert_eq!((old.status.as_u16(), old.header("cache-control")), (200, "public, no-cache"));
+    let script = site.get("/static/page.js").await.text.replace("http://www.w3.org/2000/svg", "");
+    assert!(!script.contains("http") && !file.text.contains("url("), "nothing is loaded from elsewhere");
+}
+
+#[tokio::test]
+async fn the_theme_is_remembered_and_leads_nowhere_else() {
+    let site = Site::of(Arc::default()).await;
+    let page = site.get("/theme?to=dark&back=%2F%3Fq%3Da%2Bb").await;
+    assert_eq!((page.status.as_u16(), page.header("location")), (303, "/?q=a+b"));
+    assert!(page.header("set-cookie").starts_with("theme=dark; Path=/"));
+    let back = ["https://example.com/", "//example.com", "/%5Cexample.com", "/\\example.com", "/a%0d%0aX:y", "x", ""];
+    for back in back {
+        assert_eq!(site.get(&format!("/theme?to=light&back={back}")).await.header("location"), "/", "{back}");
+    }
+    assert_eq!(site.get("/theme?to=pink").await.status, 400);
+    let dark = site.ask("/", &[("cookie", "a=b; theme=dark")]).await;
+    assert!(dark.text.contains(r#"data-theme="dark""#));
+    let odd = site.ask("/", &[("cookie", "theme=\"><x")]).await;
+    assert!(odd.text.contains(r#"data-theme="auto""#));
+}
+
+#[tokio::test]
+async fn a_server_is_told_in_full() {
+    let site = Site::with(fleet::fleet(fleet::now()), fleet::history(fleet::now()).await);
+    for (path, length) in
+        [("", "24 hours"), ("?range=7d", "7 days"), ("?range=30d", "30 days"), ("?range=1y", "1 year")]
+    {
+        let text = site.get(&format!("/server/harbour{path}")).await.text;
+        let label = format!(r#"aria-label="Players of the last {length}: mean "#);
+        assert!(text.contains(&label), "{text}");
+        assert!(text.matches("<title>").count() > 3 && text.contains(" players, at most "), "hover values");
+    }
+    let text = site.get("/server/harbour").await.text;
+    // Charts, events, sessions, of its own, bytes.
+    for part in ["1.21.7 → 1.21.8", "Player_11", "Paper on Bukkit", "full stat reply", "session id"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let order = |text: &str, names: [&str; 2]| names.map(|name| text.find(&format!("<bdi>{name}</bdi></th>")).unwrap());
+    let [first, second] = order(&text, ["Player_0", "Player_1"]);
+    assert!(first < second, "who came last");
+    let longest = site.get("/server/harbour?range=7d&sessions=played").await.text;
+    let [first, second] = order(&longest, ["Player_3", "Player_0"]);
+    assert!(first < second, "who played longest");
+    assert!(longest.contains(r#"<a href="/server/harbour?range=7d&#38;sessions=player#sessions">"#), "{longest}");
+    let rules = site.get("/server/liberty").await.text;
+    assert!(rules.contains("A committee") && rules.contains("Weather"), "{rules}");
+    let unknown = site.get("/server/newcomer").await.text;
+    assert!(unknown.contains("Nothing was written in this time yet."), "{unknown}");
+    let down = site.get("/server/old-mill").await.text;
+    assert!(down.contains("no answer within 3 s"), "{down}");
+
+    let mut quiet = site.app.clone();
+    quiet.shows_players = false;
+    let quiet = Site { router: router(quiet.clone()), app: quiet, live: site.live.clone() };
+    let text = quiet.get("/server/harbour").await.text;
+    assert!(!text.contains("Player_11") && !text.contains("Ada0") && !text.contains("full stat reply"), "{text}");
+}
+
+#[tokio::test]
+async fn events_of_all_servers_can_be_searched() {
+    let site = Site::with(fleet::fleet(fleet::now()), fleet::history(fleet::now()).await);
+    let all = site.get("/events").await.text;
+    assert_eq!(all.matches("<li class=").count(), 15, "{all}");
+    let some = site.get("/events?q=HARBOUR&kind=down").await.text;
+    assert_eq!(some.matches("<li class=").count(), 1, "{some}");
+    assert!(some.contains(r#"<a href="/server/harbour">"#) && some.contains("no answer within 3 s"), "{some}");
+    let hostile = site.get("/events?q=onerror").await.text;
+    assert!(hostile.contains("&#60;img src=x") && !hostile.contains("<img"), "{hostile}");
+    let before = fleet::now() - 200 * 60_000;
+    let old = site.get(&format!("/events?before={before}")).await.text;
+    assert_eq!(old.matches("<li class=").count(), 9, "{old}");
+    assert!(site.get("/events?kind=steady").await.text.contains("Nothing happened"));
+    site.live.remove(ServerId(1));
+    assert!(site.get("/events").await.text.contains("no longer watched"));
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_the_monitor_is_said_on_every_page() {
+    let mut app = Site::of(Arc::default()).await.app;
+    app.notice = Arc::new(|| Some("The disk is <full>.".into()));
+    let site = Site { live: app.live.clone(), router: router(app.clone()), app };
+    for path in ["/", "/events", "/nowhere"] {
+        let text = site.get(path).await.text;
+        assert!(text.contains(r#"role="alert">The disk is &#60;full&#62;."#), "{text}");
+    }
+    // A history that is away leaves the rest.
+    let live = fleet::fleet(fleet::now());
+    let site = Site::of(live).await;
+    site.app.history.close().await;
+    let page = site.get("/server/harbour").await;
+    assert!(page.status == 200 && page.text.contains("The history cannot be read now"), "{}", page.text);
+    assert!(page.text.contains("full stat reply"));
+}
+
+#[tokio::test]
+async fn changes_are_told_once_a_second_and_only_of_rows_that_are_shown() {
+    let site = Site::of(fleet::fleet(fleet::now())).await;
+    let request = Request::get("/live/rows?ids=3,x,4,").body(Body::empty()).unwrap();
+    let answer = site.router.clone().oneshot(request).await.unwrap();
+    assert_eq!(answer.headers()["content-type"], "text/event-stream");
+    let mut body = answer.into_body();
+    let mut next = async || {
+        let frame = tokio::time::timeout(Duration::from_secs(20), body.frame()).await.expect("something comes");
+        frame.map(|frame| String::from_utf8(frame.unwrap().into_data().unwrap().to_vec()).unwrap())
+    };
+    assert!(next().await.unwrap().contains("retry: 3000"));
+    let change = |id, players| {
+        site.live.change(Update { servers: vec![ServerId(id)], ..Update::default() }, |row| {
+            row.last.as_mut().unwrap().players = Some(players);
+            row.state = State::Up;
+        });
+    };
+    change(1, 11);
+    change(3, 33);
+    let news = next().await.unwrap();
+    assert!(news.starts_with("event: rows\ndata: {"), "{news}");
+    assert!(news.contains("<b>33</b>") && !news.contains("<b>11</b>"), "{news}");
+    assert!(news.contains(r#"id=\"totals\""#), "{news}");
+    change(4, 41);
+    change(4, 42);
+    let news = next().await.unwrap();
+    assert!(news.contains("<b>42</b>") && !news.contains("<b>41</b>"), "{news}");
+    // Who misses updates gets how it is then.
+    for round in 0..600 {
+        change(if round % 2 == 0 { 1 } else { 3 }, round);
+    }
+    let news = next().await.unwrap();
+    assert!(news.contains("<b>599</b>") && news.contains("<b>42</b>"), "{news}");
+    site.live.change(Update { is_other_list: true, ..Update::default() }, |_| {});
+    assert!(next().await.unwrap().starts_with("event: list"));
+    site.app.close();
+    assert_eq!(next().await, None, "the monitor can stop");
+}

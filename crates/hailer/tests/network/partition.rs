@@ -1,0 +1,197 @@
+//! A Redis behind a link that breaks, both of them real: what TCP then does late, and what it does after all.
+#![cfg(target_os = "linux")]
+
+use crate::namespace;
+use crate::server::{Raw, is_installed};
+use crate::{ALICE, BOB, is_network, until};
+use hailer::network::{Mode, Network, Settings};
+use hailer::proto::minecraft_query::MinecraftQuery;
+use hailer::proto::{Keys, Options, Protocol};
+use hailer::respond::{self, Board, Engine, Post};
+use hailer::{Client, Status};
+use std::process::{Child, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+const CAROL: [u8; 16] = [0xC0; 16];
+const DAVE: [u8; 16] = [0xD0; 16];
+const ERIN: [u8; 16] = [0xE0; 16];
+const FRANK: [u8; 16] = [0xF0; 16];
+
+/// The shortest that there is, without a way out for tests: within it, all must be right again.
+const HEARTBEAT: Duration = Duration::from_secs(5);
+/// So long nothing comes through. Silence is noticed after 3 s.
+const CUT_FOR: Duration = Duration::from_secs(4);
+/// What TCP had tried to send when the link broke, it tries again 6.2 s later, unless it is told not to. So is it kept in sight for so long.
+const WATCH: Duration = Duration::from_secs(7);
+
+/// The link that breaks, and one for whoever must know what happens meanwhile.
+const LINK: u8 = 0;
+const SAFE: u8 = 1;
+
+/// How a link breaks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Break {
+    /// Our side is down: nothing leaves, and the system says so to whoever tries.
+    Down,
+    /// What we send arrives. What Redis says does not, and nobody says so.
+    Deaf,
+}
+
+/// A Redis in a namespace of its own.
+struct Redis(Child);
+
+impl Redis {
+    fn start() -> Self {
+        let mut command = namespace::apart("redis-server");
+        command.args([
+            "--bind",
+            "0.0.0.0",
+            "--protected-mode",
+            "no",
+            "--save",
+            "",
+            "--appendonly",
+            "no",
+            "--dir",
+            "/tmp",
+        ]);
+        let redis = Self(command.stdout(Stdio::null()).spawn().unwrap());
+        for link in [LINK, SAFE] {
+            namespace::link(redis.0.id(), link).unwrap();
+        }
+        redis
+    }
+
+    fn set(&self, how: Break, broken: bool) {
+        match how {
+            Break::Down => namespace::ip(&format!("link set near{LINK} {}", if broken { "down" } else { "up" })),
+            Break::Deaf => {
+                let what = if broken { "add" } else { "del" };
+                namespace::ip_there(self.0.id(), &format!("route {what} blackhole {}/32", namespace::near(LINK)))
+            }
+        }
+        .unwrap();
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn url(link: u8) -> String {
+    format!("redis://{}:6379", namespace::far(link))
+}
+
+fn member(link: u8, id: &str, mode: Mode) -> Network {
+    let mut settings = Settings::new(&url(link)).unwrap();
+    (settings.server_id, settings.heartbeat, settings.mode) = (id.into(), HEARTBEAT, mode);
+    Network::start(settings).unwrap()
+}
+
+/// Asks over the protocol all the time, and expects two players at least each time. How often.
+async fn ask(network: &Network, over: Arc<AtomicBool>) -> tokio::task::JoinHandle<u32> {
+    let mut updates = network.updates();
+    let protocols: Vec<(&dyn Protocol, _)> = vec![(&MinecraftQuery, Options::default())];
+    let board = Board::with_options(protocols, Keys::new([7; 16]), &updates.borrow_and_update()).unwrap();
+    let post = Post { address: ([127, 0, 0, 1], 0).into(), board: board.clone(), relay: None, handed: None };
+    let engine = Engine::start(vec![post], &respond::Settings::default()).unwrap();
+    tokio::spawn(async move {
+        while updates.changed().await.is_ok() {
+            board.publish(&updates.borrow_and_update()).unwrap();
+        }
+    });
+    let target = format!("minecraft-query://{}", engine.addresses()[0]);
+    tokio::spawn(async move {
+        let (client, mut count) = (Client::default(), 0);
+        while !over.load(Ordering::Relaxed) {
+            let answer = client.query(target.as_str()).await.expect("an answer");
+            assert!(answer.status.players.list.len() >= 2, "{:?}", answer.status.players);
+            assert!(answer.round_trip < Duration::from_millis(500), "{:?}", answer.round_trip);
+            count += 1;
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        drop(engine);
+        count
+    })
+}
+
+async fn survive(how: Break) {
+    let redis = Redis::start();
+    let mut raw = Raw::connect(&url(SAFE));
+    // Several, since chance has a part in when each looks for Redis again.
+    let lobbies: Vec<_> = (0..6).map(|i| member(LINK, &format!("lobby-{i}"), Mode::Aggregate)).collect();
+    let clerk = member(LINK, "clerk", Mode::Publish);
+    let arena = member(SAFE, "arena", Mode::Aggregate);
+    let all = || lobbies.iter().chain([&clerk, &arena]);
+    until("connected", || all().all(|network| network.health().connected)).await;
+    lobbies[0].joined(ALICE, "Alice");
+    lobbies[1].joined(FRANK, "Frank");
+    arena.joined(BOB, "Bob");
+    let see = |names: &[&str]| lobbies.iter().chain([&arena]).all(|network| sees(&network.status(), names));
+    until("all", || see(&["Alice", "Bob", "Frank"])).await;
+    let over = Arc::new(AtomicBool::new(false));
+    let answers = ask(&lobbies[0], over.clone()).await;
+
+    redis.set(how, true);
+    let cut_at = Instant::now();
+    // On its way when the link breaks, and no more true when it is back.
+    clerk.joined(CAROL, "Carol");
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    clerk.left(CAROL);
+    lobbies[0].joined(DAVE, "Dave");
+    lobbies[1].left(FRANK);
+    arena.joined(ERIN, "Erin");
+    until("noticed", || lobbies.iter().chain([&clerk]).all(|network| !network.health().connected)).await;
+    let noticed = cut_at.elapsed();
+    assert!(noticed < Duration::from_millis(3_500), "{noticed:?}");
+    let status = lobbies[0].status();
+    assert!(is_network(&status) && sees(&status, &["Alice", "Bob", "Dave", "Frank"]), "{status:?}");
+    tokio::time::sleep(CUT_FOR.saturating_sub(cut_at.elapsed())).await;
+
+    redis.set(how, false);
+    let back_at = Instant::now();
+    let mut on = |id: &str| raw.run::<Vec<String>>(&format!("HKEYS @server:{id}:players")).len();
+    until("written", || (on("lobby-0"), on("lobby-1"), on("clerk"), on("arena")) == (2, 0, 0, 2)).await;
+    let written = back_at.elapsed();
+    until("seen", || see(&["Alice", "Bob", "Dave", "Erin"])).await;
+    let seen = back_at.elapsed();
+    println!(
+        "{how:?}: noticed after {noticed:?}; after the link was back: written within {written:?}, seen within {seen:?}"
+    );
+    assert!(written.max(seen) < HEARTBEAT);
+    while cut_at.elapsed() < WATCH {
+        assert!(see(&["Alice", "Bob", "Dave", "Erin"]), "{:?}", arena.status().players);
+        assert_eq!(on("clerk"), 0, "a word of before the break came late");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    over.store(true, Ordering::Relaxed);
+    assert!(answers.await.expect("each was answered") > 100);
+}
+
+fn sees(status: &Status, names: &[&str]) -> bool {
+    let mut seen: Vec<_> = status.players.list.iter().map(|player| player.name.raw()).collect();
+    seen.sort_unstable();
+    seen == names
+}
+
+fn run(test: &str, how: Break) {
+    if is_installed() && namespace::is_inside_for(test) {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        runtime.block_on(survive(how));
+    }
+}
+
+#[test]
+fn a_link_that_is_down_stops_no_answers() {
+    run("partition::a_link_that_is_down_stops_no_answers", Break::Down);
+}
+
+#[test]
+fn a_link_that_swallows_replies_stops_no_answers() {
+    run("partition::a_link_that_swallows_replies_stops_no_answers", Break::Deaf);
+}
