@@ -619,14 +619,8 @@ pub(super) mod tests {
             assert!(screen.lines().last().unwrap().starts_with("q ends"), "{screen}");
         }
         let wide = shown(&plain(&board), 160, 24);
-        for expected in [
-            "100",
-            "87.5",
-            "Paper 1.21.8",
-            "ugp",
-            "Welcome to the lobby",
-            "名前の鯖へようこそ[2J",
-        ] {
+        for expected in ["100", "87.5", "Paper 1.21.8", "ugp", "Welcome to the lobby", "名前の鯖へようこそ[2J"]
+        {
             assert!(wide.contains(expected), "{expected}\n{wide}");
         }
         let wider = shown(&plain(&board), 220, 24);
