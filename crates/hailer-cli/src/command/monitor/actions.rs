@@ -122,7 +122,7 @@ pub(super) async fn export(args: &MonitorExport) -> anyhow::Result<Exit> {
     let history = History::open(&super::history_of(args.config.as_deref(), args.history.as_deref())?).await?;
     let is_csv = args.output.extension().is_some_and(|extension| extension == "csv");
     let one = || match &args.table[..] {
-        [one] => Ok(*one),
+        [one] => anyhow::Ok(*one),
         _ => {
             usage!("a file of CSV has one table; say which with --table servers, samples, rollups, events or sessions")
         }

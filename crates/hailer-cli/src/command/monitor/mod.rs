@@ -1,7 +1,7 @@
 //! `hailer monitor`: watches servers over time.
 
 pub(super) mod actions;
-mod plan;
+pub(crate) mod plan;
 
 pub(crate) use self::actions::table_of as history_table;
 
