@@ -149,7 +149,7 @@ async fn all_events(api: &Api, id: Option<ServerId>, uri: &Uri, asked: &HeaderMa
         let name = name(event.server);
         describe::Happened::new(event, name)
     });
-    Ok(answer::json(&asked, &Events { events: events.collect(), next }))
+    Ok(answer::json(asked, &Events { events: events.collect(), next }))
 }
 
 /// `before` and `limit`.
