@@ -183,8 +183,8 @@ impl Chart<'_> {
         };
         match to - self.from {
             ..=172_800_000 => every(3 * HOUR, show::clock),
-            ..=864_000_000 => every(DAY, show::weekday),
-            ..=4_320_000_000 => {
+            172_800_001..=864_000_000 => every(DAY, show::weekday),
+            864_000_001..=4_320_000_000 => {
                 let days: Vec<(Millis, String)> = every(DAY, |at| show::date(at, at));
                 days.into_iter().step_by(5).collect()
             }

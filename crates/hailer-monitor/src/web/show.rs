@@ -134,6 +134,13 @@ pub(crate) struct Cut {
     pub(crate) whole: Option<String>,
 }
 
+impl Cut {
+    /// All of it, for the `title` of what a narrow column may cut once more.
+    pub(crate) fn whole(&self) -> &str {
+        self.whole.as_deref().unwrap_or(&self.text)
+    }
+}
+
 /// Characters of a whole text that a `title` shows.
 const WHOLE: usize = 1_000;
 

@@ -155,7 +155,7 @@ impl Browser {
             let mut heard: Value = serde_json::from_str(&text).unwrap();
             match heard["method"].as_str() {
                 Some("Runtime.exceptionThrown") => {
-                    self.complaints.push(heard["params"]["exceptionDetails"].to_string())
+                    self.complaints.push(heard["params"]["exceptionDetails"].to_string());
                 }
                 Some("Log.entryAdded") => self.complaints.push(heard["params"]["entry"].to_string()),
                 _ => {}

@@ -189,6 +189,7 @@ pub(crate) fn said(protocol: &'static dyn Protocol, status: &Status, now: Millis
         players: status.players.list.iter().map(|player| player.name.plain()).collect(),
         answer: serde_json::to_vec(&serde_json::json!({ "status": status })).unwrap().into(),
         replies,
+        is_whole: true,
     }
 }
 

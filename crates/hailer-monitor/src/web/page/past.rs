@@ -98,7 +98,7 @@ impl Wanted {
         for (key, value) in form_urlencoded::parse(query.as_bytes()) {
             match &*key {
                 "range" => {
-                    wanted.range = Range::ALL.into_iter().find(|range| range.word() == value).unwrap_or_default()
+                    wanted.range = Range::ALL.into_iter().find(|range| range.word() == value).unwrap_or_default();
                 }
                 "sessions" => {
                     wanted.order = Order::ALL.into_iter().find(|order| order.word() == value).unwrap_or_default();

@@ -81,7 +81,8 @@ impl RowView {
         let said = row.said.as_deref();
         let last = row.last.filter(|last| last.answered);
         let motd = said.and_then(|said| said.motd.as_ref());
-        let motd_whole = motd.map(|motd| show::cut(&motd.plain(), MOTD).whole).unwrap_or_default();
+        // A narrow column cuts sooner than that.
+        let motd_whole = motd.map(|motd| show::cut(&motd.plain(), MOTD).whole().to_owned());
         // A name that the MOTD says again is said once.
         let title = said
             .and_then(|said| said.title.as_deref())
