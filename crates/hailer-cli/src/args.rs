@@ -32,7 +32,10 @@ SIGHUP reads the configuration again.
 
 Examples:
   hailer monitor minecraft-query://127.0.0.1 ugp://127.0.0.1     and then http://127.0.0.1:8080
-  hailer monitor --config monitor.toml --check-config            says what is wrong, or that it is sound";
+  hailer monitor --config monitor.toml --check-config            says what is wrong, or that it is sound
+  hailer monitor add ugp://192.0.2.7 --token-file token           one more, while it runs
+  hailer monitor test-alert --config monitor.toml                 does it arrive?
+  hailer monitor export --config monitor.toml -o history.ndjson   all that is kept";
 
 const SERVE: &str = "\
 Examples:
@@ -145,7 +148,12 @@ pub(crate) enum Command {
     #[command(disable_help_subcommand = true)]
     Serve(Box<Serve>),
     /// Watch servers over time: history, a page, an API, alerts
-    #[command(after_help = MONITOR)]
+    #[command(after_help = MONITOR, args_conflicts_with_subcommands = true, subcommand_value_name = "ACTION")]
+    #[command(
+        subcommand_help_heading = "Actions",
+        override_usage = "hailer monitor [OPTIONS] [TARGET]...\n       hailer monitor <ACTION> [OPTIONS]"
+    )]
+    #[command(disable_help_subcommand = true, subcommand_precedence_over_arg = true)]
     Monitor(Box<Monitor>),
     /// Watch a running hailer serve: rates, drops, budget, sources, who asks most
     #[command(after_help = TOP)]
@@ -481,6 +489,113 @@ pub(crate) struct Monitor {
     /// Stop after so long
     #[arg(long, value_parser = duration, value_name = "TIME")]
     pub(crate) r#for: Option<Duration>,
+    #[command(subcommand)]
+    pub(crate) action: Option<MonitorAction>,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum MonitorAction {
+    /// Have a running monitor watch one more server
+    Add(MonitorAdd),
+    /// Have a running monitor watch a server no more
+    Remove(MonitorName),
+    /// Show what a running monitor watches
+    List {
+        #[command(flatten)]
+        remote: MonitorRemote,
+        /// One line of JSON for each server
+        #[arg(long)]
+        json: bool,
+    },
+    /// Send a test to the receivers of a plan, and say whether it arrives
+    TestAlert(MonitorTest),
+    /// Write the history into a file: lines of JSON, or a table as CSV
+    Export(MonitorExport),
+    /// Take an exported file into the history; what is there already stays as it is
+    Import(MonitorImport),
+}
+
+/// A running monitor.
+#[derive(Args)]
+pub(crate) struct MonitorRemote {
+    /// Where its page is
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080", value_hint = ValueHint::Url)]
+    pub(crate) monitor: String,
+    /// Read the token that it wants from the first line of a file
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) token_file: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub(crate) struct MonitorAdd {
+    /// The server, with its protocol, such as ugp://192.0.2.7
+    #[arg(value_hint = ValueHint::Hostname)]
+    pub(crate) target: String,
+    /// Its name [default: made of the target]
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+    /// Its group
+    #[arg(long, default_value = "", hide_default_value = true)]
+    pub(crate) group: String,
+    /// A label; may be given several times
+    #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
+    pub(crate) label: Vec<(String, String)>,
+    /// How often it is asked [default: as often as all]
+    #[arg(long, value_parser = interval, value_name = "TIME")]
+    pub(crate) interval: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) remote: MonitorRemote,
+}
+
+#[derive(Args)]
+pub(crate) struct MonitorName {
+    /// The server's name
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) remote: MonitorRemote,
+}
+
+#[derive(Args)]
+pub(crate) struct MonitorTest {
+    /// One of its receivers [default: all]
+    pub(crate) receiver: Option<String>,
+    /// The plan
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) config: PathBuf,
+}
+
+#[derive(Args)]
+pub(crate) struct MonitorExport {
+    /// A file that ends in .ndjson, .jsonl or .csv
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) output: PathBuf,
+    /// Only this table: servers, samples, rollups, events or sessions; may be given several times
+    #[arg(long, value_parser = crate::command::history_table)]
+    pub(crate) table: Vec<hailer_monitor::history::Table>,
+    /// The plan that says where the history is
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) config: Option<PathBuf>,
+    /// The history: a file, or postgres://USER@HOST/DATABASE [default: hailer.db]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) history: Option<String>,
+}
+
+#[derive(Args)]
+pub(crate) struct MonitorImport {
+    /// What was exported
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub(crate) file: PathBuf,
+    /// The plan that says where the history is
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) config: Option<PathBuf>,
+    /// The history: a file, or postgres://USER@HOST/DATABASE [default: hailer.db]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) history: Option<String>,
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("write KEY=VALUE")?;
+    Ok((key.to_owned(), value.to_owned()))
 }
 
 #[derive(Subcommand)]
@@ -511,13 +626,17 @@ pub(crate) struct Top {
 #[derive(Args)]
 pub(crate) struct Watch {
     /// Servers to watch
-    #[arg(value_name = "TARGET", value_hint = ValueHint::Hostname, required_unless_present_any = ["targets", "monitor"])]
+    #[arg(value_name = "TARGET", value_hint = ValueHint::Hostname, required_unless_present_any = ["targets", "config", "monitor"])]
     pub(crate) given: Vec<String>,
     /// Read targets from a file, one a line; may be given several times
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) targets: Vec<PathBuf>,
+    /// Watch the servers of a configuration of hailer monitor, without it
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) config: Option<PathBuf>,
     /// Show what a running hailer monitor watches: the address of its page
-    #[arg(long, value_name = "URL", value_hint = ValueHint::Url, conflicts_with_all = ["given", "targets", "protocol"])]
+    #[arg(long, value_name = "URL", value_hint = ValueHint::Url)]
+    #[arg(conflicts_with_all = ["given", "targets", "config", "protocol"])]
     pub(crate) monitor: Option<String>,
     /// Ask each server so often; a monitor is asked so often for all of them
     #[arg(long, short, default_value = "5s", value_parser = seconds, value_name = "TIME")]

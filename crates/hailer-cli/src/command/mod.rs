@@ -22,6 +22,7 @@ mod sweep;
 mod top;
 mod watch;
 
+pub(crate) use self::monitor::history_table;
 use crate::args::{Arguments, Asking, Auth, Command, ServeAction};
 use crate::exit::{Exit, usage};
 use hailer::{Settings, Target};

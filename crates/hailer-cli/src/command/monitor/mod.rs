@@ -1,10 +1,13 @@
 //! `hailer monitor`: watches servers over time.
 
+pub(super) mod actions;
 mod plan;
+
+pub(crate) use self::actions::table_of as history_table;
 
 use self::plan::{Plan, Players};
 use crate::activation;
-use crate::args::Monitor as Args;
+use crate::args::{Monitor as Args, MonitorAction};
 use crate::exit::{Exit, usage};
 use crate::print::tell;
 use hailer_monitor::history::{History, NewServer};
@@ -29,6 +32,15 @@ const SERVER_METRICS: usize = 10_000;
 const LAST_PAGES: Duration = Duration::from_secs(2);
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    match &args.action {
+        None => {}
+        Some(MonitorAction::Add(args)) => return actions::add(args),
+        Some(MonitorAction::Remove(args)) => return actions::remove(args),
+        Some(MonitorAction::List { remote, json }) => return actions::list(remote, *json),
+        Some(MonitorAction::TestAlert(args)) => return actions::test_alert(args),
+        Some(MonitorAction::Export(args)) => return super::block_on(actions::export(args)),
+        Some(MonitorAction::Import(args)) => return super::block_on(actions::import(args)),
+    }
     let plan = plan(args)?;
     if args.check_config {
         writeln!(std::io::stdout(), "sound: {}", count(plan.servers.len()))?;
@@ -53,11 +65,23 @@ fn plan(args: &Args) -> anyhow::Result<Plan> {
     };
     plan.listen = args.listen.unwrap_or(plan.listen);
     plan.interval = args.interval.unwrap_or(plan.interval);
-    if let Some(history) = &args.history {
-        let is_url = history.starts_with("postgres://") || history.starts_with("postgresql://");
-        plan.history = if is_url { history.clone() } else { plan::sqlite(Path::new(history)) };
-    }
+    plan.history = args.history.as_deref().map_or(plan.history, url_of);
     Ok(plan)
+}
+
+/// The URL of a history: a file, unless it is one.
+fn url_of(history: &str) -> String {
+    let is_url = history.starts_with("postgres://") || history.starts_with("postgresql://");
+    if is_url { history.to_owned() } else { plan::sqlite(Path::new(history)) }
+}
+
+/// Where a history is that is asked for without a monitor.
+fn history_of(config: Option<&Path>, history: Option<&str>) -> anyhow::Result<String> {
+    match (history, config) {
+        (Some(history), _) => Ok(url_of(history)),
+        (None, Some(config)) => Ok(plan::read(config)?.history),
+        (None, None) => Ok(Plan::default().history),
+    }
 }
 
 /// Servers that are named on the command line: their names are what was typed.

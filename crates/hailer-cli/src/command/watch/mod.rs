@@ -14,7 +14,7 @@ mod draw;
 mod filter;
 #[cfg(test)]
 mod invented;
-mod remote;
+pub(crate) mod remote;
 
 use crate::args::Watch;
 use crate::exit::{Exit, usage};

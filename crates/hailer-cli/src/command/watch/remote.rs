@@ -212,7 +212,7 @@ impl Monitor {
 }
 
 /// Text as part of an address.
-fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     let pieces =
         text.bytes().map(|byte| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") });
