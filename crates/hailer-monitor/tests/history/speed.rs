@@ -44,12 +44,10 @@ async fn measure(url: &str, size: impl Fn() -> u64) {
         tidying += cpu_seconds() - cpu;
         longest = longest.max(time.elapsed().as_secs_f64());
     }
-    let samples = (SERVERS * MINUTES) as f64;
     println!(
-        "writing: {:.3} s of CPU a minute; tidying: {:.3} s of CPU a minute, at most {longest:.2} s; {:.1} bytes a sample with its roll-ups",
+        "writing: {:.3} s of CPU a minute; tidying: {:.3} s of CPU a minute, at most {longest:.2} s",
         writing / MINUTES as f64,
         tidying / MINUTES as f64,
-        (size() - before) as f64 / samples,
     );
     for (level, hours) in [(Level::Raw, 1), (Level::FiveMinutes, 24), (Level::Hour, 24 * 30)] {
         let time = Instant::now();
@@ -64,6 +62,9 @@ async fn measure(url: &str, size: impl Fn() -> u64) {
         time.elapsed().as_secs_f64() * 1e3,
         resident_mib()
     );
+    // What is in the WAL goes into the file itself.
+    history.close().await;
+    println!("{:.1} bytes a sample with its roll-ups", (size() - before) as f64 / (SERVERS * MINUTES) as f64);
 }
 
 fn cpu_seconds() -> f64 {
@@ -81,7 +82,7 @@ fn resident_mib() -> u64 {
 fn size(folder: &Folder) -> u64 {
     let files = std::fs::read_dir(folder.path()).unwrap().flatten();
     files
-        .filter(|file| !file.file_name().to_string_lossy().ends_with("-shm"))
+        .filter(|file| file.file_name().to_string_lossy().ends_with(".db"))
         .map(|file| file.metadata().unwrap().len())
         .sum()
 }
