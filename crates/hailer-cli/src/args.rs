@@ -511,13 +511,17 @@ pub(crate) struct Top {
 #[derive(Args)]
 pub(crate) struct Watch {
     /// Servers to watch
-    #[arg(value_name = "TARGET", value_hint = ValueHint::Hostname, required_unless_present_any = ["targets", "monitor"])]
+    #[arg(value_name = "TARGET", value_hint = ValueHint::Hostname, required_unless_present_any = ["targets", "config", "monitor"])]
     pub(crate) given: Vec<String>,
     /// Read targets from a file, one a line; may be given several times
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) targets: Vec<PathBuf>,
+    /// Watch the servers of a configuration of hailer monitor, without it
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) config: Option<PathBuf>,
     /// Show what a running hailer monitor watches: the address of its page
-    #[arg(long, value_name = "URL", value_hint = ValueHint::Url, conflicts_with_all = ["given", "targets", "protocol"])]
+    #[arg(long, value_name = "URL", value_hint = ValueHint::Url)]
+    #[arg(conflicts_with_all = ["given", "targets", "config", "protocol"])]
     pub(crate) monitor: Option<String>,
     /// Ask each server so often; a monitor is asked so often for all of them
     #[arg(long, short, default_value = "5s", value_parser = seconds, value_name = "TIME")]

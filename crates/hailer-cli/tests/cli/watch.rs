@@ -40,6 +40,8 @@ fn what_is_typed_wrong_is_said() {
     run(["watch", "--monitor", "ftp://127.0.0.1"]).fails_as_usage("http://127.0.0.1:8080");
     run(["watch", "--targets", "/no/such/file"]).fails_as_usage("--targets /no/such/file: ");
     run(["watch", "--targets", Temporary::file("none", "# nobody\n").text()]).fails_as_usage("no target in it");
+    run(["watch", "--config", Temporary::file("plan", "[[server]]\nnmae = \"a\"\n").text()]).fails_as_usage(":2: ");
+    run(["watch", "--config", Temporary::file("plan", "").text()]).fails_as_usage("no [[server]]");
     run(["watch"]).ends_with(2);
     run(["watch", "--interval", "10ms", "127.0.0.1"]).ends_with(2);
     run(["watch", "127.0.0.1", "--monitor", "http://127.0.0.1:1"]).ends_with(2);

@@ -1,6 +1,6 @@
 //! `hailer monitor`: watches servers over time.
 
-mod plan;
+pub(super) mod plan;
 
 use self::plan::{Plan, Players};
 use crate::activation;

