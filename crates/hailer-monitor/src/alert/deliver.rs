@@ -605,9 +605,11 @@ mod tests {
     #[test]
     fn headers_of_ntfy_in_any_script() {
         let (url, thread) = answer("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
-        std::fs::write(std::env::temp_dir().join("hailer-alert-token"), "tk_secret\n").unwrap();
-        let receiver = receiver(&format!("form = 'ntfy'\nurl = '{url}'\ntoken-file = 'hailer-alert-token'")).unwrap();
+        let file = format!("hailer-alert-token-{}", std::process::id());
+        std::fs::write(std::env::temp_dir().join(&file), "tk_secret\n").unwrap();
+        let receiver = receiver(&format!("form = 'ntfy'\nurl = '{url}'\ntoken-file = '{file}'")).unwrap();
         let outlet = receiver.open(&std::env::temp_dir()).unwrap();
+        let _ = std::fs::remove_file(std::env::temp_dir().join(file));
         let mut firing = Firing::test("ops", NOW);
         firing.words.title = Some(super::super::message::Template::try_from("Größe {server}".to_owned()).unwrap());
         firing.items[0].name = "сервер\r\nX-Evil: 1".into();

@@ -1,7 +1,7 @@
 //! Alerts from what is seen to a receiver over HTTP: one that fails, and a monitor that is killed.
 
 #[path = "../history/postgres.rs"]
-#[allow(dead_code, reason = "the tests of the history need more of it")]
+#[allow(dead_code, missing_docs, unreachable_pub, reason = "the tests of the history need more of it")]
 mod postgres;
 
 use hailer_monitor::alert::{Alerts, Plan};
