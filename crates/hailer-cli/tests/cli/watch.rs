@@ -20,7 +20,7 @@ fn servers_come_go_and_are_looked_into() {
     watch.sees("●");
     // All of it, and back.
     watch.press("\r");
-    watch.sees("whoison");
+    watch.sees("who is on");
     watch.press("\r");
     watch.sees("trend");
     // Its protocol is found by asking.
