@@ -52,7 +52,7 @@ pub(crate) fn code(end: anyhow::Result<Exit>) -> ExitCode {
 }
 
 /// Without the number that Rust puts behind the words of the operating system: ` (os error 2)`.
-fn without_numbers(text: &str) -> String {
+pub(crate) fn without_numbers(text: &str) -> String {
     let mut pieces = text.split(" (os error ");
     let mut words = pieces.next().unwrap_or_default().to_owned();
     for piece in pieces {

@@ -16,11 +16,10 @@ fn servers_come_go_and_are_looked_into() {
     let file = Temporary::file("targets", format!("# mine\n{target} and words that mean nothing\n\n{target}\n"));
     let quick = ["watch", "--interval", "1s", "--timeout", "300ms"];
     let mut watch = Terminal::start(quick.iter().chain(&["--targets", file.text()]));
-    watch.sees("1server:");
     watch.sees("●");
     // All of it, and back.
     watch.press("\r");
-    watch.sees("whoison");
+    watch.sees("who is on");
     watch.press("\r");
     watch.sees("trend");
     // Its protocol is found by asking.
@@ -40,7 +39,8 @@ fn what_is_typed_wrong_is_said() {
     run(["watch", "--monitor", "ftp://127.0.0.1"]).fails_as_usage("http://127.0.0.1:8080");
     run(["watch", "--targets", "/no/such/file"]).fails_as_usage("--targets /no/such/file: ");
     run(["watch", "--targets", Temporary::file("none", "# nobody\n").text()]).fails_as_usage("no target in it");
-    run(["watch", "--config", Temporary::file("plan", "[[server]]\nnmae = \"a\"\n").text()]).fails_as_usage(":2: ");
+    run(["watch", "--config", Temporary::file("plan", "[[server]]\nnmae = \"a\"\n").text()])
+        .fails_as_usage("[[server]] needs `name`");
     run(["watch", "--config", Temporary::file("plan", "").text()]).fails_as_usage("no [[server]]");
     run(["watch"]).ends_with(2);
     run(["watch", "--interval", "10ms", "127.0.0.1"]).ends_with(2);

@@ -3,7 +3,7 @@
 use super::News;
 use super::board::{Look, Seen};
 use super::detail::Past;
-use crate::exit::usage;
+use crate::exit::{usage, without_numbers};
 use anyhow::{Context, anyhow, bail};
 use hailer::Text;
 use hailer_monitor::health::State;
@@ -176,7 +176,9 @@ impl Monitor {
             latency: point.latency_ms.map(|latency| latency as f32),
         });
         let Whole { shown, players, answer } = whole;
-        let mut said = shown.seen().said.as_deref().cloned().unwrap_or_default();
+        let seen = shown.seen();
+        let mut said = seen.said.as_deref().cloned().unwrap_or_default();
+        said.is_whole = seen.last.and_then(|last| last.players).is_some_and(|on| on as usize == players.len());
         said.players = players;
         said.answer = answer.map(|answer| answer.to_string().into_bytes().into()).unwrap_or_default();
         let events = events.events.into_iter().filter_map(|happened| happened.event(id)).collect();
@@ -190,7 +192,13 @@ impl Monitor {
         if let Some(known) = known {
             request = request.header("If-None-Match", known);
         }
-        let mut response = request.call().map_err(|error| anyhow!("no monitor at {}: {error}", self.url))?;
+        let mut response = request.call().map_err(|error| {
+            let why = match error {
+                ureq::Error::Io(error) => without_numbers(&error.to_string()),
+                other => other.to_string(),
+            };
+            anyhow!("no monitor at {}: {why}", self.url)
+        })?;
         let status = response.status().as_u16();
         let etag = response.headers().get("ETag").and_then(|etag| etag.to_str().ok()).unwrap_or_default().to_owned();
         if status == 304 {
