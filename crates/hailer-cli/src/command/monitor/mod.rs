@@ -147,7 +147,7 @@ fn app(monitor: &Monitor, plan: &Plan) -> App {
     settings.token.clone_from(&plan.token);
     settings.shows_players = plan.players == Players::Names;
     settings.server_metrics = if plan.server_metrics { SERVER_METRICS } else { 0 };
-    (settings.interval, settings.keep) = (plan.interval, plan.keep.clone());
+    (settings.interval, settings.keep) = (plan.interval, plan.keep);
     let parts = api::Parts {
         live: monitor.live().clone(),
         history: monitor.history().clone(),
@@ -166,7 +166,7 @@ async fn settings(plan: &Plan, history: &History) -> anyhow::Result<Settings> {
     settings.poll.interval = plan.interval;
     settings.poll.rules.down_after = plan.down_after;
     settings.poll.sweep.pace.packets_per_second = plan.rate;
-    settings.keep = plan.keep.clone();
+    settings.keep = plan.keep;
     settings.alerts = plan.alerts.clone();
     settings.privacy = match plan.players {
         Players::Names => Privacy::Names,

@@ -402,7 +402,7 @@ fn latency(micros: Option<u32>) -> Line<'static> {
 pub(super) fn speed(micros: u32) -> Style {
     Style::new().fg(match micros {
         ..SLOW => Color::Green,
-        ..VERY_SLOW => Color::Yellow,
+        SLOW..VERY_SLOW => Color::Yellow,
         _ => Color::Red,
     })
 }
@@ -713,7 +713,7 @@ pub(super) mod tests {
             game: Some(long.clone()),
             map: Some(long.clone()),
             players: vec![long.clone(); 60],
-            answer: format!(r#"{{"status":{{"rules":[{{"key":"\u001b[2J","value":"\u001b]0;x\u0007"}}],"extra":{{"a":[1,{{"b":"\u001b[31m"}}]}},"motd":{{"plain":5,"raw":"§a\u001b[2J"}}}}}}"#).into_bytes().into(),
+            answer: r#"{"status":{"rules":[{"key":"\u001b[2J","value":"\u001b]0;x\u0007"}],"extra":{"a":[1,{"b":"\u001b[31m"}]},"motd":{"plain":5,"raw":"§a\u001b[2J"}}}"#.to_owned().into_bytes().into(),
             ..Said::default()
         };
         seen.said = Some(Arc::new(said));
