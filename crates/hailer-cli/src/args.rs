@@ -1,13 +1,14 @@
 //! What can be typed. Help, completions and man pages come from here.
 
 use crate::command::filter::Names;
-use clap::{ArgMatches, Args, FromArgMatches, Parser, Subcommand, ValueHint};
+use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 use hailer::game::server::{Encryption, GameMode, WorldKind};
 use hailer::game::{self, Build};
 use hailer::proto::{Protocol, Transport, Way};
 use hailer::registry;
 use hailer::sweep::Shard;
+use std::mem::ManuallyDrop;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -126,6 +127,16 @@ Examples:
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+impl Arguments {
+    /// What was typed; anything wrong with it ends the program. Like `parse`, which would go on to take all that it knows of
+    /// flags apart again, before the first datagram.
+    pub(crate) fn typed() -> Self {
+        let mut known = ManuallyDrop::new(Self::command());
+        let mut matches = known.get_matches_mut();
+        Self::from_arg_matches_mut(&mut matches).unwrap_or_else(|error| error.format(&mut known).exit())
+    }
 }
 
 #[derive(Subcommand)]
@@ -1109,7 +1120,6 @@ mod tests {
 
     #[test]
     fn the_definitions_are_sound() {
-        use clap::CommandFactory;
         Arguments::command().debug_assert();
     }
 
