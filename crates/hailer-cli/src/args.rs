@@ -134,7 +134,7 @@ impl Arguments {
     /// flags apart again, before the first datagram.
     pub(crate) fn typed() -> Self {
         let mut known = ManuallyDrop::new(Self::command());
-        let mut matches = known.get_matches_mut();
+        let mut matches = ManuallyDrop::new(known.get_matches_mut());
         Self::from_arg_matches_mut(&mut matches).unwrap_or_else(|error| error.format(&mut known).exit())
     }
 }
@@ -1100,8 +1100,11 @@ fn secret(text: &str) -> Result<Secret, String> {
 
 /// `1s`, `500ms`, `1m 30s`; a bare number is seconds.
 fn duration(text: &str) -> Result<Duration, String> {
-    let seconds = text.parse::<f64>().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    let time = seconds.or_else(|| humantime::parse_duration(text).ok()).ok_or("a time such as 1s, 500ms or 2m")?;
+    // Most defaults are so, and for those alone the other two need not be loaded.
+    let whole = text.strip_suffix('s').and_then(|seconds| seconds.parse().ok()).map(Duration::from_secs);
+    let seconds = || Duration::try_from_secs_f64(text.parse().ok()?).ok();
+    let time = whole.or_else(seconds).or_else(|| humantime::parse_duration(text).ok());
+    let time = time.ok_or("a time such as 1s, 500ms or 2m")?;
     if time.is_zero() || time > Duration::from_secs(366 * 86_400) {
         return Err("more than nothing and at most a year".into());
     }
