@@ -2,11 +2,11 @@
 
 use super::deviation::*;
 use crate::protocol::{Explanation, Seen, Way};
-use crate::wire::{Error, ErrorKind, Notes, Reader, Writer, by_content};
+use crate::wire::{Error, ErrorKind, Notes, Reader, Writer, by_content, nuls};
 use alloc::vec::Vec;
 use alloc::{format, string::String};
 use core::ops::Range;
-use memchr::{memchr, memchr_iter, memrchr};
+use memchr::{memchr, memrchr};
 
 /// First two bytes of every request.
 pub const MAGIC: [u8; 2] = [0xFE, 0xFD];
@@ -581,7 +581,7 @@ fn ranges(region: &[u8], base: usize) -> Vec<Range<usize>> {
     let mut start = base;
     let mut ranges = Vec::with_capacity(2 * KEYS.len());
     if !region.is_empty() {
-        for end in memchr_iter(0, region).chain([region.len()]).map(|end| base + end) {
+        for end in nuls(region).chain([region.len()]).map(|end| base + end) {
             ranges.push(start..end);
             start = end + 1;
         }
@@ -659,7 +659,7 @@ fn read_pairs_without_separator<'a>(r: &mut Reader<'a, '_>, full: &mut Full<'a>)
 fn read_players<'a>(r: &mut Reader<'a, '_>, full: &mut Full<'a>) -> Result<(), Error> {
     let (whole, list) = (r.whole(), r.at());
     let mut start = list;
-    let mut ends = memchr_iter(0, r.rest()).map(|end| list + end);
+    let mut ends = nuls(r.rest()).map(|end| list + end);
     let end = loop {
         match ends.next() {
             Some(end) if end == start => break Some(end),
