@@ -6,24 +6,32 @@
 use crate::live::Update;
 use crate::server::ServerId;
 use crate::web::App;
+use crate::web::api::Api;
+use crate::web::api::limit::{network, visitor};
 use crate::web::page::filter::PAGE;
 use crate::web::page::row::RowView;
 use crate::web::page::{self, totals::TotalsView};
 use askama::Template;
-use axum::extract::{Path, RawQuery, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::extract::{Path, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use serde::Serialize;
-use std::collections::HashSet;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
-use std::sync::Arc;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::broadcast::{self, error::RecvError};
-use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::sync::watch;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
+/// Who watches, at the same time: fewer than there are connections. Of one address, behind which may be an office.
+const LISTENERS: usize = 512;
+const LISTENERS_OF_ONE: usize = 128;
 /// Between two events of one page.
 const PACE: Duration = Duration::from_secs(1);
 /// A sign of life for whatever is in between and ends connections that say nothing.
@@ -32,25 +40,27 @@ const SIGN_OF_LIFE: Duration = Duration::from_secs(15);
 const AGAIN: Duration = Duration::from_secs(3);
 
 /// `/live/rows?ids=1,2,3`: events `rows`, with what changed, and `list`, if servers came or went.
-pub(super) async fn rows(State(app): State<App>, RawQuery(query): RawQuery, asked: HeaderMap) -> Response {
-    let query = query.unwrap_or_default();
+pub(super) async fn rows(State(app): State<App>, asked: Parts) -> Response {
+    let query = asked.uri.query().unwrap_or_default();
     let ids = form_urlencoded::parse(query.as_bytes()).find(|(key, _)| key == "ids");
     let ids = ids.map(|(_, ids)| ids.split(',').filter_map(|id| id.parse().ok()).map(ServerId).take(PAGE).collect());
     watch(&app, &asked, ids.unwrap_or_default(), Form::Rows)
 }
 
 /// `/live/server/{name}`: an event `changed` whenever the page would be another one.
-pub(super) async fn server(State(app): State<App>, Path(name): Path<String>, asked: HeaderMap) -> Response {
+pub(super) async fn server(State(app): State<App>, Path(name): Path<String>, asked: Parts) -> Response {
     match app.live.named(&name) {
         Some(row) => watch(&app, &asked, HashSet::from([row.server.id]), Form::Word),
-        None => page::error(&app, &asked, StatusCode::NOT_FOUND, "There is no server of this name."),
+        None => page::error(&app, &asked.headers, StatusCode::NOT_FOUND, "There is no server of this name."),
     }
 }
 
-fn watch(app: &App, asked: &HeaderMap, ids: HashSet<ServerId>, form: Form) -> Response {
-    let Ok(place) = app.listeners.clone().try_acquire_owned() else {
+fn watch(app: &App, asked: &Parts, ids: HashSet<ServerId>, form: Form) -> Response {
+    let is_behind_proxy = app.api.as_ref().is_some_and(Api::is_behind_proxy);
+    let who = visitor(&asked.extensions, &asked.headers, is_behind_proxy);
+    let Some(place) = app.listeners.take(who) else {
         let text = "Too many pages are open. This one is complete, but does not change by itself.";
-        let mut answer = page::error(app, asked, StatusCode::SERVICE_UNAVAILABLE, text);
+        let mut answer = page::error(app, &asked.headers, StatusCode::SERVICE_UNAVAILABLE, text);
         answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("60"));
         return answer;
     };
@@ -66,6 +76,7 @@ fn watch(app: &App, asked: &HeaderMap, ids: HashSet<ServerId>, form: Form) -> Re
         is_other_list: false,
         is_other_sum: false,
         totals: String::new(),
+        notice: page::notice(app),
         pace,
         _place: place,
     };
@@ -81,6 +92,51 @@ fn watch(app: &App, asked: &HeaderMap, ids: HashSet<ServerId>, form: Form) -> Re
     // Proxies that collect an answer before they hand it on would collect for ever.
     answer.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
     answer
+}
+
+/// Places for those who watch, in all and for one address.
+#[derive(Debug, Default)]
+pub(crate) struct Places(Mutex<HashMap<IpAddr, usize>>);
+
+impl Places {
+    /// Takes one, unless there is none left.
+    fn take(self: &Arc<Self>, who: IpAddr) -> Option<Place> {
+        let who = network(who);
+        let mut taken = self.lock();
+        let is_full = taken.values().sum::<usize>() >= LISTENERS;
+        let of_one = taken.get(&who).copied().unwrap_or(0);
+        if is_full || of_one >= LISTENERS_OF_ONE {
+            return None;
+        }
+        taken.insert(who, of_one + 1);
+        Some(Place { places: self.clone(), who })
+    }
+
+    /// How many are taken.
+    pub(crate) fn taken(&self) -> usize {
+        self.lock().values().sum()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One of them, until it is dropped.
+struct Place {
+    places: Arc<Places>,
+    who: IpAddr,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Entry::Occupied(mut taken) = self.places.lock().entry(self.who) {
+            *taken.get_mut() -= 1;
+            if *taken.get() == 0 {
+                taken.remove();
+            }
+        }
+    }
 }
 
 /// What a page gets.
@@ -102,8 +158,9 @@ struct Listener {
     is_other_sum: bool,
     /// As last sent.
     totals: String,
+    notice: String,
     pace: Interval,
-    _place: OwnedSemaphorePermit,
+    _place: Place,
 }
 
 /// The data of an event `rows`.
@@ -112,6 +169,8 @@ struct Rows {
     rows: Vec<Changed>,
     /// The sums, in HTML, if they are not as they were.
     totals: Option<String>,
+    /// What is wrong with the monitor, in HTML, if it is not as it was.
+    notice: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -169,9 +228,13 @@ impl Listener {
         let is_other_sum = totals != self.totals;
         self.totals.clone_from(&totals);
         let totals = is_other_sum.then_some(totals);
-        if rows.is_empty() && totals.is_none() {
+        let notice = page::notice(&self.app);
+        let is_other_notice = notice != self.notice;
+        self.notice.clone_from(&notice);
+        let notice = is_other_notice.then_some(notice);
+        if rows.is_empty() && totals.is_none() && notice.is_none() {
             return None;
         }
-        Some(Event::default().event("rows").data(serde_json::to_string(&Rows { rows, totals }).ok()?))
+        Some(Event::default().event("rows").data(serde_json::to_string(&Rows { rows, totals, notice }).ok()?))
     }
 }

@@ -8,7 +8,7 @@ mod fleet;
 use driver::Browser;
 use hailer_monitor::live::{Live, Update};
 use hailer_monitor::server::ServerId;
-use hailer_monitor::web::{App, router};
+use hailer_monitor::web::{App, Bounds, serve};
 use std::sync::Arc;
 
 /// The page of a fleet on a port of its own.
@@ -26,7 +26,7 @@ impl Site {
         let app = App::new(live.clone(), runtime.block_on(fleet::history(now)));
         let listener = runtime.block_on(tokio::net::TcpListener::bind(("127.0.0.1", 0))).unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
-        runtime.spawn(async move { axum::serve(listener, router(app)).await });
+        runtime.spawn(serve(listener, app, Bounds::default(), std::future::pending()));
         Self { _runtime: runtime, live, address }
     }
 

@@ -304,7 +304,7 @@ async fn every_operation_answers_as_the_document_says() {
 
     // The monitor fails: it says so.
     monitor.vitals.lock().unwrap().history =
-        HistoryVitals { is_failing: true, message: Some("disk full".into()), kept: 7, dropped: 0 };
+        HistoryVitals { is_failing: true, message: Some("disk full".into()), kept: 7, ..HistoryVitals::default() };
     for uri in ["/healthz", "/api/v1/health"] {
         let health = contract.get(&router, uri).await;
         assert_eq!((health.status.as_u16(), &health.json()["status"]), (503, &"failing".into()));
@@ -574,7 +574,7 @@ async fn a_hundred_thousand_servers() {
     settings.reads = Rate { per_second: 10_000, burst: 10_000 };
     let history = History::open("sqlite::memory:").await.unwrap();
     let parts = Parts { live, history, watchlist: None, alerts: None, look: Arc::new(Vitals::default) };
-    let router = router::<()>(Api::new(parts, settings));
+    let router = router::<()>(Api::new(parts, settings), Arc::default());
     for uri in [
         "/api/v1/servers/server-00000",
         "/api/v1/servers",

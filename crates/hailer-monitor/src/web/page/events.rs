@@ -3,6 +3,7 @@
 use crate::history::HistoryError;
 use crate::sample::{Event, Millis};
 use crate::web::App;
+use crate::web::find::{LONGEST_SEARCH, Words};
 use crate::web::page::overview::Choice;
 use crate::web::page::past::EventView;
 use crate::web::page::{Frame, html};
@@ -18,8 +19,6 @@ const PAGE: usize = 100;
 const READ: u32 = 500;
 const LOOKED_THROUGH: usize = 5_000;
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Characters of a search.
-const LONGEST_SEARCH: usize = 100;
 
 /// Words of kinds of events.
 const KINDS: [&str; 8] = ["up", "down", "flapping", "steady", "version", "map", "motd", "address"];
@@ -105,7 +104,7 @@ impl Wanted {
     }
 
     async fn find(&self, app: &App, now: Millis) -> Result<Found, HistoryError> {
-        let word = self.search.to_lowercase();
+        let words = Words::of(&self.search);
         let mut before = self.before.unwrap_or(Millis::MAX);
         let mut found = Found::default();
         let mut seen = 0;
@@ -123,8 +122,7 @@ impl Wanted {
                 }
                 let name = app.live.row(event.server).map(|row| row.server.name.clone());
                 let view = EventView::of(event, now);
-                let has = |text: &str| text.to_lowercase().contains(&word);
-                if word.is_empty() || name.as_deref().is_some_and(has) || has(&view.text.text) {
+                if words.are_in_one_of(&[name.as_deref().unwrap_or_default(), &view.text.text]) {
                     found.events.push((name, view));
                 }
             }

@@ -92,8 +92,7 @@
   const show = async (address, isNew) => {
     try {
       const next = await fetchPage(address);
-      swap(next, "totals");
-      swap(next, "list");
+      ["notice", "totals", "list"].forEach((id) => swap(next, id));
       document.title = next.title;
       if (isNew) history.replaceState(null, "", address);
       const back = find(".theme input[name=back]");
@@ -159,7 +158,7 @@
       const next = await fetchPage(location.pathname + location.search);
       // Nobody loses the value that they point at.
       if (!find(".tip:not([hidden])")) swap(next, "past");
-      ["head", "who", "events", "sessions", "extras", "rules", "deviations", "answer"].forEach((id) => swap(next, id));
+      ["notice", "head", "who", "events", "sessions", "extras", "rules", "deviations", "answer"].forEach((id) => swap(next, id));
       charts();
       age();
     } catch { /* The next change comes. */ }
@@ -188,6 +187,7 @@
       for (const row of news.rows) replaceRow(row.id, row.html);
       const totals = news.totals && parse(news.totals);
       if (totals) swap(totals, "totals");
+      if (news.notice !== null) swap(parse(news.notice), "notice");
       age();
     });
     source.addEventListener("list", refresh);
