@@ -4,6 +4,7 @@
 //! Who is too slow misses what was in between and gets how it is then: nothing is queued for anybody.
 
 use crate::live::Update;
+use crate::sample::Millis;
 use crate::server::ServerId;
 use crate::web::App;
 use crate::web::api::Api;
@@ -19,6 +20,7 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use serde::Serialize;
+use std::borrow::Cow;
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
@@ -34,28 +36,53 @@ const LISTENERS: usize = 512;
 const LISTENERS_OF_ONE: usize = 128;
 /// Between two events of one page.
 const PACE: Duration = Duration::from_secs(1);
+/// A question, its answer and the page with it take no longer to arrive, mostly.
+const ON_ITS_WAY: Millis = 15_000;
 /// A sign of life for whatever is in between and ends connections that say nothing.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(15);
 /// After this long a browser tries again.
 const AGAIN: Duration = Duration::from_secs(3);
 
-/// `/live/rows?ids=1,2,3`: events `rows`, with what changed, and `list`, if servers came or went.
+/// `/live/rows?ids=1,2,3&since=MILLISECONDS`: events `rows`, with what changed, and `list`, if servers came or went.
 pub(super) async fn rows(State(app): State<App>, asked: Parts) -> Response {
-    let query = asked.uri.query().unwrap_or_default();
-    let ids = form_urlencoded::parse(query.as_bytes()).find(|(key, _)| key == "ids");
-    let ids = ids.map(|(_, ids)| ids.split(',').filter_map(|id| id.parse().ok()).map(ServerId).take(PAGE).collect());
-    watch(&app, &asked, ids.unwrap_or_default(), Form::Rows)
+    let ids = value(&asked, "ids").unwrap_or_default();
+    let ids: HashSet<ServerId> = ids.split(',').filter_map(|id| id.parse().ok()).map(ServerId).take(PAGE).collect();
+    // What came while the page was on its way.
+    let since = since(&asked).map(|since| since.saturating_sub(ON_ITS_WAY));
+    let is_new = |id: &&ServerId| {
+        let last = app.live.row(**id).and_then(|row| row.last);
+        since.is_some_and(|since| last.is_some_and(|last| last.at >= since))
+    };
+    let changed = ids.iter().filter(is_new).copied().collect();
+    watch(&app, &asked, ids, changed, Form::Rows)
 }
 
-/// `/live/server/{name}`: an event `changed` whenever the page would be another one.
+/// `/live/server/{name}?since=MILLISECONDS`: an event `changed` whenever the page would be another one than that with the last look
+/// of this time.
 pub(super) async fn server(State(app): State<App>, Path(name): Path<String>, asked: Parts) -> Response {
     match app.live.named(&name) {
-        Some(row) => watch(&app, &asked, HashSet::from([row.server.id]), Form::Word),
+        Some(row) => {
+            let ids = HashSet::from([row.server.id]);
+            let is_new = since(&asked).is_some_and(|since| row.last.is_some_and(|last| last.at != since));
+            let changed = if is_new { ids.clone() } else { HashSet::new() };
+            watch(&app, &asked, ids, changed, Form::Word)
+        }
         None => page::error(&app, &asked.headers, StatusCode::NOT_FOUND, "There is no server of this name."),
     }
 }
 
-fn watch(app: &App, asked: &Parts, ids: HashSet<ServerId>, form: Form) -> Response {
+/// A parameter of the address.
+fn value<'a>(asked: &'a Parts, key: &str) -> Option<Cow<'a, str>> {
+    let query = asked.uri.query().unwrap_or_default();
+    form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == key).map(|(_, value)| value)
+}
+
+/// As of when the page is.
+fn since(asked: &Parts) -> Option<Millis> {
+    value(asked, "since")?.parse().ok()
+}
+
+fn watch(app: &App, asked: &Parts, ids: HashSet<ServerId>, changed: HashSet<ServerId>, form: Form) -> Response {
     let is_behind_proxy = app.api.as_ref().is_some_and(Api::is_behind_proxy);
     let who = visitor(&asked.extensions, &asked.headers, is_behind_proxy);
     let Some(place) = app.listeners.take(who) else {
@@ -72,7 +99,7 @@ fn watch(app: &App, asked: &Parts, ids: HashSet<ServerId>, form: Form) -> Respon
         app: app.clone(),
         ids,
         form,
-        changed: HashSet::new(),
+        changed,
         is_other_list: false,
         is_other_sum: false,
         totals: String::new(),

@@ -161,7 +161,8 @@ fn live_update(browser: &mut Browser, site: &Site) {
 
 fn change(site: &Site, id: i64, players: u32) {
     site.live.change(Update { servers: vec![ServerId(id)], ..Update::default() }, |row| {
-        row.last.as_mut().unwrap().players = Some(players);
+        let last = row.last.as_mut().unwrap();
+        (last.players, last.at) = (Some(players), fleet::now());
     });
 }
 

@@ -45,7 +45,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     // Threads: SQL, pages and names of servers go on beside each other.
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let end = runtime.block_on(monitor(args, plan));
-    runtime.shutdown_timeout(Duration::from_secs(1));
+    runtime.shutdown_timeout(std::time::Duration::from_secs(1));
     end
 }
 

@@ -64,8 +64,8 @@ pub(crate) struct Plan {
     pub(crate) token: Option<Token>,
     pub(crate) server_metrics: bool,
     /// Names by which it may be called, if any were written; and the one that people find it by.
-    hosts: Option<Vec<String>>,
-    page_host: Option<String>,
+    pub(crate) hosts: Option<Vec<String>>,
+    pub(crate) page_host: Option<String>,
     pub(crate) is_behind_proxy: bool,
     pub(crate) badges: bool,
     pub(crate) widgets: bool,

@@ -172,6 +172,11 @@ impl Api {
         &self.0.parts.history
     }
 
+    /// Whether there are badges, and widgets.
+    pub(super) fn for_sites(&self) -> (bool, bool) {
+        (self.settings().badges, self.settings().widgets)
+    }
+
     pub(super) fn is_behind_proxy(&self) -> bool {
         self.settings().is_behind_proxy
     }

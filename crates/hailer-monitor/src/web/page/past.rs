@@ -5,8 +5,10 @@ use crate::sample::{Difference, Event, EventKind, Millis};
 use crate::server::ServerId;
 use crate::web::App;
 use crate::web::chart::{Chart, Look, Svg};
+use crate::web::find::{LONGEST_SEARCH, Words, natural};
 use crate::web::page::row::Time;
 use crate::web::show::{self, Cut, NOTHING};
+use std::collections::HashSet;
 use std::time::Duration;
 
 /// Events and sessions of one page.
@@ -31,7 +33,7 @@ pub(crate) enum Range {
 impl Range {
     pub(crate) const ALL: [Self; 4] = [Self::Day, Self::Week, Self::Month, Self::Year];
 
-    fn word(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Day => "24h",
             Self::Week => "7d",
@@ -75,7 +77,7 @@ pub(crate) enum Order {
 impl Order {
     pub(crate) const ALL: [Self; 3] = [Self::Player, Self::From, Self::Played];
 
-    fn word(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         match self {
             Self::From => "from",
             Self::Player => "player",
@@ -84,11 +86,15 @@ impl Order {
     }
 }
 
-/// What of the past is asked for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What of the page is asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Wanted {
     pub(crate) range: Range,
     pub(crate) order: Order,
+    /// Whether those who are on stand by name, and not as the server names them.
+    pub(crate) is_who_by_name: bool,
+    /// Words that all must be in an entry of a list; as typed.
+    pub(crate) find: String,
 }
 
 impl Wanted {
@@ -103,6 +109,8 @@ impl Wanted {
                 "sessions" => {
                     wanted.order = Order::ALL.into_iter().find(|order| order.word() == value).unwrap_or_default();
                 }
+                "who" => wanted.is_who_by_name = value == "name",
+                "find" => wanted.find = value.trim().chars().take(LONGEST_SEARCH).collect(),
                 _ => {}
             }
         }
@@ -110,11 +118,20 @@ impl Wanted {
     }
 
     /// What the address says, with its question mark if anything.
-    pub(crate) fn query(self) -> String {
-        let range = (self.range != Range::default()).then(|| format!("range={}", self.range.word()));
-        let order = (self.order != Order::default()).then(|| format!("sessions={}", self.order.word()));
-        let query: Vec<String> = range.into_iter().chain(order).collect();
-        if query.is_empty() { String::new() } else { format!("?{}", query.join("&")) }
+    pub(crate) fn query(&self) -> String {
+        let mut query = form_urlencoded::Serializer::new(String::new());
+        for (key, word, is_usual) in [
+            ("range", self.range.word(), self.range == Range::default()),
+            ("sessions", self.order.word(), self.order == Order::default()),
+            ("who", "name", !self.is_who_by_name),
+            ("find", &self.find, self.find.is_empty()),
+        ] {
+            if !is_usual {
+                query.append_pair(key, word);
+            }
+        }
+        let query = query.finish();
+        if query.is_empty() { query } else { format!("?{query}") }
     }
 }
 
@@ -123,9 +140,14 @@ impl Wanted {
 pub(crate) struct Past {
     /// Why there is nothing to show.
     pub(crate) problem: Option<String>,
+    /// Since when something is written, if that is later than where the charts begin.
+    pub(crate) begins: Option<String>,
     pub(crate) charts: Vec<ChartView>,
     pub(crate) events: Vec<EventView>,
     pub(crate) sessions: Vec<SessionView>,
+    /// Whether there are some that were not looked for.
+    pub(crate) has_events: bool,
+    pub(crate) has_sessions: bool,
 }
 
 /// A chart and what it comes to.
@@ -153,8 +175,9 @@ pub(crate) struct SessionView {
 
 impl Past {
     /// Reads it. Where the history fails, the page says so and shows the rest.
-    pub(crate) async fn of(app: &App, server: ServerId, wanted: Wanted, now: Millis) -> Self {
-        let Wanted { range, order } = wanted;
+    /// `on`: who is on now.
+    pub(crate) async fn of(app: &App, server: ServerId, on: &[String], wanted: &Wanted, now: Millis) -> Self {
+        let (range, order, words) = (wanted.range, wanted.order, Words::of(&wanted.find));
         let (level, each, count) = range.buckets();
         let step = level.length() * each;
         let to = now.div_euclid(step) * step + step;
@@ -172,17 +195,44 @@ impl Past {
             let problem = "The history cannot be read now. What is shown is what is known without it.".into();
             return Self { problem: Some(problem), ..Self::default() };
         };
+        let (has_events, has_sessions) = (!events.is_empty(), !sessions.is_empty());
+        // The newest session of somebody who is on lasts: what is written of it is some moments old.
+        let on: HashSet<&str> = on.iter().map(String::as_str).collect();
+        let mut newest = HashSet::new();
+        let lasts: HashSet<(Millis, String)> = sessions
+            .iter()
+            .filter(|session| newest.insert(session.player.clone()) && on.contains(&*session.player))
+            .map(|session| (session.first, session.player.clone()))
+            .collect();
+        for session in &mut sessions {
+            if lasts.contains(&(session.first, session.player.clone())) {
+                session.last = now;
+            }
+        }
+        sessions.retain(|session| words.are_in_one_of(&[&session.player]));
         match order {
             Order::From => {}
-            Order::Player => sessions.sort_by(|a, b| a.player.cmp(&b.player)),
+            Order::Player => sessions.sort_by(|a, b| natural(&a.player, &b.player)),
             Order::Played => sessions.sort_by_key(|session| session.first - session.last),
         }
+        // A server that is watched for less time than the charts show says so.
+        let begins = points.first().map(|point| point.at).filter(|at| at - from > 2 * step);
         let buckets = Buckets::of(&points, from, step, count);
         Self {
             problem: None,
             charts: if points.is_empty() { Vec::new() } else { buckets.charts(range, now) },
-            events: events.iter().map(|event| EventView::of(event, now)).collect(),
-            sessions: sessions.iter().map(|session| SessionView::of(session, now)).collect(),
+            begins: begins.map(|at| show::time(at, now)),
+            events: events
+                .iter()
+                .map(|event| EventView::of(event, now))
+                .filter(|event| words.are_in_one_of(&[event.what, &event.text.text]))
+                .collect(),
+            sessions: sessions
+                .iter()
+                .map(|session| SessionView::of(session, lasts.contains(&(session.first, session.player.clone())), now))
+                .collect(),
+            has_events,
+            has_sessions,
         }
     }
 }
@@ -339,10 +389,10 @@ impl Buckets {
             },
             &|millis| format!("{}\u{202F}ms", show::mean(millis)),
         );
-        let lost = format!("{} sent again", show::share(whole.resent, whole.sent));
+        let lost = format!("{} of the datagrams sent again", show::share(whole.resent, whole.sent));
         let uptime = draw(
             "Uptime",
-            format!("{} · of the datagrams {lost}", or_nothing(whole.uptime().map(show::percent))),
+            format!("{} · {lost}", or_nothing(whole.uptime().map(show::percent))),
             Look::Share,
             sums(Sum::uptime),
             Vec::new(),
@@ -367,7 +417,7 @@ impl EventView {
         };
         let (what, text) = match &event.kind {
             EventKind::Up => ("Up", Cut::default()),
-            EventKind::Down { reason } => ("Down", show::cut(reason, TEXT)),
+            EventKind::Down { reason } => ("Down", show::cut(&reason.replace('-', " "), TEXT)),
             EventKind::Flapping => {
                 ("Flapping", show::cut("up and down all the time, from here on not told one by one", TEXT))
             }
@@ -382,11 +432,11 @@ impl EventView {
 }
 
 impl SessionView {
-    fn of(session: &Session, now: Millis) -> Self {
+    fn of(session: &Session, lasts: bool, now: Millis) -> Self {
         Self {
             player: show::cut(&session.player, NAME),
-            from: show::time(session.first, now),
-            to: show::time(session.last, now),
+            from: show::when(session.first, now),
+            to: if lasts { "now".into() } else { show::when(session.last, now) },
             played: show::length(session.last - session.first),
         }
     }
@@ -418,8 +468,10 @@ mod tests {
     fn ranges_are_words_of_the_address() {
         for range in Range::ALL {
             for order in Order::ALL {
-                let wanted = Wanted { range, order };
-                assert_eq!(Wanted::read(wanted.query().trim_start_matches('?')), wanted);
+                for (is_who_by_name, find) in [(false, ""), (true, "a & b")] {
+                    let wanted = Wanted { range, order, is_who_by_name, find: find.into() };
+                    assert_eq!(Wanted::read(wanted.query().trim_start_matches('?')), wanted);
+                }
             }
             let (level, each, count) = range.buckets();
             let length = level.length() * each * count as Millis;

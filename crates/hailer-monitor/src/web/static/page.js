@@ -86,13 +86,18 @@
     return new DOMParser().parseFromString(text, "text/html");
   };
 
-  // The list.
+  // The list, or the lists of one server. The form is never put in place of itself: somebody types.
+  const server = find("#server");
+  const parts = server
+    ? ["notice", "head", "who", "events", "sessions", "extras", "rules", "deviations", "answer"]
+    : ["notice", "totals", "list"];
   const form = find("#filter");
   const search = find("#q");
   const show = async (address, isNew) => {
     try {
       const next = await fetchPage(address);
-      ["notice", "totals", "list"].forEach((id) => swap(next, id));
+      parts.forEach((id) => swap(next, id));
+      if (server) charts();
       document.title = next.title;
       if (isNew) history.replaceState(null, "", address);
       const back = find(".theme input[name=back]");
@@ -144,7 +149,6 @@
     link.classList.toggle("lost", isLost);
     if (link.textContent !== text) link.textContent = text;
   };
-  const server = find("#server");
   let source = null;
   let heard = "";
   let wasLost = false;
@@ -158,7 +162,7 @@
       const next = await fetchPage(location.pathname + location.search);
       // Nobody loses the value that they point at.
       if (!find(".tip:not([hidden])")) swap(next, "past");
-      ["notice", "head", "who", "events", "sessions", "extras", "rules", "deviations", "answer"].forEach((id) => swap(next, id));
+      parts.forEach((id) => swap(next, id));
       charts();
       age();
     } catch { /* The next change comes. */ }
@@ -171,7 +175,8 @@
     if (source && source.readyState !== EventSource.CLOSED && heard === wanted) return;
     source?.close();
     heard = wanted;
-    source = new EventSource(wanted);
+    const since = (server ?? find("#list"))?.dataset.at ?? "";
+    source = new EventSource(`${wanted}${server ? "?" : "&"}since=${since}`);
     source.onopen = () => {
       say("live", false);
       // What changed in between was missed.
