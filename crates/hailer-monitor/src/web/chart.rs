@@ -190,7 +190,8 @@ impl Chart<'_> {
             (first..to).step_by(step as usize).map(|at| (at, label(at))).collect()
         };
         match to - self.from {
-            ..=172_800_000 => every(3 * HOUR, show::clock),
+            ..=7_200_000 => every(HOUR / 6, show::clock),
+            7_200_001..=172_800_000 => every(3 * HOUR, show::clock),
             172_800_001..=864_000_000 => every(DAY, show::weekday),
             864_000_001..=4_320_000_000 => {
                 let days: Vec<(Millis, String)> = every(DAY, |at| show::date(at, at));

@@ -177,6 +177,11 @@ impl Api {
         (self.settings().badges, self.settings().widgets)
     }
 
+    /// How often servers are asked that have no interval of their own.
+    pub(super) fn interval(&self) -> Duration {
+        self.settings().interval
+    }
+
     pub(super) fn is_behind_proxy(&self) -> bool {
         self.settings().is_behind_proxy
     }

@@ -109,8 +109,11 @@ impl ServerPage {
             labels: server.labels.iter().map(|(key, value)| (show::cut(key, 40), show::cut(value, 60))).collect(),
             figures: figures(row, &details, speaks, now),
             ranges: Range::ALL
-                .map(|range| (range.text(), here(&Wanted { range, ..wanted.clone() }), range == wanted.range))
-                .into(),
+                .into_iter()
+                .filter(|range| range.is_cheap(app))
+                .map(|range| (range, here(&Wanted { range: Some(range), ..wanted.clone() })))
+                .map(|(range, address)| (range.text(), address, range == past.range))
+                .collect(),
             orders: Order::ALL.map(|order| {
                 (format!("{}#sessions", here(&Wanted { order, ..wanted.clone() })), order == wanted.order)
             }),
