@@ -7,10 +7,6 @@ use axum::http::{HeaderMap, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use std::net::IpAddr;
-use std::time::Duration;
-
-/// For an answer to begin.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Lets a request through, or says why not, in the way of whoever asked.
 pub(super) async fn guard(State(app): State<App>, request: Request, next: Next) -> Response {
@@ -30,9 +26,9 @@ pub(super) async fn guard(State(app): State<App>, request: Request, next: Next) 
     {
         return refuse(problem);
     }
-    match tokio::time::timeout(PATIENCE, next.run(request)).await {
+    match tokio::time::timeout(app.patience, next.run(request)).await {
         Ok(response) => response,
-        Err(_) => refuse(Problem::slow(PATIENCE)),
+        Err(_) => refuse(Problem::slow(app.patience)),
     }
 }
 

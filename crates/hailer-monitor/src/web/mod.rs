@@ -32,7 +32,7 @@ use axum::http::{HeaderName, HeaderValue, header};
 use axum::middleware;
 use axum::routing::get;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 use tokio::sync::{Semaphore, watch};
 use tower_http::compression::CompressionLayer;
 use tower_http::set_header::SetResponseHeaderLayer;
@@ -40,6 +40,8 @@ use tower_http::set_header::SetResponseHeaderLayer;
 /// What a browser may do with our pages: show them, and load from us what they name.
 pub const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; \
      connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+/// For an answer to begin.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// Lists that are made at the same time; others wait.
 const TURNS: usize = 4;
 
@@ -71,6 +73,8 @@ pub struct App {
     turns: Arc<Semaphore>,
     /// Places for those who watch rows change.
     listeners: Arc<live::Places>,
+    /// For an answer to begin.
+    patience: Duration,
     /// Whether those are to leave.
     closing: Arc<watch::Sender<bool>>,
 }
@@ -89,6 +93,7 @@ impl App {
             totals: Arc::default(),
             turns: Arc::new(Semaphore::new(TURNS)),
             listeners: Arc::default(),
+            patience: PATIENCE,
             closing: Arc::new(watch::Sender::new(false)),
         }
     }

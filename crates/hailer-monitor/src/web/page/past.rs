@@ -539,7 +539,7 @@ mod tests {
             let hours = [1, 24, 7 * 24, 30 * 24, 365 * 24][range as usize];
             assert_eq!(step * count as Millis, hours * 3_600_000);
         }
-        let minutes = |seconds| Range::Hour.buckets(seconds * 1_000).1 / MINUTE;
+        let minutes = |seconds: Millis| Range::Hour.buckets(seconds * 1_000).1 / MINUTE;
         assert_eq!([1, 30, 31, 60, 400, 90_000].map(minutes), [1, 1, 2, 2, 15, 60]);
         assert_eq!(Wanted::read("range=3h&sessions=&x"), Wanted::default());
     }
