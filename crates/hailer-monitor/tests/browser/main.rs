@@ -118,6 +118,17 @@ fn detail(browser: &mut Browser, site: &Site) {
     browser.keys(&["ArrowLeft", "ArrowLeft"]);
     browser.wait("[...document.querySelectorAll('.tip')].filter((tip) => !tip.hidden).length === 3");
     assert!(browser.text("document.querySelector('.tip').textContent").contains("players"));
+    // All of its lists are searched while one types; only they change.
+    browser.eval("window.isSame = true");
+    browser.keys(&["Escape", "/", "P", "l", "a", "y", "e", "r", "_", "7"]);
+    browser.wait("document.querySelectorAll('#sessions tbody tr').length === 1");
+    browser.wait("document.querySelector('#who .quiet')?.textContent === 'Nobody of that name.'");
+    assert_eq!(browser.eval("window.isSame && location.search === '?find=Player_7'"), true);
+    browser.keys(&["Escape"]);
+    browser.wait("document.querySelectorAll('#sessions tbody tr').length === 12 && location.search === ''");
+    browser.eval("document.querySelector('svg.chart').focus()");
+    browser.keys(&["ArrowLeft", "ArrowLeft"]);
+    browser.wait("document.querySelector('.tip:not([hidden])')");
     browser.picture("server-dark", true);
     browser.keys(&["Escape"]);
     browser.wait("!document.querySelector('.tip:not([hidden])')");
@@ -200,6 +211,10 @@ fn no_script(browser: &mut Browser, site: &Site) {
     browser.open(&site.at("/server/harbour?range=7d"));
     assert_eq!(browser.text("document.documentElement.dataset.theme"), "dark", "remembered");
     assert_eq!(browser.text("document.querySelector('.ranges [aria-current]').textContent"), "7 days");
+    browser.eval("document.querySelector('#q').value = 'Player_3'; document.querySelector('#filter .button').click()");
+    browser.wait("location.search === '?range=7d&find=Player_3' && document.readyState === 'complete'");
+    assert_eq!(browser.eval("document.querySelectorAll('#sessions tbody tr').length"), 1);
+    assert!(browser.eval("document.querySelectorAll('.hits title').length").as_u64().unwrap() > 20, "values of charts");
 }
 
 fn keyboard(browser: &mut Browser, site: &Site) {
