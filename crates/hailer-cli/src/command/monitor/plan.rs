@@ -371,7 +371,7 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said_with_its_line_and_the_fix() {
         for (text, wanted) in [
-            ("hosts = \"a\"", "2: hosts: write names such as"),
+            ("hosts = 7", "2: hosts: write names such as"),
             ("hosts = [\"https://a\"]", "2: hosts: write names such as"),
             ("hosts = [\"a:80\"]", "without scheme and port"),
             ("behind-proxy = 1", "2: behind-proxy: "),
