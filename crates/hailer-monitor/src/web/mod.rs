@@ -1,9 +1,10 @@
 //! The page: what is watched, how it stands, how it was.
 //!
 //! ```text
-//!   Live ────► overview ──┐                        ┌─► whole pages: complete without a script
-//!              row ───────┼─► templates (askama) ──┤
-//!   History ─► server ────┘                        └─► live: the same rows again, as they change
+//!   serve ─► guard ─► page: overview, server, events ──┐                        ┌─► whole pages: complete without a script
+//!   bounds   names,     row, from Live and History ────┴─► templates (askama) ──┤
+//!            rates   ─► live ───────────────────────────────────────────────────┴─► the same rows again, as they change
+//!                    ─► api: JSON, badges, widgets, metrics
 //! ```
 //!
 //! Everything that a server says is hostile. It reaches a page by one way only, through a template that escapes it, after

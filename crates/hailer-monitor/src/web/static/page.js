@@ -89,7 +89,7 @@
   // The list, or the lists of one server. The form is never put in place of itself: somebody types.
   const server = find("#server");
   const parts = server
-    ? ["notice", "head", "who", "events", "sessions", "extras", "rules", "deviations", "answer"]
+    ? ["notice", "head", "ranges", "who", "events", "sessions", "extras", "rules", "deviations", "answer"]
     : ["notice", "totals", "list"];
   const form = find("#filter");
   const search = find("#q");
@@ -97,7 +97,6 @@
     try {
       const next = await fetchPage(address);
       parts.forEach((id) => swap(next, id));
-      if (server) charts();
       document.title = next.title;
       if (isNew) history.replaceState(null, "", address);
       const back = find(".theme input[name=back]");
