@@ -36,6 +36,8 @@ const LISTENERS: usize = 512;
 const LISTENERS_OF_ONE: usize = 128;
 /// Between two events of one page.
 const PACE: Duration = Duration::from_secs(1);
+/// Between two looks at whether the monitor itself is well.
+const LOOK: Duration = Duration::from_secs(10);
 /// A question, its answer and the page with it take no longer to arrive, mostly.
 const ON_ITS_WAY: Millis = 15_000;
 /// A sign of life for whatever is in between and ends connections that say nothing.
@@ -47,25 +49,27 @@ const AGAIN: Duration = Duration::from_secs(3);
 pub(super) async fn rows(State(app): State<App>, asked: Parts) -> Response {
     let ids = value(&asked, "ids").unwrap_or_default();
     let ids: HashSet<ServerId> = ids.split(',').filter_map(|id| id.parse().ok()).map(ServerId).take(PAGE).collect();
-    // What came while the page was on its way.
+    // What comes from now on is heard, and then what came while the page was on its way.
+    let updates = app.live.listen();
     let since = since(&asked).map(|since| since.saturating_sub(ON_ITS_WAY));
     let is_new = |id: &&ServerId| {
         let last = app.live.row(**id).and_then(|row| row.last);
         since.is_some_and(|since| last.is_some_and(|last| last.at >= since))
     };
     let changed = ids.iter().filter(is_new).copied().collect();
-    watch(&app, &asked, ids, changed, Form::Rows)
+    watch(&app, &asked, updates, ids, changed, Form::Rows)
 }
 
 /// `/live/server/{name}?since=MILLISECONDS`: an event `changed` whenever the page would be another one than that with the last look
 /// of this time.
 pub(super) async fn server(State(app): State<App>, Path(name): Path<String>, asked: Parts) -> Response {
+    let updates = app.live.listen();
     match app.live.named(&name) {
         Some(row) => {
             let ids = HashSet::from([row.server.id]);
             let is_new = since(&asked).is_some_and(|since| row.last.is_some_and(|last| last.at != since));
             let changed = if is_new { ids.clone() } else { HashSet::new() };
-            watch(&app, &asked, ids, changed, Form::Word)
+            watch(&app, &asked, updates, ids, changed, Form::Word)
         }
         None => page::error(&app, &asked.headers, StatusCode::NOT_FOUND, "There is no server of this name."),
     }
@@ -82,7 +86,14 @@ fn since(asked: &Parts) -> Option<Millis> {
     value(asked, "since")?.parse().ok()
 }
 
-fn watch(app: &App, asked: &Parts, ids: HashSet<ServerId>, changed: HashSet<ServerId>, form: Form) -> Response {
+fn watch(
+    app: &App,
+    asked: &Parts,
+    updates: broadcast::Receiver<Arc<Update>>,
+    ids: HashSet<ServerId>,
+    changed: HashSet<ServerId>,
+    form: Form,
+) -> Response {
     let is_behind_proxy = app.api.as_ref().is_some_and(Api::is_behind_proxy);
     let who = visitor(&asked.extensions, &asked.headers, is_behind_proxy);
     let Some(place) = app.listeners.take(who) else {
@@ -93,8 +104,10 @@ fn watch(app: &App, asked: &Parts, ids: HashSet<ServerId>, changed: HashSet<Serv
     };
     let mut pace = interval(PACE);
     pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut look = interval(LOOK);
+    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let listener = Listener {
-        updates: app.live.listen(),
+        updates,
         closing: app.closing.subscribe(),
         app: app.clone(),
         ids,
@@ -105,6 +118,7 @@ fn watch(app: &App, asked: &Parts, ids: HashSet<ServerId>, changed: HashSet<Serv
         totals: String::new(),
         notice: page::notice(app),
         pace,
+        look,
         _place: place,
     };
     let hello = Event::default().comment("hello").retry(AGAIN);
@@ -187,6 +201,7 @@ struct Listener {
     totals: String,
     notice: String,
     pace: Interval,
+    look: Interval,
     _place: Place,
 }
 
@@ -221,6 +236,8 @@ impl Listener {
                     }
                     Err(RecvError::Closed) => return None,
                 },
+                // A monitor that stands still has no other news.
+                _ = self.look.tick() => self.is_other_sum |= page::notice(&self.app) != self.notice,
                 _ = self.pace.tick(), if has_news => {
                     if let Some(event) = self.event() {
                         return Some(event);
@@ -244,7 +261,10 @@ impl Listener {
             return Some(Event::default().event("list").data("again"));
         }
         if let Form::Word = self.form {
-            return (!changed.is_empty()).then(|| Event::default().event("changed").data("again"));
+            let notice = page::notice(&self.app);
+            let is_other = !changed.is_empty() || notice != self.notice;
+            self.notice = notice;
+            return is_other.then(|| Event::default().event("changed").data("again"));
         }
         let now = self.app.now();
         let rows = changed.into_iter().filter_map(|id| self.app.live.row(id));

@@ -86,7 +86,7 @@ async fn converse(
         .timer(TokioTimer::new())
         .header_read_timeout(bounds.head)
         .max_buf_size(LONGEST_HEAD)
-        .serve_connection(TokioIo::new(Read::new(stream, bounds.unread)), service);
+        .serve_connection(TokioIo::new(Patient::new(stream, bounds.unread)), service);
     let mut connection = pin!(connection);
     tokio::select! {
         _ = connection.as_mut() => return,
@@ -96,7 +96,7 @@ async fn converse(
 }
 
 /// A stream that fails when what was written is not read for long.
-struct Read<S> {
+struct Patient<S> {
     stream: S,
     patience: Duration,
     /// Runs while something waits to be taken.
@@ -104,7 +104,7 @@ struct Read<S> {
     waits: bool,
 }
 
-impl<S> Read<S> {
+impl<S> Patient<S> {
     fn new(stream: S, patience: Duration) -> Self {
         Self { stream, patience, clock: Box::pin(sleep(patience)), waits: false }
     }
@@ -122,13 +122,13 @@ impl<S> Read<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Read<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
     fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, room: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_read(context, room)
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Read<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let poll = Pin::new(&mut self.stream).poll_write(context, bytes);
         self.watched(poll, context)
