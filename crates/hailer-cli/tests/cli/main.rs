@@ -9,6 +9,7 @@ mod generate;
 mod harvest;
 mod join;
 mod observe;
+mod page;
 mod ping;
 mod proxy;
 mod query;
