@@ -204,11 +204,13 @@ impl Live {
         let _ = self.updates.send(Arc::new(update));
     }
 
-    /// Adds samples of before to a row's last day; `players` is their sum.
-    pub fn remember(&self, id: ServerId, at: Millis, asked: u16, answered: u16, players: u32) {
+    /// Adds samples of before to the last days of rows: server, time, asked, answered, sum of players.
+    pub fn remember(&self, samples: &[(ServerId, Millis, u16, u16, u32)]) {
         let mut rows = self.rows.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(row) = rows.by_id.get_mut(&id) {
-            row.day.add(at, asked, answered, players);
+        for (id, at, asked, answered, players) in samples {
+            if let Some(row) = rows.by_id.get_mut(id) {
+                row.day.add(*at, *asked, *answered, *players);
+            }
         }
     }
 
