@@ -154,7 +154,8 @@ pub struct Live {
 
 #[derive(Debug, Default)]
 struct Rows {
-    by_id: HashMap<ServerId, Row>,
+    /// Boxed: a table of rows themselves would take up to twice their room while it grows.
+    by_id: HashMap<ServerId, Box<Row>>,
     by_name: HashMap<String, ServerId>,
 }
 
@@ -176,8 +177,11 @@ impl Live {
         }
         rows.by_name.insert(server.name.clone(), server.id);
         let row = match old.filter(|old| old.server.target == server.target) {
-            Some(old) => Row { server: server.clone(), ..old },
-            None => Row::new(server.clone()),
+            Some(mut old) => {
+                old.server = server.clone();
+                old
+            }
+            None => Box::new(Row::new(server.clone())),
         };
         rows.by_id.insert(server.id, row);
     }
@@ -226,18 +230,19 @@ impl Live {
 
     /// A copy of one row.
     pub fn row(&self, id: ServerId) -> Option<Row> {
-        self.rows.read().unwrap_or_else(PoisonError::into_inner).by_id.get(&id).cloned()
+        self.rows.read().unwrap_or_else(PoisonError::into_inner).by_id.get(&id).map(|row| Row::clone(row))
     }
 
     /// A copy of the row of this name.
     pub fn named(&self, name: &str) -> Option<Row> {
         let rows = self.rows.read().unwrap_or_else(PoisonError::into_inner);
-        rows.by_name.get(name).and_then(|id| rows.by_id.get(id)).cloned()
+        rows.by_name.get(name).and_then(|id| rows.by_id.get(id)).map(|row| Row::clone(row))
     }
 
     /// What `pick` makes of the rows, in no order, under the lock: keep it short, and copy little.
-    pub fn pick<T>(&self, pick: impl FnMut(&Row) -> Option<T>) -> Vec<T> {
-        self.rows.read().unwrap_or_else(PoisonError::into_inner).by_id.values().filter_map(pick).collect()
+    pub fn pick<T>(&self, mut pick: impl FnMut(&Row) -> Option<T>) -> Vec<T> {
+        let rows = self.rows.read().unwrap_or_else(PoisonError::into_inner);
+        rows.by_id.values().filter_map(|row| pick(row)).collect()
     }
 
     /// Hears of changes from now on.
