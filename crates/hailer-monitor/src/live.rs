@@ -6,6 +6,7 @@
 use crate::health::State;
 use crate::sample::{Event, Millis, Sample};
 use crate::server::{Server, ServerId};
+use compact_str::CompactString;
 use hailer::Text;
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -40,7 +41,8 @@ pub struct Row {
     pub day: Day,
 }
 
-/// What a server said of itself.
+/// What a server said of itself. Its texts are short, and there are a hundred thousand of each: those up to 24 bytes are not
+/// allocated.
 #[derive(Clone, Debug, Default)]
 pub struct Said {
     /// When.
@@ -48,17 +50,17 @@ pub struct Said {
     /// Where it answered.
     pub address: Option<SocketAddr>,
     /// Its name, else the first line of its MOTD: as it came, hostile.
-    pub title: Option<String>,
+    pub title: Option<CompactString>,
     /// Its MOTD with its colours.
     pub motd: Option<Text>,
     /// Game, as the server calls it.
-    pub game: Option<String>,
+    pub game: Option<CompactString>,
     /// Version of game or server.
-    pub version: Option<String>,
+    pub version: Option<CompactString>,
     /// Map or world.
-    pub map: Option<String>,
+    pub map: Option<CompactString>,
     /// Names of those on, formatting left out.
-    pub players: Vec<String>,
+    pub players: Box<[CompactString]>,
     /// Whether these are all who are on.
     pub is_whole: bool,
     /// The whole answer, as `schema/answer-v1.json` has it, in JSON; empty if there was no room to keep it.

@@ -231,7 +231,7 @@ fn add_sessions(sessions: &mut Sessions, live: &Live, batch: &mut Batch) {
     for sample in batch.samples.iter().filter(|sample| sample.answered) {
         let said = live.row(sample.server).and_then(|row| row.said).filter(|said| said.at == sample.at);
         if let Some(said) = said {
-            let names = said.players.iter().map(String::as_str);
+            let names = said.players.iter().map(|name| name.as_str());
             batch.sessions.extend(sessions.see(sample.server, sample.at, names, said.is_whole));
         }
     }

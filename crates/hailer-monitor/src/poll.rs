@@ -13,6 +13,7 @@ use crate::live::{Live, Said, Update};
 use crate::sample::{Difference, Event, EventKind, Millis, Sample};
 use crate::schedule::{Due, Schedule};
 use crate::server::{Server, ServerId};
+use compact_str::CompactString;
 use hailer::proto::model::Roster;
 use hailer::proto::{Protocol, Transport};
 use hailer::report::Line;
@@ -39,8 +40,8 @@ const LOOKUPS_AT_ONCE: usize = 32;
 const LOOKUP_AGAIN: Duration = Duration::from_secs(300);
 /// Of one answer, in bytes, so much is kept for the page: JSON, and datagrams.
 const ANSWER: usize = 16 << 10;
-/// Of all answers together.
-const ANSWERS: u64 = 128 << 20;
+/// Of all answers together: those of some ten thousand servers. Of more, the first have their answers kept.
+const ANSWERS: u64 = 24 << 20;
 /// Changes of version, map and MOTD that one server may make at once; a quarter of an hour gives it one more. Some servers tell
 /// another joke each time.
 const CHANGES: f32 = 6.0;
@@ -532,11 +533,11 @@ fn said(typed: &str, answer: Answer, at: Millis, before: Option<&Said>, counts: 
     let mut said = Said {
         at,
         address: Some(asked.address),
-        title: status.title(),
-        game: status.game.map(Into::into),
-        version: status.version.map(Into::into),
-        map: status.map.map(Into::into),
-        players: status.players.list.iter().take(PLAYERS).map(|player| player.name.plain()).collect(),
+        title: status.title().map(Into::into),
+        game: status.game,
+        version: status.version,
+        map: status.map,
+        players: status.players.list.iter().take(PLAYERS).map(|player| player.name.plain().into()).collect(),
         is_whole: status.players.roster == Roster::Whole && status.players.list.len() <= PLAYERS,
         motd: status.motd,
         answer: Box::default(),
@@ -561,12 +562,13 @@ impl Said {
 
 /// What it says now and did not say before. What it does not say at all is no difference: a short answer leaves things out.
 fn differences(before: &Said, now: &Said) -> Vec<EventKind> {
-    let differ = |from: &Option<String>, to: &Option<String>| {
+    let differ = |from: &Option<CompactString>, to: &Option<CompactString>| {
         let is_other = to.is_some() && from.is_some() && from != to;
-        is_other.then(|| Difference { from: from.clone(), to: to.clone() })
+        let text = |text: &Option<CompactString>| text.as_deref().map(str::to_owned);
+        is_other.then(|| Difference { from: text(from), to: text(to) })
     };
-    let plain = |said: &Said| said.motd.as_ref().map(|motd| motd.plain());
-    let address = |said: &Said| said.address.map(|address| address.to_string());
+    let plain = |said: &Said| said.motd.as_ref().map(|motd| motd.plain().into());
+    let address = |said: &Said| said.address.map(|address| address.to_string().into());
     let all = [
         differ(&before.version, &now.version).map(EventKind::Version),
         differ(&before.map, &now.map).map(EventKind::Map),
