@@ -5,7 +5,7 @@ mod fleet;
 
 use hailer_monitor::live::Update;
 use hailer_monitor::server::ServerId;
-use hailer_monitor::web::{App, router};
+use hailer_monitor::web::{App, Bounds, serve};
 use std::time::Duration;
 
 #[tokio::main]
@@ -29,6 +29,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     });
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await?;
     println!("http://{}/", listener.local_addr()?);
-    axum::serve(listener, router(App::new(live, fleet::history(now).await))).await?;
+    serve(listener, App::new(live, fleet::history(now).await), Bounds::default(), std::future::pending()).await;
     Ok(())
 }

@@ -165,6 +165,7 @@ impl Monitor {
                 last: (last > 0).then_some(last as i64),
                 history: HistoryVitals {
                     is_failing: health.is_failing,
+                    since: health.since,
                     message: health.message.filter(|_| health.is_failing),
                     kept: health.kept,
                     dropped: health.dropped,

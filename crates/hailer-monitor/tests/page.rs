@@ -12,6 +12,7 @@ use hailer_monitor::server::ServerId;
 use hailer_monitor::web::{App, POLICY, router};
 use http_body_util::BodyExt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tower::ServiceExt;
 
@@ -224,6 +225,17 @@ async fn a_server_is_told_in_full() {
     let [first, second] = order(&longest, ["Player_3", "Player_0"]);
     assert!(first < second, "who played longest");
     assert!(longest.contains(r#"<a href="/server/harbour?range=7d&#38;sessions=player#sessions">"#), "{longest}");
+    // One search for all of its lists, and who is on by name.
+    let some = site.get("/server/harbour?find=player_11").await.text;
+    assert!(some.contains("Player_11") && !some.contains("Player_10") && !some.contains("<bdi>Ada0"), "{some}");
+    assert!(some.contains("Nobody of that name.") && some.contains("Nothing like that."), "{some}");
+    assert!(some.contains(r#"<a href="/server/harbour?sessions=player&#38;find=player_11#sessions">"#), "{some}");
+    assert!(site.get("/server/harbour?find=1.21.7").await.text.contains("1.21.7 → 1.21.8"));
+    assert!(site.get("/server/harbour?find=paper").await.text.contains("Paper on Bukkit"));
+    let who = |text: &str| ["<bdi>Ada4<", "<bdi>Bo1<"].map(|name| text.find(name).unwrap());
+    assert!(who(&text)[0] > who(&text)[1], "as the server has it");
+    let named = site.get("/server/harbour?who=name").await.text;
+    assert!(who(&named)[0] < who(&named)[1], "by name");
     let rules = site.get("/server/liberty").await.text;
     assert!(rules.contains("A committee") && rules.contains("Weather"), "{rules}");
     let unknown = site.get("/server/newcomer").await.text;
@@ -246,6 +258,13 @@ async fn events_of_all_servers_can_be_searched() {
     let some = site.get("/events?q=HARBOUR&kind=down").await.text;
     assert_eq!(some.matches("<li class=").count(), 1, "{some}");
     assert!(some.contains(r#"<a href="/server/harbour">"#) && some.contains("no answer within 3 s"), "{some}");
+    let place = |text: &str, what: &str| text.find(what).unwrap_or_else(|| panic!("{what}: {text}"));
+    assert!(place(&all, "<b>Map") < place(&all, "<b>Down"), "the newest first");
+    let turned = site.get("/events?sort=time").await.text;
+    assert!(place(&turned, "<b>Down") < place(&turned, "<b>Map"));
+    let by_server = site.get("/events?sort=server").await.text;
+    let last = by_server.rfind("/server/harbour").unwrap();
+    assert!(last < place(&by_server, "/server/hostile") && last < place(&by_server, "/server/old-mill"), "{by_server}");
     let hostile = site.get("/events?q=onerror").await.text;
     assert!(hostile.contains("&#60;img src=x") && !hostile.contains("<img"), "{hostile}");
     let before = fleet::now() - 200 * 60_000;
@@ -263,8 +282,25 @@ async fn what_is_wrong_with_the_monitor_is_said_on_every_page() {
     let site = Site { live: app.live.clone(), router: router(app.clone()), app };
     for path in ["/", "/events", "/nowhere"] {
         let text = site.get(path).await.text;
-        assert!(text.contains(r#"role="alert">The disk is &#60;full&#62;."#), "{text}");
+        assert!(text.contains(r#"<p class="problem">The disk is &#60;full&#62;."#), "{text}");
     }
+    // Whoever has a page open hears when that is over.
+    let wrong = Arc::new(AtomicBool::new(true));
+    let mut app = Site::of(fleet::fleet(fleet::now())).await.app;
+    let told = wrong.clone();
+    app.notice = Arc::new(move || told.load(Ordering::Relaxed).then(|| "It is behind.".into()));
+    let site = Site { live: app.live.clone(), router: router(app.clone()), app };
+    let request = Request::get("/live/rows?ids=3").body(Body::empty()).unwrap();
+    let mut body = site.router.clone().oneshot(request).await.unwrap().into_body();
+    wrong.store(false, Ordering::Relaxed);
+    let mut heard = String::new();
+    while !heard.contains("event: rows") {
+        site.live.change(Update { servers: vec![ServerId(3)], ..Update::default() }, |_| {});
+        let frame =
+            tokio::time::timeout(Duration::from_secs(20), body.frame()).await.expect("something comes").unwrap();
+        heard.push_str(&String::from_utf8_lossy(&frame.unwrap().into_data().unwrap()));
+    }
+    assert!(heard.contains(r#"<div id=\"notice\" role=\"status\"></div>"#), "{heard}");
     // A history that is away leaves the rest.
     let live = fleet::fleet(fleet::now());
     let site = Site::of(live).await;

@@ -25,17 +25,11 @@ const MAX_REQUEST: usize = 16 << 10;
 
 /// Answers until dropped. One request a connection.
 pub(super) async fn serve(listener: TcpListener, look: Look) {
-    let mut visitors = Visitors::new(CLIENTS);
-    loop {
-        match listener.accept().await {
-            Ok((stream, _)) => {
-                let look = look.clone();
-                visitors.let_in(async move { drop(timeout(PATIENCE, answer(stream, look)).await) });
-            }
-            // Too many open files, mostly: passes, but not at once.
-            Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
-        }
-    }
+    let converse = |stream, _| {
+        let look = look.clone();
+        async move { drop(timeout(PATIENCE, answer(stream, look)).await) }
+    };
+    let _ = Visitors::new(CLIENTS).receive(&listener, converse).await;
 }
 
 async fn answer(stream: TcpStream, look: Look) -> hyper::Result<()> {

@@ -10,6 +10,7 @@ mod harvest;
 mod join;
 mod monitor_demo;
 mod observe;
+mod page;
 mod ping;
 mod proxy;
 mod query;

@@ -5,7 +5,8 @@
 //! loses what came since the last write.
 
 use super::{Batch, History, HistoryError, Session, Written};
-use crate::sample::{Event, Sample};
+use crate::poll::since_1970;
+use crate::sample::{Event, Millis, Sample};
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
@@ -59,6 +60,8 @@ impl Default for Bounds {
 pub struct Health {
     /// The last write failed: what comes is kept in memory.
     pub is_failing: bool,
+    /// Since when all of them failed.
+    pub since: Option<Millis>,
     /// Why the last write failed that did.
     pub message: Option<String>,
     /// Samples, events and sessions in memory.
@@ -215,7 +218,7 @@ impl Desk {
         self.under_way = 0;
         match result {
             Ok(_) => {
-                self.health.is_failing = false;
+                (self.health.is_failing, self.health.since) = (false, None);
                 self.health.written += count(&batch) as u64;
                 self.pause = FIRST_PAUSE;
                 self.at_once = (self.at_once * 2).min(self.bounds.at_once.max(1));
@@ -233,6 +236,7 @@ impl Desk {
             }
             Err(failure) => {
                 self.health.is_failing = true;
+                self.health.since.get_or_insert_with(since_1970);
                 self.health.message = Some(failure.message);
                 self.kept.put_back(batch);
                 self.trim();

@@ -131,6 +131,7 @@ impl Chart<'_> {
                     write!(out, r#"<path class="highest" d="{}"/>"#, line(self.highest, y, false))?;
                 }
                 write!(out, r#"<path class="mean" d="{}"/>"#, line(self.values, y, false))?;
+                write!(out, r#"<path class="dots" d="{}"/>"#, dots(self.values, y))?;
             }
         }
         out.write_str(r#"<g class="hits">"#)?;
@@ -149,6 +150,13 @@ impl Chart<'_> {
             out.write_str("</title></path>")?;
         }
         out.write_str("</g></svg>")?;
+        if self.values.iter().all(Option::is_none) {
+            let y = TOP + PLOT / 2;
+            return write!(
+                out,
+                r#"<text class="none" x="50%" y="{y}" text-anchor="middle">no value in this time</text></svg>"#
+            );
+        }
         // The values of the grid stand over the plot, so that it has all of the width.
         out.write_str(r#"<g class="values">"#)?;
         for &tick in ticks.iter().skip(1) {
@@ -182,7 +190,8 @@ impl Chart<'_> {
             (first..to).step_by(step as usize).map(|at| (at, label(at))).collect()
         };
         match to - self.from {
-            ..=172_800_000 => every(3 * HOUR, show::clock),
+            ..=7_200_000 => every(HOUR / 6, show::clock),
+            7_200_001..=172_800_000 => every(3 * HOUR, show::clock),
             172_800_001..=864_000_000 => every(DAY, show::weekday),
             864_000_001..=4_320_000_000 => {
                 let days: Vec<(Millis, String)> = every(DAY, |at| show::date(at, at));
@@ -234,6 +243,18 @@ fn line(values: &[Option<f64>], y: impl Fn(f64) -> i64, is_closed: bool) -> Stri
     out
 }
 
+/// Values without a neighbour: no line leads to them.
+fn dots(values: &[Option<f64>], y: impl Fn(f64) -> i64) -> String {
+    let mut out = String::new();
+    let is_known = |bucket: usize| values.get(bucket).is_some_and(Option::is_some);
+    for (bucket, value) in values.iter().enumerate() {
+        if let Some(value) = value.filter(|_| !is_known(bucket.wrapping_sub(1)) && !is_known(bucket + 1)) {
+            let _ = write!(out, "M{bucket}.5 {}h.01", y(value));
+        }
+    }
+    out
+}
+
 /// Columns from `ground` to the value, neighbours of the same height in one.
 fn columns(values: &[Option<f64>], y: impl Fn(f64) -> i64, ground: i64, wanted: impl Fn(f64) -> bool) -> String {
     let mut out = String::new();
@@ -271,6 +292,10 @@ pub(crate) fn sparkline(players: &[Option<f32>; SPARKS], answered: Option<&[Opti
     let hill = line(&values, y, true).replace("V1000", "V88");
     let _ =
         write!(out, r#"</title><path class="fill" d="{hill}"/><path class="mean" d="{}"/>"#, line(&values, y, false));
+    let alone = dots(&values, y);
+    if !alone.is_empty() {
+        let _ = write!(out, r#"<path class="dots" d="{alone}"/>"#);
+    }
     if let Some(answered) = answered {
         let missing = answered.map(|share| share.filter(|share| *share < 1.0).map(f64::from));
         let marks = columns(&missing, |_| 89, 96, |_| true);
@@ -310,6 +335,7 @@ mod tests {
         let values = [Some(1.0), Some(2.0), None, Some(3.0), None];
         assert_eq!(line(&values, y, false), "M0.5 1L1.5 2M3.5 3h.4");
         assert_eq!(line(&values, y, true), "M0.5 1L1.5 2V1000H0.5zM3.5 3h.4V1000H3.5z");
+        assert_eq!(dots(&values, y), "M3.5 3h.01");
         let shares = [Some(1.0), Some(1.0), None, Some(0.0)];
         assert_eq!(columns(&shares, y, 9, |_| true), "M0 9V1H2V9zM3 9V0H4V9z");
     }
@@ -332,7 +358,7 @@ mod tests {
         assert!(svg.contains("<path d=\"M0 0h1v1000h-1z\"><title>21 Nov 00:00 · &lt;0&gt;</title>"), "{svg}");
         assert!(!svg.contains("M1 0h1"), "nothing is known of it: {svg}");
         let empty = Chart { values: &[], highest: &[], ..chart };
-        assert!(empty.draw().to_string().ends_with("</svg>"));
+        assert!(empty.draw().to_string().ends_with("no value in this time</text></svg>"));
     }
 
     #[test]

@@ -4,69 +4,121 @@
 //! Who is too slow misses what was in between and gets how it is then: nothing is queued for anybody.
 
 use crate::live::Update;
+use crate::sample::Millis;
 use crate::server::ServerId;
 use crate::web::App;
+use crate::web::api::Api;
+use crate::web::api::limit::{network, visitor};
 use crate::web::page::filter::PAGE;
 use crate::web::page::row::RowView;
 use crate::web::page::{self, totals::TotalsView};
 use askama::Template;
-use axum::extract::{Path, RawQuery, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::extract::{Path, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use serde::Serialize;
-use std::collections::HashSet;
+use std::borrow::Cow;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
-use std::sync::Arc;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::broadcast::{self, error::RecvError};
-use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::sync::watch;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
+/// Who watches, at the same time: fewer than there are connections. Of one address, behind which may be an office.
+const LISTENERS: usize = 512;
+const LISTENERS_OF_ONE: usize = 128;
 /// Between two events of one page.
 const PACE: Duration = Duration::from_secs(1);
+/// Between two looks at whether the monitor itself is well.
+const LOOK: Duration = Duration::from_secs(10);
+/// A question, its answer and the page with it take no longer to arrive, mostly.
+const ON_ITS_WAY: Millis = 15_000;
 /// A sign of life for whatever is in between and ends connections that say nothing.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(15);
 /// After this long a browser tries again.
 const AGAIN: Duration = Duration::from_secs(3);
 
-/// `/live/rows?ids=1,2,3`: events `rows`, with what changed, and `list`, if servers came or went.
-pub(super) async fn rows(State(app): State<App>, RawQuery(query): RawQuery, asked: HeaderMap) -> Response {
-    let query = query.unwrap_or_default();
-    let ids = form_urlencoded::parse(query.as_bytes()).find(|(key, _)| key == "ids");
-    let ids = ids.map(|(_, ids)| ids.split(',').filter_map(|id| id.parse().ok()).map(ServerId).take(PAGE).collect());
-    watch(&app, &asked, ids.unwrap_or_default(), Form::Rows)
+/// `/live/rows?ids=1,2,3&since=MILLISECONDS`: events `rows`, with what changed, and `list`, if servers came or went.
+pub(super) async fn rows(State(app): State<App>, asked: Parts) -> Response {
+    let ids = value(&asked, "ids").unwrap_or_default();
+    let ids: HashSet<ServerId> = ids.split(',').filter_map(|id| id.parse().ok()).map(ServerId).take(PAGE).collect();
+    // What comes from now on is heard, and then what came while the page was on its way.
+    let updates = app.live.listen();
+    let since = since(&asked).map(|since| since.saturating_sub(ON_ITS_WAY));
+    let is_new = |id: &&ServerId| {
+        let last = app.live.row(**id).and_then(|row| row.last);
+        since.is_some_and(|since| last.is_some_and(|last| last.at >= since))
+    };
+    let changed = ids.iter().filter(is_new).copied().collect();
+    watch(&app, &asked, updates, ids, changed, Form::Rows)
 }
 
-/// `/live/server/{name}`: an event `changed` whenever the page would be another one.
-pub(super) async fn server(State(app): State<App>, Path(name): Path<String>, asked: HeaderMap) -> Response {
+/// `/live/server/{name}?since=MILLISECONDS`: an event `changed` whenever the page would be another one than that with the last look
+/// of this time.
+pub(super) async fn server(State(app): State<App>, Path(name): Path<String>, asked: Parts) -> Response {
+    let updates = app.live.listen();
     match app.live.named(&name) {
-        Some(row) => watch(&app, &asked, HashSet::from([row.server.id]), Form::Word),
-        None => page::error(&app, &asked, StatusCode::NOT_FOUND, "There is no server of this name."),
+        Some(row) => {
+            let ids = HashSet::from([row.server.id]);
+            let is_new = since(&asked).is_some_and(|since| row.last.is_some_and(|last| last.at != since));
+            let changed = if is_new { ids.clone() } else { HashSet::new() };
+            watch(&app, &asked, updates, ids, changed, Form::Word)
+        }
+        None => page::error(&app, &asked.headers, StatusCode::NOT_FOUND, "There is no server of this name."),
     }
 }
 
-fn watch(app: &App, asked: &HeaderMap, ids: HashSet<ServerId>, form: Form) -> Response {
-    let Ok(place) = app.listeners.clone().try_acquire_owned() else {
+/// A parameter of the address.
+fn value<'a>(asked: &'a Parts, key: &str) -> Option<Cow<'a, str>> {
+    let query = asked.uri.query().unwrap_or_default();
+    form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == key).map(|(_, value)| value)
+}
+
+/// As of when the page is.
+fn since(asked: &Parts) -> Option<Millis> {
+    value(asked, "since")?.parse().ok()
+}
+
+fn watch(
+    app: &App,
+    asked: &Parts,
+    updates: broadcast::Receiver<Arc<Update>>,
+    ids: HashSet<ServerId>,
+    changed: HashSet<ServerId>,
+    form: Form,
+) -> Response {
+    let is_behind_proxy = app.api.as_ref().is_some_and(Api::is_behind_proxy);
+    let who = visitor(&asked.extensions, &asked.headers, is_behind_proxy);
+    let Some(place) = app.listeners.take(who) else {
         let text = "Too many pages are open. This one is complete, but does not change by itself.";
-        let mut answer = page::error(app, asked, StatusCode::SERVICE_UNAVAILABLE, text);
+        let mut answer = page::error(app, &asked.headers, StatusCode::SERVICE_UNAVAILABLE, text);
         answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("60"));
         return answer;
     };
     let mut pace = interval(PACE);
     pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut look = interval(LOOK);
+    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let listener = Listener {
-        updates: app.live.listen(),
+        updates,
         closing: app.closing.subscribe(),
         app: app.clone(),
         ids,
         form,
-        changed: HashSet::new(),
+        changed,
         is_other_list: false,
         is_other_sum: false,
         totals: String::new(),
+        notice: page::notice(app),
         pace,
+        look,
         _place: place,
     };
     let hello = Event::default().comment("hello").retry(AGAIN);
@@ -81,6 +133,51 @@ fn watch(app: &App, asked: &HeaderMap, ids: HashSet<ServerId>, form: Form) -> Re
     // Proxies that collect an answer before they hand it on would collect for ever.
     answer.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
     answer
+}
+
+/// Places for those who watch, in all and for one address.
+#[derive(Debug, Default)]
+pub(crate) struct Places(Mutex<HashMap<IpAddr, usize>>);
+
+impl Places {
+    /// Takes one, unless there is none left.
+    fn take(self: &Arc<Self>, who: IpAddr) -> Option<Place> {
+        let who = network(who);
+        let mut taken = self.lock();
+        let is_full = taken.values().sum::<usize>() >= LISTENERS;
+        let of_one = taken.get(&who).copied().unwrap_or(0);
+        if is_full || of_one >= LISTENERS_OF_ONE {
+            return None;
+        }
+        taken.insert(who, of_one + 1);
+        Some(Place { places: self.clone(), who })
+    }
+
+    /// How many are taken.
+    pub(crate) fn taken(&self) -> usize {
+        self.lock().values().sum()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One of them, until it is dropped.
+struct Place {
+    places: Arc<Places>,
+    who: IpAddr,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Entry::Occupied(mut taken) = self.places.lock().entry(self.who) {
+            *taken.get_mut() -= 1;
+            if *taken.get() == 0 {
+                taken.remove();
+            }
+        }
+    }
 }
 
 /// What a page gets.
@@ -102,8 +199,10 @@ struct Listener {
     is_other_sum: bool,
     /// As last sent.
     totals: String,
+    notice: String,
     pace: Interval,
-    _place: OwnedSemaphorePermit,
+    look: Interval,
+    _place: Place,
 }
 
 /// The data of an event `rows`.
@@ -112,6 +211,8 @@ struct Rows {
     rows: Vec<Changed>,
     /// The sums, in HTML, if they are not as they were.
     totals: Option<String>,
+    /// What is wrong with the monitor, in HTML, if it is not as it was.
+    notice: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -135,6 +236,8 @@ impl Listener {
                     }
                     Err(RecvError::Closed) => return None,
                 },
+                // A monitor that stands still has no other news.
+                _ = self.look.tick() => self.is_other_sum |= page::notice(&self.app) != self.notice,
                 _ = self.pace.tick(), if has_news => {
                     if let Some(event) = self.event() {
                         return Some(event);
@@ -158,7 +261,10 @@ impl Listener {
             return Some(Event::default().event("list").data("again"));
         }
         if let Form::Word = self.form {
-            return (!changed.is_empty()).then(|| Event::default().event("changed").data("again"));
+            let notice = page::notice(&self.app);
+            let is_other = !changed.is_empty() || notice != self.notice;
+            self.notice = notice;
+            return is_other.then(|| Event::default().event("changed").data("again"));
         }
         let now = self.app.now();
         let rows = changed.into_iter().filter_map(|id| self.app.live.row(id));
@@ -169,9 +275,13 @@ impl Listener {
         let is_other_sum = totals != self.totals;
         self.totals.clone_from(&totals);
         let totals = is_other_sum.then_some(totals);
-        if rows.is_empty() && totals.is_none() {
+        let notice = page::notice(&self.app);
+        let is_other_notice = notice != self.notice;
+        self.notice.clone_from(&notice);
+        let notice = is_other_notice.then_some(notice);
+        if rows.is_empty() && totals.is_none() && notice.is_none() {
             return None;
         }
-        Some(Event::default().event("rows").data(serde_json::to_string(&Rows { rows, totals }).ok()?))
+        Some(Event::default().event("rows").data(serde_json::to_string(&Rows { rows, totals, notice }).ok()?))
     }
 }

@@ -1,9 +1,10 @@
 //! The page: what is watched, how it stands, how it was.
 //!
 //! ```text
-//!   Live ────► overview ──┐                        ┌─► whole pages: complete without a script
-//!              row ───────┼─► templates (askama) ──┤
-//!   History ─► server ────┘                        └─► live: the same rows again, as they change
+//!   serve ─► guard ─► page: overview, server, events ──┐                        ┌─► whole pages: complete without a script
+//!   bounds   names,     row, from Live and History ────┴─► templates (askama) ──┤
+//!            rates   ─► live ───────────────────────────────────────────────────┴─► the same rows again, as they change
+//!                    ─► api: JSON, badges, widgets, metrics
 //! ```
 //!
 //! Everything that a server says is hostile. It reaches a page by one way only, through a template that escapes it, after
@@ -15,33 +16,33 @@
 pub mod api;
 mod chart;
 mod files;
+mod find;
+mod guard;
 mod live;
 mod motd;
 mod page;
+mod serve;
 mod show;
+
+pub use serve::{Bounds, serve};
 
 use crate::history::History;
 use crate::live::Live;
 use axum::Router;
-use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{HeaderName, HeaderValue, header};
+use axum::middleware;
 use axum::routing::get;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio::sync::{Semaphore, watch};
 use tower_http::compression::CompressionLayer;
-use tower_http::limit::RequestBodyLimitLayer;
 use tower_http::set_header::SetResponseHeaderLayer;
-use tower_http::timeout::TimeoutLayer;
 
 /// What a browser may do with our pages: show them, and load from us what they name.
 pub const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; \
      connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
-/// Bytes of the body of a request.
-const LONGEST_BODY: usize = 64 * 1024;
 /// For an answer to begin.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Who watches rows change, at the same time.
-const LISTENERS: usize = 512;
 /// Lists that are made at the same time; others wait.
 const TURNS: usize = 4;
 
@@ -61,14 +62,20 @@ pub struct App {
     pub shows_players: bool,
     /// What programs ask; `None`: only people are answered.
     pub api: Option<api::Api>,
-    /// What is wrong with the monitor itself, for everybody who looks: a history that cannot be written, say.
+    /// What is wrong with the monitor itself, for everybody who looks: a history that cannot be written, say. An API knows:
+    /// [`Api::notice`](api::Api::notice).
     pub notice: Notice,
+    /// Names by which it may be called, beside addresses and `localhost`; `None`: by any. Whoever points a name of theirs at an
+    /// address that only their visitors reach would have browsers read it for them.
+    pub hosts: Option<Vec<String>>,
     /// Sums over all servers, made now and then.
     totals: Arc<page::totals::Kept>,
     /// Turns to make a list.
     turns: Arc<Semaphore>,
     /// Places for those who watch rows change.
-    listeners: Arc<Semaphore>,
+    listeners: Arc<live::Places>,
+    /// For an answer to begin.
+    patience: Duration,
     /// Whether those are to leave.
     closing: Arc<watch::Sender<bool>>,
 }
@@ -83,9 +90,11 @@ impl App {
             shows_players: true,
             api: None,
             notice: Arc::new(|| None),
+            hosts: None,
             totals: Arc::default(),
             turns: Arc::new(Semaphore::new(TURNS)),
-            listeners: Arc::new(Semaphore::new(LISTENERS)),
+            listeners: Arc::default(),
+            patience: PATIENCE,
             closing: Arc::new(watch::Sender::new(false)),
         }
     }
@@ -106,7 +115,7 @@ pub fn router(app: App) -> Router {
     let header = |name: HeaderName, value: &'static str| {
         SetResponseHeaderLayer::if_not_present(name, HeaderValue::from_static(value))
     };
-    let api = app.api.clone().map(api::router).unwrap_or_default();
+    let api = app.api.clone().map(|api| api::router(api, app.listeners.clone())).unwrap_or_default();
     Router::new()
         .merge(api)
         .route("/", get(page::overview::show))
@@ -118,9 +127,8 @@ pub fn router(app: App) -> Router {
         .route("/static/{name}", get(files::show))
         .fallback(page::not_found)
         .method_not_allowed_fallback(page::not_allowed)
+        .layer(middleware::from_fn_with_state(app.clone(), guard::guard))
         .with_state(app)
-        .layer(RequestBodyLimitLayer::new(LONGEST_BODY))
-        .layer(TimeoutLayer::with_status_code(StatusCode::SERVICE_UNAVAILABLE, PATIENCE))
         .layer(CompressionLayer::new())
         .layer(header(header::CONTENT_SECURITY_POLICY, POLICY))
         .layer(header(header::X_CONTENT_TYPE_OPTIONS, "nosniff"))

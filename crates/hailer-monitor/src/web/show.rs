@@ -90,6 +90,11 @@ pub(crate) fn time(at: Millis, now: Millis) -> String {
     format!("{} {}", date(at, now), clock(at))
 }
 
+/// The time of day, and the day where it is another than that of `now`.
+pub(crate) fn when(at: Millis, now: Millis) -> String {
+    if moment(at).date() == moment(now).date() { clock(at) } else { time(at, now) }
+}
+
 /// The day; the year only where it is another than that of `now`.
 pub(crate) fn date(at: Millis, now: Millis) -> String {
     let (at, now) = (moment(at), moment(now));
@@ -188,6 +193,7 @@ mod tests {
         assert_eq!(rfc3339(at), "2026-11-21T15:44:05Z");
         assert_eq!(time(at, at), "21 Nov 15:44");
         assert_eq!(time(at - 365 * 86_400_000, at), "21 Nov 2025 15:44");
+        assert_eq!((when(at, at + 60_000), when(at - 86_400_000, at)), ("15:44".into(), "20 Nov 15:44".into()));
         assert_eq!(weekday(at), "Sat 21");
         assert_eq!(rfc3339(i64::MAX), "1970-01-01T00:00:00Z", "a time that no calendar has is no panic");
     }

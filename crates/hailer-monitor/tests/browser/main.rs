@@ -8,7 +8,7 @@ mod fleet;
 use driver::Browser;
 use hailer_monitor::live::{Live, Update};
 use hailer_monitor::server::ServerId;
-use hailer_monitor::web::{App, router};
+use hailer_monitor::web::{App, Bounds, serve};
 use std::sync::Arc;
 
 /// The page of a fleet on a port of its own.
@@ -26,7 +26,7 @@ impl Site {
         let app = App::new(live.clone(), runtime.block_on(fleet::history(now)));
         let listener = runtime.block_on(tokio::net::TcpListener::bind(("127.0.0.1", 0))).unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
-        runtime.spawn(async move { axum::serve(listener, router(app)).await });
+        runtime.spawn(serve(listener, app, Bounds::default(), std::future::pending()));
         Self { _runtime: runtime, live, address }
     }
 
@@ -118,6 +118,17 @@ fn detail(browser: &mut Browser, site: &Site) {
     browser.keys(&["ArrowLeft", "ArrowLeft"]);
     browser.wait("[...document.querySelectorAll('.tip')].filter((tip) => !tip.hidden).length === 3");
     assert!(browser.text("document.querySelector('.tip').textContent").contains("players"));
+    // All of its lists are searched while one types; only they change.
+    browser.eval("window.isSame = true");
+    browser.keys(&["Escape", "/", "P", "l", "a", "y", "e", "r", "_", "7"]);
+    browser.wait("document.querySelectorAll('#sessions tbody tr').length === 1");
+    browser.wait("document.querySelector('#who .quiet')?.textContent === 'Nobody of that name.'");
+    assert_eq!(browser.eval("window.isSame && location.search === '?find=Player_7'"), true);
+    browser.keys(&["Escape"]);
+    browser.wait("document.querySelectorAll('#sessions tbody tr').length === 12 && location.search === ''");
+    browser.eval("document.querySelector('svg.chart').focus()");
+    browser.keys(&["ArrowLeft", "ArrowLeft"]);
+    browser.wait("document.querySelector('.tip:not([hidden])')");
     browser.picture("server-dark", true);
     browser.keys(&["Escape"]);
     browser.wait("!document.querySelector('.tip:not([hidden])')");
@@ -161,7 +172,8 @@ fn live_update(browser: &mut Browser, site: &Site) {
 
 fn change(site: &Site, id: i64, players: u32) {
     site.live.change(Update { servers: vec![ServerId(id)], ..Update::default() }, |row| {
-        row.last.as_mut().unwrap().players = Some(players);
+        let last = row.last.as_mut().unwrap();
+        (last.players, last.at) = (Some(players), fleet::now());
     });
 }
 
@@ -199,6 +211,10 @@ fn no_script(browser: &mut Browser, site: &Site) {
     browser.open(&site.at("/server/harbour?range=7d"));
     assert_eq!(browser.text("document.documentElement.dataset.theme"), "dark", "remembered");
     assert_eq!(browser.text("document.querySelector('.ranges [aria-current]').textContent"), "7 days");
+    browser.eval("document.querySelector('#q').value = 'Player_3'; document.querySelector('#filter .button').click()");
+    browser.wait("location.search === '?range=7d&find=Player_3' && document.readyState === 'complete'");
+    assert_eq!(browser.eval("document.querySelectorAll('#sessions tbody tr').length"), 1);
+    assert!(browser.eval("document.querySelectorAll('.hits title').length").as_u64().unwrap() > 20, "values of charts");
 }
 
 fn keyboard(browser: &mut Browser, site: &Site) {

@@ -24,10 +24,16 @@ pub use age::{Policy, Stale, Wording, WordingError};
 
 use hailer_proto::{Status, Text};
 use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
+
+/// After the system would let nobody in.
+pub(crate) const PAUSE: Duration = Duration::from_millis(50);
 
 /// What is known of a server.
 #[derive(Clone, Debug, PartialEq)]
@@ -130,6 +136,29 @@ impl Visitors {
             first.abort();
         }
         self.here.push_back(self.tasks.spawn(conversation));
+    }
+
+    /// Lets in whoever comes to a listener, until this is dropped. No connection ends it.
+    pub async fn receive<C>(
+        &mut self,
+        listener: &TcpListener,
+        mut converse: impl FnMut(TcpStream, SocketAddr) -> C,
+    ) -> Infallible
+    where
+        C: Future<Output = ()> + Send + 'static,
+    {
+        loop {
+            match listener.accept().await {
+                Ok((stream, peer)) => self.let_in(converse(stream, peer)),
+                // An error of one connection, or too many open files: passes, but not at once.
+                Err(_) => tokio::time::sleep(PAUSE).await,
+            }
+        }
+    }
+
+    /// Waits until all have left.
+    pub async fn leave(&mut self) {
+        while self.tasks.join_next().await.is_some() {}
     }
 }
 

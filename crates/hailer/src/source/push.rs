@@ -8,6 +8,8 @@
 //!
 //! It listens on loopback or on a Unix socket: there is no TLS, so a token would be read on the way anywhere else.
 
+#[cfg(unix)]
+use super::PAUSE;
 use super::json::{self, MAX_BYTES};
 use super::{Truth, Visitors, now};
 #[cfg(unix)]
@@ -35,12 +37,10 @@ use tokio::net::TcpListener;
 #[cfg(unix)]
 use tokio::net::UnixListener;
 use tokio::sync::watch;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 /// So long may a request take, from the first byte to the last of its answer.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// What the system is short of may be there again after so long.
-const PAUSE: Duration = Duration::from_millis(10);
 /// Requests at a time.
 const AT_ONCE: usize = 64;
 /// So much of a status that is too long is heard and forgotten.
@@ -135,20 +135,17 @@ impl Push {
     /// Takes statuses until it is dropped. No request ends it.
     pub async fn run(self) {
         let mut visitors = Visitors::new(AT_ONCE);
-        loop {
-            let doors = self.doors.clone();
-            // Errors are of single connections, or passing shortages of the system; never a reason to stop, nor to spin.
-            match &self.listener {
-                Listener::Tcp(listener) => match listener.accept().await {
-                    Ok((stream, _)) => visitors.let_in(converse(stream, doors)),
-                    Err(_) => sleep(PAUSE).await,
-                },
-                #[cfg(unix)]
-                Listener::Unix(listener, _) => match listener.accept().await {
-                    Ok((stream, _)) => visitors.let_in(converse(stream, doors)),
-                    Err(_) => sleep(PAUSE).await,
-                },
+        match &self.listener {
+            Listener::Tcp(listener) => {
+                let _ = visitors.receive(listener, |stream, _| converse(stream, self.doors.clone())).await;
             }
+            #[cfg(unix)]
+            Listener::Unix(listener, _) => loop {
+                match listener.accept().await {
+                    Ok((stream, _)) => visitors.let_in(converse(stream, self.doors.clone())),
+                    Err(_) => tokio::time::sleep(PAUSE).await,
+                }
+            },
         }
     }
 }

@@ -19,18 +19,14 @@ use hailer_monitor::web::api::{self, Api};
 use hailer_monitor::web::{self, App};
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::net::SocketAddr;
 use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::signal::{self, unix::SignalKind};
 
 /// Servers with gauges of their own: more series than these are no use to anybody's Prometheus.
 const SERVER_METRICS: usize = 10_000;
-/// Whoever still reads a page when we stop has so long.
-const LAST_PAGES: Duration = Duration::from_secs(2);
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     match &args.action {
@@ -64,7 +60,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
 fn threads(work: impl Future<Output = anyhow::Result<Exit>>) -> anyhow::Result<Exit> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let end = runtime.block_on(work);
-    runtime.shutdown_timeout(Duration::from_secs(1));
+    runtime.shutdown_timeout(std::time::Duration::from_secs(1));
     end
 }
 
@@ -141,11 +137,7 @@ async fn monitor(args: &Args, mut plan: Plan, listener: TcpListener, history: Hi
     monitor.follow(std::mem::take(&mut plan.servers)).await?;
     let app = app(&monitor, &plan);
     let (closing, closed) = tokio::sync::oneshot::channel::<()>();
-    let pages = {
-        let service = web::router(app.clone()).into_make_service_with_connect_info::<SocketAddr>();
-        let until = async { drop(closed.await) };
-        tokio::spawn(axum::serve(listener, service).with_graceful_shutdown(until).into_future())
-    };
+    let pages = tokio::spawn(web::serve(listener, app, web::Bounds::default(), async { drop(closed.await) }));
     let mut out = anstream::stdout();
     writeln!(out, "watching {} at http://{address}", count(monitor.live().len()))?;
     out.flush()?;
@@ -163,9 +155,8 @@ async fn monitor(args: &Args, mut plan: Plan, listener: TcpListener, history: Hi
         }
     }
     activation::stopping();
-    app.close();
     let _ = closing.send(());
-    let _ = tokio::time::timeout(LAST_PAGES, pages).await;
+    let _ = pages.await;
     monitor.stop().await;
     Ok(Exit::Success)
 }
@@ -176,6 +167,9 @@ fn app(monitor: &Monitor, plan: &Plan) -> App {
     settings.shows_players = plan.players == Players::Names;
     settings.server_metrics = if plan.server_metrics { SERVER_METRICS } else { 0 };
     (settings.interval, settings.keep) = (plan.interval, plan.keep);
+    settings.hosts = plan.names().unwrap_or_default();
+    settings.is_behind_proxy = plan.is_behind_proxy;
+    (settings.badges, settings.widgets, settings.max_servers) = (plan.badges, plan.widgets, plan.max_servers);
     let parts = api::Parts {
         live: monitor.live().clone(),
         history: monitor.history().clone(),
@@ -185,7 +179,10 @@ fn app(monitor: &Monitor, plan: &Plan) -> App {
     };
     let mut app = App::new(monitor.live().clone(), monitor.history().clone());
     app.shows_players = settings.shows_players;
-    app.api = Some(Api::new(parts, settings));
+    let api = Api::new(parts, settings);
+    app.notice = api.notice();
+    app.hosts = plan.names();
+    app.api = Some(api);
     app
 }
 

@@ -12,6 +12,11 @@
 //! token-file = "token"                    # who may add and remove servers by the API; nobody, without it
 //! server-metrics = true                   # gauges for each server at /metrics
 //! page = "https://status.example.com"     # where people find it, for links in alerts
+//! hosts = ["status.example.com"]          # names by which it may be called, beside addresses, localhost and that of `page`
+//! behind-proxy = false                    # true: a proxy on this machine says in X-Forwarded-For who asks
+//! badges = true                           # pictures at /badge/NAME.svg, for all web sites
+//! widgets = true                          # cards at /widget/NAME, for frames of all web sites
+//! max-servers = 200000                    # the API adds none beyond so many
 //!
 //! [[server]]
 //! name = "lobby"                          # in addresses of the page: letters, digits, ".", "_" and "-"
@@ -58,6 +63,13 @@ pub(crate) struct Plan {
     pub(crate) rate: f64,
     pub(crate) token: Option<Token>,
     pub(crate) server_metrics: bool,
+    /// Names by which it may be called, if any were written; and the one that people find it by.
+    pub(crate) hosts: Option<Vec<String>>,
+    pub(crate) page_host: Option<String>,
+    pub(crate) is_behind_proxy: bool,
+    pub(crate) badges: bool,
+    pub(crate) widgets: bool,
+    pub(crate) max_servers: usize,
     pub(crate) servers: Vec<NewServer>,
     pub(crate) alerts: alert::Checked,
 }
@@ -91,9 +103,25 @@ impl Default for Plan {
             rate: 20_000.0,
             token: None,
             server_metrics: true,
+            hosts: None,
+            page_host: None,
+            is_behind_proxy: false,
+            badges: true,
+            widgets: true,
+            max_servers: 200_000,
             servers: Vec::new(),
             alerts: alert::Checked::default(),
         }
+    }
+}
+
+impl Plan {
+    /// Names by which it may be called; `None`: by any. Who listens on loopback is reached from here alone, and a page of somebody
+    /// else must not read it through a browser of ours by pointing its own name at us. On another address whoever reaches it may
+    /// read it anyway.
+    pub(crate) fn names(&self) -> Option<Vec<String>> {
+        let is_strict = self.hosts.is_some() || self.listen.ip().is_loopback();
+        is_strict.then(|| self.hosts.iter().flatten().chain(&self.page_host).cloned().collect())
     }
 }
 
@@ -182,9 +210,45 @@ fn monitor_table(item: Item<'_>, folder: &Path) -> Result<(Plan, Option<String>)
     if let Some(item) = table.take("server-metrics") {
         plan.server_metrics = item.flag("server-metrics")?;
     }
+    for (key, switch) in
+        [("behind-proxy", &mut plan.is_behind_proxy), ("badges", &mut plan.badges), ("widgets", &mut plan.widgets)]
+    {
+        if let Some(item) = table.take(key) {
+            *switch = item.flag(key)?;
+        }
+    }
+    if let Some(item) = table.take("max-servers") {
+        plan.max_servers = item.number("max-servers", 0..=10_000_000)? as usize;
+    }
     let page = table.take("page").map(|item| item.text("page: write \"https://HOST\"").map(|text| text.it.to_owned()));
+    let page = page.transpose()?;
+    plan.page_host = page.as_deref().and_then(host_of).map(str::to_owned);
+    plan.hosts = table.take("hosts").map(hosts).transpose()?;
     table.finish()?;
-    Ok((plan, page.transpose()?))
+    Ok((plan, page))
+}
+
+/// The name in `https://NAME:PORT/…`.
+fn host_of(page: &str) -> Option<&str> {
+    let (_, rest) = page.split_once("://")?;
+    let host = rest.split(['/', '?', '#']).next()?;
+    let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
+    Some(name).filter(|name| !name.is_empty())
+}
+
+/// Names, without ports: they come and go on the way.
+fn hosts(item: Item<'_>) -> Result<Vec<String>, Wrong> {
+    let fix = "hosts: write names such as [\"status.example.com\"], without scheme and port";
+    let names = item.texts(fix)?;
+    let is_good = |name: &str| {
+        let is_part =
+            |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+        name.len() <= 253 && name.split('.').all(is_part)
+    };
+    match names.iter().find(|name| !is_good(&name.it)) {
+        Some(bad) => Err(Wrong::at(bad.line, format!("{fix}, not {:?}", bad.it))),
+        None => Ok(names.into_iter().map(|name| name.it).collect()),
+    }
 }
 
 /// A file, from the folder of the plan, or PostgreSQL by its URL.
@@ -269,4 +333,57 @@ pub(crate) fn name_of(target: &str) -> String {
         }
     }
     name.trim_matches(['-', '.']).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Plan, String> {
+        let document = Document::parse(text).map_err(|wrong| format!("{}: {}", wrong.line, wrong.problem))?;
+        let read = plan(&document.root(), Path::new("/plans"));
+        read.map(|(plan, _)| plan).map_err(|wrong| format!("{}: {}", wrong.line, wrong.problem))
+    }
+
+    #[test]
+    fn the_plan_on_the_front_page_is_sound() {
+        let text = include_str!("plan.rs");
+        let lines =
+            text.lines().skip_while(|line| *line != "//! ```toml").skip(1).take_while(|line| *line != "//! ```");
+        let text: Vec<&str> = lines.map(|line| line.trim_start_matches("//!").trim_start()).collect();
+        // Its token stands in a file that is not here.
+        let text: Vec<&str> = text.into_iter().filter(|line| !line.starts_with("token-file")).collect();
+        let plan = read(&text.join("\n")).unwrap();
+        assert_eq!(plan.names().unwrap(), ["status.example.com", "status.example.com"]);
+        assert_eq!((plan.servers.len(), plan.max_servers, plan.badges), (1, 200_000, true));
+    }
+
+    #[test]
+    fn whoever_listens_on_loopback_is_called_by_its_own_names_only() {
+        let hosts = |rest: &str| read(&format!("[monitor]\n{rest}")).unwrap().names();
+        assert_eq!(hosts(""), Some(Vec::new()));
+        assert_eq!(hosts("page = \"https://status.example.com:8443/x\"").unwrap(), ["status.example.com"]);
+        assert_eq!(hosts("listen = \"0.0.0.0:80\""), None);
+        assert_eq!(hosts("listen = \"0.0.0.0:80\"\nhosts = [\"a\"]").unwrap(), ["a"]);
+        assert_eq!(read("").unwrap().names(), Some(Vec::new()), "as without a plan");
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_line_and_the_fix() {
+        for (text, wanted) in [
+            ("hosts = 7", "2: hosts: write names such as"),
+            ("hosts = [\"https://a\"]", "2: hosts: write names such as"),
+            ("hosts = [\"a:80\"]", "without scheme and port"),
+            ("behind-proxy = 1", "2: behind-proxy: "),
+            ("badges = \"no\"", "2: badges: "),
+            ("widgets = 0", "2: widgets: "),
+            ("max-servers = -1", "2: max-servers: "),
+            ("max-servers = \"many\"", "2: max-servers: "),
+            ("max_servers = 5", "max-servers"),
+            ("behind_proxy = true", "behind-proxy"),
+        ] {
+            let problem = read(&format!("[monitor]\n{text}")).err().unwrap_or_default();
+            assert!(problem.contains(wanted), "{text}: {problem:?} has no {wanted:?}");
+        }
+    }
 }

@@ -1,12 +1,12 @@
 //! Who may write: whoever knows the token, and no page of another site in their browser.
 
 use super::{Api, Problem};
+use crate::web::guard;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use sha2::{Digest, Sha256};
 use std::fmt;
-use std::net::IpAddr;
 use std::sync::atomic::Ordering;
 use subtle::ConstantTimeEq;
 
@@ -92,12 +92,7 @@ fn is_ours(headers: &HeaderMap, hosts: &[String]) -> bool {
     if !origin.eq_ignore_ascii_case(host) {
         return false;
     }
-    let name = match host.rsplit_once(':') {
-        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
-        _ => host,
-    };
-    let is_address = name.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
-    is_address || name.eq_ignore_ascii_case("localhost") || hosts.iter().any(|known| known.eq_ignore_ascii_case(name))
+    guard::is_ours(guard::without_port(host), hosts)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use crate::live::{Row, Said};
 use crate::sample::{EventKind, Millis, Sample};
-use crate::server::Server;
+use crate::web::find::protocol;
 use crate::{health, live};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -134,11 +134,6 @@ impl Whole {
 pub(super) fn answer(said: &Said) -> Option<Box<RawValue>> {
     let text = std::str::from_utf8(&said.answer).ok()?;
     RawValue::from_string(text.trim_end().to_owned()).ok()
-}
-
-/// The id of the protocol that a server is asked in: targets are stored with theirs.
-pub(super) fn protocol(server: &Server) -> &str {
-    server.target.split_once("://").map_or("", |(protocol, _)| protocol)
 }
 
 /// Seconds that somebody wrote as a number.

@@ -4,18 +4,21 @@ use super::Api;
 use crate::live::Live;
 use crate::poll::since_1970;
 use crate::sample::Millis;
+use crate::web::{Notice, show};
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
-use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// A question and its answer take no longer, and a sample comes after it.
 const PATIENCE: Millis = 30_000;
 /// Missed samples of the last minutes, of a thousand: more is a monitor that does not keep up.
 const MOST_MISSED: u64 = 10;
+/// The sentence for all pages is made no more often.
+const FRESH: Duration = Duration::from_secs(1);
 /// How far back missed samples count, at least.
 const WINDOW: Millis = 120_000;
 
@@ -47,6 +50,8 @@ pub struct Vitals {
 pub struct HistoryVitals {
     /// It cannot be written now.
     pub is_failing: bool,
+    /// Since when.
+    pub since: Option<Millis>,
     /// Why.
     pub message: Option<String>,
     /// Samples kept in memory until it can be.
@@ -90,6 +95,49 @@ pub(super) async fn show(State(api): State<Api>) -> Response {
     let mut response = (code, Json(Report { status, checks })).into_response();
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
+}
+
+/// A sentence for everybody who looks, and when it was made.
+#[derive(Default)]
+pub(super) struct Said(Mutex<Option<(Instant, Option<String>)>>);
+
+impl Api {
+    /// Tells, to be shown on each page, what is wrong with the monitor: a history that cannot be written, servers that are asked
+    /// too late. What fails behind that is told to those who ask for `/healthz`.
+    pub fn notice(&self) -> Notice {
+        let api = self.clone();
+        Arc::new(move || {
+            let mut said = api.0.notice.0.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some((_, text)) = said.as_ref().filter(|(at, _)| at.elapsed() < FRESH) {
+                return text.clone();
+            }
+            let (vitals, now) = ((api.0.parts.look)(), since_1970());
+            let checks = api.0.marks.check(&vitals, api.live(), api.settings().interval, now);
+            let text = notice(&vitals.history, &checks, now);
+            *said = Some((Instant::now(), text.clone()));
+            text
+        })
+    }
+}
+
+/// What of it everybody should know.
+fn notice(history: &HistoryVitals, checks: &[Check; 3], now: Millis) -> Option<String> {
+    let wrong = checks.iter().filter(|check| !check.ok).map(|check| match check.name {
+        "history" => {
+            let since = history.since.map(|at| format!(" since {} UTC", show::time(at, now))).unwrap_or_default();
+            let lost = if history.dropped > 0 {
+                format!("; {} are lost", show::count(history.dropped))
+            } else {
+                String::new()
+            };
+            let kept = show::count(history.kept);
+            format!("The history cannot be written: samples are kept in memory{since}, {kept} by now{lost}.")
+        }
+        "samples" => "No server has been asked for some time: what is shown is as it was.".to_owned(),
+        _ => format!("The monitor is behind and leaves out some of its questions: {}.", check.message),
+    });
+    let wrong: Vec<String> = wrong.collect();
+    (!wrong.is_empty()).then(|| wrong.join(" "))
 }
 
 impl Marks {
@@ -163,11 +211,17 @@ mod tests {
         assert_eq!(failing(&vitals, &live, 100), [""; 0], "it has just begun");
         assert_eq!(failing(&vitals, &live, 200), ["samples"]);
         (vitals.last, vitals.samples, vitals.missed) = (Some(200_000), 10_000, 50);
-        vitals.history = HistoryVitals { is_failing: true, message: Some("disk full".into()), kept: 5, dropped: 0 };
+        let message = Some("disk full: /secret/path".into());
+        vitals.history = HistoryVitals { is_failing: true, since: Some(60_000), message, kept: 50_000, dropped: 3 };
         assert_eq!(failing(&vitals, &live, 210), ["history"]);
+        let said = notice(&vitals.history, &marks.check(&vitals, &live, minute, 210_000), 210_000).unwrap();
+        assert!(said.contains("in memory since 1 Jan 00:01 UTC, 50\u{202f}000 by now; 3 are lost."), "{said}");
+        assert!(!said.contains("secret"), "it is for everybody");
         vitals.history.is_failing = false;
         (vitals.last, vitals.missed) = (Some(2_000_000), 1_000);
         assert_eq!(failing(&vitals, &live, 2_000), ["intervals"]);
+        let said = notice(&vitals.history, &marks.check(&vitals, &live, minute, 2_000_000), 2_000_000).unwrap();
+        assert!(said.starts_with("The monitor is behind") && said.contains("1000 missed"), "{said}");
         for at in [2_100, 2_130, 2_260, 2_400] {
             vitals.last = Some(at * 1_000);
             failing(&vitals, &live, at);

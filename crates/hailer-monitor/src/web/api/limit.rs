@@ -3,7 +3,7 @@
 
 use super::{Api, Problem};
 use axum::extract::{ConnectInfo, Request, State};
-use axum::http::{HeaderMap, Method};
+use axum::http::{Extensions, HeaderMap, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use governor::clock::{Clock, DefaultClock};
@@ -59,7 +59,7 @@ impl Table {
 }
 
 /// Who has one IPv6 address has as many as a network of 64 bits holds.
-fn network(address: IpAddr) -> IpAddr {
+pub(in crate::web) fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64).into(),
         v4 => v4,
@@ -68,17 +68,30 @@ fn network(address: IpAddr) -> IpAddr {
 
 /// Lets a request through, or not.
 pub(super) async fn enforce(State(api): State<Api>, request: Request, next: Next) -> Response {
-    let limits = &api.0.limits;
-    let is_read = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
-    let table = if is_read { &limits.reads } else { &limits.writes };
-    let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(peer)| peer.ip());
-    match table.take(client(peer, request.headers(), api.settings().is_behind_proxy)) {
+    match api.admit(&request) {
         Ok(()) => next.run(request).await,
-        Err(wait) => {
-            api.0.refused.rate.fetch_add(1, Ordering::Relaxed);
-            Problem::too_many(wait.as_secs() + 1).into_response()
-        }
+        Err(problem) => problem.into_response(),
     }
+}
+
+impl Api {
+    /// Whether its address may ask this now.
+    pub(in crate::web) fn admit(&self, request: &Request) -> Result<(), Problem> {
+        let limits = &self.0.limits;
+        let is_read = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
+        let table = if is_read { &limits.reads } else { &limits.writes };
+        let who = visitor(request.extensions(), request.headers(), self.settings().is_behind_proxy);
+        table.take(who).map_err(|wait| {
+            self.0.refused.rate.fetch_add(1, Ordering::Relaxed);
+            Problem::too_many(wait.as_secs() + 1)
+        })
+    }
+}
+
+/// Who asks; all are one where the listener does not tell.
+pub(in crate::web) fn visitor(known: &Extensions, headers: &HeaderMap, is_behind_proxy: bool) -> IpAddr {
+    let peer = known.get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(peer)| peer.ip());
+    client(peer, headers, is_behind_proxy)
 }
 
 /// Who asks: the peer, or whom our own proxy names last. What came before that, the client may have written itself.

@@ -1,12 +1,12 @@
 //! Which servers a list shows, in which order, and from where on: a page begins after the last row of the one before, so that
 //! servers that come, go or change places meanwhile make no doubles.
 
+use super::Problem;
 use super::params::Params;
-use super::{Problem, describe};
-use crate::health::State;
-use crate::live::{Live, Row, Said};
+use crate::live::{Live, Said};
 use crate::sample::Millis;
 use crate::server::{Server, ServerId};
+use crate::web::find::{LONGEST_SEARCH, Match, Shown, Sort, Words, directed, natural};
 use axum::http::Uri;
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -14,39 +14,17 @@ use std::sync::Arc;
 /// Servers of one page, and unless asked for otherwise.
 pub(super) const MOST: usize = 500;
 const PAGE: usize = 100;
-/// Characters of a text to search for.
-const LONGEST_SEARCH: usize = 100;
 /// A cursor has a group and a name.
 const LONGEST_CURSOR: usize = 200;
 
 /// What a list shows.
 pub(super) struct Wanted {
-    group: Option<String>,
-    protocol: Option<String>,
-    state: Option<Match>,
-    /// Keys, and values if they matter.
-    labels: Vec<(String, Option<String>)>,
-    search: Option<Search>,
-    by: By,
+    matching: Match,
+    words: Words,
+    by: Sort,
     is_descending: bool,
     limit: usize,
     after: Option<Place>,
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum Match {
-    State(State),
-    Flapping,
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum By {
-    Name,
-    State,
-    Players,
-    Latency,
-    Uptime,
-    Group,
 }
 
 /// A row's place in the order. What is not known comes last, in either direction.
@@ -63,12 +41,6 @@ struct Entry {
     said: Option<Arc<Said>>,
 }
 
-/// A text to search for.
-struct Search {
-    /// In small letters.
-    text: String,
-}
-
 /// A page of a list.
 pub(super) struct Page {
     /// How many there are on all pages.
@@ -82,23 +54,12 @@ impl Wanted {
     pub(super) fn read(uri: &Uri) -> Result<Self, Problem> {
         let known = ["group", "protocol", "state", "search", "sort", "order", "limit", "cursor"];
         let mut params = Params::read(uri, &known, &["label"]);
-        let states = [
-            ("up", Match::State(State::Up)),
-            ("down", Match::State(State::Down)),
-            ("unknown", Match::State(State::Unknown)),
-            ("flapping", Match::Flapping),
-        ];
-        let orders = [
-            ("name", By::Name),
-            ("state", By::State),
-            ("players", By::Players),
-            ("latency", By::Latency),
-            ("uptime", By::Uptime),
-            ("group", By::Group),
-        ];
+        let states = Shown::ALL.map(|(state, word)| (word, state));
+        let orders: Vec<_> = Sort::ALL.into_iter().filter(|(sort, ..)| *sort != Sort::Version).collect();
+        let orders: Vec<_> = orders.iter().map(|(sort, word, _)| (*word, *sort)).collect();
         let protocols: Vec<_> = hailer::registry::PROTOCOLS.iter().map(|protocol| protocol.info().id).collect();
         let protocols: Vec<_> = protocols.iter().map(|id| (*id, *id)).collect();
-        let by = params.word("sort", &orders).unwrap_or(By::Name);
+        let by = params.word("sort", &orders).unwrap_or(Sort::Name);
         // An empty group is one: of those that have none.
         let group = params.take("group");
         let labels = params.all("label").into_iter().map(|label| match label.split_once('=') {
@@ -112,14 +73,16 @@ impl Wanted {
             None => params.refuse("cursor", "`next` of the page before, with the same `sort`"),
         });
         let wanted = Self {
-            group,
-            protocol: params.word("protocol", &protocols).map(str::to_owned),
-            state: params.word("state", &states),
-            labels,
-            search: params.text("search", LONGEST_SEARCH).map(|text| Search { text: text.to_lowercase() }),
+            matching: Match {
+                group,
+                protocol: params.word("protocol", &protocols).map(str::to_owned),
+                state: params.word("state", &states),
+                labels,
+            },
+            words: params.text("search", LONGEST_SEARCH).map(|text| Words::of(&text)).unwrap_or_default(),
             by,
             // The most players first, unless told otherwise.
-            is_descending: params.word("order", &[("asc", false), ("desc", true)]).unwrap_or(by == By::Players),
+            is_descending: params.word("order", &[("asc", false), ("desc", true)]).unwrap_or(by.is_descending()),
             limit: params.number("limit", 1..=MOST).unwrap_or(PAGE),
             after,
         };
@@ -127,14 +90,15 @@ impl Wanted {
     }
 
     pub(super) fn find(&self, live: &Live, now: Millis) -> Page {
+        let is_searched = !self.words.is_empty();
         let mut entries = live.pick(|row| {
-            let said = self.search.is_some().then(|| row.said.clone()).flatten();
-            let entry = || Entry { number: self.number(row, now), server: row.server.clone(), said };
-            self.matches(row).then(entry)
+            let said = || row.said.clone().filter(|_| is_searched);
+            let entry = || Entry { number: self.by.number(row, now), server: row.server.clone(), said: said() };
+            self.matching.fits(row).then(entry)
         });
         // Not under the lock, since it takes long.
-        if let Some(search) = &self.search {
-            entries.retain(|entry| search.is_in(entry));
+        if is_searched {
+            entries.retain(|entry| self.words.are_in(&entry.server, entry.said.as_deref()));
         }
         let count = entries.len();
         if let Some(after) = &self.after {
@@ -152,44 +116,18 @@ impl Wanted {
         Page { count, ids: entries.iter().map(|entry| entry.server.id).collect(), next }
     }
 
-    fn matches(&self, row: &Row) -> bool {
-        let server = &*row.server;
-        let has = |(key, value): &(String, Option<String>)| {
-            server.labels.get(key).is_some_and(|found| value.as_ref().is_none_or(|value| value == found))
-        };
-        self.group.as_ref().is_none_or(|group| *group == server.group)
-            && self.protocol.as_ref().is_none_or(|id| describe::protocol(server).eq_ignore_ascii_case(id))
-            && self.state.is_none_or(|state| match state {
-                Match::State(state) => row.state == state,
-                Match::Flapping => row.is_flapping,
-            })
-            && self.labels.iter().all(has)
-    }
-
-    fn number(&self, row: &Row, now: Millis) -> Option<i64> {
-        match self.by {
-            By::Name | By::Group => None,
-            By::State => Some(row.state as i64),
-            By::Players => row.last?.players.map(i64::from),
-            By::Latency => row.last?.latency.map(i64::from),
-            By::Uptime => row.day.uptime(now).map(|share| (share * 1e6) as i64),
-        }
-    }
-
     fn rank<'a>(&self, entry: &'a Entry) -> (Option<i64>, &'a str, &'a str) {
-        let group = if self.by == By::Group { &*entry.server.group } else { "" };
+        let group = if self.by == Sort::Group { &*entry.server.group } else { "" };
         (entry.number, group, &entry.server.name)
     }
 
     fn order(&self, a: (Option<i64>, &str, &str), b: (Option<i64>, &str, &str)) -> Ordering {
         let turned = |order: Ordering| if self.is_descending { order.reverse() } else { order };
-        let numbers = match (a.0, b.0) {
-            (Some(a), Some(b)) => turned(a.cmp(&b)),
-            (a, b) => b.is_some().cmp(&a.is_some()),
-        };
         // Those of one number stand by name, in either direction.
-        let names = a.2.cmp(b.2);
-        numbers.then_with(|| turned(a.1.cmp(b.1))).then(if self.by == By::Name { turned(names) } else { names })
+        let names = natural(a.2, b.2);
+        directed(self.is_descending, a.0.as_ref(), b.0.as_ref(), i64::cmp)
+            .then_with(|| turned(natural(a.1, b.1)))
+            .then(if self.by == Sort::Name { turned(names) } else { names })
     }
 
     /// `NUMBER~GROUP~NAME`, with what the order needs: names have no tilde.
@@ -201,47 +139,23 @@ impl Wanted {
 }
 
 impl Place {
-    fn read(text: &str, by: By) -> Option<Self> {
+    fn read(text: &str, by: Sort) -> Option<Self> {
         let (number, rest) = text.split_once('~')?;
         let (group, name) = rest.rsplit_once('~')?;
         let number = if number.is_empty() { None } else { Some(number.parse().ok()?) };
         let is_sound = match by {
-            By::Name => number.is_none() && group.is_empty(),
-            By::Group => number.is_none(),
+            Sort::Name => number.is_none() && group.is_empty(),
+            Sort::Group => number.is_none(),
             _ => group.is_empty(),
         };
         is_sound.then(|| Self { number, group: group.into(), name: name.into() })
     }
 }
 
-impl Search {
-    /// Whether it is in what people know of a server.
-    fn is_in(&self, entry: &Entry) -> bool {
-        let server = &*entry.server;
-        let said = |said: &Said| {
-            let words = [&said.title, &said.game, &said.version, &said.map];
-            words.into_iter().flatten().any(|word| self.is_part(word))
-                || said.motd.as_ref().is_some_and(|motd| self.is_part(&motd.plain()))
-        };
-        self.is_part(&server.name)
-            || self.is_part(&server.target)
-            || self.is_part(&server.group)
-            || server.labels.values().any(|value| self.is_part(value))
-            || entry.said.as_deref().is_some_and(said)
-    }
-
-    fn is_part(&self, whole: &str) -> bool {
-        let text = self.text.as_bytes();
-        match text.is_ascii() {
-            true => whole.as_bytes().windows(text.len()).any(|part| part.eq_ignore_ascii_case(text)),
-            false => whole.to_lowercase().contains(&self.text),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::health::State;
     use crate::live::Update;
     use crate::sample::Sample;
     use crate::server::Origin;

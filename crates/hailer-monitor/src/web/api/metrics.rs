@@ -4,11 +4,14 @@
 //! server's labels are what its owner or ours wrote: name, group, protocol. How many servers have series is a setting.
 
 use super::totals::Totals;
-use super::{Api, Vitals, answer, describe};
+use super::{Api, Vitals, answer};
 use crate::health::State as Health;
 use crate::live::Live;
 use crate::sample::Sample;
 use crate::server::Server;
+use crate::web::find;
+use crate::web::live::Places;
+use axum::Extension;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
@@ -18,12 +21,18 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// `GET /metrics`
-pub(super) async fn show(State(api): State<Api>, asked: HeaderMap) -> Response {
+pub(super) async fn show(
+    State(api): State<Api>,
+    Extension(open): Extension<Arc<Places>>,
+    asked: HeaderMap,
+) -> Response {
     let mut page = Page::default();
     let refused = &api.0.refused;
     let refused = [("rate", refused.rate.load(Ordering::Relaxed)), ("token", refused.token.load(Ordering::Relaxed))];
     let totals = api.0.totals.now(api.live()).await;
     monitor(&mut page, &(api.0.parts.look)(), &totals, refused);
+    page.gauge("hailer_monitor_pages_live", "Pages that are open and change by themselves.");
+    page.sample(&[], open.taken());
     servers(&mut page, api.live(), api.settings().server_metrics);
     answer::tagged(&asked, "text/plain; version=0.0.4; charset=utf-8", "no-store", page.text)
 }
@@ -97,7 +106,7 @@ fn servers(page: &mut Page, live: &Live, most: usize) {
             if let Some(value) = value(one) {
                 let server = &*one.server;
                 let labels =
-                    [("server", &*server.name), ("group", &*server.group), ("protocol", describe::protocol(server))];
+                    [("server", &*server.name), ("group", &*server.group), ("protocol", find::protocol(server))];
                 page.sample(&labels, value);
             }
         }

@@ -9,15 +9,14 @@
 //! All may read, so many times a second; whoever knows the token may write. [`openapi.json`](openapi) describes each operation,
 //! and the tests hold every answer against it. What goes wrong is said as RFC 9457 has it ([`problem`]), with the field at fault.
 //!
-//! Whoever binds the listener ends connections whose head does not come within some seconds, bounds their number, and serves with
-//! `into_make_service_with_connect_info::<SocketAddr>()`: without it all clients share one limit.
+//! [`serve`](super::serve) tells who asks: without it all clients share one limit.
 
 mod answer;
 mod auth;
 mod badge;
 mod describe;
 mod health;
-mod limit;
+pub(in crate::web) mod limit;
 mod list;
 mod metrics;
 mod openapi;
@@ -38,12 +37,13 @@ pub use watchlist::{Here, NotDone, NotSent, TestAlert, Watchlist};
 
 use crate::history::{History, Keep};
 use crate::live::Live;
-use axum::Router;
+use crate::web::live::Places;
 use axum::extract::DefaultBodyLimit;
 use axum::http::{HeaderValue, header};
 use axum::middleware;
 use axum::routing::{get, post};
-use problem::Problem;
+use axum::{Extension, Router};
+pub(in crate::web) use problem::Problem;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -134,6 +134,7 @@ struct Inner {
     queries: Semaphore,
     totals: totals::Kept,
     marks: health::Marks,
+    notice: health::Said,
     refused: Refused,
 }
 
@@ -158,6 +159,7 @@ impl Api {
             queries: Semaphore::new(QUERIES),
             totals: totals::Kept::default(),
             marks: health::Marks::default(),
+            notice: health::Said::default(),
             refused: Refused::default(),
         }))
     }
@@ -170,13 +172,33 @@ impl Api {
         &self.0.parts.history
     }
 
+    /// Whether there are badges, and widgets.
+    pub(super) fn for_sites(&self) -> (bool, bool) {
+        (self.settings().badges, self.settings().widgets)
+    }
+
+    /// How often servers are asked that have no interval of their own.
+    pub(super) fn interval(&self) -> Duration {
+        self.settings().interval
+    }
+
+    pub(super) fn is_behind_proxy(&self) -> bool {
+        self.settings().is_behind_proxy
+    }
+
     fn settings(&self) -> &Settings {
         &self.0.settings
     }
 }
 
-/// All addresses that are for programs, to be merged into the router of the page.
-pub fn router<S: Clone + Send + Sync + 'static>(api: Api) -> Router<S> {
+/// Whether an address is for programs, which are told in JSON what went wrong.
+pub(super) fn is_for_programs(path: &str) -> bool {
+    let folders = ["/api/", "/badge/", "/widget/", "/schema/"];
+    ["/api", "/metrics", "/healthz", "/openapi.json"].contains(&path) || folders.iter().any(|it| path.starts_with(it))
+}
+
+/// All addresses that are for programs, to be merged into the router of the page. `open`: who watches rows change.
+pub(super) fn router<S: Clone + Send + Sync + 'static>(api: Api, open: Arc<Places>) -> Router<S> {
     let v1 = Router::new()
         .route("/servers", get(servers::list).post(servers::add))
         .route("/servers/{name}", get(servers::show).put(servers::put).delete(servers::remove))
@@ -203,6 +225,7 @@ pub fn router<S: Clone + Send + Sync + 'static>(api: Api) -> Router<S> {
         .route("/schema/answer-v1.json", get(openapi::answer_schema))
         .method_not_allowed_fallback(|| async { Problem::method() })
         .layer(DefaultBodyLimit::max(LONGEST_BODY))
+        .layer(Extension(open))
         .layer(middleware::from_fn_with_state(api.clone(), limit::enforce))
         .layer(SetResponseHeaderLayer::if_not_present(
             header::X_CONTENT_TYPE_OPTIONS,

@@ -5,10 +5,11 @@ use crate::server::Wrong;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
+use std::time::Duration;
 
 /// What went wrong.
 #[derive(Debug)]
-pub(super) struct Problem {
+pub(in crate::web) struct Problem {
     status: StatusCode,
     word: &'static str,
     title: &'static str,
@@ -29,6 +30,21 @@ struct Body<'a> {
 }
 
 impl Problem {
+    /// What became of it, as HTTP says it.
+    pub(in crate::web) fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// A sentence for people.
+    pub(in crate::web) fn detail(&self) -> &str {
+        &self.detail
+    }
+
+    /// After so many seconds it may go better.
+    pub(in crate::web) fn retry_after(&self) -> Option<u64> {
+        self.retry_after
+    }
+
     fn new(status: StatusCode, word: &'static str, title: &'static str, detail: impl Into<String>) -> Self {
         Self { status, word, title, detail: detail.into(), errors: Vec::new(), retry_after: None }
     }
@@ -94,6 +110,22 @@ impl Problem {
     /// Somebody behind us failed.
     pub(super) fn behind(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_GATEWAY, "delivery", "It was not delivered", detail)
+    }
+
+    /// A name that is none of ours.
+    pub(in crate::web) fn misdirected(name: &str) -> Self {
+        let name: String = name.chars().take(64).collect();
+        let detail = format!(
+            "this monitor is not known as {name:?}; if it should be: hosts = [{name:?}] in [monitor] of its plan"
+        );
+        Self::new(StatusCode::MISDIRECTED_REQUEST, "host", "Not this name", detail)
+    }
+
+    /// It took too long.
+    pub(in crate::web) fn slow(patience: Duration) -> Self {
+        let detail = format!("there was no answer within {} s", patience.as_secs());
+        let problem = Self::new(StatusCode::SERVICE_UNAVAILABLE, "slow", "Not in time", detail);
+        Self { retry_after: Some(5), ..problem }
     }
 
     /// The history cannot be read or written now.

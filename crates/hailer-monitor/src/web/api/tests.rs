@@ -34,6 +34,10 @@ impl TestAlert for Alerts {
         Box::pin(async move {
             match to.as_deref() {
                 None => Ok("1 target took it".into()),
+                Some("slow") => {
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                    Ok("1 target took it".into())
+                }
                 Some("broken") => Err(NotSent::Failed("connection refused".into())),
                 Some(other) => Err(NotSent::Unknown(format!("no target is called {other}; there is: broken"))),
             }
@@ -118,6 +122,10 @@ impl Monitor {
     }
 
     fn router(&self, change: impl FnOnce(&mut Parts, &mut Settings)) -> Router {
+        web::router(self.app(change))
+    }
+
+    fn app(&self, change: impl FnOnce(&mut Parts, &mut Settings)) -> web::App {
         let vitals = self.vitals.clone();
         let mut parts = Parts {
             live: self.live.clone(),
@@ -132,8 +140,10 @@ impl Monitor {
         (settings.reads, settings.writes) = (often, often);
         change(&mut parts, &mut settings);
         let mut app = web::App::new(self.live.clone(), self.history.clone());
-        app.api = Some(Api::new(parts, settings));
-        web::router(app)
+        let api = Api::new(parts, settings);
+        app.notice = api.notice();
+        app.api = Some(api);
+        app
     }
 }
 
@@ -304,11 +314,16 @@ async fn every_operation_answers_as_the_document_says() {
 
     // The monitor fails: it says so.
     monitor.vitals.lock().unwrap().history =
-        HistoryVitals { is_failing: true, message: Some("disk full".into()), kept: 7, dropped: 0 };
+        HistoryVitals { is_failing: true, message: Some("disk full".into()), kept: 7, ..HistoryVitals::default() };
     for uri in ["/healthz", "/api/v1/health"] {
         let health = contract.get(&router, uri).await;
         assert_eq!((health.status.as_u16(), &health.json()["status"]), (503, &"failing".into()));
         assert!(health.text().contains("disk full"), "{}", health.text());
+    }
+    for path in ["/", "/server/lobby", "/events"] {
+        let page = ask(&router, get(path)).await;
+        assert!(page.text().contains("samples are kept in memory, 7 by now"), "{path}: {}", page.text());
+        assert!(!page.text().contains("disk full"), "why is for those who run it");
     }
     monitor.history.close().await;
     for uri in
@@ -475,6 +490,11 @@ async fn writes(contract: &Contract, monitor: &Monitor, router: &Router) {
     assert_eq!(send(Method::POST, test, Some(json!({ "to": "broken" }))).await.word(), "delivery");
 }
 
+/// A body that never ends.
+fn endless() -> impl futures_util::Stream<Item = Result<&'static str, std::io::Error>> {
+    futures_util::stream::repeat_with(|| Ok("{\"a\":1}"))
+}
+
 async fn refusals(contract: &Contract, monitor: &Monitor) {
     let router = monitor.router(|_, _| {});
     let closed = monitor.router(|_, settings| settings.token = None);
@@ -539,6 +559,50 @@ async fn refusals(contract: &Contract, monitor: &Monitor) {
         assert_eq!((said.word(), said.header("retry-after")), ("rate".into(), "1"), "{method} {uri}");
     }
 
+    // By a name that somebody else pointed at us.
+    let mut app = monitor.app(|_, _| {});
+    app.hosts = Some(vec!["status.example.com".into()]);
+    let strict = web::router(app);
+    for (method, path, _) in contract.operations() {
+        let mut request = write(method.clone(), &path.replace("{name}", "lobby"), Some(TOKEN), None);
+        request.headers_mut().insert("host", "evil.example.com:8080".parse().unwrap());
+        assert_eq!(contract.ask(&strict, request).await.word(), "host", "{method} {path}");
+    }
+    for (host, status) in [("evil.example.com", 421), ("status.example.com", 200), ("127.0.0.1:1", 200)] {
+        let page = ask(&strict, Request::get("/").header("host", host).body(Body::empty()).unwrap()).await;
+        assert_eq!((page.status.as_u16(), page.header("content-type")), (status, "text/html; charset=utf-8"), "{host}");
+        assert_eq!(page.text().contains("hosts = ["), status == 421, "{host}");
+    }
+
+    // Whatever takes too long is said as everything else.
+    let mut app = monitor.app(|_, _| {});
+    app.patience = Duration::ZERO;
+    let hasty = web::router(app);
+    for request in [
+        get("/api/v1/servers"),
+        write(Method::POST, "/api/v1/alerts/test", Some(TOKEN), Some(&json!({ "to": "slow" }))),
+    ] {
+        let said = contract.ask(&hasty, request).await;
+        assert_eq!((said.word(), said.header("retry-after")), ("slow".into(), "5"));
+    }
+    let page = ask(&hasty, get("/")).await;
+    assert_eq!((page.status.as_u16(), page.header("content-type")), (503, "text/html; charset=utf-8"));
+
+    // However long a body is, and whether or not it says so before.
+    for body in [Body::from("x".repeat(1 << 20)), Body::from_stream(endless())] {
+        let mut request = write(Method::POST, "/api/v1/servers", Some(TOKEN), Some(&json!({})));
+        *request.body_mut() = body;
+        assert_eq!(contract.ask(&router, request).await.word(), "too-large");
+    }
+
+    // Pages are counted as programs are.
+    let once = Rate { per_second: 1, burst: 1 };
+    let counted = monitor.router(|_, settings| settings.reads = once);
+    ask(&counted, get("/")).await;
+    let page = ask(&counted, get("/events")).await;
+    assert_eq!((page.status.as_u16(), page.header("content-type")), (429, "text/html; charset=utf-8"));
+    assert_eq!(page.header("retry-after"), "1");
+
     // Names of players are told by nobody if they are not to be told.
     let discreet = monitor
         .router(|_, settings| (settings.shows_players, settings.widgets, settings.badges) = (false, false, false));
@@ -575,7 +639,7 @@ async fn a_hundred_thousand_servers() {
     settings.reads = Rate { per_second: 10_000, burst: 10_000 };
     let history = History::open("sqlite::memory:").await.unwrap();
     let parts = Parts { live, history, watchlist: None, alerts: None, look: Arc::new(Vitals::default) };
-    let router = router::<()>(Api::new(parts, settings));
+    let router = router::<()>(Api::new(parts, settings), Arc::default());
     for uri in [
         "/api/v1/servers/server-00000",
         "/api/v1/servers",

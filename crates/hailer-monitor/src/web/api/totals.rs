@@ -1,9 +1,10 @@
 //! All servers together, now.
 
 use super::params::Params;
-use super::{Api, Problem, answer, describe};
+use super::{Api, Problem, answer};
 use crate::health::State as Health;
 use crate::live::Live;
+use crate::web::find;
 use axum::extract::State;
 use axum::http::{HeaderMap, Uri};
 use axum::response::Response;
@@ -74,7 +75,7 @@ impl Totals {
                 players: u64::from(players.unwrap_or_default()),
             };
             totals.all.add(one);
-            add(&mut totals.protocols, describe::protocol(&server), one);
+            add(&mut totals.protocols, find::protocol(&server), one);
             if totals.groups.len() < GROUPS || totals.groups.contains_key(&server.group) {
                 add(&mut totals.groups, &server.group, one);
             }

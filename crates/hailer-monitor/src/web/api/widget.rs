@@ -16,15 +16,15 @@ const LONGEST_LABEL: usize = 64;
 const LONGEST: usize = 120;
 
 /// The card's style, the only one that its policy lets through: by its digest.
-const STYLE: &str = ":root{color-scheme:light dark;--ink:#1b1f24;--paper:#fff;--line:#d0d7de;--faint:#57606a}\
-@media(prefers-color-scheme:dark){:root{--ink:#e6edf3;--paper:#161b22;--line:#30363d;--faint:#9198a1}}\
-:root[data-style=light]{color-scheme:light;--ink:#1b1f24;--paper:#fff;--line:#d0d7de;--faint:#57606a}\
-:root[data-style=dark]{color-scheme:dark;--ink:#e6edf3;--paper:#161b22;--line:#30363d;--faint:#9198a1}\
+const STYLE: &str = ":root{color-scheme:light dark;--ink:#1b1f24;--paper:#fff;--line:#d0d7de;--faint:#57606a;--up:#1a7f37;--down:#cf222e}\
+@media(prefers-color-scheme:dark){:root{--ink:#e6edf3;--paper:#161b22;--line:#30363d;--faint:#9198a1;--up:#3fb950;--down:#ff7b72}}\
+:root[data-style=light]{color-scheme:light;--ink:#1b1f24;--paper:#fff;--line:#d0d7de;--faint:#57606a;--up:#1a7f37;--down:#cf222e}\
+:root[data-style=dark]{color-scheme:dark;--ink:#e6edf3;--paper:#161b22;--line:#30363d;--faint:#9198a1;--up:#3fb950;--down:#ff7b72}\
 body{margin:0;font:14px/1.4 system-ui,sans-serif;color:var(--ink);background:var(--paper)}\
 article{border:1px solid var(--line);border-radius:6px;padding:10px 12px;overflow-wrap:anywhere}\
 h1{font-size:15px;margin:0 0 4px}p{margin:0;color:var(--faint)}b{color:var(--ink)}\
-.up{color:#1a7f37}.down{color:#d1242f}.unknown{color:var(--faint)}";
-const POLICY: &str = "default-src 'none'; style-src 'sha256-FM9Gxs96q2RZhLORbX7kGRpdnzE4WF6FyRIjFoiyMuk='; base-uri 'none'; form-action 'none'; frame-ancestors *";
+.up{color:var(--up)}.down{color:var(--down)}.unknown{color:var(--faint)}";
+const POLICY: &str = "default-src 'none'; style-src 'sha256-crwwgxigWEoAsbH08Gmwe5f5r9b2toxV+wZt+2sE+2s='; base-uri 'none'; form-action 'none'; frame-ancestors *";
 
 #[derive(Template)]
 #[template(

@@ -1,6 +1,7 @@
 //! The last answer of a server: what it says beyond a row, and its bytes, field by field, by the parser that runs.
 
 use crate::live::Said;
+use crate::web::find::{Words, natural};
 use crate::web::show::{self, Cut};
 use compact_str::CompactString;
 use hailer::proto::wire::{Deviation, Field, Notes};
@@ -38,6 +39,9 @@ pub(crate) struct Details {
     pub(crate) players: Vec<Entry>,
     /// Players that are not shown.
     pub(crate) more_players: usize,
+    /// Whether there are some of each that were not looked for.
+    pub(crate) has_rules: bool,
+    pub(crate) has_extras: bool,
 }
 
 /// A name, what it means, a value.
@@ -99,6 +103,26 @@ impl Details {
     }
 }
 
+impl Details {
+    /// Leaves out what was not looked for.
+    pub(crate) fn keep(&mut self, words: &Words) {
+        (self.has_rules, self.has_extras) = (!self.rules.is_empty(), !self.extras.is_empty());
+        if words.is_empty() {
+            return;
+        }
+        let fits = |entry: &Entry| words.are_in_one_of(&[entry.key.whole(), entry.value.whole()]);
+        for list in [&mut self.rules, &mut self.extras, &mut self.players] {
+            list.retain(fits);
+        }
+        self.more_players = 0;
+    }
+
+    /// Those who are on, by name.
+    pub(crate) fn sort_players(&mut self) {
+        self.players.sort_by(|a, b| natural(&a.key.text, &b.key.text));
+    }
+}
+
 impl Entry {
     fn new(key: &str, help: &'static str, value: &str) -> Self {
         Self { key: show::cut(key, 80), help, value: show::cut(value, VALUE) }
@@ -128,6 +152,14 @@ fn write(out: &mut String, value: &Value) {
                 out.push_str(if place > 0 { ", " } else { "" });
                 write(out, value);
             }
+        }
+        // A name and a version need no words before them.
+        Value::Object(entries)
+            if entries.len() == 2 && entries.contains_key("name") && entries.contains_key("version") =>
+        {
+            write(out, &entries["name"]);
+            out.push('\u{A0}');
+            write(out, &entries["version"]);
         }
         Value::Object(entries) => {
             for (place, (key, value)) in entries.iter().enumerate() {
@@ -267,7 +299,7 @@ mod tests {
         let texts =
             |entries: &[Entry]| entries.iter().map(|e| format!("{}={}", e.key.text, e.value.text)).collect::<Vec<_>>();
         assert_eq!(texts(&details.rules), ["ab=c", "–=–"]);
-        assert!(texts(&details.extras).contains(&"plugins=name\u{A0}Tides · version\u{A0}2.1".to_owned()));
+        assert!(texts(&details.extras).contains(&"plugins=Tides\u{A0}2.1".to_owned()));
         assert_eq!(texts(&details.players), ["Ada=id\u{A0}3", "Cy="], "of others than are kept, nothing is told");
         assert_eq!((details.deviations[0].help, details.deviations[1].help), (deviation.help, ""));
         assert_eq!((details.own_address.as_deref(), details.roster.is_some()), (Some("10.0.0.1:1"), true));

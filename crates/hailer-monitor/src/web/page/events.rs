@@ -3,6 +3,7 @@
 use crate::history::HistoryError;
 use crate::sample::{Event, Millis};
 use crate::web::App;
+use crate::web::find::{LONGEST_SEARCH, Words, directed, natural};
 use crate::web::page::overview::Choice;
 use crate::web::page::past::EventView;
 use crate::web::page::{Frame, html};
@@ -18,9 +19,10 @@ const PAGE: usize = 100;
 const READ: u32 = 500;
 const LOOKED_THROUGH: usize = 5_000;
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Characters of a search.
-const LONGEST_SEARCH: usize = 100;
 
+/// Orders of the events of a page.
+const SORTS: [(&str, &str); 4] =
+    [("", "newest first"), ("time", "oldest first"), ("server", "by server"), ("kind", "by kind")];
 /// Words of kinds of events.
 const KINDS: [&str; 8] = ["up", "down", "flapping", "steady", "version", "map", "motd", "address"];
 
@@ -34,9 +36,17 @@ pub(crate) async fn show(State(app): State<App>, RawQuery(query): RawQuery, aske
         _ => (Found::default(), Some("The history cannot be read now.")),
     };
     let kinds = KINDS.iter().map(|kind| Choice::new(kind, (*kind).to_owned(), wanted.kind));
+    let mut found = found;
+    match wanted.sort {
+        "time" => found.events.reverse(),
+        "server" => found.events.sort_by(|(a, _), (b, _)| directed(false, a.as_deref(), b.as_deref(), natural)),
+        "kind" => found.events.sort_by_key(|(_, event)| KINDS.iter().position(|kind| *kind == event.word)),
+        _ => {}
+    }
     let next = found.next.map(|before| Wanted { before: Some(before), ..wanted.clone() }.address());
     let page = Events {
         frame: Frame::new(&app, &asked, wanted.address()),
+        sorts: SORTS.iter().map(|(word, text)| Choice::new(word, (*text).to_owned(), wanted.sort)).collect(),
         kinds: [Choice::new("", "all kinds".into(), wanted.kind)].into_iter().chain(kinds).collect(),
         events: found.events,
         problem,
@@ -53,6 +63,7 @@ struct Events {
     frame: Frame,
     search: String,
     kinds: Vec<Choice>,
+    sorts: Vec<Choice>,
     /// Of a server that is watched no more, no name is known.
     events: Vec<(Option<String>, EventView)>,
     problem: Option<&'static str>,
@@ -66,6 +77,8 @@ struct Wanted {
     search: String,
     /// Empty: all.
     kind: &'static str,
+    /// What the events of a page are ordered by; empty: the newest first.
+    sort: &'static str,
     before: Option<Millis>,
 }
 
@@ -78,11 +91,12 @@ struct Found {
 
 impl Wanted {
     fn read(query: &str) -> Self {
-        let mut wanted = Self { search: String::new(), kind: "", before: None };
+        let mut wanted = Self { search: String::new(), kind: "", sort: "", before: None };
         for (key, value) in form_urlencoded::parse(query.as_bytes()) {
             match &*key {
                 "q" => wanted.search = value.trim().chars().take(LONGEST_SEARCH).collect(),
                 "kind" => wanted.kind = KINDS.into_iter().find(|kind| *kind == value).unwrap_or_default(),
+                "sort" => wanted.sort = SORTS.iter().find(|(word, _)| *word == value).map_or("", |(word, _)| word),
                 "before" => wanted.before = value.parse().ok(),
                 _ => {}
             }
@@ -92,7 +106,7 @@ impl Wanted {
 
     fn address(&self) -> String {
         let mut query = form_urlencoded::Serializer::new(String::new());
-        for (key, value) in [("q", self.search.as_str()), ("kind", self.kind)] {
+        for (key, value) in [("q", self.search.as_str()), ("kind", self.kind), ("sort", self.sort)] {
             if !value.is_empty() {
                 query.append_pair(key, value);
             }
@@ -105,7 +119,7 @@ impl Wanted {
     }
 
     async fn find(&self, app: &App, now: Millis) -> Result<Found, HistoryError> {
-        let word = self.search.to_lowercase();
+        let words = Words::of(&self.search);
         let mut before = self.before.unwrap_or(Millis::MAX);
         let mut found = Found::default();
         let mut seen = 0;
@@ -123,8 +137,7 @@ impl Wanted {
                 }
                 let name = app.live.row(event.server).map(|row| row.server.name.clone());
                 let view = EventView::of(event, now);
-                let has = |text: &str| text.to_lowercase().contains(&word);
-                if word.is_empty() || name.as_deref().is_some_and(has) || has(&view.text.text) {
+                if words.are_in_one_of(&[name.as_deref().unwrap_or_default(), &view.text.text]) {
                     found.events.push((name, view));
                 }
             }
@@ -160,6 +173,9 @@ mod tests {
         ];
         assert_eq!(kinds.map(|kind| kind.word()), KINDS);
         assert_eq!(Wanted::read("kind=none&before=x").address(), "/events");
-        assert_eq!(Wanted::read("before=7&kind=up&q=+a+").address(), "/events?q=a&kind=up&before=7");
+        assert_eq!(
+            Wanted::read("before=7&kind=up&sort=kind&q=+a+").address(),
+            "/events?q=a&kind=up&sort=kind&before=7"
+        );
     }
 }

@@ -1,17 +1,16 @@
 //! Which servers a list shows, in which order: what the address of the page says, and the other way round.
 
-use crate::health::State;
 use crate::live::{Live, Row, Said};
 use crate::sample::Millis;
 use crate::server::{Server, ServerId};
+use crate::web::find::{LONGEST_SEARCH, Match, Words, directed, natural};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+pub(crate) use crate::web::find::{Shown, Sort, protocol};
+
 /// Rows of one page.
 pub(crate) const PAGE: usize = 100;
-/// Characters and words of a search.
-const LONGEST_SEARCH: usize = 100;
-const WORDS: usize = 8;
 
 /// What a list shows.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -28,68 +27,6 @@ pub(crate) struct Filter {
     pub(crate) is_reversed: bool,
     /// From 0.
     pub(crate) page: usize,
-}
-
-/// A state to filter by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shown {
-    Up,
-    Down,
-    Unknown,
-    Flapping,
-}
-
-impl Shown {
-    pub(crate) const ALL: [(Self, &'static str); 4] =
-        [(Self::Up, "up"), (Self::Down, "down"), (Self::Unknown, "unknown"), (Self::Flapping, "flapping")];
-
-    fn matches(self, row: &Row) -> bool {
-        match self {
-            Self::Up => row.state == State::Up,
-            Self::Down => row.state == State::Down,
-            Self::Unknown => row.state == State::Unknown,
-            Self::Flapping => row.is_flapping,
-        }
-    }
-}
-
-/// What a list is ordered by.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Sort {
-    /// The most first.
-    #[default]
-    Players,
-    Name,
-    /// Those that are down first, of those whatever changed last.
-    State,
-    /// The quickest first.
-    Latency,
-    /// The worst first.
-    Uptime,
-    Version,
-    Group,
-}
-
-impl Sort {
-    /// All of them, by the word of the address and the name for people.
-    pub(crate) const ALL: [(Self, &'static str, &'static str); 7] = [
-        (Self::State, "state", "State"),
-        (Self::Name, "name", "Server"),
-        (Self::Players, "players", "Players"),
-        (Self::Latency, "latency", "Latency"),
-        (Self::Uptime, "uptime", "Uptime"),
-        (Self::Version, "version", "Version"),
-        (Self::Group, "group", "Group"),
-    ];
-
-    fn word(self) -> &'static str {
-        Self::ALL.iter().find(|(sort, ..)| *sort == self).map_or("players", |(_, word, _)| word)
-    }
-
-    /// Whether its natural direction is from the most to the least.
-    pub(crate) fn is_descending(self) -> bool {
-        self == Self::Players
-    }
 }
 
 /// What a list comes to.
@@ -164,17 +101,22 @@ impl Filter {
 
     /// The rows of the page that is asked for.
     pub(crate) fn find(&self, live: &Live, now: Millis) -> Found {
-        let words: Vec<String> = self.search.split_whitespace().take(WORDS).map(str::to_lowercase).collect();
-        let fits = |row: &Row| {
-            (self.group.is_empty() || row.server.group == self.group)
-                && (self.protocol.is_empty() || protocol(&row.server) == self.protocol)
-                && self.state.is_none_or(|state| state.matches(row))
-                && words.iter().all(|word| has(row, word))
-        };
-        // Little is copied under the lock: numbers, or pointers to what holds the texts.
+        let text = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
+        let (group, protocol) = (text(&self.group), text(&self.protocol));
+        let wanted = Match { group, protocol, state: self.state, labels: Vec::new() };
+        let words = Words::of(&self.search);
+        let is_searched = !words.is_empty();
+        // Little is copied under the lock: numbers, or pointers to what holds the texts, which are searched after it.
         let (count, page, ids) = match self.sort {
             Sort::Players | Sort::Latency | Sort::Uptime | Sort::State => {
-                let mut numbers = live.pick(|row| fits(row).then(|| (self.number(row, now), row.server.id)));
+                let number = |row: &Row| (self.sort.number(row, now), row.server.id);
+                let mut numbers = if is_searched {
+                    let all = live.pick(|row| wanted.fits(row).then(|| (number(row), texts(row))));
+                    let found = all.into_iter().filter(|(_, (server, said))| words.are_in(server, said.as_deref()));
+                    found.map(|(number, _)| number).collect()
+                } else {
+                    live.pick(|row| wanted.fits(row).then(|| number(row)))
+                };
                 let compare = |a: &(Option<i64>, ServerId), b: &(Option<i64>, ServerId)| {
                     self.directed(a.0.as_ref(), b.0.as_ref(), i64::cmp).then_with(|| a.1.cmp(&b.1))
                 };
@@ -183,7 +125,10 @@ impl Filter {
                 (numbers.len(), page, ids)
             }
             Sort::Name | Sort::Group | Sort::Version => {
-                let mut texts = live.pick(|row| fits(row).then(|| (row.server.clone(), row.said.clone())));
+                let mut texts = live.pick(|row| wanted.fits(row).then(|| texts(row)));
+                if is_searched {
+                    texts.retain(|(server, said)| words.are_in(server, said.as_deref()));
+                }
                 let (page, shown) = self.page_of(&mut texts, |a, b| self.compare(a, b));
                 let ids: Vec<ServerId> = shown.iter().map(|(server, _)| server.id).collect();
                 (texts.len(), page, ids)
@@ -208,18 +153,6 @@ impl Filter {
         (page, shown)
     }
 
-    fn number(&self, row: &Row, now: Millis) -> Option<i64> {
-        let last = row.last.filter(|last| last.answered);
-        match self.sort {
-            Sort::Players => last?.players.map(i64::from),
-            Sort::Latency => last?.latency.map(i64::from),
-            Sort::Uptime => row.day.uptime(now).map(|share| (f64::from(share) * 1e6) as i64),
-            // The state first, then the time, backwards.
-            Sort::State => Some((row.state as i64) << 56 | (i64::MAX >> 8).saturating_sub(row.since.max(0))),
-            Sort::Name | Sort::Version | Sort::Group => None,
-        }
-    }
-
     fn compare(&self, a: &Texts, b: &Texts) -> Ordering {
         fn group((server, _): &Texts) -> Option<&str> {
             Some(server.group.as_str()).filter(|group| !group.is_empty())
@@ -235,70 +168,16 @@ impl Filter {
         order.then_with(|| natural(&a.0.name, &b.0.name))
     }
 
-    /// What is not known stands last in either direction.
     fn directed<T: ?Sized>(&self, a: Option<&T>, b: Option<&T>, compare: fn(&T, &T) -> Ordering) -> Ordering {
-        match (a, b) {
-            (Some(a), Some(b)) if self.is_reversed != self.sort.is_descending() => compare(b, a),
-            (Some(a), Some(b)) => compare(a, b),
-            (a, b) => b.is_some().cmp(&a.is_some()),
-        }
+        directed(self.is_reversed != self.sort.is_descending(), a, b, compare)
     }
 }
 
 /// What holds the texts that a list may be ordered by.
 type Texts = (Arc<Server>, Option<Arc<Said>>);
 
-/// The id of a server's protocol, as its target has it.
-pub(crate) fn protocol(server: &Server) -> &str {
-    server.target.split_once("://").map_or("", |(protocol, _)| protocol)
-}
-
-/// Whether a word, in lower case, stands anywhere in what is known of a server.
-fn has(row: &Row, word: &str) -> bool {
-    let server = &*row.server;
-    let of_us = [&server.name, &server.target, &server.group];
-    if of_us.into_iter().chain(server.labels.values()).any(|text| contains(text, word)) {
-        return true;
-    }
-    let Some(said) = &row.said else { return false };
-    let of_it = [&said.title, &said.version, &said.map, &said.game];
-    of_it.into_iter().flatten().any(|text| contains(text, word))
-        || said.motd.as_ref().is_some_and(|motd| contains(&motd.plain(), word))
-}
-
-/// Whether a word, in lower case, stands in a text in any case.
-fn contains(text: &str, word: &str) -> bool {
-    if text.is_ascii() {
-        return text.as_bytes().windows(word.len().max(1)).any(|part| part.eq_ignore_ascii_case(word.as_bytes()));
-    }
-    text.to_lowercase().contains(word)
-}
-
-/// As people count: `node-9` before `node-10`; capitals and small letters alike, unless all else is the same.
-fn natural(a: &str, b: &str) -> Ordering {
-    let (mut left, mut right) = (a.as_bytes(), b.as_bytes());
-    while let (Some(&l), Some(&r)) = (left.first(), right.first()) {
-        let order = if l.is_ascii_digit() && r.is_ascii_digit() {
-            let (number, other) = (number(&mut left), number(&mut right));
-            number.len().cmp(&other.len()).then_with(|| number.cmp(other))
-        } else {
-            (left, right) = (&left[1..], &right[1..]);
-            l.to_ascii_lowercase().cmp(&r.to_ascii_lowercase())
-        };
-        if order.is_ne() {
-            return order;
-        }
-    }
-    left.len().cmp(&right.len()).then_with(|| a.cmp(b))
-}
-
-/// Takes the digits at the front, without the noughts before them.
-fn number<'a>(text: &mut &'a [u8]) -> &'a [u8] {
-    let end = text.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
-    let (digits, rest) = text.split_at(end);
-    *text = rest;
-    let noughts = digits.iter().position(|digit| *digit != b'0').unwrap_or(digits.len());
-    &digits[noughts..]
+fn texts(row: &Row) -> Texts {
+    (row.server.clone(), row.said.clone())
 }
 
 #[cfg(test)]
@@ -322,12 +201,5 @@ mod tests {
         assert_eq!(Filter::default().address(), "/");
         let odd = Filter::read("q=%ff&q=x&page=-1&page=99999999999999999999999&sort=--&state=sideways&=&&%");
         assert_eq!((odd.page, odd.sort, odd.state), (0, Sort::Players, None));
-    }
-
-    #[test]
-    fn names_are_ordered_as_people_count() {
-        let mut names = ["b", "a10", "A9", "a9", "a09", "a", "ä", "a9b"];
-        names.sort_by(|a, b| natural(a, b));
-        assert_eq!(names, ["a", "A9", "a09", "a9", "a9b", "a10", "b", "ä"]);
     }
 }

@@ -9,6 +9,7 @@ pub(crate) mod row;
 pub(crate) mod server;
 pub(crate) mod totals;
 
+use crate::web::api::Problem;
 use crate::web::{App, files};
 use askama::Template;
 use axum::extract::{RawQuery, State};
@@ -31,8 +32,8 @@ pub(crate) struct Frame {
     style: String,
     script: String,
     icon: String,
-    /// What is wrong with the monitor itself.
-    notice: Option<String>,
+    /// What is wrong with the monitor itself, in HTML.
+    notice: String,
     /// Whether programs are answered too.
     has_api: bool,
 }
@@ -71,7 +72,7 @@ impl Frame {
             style: files::address("style.css"),
             script: files::address("page.js"),
             icon: files::address("icon.svg"),
-            notice: (app.notice)(),
+            notice: notice(app),
             has_api: app.api.is_some(),
         }
     }
@@ -106,6 +107,31 @@ struct Failed<'a> {
 /// A page that says what went wrong.
 pub(crate) fn error(app: &App, asked: &HeaderMap, status: StatusCode, text: &str) -> Response {
     html(status, &Failed { frame: Frame::new(app, asked, "/".into()), status, text })
+}
+
+/// The same, of what programs are told in JSON.
+pub(crate) fn problem(app: &App, asked: &HeaderMap, problem: &Problem) -> Response {
+    let mut text = problem.detail().to_owned();
+    if let Some(first) = text.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    text.push('.');
+    let mut answer = error(app, asked, problem.status(), &text);
+    if let Some(seconds) = problem.retry_after() {
+        answer.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+    }
+    answer
+}
+
+#[derive(Template)]
+#[template(path = "notice.html")]
+struct NoticeView {
+    notice: Option<String>,
+}
+
+/// What is wrong with the monitor itself, or the place where it would stand.
+pub(crate) fn notice(app: &App) -> String {
+    NoticeView { notice: (app.notice)() }.render().unwrap_or_default()
 }
 
 /// Whatever else was asked for.

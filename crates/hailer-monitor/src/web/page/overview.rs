@@ -1,5 +1,6 @@
 //! All servers: sums, what to look for, a hundred rows.
 
+use crate::sample::Millis;
 use crate::web::App;
 use crate::web::page::filter::{Filter, PAGE, Shown, Sort};
 use crate::web::page::row::RowView;
@@ -41,6 +42,8 @@ struct Overview {
     span: Option<(String, String)>,
     pages: Vec<Step>,
     is_empty: bool,
+    /// As of when it is.
+    at: Millis,
 }
 
 /// One of several.
@@ -99,6 +102,7 @@ impl Overview {
             span,
             pages: steps(&filter, found.count),
             is_empty: totals.servers == 0,
+            at: now,
             filter,
         }
     }

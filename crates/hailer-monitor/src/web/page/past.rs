@@ -5,13 +5,18 @@ use crate::sample::{Difference, Event, EventKind, Millis};
 use crate::server::ServerId;
 use crate::web::App;
 use crate::web::chart::{Chart, Look, Svg};
+use crate::web::find::{LONGEST_SEARCH, Words, natural};
 use crate::web::page::row::Time;
 use crate::web::show::{self, Cut, NOTHING};
+use std::collections::HashSet;
 use std::time::Duration;
 
 /// Events and sessions of one page.
 const EVENTS: u32 = 50;
 const SESSIONS: u32 = 100;
+/// Samples of all servers that are read for one of them.
+const FEW: Millis = 300_000;
+const MINUTE: Millis = 60_000;
 /// For the history to answer: the page is of use without it.
 const PATIENCE: Duration = Duration::from_secs(4);
 /// Characters of what an event tells, and of the name of a player.
@@ -21,6 +26,7 @@ const NAME: usize = 40;
 /// How far back charts look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Range {
+    Hour,
     #[default]
     Day,
     Week,
@@ -29,10 +35,11 @@ pub(crate) enum Range {
 }
 
 impl Range {
-    pub(crate) const ALL: [Self; 4] = [Self::Day, Self::Week, Self::Month, Self::Year];
+    pub(crate) const ALL: [Self; 5] = [Self::Hour, Self::Day, Self::Week, Self::Month, Self::Year];
 
-    fn word(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         match self {
+            Self::Hour => "1h",
             Self::Day => "24h",
             Self::Week => "7d",
             Self::Month => "30d",
@@ -40,18 +47,33 @@ impl Range {
         }
     }
 
-    /// Where the buckets come from, how many of them make one of the chart, and how many the chart has.
-    fn buckets(self) -> (Level, Millis, usize) {
+    /// Where the buckets come from, how long one of the chart is, in milliseconds, and how many the chart has.
+    /// `interval`: between two looks, in milliseconds.
+    fn buckets(self, interval: Millis) -> (Level, Millis, usize) {
+        let of = |level: Level, each: Millis, count| (level, level.length() * each, count);
         match self {
-            Self::Day => (Level::FiveMinutes, 1, 288),
-            Self::Week => (Level::Hour, 1, 168),
-            Self::Month => (Level::Hour, 2, 360),
-            Self::Year => (Level::Day, 1, 365),
+            // Two looks for each, since they are not even: a line that has gaps says what is not so.
+            Self::Hour => {
+                let steps = [1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30];
+                let step = steps.into_iter().find(|minutes| minutes * MINUTE >= 2 * interval).unwrap_or(60);
+                (Level::Raw, step * MINUTE, (60 / step) as usize)
+            }
+            Self::Day => of(Level::FiveMinutes, 1, 288),
+            Self::Week => of(Level::Hour, 1, 168),
+            Self::Month => of(Level::Hour, 2, 360),
+            Self::Year => of(Level::Day, 1, 365),
         }
+    }
+
+    /// Whether it is offered: samples are a log, so those of an hour are read with those of all others.
+    pub(crate) fn is_cheap(self, app: &App) -> bool {
+        let looks = 60 * MINUTE / interval_of(app).max(1_000);
+        self != Self::Hour || looks.saturating_mul(app.live.len() as Millis) <= FEW
     }
 
     pub(crate) fn text(self) -> &'static str {
         match self {
+            Self::Hour => "1 hour",
             Self::Day => "24 hours",
             Self::Week => "7 days",
             Self::Month => "30 days",
@@ -75,7 +97,7 @@ pub(crate) enum Order {
 impl Order {
     pub(crate) const ALL: [Self; 3] = [Self::Player, Self::From, Self::Played];
 
-    fn word(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         match self {
             Self::From => "from",
             Self::Player => "player",
@@ -84,11 +106,16 @@ impl Order {
     }
 }
 
-/// What of the past is asked for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What of the page is asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Wanted {
-    pub(crate) range: Range,
+    /// `None`: a day, or what there is of it.
+    pub(crate) range: Option<Range>,
     pub(crate) order: Order,
+    /// Whether those who are on stand by name, and not as the server names them.
+    pub(crate) is_who_by_name: bool,
+    /// Words that all must be in an entry of a list; as typed.
+    pub(crate) find: String,
 }
 
 impl Wanted {
@@ -98,11 +125,13 @@ impl Wanted {
         for (key, value) in form_urlencoded::parse(query.as_bytes()) {
             match &*key {
                 "range" => {
-                    wanted.range = Range::ALL.into_iter().find(|range| range.word() == value).unwrap_or_default();
+                    wanted.range = Range::ALL.into_iter().find(|range| range.word() == value);
                 }
                 "sessions" => {
                     wanted.order = Order::ALL.into_iter().find(|order| order.word() == value).unwrap_or_default();
                 }
+                "who" => wanted.is_who_by_name = value == "name",
+                "find" => wanted.find = value.trim().chars().take(LONGEST_SEARCH).collect(),
                 _ => {}
             }
         }
@@ -110,22 +139,38 @@ impl Wanted {
     }
 
     /// What the address says, with its question mark if anything.
-    pub(crate) fn query(self) -> String {
-        let range = (self.range != Range::default()).then(|| format!("range={}", self.range.word()));
-        let order = (self.order != Order::default()).then(|| format!("sessions={}", self.order.word()));
-        let query: Vec<String> = range.into_iter().chain(order).collect();
-        if query.is_empty() { String::new() } else { format!("?{}", query.join("&")) }
+    pub(crate) fn query(&self) -> String {
+        let mut query = form_urlencoded::Serializer::new(String::new());
+        for (key, word, is_usual) in [
+            ("range", self.range.unwrap_or_default().word(), self.range.is_none()),
+            ("sessions", self.order.word(), self.order == Order::default()),
+            ("who", "name", !self.is_who_by_name),
+            ("find", &self.find, self.find.is_empty()),
+        ] {
+            if !is_usual {
+                query.append_pair(key, word);
+            }
+        }
+        let query = query.finish();
+        if query.is_empty() { query } else { format!("?{query}") }
     }
 }
 
 /// How a server was.
 #[derive(Default)]
 pub(crate) struct Past {
+    /// How far back the charts look.
+    pub(crate) range: Range,
     /// Why there is nothing to show.
     pub(crate) problem: Option<String>,
+    /// Since when something is written, if that is later than where the charts begin.
+    pub(crate) begins: Option<String>,
     pub(crate) charts: Vec<ChartView>,
     pub(crate) events: Vec<EventView>,
     pub(crate) sessions: Vec<SessionView>,
+    /// Whether there are some that were not looked for.
+    pub(crate) has_events: bool,
+    pub(crate) has_sessions: bool,
 }
 
 /// A chart and what it comes to.
@@ -153,37 +198,103 @@ pub(crate) struct SessionView {
 
 impl Past {
     /// Reads it. Where the history fails, the page says so and shows the rest.
-    pub(crate) async fn of(app: &App, server: ServerId, wanted: Wanted, now: Millis) -> Self {
-        let Wanted { range, order } = wanted;
-        let (level, each, count) = range.buckets();
-        let step = level.length() * each;
-        let to = now.div_euclid(step) * step + step;
-        let from = to - step * count as Millis;
+    /// `on`: who is on now.
+    pub(crate) async fn of(app: &App, server: ServerId, on: &[String], wanted: &Wanted, now: Millis) -> Self {
+        let (order, words) = (wanted.order, Words::of(&wanted.find));
+        let range = wanted.range.unwrap_or_default();
+        let range = if range.is_cheap(app) { range } else { Range::Day };
         let all = async {
             tokio::try_join!(
-                app.history.series(server, from, to, level),
+                Seen::read(app, server, range, wanted.range.is_none(), now),
                 app.history.events(Some(server), now + 1, EVENTS),
                 app.history.sessions(server, now + 1, if app.shows_players { SESSIONS } else { 0 }),
             )
         };
         let read: Result<Result<_, HistoryError>, _> = tokio::time::timeout(PATIENCE, all).await;
         // What fails there is for the log of the monitor, not for whoever looks at the page.
-        let Ok(Ok((points, events, mut sessions))) = read else {
+        let Ok(Ok((seen, events, mut sessions))) = read else {
             let problem = "The history cannot be read now. What is shown is what is known without it.".into();
-            return Self { problem: Some(problem), ..Self::default() };
+            return Self { range, problem: Some(problem), ..Self::default() };
         };
+        let (has_events, has_sessions) = (!events.is_empty(), !sessions.is_empty());
+        // The newest session of somebody who is on lasts: what is written of it is some moments old.
+        let on: HashSet<&str> = on.iter().map(String::as_str).collect();
+        let mut newest = HashSet::new();
+        let lasts: HashSet<(Millis, String)> = sessions
+            .iter()
+            .filter(|session| newest.insert(session.player.clone()) && on.contains(&*session.player))
+            .map(|session| (session.first, session.player.clone()))
+            .collect();
+        for session in &mut sessions {
+            if lasts.contains(&(session.first, session.player.clone())) {
+                session.last = now;
+            }
+        }
+        sessions.retain(|session| words.are_in_one_of(&[&session.player]));
         match order {
             Order::From => {}
-            Order::Player => sessions.sort_by(|a, b| a.player.cmp(&b.player)),
+            Order::Player => sessions.sort_by(|a, b| natural(&a.player, &b.player)),
             Order::Played => sessions.sort_by_key(|session| session.first - session.last),
         }
+        // A server that is watched for less time than the charts show says so.
+        let Seen { range, from, step, count, points } = seen;
+        let begins = points.first().map(|point| point.at).filter(|at| at - from > 2 * step);
         let buckets = Buckets::of(&points, from, step, count);
         Self {
+            range,
             problem: None,
             charts: if points.is_empty() { Vec::new() } else { buckets.charts(range, now) },
-            events: events.iter().map(|event| EventView::of(event, now)).collect(),
-            sessions: sessions.iter().map(|session| SessionView::of(session, now)).collect(),
+            begins: begins.map(|at| show::time(at, now)),
+            events: events
+                .iter()
+                .map(|event| EventView::of(event, now))
+                .filter(|event| words.are_in_one_of(&[event.what, &event.text.text]))
+                .collect(),
+            sessions: sessions
+                .iter()
+                .map(|session| SessionView::of(session, lasts.contains(&(session.first, session.player.clone())), now))
+                .collect(),
+            has_events,
+            has_sessions,
         }
+    }
+}
+
+/// Between two looks at a server that has no interval of its own, in milliseconds.
+fn interval_of(app: &App) -> Millis {
+    app.api.as_ref().map_or(MINUTE, |api| Millis::try_from(api.interval().as_millis()).unwrap_or(MINUTE))
+}
+
+/// What charts are made of.
+struct Seen {
+    range: Range,
+    from: Millis,
+    step: Millis,
+    count: usize,
+    points: Vec<Point>,
+}
+
+impl Seen {
+    /// `may_be_less`: of what has just begun to be watched, the last hour.
+    async fn read(
+        app: &App,
+        server: ServerId,
+        range: Range,
+        may_be_less: bool,
+        now: Millis,
+    ) -> Result<Self, HistoryError> {
+        let read = async |range: Range| {
+            let own = app.live.row(server).and_then(|row| row.server.interval);
+            let own = own.and_then(|own| Millis::try_from(own.as_millis()).ok());
+            let (level, step, count) = range.buckets(own.unwrap_or_else(|| interval_of(app)));
+            let to = now.div_euclid(step) * step + step;
+            let from = to - step * count as Millis;
+            let points = app.history.series(server, from, to, level).await?;
+            Ok(Self { range, from, step, count, points })
+        };
+        let whole = read(range).await?;
+        let is_new = whole.points.first().is_none_or(|first| first.at > now - 50 * MINUTE);
+        if may_be_less && is_new && Range::Hour.is_cheap(app) { read(Range::Hour).await } else { Ok(whole) }
     }
 }
 
@@ -339,10 +450,10 @@ impl Buckets {
             },
             &|millis| format!("{}\u{202F}ms", show::mean(millis)),
         );
-        let lost = format!("{} sent again", show::share(whole.resent, whole.sent));
+        let lost = format!("{} of the datagrams sent again", show::share(whole.resent, whole.sent));
         let uptime = draw(
             "Uptime",
-            format!("{} · of the datagrams {lost}", or_nothing(whole.uptime().map(show::percent))),
+            format!("{} · {lost}", or_nothing(whole.uptime().map(show::percent))),
             Look::Share,
             sums(Sum::uptime),
             Vec::new(),
@@ -367,7 +478,8 @@ impl EventView {
         };
         let (what, text) = match &event.kind {
             EventKind::Up => ("Up", Cut::default()),
-            EventKind::Down { reason } => ("Down", show::cut(reason, TEXT)),
+            EventKind::Down { reason } if reason == "silence" => ("Down", show::cut("no answer", TEXT)),
+            EventKind::Down { reason } => ("Down", show::cut(&reason.replace('-', " "), TEXT)),
             EventKind::Flapping => {
                 ("Flapping", show::cut("up and down all the time, from here on not told one by one", TEXT))
             }
@@ -382,11 +494,11 @@ impl EventView {
 }
 
 impl SessionView {
-    fn of(session: &Session, now: Millis) -> Self {
+    fn of(session: &Session, lasts: bool, now: Millis) -> Self {
         Self {
             player: show::cut(&session.player, NAME),
-            from: show::time(session.first, now),
-            to: show::time(session.last, now),
+            from: show::when(session.first, now),
+            to: if lasts { "now".into() } else { show::when(session.last, now) },
             played: show::length(session.last - session.first),
         }
     }
@@ -418,14 +530,17 @@ mod tests {
     fn ranges_are_words_of_the_address() {
         for range in Range::ALL {
             for order in Order::ALL {
-                let wanted = Wanted { range, order };
-                assert_eq!(Wanted::read(wanted.query().trim_start_matches('?')), wanted);
+                for (is_who_by_name, find) in [(false, ""), (true, "a & b")] {
+                    let wanted = Wanted { range: Some(range), order, is_who_by_name, find: find.into() };
+                    assert_eq!(Wanted::read(wanted.query().trim_start_matches('?')), wanted);
+                }
             }
-            let (level, each, count) = range.buckets();
-            let length = level.length() * each * count as Millis;
-            let days = [1, 7, 30, 365][range as usize];
-            assert_eq!(length, days * 86_400_000);
+            let (_, step, count) = range.buckets(MINUTE);
+            let hours = [1, 24, 7 * 24, 30 * 24, 365 * 24][range as usize];
+            assert_eq!(step * count as Millis, hours * 3_600_000);
         }
+        let minutes = |seconds: Millis| Range::Hour.buckets(seconds * 1_000).1 / MINUTE;
+        assert_eq!([1, 30, 31, 60, 400, 90_000].map(minutes), [1, 1, 2, 2, 15, 60]);
         assert_eq!(Wanted::read("range=3h&sessions=&x"), Wanted::default());
     }
 }

@@ -3,6 +3,8 @@
 use crate::live::Row;
 use crate::sample::Millis;
 use crate::web::App;
+use crate::web::api::Api;
+use crate::web::find::Words;
 use crate::web::motd::{Piece, pieces};
 use crate::web::page::answer::{Datagram, Details, explain};
 use crate::web::page::filter::{Filter, protocol};
@@ -32,7 +34,8 @@ pub(crate) async fn show(
     };
     let wanted = Wanted::read(query.as_deref().unwrap_or_default());
     let now = app.now();
-    let past = Past::of(&app, row.server.id, wanted, now).await;
+    let on = row.said.as_deref().map(|said| &*said.players).unwrap_or_default();
+    let past = Past::of(&app, row.server.id, on, &wanted, now).await;
     html(StatusCode::OK, &ServerPage::of(&app, &asked, &row, wanted, past, now))
 }
 
@@ -40,6 +43,8 @@ pub(crate) async fn show(
 #[template(path = "server.html")]
 struct ServerPage {
     frame: Frame,
+    /// The last look at it.
+    at: Millis,
     name: String,
     state: StateView,
     title: Option<Cut>,
@@ -54,6 +59,12 @@ struct ServerPage {
     past: Past,
     shows_players: bool,
     details: Details,
+    /// What is looked for in the lists, and hidden with it.
+    wanted: Wanted,
+    /// Who is on, in the other order.
+    who: String,
+    badge: Option<String>,
+    widget: Option<String>,
     /// When it said what it last said.
     said: Option<Time>,
     datagrams: Vec<Datagram>,
@@ -78,10 +89,17 @@ impl ServerPage {
             details.more_players = 0;
             datagrams.clear();
         }
+        details.keep(&Words::of(&wanted.find));
+        if wanted.is_who_by_name {
+            details.sort_players();
+        }
         let group = Filter { group: server.group.clone(), ..Filter::default() };
-        let here = |wanted: Wanted| format!("/server/{}{}", server.name, wanted.query());
+        let here = |wanted: &Wanted| format!("/server/{}{}", server.name, wanted.query());
+        let (has_badges, has_widgets) = app.api.as_ref().map_or((false, false), Api::for_sites);
+        let who = Wanted { is_who_by_name: !wanted.is_who_by_name, ..wanted.clone() };
         Self {
-            frame: Frame::new(app, asked, here(wanted)),
+            frame: Frame::new(app, asked, here(&wanted)),
+            at: row.last.map_or(0, |last| last.at),
             name: server.name.clone(),
             state: StateView::of(row, now),
             title: said.and_then(|said| said.title.as_deref()).map(|title| show::cut(title, 120)),
@@ -91,13 +109,21 @@ impl ServerPage {
             labels: server.labels.iter().map(|(key, value)| (show::cut(key, 40), show::cut(value, 60))).collect(),
             figures: figures(row, &details, speaks, now),
             ranges: Range::ALL
-                .map(|range| (range.text(), here(Wanted { range, ..wanted }), range == wanted.range))
-                .into(),
-            orders: Order::ALL
-                .map(|order| (format!("{}#sessions", here(Wanted { order, ..wanted })), order == wanted.order)),
+                .into_iter()
+                .filter(|range| range.is_cheap(app))
+                .map(|range| (range, here(&Wanted { range: Some(range), ..wanted.clone() })))
+                .map(|(range, address)| (range.text(), address, range == past.range))
+                .collect(),
+            orders: Order::ALL.map(|order| {
+                (format!("{}#sessions", here(&Wanted { order, ..wanted.clone() })), order == wanted.order)
+            }),
             past,
             shows_players: app.shows_players,
             details,
+            who: format!("{}#who", here(&who)),
+            wanted,
+            badge: has_badges.then(|| format!("/badge/{}.svg", server.name)),
+            widget: has_widgets.then(|| format!("/widget/{}", server.name)),
             said: said.filter(|said| said.at > 0).map(|said| Time::of(said.at, now)),
             datagrams,
         }
@@ -122,7 +148,7 @@ fn figures(row: &Row, details: &Details, speaks: Option<&dyn Protocol>, now: Mil
     );
     let resent = last.filter(|last| last.resent > 0).map(|last| format!("{} of {} sent again", last.resent, last.sent));
     add("Latency", last.and_then(|last| last.latency).map(show::latency), resent.unwrap_or_default());
-    add("Uptime", row.day.uptime(now).map(|share| show::percent(share.into())), "of the last day".into());
+    add("Uptime", row.day.uptime(now).map(|share| show::percent(share.into())), "last day".into());
     add("Version", said.and_then(|said| said.version.clone()).map(Into::into), String::new());
     add("Map", said.and_then(|said| said.map.clone()).map(Into::into), String::new());
     add("Mode", details.mode.as_ref().map(|mode| mode.text.clone()), String::new());

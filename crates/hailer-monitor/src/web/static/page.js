@@ -86,14 +86,17 @@
     return new DOMParser().parseFromString(text, "text/html");
   };
 
-  // The list.
+  // The list, or the lists of one server. The form is never put in place of itself: somebody types.
+  const server = find("#server");
+  const parts = server
+    ? ["notice", "head", "ranges", "who", "events", "sessions", "extras", "rules", "deviations", "answer"]
+    : ["notice", "totals", "list"];
   const form = find("#filter");
   const search = find("#q");
   const show = async (address, isNew) => {
     try {
       const next = await fetchPage(address);
-      swap(next, "totals");
-      swap(next, "list");
+      parts.forEach((id) => swap(next, id));
       document.title = next.title;
       if (isNew) history.replaceState(null, "", address);
       const back = find(".theme input[name=back]");
@@ -145,7 +148,6 @@
     link.classList.toggle("lost", isLost);
     if (link.textContent !== text) link.textContent = text;
   };
-  const server = find("#server");
   let source = null;
   let heard = "";
   let wasLost = false;
@@ -159,7 +161,7 @@
       const next = await fetchPage(location.pathname + location.search);
       // Nobody loses the value that they point at.
       if (!find(".tip:not([hidden])")) swap(next, "past");
-      ["head", "who", "events", "sessions", "extras", "rules", "deviations", "answer"].forEach((id) => swap(next, id));
+      parts.forEach((id) => swap(next, id));
       charts();
       age();
     } catch { /* The next change comes. */ }
@@ -172,7 +174,8 @@
     if (source && source.readyState !== EventSource.CLOSED && heard === wanted) return;
     source?.close();
     heard = wanted;
-    source = new EventSource(wanted);
+    const since = (server ?? find("#list"))?.dataset.at ?? "";
+    source = new EventSource(`${wanted}${server ? "?" : "&"}since=${since}`);
     source.onopen = () => {
       say("live", false);
       // What changed in between was missed.
@@ -188,6 +191,7 @@
       for (const row of news.rows) replaceRow(row.id, row.html);
       const totals = news.totals && parse(news.totals);
       if (totals) swap(totals, "totals");
+      if (news.notice !== null) swap(parse(news.notice), "notice");
       age();
     });
     source.addEventListener("list", refresh);

@@ -1,0 +1,174 @@
+//! The page on a real socket: who keeps a place for nothing loses it, and who comes is let in.
+
+mod fleet;
+
+use hailer_monitor::history::History;
+use hailer_monitor::web::{App, Bounds, serve};
+use std::net::SocketAddr;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout};
+
+const LONG: Duration = Duration::from_secs(20);
+const BOUNDS: Bounds = Bounds {
+    connections: 8,
+    head: Duration::from_millis(400),
+    unread: Duration::from_millis(700),
+    last: Duration::from_secs(5),
+};
+
+struct Site {
+    address: SocketAddr,
+    app: App,
+    end: oneshot::Sender<()>,
+    served: JoinHandle<()>,
+}
+
+impl Site {
+    async fn start(bounds: Bounds) -> Self {
+        let app = App::new(fleet::fleet(fleet::now()), History::open("sqlite::memory:").await.unwrap());
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (end, ended) = oneshot::channel::<()>();
+        let served = tokio::spawn(serve(listener, app.clone(), bounds, async { drop(ended.await) }));
+        Self { address, app, end, served }
+    }
+
+    async fn say(&self, text: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        stream.write_all(text.as_bytes()).await.unwrap();
+        stream
+    }
+
+    async fn get(&self, path: &str) -> String {
+        let stream = self.say(&format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")).await;
+        all(stream).await
+    }
+
+    /// A page that changes by itself, once it has said hello.
+    async fn listener(&self) -> TcpStream {
+        let mut stream = self.say("GET /live/rows?ids=1 HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
+        let heard = until(&mut stream, "hello").await;
+        assert!(heard.contains("text/event-stream"), "{heard}");
+        stream
+    }
+}
+
+/// All that comes until the other side hangs up, however it does.
+async fn all(mut stream: TcpStream) -> String {
+    let mut heard = Vec::new();
+    let _ = timeout(LONG, stream.read_to_end(&mut heard)).await.expect("it never hangs up");
+    String::from_utf8_lossy(&heard).into_owned()
+}
+
+async fn until(stream: &mut TcpStream, wanted: &str) -> String {
+    let (mut heard, mut bytes) = (String::new(), [0; 4096]);
+    while !heard.contains(wanted) {
+        let count = timeout(LONG, stream.read(&mut bytes)).await.expect("in time").unwrap();
+        assert!(count > 0, "hung up after {heard}");
+        heard.push_str(&String::from_utf8_lossy(&bytes[..count]));
+    }
+    heard
+}
+
+#[tokio::test]
+async fn a_head_that_comes_drop_by_drop_ends() {
+    let site = Site::start(BOUNDS).await;
+    let start = Instant::now();
+    let mut slow = site.say("GET / HTTP/1.1\r\nhost: localhost\r\n").await;
+    let mut drops = 0;
+    let mut heard = [0; 256];
+    loop {
+        // One header at a time, for ever.
+        let _ = slow.write_all(format!("x-{drops}: y\r\n").as_bytes()).await;
+        match timeout(Duration::from_millis(50), slow.read(&mut heard)).await {
+            Err(_) => drops += 1,
+            Ok(Ok(0) | Err(_)) => break,
+            Ok(Ok(_)) => {}
+        }
+        assert!(start.elapsed() < LONG, "it is still there");
+    }
+    assert!(start.elapsed() >= BOUNDS.head && drops > 2, "{:?}, {drops}", start.elapsed());
+    // The same for those who say nothing at all, and for those who were answered and keep their place.
+    assert_eq!(all(site.say("").await).await, "");
+    let heard = all(site.say("GET /static/icon.svg HTTP/1.1\r\nhost: localhost\r\n\r\n").await).await;
+    assert!(heard.starts_with("HTTP/1.1 200"), "{heard}");
+    // A head that never ends is too long before.
+    let heard = all(site.say(&format!("GET / HTTP/1.1\r\nx: {}", "y".repeat(40_000))).await).await;
+    assert!(heard.is_empty() || heard.starts_with("HTTP/1.1 431"), "{heard}");
+}
+
+#[tokio::test]
+async fn who_comes_when_it_is_full_is_let_in() {
+    let site = Site::start(Bounds { head: LONG, ..BOUNDS }).await;
+    let mut idle = Vec::new();
+    for _ in 0..3 * BOUNDS.connections {
+        idle.push(site.say("").await);
+    }
+    let page = site.get("/").await;
+    assert!(page.starts_with("HTTP/1.1 200"), "{page}");
+    // Of those who only held a place, at most as many are left as there are places.
+    let mut left = 0;
+    for mut stream in idle {
+        left += usize::from(timeout(Duration::from_millis(30), stream.read(&mut [0])).await.is_err());
+    }
+    assert!(left < BOUNDS.connections && left > 0, "{left}");
+}
+
+#[tokio::test]
+async fn pages_that_change_have_their_own_bound() {
+    let site = Site::start(Bounds { connections: 700, head: LONG, ..BOUNDS }).await;
+    let mut open = Vec::new();
+    for _ in 0..128 {
+        open.push(site.listener().await);
+    }
+    let refused = site.get("/live/rows?ids=1").await;
+    assert!(refused.starts_with("HTTP/1.1 503") && refused.contains("retry-after: 60"), "{refused}");
+    assert!(site.get("/").await.starts_with("HTTP/1.1 200"), "the page itself is there");
+    drop(open.pop());
+    let start = Instant::now();
+    // A place that was left is free again, sooner or later.
+    loop {
+        let mut again = site.say("GET /live/rows?ids=1 HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
+        if until(&mut again, "\r\n").await.starts_with("HTTP/1.1 200") {
+            break;
+        }
+        assert!(start.elapsed() < LONG, "its place is lost");
+        sleep(Duration::from_millis(50)).await;
+    }
+}
+
+#[tokio::test]
+async fn who_reads_nothing_is_gone() {
+    let site = Site::start(BOUNDS).await;
+    // More answers than all buffers in between hold.
+    let mut deaf = site.say("").await;
+    let ask = "GET / HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(400);
+    let start = Instant::now();
+    let asked = timeout(LONG, async {
+        loop {
+            deaf.write_all(ask.as_bytes()).await?;
+            sleep(Duration::from_millis(20)).await;
+        }
+        #[allow(unreachable_code)]
+        Ok::<_, std::io::Error>(())
+    });
+    assert!(asked.await.expect("it never hangs up").is_err());
+    assert!(start.elapsed() >= BOUNDS.unread);
+}
+
+#[tokio::test]
+async fn at_the_end_answers_come_to_theirs() {
+    let site = Site::start(Bounds { head: LONG, ..BOUNDS }).await;
+    let (listener, idle) = (site.listener().await, site.say("").await);
+    let (app, start) = (site.app.clone(), Instant::now());
+    site.end.send(()).unwrap();
+    site.served.await.unwrap();
+    assert!(start.elapsed() < BOUNDS.last, "nobody is waited for: {:?}", start.elapsed());
+    assert_eq!((all(listener).await.contains("rows"), all(idle).await), (false, String::new()));
+    assert!(TcpStream::connect(site.address).await.is_err(), "nobody else comes in");
+    drop(app);
+}
