@@ -6,10 +6,12 @@
 use crate::health::State;
 use crate::sample::{Event, Millis, Sample};
 use crate::server::{Server, ServerId};
+use crate::web::index::Index;
 use compact_str::CompactString;
 use hailer::Text;
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use tokio::sync::broadcast;
 
@@ -151,6 +153,9 @@ pub struct Update {
 #[derive(Debug)]
 pub struct Live {
     rows: RwLock<Rows>,
+    /// Which list of servers it is: another one whenever one comes, goes, or is described anew.
+    list: AtomicU64,
+    index: Index,
     updates: broadcast::Sender<Arc<Update>>,
 }
 
@@ -163,7 +168,12 @@ struct Rows {
 
 impl Default for Live {
     fn default() -> Self {
-        Self { rows: RwLock::default(), updates: broadcast::Sender::new(UPDATES) }
+        Self {
+            rows: RwLock::default(),
+            list: AtomicU64::new(0),
+            index: Index::default(),
+            updates: broadcast::Sender::new(UPDATES),
+        }
     }
 }
 
@@ -186,6 +196,7 @@ impl Live {
             None => Box::new(Row::new(server.clone())),
         };
         rows.by_id.insert(server.id, row);
+        self.list.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Forgets a server.
@@ -194,6 +205,7 @@ impl Live {
         if let Some(row) = rows.by_id.remove(&id) {
             rows.by_name.remove(&row.server.name);
         }
+        self.list.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Changes rows under one lock, and tells those who listen. `change` gets each row that is still there.
@@ -245,6 +257,21 @@ impl Live {
     pub fn pick<T>(&self, mut pick: impl FnMut(&Row) -> Option<T>) -> Vec<T> {
         let rows = self.rows.read().unwrap_or_else(PoisonError::into_inner);
         rows.by_id.values().filter_map(|row| pick(row)).collect()
+    }
+
+    /// The same of these rows, in their order; those that are gone are left out. `pick` also gets which of them it is.
+    pub fn pick_of<T>(&self, ids: &[ServerId], mut pick: impl FnMut(usize, &Row) -> Option<T>) -> Vec<T> {
+        let rows = self.rows.read().unwrap_or_else(PoisonError::into_inner);
+        ids.iter().enumerate().filter_map(|(nth, id)| pick(nth, rows.by_id.get(id)?)).collect()
+    }
+
+    /// The number of the list of servers as it is now.
+    pub(crate) fn list(&self) -> u64 {
+        self.list.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn index(&self) -> &Index {
+        &self.index
     }
 
     /// Hears of changes from now on.
