@@ -1,12 +1,12 @@
-//! A year that never was, written as any history is: roll-ups by an import, samples, events and sessions as the monitor itself
-//! writes them.
+//! A year that never was, written as any history is: roll-ups by an import, samples, events and sessions as the monitor itself writes
+//! them.
 
 use super::town::{DAY, HOUR, MINUTE, MINUTES, Town};
-use hailer_monitor::history::{Batch, History, HistoryError, Keep, Level, Record, RollupRecord, Session};
+use hailer_monitor::history::{Batch, History, HistoryError, Level, Record, RollupRecord, Session};
 use hailer_monitor::sample::{Difference, Event, EventKind, Millis, Sample};
 use hailer_monitor::server::{Server, ServerId};
 
-/// Days that are told in one roll-up each, before those of an hour.
+/// Days that are told in one roll-up each.
 const DAYS: i64 = 366;
 /// Days that are told in roll-ups of an hour.
 const HOURLY: i64 = 31;
@@ -14,14 +14,15 @@ const HOURLY: i64 = 31;
 const RAW: Millis = 25 * HOUR;
 /// Days of which is told who played.
 const SESSIONS: i64 = 4;
-/// Of so many people one is looked at, of days long ago.
+/// Of so many people and minutes one is looked at, where a roll-up is of a whole day.
 const THINLY: u32 = 8;
 /// Samples that are written at once.
 const AT_ONCE: usize = 20_000;
 /// A server is down after so many samples without an answer, a minute each.
 const SILENT: Millis = MINUTE;
 
-/// Writes the past of these servers, until `now`.
+/// Writes the past of these servers, until `now`. Roll-ups of all levels are written as if they had been worked out at their time:
+/// to work them out now would take some seconds.
 pub(super) async fn write(
     history: &History,
     towns: &[Town],
@@ -42,32 +43,36 @@ pub(super) async fn write(
         events(town, *id, now, &mut batch.events);
         sessions(town, *id, now, &mut batch.sessions);
     }
-    history.write(&batch).await?;
-    history.tidy(now, &Keep::default()).await
+    history.write(&batch).await.map(drop)
 }
 
-/// Days until a month ago, hours until the samples begin, the oldest first.
+/// A day each for a year, an hour for a month, five minutes for as long as there are samples: the oldest first.
 fn rollups(towns: &[Town], raw: Millis, now: Millis) -> impl Iterator<Item = Record> {
-    let (today, hourly) = (now.div_euclid(DAY), raw.div_euclid(DAY) - HOURLY);
-    (today - DAYS..=raw.div_euclid(DAY)).flat_map(move |day| {
-        let is_daily = day < hourly;
-        let (level, hours) = if is_daily { (Level::Day, 24) } else { (Level::Hour, 1) };
-        let minutes: Vec<_> = towns.iter().map(|town| town.minutes(day, if is_daily { THINLY } else { 1 })).collect();
-        let mut records = Vec::new();
-        for first in (0..24).step_by(hours) {
-            let at = day * DAY + first as Millis * HOUR;
-            if at < raw {
-                let part = first * 60..(first + hours) * 60;
-                let each = towns.iter().zip(&minutes);
-                records.extend(each.filter_map(|(town, minutes)| rollup(town, level, at, &minutes[part.clone()])));
+    let today = now.div_euclid(DAY);
+    let levels = [(Level::Day, (today - DAYS) * DAY), (Level::Hour, (today - HOURLY) * DAY), (Level::FiveMinutes, raw)];
+    levels.into_iter().flat_map(move |(level, from)| {
+        let (thinly, each) = if level == Level::Day { (THINLY, THINLY as usize) } else { (1, 1) };
+        let length = (level.length() / MINUTE) as usize;
+        (from.div_euclid(DAY)..=today).flat_map(move |day| {
+            let minutes: Vec<_> = towns.iter().map(|town| town.minutes(day, thinly)).collect();
+            let mut records = Vec::new();
+            for first in (0..MINUTES).step_by(length) {
+                let at = day * DAY + first as Millis * MINUTE;
+                if at < from || at >= now {
+                    continue;
+                }
+                // The newest is not over.
+                let last = (first + length).min(((now - day * DAY) / MINUTE) as usize + 1);
+                let towns = towns.iter().zip(&minutes);
+                records.extend(towns.filter_map(|(town, all)| rollup(town, level, at, &all[first..last], each)));
             }
-        }
-        records
+            records
+        })
     })
 }
 
-/// A bucket, of players in each of its minutes.
-fn rollup(town: &Town, level: Level, start: Millis, minutes: &[u32]) -> Option<Record> {
+/// A bucket, of players in each of its minutes; of so many one is looked at.
+fn rollup(town: &Town, level: Level, start: Millis, minutes: &[u32], each: usize) -> Option<Record> {
     let mut sum = RollupRecord {
         server: town.name.into(),
         level,
@@ -84,23 +89,24 @@ fn rollup(town: &Town, level: Level, start: Millis, minutes: &[u32]) -> Option<R
         sent: 0,
         resent: 0,
     };
-    for (minute, players) in (0..).zip(minutes) {
-        let at = start + minute * MINUTE;
+    for (minute, players) in minutes.iter().enumerate().step_by(each) {
+        let at = start + minute as Millis * MINUTE;
         if at < town.opened() {
             continue;
         }
-        sum.asked += 1;
-        sum.sent += 2;
+        let weight = each as i64;
+        sum.asked += each as u32;
+        sum.sent += 2 * weight;
         if !town.is_up(at) {
-            (sum.sent, sum.resent) = (sum.sent + 1, sum.resent + 2);
+            (sum.sent, sum.resent) = (sum.sent + weight, sum.resent + 2 * weight);
             continue;
         }
-        sum.resent += i64::from(town.loses(town.random(at as u64, 60)));
+        sum.resent += weight * i64::from(town.loses(town.random(at as u64, 60)));
         let latency = town.latency(at);
-        sum.answered += 1;
-        sum.players = sum.players.map(|sum| sum + i64::from(*players));
+        sum.answered += each as u32;
+        sum.players = sum.players.map(|sum| sum + weight * i64::from(*players));
         sum.players_max = sum.players_max.max(Some(*players));
-        sum.latency = sum.latency.map(|sum| sum + i64::from(latency));
+        sum.latency = sum.latency.map(|sum| sum + weight * i64::from(latency));
         sum.latency_max = sum.latency_max.max(Some(latency));
     }
     (sum.told, sum.timed) = (sum.answered, sum.answered);
