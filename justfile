@@ -32,6 +32,11 @@ bench-sweep:
     cargo build --release -p hailer-cli
     cargo run --release -p hailer-bench -- all
 
+# The monitor with a hundred thousand servers for five minutes, while pages are read
+bench-monitor minutes="5":
+    cargo build --release -p hailer-cli
+    cargo run --release -p hailer-bench -- monitor --minutes {{minutes}}
+
 # The responder for ten minutes under a flood from forged sources, in network namespaces: answers, bytes sent, memory
 soak minutes="10":
     cargo run --release -p hailer-bench -- flood --minutes {{minutes}}

@@ -116,8 +116,17 @@ pub(crate) fn client(args: &[String], server: Option<&Server>) -> anyhow::Result
 
 /// Resident memory of a process in KiB.
 pub(crate) fn resident(pid: u32) -> Option<u64> {
+    memory(pid, "VmRSS:")
+}
+
+/// The most of it so far.
+pub(crate) fn peak(pid: u32) -> Option<u64> {
+    memory(pid, "VmHWM:")
+}
+
+fn memory(pid: u32, name: &str) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
     line.trim().strip_suffix(" kB")?.trim().parse().ok()
 }
 
@@ -131,7 +140,7 @@ pub(crate) fn cpu_of(pid: u32) -> Option<f64> {
 }
 
 /// Time in which the machine was not idle, in seconds of one core.
-fn busy() -> Option<f64> {
+pub(crate) fn busy() -> Option<f64> {
     let stat = std::fs::read_to_string("/proc/stat").ok()?;
     let fields: Vec<f64> = stat.lines().next()?.split_whitespace().skip(1).map_while(|f| f.parse().ok()).collect();
     let [user, nice, system, _idle, _waiting, irq, softirq, steal] = *fields.first_chunk()?;

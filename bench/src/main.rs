@@ -13,6 +13,8 @@ mod host;
 #[cfg(target_os = "linux")]
 mod measure;
 #[cfg(target_os = "linux")]
+mod monitor;
+#[cfg(target_os = "linux")]
 #[path = "../../crates/hailer/tests/support/namespace.rs"]
 mod namespace;
 #[cfg(target_os = "linux")]

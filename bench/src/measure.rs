@@ -3,7 +3,7 @@
 use crate::client::{self, Figures};
 use crate::game::Game;
 use crate::host::{self, Run, Server};
-use crate::{flood, respond, server, work};
+use crate::{flood, monitor, respond, server, work};
 use anyhow::{Context, ensure};
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
@@ -32,7 +32,7 @@ struct Args {
     /// Who answers.
     #[arg(long, global = true, value_enum, default_value = "canned")]
     server: server::Kind,
-    /// `cli`: the program. Default: `hailer` beside this one.
+    /// `cli` and `monitor`: the program. Default: `hailer` beside this one.
     #[arg(long, global = true)]
     hailer: Option<PathBuf>,
     /// `rate` and `cpu`: only this protocol.
@@ -69,7 +69,13 @@ enum What {
         #[arg(long)]
         loopback: bool,
     },
-    /// All of them.
+    /// The monitor: a hundred thousand servers of a farm, each once a minute, while pages are read.
+    Monitor {
+        /// For so long.
+        #[arg(long, default_value_t = 5.0)]
+        minutes: f64,
+    },
+    /// All of them, but for the monitor.
     All,
     #[command(hide = true)]
     Server(server::Plan),
@@ -79,6 +85,8 @@ enum What {
     Answer(respond::Plan),
     #[command(hide = true)]
     Forge(flood::Plan),
+    #[command(hide = true)]
+    Fleet,
     #[command(hide = true)]
     CliOnce { port: u16 },
     /// A hot path so many times over, without a socket, for whoever counts instructions; without arguments: their names.
@@ -114,6 +122,8 @@ pub(crate) fn main() -> anyhow::Result<()> {
         What::Flood { minutes, pace, loopback } => {
             flood::flood(minutes.map_or(10.0 * args.scale, |minutes| minutes * 60.0), *pace, *loopback)
         }
+        What::Monitor { minutes } => monitor::monitor(args.hailer.as_deref(), args.targets(100_000), *minutes),
+        What::Fleet => monitor::fleet(),
         What::CliOnce { port } => args.cli_once(*port),
         What::Work { path, times } => work::run(path.as_deref(), times.unwrap_or_default()),
         What::Rate => args.rate(),

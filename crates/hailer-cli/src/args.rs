@@ -515,6 +515,9 @@ pub(crate) struct Monitor {
     /// Read the configuration, say what is wrong with it, and stop
     #[arg(long, requires = "config")]
     pub(crate) check_config: bool,
+    /// Show what it looks like: invented servers on this machine, with a year behind them, all gone at the end
+    #[arg(long, conflicts_with_all = ["target", "config", "history"])]
+    pub(crate) demo: bool,
     /// Where the page, the API and metrics are [default: 127.0.0.1:8080]
     #[arg(long, short, value_name = "ADDRESS:PORT")]
     pub(crate) listen: Option<SocketAddr>,

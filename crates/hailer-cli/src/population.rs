@@ -66,7 +66,8 @@ impl Population {
         (0..MEMBERS).filter(on).take(MAX_PLAYERS as usize)
     }
 
-    fn player(self, member: u64) -> Player {
+    /// Somebody.
+    pub(crate) fn player(self, member: u64) -> Player {
         let first =
             self.pick(member * 2, &["Ar", "Bel", "Cor", "Dun", "El", "Fin", "Gar", "Hal", "Is", "Jor", "Kel", "Lu"]);
         let last = self.pick(member * 2 + 1, &["wen", "mar", "dis", "thas", "la", "nor", "rik", "via", "ston", "o"]);
@@ -84,7 +85,8 @@ impl Population {
         from[self.random(index, 4) as usize % from.len()]
     }
 
-    fn random(self, index: u64, purpose: u64) -> u64 {
+    /// A number that looks random, the same each time.
+    pub(crate) fn random(self, index: u64, purpose: u64) -> u64 {
         Cookie(self.seed).derive(index << 8 | purpose)
     }
 }

@@ -6,16 +6,21 @@
 use crate::health::State;
 use crate::sample::{Event, Millis, Sample};
 use crate::server::{Server, ServerId};
+use crate::web::index::Index;
+use compact_str::CompactString;
 use hailer::Text;
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::sync::broadcast;
 
 /// Places of the sparkline: half an hour each, a day in all.
 pub const SPARKS: usize = 48;
 /// Length of a place, in milliseconds.
 pub const SPARK: Millis = 30 * 60_000;
+/// Rows that are looked at under one lock.
+const AT_ONCE: usize = 1_024;
 /// Who listens and falls further behind than this loses updates, and is told so.
 const UPDATES: usize = 256;
 
@@ -40,7 +45,8 @@ pub struct Row {
     pub day: Day,
 }
 
-/// What a server said of itself.
+/// What a server said of itself. Its texts are short, and there are a hundred thousand of each: those up to 24 bytes are not
+/// allocated.
 #[derive(Clone, Debug, Default)]
 pub struct Said {
     /// When.
@@ -48,17 +54,17 @@ pub struct Said {
     /// Where it answered.
     pub address: Option<SocketAddr>,
     /// Its name, else the first line of its MOTD: as it came, hostile.
-    pub title: Option<String>,
+    pub title: Option<CompactString>,
     /// Its MOTD with its colours.
     pub motd: Option<Text>,
     /// Game, as the server calls it.
-    pub game: Option<String>,
+    pub game: Option<CompactString>,
     /// Version of game or server.
-    pub version: Option<String>,
+    pub version: Option<CompactString>,
     /// Map or world.
-    pub map: Option<String>,
+    pub map: Option<CompactString>,
     /// Names of those on, formatting left out.
-    pub players: Vec<String>,
+    pub players: Box<[CompactString]>,
     /// Whether these are all who are on.
     pub is_whole: bool,
     /// The whole answer, as `schema/answer-v1.json` has it, in JSON; empty if there was no room to keep it.
@@ -149,18 +155,68 @@ pub struct Update {
 #[derive(Debug)]
 pub struct Live {
     rows: RwLock<Rows>,
+    /// Which list of servers it is: another one whenever one comes, goes, or is described anew.
+    list: AtomicU64,
+    index: Index,
     updates: broadcast::Sender<Arc<Update>>,
 }
 
+/// Rows in places that they keep, so that whoever goes over all of them may let go of the lock in between, and finds side by side
+/// what came at the same time. Boxed: rows themselves would take twice their room while there are more and more of them.
 #[derive(Debug, Default)]
 struct Rows {
-    by_id: HashMap<ServerId, Row>,
+    places: Vec<Option<Box<Row>>>,
+    free: Vec<u32>,
+    by_id: HashMap<ServerId, u32>,
     by_name: HashMap<String, ServerId>,
+}
+
+impl Rows {
+    fn get(&self, id: ServerId) -> Option<&Row> {
+        self.places.get(*self.by_id.get(&id)? as usize)?.as_deref()
+    }
+
+    fn get_mut(&mut self, id: ServerId) -> Option<&mut Row> {
+        self.places.get_mut(*self.by_id.get(&id)? as usize)?.as_deref_mut()
+    }
+
+    fn set(&mut self, server: Arc<Server>) {
+        if let Some(name) = self.get(server.id).map(|old| old.server.name.clone()) {
+            self.by_name.remove(&name);
+        }
+        self.by_name.insert(server.name.clone(), server.id);
+        match self.get_mut(server.id) {
+            Some(row) if row.server.target == server.target => row.server = server,
+            Some(row) => *row = Row::new(server),
+            None => {
+                let place = self.free.pop().unwrap_or(self.places.len() as u32);
+                self.by_id.insert(server.id, place);
+                let row = Some(Box::new(Row::new(server)));
+                match self.places.get_mut(place as usize) {
+                    Some(free) => *free = row,
+                    None => self.places.push(row),
+                }
+            }
+        }
+    }
+
+    fn remove(&mut self, id: ServerId) {
+        let Some(place) = self.by_id.remove(&id) else { return };
+        if let Some(row) = self.places[place as usize].take() {
+            self.by_name.remove(&row.server.name);
+        }
+        self.free.push(place);
+    }
 }
 
 impl Default for Live {
     fn default() -> Self {
-        Self { rows: RwLock::default(), updates: broadcast::Sender::new(UPDATES) }
+        Self {
+            rows: RwLock::default(),
+            list: AtomicU64::new(0),
+            index: Index::default(),
+            updates: broadcast::Sender::new(UPDATES),
+        }
     }
 }
 
@@ -168,34 +224,22 @@ impl Live {
     /// Adds a server, or puts another description in place of the old one; what is known of it stays if the target does.
     pub fn set(&self, server: Server) {
         let server = Arc::new(server);
-        let mut rows = self.rows.write().unwrap_or_else(PoisonError::into_inner);
-        let rows = &mut *rows;
-        let old = rows.by_id.remove(&server.id);
-        if let Some(old) = &old {
-            rows.by_name.remove(&old.server.name);
-        }
-        rows.by_name.insert(server.name.clone(), server.id);
-        let row = match old.filter(|old| old.server.target == server.target) {
-            Some(old) => Row { server: server.clone(), ..old },
-            None => Row::new(server.clone()),
-        };
-        rows.by_id.insert(server.id, row);
+        self.write().set(server);
+        self.list.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Forgets a server.
     pub fn remove(&self, id: ServerId) {
-        let mut rows = self.rows.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(row) = rows.by_id.remove(&id) {
-            rows.by_name.remove(&row.server.name);
-        }
+        self.write().remove(id);
+        self.list.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Changes rows under one lock, and tells those who listen. `change` gets each row that is still there.
     pub fn change(&self, update: Update, mut change: impl FnMut(&mut Row)) {
         {
-            let mut rows = self.rows.write().unwrap_or_else(PoisonError::into_inner);
+            let mut rows = self.write();
             for id in &update.servers {
-                if let Some(row) = rows.by_id.get_mut(id) {
+                if let Some(row) = rows.get_mut(*id) {
                     change(row);
                 }
             }
@@ -204,17 +248,19 @@ impl Live {
         let _ = self.updates.send(Arc::new(update));
     }
 
-    /// Adds samples of before to a row's last day; `players` is their sum.
-    pub fn remember(&self, id: ServerId, at: Millis, asked: u16, answered: u16, players: u32) {
-        let mut rows = self.rows.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(row) = rows.by_id.get_mut(&id) {
-            row.day.add(at, asked, answered, players);
+    /// Adds samples of before to the last days of rows: server, time, asked, answered, sum of players.
+    pub fn remember(&self, samples: &[(ServerId, Millis, u16, u16, u32)]) {
+        let mut rows = self.write();
+        for (id, at, asked, answered, players) in samples {
+            if let Some(row) = rows.get_mut(*id) {
+                row.day.add(*at, *asked, *answered, *players);
+            }
         }
     }
 
     /// How many servers there are.
     pub fn len(&self) -> usize {
-        self.rows.read().unwrap_or_else(PoisonError::into_inner).by_id.len()
+        self.read().by_id.len()
     }
 
     /// Whether there is none.
@@ -224,18 +270,57 @@ impl Live {
 
     /// A copy of one row.
     pub fn row(&self, id: ServerId) -> Option<Row> {
-        self.rows.read().unwrap_or_else(PoisonError::into_inner).by_id.get(&id).cloned()
+        self.read().get(id).cloned()
     }
 
     /// A copy of the row of this name.
     pub fn named(&self, name: &str) -> Option<Row> {
-        let rows = self.rows.read().unwrap_or_else(PoisonError::into_inner);
-        rows.by_name.get(name).and_then(|id| rows.by_id.get(id)).cloned()
+        let rows = self.read();
+        rows.by_name.get(name).and_then(|id| rows.get(*id)).cloned()
     }
 
-    /// What `pick` makes of the rows, in no order, under the lock: keep it short, and copy little.
-    pub fn pick<T>(&self, pick: impl FnMut(&Row) -> Option<T>) -> Vec<T> {
-        self.rows.read().unwrap_or_else(PoisonError::into_inner).by_id.values().filter_map(pick).collect()
+    /// What `pick` makes of the rows, in no order, under the lock: keep it short, and copy little. Of many rows the lock is let go in
+    /// between, so that nobody waits for long.
+    pub fn pick<T>(&self, mut pick: impl FnMut(&Row) -> Option<T>) -> Vec<T> {
+        let (mut all, mut from) = (Vec::new(), 0);
+        loop {
+            let rows = self.read();
+            let some = rows.places.get(from..).unwrap_or_default();
+            let some = &some[..some.len().min(AT_ONCE)];
+            all.extend(some.iter().flatten().filter_map(|row| pick(row)));
+            if some.len() < AT_ONCE {
+                return all;
+            }
+            from += AT_ONCE;
+        }
+    }
+
+    /// The same of these rows, in their order; those that are gone are left out. `pick` also gets which of them it is.
+    pub fn pick_of<T>(&self, ids: &[ServerId], mut pick: impl FnMut(usize, &Row) -> Option<T>) -> Vec<T> {
+        let mut all = Vec::new();
+        for (chunk, ids) in ids.chunks(AT_ONCE).enumerate() {
+            let rows = self.read();
+            let each = ids.iter().enumerate();
+            all.extend(each.filter_map(|(nth, id)| pick(chunk * AT_ONCE + nth, rows.get(*id)?)));
+        }
+        all
+    }
+
+    /// The number of the list of servers as it is now.
+    pub(crate) fn list(&self) -> u64 {
+        self.list.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn index(&self) -> &Index {
+        &self.index
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Rows> {
+        self.rows.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Rows> {
+        self.rows.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Hears of changes from now on.
@@ -262,6 +347,35 @@ impl Row {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows_keep_their_places() {
+        let live = Live::default();
+        let server = |id: i64, name: String, target: &str| Server {
+            id: ServerId(id),
+            name,
+            target: target.into(),
+            group: String::new(),
+            labels: Default::default(),
+            interval: None,
+            origin: crate::server::Origin::Plan,
+        };
+        let count = 2 * AT_ONCE as i64 + 1;
+        (0..count).for_each(|id| live.set(server(id, format!("s{id}"), "ugp://127.0.0.1")));
+        (0..10).for_each(|id| live.remove(ServerId(id * 100)));
+        (0..5).for_each(|id| live.set(server(count + id, format!("new{id}"), "ugp://127.0.0.1")));
+        live.change(Update { servers: vec![ServerId(7), ServerId(8)], ..Update::default() }, |row| row.since = 1);
+        live.set(server(7, "seven".into(), "ugp://127.0.0.1"));
+        live.set(server(8, "eight".into(), "ugp://127.0.0.2"));
+        let all = live.pick(|row| Some(row.server.id));
+        assert_eq!((all.len(), live.len()), (count as usize - 5, count as usize - 5));
+        assert_eq!(all.iter().collect::<std::collections::HashSet<_>>().len(), all.len());
+        assert!(live.named("s7").is_none() && live.row(ServerId(100)).is_none() && live.named("new4").is_some());
+        let since = |name| live.named(name).unwrap().since;
+        assert_eq!((since("seven"), since("eight")), (1, 0), "of another target nothing is known");
+        let picked = live.pick_of(&[ServerId(8), ServerId(100), ServerId(7)], |nth, row| Some((nth, row.server.id.0)));
+        assert_eq!(picked, [(0, 8), (2, 7)]);
+    }
 
     #[test]
     fn a_day_goes_round() {

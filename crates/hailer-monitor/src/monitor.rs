@@ -3,7 +3,7 @@
 use crate::alert::{self, Alerts};
 use crate::health::State;
 use crate::history::{Batch, Bounds, History, HistoryError, Keep, NewServer, Writer};
-use crate::live::Live;
+use crate::live::{Live, SPARK, SPARKS};
 use crate::poll::{self, Poll, since_1970};
 use crate::sample::EventKind;
 use crate::server::{Origin, Server, ServerId};
@@ -19,6 +19,8 @@ use tokio::task::JoinHandle;
 
 /// Roll-ups are made, and old rows deleted, so often.
 const TIDY: Duration = Duration::from_secs(60);
+/// New servers of a plan that are written at once.
+const ADDED: usize = 20_000;
 /// What came last is waited for no longer when we stop.
 const LAST: Duration = Duration::from_secs(2);
 
@@ -86,14 +88,17 @@ impl Monitor {
         let states = history.last_states().await?;
         let states: HashMap<ServerId, (State, i64)> =
             states.into_iter().map(|(id, state, at)| (id, (state, at))).collect();
-        for server in history.servers().await? {
+        let servers = history.servers().await?.into_iter().map(|server| {
             let known = states.get(&server.id).copied();
-            // What was stored was checked then; a protocol may have gone since. It is shown, and never asked.
-            let _ = poll.watch(server, known);
-        }
+            (server, known)
+        });
+        // What was stored was checked then; a protocol may have gone since. It is shown, and never asked.
+        poll.watch_all(servers).into_iter().for_each(|(server, _)| live.set(server));
+        drop(states);
         let started = since_1970();
-        for (id, at, asked, answered, players) in history.day(started).await? {
-            live.remember(id, at, asked, answered, players);
+        // One half hour after the other: a day of a hundred thousand servers at once would take more room than all else.
+        for place in (0..SPARKS as i64).rev() {
+            live.remember(&history.half_hour(started.div_euclid(SPARK) * SPARK - place * SPARK).await?);
         }
         let writer = Writer::start(history.clone(), Bounds::default());
         let mut sessions = Sessions::new(settings.privacy);
@@ -173,26 +178,38 @@ impl Monitor {
     }
 
     /// Makes the servers of the plan those that are watched for its sake.
-    pub async fn follow(&self, plan: &[NewServer]) -> Result<(), MonitorError> {
+    pub async fn follow(&self, plan: Vec<NewServer>) -> Result<(), MonitorError> {
         let known = self.history.servers().await?;
-        for old in known.iter().filter(|old| old.origin == Origin::Plan) {
-            if !plan.iter().any(|new| new.name == old.name) {
-                let problem = |problem| MonitorError::Server { name: old.name.clone(), problem };
-                self.watchlist.remove(old.id).await.map_err(problem)?;
-            }
-        }
+        let mut known: HashMap<String, Server> = known.into_iter().map(|old| (old.name.clone(), old)).collect();
+        let (mut fresh, mut other) = (Vec::new(), Vec::new());
         for new in plan {
-            let problem = |problem| MonitorError::Server { name: new.name.clone(), problem };
-            match known.iter().find(|old| old.name == new.name) {
-                None => drop(self.watchlist.add(new.clone()).await.map_err(problem)?),
+            match known.remove(&new.name) {
+                None => fresh.push(new),
                 Some(old) => {
-                    let NewServer { name, target, group, labels, interval, origin } = new.clone();
+                    let NewServer { name, target, group, labels, interval, origin } = new;
                     let server = Server { id: old.id, name, target, group, labels, interval, origin };
-                    if server != *old {
-                        self.watchlist.change(server).await.map_err(problem)?;
+                    if server != old {
+                        other.push(server);
                     }
                 }
             }
+        }
+        for old in known.into_values().filter(|old| old.origin == Origin::Plan) {
+            let problem = |problem| MonitorError::Server { name: old.name.clone(), problem };
+            self.watchlist.remove(old.id).await.map_err(problem)?;
+        }
+        for server in other {
+            let name = server.name.clone();
+            let problem = |problem| MonitorError::Server { name, problem };
+            self.watchlist.change(server).await.map_err(problem)?;
+        }
+        let mut fresh = fresh.into_iter().peekable();
+        while let Some(first) = fresh.peek() {
+            let name = first.name.clone();
+            let some = fresh.by_ref().take(ADDED).collect();
+            let problem =
+                |(named, problem): (Option<String>, _)| MonitorError::Server { name: named.unwrap_or(name), problem };
+            self.watchlist.add_all(some).await.map_err(problem)?;
         }
         Ok(())
     }
@@ -215,7 +232,7 @@ fn add_sessions(sessions: &mut Sessions, live: &Live, batch: &mut Batch) {
     for sample in batch.samples.iter().filter(|sample| sample.answered) {
         let said = live.row(sample.server).and_then(|row| row.said).filter(|said| said.at == sample.at);
         if let Some(said) = said {
-            let names = said.players.iter().map(String::as_str);
+            let names = said.players.iter().map(|name| name.as_str());
             batch.sessions.extend(sessions.see(sample.server, sample.at, names, said.is_whole));
         }
     }

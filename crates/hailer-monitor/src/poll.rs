@@ -13,6 +13,7 @@ use crate::live::{Live, Said, Update};
 use crate::sample::{Difference, Event, EventKind, Millis, Sample};
 use crate::schedule::{Due, Schedule};
 use crate::server::{Server, ServerId};
+use compact_str::CompactString;
 use hailer::proto::model::Roster;
 use hailer::proto::{Protocol, Transport};
 use hailer::report::Line;
@@ -31,14 +32,16 @@ use tokio::sync::mpsc;
 const STREAMS_AT_ONCE: usize = 256;
 /// Batches that wait for the history; it keeps more itself.
 const BATCHES: usize = 64;
+/// Servers that are put on the list under one lock.
+const AT_ONCE: usize = 1_000;
 /// Names that are looked up at the same time.
 const LOOKUPS_AT_ONCE: usize = 32;
 /// A name is looked up again after so long, and one without address as often as its server is asked.
 const LOOKUP_AGAIN: Duration = Duration::from_secs(300);
 /// Of one answer, in bytes, so much is kept for the page: JSON, and datagrams.
 const ANSWER: usize = 16 << 10;
-/// Of all answers together.
-const ANSWERS: u64 = 128 << 20;
+/// Of all answers together: those of some eight thousand servers. Of more, the first have their answers kept.
+const ANSWERS: u64 = 16 << 20;
 /// Changes of version, map and MOTD that one server may make at once; a quarter of an hour gives it one more. Some servers tell
 /// another joke each time.
 const CHANGES: f32 = 6.0;
@@ -63,6 +66,9 @@ impl Default for Settings {
     fn default() -> Self {
         let mut sweep = sweep::Settings::default();
         sweep.pace.packets_per_second = 20_000.0;
+        // The schedule spreads questions evenly, so a network is asked as often as those who are watched there want. A bound
+        // below that would let some of them wait for ever: one host may have hundreds of servers.
+        sweep.pace.per_prefix = f64::INFINITY;
         sweep.keep_replies = true;
         Self { interval: Duration::from_secs(60), rules: Rules::default(), sweep, name_server: None }
     }
@@ -190,26 +196,52 @@ impl Poll {
     /// Watches a server, or goes on with another description of it. It is shown in `Live` too. `known`: its state when
     /// the history was last written. Returns what is wrong with its target, if that cannot be asked.
     pub fn watch(&self, server: Server, known: Option<(State, Millis)>) -> Result<(), String> {
-        let target = server.target().map_err(|error| error.to_string())?;
-        let Some(protocol) = target.protocol else {
-            return Err(format!("{}: no protocol; write it as PROTOCOL://{0}", server.target));
-        };
-        let interval = server.interval.unwrap_or(self.shared.settings.interval);
+        self.watch_all([(server, known)]).pop().map_or(Ok(()), |(_, problem)| Err(problem))
+    }
+
+    /// The same for many. Returns those that cannot be asked, and why.
+    pub fn watch_all(
+        &self,
+        servers: impl IntoIterator<Item = (Server, Option<(State, Millis)>)>,
+    ) -> Vec<(Server, String)> {
+        let (mut servers, mut refused) = (servers.into_iter().peekable(), Vec::new());
+        while servers.peek().is_some() {
+            let mut read = Vec::new();
+            for (server, known) in servers.by_ref().take(AT_ONCE) {
+                match asked(&server) {
+                    Ok((target, protocol)) => read.push((server, target, protocol, known)),
+                    Err(problem) => refused.push((server, problem)),
+                }
+            }
+            self.put(read);
+        }
+        self.shared.lookups.notify_one();
+        refused
+    }
+
+    /// Watches servers whose targets were read.
+    fn put(&self, servers: Vec<(Server, Target, &'static dyn Protocol, Option<(State, Millis)>)>) {
+        let mut states: HashMap<ServerId, (State, Millis)> = HashMap::new();
+        let mut update = Update { is_other_list: true, ..Update::default() };
         let mut list = self.shared.watchlist();
         let now = list.clock.now().0;
-        list.schedule.set(server.id, interval.as_millis().min(i64::MAX as u128) as Millis, now);
-        let address = match &target.host {
-            Host::Address(ip) => Ok(SocketAddr::new(*ip, target.port.unwrap_or(protocol.info().port))),
-            Host::Name(_) => Err("its name was not looked up yet".into()),
-        };
-        let (state, since) = known.unwrap_or_default();
-        let typed: Arc<str> = server.target.as_str().into();
-        let is_same = list.watched.get(&server.id).is_some_and(|old| old.typed == typed);
-        if !is_same {
+        for (server, target, protocol, known) in &servers {
+            let interval = server.interval.unwrap_or(self.shared.settings.interval);
+            list.schedule.set(server.id, interval.as_millis().min(i64::MAX as u128) as Millis, now);
+            update.servers.push(server.id);
+            if list.watched.get(&server.id).is_some_and(|old| *old.typed == *server.target) {
+                continue;
+            }
+            let (state, since) = known.unwrap_or_default();
+            states.insert(server.id, (state, since));
+            let address = match &target.host {
+                Host::Address(ip) => Ok(SocketAddr::new(*ip, target.port.unwrap_or(protocol.info().port))),
+                Host::Name(_) => Err("its name was not looked up yet".into()),
+            };
             let watched = Watched {
-                target,
-                typed,
-                protocol,
+                target: target.clone(),
+                typed: server.target.as_str().into(),
+                protocol: *protocol,
                 address,
                 looked_up: None,
                 health: Health::known(state, since),
@@ -221,14 +253,12 @@ impl Poll {
             list.watched.insert(server.id, watched);
         }
         drop(list);
-        let id = server.id;
-        self.shared.live.set(server);
-        let update = Update { servers: vec![id], is_other_list: true, ..Update::default() };
+        servers.into_iter().for_each(|(server, ..)| self.shared.live.set(server));
         self.shared.live.change(update, |row| {
-            (row.state, row.since) = if is_same { (row.state, row.since) } else { (state, since) }
+            if let Some(state) = states.get(&row.server.id) {
+                (row.state, row.since) = *state;
+            }
         });
-        self.shared.lookups.notify_one();
-        Ok(())
     }
 
     /// Watches a server no more.
@@ -249,6 +279,15 @@ impl Poll {
     /// What it did so far.
     pub fn counts(&self) -> &Counts {
         &self.shared.counts
+    }
+}
+
+/// Whom to ask, and how; else what is wrong with it.
+fn asked(server: &Server) -> Result<(Target, &'static dyn Protocol), String> {
+    let target = server.target().map_err(|error| error.to_string())?;
+    match target.protocol {
+        Some(protocol) => Ok((target, protocol)),
+        None => Err(format!("{}: no protocol; write it as PROTOCOL://{0}", server.target)),
     }
 }
 
@@ -494,11 +533,11 @@ fn said(typed: &str, answer: Answer, at: Millis, before: Option<&Said>, counts: 
     let mut said = Said {
         at,
         address: Some(asked.address),
-        title: status.title(),
-        game: status.game.map(Into::into),
-        version: status.version.map(Into::into),
-        map: status.map.map(Into::into),
-        players: status.players.list.iter().take(PLAYERS).map(|player| player.name.plain()).collect(),
+        title: status.title().map(Into::into),
+        game: status.game,
+        version: status.version,
+        map: status.map,
+        players: status.players.list.iter().take(PLAYERS).map(|player| player.name.plain().into()).collect(),
         is_whole: status.players.roster == Roster::Whole && status.players.list.len() <= PLAYERS,
         motd: status.motd,
         answer: Box::default(),
@@ -523,12 +562,13 @@ impl Said {
 
 /// What it says now and did not say before. What it does not say at all is no difference: a short answer leaves things out.
 fn differences(before: &Said, now: &Said) -> Vec<EventKind> {
-    let differ = |from: &Option<String>, to: &Option<String>| {
+    let differ = |from: &Option<CompactString>, to: &Option<CompactString>| {
         let is_other = to.is_some() && from.is_some() && from != to;
-        is_other.then(|| Difference { from: from.clone(), to: to.clone() })
+        let text = |text: &Option<CompactString>| text.as_deref().map(str::to_owned);
+        is_other.then(|| Difference { from: text(from), to: text(to) })
     };
-    let plain = |said: &Said| said.motd.as_ref().map(|motd| motd.plain());
-    let address = |said: &Said| said.address.map(|address| address.to_string());
+    let plain = |said: &Said| said.motd.as_ref().map(|motd| motd.plain().into());
+    let address = |said: &Said| said.address.map(|address| address.to_string().into());
     let all = [
         differ(&before.version, &now.version).map(EventKind::Version),
         differ(&before.map, &now.map).map(EventKind::Map),

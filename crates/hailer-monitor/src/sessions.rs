@@ -7,6 +7,7 @@
 use crate::history::{Session, player_key};
 use crate::sample::Millis;
 use crate::server::ServerId;
+use compact_str::CompactString;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use std::collections::HashMap;
@@ -77,7 +78,7 @@ pub struct Sessions {
 /// A session that has not ended. Those of a server are in order of their players.
 #[derive(Debug)]
 struct Open {
-    player: Box<str>,
+    player: CompactString,
     first: Millis,
     last: Millis,
     /// The end that was last written.
@@ -151,6 +152,9 @@ impl Sessions {
             open.push(Open::new(player.into(), at, at, at));
         }
         open.sort_unstable_by(|one, other| one.player.cmp(&other.player));
+        if open.capacity() > open.len() + open.len() / 4 {
+            open.shrink_to_fit();
+        }
         if !open.is_empty() {
             self.len += open.len();
             self.servers.insert(server, open);
@@ -188,7 +192,7 @@ impl Sessions {
 }
 
 impl Open {
-    fn new(player: Box<str>, first: Millis, last: Millis, written: Millis) -> Self {
+    fn new(player: CompactString, first: Millis, last: Millis, written: Millis) -> Self {
         Self { player, first, last, written, absent: 0 }
     }
 

@@ -17,6 +17,7 @@ use super::rule::{Change, Condition, Rule, Words};
 use crate::live::Row;
 use crate::sample::{Difference, Event, EventKind, Millis};
 use crate::server::{Server, ServerId};
+use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
@@ -616,7 +617,7 @@ fn item(id: ServerId, episode: &Episode, row: Option<&Row>, now: Millis) -> Item
         (item.reason, item.error) = (Some(cut(&error.0)), Some(cut(&error.1)));
     }
     if let Some(said) = &row.said {
-        let short = |text: &Option<String>| text.as_deref().map(cut);
+        let short = |text: &Option<CompactString>| text.as_deref().map(cut);
         (item.title, item.version, item.map) = (short(&said.title), short(&said.version), short(&said.map));
         item.motd = said.motd.as_ref().map(|motd| cut(&motd.plain()));
     }

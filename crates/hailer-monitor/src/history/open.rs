@@ -55,7 +55,7 @@ impl History {
                         // NORMAL a machine that loses its power may lose the last seconds, and no more than that.
                         let settings =
                             "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA busy_timeout = 10000;
-                                        PRAGMA cache_size = -8000; PRAGMA journal_size_limit = 67108864;";
+                                        PRAGMA cache_size = -2000; PRAGMA journal_size_limit = 67108864;";
                         raw_sql(settings).execute(connection).await?;
                     }
                     Ok(())

@@ -1,10 +1,9 @@
 //! Which servers a list shows and by what it is ordered: the same for pages and for programs.
 //!
-//! What is cheap is told under the lock of [`Live`](crate::live::Live), texts are searched after it: [`Words`] need what an entry
-//! holds, a server and what it said.
+//! Texts of servers are searched in the [`index`](super::index).
 
 use crate::health::State;
-use crate::live::{Row, Said};
+use crate::live::Row;
 use crate::sample::Millis;
 use crate::server::Server;
 use std::cmp::Ordering;
@@ -74,25 +73,14 @@ impl Words {
         self.0.is_empty()
     }
 
-    pub(crate) fn are_in(&self, server: &Server, said: Option<&Said>) -> bool {
-        self.0.iter().all(|word| has(server, said, word))
+    pub(crate) fn all(&self) -> &[String] {
+        &self.0
     }
 
     /// The same, of some texts.
     pub(crate) fn are_in_one_of(&self, texts: &[&str]) -> bool {
         self.0.iter().all(|word| texts.iter().any(|text| contains(text, word)))
     }
-}
-
-fn has(server: &Server, said: Option<&Said>, word: &str) -> bool {
-    let of_us = [&server.name, &server.target, &server.group];
-    if of_us.into_iter().chain(server.labels.values()).any(|text| contains(text, word)) {
-        return true;
-    }
-    let Some(said) = said else { return false };
-    let of_it = [&said.title, &said.version, &said.map, &said.game];
-    of_it.into_iter().flatten().any(|text| contains(text, word))
-        || said.motd.as_ref().is_some_and(|motd| contains(&motd.plain(), word))
 }
 
 /// Whether a word, in lower case, stands in a text in any case.

@@ -18,6 +18,7 @@ mod chart;
 mod files;
 mod find;
 mod guard;
+pub(crate) mod index;
 mod live;
 mod motd;
 mod page;

@@ -1,6 +1,7 @@
 //! `hailer monitor`: watches servers over time.
 
 pub(super) mod actions;
+mod demo;
 pub(crate) mod plan;
 
 pub(crate) use self::actions::table_of as history_table;
@@ -37,20 +38,52 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         Some(MonitorAction::Export(args)) => return super::block_on(actions::export(args)),
         Some(MonitorAction::Import(args)) => return super::block_on(actions::import(args)),
     }
-    let plan = plan(args)?;
+    let plan = plan_aside(args)?;
+    if args.demo {
+        return threads(demo(args, plan));
+    }
     if args.check_config {
         writeln!(std::io::stdout(), "sound: {}", count(plan.servers.len()))?;
         return Ok(Exit::Success);
     }
-    // Threads: SQL, pages and names of servers go on beside each other.
+    threads(async {
+        let listener = match TcpListener::bind(plan.listen).await {
+            Ok(listener) => listener,
+            Err(error) => usage!("cannot listen on {}: {error}; choose another place with --listen", plan.listen),
+        };
+        let history = History::open(&plan.history).await?;
+        monitor(args, plan, listener, history).await
+    })
+}
+
+/// On threads: SQL, pages and names of servers go on beside each other.
+fn threads(work: impl Future<Output = anyhow::Result<Exit>>) -> anyhow::Result<Exit> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let end = runtime.block_on(monitor(args, plan));
+    let end = runtime.block_on(work);
     runtime.shutdown_timeout(std::time::Duration::from_secs(1));
     end
 }
 
+/// Invented servers instead of a plan's, and a history that is gone with them.
+async fn demo(args: &Args, mut plan: Plan) -> anyhow::Result<Exit> {
+    let listener = demo::listen(args.listen, plan.listen).await?;
+    let mut fleet = demo::Fleet::start().await?;
+    plan.history = plan::sqlite(&fleet.history());
+    plan.interval = args.interval.unwrap_or(demo::INTERVAL);
+    let history = History::open(&plan.history).await?;
+    fleet.write_past(&history).await?;
+    plan.servers = std::mem::take(&mut fleet.servers);
+    monitor(args, plan, listener, history).await
+}
+
 fn count(servers: usize) -> String {
     format!("{servers} server{}", if servers == 1 { "" } else { "s" })
+}
+
+/// On a thread of its own: what reading a hundred thousand servers takes goes with its thread, and the next thread gets the room.
+fn plan_aside(args: &Args) -> anyhow::Result<Plan> {
+    let read = std::thread::scope(|scope| scope.spawn(|| plan(args)).join());
+    read.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// What the file says, and over it what the flags say.
@@ -98,15 +131,10 @@ fn from_targets(targets: &[String]) -> anyhow::Result<Vec<NewServer>> {
     Ok(servers)
 }
 
-async fn monitor(args: &Args, plan: Plan) -> anyhow::Result<Exit> {
-    let listener = match TcpListener::bind(plan.listen).await {
-        Ok(listener) => listener,
-        Err(error) => usage!("cannot listen on {}: {error}; choose another place with --listen", plan.listen),
-    };
+async fn monitor(args: &Args, mut plan: Plan, listener: TcpListener, history: History) -> anyhow::Result<Exit> {
     let address = listener.local_addr()?;
-    let history = History::open(&plan.history).await?;
     let monitor = Monitor::start(history.clone(), settings(&plan, &history).await?).await?;
-    monitor.follow(&plan.servers).await?;
+    monitor.follow(std::mem::take(&mut plan.servers)).await?;
     let app = app(&monitor, &plan);
     let (closing, closed) = tokio::sync::oneshot::channel::<()>();
     let pages = tokio::spawn(web::serve(listener, app, web::Bounds::default(), async { drop(closed.await) }));
@@ -120,7 +148,7 @@ async fn monitor(args: &Args, plan: Plan) -> anyhow::Result<Exit> {
     loop {
         tokio::select! {
             () = &mut over => break,
-            Some(()) = hangup.recv() => match reload(args, &monitor).await {
+            Some(()) = hangup.recv(), if !args.demo => match reload(args, &monitor).await {
                 Ok(servers) => tell!("read again: {}", count(servers)),
                 Err(error) => tell!("\x1b[33mwarning:\x1b[0m {error:#}; all stays as it was"),
             },
@@ -174,7 +202,8 @@ async fn settings(plan: &Plan, history: &History) -> anyhow::Result<Settings> {
 }
 
 async fn reload(args: &Args, monitor: &Monitor) -> anyhow::Result<usize> {
-    let plan = plan(args)?;
-    monitor.follow(&plan.servers).await?;
-    Ok(plan.servers.len())
+    let plan = plan_aside(args)?;
+    let servers = plan.servers.len();
+    monitor.follow(plan.servers).await?;
+    Ok(servers)
 }

@@ -87,7 +87,8 @@ impl Entry {
     fn spell(&mut self) {
         let said = self.seen.said.as_deref();
         self.version = said.and_then(|said| said.version.as_deref()).map(short).unwrap_or_default();
-        let motd = said.and_then(|said| said.motd.as_ref().map(Text::plain).or_else(|| said.title.clone()));
+        let motd =
+            said.and_then(|said| said.motd.as_ref().map(Text::plain).or_else(|| said.title.clone().map(Into::into)));
         self.motd = motd.map(|motd| short(&motd)).unwrap_or_default();
         let server = &self.seen.server;
         self.words =

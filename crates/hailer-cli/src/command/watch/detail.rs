@@ -306,8 +306,8 @@ fn text_of(entry: &Entry, past: Option<&Past>, view: &View<'_>, width: usize) ->
 }
 
 /// Names in columns.
-fn names(players: &[String], width: usize) -> Vec<Line<'static>> {
-    let names: Vec<String> = players.iter().take(PLAYERS).map(|name| line(name, 32.min(width))).collect();
+fn names(players: &[impl AsRef<str>], width: usize) -> Vec<Line<'static>> {
+    let names: Vec<String> = players.iter().take(PLAYERS).map(|name| line(name.as_ref(), 32.min(width))).collect();
     let column = names.iter().map(|name| name.width()).max().unwrap_or(0) + 2;
     let row = |row: &[String]| {
         Line::raw(row.iter().map(|name| padded(name, column)).collect::<String>().trim_end().to_owned())

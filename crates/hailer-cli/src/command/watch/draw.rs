@@ -708,11 +708,11 @@ pub(super) mod tests {
         let said = Said {
             at: i64::MAX,
             motd: Some(Text::legacy(format!("§a{long}§k").repeat(20))),
-            title: Some(long.clone()),
-            version: Some(long.clone()),
-            game: Some(long.clone()),
-            map: Some(long.clone()),
-            players: vec![long.clone(); 60],
+            title: Some(long.clone().into()),
+            version: Some(long.clone().into()),
+            game: Some(long.clone().into()),
+            map: Some(long.clone().into()),
+            players: vec![long.clone().into(); 60].into(),
             answer: r#"{"status":{"rules":[{"key":"\u001b[2J","value":"\u001b]0;x\u0007"}],"extra":{"a":[1,{"b":"\u001b[31m"}]},"motd":{"plain":5,"raw":"§a\u001b[2J"}}}"#.to_owned().into_bytes().into(),
             ..Said::default()
         };

@@ -38,7 +38,7 @@ pub(super) fn seen(id: i64, name: &str) -> Seen {
         game: Some("MINECRAFT".into()),
         version: Some("1.20.4".into()),
         map: Some("world".into()),
-        players: vec!["Alice".into(), "Bob".into(), "名前".into()],
+        players: ["Alice".into(), "Bob".into(), "名前".into()].into(),
         is_whole: false,
         answer: Box::default(),
         replies: Vec::new(),

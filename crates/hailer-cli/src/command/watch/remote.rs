@@ -179,7 +179,7 @@ impl Monitor {
         let seen = shown.seen();
         let mut said = seen.said.as_deref().cloned().unwrap_or_default();
         said.is_whole = seen.last.and_then(|last| last.players).is_some_and(|on| on as usize == players.len());
-        said.players = players;
+        said.players = players.into_iter().map(Into::into).collect();
         said.answer = answer.map(|answer| answer.to_string().into_bytes().into()).unwrap_or_default();
         let events = events.events.into_iter().filter_map(|happened| happened.event(id)).collect();
         Ok(Past { server: id, looks: looks.collect(), events, said: Some(Arc::new(said)) })
@@ -361,11 +361,11 @@ impl Told {
         Said {
             at: self.at,
             address: self.address,
-            title: self.title,
+            title: self.title.map(Into::into),
             motd: self.motd.map(Text::unformatted),
-            game: self.game,
-            version: self.version,
-            map: self.map,
+            game: self.game.map(Into::into),
+            version: self.version.map(Into::into),
+            map: self.map.map(Into::into),
             ..Said::default()
         }
     }
@@ -488,7 +488,7 @@ mod tests {
         let words: Vec<&str> = past.events.iter().map(|event| event.kind.word()).collect();
         assert_eq!(words, ["down", "version"], "what is not known is left out");
         let said = past.said.unwrap();
-        assert_eq!((&*said.answer, &said.players[..]), (&br#"{"ok":true}"#[..], &["Alice".to_owned()][..]));
+        assert_eq!((&*said.answer, &said.players[..]), (&br#"{"ok":true}"#[..], &["Alice".into()][..]));
         assert_eq!(said.version.as_deref(), Some("1.1"));
     }
 

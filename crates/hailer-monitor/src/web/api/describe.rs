@@ -119,7 +119,7 @@ impl Whole {
         let first = now.div_euclid(live::SPARK) - (live::SPARKS as Millis - 1);
         Self {
             shown: Shown::new(row, now),
-            players: said.map(|said| said.players.clone()).unwrap_or_default(),
+            players: said.map(|said| said.players.iter().map(ToString::to_string).collect()).unwrap_or_default(),
             day: Day {
                 from: first * live::SPARK,
                 step: live::SPARK,
@@ -162,11 +162,11 @@ impl From<&Said> for Told {
         Self {
             at: said.at,
             address: said.address,
-            title: said.title.clone(),
+            title: said.title.clone().map(Into::into),
             motd: said.motd.as_ref().map(|motd| motd.plain()),
-            game: said.game.clone(),
-            version: said.version.clone(),
-            map: said.map.clone(),
+            game: said.game.clone().map(Into::into),
+            version: said.version.clone().map(Into::into),
+            map: said.map.clone().map(Into::into),
         }
     }
 }

@@ -3,11 +3,13 @@
 
 use super::Problem;
 use super::params::Params;
-use crate::live::{Live, Said};
+use crate::live::{Live, Row};
 use crate::sample::Millis;
-use crate::server::{Server, ServerId};
+use crate::server::ServerId;
 use crate::web::find::{LONGEST_SEARCH, Match, Shown, Sort, Words, directed, natural};
+use crate::web::index::Candidates;
 use axum::http::Uri;
+use compact_str::CompactString;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -36,9 +38,11 @@ struct Place {
 
 struct Entry {
     number: Option<i64>,
-    server: Arc<Server>,
-    /// If it is searched.
-    said: Option<Arc<Said>>,
+    /// If it is ordered by that.
+    group: CompactString,
+    /// Among all names.
+    place: usize,
+    id: ServerId,
 }
 
 /// A page of a list.
@@ -89,53 +93,55 @@ impl Wanted {
         params.end().map(|()| wanted)
     }
 
-    pub(super) fn find(&self, live: &Live, now: Millis) -> Page {
-        let is_searched = !self.words.is_empty();
-        let mut entries = live.pick(|row| {
-            let said = || row.said.clone().filter(|_| is_searched);
-            let entry = || Entry { number: self.by.number(row, now), server: row.server.clone(), said: said() };
-            self.matching.fits(row).then(entry)
-        });
-        // Not under the lock, since it takes long.
-        if is_searched {
-            entries.retain(|entry| self.words.are_in(&entry.server, entry.said.as_deref()));
-        }
+    pub(super) fn find(&self, live: &Arc<Live>, now: Millis) -> Page {
+        let all = Candidates::of(live, &self.words);
+        let mut entries: Vec<Entry> = if self.by == Sort::Name {
+            let all = all.matching(live, &self.matching).into_iter();
+            all.map(|(place, id)| Entry { number: None, group: CompactString::default(), place, id }).collect()
+        } else {
+            all.pick(live, |place, row| self.matching.fits(row).then(|| self.entry(place, row, now)))
+        };
         let count = entries.len();
         if let Some(after) = &self.after {
-            let after = (after.number, &*after.group, &*after.name);
-            entries.retain(|entry| self.order(self.rank(entry), after).is_gt());
+            let place = all.place(&after.name);
+            let names = |entry: &Entry| match place {
+                Ok(place) => entry.place.cmp(&place),
+                Err(next) if entry.place < next => Ordering::Less,
+                Err(_) => Ordering::Greater,
+            };
+            entries.retain(|entry| self.order(entry, after.number, &after.group, names(entry)).is_gt());
         }
+        let order = |a: &Entry, b: &Entry| self.order(a, b.number, &b.group, a.place.cmp(&b.place));
         let has_more = entries.len() > self.limit;
         if has_more {
             // Of a hundred thousand, only those that are shown are put in order.
-            entries.select_nth_unstable_by(self.limit, |a, b| self.order(self.rank(a), self.rank(b)));
+            entries.select_nth_unstable_by(self.limit, order);
             entries.truncate(self.limit);
         }
-        entries.sort_unstable_by(|a, b| self.order(self.rank(a), self.rank(b)));
-        let next = entries.last().filter(|_| has_more).map(|entry| self.cursor(entry));
-        Page { count, ids: entries.iter().map(|entry| entry.server.id).collect(), next }
+        entries.sort_unstable_by(order);
+        let next = entries.last().filter(|_| has_more).map(|entry| cursor(entry, all.name(entry.place)));
+        Page { count, ids: entries.iter().map(|entry| entry.id).collect(), next }
     }
 
-    fn rank<'a>(&self, entry: &'a Entry) -> (Option<i64>, &'a str, &'a str) {
-        let group = if self.by == Sort::Group { &*entry.server.group } else { "" };
-        (entry.number, group, &entry.server.name)
+    fn entry(&self, place: usize, row: &Row, now: Millis) -> Entry {
+        let group = if self.by == Sort::Group { &*row.server.group } else { "" };
+        Entry { number: self.by.number(row, now), group: group.into(), place, id: row.server.id }
     }
 
-    fn order(&self, a: (Option<i64>, &str, &str), b: (Option<i64>, &str, &str)) -> Ordering {
+    /// Of an entry and another, whose names stand in this order.
+    fn order(&self, entry: &Entry, number: Option<i64>, group: &str, names: Ordering) -> Ordering {
         let turned = |order: Ordering| if self.is_descending { order.reverse() } else { order };
         // Those of one number stand by name, in either direction.
-        let names = natural(a.2, b.2);
-        directed(self.is_descending, a.0.as_ref(), b.0.as_ref(), i64::cmp)
-            .then_with(|| turned(natural(a.1, b.1)))
+        directed(self.is_descending, entry.number.as_ref(), number.as_ref(), i64::cmp)
+            .then_with(|| turned(natural(&entry.group, group)))
             .then(if self.by == Sort::Name { turned(names) } else { names })
     }
+}
 
-    /// `NUMBER~GROUP~NAME`, with what the order needs: names have no tilde.
-    fn cursor(&self, entry: &Entry) -> String {
-        let (number, group, name) = self.rank(entry);
-        let number = number.map(|number| number.to_string()).unwrap_or_default();
-        format!("{number}~{group}~{name}")
-    }
+/// `NUMBER~GROUP~NAME`, with what the order needs: names have no tilde.
+fn cursor(entry: &Entry, name: &str) -> String {
+    let number = entry.number.map(|number| number.to_string()).unwrap_or_default();
+    format!("{number}~{}~{name}", entry.group)
 }
 
 impl Place {
@@ -158,12 +164,12 @@ mod tests {
     use crate::health::State;
     use crate::live::Update;
     use crate::sample::Sample;
-    use crate::server::Origin;
+    use crate::server::{Origin, Server};
     use proptest::collection::vec;
     use proptest::prelude::*;
 
-    fn live() -> Live {
-        let live = Live::default();
+    fn live() -> Arc<Live> {
+        let live = Arc::new(Live::default());
         for id in 0..25 {
             let labels = [("even".to_owned(), (id % 2 == 0).to_string())].into();
             let (name, group) = (format!("s{id:02}"), ["", "a~b", "Zoo"][id as usize % 3].to_owned());
@@ -182,7 +188,7 @@ mod tests {
         live
     }
 
-    fn names(live: &Live, query: &str) -> Vec<String> {
+    fn names(live: &Arc<Live>, query: &str) -> Vec<String> {
         let mut names = Vec::new();
         let mut cursor = String::new();
         loop {

@@ -164,7 +164,7 @@ impl Api {
         }))
     }
 
-    fn live(&self) -> &Live {
+    fn live(&self) -> &Arc<Live> {
         &self.0.parts.live
     }
 

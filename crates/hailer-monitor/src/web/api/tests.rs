@@ -632,7 +632,8 @@ async fn a_hundred_thousand_servers() {
         row.last = Some(Sample { server, at, answered: true, players, max, latency, sent: 2, resent: 0 });
         row.day.add(at, 1, 1, players.unwrap_or_default());
         let motd = Some(Text::legacy(format!("&aWelcome to &lnumber {}&r, a place like others", server.0)));
-        row.said = Some(Arc::new(Said { at, title: motd.as_ref().map(Text::plain), motd, ..Said::default() }));
+        row.said =
+            Some(Arc::new(Said { at, title: motd.as_ref().map(|motd| motd.plain().into()), motd, ..Said::default() }));
     });
     let mut settings = Settings { server_metrics: 10_000, ..Settings::default() };
     settings.reads = Rate { per_second: 10_000, burst: 10_000 };

@@ -60,26 +60,25 @@ impl Kept {
 
 impl Totals {
     fn of(live: &Live) -> Self {
-        // Little under the lock, and the sums after it.
-        let all = live
-            .pick(|row| Some((row.server.clone(), row.state, row.is_flapping, row.last.and_then(|last| last.players))));
         let mut totals = Self::default();
-        for (server, state, is_flapping, players) in all {
+        live.pick::<()>(|row| {
+            let (server, state, players) = (&*row.server, row.state, row.last.and_then(|last| last.players));
             let is = |other| u64::from(state == other);
             let one = Sum {
                 servers: 1,
                 up: is(Health::Up),
                 down: is(Health::Down),
                 unknown: is(Health::Unknown),
-                flapping: u64::from(is_flapping),
+                flapping: u64::from(row.is_flapping),
                 players: u64::from(players.unwrap_or_default()),
             };
             totals.all.add(one);
-            add(&mut totals.protocols, find::protocol(&server), one);
+            add(&mut totals.protocols, find::protocol(server), one);
             if totals.groups.len() < GROUPS || totals.groups.contains_key(&server.group) {
                 add(&mut totals.groups, &server.group, one);
             }
-        }
+            None
+        });
         totals
     }
 }

@@ -6,7 +6,7 @@ use super::{Api, Problem};
 use crate::history::{History, HistoryError, NewServer};
 use crate::live::Live;
 use crate::poll::Poll;
-use crate::server::{Server, ServerId, Wrong};
+use crate::server::{Server, ServerId, Wrong, check};
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
@@ -70,6 +70,13 @@ impl Here {
     pub fn new(history: History, poll: Arc<Poll>, live: Arc<Live>) -> Self {
         Self(Arc::new(Both { history, poll, live, turn: Mutex::default() }))
     }
+
+    /// Watches many more, all of them or none: those of a plan. An error names the server that it is about, if it knows.
+    pub async fn add_all(&self, new: Vec<NewServer>) -> Result<(), (Option<String>, NotDone)> {
+        let both = self.0.clone();
+        let work = tokio::spawn(async move { both.add_all(new).await });
+        work.await.unwrap_or_else(|_| Err((None, NotDone::Failed("it was not done; try again".into()))))
+    }
 }
 
 impl Watchlist for Here {
@@ -98,6 +105,23 @@ impl Both {
             return Err(NotDone::Invalid(problem));
         }
         Ok(server)
+    }
+
+    async fn add_all(&self, new: Vec<NewServer>) -> Result<(), (Option<String>, NotDone)> {
+        let _turn = self.turn.lock().await;
+        for new in &new {
+            if let Some(wrong) = check(new).into_iter().next() {
+                return Err((Some(new.name.clone()), NotDone::Invalid(format!("{}: {}", wrong.field, wrong.message))));
+            }
+        }
+        let named = |problem| match problem {
+            HistoryError::Taken(name) => (Some(name.clone()), NotDone::Taken(name)),
+            problem => (None, problem.into()),
+        };
+        let added = self.history.add_all(&new).await.map_err(named)?;
+        // Each was checked.
+        self.poll.watch_all(added.into_iter().map(|server| (server, None)));
+        Ok(())
     }
 
     async fn change(&self, server: Server) -> Result<(), NotDone> {

@@ -97,9 +97,9 @@ fn draw(row: Option<&Row>, label: &str, style: &'static str) -> String {
         Some(last.max.map_or_else(|| players.to_string(), |max| format!("{players}/{max}")))
     });
     let said = row.and_then(|row| row.said.as_deref());
-    let cut = |text: &String| printable(text).chars().take(LONGEST).collect::<String>();
-    let title = said.and_then(|said| said.title.as_ref()).map(cut);
-    let version = said.and_then(|said| said.version.as_ref()).map(cut);
+    let cut = |text: &str| printable(text).chars().take(LONGEST).collect::<String>();
+    let title = said.and_then(|said| said.title.as_deref()).map(cut);
+    let version = said.and_then(|said| said.version.as_deref()).map(cut);
     let card = Card { css: STYLE, style, label, state, players, title, version };
     // A `String` takes everything.
     card.render().unwrap_or_default()

@@ -3,6 +3,7 @@
 use crate::live::Said;
 use crate::web::find::{Words, natural};
 use crate::web::show::{self, Cut};
+use compact_str::CompactString;
 use hailer::proto::wire::{Deviation, Field, Notes};
 use hailer::proto::{Protocol, Seen};
 use hailer::registry;
@@ -91,8 +92,8 @@ impl Details {
         };
         // Whose names may be shown is decided where they are kept; the answer only adds to them.
         let listed = list(&status["players"]["list"]);
-        let player = |(name, listed): (&String, Option<&Value>)| {
-            let listed = listed.filter(|listed| listed["name"]["plain"].as_str() == Some(name));
+        let player = |(name, listed): (&CompactString, Option<&Value>)| {
+            let listed = listed.filter(|listed| listed["name"]["plain"].as_str() == Some(name.as_str()));
             Entry::new(name, "", &listed.and_then(|listed| listed.get("extra")).map(text).unwrap_or_default())
         };
         let listed = listed.iter().map(Some).chain(std::iter::repeat(None));
@@ -289,8 +290,11 @@ mod tests {
             "players": {"roster": "partial", "list": [{"name": {"plain": "Ada"}, "extra": {"id": 3}}, {"name": {"plain": "Bo"}}]},
             "address": {"host": "10.0.0.1", "port": 1},
         }});
-        let said =
-            |answer: &[u8]| Said { answer: answer.into(), players: vec!["Ada".into(), "Cy".into()], ..Said::default() };
+        let said = |answer: &[u8]| Said {
+            answer: answer.into(),
+            players: ["Ada".into(), "Cy".into()].into(),
+            ..Said::default()
+        };
         let details = Details::of(&said(answer.to_string().as_bytes()), protocol);
         let texts =
             |entries: &[Entry]| entries.iter().map(|e| format!("{}={}", e.key.text, e.value.text)).collect::<Vec<_>>();

@@ -1,9 +1,11 @@
 //! Which servers a list shows, in which order: what the address of the page says, and the other way round.
 
-use crate::live::{Live, Row, Said};
+use crate::live::{Live, Row};
 use crate::sample::Millis;
-use crate::server::{Server, ServerId};
+use crate::server::ServerId;
 use crate::web::find::{LONGEST_SEARCH, Match, Words, directed, natural};
+use crate::web::index::Candidates;
+use compact_str::CompactString;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -100,22 +102,17 @@ impl Filter {
     }
 
     /// The rows of the page that is asked for.
-    pub(crate) fn find(&self, live: &Live, now: Millis) -> Found {
+    pub(crate) fn find(&self, live: &Arc<Live>, now: Millis) -> Found {
         let text = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
         let (group, protocol) = (text(&self.group), text(&self.protocol));
         let wanted = Match { group, protocol, state: self.state, labels: Vec::new() };
         let words = Words::of(&self.search);
-        let is_searched = !words.is_empty();
-        // Little is copied under the lock: numbers, or pointers to what holds the texts, which are searched after it.
         let (count, page, ids) = match self.sort {
             Sort::Players | Sort::Latency | Sort::Uptime | Sort::State => {
-                let number = |row: &Row| (self.sort.number(row, now), row.server.id);
-                let mut numbers = if is_searched {
-                    let all = live.pick(|row| wanted.fits(row).then(|| (number(row), texts(row))));
-                    let found = all.into_iter().filter(|(_, (server, said))| words.are_in(server, said.as_deref()));
-                    found.map(|(number, _)| number).collect()
-                } else {
-                    live.pick(|row| wanted.fits(row).then(|| number(row)))
+                let number = |row: &Row| wanted.fits(row).then(|| (self.sort.number(row, now), row.server.id));
+                let mut numbers = match words.is_empty() {
+                    true => live.pick(number),
+                    false => Candidates::of(live, &words).pick(live, |_, row| number(row)),
                 };
                 let compare = |a: &(Option<i64>, ServerId), b: &(Option<i64>, ServerId)| {
                     self.directed(a.0.as_ref(), b.0.as_ref(), i64::cmp).then_with(|| a.1.cmp(&b.1))
@@ -124,13 +121,19 @@ impl Filter {
                 let ids: Vec<ServerId> = shown.iter().map(|(_, id)| *id).collect();
                 (numbers.len(), page, ids)
             }
-            Sort::Name | Sort::Group | Sort::Version => {
-                let mut texts = live.pick(|row| wanted.fits(row).then(|| texts(row)));
-                if is_searched {
-                    texts.retain(|(server, said)| words.are_in(server, said.as_deref()));
-                }
-                let (page, shown) = self.page_of(&mut texts, |a, b| self.compare(a, b));
-                let ids: Vec<ServerId> = shown.iter().map(|(server, _)| server.id).collect();
+            Sort::Name => {
+                let mut all = Candidates::of(live, &words).matching(live, &wanted);
+                let (page, shown) = self.page_of(&mut all, |a, b| self.directed(Some(&a.0), Some(&b.0), usize::cmp));
+                let ids: Vec<ServerId> = shown.iter().map(|(_, id)| *id).collect();
+                (all.len(), page, ids)
+            }
+            Sort::Group | Sort::Version => {
+                let entry = |place, row: &Row| wanted.fits(row).then(|| (self.text(row), place, row.server.id));
+                let mut texts = Candidates::of(live, &words).pick(live, entry);
+                let (page, shown) = self.page_of(&mut texts, |a, b| {
+                    self.directed(a.0.as_deref(), b.0.as_deref(), natural).then(a.1.cmp(&b.1))
+                });
+                let ids: Vec<ServerId> = shown.iter().map(|(.., id)| *id).collect();
                 (texts.len(), page, ids)
             }
         };
@@ -153,31 +156,18 @@ impl Filter {
         (page, shown)
     }
 
-    fn compare(&self, a: &Texts, b: &Texts) -> Ordering {
-        fn group((server, _): &Texts) -> Option<&str> {
-            Some(server.group.as_str()).filter(|group| !group.is_empty())
+    /// What a row is ordered by, if that is a text other than its name: a copy, so that comparing need not go far.
+    fn text(&self, row: &Row) -> Option<CompactString> {
+        match self.sort {
+            Sort::Group => Some(&row.server.group).filter(|group| !group.is_empty()).map(CompactString::from),
+            Sort::Version => row.said.as_ref()?.version.clone(),
+            _ => None,
         }
-        fn version((_, said): &Texts) -> Option<&str> {
-            said.as_ref()?.version.as_deref()
-        }
-        let order = match self.sort {
-            Sort::Group => self.directed(group(a), group(b), natural),
-            Sort::Version => self.directed(version(a), version(b), natural),
-            _ => self.directed(Some(&*a.0.name), Some(&*b.0.name), natural),
-        };
-        order.then_with(|| natural(&a.0.name, &b.0.name))
     }
 
     fn directed<T: ?Sized>(&self, a: Option<&T>, b: Option<&T>, compare: fn(&T, &T) -> Ordering) -> Ordering {
         directed(self.is_reversed != self.sort.is_descending(), a, b, compare)
     }
-}
-
-/// What holds the texts that a list may be ordered by.
-type Texts = (Arc<Server>, Option<Arc<Said>>);
-
-fn texts(row: &Row) -> Texts {
-    (row.server.clone(), row.said.clone())
 }
 
 #[cfg(test)]

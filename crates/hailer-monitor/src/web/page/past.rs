@@ -8,6 +8,7 @@ use crate::web::chart::{Chart, Look, Svg};
 use crate::web::find::{LONGEST_SEARCH, Words, natural};
 use crate::web::page::row::Time;
 use crate::web::show::{self, Cut, NOTHING};
+use compact_str::CompactString;
 use std::collections::HashSet;
 use std::time::Duration;
 
@@ -199,7 +200,7 @@ pub(crate) struct SessionView {
 impl Past {
     /// Reads it. Where the history fails, the page says so and shows the rest.
     /// `on`: who is on now.
-    pub(crate) async fn of(app: &App, server: ServerId, on: &[String], wanted: &Wanted, now: Millis) -> Self {
+    pub(crate) async fn of(app: &App, server: ServerId, on: &[CompactString], wanted: &Wanted, now: Millis) -> Self {
         let (order, words) = (wanted.order, Words::of(&wanted.find));
         let range = wanted.range.unwrap_or_default();
         let range = if range.is_cheap(app) { range } else { Range::Day };
@@ -218,7 +219,7 @@ impl Past {
         };
         let (has_events, has_sessions) = (!events.is_empty(), !sessions.is_empty());
         // The newest session of somebody who is on lasts: what is written of it is some moments old.
-        let on: HashSet<&str> = on.iter().map(String::as_str).collect();
+        let on: HashSet<&str> = on.iter().map(CompactString::as_str).collect();
         let mut newest = HashSet::new();
         let lasts: HashSet<(Millis, String)> = sessions
             .iter()

@@ -149,10 +149,10 @@ fn figures(row: &Row, details: &Details, speaks: Option<&dyn Protocol>, now: Mil
     let resent = last.filter(|last| last.resent > 0).map(|last| format!("{} of {} sent again", last.resent, last.sent));
     add("Latency", last.and_then(|last| last.latency).map(show::latency), resent.unwrap_or_default());
     add("Uptime", row.day.uptime(now).map(|share| show::percent(share.into())), "last day".into());
-    add("Version", said.and_then(|said| said.version.clone()), String::new());
-    add("Map", said.and_then(|said| said.map.clone()), String::new());
+    add("Version", said.and_then(|said| said.version.clone()).map(Into::into), String::new());
+    add("Map", said.and_then(|said| said.map.clone()).map(Into::into), String::new());
     add("Mode", details.mode.as_ref().map(|mode| mode.text.clone()), String::new());
-    add("Game", said.and_then(|said| said.game.clone()), String::new());
+    add("Game", said.and_then(|said| said.game.clone()).map(Into::into), String::new());
     add("Protocol", speaks.map(|speaks| speaks.info().title.to_owned()), String::new());
     add("Asked every", row.server.interval.map(|every| show::length(every.as_millis() as Millis)), String::new());
     let calls_itself = details.own_address.as_ref().map(|address| format!("calls itself {address}"));

@@ -1,0 +1,321 @@
+//! The monitor: a hundred thousand servers of a farm, each asked once a minute, while people and programs look at the page.
+
+use crate::host;
+use crate::measure::{at_least, at_most, heading};
+use anyhow::{Context, bail, ensure};
+use hailer::registry;
+use hailer::respond::farm::{Farm, Settings};
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+/// How often each is asked, in milliseconds: the default of the monitor.
+const INTERVAL: i64 = 60_000;
+/// A sample is dated when it is due. Jitter is a twentieth of the interval, silence takes some seconds to be sure, and writing one.
+const LATEST: i64 = 15_000;
+/// Requests in a second.
+const REQUESTS: u32 = 5;
+/// Pages that are open and show what changes.
+const OPEN_PAGES: usize = 3;
+/// Programs that read `/metrics` do so as often.
+const SCRAPES: Duration = Duration::from_secs(15);
+const GROUPS: u32 = 20;
+/// What the farm is like.
+const SILENT: f64 = 0.05;
+const LOSS: f64 = 0.01;
+const DELAY: Duration = Duration::from_millis(30);
+const JITTER: Duration = Duration::from_millis(20);
+
+/// Measures `hailer monitor` with so many targets for so long.
+pub(crate) fn monitor(hailer: Option<&Path>, targets: u32, minutes: f64) -> anyhow::Result<()> {
+    heading(&format!("hailer monitor: {targets} targets, each once a minute, for {minutes} minutes, SQLite"));
+    println!(
+        "A farm of all datagram protocols: {} ms and up to {} more, {} % of datagrams lost each way, {} % of servers silent.",
+        DELAY.as_millis(),
+        JITTER.as_millis(),
+        LOSS * 100.0,
+        SILENT * 100.0
+    );
+    let beside = || Ok::<_, anyhow::Error>(std::env::current_exe()?.with_file_name("hailer"));
+    let hailer = hailer.map_or_else(beside, |path| Ok(path.to_owned()))?;
+    let folder = Folder::new()?;
+    let farm = Process::start(host::again(&["fleet".to_owned()])?.stdin(Stdio::piped()))?;
+    let ports: BTreeMap<String, u16> = serde_json::from_str(&farm.line)?;
+    let plan = folder.0.join("plan.toml");
+    std::fs::write(&plan, plan_of(targets, &ports))?;
+    measure(&hailer, &plan, &folder, targets, minutes)
+}
+
+/// Serves the farm until standard input ends. Says on standard output which protocol has which port.
+pub(crate) fn fleet() -> anyhow::Result<()> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let told = stop.clone();
+    thread::spawn(move || {
+        let _ = std::io::stdin().read(&mut [0]);
+        told.store(true, Ordering::Relaxed);
+    });
+    let mut settings = Settings::new(Ipv4Addr::new(127, 0, 0, 0), 8);
+    settings.ports = registry::datagram().map(|protocol| (protocol, 0)).collect();
+    (settings.silent, settings.loss) = (SILENT, LOSS);
+    (settings.delay, settings.jitter) = (DELAY, JITTER);
+    let farm = Farm::new(settings)?;
+    let bound = farm.bind()?;
+    let ports: BTreeMap<&str, u16> = bound
+        .iter()
+        .flat_map(|bound| farm.protocols(bound).map(|protocol| (protocol.info().id, bound.port())).collect::<Vec<_>>())
+        .collect();
+    println!("{}", serde_json::to_string(&ports)?);
+    farm.run(&bound, &stop);
+    Ok(())
+}
+
+fn plan_of(targets: u32, ports: &BTreeMap<String, u16>) -> String {
+    let mut plan = String::from("[monitor]\nlisten = \"127.0.0.1:0\"\nhistory = \"history.db\"\n");
+    let ports: Vec<_> = ports.iter().collect();
+    for number in 0..targets {
+        let (protocol, port) = ports[number as usize % ports.len()];
+        // From 127.1.0.0 on, some hundred to each network of 24 bits, as they are with those who rent servers out.
+        let address = Ipv4Addr::from(0x7F01_0000 + number + number / 200 * 56);
+        let group = number % GROUPS;
+        let _ = writeln!(
+            plan,
+            "[[server]]\nname = \"server-{number}\"\ntarget = \"{protocol}://{address}:{port}\"\ngroup = \"group {group}\""
+        );
+    }
+    plan
+}
+
+fn measure(hailer: &Path, plan: &Path, folder: &Folder, targets: u32, minutes: f64) -> anyhow::Result<()> {
+    let started = Instant::now();
+    let mut command = Command::new(hailer);
+    command.args(["monitor", "--config"]).arg(plan);
+    let process =
+        Process::start(&mut command).with_context(|| format!("{}: build it, or name it", hailer.display()))?;
+    let url = process.line.rsplit_once(' ').context("an address")?.1.to_owned();
+    println!("  {:.2} s from the start until it watches", started.elapsed().as_secs_f64());
+    let pid = process.child.id();
+    let (begun, ready) = (Instant::now(), now());
+    let (cpu, machine) = (host::cpu_of(pid).context("its CPU")?, host::busy().unwrap_or_default());
+    println!("  {:.1} s of CPU and {:.0} MiB until then", cpu, resident(pid)?);
+    let length = Duration::from_secs_f64(minutes * 60.0);
+    let looks = look(&url, targets, begun + length)?;
+    let (ended, wall) = (now(), begun.elapsed().as_secs_f64());
+    let spent = host::cpu_of(pid).context("it ended before its time")? - cpu;
+    let peak = host::peak(pid).context("its memory")? as f64 / 1_024.0;
+    let others = (host::busy().unwrap_or_default() - machine) / wall;
+    println!("  {:.2} cores were busy in all, those of the farm and of this client among them", others);
+    println!("  {:.0} MiB resident at the end", resident(pid)?);
+    let metrics = ureq_text(&agent(), &format!("{url}/metrics"))?;
+    let count = |name: &str| {
+        let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.and_then(|value| value.parse::<f64>().ok()).with_context(|| format!("{name} in /metrics"))
+    };
+    process.interrupt()?;
+    let samples = Samples::read(hailer, &folder.0, ready, ended - LATEST, targets)?;
+    println!(
+        "  {} samples in the history, {:.1} % of them answered; {} expected between start and end",
+        samples.count,
+        samples.answered as f64 * 100.0 / samples.count.max(1) as f64,
+        samples.expected
+    );
+    at_most("looks missed, by the monitor itself", count("hailer_monitor_samples_missed_total")?, 0.0, "");
+    at_most("looks dropped, by the monitor itself", count("hailer_monitor_samples_dropped_total")?, 0.0, "");
+    at_most("intervals without a sample in the history", samples.missing as f64, 0.0, "");
+    at_least("of all servers have samples", samples.servers as f64 / f64::from(targets), 1.0, "");
+    at_most("MiB resident at the fullest moment", peak, 300.0, "");
+    at_most("cores", spent / wall, 1.0, &format!("({spent:.1} s of CPU in {wall:.0} s)"));
+    let mut all = Vec::new();
+    for (what, mut times) in looks {
+        let [middle, high, worst] = percentiles(&mut times);
+        println!("  {what:<32} {:>5} times: p50 {middle:>6.1} ms, p99 {high:>6.1}, worst {worst:>6.1}", times.len());
+        if what != METRICS {
+            all.extend(times);
+        }
+    }
+    let [middle, high, worst] = percentiles(&mut all);
+    at_most("ms for a page, p99", high, 50.0, &format!("(p50 {middle:.1}, worst {worst:.1})"));
+    Ok(())
+}
+
+const METRICS: &str = "/metrics";
+
+/// Asks for pages until the end, one after the other, and for metrics now and then. Returns times in milliseconds.
+fn look(url: &str, targets: u32, end: Instant) -> anyhow::Result<BTreeMap<String, Vec<f64>>> {
+    let times: Mutex<BTreeMap<String, Vec<f64>>> = Mutex::default();
+    let ids: Vec<String> = (1..=100).map(|id: u32| id.to_string()).collect();
+    for _ in 0..OPEN_PAGES {
+        // As a browser does that has the list open. It ends with the monitor.
+        let url = format!("{url}/live/rows?ids={}", ids.join(","));
+        thread::spawn(move || {
+            let agent: ureq::Agent = ureq::Agent::config_builder().build().into();
+            if let Ok(mut answer) = agent.get(&url).call() {
+                let _ = std::io::copy(&mut answer.body_mut().as_reader(), &mut std::io::sink());
+            }
+        });
+    }
+    let ask = |agent: &ureq::Agent, what: &str, path: &str| {
+        let started = Instant::now();
+        ureq_text(agent, &format!("{url}{path}"))?;
+        let took = started.elapsed().as_secs_f64() * 1e3;
+        times.lock().expect("no panic").entry(what.into()).or_default().push(took);
+        anyhow::Ok(())
+    };
+    thread::scope(|scope| {
+        let scrape = scope.spawn(|| {
+            let agent = agent();
+            while Instant::now() + SCRAPES < end {
+                thread::sleep(SCRAPES);
+                ask(&agent, METRICS, "/metrics")?;
+            }
+            anyhow::Ok(())
+        });
+        let (agent, mut due, mut turn) = (agent(), Instant::now(), 0_u32);
+        while Instant::now() < end {
+            let number = turn.wrapping_mul(7_919) % targets;
+            let (what, path) = match turn % 6 {
+                0 => ("/", "/".to_owned()),
+                1 => ("/?q=…", format!("/?q=server-{}", number % 1_000)),
+                2 => ("/server/…", format!("/server/server-{number}")),
+                3 => ("/api/v1/servers", "/api/v1/servers".to_owned()),
+                4 => ("/?sort=name&page=…", format!("/?sort=name&page={}", number / 100 + 1)),
+                _ => ("/api/v1/servers/…", format!("/api/v1/servers/server-{number}")),
+            };
+            ask(&agent, what, &path)?;
+            turn += 1;
+            due += Duration::from_secs(1) / REQUESTS;
+            thread::sleep(due.saturating_duration_since(Instant::now()));
+        }
+        scrape.join().expect("no panic")
+    })?;
+    Ok(times.into_inner().expect("no panic"))
+}
+
+fn agent() -> ureq::Agent {
+    ureq::Agent::config_builder().timeout_global(Some(Duration::from_secs(30))).build().into()
+}
+
+fn ureq_text(agent: &ureq::Agent, url: &str) -> anyhow::Result<String> {
+    let mut answer = agent.get(url).call().with_context(|| url.to_owned())?;
+    Ok(answer.body_mut().with_config().limit(64 << 20).read_to_string()?)
+}
+
+/// What the history has, counted.
+#[derive(Default)]
+struct Samples {
+    count: u64,
+    answered: u64,
+    servers: usize,
+    expected: u64,
+    missing: u64,
+}
+
+impl Samples {
+    /// Reads all samples by an export. Each server must have one for each of its times between two.
+    fn read(hailer: &Path, folder: &Path, from: i64, to: i64, targets: u32) -> anyhow::Result<Self> {
+        let file = folder.join("samples.csv");
+        let mut export = Command::new(hailer);
+        export.args(["monitor", "export", "--table", "samples", "--history"]).arg(folder.join("history.db"));
+        let status = export.arg("--output").arg(&file).stderr(Stdio::null()).status()?;
+        ensure!(status.success(), "the export failed");
+        let mut lines = BufReader::new(File::open(&file)?).lines();
+        let header = lines.next().context("a header")??;
+        let column = |name: &str| header.split(',').position(|column| column == name).context(name.to_owned());
+        let (server, at, answered) = (column("server")?, column("at")?, column("answered")?);
+        let mut samples = Self::default();
+        // By name: the server's phase, and how many of its samples are of the time between.
+        let mut seen: HashMap<String, (i64, u64)> = HashMap::new();
+        for line in lines {
+            let line = line?;
+            let cells: Vec<&str> = line.split(',').collect();
+            let number = |cell: usize| cells.get(cell).and_then(|cell| cell.parse::<i64>().ok());
+            let (Some(server), Some(at)) = (cells.get(server), number(at)) else { bail!("line {line:?}") };
+            samples.count += 1;
+            samples.answered += u64::from(matches!(cells.get(answered), Some(&("true" | "1"))));
+            let (phase, within) = seen.entry((*server).to_owned()).or_insert((at.rem_euclid(INTERVAL), 0));
+            ensure!(*phase == at.rem_euclid(INTERVAL), "server {server} has a sample at {at}, which is not its time");
+            *within += u64::from(from < at && at <= to);
+        }
+        samples.servers = seen.len();
+        for (phase, within) in seen.values() {
+            let times = (to - phase).div_euclid(INTERVAL) - (from - phase).div_euclid(INTERVAL);
+            let times = u64::try_from(times).unwrap_or(0);
+            samples.expected += times;
+            samples.missing += times.saturating_sub(*within);
+        }
+        let unseen = u64::from(targets).saturating_sub(samples.servers as u64);
+        samples.missing += unseen * u64::try_from((to - from) / INTERVAL).unwrap_or(0).max(1);
+        Ok(samples)
+    }
+}
+
+/// A child that says one line when it is ready. Ended when dropped.
+struct Process {
+    child: Child,
+    line: String,
+}
+
+impl Process {
+    fn start(command: &mut Command) -> anyhow::Result<Self> {
+        let child = command.stdout(Stdio::piped()).spawn()?;
+        let mut process = Self { child, line: String::new() };
+        let mut out = BufReader::new(process.child.stdout.take().context("a pipe")?);
+        out.read_line(&mut process.line)?;
+        process.line.truncate(process.line.trim_end().len());
+        ensure!(!process.line.is_empty(), "it did not start");
+        Ok(process)
+    }
+
+    /// As Ctrl-C would. Waits until it has ended.
+    fn interrupt(mut self) -> anyhow::Result<()> {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::INT)?;
+        ensure!(self.child.wait()?.success(), "it ended badly");
+        Ok(())
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A folder that goes with its owner.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> anyhow::Result<Self> {
+        let path = std::env::temp_dir().join(format!("hailer-bench-monitor-{}", std::process::id()));
+        std::fs::create_dir(&path)?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn now() -> i64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64)
+}
+
+fn resident(pid: u32) -> anyhow::Result<f64> {
+    Ok(host::resident(pid).context("its memory")? as f64 / 1_024.0)
+}
+
+fn percentiles(times: &mut [f64]) -> [f64; 3] {
+    times.sort_by(f64::total_cmp);
+    let of = |share: f64| times.get(((times.len() as f64 * share).ceil() as usize).max(1) - 1).copied();
+    [of(0.5), of(0.99), of(1.0)].map(|time| time.unwrap_or(f64::NAN))
+}

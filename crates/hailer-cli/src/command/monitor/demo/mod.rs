@@ -1,0 +1,192 @@
+//! `hailer monitor --demo`: invented servers on this machine, and a year that is behind them.
+//!
+//! ```text
+//!   town (what is when) ─┬─► sockets on loopback ◄─── the monitor, as it is
+//!                        └─► past ─► History: import, write
+//! ```
+
+mod past;
+mod town;
+
+use self::town::{Town, all};
+use crate::exit::usage;
+use anyhow::Context;
+use hailer::Status;
+use hailer::proto::{Epoch, Keys, Options, Transport, Verdict};
+use hailer::respond::{Board, Budget, Service, random_secret};
+use hailer_monitor::history::{History, NewServer};
+use hailer_monitor::poll::since_1970;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream, UdpSocket};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+/// Each is asked so often, unless told otherwise: something is to be seen soon.
+pub(super) const INTERVAL: Duration = Duration::from_secs(2);
+/// Players come and go at this pace.
+const PUBLISH: Duration = Duration::from_secs(2);
+/// Replies of one server that are under way.
+const UNDER_WAY: usize = 256;
+/// The longest request that is read.
+const LONGEST: usize = 2_048;
+/// For a client of a stream to say what it wants.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Invented servers at work. They end with the value.
+pub(super) struct Fleet {
+    towns: Vec<Town>,
+    pub(super) servers: Vec<NewServer>,
+    folder: Folder,
+    _tasks: JoinSet<()>,
+}
+
+impl Fleet {
+    /// Starts them, each on a free port of loopback.
+    pub(super) async fn start() -> anyhow::Result<Self> {
+        let now = since_1970();
+        let (mut servers, mut tasks) = (Vec::new(), JoinSet::new());
+        let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        for town in all(now).into_iter().map(Arc::new) {
+            let status = town.status(now);
+            let address = if town.protocol.info().transport == Transport::Stream {
+                let listener = TcpListener::bind(any).await?;
+                let address = listener.local_addr()?;
+                tasks.spawn(serve_stream(town.clone(), listener));
+                address
+            } else {
+                let socket = Arc::new(UdpSocket::bind(any).await?);
+                let address = socket.local_addr()?;
+                let board = Board::new(&[town.protocol], &status)?;
+                tasks.spawn(serve(town.clone(), socket, board));
+                address
+            };
+            servers.push(town.server(address));
+        }
+        Ok(Self { towns: all(now), servers, folder: Folder::new()?, _tasks: tasks })
+    }
+
+    /// Where the history goes, and with it at the end.
+    pub(super) fn history(&self) -> PathBuf {
+        self.folder.0.join("demo.db")
+    }
+
+    /// Writes what is behind them.
+    pub(super) async fn write_past(&self, history: &History) -> anyhow::Result<()> {
+        let servers = history.add_all(&self.servers).await?;
+        past::write(history, &self.towns, &servers, since_1970()).await?;
+        Ok(())
+    }
+}
+
+/// The port that was asked for, else the usual one, else any.
+pub(super) async fn listen(wanted: Option<SocketAddr>, usual: SocketAddr) -> anyhow::Result<TcpListener> {
+    match wanted {
+        Some(wanted) => match TcpListener::bind(wanted).await {
+            Ok(listener) => Ok(listener),
+            Err(error) => usage!("cannot listen on {wanted}: {error}; choose another place with --listen"),
+        },
+        None => match TcpListener::bind(usual).await {
+            Ok(listener) => Ok(listener),
+            Err(_) => TcpListener::bind((usual.ip(), 0)).await.context("no port is free"),
+        },
+    }
+}
+
+/// Answers datagrams as from far away.
+async fn serve(town: Arc<Town>, socket: Arc<UdpSocket>, board: Board) {
+    let mut service = Service::new(board.clone(), Budget::default());
+    let mut publish = tokio::time::interval(PUBLISH);
+    let (mut buffer, mut count) = ([0; LONGEST], 0_u64);
+    let places = Arc::new(Semaphore::new(UNDER_WAY));
+    loop {
+        let (length, from) = tokio::select! {
+            heard = socket.recv_from(&mut buffer) => match heard {
+                Ok(heard) => heard,
+                Err(_) => {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                    continue;
+                }
+            },
+            _ = publish.tick() => {
+                // What was published before was as good.
+                let _ = board.publish(&town.status(since_1970()));
+                continue;
+            }
+        };
+        let now = since_1970();
+        count += 1;
+        if !town.is_up(now) || town.loses(town.random(count, 70)) {
+            continue;
+        }
+        let Some(reply) = service.answer(from, &buffer[..length]) else { continue };
+        let Ok(place) = places.clone().try_acquire_owned() else { continue };
+        let (reply, socket, delay) = (reply.to_vec(), socket.clone(), town.latency(now));
+        tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_micros(delay.into())).await;
+            let _ = socket.send_to(&reply, from).await;
+            drop(place);
+        });
+    }
+}
+
+/// Answers those who connect.
+async fn serve_stream(town: Arc<Town>, listener: TcpListener) {
+    let places = Arc::new(Semaphore::new(UNDER_WAY));
+    loop {
+        let Ok((stream, from)) = listener.accept().await else {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            continue;
+        };
+        let now = since_1970();
+        let place = places.clone().try_acquire_owned();
+        if let (Ok(place), true) = (place, town.is_up(now)) {
+            let (status, delay) = (town.status(now), town.latency(now));
+            let town = town.clone();
+            tokio::spawn(async move {
+                let answer = answer_stream(&town, &status, stream, from, Duration::from_micros(delay.into()));
+                let _ = tokio::time::timeout(PATIENCE, answer).await;
+                drop(place);
+            });
+        }
+    }
+}
+
+async fn answer_stream(
+    town: &Town,
+    status: &Status,
+    mut stream: TcpStream,
+    from: SocketAddr,
+    delay: Duration,
+) -> anyhow::Result<()> {
+    let responder = town.protocol.responder(status, &Keys::new(random_secret()), &Options::default())?;
+    let (mut heard, mut reply) = (Vec::new(), Vec::new());
+    while heard.len() < LONGEST && stream.read_buf(&mut heard).await? > 0 {
+        if let Verdict::Reply { .. } = responder.answer(from, Epoch::at(0), &heard, &mut reply) {
+            tokio::time::sleep(delay).await;
+            stream.write_all(&reply).await?;
+            break;
+        }
+    }
+    Ok(stream.shutdown().await?)
+}
+
+/// A folder that goes with the value.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> anyhow::Result<Self> {
+        let path = std::env::temp_dir().join(format!("hailer-demo-{}-{}", std::process::id(), since_1970()));
+        std::fs::create_dir(&path).with_context(|| path.display().to_string())?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all::<&Path>(&self.0);
+    }
+}

@@ -1,0 +1,181 @@
+//! A year that never was, written as any history is: roll-ups by an import, samples, events and sessions as the monitor itself writes
+//! them.
+
+use super::town::{DAY, HOUR, MINUTE, MINUTES, Town};
+use hailer_monitor::history::{Batch, History, HistoryError, Level, Record, RollupRecord, Session};
+use hailer_monitor::sample::{Difference, Event, EventKind, Millis, Sample};
+use hailer_monitor::server::{Server, ServerId};
+
+/// Days that are told in one roll-up each.
+const DAYS: i64 = 366;
+/// Days that are told in roll-ups of an hour.
+const HOURLY: i64 = 31;
+/// Hours that are told sample by sample.
+const RAW: Millis = 25 * HOUR;
+/// Days of which is told who played.
+const SESSIONS: i64 = 4;
+/// Of so many people and minutes one is looked at, where a roll-up is of a whole day.
+const THINLY: u32 = 8;
+/// Samples that are written at once.
+const AT_ONCE: usize = 20_000;
+/// A server is down after so many samples without an answer, a minute each.
+const SILENT: Millis = MINUTE;
+
+/// Writes the past of these servers, until `now`. Roll-ups of all levels are written as if they had been worked out at their time:
+/// to work them out now would take some seconds.
+pub(super) async fn write(
+    history: &History,
+    towns: &[Town],
+    servers: &[Server],
+    now: Millis,
+) -> Result<(), HistoryError> {
+    let all: Vec<(&Town, ServerId)> = towns.iter().zip(servers.iter().map(|server| server.id)).collect();
+    let raw = (now - RAW).div_euclid(HOUR) * HOUR;
+    history.import(rollups(towns, raw, now).map(|record| Ok((0, record)))).await?;
+    let mut batch = Batch::default();
+    for (town, id) in &all {
+        samples(town, *id, raw, now, &mut batch.samples);
+        if batch.samples.len() >= AT_ONCE {
+            history.write(&std::mem::take(&mut batch)).await?;
+        }
+    }
+    for (town, id) in &all {
+        events(town, *id, now, &mut batch.events);
+        sessions(town, *id, now, &mut batch.sessions);
+    }
+    history.write(&batch).await.map(drop)
+}
+
+/// A day each for a year, an hour for a month, five minutes for as long as there are samples: the oldest first.
+fn rollups(towns: &[Town], raw: Millis, now: Millis) -> impl Iterator<Item = Record> {
+    let today = now.div_euclid(DAY);
+    let levels = [(Level::Day, (today - DAYS) * DAY), (Level::Hour, (today - HOURLY) * DAY), (Level::FiveMinutes, raw)];
+    levels.into_iter().flat_map(move |(level, from)| {
+        let (thinly, each) = if level == Level::Day { (THINLY, THINLY as usize) } else { (1, 1) };
+        let length = (level.length() / MINUTE) as usize;
+        (from.div_euclid(DAY)..=today).flat_map(move |day| {
+            let minutes: Vec<_> = towns.iter().map(|town| town.minutes(day, thinly)).collect();
+            let mut records = Vec::new();
+            for first in (0..MINUTES).step_by(length) {
+                let at = day * DAY + first as Millis * MINUTE;
+                if at < from || at >= now {
+                    continue;
+                }
+                // The newest is not over.
+                let last = (first + length).min(((now - day * DAY) / MINUTE) as usize + 1);
+                let towns = towns.iter().zip(&minutes);
+                records.extend(towns.filter_map(|(town, all)| rollup(town, level, at, &all[first..last], each)));
+            }
+            records
+        })
+    })
+}
+
+/// A bucket, of players in each of its minutes; of so many one is looked at.
+fn rollup(town: &Town, level: Level, start: Millis, minutes: &[u32], each: usize) -> Option<Record> {
+    let mut sum = RollupRecord {
+        server: town.name.into(),
+        level,
+        at: start,
+        asked: 0,
+        answered: 0,
+        told: 0,
+        players: Some(0),
+        players_max: Some(0),
+        max: Some(town.max),
+        timed: 0,
+        latency: Some(0),
+        latency_max: Some(0),
+        sent: 0,
+        resent: 0,
+    };
+    for (minute, players) in minutes.iter().enumerate().step_by(each) {
+        let at = start + minute as Millis * MINUTE;
+        if at < town.opened() {
+            continue;
+        }
+        let weight = each as i64;
+        sum.asked += each as u32;
+        sum.sent += 2 * weight;
+        if !town.is_up(at) {
+            (sum.sent, sum.resent) = (sum.sent + weight, sum.resent + 2 * weight);
+            continue;
+        }
+        sum.resent += weight * i64::from(town.loses(town.random(at as u64, 60)));
+        let latency = town.latency(at);
+        sum.answered += each as u32;
+        sum.players = sum.players.map(|sum| sum + weight * i64::from(*players));
+        sum.players_max = sum.players_max.max(Some(*players));
+        sum.latency = sum.latency.map(|sum| sum + weight * i64::from(latency));
+        sum.latency_max = sum.latency_max.max(Some(latency));
+    }
+    (sum.told, sum.timed) = (sum.answered, sum.answered);
+    if sum.answered == 0 {
+        (sum.players, sum.players_max, sum.max, sum.latency, sum.latency_max) = (None, None, None, None, None);
+    }
+    (sum.asked > 0).then_some(Record::Rollup(sum))
+}
+
+/// A sample for each minute.
+fn samples(town: &Town, server: ServerId, from: Millis, now: Millis, samples: &mut Vec<Sample>) {
+    let phase = (town.random(0, 61) % 60_000) as Millis;
+    for day in from.div_euclid(DAY)..=now.div_euclid(DAY) {
+        let minutes = town.minutes(day, 1);
+        for (minute, players) in (0..MINUTES as Millis).zip(minutes) {
+            let at = day * DAY + minute * MINUTE + phase;
+            if at < from || at >= now {
+                continue;
+            }
+            let is_up = town.is_up(at);
+            let resent = u16::from(town.loses(town.random(at as u64, 60)));
+            samples.push(Sample {
+                server,
+                at,
+                answered: is_up,
+                players: is_up.then_some(players),
+                max: is_up.then_some(town.max),
+                latency: is_up.then(|| town.latency(at)),
+                sent: if is_up { 2 + resent } else { 3 },
+                resent: if is_up { resent } else { 2 },
+            });
+        }
+    }
+}
+
+/// What happened in the year.
+fn events(town: &Town, server: ServerId, now: Millis, events: &mut Vec<Event>) {
+    let today = now.div_euclid(DAY);
+    let mut add = |at, kind| events.push(Event { server, at, kind });
+    let silence = || EventKind::Down { reason: "silence".into() };
+    add(town.opened().max((today - DAYS) * DAY), EventKind::Up);
+    let mut version = town.version((today - DAYS) * DAY);
+    for day in today - DAYS..=today {
+        if let Some((from, to)) = town.outage(day) {
+            add(from + SILENT, silence());
+            add(to, EventKind::Up);
+        }
+        let at = (day * DAY + 9 * HOUR).min(now);
+        let next = town.version(at);
+        if next != version && at > town.opened() {
+            add(at, EventKind::Version(Difference { from: version, to: next.clone() }));
+        }
+        version = next;
+    }
+    if let Some(since) = town.down_since() {
+        add(since + SILENT, silence());
+    }
+}
+
+/// Who played lately, and who still does.
+fn sessions(town: &Town, server: ServerId, now: Millis, sessions: &mut Vec<Session>) {
+    let today = now.div_euclid(DAY);
+    for day in today - SESSIONS..=today + 1 {
+        for (member, from, to) in town.sessions(day).filter(|(_, from, _)| *from < now) {
+            // Those who are on when a server fails are thrown out; a list in the middle of it would be empty.
+            let last = to.min(now);
+            if town.is_up(from) && town.is_up(last - 1) {
+                sessions.push(Session { server, player: town.name_of(member), first: from, last });
+            }
+        }
+    }
+}

@@ -1,0 +1,361 @@
+//! Servers that do not exist: what they are called, who plays there when, and when they fail. All of it is a function of the time,
+//! so that the past that is written at the start and what is asked later are one story.
+
+use crate::population::Population;
+use hailer::proto::model::{Extra, Player};
+use hailer::proto::{Protocol, minecraft_query};
+use hailer::{Status, Text, registry};
+use hailer_monitor::history::NewServer;
+use hailer_monitor::sample::Millis;
+use hailer_monitor::server::Origin;
+use std::net::SocketAddr;
+
+pub(super) const MINUTE: Millis = 60_000;
+pub(super) const HOUR: Millis = 60 * MINUTE;
+pub(super) const DAY: Millis = 24 * HOUR;
+/// Minutes of a day.
+pub(super) const MINUTES: usize = 1_440;
+/// Nobody plays longer than this, nor comes so late in a day that it is over before this time of the next.
+const LONGEST: Millis = 6 * HOUR;
+/// Those who play now and then, for each player of a good evening.
+const MEMBERS: u32 = 7;
+/// A server that fails did so at least so long before the start of the demo, but for those that always do.
+const CALM: Millis = 2 * HOUR;
+/// The one that is down has been for so long.
+const DOWN: Millis = 3 * HOUR + 20 * MINUTE;
+/// The one that flaps does so for so long, up for so long and down for so long.
+const FLAPS: Millis = 2 * HOUR;
+const FLAP: Millis = 7_000;
+/// The one that is built all the time has another version so often.
+const BUILD: Millis = 40_000;
+/// Releases, a new one after so many days.
+const RELEASES: [&str; 8] = ["1.21.4", "1.21.5", "1.21.6", "1.21.7", "1.21.8", "1.21.9", "1.21.10", "1.21.11"];
+const RELEASE: Millis = 52 * DAY;
+
+/// An invented server.
+pub(super) struct Town {
+    pub(super) seed: u64,
+    pub(super) name: &'static str,
+    group: &'static str,
+    pub(super) protocol: &'static dyn Protocol,
+    motd: &'static str,
+    /// Players of a good evening.
+    peak: u32,
+    pub(super) max: u32,
+    region: Region,
+    way: Way,
+    /// When the demo started.
+    started: Millis,
+}
+
+/// Where its players live.
+#[derive(Clone, Copy, PartialEq)]
+enum Region {
+    Europe,
+    America,
+    Asia,
+}
+
+/// What is special about it.
+#[derive(Clone, Copy, PartialEq)]
+enum Way {
+    Usual,
+    /// Every night it is down for some minutes.
+    Restarts,
+    Down,
+    Flaps,
+    Builds,
+    /// One datagram in eight is lost.
+    Lossy,
+    /// What it says of itself is meant to do harm.
+    Hostile,
+    /// It was opened some weeks ago.
+    New,
+}
+
+use Region::{America, Asia, Europe};
+
+type Row = (&'static str, &'static str, &'static str, &'static str, u32, u32, Region, Way);
+
+/// Name, group, protocol, MOTD or name, players of a good evening, the most that fit, and the rest.
+#[rustfmt::skip]
+const TOWNS: &[Row] = &[
+    ("harbour", "Survival", "minecraft-query", "§6§lHarbour§r §7» §bfish, trade, §ocalm seas§r\n§8since 2011", 64, 100, Europe, Way::Usual),
+    ("iron-keep", "Survival", "minecraft-query", "§cIron §4Keep §7| §fhard mode, no mercy", 31, 60, Europe, Way::Restarts),
+    ("old-mill", "Survival", "minecraft-query", "§7The §eOld Mill §7- §fbread for everybody", 12, 24, Europe, Way::Usual),
+    ("caverns", "Survival", "minecraft-query", "§5Caverns §d§kxx§r§d deep, dark, damp §kxx", 22, 50, America, Way::Usual),
+    ("frostford", "Survival", "minecraft-query", "§b❄ §fFrostford §b❄ §7bring a coat", 17, 40, Asia, Way::Usual),
+    ("driftwood", "Survival", "minecraft-query", "§3Drift§6wood §8— §7one island, one life", 9, 20, America, Way::Lossy),
+    ("meadow", "Creative", "minecraft-query", "§aMeadow §2❀ §fbuild what you like", 26, 40, Europe, Way::Usual),
+    ("skyline", "Creative", "minecraft-query", "§x§f§f§5§5§0§0S§x§f§f§8§0§0§0k§x§f§f§a§a§0§0y§x§a§a§f§f§5§5l§x§5§5§f§f§a§ai§x§5§5§a§a§f§fn§x§a§a§5§5§f§fe§r §7plots of 64 × 64", 38, 80, America, Way::Usual),
+    ("blueprint", "Creative", "minecraft-query", "§9§lBLUEPRINT§r §7redstone, and only redstone", 14, 30, Asia, Way::Builds),
+    ("lobby-eu", "Network", "minecraft-query", "§e★ §6§lCROSSROADS §e★ §7Europe\n§fsix games, one lobby", 240, 500, Europe, Way::Usual),
+    ("lobby-us", "Network", "minecraft-query", "§e★ §6§lCROSSROADS §e★ §7America\n§fsix games, one lobby", 190, 500, America, Way::Usual),
+    ("lobby-asia", "Network", "minecraft-query", "§e★ §6§lCROSSROADS §e★ §7Asia\n§fsix games, one lobby", 120, 500, Asia, Way::New),
+    ("arena-1", "Network", "minecraft-query", "§c§lARENA §r§fa round every five minutes", 28, 32, Europe, Way::Usual),
+    ("arena-2", "Network", "minecraft-query", "§c§lARENA §r§fa round every five minutes", 19, 32, Europe, Way::Flaps),
+    ("arena-3", "Network", "minecraft-query", "§c§lARENA §r§ffor two", 8, 16, America, Way::Usual),
+    ("market", "Network", "minecraft-query", "§3Market §7- §nopen all night§r §8§mclosed", 15, 50, Europe, Way::Down),
+    ("lanterns", "Minigames", "minecraft-query", "§6✦ §eLantern Run §6✦", 21, 48, Asia, Way::Usual),
+    ("hide-and-seek", "Minigames", "minecraft-query", "§aHide §7and §cSeek", 24, 48, America, Way::Usual),
+    ("snowball", "Minigames", "minecraft-query", "§fSnow§bball §7fights until midnight", 11, 24, Europe, Way::Restarts),
+    ("parkour", "Minigames", "minecraft-query", "§2§lPARKOUR §r§7jump, fall, repeat", 16, 32, Asia, Way::Usual),
+    ("liberty", "Roleplay", "ugp", "[EN] Liberty City Stories • serious roleplay", 42, 64, America, Way::Usual),
+    ("vice", "Roleplay", "ugp", "[EN] Vice Nights • neon, music, boats", 33, 64, America, Way::Restarts),
+    ("empire-bay", "Roleplay", "ugp", "[IT] Empire Bay • vita di famiglia", 18, 32, Europe, Way::Usual),
+    ("neustadt", "Roleplay", "ugp", "[DE] Neustadt • Rollenspiel ab 16", 29, 48, Europe, Way::Usual),
+    ("freeroam", "Roleplay", "ugp", "[ALL] Freeroam • no rules but one", 23, 100, Asia, Way::Usual),
+    ("race-club", "Racing", "ugp", "[EN] Race Club • a new track each hour", 13, 24, Europe, Way::Usual),
+    ("drift-king", "Racing", "ugp", "[JP] 峠の王 • drift only", 20, 32, Asia, Way::Usual),
+    ("derby", "Racing", "ugp", "[EN] Derby • last one rolling", 10, 24, America, Way::Lossy),
+    ("orbis", "Adventure", "onequery", "Welcome to Orbis", 88, 150, Europe, Way::Usual),
+    ("grove", "Adventure", "onequery", "Kweebecs welcome", 37, 80, America, Way::Usual),
+    ("howling-sands", "Adventure", "onequery", "Howling Sands: bring water", 25, 60, Asia, Way::Usual),
+    ("borea", "Adventure", "onequery", "Borea in winter", 19, 60, Europe, Way::New),
+    ("zone-3", "Adventure", "onequery", "Zone 3 (beta)", 6, 40, America, Way::Builds),
+    ("museum", "Museum", "minecraft-12w", "A museum by the sea", 4, 20, Europe, Way::Usual),
+    ("snapshot", "Museum", "minecraft-12w", "12w27a, as it was", 3, 10, America, Way::Usual),
+    ("first-night", "Museum", "minecraft-12w", "The first night, again and again", 2, 8, Asia, Way::Restarts),
+    ("mallory", "Hostile", "minecraft-query", "<img src=x onerror=alert('owned')><script>alert('owned')</script>", 5, 20, America, Way::Hostile),
+    ("mirror", "Hostile", "onequery", "\u{202E}sdrawkcab si gnihtyreve ereh\u{202C} <b>bold?</b>", 4, 20, Europe, Way::Hostile),
+];
+
+/// All of them.
+pub(super) fn all(started: Millis) -> Vec<Town> {
+    let town = |(seed, row): (u64, &Row)| {
+        let (name, group, protocol, motd, peak, max, region, way) = *row;
+        let protocol = registry::find(protocol).expect("a protocol of the registry");
+        Town { seed, name, group, protocol, motd, peak, max, region, way, started }
+    };
+    (1..).zip(TOWNS).map(town).collect()
+}
+
+impl Town {
+    /// How it is watched.
+    pub(super) fn server(&self, address: SocketAddr) -> NewServer {
+        let region = match self.region {
+            Europe => "Europe",
+            America => "America",
+            Asia => "Asia",
+        };
+        let label = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        NewServer {
+            name: self.name.into(),
+            target: format!("{}://{address}", self.protocol.info().id),
+            group: self.group.into(),
+            labels: [label("region", region), label("invented", "yes")].into(),
+            interval: None,
+            origin: Origin::Plan,
+        }
+    }
+
+    /// When it was opened: the oldest a year and a bit ago.
+    pub(super) fn opened(&self) -> Millis {
+        let days = if self.way == Way::New { 24 } else { 400 };
+        self.started - days * DAY
+    }
+
+    /// Whether it answers.
+    pub(super) fn is_up(&self, at: Millis) -> bool {
+        match self.way {
+            _ if at < self.opened() => false,
+            Way::Down if at >= self.started - DOWN => false,
+            Way::Flaps if at >= self.started => (at - self.started) / FLAP % 2 == 0,
+            // Before that it was not asked as often.
+            Way::Flaps if at >= self.started - FLAPS => at / MINUTE % 12 < 7,
+            _ => !self.outage(at.div_euclid(DAY)).is_some_and(|(from, to)| (from..to).contains(&at)),
+        }
+    }
+
+    /// When it was down on a day, if it was.
+    pub(super) fn outage(&self, day: i64) -> Option<(Millis, Millis)> {
+        let random = |purpose| self.random(day as u64, purpose);
+        let outage = match self.way {
+            Way::Restarts => (day * DAY + 4 * HOUR, day * DAY + 4 * HOUR + 6 * MINUTE),
+            _ if random(20) % 100 >= 4 => return None,
+            _ => {
+                let from = day * DAY + (random(21) % 1_300) as Millis * MINUTE;
+                let length = 4 + (random(22) % 10).pow(2);
+                (from, from + length as Millis * MINUTE)
+            }
+        };
+        (outage.1 < self.started - CALM && outage.0 > self.opened()).then_some(outage)
+    }
+
+    /// Since when it has been as it is now, if that is not since its last outage.
+    pub(super) fn down_since(&self) -> Option<Millis> {
+        (self.way == Way::Down).then_some(self.started - DOWN)
+    }
+
+    /// Whether a datagram is lost.
+    pub(super) fn loses(&self, chance: u64) -> bool {
+        chance.is_multiple_of(if self.way == Way::Lossy { 8 } else { 400 })
+    }
+
+    /// How long a reply is under way, in microseconds.
+    pub(super) fn latency(&self, at: Millis) -> u32 {
+        let base = match self.region {
+            Europe => 14_000,
+            America => 88_000,
+            Asia => 171_000,
+        };
+        let base = base + self.random(0, 30) % (base / 2);
+        // In the evening the lines are full; now and then something is.
+        let evening = (at.rem_euclid(DAY) as f64 / DAY as f64 * std::f64::consts::TAU - 1.0).sin() * 0.06 + 1.0;
+        let minute = self.random((at / MINUTE) as u64, 31);
+        let spike = if minute.is_multiple_of(150) { minute % 60_000 } else { 0 };
+        (base as f64 * evening) as u32 + (minute % 3_000 + spike) as u32
+    }
+
+    /// The version that it says at a time.
+    pub(super) fn version(&self, at: Millis) -> Option<String> {
+        let since = (at - self.opened()).max(0);
+        Some(match (self.protocol.info().id, self.way) {
+            (_, Way::Hostile) => "\"><script>alert('owned')</script>".into(),
+            ("minecraft-query", Way::Builds) => format!("1.22-build.{}", at / BUILD % 10_000),
+            ("minecraft-query", _) => {
+                // Each takes its time.
+                let late = (self.random(0, 40) % 20) as Millis * DAY;
+                RELEASES[((since - late).max(0) / RELEASE).clamp(0, RELEASES.len() as i64 - 1) as usize].into()
+            }
+            ("onequery", Way::Builds) => format!("2026.11.{}", at / BUILD % 1_000),
+            ("onequery", _) => format!("2026.{}", 1 + since / (40 * DAY)),
+            _ => return None,
+        })
+    }
+
+    /// What it says of itself.
+    pub(super) fn status(&self, at: Millis) -> Status {
+        let (info, people) = (self.protocol.info(), Population { seed: self.seed });
+        let mut status = people.status(info, (at / 1_000) as u64);
+        (status.name, status.motd) = (None, None);
+        match info.id {
+            "ugp" => status.name = Some(Text::unformatted(self.motd)),
+            "onequery" => status.name = Some(Text::unformatted(self.motd)),
+            _ => status.motd = Some(Text::legacy(self.motd)),
+        }
+        if info.id == "minecraft-query" {
+            status.extra = vec![Extra::new("software", "Paper on Bukkit")];
+            status.extra.extend(minecraft_query::plugins([("Tides", "2.1"), ("Seagulls", "0.9.4"), ("Vault", "1.7")]));
+        }
+        status.version = self.version(at).map(Into::into);
+        if self.way == Way::Hostile {
+            status.map = Some("</title><script>alert('owned')</script>".into());
+        }
+        let on = self.on(at).map(|member| self.player(member)).take(self.max as usize);
+        let on: Vec<Player> = on.collect();
+        status.players.max = Some(self.max.into());
+        status.players.online = Some(on.len() as i64);
+        status.players.set_list(on);
+        status
+    }
+
+    fn player(&self, member: u32) -> Player {
+        let player = Population { seed: self.seed }.player(member.into());
+        match (self.way, member % 3) {
+            (Way::Hostile, 0) => Player { name: Text::unformatted("<b onclick=alert(1)>Mallory</b>"), ..player },
+            (Way::Hostile, 1) => Player { name: Text::unformatted(format!("\u{202E}{member} evE")), ..player },
+            _ => player,
+        }
+    }
+
+    /// What a member is called.
+    pub(super) fn name_of(&self, member: u32) -> String {
+        self.player(member).name.plain()
+    }
+
+    fn members(&self) -> u32 {
+        self.peak * MEMBERS
+    }
+
+    /// Who is on at a time.
+    fn on(&self, at: Millis) -> impl Iterator<Item = u32> {
+        let today = at.div_euclid(DAY);
+        (0..self.members()).filter(move |member| {
+            let is_on = |(from, to): (Millis, Millis)| from <= at && at < to;
+            (today - 1..=today + 1).filter_map(|day| self.session(*member, day)).any(is_on)
+        })
+    }
+
+    /// When somebody plays on a day, if at all: some before noon, most in the evening of where they live, more at weekends and
+    /// more from month to month.
+    pub(super) fn session(&self, member: u32, day: i64) -> Option<(Millis, Millis)> {
+        let random = self.random((day as u64) << 24 | u64::from(member), 50);
+        let part = |bits: u32| ((random >> bits) & 0xFFF) as f64 / 4_096.0;
+        // 1 January 1970 was a Thursday.
+        let is_weekend = matches!(day.rem_euclid(7), 2 | 3);
+        let age = (day * DAY - self.opened()) as f64 / (400.0 * DAY as f64);
+        let season = 0.45 + 0.5 * age.min(1.0) + 0.1 * (age * 19.0 + self.seed as f64).sin();
+        let share = season * if is_weekend { 0.85 } else { 0.6 };
+        if part(0) >= share || day * DAY < self.opened() {
+            return None;
+        }
+        let middle = if random >> 60 < 3 { 10.0 } else { 19.5 };
+        let hour = middle + 5.0 * (part(12) + part(24) - 1.0) - self.hours();
+        let length = 0.3 + 3.2 * part(36) * part(48);
+        let from = day * DAY + (hour * HOUR as f64) as Millis;
+        Some((from, from + ((length * HOUR as f64) as Millis).min(LONGEST)))
+    }
+
+    fn hours(&self) -> f64 {
+        match self.region {
+            Europe => 1.0,
+            America => -6.0,
+            Asia => 8.0,
+        }
+    }
+
+    /// How many are on in each minute of a day of UTC. Of `every` members one is looked at, and counts for all of them.
+    pub(super) fn minutes(&self, day: i64, every: u32) -> [u32; MINUTES] {
+        let mut changes = [0_i32; MINUTES + 1];
+        let start = day * DAY;
+        let minute = |at: Millis| (at - start).clamp(0, DAY).div_euclid(MINUTE) as usize;
+        for member in (0..self.members()).step_by(every as usize) {
+            for (from, to) in (day - 1..=day + 1).filter_map(|day| self.session(member, day)) {
+                let (from, to) = (minute(from), minute(to));
+                changes[from] += every as i32;
+                changes[to] -= every as i32;
+            }
+        }
+        let mut on = 0_i32;
+        std::array::from_fn(|minute| {
+            on += changes[minute];
+            (on.max(0) as u32).min(self.max)
+        })
+    }
+
+    /// All who played on a day: who, from when to when.
+    pub(super) fn sessions(&self, day: i64) -> impl Iterator<Item = (u32, Millis, Millis)> {
+        (0..self.members()).filter_map(move |member| self.session(member, day).map(|(from, to)| (member, from, to)))
+    }
+
+    pub(super) fn random(&self, index: u64, purpose: u64) -> u64 {
+        Population { seed: self.seed }.random(index, purpose)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hailer_monitor::server::check;
+
+    #[test]
+    fn what_is_told_of_the_past_is_what_was() {
+        let now = 20_000 * DAY + 18 * HOUR;
+        let mut most = 0;
+        for town in all(now) {
+            assert_eq!(check(&town.server(([127, 0, 0, 1], 25_565).into())), [], "{}", town.name);
+            let day = now.div_euclid(DAY);
+            let minutes = town.minutes(day, 1);
+            for hour in 0..18 {
+                let at = day * DAY + hour * HOUR;
+                let status = town.status(at);
+                assert_eq!(status.players.online, Some(minutes[hour as usize * 60].into()), "{} at {hour}", town.name);
+                most = most.max(status.players.count());
+            }
+            let is_up = town.is_up(now + 1);
+            assert_eq!(is_up, !matches!(town.way, Way::Down), "{}", town.name);
+        }
+        assert!(most > 100, "{most}");
+    }
+}

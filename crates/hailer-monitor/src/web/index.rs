@@ -1,0 +1,300 @@
+//! All servers by name, and all that can be searched of them, side by side in memory. Rows lie far apart: of a hundred thousand even
+//! a short look at the texts of each takes a quarter of a second, and putting their names in order as long.
+//!
+//! Both are made when somebody asks for them, and again when they are not good enough any more: names when servers came or went,
+//! texts when they are as old as fifty times what making them took. Of few servers that is at once; of very many the old ones are
+//! used until new ones are made, some seconds at most.
+
+use super::find::{Match, Words, natural};
+use crate::live::{Live, Row, Said};
+use crate::server::{Server, ServerId};
+use compact_str::CompactString;
+use memchr::memmem::{self, Finder};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Texts are kept for so many times as long as it took to make them, so that they never cost more than a fiftieth of a core.
+const KEPT: u32 = 50;
+/// Nobody waits for what took longer than this, unless what there is is older than that.
+const LONG: Duration = Duration::from_millis(3);
+const OLD: Duration = Duration::from_secs(60);
+/// Rows whose texts are read under one lock.
+const AT_ONCE: usize = 2_048;
+
+/// What is kept, with whom it is of.
+#[derive(Debug, Default)]
+pub(crate) struct Index {
+    names: Kept<Names>,
+    texts: Kept<Texts>,
+}
+
+/// All servers, by name as people count.
+#[derive(Debug)]
+struct Names {
+    ids: Vec<ServerId>,
+    /// One after the other, and where each ends.
+    names: String,
+    ends: Vec<usize>,
+}
+
+/// All that can be searched, in lower case, in the order of names: a line for each text.
+#[derive(Debug)]
+struct Texts {
+    names: Arc<Names>,
+    text: String,
+    ends: Vec<usize>,
+}
+
+/// Servers in the order of their names: all, or those in which some words are found.
+pub(crate) struct Candidates {
+    names: Arc<Names>,
+    /// Places in that order; `None`: all.
+    found: Option<Vec<usize>>,
+}
+
+impl Candidates {
+    pub(crate) fn of(live: &Arc<Live>, words: &Words) -> Self {
+        if words.is_empty() {
+            return Self { names: names(live), found: None };
+        }
+        let texts = live.index().texts.get(live, |live| &live.index().texts, true, Texts::of);
+        Self { names: texts.names.clone(), found: Some(texts.find(words)) }
+    }
+
+    /// What `pick` makes of their rows, in their order. It gets their places among all servers, too.
+    pub(crate) fn pick<T>(&self, live: &Live, mut pick: impl FnMut(usize, &Row) -> Option<T>) -> Vec<T> {
+        match &self.found {
+            None => live.pick_of(&self.names.ids, pick),
+            Some(found) => {
+                let ids: Vec<ServerId> = found.iter().map(|place| self.names.ids[*place]).collect();
+                live.pick_of(&ids, |nth, row| pick(found[nth], row))
+            }
+        }
+    }
+
+    /// Those that match, with their places: without a look at any row if all do.
+    pub(crate) fn matching(&self, live: &Live, matching: &Match) -> Vec<(usize, ServerId)> {
+        if *matching != Match::default() {
+            return self.pick(live, |place, row| matching.fits(row).then_some((place, row.server.id)));
+        }
+        match &self.found {
+            None => self.names.ids.iter().copied().enumerate().collect(),
+            Some(found) => found.iter().map(|place| (*place, self.names.ids[*place])).collect(),
+        }
+    }
+
+    /// The name at a place.
+    pub(crate) fn name(&self, place: usize) -> &str {
+        self.names.name(place)
+    }
+
+    /// The place of a name; if there is no such server any more, between which it would be: that of the next, as an error.
+    pub(crate) fn place(&self, name: &str) -> Result<usize, usize> {
+        let names = &*self.names;
+        let (mut from, mut to) = (0, names.ids.len());
+        while from < to {
+            let middle = (from + to) / 2;
+            match natural(names.name(middle), name) {
+                std::cmp::Ordering::Less => from = middle + 1,
+                std::cmp::Ordering::Equal => return Ok(middle),
+                std::cmp::Ordering::Greater => to = middle,
+            }
+        }
+        Err(from)
+    }
+}
+
+fn names(live: &Arc<Live>) -> Arc<Names> {
+    live.index().names.get(live, |live| &live.index().names, false, Names::of)
+}
+
+impl Names {
+    fn of(live: &Arc<Live>) -> Self {
+        let mut all = live.pick(|row| Some((CompactString::from(row.server.name.as_str()), row.server.id)));
+        all.sort_unstable_by(|a, b| natural(&a.0, &b.0));
+        let (mut names, mut ends) = (String::new(), Vec::with_capacity(all.len()));
+        for (name, _) in &all {
+            names.push_str(name);
+            ends.push(names.len());
+        }
+        Self { ids: all.into_iter().map(|(_, id)| id).collect(), names, ends }
+    }
+
+    fn name(&self, place: usize) -> &str {
+        let start = place.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.names[start..self.ends[place]]
+    }
+}
+
+impl Texts {
+    fn of(live: &Arc<Live>) -> Self {
+        let names = names(live);
+        let (mut text, mut ends) = (String::new(), Vec::with_capacity(names.ids.len()));
+        for ids in names.ids.chunks(AT_ONCE) {
+            // Only pointers are copied under the lock.
+            let rows = live.pick_of(ids, |nth, row| Some((nth, row.server.clone(), row.said.clone())));
+            let mut rows = rows.into_iter().peekable();
+            for nth in 0..ids.len() {
+                if let Some((_, server, said)) = rows.next_if(|row| row.0 == nth) {
+                    write(&mut text, &server, said.as_deref());
+                }
+                ends.push(text.len());
+            }
+        }
+        Self { names, text, ends }
+    }
+
+    /// Places of those in which all words are found.
+    fn find(&self, words: &Words) -> Vec<usize> {
+        let (text, mut found) = (self.text.as_bytes(), Vec::new());
+        let Some((first, others)) = words.all().split_first() else { return (0..self.ends.len()).collect() };
+        let finder = Finder::new(first);
+        let (mut start, mut place) = (0, 0);
+        while let Some(hit) = finder.find(&text[start..]) {
+            while self.ends[place] <= start + hit {
+                place += 1;
+            }
+            let begin = if place == 0 { 0 } else { self.ends[place - 1] };
+            let own = &text[begin..self.ends[place]];
+            if others.iter().all(|word| memmem::find(own, word.as_bytes()).is_some()) {
+                found.push(place);
+            }
+            start = self.ends[place];
+        }
+        found
+    }
+}
+
+/// What people know of a server. Words have no spaces, so none is found across two lines.
+fn write(text: &mut String, server: &Server, said: Option<&Said>) {
+    let mut add = |part: &str| {
+        if part.is_ascii() {
+            text.extend(part.chars().map(|char| char.to_ascii_lowercase()));
+        } else {
+            text.push_str(&part.to_lowercase());
+        }
+        text.push('\n');
+    };
+    add(&server.name);
+    add(&server.target);
+    add(&server.group);
+    server.labels.values().for_each(|value| add(value));
+    let Some(said) = said else { return };
+    [&said.title, &said.version, &said.map, &said.game].into_iter().flatten().for_each(|part| add(part));
+    if let Some(motd) = &said.motd {
+        add(&motd.plain());
+    }
+}
+
+/// Something made of all rows, for all who ask.
+#[derive(Debug)]
+struct Kept<T>(Mutex<Option<Last<T>>>);
+
+#[derive(Debug)]
+struct Last<T> {
+    made: Arc<T>,
+    /// Of which list.
+    list: u64,
+    /// Until when it is good enough.
+    until: Instant,
+    /// How long it took to make it.
+    took: Duration,
+    /// Somebody makes another.
+    is_made: bool,
+}
+
+impl<T> Default for Kept<T> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<T: Send + Sync + 'static> Kept<T> {
+    /// What is good enough. `is_ageing`: not only because servers come and go.
+    fn get(&self, live: &Arc<Live>, of: fn(&Live) -> &Self, is_ageing: bool, make: fn(&Arc<Live>) -> T) -> Arc<T> {
+        let now = Instant::now();
+        let mut kept = self.lock();
+        if let Some(last) = kept.as_mut() {
+            if last.list == live.list() && (!is_ageing || now < last.until) {
+                return last.made.clone();
+            }
+            let runtime = tokio::runtime::Handle::try_current();
+            if let (Ok(runtime), true) = (runtime, last.took > LONG && now < last.until + OLD) {
+                if !std::mem::replace(&mut last.is_made, true) {
+                    let live = live.clone();
+                    runtime.spawn_blocking(move || {
+                        let last = Last::of(&live, make);
+                        *of(&live).lock() = Some(last);
+                    });
+                }
+                return last.made.clone();
+            }
+        }
+        // Whoever comes meanwhile waits: making it twice would take as long.
+        kept.insert(Last::of(live, make)).made.clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Last<T>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T> Last<T> {
+    fn of(live: &Arc<Live>, make: fn(&Arc<Live>) -> T) -> Self {
+        let (start, list) = (Instant::now(), live.list());
+        let made = Arc::new(make(live));
+        let end = Instant::now();
+        let took = end - start;
+        Self { made, list, until: end + took * KEPT, took, is_made: false }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::live::Update;
+    use crate::server::Origin;
+    use hailer::Text;
+
+    #[test]
+    fn what_is_searched_is_what_there_is() {
+        let live = Arc::new(Live::default());
+        let server = |id: i64, name: &str| Server {
+            id: ServerId(id),
+            name: name.into(),
+            target: "ugp://127.0.0.1".into(),
+            group: "Süd".into(),
+            labels: [("region".to_owned(), "Far West".to_owned())].into(),
+            interval: None,
+            origin: Origin::Plan,
+        };
+        for (id, name) in [(1, "node-10"), (2, "node-9"), (3, "Lobby")] {
+            live.set(server(id, name));
+        }
+        let said = Said { motd: Some(Text::legacy("\u{A7}6Wel\u{A7}acome\nhome")), ..Said::default() };
+        let said = Arc::new(Said { version: Some("1.21".into()), ..said });
+        live.change(Update { servers: vec![ServerId(2)], ..Update::default() }, |row| row.said = Some(said.clone()));
+        let find = |words: &str| {
+            let all = Candidates::of(&live, &Words::of(words));
+            let found = all.matching(&live, &Match::default());
+            assert!(found.iter().all(|(place, id)| all.name(*place) == live.row(*id).unwrap().server.name));
+            found.into_iter().map(|(_, id)| id.0).collect::<Vec<_>>()
+        };
+        assert_eq!(find(""), [3, 2, 1], "as people count");
+        assert_eq!(
+            (find("SÜD"), find("node"), find("ode-1"), find("west")),
+            (vec![3, 2, 1], vec![2, 1], vec![1], vec![3, 2, 1])
+        );
+        assert_eq!((find("welcome 1.21"), find("welcome lobby"), find("comehome")), (vec![2], vec![], vec![]));
+        live.set(server(4, "lobby-2"));
+        live.remove(ServerId(1));
+        assert_eq!((find(""), find("lobby")), (vec![3, 4, 2], vec![3, 4]), "at once, of so few");
+        let all = Candidates::of(&live, &Words::default());
+        assert_eq!(
+            (all.place("Lobby"), all.place("lobby-2"), all.place("m"), all.place("z")),
+            (Ok(0), Ok(1), Err(2), Err(3))
+        );
+        let narrow = Match { group: Some(String::new()), ..Match::default() };
+        assert_eq!(all.matching(&live, &narrow), []);
+    }
+}
