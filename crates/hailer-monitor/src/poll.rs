@@ -33,7 +33,7 @@ const STREAMS_AT_ONCE: usize = 256;
 const BATCHES: usize = 64;
 /// Names that are looked up at the same time.
 const LOOKUPS_AT_ONCE: usize = 32;
-/// A name is looked up again after so long, and one without address as often as its server is asked.
+/// A name is looked up again after so long; one without address, or of a silent server, as often as servers are asked.
 const LOOKUP_AGAIN: Duration = Duration::from_secs(300);
 /// Of one answer, in bytes, so much is kept for the page: JSON, and datagrams.
 const ANSWER: usize = 16 << 10;
@@ -570,8 +570,9 @@ async fn look_up(shared: Arc<Shared>) {
     let places = Arc::new(tokio::sync::Semaphore::new(LOOKUPS_AT_ONCE));
     loop {
         let again = |watched: &Watched| match watched.address {
-            Ok(_) => LOOKUP_AGAIN,
-            Err(_) => shared.settings.interval.min(LOOKUP_AGAIN),
+            Ok(_) if !watched.health.is_silent() => LOOKUP_AGAIN,
+            // Perhaps it is silent since it has moved.
+            _ => shared.settings.interval.min(LOOKUP_AGAIN),
         };
         let mut wanted = Vec::new();
         for (id, watched) in &mut shared.watchlist().watched {

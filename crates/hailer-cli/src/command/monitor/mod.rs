@@ -1,6 +1,8 @@
 //! `hailer monitor`: watches servers over time.
 
 pub(super) mod actions;
+#[cfg(feature = "parquet")]
+mod parquet;
 pub(crate) mod plan;
 
 pub(crate) use self::actions::table_of as history_table;
