@@ -2,7 +2,7 @@
 
 use crate::alert::{self, Alerts};
 use crate::health::State;
-use crate::history::{Batch, Bounds, History, HistoryError, Keep, NewServer, Session, Writer};
+use crate::history::{Batch, Bounds, Health, History, HistoryError, Keep, NewServer, Session, Writer};
 use crate::live::{Live, Update};
 use crate::poll::{self, Poll, since_1970};
 use crate::sample::EventKind;
@@ -211,13 +211,14 @@ impl Monitor {
         Ok(())
     }
 
-    /// Ends it: what came is written, if the database takes it.
-    pub async fn stop(self) {
+    /// Ends it: what came is written, if the database takes it. Tells how that went: what is kept is lost now.
+    pub async fn stop(self) -> Health {
         self.tidier.abort();
         self.poll.end();
         let _ = tokio::time::timeout(LAST, self.feeder).await;
-        self.writer.finish().await;
+        let health = self.writer.finish().await;
         self.history.close().await;
+        health
     }
 }
 

@@ -59,6 +59,8 @@ pub(crate) struct Plan {
     pub(crate) token: Option<Token>,
     pub(crate) server_metrics: bool,
     pub(crate) servers: Vec<NewServer>,
+    /// What the file says of all else, as it stands there.
+    pub(crate) others: toml::Table,
     pub(crate) alerts: alert::Checked,
 }
 
@@ -92,6 +94,7 @@ impl Default for Plan {
             token: None,
             server_metrics: true,
             servers: Vec::new(),
+            others: toml::Table::new(),
             alerts: alert::Checked::default(),
         }
     }
@@ -117,6 +120,9 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<Plan> {
             usage!("{}:{line}: {}", path.display(), error.message().replace('\n', "; "));
         }
     };
+    // It was read before.
+    plan.others = toml::from_str(&text).unwrap_or_default();
+    plan.others.remove("server");
     match (alert::Plan { rules, receivers, page }).check(folder) {
         Ok(alerts) => plan.alerts = alerts,
         Err(error) => usage!("{}: {error}", path.display()),

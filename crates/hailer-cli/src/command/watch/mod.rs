@@ -18,6 +18,7 @@ pub(crate) mod remote;
 
 use crate::args::Watch;
 use crate::exit::{Exit, usage};
+use crate::print::ink::Ink;
 use crate::print::line;
 use anyhow::Context;
 use board::{Board, By, Entry, Look, Seen};
@@ -105,6 +106,7 @@ async fn show(
     mut news: mpsc::Receiver<News>,
     wants: &std::sync::mpsc::Sender<Wants>,
 ) -> anyhow::Result<()> {
+    let ink = Ink::wanted();
     let mut typed = EventStream::new();
     let mut ticks = tokio::time::interval(Duration::from_secs(1));
     let stop = super::serve::interrupted();
@@ -116,6 +118,7 @@ async fn show(
             terminal.draw(|frame| {
                 screen.settle(frame.area());
                 draw::draw(frame, &screen.view(since_1970()));
+                ink.apply(frame.buffer_mut());
             })?;
             (is_due, is_new, drawn) = (false, false, Instant::now());
             let wants_now = screen.wants();

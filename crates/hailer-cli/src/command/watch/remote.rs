@@ -33,6 +33,8 @@ const DETAILS_AGAIN: Duration = Duration::from_secs(15);
 /// What was before is asked for so far back, in milliseconds, and for one row after the other with so long between them:
 /// a fifth of what a monitor allows.
 const BEFORE: Millis = 3_600_000;
+/// An hour of samples even if there is one each second.
+const POINTS: u32 = 4_000;
 const BETWEEN: Duration = Duration::from_millis(50);
 /// Events of one server.
 const EVENTS: usize = 50;
@@ -212,7 +214,7 @@ impl Monitor {
 
     /// The last hour of one server.
     fn before(&self, name: &str) -> anyhow::Result<Vec<Look>> {
-        let path = format!("/api/v1/servers/{}/series?from={}", escape(name), since_1970() - BEFORE);
+        let path = format!("/api/v1/servers/{}/series?from={}&points={POINTS}", escape(name), since_1970() - BEFORE);
         Ok(self.get::<Series>(&path, None)?.body.map(Series::looks).unwrap_or_default())
     }
 
