@@ -638,7 +638,7 @@ pub(crate) struct Watch {
     #[arg(long, value_name = "URL", value_hint = ValueHint::Url)]
     #[arg(conflicts_with_all = ["given", "targets", "config", "protocol"])]
     pub(crate) monitor: Option<String>,
-    /// Ask each server so often; a monitor is asked so often for all of them
+    /// Ask each server so often, or as often as 2,000 a second allow; ask a monitor so often for all
     #[arg(long, short, default_value = "5s", value_parser = seconds, value_name = "TIME")]
     pub(crate) interval: Duration,
     #[command(flatten)]
