@@ -6,7 +6,6 @@ use std::path::Path;
 
 const COMMANDS: [&str; 13] = [
     "query",
-    "sweep",
     "ping",
     "serve",
     "monitor",

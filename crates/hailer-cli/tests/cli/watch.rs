@@ -27,7 +27,6 @@ fn servers_come_go_and_are_looked_into() {
     plain.env("NO_COLOR", "1");
     let mut plain = Terminal::start_with(plain);
     plain.writes("\x1b[7m", &["\x1b[;m", "\x1b[38;"]);
-    plain.sees("127.79.0.1");
     plain.ends_by("INT");
     // Its protocol is found by asking.
     let mut other = Terminal::start(quick.iter().chain(&[&*format!("127.79.0.2:{port}")]));
