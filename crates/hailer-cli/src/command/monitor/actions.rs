@@ -191,13 +191,13 @@ async fn write_all(history: &History, selection: Selection, format: Kind, file: 
     enum To {
         Lines(Lines<BufWriter<File>>),
         #[cfg(feature = "parquet")]
-        Parquet(Sheet),
+        Parquet(Box<Sheet>),
     }
     let file = BufWriter::with_capacity(1 << 18, file);
     let mut to = match format {
         Kind::Lines(format) => To::Lines(Lines::new(format, file)?),
         #[cfg(feature = "parquet")]
-        Kind::Parquet(table) => To::Parquet(Sheet::new(table, file)?),
+        Kind::Parquet(table) => To::Parquet(Box::new(Sheet::new(table, file)?)),
     };
     let mut records = std::pin::pin!(history.export(selection));
     let mut count = 0_u64;

@@ -10,7 +10,7 @@ pub(crate) use self::actions::table_of as history_table;
 use self::plan::{Plan, Players};
 use crate::activation;
 use crate::args::{Monitor as Args, MonitorAction};
-use crate::exit::{Exit, usage, without_numbers};
+use crate::exit::{Exit, usage, without_numbers, words};
 use crate::print::{line, tell};
 use hailer_monitor::history::{History, NewServer};
 use hailer_monitor::monitor::{Monitor, Settings, Tests};
@@ -141,7 +141,10 @@ async fn monitor(args: &Args, plan: Plan) -> anyhow::Result<Exit> {
                     "read again: {}; \x1b[33mwarning:\x1b[0m the rest of the plan is another too, and counts from the next start",
                     count(servers)
                 ),
-                Err(error) => tell!("\x1b[33mwarning:\x1b[0m {error:#}; all stays as it was"),
+                Err(error) => tell!(
+                    "\x1b[33mwarning:\x1b[0m {}; all stays as it was",
+                    without_numbers(&words(&error))
+                ),
             },
         }
     }
