@@ -1,13 +1,14 @@
 //! What can be typed. Help, completions and man pages come from here.
 
 use crate::command::filter::Names;
-use clap::{Args, Parser, Subcommand, ValueHint};
+use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 use hailer::game::server::{Encryption, GameMode, WorldKind};
 use hailer::game::{self, Build};
 use hailer::proto::{Protocol, Transport, Way};
 use hailer::registry;
 use hailer::sweep::Shard;
+use std::mem::ManuallyDrop;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -128,17 +129,27 @@ pub(crate) struct Arguments {
     pub(crate) command: Command,
 }
 
+impl Arguments {
+    /// What was typed; anything wrong with it ends the program. Like `parse`, which would go on to take all that it knows of
+    /// flags apart again, before the first datagram.
+    pub(crate) fn typed() -> Self {
+        let mut known = ManuallyDrop::new(Self::command());
+        let mut matches = known.get_matches_mut();
+        Self::from_arg_matches_mut(&mut matches).unwrap_or_else(|error| error.format(&mut known).exit())
+    }
+}
+
 #[derive(Subcommand)]
 pub(crate) enum Command {
     /// Ask servers for their status
     #[command(after_help = TARGETS)]
-    Query(Query),
+    Query(Later<Query>),
     /// Ask many servers, and write what comes as it comes
     #[command(after_help = SWEEP)]
-    Sweep(Box<Sweep>),
+    Sweep(Later<Sweep>),
     /// Measure round trips to a server
     #[command(after_help = TARGETS)]
-    Ping(Ping),
+    Ping(Later<Ping>),
     /// Answer queries, or serve a small game, on loopback unless told otherwise
     #[command(after_help = SERVE, args_conflicts_with_subcommands = true, subcommand_value_name = "ACTION")]
     #[command(
@@ -146,7 +157,7 @@ pub(crate) enum Command {
         override_usage = "hailer serve [OPTIONS]\n       hailer serve status [OPTIONS]"
     )]
     #[command(disable_help_subcommand = true)]
-    Serve(Box<Serve>),
+    Serve(Later<Serve>),
     /// Watch servers over time: history, a page, an API, alerts
     #[command(after_help = MONITOR, args_conflicts_with_subcommands = true, subcommand_value_name = "ACTION")]
     #[command(
@@ -154,26 +165,26 @@ pub(crate) enum Command {
         override_usage = "hailer monitor [OPTIONS] [TARGET]...\n       hailer monitor <ACTION> [OPTIONS]"
     )]
     #[command(disable_help_subcommand = true, subcommand_precedence_over_arg = true)]
-    Monitor(Box<Monitor>),
+    Monitor(Later<Monitor>),
     /// Watch a running hailer serve: rates, drops, budget, sources, who asks most
     #[command(after_help = TOP)]
-    Top(Top),
+    Top(Later<Top>),
     /// Watch servers live: a table with trends, charts of each, from here or from a running hailer monitor
     #[command(after_help = WATCH)]
-    Watch(Watch),
+    Watch(Later<Watch>),
     /// Explain datagrams and game sessions field by field
     #[command(after_help = DECODE)]
-    Decode(Decode),
+    Decode(Later<Decode>),
     /// Join a Minecraft server of 1.2.5 to 1.3.2 and watch the game
     #[command(after_help = JOIN)]
-    Join(Join),
+    Join(Later<Join>),
     /// Stand between game clients and a server, and show every packet
     #[command(after_help = PROXY)]
-    Proxy(Proxy),
+    Proxy(Later<Proxy>),
     /// Start servers on this machine, ask them, show what comes back
-    Demo(Demo),
+    Demo(Later<Demo>),
     /// Show the protocols that hailer speaks
-    Protocols(Protocols),
+    Protocols(Later<Protocols>),
     /// Print a completion script for a shell
     Completions {
         /// The shell
@@ -185,6 +196,33 @@ pub(crate) enum Command {
         #[arg(value_hint = ValueHint::DirPath)]
         folder: Option<PathBuf>,
     },
+}
+
+/// Flags of a command that are built when the command is the one typed: those of all others would take half a megabyte.
+pub(crate) struct Later<T>(pub(crate) Box<T>);
+
+impl<T: Args> Args for Later<T> {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        command.defer(T::augment_args)
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        command.defer(T::augment_args_for_update)
+    }
+}
+
+impl<T: FromArgMatches> FromArgMatches for Later<T> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        T::from_arg_matches(matches).map(|args| Self(Box::new(args)))
+    }
+
+    fn from_arg_matches_mut(matches: &mut ArgMatches) -> Result<Self, clap::Error> {
+        T::from_arg_matches_mut(matches).map(|args| Self(Box::new(args)))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        self.0.update_from_arg_matches(matches)
+    }
 }
 
 #[derive(Args)]
@@ -1082,7 +1120,6 @@ mod tests {
 
     #[test]
     fn the_definitions_are_sound() {
-        use clap::CommandFactory;
         Arguments::command().debug_assert();
     }
 

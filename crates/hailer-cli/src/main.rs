@@ -13,9 +13,8 @@ mod observe;
 mod population;
 mod print;
 
-use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    exit::code(command::run(args::Arguments::parse()))
+    exit::code(command::run(args::Arguments::typed()))
 }

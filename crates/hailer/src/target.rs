@@ -73,7 +73,8 @@ impl FromStr for Target {
 
     fn from_str(text: &str) -> Result<Self, TargetError> {
         let error = |problem: String| TargetError::new(text, problem);
-        let (protocol, rest) = match text.split_once("://") {
+        let scheme = text.split_once(':').and_then(|(scheme, rest)| Some((scheme, rest.strip_prefix("//")?)));
+        let (protocol, rest) = match scheme {
             None => (None, text),
             Some((scheme, rest)) => {
                 let protocol = registry::find(&scheme.to_ascii_lowercase())

@@ -23,7 +23,7 @@ mod top;
 mod watch;
 
 pub(crate) use self::monitor::history_table;
-use crate::args::{Arguments, Asking, Auth, Command, ServeAction};
+use crate::args::{Arguments, Asking, Auth, Command, Later, ServeAction};
 use crate::exit::{Exit, usage};
 use hailer::{Settings, Target};
 use std::future::Future;
@@ -32,21 +32,21 @@ use std::time::Duration;
 /// Runs a command to its end.
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Exit> {
     match arguments.command {
-        Command::Query(args) => block_on(query::run(args)),
-        Command::Sweep(args) => sweep::run(&args),
-        Command::Ping(args) => block_on(ping::run(args)),
-        Command::Serve(mut args) => match args.action.take() {
+        Command::Query(Later(args)) => block_on(query::run(*args)),
+        Command::Sweep(Later(args)) => sweep::run(&args),
+        Command::Ping(Later(args)) => block_on(ping::run(*args)),
+        Command::Serve(Later(mut args)) => match args.action.take() {
             Some(ServeAction::Status(args)) => block_on(status::run(args)),
             None => serve::run(&args),
         },
-        Command::Monitor(args) => monitor::run(&args),
-        Command::Top(args) => block_on(top::run(args)),
-        Command::Watch(args) => block_on(watch::run(args)),
-        Command::Decode(args) => decode::run(&args),
-        Command::Join(args) => block_on(join::run(args)),
-        Command::Proxy(args) => block_on(proxy::run(args)),
-        Command::Demo(args) => block_on(demo::run(args)),
-        Command::Protocols(args) => protocols::run(&args),
+        Command::Monitor(Later(args)) => monitor::run(&args),
+        Command::Top(Later(args)) => block_on(top::run(*args)),
+        Command::Watch(Later(args)) => block_on(watch::run(*args)),
+        Command::Decode(Later(args)) => decode::run(&args),
+        Command::Join(Later(args)) => block_on(join::run(*args)),
+        Command::Proxy(Later(args)) => block_on(proxy::run(*args)),
+        Command::Demo(Later(args)) => block_on(demo::run(*args)),
+        Command::Protocols(Later(args)) => protocols::run(&args),
         Command::Completions { shell } => generate::completions(shell),
         Command::Man { folder } => generate::man_pages(folder.as_deref()),
     }
@@ -130,7 +130,7 @@ mod tests {
             ("--timeout 365d --retries 100", 365 * 86_400 * 101),
         ] {
             let flags = ["hailer", "query", "host"].into_iter().chain(flags.split_whitespace());
-            let Command::Query(args) = Arguments::parse_from(flags).command else { unreachable!() };
+            let Command::Query(Later(args)) = Arguments::parse_from(flags).command else { unreachable!() };
             let patience = args.asking.settings(args.retries, args.deadline).patience;
             assert_eq!(patience.deadline, Duration::from_secs(seconds), "{:?}", args.asking.timeout);
         }

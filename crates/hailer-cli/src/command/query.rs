@@ -33,7 +33,7 @@ async fn ask(args: &Query, targets: &[(String, Target)], client: &Client, exit: 
                 if let Ok(answers) = &mut end {
                     answers.sort_by_key(place);
                 }
-                progress.inc(1);
+                progress.iter().for_each(|bar| bar.inc(1));
                 (text, end)
             }
         })
@@ -47,10 +47,14 @@ async fn ask(args: &Query, targets: &[(String, Target)], client: &Client, exit: 
         } else if several {
             rows.push((text.clone(), end));
         } else {
-            progress.suspend(|| print_view(&mut out, text, &end, args))?;
+            let mut print = || print_view(&mut out, text, &end, args);
+            match &progress {
+                Some(bar) => bar.suspend(print)?,
+                None => print()?,
+            }
         }
     }
-    progress.finish_and_clear();
+    progress.iter().for_each(ProgressBar::finish_and_clear);
     if several && !args.json {
         table::servers(&mut out, &rows)?;
     }
@@ -95,16 +99,16 @@ fn targets(args: &Query) -> anyhow::Result<Vec<(String, Target)>> {
 }
 
 /// A bar on standard error while several servers are asked, if somebody is watching.
-fn progress(args: &Query, targets: usize) -> ProgressBar {
+fn progress(args: &Query, targets: usize) -> Option<ProgressBar> {
     if targets < 2 || args.json && std::io::stdout().is_terminal() || !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
+        return None;
     }
     let bar = ProgressBar::new(targets as u64);
     if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} servers, {elapsed}") {
         bar.set_style(style);
     }
     bar.enable_steady_tick(Duration::from_millis(100));
-    bar
+    Some(bar)
 }
 
 fn print_json(out: &mut impl Write, text: &str, end: &Result<Vec<Answer>, Error>) -> anyhow::Result<()> {

@@ -269,13 +269,14 @@ fn best(answers: &[Answer]) -> Option<&Answer> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::{Arguments, Command};
+    use crate::args::{Arguments, Command, Later};
     use clap::Parser;
     use hailer::proto::Status;
     use hailer::{Asked, registry};
 
     fn read(flags: &[&str]) -> anyhow::Result<Vec<Server>> {
-        let Command::Watch(args) = Arguments::try_parse_from([&["hailer", "watch"], flags].concat())?.command else {
+        let Command::Watch(Later(args)) = Arguments::try_parse_from([&["hailer", "watch"], flags].concat())?.command
+        else {
             unreachable!()
         };
         servers(&args)
