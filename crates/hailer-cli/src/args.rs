@@ -29,7 +29,7 @@ Examples:
   hailer join 192.0.2.7:25566 --build 12w24a --name Bot --say hello --json";
 
 const MONITOR: &str = "\
-SIGHUP reads the configuration again.
+SIGHUP reads the servers of the configuration again.
 
 Examples:
   hailer monitor minecraft-query://127.0.0.1 ugp://127.0.0.1     and then http://127.0.0.1:8080

@@ -593,9 +593,18 @@ async fn look_up(shared: Arc<Shared>) {
                 let mut list = shared.watchlist();
                 if let Some(watched) = list.watched.get_mut(&id) {
                     match found {
-                        // One of the addresses that it had stays: the order of a name's addresses means nothing.
-                        Ok(found) if watched.address.as_ref().is_ok_and(|old| found.contains(old)) => {}
-                        Ok(found) => watched.address = found.first().copied().ok_or_else(|| "no address".into()),
+                        Ok(found) => {
+                            let old = watched.address.as_ref().ok();
+                            let old = old.and_then(|old| found.iter().position(|found| found == old));
+                            let place = match old {
+                                // One that it had stays: the order of a name's addresses means nothing.
+                                Some(place) if !watched.health.is_silent() => place,
+                                // The others may answer: we may have no IPv6, or one host of many is down.
+                                Some(place) => (place + 1) % found.len(),
+                                None => 0,
+                            };
+                            watched.address = found.get(place).copied().ok_or_else(|| "no address".into());
+                        }
                         // A name server that fails for a while does not take away what is known.
                         Err(Error::NameNotFound { .. }) => watched.address = Err("there is no such name".into()),
                         Err(error) if watched.address.is_err() => watched.address = Err(error.to_string().into()),
