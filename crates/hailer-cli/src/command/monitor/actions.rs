@@ -13,7 +13,7 @@ use hailer_monitor::alert;
 use hailer_monitor::history::{Format, History, HistoryError, Lines, Record, Records, Selection, Table, read};
 use serde_json::{Map, Value, json};
 use std::fs::File;
-use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::io::{BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use table::Fit;
 
@@ -249,13 +249,11 @@ pub(super) async fn import(args: &MonitorImport) -> anyhow::Result<Exit> {
 
 /// What is in a file, by how it begins.
 fn records(file: File) -> Result<Records<'static>, HistoryError> {
+    #[cfg_attr(not(feature = "parquet"), allow(unused_mut))]
     let mut file = BufReader::with_capacity(1 << 18, file);
     #[cfg(feature = "parquet")]
-    {
-        let failed = |error: std::io::Error| HistoryError::Import { line: 1, message: error.to_string() };
-        if file.fill_buf().map_err(failed)?.starts_with(b"PAR1") {
-            return super::parquet::read(file.into_inner());
-        }
+    if super::parquet::begins(&mut file)? {
+        return super::parquet::read(file.into_inner());
     }
     read(file)
 }

@@ -7,7 +7,7 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Field, Row};
 use serde_json::{Map, Value};
 use std::fs::File;
-use std::io::{self, BufWriter};
+use std::io::{self, BufRead, BufWriter};
 
 /// What a record takes in memory, without its texts.
 const RECORD: usize = 128;
@@ -51,6 +51,12 @@ fn cells(kind: Kind) -> Cells {
         Kind::Flag => Cells::Flag,
         Kind::Json => Cells::Json,
     }
+}
+
+/// Whether a file begins as one of Parquet.
+pub(super) fn begins(file: &mut impl BufRead) -> Result<bool, HistoryError> {
+    let begins = file.fill_buf().map(|bytes| bytes.starts_with(b"PAR1"));
+    begins.map_err(|error| HistoryError::Import { line: 1, message: error.to_string() })
 }
 
 /// Records of a file, each with the number of its row.
