@@ -1,7 +1,7 @@
 //! Real responders on loopback, watched for some seconds.
 
 #[path = "../../hailer/tests/support/mod.rs"]
-#[allow(dead_code, missing_docs, unreachable_pub, reason = "the tests of the library need more of it")]
+#[allow(missing_docs, reason = "it is for tests")]
 mod support;
 
 use hailer::proto::registry;
