@@ -29,11 +29,11 @@ Examples:
   hailer join 192.0.2.7:25566 --build 12w24a --name Bot --say hello --json";
 
 const MONITOR: &str = "\
-SIGHUP reads the configuration again.
+SIGHUP reads the servers of the configuration again.
 
 Examples:
   hailer monitor minecraft-query://127.0.0.1 ugp://127.0.0.1     and then http://127.0.0.1:8080
-  hailer monitor --config monitor.toml --check-config            says what is wrong, or that it is sound
+  hailer monitor --config monitor.toml --check-config            is it sound?
   hailer monitor add ugp://192.0.2.7 --token-file token           one more, while it runs
   hailer monitor test-alert --config monitor.toml                 does it arrive?
   hailer monitor export --config monitor.toml -o history.ndjson   all that is kept";
@@ -550,7 +550,7 @@ pub(crate) enum MonitorAction {
     },
     /// Send a test to the receivers of a plan, and say whether it arrives
     TestAlert(MonitorTest),
-    /// Write the history into a file: lines of JSON, or a table as CSV
+    /// Write the history into a file: lines of JSON, or a table as CSV or Parquet
     Export(MonitorExport),
     /// Take an exported file into the history; what is there already stays as it is
     Import(MonitorImport),
@@ -607,7 +607,7 @@ pub(crate) struct MonitorTest {
 
 #[derive(Args)]
 pub(crate) struct MonitorExport {
-    /// A file that ends in .ndjson, .jsonl or .csv
+    /// A file that ends in .ndjson or .jsonl, or for one table in .csv or .parquet
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
     /// Only this table: servers, samples, rollups, events or sessions; may be given several times
@@ -679,7 +679,7 @@ pub(crate) struct Watch {
     #[arg(long, value_name = "URL", value_hint = ValueHint::Url)]
     #[arg(conflicts_with_all = ["given", "targets", "config", "protocol"])]
     pub(crate) monitor: Option<String>,
-    /// Ask each server so often; a monitor is asked so often for all of them
+    /// Ask each server so often, or as often as 2,000 a second allow; ask a monitor so often for all
     #[arg(long, short, default_value = "5s", value_parser = seconds, value_name = "TIME")]
     pub(crate) interval: Duration,
     #[command(flatten)]

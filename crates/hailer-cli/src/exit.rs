@@ -45,10 +45,23 @@ pub(crate) fn code(end: anyhow::Result<Exit>) -> ExitCode {
         // The reader of our output has seen enough.
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            tell!("\x1b[1;31merror:\x1b[0m {}", without_numbers(&format!("{error:#}")));
+            tell!("\x1b[1;31merror:\x1b[0m {}", without_numbers(&words(&error)));
             ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
         }
     }
+}
+
+/// An error and its causes, each once: some say in their own words what their cause says again.
+pub(crate) fn words(error: &anyhow::Error) -> String {
+    let mut words = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if words.is_empty() {
+            words = cause;
+        } else if !words.ends_with(&cause) {
+            words = format!("{words}: {cause}");
+        }
+    }
+    words
 }
 
 /// Without the number that Rust puts behind the words of the operating system: ` (os error 2)`.

@@ -61,6 +61,11 @@ impl Health {
         Self { state, since, ..Self::default() }
     }
 
+    /// Whether its last sample had no answer.
+    pub fn is_silent(&self) -> bool {
+        self.silent > 0
+    }
+
     /// Takes a sample; `reason` is why there was no answer. Tells what changed: at most two events.
     pub fn sample(
         &mut self,

@@ -2,8 +2,8 @@
 
 use crate::alert::{self, Alerts};
 use crate::health::State;
-use crate::history::{Batch, Bounds, History, HistoryError, Keep, NewServer, Writer};
-use crate::live::{Live, SPARK, SPARKS};
+use crate::history::{Batch, Bounds, Health, History, HistoryError, Keep, NewServer, Session, Writer};
+use crate::live::{Live, SPARK, SPARKS, Update};
 use crate::poll::{self, Poll, since_1970};
 use crate::sample::EventKind;
 use crate::server::{Origin, Server, ServerId};
@@ -15,6 +15,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use tokio::sync::broadcast::error::RecvError;
 use tokio::task::JoinHandle;
 
 /// Roll-ups are made, and old rows deleted, so often.
@@ -104,11 +105,25 @@ impl Monitor {
         let mut sessions = Sessions::new(settings.privacy);
         sessions.resume(history.sessions_since(started - RESUME).await?);
         let feeder = {
-            let (live, writer) = (live.clone(), writer.clone());
+            let (live, writer, mut updates) = (live.clone(), writer.clone(), live.listen());
             tokio::spawn(async move {
-                while let Some(mut batch) = batches.recv().await {
-                    add_sessions(&mut sessions, &live, &mut batch);
-                    writer.send(batch);
+                loop {
+                    let batch = tokio::select! {
+                        batch = batches.recv() => match batch {
+                            Some(mut batch) => {
+                                add_sessions(&mut sessions, &live, &mut batch);
+                                batch
+                            }
+                            None => break,
+                        },
+                        update = updates.recv() => {
+                            let sessions = end_sessions(&mut sessions, &live, update);
+                            Batch { sessions, ..Batch::default() }
+                        }
+                    };
+                    if batch != Batch::default() {
+                        writer.send(batch);
+                    }
                 }
                 writer.send(Batch { sessions: sessions.close_all(), ..Batch::default() });
             })
@@ -214,13 +229,14 @@ impl Monitor {
         Ok(())
     }
 
-    /// Ends it: what came is written, if the database takes it.
-    pub async fn stop(self) {
+    /// Ends it: what came is written, if the database takes it. Tells how that went: what is kept is lost now.
+    pub async fn stop(self) -> Health {
         self.tidier.abort();
         self.poll.end();
         let _ = tokio::time::timeout(LAST, self.feeder).await;
-        self.writer.finish().await;
+        let health = self.writer.finish().await;
         self.history.close().await;
+        health
     }
 }
 
@@ -238,6 +254,20 @@ fn add_sessions(sessions: &mut Sessions, live: &Live, batch: &mut Batch) {
     }
     for event in batch.events.iter().filter(|event| matches!(event.kind, EventKind::Down { .. })) {
         batch.sessions.extend(sessions.close(event.server));
+    }
+}
+
+/// Nobody is on a server that is watched no more: who is there when it is watched again has come anew.
+fn end_sessions(sessions: &mut Sessions, live: &Live, update: Result<Arc<Update>, RecvError>) -> Vec<Session> {
+    let is_gone = |id: ServerId| live.row(id).is_none();
+    match update {
+        Ok(update) if update.is_other_list => {
+            let gone = update.servers.iter().filter(|id| is_gone(**id));
+            gone.flat_map(|id| sessions.close(*id)).collect()
+        }
+        Ok(_) => Vec::new(),
+        // Too much at once to be told one by one.
+        Err(_) => sessions.close_if(is_gone),
     }
 }
 

@@ -36,7 +36,7 @@ const BATCHES: usize = 64;
 const AT_ONCE: usize = 1_000;
 /// Names that are looked up at the same time.
 const LOOKUPS_AT_ONCE: usize = 32;
-/// A name is looked up again after so long, and one without address as often as its server is asked.
+/// A name is looked up again after so long; one without address, or of a silent server, as often as servers are asked.
 const LOOKUP_AGAIN: Duration = Duration::from_secs(300);
 /// Of one answer, in bytes, so much is kept for the page: JSON, and datagrams.
 const ANSWER: usize = 16 << 10;
@@ -610,8 +610,9 @@ async fn look_up(shared: Arc<Shared>) {
     let places = Arc::new(tokio::sync::Semaphore::new(LOOKUPS_AT_ONCE));
     loop {
         let again = |watched: &Watched| match watched.address {
-            Ok(_) => LOOKUP_AGAIN,
-            Err(_) => shared.settings.interval.min(LOOKUP_AGAIN),
+            Ok(_) if !watched.health.is_silent() => LOOKUP_AGAIN,
+            // Perhaps it is silent since it has moved.
+            _ => shared.settings.interval.min(LOOKUP_AGAIN),
         };
         let mut wanted = Vec::new();
         for (id, watched) in &mut shared.watchlist().watched {
@@ -632,9 +633,18 @@ async fn look_up(shared: Arc<Shared>) {
                 let mut list = shared.watchlist();
                 if let Some(watched) = list.watched.get_mut(&id) {
                     match found {
-                        // One of the addresses that it had stays: the order of a name's addresses means nothing.
-                        Ok(found) if watched.address.as_ref().is_ok_and(|old| found.contains(old)) => {}
-                        Ok(found) => watched.address = found.first().copied().ok_or_else(|| "no address".into()),
+                        Ok(found) => {
+                            let old = watched.address.as_ref().ok();
+                            let old = old.and_then(|old| found.iter().position(|found| found == old));
+                            let place = match old {
+                                // One that it had stays: the order of a name's addresses means nothing.
+                                Some(place) if !watched.health.is_silent() => place,
+                                // The others may answer: we may have no IPv6, or one host of many is down.
+                                Some(place) => (place + 1) % found.len(),
+                                None => 0,
+                            };
+                            watched.address = found.get(place).copied().ok_or_else(|| "no address".into());
+                        }
                         // A name server that fails for a while does not take away what is known.
                         Err(Error::NameNotFound { .. }) => watched.address = Err("there is no such name".into()),
                         Err(error) if watched.address.is_err() => watched.address = Err(error.to_string().into()),

@@ -169,10 +169,15 @@ impl Sessions {
         open.iter().filter(|open| open.last != open.written).map(|open| open.session(server)).collect()
     }
 
+    /// The same for all servers of which something is so.
+    pub fn close_if(&mut self, is_over: impl Fn(ServerId) -> bool) -> Vec<Session> {
+        let servers: Vec<ServerId> = self.servers.keys().copied().filter(|server| is_over(*server)).collect();
+        servers.into_iter().flat_map(|server| self.close(server)).collect()
+    }
+
     /// The monitor stops: what goes on is written as far as it is known.
     pub fn close_all(&mut self) -> Vec<Session> {
-        let servers: Vec<ServerId> = self.servers.keys().copied().collect();
-        servers.into_iter().flat_map(|server| self.close(server)).collect()
+        self.close_if(|_| true)
     }
 
     /// Sessions that are open.

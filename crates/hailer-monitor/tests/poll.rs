@@ -1,5 +1,9 @@
 //! Real responders on loopback, watched for some seconds.
 
+#[path = "../../hailer/tests/support/mod.rs"]
+#[allow(missing_docs, reason = "it is for tests")]
+mod support;
+
 use hailer::proto::registry;
 use hailer::respond::{self, Board, Engine, Post};
 use hailer::{Status, Text};
@@ -7,12 +11,13 @@ use hailer_monitor::health::State;
 use hailer_monitor::history::Batch;
 use hailer_monitor::live::Live;
 use hailer_monitor::poll::{Poll, Settings};
-use hailer_monitor::sample::EventKind;
+use hailer_monitor::sample::{Event, EventKind};
 use hailer_monitor::server::{Origin, Server, ServerId};
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use support::dns::{Dns, Record};
 
 fn server(id: i64, target: String) -> Server {
     let (group, labels, interval) = (String::new(), BTreeMap::new(), Some(Duration::from_secs(1)));
@@ -96,4 +101,34 @@ async fn servers_are_asked_and_what_changes_is_told() {
     assert_eq!(words(&ended, "down"), [0, 2, 10]);
     let row = live.named("server-0").unwrap();
     assert_eq!((row.state, row.said.unwrap().version.as_deref()), (State::Down, Some("2.0")), "what it said is kept");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_moves_is_followed() {
+    let [here, there] = [[127, 0, 0, 1], [127, 0, 0, 2]].map(Ipv4Addr::from);
+    let start = |address: SocketAddr| {
+        let board = Board::new(&registry::datagram().collect::<Vec<_>>(), &status("1.0", 7)).unwrap();
+        Engine::start(vec![Post { address, board, relay: None, handed: None }], &respond::Settings::default())
+    };
+    let old = start((here, 0).into()).unwrap();
+    let port = old.addresses()[0].port();
+    // Only Linux has more addresses of loopback by itself.
+    let Ok(new) = start((there, port).into()) else { return };
+    let zone = Arc::new(Mutex::new(vec![("moves.test", Record::Address(here.into()))]));
+    let dns = Dns::changing(zone.clone());
+    let settings =
+        Settings { name_server: Some(dns.address()), interval: Duration::from_secs(1), ..Settings::default() };
+    let (poll, mut batches) = Poll::start(settings, Arc::default()).unwrap();
+    poll.watch(server(1, format!("ugp://moves.test:{port}")), None).unwrap();
+    until(&mut batches, |batch| batch.events.iter().any(|event| event.kind == EventKind::Up)).await;
+    // Nobody waits until it would have been looked up anyway, nor for an address that does not answer.
+    zone.lock().unwrap().push(("moves.test", Record::Address(there.into())));
+    old.stop();
+    let is_other = |event: &Event| matches!(event.kind, EventKind::Address(_));
+    let moved = until(&mut batches, |batch| batch.events.iter().any(is_other)).await;
+    let words: Vec<&str> = moved.events.iter().map(|event| event.kind.word()).filter(|word| *word != "down").collect();
+    assert_eq!(words.last(), Some(&"address"), "{moved:?}");
+    let EventKind::Address(difference) = &moved.events.last().unwrap().kind else { panic!("{moved:?}") };
+    assert_eq!(difference.to.as_deref(), Some(&*format!("127.0.0.2:{port}")));
+    new.stop();
 }

@@ -5,6 +5,7 @@ pub(crate) mod csv;
 pub(crate) mod datagram;
 pub(crate) mod fields;
 pub(crate) mod game;
+pub(crate) mod ink;
 pub(crate) mod json;
 pub(crate) mod lines;
 pub(crate) mod ndjson;

@@ -1,5 +1,5 @@
 //! Parquet, compressed with zstd: made of flat lines of JSON when a sweep is done, since a Parquet file is none before its
-//! last byte is written.
+//! last byte is written; and of a table of the monitor's history.
 
 use super::fields::{Field, Kind};
 use parquet::basic::{Compression, ZstdLevel};
@@ -13,35 +13,65 @@ use serde_json::Value;
 use std::io::{self, BufRead, Write};
 use std::sync::Arc;
 
-/// A row group has at most so many rows, made of so many bytes of JSON: it is kept in memory until it is written.
+/// A row group has at most so many rows, which take so many bytes: it is kept in memory until it is written.
 const ROWS: usize = 1 << 17;
 const BYTES: usize = 32 << 20;
 
 /// Turns lines of JSON with these fields into a file. Returns how many rows it has.
 pub(crate) fn write(lines: impl BufRead, fields: &[&'static Field], to: impl Write + Send) -> io::Result<u64> {
-    let level = ZstdLevel::try_new(3)?;
-    let properties = WriterProperties::builder()
-        .set_compression(Compression::ZSTD(level))
-        .set_created_by(concat!("hailer ", env!("CARGO_PKG_VERSION")).into());
-    let schema = Arc::new(parse_message_type(&schema(fields))?);
-    let mut writer = SerializedFileWriter::new(to, schema, Arc::new(properties.build()))?;
-    let mut columns = columns(fields);
-    let (mut rows, mut waiting, mut bytes) = (0, 0, 0);
+    let shape: Vec<(&'static str, Kind)> = fields.iter().map(|field| (field.name, field.kind)).collect();
+    let mut rows = Rows::new("answer", &shape, to)?;
     for line in lines.lines() {
         let line = line?;
-        let row: Value = serde_json::from_str(&line)?;
-        columns.iter_mut().for_each(|column| column.push(&row[column.field]));
-        (rows, waiting, bytes) = (rows + 1, waiting + 1, bytes + line.len());
-        if waiting == ROWS || bytes >= BYTES {
-            group(&mut writer, &mut columns)?;
-            (waiting, bytes) = (0, 0);
+        rows.push(&serde_json::from_str(&line)?, line.len())?;
+    }
+    rows.finish().map(|(rows, _)| rows)
+}
+
+/// A file that is written row by row.
+pub(crate) struct Rows<W: Write + Send> {
+    writer: SerializedFileWriter<W>,
+    columns: Vec<Column>,
+    rows: u64,
+    /// Rows that are in memory, and what they take about.
+    waiting: usize,
+    bytes: usize,
+}
+
+impl<W: Write + Send> Rows<W> {
+    /// Begins a file of rows that are called this, with these columns.
+    pub(crate) fn new(row: &str, shape: &[(&'static str, Kind)], to: W) -> io::Result<Self> {
+        let level = ZstdLevel::try_new(3)?;
+        let properties = WriterProperties::builder()
+            .set_compression(Compression::ZSTD(level))
+            .set_created_by(concat!("hailer ", env!("CARGO_PKG_VERSION")).into());
+        let schema = Arc::new(parse_message_type(&schema(row, shape))?);
+        let writer = SerializedFileWriter::new(to, schema, Arc::new(properties.build()))?;
+        Ok(Self { writer, columns: columns(shape), rows: 0, waiting: 0, bytes: 0 })
+    }
+
+    /// Takes a row: an object with members called as the columns are. `bytes` is what it takes about.
+    pub(crate) fn push(&mut self, row: &Value, bytes: usize) -> io::Result<()> {
+        self.columns.iter_mut().for_each(|column| column.push(&row[column.field]));
+        (self.rows, self.waiting, self.bytes) = (self.rows + 1, self.waiting + 1, self.bytes + bytes);
+        if self.waiting == ROWS || self.bytes >= BYTES {
+            self.group()?;
         }
+        Ok(())
     }
-    if waiting > 0 {
-        group(&mut writer, &mut columns)?;
+
+    /// Ends the file. Returns how many rows it has, and what was written to.
+    pub(crate) fn finish(mut self) -> io::Result<(u64, W)> {
+        if self.waiting > 0 {
+            self.group()?;
+        }
+        Ok((self.rows, self.writer.into_inner()?))
     }
-    writer.close()?;
-    Ok(rows)
+
+    fn group(&mut self) -> io::Result<()> {
+        (self.waiting, self.bytes) = (0, 0);
+        Ok(group(&mut self.writer, &mut self.columns)?)
+    }
 }
 
 /// A column of the file; what is a list of structs in a row is a column for each of their members.
@@ -71,11 +101,10 @@ fn members(kind: Kind) -> &'static [(&'static str, bool)] {
     }
 }
 
-fn schema(fields: &[&Field]) -> String {
-    let mut text = String::from("message answer {\n");
-    for field in fields {
-        let name = field.name;
-        text += &match field.kind {
+fn schema(row: &str, shape: &[(&'static str, Kind)]) -> String {
+    let mut text = format!("message {row} {{\n");
+    for &(name, kind) in shape {
+        text += &match kind {
             Kind::Text | Kind::Json => format!("optional binary {name} (STRING);\n"),
             Kind::Flag => format!("optional boolean {name};\n"),
             Kind::Int => format!("optional int64 {name};\n"),
@@ -86,7 +115,7 @@ fn schema(fields: &[&Field]) -> String {
                 let member = |&(member, always): &(&str, bool)| {
                     format!("{} binary {member} (STRING);", if always { "required" } else { "optional" })
                 };
-                let members: String = members(field.kind).iter().map(member).collect();
+                let members: String = members(kind).iter().map(member).collect();
                 list(name, &format!("required group element {{ {members} }}"))
             }
         };
@@ -98,27 +127,27 @@ fn list(name: &str, element: &str) -> String {
     format!("optional group {name} (LIST) {{ repeated group list {{ {element} }} }}\n")
 }
 
-fn columns(fields: &[&'static Field]) -> Vec<Column> {
-    let column = |field: &Field, member| Column {
-        field: field.name,
+fn columns(shape: &[(&'static str, Kind)]) -> Vec<Column> {
+    let column = |field, kind, member| Column {
+        field,
         member,
         definition: Vec::new(),
         repetition: Vec::new(),
-        values: match field.kind {
+        values: match kind {
             Kind::Int | Kind::Time => Values::Int(Vec::new()),
             Kind::Number => Values::Number(Vec::new()),
             Kind::Flag => Values::Flag(Vec::new()),
             _ => Values::Text(Vec::new()),
         },
     };
-    let of = |field: &&'static Field| match field.kind {
-        Kind::Words => vec![column(field, Some(""))],
+    let of = |&(field, kind): &(&'static str, Kind)| match kind {
+        Kind::Words => vec![column(field, kind, Some(""))],
         Kind::Players | Kind::Rules => {
-            members(field.kind).iter().map(|(member, _)| column(field, Some(member))).collect()
+            members(kind).iter().map(|&(member, _)| column(field, kind, Some(member))).collect()
         }
-        _ => vec![column(field, None)],
+        _ => vec![column(field, kind, None)],
     };
-    fields.iter().flat_map(of).collect()
+    shape.iter().flat_map(of).collect()
 }
 
 impl Column {

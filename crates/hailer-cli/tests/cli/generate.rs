@@ -4,8 +4,23 @@ use crate::tool::{Temporary, assert_harmless, run};
 use hailer::registry;
 use std::path::Path;
 
-const COMMANDS: [&str; 12] =
-    ["query", "ping", "serve", "top", "watch", "decode", "join", "proxy", "demo", "protocols", "completions", "man"];
+const COMMANDS: [&str; 13] = [
+    "query",
+    "ping",
+    "serve",
+    "monitor",
+    "top",
+    "watch",
+    "decode",
+    "join",
+    "proxy",
+    "demo",
+    "protocols",
+    "completions",
+    "man",
+];
+/// Those of `hailer monitor`.
+const ACTIONS: [&str; 6] = ["add", "remove", "list", "test-alert", "export", "import"];
 
 /// The help texts as users see them, at 100 columns. `BLESS=1 cargo test` rewrites the files.
 #[test]
@@ -15,7 +30,9 @@ fn help_is_as_agreed() {
     let mut outdated = Vec::new();
     let helps = COMMANDS.iter().map(|&command| (command, vec![command, "--help"]));
     let others = [("hailer", vec!["--help"]), ("serve-status", vec!["serve", "status", "--help"])];
-    for (name, args) in helps.chain(others) {
+    let names = ACTIONS.map(|action| format!("monitor-{action}"));
+    let actions = names.iter().zip(ACTIONS).map(|(name, action)| (&**name, vec!["monitor", action, "--help"]));
+    for (name, args) in helps.chain(others).chain(actions) {
         let said = run(args).ends_with(0).out;
         assert_harmless(&said, false);
         assert!(said.lines().all(|line| line.chars().count() <= 110), "{said}");
@@ -43,7 +60,7 @@ fn help_names_every_command() {
 fn completions_know_every_command() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let said = run(["completions", shell]).ends_with(0);
-        for word in COMMANDS.iter().chain(&["auth-token-file", "check-config", "status", "control"]) {
+        for word in COMMANDS.iter().chain(&ACTIONS).chain(&["auth-token-file", "check-config", "status", "control"]) {
             assert!(said.out.contains(word), "{shell}: {word}");
         }
         assert!(said.err.is_empty());
@@ -59,6 +76,7 @@ fn man_pages_are_written_for_every_command() {
     for page in COMMANDS
         .iter()
         .map(|command| format!("hailer-{command}.1"))
+        .chain(ACTIONS.iter().map(|action| format!("hailer-monitor-{action}.1")))
         .chain(["hailer.1".into(), "hailer-serve-status.1".into()])
     {
         let text =

@@ -8,6 +8,7 @@ mod game;
 mod generate;
 mod harvest;
 mod join;
+mod monitor;
 mod monitor_demo;
 mod observe;
 mod page;

@@ -22,10 +22,14 @@ pub(crate) struct Terminal {
 
 impl Terminal {
     pub(crate) fn start<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Self {
+        Self::start_with(command(args))
+    }
+
+    /// The same with a prepared command.
+    pub(crate) fn start_with(mut command: Command) -> Self {
         let size = Winsize { ws_row: 30, ws_col: 110, ws_xpixel: 0, ws_ypixel: 0 };
         let pair = openpty(&size, None).unwrap();
         let other = || Stdio::from(pair.slave.try_clone().unwrap());
-        let mut command = command(args);
         let process = Process::start(command.stdin(other()).stdout(other()).stderr(other()));
         let keys = std::fs::File::from(pair.master);
         let mut reader = keys.try_clone().unwrap();
@@ -49,6 +53,20 @@ impl Terminal {
     #[track_caller]
     pub(crate) fn sees(&mut self, expected: &str) {
         self.reads(|seen| without_sequences(seen).contains(expected), expected);
+    }
+
+    /// Waits until this has been written since the last wait, sequences and all; and fails if that has been.
+    #[track_caller]
+    pub(crate) fn writes(&mut self, expected: &str, never: &[&str]) {
+        let has_none =
+            |seen: &str| never.iter().for_each(|never| assert!(!seen.contains(never), "{never:?} in {seen:?}"));
+        self.reads(
+            |seen| {
+                has_none(seen);
+                seen.contains(expected)
+            },
+            expected,
+        );
     }
 
     #[track_caller]

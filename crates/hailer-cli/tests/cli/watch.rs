@@ -2,7 +2,7 @@
 
 use crate::farm::port;
 use crate::terminal::Terminal;
-use crate::tool::{Serve, Temporary, run};
+use crate::tool::{Serve, Temporary, command, run};
 
 #[test]
 fn servers_come_go_and_are_looked_into() {
@@ -22,6 +22,12 @@ fn servers_come_go_and_are_looked_into() {
     watch.sees("who is on");
     watch.press("\r");
     watch.sees("trend");
+    // Who wants no colours still sees which row is chosen.
+    let mut plain = command(quick.iter().chain(&[&*target]));
+    plain.env("NO_COLOR", "1");
+    let mut plain = Terminal::start_with(plain);
+    plain.writes("\x1b[7m", &["\x1b[;m", "\x1b[38;"]);
+    plain.ends_by("INT");
     // Its protocol is found by asking.
     let mut other = Terminal::start(quick.iter().chain(&[&*format!("127.79.0.2:{port}")]));
     other.sees("●");

@@ -45,7 +45,8 @@ const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
 ///
 /// [[receiver]]
 /// name = "script"
-/// command = ["/usr/local/bin/on-alert", "--from", "hailer"]   # no shell; what happened is in HAILER_… variables
+/// command = ["/usr/local/bin/on-alert", "--from", "hailer"]   # no shell; what happened is in HAILER_… variables;
+///                                                             # ./on-alert counts from the plan
 /// timeout = "30s"                         # then it is killed, and what it started with it
 /// ```
 #[derive(Clone, Debug, Deserialize)]
@@ -110,7 +111,14 @@ impl Receiver {
     pub fn open(&self, folder: &Path) -> Result<Outlet, Wrong> {
         let wrong = |problem: String| Wrong(format!("receiver \"{}\": {problem}", self.name));
         let exit = match &self.way {
-            Way::Command(command) => Exit::Command(command.clone()),
+            Way::Command(command) => {
+                let mut command = command.clone();
+                // A name alone is looked for in the PATH.
+                if let Some(program) = command.first_mut().filter(|program| program.contains('/')) {
+                    *program = folder.join(&*program).to_string_lossy().into_owned();
+                }
+                Exit::Command(command)
+            }
             Way::Http { form, url, token } => {
                 let url = url.read(folder).map_err(&wrong)?;
                 let host = host(url.reveal()).map_err(|problem| wrong(problem.into()))?;

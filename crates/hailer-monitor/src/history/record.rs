@@ -131,6 +131,8 @@ pub enum Kind {
     Text,
     /// Whole numbers of 64 bits.
     Int,
+    /// Times in milliseconds since 1970.
+    Time,
     /// True or false.
     Flag,
     /// JSON; in CSV as text.
@@ -197,11 +199,11 @@ const SERVERS: &[Column] = &[
     column("labels", Kind::Json),
     optional("interval", Kind::Int),
     column("origin", Kind::Text),
-    optional("removed", Kind::Int),
+    optional("removed", Kind::Time),
 ];
 const SAMPLES: &[Column] = &[
     column("server", Kind::Text),
-    column("at", Kind::Int),
+    column("at", Kind::Time),
     column("answered", Kind::Flag),
     optional("players", Kind::Int),
     optional("max", Kind::Int),
@@ -212,7 +214,7 @@ const SAMPLES: &[Column] = &[
 const ROLLUPS: &[Column] = &[
     column("server", Kind::Text),
     column("level", Kind::Text),
-    column("at", Kind::Int),
+    column("at", Kind::Time),
     column("asked", Kind::Int),
     column("answered", Kind::Int),
     column("told", Kind::Int),
@@ -227,7 +229,7 @@ const ROLLUPS: &[Column] = &[
 ];
 const EVENTS: &[Column] = &[
     column("server", Kind::Text),
-    column("at", Kind::Int),
+    column("at", Kind::Time),
     column("kind", Kind::Text),
     optional("reason", Kind::Text),
     optional("from", Kind::Text),
@@ -236,6 +238,6 @@ const EVENTS: &[Column] = &[
 const SESSIONS: &[Column] = &[
     column("server", Kind::Text),
     column("player", Kind::Text),
-    column("first", Kind::Int),
-    column("last", Kind::Int),
+    column("first", Kind::Time),
+    column("last", Kind::Time),
 ];

@@ -146,7 +146,7 @@ fn read_cell(column: &Column, cell: &str) -> Result<Value, String> {
             let text = cell.strip_prefix('\'').filter(|rest| rest.starts_with(FORMULA)).unwrap_or(cell);
             Ok(text.into())
         }
-        Kind::Int => cell.parse::<i64>().map(Value::from).map_err(|_| wrong("no whole number")),
+        Kind::Int | Kind::Time => cell.parse::<i64>().map(Value::from).map_err(|_| wrong("no whole number")),
         Kind::Flag => cell.parse::<bool>().map(Value::from).map_err(|_| wrong("neither true nor false")),
         Kind::Json => serde_json::from_str(cell).map_err(|error| wrong(&format!("no JSON: {error}"))),
     }

@@ -2,7 +2,9 @@
 
 use crate::sample::Millis;
 use hailer::proto::model::printable;
-use time::{Month, OffsetDateTime};
+use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
 
 /// Between groups of three digits: a narrow space that does not break.
 const THIN: char = '\u{202F}';
@@ -73,15 +75,14 @@ pub(crate) fn length(time: Millis) -> String {
     }
 }
 
-fn moment(at: Millis) -> OffsetDateTime {
-    let at = OffsetDateTime::from_unix_timestamp(at.div_euclid(1_000));
-    at.unwrap_or(OffsetDateTime::UNIX_EPOCH)
+fn moment(at: Millis) -> DateTime {
+    TimeZone::UTC.to_datetime(Timestamp::from_millisecond(at).unwrap_or_default())
 }
 
 /// For programs: RFC 3339, to the second.
 pub(crate) fn rfc3339(at: Millis) -> String {
     let at = moment(at);
-    let (year, month, day) = (at.year(), u8::from(at.month()), at.day());
+    let (year, month, day) = (at.year(), at.month(), at.day());
     format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", at.hour(), at.minute(), at.second())
 }
 
@@ -112,7 +113,7 @@ pub(crate) fn clock(at: Millis) -> String {
 pub(crate) fn weekday(at: Millis) -> String {
     let at = moment(at);
     let days = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
-    format!("{} {}", days[usize::from(at.weekday().number_days_from_monday())], at.day())
+    format!("{} {}", days[at.weekday().to_monday_zero_offset() as usize % 7], at.day())
 }
 
 /// The month.
@@ -125,9 +126,9 @@ pub(crate) fn is_first_of_month(at: Millis) -> bool {
     moment(at).day() == 1
 }
 
-fn month(month: Month) -> &'static str {
+fn month(month: i8) -> &'static str {
     const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    MONTHS[usize::from(u8::from(month)) - 1]
+    MONTHS[(month as usize - 1) % 12]
 }
 
 /// A hostile text for one line: cut, with all of it for the `title` where it was cut.

@@ -29,12 +29,21 @@ pub struct Dns {
 impl Dns {
     /// One that knows these names and denies all others.
     pub fn with(zone: &[(&'static str, Record)]) -> Self {
+        Self::start(Arc::new(Mutex::new(zone.to_vec())), 60)
+    }
+
+    /// The same, but what is known may change, and nobody is to remember it.
+    pub fn changing(zone: Arc<Mutex<Vec<(&'static str, Record)>>>) -> Self {
+        Self::start(zone, 0)
+    }
+
+    fn start(zone: Arc<Mutex<Vec<(&'static str, Record)>>>, seconds: u8) -> Self {
         let asked = Arc::new(Mutex::new(Vec::new()));
-        let (zone, log) = (zone.to_vec(), asked.clone());
+        let log = asked.clone();
         let server = Server::run(loopback(), move |socket, bytes, from| {
             let Some((name, kind, end)) = question(bytes) else { return };
             log.lock().unwrap().push(format!("{kind} {name}"));
-            if let Some(reply) = reply(bytes, end, &name, kind, &zone) {
+            if let Some(reply) = reply(bytes, end, (&name, kind), &zone.lock().unwrap(), seconds) {
                 let _ = socket.send_to(&reply, from);
             }
         });
@@ -73,7 +82,13 @@ fn question(bytes: &[u8]) -> Option<(String, u16, usize)> {
     Some((labels.join("."), u16::from_be_bytes([kind[0], kind[1]]), at + 4))
 }
 
-fn reply(query: &[u8], end: usize, name: &str, kind: u16, zone: &[(&'static str, Record)]) -> Option<Vec<u8>> {
+fn reply(
+    query: &[u8],
+    end: usize,
+    (name, kind): (&str, u16),
+    zone: &[(&'static str, Record)],
+    seconds: u8,
+) -> Option<Vec<u8>> {
     let known: Vec<&Record> = zone.iter().filter(|(known, _)| *known == name).map(|(_, record)| record).collect();
     let mut code = if known.is_empty() { 3 } else { 0 };
     let mut answers = Vec::new();
@@ -101,8 +116,8 @@ fn reply(query: &[u8], end: usize, name: &str, kind: u16, zone: &[(&'static str,
         };
         let mut answer = vec![0xC0, 12];
         answer.extend(kind.to_be_bytes());
-        // Class IN, a minute to live.
-        answer.extend([0, 1, 0, 0, 0, 60]);
+        // Class IN, and how long it lives.
+        answer.extend([0, 1, 0, 0, 0, seconds]);
         answer.extend((data.len() as u16).to_be_bytes());
         answer.extend(data);
         answers.push(answer);

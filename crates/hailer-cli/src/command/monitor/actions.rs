@@ -1,23 +1,24 @@
 //! What is asked of a running monitor, over its API, and of its history.
 
+#[cfg(feature = "parquet")]
+use super::parquet::Sheet;
 use super::plan;
 use crate::args::{MonitorAdd, MonitorExport, MonitorImport, MonitorName, MonitorRemote, MonitorTest};
-use crate::command::watch::remote::escape;
+use crate::command::watch::remote::{away, escape, reach};
 use crate::exit::{Exit, usage};
 use crate::print::{line, table, tell};
 use anyhow::{Context, bail};
 use futures_util::StreamExt;
 use hailer_monitor::alert;
-use hailer_monitor::history::{Format, History, Lines, Record, Selection, Table, read};
+use hailer_monitor::history::{Format, History, HistoryError, Lines, Record, Records, Selection, Table, read};
 use serde_json::{Map, Value, json};
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
-use std::path::Path;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
 use table::Fit;
 
-/// For one question and its answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Bytes of one answer.
+const LONGEST: u64 = 64 << 20;
 /// Servers of one page of a list.
 const PAGE: usize = 500;
 /// Characters of a cell.
@@ -70,7 +71,11 @@ pub(super) fn list(remote: &MonitorRemote, as_json: bool) -> anyhow::Result<Exit
                 (Some(on), None) => on.to_string(),
                 _ => String::new(),
             };
-            let latency = last["latency_ms"].as_f64().map(|latency| format!("{latency:.0} ms")).unwrap_or_default();
+            let latency = last["latency_ms"].as_f64().map(|latency| match latency {
+                ..10.0 => format!("{latency:.1} ms"),
+                _ => format!("{latency:.0} ms"),
+            });
+            let latency = latency.unwrap_or_default();
             let cells = [&server["state"], &server["name"], &server["group"]].map(text);
             rows.push(cells.into_iter().chain([players, latency, text(&server["target"])]).collect());
         }
@@ -119,35 +124,99 @@ pub(super) fn test_alert(args: &MonitorTest) -> anyhow::Result<Exit> {
 
 /// `hailer monitor export`
 pub(super) async fn export(args: &MonitorExport) -> anyhow::Result<Exit> {
-    let history = History::open(&super::history_of(args.config.as_deref(), args.history.as_deref())?).await?;
-    let is_csv = args.output.extension().is_some_and(|extension| extension == "csv");
-    let one = || match &args.table[..] {
-        [one] => anyhow::Ok(*one),
-        _ => {
-            usage!("a file of CSV has one table; say which with --table servers, samples, rollups, events or sessions")
-        }
-    };
-    let format = if is_csv { Format::Csv(one()?) } else { Format::Ndjson };
+    let format = format_of(args)?;
+    let url = super::history_of(args.config.as_deref(), args.history.as_deref())?;
+    // Opened, it would be made.
+    if let Some(path) = url.strip_prefix("sqlite:").filter(|path| !Path::new(path).exists()) {
+        usage!("{path}: there is no history; say where it is with --history or --config");
+    }
+    let history = History::open(&url).await?;
     let mut selection = Selection::default();
     if !args.table.is_empty() {
-        selection.tables.clone_from(&args.table);
+        // In the order in which an import needs them.
+        selection.tables.retain(|table| args.table.contains(table));
     }
     // Beside it, and renamed at the end: a file of that name is always whole.
-    let partial = args.output.with_extension("partial");
-    let file = File::create(&partial).with_context(|| partial.display().to_string())?;
-    let mut lines = Lines::new(format, BufWriter::new(file))?;
+    let mut partial = args.output.clone().into_os_string();
+    partial.push(".part");
+    let partial = PathBuf::from(partial);
+    let file = match File::create(&partial) {
+        Ok(file) => file,
+        Err(error) => usage!("{}: {error}", partial.display()),
+    };
+    let written = write_all(&history, selection, format, file).await;
+    let count = match written {
+        Ok(count) => count,
+        Err(error) => {
+            let _ = std::fs::remove_file(&partial);
+            return Err(error.context(args.output.display().to_string()));
+        }
+    };
+    std::fs::rename(&partial, &args.output).with_context(|| args.output.display().to_string())?;
+    tell!("{count} record{} in {}", if count == 1 { "" } else { "s" }, args.output.display());
+    Ok(Exit::Success)
+}
+
+/// How a file of an export is written.
+enum Kind {
+    Lines(Format),
+    #[cfg(feature = "parquet")]
+    Parquet(Table),
+}
+
+/// By the end of its name.
+fn format_of(args: &MonitorExport) -> anyhow::Result<Kind> {
+    let extension = args.output.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+    let one = || match &args.table[..] {
+        [one] => anyhow::Ok(*one),
+        _ => usage!(
+            "{}: such a file has one table; say which with --table servers, samples, rollups, events or sessions",
+            args.output.display()
+        ),
+    };
+    Ok(match extension {
+        "ndjson" | "jsonl" => Kind::Lines(Format::Ndjson),
+        "csv" => Kind::Lines(Format::Csv(one()?)),
+        #[cfg(feature = "parquet")]
+        "parquet" => Kind::Parquet(one()?),
+        #[cfg(not(feature = "parquet"))]
+        "parquet" => usage!("this hailer was built without Parquet"),
+        _ => {
+            usage!("{}: the name does not tell the format; end it in .ndjson, .csv or .parquet", args.output.display())
+        }
+    })
+}
+
+async fn write_all(history: &History, selection: Selection, format: Kind, file: File) -> anyhow::Result<u64> {
+    enum To {
+        Lines(Lines<BufWriter<File>>),
+        #[cfg(feature = "parquet")]
+        Parquet(Box<Sheet>),
+    }
+    let file = BufWriter::with_capacity(1 << 18, file);
+    let mut to = match format {
+        Kind::Lines(format) => To::Lines(Lines::new(format, file)?),
+        #[cfg(feature = "parquet")]
+        Kind::Parquet(table) => To::Parquet(Box::new(Sheet::new(table, file)?)),
+    };
     let mut records = std::pin::pin!(history.export(selection));
     let mut count = 0_u64;
     while let Some(record) = records.next().await {
         let record: Record = record?;
-        lines.write(&record).context("the file cannot be written")?;
+        match &mut to {
+            To::Lines(lines) => lines.write(&record)?,
+            #[cfg(feature = "parquet")]
+            To::Parquet(sheet) => sheet.write(&record)?,
+        }
         count += 1;
     }
-    let file = lines.finish()?.into_inner().map_err(std::io::IntoInnerError::into_error)?;
-    file.sync_all()?;
-    std::fs::rename(&partial, &args.output).with_context(|| args.output.display().to_string())?;
-    tell!("{count} records in {}", args.output.display());
-    Ok(Exit::Success)
+    let file = match to {
+        To::Lines(lines) => lines.finish()?,
+        #[cfg(feature = "parquet")]
+        To::Parquet(sheet) => sheet.finish()?,
+    };
+    file.into_inner().map_err(std::io::IntoInnerError::into_error)?.sync_all()?;
+    Ok(count)
 }
 
 /// `hailer monitor import`
@@ -156,9 +225,16 @@ pub(super) async fn import(args: &MonitorImport) -> anyhow::Result<Exit> {
         Ok(file) => file,
         Err(error) => usage!("{}: {error}", args.file.display()),
     };
+    let records = match records(file) {
+        Ok(records) => records,
+        Err(error) => usage!("{}: {error}", args.file.display()),
+    };
     let history = History::open(&super::history_of(args.config.as_deref(), args.history.as_deref())?).await?;
-    let name = |path: &Path| path.display().to_string();
-    let imported = history.import(read(BufReader::new(file))?).await.with_context(|| name(&args.file))?;
+    let imported = match history.import(records).await {
+        Err(error @ HistoryError::Import { .. }) => usage!("{}: {error}", args.file.display()),
+        imported => imported.with_context(|| args.file.display().to_string())?,
+    };
+    history.close().await;
     tell!(
         "{} records read; new: {} servers, {} samples, {} roll-ups, {} events, {} sessions",
         imported.records,
@@ -169,6 +245,17 @@ pub(super) async fn import(args: &MonitorImport) -> anyhow::Result<Exit> {
         imported.sessions
     );
     Ok(Exit::Success)
+}
+
+/// What is in a file, by how it begins.
+fn records(file: File) -> Result<Records<'static>, HistoryError> {
+    #[cfg_attr(not(feature = "parquet"), allow(unused_mut))]
+    let mut file = BufReader::with_capacity(1 << 18, file);
+    #[cfg(feature = "parquet")]
+    if super::parquet::begins(&mut file)? {
+        return super::parquet::read(file.into_inner());
+    }
+    read(file)
 }
 
 /// The tables of an export by their words.
@@ -193,12 +280,9 @@ impl Api {
                 Err(error) => usage!("--token-file {}: {error}", path.display()),
             },
         };
-        let config = ureq::Agent::config_builder()
-            .http_status_as_error(false)
-            .timeout_global(Some(PATIENCE))
-            .max_redirects(0)
-            .user_agent(concat!("hailer/", env!("CARGO_PKG_VERSION")));
-        Ok(Self { agent: config.build().new_agent(), url: remote.monitor.trim_end_matches('/').to_owned(), token })
+        // A token is for whom it was typed for, and goes nowhere else.
+        let (agent, url) = reach(&remote.monitor, 0)?;
+        Ok(Self { agent, url, token })
     }
 
     fn send(&self, method: &str, path: &str, body: Option<Value>) -> anyhow::Result<Value> {
@@ -211,21 +295,34 @@ impl Api {
         if !body.is_empty() {
             request = request.header("Content-Type", "application/json");
         }
-        let answer = self.agent.run(request.body(body)?);
-        let mut answer = answer.with_context(|| format!("no monitor at {}", self.url))?;
-        let text = answer.body_mut().with_config().limit(64 << 20).read_to_string()?;
+        let mut answer = self.agent.run(request.body(body)?).map_err(|error| away(&self.url, error))?;
+        let text = answer.body_mut().with_config().limit(LONGEST).read_to_string()?;
         let said: Value = serde_json::from_str(&text).unwrap_or_default();
-        if answer.status().is_success() {
+        let status = answer.status().as_u16();
+        let is_written = method != "GET" && status == 204;
+        if answer.status().is_success() && (is_written || said.is_object()) {
             return Ok(said);
         }
-        let detail = said["detail"].as_str().or(said["title"].as_str()).unwrap_or("it says no more");
-        let mut problem = format!("the monitor refuses ({}): {}", answer.status().as_u16(), line(detail, 300));
-        for error in said["errors"].as_array().into_iter().flatten() {
+        // A monitor says what is wrong in its own words; whoever does not is none.
+        let Some(detail) = said["detail"].as_str() else {
+            bail!("{} is no hailer monitor, or another version of it: it answers with status {status}", self.url);
+        };
+        let errors = said["errors"].as_array().map_or(&[][..], Vec::as_slice);
+        let all = errors.iter().map(|error| {
             let [field, message] = ["field", "message"].map(|key| line(error[key].as_str().unwrap_or_default(), 200));
-            problem.push_str(&format!("; {field}: {message}"));
+            format!("{field}: {message}")
+        });
+        let words = if errors.is_empty() { line(detail, 300) } else { all.collect::<Vec<_>>().join("; ") };
+        let mut problem = format!("the monitor refuses ({status}): {words}");
+        if status == 401 {
+            problem.push_str(match self.token {
+                None => "; --token-file FILE says it",
+                Some(_) => "; --token-file must be the file of its plan's token-file",
+            });
         }
-        if matches!(answer.status().as_u16(), 401 | 403) && self.token.is_none() {
-            problem.push_str("; give its token with --token-file FILE");
+        // What is wrong with the question is ours to mend.
+        if matches!(status, 400..500) && status != 429 {
+            usage!("{problem}");
         }
         bail!(problem)
     }

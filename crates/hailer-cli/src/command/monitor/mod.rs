@@ -2,6 +2,8 @@
 
 pub(super) mod actions;
 mod demo;
+#[cfg(feature = "parquet")]
+mod parquet;
 pub(crate) mod plan;
 
 pub(crate) use self::actions::table_of as history_table;
@@ -9,21 +11,23 @@ pub(crate) use self::actions::table_of as history_table;
 use self::plan::{Plan, Players};
 use crate::activation;
 use crate::args::{Monitor as Args, MonitorAction};
-use crate::exit::{Exit, usage};
-use crate::print::tell;
+use crate::exit::{Exit, usage, without_numbers, words};
+use crate::print::{line, tell};
 use hailer_monitor::history::{History, NewServer};
 use hailer_monitor::monitor::{Monitor, Settings, Tests};
 use hailer_monitor::server::{self, Origin};
 use hailer_monitor::sessions::Privacy;
-use hailer_monitor::web::api::{self, Api};
+use hailer_monitor::web::api::{self, Api, Vitals};
 use hailer_monitor::web::{self, App};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::signal::{self, unix::SignalKind};
+use tokio::time::MissedTickBehavior;
 
 /// Servers with gauges of their own: more series than these are no use to anybody's Prometheus.
 const SERVER_METRICS: usize = 10_000;
@@ -145,20 +149,68 @@ async fn monitor(args: &Args, mut plan: Plan, listener: TcpListener, history: Hi
     tell!("\x1b[2mCtrl-C stops.\x1b[0m");
     let mut hangup = signal::unix::signal(SignalKind::hangup())?;
     let mut over = pin!(super::serve::over(args.r#for));
+    let (look, mut trouble) = (monitor.look(), Trouble::default());
+    let mut looks = tokio::time::interval(Duration::from_secs(1));
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             () = &mut over => break,
+            _ = looks.tick() => trouble.tell(&look()),
             Some(()) = hangup.recv(), if !args.demo => match reload(args, &monitor).await {
-                Ok(servers) => tell!("read again: {}", count(servers)),
-                Err(error) => tell!("\x1b[33mwarning:\x1b[0m {error:#}; all stays as it was"),
+                Ok((servers, others)) if others == plan.others => tell!("read again: {}", count(servers)),
+                Ok((servers, _)) => tell!(
+                    "read again: {}; \x1b[33mwarning:\x1b[0m the rest of the plan is another too, and counts from the next start",
+                    count(servers)
+                ),
+                Err(error) => tell!(
+                    "\x1b[33mwarning:\x1b[0m {}; all stays as it was",
+                    without_numbers(&words(&error))
+                ),
             },
         }
     }
     activation::stopping();
     let _ = closing.send(());
     let _ = pages.await;
-    monitor.stop().await;
+    let health = monitor.stop().await;
+    if health.kept > 0 {
+        let why = health.message.unwrap_or_default();
+        tell!(
+            "\x1b[33mwarning:\x1b[0m what was not written is lost, {} records: {}",
+            health.kept,
+            line(&without_numbers(&why), 300)
+        );
+        return Ok(Exit::Partial);
+    }
     Ok(Exit::Success)
+}
+
+/// What the log says of a monitor that cannot remember or cannot tell, when that begins and when it ends.
+#[derive(Default)]
+struct Trouble {
+    is_failing: bool,
+    dropped: u64,
+}
+
+impl Trouble {
+    fn tell(&mut self, vitals: &Vitals) {
+        let history = &vitals.history;
+        if history.is_failing != self.is_failing {
+            self.is_failing = history.is_failing;
+            match history.is_failing {
+                true => tell!(
+                    "\x1b[33mwarning:\x1b[0m {}; what comes is kept in memory",
+                    line(&without_numbers(history.message.as_deref().unwrap_or("the history fails")), 300)
+                ),
+                false => tell!("the history is written again, with what was kept"),
+            }
+        }
+        // Each time that it is twice as much: it may go on for days.
+        if history.dropped > 2 * self.dropped {
+            self.dropped = history.dropped;
+            tell!("\x1b[33mwarning:\x1b[0m there is no more room in memory: {} records are lost", history.dropped);
+        }
+    }
 }
 
 fn app(monitor: &Monitor, plan: &Plan) -> App {
@@ -201,9 +253,10 @@ async fn settings(plan: &Plan, history: &History) -> anyhow::Result<Settings> {
     Ok(settings)
 }
 
-async fn reload(args: &Args, monitor: &Monitor) -> anyhow::Result<usize> {
+/// How many servers there are now, and what the plan says of all else.
+async fn reload(args: &Args, monitor: &Monitor) -> anyhow::Result<(usize, toml::Table)> {
     let plan = plan_aside(args)?;
     let servers = plan.servers.len();
     monitor.follow(plan.servers).await?;
-    Ok(servers)
+    Ok((servers, plan.others))
 }

@@ -71,6 +71,8 @@ pub(crate) struct Plan {
     pub(crate) widgets: bool,
     pub(crate) max_servers: usize,
     pub(crate) servers: Vec<NewServer>,
+    /// What the file says of all else, as it stands there.
+    pub(crate) others: toml::Table,
     pub(crate) alerts: alert::Checked,
 }
 
@@ -110,6 +112,7 @@ impl Default for Plan {
             widgets: true,
             max_servers: 200_000,
             servers: Vec::new(),
+            others: toml::Table::new(),
             alerts: alert::Checked::default(),
         }
     }
@@ -145,6 +148,9 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<Plan> {
             usage!("{}:{line}: {}", path.display(), error.message().replace('\n', "; "));
         }
     };
+    // It was read before.
+    plan.others = toml::from_str(&text).unwrap_or_default();
+    plan.others.remove("server");
     match (alert::Plan { rules, receivers, page }).check(folder) {
         Ok(alerts) => plan.alerts = alerts,
         Err(error) => usage!("{}: {error}", path.display()),

@@ -12,6 +12,7 @@ use crate::args::Top;
 use crate::exit::{Exit, usage};
 use crate::observe::control::{Client, default_path};
 use crate::observe::snapshot::Snapshot;
+use crate::print::ink::Ink;
 use anyhow::Context;
 use crossterm::event::{Event, EventStream, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use draw::{Link, View};
@@ -88,12 +89,16 @@ async fn pass_on(mut client: Client, mut snapshot: Snapshot, to: &mpsc::Sender<H
 /// The loop of the terminal.
 async fn show(terminal: &mut ratatui::DefaultTerminal, mut heard: mpsc::Receiver<Heard>) -> anyhow::Result<()> {
     let mut screen = Screen::default();
+    let ink = Ink::wanted();
     let mut typed = EventStream::new();
     let mut ticks = tokio::time::interval(Duration::from_secs(1));
     let stop = super::serve::interrupted();
     tokio::pin!(stop);
     loop {
-        terminal.draw(|frame| draw::draw(frame, &screen.view()))?;
+        terminal.draw(|frame| {
+            draw::draw(frame, &screen.view());
+            ink.apply(frame.buffer_mut());
+        })?;
         tokio::select! {
             () = &mut stop => return Ok(()),
             event = typed.next() => match event {

@@ -68,6 +68,8 @@ pub(super) struct Entry {
     pub(super) seen: Seen,
     /// The oldest first.
     pub(super) looks: VecDeque<Look>,
+    /// Whether somebody told what was before we looked.
+    pub(super) has_before: bool,
     /// One line, safe to print.
     pub(super) version: String,
     /// The MOTD, else the title, as one line without colours.
@@ -78,8 +80,14 @@ pub(super) struct Entry {
 
 impl Entry {
     fn new(seen: Seen) -> Self {
-        let mut entry =
-            Self { seen, looks: VecDeque::new(), version: String::new(), motd: String::new(), words: String::new() };
+        let mut entry = Self {
+            seen,
+            looks: VecDeque::new(),
+            has_before: false,
+            version: String::new(),
+            motd: String::new(),
+            words: String::new(),
+        };
         entry.spell();
         entry
     }
@@ -274,6 +282,20 @@ impl Board {
             }
         }
         changed
+    }
+
+    /// Puts looks of before, the oldest first, in front of those that we have.
+    pub(super) fn remember(&mut self, id: ServerId, looks: Vec<Look>) {
+        let most = (ALL_LOOKS / self.by_id.len().max(1)).clamp(FEWEST_LOOKS, LOOKS);
+        let Some(entry) = self.by_id.get(&id).and_then(|place| self.entries.get_mut(*place)) else { return };
+        entry.has_before = true;
+        let oldest = entry.looks.front().map_or(Millis::MAX, |look| look.at);
+        for look in looks.into_iter().rev().filter(|look| look.at < oldest) {
+            if entry.looks.len() >= most {
+                break;
+            }
+            entry.looks.push_front(look);
+        }
     }
 
     /// Forgets all but these.

@@ -26,8 +26,9 @@ use tokio::sync::mpsc;
 
 /// More are for a monitor.
 const SERVERS: usize = 100_000;
-/// Everybody is asked for the first time within a second, or so many a second.
-const FIRST_A_SECOND: usize = 2_000;
+/// No more servers are asked in a second: a terminal is no reason to send more. So many that this is not enough for are
+/// asked less often.
+const A_SECOND: usize = 2_000;
 /// Targets that are asked in all protocols at the same time, and again after so long if nobody answered.
 const FINDING: usize = 64;
 const FIND_AGAIN: Duration = Duration::from_secs(15);
@@ -110,7 +111,9 @@ pub(super) struct Direct {
 impl Direct {
     pub(super) fn start(args: &Watch, servers: Vec<Server>) -> anyhow::Result<Self> {
         let asking = args.asking.settings(RETRIES, None);
-        let mut settings = Settings { interval: args.interval, name_server: asking.name_server, ..Settings::default() };
+        let round = Duration::from_millis((servers.len() * 1_000 / A_SECOND) as u64);
+        let interval = args.interval.max(round);
+        let mut settings = Settings { interval, name_server: asking.name_server, ..Settings::default() };
         settings.sweep.patience = asking.patience;
         settings.sweep.pace.per_prefix = PER_NETWORK;
         // Nobody looks at the bytes here.
@@ -118,8 +121,8 @@ impl Direct {
         let live = Arc::new(Live::default());
         // There is no history to write to.
         let (poll, _) = Poll::start(settings, live.clone()).context("cannot open a socket to ask with")?;
-        let first = Duration::from_secs(1).max(Duration::from_millis((servers.len() * 1_000 / FIRST_A_SECOND) as u64));
-        Ok(Self { live, poll, servers, client: Client::new(asking), first: first.min(args.interval) })
+        let first = Duration::from_secs(1).max(round).min(interval);
+        Ok(Self { live, poll, servers, client: Client::new(asking), first })
     }
 
     /// Tells what comes, until nobody wants to know.

@@ -18,9 +18,10 @@ pub(crate) mod remote;
 
 use crate::args::Watch;
 use crate::exit::{Exit, usage};
+use crate::print::ink::Ink;
 use crate::print::line;
 use anyhow::Context;
-use board::{Board, By, Seen};
+use board::{Board, By, Entry, Look, Seen};
 use crossterm::event::{Event as Typed, EventStream, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use detail::Past;
 use draw::{Link, View};
@@ -83,28 +84,41 @@ enum News {
     },
     /// What was before, of the server whose details are shown.
     Past(Past),
+    /// Looks of before, of a server that is on the screen.
+    Before { server: ServerId, looks: Vec<Look> },
     /// There is nothing to tell, and why.
     Lost(String),
 }
 
-/// The loop of the terminal. `wants`: whose details are shown, by name.
+/// What the screen shows, and a monitor may tell more of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Wants {
+    /// Whose details, by name.
+    detail: Option<String>,
+    /// Rows of which nothing is known from before we looked.
+    rows: Vec<(ServerId, String)>,
+}
+
+/// The loop of the terminal. `wants` hears what is shown.
 async fn show(
     terminal: &mut ratatui::DefaultTerminal,
     mut screen: Screen,
     mut news: mpsc::Receiver<News>,
-    wants: &std::sync::mpsc::Sender<Option<String>>,
+    wants: &std::sync::mpsc::Sender<Wants>,
 ) -> anyhow::Result<()> {
+    let ink = Ink::wanted();
     let mut typed = EventStream::new();
     let mut ticks = tokio::time::interval(Duration::from_secs(1));
     let stop = super::serve::interrupted();
     tokio::pin!(stop);
-    let mut wanted = None;
+    let mut wanted = Wants::default();
     let (mut is_due, mut is_new, mut drawn) = (true, false, Instant::now());
     loop {
         if is_due {
             terminal.draw(|frame| {
                 screen.settle(frame.area());
                 draw::draw(frame, &screen.view(since_1970()));
+                ink.apply(frame.buffer_mut());
             })?;
             (is_due, is_new, drawn) = (false, false, Instant::now());
             let wants_now = screen.wants();
@@ -217,10 +231,12 @@ impl Screen {
         };
     }
 
-    /// The server whose details are shown, by name.
-    fn wants(&self) -> Option<String> {
-        let entry = self.board.server(self.detail?)?;
-        Some(entry.seen.server.name.clone())
+    fn wants(&self) -> Wants {
+        let named = |entry: &Entry| entry.seen.server.name.clone();
+        let detail = self.detail.and_then(|id| self.board.server(id)).map(named);
+        let shown = (self.top..self.top + self.page).map_while(|row| self.board.entry(row));
+        let new = shown.filter(|entry| self.is_remote && !entry.has_before);
+        Wants { detail, rows: new.map(|entry| (entry.seen.server.id, named(entry))).collect() }
     }
 
     /// Obeys a key; false ends it.
@@ -346,6 +362,7 @@ impl Screen {
                 }
             }
             News::Past(past) => self.past = Some(past),
+            News::Before { server, looks } => self.board.remember(server, looks),
             News::Lost(_) => {}
         }
     }
@@ -471,13 +488,13 @@ mod tests {
         assert!(screen.has_help);
         press(&mut screen, &[KeyCode::Esc, KeyCode::Enter]);
         assert!(!screen.has_help, "Esc closes the help first");
-        assert_eq!((screen.detail, screen.wants().as_deref()), (Some(ServerId(1)), Some("lobby")));
+        assert_eq!((screen.detail, screen.wants().detail.as_deref()), (Some(ServerId(1)), Some("lobby")));
         press(&mut screen, &[KeyCode::Down]);
-        assert_eq!(screen.wants().as_deref(), Some("survival-10"), "the details go with the cursor");
+        assert_eq!(screen.wants().detail.as_deref(), Some("survival-10"), "the details go with the cursor");
         press(&mut screen, &[KeyCode::PageDown; 50]);
         assert!(screen.scroll < 100, "scrolled to the end: {}", screen.scroll);
         press(&mut screen, &[KeyCode::Esc]);
-        assert_eq!((screen.detail, screen.wants()), (None, None));
+        assert_eq!((screen.detail, screen.wants()), (None, Wants::default()));
         type_text(&mut screen, "p");
         let before = screen.board.totals().up;
         let mut down = five();
@@ -526,6 +543,24 @@ mod tests {
         assert_eq!((screen.detail, screen.board.len()), (None, 1));
         screen.settle(Rect::new(0, 0, 80, 24));
         assert_eq!(chosen(&screen), "survival-10");
+    }
+
+    #[test]
+    fn rows_on_the_screen_get_what_was_before() {
+        let mut screen = Screen::new(true);
+        let many = (0..100).map(|id| seen(id, &format!("server-{id}"))).collect();
+        screen.hear(News::Seen { seen: many, all: None, events: Vec::new() }, Instant::now());
+        screen.settle(Rect::new(0, 0, 80, 24));
+        let rows = screen.wants().rows;
+        assert_eq!((rows.len(), &*rows[0].1), (screen.page, "server-0"));
+        let look = |at, players| Look { at, players: Some(players), latency: None };
+        let now = invented::NOW;
+        let looks = vec![look(now - 2, 1.0), look(now - 1, 2.0), look(now, 3.0)];
+        screen.hear(News::Before { server: rows[0].0, looks }, Instant::now());
+        let entry = screen.board.entry(0).unwrap();
+        let players: Vec<_> = entry.looks.iter().map(|look| look.players.unwrap()).collect();
+        assert_eq!(players, [1.0, 2.0, 12.0], "no look twice, and ours counts");
+        assert_eq!(screen.wants().rows[0].1, "server-1", "once is enough");
     }
 
     #[test]

@@ -1,18 +1,19 @@
 //! The feed from a running `hailer monitor`: its JSON API, read on a thread. What has not changed comes as an ETag.
 
-use super::News;
 use super::board::{Look, Seen};
 use super::detail::Past;
+use super::{News, Wants};
 use crate::exit::{usage, without_numbers};
 use anyhow::{Context, anyhow, bail};
 use hailer::Text;
 use hailer_monitor::health::State;
 use hailer_monitor::live::Said;
+use hailer_monitor::poll::since_1970;
 use hailer_monitor::sample::{Difference, Event, EventKind, Millis, Sample};
 use hailer_monitor::server::{Origin, Server, ServerId};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -29,6 +30,12 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// One that is lost is looked for so often, and details are looked at so often.
 const AGAIN: Duration = Duration::from_secs(1);
 const DETAILS_AGAIN: Duration = Duration::from_secs(15);
+/// What was before is asked for so far back, in milliseconds, and for one row after the other with so long between them:
+/// a fifth of what a monitor allows.
+const BEFORE: Millis = 3_600_000;
+/// An hour of samples even if there is one each second.
+const POINTS: u32 = 4_000;
+const BETWEEN: Duration = Duration::from_millis(50);
 /// Events of one server.
 const EVENTS: usize = 50;
 
@@ -39,6 +46,36 @@ pub(super) struct Monitor {
     url: String,
     /// The pages of the list, as they came last.
     pages: Vec<Page>,
+}
+
+/// How to speak to the monitor of a page, and its address without a slash at the end.
+pub(crate) fn reach(typed: &str, redirects: u32) -> anyhow::Result<(ureq::Agent, String)> {
+    let url = if typed.contains("://") { typed.to_owned() } else { format!("http://{typed}") };
+    let url = url.trim_end_matches('/').to_owned();
+    let parsed = url.parse::<ureq::http::Uri>().ok();
+    let is_http = |uri: &ureq::http::Uri| matches!(uri.scheme_str(), Some("http" | "https")) && uri.query().is_none();
+    let Some(uri) = parsed.filter(is_http) else {
+        usage!("--monitor {typed}: write the address of its page, such as http://127.0.0.1:8080");
+    };
+    // What is on this machine needs no proxy to be reached.
+    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+    let is_here = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
+    let config = ureq::Agent::config_builder()
+        .http_status_as_error(false)
+        .timeout_global(Some(PATIENCE))
+        .max_redirects(redirects)
+        .user_agent(concat!("hailer/", env!("CARGO_PKG_VERSION")));
+    let config = if is_here { config.proxy(None) } else { config };
+    Ok((config.build().new_agent(), url))
+}
+
+/// Why a monitor cannot be reached, in the words of the system.
+pub(crate) fn away(url: &str, error: ureq::Error) -> anyhow::Error {
+    let why = match error {
+        ureq::Error::Io(error) => without_numbers(&error.to_string()),
+        other => other.to_string(),
+    };
+    anyhow!("no monitor at {url}: {why}")
 }
 
 /// A page of the list: what is needed to go on if it has not changed.
@@ -56,24 +93,8 @@ struct Heard<T> {
 
 impl Monitor {
     pub(super) fn new(typed: &str) -> anyhow::Result<Self> {
-        let url = if typed.contains("://") { typed.to_owned() } else { format!("http://{typed}") };
-        let url = url.trim_end_matches('/').to_owned();
-        let parsed = url.parse::<ureq::http::Uri>().ok();
-        let is_http =
-            |uri: &ureq::http::Uri| matches!(uri.scheme_str(), Some("http" | "https")) && uri.query().is_none();
-        let Some(uri) = parsed.filter(is_http) else {
-            usage!("--monitor {typed}: write the address of its page, such as http://127.0.0.1:8080");
-        };
-        // What is on this machine needs no proxy to be reached.
-        let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
-        let is_here = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
-        let config = ureq::Agent::config_builder()
-            .http_status_as_error(false)
-            .timeout_global(Some(PATIENCE))
-            .max_redirects(3)
-            .user_agent(concat!("hailer/", env!("CARGO_PKG_VERSION")));
-        let config = if is_here { config.proxy(None) } else { config };
-        Ok(Self { agent: config.build().new_agent(), url, pages: Vec::new() })
+        let (agent, url) = reach(typed, 3)?;
+        Ok(Self { agent, url, pages: Vec::new() })
     }
 
     /// Whether there is a monitor at all.
@@ -87,11 +108,12 @@ impl Monitor {
     pub(super) fn listen(
         mut self,
         every: Duration,
-        wanted: Receiver<Option<String>>,
+        wanted: Receiver<Wants>,
         to: mpsc::Sender<News>,
     ) -> anyhow::Result<()> {
         let body = move || {
-            let (mut name, mut next, mut next_details) = (None::<String>, Instant::now(), Instant::now());
+            let (mut wants, mut next, mut next_details) = (Wants::default(), Instant::now(), Instant::now());
+            let mut known = HashSet::new();
             loop {
                 let now = Instant::now();
                 if now >= next {
@@ -104,7 +126,7 @@ impl Monitor {
                     }
                     next = Instant::now() + wait;
                 }
-                if let Some(shown) = name.as_deref().filter(|_| now >= next_details) {
+                if let Some(shown) = wants.detail.as_deref().filter(|_| now >= next_details) {
                     // What is missing of details is no reason to say that the monitor is lost: the list says that.
                     if let Ok(past) = self.past(shown)
                         && to.blocking_send(News::Past(past)).is_err()
@@ -113,9 +135,19 @@ impl Monitor {
                     }
                     next_details = Instant::now() + DETAILS_AGAIN.max(every);
                 }
-                let until = if name.is_some() { next.min(next_details) } else { next };
+                // One row a time, so that neither the list nor a key waits; who is not told now is not asked again.
+                let row = wants.rows.iter().find(|(id, _)| known.insert(*id));
+                if let Some((server, name)) = row
+                    && let Ok(looks) = self.before(name)
+                    && to.blocking_send(News::Before { server: *server, looks }).is_err()
+                {
+                    return;
+                }
+                let until = if wants.detail.is_some() { next.min(next_details) } else { next };
+                let until = if row.is_some() { until.min(Instant::now() + BETWEEN) } else { until };
                 match wanted.recv_timeout(until.saturating_duration_since(Instant::now())) {
-                    Ok(wanted) => (name, next_details) = (wanted, Instant::now()),
+                    Ok(new) if new.detail != wants.detail => (wants, next_details) = (new, Instant::now()),
+                    Ok(new) => wants = new,
                     Err(RecvTimeoutError::Timeout) => {}
                     Err(RecvTimeoutError::Disconnected) => return,
                 }
@@ -170,11 +202,6 @@ impl Monitor {
         let series = self.get::<Series>(&format!("{path}/series"), None)?.body.with_context(|| of("series"))?;
         let events =
             self.get::<Events>(&format!("{path}/events?limit={EVENTS}"), None)?.body.with_context(|| of("events"))?;
-        let looks = series.points.into_iter().map(|point| Look {
-            at: point.at,
-            players: point.players.map(|players| players as f32),
-            latency: point.latency_ms.map(|latency| latency as f32),
-        });
         let Whole { shown, players, answer } = whole;
         let seen = shown.seen();
         let mut said = seen.said.as_deref().cloned().unwrap_or_default();
@@ -182,7 +209,13 @@ impl Monitor {
         said.players = players.into_iter().map(Into::into).collect();
         said.answer = answer.map(|answer| answer.to_string().into_bytes().into()).unwrap_or_default();
         let events = events.events.into_iter().filter_map(|happened| happened.event(id)).collect();
-        Ok(Past { server: id, looks: looks.collect(), events, said: Some(Arc::new(said)) })
+        Ok(Past { server: id, looks: series.looks(), events, said: Some(Arc::new(said)) })
+    }
+
+    /// The last hour of one server.
+    fn before(&self, name: &str) -> anyhow::Result<Vec<Look>> {
+        let path = format!("/api/v1/servers/{}/series?from={}&points={POINTS}", escape(name), since_1970() - BEFORE);
+        Ok(self.get::<Series>(&path, None)?.body.map(Series::looks).unwrap_or_default())
     }
 
     /// One answer in JSON. `known`: the ETag of what is known.
@@ -192,13 +225,7 @@ impl Monitor {
         if let Some(known) = known {
             request = request.header("If-None-Match", known);
         }
-        let mut response = request.call().map_err(|error| {
-            let why = match error {
-                ureq::Error::Io(error) => without_numbers(&error.to_string()),
-                other => other.to_string(),
-            };
-            anyhow!("no monitor at {}: {why}", self.url)
-        })?;
+        let mut response = request.call().map_err(|error| away(&self.url, error))?;
         let status = response.status().as_u16();
         let etag = response.headers().get("ETag").and_then(|etag| etag.to_str().ok()).unwrap_or_default().to_owned();
         if status == 304 {
@@ -292,6 +319,17 @@ struct Whole {
 #[derive(Deserialize)]
 struct Series {
     points: Vec<Pointed>,
+}
+
+impl Series {
+    fn looks(self) -> Vec<Look> {
+        let looks = self.points.into_iter().map(|point| Look {
+            at: point.at,
+            players: point.players.map(|players| players as f32),
+            latency: point.latency_ms.map(|latency| latency as f32),
+        });
+        looks.collect()
+    }
 }
 
 #[derive(Deserialize)]

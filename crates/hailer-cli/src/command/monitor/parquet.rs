@@ -1,0 +1,105 @@
+//! Tables of the history as Parquet, and back.
+
+use crate::print::fields::Kind as Cells;
+use crate::print::parquet::Rows;
+use hailer_monitor::history::{Column, HistoryError, Kind, Record, Records, Table};
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::{Field, Row};
+use serde_json::{Map, Value};
+use std::fs::File;
+use std::io::{self, BufRead, BufWriter};
+
+/// What a record takes in memory, without its texts.
+const RECORD: usize = 128;
+
+/// A file of one table that is being written.
+pub(super) struct Sheet {
+    table: Table,
+    rows: Rows<BufWriter<File>>,
+}
+
+impl Sheet {
+    pub(super) fn new(table: Table, to: BufWriter<File>) -> io::Result<Self> {
+        let shape = table.columns().iter().map(|column| (column.name, cells(column.kind)));
+        Ok(Self { table, rows: Rows::new(table.record(), &shape.collect::<Vec<_>>(), to)? })
+    }
+
+    pub(super) fn write(&mut self, record: &Record) -> io::Result<()> {
+        let mut row = serde_json::to_value(record)?;
+        let mut bytes = RECORD;
+        for column in self.table.columns() {
+            let cell = &mut row[column.name];
+            bytes += cell.as_str().map_or(0, str::len);
+            // Times are in microseconds here, as those of a sweep.
+            if let (Kind::Time, Some(millis)) = (column.kind, cell.as_i64()) {
+                *cell = millis.saturating_mul(1_000).into();
+            }
+        }
+        self.rows.push(&row, bytes)
+    }
+
+    pub(super) fn finish(self) -> io::Result<BufWriter<File>> {
+        self.rows.finish().map(|(_, file)| file)
+    }
+}
+
+fn cells(kind: Kind) -> Cells {
+    match kind {
+        Kind::Text => Cells::Text,
+        Kind::Int => Cells::Int,
+        Kind::Time => Cells::Time,
+        Kind::Flag => Cells::Flag,
+        Kind::Json => Cells::Json,
+    }
+}
+
+/// Whether a file begins as one of Parquet.
+pub(super) fn begins(file: &mut impl BufRead) -> Result<bool, HistoryError> {
+    let begins = file.fill_buf().map(|bytes| bytes.starts_with(b"PAR1"));
+    begins.map_err(|error| HistoryError::Import { line: 1, message: error.to_string() })
+}
+
+/// Records of a file, each with the number of its row.
+pub(super) fn read(file: File) -> Result<Records<'static>, HistoryError> {
+    let failed = |message: String| HistoryError::Import { line: 1, message };
+    let reader = SerializedFileReader::new(file).map_err(|error| failed(error.to_string()))?;
+    let names: Vec<String> = {
+        let schema = reader.metadata().file_metadata().schema();
+        schema.get_fields().iter().map(|field| field.name().to_owned()).collect()
+    };
+    let table = Table::ALL.into_iter().find(|table| table.columns().iter().map(|column| column.name).eq(&names));
+    let Some(table) = table else {
+        return Err(failed("the columns of this file are not those of a table that was exported".into()));
+    };
+    Ok(Box::new(reader.into_iter().zip(1..).map(move |(row, line)| {
+        let record = row.map_err(|error| error.to_string()).and_then(|row| record(table, row));
+        record.map(|record| (line, record)).map_err(|message| HistoryError::Import { line, message })
+    })))
+}
+
+fn record(table: Table, row: Row) -> Result<Record, String> {
+    let mut record = Map::new();
+    for (column, (_, field)) in table.columns().iter().zip(row.into_columns()) {
+        if let Some(value) = value(column, field)? {
+            record.insert(column.name.into(), value);
+        }
+    }
+    record.insert("record".into(), table.record().into());
+    serde_json::from_value(record.into()).map_err(|error| error.to_string())
+}
+
+/// A value of a column; `None`: it is absent.
+fn value(column: &Column, field: Field) -> Result<Option<Value>, String> {
+    Ok(Some(match (column.kind, field) {
+        (_, Field::Null) => return Ok(None),
+        (Kind::Text, Field::Str(text)) => text.into(),
+        (Kind::Json, Field::Str(text)) => {
+            serde_json::from_str(&text).map_err(|error| format!("column {}: no JSON: {error}", column.name))?
+        }
+        (Kind::Int, Field::Long(number)) => number.into(),
+        (Kind::Time, Field::TimestampMicros(micros)) => micros.div_euclid(1_000).into(),
+        (Kind::Time, Field::TimestampMillis(millis)) => millis.into(),
+        (Kind::Flag, Field::Bool(flag)) => flag.into(),
+        (_, other) => return Err(format!("column {}: {other} is not what was exported", column.name)),
+    }))
+}

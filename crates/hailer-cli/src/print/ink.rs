@@ -1,0 +1,47 @@
+//! Screens for those who set `NO_COLOR`: without colours, and with all else.
+
+use crossterm::style::force_color_output;
+use ratatui::buffer::Buffer;
+use ratatui::style::Color;
+
+/// Whether a screen has colours.
+pub(crate) struct Ink {
+    is_colourless: bool,
+}
+
+impl Ink {
+    /// As whoever started us wants it. To be asked before anything is drawn.
+    pub(crate) fn wanted() -> Self {
+        let is_colourless = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        // Left to itself crossterm writes colours without numbers, and those take back what is bold or reversed as well.
+        force_color_output(true);
+        Self { is_colourless }
+    }
+
+    /// Takes the colours out of what was drawn, if they are not wanted.
+    pub(crate) fn apply(&self, drawn: &mut Buffer) {
+        if self.is_colourless {
+            drawn.content.iter_mut().for_each(|cell| (cell.fg, cell.bg) = (Color::Reset, Color::Reset));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ratatui::layout::Rect;
+    use ratatui::style::{Modifier, Style};
+
+    #[test]
+    fn what_is_reversed_stays_reversed() {
+        let style = Style::new().fg(Color::Red).bg(Color::Rgb(1, 2, 3)).add_modifier(Modifier::REVERSED);
+        for is_colourless in [false, true] {
+            let mut drawn = Buffer::empty(Rect::new(0, 0, 3, 1));
+            drawn.set_string(0, 0, "abc", style);
+            Ink { is_colourless }.apply(&mut drawn);
+            let cell = &drawn.content[1];
+            assert_eq!((cell.symbol(), cell.modifier), ("b", Modifier::REVERSED));
+            assert_eq!((cell.fg == Color::Reset, cell.bg == Color::Reset), (is_colourless, is_colourless));
+        }
+    }
+}

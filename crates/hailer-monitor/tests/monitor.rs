@@ -1,0 +1,64 @@
+//! The whole monitor, without its page, with real responders on loopback.
+
+use hailer::proto::registry;
+use hailer::respond::{self, Board, Engine, Post};
+use hailer::{Player, Status, Text};
+use hailer_monitor::history::{History, NewServer};
+use hailer_monitor::monitor::{Monitor, Settings};
+use hailer_monitor::server::{Origin, ServerId};
+use hailer_monitor::web::api::Watchlist;
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+fn respond(player: &str) -> (Engine, u16) {
+    let mut status = Status::default();
+    status.players.list = vec![Player::named(Text::unformatted(player))];
+    let protocols: Vec<_> = registry::datagram().collect();
+    let board = Board::new(&protocols, &status).unwrap();
+    let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let post = Post { address: any, board, relay: None, handed: None };
+    let engine = Engine::start(vec![post], &respond::Settings::default()).unwrap();
+    let port = engine.addresses()[0].port();
+    (engine, port)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_is_on_a_server_that_is_watched_again_has_come_anew() {
+    let (engine, port) = respond("Alice");
+    let history = History::open("sqlite::memory:").await.unwrap();
+    let mut settings = Settings::default();
+    settings.poll.interval = Duration::from_secs(1);
+    let monitor = Monitor::start(history.clone(), settings).await.unwrap();
+    let lobby = NewServer {
+        name: "lobby".into(),
+        target: format!("minecraft-query://127.0.0.1:{port}"),
+        group: String::new(),
+        labels: BTreeMap::new(),
+        interval: None,
+        origin: Origin::Api,
+    };
+    let server = monitor.watchlist().add(lobby.clone()).await.unwrap();
+    let first = until(&history, server.id, 1).await[0];
+    // Long enough that the next look does not have the time of this one.
+    assert!(monitor.watchlist().remove(server.id).await.unwrap());
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    assert_eq!(monitor.watchlist().add(lobby).await.unwrap().id, server.id, "with its history");
+    let times = until(&history, server.id, 2).await;
+    assert!(times.contains(&first), "{times:?}");
+    monitor.stop().await;
+    engine.stop();
+}
+
+/// When sessions of Alice began, once there are so many.
+async fn until(history: &History, server: ServerId, count: usize) -> Vec<i64> {
+    for _ in 0..80 {
+        let sessions = history.sessions(server, i64::MAX, 10).await.unwrap();
+        assert!(sessions.iter().all(|session| session.player == "Alice"));
+        if sessions.len() == count {
+            return sessions.iter().map(|session| session.first).collect();
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    panic!("there are no {count} sessions");
+}
