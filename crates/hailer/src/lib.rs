@@ -22,6 +22,8 @@ mod hub;
 pub mod minecraft;
 mod names;
 #[cfg(feature = "redis")]
+pub mod link;
+#[cfg(feature = "redis")]
 pub mod network;
 pub mod report;
 pub mod respond;

@@ -53,7 +53,6 @@
 
 mod event;
 mod keys;
-mod link;
 mod record;
 mod scripts;
 mod session;
@@ -62,7 +61,8 @@ mod view;
 mod wildcard;
 
 pub use record::Member;
-pub use settings::{Mode, Redis, Settings, SettingsError};
+pub use crate::link::Redis;
+pub use settings::{Mode, Settings, SettingsError};
 pub use view::{Server, View};
 pub use wildcard::matches;
 
