@@ -1,6 +1,7 @@
 //! All of it together: who is watched, polling, history, alerts.
 
 use crate::alert::{self, Alerts};
+use crate::cluster::{self, Seat};
 use crate::health::State;
 use crate::history::{Batch, Bounds, History, HistoryError, Keep, NewServer, Writer};
 use crate::live::Live;
@@ -12,7 +13,7 @@ use crate::web::api::{Here, HistoryVitals, NotDone, NotSent, TestAlert, Vitals, 
 use futures_util::future::BoxFuture;
 use std::collections::HashMap;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::task::JoinHandle;
@@ -34,12 +35,14 @@ pub struct Settings {
     pub privacy: Privacy,
     /// What is worth telling, and to whom.
     pub alerts: alert::Checked,
+    /// Others that share the work; `None`: it is alone.
+    pub cluster: Option<cluster::Settings>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
         let (poll, keep, alerts) = (poll::Settings::default(), Keep::default(), alert::Checked::default());
-        Self { poll, keep, privacy: Privacy::Names, alerts }
+        Self { poll, keep, privacy: Privacy::Names, alerts, cluster: None }
     }
 }
 
@@ -50,6 +53,12 @@ pub enum MonitorError {
     /// The database.
     #[error(transparent)]
     History(#[from] HistoryError),
+    /// A history that others cannot write to.
+    #[error(
+        "a cluster needs a history in PostgreSQL; write history = \"postgres://USER@HOST/DATABASE\" into [monitor], or give \
+         --history postgres://…"
+    )]
+    NotShared,
     /// A thread or a socket that cannot be had.
     #[error("cannot poll: {0}")]
     Poll(#[from] io::Error),
@@ -68,17 +77,23 @@ pub struct Monitor {
     live: Arc<Live>,
     history: History,
     poll: Arc<Poll>,
-    watchlist: Arc<Here>,
+    watchlist: Arc<dyn Watchlist>,
     writer: Writer,
-    alerts: Arc<Alerts>,
+    /// In a cluster: while this process leads.
+    alerts: Seat,
+    plan: Arc<alert::Checked>,
     started: i64,
     feeder: JoinHandle<()>,
     tidier: JoinHandle<()>,
+    cluster: Option<cluster::Member>,
 }
 
 impl Monitor {
     /// Starts to watch what the history knows. Inside a tokio runtime.
     pub async fn start(history: History, settings: Settings) -> Result<Self, MonitorError> {
+        if settings.cluster.is_some() {
+            return Self::join(history, settings).await;
+        }
         let live = Arc::new(Live::default());
         let interval = settings.poll.interval;
         let (poll, mut batches) = Poll::start(settings.poll, live.clone())?;
@@ -120,9 +135,40 @@ impl Monitor {
                 }
             })
         };
+        let plan = Arc::new(settings.alerts.clone());
         let alerts = Arc::new(Alerts::start(settings.alerts, live.clone(), &history, interval).await?);
+        let alerts: Seat = Arc::new(Mutex::new(Some(alerts)));
         let watchlist = Arc::new(Here::new(history.clone(), poll.clone(), live.clone()));
-        Ok(Self { live, history, poll, watchlist, writer, alerts, started, feeder, tidier })
+        Ok(Self { live, history, poll, watchlist, writer, alerts, plan, started, feeder, tidier, cluster: None })
+    }
+
+    /// Takes part in a cluster, whose processes do together what one does alone.
+    async fn join(history: History, settings: Settings) -> Result<Self, MonitorError> {
+        let Settings { poll, keep, privacy, alerts: plan, cluster: Some(cluster) } = settings else {
+            return Err(MonitorError::NotShared);
+        };
+        let live = Arc::new(Live::default());
+        let interval = poll.interval;
+        let (poll, batches) = Poll::start(poll, live.clone())?;
+        let (poll, started, alerts) = (Arc::new(poll), since_1970(), Seat::default());
+        let start = cluster::Start {
+            history: history.clone(),
+            live: live.clone(),
+            poll: poll.clone(),
+            batches,
+            interval,
+            privacy,
+            keep,
+            alerts: plan.clone(),
+            seat: alerts.clone(),
+        };
+        let member = cluster::Member::start(cluster, start).await?;
+        let watchlist = member.watchlist();
+        // Nothing comes to this one: results go by way of Redis.
+        let writer = Writer::start(history.clone(), Bounds::default());
+        let (feeder, tidier, plan) = (tokio::spawn(async {}), tokio::spawn(async {}), Arc::new(plan));
+        let cluster = Some(member);
+        Ok(Self { live, history, poll, watchlist, writer, alerts, plan, started, feeder, tidier, cluster })
     }
 
     /// How things stand.
@@ -136,22 +182,35 @@ impl Monitor {
     }
 
     /// Where servers come and go.
-    pub fn watchlist(&self) -> &Arc<Here> {
+    pub fn watchlist(&self) -> &Arc<dyn Watchlist> {
         &self.watchlist
     }
 
-    /// Alerts at work.
-    pub fn alerts(&self) -> &Arc<Alerts> {
-        &self.alerts
+    /// Alerts at work; `None`: another process of the cluster sends them.
+    pub fn alerts(&self) -> Option<Arc<Alerts>> {
+        self.alerts.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Who sends tests of alerts.
+    pub fn tests(&self) -> Tests {
+        Tests(self.plan.clone())
     }
 
     /// Looks at how the monitor itself is, whenever it is asked.
     pub fn look(&self) -> impl Fn() -> Vitals + Send + Sync + 'static {
         let (poll, writer, alerts, started) =
             (self.poll.clone(), self.writer.clone(), self.alerts.clone(), self.started);
+        let cluster = self.cluster.as_ref().map(cluster::Member::vitals);
         move || {
-            let (counts, health, alerts) = (poll.counts(), writer.health(), alerts.health());
-            let last = counts.last.load(Ordering::Relaxed);
+            let alerts = alerts.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let alerts = alerts.map(|alerts| alerts.health()).unwrap_or_default();
+            let (counts, mut health) = (poll.counts(), writer.health());
+            let mut last = counts.last.load(Ordering::Relaxed);
+            if let Some((trouble, kept, dropped, seen)) = cluster.as_ref().map(|look| look()) {
+                (health.is_failing, health.message, health.kept) = (trouble.is_some(), trouble, kept);
+                health.dropped += dropped;
+                last = last.max(seen.unwrap_or(0) as u64);
+            }
             Vitals {
                 started,
                 samples: counts.samples.load(Ordering::Relaxed),
@@ -172,7 +231,12 @@ impl Monitor {
     }
 
     /// Makes the servers of the plan those that are watched for its sake.
+    ///
+    /// In a cluster only whoever has some in his plan says which they are.
     pub async fn follow(&self, plan: &[NewServer]) -> Result<(), MonitorError> {
+        if plan.is_empty() && self.cluster.is_some() {
+            return Ok(());
+        }
         let known = self.history.servers().await?;
         for old in known.iter().filter(|old| old.origin == Origin::Plan) {
             if !plan.iter().any(|new| new.name == old.name) {
@@ -199,6 +263,9 @@ impl Monitor {
     /// Ends it: what came is written, if the database takes it.
     pub async fn stop(self) {
         self.tidier.abort();
+        if let Some(cluster) = self.cluster {
+            cluster.stop().await;
+        }
         self.poll.end();
         let _ = tokio::time::timeout(LAST, self.feeder).await;
         self.writer.finish().await;
@@ -210,7 +277,7 @@ impl Monitor {
 const RESUME: i64 = 5 * 60_000;
 
 /// Who is on, by what each answer of a batch said.
-fn add_sessions(sessions: &mut Sessions, live: &Live, batch: &mut Batch) {
+pub(crate) fn add_sessions(sessions: &mut Sessions, live: &Live, batch: &mut Batch) {
     for sample in batch.samples.iter().filter(|sample| sample.answered) {
         let said = live.row(sample.server).and_then(|row| row.said).filter(|said| said.at == sample.at);
         if let Some(said) = said {
@@ -224,7 +291,7 @@ fn add_sessions(sessions: &mut Sessions, live: &Live, batch: &mut Batch) {
 }
 
 /// Sends tests, by alerts alone.
-pub struct Tests(pub Arc<Alerts>);
+pub struct Tests(Arc<alert::Checked>);
 
 impl TestAlert for Tests {
     fn send(&self, to: Option<String>) -> BoxFuture<'_, Result<String, NotSent>> {
@@ -232,8 +299,8 @@ impl TestAlert for Tests {
     }
 }
 
-async fn send_test(alerts: Arc<Alerts>, to: Option<String>) -> Result<String, NotSent> {
-    let all: Vec<String> = alerts.plan().receivers().map(|outlet| outlet.name.clone()).collect();
+async fn send_test(plan: Arc<alert::Checked>, to: Option<String>) -> Result<String, NotSent> {
+    let all: Vec<String> = plan.receivers().map(|outlet| outlet.name.clone()).collect();
     let chosen = match to {
         Some(name) if all.contains(&name) => vec![name],
         Some(name) => {
@@ -243,7 +310,10 @@ async fn send_test(alerts: Arc<Alerts>, to: Option<String>) -> Result<String, No
         None => all,
     };
     for name in &chosen {
-        alerts.test(name).await.map_err(|why| NotSent::Failed(format!("{name}: {why}")))?;
+        let (plan, receiver) = (plan.clone(), name.clone());
+        let sent = tokio::task::spawn_blocking(move || plan.test(&receiver)).await;
+        let sent = sent.unwrap_or_else(|_| Err("it was not sent; try again".into()));
+        sent.map_err(|why| NotSent::Failed(format!("{name}: {why}")))?;
     }
     Ok(format!("sent to {}", chosen.join(", ")))
 }
