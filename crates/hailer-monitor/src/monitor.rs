@@ -13,8 +13,8 @@ use crate::web::api::{Here, HistoryVitals, NotDone, NotSent, TestAlert, Vitals, 
 use futures_util::future::BoxFuture;
 use std::collections::HashMap;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::task::JoinHandle;
 

@@ -18,11 +18,11 @@ pub mod drive;
 mod error;
 #[cfg(unix)]
 mod hub;
+#[cfg(feature = "redis")]
+pub mod link;
 #[cfg(feature = "game")]
 pub mod minecraft;
 mod names;
-#[cfg(feature = "redis")]
-pub mod link;
 #[cfg(feature = "redis")]
 pub mod network;
 pub mod report;

@@ -86,7 +86,8 @@ pub(super) async fn watch_over(shared: Arc<Shared>) {
         sleep(shared.settings.lease / 50).await;
         let ended = shared.leases().expire(shared.now());
         if !ended.is_empty() {
-            let servers: Vec<ServerId> = shared.poll.asked().into_iter().filter(|id| ended.contains(&Chunk::of(*id))).collect();
+            let servers: Vec<ServerId> =
+                shared.poll.asked().into_iter().filter(|id| ended.contains(&Chunk::of(*id))).collect();
             shared.stop(ended, &servers).await;
         }
     }
@@ -126,7 +127,9 @@ impl Control {
         let (works, wants) = (roles.poll && !is_leaving, roles.page && !is_leaving);
         script.arg(&shared.me).arg(shared.settings.lease.as_millis() as u64);
         script.arg(u8::from(works)).arg(u8::from(wants)).arg(u8::from(self.is_fresh)).arg(beat.given.len());
-        beat.given.iter().chain(&beat.held).for_each(|chunk| drop(script.arg(chunk.0)));
+        for chunk in beat.given.iter().chain(&beat.held) {
+            script.arg(chunk.0);
+        }
         type Said = (i64, i64, i64, usize, u8, String, u64, Vec<i64>, Vec<u64>, Vec<i64>);
         // A script that is not heard in time was perhaps carried out.
         self.is_fresh = true;
@@ -193,7 +196,8 @@ impl Control {
         let shared = &self.shared;
         let now = shared.now();
         let draining: Vec<(Chunk, Millis)> = shared.leases().draining().collect();
-        let is_done = |(chunk, end): &(Chunk, Millis)| *end <= now || !shared.poll.is_asking(&self.servers_of(&[*chunk]));
+        let is_done =
+            |(chunk, end): &(Chunk, Millis)| *end <= now || !shared.poll.is_asking(&self.servers_of(&[*chunk]));
         let done: Vec<Chunk> = draining.into_iter().filter(is_done).map(|(chunk, _)| chunk).collect();
         if done.is_empty() {
             return;

@@ -36,19 +36,7 @@ pub(super) struct Entry {
 /// A sample, and how the server is since then: server, time, answered, players, most players, latency, sent, resent; state (0 down, 1
 /// unknown, 2 up; 4 more: flapping), since when, place in `errors`.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
-pub(super) struct Row(
-    i64,
-    Millis,
-    u8,
-    Option<u32>,
-    Option<u32>,
-    Option<u32>,
-    u16,
-    u16,
-    u8,
-    Millis,
-    Option<u16>,
-);
+pub(super) struct Row(i64, Millis, u8, Option<u32>, Option<u32>, Option<u32>, u16, u16, u8, Millis, Option<u16>);
 
 impl Row {
     pub(super) fn new(sample: &Sample, health: &Health, error: Option<u16>) -> Self {
@@ -182,9 +170,9 @@ pub(super) struct Memory {
     pub(super) at: Millis,
     pub(super) health: Health,
     #[serde(default)]
-    changes: (f32, Millis),
+    pub(super) changes: (f32, Millis),
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    words: Option<Words>,
+    pub(super) words: Option<Words>,
 }
 
 impl Memory {
@@ -279,7 +267,10 @@ mod tests {
         let (_, again) = spoken.said(&mut &*bytes).unwrap();
         assert!(says_the_same(&said, &again));
         assert_eq!((&again.answer, &again.replies, again.at), (&said.answer, &said.replies, at));
-        let short: Spoken = serde_json::from_str(r#"{"server":1,"words":{"at":1},"players":[],"is_whole":true,"answer":99,"replies":[]}"#).unwrap();
+        let short: Spoken = serde_json::from_str(
+            r#"{"server":1,"words":{"at":1},"players":[],"is_whole":true,"answer":99,"replies":[]}"#,
+        )
+        .unwrap();
         assert!(short.said(&mut &*bytes).is_none(), "a lie is no panic");
 
         let known = Known { health, said: Some(Arc::new(said)), changes: 0.0, changed: 9 };

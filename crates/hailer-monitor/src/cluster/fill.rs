@@ -143,8 +143,7 @@ async fn write(shared: &Shared, link: &mut Link, chunks: BTreeSet<Chunk>, wait: 
         let mut later = BTreeSet::new();
         for (chunk, (version, known_digest)) in known {
             let servers = servers.remove(&chunk).unwrap_or_default();
-            let fields: Vec<(i64, String)> =
-                servers.iter().map(|server| (server.id.0, write_server(server))).collect();
+            let fields: Vec<(i64, String)> = servers.iter().map(|server| (server.id.0, write_server(server))).collect();
             let digest = format!("{:016x}", digest(&serde_json::to_vec(&fields).unwrap_or_default()));
             let mut version = version;
             if version.is_empty() && fields.is_empty() {
@@ -153,7 +152,9 @@ async fn write(shared: &Shared, link: &mut Link, chunks: BTreeSet<Chunk>, wait: 
             if version.is_empty() || digest != known_digest {
                 let mut fill = FILL.key(shared.keys.targets(chunk));
                 fill.arg(&version).arg(digest);
-                fields.iter().for_each(|(id, json)| drop(fill.arg(id).arg(json)));
+                for (id, json) in &fields {
+                    fill.arg(id).arg(json);
+                }
                 version = fill.invoke_async(link).await?;
                 if version.is_empty() {
                     later.insert(chunk);

@@ -173,13 +173,18 @@ impl Leases {
 
     /// Redis has heard what was given back: to be said before its [answer](Self::answer).
     pub fn given(&mut self, beat: &Beat) {
-        beat.given.iter().for_each(|chunk| drop(self.given.remove(chunk)));
+        for chunk in &beat.given {
+            self.given.remove(chunk);
+        }
     }
 
     /// What has ended by our own clock, since Redis does not answer: to stop at once.
     pub fn expire(&mut self, now: Millis) -> Vec<Chunk> {
-        let ended: Vec<Chunk> = self.held.iter().filter(|(_, held)| held.until <= now).map(|(chunk, _)| *chunk).collect();
-        ended.iter().for_each(|chunk| drop(self.held.remove(chunk)));
+        let ended: Vec<Chunk> =
+            self.held.iter().filter(|(_, held)| held.until <= now).map(|(chunk, _)| *chunk).collect();
+        for chunk in &ended {
+            self.held.remove(chunk);
+        }
         ended
     }
 
@@ -324,7 +329,7 @@ mod tests {
 
     fn cluster(count: usize) -> (Redis, BTreeMap<usize, Worker>, Millis) {
         let mut redis = Redis::default();
-        (0..CHUNKS).for_each(|chunk| drop(redis.leases.insert(Chunk(chunk), 0)));
+        redis.leases.extend((0..CHUNKS).map(|chunk| (Chunk(chunk), 0)));
         let (mut workers, mut now) = (BTreeMap::new(), 1_000_000);
         for id in 0..count {
             workers.insert(id, Worker::new(now + id as Millis * 700));
@@ -373,10 +378,12 @@ mod tests {
             let (mut redis, mut workers, mut now) = cluster(2);
             for (what, who, time, delay) in steps {
                 match what {
-                    0 => drop(workers.entry(who).or_insert_with(|| Worker::new(now))),
+                    0 => {
+                        workers.entry(who).or_insert_with(|| Worker::new(now));
+                    }
                     1 if workers.len() > 1 => drop(workers.remove(&who)),
                     2 => workers.values_mut().for_each(|worker| worker.is_cut_off = !worker.is_cut_off),
-                    3 => drop(workers.get_mut(&who).map(|worker| worker.is_cut_off = !worker.is_cut_off)),
+                    3 => workers.get_mut(&who).into_iter().for_each(|worker| worker.is_cut_off = !worker.is_cut_off),
                     _ => {}
                 }
                 go(&mut redis, &mut workers, &mut now, time, delay / 100 * 100);

@@ -90,8 +90,7 @@ impl Mirror {
     /// Servers that came, went, or are others.
     async fn look(&mut self, shared: &Shared, link: &mut Link) -> RedisResult<()> {
         let changed: Option<u64> = cmd("GET").arg(shared.keys.control("changed")).query_async(link).await?;
-        let versions: Vec<(i64, u64)> =
-            cmd("HGETALL").arg(shared.keys.control("versions")).query_async(link).await?;
+        let versions: Vec<(i64, u64)> = cmd("HGETALL").arg(shared.keys.control("versions")).query_async(link).await?;
         let mut update = Update { is_other_list: true, ..Update::default() };
         for (chunk, version) in versions {
             let chunk = Chunk(chunk);

@@ -288,8 +288,8 @@ impl Push {
             let Some(now_said) = known.said.filter(|said| !said.answer.is_empty() || !said.players.is_empty()) else {
                 continue;
             };
-            let is_told = (noted.said.as_ref())
-                .is_some_and(|(told, at)| says_the_same(told, &now_said) && now - at < SAID_AGAIN);
+            let is_told =
+                (noted.said.as_ref()).is_some_and(|(told, at)| says_the_same(told, &now_said) && now - at < SAID_AGAIN);
             let (list, bytes) = said.entry(part(chunk)).or_default();
             if !is_told && bytes.len() < SAID_BYTES {
                 list.push(Spoken::new(server, &now_said, bytes));

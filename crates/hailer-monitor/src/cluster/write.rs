@@ -216,4 +216,3 @@ fn number(map: &HashMap<String, Value>, key: &str) -> Option<i64> {
 fn time(id: &str) -> Millis {
     id.split('-').next().and_then(|time| time.parse().ok()).unwrap_or(0)
 }
-

@@ -145,7 +145,11 @@ impl History {
     }
 
     /// The same of those whose numbers are from `from` until before `to`.
-    pub async fn states_of(&self, from: ServerId, to: ServerId) -> Result<Vec<(ServerId, State, Millis)>, HistoryError> {
+    pub async fn states_of(
+        &self,
+        from: ServerId,
+        to: ServerId,
+    ) -> Result<Vec<(ServerId, State, Millis)>, HistoryError> {
         let rows = "SELECT server, state, since FROM state WHERE server >= $1 AND server < $2 ORDER BY server";
         self.all(sqlx::query(rows).bind(from.0).bind(to.0), state).await
     }

@@ -60,8 +60,8 @@ mod settings;
 mod view;
 mod wildcard;
 
-pub use record::Member;
 pub use crate::link::Redis;
+pub use record::Member;
 pub use settings::{Mode, Settings, SettingsError};
 pub use view::{Server, View};
 pub use wildcard::matches;
