@@ -247,7 +247,11 @@ impl Monitor {
         for new in plan {
             let problem = |problem| MonitorError::Server { name: new.name.clone(), problem };
             match known.iter().find(|old| old.name == new.name) {
-                None => drop(self.watchlist.add(new.clone()).await.map_err(problem)?),
+                None => match self.watchlist.add(new.clone()).await {
+                    // Another process with the same plan was faster.
+                    Err(NotDone::Taken(_)) if self.cluster.is_some() => {}
+                    added => drop(added.map_err(problem)?),
+                },
                 Some(old) => {
                     let NewServer { name, target, group, labels, interval, origin } = new.clone();
                     let server = Server { id: old.id, name, target, group, labels, interval, origin };

@@ -287,6 +287,7 @@ impl Control {
             }
         }
         let _ = shared.to_push.send(Order::Begin(chunk, memories.clone())).await;
+        let since = since.map(|since| since - shared.ahead.load(Ordering::Relaxed));
         let resumed = servers.into_iter().map(|server| {
             let memory = memories.remove(&server.id).unwrap_or_default();
             let interval = server.interval.unwrap_or(shared.interval).as_millis() as Millis;
@@ -323,7 +324,11 @@ impl Control {
         let (told, written) = oneshot::channel();
         let _ = self.shared.to_push.send(Order::Flush(held.clone(), told)).await;
         let _ = timeout(super::LAST, written).await;
-        self.shared.poll.leave(&servers);
+        // What is known of players goes as the last.
+        self.shared.stop(held.clone(), &servers).await;
+        let (told, written) = oneshot::channel();
+        let _ = self.shared.to_push.send(Order::Flush(Vec::new(), told)).await;
+        let _ = timeout(super::LAST, written).await;
         {
             let mut leases = self.shared.leases();
             held.into_iter().for_each(|chunk| leases.gave(chunk));
