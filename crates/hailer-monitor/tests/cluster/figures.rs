@@ -2,13 +2,15 @@
 
 use super::*;
 use crate::monitor::{FIGURES, Process};
-use hailer_monitor::history::Batch;
+use hailer_monitor::history::{Batch, Keep};
 use hailer_monitor::sample::Sample;
 use hailer_monitor::server::ServerId;
 use std::net::UdpSocket;
 
 const FLEET: u32 = 40_000;
 const TIME: Duration = Duration::from_secs(24);
+/// What is written at the end is from 2023.
+const KEEP: Duration = Duration::from_secs(10 * 365 * 86_400);
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "a measurement"]
@@ -103,6 +105,15 @@ async fn figures() {
         history.write(&Batch { samples: samples.collect(), ..Batch::default() }).await.unwrap();
     }
     println!("one writer alone: {:.0} rows a second", (batches * of) as f64 / started.elapsed().as_secs_f64());
+    let all = count(&pool, "SELECT COUNT(*) FROM sample").await as f64;
+    let started = Instant::now();
+    history
+        .tidy(hailer_monitor::poll::since_1970() + 600_000, &Keep { raw: KEEP, five_minutes: KEEP, ..Keep::default() })
+        .await
+        .unwrap();
+    println!("rolled up to all levels: {:.0} samples a second", all / started.elapsed().as_secs_f64());
+    let rollups = "SELECT CAST(pg_total_relation_size('rollup') / (SELECT COUNT(*) FROM rollup) AS BIGINT)";
+    println!("PostgreSQL: {} bytes a roll-up", count(&pool, rollups).await);
 }
 
 fn info(raw: &mut Raw) -> HashMap<String, f64> {
