@@ -36,7 +36,8 @@ Examples:
   hailer monitor --config monitor.toml --check-config            is it sound?
   hailer monitor add ugp://192.0.2.7 --token-file token           one more, while it runs
   hailer monitor test-alert --config monitor.toml                 does it arrive?
-  hailer monitor export --config monitor.toml -o history.ndjson   all that is kept";
+  hailer monitor export --config monitor.toml -o history.ndjson   all that is kept
+  hailer monitor --cluster redis://10.0.0.1 --history postgres://hailer@10.0.0.2/hailer    on as many machines as you like";
 
 const SERVE: &str = "\
 Examples:
@@ -527,6 +528,9 @@ pub(crate) struct Monitor {
     /// How often each server is asked [default: 1min]
     #[arg(long, value_parser = interval, value_name = "TIME")]
     pub(crate) interval: Option<Duration>,
+    /// Share the work with all that name the same Redis and the same history, which is in PostgreSQL
+    #[arg(long, value_name = "redis://HOST", value_hint = ValueHint::Url)]
+    pub(crate) cluster: Option<String>,
     /// Stop after so long
     #[arg(long, value_parser = duration, value_name = "TIME")]
     pub(crate) r#for: Option<Duration>,

@@ -435,28 +435,7 @@ fn redis_source(item: Item<'_>, folder: &Path) -> Result<network::Settings, Wron
     if let Some(item) = table.take("cluster") {
         settings.redis.cluster = item.flag("cluster")?;
     }
-    let (user, password) = (table.take("user"), table.take("password-file"));
-    if let Some(item) = password {
-        let password = token("password-file", item, folder, 1)?;
-        let user = user.map(|item| item.text("user: write a text in quotes")).transpose()?;
-        settings.redis.log_in(user.map(|user| user.it), password.reveal());
-    } else if let Some(user) = user {
-        return Err(Wrong::at(user.line, "user: needs password-file as well"));
-    }
-    if let Some(item) = table.take("ca-file") {
-        settings.redis.authorities = Some(pem("ca-file", item, folder)?);
-    }
-    match (table.take("certificate-file"), table.take("key-file")) {
-        (Some(certificate), Some(key)) => {
-            let certificate = pem("certificate-file", certificate, folder)?;
-            settings.redis.identity = Some((certificate, pem("key-file", key, folder)?));
-        }
-        (None, None) => {}
-        (one, other) => {
-            let line = one.or(other).map_or(0, |item| item.line);
-            return Err(Wrong::at(line, "certificate-file and key-file: one needs the other as well"));
-        }
-    }
+    redis_keys(&table, folder, &mut settings.redis)?;
     for (key, time) in [("heartbeat", &mut settings.heartbeat), ("refresh", &mut settings.refresh)] {
         if let Some(item) = table.take(key) {
             *time = item.duration(key, Duration::from_secs(1))?;
@@ -465,6 +444,33 @@ fn redis_source(item: Item<'_>, folder: &Path) -> Result<network::Settings, Wron
     table.finish()?;
     settings.check().map_err(located(item.line))?;
     Ok(settings)
+}
+
+/// As whom Redis is asked, and whom we believe to be it.
+pub(crate) fn redis_keys(table: &Table<'_>, folder: &Path, redis: &mut network::Redis) -> Result<(), Wrong> {
+    let (user, password) = (table.take("user"), table.take("password-file"));
+    if let Some(item) = password {
+        let password = token("password-file", item, folder, 1)?;
+        let user = user.map(|item| item.text("user: write a text in quotes")).transpose()?;
+        redis.log_in(user.map(|user| user.it), password.reveal());
+    } else if let Some(user) = user {
+        return Err(Wrong::at(user.line, "user: needs password-file as well"));
+    }
+    if let Some(item) = table.take("ca-file") {
+        redis.authorities = Some(pem("ca-file", item, folder)?);
+    }
+    match (table.take("certificate-file"), table.take("key-file")) {
+        (Some(certificate), Some(key)) => {
+            let certificate = pem("certificate-file", certificate, folder)?;
+            redis.identity = Some((certificate, pem("key-file", key, folder)?));
+        }
+        (None, None) => {}
+        (one, other) => {
+            let line = one.or(other).map_or(0, |item| item.line);
+            return Err(Wrong::at(line, "certificate-file and key-file: one needs the other as well"));
+        }
+    }
+    Ok(())
 }
 
 fn push_source(item: Item<'_>, folder: &Path) -> Result<Push, Wrong> {

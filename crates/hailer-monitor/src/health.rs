@@ -40,7 +40,7 @@ pub enum State {
 }
 
 /// The health of one server.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Health {
     /// Whether it answers.
     pub state: State,
@@ -64,6 +64,13 @@ impl Health {
     /// Whether its last sample had no answer.
     pub fn is_silent(&self) -> bool {
         self.silent > 0
+    }
+
+    /// The same, as far as it matters to whoever goes on with it: how long a server has been down is told by `since`.
+    #[must_use]
+    pub fn kept(mut self, rules: &Rules) -> Self {
+        self.silent = self.silent.min(rules.down_after.max(1));
+        self
     }
 
     /// Takes a sample; `reason` is why there was no answer. Tells what changed: at most two events.

@@ -15,6 +15,7 @@
 //! `poll` (a thread with sockets), [`history`] (SQL), `web` (HTTP), the delivery of alerts.
 
 pub mod alert;
+pub mod cluster;
 pub mod health;
 pub mod history;
 pub mod live;

@@ -1,6 +1,7 @@
 //! All of it together: who is watched, polling, history, alerts.
 
 use crate::alert::{self, Alerts};
+use crate::cluster::{self, Seat};
 use crate::health::State;
 use crate::history::{Batch, Bounds, Health, History, HistoryError, Keep, NewServer, Session, Writer};
 use crate::live::{Live, SPARK, SPARKS, Update};
@@ -12,8 +13,8 @@ use crate::web::api::{Here, HistoryVitals, NotDone, NotSent, TestAlert, Vitals, 
 use futures_util::future::BoxFuture;
 use std::collections::HashMap;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::task::JoinHandle;
@@ -37,12 +38,14 @@ pub struct Settings {
     pub privacy: Privacy,
     /// What is worth telling, and to whom.
     pub alerts: alert::Checked,
+    /// Others that share the work; `None`: it is alone.
+    pub cluster: Option<cluster::Settings>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
         let (poll, keep, alerts) = (poll::Settings::default(), Keep::default(), alert::Checked::default());
-        Self { poll, keep, privacy: Privacy::Names, alerts }
+        Self { poll, keep, privacy: Privacy::Names, alerts, cluster: None }
     }
 }
 
@@ -53,6 +56,12 @@ pub enum MonitorError {
     /// The database.
     #[error(transparent)]
     History(#[from] HistoryError),
+    /// A history that others cannot write to.
+    #[error(
+        "a cluster needs a history in PostgreSQL; write history = \"postgres://USER@HOST/DATABASE\" into [monitor], or give \
+         --history postgres://…"
+    )]
+    NotShared,
     /// A thread or a socket that cannot be had.
     #[error("cannot poll: {0}")]
     Poll(#[from] io::Error),
@@ -71,17 +80,23 @@ pub struct Monitor {
     live: Arc<Live>,
     history: History,
     poll: Arc<Poll>,
-    watchlist: Arc<Here>,
+    watchlist: Arc<dyn Watchlist>,
     writer: Writer,
-    alerts: Arc<Alerts>,
+    /// In a cluster: while this process leads.
+    alerts: Seat,
+    plan: Arc<alert::Checked>,
     started: i64,
     feeder: JoinHandle<()>,
     tidier: JoinHandle<()>,
+    cluster: Option<cluster::Member>,
 }
 
 impl Monitor {
     /// Starts to watch what the history knows. Inside a tokio runtime.
     pub async fn start(history: History, settings: Settings) -> Result<Self, MonitorError> {
+        if settings.cluster.is_some() {
+            return Self::join(history, settings).await;
+        }
         let live = Arc::new(Live::default());
         let interval = settings.poll.interval;
         let (poll, mut batches) = Poll::start(settings.poll, live.clone())?;
@@ -97,10 +112,7 @@ impl Monitor {
         poll.watch_all(servers).into_iter().for_each(|(server, _)| live.set(server));
         drop(states);
         let started = since_1970();
-        // One half hour after the other: a day of a hundred thousand servers at once would take more room than all else.
-        for place in (0..SPARKS as i64).rev() {
-            live.remember(&history.half_hour(started.div_euclid(SPARK) * SPARK - place * SPARK).await?);
-        }
+        remember_day(&live, &history, started).await?;
         let writer = Writer::start(history.clone(), Bounds::default());
         let mut sessions = Sessions::new(settings.privacy);
         sessions.resume(history.sessions_since(started - RESUME).await?);
@@ -140,9 +152,40 @@ impl Monitor {
                 }
             })
         };
+        let plan = Arc::new(settings.alerts.clone());
         let alerts = Arc::new(Alerts::start(settings.alerts, live.clone(), &history, interval).await?);
+        let alerts: Seat = Arc::new(Mutex::new(Some(alerts)));
         let watchlist = Arc::new(Here::new(history.clone(), poll.clone(), live.clone()));
-        Ok(Self { live, history, poll, watchlist, writer, alerts, started, feeder, tidier })
+        Ok(Self { live, history, poll, watchlist, writer, alerts, plan, started, feeder, tidier, cluster: None })
+    }
+
+    /// Takes part in a cluster, whose processes do together what one does alone.
+    async fn join(history: History, settings: Settings) -> Result<Self, MonitorError> {
+        let Settings { poll, keep, privacy, alerts: plan, cluster: Some(cluster) } = settings else {
+            return Err(MonitorError::NotShared);
+        };
+        let live = Arc::new(Live::default());
+        let interval = poll.interval;
+        let (poll, batches) = Poll::start(poll, live.clone())?;
+        let (poll, started, alerts) = (Arc::new(poll), since_1970(), Seat::default());
+        let start = cluster::Start {
+            history: history.clone(),
+            live: live.clone(),
+            poll: poll.clone(),
+            batches,
+            interval,
+            privacy,
+            keep,
+            alerts: plan.clone(),
+            seat: alerts.clone(),
+        };
+        let member = cluster::Member::start(cluster, start).await?;
+        let watchlist = member.watchlist();
+        // Nothing comes to this one: results go by way of Redis.
+        let writer = Writer::start(history.clone(), Bounds::default());
+        let (feeder, tidier, plan) = (tokio::spawn(async {}), tokio::spawn(async {}), Arc::new(plan));
+        let cluster = Some(member);
+        Ok(Self { live, history, poll, watchlist, writer, alerts, plan, started, feeder, tidier, cluster })
     }
 
     /// How things stand.
@@ -156,22 +199,35 @@ impl Monitor {
     }
 
     /// Where servers come and go.
-    pub fn watchlist(&self) -> &Arc<Here> {
+    pub fn watchlist(&self) -> &Arc<dyn Watchlist> {
         &self.watchlist
     }
 
-    /// Alerts at work.
-    pub fn alerts(&self) -> &Arc<Alerts> {
-        &self.alerts
+    /// Alerts at work; `None`: another process of the cluster sends them.
+    pub fn alerts(&self) -> Option<Arc<Alerts>> {
+        self.alerts.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Who sends tests of alerts.
+    pub fn tests(&self) -> Tests {
+        Tests(self.plan.clone())
     }
 
     /// Looks at how the monitor itself is, whenever it is asked.
     pub fn look(&self) -> impl Fn() -> Vitals + Send + Sync + 'static {
         let (poll, writer, alerts, started) =
             (self.poll.clone(), self.writer.clone(), self.alerts.clone(), self.started);
+        let cluster = self.cluster.as_ref().map(cluster::Member::vitals);
         move || {
-            let (counts, health, alerts) = (poll.counts(), writer.health(), alerts.health());
-            let last = counts.last.load(Ordering::Relaxed);
+            let alerts = alerts.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let alerts = alerts.map(|alerts| alerts.health()).unwrap_or_default();
+            let (counts, mut health) = (poll.counts(), writer.health());
+            let mut last = counts.last.load(Ordering::Relaxed);
+            if let Some((trouble, kept, dropped, seen)) = cluster.as_ref().map(|look| look()) {
+                (health.is_failing, health.message, health.kept) = (trouble.is_some(), trouble, kept);
+                health.dropped += dropped;
+                last = last.max(seen.unwrap_or(0) as u64);
+            }
             Vitals {
                 started,
                 samples: counts.samples.load(Ordering::Relaxed),
@@ -193,7 +249,23 @@ impl Monitor {
     }
 
     /// Makes the servers of the plan those that are watched for its sake.
+    ///
+    /// In a cluster only whoever has some in his plan says which they are.
     pub async fn follow(&self, plan: Vec<NewServer>) -> Result<(), MonitorError> {
+        if self.cluster.is_none() {
+            return self.follow_once(plan).await;
+        }
+        if plan.is_empty() {
+            return Ok(());
+        }
+        match self.follow_once(plan.clone()).await {
+            // Another process with the same plan was faster.
+            Err(MonitorError::Server { problem: NotDone::Taken(_), .. }) => self.follow_once(plan).await,
+            done => done,
+        }
+    }
+
+    async fn follow_once(&self, plan: Vec<NewServer>) -> Result<(), MonitorError> {
         let known = self.history.servers().await?;
         let mut known: HashMap<String, Server> = known.into_iter().map(|old| (old.name.clone(), old)).collect();
         let (mut fresh, mut other) = (Vec::new(), Vec::new());
@@ -232,6 +304,9 @@ impl Monitor {
     /// Ends it: what came is written, if the database takes it. Tells how that went: what is kept is lost now.
     pub async fn stop(self) -> Health {
         self.tidier.abort();
+        if let Some(cluster) = self.cluster {
+            cluster.stop().await;
+        }
         self.poll.end();
         let _ = tokio::time::timeout(LAST, self.feeder).await;
         let health = self.writer.finish().await;
@@ -240,11 +315,20 @@ impl Monitor {
     }
 }
 
+/// The last day of all servers, one half hour after the other: a day of a hundred thousand at once would take more room than all
+/// else.
+pub(crate) async fn remember_day(live: &Live, history: &History, now: i64) -> Result<(), HistoryError> {
+    for place in (0..SPARKS as i64).rev() {
+        live.remember(&history.half_hour((now.div_euclid(SPARK) - place) * SPARK).await?);
+    }
+    Ok(())
+}
+
 /// Who was on when the last monitor stopped, not longer ago, is still the same session.
 const RESUME: i64 = 5 * 60_000;
 
 /// Who is on, by what each answer of a batch said.
-fn add_sessions(sessions: &mut Sessions, live: &Live, batch: &mut Batch) {
+pub(crate) fn add_sessions(sessions: &mut Sessions, live: &Live, batch: &mut Batch) {
     for sample in batch.samples.iter().filter(|sample| sample.answered) {
         let said = live.row(sample.server).and_then(|row| row.said).filter(|said| said.at == sample.at);
         if let Some(said) = said {
@@ -272,7 +356,7 @@ fn end_sessions(sessions: &mut Sessions, live: &Live, update: Result<Arc<Update>
 }
 
 /// Sends tests, by alerts alone.
-pub struct Tests(pub Arc<Alerts>);
+pub struct Tests(Arc<alert::Checked>);
 
 impl TestAlert for Tests {
     fn send(&self, to: Option<String>) -> BoxFuture<'_, Result<String, NotSent>> {
@@ -280,8 +364,8 @@ impl TestAlert for Tests {
     }
 }
 
-async fn send_test(alerts: Arc<Alerts>, to: Option<String>) -> Result<String, NotSent> {
-    let all: Vec<String> = alerts.plan().receivers().map(|outlet| outlet.name.clone()).collect();
+async fn send_test(plan: Arc<alert::Checked>, to: Option<String>) -> Result<String, NotSent> {
+    let all: Vec<String> = plan.receivers().map(|outlet| outlet.name.clone()).collect();
     let chosen = match to {
         Some(name) if all.contains(&name) => vec![name],
         Some(name) => {
@@ -291,7 +375,10 @@ async fn send_test(alerts: Arc<Alerts>, to: Option<String>) -> Result<String, No
         None => all,
     };
     for name in &chosen {
-        alerts.test(name).await.map_err(|why| NotSent::Failed(format!("{name}: {why}")))?;
+        let (plan, receiver) = (plan.clone(), name.clone());
+        let sent = tokio::task::spawn_blocking(move || plan.test(&receiver)).await;
+        let sent = sent.unwrap_or_else(|_| Err("it was not sent; try again".into()));
+        sent.map_err(|why| NotSent::Failed(format!("{name}: {why}")))?;
     }
     Ok(format!("sent to {}", chosen.join(", ")))
 }

@@ -88,6 +88,30 @@ pub struct Counts {
     kept: AtomicU64,
 }
 
+/// What somebody must know of a server who goes on asking it as if it had always been he.
+#[derive(Clone, Debug, Default)]
+pub struct Known {
+    /// How it is.
+    pub health: Health,
+    /// What it last said: differences are told from that.
+    pub said: Option<Arc<Said>>,
+    /// How many changes it has just made, and when that was so: some servers tell another joke each time.
+    pub changes: f32,
+    /// See there.
+    pub changed: Millis,
+}
+
+/// A server that was asked by somebody else.
+#[derive(Clone, Debug)]
+pub struct Resumed {
+    /// Who.
+    pub server: Server,
+    /// What is known of it.
+    pub known: Known,
+    /// Times after this that have passed were not sampled: the last is made up for. `None`: none is.
+    pub after: Option<Millis>,
+}
+
 /// The poller. Dropping it ends it.
 pub struct Poll {
     shared: Arc<Shared>,
@@ -269,6 +293,99 @@ impl Poll {
         drop(list);
         self.shared.live.remove(id);
         self.shared.live.change(Update { servers: vec![id], is_other_list: true, ..Update::default() }, |_| {});
+    }
+
+    /// Goes on with servers that somebody else asked until now; those that are asked here already get their new descriptions. Tells
+    /// whose targets cannot be asked.
+    pub fn resume(&self, servers: Vec<Resumed>) -> Vec<ServerId> {
+        let (mut wrong, mut update) = (Vec::new(), Update { is_other_list: true, ..Update::default() });
+        let mut states = HashMap::new();
+        let mut list = self.shared.watchlist();
+        let now = list.clock.now().0;
+        for Resumed { server, known, after } in servers {
+            self.shared.live.set(server.clone());
+            let target = server.target().ok().and_then(|target| Some((target.protocol?, target)));
+            let Some((protocol, target)) = target else {
+                wrong.push(server.id);
+                continue;
+            };
+            let interval = server.interval.unwrap_or(self.shared.settings.interval);
+            let interval = interval.as_millis().min(i64::MAX as u128) as Millis;
+            if list.watched.get(&server.id).is_some_and(|old| *old.typed == *server.target) {
+                list.schedule.set(server.id, interval, now);
+                continue;
+            }
+            match after {
+                Some(after) => list.schedule.resume(server.id, interval, now, after),
+                None => list.schedule.set(server.id, interval, now),
+            }
+            let address = match &target.host {
+                Host::Address(ip) => Ok(SocketAddr::new(*ip, target.port.unwrap_or(protocol.info().port))),
+                Host::Name(_) => Err("its name was not looked up yet".into()),
+            };
+            let Known { health, said, changes, changed, .. } = known;
+            states.insert(server.id, (health, said.clone()));
+            update.servers.push(server.id);
+            let watched = Watched {
+                target,
+                typed: server.target.as_str().into(),
+                protocol,
+                address,
+                looked_up: None,
+                health,
+                is_asked: false,
+                said,
+                changes,
+                changed,
+            };
+            list.watched.insert(server.id, watched);
+        }
+        drop(list);
+        self.shared.live.change(update, |row| {
+            let Some((health, said)) = states.remove(&row.server.id) else { return };
+            (row.state, row.since, row.is_flapping) = (health.state, health.since, health.is_flapping);
+            row.said = row.said.take().or(said);
+        });
+        self.shared.lookups.notify_one();
+        wrong
+    }
+
+    /// Asks these no more; what they were asked last still counts.
+    pub fn pause(&self, servers: &[ServerId]) {
+        let mut list = self.shared.watchlist();
+        servers.iter().for_each(|id| list.schedule.remove(*id));
+    }
+
+    /// Whether one of these has not answered its last question, nor been silent for long enough.
+    pub fn is_asking(&self, servers: &[ServerId]) -> bool {
+        let list = self.shared.watchlist();
+        servers.iter().any(|id| list.watched.get(id).is_some_and(|watched| watched.is_asked))
+    }
+
+    /// Asks these no more, since somebody else does. They are shown as before.
+    pub fn leave(&self, servers: &[ServerId]) {
+        let mut list = self.shared.watchlist();
+        for id in servers {
+            list.schedule.remove(*id);
+            list.watched.remove(id);
+        }
+    }
+
+    /// All who are asked here.
+    pub fn asked(&self) -> Vec<ServerId> {
+        self.shared.watchlist().watched.keys().copied().collect()
+    }
+
+    /// What is known of those of these that are asked here.
+    pub fn known(&self, servers: impl IntoIterator<Item = ServerId>) -> Vec<(ServerId, Known)> {
+        let list = self.shared.watchlist();
+        let known = |id| {
+            let watched = list.watched.get(&id)?;
+            let Watched { health, said, changes, changed, .. } = watched;
+            let health = health.kept(&self.shared.settings.rules);
+            Some((id, Known { health, said: said.clone(), changes: *changes, changed: *changed }))
+        };
+        servers.into_iter().filter_map(known).collect()
     }
 
     /// Asks nobody from now on. What came last is passed on within a moment.

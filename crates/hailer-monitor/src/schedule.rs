@@ -46,8 +46,16 @@ impl Schedule {
         if self.entries.get(&server).is_some_and(|entry| entry.interval == interval) {
             return;
         }
-        let phase = (mix(server.0 as u64) % interval as u64) as Millis;
-        let at = (now - phase).div_euclid(interval) * interval + phase + interval;
+        let at = last_time(server, interval, now) + interval;
+        self.put(server, Entry { interval, due: 0, at });
+    }
+
+    /// Goes on with a server that somebody else asked until now: of its times that have passed, the last is made up for if it
+    /// came after `after`.
+    pub fn resume(&mut self, server: ServerId, interval: Millis, now: Millis, after: Millis) {
+        let interval = interval.max(SHORTEST_INTERVAL);
+        let at = last_time(server, interval, now);
+        let at = if at > after { at } else { at + interval };
         self.put(server, Entry { interval, due: 0, at });
     }
 
@@ -116,6 +124,12 @@ impl Schedule {
     }
 }
 
+/// The last time of a server that is not after now.
+fn last_time(server: ServerId, interval: Millis, now: Millis) -> Millis {
+    let phase = (mix(server.0 as u64) % interval as u64) as Millis;
+    (now - phase).div_euclid(interval) * interval + phase
+}
+
 /// A number that looks random, from one that does not. (The finalizer of MurmurHash3.)
 fn mix(mut x: u64) -> u64 {
     x = (x ^ x >> 33).wrapping_mul(0xFF51_AFD7_ED55_8CCD);
@@ -163,6 +177,20 @@ mod tests {
         assert_eq!(schedule.missed(), 8);
         schedule.restart(0);
         assert_eq!(due(&mut schedule, 10_500).len(), 1, "the clock was set back");
+    }
+
+    #[test]
+    fn who_takes_over_makes_up_for_one_time() {
+        let mut first = Schedule::default();
+        first.set(ServerId(7), 10_000, 0);
+        let at = due(&mut first, 60_000).last().unwrap().at;
+        let mut second = Schedule::default();
+        second.resume(ServerId(7), 10_000, at + 9_000, at - 1);
+        assert_eq!(due(&mut second, at + 9_000), [Due { server: ServerId(7), at }], "it has passed, and nobody asked");
+        second.resume(ServerId(7), 10_000, at + 9_000, at);
+        assert_eq!(due(&mut second, at + 9_000), []);
+        assert_eq!(due(&mut second, at + 11_000), [Due { server: ServerId(7), at: at + 10_000 }]);
+        assert_eq!((first.missed() > 0, second.missed()), (true, 0));
     }
 
     #[test]

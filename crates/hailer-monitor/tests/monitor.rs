@@ -6,7 +6,6 @@ use hailer::{Player, Status, Text};
 use hailer_monitor::history::{History, NewServer};
 use hailer_monitor::monitor::{Monitor, Settings};
 use hailer_monitor::server::{Origin, ServerId};
-use hailer_monitor::web::api::Watchlist;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;

@@ -18,6 +18,8 @@ pub mod drive;
 mod error;
 #[cfg(unix)]
 mod hub;
+#[cfg(feature = "redis")]
+pub mod link;
 #[cfg(feature = "game")]
 pub mod minecraft;
 mod names;

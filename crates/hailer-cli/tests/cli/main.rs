@@ -1,6 +1,7 @@
 //! The real binary against real sockets on loopback.
 
 mod capture;
+mod cluster;
 mod daemon;
 mod decode;
 mod farm;

@@ -26,6 +26,7 @@ pub use export::{Imported, Selection};
 pub use record::{Column, EventRecord, Kind, Record, RollupRecord, SampleRecord, ServerRecord, SessionRecord, Table};
 pub use text::{Format, Lines, Records, read};
 pub(crate) use write::player_key;
+pub(crate) use writer::is_of_data;
 pub use writer::{Bounds, Health, Writer};
 
 use crate::sample::{Event, Millis, Sample};
@@ -183,6 +184,13 @@ pub struct Point {
     pub sent: u32,
     /// Of those, sent again because nothing came.
     pub resent: u32,
+}
+
+impl History {
+    /// Whether others may write to it at the same time: it is in PostgreSQL.
+    pub fn is_shared(&self) -> bool {
+        self.dialect == Dialect::Postgres
+    }
 }
 
 /// Why the history cannot do what it should.

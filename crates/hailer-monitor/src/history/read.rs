@@ -128,9 +128,30 @@ impl History {
         self.all(sqlx::query(rows).bind(last), session).await
     }
 
+    /// The same of some servers: those whose numbers are from `from` until before `to`. Who has been on for more than a day begins
+    /// anew: so only the last day is looked through.
+    pub async fn sessions_of(&self, from: ServerId, to: ServerId, last: Millis) -> Result<Vec<Session>, HistoryError> {
+        let rows = "SELECT session.server, session.first, session.player, session.last FROM server
+                    JOIN session ON session.server = server.id AND session.first >= $4
+                    WHERE server.id >= $1 AND server.id < $2 AND session.last >= $3 AND server.removed IS NULL
+                    ORDER BY session.server, session.player, session.first";
+        let first = last - 24 * 3_600_000;
+        self.all(sqlx::query(rows).bind(from.0).bind(to.0).bind(last).bind(first), session).await
+    }
+
     /// How each server stood when the history was last written, and since when.
     pub async fn last_states(&self) -> Result<Vec<(ServerId, State, Millis)>, HistoryError> {
         self.all(sqlx::query("SELECT server, state, since FROM state ORDER BY server"), state).await
+    }
+
+    /// The same of those whose numbers are from `from` until before `to`.
+    pub async fn states_of(
+        &self,
+        from: ServerId,
+        to: ServerId,
+    ) -> Result<Vec<(ServerId, State, Millis)>, HistoryError> {
+        let rows = "SELECT server, state, since FROM state WHERE server >= $1 AND server < $2 ORDER BY server";
+        self.all(sqlx::query(rows).bind(from.0).bind(to.0), state).await
     }
 
     /// Half hours of the last day, for [`Day::add`](crate::live::Day::add): server, start, asked, answered, sum of players.

@@ -20,6 +20,19 @@ impl History {
         self.all(sqlx::query(rows), server).await
     }
 
+    /// Those of them whose numbers are from `from` until before `to`.
+    pub async fn servers_of(&self, from: ServerId, to: ServerId) -> Result<Vec<Server>, HistoryError> {
+        let rows = "SELECT id, name, target, of_group, labels, every, origin FROM server
+                    WHERE removed IS NULL AND id >= $1 AND id < $2 ORDER BY id";
+        self.all(sqlx::query(rows).bind(from.0).bind(to.0), server).await
+    }
+
+    /// The number that was given last.
+    pub async fn last_server(&self) -> Result<ServerId, HistoryError> {
+        let last = sqlx::query("SELECT COALESCE(MAX(id), 0) FROM server").fetch_one(&self.pool).await?;
+        Ok(ServerId(last.try_get::<i64, _>(0)?.max(0)))
+    }
+
     /// Watches another server. One that was watched before, by the same name and target, is that one again, with its history.
     pub async fn add(&self, new: &NewServer) -> Result<Server, HistoryError> {
         let mut tries = 0;

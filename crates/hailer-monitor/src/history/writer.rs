@@ -267,7 +267,7 @@ struct Failure {
 
 /// Whether a database refuses what is to be written for its own sake. All that comes is within what the tables take, so this
 /// is a fault of ours, which must not stop the rest.
-fn is_of_data(error: &HistoryError) -> bool {
+pub(crate) fn is_of_data(error: &HistoryError) -> bool {
     let HistoryError::Sql(sqlx::Error::Database(error)) = error else { return false };
     let Some(code) = error.code() else { return false };
     match code.len() {

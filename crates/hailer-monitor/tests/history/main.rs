@@ -3,46 +3,21 @@
 #![allow(missing_docs, unreachable_pub)]
 
 mod export;
+mod folder;
 mod postgres;
 mod rollups;
 mod speed;
 mod store;
 mod writer;
 
+pub use folder::Folder;
 use hailer_monitor::history::{History, NewServer};
 use hailer_monitor::sample::{Millis, Sample};
 use hailer_monitor::server::{Origin, Server, ServerId};
-use std::path::{Path, PathBuf};
 
 const MINUTE: Millis = 60_000;
 const HOUR: Millis = 60 * MINUTE;
 const DAY: Millis = 24 * HOUR;
-
-/// A folder that goes with the test.
-pub struct Folder(PathBuf);
-
-impl Folder {
-    pub fn new(name: &str) -> Self {
-        let folder = std::env::temp_dir().join(format!("hailer-history-{name}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&folder);
-        std::fs::create_dir_all(&folder).unwrap();
-        Self(folder)
-    }
-
-    pub fn path(&self) -> &Path {
-        &self.0
-    }
-
-    pub fn url(&self) -> String {
-        format!("sqlite:{}/history of tests?.db", self.0.display())
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 pub fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()

@@ -53,7 +53,6 @@
 
 mod event;
 mod keys;
-mod link;
 mod record;
 mod scripts;
 mod session;
@@ -61,8 +60,9 @@ mod settings;
 mod view;
 mod wildcard;
 
+pub use crate::link::Redis;
 pub use record::Member;
-pub use settings::{Mode, Redis, Settings, SettingsError};
+pub use settings::{Mode, Settings, SettingsError};
 pub use view::{Server, View};
 pub use wildcard::matches;
 

@@ -1,11 +1,11 @@
 //! The conversation with Redis: one connection, one command under way, and again from the start when it breaks.
 
 use super::event::Event;
-use super::link::Link;
 use super::record::{FIELDS, MAX_TEXT, Member, Record};
 use super::scripts;
 use super::view::{Age, Uuid};
 use super::{MAX_CHANGES, Shared, State, millis, now, wall};
+use crate::link::Link;
 use hailer_proto::model::uuid_text;
 use redis::{Cmd, Pipeline, RedisError, RedisResult, Script, Value, cmd, from_redis_value};
 use std::collections::{BTreeSet, HashMap};

@@ -1,8 +1,7 @@
 //! What a member of a network is told, and told off for.
 
 use super::record::MAX_TEXT;
-use redis::{ClientTlsConfig, ConnectionInfo, IntoConnectionInfo, TlsCertificates};
-use std::fmt;
+use crate::link::Redis;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
@@ -130,72 +129,6 @@ impl FromStr for Mode {
             "AGGREGATE" => Ok(Self::Aggregate),
             _ => Err(SettingsError { key: "mode", problem: "must be PUBLISH, SYNC or AGGREGATE".into() }),
         }
-    }
-}
-
-/// Where Redis is, and as whom. Passwords and keys are in no output of it.
-#[derive(Clone)]
-pub struct Redis {
-    pub(super) info: ConnectionInfo,
-    /// Whether it is a cluster: other nodes are then found by way of this one.
-    pub cluster: bool,
-    /// Certificates in PEM of those who may vouch for the server, instead of the system's.
-    pub authorities: Option<Vec<u8>>,
-    /// A certificate and its key, both in PEM, if the server asks for them.
-    pub identity: Option<(Vec<u8>, Vec<u8>)>,
-}
-
-impl Redis {
-    /// From `redis://user:password@host:port/database`, or `rediss:` for TLS. Only the host is needed.
-    pub fn new(url: &str) -> Result<Self, SettingsError> {
-        let wrong = |problem: &str| SettingsError { key: "url", problem: problem.into() };
-        // The parser's own complaint might repeat the password.
-        let scheme = url.split_once("://").map(|(scheme, _)| scheme);
-        if !matches!(scheme, Some("redis" | "rediss")) {
-            return Err(wrong("must begin with redis:// or, for TLS, rediss://"));
-        }
-        if url.contains('#') {
-            return Err(wrong("must not have a #; in a password write %23 for it"));
-        }
-        let form =
-            "must look like redis://user:password@host:6379/0; in a password write %40 for @, %3A for :, %2F for /";
-        let info = url.into_connection_info().map_err(|_| wrong(form))?;
-        Ok(Self { info, cluster: false, authorities: None, identity: None })
-    }
-
-    /// Another user and password than those of the URL, where nothing needs to be escaped.
-    pub fn log_in(&mut self, user: Option<&str>, password: &str) {
-        let mut settings = self.info.redis_settings().clone().set_password(password);
-        if let Some(user) = user {
-            settings = settings.set_username(user);
-        }
-        self.info = self.info.clone().set_redis_settings(settings);
-    }
-
-    pub(super) fn certificates(&self) -> TlsCertificates {
-        let identity = |(client_cert, client_key)| ClientTlsConfig { client_cert, client_key };
-        TlsCertificates { client_tls: self.identity.clone().map(identity), root_cert: self.authorities.clone() }
-    }
-
-    /// A text without the password, whoever put it there: servers repeat commands that they do not know.
-    pub(super) fn without_secrets(&self, text: &str) -> String {
-        match self.info.redis_settings().password().filter(|password| !password.is_empty()) {
-            Some(password) => text.replace(password, "…"),
-            None => text.into(),
-        }
-    }
-}
-
-impl fmt::Debug for Redis {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Redis({self})")
-    }
-}
-
-impl fmt::Display for Redis {
-    /// Host and port.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.info.addr().fmt(f)
     }
 }
 

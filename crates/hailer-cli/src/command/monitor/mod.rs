@@ -13,8 +13,9 @@ use crate::activation;
 use crate::args::{Monitor as Args, MonitorAction};
 use crate::exit::{Exit, usage, without_numbers, words};
 use crate::print::{line, tell};
+use hailer::link::Redis;
 use hailer_monitor::history::{History, NewServer};
-use hailer_monitor::monitor::{Monitor, Settings, Tests};
+use hailer_monitor::monitor::{Monitor, MonitorError, Settings};
 use hailer_monitor::server::{self, Origin};
 use hailer_monitor::sessions::Privacy;
 use hailer_monitor::web::api::{self, Api, Vitals};
@@ -43,6 +44,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         Some(MonitorAction::Import(args)) => return super::block_on(actions::import(args)),
     }
     let plan = plan_aside(args)?;
+    if plan.cluster.is_some() && plan.history.starts_with("sqlite:") {
+        usage!("{}", MonitorError::NotShared);
+    }
     if args.demo {
         return threads(demo(args, plan));
     }
@@ -99,6 +103,13 @@ fn plan(args: &Args) -> anyhow::Result<Plan> {
     plan.listen = args.listen.unwrap_or(plan.listen);
     plan.interval = args.interval.unwrap_or(plan.interval);
     plan.history = args.history.as_deref().map_or(plan.history, url_of);
+    if let Some(url) = &args.cluster {
+        match (Redis::new(url), &mut plan.cluster) {
+            (Err(error), _) => usage!("--cluster {error}"),
+            (Ok(redis), Some(cluster)) => cluster.redis = redis,
+            (Ok(redis), none) => *none = Some(plan::Cluster::new(redis)),
+        }
+    }
     Ok(plan)
 }
 
@@ -226,7 +237,7 @@ fn app(monitor: &Monitor, plan: &Plan) -> App {
         live: monitor.live().clone(),
         history: monitor.history().clone(),
         watchlist: Some(monitor.watchlist().clone()),
-        alerts: Some(Arc::new(Tests(monitor.alerts().clone()))),
+        alerts: Some(Arc::new(monitor.tests())),
         look: Arc::new(monitor.look()),
     };
     let mut app = App::new(monitor.live().clone(), monitor.history().clone());
@@ -245,6 +256,7 @@ async fn settings(plan: &Plan, history: &History) -> anyhow::Result<Settings> {
     settings.poll.sweep.pace.packets_per_second = plan.rate;
     settings.keep = plan.keep;
     settings.alerts = plan.alerts.clone();
+    settings.cluster = plan.cluster.as_ref().map(|cluster| cluster.settings(plan.interval));
     settings.privacy = match plan.players {
         Players::Names => Privacy::Names,
         Players::Hashed => Privacy::Hashed(history.players_key().await?),

@@ -18,6 +18,14 @@
 //! widgets = true                          # cards at /widget/NAME, for frames of all web sites
 //! max-servers = 200000                    # the API adds none beyond so many
 //!
+//! [cluster]                               # more than one machine; the history must be in PostgreSQL
+//! url = "redis://10.0.0.1"                # or rediss:, redis+cluster:, redis+sentinel://HOST,HOST/MASTER
+//! name = "hailer"                         # first word of all keys
+//! lease = "15s"                           # how long the servers of a dead process are nobody's
+//! roles = ["poll", "write", "page"]       # what this process does
+//! backlog = 10000000                      # samples that wait in Redis while PostgreSQL is away
+//! user = "hailer"                         # and password-file, ca-file, certificate-file, key-file
+//!
 //! [[server]]
 //! name = "lobby"                          # in addresses of the page: letters, digits, ".", "_" and "-"
 //! target = "minecraft-query://127.0.0.1"  # as for `hailer query`, with a protocol
@@ -40,8 +48,10 @@
 use crate::config::table::{Document, Item, Table, Wrong, close};
 use crate::config::{self, MIN_TOKEN};
 use crate::exit::usage;
+use hailer::link::Redis;
 use hailer::registry;
 use hailer_monitor::alert::{self, Receiver, Rule};
+use hailer_monitor::cluster::{self, Roles};
 use hailer_monitor::history::{Keep, NewServer};
 use hailer_monitor::schedule::SHORTEST_INTERVAL;
 use hailer_monitor::server::{self, Origin};
@@ -74,6 +84,32 @@ pub(crate) struct Plan {
     /// What the file says of all else, as it stands there.
     pub(crate) others: toml::Table,
     pub(crate) alerts: alert::Checked,
+    pub(crate) cluster: Option<Cluster>,
+}
+
+/// Others to share the work with.
+pub(crate) struct Cluster {
+    pub(crate) redis: Redis,
+    name: String,
+    /// `None`: by the interval.
+    lease: Option<Duration>,
+    roles: Roles,
+    backlog: Option<u64>,
+}
+
+impl Cluster {
+    /// All as it is without a plan.
+    pub(crate) fn new(redis: Redis) -> Self {
+        Self { redis, name: "hailer".into(), lease: None, roles: Roles::default(), backlog: None }
+    }
+
+    pub(crate) fn settings(&self, interval: Duration) -> cluster::Settings {
+        let mut settings = cluster::Settings::new(self.redis.clone(), interval);
+        settings.name.clone_from(&self.name);
+        (settings.roles, settings.lease) = (self.roles, self.lease.unwrap_or(settings.lease));
+        settings.backlog = self.backlog.unwrap_or(settings.backlog);
+        settings
+    }
 }
 
 /// What the library reads itself.
@@ -114,6 +150,7 @@ impl Default for Plan {
             servers: Vec::new(),
             others: toml::Table::new(),
             alerts: alert::Checked::default(),
+            cluster: None,
         }
     }
 }
@@ -160,12 +197,13 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<Plan> {
 
 fn plan(root: &Table<'_>, folder: &Path) -> Result<(Plan, Option<String>), Wrong> {
     const BLOCKS: &str = "server: write [[server]], with two brackets, before each server";
-    let monitor = root.take("monitor");
+    let (monitor, shared) = (root.take("monitor"), root.take("cluster"));
     let blocks = root.take("server").map_or(Ok(Vec::new()), |item| item.list(BLOCKS))?;
     let _ = (root.take("alert"), root.take("receiver"));
     root.finish()?;
     let default = (Plan { history: sqlite(&folder.join("hailer.db")), ..Plan::default() }, None);
     let (mut plan, page) = monitor.map_or(Ok(default), |item| monitor_table(item, folder))?;
+    plan.cluster = shared.map(|item| cluster_table(item, folder)).transpose()?;
     let mut lines: HashMap<String, usize> = HashMap::new();
     for block in blocks {
         let server = server(&block.table("[[server]]", BLOCKS)?)?;
@@ -255,6 +293,39 @@ fn hosts(item: Item<'_>) -> Result<Vec<String>, Wrong> {
         Some(bad) => Err(Wrong::at(bad.line, format!("{fix}, not {:?}", bad.it))),
         None => Ok(names.into_iter().map(|name| name.it).collect()),
     }
+}
+
+fn cluster_table(item: Item<'_>, folder: &Path) -> Result<Cluster, Wrong> {
+    const URL: &str = "\"redis://HOST:PORT\", rediss: for TLS, redis+cluster:, or redis+sentinel://HOST,HOST/MASTER";
+    const ROLES: &str = "roles: write a list of \"poll\", \"write\" and \"page\"";
+    let table = item.table("[cluster]", "cluster: write [cluster], and url = … in the line after it")?;
+    let url = table.need("url", URL)?;
+    let redis = Redis::new(url.text(&format!("url: write {URL}"))?.it);
+    let mut cluster = Cluster::new(redis.map_err(|error| Wrong::at(url.line, error.to_string()))?);
+    config::redis_keys(&table, folder, &mut cluster.redis)?;
+    if let Some(item) = table.take("name") {
+        cluster.name = item.text("name: write a text in quotes")?.it.into();
+        cluster::check_name(&cluster.name).map_err(|problem| Wrong::at(item.line, format!("name: {problem}")))?;
+    }
+    if let Some(item) = table.take("lease") {
+        cluster.lease = Some(item.duration("lease", cluster::SHORTEST_LEASE)?);
+    }
+    if let Some(item) = table.take("backlog") {
+        cluster.backlog = Some(item.number("backlog", 1_000..=1_000_000_000_000)? as u64);
+    }
+    if let Some(item) = table.take("roles") {
+        cluster.roles = Roles { poll: false, write: false, page: false };
+        for role in item.list(ROLES)? {
+            match role.text(ROLES)?.it {
+                "poll" => cluster.roles.poll = true,
+                "write" => cluster.roles.write = true,
+                "page" => cluster.roles.page = true,
+                _ => return Err(Wrong::at(role.line, ROLES)),
+            }
+        }
+    }
+    table.finish()?;
+    Ok(cluster)
 }
 
 /// A file, from the folder of the plan, or PostgreSQL by its URL.

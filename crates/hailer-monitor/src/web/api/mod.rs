@@ -33,6 +33,7 @@ mod widget;
 pub use auth::Token;
 pub use health::{HistoryVitals, Vitals};
 pub use limit::Rate;
+pub(crate) use watchlist::store_all;
 pub use watchlist::{Here, NotDone, NotSent, TestAlert, Watchlist};
 
 use crate::history::{History, Keep};

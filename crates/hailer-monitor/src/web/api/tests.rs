@@ -53,6 +53,10 @@ impl Watchlist for Gone {
         Box::pin(async { Err(NotDone::Taken(new.name)) })
     }
 
+    fn add_all(&self, _: Vec<NewServer>) -> BoxFuture<'_, Result<(), (Option<String>, NotDone)>> {
+        Box::pin(async { Err((None, NotDone::Gone)) })
+    }
+
     fn change(&self, _: Server) -> BoxFuture<'_, Result<(), NotDone>> {
         Box::pin(async { Err(NotDone::Gone) })
     }

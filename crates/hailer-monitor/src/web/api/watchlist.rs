@@ -22,6 +22,8 @@ use tokio::sync::Mutex;
 pub trait Watchlist: Send + Sync + 'static {
     /// Watches one more from now on.
     fn add(&self, new: NewServer) -> BoxFuture<'_, Result<Server, NotDone>>;
+    /// Watches many more, all of them or none: those of a plan. An error names the server that it is about, if it knows.
+    fn add_all(&self, new: Vec<NewServer>) -> BoxFuture<'_, Result<(), (Option<String>, NotDone)>>;
     /// Goes on with another description of one that is watched.
     fn change(&self, server: Server) -> BoxFuture<'_, Result<(), NotDone>>;
     /// Watches one no more; `false`: it was not watched.
@@ -70,16 +72,16 @@ impl Here {
     pub fn new(history: History, poll: Arc<Poll>, live: Arc<Live>) -> Self {
         Self(Arc::new(Both { history, poll, live, turn: Mutex::default() }))
     }
-
-    /// Watches many more, all of them or none: those of a plan. An error names the server that it is about, if it knows.
-    pub async fn add_all(&self, new: Vec<NewServer>) -> Result<(), (Option<String>, NotDone)> {
-        let both = self.0.clone();
-        let work = tokio::spawn(async move { both.add_all(new).await });
-        work.await.unwrap_or_else(|_| Err((None, NotDone::Failed("it was not done; try again".into()))))
-    }
 }
 
 impl Watchlist for Here {
+    fn add_all(&self, new: Vec<NewServer>) -> BoxFuture<'_, Result<(), (Option<String>, NotDone)>> {
+        let both = self.0.clone();
+        let work = tokio::spawn(async move { both.add_all(new).await });
+        let lost = || (None, NotDone::Failed("it was not done; try again".into()));
+        Box::pin(async move { work.await.unwrap_or_else(|_| Err(lost())) })
+    }
+
     fn add(&self, new: NewServer) -> BoxFuture<'_, Result<Server, NotDone>> {
         let both = self.0.clone();
         Box::pin(to_the_end(async move { both.add(new).await }))
@@ -109,16 +111,7 @@ impl Both {
 
     async fn add_all(&self, new: Vec<NewServer>) -> Result<(), (Option<String>, NotDone)> {
         let _turn = self.turn.lock().await;
-        for new in &new {
-            if let Some(wrong) = check(new).into_iter().next() {
-                return Err((Some(new.name.clone()), NotDone::Invalid(format!("{}: {}", wrong.field, wrong.message))));
-            }
-        }
-        let named = |problem| match problem {
-            HistoryError::Taken(name) => (Some(name.clone()), NotDone::Taken(name)),
-            problem => (None, problem.into()),
-        };
-        let added = self.history.add_all(&new).await.map_err(named)?;
+        let added = store_all(&self.history, &new).await?;
         // Each was checked.
         self.poll.watch_all(added.into_iter().map(|server| (server, None)));
         Ok(())
@@ -138,6 +131,20 @@ impl Both {
         self.poll.forget(id);
         Ok(was_there)
     }
+}
+
+/// Checks all, and has the history store them.
+pub(crate) async fn store_all(history: &History, new: &[NewServer]) -> Result<Vec<Server>, (Option<String>, NotDone)> {
+    for new in new {
+        if let Some(wrong) = check(new).into_iter().next() {
+            return Err((Some(new.name.clone()), NotDone::Invalid(format!("{}: {}", wrong.field, wrong.message))));
+        }
+    }
+    let named = |problem| match problem {
+        HistoryError::Taken(name) => (Some(name.clone()), NotDone::Taken(name)),
+        problem => (None, problem.into()),
+    };
+    history.add_all(new).await.map_err(named)
 }
 
 async fn to_the_end<T: Send + 'static>(

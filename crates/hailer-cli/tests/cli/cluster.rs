@@ -1,0 +1,28 @@
+//! `hailer monitor --cluster`: what cannot be is one line that says what to write. (What it does is tested in `hailer-monitor`.)
+
+use crate::tool::{Temporary, run};
+
+#[test]
+fn a_cluster_that_cannot_be_is_one_line() {
+    let target = "ugp://127.0.0.1";
+    let there = "redis://127.0.0.1:1";
+    run(["monitor", "--cluster", there, target]).fails_as_usage("history = \"postgres://");
+    run(["monitor", "--cluster", "http://127.0.0.1", target]).fails_as_usage("redis://");
+    run(["monitor", "--cluster", "redis+sentinel://127.0.0.1", target]).fails_as_usage("MASTER");
+    let check = |text: &str| {
+        let plan =
+            Temporary::file("cluster.toml", format!("[monitor]\nhistory = \"postgres:///x\"\n[cluster]\n{text}"));
+        run(["monitor", "--check-config", "--config", plan.text()])
+    };
+    let sound = "url = \"redis+sentinel://127.0.0.1,127.0.0.2:26380/mine/3\"\nlease = \"5s\"\nroles = [\"write\"]\nname = \"a\"\n";
+    check(sound).ends_with(0);
+    for (text, says) in [
+        ("name = \"a\"\n", ":3: "),
+        ("url = \"redis://x\"\nroles = [\"think\"]\n", ":5: roles: "),
+        ("url = \"redis://x\"\nlease = \"1ms\"\n", ":5: lease"),
+        ("url = \"redis://x\"\nname = \"{a}\"\n", ":5: name: "),
+        ("url = \"redis://x\"\nleese = \"5s\"\n", "lease"),
+    ] {
+        check(text).fails_as_usage(says);
+    }
+}

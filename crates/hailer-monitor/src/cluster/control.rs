@@ -1,0 +1,343 @@
+//! What this process asks, and until when: beats, and what comes of them.
+
+use super::entry::{Memory, read_server};
+use super::keys::part;
+use super::lease::{Answer, Chunk, Orders, Taken};
+use super::push::Order;
+use super::{ByChunk, Shared, scripts};
+use crate::health::Health;
+use crate::live::Update;
+use crate::poll::{Known, Resumed};
+use crate::sample::Millis;
+use crate::server::ServerId;
+use hailer::link::Link;
+use redis::{RedisError, RedisResult, Script, pipe};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+use tokio::sync::{oneshot, watch};
+use tokio::time::{sleep, timeout};
+
+/// What was asked so long before the one who had a server was last heard of may not have been written.
+const UNSURE: Millis = 5_000;
+/// Chunks that are read at once.
+const AT_ONCE: usize = 16;
+/// PostgreSQL is asked how servers stand, if Redis does not know; it may be away.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Who plays where is looked up for those seen within so long.
+const RESUME: Millis = 5 * 60_000;
+
+static BEAT: LazyLock<Script> = LazyLock::new(|| Script::new(scripts::BEAT));
+
+/// What beats need to know from one to the next.
+struct Control {
+    shared: Arc<Shared>,
+    /// Of the chunks that were read.
+    servers: ByChunk<Vec<ServerId>>,
+    /// To be read: and from when on times that have passed are made up for, if they are new to us.
+    to_read: VecDeque<(Chunk, Option<Option<Millis>>)>,
+    filled: String,
+    /// An answer may have been missed.
+    is_fresh: bool,
+    leads_until: Millis,
+}
+
+/// Beats until told to stop, and then gives everything back.
+pub(super) async fn run(shared: Arc<Shared>, mut stop: watch::Receiver<bool>) {
+    let mut control = Control {
+        servers: ByChunk::default(),
+        to_read: VecDeque::new(),
+        filled: String::new(),
+        is_fresh: true,
+        leads_until: 0,
+        shared: shared.clone(),
+    };
+    loop {
+        let mut link = tokio::select! {
+            link = shared.connect("beat") => link,
+            () = told(&mut stop) => return,
+        };
+        let live = control.live(&mut link);
+        let ended = tokio::select! {
+            ended = live => ended,
+            () = told(&mut stop) => {
+                control.leave(&mut link).await;
+                return;
+            }
+        };
+        if let Err(error) = ended {
+            shared.trouble("beat", Some(shared.said(&error)));
+        }
+        control.is_fresh = true;
+        control.check_lead();
+        sleep(shared.beat().min(super::PAUSE)).await;
+    }
+}
+
+/// The end, by a word or because nobody is left to say it.
+async fn told(stop: &mut watch::Receiver<bool>) {
+    let _ = stop.wait_for(|stop| *stop).await;
+}
+
+/// Stops what has ended by our own clock, however long Redis does not answer.
+pub(super) async fn watch_over(shared: Arc<Shared>) {
+    loop {
+        sleep(shared.settings.lease / 50).await;
+        let ended = shared.leases().expire(shared.now());
+        if !ended.is_empty() {
+            let servers: Vec<ServerId> =
+                shared.poll.asked().into_iter().filter(|id| ended.contains(&Chunk::of(*id))).collect();
+            shared.stop(ended, &servers).await;
+        }
+    }
+}
+
+impl Control {
+    async fn live(&mut self, link: &mut Link) -> RedisResult<()> {
+        let shared = self.shared.clone();
+        loop {
+            let next = shared.now() + shared.beat().as_millis() as Millis;
+            let is_more = self.beat(link, false).await?;
+            shared.trouble("beat", None);
+            loop {
+                self.read_some(link).await?;
+                self.give().await;
+                let is_giving = shared.leases().is_giving();
+                if shared.now() >= next || is_giving || (is_more && self.to_read.is_empty()) {
+                    break;
+                }
+                if self.to_read.is_empty() {
+                    let wait = (next - shared.now()).clamp(1, 50);
+                    sleep(Duration::from_millis(wait as u64)).await;
+                }
+            }
+        }
+    }
+
+    /// One beat. Tells whether there is more to be had at once.
+    async fn beat(&mut self, link: &mut Link, is_leaving: bool) -> RedisResult<bool> {
+        let shared = self.shared.clone();
+        let (asked, beat) = (shared.now(), shared.leases().beat());
+        let mut script = BEAT.prepare_invoke();
+        for word in ["leases", "owners", "workers", "versions", "leader", "filled", "changed"] {
+            script.key(shared.keys.control(word));
+        }
+        let roles = shared.settings.roles;
+        let (works, wants) = (roles.poll && !is_leaving, roles.page && !is_leaving);
+        script.arg(&shared.me).arg(shared.settings.lease.as_millis() as u64);
+        script.arg(u8::from(works)).arg(u8::from(wants)).arg(u8::from(self.is_fresh)).arg(beat.given.len());
+        for chunk in beat.given.iter().chain(&beat.held) {
+            script.arg(chunk.0);
+        }
+        type Said = (i64, i64, i64, usize, u8, String, u64, Vec<i64>, Vec<u64>, Vec<i64>);
+        // A script that is not heard in time was perhaps carried out.
+        self.is_fresh = true;
+        let said: Said = script.invoke_async(link).await?;
+        self.is_fresh = false;
+        let (now, _alive, chunks, share, leads, filled, changed, lost, held, taken) = said;
+        let answer = Answer {
+            now,
+            share,
+            lost: lost.into_iter().map(Chunk).collect(),
+            versions: held.chunks_exact(2).map(|pair| (Chunk(pair[0] as i64), pair[1])).collect(),
+            taken: taken.chunks_exact(3).map(taken_chunk).collect(),
+        };
+        shared.ahead.store(now - crate::poll::since_1970(), Ordering::Relaxed);
+        let orders = {
+            let mut leases = shared.leases();
+            leases.given(&beat);
+            leases.answer(asked, &answer)
+        };
+        let is_more = !answer.taken.is_empty() && answer.taken.len() + answer.versions.len() < share;
+        self.obey(orders).await;
+
+        let life = shared.settings.lease.as_millis() as Millis;
+        self.leads_until = if leads == 1 { asked + life - life / 10 } else { 0 };
+        self.check_lead();
+        if filled != self.filled {
+            // What we know of servers is to be written again, since nobody else may know it any more.
+            let _ = shared.to_push.send(Order::Rewrite).await;
+            self.filled.clone_from(&filled);
+        }
+        if leads == 1 && (filled.is_empty() || chunks == 0 && !shared.live.is_empty()) {
+            shared.must_fill.store(true, Ordering::Relaxed);
+            shared.fill.notify_one();
+        }
+        if shared.changed.swap(changed, Ordering::Relaxed) != changed {
+            shared.news.notify_one();
+        }
+        Ok(is_more)
+    }
+
+    /// Who leads does so until his lease ends by his own clock.
+    fn check_lead(&self) {
+        let leads = self.leads_until > self.shared.now();
+        self.shared.leads.send_if_modified(|known| std::mem::replace(known, leads) != leads);
+    }
+
+    fn servers_of(&self, chunks: &[Chunk]) -> Vec<ServerId> {
+        chunks.iter().flat_map(|chunk| self.servers.get(chunk).map_or(&[][..], Vec::as_slice)).copied().collect()
+    }
+
+    async fn obey(&mut self, orders: Orders) {
+        let Orders { stop, drain, read, begin } = orders;
+        self.to_read.retain(|(chunk, _)| !stop.contains(chunk) && !drain.contains(chunk));
+        let servers = self.servers_of(&stop);
+        stop.iter().for_each(|chunk| drop(self.servers.remove(chunk)));
+        self.shared.stop(stop, &servers).await;
+        self.shared.poll.pause(&self.servers_of(&drain));
+        self.to_read.extend(begin.into_iter().map(|(chunk, since)| (chunk, Some(since))));
+        self.to_read.extend(read.into_iter().map(|chunk| (chunk, None)));
+    }
+
+    /// Gives back what is drained.
+    async fn give(&mut self) {
+        let shared = &self.shared;
+        let now = shared.now();
+        let draining: Vec<(Chunk, Millis)> = shared.leases().draining().collect();
+        let is_done =
+            |(chunk, end): &(Chunk, Millis)| *end <= now || !shared.poll.is_asking(&self.servers_of(&[*chunk]));
+        let done: Vec<Chunk> = draining.into_iter().filter(is_done).map(|(chunk, _)| chunk).collect();
+        if done.is_empty() {
+            return;
+        }
+        let (told, written) = oneshot::channel();
+        let _ = shared.to_push.send(Order::Flush(done.clone(), told)).await;
+        let _ = timeout(super::LAST, written).await;
+        let servers = self.servers_of(&done);
+        shared.stop(done.clone(), &servers).await;
+        done.iter().for_each(|chunk| drop(self.servers.remove(chunk)));
+        let mut leases = self.shared.leases();
+        done.into_iter().for_each(|chunk| leases.gave(chunk));
+    }
+
+    /// Reads some of the chunks that are new, or other than they were.
+    async fn read_some(&mut self, link: &mut Link) -> RedisResult<()> {
+        let mut chunks: BTreeMap<usize, Vec<(Chunk, Option<Option<Millis>>)>> = BTreeMap::new();
+        for _ in 0..AT_ONCE {
+            let Some((chunk, since)) = self.to_read.pop_front() else { break };
+            chunks.entry(part(chunk)).or_default().push((chunk, since));
+        }
+        for chunks in chunks.into_values() {
+            let mut pipe = pipe();
+            for (chunk, _) in &chunks {
+                pipe.cmd("HGETALL").arg(self.shared.keys.targets(*chunk));
+                pipe.cmd("HGETALL").arg(self.shared.keys.state(*chunk));
+            }
+            let read: Vec<HashMap<String, Vec<u8>>> = match pipe.query_async(link).await {
+                Ok(read) => read,
+                Err(error) => {
+                    self.to_read.extend(chunks);
+                    return Err(error);
+                }
+            };
+            for ((chunk, since), pair) in chunks.into_iter().zip(read.chunks_exact(2)) {
+                self.begin(chunk, since, &pair[0], &pair[1]).await;
+            }
+        }
+        Ok(())
+    }
+
+    async fn begin(
+        &mut self,
+        chunk: Chunk,
+        since: Option<Option<Millis>>,
+        targets: &HashMap<String, Vec<u8>>,
+        states: &HashMap<String, Vec<u8>>,
+    ) {
+        let shared = self.shared.clone();
+        let mut servers = Vec::new();
+        for (field, json) in targets {
+            // The version and the digest are no numbers.
+            let Ok(id) = field.parse::<i64>() else { continue };
+            servers.extend(read_server(id, json).filter(|server| Chunk::of(server.id) == chunk));
+        }
+        if !shared.leases().holds(chunk, shared.now()) {
+            return;
+        }
+        let ids: Vec<ServerId> = servers.iter().map(|server| server.id).collect();
+        let before = self.servers.insert(chunk, ids.clone()).unwrap_or_default();
+        let Some(since) = since else {
+            // Those that go on do so; of the others nothing is known.
+            let gone: Vec<ServerId> = before.into_iter().filter(|id| !ids.contains(id)).collect();
+            shared.poll.leave(&gone);
+            for id in &gone {
+                shared.live.remove(*id);
+            }
+            if !gone.is_empty() {
+                shared.live.change(Update { servers: gone, is_other_list: true, ..Update::default() }, |_| {});
+            }
+            let resumed = servers.into_iter().map(|server| Resumed { server, known: Known::default(), after: None });
+            shared.poll.resume(resumed.collect());
+            return;
+        };
+        let mut memories: HashMap<ServerId, Memory> = HashMap::new();
+        for (field, json) in states {
+            if let (Ok(id), Ok(memory)) = (field.parse(), serde_json::from_slice(json)) {
+                memories.insert(ServerId(id), memory);
+            }
+        }
+        if ids.iter().any(|id| !memories.contains_key(id)) {
+            // Redis never knew, or has forgotten.
+            let states = timeout(PATIENCE, shared.history.states_of(chunk.first(), chunk.end())).await;
+            for (id, state, since) in states.ok().and_then(Result::ok).unwrap_or_default() {
+                let health = Health::known(state, since);
+                memories.entry(id).or_insert(Memory { health, ..Memory::default() });
+            }
+        }
+        let _ = shared.to_push.send(Order::Begin(chunk, memories.clone())).await;
+        let since = since.map(|since| since - shared.ahead.load(Ordering::Relaxed));
+        let resumed = servers.into_iter().map(|server| {
+            let memory = memories.remove(&server.id).unwrap_or_default();
+            let interval = server.interval.unwrap_or(shared.interval).as_millis() as Millis;
+            let after = since.map(|since| memory.at.max(since - UNSURE - interval / 20));
+            Resumed { server, known: memory.known(), after }
+        });
+        let resumed: Vec<Resumed> = resumed.collect();
+        {
+            // Not if it was lost in the meantime; and it is not lost meanwhile.
+            let leases = shared.leases();
+            if leases.holds(chunk, shared.now()) {
+                shared.poll.resume(resumed);
+            }
+        }
+        let to_push = shared.to_push.clone();
+        tokio::spawn(async move {
+            let since = crate::poll::since_1970() - RESUME;
+            let sessions = timeout(PATIENCE, shared.history.sessions_of(chunk.first(), chunk.end(), since)).await;
+            if let Ok(Ok(sessions)) = sessions {
+                let _ = to_push.send(Order::Sessions(sessions)).await;
+            }
+        });
+    }
+
+    /// Gives everything back.
+    async fn leave(&mut self, link: &mut Link) {
+        let held: Vec<Chunk> = self.shared.leases().held().collect();
+        let servers = self.servers_of(&held);
+        self.shared.poll.pause(&servers);
+        let end = self.shared.now() + 1_000;
+        while self.shared.poll.is_asking(&servers) && self.shared.now() < end {
+            sleep(Duration::from_millis(20)).await;
+        }
+        let (told, written) = oneshot::channel();
+        let _ = self.shared.to_push.send(Order::Flush(held.clone(), told)).await;
+        let _ = timeout(super::LAST, written).await;
+        // What is known of players goes as the last.
+        self.shared.stop(held.clone(), &servers).await;
+        let (told, written) = oneshot::channel();
+        let _ = self.shared.to_push.send(Order::Flush(Vec::new(), told)).await;
+        let _ = timeout(super::LAST, written).await;
+        {
+            let mut leases = self.shared.leases();
+            held.into_iter().for_each(|chunk| leases.gave(chunk));
+        }
+        // Whoever stops does not look for Redis again.
+        let _: Result<bool, RedisError> = self.beat(link, true).await;
+    }
+}
+
+fn taken_chunk(three: &[i64]) -> Taken {
+    Taken { chunk: Chunk(three[0]), version: three[1] as u64, since: (three[2] > 0).then_some(three[2]) }
+}

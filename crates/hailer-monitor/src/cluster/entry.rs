@@ -1,0 +1,287 @@
+//! What goes through Redis: results, what servers said, and what is known of them. JSON, in rows where there is much of it.
+//!
+//! All of it is read again by processes of the same cluster only. Still it is read with care: whoever may write to that Redis
+//! can tell lies, and must not be able to do more.
+
+use crate::health::{Health, State};
+use crate::history::{Batch, Session};
+use crate::live::Said;
+use crate::poll::Known;
+use crate::sample::{Event, Millis, Sample};
+use crate::server::{Origin, Server, ServerId};
+use hailer::Text;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// One entry of `results`.
+#[derive(Debug, Default, Deserialize, Serialize)]
+pub(super) struct Entry {
+    /// The worker.
+    pub(super) by: String,
+    /// Samples, with what the page shows beside them.
+    pub(super) rows: Vec<Row>,
+    /// Why there was no answer: the words and sentences that rows refer to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) errors: Vec<(String, String)>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) events: Vec<Event>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) sessions: Vec<Session>,
+}
+
+/// A sample, and how the server is since then: server, time, answered, players, most players, latency, sent, resent; state (0 down, 1
+/// unknown, 2 up; 4 more: flapping), since when, place in `errors`.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+pub(super) struct Row(i64, Millis, u8, Option<u32>, Option<u32>, Option<u32>, u16, u16, u8, Millis, Option<u16>);
+
+impl Row {
+    pub(super) fn new(sample: &Sample, health: &Health, error: Option<u16>) -> Self {
+        let Sample { server, at, answered, players, max, latency, sent, resent } = *sample;
+        let state = match health.state {
+            State::Down => 0,
+            State::Unknown => 1,
+            State::Up => 2,
+        };
+        let state = state | u8::from(health.is_flapping) << 2;
+        Self(server.0, at, answered.into(), players, max, latency, sent, resent, state, health.since, error)
+    }
+
+    pub(super) fn sample(&self) -> Sample {
+        let &Self(server, at, answered, players, max, latency, sent, resent, ..) = self;
+        Sample { server: ServerId(server), at, answered: answered != 0, players, max, latency, sent, resent }
+    }
+
+    /// State, whether it flaps, since when.
+    pub(super) fn state(&self) -> (State, bool, Millis) {
+        let state = match self.8 & 3 {
+            0 => State::Down,
+            2 => State::Up,
+            _ => State::Unknown,
+        };
+        (state, self.8 & 4 != 0, self.9)
+    }
+
+    pub(super) fn error(&self) -> Option<usize> {
+        self.10.map(usize::from)
+    }
+}
+
+impl Entry {
+    /// What is to be written of it.
+    pub(super) fn batch(self) -> Batch {
+        let samples = self.rows.iter().map(Row::sample).collect();
+        Batch { samples, events: self.events, sessions: self.sessions }
+    }
+}
+
+/// What a server said, the long parts left out.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+pub(super) struct Words {
+    pub(super) at: Millis,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    address: Option<SocketAddr>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    title: Option<String>,
+    /// As it came, and whether its codes are codes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    motd: Option<(String, bool)>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    game: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    version: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    map: Option<String>,
+}
+
+impl Words {
+    fn of(said: &Said) -> Self {
+        let motd = said.motd.as_ref().map(|motd| {
+            let raw = motd.raw().to_owned();
+            let has_codes = Text::legacy(raw.as_str()).plain() == motd.plain();
+            (raw, has_codes)
+        });
+        let Said { at, address, title, game, version, map, .. } = said;
+        let [title, game, version, map] = [title, game, version, map].map(|text| text.as_deref().map(str::to_owned));
+        Self { at: *at, address: *address, title, motd, game, version, map }
+    }
+
+    fn said(self) -> Said {
+        let Self { at, address, title, motd, game, version, map } = self;
+        let motd = motd.map(|(raw, has_codes)| if has_codes { Text::legacy(raw) } else { Text::unformatted(raw) });
+        let [title, game, version, map] = [title, game, version, map].map(|text| text.map(Into::into));
+        Said { at, address, title, motd, game, version, map, ..Said::default() }
+    }
+}
+
+/// One server of an entry of `said`. Its long parts are in the entry's field `bytes`, one after the other.
+#[derive(Debug, Deserialize, Serialize)]
+pub(super) struct Spoken {
+    pub(super) server: ServerId,
+    words: Words,
+    players: Vec<String>,
+    is_whole: bool,
+    /// Bytes of the answer, and of each reply.
+    answer: usize,
+    replies: Vec<usize>,
+}
+
+impl Spoken {
+    /// Puts the long parts behind those that are there.
+    pub(super) fn new(server: ServerId, said: &Said, bytes: &mut Vec<u8>) -> Self {
+        bytes.extend_from_slice(&said.answer);
+        said.replies.iter().for_each(|reply| bytes.extend_from_slice(reply));
+        let replies = said.replies.iter().map(|reply| reply.len()).collect();
+        let players = said.players.iter().map(|player| player.as_str().to_owned()).collect();
+        let answer = said.answer.len();
+        Self { server, words: Words::of(said), players, is_whole: said.is_whole, answer, replies }
+    }
+
+    /// Takes its long parts from the front; `None`: they are not there.
+    pub(super) fn said(self, bytes: &mut &[u8]) -> Option<(ServerId, Said)> {
+        let mut take = |len: usize| {
+            let (part, rest) = bytes.split_at_checked(len)?;
+            *bytes = rest;
+            Some(part.into())
+        };
+        let answer = take(self.answer)?;
+        let replies = self.replies.into_iter().map(take).collect::<Option<_>>()?;
+        let players = self.players.into_iter().map(Into::into).collect();
+        let said = Said { players, is_whole: self.is_whole, answer, replies, ..self.words.said() };
+        Some((self.server, said))
+    }
+}
+
+/// Whether two answers say the same, times aside.
+pub(super) fn says_the_same(one: &Said, other: &Said) -> bool {
+    one.title == other.title
+        && one.motd == other.motd
+        && one.version == other.version
+        && one.map == other.map
+        && one.game == other.game
+        && one.address == other.address
+        && one.players == other.players
+}
+
+/// What is known of a server, for whoever goes on with it.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+pub(super) struct Memory {
+    /// The time of its last sample, when this was written.
+    pub(super) at: Millis,
+    pub(super) health: Health,
+    #[serde(default)]
+    pub(super) changes: (f32, Millis),
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) words: Option<Words>,
+}
+
+impl Memory {
+    pub(super) fn new(at: Millis, known: &Known) -> Self {
+        let words = known.said.as_deref().map(Words::of);
+        Self { at, health: known.health, changes: (known.changes, known.changed), words }
+    }
+
+    /// What stays the same while nothing happens: only another one is worth writing.
+    pub(super) fn digest(&self) -> u64 {
+        let mut still = self.clone();
+        still.at = 0;
+        // While it is nothing, it grows old and means the same.
+        still.changes = if still.changes.0 == 0.0 { (0.0, 0) } else { still.changes };
+        if let Some(words) = &mut still.words {
+            words.at = 0;
+        }
+        digest(&serde_json::to_vec(&still).unwrap_or_default())
+    }
+
+    pub(super) fn known(self) -> Known {
+        let said = self.words.map(|words| Arc::new(words.said()));
+        Known { health: self.health, said, changes: self.changes.0, changed: self.changes.1 }
+    }
+}
+
+/// A server as it stands in Redis.
+#[derive(Deserialize, Serialize)]
+struct Target {
+    name: String,
+    target: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    group: String,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    labels: BTreeMap<String, String>,
+    /// In milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    interval: Option<u64>,
+    origin: Origin,
+}
+
+pub(super) fn write_server(server: &Server) -> String {
+    let Server { id: _, name, target, group, labels, interval, origin } = server.clone();
+    let interval = interval.map(|interval| u64::try_from(interval.as_millis()).unwrap_or(u64::MAX));
+    serde_json::to_string(&Target { name, target, group, labels, interval, origin }).unwrap_or_default()
+}
+
+pub(super) fn read_server(id: i64, json: &[u8]) -> Option<Server> {
+    let Target { name, target, group, labels, interval, origin } = serde_json::from_slice(json).ok()?;
+    let interval = interval.map(Duration::from_millis);
+    Some(Server { id: ServerId(id), name, target, group, labels, interval, origin })
+}
+
+/// The same for the same bytes, in each process and version.
+pub(super) fn digest(bytes: &[u8]) -> u64 {
+    let digest = Sha256::digest(bytes);
+    u64::from_be_bytes(digest[..8].try_into().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_goes_in_comes_out() {
+        let at = 1_795_284_000_123;
+        let (server, sent) = (ServerId(77), 2);
+        let sample =
+            Sample { server, at, answered: true, players: Some(7), max: None, latency: Some(431), sent, resent: 0 };
+        let mut health = Health::known(State::Up, at - 5);
+        health.is_flapping = true;
+        let row = Row::new(&sample, &health, Some(3));
+        let json = serde_json::to_string(&row).unwrap();
+        assert_eq!(json, "[77,1795284000123,1,7,null,431,2,0,6,1795284000118,3]");
+        let row: Row = serde_json::from_str(&json).unwrap();
+        assert_eq!((row.sample(), row.state(), row.error()), (sample, (State::Up, true, at - 5), Some(3)));
+
+        let said = Said {
+            at,
+            title: Some("Hello".into()),
+            motd: Some(Text::legacy("\u{A7}aHello")),
+            version: Some("1.0".into()),
+            players: ["Alice".into()].into(),
+            is_whole: true,
+            answer: (*b"{}").into(),
+            replies: vec![(*b"\0\xff").into(), (*b"").into()],
+            ..Said::default()
+        };
+        let mut bytes = Vec::new();
+        let spoken = serde_json::to_string(&Spoken::new(server, &said, &mut bytes)).unwrap();
+        let spoken: Spoken = serde_json::from_str(&spoken).unwrap();
+        let (_, again) = spoken.said(&mut &*bytes).unwrap();
+        assert!(says_the_same(&said, &again));
+        assert_eq!((&again.answer, &again.replies, again.at), (&said.answer, &said.replies, at));
+        let short: Spoken = serde_json::from_str(
+            r#"{"server":1,"words":{"at":1},"players":[],"is_whole":true,"answer":99,"replies":[]}"#,
+        )
+        .unwrap();
+        assert!(short.said(&mut &*bytes).is_none(), "a lie is no panic");
+
+        let known = Known { health, said: Some(Arc::new(said)), changes: 0.0, changed: 9 };
+        let memory = Memory::new(at, &known);
+        assert_eq!(memory.digest(), Memory::new(at + 60_000, &Known { changed: 10, ..known.clone() }).digest());
+        assert_ne!(memory.digest(), Memory::new(at, &Known { health: Health::default(), ..known.clone() }).digest());
+        let read: Memory = serde_json::from_str(&serde_json::to_string(&memory).unwrap()).unwrap();
+        let again = read.known();
+        assert_eq!((again.health, again.said.unwrap().motd.clone()), (health, known.said.unwrap().motd.clone()));
+    }
+}

@@ -1,0 +1,184 @@
+//! Who is watched, from PostgreSQL into Redis: chunks that changed, and all of them when Redis has lost them.
+//!
+//! The version of a chunk is looked at first, then the database, and the chunk is written only if its version is still that one. So
+//! whoever writes last has read last, and two who fill at the same time do not undo each other's work. It may be done as often as one
+//! likes.
+
+use super::entry::{digest, write_server};
+use super::keys::{PARTS, part};
+use super::lease::Chunk;
+use super::{Shared, scripts};
+use crate::history::HistoryError;
+use crate::sample::Millis;
+use crate::server::{Server, ServerId};
+use hailer::link::Link;
+use redis::{RedisError, Script, Value, cmd, pipe};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, LazyLock, PoisonError};
+use std::time::Duration;
+use tokio::time::{sleep, timeout};
+
+/// Chunks that are looked at together: 16,384 numbers.
+const AT_ONCE: i64 = 64;
+/// All are looked at by whoever leads, should a change ever have been lost: so often, each time after the other.
+const AGAIN: Duration = Duration::from_secs(300);
+/// Others may write the same chunk at the same time.
+const TRIES: usize = 5;
+
+static FILL: LazyLock<Script> = LazyLock::new(|| Script::new(scripts::FILL));
+static ANNOUNCE: LazyLock<Script> = LazyLock::new(|| Script::new(scripts::ANNOUNCE));
+
+/// Why it was not done; it is done again.
+enum Failure {
+    Redis(RedisError),
+    History(HistoryError),
+}
+
+impl From<RedisError> for Failure {
+    fn from(error: RedisError) -> Self {
+        Self::Redis(error)
+    }
+}
+
+impl From<HistoryError> for Failure {
+    fn from(error: HistoryError) -> Self {
+        Self::History(error)
+    }
+}
+
+pub(super) async fn run(shared: Arc<Shared>) {
+    loop {
+        let mut link = shared.connect("fill").await;
+        shared.trouble("fill", None);
+        loop {
+            if timeout(AGAIN, shared.fill.notified()).await.is_err() && *shared.leads.borrow() {
+                shared.must_fill.store(true, Ordering::Relaxed);
+            }
+            // Many servers that come one after the other are written together.
+            sleep(shared.beat().min(Duration::from_millis(50))).await;
+            let failure = match fill(&shared, &mut link).await {
+                Ok(()) => {
+                    shared.trouble("fill", None);
+                    continue;
+                }
+                Err(failure) => failure,
+            };
+            shared.fill.notify_one();
+            match failure {
+                Failure::Redis(error) => {
+                    shared.trouble("fill", Some(shared.said(&error)));
+                    sleep(super::PAUSE).await;
+                    break;
+                }
+                Failure::History(error) => shared.trouble("fill", Some(error.to_string())),
+            }
+            sleep(super::PAUSE).await;
+        }
+    }
+}
+
+async fn fill(shared: &Shared, link: &mut Link) -> Result<(), Failure> {
+    if shared.must_fill.load(Ordering::Relaxed) {
+        let last = Chunk::of(shared.history.last_server().await?);
+        let mut first = 0;
+        while first <= last.0 {
+            let chunks = (first..(first + AT_ONCE).min(last.0 + 1)).map(Chunk).collect();
+            // Who holds one of them may say so until then.
+            write(shared, link, chunks, shared.settings.lease.as_millis() as Millis).await?;
+            first += AT_ONCE;
+        }
+        let now = shared.redis_now();
+        cmd("SET").arg(shared.keys.control("filled")).arg(format!("{}-{now}", shared.me)).exec_async(link).await?;
+        shared.must_fill.store(false, Ordering::Relaxed);
+    }
+    loop {
+        let some: BTreeSet<Chunk> = {
+            let dirty = shared.dirty.lock().unwrap_or_else(PoisonError::into_inner);
+            // Neighbours together.
+            let Some(&first) = dirty.first() else { return Ok(()) };
+            dirty.range(first..Chunk(first.0 + AT_ONCE)).copied().collect()
+        };
+        take(shared, &some);
+        if let Err(failure) = write(shared, link, some.clone(), 0).await {
+            shared.dirty.lock().unwrap_or_else(PoisonError::into_inner).extend(some);
+            return Err(failure);
+        }
+    }
+}
+
+fn take(shared: &Shared, some: &BTreeSet<Chunk>) {
+    // Before the database is read: what changes from now on makes them dirty again.
+    shared.dirty.lock().unwrap_or_else(PoisonError::into_inner).retain(|chunk| !some.contains(chunk));
+}
+
+/// Writes chunks that are not what the database says, and tells of all of them.
+async fn write(shared: &Shared, link: &mut Link, chunks: BTreeSet<Chunk>, wait: Millis) -> Result<(), Failure> {
+    let mut left = chunks;
+    for _ in 0..TRIES {
+        let (Some(first), Some(last)) = (left.first().copied(), left.last().copied()) else { return Ok(()) };
+        let mut known: BTreeMap<Chunk, (String, String)> = BTreeMap::new();
+        for wanted in 0..PARTS {
+            let of_part: Vec<Chunk> = left.iter().copied().filter(|chunk| part(*chunk) == wanted).collect();
+            if of_part.is_empty() {
+                continue;
+            }
+            let mut look = pipe();
+            for chunk in &of_part {
+                look.cmd("HMGET").arg(shared.keys.targets(*chunk)).arg("v").arg("d");
+            }
+            let found: Vec<(Option<String>, Option<String>)> = look.query_async(link).await?;
+            let found = found.into_iter().map(|(v, d)| (v.unwrap_or_default(), d.unwrap_or_default()));
+            known.extend(of_part.into_iter().zip(found));
+        }
+        let mut servers: BTreeMap<Chunk, Vec<Server>> = BTreeMap::new();
+        for server in shared.history.servers_of(first.first(), ServerId(last.end().0)).await? {
+            servers.entry(Chunk::of(server.id)).or_default().push(server);
+        }
+        let mut announce = ANNOUNCE.prepare_invoke();
+        for word in ["leases", "owners", "versions", "changed"] {
+            announce.key(shared.keys.control(word));
+        }
+        announce.arg(wait);
+        let mut later = BTreeSet::new();
+        for (chunk, (version, known_digest)) in known {
+            let servers = servers.remove(&chunk).unwrap_or_default();
+            let fields: Vec<(i64, String)> = servers.iter().map(|server| (server.id.0, write_server(server))).collect();
+            let digest = format!("{:016x}", digest(&serde_json::to_vec(&fields).unwrap_or_default()));
+            let mut version = version;
+            if version.is_empty() && fields.is_empty() {
+                continue;
+            }
+            if version.is_empty() || digest != known_digest {
+                let mut fill = FILL.key(shared.keys.targets(chunk));
+                fill.arg(&version).arg(digest);
+                for (id, json) in &fields {
+                    fill.arg(id).arg(json);
+                }
+                version = fill.invoke_async(link).await?;
+                if version.is_empty() {
+                    later.insert(chunk);
+                    continue;
+                }
+                forget(shared, link, chunk, &servers).await?;
+            }
+            announce.arg(chunk.0).arg(version).arg(servers.len());
+        }
+        let _: Value = announce.invoke_async(link).await?;
+        left = later;
+    }
+    // Somebody else writes them all the time.
+    shared.dirty.lock().unwrap_or_else(PoisonError::into_inner).extend(left);
+    Ok(())
+}
+
+/// What was known of servers that are watched no more.
+async fn forget(shared: &Shared, link: &mut Link, chunk: Chunk, servers: &[Server]) -> Result<(), Failure> {
+    let key = shared.keys.state(chunk);
+    let known: Vec<i64> = cmd("HKEYS").arg(&key).query_async(link).await?;
+    let gone: Vec<i64> = known.into_iter().filter(|id| !servers.iter().any(|server| server.id.0 == *id)).collect();
+    if !gone.is_empty() {
+        let _: Value = cmd("HDEL").arg(&key).arg(gone).query_async(link).await?;
+    }
+    Ok(())
+}

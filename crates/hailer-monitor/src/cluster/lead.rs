@@ -1,0 +1,48 @@
+//! What only one process does at a time: alerts, roll-ups. Whoever leads begins with what the database says.
+
+use super::{Seat, Shared};
+use crate::alert::{Alerts, Checked};
+use crate::history::Keep;
+use crate::poll::since_1970;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+use tokio::time::{interval, sleep};
+
+/// Roll-ups are made, and old rows deleted, so often.
+const TIDY: Duration = Duration::from_secs(60);
+/// The database is tried again after so long.
+const PAUSE: Duration = Duration::from_secs(5);
+
+pub(super) async fn run(shared: Arc<Shared>, keep: Keep, plan: Checked, seat: Seat) {
+    let mut leads = shared.leads.subscribe();
+    loop {
+        if leads.wait_for(|leads| *leads).await.is_err() {
+            return;
+        }
+        tokio::select! {
+            () = lead(&shared, &keep, &plan, &seat) => {}
+            () = async { drop(leads.wait_for(|leads| !*leads).await) } => {}
+        }
+        // Messages on their way are sent again by who leads next.
+        seat.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+}
+
+async fn lead(shared: &Shared, keep: &Keep, plan: &Checked, seat: &Seat) {
+    let alerts = loop {
+        match Alerts::start(plan.clone(), shared.live.clone(), &shared.history, shared.interval).await {
+            Ok(alerts) => break Arc::new(alerts),
+            Err(error) => shared.trouble("lead", Some(error.to_string())),
+        }
+        sleep(PAUSE).await;
+    };
+    shared.trouble("lead", None);
+    *seat.lock().unwrap_or_else(PoisonError::into_inner) = Some(alerts);
+    let mut each = interval(TIDY);
+    each.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        each.tick().await;
+        // Who writes tells that the database fails; what is not done now is done next time.
+        let _ = shared.history.tidy(since_1970(), keep).await;
+    }
+}

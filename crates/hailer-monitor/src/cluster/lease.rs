@@ -1,0 +1,398 @@
+//! Which chunks a worker has: sans-IO, from one beat to the next.
+//!
+//! A beat is one script in Redis (`scripts.rs`), which decides alone: it renews, says what was lost, and hands out what is free, up
+//! to the worker's share. What is done with its answer is decided here, and by our own clock: a lease counts from *before* the
+//! question was sent, so it ends here before it ends there, and a worker that Redis does not hear stops asking before
+//! somebody else begins.
+
+use crate::sample::Millis;
+use crate::server::ServerId;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Servers of a chunk have numbers that differ in their last eight bits.
+const BITS: u32 = 8;
+/// A beat comes so often within a lease.
+const BEATS: Millis = 3;
+/// Of a lease, so much is left unused at its end: clocks do not all go at one speed.
+const MARGIN: Millis = 10;
+/// What is given back is waited for as long as a beat, and no longer than this.
+const DRAIN: Millis = 1_000;
+/// A lease that ended longer ago is no hand-over: nobody has a reason to make up for what was missed all at once.
+const OLD: Millis = 120_000;
+
+/// Some servers that are leased together: 256 numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Chunk(pub i64);
+
+impl Chunk {
+    /// That of a server.
+    pub fn of(server: ServerId) -> Self {
+        Self(server.0 >> BITS)
+    }
+
+    /// The first number of it.
+    pub fn first(self) -> ServerId {
+        ServerId(self.0 << BITS)
+    }
+
+    /// The first number after it.
+    pub fn end(self) -> ServerId {
+        ServerId((self.0 + 1) << BITS)
+    }
+}
+
+/// What a worker says of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Beat {
+    /// Chunks that it has stopped asking: anybody may have them.
+    pub given: Vec<Chunk>,
+    /// Chunks that it has.
+    pub held: Vec<Chunk>,
+}
+
+/// What Redis answers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Answer {
+    /// The time, by Redis's clock.
+    pub now: Millis,
+    /// Chunks that this worker is to have.
+    pub share: usize,
+    /// Of those held, whose another worker's they are now, or nobody's.
+    pub lost: Vec<Chunk>,
+    /// The versions of those held.
+    pub versions: Vec<(Chunk, u64)>,
+    /// Chunks that are this worker's from now on.
+    pub taken: Vec<Taken>,
+}
+
+/// A chunk that became ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// Which.
+    pub chunk: Chunk,
+    /// What its servers are, as a number that grows.
+    pub version: u64,
+    /// When the one who had it last said so, or gave it back; `None`: nobody had it.
+    pub since: Option<Millis>,
+}
+
+/// What is to be done after a beat.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Orders {
+    /// To stop at once.
+    pub stop: Vec<Chunk>,
+    /// To ask no more, and to [tell](Leases::gave) when the last answers are in.
+    pub drain: Vec<Chunk>,
+    /// To read anew: servers came or went.
+    pub read: Vec<Chunk>,
+    /// To read and to begin with, at times after this; `None`: at the next.
+    pub begin: Vec<(Chunk, Option<Millis>)>,
+}
+
+/// The chunks of one worker.
+#[derive(Debug)]
+pub struct Leases {
+    /// How long one lasts.
+    life: Millis,
+    held: BTreeMap<Chunk, Held>,
+    given: BTreeSet<Chunk>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    version: u64,
+    /// By our own clock.
+    until: Millis,
+    /// Since when it is drained.
+    draining: Option<Millis>,
+}
+
+impl Leases {
+    /// Nothing yet. `life`: how long a lease lasts without a beat, in milliseconds.
+    pub fn new(life: Millis) -> Self {
+        Self { life, held: BTreeMap::new(), given: BTreeSet::new() }
+    }
+
+    /// How often to beat, in milliseconds.
+    pub fn every(&self) -> Millis {
+        (self.life / BEATS).max(1)
+    }
+
+    /// What to say now.
+    pub fn beat(&self) -> Beat {
+        Beat { given: self.given.iter().copied().collect(), held: self.held.keys().copied().collect() }
+    }
+
+    /// Redis answered what was asked at `asked`, by our own clock.
+    pub fn answer(&mut self, asked: Millis, answer: &Answer) -> Orders {
+        let mut orders = Orders::default();
+        let until = asked + self.life - self.life / MARGIN;
+        for &(chunk, version) in &answer.versions {
+            let Some(held) = self.held.get_mut(&chunk) else { continue };
+            held.until = held.until.max(until);
+            if version > held.version && held.draining.is_none() {
+                held.version = version;
+                orders.read.push(chunk);
+            }
+        }
+        for chunk in &answer.lost {
+            if self.held.remove(chunk).is_some() {
+                orders.stop.push(*chunk);
+            }
+        }
+        for &Taken { chunk, version, since } in &answer.taken {
+            self.held.insert(chunk, Held { version, until, draining: None });
+            orders.begin.push((chunk, since.filter(|since| answer.now - since < OLD)));
+        }
+        let stays = self.held.values().filter(|held| held.draining.is_none()).count();
+        let excess = stays.saturating_sub(answer.share);
+        for (chunk, held) in self.held.iter_mut().rev().filter(|(_, held)| held.draining.is_none()).take(excess) {
+            held.draining = Some(asked);
+            orders.drain.push(*chunk);
+        }
+        orders
+    }
+
+    /// What is drained, and since when there is no use in waiting for more answers.
+    pub fn draining(&self) -> impl Iterator<Item = (Chunk, Millis)> {
+        let wait = self.every().min(DRAIN);
+        self.held.iter().filter_map(move |(chunk, held)| Some((*chunk, held.draining? + wait)))
+    }
+
+    /// A chunk is drained, and all is written that somebody else must know of it: it goes back with the next beat.
+    pub fn gave(&mut self, chunk: Chunk) {
+        if self.held.remove(&chunk).is_some() {
+            self.given.insert(chunk);
+        }
+    }
+
+    /// Whether something waits to be given back.
+    pub fn is_giving(&self) -> bool {
+        !self.given.is_empty()
+    }
+
+    /// Redis has heard what was given back: to be said before its [answer](Self::answer).
+    pub fn given(&mut self, beat: &Beat) {
+        for chunk in &beat.given {
+            self.given.remove(chunk);
+        }
+    }
+
+    /// What has ended by our own clock, since Redis does not answer: to stop at once.
+    pub fn expire(&mut self, now: Millis) -> Vec<Chunk> {
+        let ended: Vec<Chunk> =
+            self.held.iter().filter(|(_, held)| held.until <= now).map(|(chunk, _)| *chunk).collect();
+        for chunk in &ended {
+            self.held.remove(chunk);
+        }
+        ended
+    }
+
+    /// Whether a chunk is ours at this time.
+    pub fn holds(&self, chunk: Chunk, now: Millis) -> bool {
+        self.held.get(&chunk).is_some_and(|held| held.until > now)
+    }
+
+    /// Those we have.
+    pub fn held(&self) -> impl Iterator<Item = Chunk> {
+        self.held.keys().copied()
+    }
+
+    /// How many we have.
+    pub fn len(&self) -> usize {
+        self.held.len()
+    }
+
+    /// Whether we have none.
+    pub fn is_empty(&self) -> bool {
+        self.held.is_empty()
+    }
+
+    /// When the first ends by our own clock.
+    pub fn until(&self) -> Option<Millis> {
+        self.held.values().map(|held| held.until).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    const LIFE: Millis = 15_000;
+    const CHUNKS: i64 = 37;
+
+    /// What the script does, with the words of `scripts.rs`.
+    #[derive(Default)]
+    struct Redis {
+        leases: BTreeMap<Chunk, Millis>,
+        owners: BTreeMap<Chunk, usize>,
+        workers: BTreeMap<usize, Millis>,
+    }
+
+    impl Redis {
+        fn beat(&mut self, now: Millis, me: usize, beat: &Beat) -> Answer {
+            self.workers.insert(me, now + LIFE);
+            self.workers.retain(|_, until| *until > now);
+            for chunk in &beat.given {
+                if self.owners.get(chunk) == Some(&me) {
+                    self.owners.remove(chunk);
+                    self.leases.insert(*chunk, now);
+                }
+            }
+            let mut answer = Answer { now, ..Answer::default() };
+            for &chunk in &beat.held {
+                if self.owners.get(&chunk).is_none_or(|owner| *owner == me) {
+                    self.owners.insert(chunk, me);
+                    self.leases.insert(chunk, now + LIFE);
+                    answer.versions.push((chunk, 1));
+                } else {
+                    answer.lost.push(chunk);
+                }
+            }
+            let (all, alive) = (self.leases.len(), self.workers.len());
+            let rank = self.workers.range(..me).count();
+            answer.share = all / alive + usize::from(rank < all % alive);
+            let want = answer.share.saturating_sub(answer.versions.len());
+            let mut free: Vec<(Millis, Chunk)> = self.leases.iter().map(|(chunk, until)| (*until, *chunk)).collect();
+            free.retain(|(until, _)| *until <= now);
+            free.sort_unstable();
+            for (until, chunk) in free.into_iter().take(want) {
+                let owner = self.owners.insert(chunk, me);
+                self.leases.insert(chunk, now + LIFE);
+                let since = (until > 0).then(|| if owner.is_some() { until - LIFE } else { until });
+                answer.taken.push(Taken { chunk, version: 1, since });
+            }
+            answer
+        }
+    }
+
+    struct Worker {
+        leases: Leases,
+        next: Millis,
+        is_cut_off: bool,
+        /// An answer on its way: when it arrives, when it was asked for.
+        coming: Option<(Millis, Millis, Beat, Answer)>,
+    }
+
+    impl Worker {
+        fn new(now: Millis) -> Self {
+            Self { leases: Leases::new(LIFE), next: now, is_cut_off: false, coming: None }
+        }
+
+        /// Chunks whose servers it asks.
+        fn asks(&self, now: Millis) -> Vec<Chunk> {
+            let asks = |chunk: &Chunk| self.leases.holds(*chunk, now) && self.leases.held[chunk].draining.is_none();
+            self.leases.held().filter(asks).collect()
+        }
+    }
+
+    /// All workers for some time, in steps of 100 ms; each answer takes `delay`.
+    fn go(redis: &mut Redis, workers: &mut BTreeMap<usize, Worker>, now: &mut Millis, time: Millis, delay: Millis) {
+        let end = *now + time;
+        while *now < end {
+            *now += 100;
+            for (id, worker) in workers.iter_mut() {
+                worker.leases.expire(*now);
+                if worker.coming.as_ref().is_some_and(|(at, ..)| at <= now) {
+                    let (_, asked, beat, answer) = worker.coming.take().unwrap();
+                    worker.leases.given(&beat);
+                    worker.leases.answer(asked, &answer);
+                }
+                let drained: Vec<Chunk> =
+                    worker.leases.draining().filter(|(_, end)| end <= now).map(|(chunk, _)| chunk).collect();
+                drained.into_iter().for_each(|chunk| worker.leases.gave(chunk));
+                if worker.coming.is_none() && (worker.next <= *now || worker.leases.is_giving()) {
+                    worker.next = *now + worker.leases.every();
+                    if !worker.is_cut_off {
+                        let beat = worker.leases.beat();
+                        let answer = redis.beat(*now, *id, &beat);
+                        worker.coming = Some((*now + delay, *now, beat, answer));
+                    }
+                }
+            }
+            let mut asked: Vec<Chunk> = workers.values().flat_map(|worker| worker.asks(*now)).collect();
+            let all = asked.len();
+            asked.sort_unstable();
+            asked.dedup();
+            assert_eq!(asked.len(), all, "a chunk is asked by two at {now}");
+        }
+    }
+
+    fn shares(workers: &BTreeMap<usize, Worker>, now: Millis) -> Vec<usize> {
+        let mut shares: Vec<usize> =
+            workers.values().filter(|worker| !worker.is_cut_off).map(|worker| worker.asks(now).len()).collect();
+        shares.sort_unstable();
+        shares
+    }
+
+    fn cluster(count: usize) -> (Redis, BTreeMap<usize, Worker>, Millis) {
+        let mut redis = Redis::default();
+        redis.leases.extend((0..CHUNKS).map(|chunk| (Chunk(chunk), 0)));
+        let (mut workers, mut now) = (BTreeMap::new(), 1_000_000);
+        for id in 0..count {
+            workers.insert(id, Worker::new(now + id as Millis * 700));
+        }
+        go(&mut redis, &mut workers, &mut now, 3 * LIFE, 200);
+        (redis, workers, now)
+    }
+
+    #[test]
+    fn a_new_worker_has_its_share_within_two_beats() {
+        let (mut redis, mut workers, mut now) = cluster(2);
+        assert_eq!(shares(&workers, now), [18, 19]);
+        workers.insert(2, Worker::new(now));
+        go(&mut redis, &mut workers, &mut now, 2 * LIFE / BEATS + DRAIN + 500, 200);
+        assert_eq!(shares(&workers, now), [12, 12, 13]);
+    }
+
+    #[test]
+    fn a_dead_workers_chunks_are_taken_after_its_lease() {
+        let (mut redis, mut workers, mut now) = cluster(3);
+        workers.remove(&1);
+        go(&mut redis, &mut workers, &mut now, LIFE + 2 * LIFE / BEATS, 200);
+        assert_eq!(shares(&workers, now), [18, 19]);
+    }
+
+    #[test]
+    fn who_is_cut_off_goes_quiet_and_comes_back() {
+        let (mut redis, mut workers, mut now) = cluster(3);
+        workers.get_mut(&1).unwrap().is_cut_off = true;
+        go(&mut redis, &mut workers, &mut now, LIFE, 200);
+        assert_eq!(workers[&1].asks(now), [], "before anybody else begins");
+        go(&mut redis, &mut workers, &mut now, LIFE, 200);
+        assert_eq!(shares(&workers, now), [18, 19]);
+        workers.get_mut(&1).unwrap().is_cut_off = false;
+        go(&mut redis, &mut workers, &mut now, LIFE, 200);
+        assert_eq!(shares(&workers, now), [12, 12, 13]);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        /// Whatever happens, no chunk is asked by two; and when nothing happens any more, each is asked by one.
+        #[test]
+        fn each_chunk_has_one_worker(
+            steps in prop::collection::vec((0_u8..5, 0_usize..6, 100_i64..20_000, 0_i64..3_000), 1..30),
+        ) {
+            let (mut redis, mut workers, mut now) = cluster(2);
+            for (what, who, time, delay) in steps {
+                match what {
+                    0 => {
+                        workers.entry(who).or_insert_with(|| Worker::new(now));
+                    }
+                    1 if workers.len() > 1 => drop(workers.remove(&who)),
+                    2 => workers.values_mut().for_each(|worker| worker.is_cut_off = !worker.is_cut_off),
+                    3 => workers.get_mut(&who).into_iter().for_each(|worker| worker.is_cut_off = !worker.is_cut_off),
+                    _ => {}
+                }
+                go(&mut redis, &mut workers, &mut now, time, delay / 100 * 100);
+            }
+            workers.values_mut().for_each(|worker| worker.is_cut_off = false);
+            go(&mut redis, &mut workers, &mut now, 4 * LIFE, 100);
+            let shares = shares(&workers, now);
+            prop_assert_eq!(shares.iter().sum::<usize>(), CHUNKS as usize);
+            prop_assert!(shares.last().unwrap() - shares[0] <= 1, "{:?}", shares);
+        }
+    }
+}

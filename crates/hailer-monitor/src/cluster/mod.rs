@@ -1,0 +1,416 @@
+//! More than one machine: any number of processes share the servers, each does what it can, and any may die.
+//!
+//! ```text
+//!   API of any ─► PostgreSQL ─► fill ─► targets ─┐                     Redis: work, for as long as it takes
+//!                 who is watched                 │
+//!   worker:   control ─► beat ◄─► leases ────────┤─► Poll ─► push ─► results, state, said
+//!             a chunk is ours until …            │                     │
+//!   any:      write ◄────────────────────────────┼─────────────────────┤ group: each entry to one, until it is written
+//!             ─► PostgreSQL: what was            │                     │
+//!   any:      mirror ─► Live ─► page, API  ◄─────┴─────────────────────┘ plain reads: to all
+//!   one:      lead ─► alerts, roll-ups, what Redis has lost
+//! ```
+//!
+//! Redis and PostgreSQL coordinate; nothing here votes. **PostgreSQL is the truth** of who is watched and of what was. Redis
+//! holds the work: it may be emptied at any time, and is filled again from PostgreSQL and from what workers know.
+//!
+//! - **Chunks** of 256 numbers are leased ([`lease`], sans-IO). A worker's beat renews what it has, and by the same script, at once,
+//!   it gets what is free up to its share: the chunks divided by the workers alive. It stops by its own clock before a lease ends, so
+//!   that one who is cut off goes quiet before the next begins.
+//! - **Exactly once**: a sample's time is worked out from the server's number and interval ([`schedule`](crate::schedule)), whoever
+//!   asks. Who takes over makes up for the last time that may not have been sampled. Two who met at a server made the same key, and the
+//!   history leaves alone what is there. So entries may be written twice: they are acknowledged after the commit.
+//! - **Hand-over**: what is known of a server (silent tries, flapping, what it said) stands in Redis, written with the results, but only
+//!   when it changed: a server about which there is nothing to tell costs one row of some 60 bytes. Sessions of players go on from
+//!   PostgreSQL.
+//! - **One leads**, by a lease of the same script: its alerts are sent, its roll-ups made. The next goes on from the database.
+//!
+//! | what | bound |
+//! | --- | --- |
+//! | results in Redis that PostgreSQL has not taken | `backlog` samples, then the oldest go; `/healthz` says since when they wait |
+//! | results in a process that Redis does not take | 500,000 samples, then the oldest go, counted as dropped |
+//! | results being written | one batch of 20,000 samples; nothing more is read before that is committed |
+//! | what servers said, in Redis | 256 entries of at most 512 KiB for each of 8 parts |
+//! | long parts of answers in a mirror | 128 MiB |
+
+mod control;
+mod entry;
+mod fill;
+mod keys;
+mod lead;
+mod lease;
+mod mirror;
+mod push;
+mod scripts;
+mod write;
+
+pub use lease::{Answer, Beat, Chunk, Leases, Orders, Taken};
+
+use crate::alert::Alerts;
+use crate::history::{History, Keep, NewServer};
+use crate::live::{Live, Update};
+use crate::monitor::MonitorError;
+use crate::poll::{Poll, since_1970};
+use crate::sample::Millis;
+use crate::server::{Server, ServerId};
+use crate::sessions::Privacy;
+use crate::web::api::{NotDone, Watchlist, store_all};
+use crate::{alert, history::Batch};
+use futures_util::future::BoxFuture;
+use hailer::link::{Link, Redis};
+use keys::Keys;
+use redis::{RedisError, RedisResult};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::{Notify, mpsc, watch};
+use tokio::task::JoinHandle;
+
+/// Time that a connection may take.
+const CONNECT: Duration = Duration::from_secs(4);
+/// Between tries to connect.
+const PAUSE: Duration = Duration::from_millis(500);
+/// What came last is waited for no longer when we stop.
+const LAST: Duration = Duration::from_secs(3);
+
+/// How a process takes part.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Settings {
+    /// Where Redis is.
+    pub redis: Redis,
+    /// First word of all keys: which cluster.
+    pub name: String,
+    /// How long a chunk stays somebody's without a sign of life: longer than a pause of the network, shorter than the intervals. A worker
+    /// gives one three times as often.
+    pub lease: Duration,
+    /// What this process does.
+    pub roles: Roles,
+    /// Samples that wait in Redis while PostgreSQL is away; past that the oldest go. Some 100 bytes each.
+    pub backlog: u64,
+}
+
+/// What a process does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Roles {
+    /// It asks servers.
+    pub poll: bool,
+    /// It writes results into PostgreSQL.
+    pub write: bool,
+    /// It knows how all servers stand: for its page, and to lead.
+    pub page: bool,
+}
+
+impl Default for Roles {
+    fn default() -> Self {
+        Self { poll: true, write: true, page: true }
+    }
+}
+
+impl Settings {
+    /// The defaults for this Redis and servers that are asked so often.
+    pub fn new(redis: Redis, interval: Duration) -> Self {
+        let lease = (interval / 4).clamp(SHORTEST_LEASE, Duration::from_secs(15));
+        Self { redis, name: "hailer".into(), lease, roles: Roles::default(), backlog: 10_000_000 }
+    }
+}
+
+/// A lease is no shorter.
+pub const SHORTEST_LEASE: Duration = Duration::from_millis(1_500);
+
+/// What is wrong with the name of a cluster, in a sentence.
+pub fn check_name(name: &str) -> Result<(), String> {
+    let is_good = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    match name.len() {
+        1..=64 if name.chars().all(is_good) => Ok(()),
+        _ => Err("1 to 64 letters, digits, `.`, `_` and `-`".into()),
+    }
+}
+
+/// What all tasks of a process have.
+struct Shared {
+    settings: Settings,
+    keys: Keys,
+    /// Another one for each start.
+    me: String,
+    history: History,
+    live: Arc<Live>,
+    poll: Arc<Poll>,
+    /// Of servers without one of their own.
+    interval: Duration,
+    started: Instant,
+    leases: Mutex<Leases>,
+    /// Chunks whose servers are to be written into Redis anew.
+    dirty: Mutex<BTreeSet<Chunk>>,
+    /// All of them are.
+    must_fill: AtomicBool,
+    fill: Notify,
+    /// The number of changes, as of the last beat.
+    changed: AtomicU64,
+    news: Notify,
+    leads: watch::Sender<bool>,
+    to_push: mpsc::Sender<push::Order>,
+    /// What Redis's clock is ahead of ours, in milliseconds.
+    ahead: AtomicI64,
+    /// By task: what does not work.
+    troubles: Mutex<BTreeMap<&'static str, String>>,
+    /// Samples that were lost, since memory is bounded.
+    dropped: AtomicU64,
+    /// Samples that wait here until Redis takes them.
+    kept: AtomicU64,
+    /// When somebody else last took a sample.
+    last: AtomicI64,
+}
+
+impl Shared {
+    /// Milliseconds by a clock that nobody sets.
+    fn now(&self) -> Millis {
+        self.started.elapsed().as_millis() as Millis
+    }
+
+    /// Milliseconds since 1970 by Redis's clock.
+    fn redis_now(&self) -> Millis {
+        since_1970() + self.ahead.load(Ordering::Relaxed)
+    }
+
+    fn leases(&self) -> MutexGuard<'_, Leases> {
+        self.leases.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn beat(&self) -> Duration {
+        self.settings.lease / 3
+    }
+
+    fn trouble(&self, task: &'static str, what: Option<String>) {
+        let mut troubles = self.troubles.lock().unwrap_or_else(PoisonError::into_inner);
+        match what {
+            Some(what) => drop(troubles.insert(task, what)),
+            None => drop(troubles.remove(task)),
+        }
+    }
+
+    /// An error as it may be shown.
+    fn said(&self, error: &RedisError) -> String {
+        let redis = &self.settings.redis;
+        format!("Redis at {redis}: {}", redis.without_secrets(&error.to_string()))
+    }
+
+    /// A connection, however long it takes.
+    async fn connect(&self, task: &'static str) -> Link {
+        loop {
+            let what = match tokio::time::timeout(CONNECT, Link::connect(&self.settings.redis)).await {
+                Ok(Ok(link)) => return link,
+                Ok(Err(error)) => self.said(&error),
+                Err(_) => format!("Redis at {}: no connection within {CONNECT:?}", self.settings.redis),
+            };
+            self.trouble(task, Some(what));
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// Asks these no more, and forgets what was known of them.
+    async fn stop(&self, chunks: Vec<Chunk>, servers: &[ServerId]) {
+        if chunks.is_empty() {
+            return;
+        }
+        self.poll.leave(servers);
+        let _ = self.to_push.send(push::Order::Forget(chunks)).await;
+    }
+
+    fn touch(&self, server: ServerId) {
+        self.dirty.lock().unwrap_or_else(PoisonError::into_inner).insert(Chunk::of(server));
+        self.fill.notify_one();
+    }
+}
+
+/// Keeps up a conversation: connects again when it breaks.
+async fn converse<W>(shared: Arc<Shared>, task: &'static str, mut work: W)
+where
+    W: AsyncFnMut(&Shared, &mut Link) -> RedisResult<()>,
+{
+    loop {
+        let mut link = shared.connect(task).await;
+        if let Err(error) = work(&shared, &mut link).await {
+            shared.trouble(task, Some(shared.said(&error)));
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Where the alerts of this process are, while it leads.
+pub(crate) type Seat = Arc<Mutex<Option<Arc<Alerts>>>>;
+
+/// A process that takes part. Dropping it is a sudden death; [`stop`](Self::stop) gives back what it has.
+pub(crate) struct Member {
+    shared: Arc<Shared>,
+    stop: watch::Sender<bool>,
+    control: JoinHandle<()>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+/// What a process starts with.
+pub(crate) struct Start {
+    pub(crate) history: History,
+    pub(crate) live: Arc<Live>,
+    pub(crate) poll: Arc<Poll>,
+    pub(crate) batches: mpsc::Receiver<Batch>,
+    pub(crate) interval: Duration,
+    pub(crate) privacy: Privacy,
+    pub(crate) keep: Keep,
+    pub(crate) alerts: alert::Checked,
+    pub(crate) seat: Seat,
+}
+
+impl Member {
+    /// Joins. Redis need not be there yet.
+    pub(crate) async fn start(settings: Settings, start: Start) -> Result<Self, MonitorError> {
+        let Start { history, live, poll, batches, interval, privacy, keep, alerts, seat } = start;
+        if !history.is_shared() {
+            return Err(MonitorError::NotShared);
+        }
+        let (to_push, orders) = mpsc::channel(1_024);
+        let mut random = [0; 8];
+        getrandom::fill(&mut random).map_err(|error| MonitorError::Poll(std::io::Error::other(error)))?;
+        let roles = settings.roles;
+        let shared = Arc::new(Shared {
+            keys: Keys::new(&settings.name),
+            me: random.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}")),
+            leases: Mutex::new(Leases::new(settings.lease.max(SHORTEST_LEASE).as_millis() as Millis)),
+            settings,
+            history,
+            live,
+            poll,
+            interval,
+            started: Instant::now(),
+            dirty: Mutex::default(),
+            must_fill: AtomicBool::new(false),
+            fill: Notify::new(),
+            changed: AtomicU64::new(0),
+            news: Notify::new(),
+            leads: watch::Sender::new(false),
+            to_push,
+            ahead: AtomicI64::new(0),
+            troubles: Mutex::default(),
+            dropped: AtomicU64::new(0),
+            kept: AtomicU64::new(0),
+            last: AtomicI64::new(0),
+        });
+        let mirror = match roles.page {
+            true => Some(mirror::Mirror::load(&shared).await?),
+            false => None,
+        };
+        let (stop, stopped) = watch::channel(false);
+        let control = tokio::spawn(control::run(shared.clone(), stopped));
+        let mut tasks = vec![
+            tokio::spawn(control::watch_over(shared.clone())),
+            tokio::spawn(push::run(shared.clone(), orders, batches, privacy)),
+            tokio::spawn(fill::run(shared.clone())),
+        ];
+        if let Some(mirror) = mirror {
+            tasks.push(tokio::spawn(mirror.run(shared.clone())));
+            tasks.push(tokio::spawn(lead::run(shared.clone(), keep, alerts, seat)));
+        }
+        if roles.write {
+            tasks.push(tokio::spawn(write::run(shared.clone())));
+        }
+        Ok(Self { shared, stop, control, tasks })
+    }
+
+    /// Where servers come and go, for the whole cluster.
+    pub(crate) fn watchlist(&self) -> Arc<dyn Watchlist> {
+        Arc::new(There(self.shared.clone()))
+    }
+
+    /// What does not work, if anything; samples that wait here; samples lost; when somebody took one.
+    pub(crate) fn vitals(&self) -> impl Fn() -> (Option<String>, u64, u64, Option<Millis>) + Send + Sync + 'static {
+        let shared = self.shared.clone();
+        move || {
+            let troubles = shared.troubles.lock().unwrap_or_else(PoisonError::into_inner);
+            // Several tasks have the same trouble when Redis is away.
+            let all: BTreeSet<&str> = troubles.values().map(String::as_str).collect();
+            let all = all.into_iter().collect::<Vec<_>>().join("; ");
+            let last = shared.last.load(Ordering::Relaxed);
+            (
+                (!all.is_empty()).then_some(all),
+                shared.kept.load(Ordering::Relaxed),
+                shared.dropped.load(Ordering::Relaxed),
+                (last > 0).then_some(last),
+            )
+        }
+    }
+
+    /// Gives back what it has, and waits for that a moment.
+    pub(crate) async fn stop(mut self) {
+        let _ = self.stop.send(true);
+        let _ = tokio::time::timeout(LAST, &mut self.control).await;
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        self.control.abort();
+        self.tasks.iter().for_each(JoinHandle::abort);
+    }
+}
+
+/// The watchlist of the cluster: PostgreSQL first, then our own mirror; Redis and so all others hear of it within two beats.
+struct There(Arc<Shared>);
+
+impl There {
+    fn show(&self, id: ServerId) {
+        self.0.live.change(Update { servers: vec![id], is_other_list: true, ..Update::default() }, |_| {});
+        self.0.touch(id);
+    }
+}
+
+impl Watchlist for There {
+    fn add_all(&self, new: Vec<NewServer>) -> BoxFuture<'_, Result<(), (Option<String>, NotDone)>> {
+        Box::pin(async move {
+            for server in store_all(&self.0.history, &new).await? {
+                let id = server.id;
+                self.0.live.set(server);
+                self.show(id);
+            }
+            Ok(())
+        })
+    }
+
+    fn add(&self, new: NewServer) -> BoxFuture<'_, Result<Server, NotDone>> {
+        Box::pin(async move {
+            let target: Result<hailer::Target, _> = new.target.parse();
+            let target = target.map_err(|error| NotDone::Invalid(error.to_string()))?;
+            if target.protocol.is_none() {
+                return Err(NotDone::Invalid(format!("{}: no protocol; write it as PROTOCOL://{0}", new.target)));
+            }
+            let server = self.0.history.add(&new).await?;
+            self.0.live.set(server.clone());
+            self.show(server.id);
+            Ok(server)
+        })
+    }
+
+    fn change(&self, server: Server) -> BoxFuture<'_, Result<(), NotDone>> {
+        Box::pin(async move {
+            self.0.live.row(server.id).ok_or(NotDone::Gone)?;
+            server.target().map_err(|error| NotDone::Invalid(error.to_string()))?;
+            self.0.history.change(&server).await?;
+            let id = server.id;
+            self.0.live.set(server);
+            self.show(id);
+            Ok(())
+        })
+    }
+
+    fn remove(&self, id: ServerId) -> BoxFuture<'_, Result<bool, NotDone>> {
+        Box::pin(async move {
+            let was_there = self.0.history.remove(id).await?;
+            self.0.live.remove(id);
+            self.show(id);
+            Ok(was_there)
+        })
+    }
+}
+
+/// Servers by their chunks.
+type ByChunk<T> = HashMap<Chunk, T>;

@@ -1,0 +1,302 @@
+//! Results on their way to Redis: gathered for a moment, then an entry for each part.
+//!
+//! If Redis is away they are kept, up to a bound, past which the oldest go. What servers said is only for pages: that is not kept.
+
+use super::entry::{Entry, Memory, Row, Spoken, says_the_same};
+use super::keys::{PARTS, part};
+use super::lease::Chunk;
+use super::{ByChunk, Shared};
+use crate::history::{Batch, Session};
+use crate::live::Said;
+use crate::monitor::add_sessions;
+use crate::sample::{Event, Millis, Sample};
+use crate::server::ServerId;
+use crate::sessions::{Privacy, Sessions};
+use hailer::link::Link;
+use redis::{Pipeline, RedisResult, Value, pipe};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+
+/// What came is sent after so long, or sooner if leases are short.
+const EVERY: Duration = Duration::from_secs(1);
+/// Samples of one entry.
+const ROWS: usize = 1_000;
+/// Entries that are sent at once: more than come in a moment, so that those of a time without Redis get there.
+const AT_ONCE: usize = 256;
+/// Samples that are kept while Redis is away.
+const KEPT: usize = 500_000;
+/// Entries of what servers said that stay in Redis, for each part; and the bytes of one.
+const SAID: usize = 256;
+const SAID_BYTES: usize = 512 << 10;
+/// What a server said goes out again after so long though it is the same: for pages that have begun since.
+const SAID_AGAIN: Millis = 10 * 60_000;
+/// Redis is looked for again after so long.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// What others tell this task.
+pub(super) enum Order {
+    /// A chunk became ours, and this is known of its servers.
+    Begin(Chunk, HashMap<ServerId, Memory>),
+    /// Who is on.
+    Sessions(Vec<Session>),
+    /// Chunks are given back: all of theirs is to be sent, then told.
+    Flush(Vec<Chunk>, oneshot::Sender<()>),
+    /// Chunks are not ours any more.
+    Forget(Vec<Chunk>),
+    /// Redis has forgotten what it was told.
+    Rewrite,
+}
+
+/// What was sent of a server.
+#[derive(Default)]
+struct Noted {
+    /// The time of its last sample.
+    at: Millis,
+    /// Of what is known of it, as it stands in Redis; 0: it does not.
+    digest: u64,
+    said: Option<(Arc<Said>, Millis)>,
+}
+
+struct Push {
+    shared: Arc<Shared>,
+    sessions: Sessions,
+    noted: ByChunk<HashMap<ServerId, Noted>>,
+    gathered: Batch,
+    /// Entries that Redis has not taken: part, JSON, samples.
+    kept: VecDeque<(usize, Vec<u8>, usize)>,
+    kept_rows: usize,
+    link: Option<Link>,
+    not_before: Instant,
+}
+
+pub(super) async fn run(
+    shared: Arc<Shared>,
+    mut orders: mpsc::Receiver<Order>,
+    mut batches: mpsc::Receiver<Batch>,
+    privacy: Privacy,
+) {
+    let every = EVERY.min(shared.beat() / 2);
+    let mut push = Push {
+        shared,
+        sessions: Sessions::new(privacy),
+        noted: ByChunk::default(),
+        gathered: Batch::default(),
+        kept: VecDeque::new(),
+        kept_rows: 0,
+        link: None,
+        not_before: Instant::now(),
+    };
+    let mut ticks = interval(every);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            biased;
+            order = orders.recv() => match order {
+                None => return,
+                Some(Order::Begin(chunk, memories)) => push.begin(chunk, memories),
+                Some(Order::Sessions(sessions)) => push.sessions.resume(sessions),
+                Some(Order::Rewrite) => {
+                    push.noted.values_mut().flat_map(HashMap::values_mut).for_each(|noted| noted.digest = 0);
+                }
+                Some(Order::Forget(chunks)) => push.forget(&chunks),
+                Some(Order::Flush(chunks, told)) => {
+                    while let Ok(batch) = batches.try_recv() {
+                        push.take(batch);
+                    }
+                    push.send(&chunks).await;
+                    let _ = told.send(());
+                }
+            },
+            Some(batch) = batches.recv() => {
+                push.take(batch);
+                if push.gathered.samples.len() >= ROWS * PARTS {
+                    push.send(&[]).await;
+                }
+            }
+            _ = ticks.tick() => push.send(&[]).await,
+        }
+    }
+}
+
+impl Push {
+    fn begin(&mut self, chunk: Chunk, memories: HashMap<ServerId, Memory>) {
+        let noted = memories.into_iter().map(|(server, memory)| {
+            // What stands there only as the database had it does not stand in Redis.
+            let digest = if memory.at == 0 { 0 } else { memory.digest() };
+            (server, Noted { at: memory.at, digest, said: None })
+        });
+        self.noted.insert(chunk, noted.collect());
+    }
+
+    fn forget(&mut self, chunks: &[Chunk]) {
+        for chunk in chunks {
+            for server in self.noted.remove(chunk).into_iter().flat_map(HashMap::into_keys) {
+                // They go on elsewhere; what is known of them is written as far as it goes.
+                self.gathered.sessions.extend(self.sessions.close(server));
+            }
+        }
+    }
+
+    /// What was polled; not if the lease was over before: then somebody else has told it, or will.
+    fn take(&mut self, mut batch: Batch) {
+        {
+            let (leases, now) = (self.shared.leases(), self.shared.now());
+            let is_ours = |server: ServerId| leases.holds(Chunk::of(server), now);
+            batch.samples.retain(|sample| is_ours(sample.server));
+            batch.events.retain(|event| is_ours(event.server));
+        }
+        add_sessions(&mut self.sessions, &self.shared.live, &mut batch);
+        for sample in &batch.samples {
+            let noted = self.noted.entry(Chunk::of(sample.server)).or_default().entry(sample.server).or_default();
+            noted.at = noted.at.max(sample.at);
+        }
+        self.gathered.samples.extend(batch.samples);
+        self.gathered.events.extend(batch.events);
+        self.gathered.sessions.extend(batch.sessions);
+    }
+
+    /// Sends all there is. Of these chunks, all that is known of their servers goes too.
+    async fn send(&mut self, given: &[Chunk]) {
+        let mut pipes: BTreeMap<usize, Pipeline> = BTreeMap::new();
+        let (memories, said) = self.entries(given);
+        while self.kept_rows > KEPT {
+            let Some((_, _, rows)) = self.kept.pop_front() else { break };
+            self.kept_rows -= rows;
+            self.shared.dropped.fetch_add(rows as u64, Ordering::Relaxed);
+        }
+        self.shared.kept.store(self.kept_rows as u64, Ordering::Relaxed);
+        if self.not_before > Instant::now() {
+            return;
+        }
+        let entries = self.kept.len().min(AT_ONCE);
+        for (part, json, rows) in self.kept.range(..entries) {
+            // As many entries of this size as hold the samples that may wait.
+            let most = (self.shared.settings.backlog / PARTS as u64 / (*rows).max(1) as u64).max(64);
+            let pipe = pipes.entry(*part).or_insert_with(pipe);
+            let key = self.shared.keys.results(*part);
+            pipe.cmd("XADD").arg(key).arg("MAXLEN").arg("~").arg(most).arg("*").arg("e").arg(json).ignore();
+        }
+        for (chunk, server, memory) in &memories {
+            let pipe = pipes.entry(part(*chunk)).or_insert_with(pipe);
+            let json = serde_json::to_vec(memory).unwrap_or_default();
+            pipe.cmd("HSET").arg(self.shared.keys.state(*chunk)).arg(server.0).arg(json).ignore();
+        }
+        for (part, (list, bytes)) in said {
+            let pipe = pipes.entry(part).or_insert_with(pipe);
+            let (key, json) = (self.shared.keys.said(part), serde_json::to_vec(&list).unwrap_or_default());
+            let cmd = pipe.cmd("XADD").arg(key).arg("MAXLEN").arg("~").arg(SAID).arg("*").arg("by");
+            cmd.arg(&self.shared.me).arg("e").arg(json).arg("b").arg(bytes).ignore();
+        }
+        if !pipes.is_empty() {
+            if let Err(trouble) = self.carry(pipes.into_values().collect()).await {
+                self.shared.trouble("push", Some(trouble));
+                (self.link, self.not_before) = (None, Instant::now() + PAUSE);
+            } else {
+                self.shared.trouble("push", None);
+                self.kept_rows -= self.kept.drain(..entries).map(|(_, _, rows)| rows).sum::<usize>();
+                for (chunk, server, memory) in memories {
+                    if let Some(noted) = self.noted.get_mut(&chunk).and_then(|noted| noted.get_mut(&server)) {
+                        noted.digest = memory.digest();
+                    }
+                }
+            }
+        }
+        self.shared.kept.store(self.kept_rows as u64, Ordering::Relaxed);
+    }
+
+    async fn carry(&mut self, pipes: Vec<Pipeline>) -> Result<(), String> {
+        let redis = &self.shared.settings.redis;
+        if self.link.is_none() {
+            let connected = timeout(super::CONNECT, Link::connect(redis)).await;
+            let connected = connected.map_err(|_| format!("Redis at {redis}: no connection"))?;
+            self.link = Some(connected.map_err(|error| self.shared.said(&error))?);
+        }
+        let Some(link) = &self.link else { return Ok(()) };
+        // Of each part, one after the other; the parts beside each other.
+        let all = pipes.into_iter().map(|pipe| {
+            let mut link = link.clone();
+            async move {
+                let done: RedisResult<Value> = pipe.query_async(&mut link).await;
+                done
+            }
+        });
+        let done = futures_util::future::join_all(all).await;
+        done.into_iter().collect::<RedisResult<Vec<_>>>().map(drop).map_err(|error| self.shared.said(&error))
+    }
+
+    /// Makes entries of what was gathered, and tells what else is worth sending: what is known now of servers, and what they said.
+    #[expect(clippy::type_complexity)]
+    fn entries(
+        &mut self,
+        given: &[Chunk],
+    ) -> (Vec<(Chunk, ServerId, Memory)>, BTreeMap<usize, (Vec<Spoken>, Vec<u8>)>) {
+        let Batch { samples, events, sessions } = std::mem::take(&mut self.gathered);
+        let mut parts: BTreeMap<usize, (Vec<Sample>, Vec<Event>, Vec<Session>)> = BTreeMap::new();
+        let of = |server: ServerId| part(Chunk::of(server));
+        let mut ids: Vec<ServerId> = samples.iter().map(|sample| sample.server).collect();
+        samples.into_iter().for_each(|sample| parts.entry(of(sample.server)).or_default().0.push(sample));
+        events.into_iter().for_each(|event| parts.entry(of(event.server)).or_default().1.push(event));
+        sessions.into_iter().for_each(|session| parts.entry(of(session.server)).or_default().2.push(session));
+        let exact: Vec<ServerId> =
+            given.iter().filter_map(|chunk| self.noted.get(chunk)).flat_map(HashMap::keys).copied().collect();
+        ids.extend(&exact);
+        ids.sort_unstable();
+        ids.dedup();
+        let known: HashMap<ServerId, _> = self.shared.poll.known(ids).into_iter().collect();
+
+        for (part, (samples, mut events, mut sessions)) in parts {
+            let mut samples = &samples[..];
+            loop {
+                let (now, later) = samples.split_at(samples.len().min(ROWS));
+                samples = later;
+                let (mut rows, mut errors) = (Vec::with_capacity(now.len()), Vec::<(String, String)>::new());
+                for sample in now {
+                    let row = (!sample.answered).then(|| self.shared.live.row(sample.server)).flatten();
+                    let place = row.and_then(|row| row.error).map(|error| {
+                        let known = errors.iter().position(|known| known == &*error);
+                        known.unwrap_or_else(|| {
+                            errors.push((*error).clone());
+                            errors.len() - 1
+                        }) as u16
+                    });
+                    let health = known.get(&sample.server).map(|known| known.health).unwrap_or_default();
+                    rows.push(Row::new(sample, &health, place));
+                }
+                let (events, sessions) = (std::mem::take(&mut events), std::mem::take(&mut sessions));
+                let entry = Entry { by: self.shared.me.clone(), rows, errors, events, sessions };
+                self.kept_rows += now.len();
+                self.kept.push_back((part, serde_json::to_vec(&entry).unwrap_or_default(), now.len()));
+                if samples.is_empty() {
+                    break;
+                }
+            }
+        }
+
+        let (mut memories, mut said) = (Vec::new(), BTreeMap::<usize, (Vec<Spoken>, Vec<u8>)>::new());
+        let now = self.shared.now();
+        for (server, known) in known {
+            let chunk = Chunk::of(server);
+            let Some(noted) = self.noted.get_mut(&chunk).and_then(|noted| noted.get_mut(&server)) else { continue };
+            let memory = Memory::new(noted.at, &known);
+            if memory.digest() != noted.digest || given.contains(&chunk) {
+                memories.push((chunk, server, memory));
+            }
+            let Some(now_said) = known.said.filter(|said| !said.answer.is_empty() || !said.players.is_empty()) else {
+                continue;
+            };
+            let is_told =
+                (noted.said.as_ref()).is_some_and(|(told, at)| says_the_same(told, &now_said) && now - at < SAID_AGAIN);
+            let (list, bytes) = said.entry(part(chunk)).or_default();
+            if !is_told && bytes.len() < SAID_BYTES {
+                list.push(Spoken::new(server, &now_said, bytes));
+                noted.said = Some((now_said, now));
+            }
+        }
+        said.retain(|_, (list, _)| !list.is_empty());
+        (memories, said)
+    }
+}

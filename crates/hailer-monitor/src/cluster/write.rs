@@ -1,0 +1,218 @@
+//! Results on their way to PostgreSQL: each entry is read by one process of the group, and acknowledged when it is committed.
+//!
+//! An entry may be written twice: by somebody who died before he could acknowledge, then by who claimed it. The history leaves
+//! alone what is there.
+
+use super::Shared;
+use super::entry::Entry;
+use super::keys::PARTS;
+use crate::history::Batch;
+use crate::sample::Millis;
+use futures_util::future::{join_all, try_join_all};
+use hailer::link::Link;
+use redis::{RedisResult, Value, cmd, pipe};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, sleep, timeout};
+
+const GROUP: &str = "history";
+/// Entries of one part that are read at once.
+const ENTRIES: usize = 100;
+/// Samples of one transaction, more or less.
+const SAMPLES: usize = 20_000;
+/// How often there is a look, if there was nothing.
+const EVERY: Duration = Duration::from_millis(250);
+/// A transaction that takes longer has failed.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Between tries to write; the time doubles up to the last.
+const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+/// What somebody has read and not acknowledged for so long is somebody else's: longer than `PATIENCE` and a pause, so that it
+/// is seldom done twice.
+const IDLE: Duration = Duration::from_secs(100);
+/// How often there is a look after what the dead have left, and after what nobody needs any more.
+const TIDY: Duration = Duration::from_secs(5);
+/// Entries stay so long, though they are written: who mirrors may have been away.
+const STAY: Millis = 30_000;
+/// What waits for longer is told.
+const LATE: Millis = 60_000;
+
+/// Number and content, as Redis has it.
+type Raw = (String, Option<Vec<Vec<u8>>>);
+type Read = Option<Vec<(String, Vec<Raw>)>>;
+
+pub(super) async fn run(shared: Arc<Shared>) {
+    super::converse(shared, "write", async |shared, link| live(shared, link).await).await;
+}
+
+async fn live(shared: &Shared, link: &mut Link) -> RedisResult<()> {
+    for part in 0..PARTS {
+        let mut create = cmd("XGROUP");
+        create.arg("CREATE").arg(shared.keys.results(part)).arg(GROUP).arg(0).arg("MKSTREAM");
+        match create.query_async::<Value>(link).await {
+            Err(error) if error.code() != Some("BUSYGROUP") => return Err(error),
+            _ => {}
+        }
+    }
+    // What we had read when the connection broke: nobody else has it, until it is claimed.
+    let mut again = true;
+    let mut tidy_at = Instant::now();
+    let mut is_late = false;
+    loop {
+        let mut taken = Taken::default();
+        if tidy_at <= Instant::now() {
+            tidy_at = Instant::now() + TIDY;
+            is_late = tidy(shared, link, &mut taken).await?;
+        }
+        let reads = (0..PARTS).map(|part| {
+            let mut link = link.clone();
+            let mut read = cmd("XREADGROUP");
+            read.arg("GROUP").arg(GROUP).arg(&shared.me).arg("COUNT").arg(ENTRIES);
+            read.arg("STREAMS").arg(shared.keys.results(part)).arg(if again { "0" } else { ">" });
+            async move { read.query_async::<Read>(&mut link).await }
+        });
+        let mut is_all = true;
+        for (part, read) in join_all(reads).await.into_iter().enumerate() {
+            for (_, entries) in read?.into_iter().flatten() {
+                is_all &= entries.len() < ENTRIES;
+                entries.into_iter().for_each(|entry| taken.add(part, entry));
+            }
+        }
+        again &= !is_all;
+        if taken.ids.is_empty() {
+            if !is_late {
+                shared.trouble("write", None);
+            }
+            if is_all {
+                sleep(EVERY).await;
+            }
+            continue;
+        }
+        write(shared, std::mem::take(&mut taken.batch)).await;
+        let acknowledge = taken.ids.iter().map(|(part, ids)| {
+            let mut link = link.clone();
+            let mut ack = cmd("XACK");
+            ack.arg(shared.keys.results(*part)).arg(GROUP).arg(ids);
+            async move { ack.query_async::<Value>(&mut link).await }
+        });
+        try_join_all(acknowledge).await?;
+        if is_all && !is_late {
+            shared.trouble("write", None);
+        }
+        if is_all {
+            sleep(EVERY).await;
+        }
+    }
+}
+
+/// Entries that were read.
+#[derive(Default)]
+struct Taken {
+    ids: HashMap<usize, Vec<String>>,
+    batch: Batch,
+}
+
+impl Taken {
+    /// What cannot be read is acknowledged like the rest: it would come back for ever.
+    fn add(&mut self, part: usize, (id, fields): Raw) {
+        self.ids.entry(part).or_default().push(id);
+        let json = fields.as_deref().and_then(|fields| field(fields, b"e"));
+        if let Some(entry) = json.and_then(|json| serde_json::from_slice::<Entry>(json).ok()) {
+            let batch = entry.batch();
+            self.batch.samples.extend(batch.samples);
+            self.batch.events.extend(batch.events);
+            self.batch.sessions.extend(batch.sessions);
+        }
+    }
+}
+
+/// The value of a field of an entry.
+pub(super) fn field<'a>(fields: &'a [Vec<u8>], name: &[u8]) -> Option<&'a [u8]> {
+    fields.chunks_exact(2).find(|pair| pair[0] == name).map(|pair| &*pair[1])
+}
+
+/// Writes until it is written. Nothing more is read meanwhile: it waits in Redis, where there is a bound for it.
+async fn write(shared: &Shared, mut batch: Batch) {
+    // Two who write the same rows wait for each other in the same order.
+    batch.samples.sort_unstable_by_key(|sample| (sample.at, sample.server));
+    let mut pause = PAUSE.0;
+    let mut samples = batch.samples.as_slice();
+    let mut rest = Some((std::mem::take(&mut batch.events), std::mem::take(&mut batch.sessions)));
+    while !samples.is_empty() || rest.is_some() {
+        let (now, later) = samples.split_at(samples.len().min(SAMPLES));
+        let (events, sessions) = rest.clone().unwrap_or_default();
+        let part = Batch { samples: now.to_vec(), events, sessions };
+        let trouble = match timeout(PATIENCE, shared.history.write(&part)).await {
+            Ok(Ok(_)) => {
+                (samples, rest, pause) = (later, None, PAUSE.0);
+                continue;
+            }
+            // Something in it can never be written. It is not ours: whoever wrote to Redis may be no worker.
+            Ok(Err(error)) if crate::history::is_of_data(&error) => {
+                shared.dropped.fetch_add(now.len() as u64, std::sync::atomic::Ordering::Relaxed);
+                (samples, rest) = (later, None);
+                error.to_string()
+            }
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("the history fails: no answer within {} s", PATIENCE.as_secs()),
+        };
+        shared.trouble("write", Some(trouble));
+        sleep(pause).await;
+        pause = (pause * 2).min(PAUSE.1);
+    }
+}
+
+/// Claims what the dead have read, and deletes what all have read. Tells whether results wait for long.
+async fn tidy(shared: &Shared, link: &mut Link, taken: &mut Taken) -> RedisResult<bool> {
+    let (now, mut oldest) = (shared.redis_now(), Millis::MAX);
+    for part in 0..PARTS {
+        let key = shared.keys.results(part);
+        let mut claim = cmd("XAUTOCLAIM");
+        claim.arg(&key).arg(GROUP).arg(&shared.me).arg(IDLE.as_millis() as u64).arg("0-0").arg("COUNT").arg(ENTRIES);
+        let (_, claimed, _): (String, Vec<Raw>, Vec<String>) = claim.query_async(link).await?;
+        claimed.into_iter().for_each(|entry| taken.add(part, entry));
+
+        let mut look = pipe();
+        look.cmd("XPENDING").arg(&key).arg(GROUP).cmd("XINFO").arg("GROUPS").arg(&key);
+        look.cmd("XINFO").arg("CONSUMERS").arg(&key).arg(GROUP);
+        type Looked = ((u64, Option<String>, Value, Value), Vec<HashMap<String, Value>>, Vec<HashMap<String, Value>>);
+        let ((_, pending, ..), groups, consumers): Looked = look.query_async(link).await?;
+        let Some(group) = groups.iter().find(|group| text(group, "name").as_deref() == Some(GROUP)) else { continue };
+        let delivered = text(group, "last-delivered-id").unwrap_or_default();
+        let is_behind = number(group, "lag").is_none_or(|lag| lag > 0);
+        if pending.is_some() || is_behind {
+            oldest = oldest.min(time(pending.as_ref().unwrap_or(&delivered)).max(1));
+        }
+        let keep = time(pending.as_ref().unwrap_or(&delivered)).min(now - STAY);
+        if keep > 0 {
+            cmd("XTRIM").arg(&key).arg("MINID").arg("~").arg(keep).query_async::<Value>(link).await?;
+        }
+        // Each start is another consumer.
+        for consumer in &consumers {
+            let is_dead = number(consumer, "idle").is_some_and(|idle| idle > 600_000);
+            if let (Some(name), true, Some(0)) = (text(consumer, "name"), is_dead, number(consumer, "pending")) {
+                cmd("XGROUP").arg("DELCONSUMER").arg(&key).arg(GROUP).arg(name).query_async::<Value>(link).await?;
+            }
+        }
+    }
+    // A group that has never been read begins at 0.
+    let is_late = oldest > 1 && oldest < now - LATE;
+    if is_late {
+        let seconds = (now - oldest) / 1_000;
+        shared.trouble("write", Some(format!("results wait in Redis for {seconds} s: PostgreSQL does not keep up")));
+    }
+    Ok(is_late)
+}
+
+fn text(map: &HashMap<String, Value>, key: &str) -> Option<String> {
+    redis::from_redis_value_ref(map.get(key)?).ok()
+}
+
+fn number(map: &HashMap<String, Value>, key: &str) -> Option<i64> {
+    redis::from_redis_value_ref(map.get(key)?).ok()
+}
+
+/// When an entry was made, by its number.
+fn time(id: &str) -> Millis {
+    id.split('-').next().and_then(|time| time.parse().ok()).unwrap_or(0)
+}

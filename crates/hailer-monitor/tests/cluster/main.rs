@@ -1,0 +1,184 @@
+//! Several processes share servers, by way of a real Redis and a real PostgreSQL, which the test starts; and are killed.
+
+#![allow(missing_docs, unreachable_pub, dead_code)]
+
+mod figures;
+#[path = "../history/folder.rs"]
+mod folder;
+mod monitor;
+#[path = "../history/postgres.rs"]
+mod postgres;
+#[path = "../../../hailer/tests/network/server.rs"]
+mod redis_server;
+
+pub use folder::Folder;
+use hailer::registry;
+use hailer::respond::farm::{Farm, Settings};
+use hailer_monitor::history::{History, NewServer};
+use hailer_monitor::sample::Millis;
+use hailer_monitor::server::Origin;
+use monitor::{INTERVAL, Process};
+use redis_server::Raw;
+use sqlx::Row;
+use std::collections::{BTreeMap, HashMap};
+use std::net::Ipv4Addr;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+/// Eight chunks.
+const SERVERS: u32 = 2_000;
+
+/// Servers on loopback, until the process ends. Returns their port.
+pub fn farm() -> u16 {
+    let mut settings = Settings::new([127, 0, 0, 0].into(), 8);
+    settings.ports = vec![(registry::find("minecraft-query").unwrap(), 0)];
+    settings.variants = 64;
+    let farm: &'static Farm = Box::leak(Box::new(Farm::new(settings).unwrap()));
+    let bound = farm.bind().unwrap();
+    let port = bound[0].port();
+    std::thread::spawn(move || farm.run(&bound, &AtomicBool::new(false)));
+    port
+}
+
+pub fn server(number: u32, port: u16) -> NewServer {
+    // Each in a network of its own: one network is asked at a pace that does no harm.
+    let address = Ipv4Addr::from(u32::from(Ipv4Addr::new(127, 16, 0, 1)) + (number << 8));
+    let (group, labels, interval) = (String::new(), BTreeMap::new(), None);
+    let target = format!("minecraft-query://{address}:{port}");
+    NewServer { name: format!("server-{number}"), target, group, labels, interval, origin: Origin::Api }
+}
+
+/// How many chunks each worker has.
+fn owners(raw: &mut Raw) -> HashMap<String, usize> {
+    let owners: HashMap<i64, String> = raw.attempt("HGETALL {test}:owners").unwrap_or_default();
+    let mut counts = HashMap::new();
+    owners.into_values().for_each(|owner| *counts.entry(owner).or_default() += 1);
+    counts
+}
+
+/// Waits until something is so, and says how long it took.
+async fn until(what: &str, within: Duration, mut so: impl AsyncFnMut() -> bool) -> Duration {
+    let started = Instant::now();
+    while !so().await {
+        assert!(started.elapsed() < within, "not within {within:?}: {what}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    println!("{what}: after {:.1} s", started.elapsed().as_secs_f32());
+    started.elapsed()
+}
+
+/// All samples, by server.
+async fn samples(pool: &sqlx::AnyPool) -> HashMap<i64, Vec<Millis>> {
+    let mut samples: HashMap<i64, Vec<Millis>> = HashMap::new();
+    for row in sqlx::query("SELECT server, at FROM sample ORDER BY at").fetch_all(pool).await.unwrap() {
+        samples.entry(row.get(0)).or_default().push(row.get(1));
+    }
+    samples
+}
+
+async fn count(pool: &sqlx::AnyPool, query: &'static str) -> i64 {
+    sqlx::query(query).fetch_one(pool).await.unwrap().get(0)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_dies_each_server_is_asked_and_each_sample_is_there_once() {
+    let Some(mut postgres) = postgres::Server::start("cluster") else { return };
+    if !redis_server::is_installed() || !cfg!(target_os = "linux") {
+        return;
+    }
+    let mut redis = redis_server::Server::start();
+    let port = farm();
+    let history = History::open(&postgres.url()).await.unwrap();
+    let all: Vec<NewServer> = (1..=SERVERS).map(|number| server(number, port)).collect();
+    history.add_all(&all).await.unwrap();
+    let pool = sqlx::AnyPool::connect(&postgres.url()).await.unwrap();
+    let mut raw = redis.raw();
+    let begun = hailer_monitor::poll::since_1970();
+    let start = || Process::start(&redis.url(), &postgres.url());
+    let (mut one, two) = (start(), start());
+    let few = Duration::from_secs(12);
+    until("each server has a sample", few, async || {
+        count(&pool, "SELECT COUNT(DISTINCT server) FROM sample").await == i64::from(SERVERS)
+    })
+    .await;
+
+    let three = start();
+    let is_shared = |raw: &mut Raw, workers: usize| {
+        let owners = owners(raw);
+        let (least, most) = (8 / workers, 8_usize.div_ceil(workers));
+        owners.len() == workers && owners.values().all(|chunks| (least..=most).contains(chunks))
+    };
+    let took = until("a third worker has its share", few, async || is_shared(&mut raw, 3)).await;
+    assert!(took < 2 * INTERVAL, "{took:?}");
+
+    // Any process takes a change, and all hear of it.
+    let added = one.api(
+        "POST",
+        "servers",
+        Some(&format!(r#"{{"name":"late","target":"minecraft-query://127.9.9.9:{port}"}}"#)),
+    );
+    assert!(added.contains(r#""name":"late""#), "{added}");
+    until("a server that one adds is shown as up by another", few, async || {
+        two.api("GET", "servers/late", None).contains(r#""state":"up""#)
+    })
+    .await;
+    let shown = two.api("GET", "servers/server-77", None);
+    assert!(shown.contains(r#""state":"up""#) && shown.contains(r#""version""#), "{shown}");
+    assert!(three.api("GET", "health", None).contains(r#""status":"ok""#));
+
+    one.kill();
+    let took = until("a dead worker's chunks are taken", few, async || is_shared(&mut raw, 2)).await;
+    assert!(took < 2 * INTERVAL, "{took:?}");
+    tokio::time::sleep(INTERVAL).await;
+
+    println!("Redis loses all it has");
+    redis.kill();
+    redis.run();
+    raw = redis.raw();
+    until("Redis knows all again", few, async || is_shared(&mut raw, 2)).await;
+    tokio::time::sleep(2 * INTERVAL).await;
+
+    println!("one worker is cut off");
+    three.signal("-STOP");
+    let owner = until("its chunks are taken", few, async || owners(&mut raw).values().any(|chunks| *chunks == 8)).await;
+    assert!(owner < 2 * INTERVAL, "{owner:?}");
+    tokio::time::sleep(INTERVAL).await;
+    three.signal("-CONT");
+    until("it has its share again", few, async || is_shared(&mut raw, 2)).await;
+
+    println!("PostgreSQL is away");
+    postgres.stop();
+    tokio::time::sleep(INTERVAL).await;
+    postgres.run();
+    tokio::time::sleep(2 * INTERVAL).await;
+    let gone = two.api("DELETE", "servers/late", None);
+    until("a server that one removes is not shown by another", few, async || {
+        three.api("GET", "servers/late", None).contains("404")
+    })
+    .await;
+    assert_eq!(gone, "");
+    let ended = hailer_monitor::poll::since_1970();
+    drop((two, three));
+
+    let pool = sqlx::AnyPool::connect(&postgres.url()).await.unwrap();
+    let samples = samples(&pool).await;
+    let interval = INTERVAL.as_millis() as Millis;
+    let mut missed = 0;
+    for (server, times) in samples.iter().filter(|(server, _)| **server <= i64::from(SERVERS)) {
+        for pair in times.windows(2) {
+            let pause = pair[1] - pair[0];
+            assert!(pause > 0 && pause % interval == 0, "server {server}: a sample outside of the grid: {times:?}");
+            assert!(pause <= 2 * interval, "server {server} was not asked for {pause} ms: {times:?}");
+            missed += pause / interval - 1;
+        }
+        let (first, last) = (times[0] - begun, ended - times.last().unwrap());
+        assert!(first < 3 * interval && last < 3 * interval, "server {server}: {first} ms, {last} ms");
+    }
+    assert_eq!(samples.len(), SERVERS as usize + 1);
+    let taken: usize = samples.values().map(Vec::len).sum();
+    println!("{taken} samples, {missed} intervals without one");
+    assert!(missed < taken as i64 / 10, "{missed} of {taken}");
+    // Nobody was ever down, whoever asked.
+    assert_eq!(count(&pool, "SELECT COUNT(*) FROM event WHERE kind <> 'up'").await, 0);
+    assert_eq!(count(&pool, "SELECT COUNT(*) FROM event").await, i64::from(SERVERS) + 1);
+}

@@ -1,0 +1,124 @@
+//! A monitor as a process of its own, so that it can be killed: this test program, run again.
+
+use hailer_monitor::cluster::{self, Roles};
+use hailer_monitor::history::History;
+use hailer_monitor::monitor::{Monitor, Settings};
+use hailer_monitor::web::api::{Api, Parts, Token};
+use hailer_monitor::web::{self, App, api};
+use std::io::{BufRead, BufReader, Lines};
+use std::net::SocketAddr;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+pub const INTERVAL: Duration = Duration::from_secs(4);
+const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+
+/// The same for figures: as in docs/scale.md, but for fewer servers.
+pub const FIGURES: Duration = Duration::from_secs(12);
+
+pub struct Process {
+    child: Child,
+    port: u16,
+    /// Whoever writes to a pipe that nobody reads ends.
+    _said: Lines<BufReader<ChildStdout>>,
+}
+
+impl Process {
+    pub fn start(redis: &str, history: &str) -> Self {
+        Self::start_as(redis, history, "poll write page", INTERVAL)
+    }
+
+    pub fn start_as(redis: &str, history: &str, roles: &str, interval: Duration) -> Self {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--ignored", "--exact", "monitor::process", "--nocapture", "--test-threads", "1"]);
+        command.env("HAILER_TEST_REDIS", redis).env("HAILER_TEST_HISTORY", history);
+        command.env("HAILER_TEST_ROLES", roles).env("HAILER_TEST_INTERVAL", interval.as_secs().to_string());
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut said = BufReader::new(child.stdout.take().unwrap()).lines();
+        let port_of = |line: String| line.split_once("page at ")?.1.trim().parse().ok();
+        let port = said.by_ref().map_while(Result::ok).find_map(port_of);
+        Self { child, port: port.expect("it says where its page is"), _said: said }
+    }
+
+    /// At once, whatever it does.
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    pub fn signal(&self, signal: &str) {
+        assert!(Command::new("kill").args([signal, &self.child.id().to_string()]).status().unwrap().success());
+    }
+
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What its API says; of an error, the status stands in it.
+    pub fn api(&self, method: &str, path: &str, body: Option<&str>) -> String {
+        let config =
+            ureq::Agent::config_builder().http_status_as_error(false).timeout_global(Some(Duration::from_secs(5)));
+        let request = ureq::http::Request::builder()
+            .method(method)
+            .uri(format!("http://127.0.0.1:{}/api/v1/{path}", self.port))
+            .header("Authorization", format!("Bearer {TOKEN}"))
+            .header("Content-Type", "application/json");
+        let agent = config.build().new_agent();
+        let mut answer = agent.run(request.body(body.unwrap_or_default().to_owned()).unwrap()).unwrap();
+        answer.body_mut().read_to_string().unwrap()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It ends when nobody holds the other end of its input any more.
+        drop(self.child.stdin.take());
+        for _ in 0..100 {
+            if self.child.try_wait().is_ok_and(|ended| ended.is_some()) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        self.kill();
+    }
+}
+
+/// Not a test: the process above.
+#[test]
+#[ignore = "run by others"]
+fn process() {
+    let Ok(redis) = std::env::var("HAILER_TEST_REDIS") else { return };
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let history = History::open(&std::env::var("HAILER_TEST_HISTORY").unwrap()).await.unwrap();
+        let mut settings = Settings::default();
+        let interval = Duration::from_secs(std::env::var("HAILER_TEST_INTERVAL").unwrap().parse().unwrap());
+        settings.poll.interval = interval;
+        let redis = hailer::link::Redis::new(&redis).unwrap();
+        let mut cluster = cluster::Settings::new(redis, interval);
+        let roles = std::env::var("HAILER_TEST_ROLES").unwrap();
+        let has = |role| roles.split(' ').any(|word| word == role);
+        cluster.roles = Roles { poll: has("poll"), write: has("write"), page: has("page") };
+        cluster.name = "test".into();
+        settings.cluster = Some(cluster);
+        let monitor = Monitor::start(history.clone(), settings).await.unwrap();
+        let parts = Parts {
+            live: monitor.live().clone(),
+            history: history.clone(),
+            watchlist: Some(monitor.watchlist().clone()),
+            alerts: None,
+            look: Arc::new(monitor.look()),
+        };
+        let mut app = App::new(monitor.live().clone(), history);
+        let mut settings = api::Settings::default();
+        (settings.interval, settings.token) = (interval, Some(Token::new(TOKEN).unwrap()));
+        app.api = Some(Api::new(parts, settings));
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        println!("page at {}", listener.local_addr().unwrap().port());
+        let service = web::router(app).into_make_service_with_connect_info::<SocketAddr>();
+        tokio::spawn(async { axum::serve(listener, service).await });
+        tokio::task::spawn_blocking(|| std::io::read_to_string(std::io::stdin())).await.unwrap().unwrap();
+        monitor.stop().await;
+    });
+}

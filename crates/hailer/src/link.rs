@@ -1,0 +1,236 @@
+//! Where Redis is, and a connection to it: to one server, to the master that sentinels name, or to a cluster.
+
+use crate::network::SettingsError;
+use redis::aio::{ConnectionLike, MultiplexedConnection};
+use redis::cluster::ClusterClientBuilder;
+use redis::cluster_async::ClusterConnection;
+use redis::io::tcp::TcpSettings;
+use redis::{
+    AsyncConnectionConfig, Client, ClientTlsConfig, Cmd, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, Pipeline,
+    RedisError, RedisFuture, RedisResult, TlsCertificates, Value, cmd,
+};
+use std::fmt;
+use std::time::Duration;
+
+/// Time to connect, and to answer one command. A network that swallows everything is noticed after so long.
+const TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Other nodes that a command is sent on to. To look for a cluster that is lost is the session's business.
+const RETRIES: u32 = 3;
+
+/// Where Redis is, and as whom. Passwords and keys are in no output of it.
+#[derive(Clone)]
+pub struct Redis {
+    pub(crate) info: ConnectionInfo,
+    /// Whether it is a cluster: other nodes are then found by way of this one.
+    pub cluster: bool,
+    /// Certificates in PEM of those who may vouch for the server, instead of the system's.
+    pub authorities: Option<Vec<u8>>,
+    /// A certificate and its key, both in PEM, if the server asks for them.
+    pub identity: Option<(Vec<u8>, Vec<u8>)>,
+    /// Sentinels, and what they call the master. It is they who say where Redis is, each time that it is looked for.
+    sentinels: Option<(Vec<ConnectionAddr>, String)>,
+}
+
+impl Redis {
+    /// From `redis://user:password@host:port/database`, or `rediss:` for TLS. Only the host is needed. With `redis+cluster:` it is a
+    /// node of a cluster; `redis+sentinel://user:password@host:26379,host:26379/MASTER/database` names sentinels, and user and
+    /// password are those of Redis itself.
+    pub fn new(url: &str) -> Result<Self, SettingsError> {
+        let wrong = |problem: &str| SettingsError { key: "url", problem: problem.into() };
+        // The parser's own complaint might repeat the password.
+        let (scheme, rest) = url.split_once("://").unwrap_or_default();
+        let (scheme, kind) = scheme.split_once('+').unwrap_or((scheme, ""));
+        if !matches!(scheme, "redis" | "rediss") || !matches!(kind, "" | "cluster" | "sentinel") {
+            return Err(wrong("must begin with redis:// or, for TLS, rediss://"));
+        }
+        if url.contains('#') {
+            return Err(wrong("must not have a #; in a password write %23 for it"));
+        }
+        if kind == "sentinel" {
+            return Self::behind_sentinels(scheme, rest);
+        }
+        let form =
+            "must look like redis://user:password@host:6379/0; in a password write %40 for @, %3A for :, %2F for /";
+        let info = format!("{scheme}://{rest}").into_connection_info().map_err(|_| wrong(form))?;
+        Ok(Self { info, cluster: kind == "cluster", authorities: None, identity: None, sentinels: None })
+    }
+
+    fn behind_sentinels(scheme: &str, rest: &str) -> Result<Self, SettingsError> {
+        let wrong = || SettingsError {
+            key: "url",
+            problem: "must look like redis+sentinel://user:password@host:26379,host:26379/MASTER/0".into(),
+        };
+        let (user, rest) = rest.rsplit_once('@').map_or(("", rest), |(user, rest)| (user, rest));
+        let (hosts, path) = rest.split_once('/').ok_or_else(wrong)?;
+        let (master, database) = path.split_once('/').unwrap_or((path, "0"));
+        if master.is_empty() || hosts.split(',').count() > 64 {
+            return Err(wrong());
+        }
+        let mut sentinels = Vec::new();
+        for host in hosts.split(',') {
+            let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+            let port = if has_port { "" } else { ":26379" };
+            let info = format!("{scheme}://{host}{port}").into_connection_info().map_err(|_| wrong())?;
+            sentinels.push(info.addr().clone());
+        }
+        let at = if user.is_empty() { "" } else { "@" };
+        let first = hosts.split(',').next().unwrap_or_default();
+        let info = format!("{scheme}://{user}{at}{first}/{database}").into_connection_info().map_err(|_| wrong())?;
+        let sentinels = Some((sentinels, master.to_owned()));
+        Ok(Self { info, cluster: false, authorities: None, identity: None, sentinels })
+    }
+
+    /// Another user and password than those of the URL, where nothing needs to be escaped.
+    pub fn log_in(&mut self, user: Option<&str>, password: &str) {
+        let mut settings = self.info.redis_settings().clone().set_password(password);
+        if let Some(user) = user {
+            settings = settings.set_username(user);
+        }
+        self.info = self.info.clone().set_redis_settings(settings);
+    }
+
+    pub(crate) fn certificates(&self) -> TlsCertificates {
+        let identity = |(client_cert, client_key)| ClientTlsConfig { client_cert, client_key };
+        TlsCertificates { client_tls: self.identity.clone().map(identity), root_cert: self.authorities.clone() }
+    }
+
+    /// A text without the password, whoever put it there: servers repeat commands that they do not know.
+    pub fn without_secrets(&self, text: &str) -> String {
+        match self.info.redis_settings().password().filter(|password| !password.is_empty()) {
+            Some(password) => text.replace(password, "…"),
+            None => text.into(),
+        }
+    }
+}
+
+impl fmt::Debug for Redis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Redis({self})")
+    }
+}
+
+impl fmt::Display for Redis {
+    /// Host and port.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.info.addr().fmt(f)
+    }
+}
+
+/// A connection. Clones share it.
+#[derive(Clone)]
+pub struct Link(Kind);
+
+#[derive(Clone)]
+enum Kind {
+    Single(MultiplexedConnection),
+    Cluster(ClusterConnection),
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Link")
+    }
+}
+
+impl Link {
+    /// Connects. When it breaks it stays broken: whoever needs it connects again.
+    ///
+    /// # Errors
+    /// Why there is no connection; it may repeat the password, see [`Redis::without_secrets`].
+    pub async fn connect(redis: &Redis) -> RedisResult<Self> {
+        let tls = matches!(redis.info.addr(), ConnectionAddr::TcpTls { .. });
+        if tls {
+            // A program that has chosen a provider keeps it; without a choice, rustls panics where it finds two.
+            let _ = rustls::crypto::ring::default_provider().install_default();
+        }
+        // Who gives a connection up takes back what it has not delivered. Else the system goes on trying to, for minutes, and what was
+        // true when a network broke reaches Redis after what is true now.
+        let tcp = TcpSettings::default().set_linger_time(Duration::ZERO);
+        let info = match &redis.sentinels {
+            Some((sentinels, master)) => redis.info.clone().set_addr(master_of(redis, sentinels, master, &tcp).await?),
+            None => redis.info.clone(),
+        };
+        let info = info.set_tcp_settings(tcp.clone());
+        if redis.cluster {
+            let builder = ClusterClientBuilder::new([info]).tcp_settings(tcp);
+            let builder = builder.connection_timeout(TIMEOUT).response_timeout(TIMEOUT);
+            // Certificates would turn TLS on.
+            let builder = if tls { builder.certs(redis.certificates()) } else { builder };
+            let client = builder.retries(RETRIES).build()?;
+            return Ok(Self(Kind::Cluster(client.get_async_connection().await?)));
+        }
+        Ok(Self(Kind::Single(connect(redis, info).await?)))
+    }
+}
+
+async fn connect(redis: &Redis, info: ConnectionInfo) -> RedisResult<MultiplexedConnection> {
+    let config = AsyncConnectionConfig::new();
+    let config = config.set_connection_timeout(Some(TIMEOUT)).set_response_timeout(Some(TIMEOUT));
+    let client = match info.addr() {
+        ConnectionAddr::TcpTls { .. } => Client::build_with_tls(info, redis.certificates())?,
+        _ => Client::open(info)?,
+    };
+    client.get_multiplexed_async_connection_with_config(&config).await
+}
+
+/// Where the master is, by the first sentinel that knows.
+async fn master_of(
+    redis: &Redis,
+    sentinels: &[ConnectionAddr],
+    master: &str,
+    tcp: &TcpSettings,
+) -> RedisResult<ConnectionAddr> {
+    let mut last = None;
+    for sentinel in sentinels {
+        // They have no databases, and users of their own: they are asked as anybody.
+        let info = sentinel.clone().into_connection_info()?.set_tcp_settings(tcp.clone());
+        let asked = async {
+            let mut link = connect(redis, info).await?;
+            let ask = cmd("SENTINEL").arg("get-master-addr-by-name").arg(master).to_owned();
+            ask.query_async::<Option<(String, u16)>>(&mut link).await
+        };
+        match asked.await {
+            Ok(Some((host, port))) => {
+                return Ok(match sentinel {
+                    ConnectionAddr::TcpTls { .. } => {
+                        ConnectionAddr::TcpTls { host, port, insecure: false, tls_params: None }
+                    }
+                    _ => ConnectionAddr::Tcp(host, port),
+                });
+            }
+            Ok(None) => last = Some(format!("{sentinel} knows no master {master:?}")),
+            Err(error) => last = Some(format!("{sentinel}: {error}")),
+        }
+    }
+    let last = last.unwrap_or_default();
+    Err(RedisError::from((redis::ErrorKind::Io, "no sentinel names a master", last)))
+}
+
+impl ConnectionLike for Link {
+    fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
+        match &mut self.0 {
+            Kind::Single(link) => link.req_packed_command(cmd),
+            Kind::Cluster(link) => link.req_packed_command(cmd),
+        }
+    }
+
+    fn req_packed_commands<'a>(
+        &'a mut self,
+        pipeline: &'a Pipeline,
+        offset: usize,
+        count: usize,
+    ) -> RedisFuture<'a, Vec<Value>> {
+        match &mut self.0 {
+            Kind::Single(link) => link.req_packed_commands(pipeline, offset, count),
+            Kind::Cluster(link) => link.req_packed_commands(pipeline, offset, count),
+        }
+    }
+
+    fn get_db(&self) -> i64 {
+        match &self.0 {
+            Kind::Single(link) => link.get_db(),
+            Kind::Cluster(link) => link.get_db(),
+        }
+    }
+}
