@@ -105,7 +105,7 @@ pub fn nuls(bytes: &[u8]) -> impl Iterator<Item = usize> {
             };
             let eight = u64::from_le_bytes(eight);
             // The highest bit of each byte that is zero, and of no other.
-            found = !((eight & LOW) + LOW | eight | LOW);
+            found = !(((eight & LOW) + LOW) | eight | LOW);
         }
         let at = base + found.trailing_zeros() as usize / 8;
         found &= found - 1;
