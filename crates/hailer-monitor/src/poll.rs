@@ -186,6 +186,9 @@ pub fn since_1970() -> Millis {
     time.as_millis() as Millis
 }
 
+/// A server whose target was read, and its state when the history was last written.
+type Read = (Server, Target, &'static dyn Protocol, Option<(State, Millis)>);
+
 impl Poll {
     /// Starts to poll. Samples and events go to the batches; inside a tokio runtime.
     pub fn start(settings: Settings, live: Arc<Live>) -> io::Result<(Self, mpsc::Receiver<Batch>)> {
@@ -244,7 +247,7 @@ impl Poll {
     }
 
     /// Watches servers whose targets were read.
-    fn put(&self, servers: Vec<(Server, Target, &'static dyn Protocol, Option<(State, Millis)>)>) {
+    fn put(&self, servers: Vec<Read>) {
         let mut states: HashMap<ServerId, (State, Millis)> = HashMap::new();
         let mut update = Update { is_other_list: true, ..Update::default() };
         let mut list = self.shared.watchlist();

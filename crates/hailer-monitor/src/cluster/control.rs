@@ -30,13 +30,16 @@ const RESUME: Millis = 5 * 60_000;
 
 static BEAT: LazyLock<Script> = LazyLock::new(|| Script::new(scripts::BEAT));
 
+/// Of a chunk that is new to us, from when on times that have passed are made up for, if at all.
+type Handed = Option<Option<Millis>>;
+
 /// What beats need to know from one to the next.
 struct Control {
     shared: Arc<Shared>,
     /// Of the chunks that were read.
     servers: ByChunk<Vec<ServerId>>,
-    /// To be read: and from when on times that have passed are made up for, if they are new to us.
-    to_read: VecDeque<(Chunk, Option<Option<Millis>>)>,
+    /// To be read.
+    to_read: VecDeque<(Chunk, Handed)>,
     filled: String,
     /// An answer may have been missed.
     is_fresh: bool,
@@ -214,7 +217,7 @@ impl Control {
 
     /// Reads some of the chunks that are new, or other than they were.
     async fn read_some(&mut self, link: &mut Link) -> RedisResult<()> {
-        let mut chunks: BTreeMap<usize, Vec<(Chunk, Option<Option<Millis>>)>> = BTreeMap::new();
+        let mut chunks: BTreeMap<usize, Vec<(Chunk, Handed)>> = BTreeMap::new();
         for _ in 0..AT_ONCE {
             let Some((chunk, since)) = self.to_read.pop_front() else { break };
             chunks.entry(part(chunk)).or_default().push((chunk, since));
@@ -242,7 +245,7 @@ impl Control {
     async fn begin(
         &mut self,
         chunk: Chunk,
-        since: Option<Option<Millis>>,
+        since: Handed,
         targets: &HashMap<String, Vec<u8>>,
         states: &HashMap<String, Vec<u8>>,
     ) {
