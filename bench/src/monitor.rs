@@ -111,7 +111,7 @@ fn measure(hailer: &Path, plan: &Path, folder: &Folder, targets: u32, minutes: f
     let spent = host::cpu_of(pid).context("it ended before its time")? - cpu;
     let peak = host::peak(pid).context("its memory")? as f64 / 1_024.0;
     let others = (host::busy().unwrap_or_default() - machine) / wall;
-    println!("  {:.2} cores were busy in all, those of the farm and of this client among them", others);
+    println!("  {others:.2} cores were busy in all, those of the farm and of this client among them");
     println!("  {:.0} MiB resident at the end", resident(pid)?);
     let metrics = ureq_text(&agent(), &format!("{url}/metrics"))?;
     let count = |name: &str| {
