@@ -204,12 +204,32 @@ pub(crate) struct Later<T>(pub(crate) Box<T>);
 
 impl<T: Args> Args for Later<T> {
     fn augment_args(command: clap::Command) -> clap::Command {
-        command.defer(T::augment_args)
+        command.defer(|command| {
+            let said = said(&command);
+            say(said, T::augment_args(command))
+        })
     }
 
     fn augment_args_for_update(command: clap::Command) -> clap::Command {
-        command.defer(T::augment_args_for_update)
+        command.defer(|command| {
+            let said = said(&command);
+            say(said, T::augment_args_for_update(command))
+        })
     }
+}
+
+/// What a command does, in short and at length.
+type Words = [Option<clap::builder::StyledStr>; 2];
+
+fn said(command: &clap::Command) -> Words {
+    [command.get_about().cloned(), command.get_long_about().cloned()]
+}
+
+/// What a command does is said where it is named: flags that several share have words of their own, which would take their place.
+fn say([about, long]: Words, command: clap::Command) -> clap::Command {
+    // Only what is there can be put back.
+    let command = if let Some(about) = about { command.about(about) } else { command };
+    if let Some(long) = long { command.long_about(long) } else { command.long_about(None) }
 }
 
 impl<T: FromArgMatches> FromArgMatches for Later<T> {
