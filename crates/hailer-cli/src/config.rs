@@ -997,8 +997,11 @@ mod tests {
         for text in [own.as_str(), include_str!("../../../README.md")] {
             for example in text.split("```toml\n").skip(1) {
                 let (example, _) = example.split_once("```").unwrap();
-                assert_eq!(problem(example), "", "{example}");
-                count += 1;
+                // A plan of the monitor, which has a test of its own.
+                if !example.starts_with("[monitor]") {
+                    assert_eq!(problem(example), "", "{example}");
+                    count += 1;
+                }
             }
         }
         assert!(count >= 3, "{count}");

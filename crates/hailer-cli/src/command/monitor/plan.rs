@@ -428,11 +428,18 @@ mod tests {
         let lines =
             text.lines().skip_while(|line| *line != "//! ```toml").skip(1).take_while(|line| *line != "//! ```");
         let text: Vec<&str> = lines.map(|line| line.trim_start_matches("//!").trim_start()).collect();
-        // Its token stands in a file that is not here.
-        let text: Vec<&str> = text.into_iter().filter(|line| !line.starts_with("token-file")).collect();
-        let plan = read(&text.join("\n")).unwrap();
+        // What stands in files that are not here.
+        let without_files = |text: &[&str]| {
+            let lines = text.iter().filter(|line| !["token-file", "user"].iter().any(|key| line.starts_with(key)));
+            lines.copied().collect::<Vec<_>>().join("\n")
+        };
+        let plan = read(&without_files(&text)).unwrap();
         assert_eq!(plan.names().unwrap(), ["status.example.com", "status.example.com"]);
         assert_eq!((plan.servers.len(), plan.max_servers, plan.badges), (1, 200_000, true));
+        let readme =
+            include_str!("../../../../../README.md").split("```toml\n").find(|text| text.starts_with("[monitor]"));
+        let (example, _) = readme.unwrap().split_once("```").unwrap();
+        assert_eq!(read(&without_files(&example.lines().collect::<Vec<_>>())).unwrap().servers.len(), 1);
     }
 
     #[test]

@@ -309,7 +309,8 @@ impl Town {
     pub(super) fn minutes(&self, day: i64, every: u32) -> [u32; MINUTES] {
         let mut changes = [0_i32; MINUTES + 1];
         let start = day * DAY;
-        let minute = |at: Millis| (at - start).clamp(0, DAY).div_euclid(MINUTE) as usize;
+        // The first minute that begins then or later: who comes within one is there at the next.
+        let minute = |at: Millis| ((at - start).clamp(0, DAY) as usize).div_ceil(MINUTE as usize);
         for member in (0..self.members()).step_by(every as usize) {
             for (from, to) in (day - 1..=day + 1).filter_map(|day| self.session(member, day)) {
                 let (from, to) = (minute(from), minute(to));
