@@ -104,14 +104,14 @@ fn measure(hailer: &Path, plan: &Path, folder: &Folder, targets: u32, minutes: f
     let pid = process.child.id();
     let (begun, ready) = (Instant::now(), now());
     let (cpu, machine) = (host::cpu_of(pid).context("its CPU")?, host::busy().unwrap_or_default());
-    println!("  {:.1} s of CPU and {:.0} MiB until then", cpu, resident(pid)?);
+    println!("  {cpu:.1} s of CPU and {:.0} MiB until then", resident(pid)?);
     let length = Duration::from_secs_f64(minutes * 60.0);
     let looks = look(&url, targets, begun + length)?;
     let (ended, wall) = (now(), begun.elapsed().as_secs_f64());
     let spent = host::cpu_of(pid).context("it ended before its time")? - cpu;
     let peak = host::peak(pid).context("its memory")? as f64 / 1_024.0;
     let others = (host::busy().unwrap_or_default() - machine) / wall;
-    println!("  {:.2} cores were busy in all, those of the farm and of this client among them", others);
+    println!("  {others:.2} cores were busy in all, those of the farm and of this client among them");
     println!("  {:.0} MiB resident at the end", resident(pid)?);
     let metrics = ureq_text(&agent(), &format!("{url}/metrics"))?;
     let count = |name: &str| {

@@ -220,7 +220,7 @@ impl Poll {
     }
 
     /// Watches servers whose targets were read.
-    fn put(&self, servers: Vec<(Server, Target, &'static dyn Protocol, Option<(State, Millis)>)>) {
+    fn put(&self, servers: Vec<Read>) {
         let mut states: HashMap<ServerId, (State, Millis)> = HashMap::new();
         let mut update = Update { is_other_list: true, ..Update::default() };
         let mut list = self.shared.watchlist();
@@ -281,6 +281,9 @@ impl Poll {
         &self.shared.counts
     }
 }
+
+/// A server, its target and how it was when the history was last written.
+type Read = (Server, Target, &'static dyn Protocol, Option<(State, Millis)>);
 
 /// Whom to ask, and how; else what is wrong with it.
 fn asked(server: &Server) -> Result<(Target, &'static dyn Protocol), String> {
