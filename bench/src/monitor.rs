@@ -104,7 +104,7 @@ fn measure(hailer: &Path, plan: &Path, folder: &Folder, targets: u32, minutes: f
     let pid = process.child.id();
     let (begun, ready) = (Instant::now(), now());
     let (cpu, machine) = (host::cpu_of(pid).context("its CPU")?, host::busy().unwrap_or_default());
-    println!("  {:.1} s of CPU and {:.0} MiB until then", cpu, resident(pid)?);
+    println!("  {cpu:.1} s of CPU and {:.0} MiB until then", resident(pid)?);
     let length = Duration::from_secs_f64(minutes * 60.0);
     let looks = look(&url, targets, begun + length)?;
     let (ended, wall) = (now(), begun.elapsed().as_secs_f64());

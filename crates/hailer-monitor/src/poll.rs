@@ -40,7 +40,7 @@ const LOOKUPS_AT_ONCE: usize = 32;
 const LOOKUP_AGAIN: Duration = Duration::from_secs(300);
 /// Of one answer, in bytes, so much is kept for the page: JSON, and datagrams.
 const ANSWER: usize = 16 << 10;
-/// Of all answers together: those of some eight thousand servers. Of more, the first have their answers kept.
+/// Of all answers together: those of some eight thousand servers. Of more, the first have theirs kept.
 const ANSWERS: u64 = 16 << 20;
 /// Changes of version, map and MOTD that one server may make at once; a quarter of an hour gives it one more. Some servers tell
 /// another joke each time.
@@ -401,6 +401,9 @@ impl Poll {
         &self.shared.counts
     }
 }
+
+/// A server, its target and how it was when the history was last written.
+type Read = (Server, Target, &'static dyn Protocol, Option<(State, Millis)>);
 
 /// Whom to ask, and how; else what is wrong with it.
 fn asked(server: &Server) -> Result<(Target, &'static dyn Protocol), String> {
