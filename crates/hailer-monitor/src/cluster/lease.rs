@@ -369,7 +369,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(64))]
+        #![proptest_config(ProptestConfig::with_cases(16))]
         /// Whatever happens, no chunk is asked by two; and when nothing happens any more, each is asked by one.
         #[test]
         fn each_chunk_has_one_worker(
