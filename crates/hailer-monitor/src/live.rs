@@ -222,9 +222,8 @@ impl Default for Live {
 
 impl Live {
     /// Adds a server, or puts another description in place of the old one; what is known of it stays if the target does.
-    pub fn set(&self, server: Server) {
-        let server = Arc::new(server);
-        self.write().set(server);
+    pub fn set(&self, server: impl Into<Arc<Server>>) {
+        self.write().set(server.into());
         self.list.fetch_add(1, Ordering::Relaxed);
     }
 

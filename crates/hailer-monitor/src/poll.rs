@@ -139,8 +139,9 @@ struct Watchlist {
 }
 
 struct Watched {
-    target: Target,
-    typed: Arc<str>,
+    /// The same as in `Live`. Its target is read again where more of it is needed than the address: seldom.
+    server: Arc<Server>,
+    is_name: bool,
     protocol: &'static dyn Protocol,
     address: Result<SocketAddr, Arc<str>>,
     looked_up: Option<Instant>,
@@ -185,9 +186,6 @@ pub fn since_1970() -> Millis {
     let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     time.as_millis() as Millis
 }
-
-/// A server whose target was read, and its state when the history was last written.
-type Read = (Server, Target, &'static dyn Protocol, Option<(State, Millis)>);
 
 impl Poll {
     /// Starts to poll. Samples and events go to the batches; inside a tokio runtime.
@@ -252,11 +250,15 @@ impl Poll {
         let mut update = Update { is_other_list: true, ..Update::default() };
         let mut list = self.shared.watchlist();
         let now = list.clock.now().0;
+        let servers: Vec<_> = servers
+            .into_iter()
+            .map(|(server, target, protocol, known)| (Arc::new(server), target, protocol, known))
+            .collect();
         for (server, target, protocol, known) in &servers {
             let interval = server.interval.unwrap_or(self.shared.settings.interval);
             list.schedule.set(server.id, interval.as_millis().min(i64::MAX as u128) as Millis, now);
             update.servers.push(server.id);
-            if list.watched.get(&server.id).is_some_and(|old| *old.typed == *server.target) {
+            if list.watched.get(&server.id).is_some_and(|old| old.server.target == server.target) {
                 continue;
             }
             let (state, since) = known.unwrap_or_default();
@@ -266,8 +268,8 @@ impl Poll {
                 Host::Name(_) => Err("its name was not looked up yet".into()),
             };
             let watched = Watched {
-                target: target.clone(),
-                typed: server.target.as_str().into(),
+                server: server.clone(),
+                is_name: matches!(target.host, Host::Name(_)),
                 protocol: *protocol,
                 address,
                 looked_up: None,
@@ -306,6 +308,7 @@ impl Poll {
         let mut list = self.shared.watchlist();
         let now = list.clock.now().0;
         for Resumed { server, known, after } in servers {
+            let server = Arc::new(server);
             self.shared.live.set(server.clone());
             let target = server.target().ok().and_then(|target| Some((target.protocol?, target)));
             let Some((protocol, target)) = target else {
@@ -314,7 +317,7 @@ impl Poll {
             };
             let interval = server.interval.unwrap_or(self.shared.settings.interval);
             let interval = interval.as_millis().min(i64::MAX as u128) as Millis;
-            if list.watched.get(&server.id).is_some_and(|old| *old.typed == *server.target) {
+            if list.watched.get(&server.id).is_some_and(|old| old.server.target == server.target) {
                 list.schedule.set(server.id, interval, now);
                 continue;
             }
@@ -330,8 +333,7 @@ impl Poll {
             states.insert(server.id, (health, said.clone()));
             update.servers.push(server.id);
             let watched = Watched {
-                target,
-                typed: server.target.as_str().into(),
+                is_name: matches!(target.host, Host::Name(_)),
                 protocol,
                 address,
                 looked_up: None,
@@ -340,8 +342,9 @@ impl Poll {
                 said,
                 changes,
                 changed,
+                server,
             };
-            list.watched.insert(server.id, watched);
+            list.watched.insert(watched.server.id, watched);
         }
         drop(list);
         self.shared.live.change(update, |row| {
@@ -482,7 +485,11 @@ impl Source for Drawn {
             self.asked.lock().unwrap_or_else(PoisonError::into_inner).insert(index, due);
             return match &watched.address {
                 Ok(address) => Next::Probe(Probe { index, address: *address, protocol: watched.protocol, name: None }),
-                Err(cause) => Next::Failed { index, target: watched.typed.clone(), error: not_found(watched, cause) },
+                Err(cause) => Next::Failed {
+                    index,
+                    target: watched.server.target.as_str().into(),
+                    error: not_found(watched, cause),
+                },
             };
         }
     }
@@ -499,7 +506,8 @@ impl Source for Drawn {
 }
 
 fn not_found(watched: &Watched, cause: &str) -> Error {
-    Error::Lookup { name: watched.target.host.to_string(), cause: cause.into() }
+    let name = watched.server.target().map_or_else(|_| watched.server.target.clone(), |target| target.host.to_string());
+    Error::Lookup { name, cause: cause.into() }
 }
 
 /// What came of questions, until it is passed on.
@@ -558,7 +566,8 @@ impl Tally {
         let (sample, error) = match result {
             Ok(answer) => {
                 let sample = answered(due, &answer);
-                watched.said = Some(Arc::new(said(&watched.typed, answer, at, before.as_deref(), &self.shared.counts)));
+                watched.said =
+                    Some(Arc::new(said(&watched.server.target, answer, at, before.as_deref(), &self.shared.counts)));
                 (sample, None)
             }
             Err(error) => (unanswered(due, &error), Some(Arc::new((error.kind().to_owned(), error.to_string())))),
@@ -711,9 +720,8 @@ async fn ask_streams(shared: Arc<Shared>, mut due: mpsc::Receiver<Due>) {
     let places = Arc::new(tokio::sync::Semaphore::new(STREAMS_AT_ONCE));
     while let Some(due) = due.recv().await {
         let Ok(place) = places.clone().acquire_owned().await else { return };
-        let Some(target) = shared.watchlist().watched.get(&due.server).map(|watched| watched.target.clone()) else {
-            continue;
-        };
+        let server = shared.watchlist().watched.get(&due.server).map(|watched| watched.server.clone());
+        let Some(target) = server.and_then(|server| server.target().ok()) else { continue };
         let (client, shared) = (client.clone(), shared.clone());
         tokio::spawn(async move {
             let result = client.query(target).await;
@@ -739,13 +747,12 @@ async fn look_up(shared: Arc<Shared>) {
         };
         let mut wanted = Vec::new();
         for (id, watched) in &mut shared.watchlist().watched {
-            let is_name = matches!(watched.target.host, Host::Name(_));
             // A stream's client looks up for itself.
-            let is_ours = is_name && watched.protocol.info().transport == Transport::Datagram;
+            let is_ours = watched.is_name && watched.protocol.info().transport == Transport::Datagram;
             let is_due = watched.looked_up.is_none_or(|at| at.elapsed() >= again(watched));
             if is_ours && is_due {
                 watched.looked_up = Some(Instant::now());
-                wanted.push((*id, watched.target.clone()));
+                wanted.extend(watched.server.target().map(|target| (*id, target)));
             }
         }
         for (id, target) in wanted {
