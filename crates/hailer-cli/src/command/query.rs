@@ -9,11 +9,13 @@ use hailer::report::Line;
 use hailer::{Answer, Client, Error, Settings, Target, registry};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{IsTerminal, Write};
+use std::mem::ManuallyDrop;
 use std::time::Duration;
 
 pub(crate) async fn run(args: Query) -> anyhow::Result<Exit> {
     let targets = targets(&args)?;
-    let client = Client::new(settings(&args)?);
+    // The program ends with it: taking it apart would only load what that needs.
+    let client = ManuallyDrop::new(Client::new(settings(&args)?));
     let mut exit = Exit::Success;
     let shown = ask(&args, &targets, &client, &mut exit).await;
     as_known(shown, exit)
