@@ -14,7 +14,7 @@
 //! Redis and PostgreSQL coordinate; nothing here votes. **PostgreSQL is the truth** of who is watched and of what was. Redis
 //! holds the work: it may be emptied at any time, and is filled again from PostgreSQL and from what workers know.
 //!
-//! - **Chunks** of 256 numbers are leased ([`lease`], sans-IO). A worker's beat renews what it has, and by the same script, at once,
+//! - **Chunks** of 256 numbers are leased (`lease`, sans-IO). A worker's beat renews what it has, and by the same script, at once,
 //!   it gets what is free up to its share: the chunks divided by the workers alive. It stops by its own clock before a lease ends, so
 //!   that one who is cut off goes quiet before the next begins.
 //! - **Exactly once**: a sample's time is worked out from the server's number and interval ([`schedule`](crate::schedule)), whoever

@@ -54,7 +54,7 @@ pub struct ServerRecord {
     pub removed: Option<Millis>,
 }
 
-/// A [`Sample`].
+/// A sample.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct SampleRecord {
@@ -93,7 +93,7 @@ pub struct RollupRecord {
     pub resent: i64,
 }
 
-/// An [`Event`].
+/// An event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct EventRecord {
@@ -103,7 +103,7 @@ pub struct EventRecord {
     pub kind: EventKind,
 }
 
-/// A [`Session`].
+/// A session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct SessionRecord {

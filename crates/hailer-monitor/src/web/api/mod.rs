@@ -6,8 +6,8 @@
 //!                   └─► write ─► auth ─► Watchlist, TestAlert
 //! ```
 //!
-//! All may read, so many times a second; whoever knows the token may write. [`openapi.json`](openapi) describes each operation,
-//! and the tests hold every answer against it. What goes wrong is said as RFC 9457 has it ([`problem`]), with the field at fault.
+//! All may read, so many times a second; whoever knows the token may write. `openapi.json` describes each operation,
+//! and the tests hold every answer against it. What goes wrong is said as RFC 9457 has it (`problem`), with the field at fault.
 //!
 //! [`serve`](super::serve) tells who asks: without it all clients share one limit.
 
