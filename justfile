@@ -50,4 +50,4 @@ deny:
     cargo deny check licenses bans sources
 
 demo:
-    cargo run --release -- demo
+    cargo run -- demo
