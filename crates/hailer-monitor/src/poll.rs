@@ -74,6 +74,13 @@ impl Default for Settings {
     }
 }
 
+impl Settings {
+    /// How often a server is asked, in milliseconds.
+    fn interval_of(&self, server: &Server) -> Millis {
+        server.interval.unwrap_or(self.interval).as_millis().min(i64::MAX as u128) as Millis
+    }
+}
+
 /// What polling did so far.
 #[derive(Debug, Default)]
 pub struct Counts {
@@ -151,6 +158,34 @@ struct Watched {
     said: Option<Arc<Said>>,
     changes: f32,
     changed: Millis,
+}
+
+impl Watched {
+    /// One that was not asked yet.
+    fn new(
+        server: Arc<Server>,
+        target: &Target,
+        protocol: &'static dyn Protocol,
+        health: Health,
+        changed: Millis,
+    ) -> Self {
+        let address = match &target.host {
+            Host::Address(ip) => Ok(SocketAddr::new(*ip, target.port.unwrap_or(protocol.info().port))),
+            Host::Name(_) => Err("its name was not looked up yet".into()),
+        };
+        Self {
+            server,
+            is_name: matches!(target.host, Host::Name(_)),
+            protocol,
+            address,
+            looked_up: None,
+            health,
+            is_asked: false,
+            said: None,
+            changes: 0.0,
+            changed,
+        }
+    }
 }
 
 /// Time since 1970 that goes on evenly; if somebody sets the system's clock, it follows.
@@ -255,30 +290,14 @@ impl Poll {
             .map(|(server, target, protocol, known)| (Arc::new(server), target, protocol, known))
             .collect();
         for (server, target, protocol, known) in &servers {
-            let interval = server.interval.unwrap_or(self.shared.settings.interval);
-            list.schedule.set(server.id, interval.as_millis().min(i64::MAX as u128) as Millis, now);
+            list.schedule.set(server.id, self.shared.settings.interval_of(server), now);
             update.servers.push(server.id);
             if list.watched.get(&server.id).is_some_and(|old| old.server.target == server.target) {
                 continue;
             }
             let (state, since) = known.unwrap_or_default();
             states.insert(server.id, (state, since));
-            let address = match &target.host {
-                Host::Address(ip) => Ok(SocketAddr::new(*ip, target.port.unwrap_or(protocol.info().port))),
-                Host::Name(_) => Err("its name was not looked up yet".into()),
-            };
-            let watched = Watched {
-                server: server.clone(),
-                is_name: matches!(target.host, Host::Name(_)),
-                protocol: *protocol,
-                address,
-                looked_up: None,
-                health: Health::known(state, since),
-                is_asked: false,
-                said: None,
-                changes: 0.0,
-                changed: now,
-            };
+            let watched = Watched::new(server.clone(), target, *protocol, Health::known(state, since), now);
             list.watched.insert(server.id, watched);
         }
         drop(list);
@@ -315,8 +334,7 @@ impl Poll {
                 wrong.push(server.id);
                 continue;
             };
-            let interval = server.interval.unwrap_or(self.shared.settings.interval);
-            let interval = interval.as_millis().min(i64::MAX as u128) as Millis;
+            let interval = self.shared.settings.interval_of(&server);
             if list.watched.get(&server.id).is_some_and(|old| old.server.target == server.target) {
                 list.schedule.set(server.id, interval, now);
                 continue;
@@ -325,25 +343,10 @@ impl Poll {
                 Some(after) => list.schedule.resume(server.id, interval, now, after),
                 None => list.schedule.set(server.id, interval, now),
             }
-            let address = match &target.host {
-                Host::Address(ip) => Ok(SocketAddr::new(*ip, target.port.unwrap_or(protocol.info().port))),
-                Host::Name(_) => Err("its name was not looked up yet".into()),
-            };
             let Known { health, said, changes, changed, .. } = known;
             states.insert(server.id, (health, said.clone()));
             update.servers.push(server.id);
-            let watched = Watched {
-                is_name: matches!(target.host, Host::Name(_)),
-                protocol,
-                address,
-                looked_up: None,
-                health,
-                is_asked: false,
-                said,
-                changes,
-                changed,
-                server,
-            };
+            let watched = Watched { said, changes, ..Watched::new(server, &target, protocol, health, changed) };
             list.watched.insert(watched.server.id, watched);
         }
         drop(list);
