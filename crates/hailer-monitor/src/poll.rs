@@ -448,8 +448,8 @@ impl Watchlist {
             let due = self.schedule.next(now)?;
             counts.missed.store(self.schedule.missed(), Ordering::Relaxed);
             match self.watched.get_mut(&due.server) {
-                // The patience of the last question is longer than the interval: the answer counts for both.
-                Some(watched) if watched.is_asked => {}
+                // Its last question has no end yet: one that was made up for came late, or patience is longer than the interval.
+                Some(watched) if watched.is_asked => self.schedule.postpone(due, now),
                 Some(watched) => {
                     watched.is_asked = true;
                     return Some(due);

@@ -12,6 +12,8 @@ use std::collections::{BinaryHeap, HashMap};
 pub const SHORTEST_INTERVAL: Millis = 1_000;
 /// Of an interval, so much is jitter.
 const JITTER: i64 = 20;
+/// Of an interval, so much is a moment.
+const MOMENT: i64 = 40;
 
 /// Who is to be asked when.
 #[derive(Debug, Default)]
@@ -106,6 +108,14 @@ impl Schedule {
         }
     }
 
+    /// It cannot be asked just now: this sample is due again in a moment, as long as its time has not passed.
+    pub fn postpone(&mut self, due: Due, now: Millis) {
+        let Some(entry) = self.entries.get_mut(&due.server) else { return };
+        let again = now + (entry.interval / MOMENT).max(1);
+        (entry.at, entry.due) = (due.at, again);
+        self.queue.push(Reverse((again, due.server)));
+    }
+
     /// When the next is due.
     pub fn next_due(&self) -> Option<Millis> {
         self.queue.peek().map(|Reverse((due, _))| *due)
@@ -191,6 +201,23 @@ mod tests {
         assert_eq!(due(&mut second, at + 9_000), []);
         assert_eq!(due(&mut second, at + 11_000), [Due { server: ServerId(7), at: at + 10_000 }]);
         assert_eq!((first.missed() > 0, second.missed()), (true, 0));
+    }
+
+    #[test]
+    fn who_is_busy_is_asked_in_a_moment() {
+        let mut schedule = Schedule::default();
+        schedule.set(ServerId(7), 10_000, 0);
+        let first = due(&mut schedule, 10_500)[0];
+        schedule.postpone(first, 10_500);
+        assert_eq!(due(&mut schedule, 10_500), [], "not at once: it would be due for ever");
+        assert_eq!(due(&mut schedule, 10_800), [first], "the same sample");
+        schedule.postpone(first, 10_800);
+        let next = Due { at: first.at + 10_000, ..first };
+        assert_eq!(due(&mut schedule, next.at + 1_000), [next], "its time has passed");
+        assert_eq!(schedule.missed(), 1);
+        schedule.remove(ServerId(7));
+        schedule.postpone(next, 22_000);
+        assert_eq!(schedule.next_due().filter(|_| !schedule.is_empty()), None);
     }
 
     #[test]

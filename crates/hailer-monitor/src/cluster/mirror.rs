@@ -5,6 +5,7 @@
 use super::entry::{Entry, Row, Spoken, read_server};
 use super::keys::PARTS;
 use super::lease::Chunk;
+use super::push::AGAIN;
 use super::write::field;
 use super::{ByChunk, Shared};
 use crate::history::HistoryError;
@@ -195,6 +196,9 @@ impl Mirror {
 
 /// What others saw.
 fn show_results(shared: &Shared, fields: &[Vec<u8>]) {
+    if field(fields, AGAIN.as_bytes()).is_some() {
+        return;
+    }
     let Some(Ok(entry)) = field(fields, b"e").map(serde_json::from_slice::<Entry>) else { return };
     if entry.by == shared.me {
         return;

@@ -34,8 +34,13 @@ const SAID: usize = 256;
 const SAID_BYTES: usize = 512 << 10;
 /// What a server said goes out again after so long though it is the same: for pages that have begun since.
 const SAID_AGAIN: Millis = 10 * 60_000;
+/// What Redis took stays here for so long, should it forget: longer than the history takes to write it.
+const FRESH: Duration = Duration::from_secs(3);
 /// Redis is looked for again after so long.
 const PAUSE: Duration = Duration::from_secs(1);
+
+/// Marks an entry that was sent before: for the history. Pages have shown it, and alerts have heard of its events.
+pub(super) const AGAIN: &str = "again";
 
 /// What others tell this task.
 pub(super) enum Order {
@@ -61,13 +66,25 @@ struct Noted {
     said: Option<(Arc<Said>, Millis)>,
 }
 
+/// An entry on its way.
+struct Parcel {
+    part: usize,
+    json: Vec<u8>,
+    /// Its samples.
+    rows: usize,
+    /// Redis has taken it once, and forgotten it perhaps.
+    is_again: bool,
+}
+
 struct Push {
     shared: Arc<Shared>,
     sessions: Sessions,
     noted: ByChunk<HashMap<ServerId, Noted>>,
     gathered: Batch,
-    /// Entries that Redis has not taken: part, JSON, samples.
-    kept: VecDeque<(usize, Vec<u8>, usize)>,
+    /// Entries that Redis has not taken.
+    kept: VecDeque<Parcel>,
+    /// Those that it has just taken, and when.
+    fresh: VecDeque<(Instant, Parcel)>,
     kept_rows: usize,
     link: Option<Link>,
     not_before: Instant,
@@ -86,6 +103,7 @@ pub(super) async fn run(
         noted: ByChunk::default(),
         gathered: Batch::default(),
         kept: VecDeque::new(),
+        fresh: VecDeque::new(),
         kept_rows: 0,
         link: None,
         not_before: Instant::now(),
@@ -99,9 +117,7 @@ pub(super) async fn run(
                 None => return,
                 Some(Order::Begin(chunk, memories)) => push.begin(chunk, memories),
                 Some(Order::Sessions(sessions)) => push.sessions.resume(sessions),
-                Some(Order::Rewrite) => {
-                    push.noted.values_mut().flat_map(HashMap::values_mut).for_each(|noted| noted.digest = 0);
-                }
+                Some(Order::Rewrite) => push.rewrite(),
                 Some(Order::Forget(chunks)) => push.forget(&chunks),
                 Some(Order::Flush(chunks, told)) => {
                     while let Ok(batch) = batches.try_recv() {
@@ -130,6 +146,15 @@ impl Push {
             (server, Noted { at: memory.at, digest, said: None })
         });
         self.noted.insert(chunk, noted.collect());
+    }
+
+    /// All that Redis may have forgotten is to be sent once more. The history leaves alone what it has already.
+    fn rewrite(&mut self) {
+        self.noted.values_mut().flat_map(HashMap::values_mut).for_each(|noted| noted.digest = 0);
+        for (_, parcel) in self.fresh.drain(..).rev() {
+            self.kept_rows += parcel.rows;
+            self.kept.push_front(Parcel { is_again: true, ..parcel });
+        }
     }
 
     fn forget(&mut self, chunks: &[Chunk]) {
@@ -164,21 +189,27 @@ impl Push {
         let mut pipes: BTreeMap<usize, Pipeline> = BTreeMap::new();
         let (memories, said) = self.entries(given);
         while self.kept_rows > KEPT {
-            let Some((_, _, rows)) = self.kept.pop_front() else { break };
+            let Some(Parcel { rows, .. }) = self.kept.pop_front() else { break };
             self.kept_rows -= rows;
             self.shared.dropped.fetch_add(rows as u64, Ordering::Relaxed);
         }
         self.shared.kept.store(self.kept_rows as u64, Ordering::Relaxed);
+        let is_stale = |(sent, _): &(Instant, _)| sent.elapsed() > FRESH;
+        self.fresh.drain(..self.fresh.partition_point(is_stale));
         if self.not_before > Instant::now() {
             return;
         }
         let entries = self.kept.len().min(AT_ONCE);
-        for (part, json, rows) in self.kept.range(..entries) {
+        for Parcel { part, json, rows, is_again } in self.kept.range(..entries) {
             // As many entries of this size as hold the samples that may wait.
             let most = (self.shared.settings.backlog / PARTS as u64 / (*rows).max(1) as u64).max(64);
             let pipe = pipes.entry(*part).or_insert_with(pipe);
             let key = self.shared.keys.results(*part);
-            pipe.cmd("XADD").arg(key).arg("MAXLEN").arg("~").arg(most).arg("*").arg("e").arg(json).ignore();
+            let add = pipe.cmd("XADD").arg(key).arg("MAXLEN").arg("~").arg(most).arg("*").arg("e").arg(json);
+            if *is_again {
+                add.arg(AGAIN).arg("1");
+            }
+            add.ignore();
         }
         for (chunk, server, memory) in &memories {
             let pipe = pipes.entry(part(*chunk)).or_insert_with(pipe);
@@ -197,7 +228,11 @@ impl Push {
                 (self.link, self.not_before) = (None, Instant::now() + PAUSE);
             } else {
                 self.shared.trouble("push", None);
-                self.kept_rows -= self.kept.drain(..entries).map(|(_, _, rows)| rows).sum::<usize>();
+                let now = Instant::now();
+                for parcel in self.kept.drain(..entries) {
+                    self.kept_rows -= parcel.rows;
+                    self.fresh.push_back((now, parcel));
+                }
                 for (chunk, server, memory) in memories {
                     if let Some(noted) = self.noted.get_mut(&chunk).and_then(|noted| noted.get_mut(&server)) {
                         noted.digest = memory.digest();
@@ -269,7 +304,8 @@ impl Push {
                 let (events, sessions) = (std::mem::take(&mut events), std::mem::take(&mut sessions));
                 let entry = Entry { by: self.shared.me.clone(), rows, errors, events, sessions };
                 self.kept_rows += now.len();
-                self.kept.push_back((part, serde_json::to_vec(&entry).unwrap_or_default(), now.len()));
+                let json = serde_json::to_vec(&entry).unwrap_or_default();
+                self.kept.push_back(Parcel { part, json, rows: now.len(), is_again: false });
                 if samples.is_empty() {
                     break;
                 }

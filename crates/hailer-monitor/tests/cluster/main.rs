@@ -177,7 +177,8 @@ async fn whatever_dies_each_server_is_asked_and_each_sample_is_there_once() {
     assert_eq!(samples.len(), SERVERS as usize + 1);
     let taken: usize = samples.values().map(Vec::len).sum();
     println!("{taken} samples, {missed} intervals without one");
-    assert!(missed < taken as i64 / 10, "{missed} of {taken}");
+    // What a writer had just read when it was killed is written by another after 100 s.
+    assert!(missed < taken as i64 / 50, "{missed} of {taken}");
     // Nobody was ever down, whoever asked.
     assert_eq!(count(&pool, "SELECT COUNT(*) FROM event WHERE kind <> 'up'").await, 0);
     assert_eq!(count(&pool, "SELECT COUNT(*) FROM event").await, i64::from(SERVERS) + 1);
