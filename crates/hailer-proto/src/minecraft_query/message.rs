@@ -458,19 +458,20 @@ fn last_players_start(bytes: &[u8]) -> Option<usize> {
 
 /// The pairs up to `end`, where the NUL of the last value stands.
 fn read_pairs<'a>(r: &mut Reader<'a, '_>, end: usize, ordered: bool, full: &mut Full<'a>) -> Result<(), Error> {
-    let region = r.whole().get(r.at()..end).unwrap_or_default();
-    let ranges = ranges(region, r.at());
-    let whole = r.whole();
-    let pieces = Pieces { whole, ranges: &ranges };
-    if pieces.are_vanilla() {
-        for (index, (&(_, key), pair)) in KEYS.iter().zip(ranges.chunks_exact(2)).enumerate() {
+    let (whole, start) = (r.whole(), r.at());
+    // With the NUL at its end.
+    let region = whole.get(start..=end).unwrap_or_default();
+    if let Some(values) = vanilla_values(region) {
+        for (index, (&(name, key), value)) in KEYS.iter().zip(values).enumerate() {
             r.notes().group("pair", index);
-            let [name, value] = [0, 1].map(|i| pair.get(i).cloned().unwrap_or_default());
-            text(r, name, "key");
-            full.pairs.push((key, text(r, value, "value")));
+            let at = start + value.start;
+            text(r, at - 1 - name.len()..at - 1, "key");
+            full.pairs.push((key, text(r, at..start + value.end, "value")));
             full.known |= key.bit();
         }
     } else {
+        let ranges = ranges(region, start);
+        let pieces = Pieces { whole, ranges: &ranges };
         for (index, Place { key, first, last }) in lay_out(pieces, ordered).into_iter().enumerate() {
             r.notes().group("pair", index);
             let (Some(key), Some(first_range), Some(last_range)) =
@@ -544,11 +545,6 @@ impl<'a> Pieces<'a, '_> {
         self.ranges.len()
     }
 
-    /// Whether they are the ten keys in the order of the list, as most servers send them, and their values.
-    fn are_vanilla(&self) -> bool {
-        self.len() == 2 * KEYS.len() && KEYS.iter().enumerate().all(|(i, (name, _))| self.get(2 * i) == Some(name))
-    }
-
     /// Whether they are keys and values in turn without any doubt: the MOTD, the game type behind it, each of the ten keys
     /// once. Nothing that a MOTD imitates looks so, since the true pairs follow it.
     fn are_whole(&self) -> bool {
@@ -576,12 +572,29 @@ fn limit_pairs(index: usize, at: usize) -> Result<(), Error> {
     }
 }
 
-/// Ranges between NULs. An empty region holds none at all.
+/// Where the values are, if these are the ten keys in the order of the list, as most servers send them.
+fn vanilla_values(region: &[u8]) -> Option<[Range<usize>; KEYS.len()]> {
+    let mut ends = nuls(region);
+    let mut values = [const { 0..0 }; KEYS.len()];
+    let mut start = 0;
+    for ((name, _), value) in KEYS.iter().zip(&mut values) {
+        let key_end = ends.next()?;
+        if region.get(start..key_end)? != *name {
+            return None;
+        }
+        let end = ends.next()?;
+        *value = key_end + 1..end;
+        start = end + 1;
+    }
+    ends.next().is_none().then_some(values)
+}
+
+/// Ranges before NULs. A region that holds only one NUL has no range at all.
 fn ranges(region: &[u8], base: usize) -> Vec<Range<usize>> {
     let mut start = base;
     let mut ranges = Vec::with_capacity(2 * KEYS.len());
-    if !region.is_empty() {
-        for end in nuls(region).chain([region.len()]).map(|end| base + end) {
+    if region.len() > 1 {
+        for end in nuls(region).map(|end| base + end) {
             ranges.push(start..end);
             start = end + 1;
         }

@@ -48,15 +48,21 @@ impl Notes {
     }
 
     /// Explains a range of bytes. `value` runs only if fields are kept.
-    #[inline]
+    #[inline(always)]
     pub fn field(&mut self, range: Range<usize>, name: &'static str, value: impl FnOnce() -> String) {
-        if let Some(fields) = &mut self.fields {
-            let name = match self.group {
-                Some((group, index)) => format!("{group}[{index}].{name}"),
-                None => name.into(),
-            };
-            fields.push(Field { range, name, value: value(), secret: false });
+        if self.fields.is_some() {
+            self.keep(range, name, value());
         }
+    }
+
+    /// Nobody reads what is kept in a hurry.
+    #[cold]
+    fn keep(&mut self, range: Range<usize>, name: &'static str, value: String) {
+        let name = match self.group {
+            Some((group, index)) => format!("{group}[{index}].{name}"),
+            None => name.into(),
+        };
+        self.fields.get_or_insert_default().push(Field { range, name, value, secret: false });
     }
 
     /// Marks the field explained last as a secret.

@@ -94,16 +94,15 @@ pub fn nuls(bytes: &[u8]) -> impl Iterator<Item = usize> {
             let eight = match rest.split_first_chunk() {
                 Some((eight, others)) => {
                     rest = others;
-                    *eight
+                    u64::from_le_bytes(*eight)
                 }
                 None if rest.is_empty() => return None,
                 None => {
                     let mut eight = [1; 8];
                     core::iter::zip(&mut eight, core::mem::take(&mut rest)).for_each(|(to, byte)| *to = *byte);
-                    eight
+                    u64::from_le_bytes(eight)
                 }
             };
-            let eight = u64::from_le_bytes(eight);
             // The highest bit of each byte that is zero, and of no other.
             found = !(((eight & LOW) + LOW) | eight | LOW);
         }

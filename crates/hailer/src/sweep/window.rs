@@ -12,7 +12,7 @@ const PERIOD: Duration = Duration::from_millis(50);
 /// At first, and what always may be in flight: a process without privileges has a receive queue of hardly more.
 const SMALLEST: usize = 256;
 /// At first, where the receive queue surely holds the answers.
-const LARGEST_FIRST: usize = 2_048;
+const LARGEST_FIRST: usize = 4_096;
 /// What a datagram may take of the receive queue, with the system's own notes on it.
 const PLACE: usize = 4_096;
 /// So much queueing is harmless.
@@ -153,7 +153,7 @@ impl Window {
             if now >= self.shrunk + self.delay * 2 + PERIOD {
                 self.shrink(now, in_flight * 9 / 10);
             }
-        } else if self.is_limiting && !self.is_lagging && now >= self.grown + self.delay * 2 {
+        } else if self.is_limiting && !self.is_lagging && now >= self.grown + self.delay + PERIOD / 2 {
             self.grown = now;
             let more = if self.size < self.threshold { self.size } else { self.size / 8 };
             self.size = (self.size + more).min(self.largest);
