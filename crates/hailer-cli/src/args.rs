@@ -359,7 +359,7 @@ pub(crate) struct Pacing {
     /// Wait so long for one datagram at the most; less where the delays seen allow it
     #[arg(long, default_value = "1s", value_parser = duration, value_name = "TIME")]
     pub(crate) timeout: Duration,
-    /// Ask again so often when nothing comes
+    /// Ask again at most so often when nothing comes; more than once only where datagrams get lost
     #[arg(long, default_value_t = 2, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=100))]
     pub(crate) retries: u32,
     /// Give a server up after so long, whatever it sends [default: 10s, or timeout × (retries + 1) if that is longer]

@@ -408,6 +408,33 @@ fn what_our_own_queue_loses_is_asked_for_again() {
 }
 
 #[test]
+fn the_silent_are_asked_a_third_time_where_datagrams_get_lost() {
+    for (loss, tries) in [(0, 2), (2, 3)] {
+        let mut world = World::new(21);
+        (world.silent, world.loss, world.delay) = (20, loss, (40, 60));
+        let settings = fast(20_000.0);
+        let timeout = settings.patience.timeout;
+        let run = sweep(settings, &mut world, &mut minecraft(60_000));
+        check(&world, &run, 60_000, 20);
+        let (mut after, mut sent) = (Vec::new(), 0);
+        for end in &run.ends {
+            if let Err(Error::Silence { asked, after: took }) = &end.result {
+                after.push(*took);
+                sent += u64::from(asked.sent);
+            }
+        }
+        let counts = run.engine.counts();
+        // Some fell silent after their first answer.
+        assert!(sent - (counts.in_vain + counts.silent) < 10, "{counts:?}");
+        let each = sent as f64 / counts.silent as f64;
+        // What the first few lose is not known yet.
+        assert!((each - f64::from(tries)).abs() < 0.2, "{each} datagrams to each of {}", counts.silent);
+        let (shortest, longest) = (after.iter().min().unwrap(), after.iter().max().unwrap());
+        assert!(*shortest >= timeout - ms(10) && *longest <= timeout * 4, "{shortest:?} to {longest:?}");
+    }
+}
+
+#[test]
 fn a_closed_port_ends_its_question_at_once() {
     let mut world = World::new(5);
     world.closed.insert(25_565);

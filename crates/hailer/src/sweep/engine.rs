@@ -4,7 +4,7 @@
 //! datagram until the server answers: it derives all that it invents from its cookie, and the cookie from a secret and the
 //! question, so that it says the same each time. Only then there is a [driver](Drive) for it.
 
-use super::flight::{Flight, Id};
+use super::flight::{Flight, Id, TICK};
 use super::pace::{Prefixes, Throttle};
 use super::window::{Delays, Window};
 use super::{Counts, End, Next, Position, Probe, Settings, Sink, Source};
@@ -236,7 +236,7 @@ impl Engine {
     /// How long to wait for an answer to what a silent server is sent now. To the last try twice as long as to others, and
     /// the first has had all of the time-out by then: a server that is slower than all others still counts.
     fn wait(&self, now: Duration, id: Id) -> Duration {
-        let is_last = u32::from(self.flight.slot(id).resends) >= self.patience.retries;
+        let is_last = u32::from(self.flight.slot(id).resends) >= self.delays.retries(self.patience.retries);
         let (usual, took) = (self.delays.wait(), self.took(now, id));
         let wait = if is_last { (usual * 2).max(self.patience.timeout.saturating_sub(took)) } else { usual };
         wait.min(self.patience.timeout).min(self.patience.deadline.saturating_sub(took))
@@ -479,12 +479,18 @@ impl Engine {
     /// Nothing came from a server that has not answered yet.
     fn silence(&mut self, now: Duration, id: Id, out: &mut Outboxes, sink: &mut dyn Sink) {
         let (sent, took) = (self.last_send(now, id), self.took(now, id));
+        let retries = self.delays.retries(self.patience.retries);
         let slot = self.flight.slot_mut(id);
         let is_our_fault = self.overflowed.is_some_and(|at| at >= sent) && slot.forgive();
         if is_our_fault {
             // Neither the try counts nor its time.
             slot.began = slot.began.wrapping_add((now - sent).as_millis() as u32);
-        } else if u32::from(slot.resends) >= self.patience.retries || took >= self.patience.deadline {
+        } else if took >= self.patience.deadline || u32::from(slot.resends) >= retries {
+            // One try was the last only since.
+            let left = self.patience.timeout.saturating_sub(took);
+            if left > TICK {
+                return self.flight.wake_at(id, now + left);
+            }
             return self.end(id, None, Err(Failure::Silence { after: took }), sink);
         } else {
             slot.resends += 1;
@@ -564,6 +570,10 @@ impl Engine {
         *count += 1;
         let slot = self.flight.slot(id);
         let index = slot.index();
+        if matches!(result, Err(Error::Silence { .. })) {
+            let most = self.patience.retries.into();
+            self.counts.in_vain += if slot.has_answered() { most } else { u64::from(slot.resends) };
+        }
         if slot.has_answered() {
             let place = slot.sent_or_driver;
             self.drivers[place as usize] = None;

@@ -18,6 +18,7 @@ pub(super) type Id = u32;
 const NONE: Id = Id::MAX;
 /// Length of a tick.
 const TICK_MICROS: u64 = 8_192;
+pub(super) const TICK: Duration = Duration::from_micros(TICK_MICROS);
 const TICKS: usize = 1 << 16;
 /// Nothing is set to wake later than this: half a turn, so that before and after can be told apart.
 const HORIZON: u64 = TICKS as u64 / 2;

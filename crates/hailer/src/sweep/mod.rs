@@ -167,7 +167,9 @@ pub struct Counts {
     pub bytes_heard: u64,
     /// Datagrams sent again because nothing came.
     pub resent: u64,
-    /// Of those, so many because our own receive queue overflowed; they count as no try.
+    /// Of those, so many to servers that stayed silent.
+    pub in_vain: u64,
+    /// Of those sent again, so many because our own receive queue overflowed; they count as no try.
     pub forgiven: u64,
     /// Datagrams from addresses that were not asked, or no longer: late, forged, or from another address than the one asked.
     pub strays: u64,
@@ -187,7 +189,7 @@ pub struct Settings {
     pub ask: Ask,
     /// How long and how much to bear from one server. The time-out is the longest that is waited for one datagram; the
     /// sweep waits less where the delays that it sees allow it, and never more than four minutes. Of retries it makes at
-    /// most 254.
+    /// most 254, and more than one only where some servers answer no sooner: where hardly any does, a third try finds nobody.
     pub patience: Patience,
     /// Refuse answers that deviate from the protocol.
     pub strict: bool,

@@ -27,6 +27,8 @@ const FEWEST: u64 = 32;
 const MEMORY: Duration = Duration::from_secs(15);
 /// Losses among servers known to be alive that are nothing unusual.
 const USUAL_LOSS: f64 = 0.10;
+/// Where fewer answers than one in so many come to a second try, a third finds nobody: less than one server of four million.
+const RARE_LOSS: u32 = 2_000;
 /// Nobody is asked again sooner than this: servers answer once in a tick of 50 ms, some once in two.
 const SHORTEST_WAIT: Duration = Duration::from_millis(200);
 
@@ -217,6 +219,12 @@ impl Delays {
     /// Nothing known: waits as long as it may.
     pub(super) fn new(longest: Duration) -> Self {
         Self { counts: [0; BUCKETS], count: 0, late: 0, longest, wait: longest, aged: Duration::ZERO }
+    }
+
+    /// How often to ask a silent server again, if it may be asked so often.
+    pub(super) fn retries(&self, most: u32) -> u32 {
+        let is_loss_rare = self.count >= RARE_LOSS && self.late < self.count / RARE_LOSS;
+        if is_loss_rare { most.min(1) } else { most }
     }
 
     /// How long to wait for an answer before asking again.

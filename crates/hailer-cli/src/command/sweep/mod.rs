@@ -105,7 +105,7 @@ pub(crate) fn run(args: &Sweep) -> anyhow::Result<Exit> {
     }
     let left_out = targets.left_out();
     if !args.writing.quiet {
-        progress::summary(&sum, took, settings.patience.retries, &left_out);
+        progress::summary(&sum, took, &left_out);
     }
     if let (Some(cause), Some(path)) = (cause, &choice.checkpoint) {
         tell!("{}, noted in {}: the same command with --resume goes on", cause.words(), path.display());

@@ -68,7 +68,7 @@ fn message(beat: &Beat<'_>, sum: &Counts, elapsed: Duration) -> String {
 }
 
 /// Lines for people.
-pub(super) fn summary(sum: &Counts, took: Duration, retries: u32, excluded: &LeftOut) {
+pub(super) fn summary(sum: &Counts, took: Duration, excluded: &LeftOut) {
     let ended = tally::ended(sum);
     let seconds = took.as_secs_f64().max(0.001);
     tell!(
@@ -89,7 +89,7 @@ pub(super) fn summary(sum: &Counts, took: Duration, retries: u32, excluded: &Lef
     if !rest.is_empty() {
         tell!("{}", rest.join(", "));
     }
-    tell!("{} datagrams sent, {} heard, about {} lost on the way", sum.sent, sum.heard, share(lost(sum, retries)));
+    tell!("{} datagrams sent, {} heard, about {} lost on the way", sum.sent, sum.heard, share(lost(sum)));
     let odd = [
         (sum.overflows, "lost in our own queue"),
         (sum.strays, "from strangers or too late"),
@@ -117,10 +117,9 @@ pub(super) fn left_out(left_out: &LeftOut) -> Option<String> {
 
 /// The share of datagrams lost between us and those who live: of a silent target, every datagram went unheard and none is
 /// counted.
-pub(super) fn lost(sum: &Counts, retries: u32) -> f64 {
-    let silent = sum.silent.saturating_mul(retries.into());
-    let resent = sum.resent.saturating_sub(silent);
-    let sent = sum.sent.saturating_sub(silent.saturating_add(sum.silent));
+pub(super) fn lost(sum: &Counts) -> f64 {
+    let resent = sum.resent.saturating_sub(sum.in_vain);
+    let sent = sum.sent.saturating_sub(sum.in_vain.saturating_add(sum.silent));
     if sent == 0 { 0.0 } else { (resent as f64 / sent as f64).min(1.0) }
 }
 

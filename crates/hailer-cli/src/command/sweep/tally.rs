@@ -7,7 +7,7 @@ use serde_json::Value;
 type Count = (&'static str, fn(&mut Counts) -> &mut u64);
 
 /// Name of each count, as programs read it.
-pub(super) const COUNTS: [Count; 17] = [
+pub(super) const COUNTS: [Count; 18] = [
     ("asked", |it| &mut it.asked),
     ("answered", |it| &mut it.answered),
     ("silent", |it| &mut it.silent),
@@ -20,6 +20,7 @@ pub(super) const COUNTS: [Count; 17] = [
     ("heard", |it| &mut it.heard),
     ("bytes_heard", |it| &mut it.bytes_heard),
     ("resent", |it| &mut it.resent),
+    ("in_vain", |it| &mut it.in_vain),
     ("forgiven", |it| &mut it.forgiven),
     ("strays", |it| &mut it.strays),
     ("duplicates", |it| &mut it.duplicates),
