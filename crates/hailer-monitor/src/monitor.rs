@@ -359,6 +359,10 @@ fn end_sessions(sessions: &mut Sessions, live: &Live, update: Result<Arc<Update>
 pub struct Tests(Arc<alert::Checked>);
 
 impl TestAlert for Tests {
+    fn plan(&self) -> &alert::Checked {
+        &self.0
+    }
+
     fn send(&self, to: Option<String>) -> BoxFuture<'_, Result<String, NotSent>> {
         Box::pin(send_test(self.0.clone(), to))
     }

@@ -157,7 +157,7 @@ async fn headers_and_errors() {
         let page = site.get(path).await;
         assert_eq!(page.status, status, "{path}");
         assert_eq!(page.header("content-security-policy"), POLICY);
-        assert_eq!((page.header("x-content-type-options"), page.header("referrer-policy")), ("nosniff", "no-referrer"));
+        assert_eq!((page.header("x-content-type-options"), page.header("referrer-policy")), ("nosniff", "same-origin"));
         assert_eq!(page.header("cache-control"), "no-store");
         assert!(page.text.contains("<title>") && page.text.contains("</html>"), "{path}");
     }

@@ -240,6 +240,16 @@ impl fmt::Display for Outlet {
     }
 }
 
+impl Outlet {
+    /// What it is, in a word.
+    pub(crate) fn word(&self) -> &'static str {
+        match &self.exit {
+            Exit::Http { form, .. } => form.word(),
+            Exit::Command(_) => "command",
+        }
+    }
+}
+
 impl Form {
     fn word(self) -> &'static str {
         match self {

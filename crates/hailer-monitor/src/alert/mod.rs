@@ -136,7 +136,20 @@ impl Plan {
     }
 }
 
+/// What the history knows of alerts, whoever sends them: what is so now, and the last messages, the newest first.
+///
+/// # Errors
+/// If the history cannot be read.
+pub async fn past(history: &History, messages: u32) -> Result<(Vec<Open>, Vec<Message>), HistoryError> {
+    Ok((queue::open(history).await?, queue::log(history, i64::MAX, messages).await?))
+}
+
 impl Checked {
+    /// What is told.
+    pub fn rules(&self) -> &[Rule] {
+        &self.rules
+    }
+
     /// Who can be told.
     pub fn receivers(&self) -> impl Iterator<Item = &Outlet> {
         self.outlets.iter()

@@ -154,13 +154,7 @@ impl Queue {
         }
         let last = sqlx::query("SELECT COALESCE(MAX(number), 0) FROM alert_message").fetch_one(&history.pool).await?;
         inner.next = last.try_get::<i64, _>(0)? + 1;
-        let rows = sqlx::query("SELECT rule, server, since, told FROM alert_open").fetch_all(&history.pool).await?;
-        let open = rows.iter().map(|row| {
-            let server: i64 = row.try_get(1)?;
-            let server = (server != MONITOR).then_some(ServerId(server));
-            Ok(Open { rule: row.try_get(0)?, server, since: row.try_get(2)?, told: row.try_get(3)? })
-        });
-        let open = open.collect::<Result<_, sqlx::Error>>()?;
+        let open = open(history).await?;
         Ok((Self { history: history.clone(), inner: inner.into(), writing: tokio::sync::Mutex::default() }, open))
     }
 
@@ -408,11 +402,7 @@ impl Queue {
 
     /// The last messages, the newest first, before a number.
     pub(super) async fn log(&self, before: i64, limit: u32) -> Result<Vec<Message>, HistoryError> {
-        let text = "SELECT id, receiver, number, made, due, held, state, attempts, error, firing FROM alert_message
-                    WHERE number < $1 ORDER BY number DESC LIMIT $2";
-        let rows =
-            sqlx::query(AssertSqlSafe(text)).bind(before).bind(i64::from(limit)).fetch_all(&self.history.pool).await?;
-        Ok(rows.iter().filter_map(read).collect())
+        log(&self.history, before, limit).await
     }
 
     /// How it all stands.
@@ -435,6 +425,25 @@ impl Queue {
     fn inner(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What was told and is not over.
+pub(super) async fn open(history: &History) -> Result<Vec<Open>, HistoryError> {
+    let rows = sqlx::query("SELECT rule, server, since, told FROM alert_open").fetch_all(&history.pool).await?;
+    let open = rows.iter().map(|row| {
+        let server: i64 = row.try_get(1)?;
+        let server = (server != MONITOR).then_some(ServerId(server));
+        Ok(Open { rule: row.try_get(0)?, server, since: row.try_get(2)?, told: row.try_get(3)? })
+    });
+    Ok(open.collect::<Result<_, sqlx::Error>>()?)
+}
+
+/// The last messages, the newest first, before the one of this number.
+pub(super) async fn log(history: &History, before: i64, limit: u32) -> Result<Vec<Message>, HistoryError> {
+    let text = "SELECT id, receiver, number, made, due, held, state, attempts, error, firing FROM alert_message
+                WHERE number < $1 ORDER BY number DESC LIMIT $2";
+    let rows = sqlx::query(text).bind(before).bind(i64::from(limit)).fetch_all(&history.pool).await?;
+    Ok(rows.iter().filter_map(read).collect())
 }
 
 impl State {

@@ -1,8 +1,8 @@
 //! The page: what is watched, how it stands, how it was.
 //!
 //! ```text
-//!   serve ─► guard ─► page: overview, server, events ──┐                        ┌─► whole pages: complete without a script
-//!   bounds   names,     row, from Live and History ────┴─► templates (askama) ──┤
+//!   serve ─► guard ─► page: overview, server, events, ─┐                        ┌─► whole pages: complete without a script
+//!   bounds   names,     alerts, from Live and History ─┴─► templates (askama) ──┤
 //!            rates   ─► live ───────────────────────────────────────────────────┴─► the same rows again, as they change
 //!                    ─► api: JSON, badges, widgets, metrics
 //! ```
@@ -30,9 +30,10 @@ pub use serve::{Bounds, serve};
 use crate::history::History;
 use crate::live::Live;
 use axum::Router;
+use axum::extract::DefaultBodyLimit;
 use axum::http::{HeaderName, HeaderValue, header};
 use axum::middleware;
-use axum::routing::get;
+use axum::routing::{get, post};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio::sync::{Semaphore, watch};
@@ -122,6 +123,8 @@ pub fn router(app: App) -> Router {
         .route("/", get(page::overview::show))
         .route("/server/{name}", get(page::server::show))
         .route("/events", get(page::events::show))
+        .route("/alerts", get(page::alerts::show))
+        .route("/alerts/test", post(page::alerts::test).layer(DefaultBodyLimit::max(page::alerts::LONGEST_FORM)))
         .route("/theme", get(page::theme))
         .route("/live/rows", get(live::rows))
         .route("/live/server/{name}", get(live::server))
@@ -134,7 +137,8 @@ pub fn router(app: App) -> Router {
         .layer(header(header::CONTENT_SECURITY_POLICY, POLICY))
         .layer(header(header::X_CONTENT_TYPE_OPTIONS, "nosniff"))
         .layer(header(header::X_FRAME_OPTIONS, "DENY"))
-        .layer(header(header::REFERRER_POLICY, "no-referrer"))
+        // To others nothing; to us a form says where it comes from.
+        .layer(header(header::REFERRER_POLICY, "same-origin"))
         .layer(header(HeaderName::from_static("cross-origin-opener-policy"), "same-origin"))
         .layer(header(HeaderName::from_static("cross-origin-resource-policy"), "same-origin"))
         .layer(header(HeaderName::from_static("permissions-policy"), "camera=(), geolocation=(), microphone=()"))

@@ -6,8 +6,11 @@ mod driver;
 mod fleet;
 
 use driver::Browser;
+use futures_util::future::BoxFuture;
+use hailer_monitor::alert::{self, Checked};
 use hailer_monitor::live::{Live, Update};
 use hailer_monitor::server::ServerId;
+use hailer_monitor::web::api::{Api, NotSent, Parts, Settings, TestAlert, Token};
 use hailer_monitor::web::{App, Bounds, serve};
 use std::sync::Arc;
 
@@ -23,7 +26,12 @@ impl Site {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let now = fleet::now();
         let live = fleet::fleet(now);
-        let app = App::new(live.clone(), runtime.block_on(fleet::history(now)));
+        let history = runtime.block_on(fleet::history(now));
+        let mut app = App::new(live.clone(), history.clone());
+        let alerts: Option<Arc<dyn TestAlert>> = Some(Arc::new(Alerts(alerts())));
+        let parts = Parts { live: live.clone(), history, watchlist: None, alerts, look: Arc::new(Default::default) };
+        let settings = Settings { token: Some(Token::new(TOKEN).unwrap()), ..Settings::default() };
+        app.api = Some(Api::new(parts, settings));
         let listener = runtime.block_on(tokio::net::TcpListener::bind(("127.0.0.1", 0))).unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
         runtime.spawn(serve(listener, app, Bounds::default(), std::future::pending()));
@@ -32,6 +40,42 @@ impl Site {
 
     fn at(&self, path: &str) -> String {
         format!("{}{path}", self.address)
+    }
+}
+
+const TOKEN: &str = "a-token-for-tests-only";
+
+/// A receiver that takes messages, and one that does not.
+fn alerts() -> Checked {
+    let plan = "
+        [[receiver]]
+        name = 'ops'
+        command = ['true']
+        [[receiver]]
+        name = 'deaf'
+        command = ['false']
+        [[alert]]
+        name = 'lobbies & more'
+        when = 'down'
+        for = '5m'
+        servers = ['lobby-*']
+        to = ['ops', 'deaf']";
+    toml::from_str::<alert::Plan>(plan).unwrap().check(std::path::Path::new(".")).unwrap()
+}
+
+struct Alerts(Checked);
+
+impl TestAlert for Alerts {
+    fn plan(&self) -> &Checked {
+        &self.0
+    }
+
+    fn send(&self, to: Option<String>) -> BoxFuture<'_, Result<String, NotSent>> {
+        Box::pin(async move {
+            let to = to.unwrap_or_else(|| "ops".into());
+            self.0.test(&to).map_err(NotSent::Failed)?;
+            Ok(format!("sent to {to}"))
+        })
     }
 }
 
@@ -62,6 +106,7 @@ const PARTS: &[(&str, Part)] = &[
     ("search", search),
     ("detail", detail),
     ("live update", live_update),
+    ("alerts", try_alerts),
     ("phone", phone),
     ("no script", no_script),
     ("keyboard", keyboard),
@@ -132,6 +177,17 @@ fn detail(browser: &mut Browser, site: &Site) {
     browser.picture("server-dark", true);
     browser.keys(&["Escape"]);
     browser.wait("!document.querySelector('.tip:not([hidden])')");
+    // The value under the mouse, another one further on, and none beside the chart.
+    let tip = "document.querySelector('svg.chart').parentElement.querySelector('.tip')";
+    browser.point("document.querySelector('svg.chart')", 0.4, 0.5);
+    browser.wait(&format!("!{tip}.hidden"));
+    let before = browser.text(&format!("{tip}.textContent"));
+    browser.point("document.querySelector('svg.chart')", 0.7, 0.5);
+    browser.wait(&format!("!{tip}.hidden && {tip}.textContent !== {before:?}"));
+    assert!(before.contains("players"), "{before}");
+    browser.picture("server-mouse", false);
+    browser.point("document.querySelector('h1')", 0.1, 0.1);
+    browser.wait(&format!("{tip}.hidden"));
     browser.prefer("light");
     browser.picture("server-light", true);
     for range in ["7d", "1y"] {
@@ -170,6 +226,32 @@ fn live_update(browser: &mut Browser, site: &Site) {
     browser.wait("!document.querySelector('#s900')");
 }
 
+fn try_alerts(browser: &mut Browser, site: &Site) {
+    browser.page(1360, 1000, false);
+    browser.prefer("light");
+    browser.open(&site.at("/"));
+    browser.click("document.querySelector('.places a[href=\"/alerts\"]')");
+    browser.wait("document.title.startsWith('Alerts') && document.readyState === 'complete'");
+    let rule = browser.text("document.querySelector('#rules tbody tr').textContent");
+    assert!(rule.contains("lobbies & more") && rule.contains("lobby-*") && rule.contains("ops, deaf"), "{rule}");
+    let mut send = |to: &str, token: &str| {
+        browser.open(&site.at("/alerts"));
+        browser.eval(&format!("document.querySelector('.try select').value = {to:?}"));
+        browser.eval("document.querySelector('.try input[type=password]').focus()");
+        browser
+            .keys(&token.chars().map(String::from).collect::<Vec<_>>().iter().map(String::as_str).collect::<Vec<_>>());
+        browser.click("document.querySelector('.try button')");
+        browser.wait("document.querySelector('#came') && document.readyState === 'complete'");
+        browser.picture(&format!("alerts-{to}"), false);
+        browser.text("document.querySelector('#came').className + ': ' + document.querySelector('#came').textContent")
+    };
+    assert_eq!(send("ops", TOKEN), "came: sent to ops");
+    assert!(send("deaf", TOKEN).starts_with("problem: "));
+    assert_eq!(send("ops", "a-guess"), "problem: this is not the token of this monitor");
+    // What was refused is an answer with such a status.
+    browser.complaints.retain(|complaint| !["401", "502"].iter().any(|status| complaint.contains(status)));
+}
+
 fn change(site: &Site, id: i64, players: u32) {
     site.live.change(Update { servers: vec![ServerId(id)], ..Update::default() }, |row| {
         let last = row.last.as_mut().unwrap();
@@ -180,7 +262,12 @@ fn change(site: &Site, id: i64, players: u32) {
 fn phone(browser: &mut Browser, site: &Site) {
     browser.page(360, 740, true);
     browser.prefer("light");
-    for (name, path) in [("phone-overview", "/"), ("phone-server", "/server/harbour"), ("phone-long", "/server/long")] {
+    for (name, path) in [
+        ("phone-overview", "/"),
+        ("phone-alerts", "/alerts"),
+        ("phone-server", "/server/harbour"),
+        ("phone-long", "/server/long"),
+    ] {
         browser.open(&site.at(path));
         let width = browser.eval("document.documentElement.scrollWidth");
         assert_eq!(width, 360, "{path} scrolls sideways: {}", browser.text(WIDE));

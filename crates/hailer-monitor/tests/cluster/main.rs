@@ -126,10 +126,14 @@ async fn whatever_dies_each_server_is_asked_and_each_sample_is_there_once() {
     assert!(shown.contains(r#""state":"up""#) && shown.contains(r#""version""#), "{shown}");
     assert!(three.api("GET", "health", None).contains(r#""status":"ok""#));
 
+    let leads = |raw: &mut Raw| raw.attempt::<String>("HGET {test}:leader who").unwrap_or_default();
+    let led = leads(&mut raw);
     one.kill();
     let took = until("a dead worker's chunks are taken", few, async || is_shared(&mut raw, 2)).await;
     assert!(took < 2 * INTERVAL, "{took:?}");
-    tokio::time::sleep(INTERVAL).await;
+    until("somebody alive leads", few, async || owners(&mut raw).contains_key(&leads(&mut raw))).await;
+    println!("it led before: {}", leads(&mut raw) == led);
+    tokio::time::sleep(2 * INTERVAL).await;
 
     println!("Redis loses all it has");
     redis.kill();

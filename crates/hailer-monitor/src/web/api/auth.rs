@@ -52,8 +52,20 @@ impl FromRequestParts<Api> for Writer {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Problem> {
-        let settings = api.settings();
-        if !is_ours(&parts.headers, &settings.hosts) {
+        api.authorize(&parts.headers, bearer(&parts.headers)).map(|()| Self)
+    }
+}
+
+impl Api {
+    /// Whether anybody may write.
+    pub(in crate::web) fn has_token(&self) -> bool {
+        self.settings().token.is_some()
+    }
+
+    /// Lets those write who know the token; `None`: they said none.
+    pub(super) fn authorize(&self, headers: &HeaderMap, said: Option<&[u8]>) -> Result<(), Problem> {
+        let settings = self.settings();
+        if !is_ours(headers, &settings.hosts) {
             let hint = "a page of another site may not write";
             return Err(Problem::forbidden("origin", hint));
         }
@@ -61,12 +73,12 @@ impl FromRequestParts<Api> for Writer {
             let hint = "this monitor has no token, so nobody may write; give it one: token-file = \"FILE\" in its plan";
             return Err(Problem::forbidden("no-token", hint));
         };
-        let problem = match bearer(&parts.headers) {
-            Some(said) if token.is(said) => return Ok(Self),
+        let problem = match said {
+            Some(said) if token.is(said) => return Ok(()),
             Some(_) => "this is not the token of this monitor",
             None => "say Authorization: Bearer TOKEN, with the token of this monitor",
         };
-        api.0.refused.token.fetch_add(1, Ordering::Relaxed);
+        self.0.refused.token.fetch_add(1, Ordering::Relaxed);
         Err(Problem::unauthorized(problem))
     }
 }

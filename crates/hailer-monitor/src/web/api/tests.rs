@@ -27,9 +27,13 @@ const HOSTILE: &str = "</title><script>alert(1)</script>\"'&\u{202e}";
 const AT: &str = "http://hailer.test";
 
 /// Alerts that arrive, unless the target is called `broken`.
-struct Alerts;
+struct Alerts(crate::alert::Checked);
 
 impl TestAlert for Alerts {
+    fn plan(&self) -> &crate::alert::Checked {
+        &self.0
+    }
+
     fn send(&self, to: Option<String>) -> BoxFuture<'_, Result<String, NotSent>> {
         Box::pin(async move {
             match to.as_deref() {
@@ -135,7 +139,7 @@ impl Monitor {
             live: self.live.clone(),
             history: self.history.clone(),
             watchlist: Some(self.watchlist.clone()),
-            alerts: Some(Arc::new(Alerts)),
+            alerts: Some(Arc::new(Alerts(crate::alert::Checked::default()))),
             look: Arc::new(move || vitals.lock().unwrap().clone()),
         };
         let often = Rate { per_second: 10_000, burst: 10_000 };
@@ -757,6 +761,36 @@ fn parse(text: &str) -> BTreeMap<(String, BTreeMap<String, String>), f64> {
         assert!(samples.insert((family.to_owned(), labels), value).is_none(), "a series twice: {line}");
     }
     samples
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_sends_tests_for_whoever_knows_the_token() {
+    let monitor = Monitor::start().await;
+    let router = monitor.router(|_, _| {});
+    let form = |body: &str, origin: &str| {
+        let request = Request::post("/alerts/test").header("host", "localhost:1").header("origin", origin);
+        request.body(Body::from(body.to_owned())).unwrap()
+    };
+    let own = "http://localhost:1";
+    let good = format!("to=&token={TOKEN}");
+    let heard = ask(&router, form(&good, own)).await;
+    assert!(heard.status == 200 && heard.text().contains("1 target took it"), "{}", heard.text());
+    for (body, origin, status, says) in [
+        ("to=&token=a-guess-of-a-token", own, 401, "this is not the token"),
+        ("to=", own, 401, "this is not the token"),
+        (&*good, "http://evil.example", 403, "another site"),
+        (&format!("to=broken&token={TOKEN}"), own, 502, "connection refused"),
+        (&format!("to=%3Cb%3E&token={TOKEN}"), own, 422, ""),
+    ] {
+        let heard = ask(&router, form(body, origin)).await;
+        assert!(heard.status == status && heard.text().contains(says), "{body}: {} {}", heard.status, heard.text());
+        assert!(!heard.text().contains(TOKEN) && !heard.text().contains("<b>"), "{}", heard.text());
+    }
+    assert_eq!(ask(&router, form(&"x".repeat(5_000), own)).await.status, 413);
+    let nobody = monitor.router(|_, settings| settings.token = None);
+    assert_eq!(ask(&nobody, form(&good, own)).await.status, 403);
+    let page = ask(&nobody, Request::get("/alerts").body(Body::empty()).unwrap()).await;
+    assert!(page.status == 200 && page.text().contains("No alerts are set up"), "{}", page.text());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,6 +3,7 @@
 use super::auth::Writer;
 use super::servers::object;
 use super::{Api, Problem};
+use crate::alert::Checked;
 use crate::history::{History, HistoryError, NewServer};
 use crate::live::Live;
 use crate::poll::Poll;
@@ -155,6 +156,9 @@ async fn to_the_end<T: Send + 'static>(
 
 /// Who sends an alert to see whether it arrives.
 pub trait TestAlert: Send + Sync + 'static {
+    /// Which alerts there are, and who is told.
+    fn plan(&self) -> &Checked;
+
     /// Sends one to the target of this name, or to all; returns what came of it, in a sentence. Within some seconds: whoever asked
     /// is told after ten that it took too long.
     fn send(&self, to: Option<String>) -> BoxFuture<'_, Result<String, NotSent>>;
@@ -190,12 +194,37 @@ pub(super) async fn test_alert(
             _ => return Err(invalid(vec![Wrong::new(&key, "there is no such member; there is: to")])),
         }
     }
-    let Some(alerts) = &api.0.parts.alerts else {
-        return Err(Problem::conflict("no-alerts", "no alerts are set up; the plan has a place for them, `[[alert]]`"));
-    };
-    match alerts.send(to).await {
-        Ok(message) => Ok(Json(json!({ "message": message })).into_response()),
-        Err(NotSent::Unknown(message)) => Err(invalid(vec![Wrong::new("to", message)])),
-        Err(NotSent::Failed(message)) => Err(Problem::behind(message)),
+    let message = api.test_alert(to).await?;
+    Ok(Json(json!({ "message": message })).into_response())
+}
+
+impl Api {
+    /// What the plan says of alerts.
+    pub(in crate::web) fn alerts(&self) -> Option<&Checked> {
+        self.0.parts.alerts.as_deref().map(TestAlert::plan)
+    }
+
+    /// Sends a test for whoever knows the token.
+    pub(in crate::web) async fn try_alerts(
+        &self,
+        asked: &HeaderMap,
+        token: &[u8],
+        to: Option<String>,
+    ) -> Result<String, Problem> {
+        self.authorize(asked, Some(token))?;
+        self.test_alert(to).await
+    }
+
+    async fn test_alert(&self, to: Option<String>) -> Result<String, Problem> {
+        let Some(alerts) = &self.0.parts.alerts else {
+            let hint = "no alerts are set up; the plan has a place for them, `[[alert]]`";
+            return Err(Problem::conflict("no-alerts", hint));
+        };
+        alerts.send(to).await.map_err(|problem| match problem {
+            NotSent::Unknown(message) => {
+                Problem::invalid(StatusCode::UNPROCESSABLE_ENTITY, vec![Wrong::new("to", message)])
+            }
+            NotSent::Failed(message) => Problem::behind(message),
+        })
     }
 }

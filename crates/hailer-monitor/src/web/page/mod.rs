@@ -1,5 +1,6 @@
 //! Whole pages, and what they have in common.
 
+pub(crate) mod alerts;
 mod answer;
 pub(crate) mod events;
 pub(crate) mod filter;
