@@ -1,6 +1,6 @@
 //! Who is watched.
 
-use super::open::Dialect;
+use super::open::{Change, Dialect};
 use super::write::{Insert, Statement, Values, run};
 use super::{History, HistoryError, NewServer};
 use crate::server::{Origin, Server, ServerId};
@@ -8,9 +8,6 @@ use sqlx::any::AnyRow;
 use sqlx::{AnyConnection, Row};
 use std::collections::{BTreeMap, HashSet};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
-/// Others who add servers at the same time may take the number that we were about to give.
-const TRIES: u32 = 5;
 
 impl History {
     /// All who are watched, by number.
@@ -35,24 +32,24 @@ impl History {
 
     /// Watches another server. One that was watched before, by the same name and target, is that one again, with its history.
     pub async fn add(&self, new: &NewServer) -> Result<Server, HistoryError> {
-        let mut tries = 0;
-        loop {
-            tries += 1;
-            let mut change = self.begin().await?;
-            match add(&mut change, new).await {
-                Err(HistoryError::Sql(error)) if is_double(&error) && tries < TRIES => {}
-                Err(error) => return Err(error),
-                Ok(server) => {
-                    change.commit().await?;
-                    return Ok(server);
-                }
-            }
+        let mut change = self.begin_adding().await?;
+        let server = add(&mut change, new).await?;
+        change.commit().await?;
+        Ok(server)
+    }
+
+    /// A transaction beside which nobody adds servers: each gets a number and a name of its own.
+    async fn begin_adding(&self) -> Result<Change, HistoryError> {
+        let mut change = self.begin().await?;
+        if self.dialect == Dialect::Postgres {
+            sqlx::query("LOCK TABLE server IN SHARE ROW EXCLUSIVE MODE").execute(&mut *change).await?;
         }
+        Ok(change)
     }
 
     /// Watches many more servers, all of them or none: the same as [`add`](Self::add) for each, a hundred times as fast.
     pub async fn add_all(&self, new: &[NewServer]) -> Result<Vec<Server>, HistoryError> {
-        let mut change = self.begin().await?;
+        let mut change = self.begin_adding().await?;
         let mut known = HashSet::new();
         for row in sqlx::query("SELECT name FROM server").fetch_all(&mut *change).await? {
             known.insert(row.try_get::<String, _>(0)?);

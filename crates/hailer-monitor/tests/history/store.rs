@@ -69,6 +69,29 @@ fn postgres_keeps_what_is_written() {
     });
 }
 
+/// Two processes with the same plan start at the same time.
+#[test]
+fn who_adds_beside_others_gives_no_number_or_name_twice() {
+    let Some(server) = postgres::Server::start("beside") else { return };
+    runtime().block_on(async {
+        let [one, two] = [History::open(&server.url()).await.unwrap(), History::open(&server.url()).await.unwrap()];
+        for round in 0..10 {
+            let same: Vec<NewServer> = (0..50).map(|number| new(&format!("same-{round}-{number}"))).collect();
+            let (a, b) = tokio::join!(one.add_all(&same), two.add_all(&same));
+            let (done, refused) = if a.is_ok() { (a, b) } else { (b, a) };
+            assert_eq!(done.unwrap().len(), 50);
+            assert!(matches!(refused, Err(HistoryError::Taken(name)) if name.starts_with("same-")));
+            let other: Vec<NewServer> = (0..50).map(|number| new(&format!("other-{round}-{number}"))).collect();
+            let single = new(&format!("single-{round}"));
+            let (a, b) = tokio::join!(one.add_all(&other), two.add(&single));
+            assert_eq!((a.unwrap().len(), b.unwrap().name), (50, single.name));
+        }
+        let servers = one.servers().await.unwrap();
+        let numbers: std::collections::BTreeSet<ServerId> = servers.iter().map(|server| server.id).collect();
+        assert_eq!((servers.len(), numbers.len()), (1_010, 1_010));
+    });
+}
+
 /// On a history that is empty.
 async fn keeps(history: &History) {
     let lobby = add(history, "lobby").await;
