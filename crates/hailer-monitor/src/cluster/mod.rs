@@ -29,6 +29,7 @@
 //! | --- | --- |
 //! | results in Redis that PostgreSQL has not taken | `backlog` samples, then the oldest go; `/healthz` says since when they wait |
 //! | results in a process that Redis does not take | 500,000 samples, then the oldest go, counted as dropped |
+//! | results that Redis has just taken, to be sent once more if it forgets them | those of 3 s |
 //! | results being written | one batch of 20,000 samples; nothing more is read before that is committed |
 //! | what servers said, in Redis | 256 entries of at most 512 KiB for each of 8 parts |
 //! | long parts of answers in a mirror | 128 MiB |

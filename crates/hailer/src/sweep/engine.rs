@@ -486,7 +486,7 @@ impl Engine {
             // Neither the try counts nor its time.
             slot.began = slot.began.wrapping_add((now - sent).as_millis() as u32);
         } else if took >= self.patience.deadline || u32::from(slot.resends) >= retries {
-            // One try was the last only since.
+            // That this try was the last is known only now: it has not had the rest of the time-out yet.
             let left = self.patience.timeout.saturating_sub(took);
             if left > TICK {
                 return self.flight.wake_at(id, now + left);
