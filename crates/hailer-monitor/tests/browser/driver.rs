@@ -136,22 +136,20 @@ impl Browser {
         }
     }
 
-    /// Moves the mouse to a place within an element: shares of its width and height.
-    pub(crate) fn point(&mut self, element: &str, across: f64, down: f64) {
+    /// Moves the mouse to a place within an element: shares of its width and height. Returns that place on the page.
+    pub(crate) fn point(&mut self, element: &str, across: f64, down: f64) -> Value {
         let place = format!(
             "(() => {{ const one = {element}; one.scrollIntoView({{block: 'center'}}); const box = one.getBoundingClientRect();
              return [box.x + box.width * {across}, box.y + box.height * {down}] }})()"
         );
         let place = self.eval(&place);
         self.call("Input.dispatchMouseEvent", &json!({"type": "mouseMoved", "x": place[0], "y": place[1]}));
+        place
     }
 
     /// Clicks an element with the mouse.
     pub(crate) fn click(&mut self, element: &str) {
-        self.point(element, 0.5, 0.5);
-        let place = self.eval(&format!(
-            "(() => {{ const box = ({element}).getBoundingClientRect(); return [box.x + box.width / 2, box.y + box.height / 2] }})()"
-        ));
+        let place = self.point(element, 0.5, 0.5);
         for kind in ["mousePressed", "mouseReleased"] {
             let click = json!({"type": kind, "x": place[0], "y": place[1], "button": "left", "clickCount": 1});
             self.call("Input.dispatchMouseEvent", &click);
