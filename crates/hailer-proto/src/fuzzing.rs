@@ -195,7 +195,7 @@ fn size(status: &Status) -> usize {
                 Value::Table(entries) => {
                     entries.iter().map(|(key, of)| size_of::<String>() + key.len() + value(of)).sum()
                 }
-                Value::Rows(rows) => rows.iter().flatten().map(|(_, of)| value(of)).sum(),
+                Value::Rows(rows) => rows.iter().flatten().map(|(_, of)| size_of::<CompactString>() + of.len()).sum(),
                 _ => 0,
             }
     }

@@ -56,7 +56,7 @@ static PLUGIN: &[&str] = &["name", "version"];
 pub fn plugins<'a>(plugins: impl IntoIterator<Item = (&'a str, &'a str)>) -> Option<Extra> {
     let mut rows = Rows::with_capacity(&PLUGIN, 8);
     for (name, version) in plugins {
-        rows.push([Some(name.into()), (!version.is_empty()).then(|| version.into())]);
+        rows.push([Some(name), (!version.is_empty()).then_some(version)]);
     }
     (!rows.is_empty()).then_some(Extra { key: "plugins", value: Value::Rows(rows) })
 }

@@ -294,18 +294,18 @@ impl Body<'_> {
             _ => String::new(),
         };
         let mut is_first = true;
-        let mut plugin = |parts: &mut dyn Iterator<Item = &Value>| {
+        let mut plugin = |parts: &mut dyn Iterator<Item = String>| {
             line.push_str(if mem::take(&mut is_first) { ": " } else { "; " });
             for (i, part) in parts.enumerate() {
                 line.push_str(if i == 0 { "" } else { " " });
-                line.push_str(&part.to_string().replace(';', ","));
+                line.push_str(&part.replace(';', ","));
             }
         };
         match self.status.extra("plugins") {
-            Some(Value::Rows(plugins)) => plugins.iter().for_each(|row| plugin(&mut row.map(|(_, part)| part))),
+            Some(Value::Rows(plugins)) => plugins.iter().for_each(|row| plugin(&mut row.map(|(_, part)| part.into()))),
             Some(Value::List(plugins)) => plugins.iter().for_each(|of| match of {
-                Value::Table(parts) => plugin(&mut parts.iter().map(|(_, part)| part)),
-                name => plugin(&mut iter::once(name)),
+                Value::Table(parts) => plugin(&mut parts.iter().map(|(_, part)| part.to_string())),
+                name => plugin(&mut iter::once(name.to_string())),
             }),
             _ => {}
         }

@@ -23,18 +23,18 @@ pub enum Value {
     /// Named values, in order. Names that a protocol gives are not allocated.
     #[cfg_attr(feature = "serde", serde(serialize_with = "table"))]
     Table(Vec<(Cow<'static, str>, Value)>),
-    /// A list of tables that all have the same names.
+    /// A list of tables of text that all have the same names.
     Rows(Rows),
     /// A place: x, y, z.
     Point([f64; 3]),
 }
 
-/// Tables with the same names, in one allocation where a list of [tables](Value::Table) takes one for each.
+/// Tables of text with the same names, in one allocation where a list of [tables](Value::Table) takes one for each.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rows {
     /// Twice a reference, since a value should stay small.
     columns: &'static &'static [&'static str],
-    cells: Vec<Option<Value>>,
+    cells: Vec<Option<CompactString>>,
 }
 
 impl Rows {
@@ -44,9 +44,9 @@ impl Rows {
     }
 
     /// Adds a row, a cell for each column. Missing ones are left out, surplus ones dropped.
-    pub fn push(&mut self, row: impl IntoIterator<Item = Option<Value>>) {
+    pub fn push<'a>(&mut self, row: impl IntoIterator<Item = Option<&'a str>>) {
         let end = self.cells.len() + self.columns.len();
-        self.cells.extend(row.into_iter().take(self.columns.len()));
+        self.cells.extend(row.into_iter().take(self.columns.len()).map(|cell| cell.map(CompactString::from)));
         self.cells.resize(end, None);
     }
 
@@ -60,10 +60,10 @@ impl Rows {
         self.cells.is_empty()
     }
 
-    /// The rows, as names and values.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = impl Iterator<Item = (&'static str, &Value)>> {
+    /// The rows, as names and texts.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = impl Iterator<Item = (&'static str, &str)>> {
         let rows = self.cells.chunks_exact(self.columns.len().max(1));
-        rows.map(|cells| self.columns.iter().zip(cells).filter_map(|(name, cell)| Some((*name, cell.as_ref()?))))
+        rows.map(|cells| self.columns.iter().zip(cells).filter_map(|(name, cell)| Some((*name, cell.as_deref()?))))
     }
 }
 
@@ -100,12 +100,6 @@ impl From<&str> for Value {
 impl core::fmt::Display for Value {
     /// As a person would write it: lists separated by commas, tables as `key=value`.
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        let table = |f: &mut core::fmt::Formatter<'_>, entries: &mut dyn Iterator<Item = (&str, &Self)>| {
-            entries.enumerate().try_for_each(|(i, (key, value))| {
-                let blank = if i > 0 { " " } else { "" };
-                write!(f, "{blank}{key}={value}")
-            })
-        };
         match self {
             Self::Bool(true) => f.write_str("yes"),
             Self::Bool(false) => f.write_str("no"),
@@ -119,14 +113,24 @@ impl core::fmt::Display for Value {
                 }
                 Ok(())
             }
-            Self::Table(entries) => table(f, &mut entries.iter().map(|(key, value)| (&**key, value))),
-            Self::Rows(rows) => rows.iter().enumerate().try_for_each(|(i, mut row)| {
+            Self::Table(entries) => named(f, entries.iter().map(|(key, value)| (&**key, value))),
+            Self::Rows(rows) => rows.iter().enumerate().try_for_each(|(i, row)| {
                 f.write_str(if i > 0 { ", " } else { "" })?;
-                table(f, &mut row)
+                named(f, row)
             }),
             Self::Point([x, y, z]) => write!(f, "{x}, {y}, {z}"),
         }
     }
+}
+
+fn named<'a, T: core::fmt::Display>(
+    f: &mut core::fmt::Formatter<'_>,
+    entries: impl Iterator<Item = (&'a str, T)>,
+) -> core::fmt::Result {
+    entries.enumerate().try_for_each(|(i, (key, value))| {
+        let blank = if i > 0 { " " } else { "" };
+        write!(f, "{blank}{key}={value}")
+    })
 }
 
 /// What only one protocol says: a key documented in its [`Info`](crate::Info), and a value.
@@ -160,7 +164,7 @@ impl serde::Serialize for Rows {
     /// As a list of tables.
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         struct Row<I>(core::cell::Cell<Option<I>>);
-        impl<'a, I: Iterator<Item = (&'static str, &'a Value)>> serde::Serialize for Row<I> {
+        impl<'a, I: Iterator<Item = (&'static str, &'a str)>> serde::Serialize for Row<I> {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 serializer.collect_map(self.0.take().into_iter().flatten())
             }
@@ -186,8 +190,8 @@ mod tests {
     #[test]
     fn rows_are_a_list_of_tables() {
         let mut rows = Rows::with_capacity(&(&["name", "version"] as &[_]), 2);
-        rows.push([Some("WorldEdit".into()), Some("5.3".into())]);
-        rows.push([Some("Shy".into()), None]);
+        rows.push([Some("WorldEdit"), Some("5.3")]);
+        rows.push([Some("Shy"), None]);
         rows.push([]);
         assert_eq!(rows.len(), 3);
         let table = |entries: &[(&'static str, &str)]| {
