@@ -101,16 +101,11 @@ fn title(key: &str) -> String {
 
 /// A value for a line: of a table only the values, since their names would repeat in every row.
 fn human(value: &Value) -> String {
-    let all =
-        |values: &mut dyn Iterator<Item = &Value>, separator| values.map(human).collect::<Vec<_>>().join(separator);
+    let all = |values: &mut dyn Iterator<Item = String>, separator| values.collect::<Vec<_>>().join(separator);
     match value {
-        Value::List(values) => all(&mut values.iter(), ", "),
-        Value::Table(entries) => all(&mut entries.iter().map(|(_, value)| value), " "),
-        Value::Rows(rows) => {
-            let row =
-                |row: &mut dyn Iterator<Item = (&'static str, &Value)>| all(&mut row.map(|(_, value)| value), " ");
-            rows.iter().map(|mut of| row(&mut of)).collect::<Vec<_>>().join(", ")
-        }
+        Value::List(values) => all(&mut values.iter().map(human), ", "),
+        Value::Table(entries) => all(&mut entries.iter().map(|(_, value)| human(value)), " "),
+        Value::Rows(rows) => all(&mut rows.iter().map(|row| all(&mut row.map(|(_, text)| text.into()), " ")), ", "),
         other => other.to_string(),
     }
 }
