@@ -6,11 +6,13 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderMap, Request, StatusCode};
 use hailer_monitor::health::State;
-use hailer_monitor::history::History;
+use hailer_monitor::history::{Batch, History, Session};
 use hailer_monitor::live::{Live, Update};
+use hailer_monitor::sample::{Event, EventKind};
 use hailer_monitor::server::ServerId;
 use hailer_monitor::web::{App, POLICY, router};
 use http_body_util::BodyExt;
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -273,6 +275,60 @@ async fn events_of_all_servers_can_be_searched() {
     assert!(site.get("/events?kind=steady").await.text.contains("Nothing happened"));
     site.live.remove(ServerId(1));
     assert!(site.get("/events").await.text.contains("no longer watched"));
+}
+
+#[tokio::test]
+async fn many_events_are_in_order_from_page_to_page() {
+    let now = fleet::now();
+    let history = History::open("sqlite::memory:").await.unwrap();
+    // Of three servers in turn; every second one is a fall, and three are at the same time wherever a page may end.
+    let event = |i: i64| Event {
+        server: ServerId(i % 3 + 1),
+        at: now - 1_000_000 + i / 3 * 1_000,
+        kind: if i % 2 == 0 { EventKind::Down { reason: format!("reason {i}") } } else { EventKind::Up },
+    };
+    let events: Vec<Event> = (0..350).map(event).collect();
+    let sessions = (0..350_i64).map(|i| Session {
+        server: ServerId(1),
+        player: format!("Guest_{i}"),
+        first: now - 900_000_000 + i * 1_000,
+        last: now - 900_000_000 + i * 1_000 + (350 - i) * 60_000,
+    });
+    let sessions = sessions.collect();
+    history.write(&Batch { events, sessions, ..Batch::default() }).await.unwrap();
+    let site = Site::with(fleet::fleet(now), history);
+    for (sort, key) in [("", None), ("time", None), ("server", Some("<a href=\"/server/")), ("kind", Some("<b>"))] {
+        let (mut address, mut all, mut pages) = (format!("/events?sort={sort}&q="), Vec::new(), 0);
+        loop {
+            let text = site.get(&address).await.text;
+            all.extend(text.split("<li class=").skip(1).map(|item| item.split("</li>").next().unwrap().to_owned()));
+            pages += 1;
+            let Some((before, _)) = text.split_once("\" rel=\"next\">") else { break };
+            address = before.rsplit("href=\"").next().unwrap().replace("&#38;", "&");
+        }
+        assert!((3..=4).contains(&pages) && all.len() == 350, "{sort}: {pages} pages, {} events", all.len());
+        assert_eq!(all.iter().collect::<HashSet<_>>().len(), 350, "each once");
+        let part =
+            |item: &String, mark: &str| item.split(mark).nth(1).unwrap().split(['"', '<']).next().unwrap().to_owned();
+        let times: Vec<String> = all.iter().map(|item| part(item, "datetime=\"")).collect();
+        match key {
+            None if sort.is_empty() => assert!(times.is_sorted_by(|a, b| a >= b)),
+            None => assert!(times.is_sorted()),
+            Some(key) => {
+                let groups: Vec<String> = all.iter().map(|item| part(item, key)).collect();
+                let changes = groups.windows(2).filter(|pair| pair[0] != pair[1]).count();
+                assert_eq!(changes + 1, groups.iter().collect::<HashSet<_>>().len(), "{sort}: each stands together");
+            }
+        }
+    }
+    // Neither a search nor another order looks only at what the page shows otherwise.
+    let usual = site.get("/server/harbour").await.text;
+    assert!(usual.contains("Guest_349<") && !usual.contains("Guest_0<") && !usual.contains("reason 0<"), "{usual}");
+    let found = site.get("/server/harbour?find=Guest_0").await.text;
+    assert!(found.contains("Guest_0<"), "{found}");
+    assert!(site.get("/server/harbour?find=reason+0").await.text.contains("reason 0<"));
+    let longest = site.get("/server/harbour?sessions=played").await.text;
+    assert!(longest.find("Guest_0<") < longest.find("Guest_1<") && !longest.contains("Guest_349<"), "{longest}");
 }
 
 #[tokio::test]

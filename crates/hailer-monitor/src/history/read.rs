@@ -110,6 +110,14 @@ impl History {
         self.all(rows.bind(before).bind(i64::from(limit)), event).await
     }
 
+    /// What happened to all servers after a time, the oldest first. Pages end as those of [`events`](Self::events).
+    pub async fn events_after(&self, after: Millis, limit: u32) -> Result<Vec<Event>, HistoryError> {
+        let rows = "SELECT server, at, body FROM event WHERE at > $1 AND at <= (SELECT MAX(at) FROM
+                      (SELECT at FROM event WHERE at > $1 ORDER BY at LIMIT $2) AS page)
+                    ORDER BY at, server, kind";
+        self.all(sqlx::query(rows).bind(after).bind(i64::from(limit)), event).await
+    }
+
     /// Who was on a server, by when they came, the last first: those who came before a time. Pages end as those of
     /// [`events`](Self::events).
     pub async fn sessions(&self, server: ServerId, before: Millis, limit: u32) -> Result<Vec<Session>, HistoryError> {

@@ -1,4 +1,4 @@
-//! What happened to all servers, the newest first.
+//! What happened to all servers.
 
 use crate::history::HistoryError;
 use crate::sample::{Event, Millis};
@@ -20,13 +20,13 @@ const READ: u32 = 500;
 const LOOKED_THROUGH: usize = 5_000;
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Orders of the events of a page.
+/// Orders: by time through all events, by anything else through the newest [`LOOKED_THROUGH`].
 const SORTS: [(&str, &str); 4] =
     [("", "newest first"), ("time", "oldest first"), ("server", "by server"), ("kind", "by kind")];
 /// Words of kinds of events.
 const KINDS: [&str; 8] = ["up", "down", "flapping", "steady", "version", "map", "motd", "address"];
 
-/// `/events?q=TEXT&kind=WORD&before=MILLISECONDS`
+/// `/events?q=TEXT&kind=WORD&sort=WORD`, and where the page begins: `before=MILLISECONDS`, `after=MILLISECONDS` or `page=NUMBER`.
 pub(crate) async fn show(State(app): State<App>, RawQuery(query): RawQuery, asked: HeaderMap) -> Response {
     let wanted = Wanted::read(query.as_deref().unwrap_or_default());
     let now = app.now();
@@ -36,22 +36,22 @@ pub(crate) async fn show(State(app): State<App>, RawQuery(query): RawQuery, aske
         _ => (Found::default(), Some("The history cannot be read now.")),
     };
     let kinds = KINDS.iter().map(|kind| Choice::new(kind, (*kind).to_owned(), wanted.kind));
-    let mut found = found;
-    match wanted.sort {
-        "time" => found.events.reverse(),
-        "server" => found.events.sort_by(|(a, _), (b, _)| directed(false, a.as_deref(), b.as_deref(), natural)),
-        "kind" => found.events.sort_by_key(|(_, event)| KINDS.iter().position(|kind| *kind == event.word)),
-        _ => {}
-    }
-    let next = found.next.map(|before| Wanted { before: Some(before), ..wanted.clone() }.address());
+    let next = found.next.map(|place| Wanted { place: Some(place), ..wanted.clone() }.address());
+    let [first, further] = match wanted.sort {
+        "" => ["Newest", "Older"],
+        "time" => ["Oldest", "Newer"],
+        _ => ["First", "Next"],
+    };
     let page = Events {
         frame: Frame::new(&app, &asked, wanted.address()),
         sorts: SORTS.iter().map(|(word, text)| Choice::new(word, (*text).to_owned(), wanted.sort)).collect(),
         kinds: [Choice::new("", "all kinds".into(), wanted.kind)].into_iter().chain(kinds).collect(),
         events: found.events,
+        is_cut: found.is_cut,
+        looked_through: LOOKED_THROUGH,
         problem,
-        newest: wanted.before.map(|_| Wanted { before: None, ..wanted.clone() }.address()),
-        next,
+        first: wanted.place.map(|_| (Wanted { place: None, ..wanted.clone() }.address(), first)),
+        next: next.map(|address| (address, further)),
         search: wanted.search,
     };
     html(StatusCode::OK, &page)
@@ -66,9 +66,13 @@ struct Events {
     sorts: Vec<Choice>,
     /// Of a server that is watched no more, no name is known.
     events: Vec<(Option<String>, EventView)>,
+    /// Older events are not among those that were put in order.
+    is_cut: bool,
+    looked_through: usize,
     problem: Option<&'static str>,
-    newest: Option<String>,
-    next: Option<String>,
+    /// Addresses of other pages, and what they are called.
+    first: Option<(String, &'static str)>,
+    next: Option<(String, &'static str)>,
 }
 
 /// What is looked for.
@@ -77,31 +81,43 @@ struct Wanted {
     search: String,
     /// Empty: all.
     kind: &'static str,
-    /// What the events of a page are ordered by; empty: the newest first.
+    /// What events are ordered by; empty: the newest first.
     sort: &'static str,
-    before: Option<Millis>,
+    /// Where the page begins, as [`Wanted::cursor`] has it.
+    place: Option<i64>,
 }
 
 #[derive(Default)]
 struct Found {
     events: Vec<(Option<String>, EventView)>,
-    /// Before when it goes on.
-    next: Option<Millis>,
+    /// Where it goes on.
+    next: Option<i64>,
+    is_cut: bool,
 }
 
 impl Wanted {
     fn read(query: &str) -> Self {
-        let mut wanted = Self { search: String::new(), kind: "", sort: "", before: None };
+        let mut wanted = Self { search: String::new(), kind: "", sort: "", place: None };
+        let mut places = Vec::new();
         for (key, value) in form_urlencoded::parse(query.as_bytes()) {
             match &*key {
                 "q" => wanted.search = value.trim().chars().take(LONGEST_SEARCH).collect(),
                 "kind" => wanted.kind = KINDS.into_iter().find(|kind| *kind == value).unwrap_or_default(),
                 "sort" => wanted.sort = SORTS.iter().find(|(word, _)| *word == value).map_or("", |(word, _)| word),
-                "before" => wanted.before = value.parse().ok(),
-                _ => {}
+                _ => places.extend(value.parse().ok().map(|place: i64| (key, place))),
             }
         }
+        wanted.place = places.iter().find(|(key, _)| key == wanted.cursor()).map(|(_, place)| *place);
         wanted
+    }
+
+    /// What tells where a page begins.
+    fn cursor(&self) -> &'static str {
+        match self.sort {
+            "" => "before",
+            "time" => "after",
+            _ => "page",
+        }
     }
 
     fn address(&self) -> String {
@@ -111,45 +127,72 @@ impl Wanted {
                 query.append_pair(key, value);
             }
         }
-        if let Some(before) = self.before {
-            query.append_pair("before", &before.to_string());
+        if let Some(place) = self.place {
+            query.append_pair(self.cursor(), &place.to_string());
         }
         let query = query.finish();
         if query.is_empty() { "/events".into() } else { format!("/events?{query}") }
     }
 
     async fn find(&self, app: &App, now: Millis) -> Result<Found, HistoryError> {
+        if !matches!(self.sort, "" | "time") {
+            return self.in_order(app, now).await;
+        }
         let words = Words::of(&self.search);
-        let mut before = self.before.unwrap_or(Millis::MAX);
+        let is_ascending = self.sort == "time";
+        let mut place = self.place.unwrap_or(if is_ascending { Millis::MIN } else { Millis::MAX });
         let mut found = Found::default();
         let mut seen = 0;
         loop {
-            let events: Vec<Event> = app.history.events(None, before, READ).await?;
+            let events: Vec<Event> = match is_ascending {
+                true => app.history.events_after(place, READ).await?,
+                false => app.history.events(None, place, READ).await?,
+            };
             for event in &events {
                 // Those of the same time belong to one page, or the next would leave some out.
-                if found.events.len() >= PAGE && event.at != before {
-                    found.next = Some(before);
+                if found.events.len() >= PAGE && event.at != place {
+                    found.next = Some(place);
                     return Ok(found);
                 }
-                before = event.at;
-                if !self.kind.is_empty() && event.kind.word() != self.kind {
-                    continue;
-                }
-                let name = app.live.row(event.server).map(|row| row.server.name.clone());
-                let view = EventView::of(event, now);
-                if words.are_in_one_of(&[name.as_deref().unwrap_or_default(), &view.text.text]) {
-                    found.events.push((name, view));
-                }
+                place = event.at;
+                found.events.extend(self.fits(&words, app, event, now));
             }
             seen += events.len();
             if events.len() < READ as usize {
                 return Ok(found);
             }
             if seen >= LOOKED_THROUGH {
-                found.next = Some(before);
+                found.next = Some(place);
                 return Ok(found);
             }
         }
+    }
+
+    /// The newest by something else than time.
+    async fn in_order(&self, app: &App, now: Millis) -> Result<Found, HistoryError> {
+        let words = Words::of(&self.search);
+        let events = app.history.events(None, Millis::MAX, LOOKED_THROUGH as u32).await?;
+        let mut fitting: Vec<_> = events.iter().filter_map(|event| self.fits(&words, app, event, now)).collect();
+        match self.sort {
+            "server" => fitting.sort_by(|(a, _), (b, _)| directed(false, a.as_deref(), b.as_deref(), natural)),
+            _ => fitting.sort_by_key(|(_, event)| KINDS.iter().position(|kind| *kind == event.word)),
+        }
+        let page = usize::try_from(self.place.unwrap_or_default()).unwrap_or_default();
+        let begin = page.saturating_mul(PAGE).min(fitting.len());
+        let mut shown = fitting.split_off(begin);
+        let next = (shown.len() > PAGE).then_some(page as i64 + 1);
+        shown.truncate(PAGE);
+        Ok(Found { events: shown, next, is_cut: events.len() >= LOOKED_THROUGH })
+    }
+
+    /// An event with the name of its server, if it is looked for.
+    fn fits(&self, words: &Words, app: &App, event: &Event, now: Millis) -> Option<(Option<String>, EventView)> {
+        if !self.kind.is_empty() && event.kind.word() != self.kind {
+            return None;
+        }
+        let name = app.live.row(event.server).map(|row| row.server.name.clone());
+        let view = EventView::of(event, now);
+        words.are_in_one_of(&[name.as_deref().unwrap_or_default(), &view.text.text]).then_some((name, view))
     }
 }
 
@@ -175,7 +218,11 @@ mod tests {
         assert_eq!(Wanted::read("kind=none&before=x").address(), "/events");
         assert_eq!(
             Wanted::read("before=7&kind=up&sort=kind&q=+a+").address(),
-            "/events?q=a&kind=up&sort=kind&before=7"
+            "/events?q=a&kind=up&sort=kind",
+            "there are pages by number"
         );
+        for address in ["/events?before=7", "/events?sort=time&after=7", "/events?q=a&kind=up&sort=kind&page=7"] {
+            assert_eq!(Wanted::read(address.split_once('?').unwrap().1).address(), address);
+        }
     }
 }

@@ -15,6 +15,8 @@ use std::time::Duration;
 /// Events and sessions of one page.
 const EVENTS: u32 = 50;
 const SESSIONS: u32 = 100;
+/// So many are looked through where only some are wanted, or the first in another order than that of time.
+const LOOKED_THROUGH: u32 = 5_000;
 /// Samples of all servers that are read for one of them.
 const FEW: Millis = 300_000;
 const MINUTE: Millis = 60_000;
@@ -204,11 +206,13 @@ impl Past {
         let (order, words) = (wanted.order, Words::of(&wanted.find));
         let range = wanted.range.unwrap_or_default();
         let range = if range.is_cheap(app) { range } else { Range::Day };
+        let events_read = if words.is_empty() { EVENTS } else { LOOKED_THROUGH };
+        let sessions_read = if words.is_empty() && order == Order::From { SESSIONS } else { LOOKED_THROUGH };
         let all = async {
             tokio::try_join!(
                 Seen::read(app, server, range, wanted.range.is_none(), now),
-                app.history.events(Some(server), now + 1, EVENTS),
-                app.history.sessions(server, now + 1, if app.shows_players { SESSIONS } else { 0 }),
+                app.history.events(Some(server), now + 1, events_read),
+                app.history.sessions(server, now + 1, if app.shows_players { sessions_read } else { 0 }),
             )
         };
         let read: Result<Result<_, HistoryError>, _> = tokio::time::timeout(PATIENCE, all).await;
@@ -237,6 +241,7 @@ impl Past {
             Order::Player => sessions.sort_by(|a, b| natural(&a.player, &b.player)),
             Order::Played => sessions.sort_by_key(|session| session.first - session.last),
         }
+        sessions.truncate(SESSIONS as usize);
         // A server that is watched for less time than the charts show says so.
         let Seen { range, from, step, count, points } = seen;
         let begins = points.first().map(|point| point.at).filter(|at| at - from > 2 * step);
@@ -250,6 +255,7 @@ impl Past {
                 .iter()
                 .map(|event| EventView::of(event, now))
                 .filter(|event| words.are_in_one_of(&[event.what, &event.text.text]))
+                .take(EVENTS as usize)
                 .collect(),
             sessions: sessions
                 .iter()
