@@ -11,7 +11,7 @@ use compact_str::CompactString;
 use hailer::Text;
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::sync::broadcast;
 
@@ -159,6 +159,8 @@ pub struct Live {
     list: AtomicU64,
     index: Index,
     updates: broadcast::Sender<Arc<Update>>,
+    /// When the last thing happened that was told.
+    happened: AtomicI64,
 }
 
 /// Rows in places that they keep, so that whoever goes over all of them may let go of the lock in between, and finds side by side
@@ -214,6 +216,7 @@ impl Default for Live {
         Self {
             rows: RwLock::default(),
             list: AtomicU64::new(0),
+            happened: AtomicI64::new(0),
             index: Index::default(),
             updates: broadcast::Sender::new(UPDATES),
         }
@@ -243,8 +246,16 @@ impl Live {
                 }
             }
         }
+        if let Some(last) = update.events.iter().map(|event| event.at).max() {
+            self.happened.fetch_max(last, Ordering::Relaxed);
+        }
         // Nobody listens: that is no error.
         let _ = self.updates.send(Arc::new(update));
+    }
+
+    /// When the last thing happened that anybody was told since this began.
+    pub fn happened(&self) -> Option<Millis> {
+        Some(self.happened.load(Ordering::Relaxed)).filter(|at| *at > 0)
     }
 
     /// Adds samples of before to the last days of rows: server, time, asked, answered, sum of players.

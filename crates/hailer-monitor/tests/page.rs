@@ -405,3 +405,29 @@ async fn changes_are_told_once_a_second_and_only_of_rows_that_are_shown() {
     site.app.close();
     assert_eq!(next().await, None, "the monitor can stop");
 }
+
+#[tokio::test]
+async fn the_page_of_events_hears_what_happens_and_what_happened_on_its_way() {
+    let site = Site::of(fleet::fleet(fleet::now())).await;
+    let hear = async |since: i64| {
+        let request = Request::get(format!("/live/events?since={since}")).body(Body::empty()).unwrap();
+        site.router.clone().oneshot(request).await.unwrap().into_body()
+    };
+    let next = async |body: &mut Body| {
+        let frame = tokio::time::timeout(Duration::from_secs(3), body.frame()).await.ok()?;
+        Some(String::from_utf8(frame?.unwrap().into_data().unwrap().to_vec()).unwrap())
+    };
+    let at = fleet::now();
+    let mut open = hear(at).await;
+    assert!(next(&mut open).await.unwrap().contains("retry: 3000"));
+    site.live.change(Update { servers: vec![ServerId(3)], ..Update::default() }, |_| {});
+    assert_eq!(next(&mut open).await, None, "a look at a server is no event");
+    let event = Event { server: ServerId(3), at, kind: EventKind::Up };
+    site.live.change(Update { events: vec![event], ..Update::default() }, |_| {});
+    assert!(next(&mut open).await.unwrap().starts_with("event: changed"));
+    for (since, is_new) in [(at, true), (at + 3_600_000, false)] {
+        let mut body = hear(since).await;
+        next(&mut body).await.unwrap();
+        assert_eq!(next(&mut body).await.is_some(), is_new);
+    }
+}

@@ -75,6 +75,14 @@ pub(super) async fn server(State(app): State<App>, Path(name): Path<String>, ask
     }
 }
 
+/// `/live/events?since=MILLISECONDS`: an event `changed` whenever something happened to any server.
+pub(super) async fn events(State(app): State<App>, asked: Parts) -> Response {
+    let updates = app.live.listen();
+    let since = since(&asked).map(|since| since.saturating_sub(ON_ITS_WAY));
+    let is_new = since.is_some_and(|since| app.live.happened().is_some_and(|at| at >= since));
+    watch(&app, &asked, updates, HashSet::new(), HashSet::new(), Form::Events { is_new })
+}
+
 /// A parameter of the address.
 fn value<'a>(asked: &'a Parts, key: &str) -> Option<Cow<'a, str>> {
     let query = asked.uri.query().unwrap_or_default();
@@ -111,10 +119,10 @@ fn watch(
         closing: app.closing.subscribe(),
         app: app.clone(),
         ids,
-        form,
         changed,
         is_other_list: false,
-        is_other_sum: false,
+        is_other_sum: matches!(form, Form::Events { is_new: true }),
+        form,
         totals: String::new(),
         notice: page::notice(app),
         pace,
@@ -183,7 +191,12 @@ impl Drop for Place {
 /// What a page gets.
 enum Form {
     Rows,
+    /// That it is another page, if one of the rows changed.
     Word,
+    /// That it is another page, if anything happened.
+    Events {
+        is_new: bool,
+    },
 }
 
 /// A page that is open.
@@ -196,6 +209,7 @@ struct Listener {
     /// Of these rows, those that changed since the last event.
     changed: HashSet<ServerId>,
     is_other_list: bool,
+    /// What is told of all servers together may have changed.
     is_other_sum: bool,
     /// As last sent.
     totals: String,
@@ -250,19 +264,24 @@ impl Listener {
     fn note(&mut self, update: &Update) {
         self.changed.extend(update.servers.iter().filter(|id| self.ids.contains(id)));
         self.is_other_list |= update.is_other_list;
-        self.is_other_sum |= matches!(self.form, Form::Rows);
+        self.is_other_sum |= match self.form {
+            Form::Rows => true,
+            Form::Word => false,
+            Form::Events { .. } => !update.events.is_empty(),
+        };
     }
 
     /// What is new; `None`: nothing that is seen.
     fn event(&mut self) -> Option<Event> {
         let changed = std::mem::take(&mut self.changed);
-        self.is_other_sum = false;
+        let is_other_sum = std::mem::take(&mut self.is_other_sum);
         if std::mem::take(&mut self.is_other_list) {
             return Some(Event::default().event("list").data("again"));
         }
-        if let Form::Word = self.form {
+        if let Form::Word | Form::Events { .. } = self.form {
             let notice = page::notice(&self.app);
-            let is_other = !changed.is_empty() || notice != self.notice;
+            let happened = is_other_sum && matches!(self.form, Form::Events { .. });
+            let is_other = happened || !changed.is_empty() || notice != self.notice;
             self.notice = notice;
             return is_other.then(|| Event::default().event("changed").data("again"));
         }

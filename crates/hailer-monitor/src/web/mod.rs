@@ -128,6 +128,7 @@ pub fn router(app: App) -> Router {
         .route("/theme", get(page::theme))
         .route("/live/rows", get(live::rows))
         .route("/live/server/{name}", get(live::server))
+        .route("/live/events", get(live::events))
         .route("/static/{name}", get(files::show))
         .fallback(page::not_found)
         .method_not_allowed_fallback(page::not_allowed)

@@ -8,7 +8,9 @@ mod fleet;
 use driver::Browser;
 use futures_util::future::BoxFuture;
 use hailer_monitor::alert::{self, Checked};
+use hailer_monitor::history::{Batch, History};
 use hailer_monitor::live::{Live, Update};
+use hailer_monitor::sample::{Event, EventKind};
 use hailer_monitor::server::ServerId;
 use hailer_monitor::web::api::{Api, NotSent, Parts, Settings, TestAlert, Token};
 use hailer_monitor::web::{App, Bounds, serve};
@@ -16,8 +18,9 @@ use std::sync::Arc;
 
 /// The page of a fleet on a port of its own.
 struct Site {
-    _runtime: tokio::runtime::Runtime,
+    runtime: tokio::runtime::Runtime,
     live: Arc<Live>,
+    history: History,
     address: String,
 }
 
@@ -29,13 +32,19 @@ impl Site {
         let history = runtime.block_on(fleet::history(now));
         let mut app = App::new(live.clone(), history.clone());
         let alerts: Option<Arc<dyn TestAlert>> = Some(Arc::new(Alerts(alerts())));
-        let parts = Parts { live: live.clone(), history, watchlist: None, alerts, look: Arc::new(Default::default) };
+        let parts = Parts {
+            live: live.clone(),
+            history: history.clone(),
+            watchlist: None,
+            alerts,
+            look: Arc::new(Default::default),
+        };
         let settings = Settings { token: Some(Token::new(TOKEN).unwrap()), ..Settings::default() };
         app.api = Some(Api::new(parts, settings));
         let listener = runtime.block_on(tokio::net::TcpListener::bind(("127.0.0.1", 0))).unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
         runtime.spawn(serve(listener, app, Bounds::default(), std::future::pending()));
-        Self { _runtime: runtime, live, address }
+        Self { runtime, live, history, address }
     }
 
     fn at(&self, path: &str) -> String {
@@ -224,6 +233,23 @@ fn live_update(browser: &mut Browser, site: &Site) {
     site.live.remove(ServerId(900));
     site.live.change(Update { is_other_list: true, ..Update::default() }, |_| {});
     browser.wait("!document.querySelector('#s900')");
+    browser.open(&site.at("/events?q=meadow"));
+    browser.wait("document.querySelector('#link').textContent === 'live'");
+    assert_eq!(browser.eval("document.querySelectorAll('.events li').length"), 0);
+    browser.eval("document.querySelector('#q').focus(); window.isSame = true");
+    let event = Event { server: ServerId(3), at: fleet::now(), kind: EventKind::Down { reason: "cut off".into() } };
+    let batch = Batch { events: vec![event.clone()], ..Batch::default() };
+    site.runtime.block_on(site.history.write(&batch)).unwrap();
+    site.live.change(Update { events: vec![event], ..Update::default() }, |_| {});
+    browser.wait("document.querySelector('.events li')?.textContent.includes('cut off')");
+    assert_eq!(
+        browser.eval("window.isSame && document.activeElement.id === 'q'"),
+        true,
+        "nobody who types is disturbed"
+    );
+    // What happens next has no place there.
+    browser.eval("const sort = document.querySelector('select[name=sort]'); sort.value = 'time'; sort.dispatchEvent(new Event('input', { bubbles: true }))");
+    browser.wait("document.querySelector('#link').hidden");
 }
 
 fn try_alerts(browser: &mut Browser, site: &Site) {

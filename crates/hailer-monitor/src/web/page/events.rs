@@ -52,6 +52,8 @@ pub(crate) async fn show(State(app): State<App>, RawQuery(query): RawQuery, aske
         problem,
         first: wanted.place.map(|_| (Wanted { place: None, ..wanted.clone() }.address(), first)),
         next: next.map(|address| (address, further)),
+        at: now,
+        is_live: wanted.place.is_none() && wanted.sort != "time",
         search: wanted.search,
     };
     html(StatusCode::OK, &page)
@@ -61,6 +63,9 @@ pub(crate) async fn show(State(app): State<App>, RawQuery(query): RawQuery, aske
 #[template(path = "events.html")]
 struct Events {
     frame: Frame,
+    at: Millis,
+    /// Whether what happens next belongs on the page.
+    is_live: bool,
     search: String,
     kinds: Vec<Choice>,
     sorts: Vec<Choice>,

@@ -58,7 +58,11 @@
   const swap = (next, id) => {
     const [old, fresh] = [document.getElementById(id), next.getElementById(id)];
     if (!old || !fresh) return false;
-    if (old.innerHTML === fresh.innerHTML) return true;
+    if (old.innerHTML === fresh.innerHTML) {
+      for (const { name } of [...old.attributes]) if (!fresh.hasAttribute(name)) old.removeAttribute(name);
+      for (const { name, value } of fresh.attributes) old.setAttribute(name, value);
+      return true;
+    }
     for (const open of all("details[id]", old)) {
       const other = next.getElementById(open.id);
       if (other) other.open = open.open;
@@ -166,16 +170,26 @@
       age();
     } catch { /* The next change comes. */ }
   });
-  const refresh = () => (server ? refreshServer() : refreshList());
+  // What happened is written some moments later.
+  const refreshEvents = later(2500, () => show(location.pathname + location.search, false));
+  const refresh = () => (server ? refreshServer() : find("#totals") ? refreshList() : refreshEvents());
+  const wish = () => {
+    if (server) return `/live/server/${encodeURIComponent(server.dataset.name)}?`;
+    if (find("#list")?.dataset.live === "events") return "/live/events?";
+    return find("#totals") && `/live/rows?ids=${all("#rows > tr").map((row) => row.id.slice(1)).join(",")}&`;
+  };
   function listen() {
-    const ids = all("#rows > tr").map((row) => row.id.slice(1)).join(",");
-    const wanted = server ? `/live/server/${encodeURIComponent(server.dataset.name)}` : `/live/rows?ids=${ids}`;
-    if (document.hidden || (!server && !find("#totals"))) return;
+    const wanted = wish();
+    if (document.hidden) return;
     if (source && source.readyState !== EventSource.CLOSED && heard === wanted) return;
     source?.close();
     heard = wanted;
+    if (!wanted) {
+      if (link) link.hidden = true;
+      return;
+    }
     const since = (server ?? find("#list"))?.dataset.at ?? "";
-    source = new EventSource(`${wanted}${server ? "?" : "&"}since=${since}`);
+    source = new EventSource(`${wanted}since=${since}`);
     source.onopen = () => {
       say("live", false);
       // What changed in between was missed.
