@@ -393,7 +393,7 @@ mod tests {
             prop_oneof![
                 vec(inner.clone(), 0..3).prop_map(Value::List),
                 // A JSON object that has a key twice loses one of them in a map.
-                option::of(("[a-z]{1,3}", inner.clone())).prop_map(|entry| Value::Table(
+                option::of(("[a-z]{1,3}", inner)).prop_map(|entry| Value::Table(
                     entry.map(|(key, value)| (key.into(), value)).into_iter().collect()
                 )),
                 vec((option::of(".{0,6}|[a-z.]{0,30}"), option::of(".{0,6}")), 0..3).prop_map(|all| {
