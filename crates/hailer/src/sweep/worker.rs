@@ -20,8 +20,8 @@ const TIMESTAMPS: f64 = 50_000.0;
 const REFUSALS: Duration = Duration::from_millis(1);
 /// Batches received in a row before somebody new is asked: some 20 ms of them. Somebody may flood us.
 const MAX_RECEIVED: usize = 64;
-/// Batches sent in a row before something is received.
-const MAX_SENT: usize = 4;
+/// Batches sent in a row before something is received: more only cost cache.
+const MAX_SENT: usize = 2;
 /// A busy sweep rests this long, so that the next batch is fuller: one system call for one datagram is the dearest way.
 const REST: Duration = Duration::from_micros(200);
 /// Nothing waits longer, whatever is due: the sink may have something to say.
