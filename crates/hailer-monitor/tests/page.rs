@@ -328,7 +328,8 @@ async fn many_events_are_in_order_from_page_to_page() {
     assert!(found.contains("Guest_0<"), "{found}");
     assert!(site.get("/server/harbour?find=reason+0").await.text.contains("reason 0<"));
     let longest = site.get("/server/harbour?sessions=played").await.text;
-    assert!(longest.find("Guest_0<") < longest.find("Guest_1<") && !longest.contains("Guest_349<"), "{longest}");
+    let place = |name: &str| longest.find(name).unwrap_or_else(|| panic!("{name}: {longest}"));
+    assert!(place("Guest_0<") < place("Guest_1<") && !longest.contains("Guest_349<"), "{longest}");
 }
 
 #[tokio::test]

@@ -57,7 +57,7 @@ pub(super) async fn rows(State(app): State<App>, asked: Parts) -> Response {
         since.is_some_and(|since| last.is_some_and(|last| last.at >= since))
     };
     let changed = ids.iter().filter(is_new).copied().collect();
-    watch(&app, &asked, updates, ids, changed, Form::Rows)
+    watch(&app, &asked, updates, ids, changed, false, Form::Rows)
 }
 
 /// `/live/server/{name}?since=MILLISECONDS`: an event `changed` whenever the page would be another one than that with the last look
@@ -69,7 +69,7 @@ pub(super) async fn server(State(app): State<App>, Path(name): Path<String>, ask
             let ids = HashSet::from([row.server.id]);
             let is_new = since(&asked).is_some_and(|since| row.last.is_some_and(|last| last.at != since));
             let changed = if is_new { ids.clone() } else { HashSet::new() };
-            watch(&app, &asked, updates, ids, changed, Form::Word)
+            watch(&app, &asked, updates, ids, changed, false, Form::Word)
         }
         None => page::error(&app, &asked.headers, StatusCode::NOT_FOUND, "There is no server of this name."),
     }
@@ -80,7 +80,7 @@ pub(super) async fn events(State(app): State<App>, asked: Parts) -> Response {
     let updates = app.live.listen();
     let since = since(&asked).map(|since| since.saturating_sub(ON_ITS_WAY));
     let is_new = since.is_some_and(|since| app.live.happened().is_some_and(|at| at >= since));
-    watch(&app, &asked, updates, HashSet::new(), HashSet::new(), Form::Events { is_new })
+    watch(&app, &asked, updates, HashSet::new(), HashSet::new(), is_new, Form::Events)
 }
 
 /// A parameter of the address.
@@ -100,6 +100,7 @@ fn watch(
     updates: broadcast::Receiver<Arc<Update>>,
     ids: HashSet<ServerId>,
     changed: HashSet<ServerId>,
+    is_other_sum: bool,
     form: Form,
 ) -> Response {
     let is_behind_proxy = app.api.as_ref().is_some_and(Api::is_behind_proxy);
@@ -121,7 +122,7 @@ fn watch(
         ids,
         changed,
         is_other_list: false,
-        is_other_sum: matches!(form, Form::Events { is_new: true }),
+        is_other_sum,
         form,
         totals: String::new(),
         notice: page::notice(app),
@@ -190,13 +191,12 @@ impl Drop for Place {
 
 /// What a page gets.
 enum Form {
+    /// The rows that changed, and the sums.
     Rows,
     /// That it is another page, if one of the rows changed.
     Word,
     /// That it is another page, if anything happened.
-    Events {
-        is_new: bool,
-    },
+    Events,
 }
 
 /// A page that is open.
@@ -267,7 +267,7 @@ impl Listener {
         self.is_other_sum |= match self.form {
             Form::Rows => true,
             Form::Word => false,
-            Form::Events { .. } => !update.events.is_empty(),
+            Form::Events => !update.events.is_empty(),
         };
     }
 
@@ -278,10 +278,9 @@ impl Listener {
         if std::mem::take(&mut self.is_other_list) {
             return Some(Event::default().event("list").data("again"));
         }
-        if let Form::Word | Form::Events { .. } = self.form {
+        if let Form::Word | Form::Events = self.form {
             let notice = page::notice(&self.app);
-            let happened = is_other_sum && matches!(self.form, Form::Events { .. });
-            let is_other = happened || !changed.is_empty() || notice != self.notice;
+            let is_other = is_other_sum || !changed.is_empty() || notice != self.notice;
             self.notice = notice;
             return is_other.then(|| Event::default().event("changed").data("again"));
         }

@@ -51,6 +51,7 @@ fn futures_can_change_threads(history: &History) {
     can(history.series(server, 0, 0, Level::Raw));
     can(history.totals(0, 0, Level::Raw));
     can(history.events(None, 0, 0));
+    can(history.events_after(0, 0));
     can(history.sessions(server, 0, 0));
     can(history.last_states());
     can(history.day(0));
@@ -152,6 +153,12 @@ async fn keeps(history: &History) {
     assert_eq!(page[2], batch.events[2]);
     assert_eq!(history.events(None, 7, 10).await.unwrap(), batch.events[..1]);
     assert_eq!(history.events(None, 7, 0).await.unwrap(), []);
+    let first = &batch.events[..1];
+    assert_eq!(history.events_after(Millis::MIN, 1).await.unwrap(), first);
+    let next = history.events_after(first[0].at, 1).await.unwrap();
+    assert_eq!(next.iter().map(|event| (event.at, event.kind.word())).collect::<Vec<_>>(), [(7, "down"), (7, "motd")]);
+    assert_eq!(history.events_after(7, 10).await.unwrap(), page[..1]);
+    assert_eq!(history.events_after(9, 10).await.unwrap(), []);
     let sessions = history.sessions(lobby.id, 20 * MINUTE, 10).await.unwrap();
     assert_eq!(
         sessions,
