@@ -101,7 +101,8 @@ pub struct Drive {
     resent: bool,
     resends: u32,
     repeats_after_fault: u32,
-    fault: Option<(Fault, Vec<u8>)>,
+    /// Rare, and most drivers of a sweep are kept for a while: they should take little room.
+    fault: Option<Box<(Fault, Vec<u8>)>>,
     round_trip: Option<Duration>,
     sent: u32,
     heard: u32,
@@ -200,7 +201,7 @@ impl Drive {
     /// the server [closes](Drive::closed). Nothing mends another fault, so that ends the query.
     pub fn stream(&mut self, now: Duration, bytes: &[u8], out: &mut Vec<u8>) -> Action {
         (self.heard, self.bytes) = (1, bytes.len());
-        match (self.hear(now, bytes, out), &self.fault) {
+        match (self.hear(now, bytes, out), self.fault.as_deref()) {
             (Some(action), _) => action,
             (None, Some((Fault::Malformed(wire::Error { kind: ErrorKind::Short { .. }, .. }), _))) => Action::Wait,
             (None, _) => self.give_up(now),
@@ -209,7 +210,8 @@ impl Drive {
 
     /// The server closed the connection.
     pub fn closed(&mut self, now: Duration) -> Action {
-        self.fault.get_or_insert((Fault::Refused("it closed the connection without a word"), Vec::new()));
+        self.fault
+            .get_or_insert_with(|| Box::new((Fault::Refused("it closed the connection without a word"), Vec::new())));
         self.give_up(now)
     }
 
@@ -224,7 +226,7 @@ impl Drive {
         }
         match self.exchange.handle(Input::Datagram(bytes), out) {
             Step::Bad(fault) => {
-                self.fault = Some((fault, bytes.to_vec()));
+                self.fault = Some(Box::new((fault, bytes.to_vec())));
                 None
             }
             step => {
@@ -291,7 +293,7 @@ impl Drive {
 
     /// A part of the answer is better than silence, but an unreadable answer must not pass for a part.
     fn give_up(&mut self, now: Duration) -> Action {
-        Action::End(match self.fault.take() {
+        Action::End(match self.fault.take().map(|kept| *kept) {
             Some((fault, datagram)) => Err(Failure::Fault { fault, datagram }),
             None => self.part().ok_or(Failure::Silence { after: now - self.started }),
         })
@@ -522,7 +524,7 @@ mod tests {
             let script = Script(std::iter::once(Step::Send).chain((0..100).map(|_| Step::Send)).collect());
             let mut drive = Drive::new(Box::new(Halfway(script)), Patience::default());
             drive.start(ms(0), &mut out);
-            drive.fault = unreadable.then(|| (Fault::Misbehaved("nonsense"), Vec::new()));
+            drive.fault = unreadable.then(|| Box::new((Fault::Misbehaved("nonsense"), Vec::new())));
             let end = (0..10).find_map(|_| match drive.tick(drive.due(), &mut out) {
                 Action::End(end) => Some(end),
                 _ => None,

@@ -2,7 +2,7 @@
 
 use super::deviation::*;
 use crate::protocol::{Explanation, Seen, Way};
-use crate::wire::{Error, ErrorKind, Notes, Reader, Writer, by_content, nuls};
+use crate::wire::{Error, ErrorKind, Notes, Reader, Writer, by_content, first_nul, nuls};
 use alloc::vec::Vec;
 use alloc::{format, string::String};
 use core::ops::Range;
@@ -321,6 +321,19 @@ macro_rules! keys {
             $($key),*
         }
 
+        /// Where the values are, if these are the ten keys in the order of the list, as most servers send them.
+        fn vanilla_values(region: &[u8]) -> Option<[Range<usize>; KEYS.len()]> {
+            let mut rest = region;
+            let values = [$({
+                rest = rest.strip_prefix($name)?.strip_prefix(b"\0")?;
+                let start = region.len() - rest.len();
+                let length = first_nul(rest)?;
+                rest = rest.get(length + 1..)?;
+                start..start + length
+            }),*];
+            rest.is_empty().then_some(values)
+        }
+
         impl<'a> Key<'a> {
             /// A bit for each of the list; none for any other.
             pub(super) fn bit(self) -> u16 {
@@ -404,6 +417,9 @@ fn is_full(rest: &[u8], asked_full: Option<bool>) -> bool {
     key_follows && odd_start_allowed
 }
 
+/// Names are seldom shorter, with their NUL: room for so many is room enough.
+const SHORT_NAME: usize = 6;
+
 fn read_full<'a>(r: &mut Reader<'a, '_>) -> Result<Full<'a>, Error> {
     let at = r.at();
     let start = r.raw(PAIRS_START.len(), "start of pairs")?;
@@ -422,7 +438,8 @@ fn read_full<'a>(r: &mut Reader<'a, '_>) -> Result<Full<'a>, Error> {
     let whole = r.whole();
     let from = r.at() - 1;
     let split = last_players_start(whole.get(from..).unwrap_or_default()).map(|found| from + found);
-    let mut full = Full { pairs: Vec::with_capacity(KEYS.len()), players: Vec::with_capacity(8), known: 0 };
+    let players = split.map_or(0, |split| (whole.len() - split) / SHORT_NAME);
+    let mut full = Full { pairs: Vec::with_capacity(KEYS.len()), players: Vec::with_capacity(players), known: 0 };
     match split {
         Some(split) => {
             // Without any pair, the separator's first NUL is the last byte of the start.
@@ -570,23 +587,6 @@ fn limit_pairs(index: usize, at: usize) -> Result<(), Error> {
         true => Ok(()),
         false => Err(Error { field: "pair.key", at, kind: ErrorKind::Limit { limit: MAX_PAIRS } }),
     }
-}
-
-/// Where the values are, if these are the ten keys in the order of the list, as most servers send them.
-fn vanilla_values(region: &[u8]) -> Option<[Range<usize>; KEYS.len()]> {
-    let mut ends = nuls(region);
-    let mut values = [const { 0..0 }; KEYS.len()];
-    let mut start = 0;
-    for ((name, _), value) in KEYS.iter().zip(&mut values) {
-        let key_end = ends.next()?;
-        if region.get(start..key_end)? != *name {
-            return None;
-        }
-        let end = ends.next()?;
-        *value = key_end + 1..end;
-        start = end + 1;
-    }
-    ends.next().is_none().then_some(values)
 }
 
 /// Ranges before NULs. A region that holds only one NUL has no range at all.

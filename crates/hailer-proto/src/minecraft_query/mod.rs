@@ -54,7 +54,7 @@ static PLUGIN: &[&str] = &["name", "version"];
 
 /// The extra that lists plugins, by name and version. None if there is none; a version may be empty.
 pub fn plugins<'a>(plugins: impl IntoIterator<Item = (&'a str, &'a str)>) -> Option<Extra> {
-    let mut rows = Rows::with_capacity(&PLUGIN, 8);
+    let mut rows = Rows::with_capacity(&PLUGIN, 16);
     for (name, version) in plugins {
         rows.push([Some(name), (!version.is_empty()).then_some(version)]);
     }

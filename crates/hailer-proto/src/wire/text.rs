@@ -2,7 +2,6 @@
 
 use alloc::borrow::Cow;
 use alloc::string::String;
-use alloc::vec::Vec;
 use compact_str::CompactString;
 use memchr::memchr;
 
@@ -13,16 +12,9 @@ pub struct Latin1;
 impl Latin1 {
     /// Never fails: every byte is a character.
     pub fn decode(bytes: &[u8]) -> String {
-        let wide = bytes.iter().filter(|byte| !byte.is_ascii()).count();
-        let mut utf8 = Vec::with_capacity(bytes.len() + wide);
-        let mut ascii = 0;
-        for (at, byte) in bytes.iter().enumerate().filter(|(_, byte)| !byte.is_ascii()) {
-            utf8.extend_from_slice(bytes.get(ascii..at).unwrap_or_default());
-            utf8.extend_from_slice(&[0xC0 | byte >> 6, 0x80 | byte & 0x3F]);
-            ascii = at + 1;
-        }
-        utf8.extend_from_slice(bytes.get(ascii..).unwrap_or_default());
-        String::from_utf8(utf8).unwrap_or_default()
+        let mut text = String::with_capacity(bytes.len() + bytes.len() / 8);
+        text.extend(bytes.iter().copied().map(char::from));
+        text
     }
 
     /// The byte for a character, if there is one.
@@ -83,33 +75,46 @@ impl<'a> Utf8<'a> {
 /// ISO-8859-1, as in a name that ends in an accented letter.
 const SHORTEST_CUT: usize = 32;
 
+/// Where the first NUL is. Most texts are short: a word or two are sooner looked at than a search begun.
+#[inline]
+pub fn first_nul(bytes: &[u8]) -> Option<usize> {
+    let (words, _) = bytes.as_chunks();
+    for (i, word) in words.iter().take(3).enumerate() {
+        let found = zeros(*word);
+        if found != 0 {
+            return Some(8 * i + found.trailing_zeros() as usize / 8);
+        }
+    }
+    let looked_at = 8 * words.len().min(3);
+    Some(looked_at + memchr(0, bytes.get(looked_at..)?)?)
+}
+
 /// Where the NULs are. What stands between them is short in most messages: eight bytes at once show them sooner than a search
 /// for each.
+#[inline]
 pub fn nuls(bytes: &[u8]) -> impl Iterator<Item = usize> {
-    const LOW: u64 = u64::from_ne_bytes([0x7F; 8]);
-    let (mut rest, mut base, mut found) = (bytes, 0, 0_u64);
+    let (words, rest) = bytes.as_chunks();
+    let mut last = [1; 8];
+    core::iter::zip(&mut last, rest).for_each(|(to, byte)| *to = *byte);
+    let mut words = words.iter().copied().chain([last]);
+    let (mut next, mut found) = (0, 0);
     core::iter::from_fn(move || {
         while found == 0 {
-            base = bytes.len() - rest.len();
-            let eight = match rest.split_first_chunk() {
-                Some((eight, others)) => {
-                    rest = others;
-                    u64::from_le_bytes(*eight)
-                }
-                None if rest.is_empty() => return None,
-                None => {
-                    let mut eight = [1; 8];
-                    core::iter::zip(&mut eight, core::mem::take(&mut rest)).for_each(|(to, byte)| *to = *byte);
-                    u64::from_le_bytes(eight)
-                }
-            };
-            // The highest bit of each byte that is zero, and of no other.
-            found = !(((eight & LOW) + LOW) | eight | LOW);
+            found = zeros(words.next()?);
+            next += 8;
         }
-        let at = base + found.trailing_zeros() as usize / 8;
+        let at = next - 8 + found.trailing_zeros() as usize / 8;
         found &= found - 1;
         Some(at)
     })
+}
+
+/// The highest bit of each byte that is zero, and of no other. The first byte is the lowest.
+#[inline]
+fn zeros(word: [u8; 8]) -> u64 {
+    const LOW: u64 = u64::from_ne_bytes([0x7F; 8]);
+    let word = u64::from_le_bytes(word);
+    !(((word & LOW) + LOW) | word | LOW)
 }
 
 /// The text of these bytes by content, or nothing if there are none.
@@ -147,6 +152,7 @@ pub fn utf16(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec::Vec;
 
     #[test]
     fn every_byte_is_a_character() {
@@ -162,6 +168,7 @@ mod tests {
             for end in start..bytes.len() {
                 let piece = &bytes[start..end];
                 assert!(nuls(piece).eq(memchr::memchr_iter(0, piece)), "{piece:?}");
+                assert_eq!(first_nul(piece), memchr(0, piece), "{piece:?}");
             }
         }
     }

@@ -441,6 +441,11 @@ mod tests {
             )
     }
 
+    fn has_exponent(json: &str) -> bool {
+        let is_one = |&[digit, e, sign]: &[u8; 3]| digit.is_ascii_digit() && e == b'e' && !sign.is_ascii_alphabetic();
+        json.as_bytes().array_windows().any(is_one)
+    }
+
     fn check(line: &Line<'_>) {
         let mut out = Vec::new();
         line.write(&mut out);
@@ -448,7 +453,7 @@ mod tests {
         assert!(!ours.chars().any(is_control), "{ours:?}");
         let serdes = serde_json::to_string(line).unwrap();
         // Where nothing needs an escape that serde does not make, and no number an exponent, the bytes are the same.
-        if !serdes.chars().any(is_control) && !ours.contains("e+") && !serdes.contains("e+") {
+        if !serdes.chars().any(is_control) && !has_exponent(&ours) && !has_exponent(&serdes) {
             assert_eq!(ours, serdes);
         }
         let [ours, serdes] = [ours, serdes].map(|json| serde_json::from_str::<serde_json::Value>(&json).unwrap());
