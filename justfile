@@ -27,6 +27,11 @@ bench:
 count:
     HAILER_NEEDS_VALGRIND=1 cargo test --release -p hailer-bench --test instructions
 
+# The code that a query runs, for the linker to put in one place: after changes to what starts with the program; needs valgrind
+order:
+    cargo build --release -p hailer-cli
+    cargo run --release -p hailer-bench -- order > order.ld && mv order.ld crates/hailer-cli/order.ld
+
 # The sweep against bare loops: some ten minutes on a machine that does nothing else
 bench-sweep:
     cargo build --release -p hailer-cli

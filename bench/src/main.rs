@@ -18,6 +18,8 @@ mod monitor;
 #[path = "../../crates/hailer/tests/support/namespace.rs"]
 mod namespace;
 #[cfg(target_os = "linux")]
+mod order;
+#[cfg(target_os = "linux")]
 mod respond;
 #[cfg(target_os = "linux")]
 mod server;

@@ -3,7 +3,7 @@
 use crate::client::{self, Figures};
 use crate::game::Game;
 use crate::host::{self, Run, Server};
-use crate::{flood, monitor, respond, server, work};
+use crate::{flood, monitor, order, respond, server, work};
 use anyhow::{Context, ensure};
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
@@ -75,6 +75,8 @@ enum What {
         #[arg(long, default_value_t = 5.0)]
         minutes: f64,
     },
+    /// Prints which code of the program a query runs, as a script for linkers (`crates/hailer-cli/order.ld`).
+    Order,
     /// All of them, but for the monitor.
     All,
     #[command(hide = true)]
@@ -122,9 +124,10 @@ pub(crate) fn main() -> anyhow::Result<()> {
         What::Flood { minutes, pace, loopback } => {
             flood::flood(minutes.map_or(10.0 * args.scale, |minutes| minutes * 60.0), *pace, *loopback)
         }
-        What::Monitor { minutes } => monitor::monitor(args.hailer.as_deref(), args.targets(100_000), *minutes),
+        What::Monitor { minutes } => monitor::monitor(&args.program()?, args.targets(100_000), *minutes),
         What::Fleet => monitor::fleet(),
         What::CliOnce { port } => args.cli_once(*port),
+        What::Order => order::run(&args.program()?),
         What::Work { path, times } => work::run(path.as_deref(), times.unwrap_or_default()),
         What::Rate => args.rate(),
         What::Cpu => args.cpu(),
@@ -322,10 +325,15 @@ impl Args {
         server_lost(server)
     }
 
+    /// The program as it was named, or beside this one.
+    fn program(&self) -> anyhow::Result<PathBuf> {
+        let beside = || Ok(std::env::current_exe()?.with_file_name("hailer"));
+        self.hailer.clone().map_or_else(beside, Ok)
+    }
+
     /// Runs the program once, in a process of its own that has no other children and hardly any memory.
     fn cli_once(&self, port: u16) -> anyhow::Result<()> {
-        let beside = || Ok::<_, anyhow::Error>(std::env::current_exe()?.with_file_name("hailer"));
-        let hailer = self.hailer.clone().map_or_else(beside, Ok)?;
+        let hailer = self.program()?;
         let target = format!("minecraft-query://127.0.1.0:{port}");
         let mut command = Command::new(&hailer);
         let started = Instant::now();

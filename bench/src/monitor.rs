@@ -35,7 +35,7 @@ const DELAY: Duration = Duration::from_millis(30);
 const JITTER: Duration = Duration::from_millis(20);
 
 /// Measures `hailer monitor` with so many targets for so long.
-pub(crate) fn monitor(hailer: Option<&Path>, targets: u32, minutes: f64) -> anyhow::Result<()> {
+pub(crate) fn monitor(hailer: &Path, targets: u32, minutes: f64) -> anyhow::Result<()> {
     heading(&format!("hailer monitor: {targets} targets, each once a minute, for {minutes} minutes, SQLite"));
     println!(
         "A farm of all datagram protocols: {} ms and up to {} more, {} % of datagrams lost each way, {} % of servers silent.",
@@ -44,14 +44,12 @@ pub(crate) fn monitor(hailer: Option<&Path>, targets: u32, minutes: f64) -> anyh
         LOSS * 100.0,
         SILENT * 100.0
     );
-    let beside = || Ok::<_, anyhow::Error>(std::env::current_exe()?.with_file_name("hailer"));
-    let hailer = hailer.map_or_else(beside, |path| Ok(path.to_owned()))?;
     let folder = Folder::new()?;
     let farm = Process::start(host::again(&["fleet".to_owned()])?.stdin(Stdio::piped()))?;
     let ports: BTreeMap<String, u16> = serde_json::from_str(&farm.line)?;
     let plan = folder.0.join("plan.toml");
     std::fs::write(&plan, plan_of(targets, &ports))?;
-    measure(&hailer, &plan, &folder, targets, minutes)
+    measure(hailer, &plan, &folder, targets, minutes)
 }
 
 /// Serves the farm until standard input ends. Says on standard output which protocol has which port.
