@@ -23,6 +23,9 @@ const PLAYERS: List = List::Players {
         | player_extra::ARMOUR
         | player_extra::SKIN,
 };
+/// Of those that are asked here, in bytes.
+const LONGEST_REQUEST: usize = 16;
+
 /// The one value that is known to be answered.
 const RULES: u8 = 0x07;
 
@@ -95,9 +98,12 @@ impl UgpExchange {
 
     /// Requests and answers look alike, and some hosts send back whatever comes. To a ping that is a legal answer.
     fn is_echo(&self, bytes: &[u8]) -> bool {
-        let mut own = Vec::with_capacity(32);
+        if self.stage == Stage::Ping || bytes.len() > LONGEST_REQUEST {
+            return false;
+        }
+        let mut own = Vec::with_capacity(LONGEST_REQUEST);
         self.request().write(&mut own);
-        self.stage != Stage::Ping && own == bytes
+        own == bytes
     }
 
     fn ask_rules(&mut self, out: &mut Vec<u8>) -> Step {
@@ -351,6 +357,7 @@ mod tests {
         for players in [true, false] {
             let mut exchange = ask(Depth::Full, players);
             let own = send(&mut exchange, Input::Start);
+            assert!(own.len() <= LONGEST_REQUEST, "{own:?}");
             assert_eq!(hear(&mut exchange, &own), Step::Wait);
         }
     }

@@ -4,7 +4,7 @@ use super::deviation::*;
 use super::table::{self, player, player_extra, section, server, server_extra, team};
 use crate::model::{Extra, Player, Rule, Text, Value};
 use crate::protocol::{Explanation, Way};
-use crate::wire::{Error, Notes, Reader, cut, utf8_or_latin1};
+use crate::wire::{Error, Notes, Reader, Utf8, cut};
 use alloc::borrow::Cow;
 use alloc::{boxed::Box, format, vec::Vec};
 use compact_str::CompactString;
@@ -262,35 +262,36 @@ impl<'a> Given<'a> {
         r.note(at, "game id", || format!("{game} ({})", table::game_name(game).unwrap_or("unknown")));
         let sections = known_flags(r, "request flags", section::NAMES)?;
         let has = |bit| sections & bit != 0;
-        let server = has(section::SERVER).then(|| Server::read(r)).transpose()?;
+        let utf8 = Utf8::start_of(r.rest());
+        let server = has(section::SERVER).then(|| Server::read(r, utf8)).transpose()?;
         let online = server.as_ref().and_then(|server| server.online);
         Ok(Self {
             game,
             sections,
             server,
-            players: has(section::PLAYERS).then(|| players(r, online)).transpose()?,
-            teams: has(section::TEAMS).then(|| teams(r)).transpose()?,
-            rules: has(section::RULES).then(|| rules(r)).transpose()?,
+            players: has(section::PLAYERS).then(|| players(r, utf8, online)).transpose()?,
+            teams: has(section::TEAMS).then(|| teams(r, utf8)).transpose()?,
+            rules: has(section::RULES).then(|| rules(r, utf8)).transpose()?,
         })
     }
 }
 
 impl<'a> Server<'a> {
-    fn read(r: &mut Reader<'a, '_>) -> Result<Self, Error> {
+    fn read(r: &mut Reader<'a, '_>, utf8: Utf8<'a>) -> Result<Self, Error> {
         let fields = known_flags(r, "server flags", server::NAMES)?;
         let has = |bit| fields & bit != 0;
-        let game = has(server::GAME).then(|| text(r, "game name")).transpose()?;
+        let game = has(server::GAME).then(|| text(r, utf8, "game name")).transpose()?;
         let known = |r| known_flags(r, "extra server flags", server_extra::NAMES);
         let state = has(server::EXTRA).then(|| known(r)).transpose()?;
         let is = |bit| state.is_some_and(|state| state & bit != 0);
         Ok(Self {
             game,
             password: state.map(|_| is(server_extra::PASSWORD)),
-            version: is(server_extra::VERSION).then(|| text(r, "version")).transpose()?,
-            os: is(server_extra::OS).then(|| text(r, "os")).transpose()?,
-            name: has(server::NAME).then(|| text(r, "server name")).transpose()?,
-            mode: has(server::MODE).then(|| text(r, "mode")).transpose()?,
-            map: has(server::MAP).then(|| text(r, "map")).transpose()?,
+            version: is(server_extra::VERSION).then(|| text(r, utf8, "version")).transpose()?,
+            os: is(server_extra::OS).then(|| text(r, utf8, "os")).transpose()?,
+            name: has(server::NAME).then(|| text(r, utf8, "server name")).transpose()?,
+            mode: has(server::MODE).then(|| text(r, utf8, "mode")).transpose()?,
+            map: has(server::MAP).then(|| text(r, utf8, "map")).transpose()?,
             online: has(server::ONLINE).then(|| r.u8("player count")).transpose()?,
             max: has(server::MAX).then(|| r.u8("max players")).transpose()?,
         })
@@ -298,7 +299,7 @@ impl<'a> Server<'a> {
 }
 
 /// spec/ugp.md#6.2. Nothing is set aside for a count: a list grows as its bytes are read.
-fn players(r: &mut Reader<'_, '_>, online: Option<u8>) -> Result<Vec<Player>, Error> {
+fn players<'a>(r: &mut Reader<'a, '_>, utf8: Utf8<'a>, online: Option<u8>) -> Result<Vec<Player>, Error> {
     let at = r.at();
     let count = r.u8("number of players")?;
     if online.is_some_and(|online| online != count) {
@@ -311,21 +312,21 @@ fn players(r: &mut Reader<'_, '_>, online: Option<u8>) -> Result<Vec<Player>, Er
     let mut players = Vec::with_capacity(count.min(16));
     for index in 0..count {
         r.notes().group("player", index);
-        players.push(player(r, fields, extra)?);
+        players.push(player(r, utf8, fields, extra)?);
     }
     r.notes().ungroup();
     Ok(players)
 }
 
-fn player(r: &mut Reader<'_, '_>, fields: u8, extra: u8) -> Result<Player, Error> {
-    let mut player = Player::default();
-    player.extra.reserve_exact((fields.count_ones() + extra.count_ones()) as usize);
+fn player<'a>(r: &mut Reader<'a, '_>, utf8: Utf8<'a>, fields: u8, extra: u8) -> Result<Player, Error> {
+    let room = (fields.count_ones() + extra.count_ones()) as usize;
+    let mut player = Player { extra: Vec::with_capacity(room), ..Player::default() };
     let mut say = |key, value: Value| player.extra.push(Extra { key, value });
     if fields & player::ID != 0 {
         say("id", i64::from(r.u8("id")?).into());
     }
     if fields & player::NAME != 0 {
-        player.name = text(r, "name")?.text();
+        player.name = text(r, utf8, "name")?.text();
     }
     if fields & player::TEAM != 0 {
         say("team", i64::from(r.u8("team")?).into());
@@ -368,7 +369,7 @@ fn player(r: &mut Reader<'_, '_>, fields: u8, extra: u8) -> Result<Player, Error
 }
 
 /// spec/ugp.md#9.3
-fn teams<'a>(r: &mut Reader<'a, '_>) -> Result<Vec<Team<'a>>, Error> {
+fn teams<'a>(r: &mut Reader<'a, '_>, utf8: Utf8<'a>) -> Result<Vec<Team<'a>>, Error> {
     let count = r.u8("number of teams")?;
     let fields = if count > 0 { known_flags(r, "team flags", team::NAMES)? } else { 0 };
     let count = if fields == 0 { 0 } else { usize::from(count) };
@@ -377,7 +378,7 @@ fn teams<'a>(r: &mut Reader<'a, '_>) -> Result<Vec<Team<'a>>, Error> {
     for index in 0..count {
         r.notes().group("team", index);
         teams.push(Team {
-            name: has(team::NAME).then(|| text(r, "name")).transpose()?,
+            name: has(team::NAME).then(|| text(r, utf8, "name")).transpose()?,
             score: has(team::SCORE).then(|| r.i32_le("score")).transpose()?,
             players: has(team::PLAYERS).then(|| r.u8("player count")).transpose()?,
             colour: has(team::COLOUR).then(|| r.u32_le("colour")).transpose()?,
@@ -388,12 +389,12 @@ fn teams<'a>(r: &mut Reader<'a, '_>) -> Result<Vec<Team<'a>>, Error> {
 }
 
 /// spec/ugp.md#6.4
-fn rules(r: &mut Reader<'_, '_>) -> Result<Vec<Rule>, Error> {
+fn rules<'a>(r: &mut Reader<'a, '_>, utf8: Utf8<'a>) -> Result<Vec<Rule>, Error> {
     let count = usize::from(r.u8("number of rules")?);
     let mut rules = Vec::new();
     for index in 0..count {
         r.notes().group("rule", index);
-        rules.push(Rule { key: text(r, "key")?.plain(), value: text(r, "value")?.plain() });
+        rules.push(Rule { key: text(r, utf8, "key")?.plain(), value: text(r, utf8, "value")?.plain() });
     }
     r.notes().ungroup();
     Ok(rules)
@@ -430,7 +431,7 @@ fn known_flags(r: &mut Reader<'_, '_>, field: &'static str, names: &'static [(u8
 }
 
 /// A string: its length with the NUL, the text, the NUL (spec/ugp.md#2).
-fn text<'a>(r: &mut Reader<'a, '_>, field: &'static str) -> Result<Said<'a>, Error> {
+fn text<'a>(r: &mut Reader<'a, '_>, utf8: Utf8<'a>, field: &'static str) -> Result<Said<'a>, Error> {
     let at = r.at();
     let [length] = r.array(field)?;
     let bytes = r.take(usize::from(length), field)?;
@@ -440,7 +441,7 @@ fn text<'a>(r: &mut Reader<'a, '_>, field: &'static str) -> Result<Said<'a>, Err
         None => r.notes().deviation(&ZERO_LENGTH_STRING, at),
     }
     let end = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
-    let (text, cut, latin1) = utf8_or_latin1(bytes.get(..end).unwrap_or_default());
+    let (text, cut, latin1) = utf8.decode_cut(bytes.get(..end).unwrap_or_default());
     if cut {
         r.notes().deviation(&CUT_TEXT, at);
     }

@@ -34,10 +34,11 @@ pub fn by_content(bytes: &[u8]) -> (Cow<'_, str>, bool) {
     }
 }
 
-/// The end of a message as far as it is UTF-8, found so once: most pieces of it are text without another look.
+/// The start or the end of a message as far as it is UTF-8, found so once: most pieces of it are text without another look.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Utf8<'a> {
     text: &'a str,
+    /// `false` where nobody looked.
     is_ascii: bool,
 }
 
@@ -54,6 +55,20 @@ impl<'a> Utf8<'a> {
         Self::default()
     }
 
+    /// Up to the first byte that is none.
+    pub fn start_of(bytes: &'a [u8]) -> Self {
+        let text = core::str::from_utf8(bytes).or_else(|error| {
+            let start = bytes.get(..error.valid_up_to()).unwrap_or_default();
+            core::str::from_utf8(start)
+        });
+        Self { text: text.unwrap_or_default(), is_ascii: false }
+    }
+
+    /// What [`utf8_or_latin1`] says of a piece of the message, or of any other bytes.
+    pub fn decode_cut(self, piece: &'a [u8]) -> (Cow<'a, str>, bool, bool) {
+        self.find(piece).map_or_else(|| utf8_or_latin1(piece), |text| (Cow::Borrowed(text), false, false))
+    }
+
     /// What [`by_content`] says of a piece of the message, or of any other bytes.
     pub fn decode(self, piece: &'a [u8]) -> (Cow<'a, str>, bool) {
         self.find(piece).map_or_else(|| by_content(piece), |text| (Cow::Borrowed(text), false))
@@ -64,7 +79,7 @@ impl<'a> Utf8<'a> {
         self.find(piece).filter(|_| self.is_ascii)
     }
 
-    #[inline]
+    #[inline(always)]
     fn find(self, piece: &[u8]) -> Option<&'a str> {
         let at = piece.as_ptr().addr().wrapping_sub(self.text.as_ptr().addr());
         self.text.get(at..at.checked_add(piece.len())?)
@@ -188,15 +203,18 @@ mod tests {
     #[test]
     fn pieces_decode_as_they_do_alone() {
         for message in [&b"caf\xE9\0plain\0caf\xC3\xA9\0"[..], b"plain\0x", b"\xFF\xFF\0", b"", &[0xE9; 20], b"a\xC3"] {
-            let utf8 = Utf8::end_of(message);
-            for start in 0..=message.len() {
-                for end in start..=message.len() {
-                    let piece = &message[start..end];
-                    assert_eq!(utf8.decode(piece), by_content(piece), "{piece:?} of {message:?}");
+            for utf8 in [Utf8::start_of(message), Utf8::end_of(message)] {
+                for start in 0..=message.len() {
+                    for end in start..=message.len() {
+                        let piece = &message[start..end];
+                        assert_eq!(utf8.decode(piece), by_content(piece), "{piece:?} of {message:?}");
+                        assert_eq!(utf8.decode_cut(piece), utf8_or_latin1(piece), "{piece:?} of {message:?}");
+                    }
                 }
+                assert_eq!(utf8.decode(b"\xE9"), by_content(b"\xE9"), "of something else");
             }
-            assert_eq!(utf8.decode(b"\xE9"), by_content(b"\xE9"), "of something else");
         }
+        assert_eq!(Utf8::start_of(b"plain\0caf\xE9\0more").text, "plain\0caf");
         let end = Utf8::end_of(b"caf\xE9\0plain");
         assert_eq!((end.text, end.is_ascii), ("\0plain", true));
     }

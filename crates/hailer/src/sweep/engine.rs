@@ -197,8 +197,8 @@ impl Engine {
     }
 
     fn begin(&mut self, now: Duration, probe: Probe, due: Duration, out: &mut Outboxes, sink: &mut dyn Sink) {
-        let id = probe.protocol.info().id;
-        let place = registry::PROTOCOLS.iter().position(|protocol| protocol.info().id == id);
+        let info = probe.protocol.info();
+        let place = registry::PROTOCOLS.iter().position(|protocol| std::ptr::eq(protocol.info(), info));
         let place = place.expect("a protocol of the registry") as u8;
         let id = self.flight.insert(probe.address, place, probe.index, now, due);
         if let Some(name) = probe.name {
@@ -250,7 +250,7 @@ impl Engine {
 
     /// When the last datagram to a silent server went out.
     fn last_send(&self, now: Duration, id: Id) -> Duration {
-        before(now, Duration::from_micros(1), self.flight.slot(id).sent_or_driver)
+        before(now, self.flight.slot(id).sent_or_driver)
     }
 
     fn sent(&mut self, to: IpAddr, length: usize) {
@@ -597,13 +597,12 @@ impl Engine {
     }
 }
 
-/// The last time before now that a short count in some unit can mean.
-fn before(now: Duration, unit: Duration, count: u32) -> Duration {
-    let units = (now.as_nanos() / unit.as_nanos()) as u32;
-    let ago = units.wrapping_sub(count);
-    // What is begun of a unit counts: the moment is never later than it was, so nothing is sent before it.
-    let begun = Duration::from_nanos((now.as_nanos() % unit.as_nanos()) as u64);
-    now.saturating_sub(unit * ago + begun)
+/// The last time before now that a short count of microseconds can mean. What is begun of one counts: the moment is never
+/// later than it was, so nothing is sent before it.
+fn before(now: Duration, micros: u32) -> Duration {
+    let all = now.as_micros() as u64;
+    let ago = (all as u32).wrapping_sub(micros);
+    Duration::from_micros(all.saturating_sub(ago.into()))
 }
 
 /// The system's word, which has no `Clone`.
@@ -620,10 +619,11 @@ mod tests {
     fn short_counts_of_time() {
         let now = Duration::from_micros((3 << 32) + 5);
         let micro = Duration::from_micros(1);
-        assert_eq!(before(now, micro, 5), now);
-        assert_eq!(before(now, micro, 3), now - micro * 2);
-        assert_eq!(before(now, micro, u32::MAX), now - micro * 6);
-        assert_eq!(before(micro, micro, 0), Duration::ZERO);
+        assert_eq!(before(now, 5), now);
+        assert_eq!(before(now, 3), now - micro * 2);
+        assert_eq!(before(now, u32::MAX), now - micro * 6);
+        assert_eq!(before(now + micro / 2, 5), now);
+        assert_eq!(before(micro, 0), Duration::ZERO);
     }
 
     #[test]
