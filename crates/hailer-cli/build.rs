@@ -2,8 +2,8 @@
 //!
 //! - Relative relocations, packed: some kilobytes in place of several hundred, all of which the loader reads at each start. C
 //!   libraries before glibc 2.36 cannot start such a program, so it is done only where the one at hand can.
-//! - The code that a query runs, in one place of the file (`order.ld`). Done in release builds, and only where nobody chose a
-//!   linker: not every linker knows such scripts.
+//! - The code that a query runs, in one place of the file (`order.ld`). Done in release builds, and only where Rust's
+//!   own linker is usual and nobody chose another: not every linker knows such scripts.
 
 use std::env::var;
 use std::process::Command;
@@ -17,7 +17,8 @@ fn main() {
     }
     let flags = var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
     let is_usual = var("RUSTC_LINKER").is_err() && !flags.contains("fuse-ld") && !flags.contains("linker");
-    if target == ["linux", "gnu"] && is_usual && var("PROFILE").is_ok_and(|profile| profile == "release") {
+    let is = |name, value: &str| var(name).is_ok_and(|set| set == value);
+    if target == ["linux", "gnu"] && is("CARGO_CFG_TARGET_ARCH", "x86_64") && is("PROFILE", "release") && is_usual {
         let directory = var("CARGO_MANIFEST_DIR").unwrap_or_default();
         println!("cargo:rustc-link-arg-bins=-T{directory}/order.ld");
     }
