@@ -14,8 +14,8 @@ use std::process::{Command, Stdio};
 const FEW: usize = 8;
 
 const HEAD: &str = "\
-/* The code that a query runs, in one place of the file instead of all over it: a system that maps it by large pieces maps a
-   third as much. Written by `just order`. Names that are not there do no harm, and hashes of compilers are left out. */
+/* The code that a query runs, in one place of the file instead of all over it, since systems map more than what is touched.
+   Written by `just order`. Names that are not there do no harm, and hashes of compilers are left out. */
 ";
 
 /// Prints a script for linkers.

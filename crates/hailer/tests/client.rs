@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use support::dns::{Dns, Record};
-use support::{ANY, Server, Stream, bind, closed, ids, kick, loopback, minecraft, names, protocol, status};
+use support::{ANY, Server, Stream, apart, bind, closed, ids, kick, loopback, minecraft, names, protocol, status};
 
 const ALICE: &[&str] = &["Alice", "Bob"];
 
@@ -740,7 +740,7 @@ async fn a_closed_port_is_told_by_its_transport() {
 
 #[tokio::test]
 async fn a_stream_is_found_out_beside_the_datagrams() {
-    let server = Server::of(&[protocol("minecraft-query")], &status("Both", ALICE));
+    let server = Server::at(apart(), &[protocol("minecraft-query")], &status("Both", ALICE));
     let _stream = Stream::answering(server.address, kick("Both\u{A7}2\u{A7}20"));
     let answers = all_answers(&server, 2).await;
     let mut found: Vec<_> = answers.iter().map(|answer| answer.asked.protocol.id).collect();
@@ -750,7 +750,7 @@ async fn a_stream_is_found_out_beside_the_datagrams() {
     // The first answer will do, but a stream tells less.
     let board = Board::new(&[protocol("minecraft-query")], &status("Slow", ALICE)).unwrap();
     let mut service = Service::new(board, Budget::default());
-    let server = Server::run(loopback(), move |socket, bytes, from| {
+    let server = Server::run(apart(), move |socket, bytes, from| {
         if let Some(reply) = service.answer(from, bytes) {
             std::thread::sleep(ms(10));
             let _ = socket.send_to(reply, from);
@@ -763,7 +763,7 @@ async fn a_stream_is_found_out_beside_the_datagrams() {
 
 #[tokio::test]
 async fn a_hanging_stream_neither_delays_nor_outweighs_datagrams() {
-    let server = Server::of(&[protocol("ugp"), protocol("onequery")], &status("Hanging", ALICE));
+    let server = Server::at(apart(), &[protocol("ugp"), protocol("onequery")], &status("Hanging", ALICE));
     let _stream = Stream::silent(server.address);
     let started = Instant::now();
     assert_eq!(all_answers(&server, 2).await.len(), 2);

@@ -170,6 +170,12 @@ pub fn closed() -> SocketAddr {
     bind([127, 99, 0, 1], 0).local_addr().unwrap()
 }
 
+/// For a server beside which something takes connections: the ports of those that tests open themselves are on another IP
+/// address, so the port is free for both.
+pub fn apart() -> UdpSocket {
+    bind([127, 97, 0, 1], 0)
+}
+
 /// A protocol by its id.
 pub fn protocol(id: &str) -> &'static dyn Protocol {
     registry::find(id).unwrap()
