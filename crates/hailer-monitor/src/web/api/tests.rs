@@ -329,6 +329,8 @@ async fn every_operation_answers_as_the_document_says() {
     // The monitor fails: it says so.
     monitor.vitals.lock().unwrap().history =
         HistoryVitals { is_failing: true, message: Some("disk full".into()), kept: 7, ..HistoryVitals::default() };
+    // Another router: what pages say of the monitor is kept for a moment.
+    let router = monitor.router(|_, _| {});
     for uri in ["/healthz", "/api/v1/health"] {
         let health = contract.get(&router, uri).await;
         assert_eq!((health.status.as_u16(), &health.json()["status"]), (503, &"failing".into()));
