@@ -34,9 +34,10 @@ pub(crate) fn run(hailer: &Path) -> anyhow::Result<()> {
     let mut patterns: Vec<(bool, String)> = Vec::new();
     for name in found.iter().filter(|name| name.starts_with("_ZN") || name.starts_with("_R")) {
         let pattern = pattern(name);
-        let is_generic = instances.get(&pattern).is_none_or(|count| *count > FEW);
-        if instances.contains_key(&pattern) && !patterns.iter().any(|(_, known)| *known == pattern) {
-            patterns.push((is_generic, pattern));
+        if let Some(count) = instances.get(&pattern)
+            && !patterns.iter().any(|(_, known)| *known == pattern)
+        {
+            patterns.push((*count > FEW, pattern));
         }
     }
     ensure!(!patterns.is_empty(), "{} has no names of functions: it was stripped", hailer.display());

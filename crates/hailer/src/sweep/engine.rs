@@ -197,8 +197,8 @@ impl Engine {
     }
 
     fn begin(&mut self, now: Duration, probe: Probe, due: Duration, out: &mut Outboxes, sink: &mut dyn Sink) {
-        let info = probe.protocol.info();
-        let place = registry::PROTOCOLS.iter().position(|protocol| std::ptr::eq(protocol.info(), info));
+        let id = probe.protocol.info().id;
+        let place = registry::PROTOCOLS.iter().position(|protocol| protocol.info().id == id);
         let place = place.expect("a protocol of the registry") as u8;
         let id = self.flight.insert(probe.address, place, probe.index, now, due);
         if let Some(name) = probe.name {
