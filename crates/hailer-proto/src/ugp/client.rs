@@ -142,7 +142,7 @@ impl UgpExchange {
                 Step::Done(Box::new(Status { deviations: notes.met().collect(), ..Status::default() }))
             }
             (Stage::Ping, Ok(_)) | (_, Ok(Answer::Ping)) => Step::Wait,
-            (_, Ok(Answer::Query(given))) => self.hear_query(*given, notes, out),
+            (_, Ok(Answer::Query(given))) => self.hear_query(given, notes, out),
         }
     }
 

@@ -6,7 +6,7 @@ use crate::model::{Extra, Player, Rule, Text, Value};
 use crate::protocol::{Explanation, Way};
 use crate::wire::{Error, Notes, Reader, Utf8, cut};
 use alloc::borrow::Cow;
-use alloc::{boxed::Box, format, vec::Vec};
+use alloc::{format, vec::Vec};
 use compact_str::CompactString;
 
 /// First five bytes of every message.
@@ -152,11 +152,12 @@ impl Asked {
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "pings are rare, and a sweep would allocate for each other answer")]
 pub enum Answer<'a> {
     /// To a ping.
     Ping,
     /// To a query.
-    Query(Box<Given<'a>>),
+    Query(Given<'a>),
 }
 
 /// What a server gives. Of each section the same flags apply to all its entries.
@@ -212,22 +213,39 @@ pub struct Team<'a> {
     pub colour: Option<u32>,
 }
 
-/// A text, borrowed from its datagram if that can be.
+/// A text, borrowed from its datagram unless it is ISO-8859-1.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Said<'a> {
-    text: Cow<'a, str>,
-    latin1: bool,
-}
+pub struct Said<'a>(Cow<'a, str>);
 
-impl Said<'_> {
+impl<'a> Said<'a> {
+    /// A text that may not end in one NUL, or not be UTF-8.
+    #[cold]
+    fn odd(bytes: &'a [u8], at: usize, utf8: Utf8<'a>, notes: &mut Notes) -> Self {
+        match bytes.last() {
+            Some(0) => {}
+            Some(_) => notes.deviation(&UNCLOSED_STRING, at),
+            None => notes.deviation(&ZERO_LENGTH_STRING, at),
+        }
+        let end = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+        let (text, cut, latin1) = utf8.decode_cut(bytes.get(..end).unwrap_or_default());
+        if cut {
+            notes.deviation(&CUT_TEXT, at);
+        }
+        if latin1 {
+            notes.deviation(&LATIN_1_TEXT, at);
+        }
+        Self(text)
+    }
+
     /// The text as it came.
     pub fn text(self) -> Text {
-        Text::unformatted(self.text).from_latin1(self.latin1)
+        let latin1 = matches!(self.0, Cow::Owned(_));
+        Text::unformatted(self.0).from_latin1(latin1)
     }
 
     /// The text without control characters.
     pub fn plain(self) -> CompactString {
-        Text::unformatted(self.text).into_short()
+        Text::unformatted(self.0).into_short()
     }
 }
 
@@ -247,7 +265,7 @@ impl<'a> Answer<'a> {
         }
         let answer = match kind {
             [PING | PING_ANSWER] => Self::Ping,
-            [QUERY | QUERY_ANSWER] => Self::Query(Box::new(Given::read(&mut r)?)),
+            [QUERY | QUERY_ANSWER] => Self::Query(Given::read(&mut r)?),
             _ => return Err(Error::bad("type", at, "80 (ping answer) or 81 (query answer)")),
         };
         r.trailing(&TRAILING_BYTES);
@@ -319,7 +337,7 @@ fn players<'a>(r: &mut Reader<'a, '_>, utf8: Utf8<'a>, online: Option<u8>) -> Re
 }
 
 fn player<'a>(r: &mut Reader<'a, '_>, utf8: Utf8<'a>, fields: u8, extra: u8) -> Result<Player, Error> {
-    let room = (fields.count_ones() + extra.count_ones()) as usize;
+    let room = ((fields & !(player::NAME | player::EXTRA)).count_ones() + extra.count_ones()) as usize;
     let mut player = Player { extra: Vec::with_capacity(room), ..Player::default() };
     let mut say = |key, value: Value| player.extra.push(Extra { key, value });
     if fields & player::ID != 0 {
@@ -435,21 +453,14 @@ fn text<'a>(r: &mut Reader<'a, '_>, utf8: Utf8<'a>, field: &'static str) -> Resu
     let at = r.at();
     let [length] = r.array(field)?;
     let bytes = r.take(usize::from(length), field)?;
-    match bytes.last() {
-        Some(0) => {}
-        Some(_) => r.notes().deviation(&UNCLOSED_STRING, at),
-        None => r.notes().deviation(&ZERO_LENGTH_STRING, at),
-    }
-    let end = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
-    let (text, cut, latin1) = utf8.decode_cut(bytes.get(..end).unwrap_or_default());
-    if cut {
-        r.notes().deviation(&CUT_TEXT, at);
-    }
-    if latin1 {
-        r.notes().deviation(&LATIN_1_TEXT, at);
-    }
-    r.note(at, field, || format!("{text:?}"));
-    Ok(Said { text, latin1 })
+    let text = match bytes.split_last() {
+        // Nearly all of them.
+        Some((0, text)) if text.last() != Some(&0) => utf8.find(text),
+        _ => None,
+    };
+    let said = text.map_or_else(|| Said::odd(bytes, at, utf8, r.notes()), |text| Said(Cow::Borrowed(text)));
+    r.note(at, field, || format!("{:?}", said.0));
+    Ok(said)
 }
 
 fn write_header(kind: u8, out: &mut Vec<u8>) {
@@ -525,7 +536,7 @@ mod tests {
     /// The bytes are leaked: an answer borrows from them.
     fn given(bytes: &[u8]) -> (Given<'static>, Vec<&'static str>) {
         match read(bytes.to_vec().leak()) {
-            (Ok(Answer::Query(given)), met) => (*given, met),
+            (Ok(Answer::Query(given)), met) => (given, met),
             other => panic!("{other:?}"),
         }
     }
@@ -539,7 +550,7 @@ mod tests {
     }
 
     fn said(text: &str) -> Said<'_> {
-        Said { text: text.into(), latin1: false }
+        Said(text.into())
     }
 
     #[test]

@@ -281,7 +281,7 @@ mod tests {
     fn given(bytes: &[u8]) -> Given<'static> {
         let mut notes = Notes::default();
         match Answer::read(bytes.to_vec().leak(), &mut notes) {
-            Ok(Answer::Query(given)) if notes.met().count() == 0 => *given,
+            Ok(Answer::Query(given)) if notes.met().count() == 0 => given,
             other => panic!("{other:?} {notes:?}"),
         }
     }

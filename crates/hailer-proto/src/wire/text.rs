@@ -79,8 +79,9 @@ impl<'a> Utf8<'a> {
         self.find(piece).filter(|_| self.is_ascii)
     }
 
+    /// A piece of the message that is all text.
     #[inline(always)]
-    fn find(self, piece: &[u8]) -> Option<&'a str> {
+    pub fn find(self, piece: &[u8]) -> Option<&'a str> {
         let at = piece.as_ptr().addr().wrapping_sub(self.text.as_ptr().addr());
         self.text.get(at..at.checked_add(piece.len())?)
     }
