@@ -169,7 +169,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         answer = async { Client::default().query(target).await } => answer?,
         () = service.run(&socket) => unreachable!("a service runs until dropped"),
     };
-    assert_eq!(answer.status, status);
+    assert_eq!(*answer.status, status);
     println!("{} says: {} of {} players", answer.status.title().unwrap_or_default(), 3, 8);
 
     let mut notes = Notes::explaining();

@@ -91,7 +91,7 @@ pub struct Answer {
     /// Who was asked, and what went to and fro.
     pub asked: Asked,
     /// What it says of itself.
-    pub status: Status,
+    pub status: Box<Status>,
     /// The shortest time between a request and its reply; of a connection, without the time that it took to set up.
     pub round_trip: Duration,
 }
@@ -274,7 +274,7 @@ impl Client {
         let mut asked = Asked { protocol: protocol.info(), address, sent: 0, heard: 0, datagrams: Vec::new() };
         match self.exchange(&mut asked, protocol, ask).await {
             Ok(Ok(outcome)) => {
-                Answer { asked, status: *outcome.status, round_trip: outcome.round_trip }.accept(self.settings.strict)
+                Answer { asked, status: outcome.status, round_trip: outcome.round_trip }.accept(self.settings.strict)
             }
             Ok(Err(failure)) => Err(Error::from_failure(asked, failure)),
             Err(cause) if cause.kind() == ErrorKind::ConnectionRefused => {

@@ -327,7 +327,7 @@ fn check(world: &World, run: &Run, total: u64, may_be_lost: usize) {
             Ok(answer) => {
                 let truth = world.truth(answer.asked.address, answer.asked.protocol.id);
                 let is_partial = answer.status.extra("unanswered").is_some();
-                assert!(is_partial || Some(&answer.status) == truth, "{:?}", answer.asked);
+                assert!(is_partial || Some(&*answer.status) == truth, "{:?}", answer.asked);
                 lost += usize::from(is_partial);
             }
             Err(Error::Silence { asked, .. }) => {
@@ -837,7 +837,7 @@ proptest! {
             match &end.result {
                 Ok(answer) => prop_assert!(
                     answer.status.extra("unanswered").is_some()
-                        || Some(&answer.status) == world.truth(answer.asked.address, answer.asked.protocol.id)
+                        || Some(&*answer.status) == world.truth(answer.asked.address, answer.asked.protocol.id)
                 ),
                 Err(Error::PortClosed { asked }) => prop_assert_eq!(asked.address.port(), 25_567),
                 Err(error) => prop_assert!(matches!(error, Error::Silence { .. }), "{}", error),

@@ -147,7 +147,7 @@ impl<'a> Record<'a> {
     }
 
     fn status(&self) -> Option<&'a Status> {
-        self.answer().map(|answer| &answer.status)
+        self.answer().map(|answer| &*answer.status)
     }
 
     fn asked(&self) -> Option<&'a Asked> {

@@ -121,7 +121,7 @@ pub(crate) mod tests {
         (status.players.online, status.players.max) = (Some(-3), Some(20));
         let uuid = Some(std::array::from_fn(|i| i as u8));
         status.players.set_list(vec![Player { uuid, ..Player::named(Text::legacy(text)) }, Player::default()]);
-        Ok(Answer { asked: asked(), status, round_trip: Duration::from_micros(12_340) })
+        Ok(Answer { asked: asked(), status: status.into(), round_trip: Duration::from_micros(12_340) })
     }
 
     /// An answer as most are: eight players, plugins, colours in the MOTD.

@@ -16,7 +16,7 @@ fn ask(url: &str) -> Option<Status> {
     let mut settings = hailer::Settings::default();
     settings.patience.timeout = Duration::from_millis(300);
     (settings.patience.retries, settings.patience.deadline) = (1, Duration::from_secs(1));
-    runtime.block_on(Client::new(settings).query(url)).ok().map(|answer| answer.status)
+    runtime.block_on(Client::new(settings).query(url)).ok().map(|answer| *answer.status)
 }
 
 /// Asks until the answer is as expected.

@@ -466,7 +466,7 @@ mod tests {
             status in status(), target in ".{0,20}", address: SocketAddr, nanos in 0..100_000_000_000_u64, sent: u32, heard: u32,
         ) {
             let asked = Asked { protocol: registry::PROTOCOLS[0].info(), address, sent, heard, datagrams: Vec::new() };
-            let answer = Answer { asked: asked.clone(), status, round_trip: Duration::from_nanos(nanos) };
+            let answer = Answer { asked: asked.clone(), status: status.into(), round_trip: Duration::from_nanos(nanos) };
             check(&Line::answered(&target, &answer));
             check(&Line::failed(&target, &Error::Silence { asked: Box::new(asked.clone()), after: answer.round_trip }));
             check(&Line::failed(&target, &Error::NameNotFound { name: target.clone() }));
@@ -517,7 +517,7 @@ mod tests {
     #[ignore = "a measurement"]
     fn how_long_it_takes() {
         let (asked, status) = typical();
-        let answer = Answer { asked, status, round_trip: Duration::from_micros(80_123) };
+        let answer = Answer { asked, status: status.into(), round_trip: Duration::from_micros(80_123) };
         let mut out = Vec::with_capacity(1 << 20);
         let mut measure = |name: &str, write: &dyn Fn(&mut Vec<u8>)| {
             let started = std::time::Instant::now();

@@ -514,7 +514,8 @@ mod tests {
         let protocol = registry::PROTOCOLS[0].info();
         let asked = Asked { protocol, address, sent: 1, heard: 1, datagrams: Vec::new() };
         let mut line = Vec::new();
-        report::Line::answered("x", &Answer { asked, status, round_trip: Duration::ZERO }).write(&mut line);
+        report::Line::answered("x", &Answer { asked, status: status.into(), round_trip: Duration::ZERO })
+            .write(&mut line);
         line
     }
 

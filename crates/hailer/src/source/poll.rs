@@ -44,7 +44,7 @@ impl Poll {
             match client.query(&self.target).await {
                 Ok(answer) => {
                     complaint.over(format!("{}: answers again", self.target)).map(&mut say);
-                    let status = Arc::new(self.cleaned(answer.status));
+                    let status = Arc::new(self.cleaned(*answer.status));
                     // True when it was asked at the earliest; an answer that took long is not younger for that.
                     truths.send_replace(Some(Truth { status, since: asked.into_std() }));
                 }

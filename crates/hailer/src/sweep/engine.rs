@@ -540,7 +540,7 @@ impl Engine {
         let result = match end {
             Ok(outcome) => {
                 let Outcome { status, round_trip } = outcome;
-                Answer { asked, status: *status, round_trip }.accept(self.settings.strict)
+                Answer { asked, status, round_trip }.accept(self.settings.strict)
             }
             Err(failure) => Err(Error::from_failure(asked, failure)),
         };

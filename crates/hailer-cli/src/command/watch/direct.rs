@@ -271,7 +271,6 @@ mod tests {
     use super::*;
     use crate::args::{Arguments, Command, Later};
     use clap::Parser;
-    use hailer::proto::Status;
     use hailer::{Asked, registry};
 
     fn read(flags: &[&str]) -> anyhow::Result<Vec<Server>> {
@@ -336,7 +335,7 @@ mod tests {
                 heard: 1,
                 datagrams: Vec::new(),
             },
-            status: Status::default(),
+            status: Box::default(),
             round_trip: Duration::ZERO,
         };
         let chosen = |ids: &[&str]| {
