@@ -317,11 +317,11 @@ pub(crate) struct Sweep {
     /// Servers to ask, or ranges of addresses; `-` reads them from standard input, as they come
     #[arg(value_name = "TARGET", value_hint = ValueHint::Hostname)]
     pub(crate) given: Vec<String>,
-    /// Read targets from a file, one a line; may be given several times
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Targets")]
+    /// Read targets from a file or an http or https address, one a line; may be given several times
+    #[arg(long, value_name = "FILE|URL", value_hint = ValueHint::FilePath, help_heading = "Targets")]
     pub(crate) targets: Vec<PathBuf>,
-    /// Do not ask the addresses and ranges in a file; may be given several times
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Targets")]
+    /// Do not ask the addresses and ranges in such a list; may be given several times
+    #[arg(long, value_name = "FILE|URL", value_hint = ValueHint::FilePath, help_heading = "Targets")]
     pub(crate) exclude: Vec<PathBuf>,
     /// Ask targets that name no protocol in this one; may be given several times [default: all over UDP]
     #[arg(long, short, value_parser = datagrams, value_name = "PROTOCOL", help_heading = "Targets")]

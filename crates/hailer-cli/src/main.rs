@@ -12,6 +12,7 @@ mod exit;
 mod observe;
 mod population;
 mod print;
+mod web;
 
 use std::process::ExitCode;
 

@@ -5,7 +5,8 @@ use crate::tool::{Process, Said, Serve, Temporary, command, finish, run, run_wit
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
 use std::path::Path;
 use std::time::Duration;
 
@@ -164,6 +165,47 @@ fn lists_come_from_everywhere_and_some_are_left_alone() {
     assert_eq!(streamed.out.lines().count(), 4, "{}", streamed.out);
     crate::tool::assert_harmless(&streamed.out, false);
     assert_eq!(streamed.err, "");
+}
+
+/// A web server of these pages, which lives as long as the test does.
+fn pages(pages: Vec<(&'static str, String)>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let head: Vec<String> =
+                BufReader::new(&stream).lines().map(Result::unwrap).take_while(|line| !line.is_empty()).collect();
+            let asked = head[0].split(' ').nth(1).unwrap();
+            let page = pages.iter().find(|(path, _)| *path == asked);
+            let answer = page.map_or("404 Not Found\r\nContent-Length: 0\r\n\r\n", |(_, answer)| answer.as_str());
+            stream.write_all(format!("HTTP/1.1 {answer}").as_bytes()).unwrap();
+        }
+    });
+    format!("http://{address}")
+}
+
+#[test]
+fn lists_come_from_web_servers_too() {
+    let serve = Serve::with(&["--demo"]);
+    let list = format!("# servers\n{}\n127.9.3.4\n", serve.address());
+    let web = pages(vec![
+        ("/all?of=them", format!("200 OK\r\nContent-Length: {}\r\n\r\n{list}", list.len())),
+        ("/alone", "200 OK\r\nTransfer-Encoding: chunked\r\n\r\n8\r\n127.9.0.\r\n5\r\n0/16\n\r\n0\r\n\r\n".into()),
+        ("/torn", "200 OK\r\nContent-Length: 99\r\n\r\n127.0.0.1\n".into()),
+        ("/wrong", "200 OK\r\nContent-Length: 9\r\n\r\nhttp://x\n".into()),
+    ]);
+    let at = |path: &str| format!("{web}{path}");
+    let (all, alone) = (at("/all?of=them"), at("/alone"));
+    let said = run(["sweep", "--targets", &all, "--exclude", &alone, "--json", "--fields", "ok", "-p", "ugp"]);
+    assert_eq!(said.ends_with(0).out, "{\"ok\":true}\n");
+
+    for (path, expected) in [("/none", "404"), ("/torn", "/torn: "), ("/wrong", "/wrong:1: ")] {
+        run(["sweep", "--targets", &at(path)]).fails_as_usage(expected);
+        run(["sweep", "127.0.0.1", "--exclude", &at(path)]).fails_as_usage(expected);
+    }
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    run(["sweep", "--targets", &format!("http://{nobody}/")]).fails_as_usage("Connection refused");
 }
 
 #[test]

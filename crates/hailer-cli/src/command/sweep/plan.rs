@@ -6,11 +6,20 @@ use crate::args::{Format, Sweep};
 use crate::exit::usage;
 use crate::print::csv::Csv;
 use crate::print::fields::{self, Field};
+use crate::web;
 use hailer::Depth;
 use hailer::sweep::{Collector, Exclusions, LeftOut, List, Position, Settings, Source, Stream, Walk};
 use std::fs::{self, File};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
+use ureq::http::Uri;
+
+/// A list from the web takes no longer than this.
+const LIST_PATIENCE: Duration = Duration::from_secs(600);
+/// And is no longer than this, in bytes: some forty million lines.
+const LONGEST_LIST: u64 = 1 << 30;
 
 /// What becomes of the answers.
 pub(super) struct Choice {
@@ -286,9 +295,21 @@ impl Targets {
     }
 }
 
-fn open(flag: &str, path: &Path) -> anyhow::Result<File> {
-    match File::open(path) {
-        Ok(file) => Ok(file),
-        Err(error) => usage!("{flag} {}: {error}", path.display()),
+/// A list from a file, or from a web server as it comes.
+fn open(flag: &str, path: &Path) -> anyhow::Result<Box<dyn Read>> {
+    let shown = path.display();
+    if let Some(uri) = path.to_str().and_then(web_address) {
+        return match web::agent(&uri, LIST_PATIENCE).get(&uri).call() {
+            Ok(answer) => Ok(Box::new(answer.into_body().into_with_config().limit(LONGEST_LIST).reader())),
+            Err(error) => usage!("{flag} {shown}: {}", web::words(error)),
+        };
     }
+    match File::open(path) {
+        Ok(file) => Ok(Box::new(file)),
+        Err(error) => usage!("{flag} {shown}: {error}"),
+    }
+}
+
+fn web_address(text: &str) -> Option<Uri> {
+    text.parse().ok().filter(|uri: &Uri| matches!(uri.scheme_str(), Some("http" | "https")))
 }

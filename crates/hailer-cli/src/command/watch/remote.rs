@@ -3,7 +3,8 @@
 use super::board::{Look, Seen};
 use super::detail::Past;
 use super::{News, Wants};
-use crate::exit::{usage, without_numbers};
+use crate::exit::usage;
+use crate::web;
 use anyhow::{Context, anyhow, bail};
 use hailer::Text;
 use hailer_monitor::health::State;
@@ -14,7 +15,7 @@ use hailer_monitor::server::{Origin, Server, ServerId};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, HashSet};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -57,25 +58,13 @@ pub(crate) fn reach(typed: &str, redirects: u32) -> anyhow::Result<(ureq::Agent,
     let Some(uri) = parsed.filter(is_http) else {
         usage!("--monitor {typed}: write the address of its page, such as http://127.0.0.1:8080");
     };
-    // What is on this machine needs no proxy to be reached.
-    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
-    let is_here = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
-    let config = ureq::Agent::config_builder()
-        .http_status_as_error(false)
-        .timeout_global(Some(PATIENCE))
-        .max_redirects(redirects)
-        .user_agent(concat!("hailer/", env!("CARGO_PKG_VERSION")));
-    let config = if is_here { config.proxy(None) } else { config };
+    let config = web::config(&uri, PATIENCE).http_status_as_error(false).max_redirects(redirects);
     Ok((config.build().new_agent(), url))
 }
 
 /// Why a monitor cannot be reached, in the words of the system.
 pub(crate) fn away(url: &str, error: ureq::Error) -> anyhow::Error {
-    let why = match error {
-        ureq::Error::Io(error) => without_numbers(&error.to_string()),
-        other => other.to_string(),
-    };
-    anyhow!("no monitor at {url}: {why}")
+    anyhow!("no monitor at {url}: {}", web::words(error))
 }
 
 /// A page of the list: what is needed to go on if it has not changed.
