@@ -27,6 +27,10 @@ bench:
 count:
     HAILER_NEEDS_VALGRIND=1 cargo test --release -p hailer-bench --test instructions
 
+# The tests of the crate that has unsafe code, with valgrind looking on, as CI does
+memcheck:
+    cargo test -p hailer-udp --tests --config "target.'cfg(unix)'.runner = ['valgrind', '-q', '--error-exitcode=9', '--suppressions={{justfile_directory()}}/crates/hailer-udp/tests/valgrind.supp']"
+
 # The code that a query runs, for the linker to put in one place: after changes to what starts with the program; needs valgrind
 order:
     cargo build --release -p hailer-cli
