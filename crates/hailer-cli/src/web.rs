@@ -18,11 +18,6 @@ pub(crate) fn config(uri: &Uri, patience: Duration) -> ConfigBuilder<AgentScope>
     if is_here { config.proxy(None) } else { config }
 }
 
-/// With the settings as they are.
-pub(crate) fn agent(uri: &Uri, patience: Duration) -> ureq::Agent {
-    config(uri, patience).build().new_agent()
-}
-
 /// Why there is no answer, in the words of the system.
 pub(crate) fn words(error: ureq::Error) -> String {
     match error {

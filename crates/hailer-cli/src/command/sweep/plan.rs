@@ -299,7 +299,8 @@ impl Targets {
 fn open(flag: &str, path: &Path) -> anyhow::Result<Box<dyn Read>> {
     let shown = path.display();
     if let Some(uri) = path.to_str().and_then(web_address) {
-        return match web::agent(&uri, LIST_PATIENCE).get(&uri).call() {
+        let agent = web::config(&uri, LIST_PATIENCE).build().new_agent();
+        return match agent.get(&uri).call() {
             Ok(answer) => Ok(Box::new(answer.into_body().into_with_config().limit(LONGEST_LIST).reader())),
             Err(error) => usage!("{flag} {shown}: {}", web::words(error)),
         };
