@@ -2,8 +2,8 @@
 #![allow(unsafe_code)]
 
 use libc::{
-    AF_INET, IP_PKTINFO, IPPROTO_IP, MSG_DONTWAIT, SO_RCVBUFFORCE, SO_SNDBUFFORCE, SOL_SOCKET, c_int, c_void, cmsghdr,
-    in_pktinfo, iovec, mmsghdr, sockaddr_in,
+    AF_INET, IP_PKTINFO, IPPROTO_IP, MSG_DONTWAIT, SO_RCVBUFFORCE, SO_SNDBUFFORCE, SOL_SOCKET,
+    c_int, c_void, cmsghdr, in_pktinfo, iovec, mmsghdr, sockaddr_in,
 };
 use std::io;
 use std::mem::zeroed;
@@ -45,11 +45,21 @@ pub(crate) fn bind(port: u16, destination: bool) -> io::Result<UdpSocket> {
     let set = |level: c_int, name: c_int, value: c_int| {
         let length = size_of::<c_int>() as u32;
         // SAFETY: the value is read for its true length during the call, and the socket is open.
-        unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, (&raw const value).cast::<c_void>(), length) }
+        unsafe {
+            libc::setsockopt(
+                socket.as_raw_fd(),
+                level,
+                name,
+                (&raw const value).cast::<c_void>(),
+                length,
+            )
+        }
     };
     // Only root may; others get what the system gives.
-    let _ = set(SOL_SOCKET, SO_RCVBUFFORCE, BUFFER) == 0 || set(SOL_SOCKET, libc::SO_RCVBUF, BUFFER) == 0;
-    let _ = set(SOL_SOCKET, SO_SNDBUFFORCE, BUFFER) == 0 || set(SOL_SOCKET, libc::SO_SNDBUF, BUFFER) == 0;
+    let _ = set(SOL_SOCKET, SO_RCVBUFFORCE, BUFFER) == 0
+        || set(SOL_SOCKET, libc::SO_RCVBUF, BUFFER) == 0;
+    let _ = set(SOL_SOCKET, SO_SNDBUFFORCE, BUFFER) == 0
+        || set(SOL_SOCKET, libc::SO_SNDBUF, BUFFER) == 0;
     match destination && set(IPPROTO_IP, IP_PKTINFO, 1) != 0 {
         true => Err(io::Error::last_os_error()),
         false => Ok(socket),
@@ -58,7 +68,11 @@ pub(crate) fn bind(port: u16, destination: bool) -> io::Result<UdpSocket> {
 
 /// Waits until something can be received, at most so many milliseconds.
 pub(crate) fn wait(socket: &UdpSocket, millis: i32) {
-    let mut polled = libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    let mut polled = libc::pollfd {
+        fd: socket.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
     // SAFETY: one descriptor, which lives until the call returns.
     unsafe { libc::poll(&raw mut polled, 1, millis) };
 }
@@ -101,13 +115,25 @@ impl Batch {
     #[inline]
     pub(crate) fn get(&self, i: usize) -> (Peer, u32, &[u8]) {
         let name = &self.peers[i];
-        let from = Peer { ip: u32::from_be(name.sin_addr.s_addr), port: u16::from_be(name.sin_port) };
-        (from, u32::from_be(self.controls[i].info.ipi_addr.s_addr), &self.payloads[i][..self.lengths[i]])
+        let from = Peer {
+            ip: u32::from_be(name.sin_addr.s_addr),
+            port: u16::from_be(name.sin_port),
+        };
+        (
+            from,
+            u32::from_be(self.controls[i].info.ipi_addr.s_addr),
+            &self.payloads[i][..self.lengths[i]],
+        )
     }
 
     /// Adds a datagram, which `write` writes; it returns the length. There must be room. `from` counts only with control.
     #[inline]
-    pub(crate) fn push(&mut self, to: Peer, from: u32, write: impl FnOnce(&mut [u8; SLOT]) -> usize) {
+    pub(crate) fn push(
+        &mut self,
+        to: Peer,
+        from: u32,
+        write: impl FnOnce(&mut [u8; SLOT]) -> usize,
+    ) {
         let i = self.len;
         self.lengths[i] = write(&mut self.payloads[i]).min(SLOT);
         let name = &mut self.peers[i];
@@ -129,7 +155,10 @@ impl Batch {
     fn point(&mut self, count: usize, full: bool) {
         for i in 0..count {
             let length = if full { SLOT } else { self.lengths[i] };
-            self.vectors[i] = iovec { iov_base: self.payloads[i].as_mut_ptr().cast(), iov_len: length };
+            self.vectors[i] = iovec {
+                iov_base: self.payloads[i].as_mut_ptr().cast(),
+                iov_len: length,
+            };
             let header = &mut self.headers[i].msg_hdr;
             header.msg_name = (&raw mut self.peers[i]).cast();
             header.msg_namelen = size_of::<sockaddr_in>() as u32;
@@ -148,7 +177,13 @@ impl Batch {
         // SAFETY: the headers were just made to point into boxes of this batch, with their true lengths, and nothing else
         // touches those before the call returns. All of it is plain data, for which whatever is written is a value.
         let count = unsafe {
-            libc::recvmmsg(socket.as_raw_fd(), self.headers.as_mut_ptr(), BATCH as u32, MSG_DONTWAIT, ptr::null_mut())
+            libc::recvmmsg(
+                socket.as_raw_fd(),
+                self.headers.as_mut_ptr(),
+                BATCH as u32,
+                MSG_DONTWAIT,
+                ptr::null_mut(),
+            )
         };
         self.len = match usize::try_from(count) {
             Ok(count) => count,
@@ -172,7 +207,12 @@ impl Batch {
         while sent < count {
             // SAFETY: as in `receive`; the rest of the headers starts inside the box.
             let more = unsafe {
-                libc::sendmmsg(socket.as_raw_fd(), self.headers[sent..].as_mut_ptr(), (count - sent) as u32, 0)
+                libc::sendmmsg(
+                    socket.as_raw_fd(),
+                    self.headers[sent..].as_mut_ptr(),
+                    (count - sent) as u32,
+                    0,
+                )
             };
             match usize::try_from(more) {
                 Ok(more) => sent += more,

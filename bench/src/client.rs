@@ -99,14 +99,19 @@ pub(crate) fn run(plan: &Plan) -> anyhow::Result<()> {
 /// Peak resident memory in KiB.
 fn peak() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))?;
     line.trim().strip_suffix(" kB")?.trim().parse().ok()
 }
 
 /// User and system time of this process so far.
 fn cpu() -> f64 {
-    let seconds = |time: nix::sys::time::TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
-    getrusage(UsageWho::RUSAGE_SELF).map_or(0.0, |usage| seconds(usage.user_time()) + seconds(usage.system_time()))
+    let seconds =
+        |time: nix::sys::time::TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
+    getrusage(UsageWho::RUSAGE_SELF).map_or(0.0, |usage| {
+        seconds(usage.user_time()) + seconds(usage.system_time())
+    })
 }
 
 struct Clock;
@@ -152,12 +157,20 @@ fn bare_loop(plan: &Plan) -> anyhow::Result<Figures> {
         let now = started.elapsed().as_micros() as u32;
         for i in 0..count {
             let (from, _, reply) = input.get(i);
-            let Some(state) = states.get_mut(target(from.ip)).filter(|_| from.port == plan.port) else { continue };
+            let Some(state) = states
+                .get_mut(target(from.ip))
+                .filter(|_| from.port == plan.port)
+            else {
+                continue;
+            };
             if state.is_done {
                 continue;
             }
             let mut request = [0; 64];
-            match plan.game.follow(state.step, reply, &mut state.token, &mut request) {
+            match plan
+                .game
+                .follow(state.step, reply, &mut state.token, &mut request)
+            {
                 None => {}
                 Some(0) => {
                     state.is_done = true;
@@ -182,10 +195,17 @@ fn bare_loop(plan: &Plan) -> anyhow::Result<Figures> {
         while next < plan.targets && in_flight < plan.window && output.len() < BATCH {
             let state = &mut states[next as usize];
             (state.began, state.sent) = (now, now);
-            output.push(Peer { ip: ip(next), port: plan.port }, 0, |out| {
-                out[..opening.len()].copy_from_slice(&opening);
-                opening.len()
-            });
+            output.push(
+                Peer {
+                    ip: ip(next),
+                    port: plan.port,
+                },
+                0,
+                |out| {
+                    out[..opening.len()].copy_from_slice(&opening);
+                    opening.len()
+                },
+            );
             next += 1;
             in_flight += 1;
         }
@@ -221,7 +241,11 @@ fn bare_loop(plan: &Plan) -> anyhow::Result<Figures> {
         packets / calls.1.max(1) as f64,
         took as f64 / 1e3 / completed.max(1) as f64
     );
-    Ok(Figures { completed, note, ..Figures::default() })
+    Ok(Figures {
+        completed,
+        note,
+        ..Figures::default()
+    })
 }
 
 /// Targets as a list of 8 bytes each.
@@ -243,10 +267,16 @@ impl Source for List {
         if self.next == self.targets.len() / 5 {
             self.later = Some(self.started.elapsed());
         }
-        let address = SocketAddr::from((Ipv4Addr::from_bits((target >> 16) as u32), *target as u16));
+        let address =
+            SocketAddr::from((Ipv4Addr::from_bits((target >> 16) as u32), *target as u16));
         let index = self.next as u64;
         self.next += 1;
-        Next::Probe(Probe { index, address, protocol: self.protocol, name: None })
+        Next::Probe(Probe {
+            index,
+            address,
+            protocol: self.protocol,
+            name: None,
+        })
     }
 
     fn total(&self) -> Option<u64> {
@@ -320,17 +350,36 @@ fn swept(plan: &Plan) -> anyhow::Result<Figures> {
     settings.pace.packets_per_second = plan.packets_per_second;
     settings.pace.per_prefix = plan.per_prefix;
     let mut source = List {
-        targets: (0..plan.targets).map(|target| u64::from(ip(target)) << 16 | u64::from(plan.port)).collect(),
+        targets: (0..plan.targets)
+            .map(|target| u64::from(ip(target)) << 16 | u64::from(plan.port))
+            .collect(),
         next: 0,
         protocol: plan.game.protocol(),
         started: Instant::now(),
         later: None,
         drained: None,
     };
-    let over = || File::options().write(true).create(true).truncate(false).clone();
-    let file = plan.ndjson.as_ref().map(|path| over().open(path)).transpose().context("cannot write the NDJSON")?;
-    let mut sink =
-        Tally { completed: 0, file, buffer: Vec::new(), address: Vec::new(), failure: None, most_in_flight: 0 };
+    let over = || {
+        File::options()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .clone()
+    };
+    let file = plan
+        .ndjson
+        .as_ref()
+        .map(|path| over().open(path))
+        .transpose()
+        .context("cannot write the NDJSON")?;
+    let mut sink = Tally {
+        completed: 0,
+        file,
+        buffer: Vec::new(),
+        address: Vec::new(),
+        failure: None,
+        most_in_flight: 0,
+    };
     Clock::around(|| {
         source.started = Instant::now();
         let counts = sweep::run(&settings, &mut source, &mut sink)?;
@@ -349,7 +398,12 @@ fn swept(plan: &Plan) -> anyhow::Result<Figures> {
             overflows: counts.overflows,
             note: format!(
                 "at most {} in flight; {} silent, {} faulty, {} forgiven, {} strays, {} duplicates",
-                sink.most_in_flight, counts.silent, counts.faulty, counts.forgiven, counts.strays, counts.duplicates
+                sink.most_in_flight,
+                counts.silent,
+                counts.faulty,
+                counts.forgiven,
+                counts.strays,
+                counts.duplicates
             ),
             ..Figures::default()
         })

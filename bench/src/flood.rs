@@ -54,7 +54,9 @@ pub(crate) struct Pace {
 
 impl Default for Pace {
     fn default() -> Self {
-        Self { pace: f64::INFINITY }
+        Self {
+            pace: f64::INFINITY,
+        }
     }
 }
 
@@ -90,12 +92,22 @@ pub(crate) fn flood(seconds: f64, pace: Pace, loopback: bool) -> anyhow::Result<
         return judge(seconds, pace);
     }
     heading(&format!("a flood from forged sources for {seconds:.0} s"));
-    let inside = if loopback { Err("as told".into()) } else { namespace::enter(std::env::current_exe()?) };
+    let inside = if loopback {
+        Err("as told".into())
+    } else {
+        namespace::enter(std::env::current_exe()?)
+    };
     match inside {
         Ok(mut inside) => {
             println!("  in two network namespaces with a link between them");
             let status = inside
-                .args(["flood", "--minutes", &(seconds / 60.0).to_string(), "--pace", &pace.pace.to_string()])
+                .args([
+                    "flood",
+                    "--minutes",
+                    &(seconds / 60.0).to_string(),
+                    "--pace",
+                    &pace.pace.to_string(),
+                ])
                 .status()?;
             ensure!(status.success(), "the flood broke off");
             Ok(())
@@ -109,7 +121,11 @@ pub(crate) fn flood(seconds: f64, pace: Pace, loopback: bool) -> anyhow::Result<
 
 fn judge(seconds: f64, pace: Pace) -> anyhow::Result<()> {
     let mut attacker = Attacker::start(seconds, pace)?;
-    let at = if namespace::is_inside() { attacker.link()? } else { Ipv4Addr::LOCALHOST };
+    let at = if namespace::is_inside() {
+        attacker.link()?
+    } else {
+        Ipv4Addr::LOCALHOST
+    };
     let server = Server::start(&["engine", "--strict", "--at", &at.to_string()])?;
     let resident = || host::resident(server.pid()).context("/proc/PID/status");
     let cpu = || host::cpu_of(server.pid()).context("/proc/PID/stat");
@@ -122,7 +138,17 @@ fn judge(seconds: f64, pace: Pace) -> anyhow::Result<()> {
     let used = cpu()? - before;
     let figures = attacker.figures()?;
     let heard = server.end()? as f64;
-    let Figures { wall, forged, asked, answered, replies, bytes, uncounted, paid, .. } = figures;
+    let Figures {
+        wall,
+        forged,
+        asked,
+        answered,
+        replies,
+        bytes,
+        uncounted,
+        paid,
+        ..
+    } = figures;
     let (forged, replies) = (forged as f64, replies as f64);
     println!(
         "  {:.0} forged and {:.0} heard in a second; it could hear {:.0} with all of its core: a flood of {:.2} times that",
@@ -139,14 +165,44 @@ fn judge(seconds: f64, pace: Pace) -> anyhow::Result<()> {
         forged / wall / f64::from(budget.unproven_total_packets)
     );
     let share = answered as f64 / asked.max(1) as f64;
-    at_least("of the client's queries answered within two tries", share, 0.95, &format!("({answered} of {asked})"));
+    at_least(
+        "of the client's queries answered within two tries",
+        share,
+        0.95,
+        &format!("({answered} of {asked})"),
+    );
     let kb = |bytes: f64| format!("({:.0} kB a second)", bytes / wall / 1e3);
-    at_most("of the budget for all, at its fullest moment", figures.peak_bytes, 1.0, &kb(paid as f64));
-    at_most("of the datagrams for all, at its fullest moment", figures.peak_datagrams, 1.0, "");
-    at_most("of the budget for one source, at its fullest moment", figures.peak_victim, 1.0, "");
-    at_most("of the replies sent, but not counted", uncounted as f64 / replies.max(1.0), 0.01, "");
+    at_most(
+        "of the budget for all, at its fullest moment",
+        figures.peak_bytes,
+        1.0,
+        &kb(paid as f64),
+    );
+    at_most(
+        "of the datagrams for all, at its fullest moment",
+        figures.peak_datagrams,
+        1.0,
+        "",
+    );
+    at_most(
+        "of the budget for one source, at its fullest moment",
+        figures.peak_victim,
+        1.0,
+        "",
+    );
+    at_most(
+        "of the replies sent, but not counted",
+        uncounted as f64 / replies.max(1.0),
+        0.01,
+        "",
+    );
     let (first, last) = (memory[1], memory[memory.len() - 1]);
-    at_most("MiB resident at the end", last, 64.0, &format!("({first:.1} after a fifth)"));
+    at_most(
+        "MiB resident at the end",
+        last,
+        64.0,
+        &format!("({first:.1} after a fifth)"),
+    );
     at_most("times the memory after a fifth", last / first, 1.05, "");
     Ok(())
 }
@@ -162,11 +218,24 @@ impl Attacker {
     fn start(seconds: f64, pace: Pace) -> anyhow::Result<Self> {
         let program = std::env::current_exe()?;
         let is_apart = namespace::is_inside();
-        let mut command = if is_apart { namespace::apart(program) } else { Command::new(program) };
+        let mut command = if is_apart {
+            namespace::apart(program)
+        } else {
+            Command::new(program)
+        };
         command
-            .args(["forge", "--seconds", &seconds.to_string(), "--pace", &pace.pace.to_string()])
+            .args([
+                "forge",
+                "--seconds",
+                &seconds.to_string(),
+                "--pace",
+                &pace.pace.to_string(),
+            ])
             .args(is_apart.then_some("--raw"));
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
         let out = BufReader::new(child.stdout.take().context("a pipe")?);
         Ok(Self { child, out })
     }
@@ -205,13 +274,24 @@ pub(crate) fn forge(plan: &Plan) -> anyhow::Result<()> {
     let mut line = String::new();
     std::io::stdin().read_line(&mut line)?;
     let to: SocketAddrV4 = line.trim().parse().context("whom to flood")?;
-    let is_ours = if plan.raw { namespace::is_inside() } else { to.ip().is_loopback() };
-    ensure!(is_ours, "floods go to loopback, and to namespaces of our own");
+    let is_ours = if plan.raw {
+        namespace::is_inside()
+    } else {
+        to.ip().is_loopback()
+    };
+    ensure!(
+        is_ours,
+        "floods go to loopback, and to namespaces of our own"
+    );
     let mut settings = Settings::default();
     (settings.destination, settings.receive_buffer) = (true, Some(32 << 20));
     let socket = Socket::bind((Ipv4Addr::UNSPECIFIED, 0).into(), &settings)?;
     let before = if plan.raw { arrived()? } else { 0 };
-    let (started, time, stop) = (Instant::now(), Duration::from_secs_f64(plan.seconds), AtomicBool::new(false));
+    let (started, time, stop) = (
+        Instant::now(),
+        Duration::from_secs_f64(plan.seconds),
+        AtomicBool::new(false),
+    );
     let mut figures = std::thread::scope(|scope| -> anyhow::Result<Figures> {
         let ears = scope.spawn(|| hear(&socket, &stop));
         let client = scope.spawn(|| behave(to, started + time));
@@ -227,7 +307,8 @@ pub(crate) fn forge(plan: &Plan) -> anyhow::Result<()> {
         stop.store(true, Ordering::Relaxed);
         let mut figures = ears.join().map_err(|_| anyhow::anyhow!("nobody heard"))??;
         (figures.wall, figures.forged) = (wall, forged?);
-        (figures.answered, figures.asked) = client.map_err(|_| anyhow::anyhow!("the client broke off"))??;
+        (figures.answered, figures.asked) =
+            client.map_err(|_| anyhow::anyhow!("the client broke off"))??;
         Ok(figures)
     })?;
     figures.uncounted = match plan.raw {
@@ -243,8 +324,14 @@ pub(crate) fn forge(plan: &Plan) -> anyhow::Result<()> {
 fn arrived() -> anyhow::Result<u64> {
     let table = std::fs::read_to_string("/proc/net/dev")?;
     let name = format!("far{LINK}:");
-    let line = table.lines().find_map(|line| line.trim().strip_prefix(&name)).context("no link")?;
-    line.split_whitespace().nth(1).and_then(|frames| frames.parse().ok()).context("a count of frames")
+    let line = table
+        .lines()
+        .find_map(|line| line.trim().strip_prefix(&name))
+        .context("no link")?;
+    line.split_whitespace()
+        .nth(1)
+        .and_then(|frames| frames.parse().ok())
+        .context("a count of frames")
 }
 
 /// What comes from a source, always the same: so whoever hears the reply knows the request. Four kinds of query, one of nonsense.
@@ -265,25 +352,41 @@ fn request(from: Ipv4Addr) -> &'static [u8] {
 
 /// Numbers that repeat late and are made fast.
 fn next(random: &mut u64) -> u64 {
-    *random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    *random = random
+        .wrapping_mul(6_364_136_223_846_793_005)
+        .wrapping_add(1_442_695_040_888_963_407);
     *random >> 29
 }
 
 /// From all addresses that a host on the Internet may have.
 fn send_raw(to: SocketAddrV4, port: u16, until: Instant, pace: Pace) -> anyhow::Result<u64> {
     // Of this kind is who writes the heads of IP too.
-    let raw = socket(AddressFamily::Inet, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::Raw)?;
+    let raw = socket(
+        AddressFamily::Inet,
+        SockType::Raw,
+        SockFlag::SOCK_CLOEXEC,
+        SockProtocol::Raw,
+    )?;
     let (raw, mut batch) = (UdpSocket::from(raw), Batch::new(false));
-    let peer = Peer { ip: to.ip().to_bits(), port: 0 };
+    let peer = Peer {
+        ip: to.ip().to_bits(),
+        port: 0,
+    };
     let (started, mut random, mut sent) = (Instant::now(), 1, 0);
     while Instant::now() < until {
         while batch.len() < BATCH {
             let bits = next(&mut random);
-            let from = if bits >> 32 & 7 == 0 { VICTIM } else { Ipv4Addr::from_bits(bits as u32) };
+            let from = if bits >> 32 & 7 == 0 {
+                VICTIM
+            } else {
+                Ipv4Addr::from_bits(bits as u32)
+            };
             if matches!(from.octets()[0], 0 | 10 | 127 | 224..) {
                 continue;
             }
-            batch.push(peer, 0, |out| write_datagram(out, SocketAddrV4::new(from, port), to, request(from)));
+            batch.push(peer, 0, |out| {
+                write_datagram(out, SocketAddrV4::new(from, port), to, request(from))
+            });
         }
         batch.send(&raw)?;
         sent += BATCH as u64;
@@ -293,7 +396,12 @@ fn send_raw(to: SocketAddrV4, port: u16, until: Instant, pace: Pace) -> anyhow::
 }
 
 /// Heads and payload. The system writes the checksum of the first; that of the second may be none.
-fn write_datagram(out: &mut [u8; bare::SLOT], from: SocketAddrV4, to: SocketAddrV4, payload: &[u8]) -> usize {
+fn write_datagram(
+    out: &mut [u8; bare::SLOT],
+    from: SocketAddrV4,
+    to: SocketAddrV4,
+    payload: &[u8],
+) -> usize {
     let length = 28 + payload.len();
     out[..28].fill(0);
     (out[0], out[8], out[9]) = (0x45, 64, 17);
@@ -308,14 +416,25 @@ fn write_datagram(out: &mut [u8; bare::SLOT], from: SocketAddrV4, to: SocketAddr
 }
 
 /// From all of loopback.
-fn send_loopback(to: SocketAddrV4, socket: &Socket, until: Instant, pace: Pace) -> anyhow::Result<u64> {
+fn send_loopback(
+    to: SocketAddrV4,
+    socket: &Socket,
+    until: Instant,
+    pace: Pace,
+) -> anyhow::Result<u64> {
     let (started, mut outbox, mut random, mut sent) = (Instant::now(), Outbox::new(), 1, 0);
     while Instant::now() < until {
         for _ in 0..BATCH {
             let bits = next(&mut random);
             let [_, a, b, c] = (bits as u32).to_be_bytes();
-            let from = if bits >> 32 & 7 == 0 { VICTIM_ON_LOOPBACK } else { Ipv4Addr::new(127, a | 1, b, c) };
-            outbox.push(to.into(), Some(from.into()), |out| out.extend_from_slice(request(from)));
+            let from = if bits >> 32 & 7 == 0 {
+                VICTIM_ON_LOOPBACK
+            } else {
+                Ipv4Addr::new(127, a | 1, b, c)
+            };
+            outbox.push(to.into(), Some(from.into()), |out| {
+                out.extend_from_slice(request(from))
+            });
         }
         sent += socket.send(&mut outbox)? as u64;
         outbox.clear();
@@ -326,7 +445,9 @@ fn send_loopback(to: SocketAddrV4, socket: &Socket, until: Instant, pace: Pace) 
 
 /// Asks one query after the other, each with two tries of one datagram a step. How many were answered, of how many.
 fn behave(to: SocketAddrV4, until: Instant) -> anyhow::Result<(u64, u64)> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     let mut settings = hailer::Settings::default();
     settings.patience.retries = 0;
     let (client, target) = (Client::new(settings), format!("minecraft-query://{to}"));
@@ -353,7 +474,13 @@ impl Gauge {
     /// Of a rate in a second and a burst of so many seconds.
     fn new(rate: u32, seconds: f64) -> Self {
         let rate = f64::from(rate);
-        Self { rate, burst: rate * (seconds + CLOCKS), level: 0.0, peak: 0.0, at: Instant::now() }
+        Self {
+            rate,
+            burst: rate * (seconds + CLOCKS),
+            level: 0.0,
+            peak: 0.0,
+            at: Instant::now(),
+        }
     }
 
     fn add(&mut self, amount: f64, now: Instant) {
@@ -378,7 +505,9 @@ fn hear(socket: &Socket, stop: &AtomicBool) -> anyhow::Result<Figures> {
         }
         let now = Instant::now();
         for received in inbox.iter() {
-            let Some(IpAddr::V4(to)) = received.to else { continue };
+            let Some(IpAddr::V4(to)) = received.to else {
+                continue;
+            };
             let length = received.bytes.len();
             (figures.replies, figures.bytes) = (figures.replies + 1, figures.bytes + length as u64);
             if length > request(to).len() * HARMLESS {
@@ -391,6 +520,10 @@ fn hear(socket: &Socket, stop: &AtomicBool) -> anyhow::Result<Figures> {
             }
         }
     }
-    (figures.peak_bytes, figures.peak_datagrams, figures.peak_victim) = (all.peak, datagrams.peak, victim.peak);
+    (
+        figures.peak_bytes,
+        figures.peak_datagrams,
+        figures.peak_victim,
+    ) = (all.peak, datagrams.peak, victim.peak);
     Ok(figures)
 }

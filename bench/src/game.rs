@@ -71,21 +71,34 @@ impl Game {
     /// The first datagram, as our own exchange sends it.
     pub(crate) fn opening(self) -> Vec<u8> {
         let mut out = Vec::new();
-        self.protocol().exchange(&self.ask(), Cookie(1)).handle(Input::Start, &mut out);
+        self.protocol()
+            .exchange(&self.ask(), Cookie(1))
+            .handle(Input::Start, &mut out);
         out
     }
 
     /// The bare client: looks at the type of a reply to what was sent in this step. Returns the length of the next
     /// request, 0 if this was the last reply, or nothing if it is no such reply.
     #[inline]
-    pub(crate) fn follow(self, step: u8, reply: &[u8], state: &mut u32, next: &mut [u8]) -> Option<usize> {
+    pub(crate) fn follow(
+        self,
+        step: u8,
+        reply: &[u8],
+        state: &mut u32,
+        next: &mut [u8],
+    ) -> Option<usize> {
         match (self, step) {
             (Self::Minecraft, 0) if reply.len() > 6 && reply[0] == 9 => {
                 let text = &reply[5..reply.len() - 1];
-                let (minus, digits) = if text[0] == b'-' { (true, &text[1..]) } else { (false, text) };
-                let number = digits
-                    .iter()
-                    .fold(0_u32, |sum, digit| sum.wrapping_mul(10).wrapping_add(u32::from(digit.wrapping_sub(b'0'))));
+                let (minus, digits) = if text[0] == b'-' {
+                    (true, &text[1..])
+                } else {
+                    (false, text)
+                };
+                let number = digits.iter().fold(0_u32, |sum, digit| {
+                    sum.wrapping_mul(10)
+                        .wrapping_add(u32::from(digit.wrapping_sub(b'0')))
+                });
                 *state = if minus { number.wrapping_neg() } else { number };
                 next[..3].copy_from_slice(b"\xFE\xFD\0");
                 next[3..7].copy_from_slice(&reply[1..5]);
@@ -100,13 +113,17 @@ impl Game {
                 next[41..51].copy_from_slice(&[7, 7, 7, 7, 0, 0, 0, 0, 0, 0]);
                 Some(51)
             }
-            (Self::Onequery, 1) if reply.len() > 17 && reply.starts_with(b"ONEREPLY\x01") => Some(0),
+            (Self::Onequery, 1) if reply.len() > 17 && reply.starts_with(b"ONEREPLY\x01") => {
+                Some(0)
+            }
             (Self::Ugp, 0) if reply.len() > 9 && reply.starts_with(b"\xFF\xFFUGP\0\x01\x81") => {
                 let request = b"\xFF\xFFUGP\0\x01\x01\x09\x7D\x07";
                 next[..request.len()].copy_from_slice(request);
                 Some(request.len())
             }
-            (Self::Ugp, 1) if reply.len() > 9 && reply.starts_with(b"\xFF\xFFUGP\0\x01\x81") => Some(0),
+            (Self::Ugp, 1) if reply.len() > 9 && reply.starts_with(b"\xFF\xFFUGP\0\x01\x81") => {
+                Some(0)
+            }
             _ => None,
         }
     }
@@ -137,12 +154,22 @@ impl Canned {
         let farm = farm::Farm::new(settings)?;
         let mut gate = farm.gate(0, port);
         // Servers that take more than two requests are none of these.
-        let replies: Vec<_> =
-            (0..32 * VARIANTS as u32).filter_map(|target| talk(game, &mut gate, target)).take(VARIANTS).collect();
+        let replies: Vec<_> = (0..32 * VARIANTS as u32)
+            .filter_map(|target| talk(game, &mut gate, target))
+            .take(VARIANTS)
+            .collect();
         if replies.len() < VARIANTS {
-            bail!("too few servers that answer two requests: {}", replies.len());
+            bail!(
+                "too few servers that answer two requests: {}",
+                replies.len()
+            );
         }
-        Ok(Self { game, replies, silent: (silent * 65_536.0) as u64, key: SipHasher13::new_with_keys(1, 2) })
+        Ok(Self {
+            game,
+            replies,
+            silent: (silent * 65_536.0) as u64,
+            key: SipHasher13::new_with_keys(1, 2),
+        })
     }
 
     /// Whether an address never answers.
@@ -153,7 +180,13 @@ impl Canned {
 
     /// The mean length of an answer to each step.
     pub(crate) fn lengths(&self) -> [usize; 2] {
-        [0, 1].map(|step| self.replies.iter().map(|replies| replies[step].len()).sum::<usize>() / VARIANTS)
+        [0, 1].map(|step| {
+            self.replies
+                .iter()
+                .map(|replies| replies[step].len())
+                .sum::<usize>()
+                / VARIANTS
+        })
     }
 
     fn token(&self, from: Peer, to: u32) -> u64 {
@@ -166,12 +199,25 @@ impl Canned {
     /// Reads a request.
     #[inline]
     pub(crate) fn hear(&self, from: Peer, to: u32, request: &[u8]) -> Option<Wish> {
-        let four = |at: usize| [request[at], request[at + 1], request[at + 2], request[at + 3]];
+        let four = |at: usize| {
+            [
+                request[at],
+                request[at + 1],
+                request[at + 2],
+                request[at + 3],
+            ]
+        };
         let (step, echo) = match (self.game, request.len()) {
             (Game::Minecraft, 7) if request[2] == 9 => (0, four(3)),
-            (Game::Minecraft, 15) if four(7) == minecraft_token(self.token(from, to)).to_be_bytes() => (1, four(3)),
+            (Game::Minecraft, 15)
+                if four(7) == minecraft_token(self.token(from, to)).to_be_bytes() =>
+            {
+                (1, four(3))
+            }
             (Game::Onequery, 9) => (0, [0; 4]),
-            (Game::Onequery, 51) if request[9..17] == self.token(from, to).to_be_bytes() => (1, four(41)),
+            (Game::Onequery, 51) if request[9..17] == self.token(from, to).to_be_bytes() => {
+                (1, four(41))
+            }
             (Game::Ugp, 10..) if request[8] == 0x03 => (0, [0; 4]),
             (Game::Ugp, 10..) if request[8] == 0x09 => (1, [0; 4]),
             _ => return None,
@@ -227,7 +273,13 @@ fn talk(game: Game, gate: &mut farm::Gate<'_>, target: u32) -> Option<[Vec<u8>; 
     for (i, kept) in replies.iter_mut().enumerate() {
         let mut out = Outbox::new();
         let to = IpAddr::from(Ipv4Addr::from_bits(ip(target)));
-        gate.hear(Duration::from_secs(1 << 30), us, Some(to), &request, &mut out);
+        gate.hear(
+            Duration::from_secs(1 << 30),
+            us,
+            Some(to),
+            &request,
+            &mut out,
+        );
         let reply = out.pending().next()?.2.to_vec();
         request.clear();
         let step = exchange.handle(Input::Datagram(&reply), &mut request);

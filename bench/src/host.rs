@@ -45,18 +45,48 @@ impl Server {
     /// Starts one and waits until it answers.
     pub(crate) fn start(plan: &server::Plan) -> anyhow::Result<Self> {
         let name = |value: &dyn ToString| value.to_string();
-        let kind = if plan.kind == server::Kind::Farm { "farm" } else { "canned" };
+        let kind = if plan.kind == server::Kind::Farm {
+            "farm"
+        } else {
+            "canned"
+        };
         let game = format!("{:?}", plan.game).to_lowercase();
-        let args = ["server", "--kind", kind, "--game", &game, "--silent", &name(&plan.silent)];
-        let more = ["--delay-ms", &name(&plan.delay_ms), "--targets", &name(&plan.targets)];
+        let args = [
+            "server",
+            "--kind",
+            kind,
+            "--game",
+            &game,
+            "--silent",
+            &name(&plan.silent),
+        ];
+        let more = [
+            "--delay-ms",
+            &name(&plan.delay_ms),
+            "--targets",
+            &name(&plan.targets),
+        ];
         let args: Vec<String> = args.iter().chain(&more).map(|arg| (*arg).into()).collect();
-        let mut child = again(&args)?.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let mut child = again(&args)?
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
         let stdin = child.stdin.take();
         let stdout = BufReader::new(child.stdout.take().context("a pipe")?);
-        let mut server = Self { child, stdin, stdout, port: 0, alive: 0, game: plan.game };
+        let mut server = Self {
+            child,
+            stdin,
+            stdout,
+            port: 0,
+            alive: 0,
+            game: plan.game,
+        };
         let mut line = String::new();
         server.stdout.read_line(&mut line)?;
-        let (port, alive) = line.trim().split_once(' ').context("the server did not start")?;
+        let (port, alive) = line
+            .trim()
+            .split_once(' ')
+            .context("the server did not start")?;
         (server.port, server.alive) = (port.parse()?, alive.parse()?);
         Ok(server)
     }
@@ -97,14 +127,24 @@ pub(crate) fn client(args: &[String], server: Option<&Server>) -> anyhow::Result
     let (server_before, all_before, started) = (pid.and_then(cpu_of), busy(), Instant::now());
     let mut child = again(args)?.stdout(Stdio::piped()).spawn()?;
     let mut line = String::new();
-    let read = child.stdout.take().context("a pipe").and_then(|mut out| Ok(out.read_to_string(&mut line)?));
+    let read = child
+        .stdout
+        .take()
+        .context("a pipe")
+        .and_then(|mut out| Ok(out.read_to_string(&mut line)?));
     let status = child.wait()?;
     read?;
     ensure!(status.success(), "the client failed");
-    let figures: Figures = serde_json::from_str(line.trim()).context("the client printed no figures")?;
+    let figures: Figures =
+        serde_json::from_str(line.trim()).context("the client printed no figures")?;
     let wall = started.elapsed().as_secs_f64();
-    let served = pid.and_then(cpu_of).zip(server_before).map_or(0.0, |(after, before)| after - before);
-    let busy = busy().zip(all_before).map_or(0.0, |(after, before)| after - before);
+    let served = pid
+        .and_then(cpu_of)
+        .zip(server_before)
+        .map_or(0.0, |(after, before)| after - before);
+    let busy = busy()
+        .zip(all_before)
+        .map_or(0.0, |(after, before)| after - before);
     let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
     Ok(Run {
         server: served / wall,
@@ -142,7 +182,13 @@ pub(crate) fn cpu_of(pid: u32) -> Option<f64> {
 /// Time in which the machine was not idle, in seconds of one core.
 pub(crate) fn busy() -> Option<f64> {
     let stat = std::fs::read_to_string("/proc/stat").ok()?;
-    let fields: Vec<f64> = stat.lines().next()?.split_whitespace().skip(1).map_while(|f| f.parse().ok()).collect();
+    let fields: Vec<f64> = stat
+        .lines()
+        .next()?
+        .split_whitespace()
+        .skip(1)
+        .map_while(|f| f.parse().ok())
+        .collect();
     let [user, nice, system, _idle, _waiting, irq, softirq, steal] = *fields.first_chunk()?;
     Some((user + nice + system + irq + softirq + steal) / JIFFIES)
 }

@@ -23,7 +23,9 @@ const SHORT: u32 = 100_000;
 const SHORT_ROUNDS: usize = 3;
 
 #[derive(Parser)]
-#[command(about = "Measures the sweep against bare loops in the same run, and prints ratios against the bars")]
+#[command(
+    about = "Measures the sweep against bare loops in the same run, and prints ratios against the bars"
+)]
 struct Args {
     #[command(subcommand)]
     what: What,
@@ -125,10 +127,18 @@ pub(crate) fn main() -> anyhow::Result<()> {
             host::pin(1);
             flood::forge(plan)
         }
-        What::Flood { minutes, pace, loopback } => {
-            flood::flood(minutes.map_or(10.0 * args.scale, |minutes| minutes * 60.0), *pace, *loopback)
+        What::Flood {
+            minutes,
+            pace,
+            loopback,
+        } => flood::flood(
+            minutes.map_or(10.0 * args.scale, |minutes| minutes * 60.0),
+            *pace,
+            *loopback,
+        ),
+        What::Monitor { minutes } => {
+            monitor::monitor(&args.program()?, args.targets(100_000), *minutes)
         }
-        What::Monitor { minutes } => monitor::monitor(&args.program()?, args.targets(100_000), *minutes),
         What::Fleet => monitor::fleet(),
         What::CliOnce { port } => args.cli_once(*port),
         What::Order => order::run(&args.program()?),
@@ -159,13 +169,27 @@ impl Args {
         (f64::from(count) * self.scale).max(100.0) as u32
     }
 
-    fn server(&self, game: Game, silent: f64, delay_ms: u64, targets: u32) -> anyhow::Result<Server> {
-        Server::start(&server::Plan { kind: self.server, game, silent, delay_ms, targets })
+    fn server(
+        &self,
+        game: Game,
+        silent: f64,
+        delay_ms: u64,
+        targets: u32,
+    ) -> anyhow::Result<Server> {
+        Server::start(&server::Plan {
+            kind: self.server,
+            game,
+            silent,
+            delay_ms,
+            targets,
+        })
     }
 
     fn games(&self) -> Vec<Game> {
         let all = [Game::Minecraft, Game::Onequery, Game::Ugp];
-        all.into_iter().filter(|game| self.game.is_none_or(|only| only == *game)).collect()
+        all.into_iter()
+            .filter(|game| self.game.is_none_or(|only| only == *game))
+            .collect()
     }
 
     fn rate(&self) -> anyhow::Result<()> {
@@ -174,10 +198,23 @@ impl Args {
         for game in self.games() {
             let server = self.server(game, 0.0, 0, targets)?;
             println!("{}:", game.title());
-            let (bare, sweep) = self.beside(&server, targets, &[256, 1_024, 4_096], self.rounds * SHORT_ROUNDS)?;
-            let best = bare.iter().max_by(|a, b| a.median(rate).total_cmp(&b.median(rate))).context("a window")?;
+            let (bare, sweep) = self.beside(
+                &server,
+                targets,
+                &[256, 1_024, 4_096],
+                self.rounds * SHORT_ROUNDS,
+            )?;
+            let best = bare
+                .iter()
+                .max_by(|a, b| a.median(rate).total_cmp(&b.median(rate)))
+                .context("a window")?;
             let label = format!("{}, of the bare loop's best ({})", game.title(), best.name);
-            at_least(&label, sweep.ratio(best, rate), 0.8, &sweep.spread(best, rate));
+            at_least(
+                &label,
+                sweep.ratio(best, rate),
+                0.8,
+                &sweep.spread(best, rate),
+            );
             server_lost(server)?;
         }
         Ok(())
@@ -192,7 +229,9 @@ impl Args {
         rounds: usize,
     ) -> anyhow::Result<(Vec<Series>, Series)> {
         let windows = windows.iter().map(u32::to_string);
-        let mut bare: Vec<_> = windows.map(|window| (Series::new(format!("bare, window {window}")), window)).collect();
+        let mut bare: Vec<_> = windows
+            .map(|window| (Series::new(format!("bare, window {window}")), window))
+            .collect();
         let mut sweep = Series::new("sweep");
         for _ in 0..rounds {
             for (series, window) in &mut bare {
@@ -213,13 +252,24 @@ impl Args {
         println!("KiB, whoever writes: so the verdict is on a file that is written over.");
         let targets = self.targets(SHORT);
         let file = std::env::temp_dir().join(format!("hailer-bench-{}.ndjson", std::process::id()));
-        let path = file.to_str().context("a folder for temporary files whose name is UTF-8")?;
-        let games = if self.game.is_some() { self.games() } else { vec![Game::Minecraft] };
+        let path = file
+            .to_str()
+            .context("a folder for temporary files whose name is UTF-8")?;
+        let games = if self.game.is_some() {
+            self.games()
+        } else {
+            vec![Game::Minecraft]
+        };
         for game in games {
             let server = self.server(game, 0.0, 0, targets)?;
-            let [mut bare, mut rested] = ["bare, window 1024", "bare, window 1024, resting"].map(Series::new);
-            let [mut plain, mut ndjson, mut new] =
-                ["sweep, counted", "sweep, NDJSON", "sweep, NDJSON, a new file"].map(Series::new);
+            let [mut bare, mut rested] =
+                ["bare, window 1024", "bare, window 1024, resting"].map(Series::new);
+            let [mut plain, mut ndjson, mut new] = [
+                "sweep, counted",
+                "sweep, NDJSON",
+                "sweep, NDJSON, a new file",
+            ]
+            .map(Series::new);
             let done = (0..self.rounds * SHORT_ROUNDS).try_for_each(|_| {
                 bare.add(run(&server, targets, &["bare"])?);
                 rested.add(run(&server, targets, &["bare", "--rest-us", "200"])?);
@@ -232,11 +282,22 @@ impl Args {
             let _ = std::fs::remove_file(&file);
             done.and_then(|()| {
                 println!("{}:", game.title());
-                [&bare, &rested, &plain, &new, &ndjson].into_iter().for_each(Series::print);
-                let best = if rested.median(cost) < bare.median(cost) { &rested } else { &bare };
+                [&bare, &rested, &plain, &new, &ndjson]
+                    .into_iter()
+                    .for_each(Series::print);
+                let best = if rested.median(cost) < bare.median(cost) {
+                    &rested
+                } else {
+                    &bare
+                };
                 at_most("µs", ndjson.median(cost), 10.0, "");
                 let label = format!("times the bare loop's ({})", best.name);
-                at_most(&label, ndjson.ratio(best, cost), 1.4, &ndjson.spread(best, cost));
+                at_most(
+                    &label,
+                    ndjson.ratio(best, cost),
+                    1.4,
+                    &ndjson.spread(best, cost),
+                );
                 server_lost(server)
             })?;
         }
@@ -254,13 +315,22 @@ impl Args {
             let packets = f64::from(queries) * 2.0;
             let mut sweep = Series::new(format!("sweep, {queries} queries a second"));
             for _ in 0..self.rounds.min(3) {
-                sweep.add(run(&server, targets, &["sweep", "--packets-per-second", &packets.to_string()])?);
+                sweep.add(run(
+                    &server,
+                    targets,
+                    &["sweep", "--packets-per-second", &packets.to_string()],
+                )?);
             }
             sweep.print();
             let of = |run: &Run| run.figures.begun / f64::from(queries);
             let later = sweep.median(|run| run.figures.begun_later / f64::from(queries));
             let label = format!("of {queries} queries a second begun");
-            at_least(&label, sweep.median(of), 0.9, &format!("{}; {later:.3} after the first fifth", sweep.range(of)));
+            at_least(
+                &label,
+                sweep.median(of),
+                0.9,
+                &format!("{}; {later:.3} after the first fifth", sweep.range(of)),
+            );
             server_lost(server)?;
         }
         Ok(())
@@ -268,14 +338,20 @@ impl Args {
 
     fn memory(&self) -> anyhow::Result<()> {
         heading("memory with nobody answering, above an empty process");
-        let empty = host::client(&["client", "--kind", "empty"].map(String::from), None)?.figures.peak;
+        let empty = host::client(&["client", "--kind", "empty"].map(String::from), None)?
+            .figures
+            .peak;
         println!("empty process: {:.1} MiB", empty as f64 / 1_024.0);
         for (targets, bar) in [(1_000_000, 48.0), (10_000_000, 400.0)] {
             let targets = self.targets(targets);
             let server = self.server(Game::Minecraft, 1.0, 0, targets)?;
             let mut sweep = Series::new(format!("sweep, {targets} targets"));
             // The pace of networks has a table of its own. The wait is so long that all that may be in flight is.
-            sweep.add(run(&server, targets, &["sweep", "--per-prefix", "1e9", "--timeout", "20"])?);
+            sweep.add(run(
+                &server,
+                targets,
+                &["sweep", "--per-prefix", "1e9", "--timeout", "20"],
+            )?);
             sweep.print();
             let above = sweep.median(|run| run.figures.peak.saturating_sub(empty) as f64 / 1_024.0);
             at_most(&format!("MiB for {targets} targets"), above, bar, "");
@@ -293,20 +369,37 @@ impl Args {
             sweep.add(run(&server, targets, &["sweep"])?);
         }
         sweep.print();
-        at_most(&format!("of {targets} lost, at worst"), sweep.worst_lost(), 0.0, "");
+        at_most(
+            &format!("of {targets} lost, at worst"),
+            sweep.worst_lost(),
+            0.0,
+            "",
+        );
         server_lost(server)
     }
 
     fn million(&self) -> anyhow::Result<()> {
         let targets = self.targets(1_000_000);
-        heading(&format!("{targets} targets, 80 ms, 20 % silent, default settings but the rate"));
+        heading(&format!(
+            "{targets} targets, 80 ms, 20 % silent, default settings but the rate"
+        ));
         let server = self.server(Game::Minecraft, SILENT, DELAY_MS, targets)?;
-        let (bare, sweep) = self.beside(&server, targets, &[20_000, 40_000, 60_000, 80_000], self.rounds)?;
+        let (bare, sweep) = self.beside(
+            &server,
+            targets,
+            &[20_000, 40_000, 60_000, 80_000],
+            self.rounds,
+        )?;
         let safe = bare.iter().filter(|series| series.worst_lost() == 0.0);
         match safe.min_by(|a, b| a.median(wall).total_cmp(&b.median(wall))) {
             Some(best) => {
                 let label = format!("times the bare loop's time ({})", best.name);
-                at_most(&label, sweep.ratio(best, wall), 1.4, &sweep.spread(best, wall));
+                at_most(
+                    &label,
+                    sweep.ratio(best, wall),
+                    1.4,
+                    &sweep.spread(best, wall),
+                );
             }
             None => println!("no window of the bare loop is safe here"),
         }
@@ -320,13 +413,24 @@ impl Args {
         let mut series = Series::new("hailer query");
         let mut args = vec!["cli-once".to_string(), server.port.to_string()];
         if let Some(hailer) = &self.hailer {
-            args.extend(["--hailer".into(), hailer.to_str().context("a path in UTF-8")?.into()]);
+            args.extend([
+                "--hailer".into(),
+                hailer.to_str().context("a path in UTF-8")?.into(),
+            ]);
         }
         for _ in 0..self.rounds.max(15) {
             series.add(host::client(&args, Some(&server))?);
         }
-        let (time, peak) = (|run: &Run| run.figures.wall * 1e3, |run: &Run| run.figures.peak as f64 * 1_024.0 / 1e6);
-        at_most("ms beyond the round trips", series.median(time), 5.0, &series.range(time));
+        let (time, peak) = (
+            |run: &Run| run.figures.wall * 1e3,
+            |run: &Run| run.figures.peak as f64 * 1_024.0 / 1e6,
+        );
+        at_most(
+            "ms beyond the round trips",
+            series.median(time),
+            5.0,
+            &series.range(time),
+        );
         at_most("MB", series.median(peak), 8.0, &series.range(peak));
         server_lost(server)
     }
@@ -343,9 +447,13 @@ impl Args {
         let target = format!("minecraft-query://127.0.1.0:{port}");
         let mut command = Command::new(&hailer);
         let started = Instant::now();
-        let output = command.args(["query", &target, "--json"]).stderr(Stdio::inherit()).output();
+        let output = command
+            .args(["query", &target, "--json"])
+            .stderr(Stdio::inherit())
+            .output();
         let wall = started.elapsed().as_secs_f64();
-        let output = output.with_context(|| format!("cannot run {}: build it, or name it", hailer.display()))?;
+        let output = output
+            .with_context(|| format!("cannot run {}: build it, or name it", hailer.display()))?;
         ensure!(output.status.success(), "no answer to {}", hailer.display());
         let line: serde_json::Value = serde_json::from_slice(&output.stdout)?;
         let round_trip = line["round_trip_ms"].as_f64().context("a round trip")? / 1e3;
@@ -366,7 +474,12 @@ fn run(server: &Server, targets: u32, how: &[&str]) -> anyhow::Result<Run> {
     let game = format!("{:?}", server.game).to_lowercase();
     let (port, targets) = (server.port.to_string(), targets.to_string());
     let common = ["--game", &game, "--port", &port, "--targets", &targets];
-    let args: Vec<String> = ["client", "--kind"].iter().chain(how).chain(&common).map(|arg| (*arg).into()).collect();
+    let args: Vec<String> = ["client", "--kind"]
+        .iter()
+        .chain(how)
+        .chain(&common)
+        .map(|arg| (*arg).into())
+        .collect();
     host::client(&args, Some(server))
 }
 
@@ -399,7 +512,10 @@ fn wall(run: &Run) -> f64 {
 
 impl Series {
     fn new(name: impl Into<String>) -> Self {
-        Self { name: name.into(), runs: Vec::new() }
+        Self {
+            name: name.into(),
+            runs: Vec::new(),
+        }
     }
 
     fn add(&mut self, run: Run) {
@@ -425,11 +541,18 @@ impl Series {
     }
 
     fn ratios(&self, other: &Self, of: impl Fn(&Run) -> f64) -> impl Iterator<Item = f64> {
-        self.runs.iter().zip(&other.runs).map(move |(a, b)| of(a) / of(b))
+        self.runs
+            .iter()
+            .zip(&other.runs)
+            .map(move |(a, b)| of(a) / of(b))
     }
 
     fn worst_lost(&self) -> f64 {
-        self.runs.iter().map(|run| run.lost).max().unwrap_or_default() as f64
+        self.runs
+            .iter()
+            .map(|run| run.lost)
+            .max()
+            .unwrap_or_default() as f64
     }
 
     fn print(&self) {
@@ -447,12 +570,23 @@ impl Series {
             self.median(|run| run.server),
         );
         if let Some(last) = self.runs.last() {
-            let Figures { resent, overflows, note, .. } = &last.figures;
-            println!("  {:<34} {note}; {resent} resent, {overflows} overflowed", "");
+            let Figures {
+                resent,
+                overflows,
+                note,
+                ..
+            } = &last.figures;
+            println!(
+                "  {:<34} {note}; {resent} resent, {overflows} overflowed",
+                ""
+            );
         }
         let foreign = self.runs.iter().map(|run| run.foreign).fold(0.0, f64::max);
         if foreign > FOREIGN {
-            println!("  ! others used up to {:.0} % of the machine", foreign * 100.0);
+            println!(
+                "  ! others used up to {:.0} % of the machine",
+                foreign * 100.0
+            );
         }
         if self.median(|run| run.server) > SERVER && busy < SERVER {
             println!("  ! the server is what limits here");
@@ -470,7 +604,9 @@ pub(crate) fn median(mut values: Vec<f64>) -> f64 {
 }
 
 pub(crate) fn range(values: impl Iterator<Item = f64>) -> String {
-    let (low, high) = values.fold((f64::MAX, f64::MIN), |(low, high), value| (low.min(value), high.max(value)));
+    let (low, high) = values.fold((f64::MAX, f64::MIN), |(low, high), value| {
+        (low.min(value), high.max(value))
+    });
     let digits = if high >= 1_000.0 { 0 } else { 3 };
     format!("({low:.digits$} to {high:.digits$})")
 }
@@ -488,5 +624,8 @@ pub(crate) fn at_most(what: &str, value: f64, bar: f64, more: &str) {
 }
 
 fn verdict(what: &str, value: f64, passes: bool, bar: &str, more: &str) {
-    println!("{}  {value:.3} {what} {more}; bar: {bar}", if passes { "PASS" } else { "FAIL" });
+    println!(
+        "{}  {value:.3} {what} {more}; bar: {bar}",
+        if passes { "PASS" } else { "FAIL" }
+    );
 }

@@ -36,7 +36,9 @@ const JITTER: Duration = Duration::from_millis(20);
 
 /// Measures `hailer monitor` with so many targets for so long.
 pub(crate) fn monitor(hailer: &Path, targets: u32, minutes: f64) -> anyhow::Result<()> {
-    heading(&format!("hailer monitor: {targets} targets, each once a minute, for {minutes} minutes, SQLite"));
+    heading(&format!(
+        "hailer monitor: {targets} targets, each once a minute, for {minutes} minutes, SQLite"
+    ));
     println!(
         "A farm of all datagram protocols: {} ms and up to {} more, {} % of datagrams lost each way, {} % of servers silent.",
         DELAY.as_millis(),
@@ -68,7 +70,11 @@ pub(crate) fn fleet() -> anyhow::Result<()> {
     let bound = farm.bind()?;
     let ports: BTreeMap<&str, u16> = bound
         .iter()
-        .flat_map(|bound| farm.protocols(bound).map(|protocol| (protocol.info().id, bound.port())).collect::<Vec<_>>())
+        .flat_map(|bound| {
+            farm.protocols(bound)
+                .map(|protocol| (protocol.info().id, bound.port()))
+                .collect::<Vec<_>>()
+        })
         .collect();
     println!("{}", serde_json::to_string(&ports)?);
     farm.run(&bound, &stop);
@@ -91,30 +97,55 @@ fn plan_of(targets: u32, ports: &BTreeMap<String, u16>) -> String {
     plan
 }
 
-fn measure(hailer: &Path, plan: &Path, folder: &Folder, targets: u32, minutes: f64) -> anyhow::Result<()> {
+fn measure(
+    hailer: &Path,
+    plan: &Path,
+    folder: &Folder,
+    targets: u32,
+    minutes: f64,
+) -> anyhow::Result<()> {
     let started = Instant::now();
     let mut command = Command::new(hailer);
     command.args(["monitor", "--config"]).arg(plan);
-    let process =
-        Process::start(&mut command).with_context(|| format!("{}: build it, or name it", hailer.display()))?;
-    let url = process.line.rsplit_once(' ').context("an address")?.1.to_owned();
-    println!("  {:.2} s from the start until it watches", started.elapsed().as_secs_f64());
+    let process = Process::start(&mut command)
+        .with_context(|| format!("{}: build it, or name it", hailer.display()))?;
+    let url = process
+        .line
+        .rsplit_once(' ')
+        .context("an address")?
+        .1
+        .to_owned();
+    println!(
+        "  {:.2} s from the start until it watches",
+        started.elapsed().as_secs_f64()
+    );
     let pid = process.child.id();
     let (begun, ready) = (Instant::now(), now());
-    let (cpu, machine) = (host::cpu_of(pid).context("its CPU")?, host::busy().unwrap_or_default());
-    println!("  {cpu:.1} s of CPU and {:.0} MiB until then", resident(pid)?);
+    let (cpu, machine) = (
+        host::cpu_of(pid).context("its CPU")?,
+        host::busy().unwrap_or_default(),
+    );
+    println!(
+        "  {cpu:.1} s of CPU and {:.0} MiB until then",
+        resident(pid)?
+    );
     let length = Duration::from_secs_f64(minutes * 60.0);
     let looks = look(&url, targets, begun + length)?;
     let (ended, wall) = (now(), begun.elapsed().as_secs_f64());
     let spent = host::cpu_of(pid).context("it ended before its time")? - cpu;
     let peak = host::peak(pid).context("its memory")? as f64 / 1_024.0;
     let others = (host::busy().unwrap_or_default() - machine) / wall;
-    println!("  {others:.2} cores were busy in all, those of the farm and of this client among them");
+    println!(
+        "  {others:.2} cores were busy in all, those of the farm and of this client among them"
+    );
     println!("  {:.0} MiB resident at the end", resident(pid)?);
     let metrics = ureq_text(&agent(), &format!("{url}/metrics"))?;
     let count = |name: &str| {
-        let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-        line.and_then(|value| value.parse::<f64>().ok()).with_context(|| format!("{name} in /metrics"))
+        let line = metrics
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.and_then(|value| value.parse::<f64>().ok())
+            .with_context(|| format!("{name} in /metrics"))
     };
     process.interrupt()?;
     let samples = Samples::read(hailer, &folder.0, ready, ended - LATEST, targets)?;
@@ -124,22 +155,55 @@ fn measure(hailer: &Path, plan: &Path, folder: &Folder, targets: u32, minutes: f
         samples.answered as f64 * 100.0 / samples.count.max(1) as f64,
         samples.expected
     );
-    at_most("looks missed, by the monitor itself", count("hailer_monitor_samples_missed_total")?, 0.0, "");
-    at_most("looks dropped, by the monitor itself", count("hailer_monitor_samples_dropped_total")?, 0.0, "");
-    at_most("intervals without a sample in the history", samples.missing as f64, 0.0, "");
-    at_least("of all servers have samples", samples.servers as f64 / f64::from(targets), 1.0, "");
+    at_most(
+        "looks missed, by the monitor itself",
+        count("hailer_monitor_samples_missed_total")?,
+        0.0,
+        "",
+    );
+    at_most(
+        "looks dropped, by the monitor itself",
+        count("hailer_monitor_samples_dropped_total")?,
+        0.0,
+        "",
+    );
+    at_most(
+        "intervals without a sample in the history",
+        samples.missing as f64,
+        0.0,
+        "",
+    );
+    at_least(
+        "of all servers have samples",
+        samples.servers as f64 / f64::from(targets),
+        1.0,
+        "",
+    );
     at_most("MiB resident at the fullest moment", peak, 300.0, "");
-    at_most("cores", spent / wall, 1.0, &format!("({spent:.1} s of CPU in {wall:.0} s)"));
+    at_most(
+        "cores",
+        spent / wall,
+        1.0,
+        &format!("({spent:.1} s of CPU in {wall:.0} s)"),
+    );
     let mut all = Vec::new();
     for (what, mut times) in looks {
         let [middle, high, worst] = percentiles(&mut times);
-        println!("  {what:<32} {:>5} times: p50 {middle:>6.1} ms, p99 {high:>6.1}, worst {worst:>6.1}", times.len());
+        println!(
+            "  {what:<32} {:>5} times: p50 {middle:>6.1} ms, p99 {high:>6.1}, worst {worst:>6.1}",
+            times.len()
+        );
         if what != METRICS {
             all.extend(times);
         }
     }
     let [middle, high, worst] = percentiles(&mut all);
-    at_most("ms for a page, p99", high, 50.0, &format!("(p50 {middle:.1}, worst {worst:.1})"));
+    at_most(
+        "ms for a page, p99",
+        high,
+        50.0,
+        &format!("(p50 {middle:.1}, worst {worst:.1})"),
+    );
     Ok(())
 }
 
@@ -163,7 +227,12 @@ fn look(url: &str, targets: u32, end: Instant) -> anyhow::Result<BTreeMap<String
         let started = Instant::now();
         ureq_text(agent, &format!("{url}{path}"))?;
         let took = started.elapsed().as_secs_f64() * 1e3;
-        times.lock().expect("no panic").entry(what.into()).or_default().push(took);
+        times
+            .lock()
+            .expect("no panic")
+            .entry(what.into())
+            .or_default()
+            .push(took);
         anyhow::Ok(())
     };
     thread::scope(|scope| {
@@ -183,8 +252,14 @@ fn look(url: &str, targets: u32, end: Instant) -> anyhow::Result<BTreeMap<String
                 1 => ("/?q=…", format!("/?q=server-{}", number % 1_000)),
                 2 => ("/server/…", format!("/server/server-{number}")),
                 3 => ("/api/v1/servers", "/api/v1/servers".to_owned()),
-                4 => ("/?sort=name&page=…", format!("/?sort=name&page={}", number / 100 + 1)),
-                _ => ("/api/v1/servers/…", format!("/api/v1/servers/server-{number}")),
+                4 => (
+                    "/?sort=name&page=…",
+                    format!("/?sort=name&page={}", number / 100 + 1),
+                ),
+                _ => (
+                    "/api/v1/servers/…",
+                    format!("/api/v1/servers/server-{number}"),
+                ),
             };
             ask(&agent, what, &path)?;
             turn += 1;
@@ -197,12 +272,19 @@ fn look(url: &str, targets: u32, end: Instant) -> anyhow::Result<BTreeMap<String
 }
 
 fn agent() -> ureq::Agent {
-    ureq::Agent::config_builder().timeout_global(Some(Duration::from_secs(30))).build().into()
+    ureq::Agent::config_builder()
+        .timeout_global(Some(Duration::from_secs(30)))
+        .build()
+        .into()
 }
 
 fn ureq_text(agent: &ureq::Agent, url: &str) -> anyhow::Result<String> {
     let mut answer = agent.get(url).call().with_context(|| url.to_owned())?;
-    Ok(answer.body_mut().with_config().limit(64 << 20).read_to_string()?)
+    Ok(answer
+        .body_mut()
+        .with_config()
+        .limit(64 << 20)
+        .read_to_string()?)
 }
 
 /// What the history has, counted.
@@ -217,15 +299,32 @@ struct Samples {
 
 impl Samples {
     /// Reads all samples by an export. Each server must have one for each of its times between two.
-    fn read(hailer: &Path, folder: &Path, from: i64, to: i64, targets: u32) -> anyhow::Result<Self> {
+    fn read(
+        hailer: &Path,
+        folder: &Path,
+        from: i64,
+        to: i64,
+        targets: u32,
+    ) -> anyhow::Result<Self> {
         let file = folder.join("samples.csv");
         let mut export = Command::new(hailer);
-        export.args(["monitor", "export", "--table", "samples", "--history"]).arg(folder.join("history.db"));
-        let status = export.arg("--output").arg(&file).stderr(Stdio::null()).status()?;
+        export
+            .args(["monitor", "export", "--table", "samples", "--history"])
+            .arg(folder.join("history.db"));
+        let status = export
+            .arg("--output")
+            .arg(&file)
+            .stderr(Stdio::null())
+            .status()?;
         ensure!(status.success(), "the export failed");
         let mut lines = BufReader::new(File::open(&file)?).lines();
         let header = lines.next().context("a header")??;
-        let column = |name: &str| header.split(',').position(|column| column == name).context(name.to_owned());
+        let column = |name: &str| {
+            header
+                .split(',')
+                .position(|column| column == name)
+                .context(name.to_owned())
+        };
         let (server, at, answered) = (column("server")?, column("at")?, column("answered")?);
         let mut samples = Self::default();
         // By name: the server's phase, and how many of its samples are of the time between.
@@ -234,11 +333,18 @@ impl Samples {
             let line = line?;
             let cells: Vec<&str> = line.split(',').collect();
             let number = |cell: usize| cells.get(cell).and_then(|cell| cell.parse::<i64>().ok());
-            let (Some(server), Some(at)) = (cells.get(server), number(at)) else { bail!("line {line:?}") };
+            let (Some(server), Some(at)) = (cells.get(server), number(at)) else {
+                bail!("line {line:?}")
+            };
             samples.count += 1;
             samples.answered += u64::from(matches!(cells.get(answered), Some(&("true" | "1"))));
-            let (phase, within) = seen.entry((*server).to_owned()).or_insert((at.rem_euclid(INTERVAL), 0));
-            ensure!(*phase == at.rem_euclid(INTERVAL), "server {server} has a sample at {at}, which is not its time");
+            let (phase, within) = seen
+                .entry((*server).to_owned())
+                .or_insert((at.rem_euclid(INTERVAL), 0));
+            ensure!(
+                *phase == at.rem_euclid(INTERVAL),
+                "server {server} has a sample at {at}, which is not its time"
+            );
             *within += u64::from(from < at && at <= to);
         }
         samples.servers = seen.len();
@@ -263,7 +369,10 @@ struct Process {
 impl Process {
     fn start(command: &mut Command) -> anyhow::Result<Self> {
         let child = command.stdout(Stdio::piped()).spawn()?;
-        let mut process = Self { child, line: String::new() };
+        let mut process = Self {
+            child,
+            line: String::new(),
+        };
         let mut out = BufReader::new(process.child.stdout.take().context("a pipe")?);
         out.read_line(&mut process.line)?;
         process.line.truncate(process.line.trim_end().len());
@@ -292,7 +401,8 @@ struct Folder(PathBuf);
 
 impl Folder {
     fn new() -> anyhow::Result<Self> {
-        let path = std::env::temp_dir().join(format!("hailer-bench-monitor-{}", std::process::id()));
+        let path =
+            std::env::temp_dir().join(format!("hailer-bench-monitor-{}", std::process::id()));
         std::fs::create_dir(&path)?;
         Ok(Self(path))
     }
@@ -305,7 +415,9 @@ impl Drop for Folder {
 }
 
 fn now() -> i64 {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64)
+    SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .map_or(0, |since| since.as_millis() as i64)
 }
 
 fn resident(pid: u32) -> anyhow::Result<f64> {
@@ -314,6 +426,10 @@ fn resident(pid: u32) -> anyhow::Result<f64> {
 
 fn percentiles(times: &mut [f64]) -> [f64; 3] {
     times.sort_by(f64::total_cmp);
-    let of = |share: f64| times.get(((times.len() as f64 * share).ceil() as usize).max(1) - 1).copied();
+    let of = |share: f64| {
+        times
+            .get(((times.len() as f64 * share).ceil() as usize).max(1) - 1)
+            .copied()
+    };
     [of(0.5), of(0.99), of(1.0)].map(|time| time.unwrap_or(f64::NAN))
 }

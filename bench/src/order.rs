@@ -23,7 +23,13 @@ pub(crate) fn run(hailer: &Path) -> anyhow::Result<()> {
     let mut found = Vec::new();
     for game in [Game::Minecraft, Game::Onequery, Game::Ugp] {
         let kind = server::Kind::Farm;
-        let server = Server::start(&server::Plan { kind, game, silent: 0.0, delay_ms: 0, targets: 1 })?;
+        let server = Server::start(&server::Plan {
+            kind,
+            game,
+            silent: 0.0,
+            delay_ms: 0,
+            targets: 1,
+        })?;
         let target = format!("{}://127.0.1.0:{}", game.protocol().info().id, server.port);
         for args in [&["query", &target, "--json"][..], &["query", &target]] {
             found.extend(functions(hailer, args)?);
@@ -32,7 +38,10 @@ pub(crate) fn run(hailer: &Path) -> anyhow::Result<()> {
     }
     let instances = instances(hailer)?;
     let mut patterns: Vec<(bool, String)> = Vec::new();
-    for name in found.iter().filter(|name| name.starts_with("_ZN") || name.starts_with("_R")) {
+    for name in found
+        .iter()
+        .filter(|name| name.starts_with("_ZN") || name.starts_with("_R"))
+    {
         let pattern = pattern(name);
         if let Some(count) = instances.get(&pattern)
             && !patterns.iter().any(|(_, known)| *known == pattern)
@@ -40,7 +49,11 @@ pub(crate) fn run(hailer: &Path) -> anyhow::Result<()> {
             patterns.push((*count > FEW, pattern));
         }
     }
-    ensure!(!patterns.is_empty(), "{} has no names of functions: it was stripped", hailer.display());
+    ensure!(
+        !patterns.is_empty(),
+        "{} has no names of functions: it was stripped",
+        hailer.display()
+    );
     patterns.sort_by_key(|(is_generic, _)| *is_generic);
     let mut script = format!("{HEAD}SECTIONS\n{{\n  .text.query :\n  {{\n");
     for (_, pattern) in patterns {
@@ -54,13 +67,32 @@ pub(crate) fn run(hailer: &Path) -> anyhow::Result<()> {
 fn functions(hailer: &Path, args: &[&str]) -> anyhow::Result<Vec<String>> {
     let file = std::env::temp_dir().join(format!("hailer-order-{}", std::process::id()));
     let mut valgrind = Command::new("valgrind");
-    valgrind.args(["--tool=callgrind", "--demangle=no"]).arg(format!("--callgrind-out-file={}", file.display()));
-    let output = valgrind.arg(hailer).args(args).stdout(Stdio::null()).output().context("valgrind")?;
+    valgrind
+        .args(["--tool=callgrind", "--demangle=no"])
+        .arg(format!("--callgrind-out-file={}", file.display()));
+    let output = valgrind
+        .arg(hailer)
+        .args(args)
+        .stdout(Stdio::null())
+        .output()
+        .context("valgrind")?;
     let profile = std::fs::read_to_string(&file);
     let _ = std::fs::remove_file(&file);
-    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    ensure!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     // A name is given where its number comes first, of a caller or of a callee: `fn=(7) name`.
-    let name = |line: &str| Some(line.trim_start_matches('c').strip_prefix("fn=(")?.split_once(") ")?.1.to_owned());
+    let name = |line: &str| {
+        Some(
+            line.trim_start_matches('c')
+                .strip_prefix("fn=(")?
+                .split_once(") ")?
+                .1
+                .to_owned(),
+        )
+    };
     let mut found: Vec<String> = profile?.lines().filter_map(name).collect();
     found.sort_unstable();
     Ok(found)
@@ -68,8 +100,16 @@ fn functions(hailer: &Path, args: &[&str]) -> anyhow::Result<Vec<String>> {
 
 /// How many functions of the program have a name of this pattern.
 fn instances(hailer: &Path) -> anyhow::Result<BTreeMap<String, usize>> {
-    let output = Command::new("nm").arg("--defined-only").arg(hailer).output().context("nm")?;
-    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let output = Command::new("nm")
+        .arg("--defined-only")
+        .arg(hailer)
+        .output()
+        .context("nm")?;
+    ensure!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     let mut instances = BTreeMap::new();
     for line in String::from_utf8(output.stdout)?.lines() {
         if let [_, "t" | "T", name] = line.split(' ').collect::<Vec<_>>()[..] {
@@ -89,7 +129,11 @@ fn pattern(name: &str) -> String {
     let mut pattern = parts.next().unwrap_or_default().to_string();
     for part in parts {
         pattern.push_str("Cs");
-        let hash = part.find('_').filter(|end| part[..*end].bytes().all(|byte| byte.is_ascii_alphanumeric()));
+        let hash = part.find('_').filter(|end| {
+            part[..*end]
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric())
+        });
         pattern.push_str(if hash.is_some() { "*" } else { "" });
         pattern.push_str(&part[hash.unwrap_or(0)..]);
     }

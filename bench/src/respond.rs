@@ -6,7 +6,9 @@ use crate::host;
 use crate::measure::{at_least, at_most, heading, median, range};
 use anyhow::{Context, bail, ensure};
 use clap::{Args, ValueEnum};
-use hailer::proto::{Cookie, Extra, Input, Keys, Options, Protocol, Step, minecraft_query, registry};
+use hailer::proto::{
+    Cookie, Extra, Input, Keys, Options, Protocol, Step, minecraft_query, registry,
+};
 use hailer::respond::{Board, Budget, Engine, Post, Settings, random_secret};
 use hailer::{Ask, Depth, Player, Status, Text};
 use std::io::{BufRead, BufReader, Read};
@@ -60,10 +62,34 @@ pub(crate) struct Case {
 
 /// All of them.
 pub(crate) const CASES: [Case; 4] = [
-    Case { title: "Minecraft full stat", protocol: "minecraft-query", depth: Depth::Full, players: true, bar: 0.9 },
-    Case { title: "OneQuery basic", protocol: "onequery", depth: Depth::Basic, players: false, bar: 0.85 },
-    Case { title: "OneQuery players", protocol: "onequery", depth: Depth::Full, players: true, bar: 0.85 },
-    Case { title: "UGP server+rules", protocol: "ugp", depth: Depth::Full, players: false, bar: 0.85 },
+    Case {
+        title: "Minecraft full stat",
+        protocol: "minecraft-query",
+        depth: Depth::Full,
+        players: true,
+        bar: 0.9,
+    },
+    Case {
+        title: "OneQuery basic",
+        protocol: "onequery",
+        depth: Depth::Basic,
+        players: false,
+        bar: 0.85,
+    },
+    Case {
+        title: "OneQuery players",
+        protocol: "onequery",
+        depth: Depth::Full,
+        players: true,
+        bar: 0.85,
+    },
+    Case {
+        title: "UGP server+rules",
+        protocol: "ugp",
+        depth: Depth::Full,
+        players: false,
+        bar: 0.85,
+    },
 ];
 
 /// Answers until standard input ends. Says its port first.
@@ -73,11 +99,23 @@ pub(crate) fn answer(plan: &Plan) -> anyhow::Result<()> {
         Kind::Engine => {
             let mut settings = Settings::default();
             settings.workers = 1;
-            settings.budget = if plan.strict { Budget::default() } else { ample() };
+            settings.budget = if plan.strict {
+                Budget::default()
+            } else {
+                ample()
+            };
             settings.budget.limit_loopback = true;
             let board = board()?;
             let address = SocketAddr::from((plan.at, 0));
-            let engine = Engine::start(vec![Post { address, board, relay: None, handed: None }], &settings)?;
+            let engine = Engine::start(
+                vec![Post {
+                    address,
+                    board,
+                    relay: None,
+                    handed: None,
+                }],
+                &settings,
+            )?;
             println!("{}", engine.addresses()[0].port());
             std::io::stdin().read_to_end(&mut Vec::new())?;
             let done = engine.stop();
@@ -114,8 +152,14 @@ fn raw(reply: &[u8]) -> anyhow::Result<()> {
 
 /// All protocols with datagrams, for a server of average size.
 pub(crate) fn board() -> anyhow::Result<Board> {
-    let protocols = registry::datagram().map(|protocol| (protocol, Options::default())).collect();
-    Ok(Board::with_options(protocols, Keys::new(random_secret()), &status())?)
+    let protocols = registry::datagram()
+        .map(|protocol| (protocol, Options::default()))
+        .collect();
+    Ok(Board::with_options(
+        protocols,
+        Keys::new(random_secret()),
+        &status(),
+    )?)
 }
 
 /// Everybody pays, and everybody can.
@@ -124,7 +168,10 @@ pub(crate) fn ample() -> Budget {
     (budget.unproven_per_source, budget.unproven_packets) = (u32::MAX, u32::MAX);
     (budget.unproven_per_network, budget.unproven_total) = (u32::MAX, u32::MAX);
     (budget.proven_per_source, budget.proven_packets) = (u32::MAX, u32::MAX);
-    (budget.unproven_network_packets, budget.unproven_total_packets) = (u32::MAX, u32::MAX);
+    (
+        budget.unproven_network_packets,
+        budget.unproven_total_packets,
+    ) = (u32::MAX, u32::MAX);
     budget
 }
 
@@ -132,17 +179,27 @@ pub(crate) fn ample() -> Budget {
 pub(crate) fn status() -> Status {
     let mut status = Status {
         name: Some(Text::unformatted("A server")),
-        motd: Some(Text::legacy("\u{A7}aA \u{A7}lserver\u{A7}r of many colours")),
+        motd: Some(Text::legacy(
+            "\u{A7}aA \u{A7}lserver\u{A7}r of many colours",
+        )),
         map: Some("world".into()),
         version: Some("1.21.8".into()),
         ..Status::default()
     };
-    status.extra.push(Extra::new("software", "Paper on Bukkit 1.21.8"));
+    status
+        .extra
+        .push(Extra::new("software", "Paper on Bukkit 1.21.8"));
     let plugins = ["WorldEdit", "Essentials", "LuckPerms", "Vault", "Dynmap"];
-    status.extra.extend(minecraft_query::plugins(plugins.map(|name| (name, "1.2.3"))));
+    status.extra.extend(minecraft_query::plugins(
+        plugins.map(|name| (name, "1.2.3")),
+    ));
     status.players.max = Some(100);
     status.players.online = Some(8);
-    status.players.set_list((0..8).map(|i| Player::named(Text::unformatted(format!("player_{i}")))).collect());
+    status.players.set_list(
+        (0..8)
+            .map(|i| Player::named(Text::unformatted(format!("player_{i}"))))
+            .collect(),
+    );
     status
 }
 
@@ -157,12 +214,23 @@ pub(crate) struct Server {
 impl Server {
     /// Starts one and waits until it answers.
     pub(crate) fn start(args: &[&str]) -> anyhow::Result<Self> {
-        let args: Vec<String> = ["answer", "--kind"].iter().chain(args).map(|arg| (*arg).into()).collect();
-        let mut child = host::again(&args)?.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let args: Vec<String> = ["answer", "--kind"]
+            .iter()
+            .chain(args)
+            .map(|arg| (*arg).into())
+            .collect();
+        let mut child = host::again(&args)?
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
         let mut out = BufReader::new(child.stdout.take().context("a pipe")?);
         let mut line = String::new();
         out.read_line(&mut line)?;
-        let mut server = Self { child, out, port: 0 };
+        let mut server = Self {
+            child,
+            out,
+            port: 0,
+        };
         server.port = line.trim().parse().context("the server did not start")?;
         Ok(server)
     }
@@ -193,7 +261,8 @@ pub(crate) fn capture(
     case: &Case,
     mut talk: impl FnMut(&[u8]) -> anyhow::Result<Vec<u8>>,
 ) -> anyhow::Result<(Vec<u8>, Vec<u8>)> {
-    let protocol: &'static dyn Protocol = registry::find(case.protocol).context("a protocol of the registry")?;
+    let protocol: &'static dyn Protocol =
+        registry::find(case.protocol).context("a protocol of the registry")?;
     let mut ask = Ask::default();
     (ask.depth, ask.players) = (case.depth, case.players);
     let mut exchange = protocol.exchange(&ask, Cookie(7));
@@ -233,7 +302,10 @@ fn load(
     length: usize,
     time: Duration,
 ) -> anyhow::Result<(f64, f64)> {
-    let to = Peer { ip: Ipv4Addr::LOCALHOST.to_bits(), port: server.port };
+    let to = Peer {
+        ip: Ipv4Addr::LOCALHOST.to_bits(),
+        port: server.port,
+    };
     let (mut input, mut output) = (Batch::new(false), Batch::new(false));
     let send = |output: &mut Batch, count: usize| {
         for _ in 0..count {
@@ -260,7 +332,9 @@ fn load(
         if now >= started + time {
             break;
         }
-        let good = (0..count).filter(|&i| input.get(i).2.len() == length).count();
+        let good = (0..count)
+            .filter(|&i| input.get(i).2.len() == length)
+            .count();
         heard += good as u64;
         if count > 0 {
             last = now;
@@ -290,7 +364,10 @@ fn offer(
     let mut settings = hailer_udp::Settings::default();
     settings.timestamps = true;
     let socket = hailer_udp::Socket::adopt(socket, &settings)?;
-    let (mut inbox, mut outbox) = (hailer_udp::Inbox::for_length(LONGEST), hailer_udp::Outbox::new());
+    let (mut inbox, mut outbox) = (
+        hailer_udp::Inbox::for_length(LONGEST),
+        hailer_udp::Outbox::new(),
+    );
     let total = (rate * time.as_secs_f64()) as usize;
     let [mut took, mut late] = [(); 2].map(|()| Vec::with_capacity(total));
     let due = |request: usize| request as f64 / rate;
@@ -304,22 +381,43 @@ fn offer(
         socket.send(&mut outbox)?;
         socket.receive(&mut inbox)?;
         let now = started.elapsed().as_secs_f64();
-        for received in inbox.iter().filter(|received| received.bytes.len() == reply.len()) {
-            let waited = received.waited.context("the system tells no times")?.as_secs_f64();
+        for received in inbox
+            .iter()
+            .filter(|received| received.bytes.len() == reply.len())
+        {
+            let waited = received
+                .waited
+                .context("the system tells no times")?
+                .as_secs_f64();
             // Replies come in the order of the requests.
             took.push((now - waited - due(took.len())) * 1e6);
         }
-        ensure!(now < due(total) + 1.0, "{} of {total} requests had no reply", total - took.len());
+        ensure!(
+            now < due(total) + 1.0,
+            "{} of {total} requests had no reply",
+            total - took.len()
+        );
     }
     took.sort_by(f64::total_cmp);
     late.sort_by(f64::total_cmp);
-    let of = |sorted: &[f64], share: f64| *sorted.get((sorted.len() as f64 * share) as usize).unwrap_or(&f64::NAN);
-    Ok([of(&took, 0.5), of(&took, 0.99), of(&took, 0.999), of(&late, 0.99)])
+    let of = |sorted: &[f64], share: f64| {
+        *sorted
+            .get((sorted.len() as f64 * share) as usize)
+            .unwrap_or(&f64::NAN)
+    };
+    Ok([
+        of(&took, 0.5),
+        of(&took, 0.99),
+        of(&took, 0.999),
+        of(&late, 0.99),
+    ])
 }
 
 /// Each case, interleaved.
 pub(crate) fn respond(rounds: usize, scale: f64) -> anyhow::Result<()> {
-    heading("answers a second on one core, against a loop that answers the same sizes without looking");
+    heading(
+        "answers a second on one core, against a loop that answers the same sizes without looking",
+    );
     host::pin(1);
     let time = Duration::from_secs_f64(2.0 * scale);
     for case in &CASES {
@@ -335,17 +433,33 @@ pub(crate) fn respond(rounds: usize, scale: f64) -> anyhow::Result<()> {
             theirs.push(load(&raw, &socket, &request, reply.len(), time)?);
             ours.push(load(&engine, &socket, &request, reply.len(), time)?);
         }
-        println!("{}: requests of {} bytes, replies of {}", case.title, request.len(), reply.len());
+        println!(
+            "{}: requests of {} bytes, replies of {}",
+            case.title,
+            request.len(),
+            reply.len()
+        );
         for (name, runs) in [("raw", &theirs), ("engine", &ours)] {
-            let (rate, cost) =
-                (median(runs.iter().map(|run| run.0).collect()), median(runs.iter().map(|run| run.1).collect()));
+            let (rate, cost) = (
+                median(runs.iter().map(|run| run.0).collect()),
+                median(runs.iter().map(|run| run.1).collect()),
+            );
             println!(
                 "  {name:<8} {rate:>9.0}/s {}  {cost:.2} µs of CPU an answer",
                 range(runs.iter().map(|run| run.0))
             );
         }
-        let ratios: Vec<f64> = ours.iter().zip(&theirs).map(|(ours, theirs)| theirs.1 / ours.1).collect();
-        at_least(&format!("{}, by CPU", case.title), median(ratios.clone()), case.bar, &range(ratios.into_iter()));
+        let ratios: Vec<f64> = ours
+            .iter()
+            .zip(&theirs)
+            .map(|(ours, theirs)| theirs.1 / ours.1)
+            .collect();
+        at_least(
+            &format!("{}, by CPU", case.title),
+            median(ratios.clone()),
+            case.bar,
+            &range(ratios.into_iter()),
+        );
         let rate = median(theirs.iter().map(|run| run.0).collect()) / 2.0;
         half_load(case, &raw, &engine, rate, rounds, time)?;
     }
@@ -361,7 +475,9 @@ fn half_load(
     rounds: usize,
     time: Duration,
 ) -> anyhow::Result<()> {
-    println!("  from request to reply at {rate:.0}/s, half of the raw loop's, in µs: p50, p99, p99.9");
+    println!(
+        "  from request to reply at {rate:.0}/s, half of the raw loop's, in µs: p50, p99, p99.9"
+    );
     let mut runs = [(); 2].map(|()| Vec::new());
     for _ in 0..rounds {
         for (server, runs) in [raw, engine].iter().zip(&mut runs) {
@@ -369,15 +485,29 @@ fn half_load(
         }
     }
     for (name, runs) in ["raw", "engine"].iter().zip(&runs) {
-        let [p50, p99, p999, late] = [0, 1, 2, 3].map(|i| median(runs.iter().map(|run| run[i]).collect()));
+        let [p50, p99, p999, late] =
+            [0, 1, 2, 3].map(|i| median(runs.iter().map(|run| run[i]).collect()));
         let spread = range(runs.iter().map(|run| run[1]));
-        println!("  {name:<8} {p50:>7.1} {p99:>7.1} {p999:>7.1}  p99 {spread}; asked late by {late:.1} at p99");
+        println!(
+            "  {name:<8} {p50:>7.1} {p99:>7.1} {p999:>7.1}  p99 {spread}; asked late by {late:.1} at p99"
+        );
         if late > p99 / 2.0 {
-            println!("  ! the client itself was late: others use the machine, or it cannot ask so fast");
+            println!(
+                "  ! the client itself was late: others use the machine, or it cannot ask so fast"
+            );
         }
     }
-    let ratios: Vec<f64> = runs[1].iter().zip(&runs[0]).map(|(ours, theirs)| ours[1] / theirs[1]).collect();
+    let ratios: Vec<f64> = runs[1]
+        .iter()
+        .zip(&runs[0])
+        .map(|(ours, theirs)| ours[1] / theirs[1])
+        .collect();
     let label = format!("times the raw loop's p99 at half load, {}", case.title);
-    at_most(&label, median(ratios.clone()), 3.0, &range(ratios.into_iter()));
+    at_most(
+        &label,
+        median(ratios.clone()),
+        3.0,
+        &range(ratios.into_iter()),
+    );
     Ok(())
 }

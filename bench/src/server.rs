@@ -87,7 +87,9 @@ const NAP: Duration = Duration::from_micros(50);
 fn canned(plan: &Plan, stop: &AtomicBool) -> anyhow::Result<()> {
     let canned = Canned::new(plan.game, plan.silent)?;
     let socket = bare::bind(0, true)?;
-    let alive = (0..plan.targets).filter(|target| !canned.is_silent(ip(*target))).count();
+    let alive = (0..plan.targets)
+        .filter(|target| !canned.is_silent(ip(*target)))
+        .count();
     println!("{} {alive}", socket.local_addr()?.port());
     let [first, second] = canned.lengths();
     eprintln!("replies of {first} and {second} bytes on average");
@@ -102,7 +104,9 @@ fn canned(plan: &Plan, stop: &AtomicBool) -> anyhow::Result<()> {
             while released < 4 * BATCH
                 && let Some(one) = delayed.pop_front_if(|one| one.due <= now)
             {
-                output.push(one.from, one.to, |out| canned.answer(one.wish, one.from, one.to, out));
+                output.push(one.from, one.to, |out| {
+                    canned.answer(one.wish, one.from, one.to, out)
+                });
                 released += 1;
                 if output.len() == BATCH {
                     output.send(&socket)?;
@@ -116,14 +120,21 @@ fn canned(plan: &Plan, stop: &AtomicBool) -> anyhow::Result<()> {
             if canned.is_silent(to) {
                 continue;
             }
-            let Some(wish) = canned.hear(from, to, request) else { continue };
+            let Some(wish) = canned.hear(from, to, request) else {
+                continue;
+            };
             if delay.is_zero() {
                 output.push(from, to, |out| canned.answer(wish, from, to, out));
                 if output.len() == BATCH {
                     output.send(&socket)?;
                 }
             } else if delayed.len() < MAX_DELAYED {
-                delayed.push_back(Delayed { due, from, to, wish });
+                delayed.push_back(Delayed {
+                    due,
+                    from,
+                    to,
+                    wish,
+                });
             } else {
                 dropped += 1;
             }

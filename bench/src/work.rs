@@ -21,7 +21,10 @@ pub(crate) fn run(path: Option<&str>, times: u64) -> anyhow::Result<()> {
         paths().for_each(|path| println!("{}", path.name()));
         return Ok(());
     };
-    let done = match paths().find(|known| known.name() == path).context("no such path")? {
+    let done = match paths()
+        .find(|known| known.name() == path)
+        .context("no such path")?
+    {
         Path::Answer(case) => answer(case, times)?,
         Path::Sweep(protocol) => sweep(protocol, times)?,
         Path::Exchange(protocol) => exchange(protocol, times)?,
@@ -44,7 +47,8 @@ enum Path {
 
 fn paths() -> impl Iterator<Item = Path> {
     let answers = CASES.iter().map(Path::Answer);
-    let sweeps = registry::datagram().flat_map(|protocol| [Path::Sweep(protocol), Path::Exchange(protocol)]);
+    let sweeps =
+        registry::datagram().flat_map(|protocol| [Path::Sweep(protocol), Path::Exchange(protocol)]);
     answers.chain(sweeps).chain([Path::Datagram])
 }
 
@@ -62,12 +66,22 @@ impl Path {
 fn answer(case: &Case, times: u64) -> anyhow::Result<u64> {
     let mut service = Service::new(respond::board()?, respond::ample());
     let from = SocketAddr::from(([192, 0, 2, 7], 50_000));
-    let mut talk = |request: &[u8]| service.answer(from, request).map(<[u8]>::to_vec).context("no reply");
+    let mut talk = |request: &[u8]| {
+        service
+            .answer(from, request)
+            .map(<[u8]>::to_vec)
+            .context("no reply")
+    };
     let (request, _) = respond::capture(case, &mut talk)?;
     let (mut out, mut done) = (Outbox::new(), 0);
     while done < times {
         let batch = (times - done).min(BATCH as u64) as usize;
-        let received = Received { from, to: None, waited: None, bytes: &request };
+        let received = Received {
+            from,
+            to: None,
+            waited: None,
+            bytes: &request,
+        };
         service.answer_batch(iter::repeat_n(received, batch), &mut out);
         ensure!(out.len() == batch, "{} of {batch} were answered", out.len());
         done += batch as u64;
@@ -96,7 +110,12 @@ impl Source for Range {
         let index = self.next;
         self.next += 1;
         let address = SocketAddr::from(((0x7F00_0001 + index as u32 * 7).to_be_bytes(), 25_565));
-        Next::Probe(Probe { index, address, protocol: self.protocol, name: None })
+        Next::Probe(Probe {
+            index,
+            address,
+            protocol: self.protocol,
+            name: None,
+        })
     }
 
     fn total(&self) -> Option<u64> {
@@ -122,7 +141,11 @@ fn sweep(protocol: &'static dyn Protocol, times: u64) -> anyhow::Result<u64> {
     settings.pace.per_prefix = f64::INFINITY;
     let mut engine = Engine::new(settings, [7; 16]);
     let (mut out, mut count) = (Outboxes::default(), Count::default());
-    let mut source = Range { next: 0, end: times, protocol };
+    let mut source = Range {
+        next: 0,
+        end: times,
+        protocol,
+    };
     let (mut now, mut reply) = (Duration::ZERO, Vec::new());
     let mut batch: Vec<(SocketAddr, Vec<u8>)> = Vec::new();
     while !engine.is_done() {
@@ -163,7 +186,10 @@ fn exchange(protocol: &'static dyn Protocol, times: u64) -> anyhow::Result<u64> 
 
 /// Real sockets, but the other side sends by calls that take next to nothing, and never reads.
 fn datagrams(times: u64) -> anyhow::Result<u64> {
-    let socket = Socket::bind((Ipv4Addr::LOCALHOST, 0).into(), &hailer_udp::Settings::default())?;
+    let socket = Socket::bind(
+        (Ipv4Addr::LOCALHOST, 0).into(),
+        &hailer_udp::Settings::default(),
+    )?;
     let client = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     client.connect(socket.local_addr())?;
     let (mut inbox, mut outbox, mut done) = (Inbox::for_length(2_048), Outbox::new(), 0);
@@ -178,7 +204,9 @@ fn datagrams(times: u64) -> anyhow::Result<u64> {
                 wait(&[&socket], false, Duration::from_secs(1))?;
             }
             for received in inbox.iter() {
-                outbox.push(received.from, received.to, |out| out.extend_from_slice(&[7; 500]));
+                outbox.push(received.from, received.to, |out| {
+                    out.extend_from_slice(&[7; 500])
+                });
             }
             done += socket.send(&mut outbox)? as u64;
             heard += count;

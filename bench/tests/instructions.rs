@@ -28,8 +28,12 @@ fn hot_paths_take_as_many_instructions_as_before() {
     );
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../golden/instructions.txt");
     let stored = std::fs::read_to_string(&file).unwrap_or_default();
-    let lines = stored.lines().filter_map(|line| line.trim().split_once(' '));
-    let mut stored: BTreeMap<&str, u64> = lines.filter_map(|(count, path)| Some((path, count.parse().ok()?))).collect();
+    let lines = stored
+        .lines()
+        .filter_map(|line| line.trim().split_once(' '));
+    let mut stored: BTreeMap<&str, u64> = lines
+        .filter_map(|(count, path)| Some((path, count.parse().ok()?)))
+        .collect();
     let mut complaints = Vec::new();
     let paths = String::from_utf8(work(Command::new(PROGRAM), &[]).1).unwrap();
     for path in paths.lines() {
@@ -41,7 +45,11 @@ fn hot_paths_take_as_many_instructions_as_before() {
         }
     }
     eprint!("{found}");
-    complaints.extend(stored.keys().map(|path| format!("{path}: no such path any more")));
+    complaints.extend(
+        stored
+            .keys()
+            .map(|path| format!("{path}: no such path any more")),
+    );
     if std::env::var_os("BLESS").is_some_and(|value| value == "1") {
         return std::fs::write(&file, found).unwrap();
     }
@@ -59,12 +67,20 @@ fn can_count() -> bool {
         "instructions count in a release build only"
     } else if cfg!(not(target_arch = "x86_64")) {
         "golden/instructions.txt is for x86_64"
-    } else if Command::new("valgrind").arg("--version").stdout(Stdio::null()).status().is_err() {
+    } else if Command::new("valgrind")
+        .arg("--version")
+        .stdout(Stdio::null())
+        .status()
+        .is_err()
+    {
         "valgrind is not installed (on Debian: apt-get install valgrind)"
     } else {
         return true;
     };
-    assert!(std::env::var_os("HAILER_NEEDS_VALGRIND").is_none(), "{reason}; run: {COMMAND}");
+    assert!(
+        std::env::var_os("HAILER_NEEDS_VALGRIND").is_none(),
+        "{reason}; run: {COMMAND}"
+    );
     eprintln!("skipped: {reason}; run: {COMMAND}");
     false
 }
@@ -74,16 +90,24 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_hailer-bench");
 /// Instructions for each time that a path is walked: what more times take more, both at once on two cores.
 fn instructions(path: &str) -> u64 {
     let [once, twice] = std::thread::scope(|scope| {
-        [1, 2].map(|factor| scope.spawn(move || count(path, factor * TIMES))).map(|thread| thread.join().unwrap())
+        [1, 2]
+            .map(|factor| scope.spawn(move || count(path, factor * TIMES)))
+            .map(|thread| thread.join().unwrap())
     });
     (twice - once) / TIMES
 }
 
 fn count(path: &str, times: u64) -> u64 {
     let mut valgrind = Command::new("valgrind");
-    valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null", PROGRAM]);
+    valgrind.args([
+        "--tool=callgrind",
+        "--callgrind-out-file=/dev/null",
+        PROGRAM,
+    ]);
     let (told, _) = work(valgrind, &[path, &times.to_string()]);
-    let collected = told.lines().find_map(|line| line.split_once("Collected : ")?.1.trim().parse().ok());
+    let collected = told
+        .lines()
+        .find_map(|line| line.split_once("Collected : ")?.1.trim().parse().ok());
     collected.unwrap_or_else(|| panic!("valgrind told no count:\n{told}"))
 }
 

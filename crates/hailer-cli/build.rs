@@ -11,14 +11,23 @@ use std::process::Command;
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-changed=order.ld");
-    let target = ["CARGO_CFG_TARGET_OS", "CARGO_CFG_TARGET_ENV"].map(|name| var(name).unwrap_or_default());
-    if target == ["linux", "gnu"] && var("HOST") == var("TARGET") && glibc().is_some_and(|version| version >= (2, 36)) {
+    let target =
+        ["CARGO_CFG_TARGET_OS", "CARGO_CFG_TARGET_ENV"].map(|name| var(name).unwrap_or_default());
+    if target == ["linux", "gnu"]
+        && var("HOST") == var("TARGET")
+        && glibc().is_some_and(|version| version >= (2, 36))
+    {
         println!("cargo:rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
     }
     let flags = var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
-    let is_usual = var("RUSTC_LINKER").is_err() && !flags.contains("fuse-ld") && !flags.contains("linker");
+    let is_usual =
+        var("RUSTC_LINKER").is_err() && !flags.contains("fuse-ld") && !flags.contains("linker");
     let is = |name, value: &str| var(name).is_ok_and(|set| set == value);
-    if target == ["linux", "gnu"] && is("CARGO_CFG_TARGET_ARCH", "x86_64") && is("PROFILE", "release") && is_usual {
+    if target == ["linux", "gnu"]
+        && is("CARGO_CFG_TARGET_ARCH", "x86_64")
+        && is("PROFILE", "release")
+        && is_usual
+    {
         let directory = var("CARGO_MANIFEST_DIR").unwrap_or_default();
         println!("cargo:rustc-link-arg-bins=-T{directory}/order.ld");
     }
@@ -26,7 +35,10 @@ fn main() {
 
 /// As `getconf` tells it: `glibc 2.36`.
 fn glibc() -> Option<(u32, u32)> {
-    let output = Command::new("getconf").arg("GNU_LIBC_VERSION").output().ok()?;
+    let output = Command::new("getconf")
+        .arg("GNU_LIBC_VERSION")
+        .output()
+        .ok()?;
     let text = String::from_utf8(output.stdout).ok()?;
     let (major, minor) = text.trim().strip_prefix("glibc ")?.split_once('.')?;
     Some((major.parse().ok()?, minor.parse().ok()?))

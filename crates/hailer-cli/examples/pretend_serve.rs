@@ -19,9 +19,17 @@ use std::time::{Duration, Instant};
 fn main() -> anyhow::Result<()> {
     let mut args = std::env::args().skip(1);
     let path = args.next().unwrap_or_else(|| "/tmp/pretend.sock".into());
-    let seconds = args.next().and_then(|seconds| seconds.parse().ok()).unwrap_or(60);
-    let settings = Settings { metrics: "127.0.0.1:0".parse().ok(), control: Control::At(path.into()) };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let seconds = args
+        .next()
+        .and_then(|seconds| seconds.parse().ok())
+        .unwrap_or(60);
+    let settings = Settings {
+        metrics: "127.0.0.1:0".parse().ok(),
+        control: Control::At(path.into()),
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     runtime.block_on(async {
         let started = Instant::now();
         let look = move || snapshot::Snapshot {

@@ -21,7 +21,10 @@ const MAX_SOCKETS: usize = 1024;
 pub(crate) fn activated_sockets() -> anyhow::Result<Vec<(SocketAddr, UdpSocket)>> {
     // The crate takes a missing number for ours. But then the sockets may be of a parent that forgot to remove the names.
     let for_us = std::env::var("LISTEN_PID").is_ok_and(|pid| pid.parse() == Ok(std::process::id()));
-    let count: usize = std::env::var("LISTEN_FDS").ok().and_then(|count| count.parse().ok()).unwrap_or(0);
+    let count: usize = std::env::var("LISTEN_FDS")
+        .ok()
+        .and_then(|count| count.parse().ok())
+        .unwrap_or(0);
     if !for_us || count == 0 {
         return Ok(Vec::new());
     }
@@ -75,7 +78,11 @@ mod tests {
         let mut child = Command::new("sh")
             .args(["-c", &script])
             .arg(this)
-            .args(["--exact", "activation::tests::sockets_are_handed_over", "--nocapture"])
+            .args([
+                "--exact",
+                "activation::tests::sockets_are_handed_over",
+                "--nocapture",
+            ])
             .env(CHILD, "1")
             .stdin(Stdio::from(three))
             .stdout(Stdio::from(four))
@@ -91,7 +98,12 @@ mod tests {
 
     fn tempfile() -> std::fs::File {
         let path = std::env::temp_dir().join(format!("hailer-activated-{}", std::process::id()));
-        let file = std::fs::File::options().read(true).append(true).create(true).open(&path).unwrap();
+        let file = std::fs::File::options()
+            .read(true)
+            .append(true)
+            .create(true)
+            .open(&path)
+            .unwrap();
         std::fs::remove_file(path).unwrap();
         file
     }
@@ -115,36 +127,58 @@ mod tests {
             }
             return;
         }
-        let (one, two) = (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
+        let (one, two) = (
+            UdpSocket::bind("127.0.0.1:0").unwrap(),
+            UdpSocket::bind("127.0.0.1:0").unwrap(),
+        );
         let (a, b) = (one.local_addr().unwrap(), two.local_addr().unwrap());
         // What was sent before the child is there waits for it.
         let asker = UdpSocket::bind("127.0.0.1:0").unwrap();
-        asker.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        asker
+            .set_read_timeout(Some(Duration::from_secs(5)))
+            .unwrap();
         asker.send_to(b"early", a).unwrap();
         asker.send_to(b"early", b).unwrap();
         let pass = |socket: &UdpSocket| OwnedFd::from(socket.try_clone().unwrap());
         let path = std::env::temp_dir().join(format!("hailer-notify-{}", std::process::id()));
         let manager = UnixDatagram::bind(&path).unwrap();
-        let settings = format!("LISTEN_FDS=2 LISTEN_PID=$$ NOTIFY_SOCKET='{}'", path.display());
+        let settings = format!(
+            "LISTEN_FDS=2 LISTEN_PID=$$ NOTIFY_SOCKET='{}'",
+            path.display()
+        );
         let said = child(pass(&one), pass(&two), &settings);
         std::fs::remove_file(path).unwrap();
         manager.set_nonblocking(true).unwrap();
         for expected in ["READY=1\nSTATUS=answering\n", "STOPPING=1\n"] {
             let mut buffer = [0; 64];
             let length = manager.recv(&mut buffer).unwrap();
-            assert_eq!(std::str::from_utf8(&buffer[..length]).unwrap().trim_end(), expected.trim_end());
+            assert_eq!(
+                std::str::from_utf8(&buffer[..length]).unwrap().trim_end(),
+                expected.trim_end()
+            );
         }
-        assert!(said.contains(&format!("child has {a}.")) && said.contains(&format!("child has {b}.")), "{said}");
+        assert!(
+            said.contains(&format!("child has {a}.")) && said.contains(&format!("child has {b}.")),
+            "{said}"
+        );
         for _ in 0..2 {
             assert_eq!(asker.recv(&mut [0; 16]).unwrap(), 5);
         }
-        for not_ours in ["LISTEN_FDS=2", "LISTEN_FDS=2 LISTEN_PID=1", "LISTEN_PID=$$", "LISTEN_FDS=x LISTEN_PID=$$"] {
+        for not_ours in [
+            "LISTEN_FDS=2",
+            "LISTEN_FDS=2 LISTEN_PID=1",
+            "LISTEN_PID=$$",
+            "LISTEN_FDS=x LISTEN_PID=$$",
+        ] {
             let said = child(pass(&one), pass(&two), not_ours);
             assert!(said.contains("child has 0 in all."), "{not_ours}: {said}");
         }
         let stream = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let said = child(stream.into(), pass(&two), "LISTEN_FDS=1 LISTEN_PID=$$");
-        assert!(said.contains("child fails: socket 1 ") && said.contains("ListenDatagram="), "{said}");
+        assert!(
+            said.contains("child fails: socket 1 ") && said.contains("ListenDatagram="),
+            "{said}"
+        );
         let said = child(pass(&one), pass(&two), "LISTEN_FDS=999999999 LISTEN_PID=$$");
         assert!(said.contains("child fails: LISTEN_FDS=999999999"), "{said}");
     }

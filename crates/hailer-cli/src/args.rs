@@ -136,7 +136,8 @@ impl Arguments {
     pub(crate) fn typed() -> Self {
         let mut known = ManuallyDrop::new(Self::command());
         let mut matches = ManuallyDrop::new(known.get_matches_mut());
-        Self::from_arg_matches_mut(&mut matches).unwrap_or_else(|error| error.format(&mut known).exit())
+        Self::from_arg_matches_mut(&mut matches)
+            .unwrap_or_else(|error| error.format(&mut known).exit())
     }
 }
 
@@ -222,14 +223,25 @@ impl<T: Args> Args for Later<T> {
 type Words = [Option<clap::builder::StyledStr>; 2];
 
 fn said(command: &clap::Command) -> Words {
-    [command.get_about().cloned(), command.get_long_about().cloned()]
+    [
+        command.get_about().cloned(),
+        command.get_long_about().cloned(),
+    ]
 }
 
 /// What a command does is said where it is named: flags that several share have words of their own, which would take their place.
 fn say([about, long]: Words, command: clap::Command) -> clap::Command {
     // Only what is there can be put back.
-    let command = if let Some(about) = about { command.about(about) } else { command };
-    if let Some(long) = long { command.long_about(long) } else { command.long_about(None) }
+    let command = if let Some(about) = about {
+        command.about(about)
+    } else {
+        command
+    };
+    if let Some(long) = long {
+        command.long_about(long)
+    } else {
+        command.long_about(None)
+    }
 }
 
 impl<T: FromArgMatches> FromArgMatches for Later<T> {
@@ -305,7 +317,12 @@ pub(crate) struct Asking {
 #[derive(Args)]
 pub(crate) struct Auth {
     /// Auth token, where the protocol has them (better: --auth-token-file, since others see command lines)
-    #[arg(long, value_name = "TOKEN", env = "HAILER_AUTH_TOKEN", hide_env_values = true)]
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        env = "HAILER_AUTH_TOKEN",
+        hide_env_values = true
+    )]
     pub(crate) auth_token: Option<String>,
     /// Read the auth token from the first line of a file; counts before --auth-token
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -510,7 +527,12 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "KEY=VALUE", conflicts_with_all = ["config", "demo"])]
     pub(crate) rule: Vec<String>,
     /// An option of a protocol, as shown by `hailer protocols NAME`; the value is written as in TOML
-    #[arg(long, short, value_name = "PROTOCOL.KEY=VALUE", conflicts_with = "config")]
+    #[arg(
+        long,
+        short,
+        value_name = "PROTOCOL.KEY=VALUE",
+        conflicts_with = "config"
+    )]
     pub(crate) option: Vec<String>,
     /// Stop after so long
     #[arg(long, value_parser = duration, value_name = "TIME")]
@@ -739,7 +761,10 @@ impl Observe {
             Some(path) => crate::observe::Control::At(path.clone()),
             None => crate::observe::Control::Default,
         };
-        crate::observe::Settings { metrics: self.metrics, control }
+        crate::observe::Settings {
+            metrics: self.metrics,
+            control,
+        }
     }
 }
 
@@ -849,7 +874,13 @@ pub(crate) struct Decode {
     #[arg(long)]
     pub(crate) all: bool,
     /// The inputs are bytes of the game, in this direction; with `both`, two files: to the server, and to the client
-    #[arg(long, value_enum, value_name = "DIRECTION", help_heading = "Game sessions", conflicts_with = "protocol")]
+    #[arg(
+        long,
+        value_enum,
+        value_name = "DIRECTION",
+        help_heading = "Game sessions",
+        conflicts_with = "protocol"
+    )]
     pub(crate) stream: Option<Stream>,
     /// The game's version, such as 1.3.2 or 12w27a; without it, the session tells
     #[arg(long, value_name = "BUILD", help_heading = "Game sessions")]
@@ -1003,7 +1034,11 @@ fn protocol(id: &str) -> Result<&'static dyn Protocol, String> {
 fn datagrams(id: &str) -> Result<&'static dyn Protocol, String> {
     let is_fit = |protocol: &&dyn Protocol| protocol.info().transport == Transport::Datagram;
     registry::find(id).filter(is_fit).ok_or_else(|| {
-        let ids = registry::PROTOCOLS.iter().copied().filter(is_fit).map(|protocol| protocol.info().id);
+        let ids = registry::PROTOCOLS
+            .iter()
+            .copied()
+            .filter(is_fit)
+            .map(|protocol| protocol.info().id);
         format!("a sweep speaks {}", ids.collect::<Vec<_>>().join(", "))
     })
 }
@@ -1058,51 +1093,75 @@ fn way(text: &str) -> Result<Way, String> {
 }
 
 fn address(text: &str) -> Result<SocketAddr, String> {
-    text.parse().map_err(|_| "an IP address and a port, such as 127.0.0.1:25566 or [::1]:25566".into())
+    text.parse()
+        .map_err(|_| "an IP address and a port, such as 127.0.0.1:25566 or [::1]:25566".into())
 }
 
 /// As often as the control socket allows.
 fn pace(text: &str) -> Result<Duration, String> {
     let time = duration(text)?;
     let fits = (Duration::from_millis(100)..=Duration::from_secs(3600)).contains(&time);
-    if fits { Ok(time) } else { Err("a time from 100ms to 1h".into()) }
+    if fits {
+        Ok(time)
+    } else {
+        Err("a time from 100ms to 1h".into())
+    }
 }
 
 /// Nobody is watched more often than once a second.
 fn seconds(text: &str) -> Result<Duration, String> {
     let time = duration(text)?;
     let fits = (Duration::from_secs(1)..=Duration::from_secs(86_400)).contains(&time);
-    if fits { Ok(time) } else { Err("a time from 1s to 1d".into()) }
+    if fits {
+        Ok(time)
+    } else {
+        Err("a time from 1s to 1d".into())
+    }
 }
 
 fn name_server(text: &str) -> Result<SocketAddr, String> {
-    text.parse().map_err(|_| "an IP address and a port, such as 192.0.2.53:53".into())
+    text.parse()
+        .map_err(|_| "an IP address and a port, such as 192.0.2.53:53".into())
 }
 
 fn network(text: &str) -> Result<(Ipv4Addr, u8), String> {
     let (address, bits) = text.split_once('/').unwrap_or((text, "32"));
-    let network = address.parse().ok().zip(bits.parse().ok().filter(|bits| *bits <= 32));
+    let network = address
+        .parse()
+        .ok()
+        .zip(bits.parse().ok().filter(|bits| *bits <= 32));
     network.ok_or_else(|| "a network such as 127.0.0.0/8".into())
 }
 
 fn farm_port(text: &str) -> Result<(&'static dyn Protocol, u16), String> {
-    let (id, port) = text.split_once('=').ok_or("PROTOCOL=PORT, such as ugp=22000")?;
-    let port = port.parse().map_err(|_| "the port is a number from 0 to 65535")?;
+    let (id, port) = text
+        .split_once('=')
+        .ok_or("PROTOCOL=PORT, such as ugp=22000")?;
+    let port = port
+        .parse()
+        .map_err(|_| "the port is a number from 0 to 65535")?;
     Ok((protocol(id)?, port))
 }
 
 /// `20%` or `0.2`.
 fn share(text: &str) -> Result<f64, String> {
     let number = match text.strip_suffix('%') {
-        Some(percent) => percent.trim_end().parse().map(|percent: f64| percent / 100.0),
+        Some(percent) => percent
+            .trim_end()
+            .parse()
+            .map(|percent: f64| percent / 100.0),
         None => text.parse(),
     };
-    number.ok().filter(|share| (0.0..=1.0).contains(share)).ok_or_else(|| "a share such as 20% or 0.2".into())
+    number
+        .ok()
+        .filter(|share| (0.0..=1.0).contains(share))
+        .ok_or_else(|| "a share such as 20% or 0.2".into())
 }
 
 /// As the game takes names.
 fn player(name: &str) -> Result<String, String> {
-    let usable = |c: char| !c.is_control() && !c.is_whitespace() && !['\u{A7}', ';', ':'].contains(&c);
+    let usable =
+        |c: char| !c.is_control() && !c.is_whitespace() && !['\u{A7}', ';', ':'].contains(&c);
     match name.encode_utf16().count() {
         1..=16 if name.chars().all(usable) => Ok(name.into()),
         _ => Err("1 to 16 characters without spaces".into()),
@@ -1119,18 +1178,29 @@ fn packet_way(text: &str) -> Result<game::Way, String> {
 
 fn secret(text: &str) -> Result<Secret, String> {
     let digits = text.as_bytes().chunks(2);
-    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok().filter(|_| pair.len() == 2);
+    let byte = |pair: &[u8]| {
+        u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16)
+            .ok()
+            .filter(|_| pair.len() == 2)
+    };
     let bytes: Option<Vec<u8>> = digits.map(byte).collect();
     let bytes = bytes.filter(|bytes| [16, 32].contains(&bytes.len()));
-    bytes.map(Secret).ok_or_else(|| "16 bytes in hexadecimal; 32 for 12w19a".into())
+    bytes
+        .map(Secret)
+        .ok_or_else(|| "16 bytes in hexadecimal; 32 for 12w19a".into())
 }
 
 /// `1s`, `500ms`, `1m 30s`; a bare number is seconds.
 fn duration(text: &str) -> Result<Duration, String> {
     // Most defaults are so, and for those alone the other two need not be loaded.
-    let whole = text.strip_suffix('s').and_then(|seconds| seconds.parse().ok()).map(Duration::from_secs);
+    let whole = text
+        .strip_suffix('s')
+        .and_then(|seconds| seconds.parse().ok())
+        .map(Duration::from_secs);
     let seconds = || Duration::try_from_secs_f64(text.parse().ok()?).ok();
-    let time = whole.or_else(seconds).or_else(|| humantime::parse_duration(text).ok());
+    let time = whole
+        .or_else(seconds)
+        .or_else(|| humantime::parse_duration(text).ok());
     let time = time.ok_or("a time such as 1s, 500ms or 2m")?;
     if time.is_zero() || time > Duration::from_secs(366 * 86_400) {
         return Err("more than nothing and at most a year".into());
@@ -1141,7 +1211,11 @@ fn duration(text: &str) -> Result<Duration, String> {
 /// Pings are not a flood: ten a second and no more.
 fn interval(text: &str) -> Result<Duration, String> {
     let time = duration(text)?;
-    if time < Duration::from_millis(100) { Err("at least 100ms".into()) } else { Ok(time) }
+    if time < Duration::from_millis(100) {
+        Err("at least 100ms".into())
+    } else {
+        Ok(time)
+    }
 }
 
 #[cfg(test)]
@@ -1156,29 +1230,47 @@ mod tests {
     #[test]
     fn the_commands_of_the_readme_can_be_typed() {
         let readme = include_str!("../../../README.md");
-        let blocks = readme.split("```sh\n").skip(1).filter_map(|rest| Some(rest.split_once("```")?.0));
-        let lines = blocks.flat_map(str::lines).filter_map(|line| line.split("  #").next());
-        let commands: Vec<&str> =
-            lines.flat_map(|line| line.split(" | ")).filter(|it| it.starts_with("hailer ")).collect();
+        let blocks = readme
+            .split("```sh\n")
+            .skip(1)
+            .filter_map(|rest| Some(rest.split_once("```")?.0));
+        let lines = blocks
+            .flat_map(str::lines)
+            .filter_map(|line| line.split("  #").next());
+        let commands: Vec<&str> = lines
+            .flat_map(|line| line.split(" | "))
+            .filter(|it| it.starts_with("hailer "))
+            .collect();
         assert!(commands.len() >= 10, "{commands:?}");
         for command in commands {
             // What is in quotes may hold spaces.
-            let words = command.split('"').enumerate().flat_map(|(i, piece)| match i % 2 {
-                0 => piece.split_whitespace().collect::<Vec<_>>(),
-                _ => vec![piece],
-            });
-            Arguments::try_parse_from(words).map(drop).unwrap_or_else(|error| panic!("{command}: {error}"));
+            let words = command
+                .split('"')
+                .enumerate()
+                .flat_map(|(i, piece)| match i % 2 {
+                    0 => piece.split_whitespace().collect::<Vec<_>>(),
+                    _ => vec![piece],
+                });
+            Arguments::try_parse_from(words)
+                .map(drop)
+                .unwrap_or_else(|error| panic!("{command}: {error}"));
         }
     }
 
     #[test]
     fn quantities() {
-        for (text, expected) in
-            [("500", 500.0), ("20k", 20e3), ("1.5M", 1.5e6), ("1G", 1e9), ("unlimited", f64::INFINITY)]
-        {
+        for (text, expected) in [
+            ("500", 500.0),
+            ("20k", 20e3),
+            ("1.5M", 1.5e6),
+            ("1G", 1e9),
+            ("unlimited", f64::INFINITY),
+        ] {
             assert_eq!(quantity(text), Ok(expected), "{text}");
         }
-        for wrong in ["", "k", "0", "-1", "inf", "NaN", "1e308M", "many", "10m", "é"] {
+        for wrong in [
+            "", "k", "0", "-1", "inf", "NaN", "1e308M", "many", "10m", "é",
+        ] {
             assert!(quantity(wrong).is_err(), "{wrong}");
         }
     }
@@ -1195,7 +1287,10 @@ mod tests {
 
     #[test]
     fn shares() {
-        assert_eq!(["20%", "0.2", "100 %", "1", "0"].map(share), [Ok(0.2), Ok(0.2), Ok(1.0), Ok(1.0), Ok(0.0)]);
+        assert_eq!(
+            ["20%", "0.2", "100 %", "1", "0"].map(share),
+            [Ok(0.2), Ok(0.2), Ok(1.0), Ok(1.0), Ok(0.0)]
+        );
         for wrong in ["", "%", "20", "-1%", "101%", "NaN", "half"] {
             assert!(share(wrong).is_err(), "{wrong}");
         }
@@ -1205,7 +1300,15 @@ mod tests {
     fn networks() {
         assert_eq!(network("127.3.0.0/16"), Ok(([127, 3, 0, 0].into(), 16)));
         assert_eq!(network("127.3.2.1"), Ok(([127, 3, 2, 1].into(), 32)));
-        for wrong in ["", "/8", "127.0.0.0/33", "127/8", "::1/128", "127.0.0.0/8/8", "127.0.0.0/-1"] {
+        for wrong in [
+            "",
+            "/8",
+            "127.0.0.0/33",
+            "127/8",
+            "::1/128",
+            "127.0.0.0/8/8",
+            "127.0.0.0/-1",
+        ] {
             assert!(network(wrong).is_err(), "{wrong}");
         }
     }

@@ -116,9 +116,19 @@ impl Origin {
         match self {
             Self::File(path) => format!("file {}", path.display()),
             Self::Poll(poll) => format!("poll {} {}", poll.target, poll.keep_address),
-            Self::Push(push) => format!("push {} {}", push.place, push.name.as_deref().unwrap_or_default()),
+            Self::Push(push) => format!(
+                "push {} {}",
+                push.place,
+                push.name.as_deref().unwrap_or_default()
+            ),
             Self::Redis(settings) => {
-                let network::Settings { redis, prefix, network_id, server_id, .. } = &**settings;
+                let network::Settings {
+                    redis,
+                    prefix,
+                    network_id,
+                    server_id,
+                    ..
+                } = &**settings;
                 format!("redis {redis} {prefix} {network_id} {server_id}")
             }
         }
@@ -174,7 +184,13 @@ pub(crate) struct Observe {
 impl Source {
     /// The status at a time, in seconds since the start, for a listener on a port. A population talks in the manner of
     /// the listener's protocol; a source outside may have said something. `None`: nobody is answered.
-    pub(crate) fn status(&self, listener: &Listener, port: u16, seconds: u64, said: Option<&Truth>) -> Option<Status> {
+    pub(crate) fn status(
+        &self,
+        listener: &Listener,
+        port: u16,
+        seconds: u64,
+        said: Option<&Truth>,
+    ) -> Option<Status> {
         let status = match self {
             Self::Fixed(status) => (**status).clone(),
             Self::Demo(population) => population.status(listener.protocols[0].0.info(), seconds),
@@ -188,13 +204,21 @@ impl Source {
 
     /// The source outside, if it is one.
     pub(crate) fn fed(&self) -> Option<&Feed> {
-        if let Self::Fed(feed) = self { Some(feed) } else { None }
+        if let Self::Fed(feed) = self {
+            Some(feed)
+        } else {
+            None
+        }
     }
 }
 
 /// The game is most likely on the same port; whoever knows better says so.
 pub(crate) fn at_port(mut status: Status, port: u16) -> Status {
-    status.address.get_or_insert_default().port.get_or_insert(port);
+    status
+        .address
+        .get_or_insert_default()
+        .port
+        .get_or_insert(port);
     status
 }
 
@@ -225,17 +249,31 @@ pub(crate) fn text(path: &Path) -> anyhow::Result<String> {
 
 fn config(root: &Table<'_>, folder: &Path) -> Result<Option<Config>, Wrong> {
     const BLOCKS: &str = "server: write [[server]], with two brackets, before each server";
-    let blocks = root.take("server").map_or(Ok(Vec::new()), |item| item.list(BLOCKS))?;
+    let blocks = root
+        .take("server")
+        .map_or(Ok(Vec::new()), |item| item.list(BLOCKS))?;
     let engine = root.take("engine").map_or(Ok(Engine::default()), engine)?;
-    let observe = root.take("observe").map_or(Ok(Observe::default()), |item| observe(item, folder))?;
+    let observe = root
+        .take("observe")
+        .map_or(Ok(Observe::default()), |item| observe(item, folder))?;
     root.finish()?;
-    let servers: Vec<_> =
-        blocks.iter().map(|item| block(&item.table("[[server]]", BLOCKS)?, folder)).collect::<Result<_, _>>()?;
+    let servers: Vec<_> = blocks
+        .iter()
+        .map(|item| block(&item.table("[[server]]", BLOCKS)?, folder))
+        .collect::<Result<_, _>>()?;
     doors(&servers)?;
-    let servers = servers.into_iter().map(plan).collect::<Result<Vec<_>, _>>()?;
+    let servers = servers
+        .into_iter()
+        .map(plan)
+        .collect::<Result<Vec<_>, _>>()?;
     let mut taken = BTreeMap::new();
     for (item, server) in blocks.iter().zip(&servers) {
-        for address in server.listeners.iter().map(|listener| listener.address).filter(|address| address.port() != 0) {
+        for address in server
+            .listeners
+            .iter()
+            .map(|listener| listener.address)
+            .filter(|address| address.port() != 0)
+        {
             if let Some(first) = taken.insert(address, item.line) {
                 let fix = "each needs an address or a port of its own; write another listen";
                 return Err(Wrong::at(
@@ -245,17 +283,30 @@ fn config(root: &Table<'_>, folder: &Path) -> Result<Option<Config>, Wrong> {
             }
         }
     }
-    Ok((!servers.is_empty()).then_some(Config { servers, engine, observe }))
+    Ok((!servers.is_empty()).then_some(Config {
+        servers,
+        engine,
+        observe,
+    }))
 }
 
 /// Two servers behind one door: what is pushed would be one's or the other's.
 fn doors(servers: &[Block]) -> Result<(), Wrong> {
     let mut doors = BTreeMap::new();
     for server in servers {
-        let Some(Told::Source(At { it: Origin::Push(push), line })) = &server.told else { continue };
+        let Some(Told::Source(At {
+            it: Origin::Push(push),
+            line,
+        })) = &server.told
+        else {
+            continue;
+        };
         if let Some(first) = doors.insert((&push.place, &push.name), *line) {
             let fix = "give each its own name, as in source.push = { name = \"lobby\", … }";
-            return Err(Wrong::at(*line, format!("source.push: the same as that of line {first}; {fix}")));
+            return Err(Wrong::at(
+                *line,
+                format!("source.push: the same as that of line {first}; {fix}"),
+            ));
         }
     }
     Ok(())
@@ -282,14 +333,28 @@ enum Told {
 }
 
 fn block(table: &Table<'_>, folder: &Path) -> Result<Block, Wrong> {
-    const LISTEN: &str = "listen: write ADDRESS, ADDRESS:PORT or PROTOCOL=ADDRESS:PORT, or a list of them";
-    let listen = table.take("listen").map_or(Ok(Vec::new()), |item| item.texts(LISTEN))?;
+    const LISTEN: &str =
+        "listen: write ADDRESS, ADDRESS:PORT or PROTOCOL=ADDRESS:PORT, or a list of them";
+    let listen = table
+        .take("listen")
+        .map_or(Ok(Vec::new()), |item| item.texts(LISTEN))?;
     let fix = "protocols: write a list such as [\"minecraft-query\", \"ugp\"]";
-    let protocols = table.take("protocols").map_or(Ok(Vec::new()), |item| item.texts(fix))?;
-    let fixed = table.take("status").map(|item| status(item).map(|status| item.located(status))).transpose()?;
-    let demo = table.take("demo").map(|item| item.number("demo", 0..=i64::MAX).map(|seed| item.located(seed)));
+    let protocols = table
+        .take("protocols")
+        .map_or(Ok(Vec::new()), |item| item.texts(fix))?;
+    let fixed = table
+        .take("status")
+        .map(|item| status(item).map(|status| item.located(status)))
+        .transpose()?;
+    let demo = table.take("demo").map(|item| {
+        item.number("demo", 0..=i64::MAX)
+            .map(|seed| item.located(seed))
+    });
     let demo = demo.transpose()?;
-    let source = table.take("source").map(|item| source(item, folder)).transpose()?;
+    let source = table
+        .take("source")
+        .map(|item| source(item, folder))
+        .transpose()?;
     let stale_after = table.take("stale-after");
     let (stale, wording) = (table.take("stale"), table.take("stale-text"));
     let options = table.take("options").map_or(Ok(Vec::new()), options)?;
@@ -308,15 +373,24 @@ fn block(table: &Table<'_>, folder: &Path) -> Result<Block, Wrong> {
         return Err(Wrong::at(item.line, format!("stale: {fix}")));
     }
     if let (None, Some(item)) = (stale_after, stale.or(wording)) {
-        return Err(Wrong::at(item.line, "stale: needs stale-after as well, such as stale-after = \"1min\""));
+        return Err(Wrong::at(
+            item.line,
+            "stale: needs stale-after as well, such as stale-after = \"1min\"",
+        ));
     }
     Ok(Block {
         listen,
         protocols,
-        told: source.map(Told::Source).or(demo.map(|seed| Told::Demo(seed.it as u64))),
+        told: source
+            .map(Told::Source)
+            .or(demo.map(|seed| Told::Demo(seed.it as u64))),
         status: fixed.map(|status| status.it),
-        stale: stale_after.map(|_| self::stale(stale, wording)).transpose()?,
-        stale_after: stale_after.map(|item| item.duration("stale-after", Duration::from_secs(1))).transpose()?,
+        stale: stale_after
+            .map(|_| self::stale(stale, wording))
+            .transpose()?,
+        stale_after: stale_after
+            .map(|item| item.duration("stale-after", Duration::from_secs(1)))
+            .transpose()?,
         options,
         secret,
         relay,
@@ -331,19 +405,30 @@ fn stale(stale: Option<Item<'_>>, wording: Option<Item<'_>>) -> Result<Stale, Wr
     if let (Some(said), Some(wording)) = (said.as_ref().filter(|said| said.it != "say"), wording)
         && WORDS.contains(&said.it)
     {
-        return Err(Wrong::at(wording.line, format!("stale-text: only with stale = \"say\", not {:?}", said.it)));
+        return Err(Wrong::at(
+            wording.line,
+            format!("stale-text: only with stale = \"say\", not {:?}", said.it),
+        ));
     }
-    let text = wording.map(|item| item.text("stale-text: write a text in quotes")).transpose()?;
+    let text = wording
+        .map(|item| item.text("stale-text: write a text in quotes"))
+        .transpose()?;
     Ok(match said.as_ref().map_or("say", |said| said.it) {
         "serve" => Stale::Serve,
         "silent" => Stale::Silent,
         "say" => Stale::Say(match text {
-            Some(text) => coloured(text.it).parse().map_err(|error| text.wrong(format!("stale-text: {error}")))?,
+            Some(text) => coloured(text.it)
+                .parse()
+                .map_err(|error| text.wrong(format!("stale-text: {error}")))?,
             None => Wording::default(),
         }),
         other => {
-            let meant = close(other, WORDS.into_iter()).map(|word| format!("; did you mean {word:?}?"));
-            return Err(Wrong::at(stale.map_or(0, |item| item.line), format!("{fix}{}", meant.unwrap_or_default())));
+            let meant =
+                close(other, WORDS.into_iter()).map(|word| format!("; did you mean {word:?}?"));
+            return Err(Wrong::at(
+                stale.map_or(0, |item| item.line),
+                format!("{fix}{}", meant.unwrap_or_default()),
+            ));
         }
     })
 }
@@ -352,12 +437,20 @@ fn source(item: Item<'_>, folder: &Path) -> Result<At<Origin>, Wrong> {
     let fix = "source: write source.file = \"PATH\", source.poll = { target = … }, source.push = { listen = … } or \
                source.redis = { url = … }";
     let table = item.table("source", fix)?;
-    let (file, poll, push, redis) = (table.take("file"), table.take("poll"), table.take("push"), table.take("redis"));
+    let (file, poll, push, redis) = (
+        table.take("file"),
+        table.take("poll"),
+        table.take("push"),
+        table.take("redis"),
+    );
     table.finish()?;
     let all: Vec<_> = [file, poll, push, redis].into_iter().flatten().collect();
     let [one] = all[..] else {
         let line = all.get(1).map_or(item.line, |item| item.line);
-        return Err(Wrong::at(line, fix.replacen("source: write", "source: exactly one is needed: write", 1)));
+        return Err(Wrong::at(
+            line,
+            fix.replacen("source: write", "source: exactly one is needed: write", 1),
+        ));
     };
     let from = match (file, poll, redis) {
         (Some(item), ..) => file_source(item, folder)?,
@@ -371,11 +464,21 @@ fn source(item: Item<'_>, folder: &Path) -> Result<At<Origin>, Wrong> {
 fn file_source(item: Item<'_>, folder: &Path) -> Result<Origin, Wrong> {
     let text = item.text("source.file: write the path of a JSON file in quotes")?;
     let path = folder.join(text.it);
-    let parent = path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
+    let parent = path
+        .parent()
+        .filter(|parent| *parent != Path::new(""))
+        .unwrap_or(Path::new("."));
     // The file itself may come later; a folder that is not there is a slip of the pen.
     if text.it.is_empty() || path.is_dir() || !parent.is_dir() {
-        let why = if path.is_dir() { "is a folder" } else { "is in no folder that exists" };
-        return Err(text.wrong(format!("source.file: {} {why}; write the path of a JSON file", path.display())));
+        let why = if path.is_dir() {
+            "is a folder"
+        } else {
+            "is in no folder that exists"
+        };
+        return Err(text.wrong(format!(
+            "source.file: {} {why}; write the path of a JSON file",
+            path.display()
+        )));
     }
     Ok(Origin::File(path))
 }
@@ -384,7 +487,9 @@ fn poll_source(item: Item<'_>, folder: &Path) -> Result<Poll, Wrong> {
     const TARGET: &str = "a server such as \"minecraft-query://127.0.0.1:25566\"";
     let read = |item: Item<'_>| {
         let text = item.text(&format!("source.poll: write {TARGET}"))?;
-        text.it.parse::<Target>().map_err(|error| text.wrong(format!("source.poll: {error}; write {TARGET}")))
+        text.it
+            .parse::<Target>()
+            .map_err(|error| text.wrong(format!("source.poll: {error}; write {TARGET}")))
     };
     if !item.is_table() {
         return read(item).map(Poll::new);
@@ -409,12 +514,18 @@ fn poll_source(item: Item<'_>, folder: &Path) -> Result<Poll, Wrong> {
 /// A server of a network. What it says of itself is `status`.
 fn redis_source(item: Item<'_>, folder: &Path) -> Result<network::Settings, Wrong> {
     const URL: &str = "\"redis://HOST:PORT\", or rediss: for TLS";
-    let table = item.table("source.redis", &format!("source.redis: write {{ url = {URL}, server-id = \"NAME\" }}"))?;
+    let table = item.table(
+        "source.redis",
+        &format!("source.redis: write {{ url = {URL}, server-id = \"NAME\" }}"),
+    )?;
     let url = table.need("url", URL)?;
     let id = table.need("server-id", "another one for each server of the network")?;
     // The line of the key that is wrong, where there is one.
-    let located = |line| move |error: network::SettingsError| Wrong::at(line, format!("source.redis: {error}"));
-    let mut settings = network::Settings::new(url.text(&format!("url: write {URL}"))?.it).map_err(located(url.line))?;
+    let located = |line| {
+        move |error: network::SettingsError| Wrong::at(line, format!("source.redis: {error}"))
+    };
+    let mut settings = network::Settings::new(url.text(&format!("url: write {URL}"))?.it)
+        .map_err(located(url.line))?;
     settings.server_id = id.text("server-id: write a text in quotes")?.it.into();
     if let Some(item) = table.take("network") {
         settings.network_id = item.text("network: write a text in quotes")?.it.into();
@@ -423,7 +534,11 @@ fn redis_source(item: Item<'_>, folder: &Path) -> Result<network::Settings, Wron
         settings.prefix = item.text("prefix: write a text in quotes")?.it.into();
     }
     if let Some(item) = table.take("host") {
-        settings.host = Some(item.text("host: write a name or an address in quotes")?.it.into());
+        settings.host = Some(
+            item.text("host: write a name or an address in quotes")?
+                .it
+                .into(),
+        );
     }
     if let Some(item) = table.take("port") {
         settings.port = item.number("port", 1..=65_535)? as u16;
@@ -436,7 +551,10 @@ fn redis_source(item: Item<'_>, folder: &Path) -> Result<network::Settings, Wron
         settings.redis.cluster = item.flag("cluster")?;
     }
     redis_keys(&table, folder, &mut settings.redis)?;
-    for (key, time) in [("heartbeat", &mut settings.heartbeat), ("refresh", &mut settings.refresh)] {
+    for (key, time) in [
+        ("heartbeat", &mut settings.heartbeat),
+        ("refresh", &mut settings.refresh),
+    ] {
         if let Some(item) = table.take(key) {
             *time = item.duration(key, Duration::from_secs(1))?;
         }
@@ -447,11 +565,17 @@ fn redis_source(item: Item<'_>, folder: &Path) -> Result<network::Settings, Wron
 }
 
 /// As whom Redis is asked, and whom we believe to be it.
-pub(crate) fn redis_keys(table: &Table<'_>, folder: &Path, redis: &mut network::Redis) -> Result<(), Wrong> {
+pub(crate) fn redis_keys(
+    table: &Table<'_>,
+    folder: &Path,
+    redis: &mut network::Redis,
+) -> Result<(), Wrong> {
     let (user, password) = (table.take("user"), table.take("password-file"));
     if let Some(item) = password {
         let password = token("password-file", item, folder, 1)?;
-        let user = user.map(|item| item.text("user: write a text in quotes")).transpose()?;
+        let user = user
+            .map(|item| item.text("user: write a text in quotes"))
+            .transpose()?;
         redis.log_in(user.map(|user| user.it), password.reveal());
     } else if let Some(user) = user {
         return Err(Wrong::at(user.line, "user: needs password-file as well"));
@@ -467,7 +591,10 @@ pub(crate) fn redis_keys(table: &Table<'_>, folder: &Path, redis: &mut network::
         (None, None) => {}
         (one, other) => {
             let line = one.or(other).map_or(0, |item| item.line);
-            return Err(Wrong::at(line, "certificate-file and key-file: one needs the other as well"));
+            return Err(Wrong::at(
+                line,
+                "certificate-file and key-file: one needs the other as well",
+            ));
         }
     }
     Ok(())
@@ -476,8 +603,10 @@ pub(crate) fn redis_keys(table: &Table<'_>, folder: &Path, redis: &mut network::
 fn push_source(item: Item<'_>, folder: &Path) -> Result<Push, Wrong> {
     const LISTEN: &str = "\"ADDRESS:PORT\" or \"unix:PATH\"";
     const TOKEN: &str = "the path of a file whose first line is the token";
-    let table =
-        item.table("source.push", "source.push: write { listen = \"127.0.0.1:8080\", token-file = \"PATH\" }")?;
+    let table = item.table(
+        "source.push",
+        "source.push: write { listen = \"127.0.0.1:8080\", token-file = \"PATH\" }",
+    )?;
     let listen = table.need("listen", LISTEN)?;
     let token_file = table.need("token-file", TOKEN)?;
     let (name, insecure) = (table.take("name"), table.take("insecure"));
@@ -493,32 +622,57 @@ fn push_source(item: Item<'_>, folder: &Path) -> Result<Push, Wrong> {
         && !address.ip().is_loopback()
     {
         let fix = "listen on 127.0.0.1, or write insecure = true as well";
-        return Err(text.wrong(format!("listen {:?}: tokens would travel there in the open; {fix}", text.it)));
+        return Err(text.wrong(format!(
+            "listen {:?}: tokens would travel there in the open; {fix}",
+            text.it
+        )));
     }
-    let is_name =
-        |name: &str| !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b));
+    let is_name = |name: &str| {
+        !name.is_empty()
+            && name
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
+    };
     let name = name.map(|item| {
         let fix = "name: write a name of letters, digits, dots, hyphens and underscores";
         let text = item.text(fix)?;
-        if is_name(text.it) { Ok(text.it.to_owned()) } else { Err(text.wrong(fix)) }
+        if is_name(text.it) {
+            Ok(text.it.to_owned())
+        } else {
+            Err(text.wrong(fix))
+        }
     });
-    Ok(Push { place, name: name.transpose()?, token: token("token-file", token_file, folder, MIN_TOKEN)?, insecure })
+    Ok(Push {
+        place,
+        name: name.transpose()?,
+        token: token("token-file", token_file, folder, MIN_TOKEN)?,
+        insecure,
+    })
 }
 
 /// The first line of a file. What is in it is never repeated.
-pub(crate) fn token(key: &str, item: Item<'_>, folder: &Path, least: usize) -> Result<Secret, Wrong> {
+pub(crate) fn token(
+    key: &str,
+    item: Item<'_>,
+    folder: &Path,
+    least: usize,
+) -> Result<Secret, Wrong> {
     let fix = "the path of a file whose first line is the token";
     let text = item.text(&format!("{key}: write {fix}"))?;
     let path = folder.join(text.it);
     let path_ = path.display();
-    let read =
-        std::fs::read_to_string(&path).map_err(|error| text.wrong(format!("{key}: {path_}: {error}; write {fix}")))?;
+    let read = std::fs::read_to_string(&path)
+        .map_err(|error| text.wrong(format!("{key}: {path_}: {error}; write {fix}")))?;
     let token = read.lines().next().unwrap_or_default().trim();
     match token.len() {
-        0 => Err(text.wrong(format!("{key}: {path_}: its first line is empty; it should hold the token"))),
+        0 => Err(text.wrong(format!(
+            "{key}: {path_}: its first line is empty; it should hold the token"
+        ))),
         length if length < least => {
             let fix = "make a longer one, as with `openssl rand -hex 16`";
-            Err(text.wrong(format!("{key}: {path_}: the token has {length} bytes, and {least} are the least; {fix}")))
+            Err(text.wrong(format!(
+                "{key}: {path_}: the token has {length} bytes, and {least} are the least; {fix}"
+            )))
         }
         _ => Ok(token.into()),
     }
@@ -529,14 +683,21 @@ fn pem(key: &str, item: Item<'_>, folder: &Path) -> Result<Vec<u8>, Wrong> {
     let fix = "the path of a file in PEM";
     let text = item.text(&format!("{key}: write {fix}"))?;
     let path = folder.join(text.it);
-    let wrong = |problem: &str| text.wrong(format!("{key}: {}: {problem}; write {fix}", path.display()));
+    let wrong =
+        |problem: &str| text.wrong(format!("{key}: {}: {problem}; write {fix}", path.display()));
     let bytes = std::fs::read(&path).map_err(|error| wrong(&error.to_string()))?;
     let is_pem = bytes.windows(11).any(|window| window == b"-----BEGIN ");
-    if is_pem { Ok(bytes) } else { Err(wrong("nothing in it begins with -----BEGIN")) }
+    if is_pem {
+        Ok(bytes)
+    } else {
+        Err(wrong("nothing in it begins with -----BEGIN"))
+    }
 }
 
 pub(crate) fn address(key: &str, text: &At<&str>, fix: &str) -> Result<SocketAddr, Wrong> {
-    text.it.parse().map_err(|_| text.wrong(format!("{key} {:?}: write {fix}", text.it)))
+    text.it
+        .parse()
+        .map_err(|_| text.wrong(format!("{key} {:?}: write {fix}", text.it)))
 }
 
 fn relay(item: Item<'_>) -> Result<At<SocketAddr>, Wrong> {
@@ -552,11 +713,17 @@ fn relay(item: Item<'_>) -> Result<At<SocketAddr>, Wrong> {
 fn engine(item: Item<'_>) -> Result<Engine, Wrong> {
     let table = item.table("[engine]", "engine: write [engine] and its keys below")?;
     let mut engine = Engine::default();
-    let workers = table.take("workers").map_or(Ok(0), |item| item.number("workers", 0..=1024))?;
+    let workers = table
+        .take("workers")
+        .map_or(Ok(0), |item| item.number("workers", 0..=1024))?;
     engine.workers = usize::try_from(workers).ok().filter(|workers| *workers > 0);
     if let Some(item) = table.take("budget") {
         let table = item.table("budget", "budget: write { unproven-per-source = \"8KiB\" }")?;
-        let take = |key| table.take(key).map_or(Ok(Allowance::default()), |item| allowance(key, item));
+        let take = |key| {
+            table
+                .take(key)
+                .map_or(Ok(Allowance::default()), |item| allowance(key, item))
+        };
         engine.unproven_per_source = take("unproven-per-source")?;
         engine.unproven_total = take("unproven-total")?;
         engine.proven_per_source = take("proven-per-source")?;
@@ -564,9 +731,14 @@ fn engine(item: Item<'_>) -> Result<Engine, Wrong> {
     }
     if let Some(item) = table.take("relay") {
         let table = item.table("relay", "relay: write { sessions = 1024, idle = \"1min\" }")?;
-        let sessions = table.take("sessions").map(|item| item.number("sessions", 1..=65_536)).transpose()?;
+        let sessions = table
+            .take("sessions")
+            .map(|item| item.number("sessions", 1..=65_536))
+            .transpose()?;
         engine.relay_sessions = sessions.and_then(|sessions| usize::try_from(sessions).ok());
-        let idle = table.take("idle").map(|item| item.duration("idle", Duration::from_secs(1)));
+        let idle = table
+            .take("idle")
+            .map(|item| item.duration("idle", Duration::from_secs(1)));
         engine.relay_idle = idle.transpose()?;
         table.finish()?;
     }
@@ -575,9 +747,14 @@ fn engine(item: Item<'_>) -> Result<Engine, Wrong> {
 }
 
 fn allowance(key: &'static str, item: Item<'_>) -> Result<Allowance, Wrong> {
-    let fix = format!("{key}: write bytes in a second such as \"8KiB\", or {{ bytes = \"8KiB\", packets = 40 }}");
+    let fix = format!(
+        "{key}: write bytes in a second such as \"8KiB\", or {{ bytes = \"8KiB\", packets = 40 }}"
+    );
     if !item.is_table() {
-        return Ok(Allowance { bytes: Some(bytes(item, &fix)?), packets: None });
+        return Ok(Allowance {
+            bytes: Some(bytes(item, &fix)?),
+            packets: None,
+        });
     }
     let table = item.table(key, &fix)?;
     let allowance = Allowance {
@@ -598,7 +775,9 @@ fn allowance(key: &'static str, item: Item<'_>) -> Result<Allowance, Wrong> {
 /// A number of bytes with its unit.
 fn bytes(item: Item<'_>, fix: &str) -> Result<u32, Wrong> {
     let text = item.text(fix)?;
-    let digits = text.it.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == ' ');
+    let digits = text
+        .it
+        .trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == ' ');
     let unit = match text.it[digits.len()..].trim().to_ascii_lowercase().as_str() {
         "b" | "" => Some(1_u64),
         "kb" => Some(1_000),
@@ -607,9 +786,17 @@ fn bytes(item: Item<'_>, fix: &str) -> Result<u32, Wrong> {
         "mib" => Some(1 << 20),
         _ => None,
     };
-    let all = unit.zip(digits.parse::<u32>().ok()).and_then(|(unit, number)| unit.checked_mul(number.into()));
-    let bytes = all.and_then(|bytes| u32::try_from(bytes).ok()).filter(|bytes| *bytes > 0);
-    bytes.ok_or_else(|| text.wrong(format!("{fix}; units are B, kB, MB, KiB and MiB, up to 4 GiB")))
+    let all = unit
+        .zip(digits.parse::<u32>().ok())
+        .and_then(|(unit, number)| unit.checked_mul(number.into()));
+    let bytes = all
+        .and_then(|bytes| u32::try_from(bytes).ok())
+        .filter(|bytes| *bytes > 0);
+    bytes.ok_or_else(|| {
+        text.wrong(format!(
+            "{fix}; units are B, kB, MB, KiB and MiB, up to 4 GiB"
+        ))
+    })
 }
 
 fn observe(item: Item<'_>, folder: &Path) -> Result<Observe, Wrong> {
@@ -622,7 +809,10 @@ fn observe(item: Item<'_>, folder: &Path) -> Result<Observe, Wrong> {
         let text = item.text(&format!("metrics: write {fix}"))?;
         let address = address("metrics", &text, fix)?;
         if !address.ip().is_loopback() {
-            return Err(text.wrong(format!("metrics {:?}: everybody there could read them; write {fix}", text.it)));
+            return Err(text.wrong(format!(
+                "metrics {:?}: everybody there could read them; write {fix}",
+                text.it
+            )));
         }
         observe.metrics = Some(address);
     }
@@ -630,7 +820,10 @@ fn observe(item: Item<'_>, folder: &Path) -> Result<Observe, Wrong> {
         let text = item.text("control: write the path of a Unix socket in quotes")?;
         let path = folder.join(text.it);
         if text.it.is_empty() || path.is_dir() {
-            return Err(text.wrong(format!("control {:?}: write the path of a Unix socket", text.it)));
+            return Err(text.wrong(format!(
+                "control {:?}: write the path of a Unix socket",
+                text.it
+            )));
         }
         observe.control = Some(path);
     }
@@ -643,12 +836,26 @@ type Written = Vec<(At<String>, Vec<(String, At<Value>)>)>;
 fn options(item: Item<'_>) -> Result<Written, Wrong> {
     let table = item.table("options", "options: must be a table of tables")?;
     let of_protocol = |(id, item): &(At<&str>, Item<'_>)| {
-        find(&At { it: id.it.to_owned(), line: id.line })?;
-        let fix = format!("options.{}: must be a table such as {{ key = value }}", id.it);
+        find(&At {
+            it: id.it.to_owned(),
+            line: id.line,
+        })?;
+        let fix = format!(
+            "options.{}: must be a table such as {{ key = value }}",
+            id.it
+        );
         let values = item.table("options", &fix)?;
-        let value = |(key, item): &(At<&str>, Item<'_>)| Ok((key.it.to_owned(), item.located(item.value()?)));
+        let value = |(key, item): &(At<&str>, Item<'_>)| {
+            Ok((key.it.to_owned(), item.located(item.value()?)))
+        };
         let values = values.all().iter().map(value).collect::<Result<_, _>>()?;
-        Ok((At { it: id.it.to_owned(), line: id.line }, values))
+        Ok((
+            At {
+                it: id.it.to_owned(),
+                line: id.line,
+            },
+            values,
+        ))
     };
     table.all().iter().map(of_protocol).collect()
 }
@@ -687,25 +894,43 @@ struct Member {
 }
 
 fn status(item: Item<'_>) -> Result<Status, Wrong> {
-    let table = item.table("status", "status: write a table such as { name = \"My server\" }")?;
+    let table = item.table(
+        "status",
+        "status: write a table such as { name = \"My server\" }",
+    )?;
     let text = |key: &'static str| {
         let item = table.take(key);
-        item.map(|item| Ok(item.text(&format!("status.{key}: write a text in quotes"))?.it.to_owned())).transpose()
+        item.map(|item| {
+            Ok(item
+                .text(&format!("status.{key}: write a text in quotes"))?
+                .it
+                .to_owned())
+        })
+        .transpose()
     };
     let count = |key: &'static str| {
         let item = table.take(key);
-        item.map(|item| Ok(item.located(item.number(&format!("status.{key}"), 0..=i32::MAX.into())?))).transpose()
+        item.map(|item| {
+            Ok(item.located(item.number(&format!("status.{key}"), 0..=i32::MAX.into())?))
+        })
+        .transpose()
     };
     let players = match table.take("players") {
         Some(item) => {
             let fix = "status.players: write a list such as [\"Alice\", { name = \"Bob\", uuid = \"…\" }]";
-            item.list(fix)?.into_iter().map(|item| member(item, fix)).collect::<Result<_, _>>()?
+            item.list(fix)?
+                .into_iter()
+                .map(|item| member(item, fix))
+                .collect::<Result<_, _>>()?
         }
         None => Vec::new(),
     };
     let rules = match table.take("rules") {
         Some(item) => {
-            let table = item.table("status.rules", "status.rules: write a table such as { Owner = \"me\" }")?;
+            let table = item.table(
+                "status.rules",
+                "status.rules: write a table such as { Owner = \"me\" }",
+            )?;
             let rule = |(key, item): &(At<&str>, Item<'_>)| {
                 let fix = format!("status.rules: {}: write a text in quotes", key.it);
                 Ok((key.it.to_owned(), item.words(&fix)?))
@@ -714,7 +939,10 @@ fn status(item: Item<'_>) -> Result<Status, Wrong> {
         }
         None => Vec::new(),
     };
-    let port = table.take("port").map(|item| item.number("status.port", 0..=u16::MAX.into())).transpose()?;
+    let port = table
+        .take("port")
+        .map(|item| item.number("status.port", 0..=u16::MAX.into()))
+        .transpose()?;
     let said = Said {
         name: text("name")?,
         motd: text("motd")?,
@@ -737,7 +965,10 @@ fn status(item: Item<'_>) -> Result<Status, Wrong> {
 fn member(item: Item<'_>, fix: &str) -> Result<Member, Wrong> {
     if !item.is_table() {
         let name = item.text(fix)?;
-        return Ok(Member { name: item.located(name.it.to_owned()), uuid: None });
+        return Ok(Member {
+            name: item.located(name.it.to_owned()),
+            uuid: None,
+        });
     }
     let table = item.table("a player", fix)?;
     let name = table.need("name", "{ name = \"Bob\" }")?;
@@ -745,7 +976,9 @@ fn member(item: Item<'_>, fix: &str) -> Result<Member, Wrong> {
     table.finish()?;
     Ok(Member {
         name: name.located(name.text(fix)?.it.to_owned()),
-        uuid: uuid.map(|item| Ok(item.located(item.text(fix)?.it.to_owned()))).transpose()?,
+        uuid: uuid
+            .map(|item| Ok(item.located(item.text(fix)?.it.to_owned())))
+            .transpose()?,
     })
 }
 
@@ -760,12 +993,24 @@ impl Said {
             version: self.version.map(Into::into),
             ..Status::default()
         };
-        status.extra.extend(self.software.map(|software| Extra::new("software", software)));
+        status.extra.extend(
+            self.software
+                .map(|software| Extra::new("software", software)),
+        );
         if self.host.is_some() || self.port.is_some() {
-            status.address = Some(Address { host: self.host.map(Into::into), port: self.port });
+            status.address = Some(Address {
+                host: self.host.map(Into::into),
+                port: self.port,
+            });
         }
-        status.rules =
-            self.rules.into_iter().map(|(key, value)| Rule { key: key.into(), value: value.into() }).collect();
+        status.rules = self
+            .rules
+            .into_iter()
+            .map(|(key, value)| Rule {
+                key: key.into(),
+                value: value.into(),
+            })
+            .collect();
         for count in [&self.online, &self.max_players].into_iter().flatten() {
             if i32::try_from(count.it).is_err() || count.it < 0 {
                 return Err(count.wrong(format!(
@@ -775,7 +1020,11 @@ impl Said {
                 )));
             }
         }
-        let players = self.players.into_iter().map(player).collect::<Result<Vec<_>, _>>()?;
+        let players = self
+            .players
+            .into_iter()
+            .map(player)
+            .collect::<Result<Vec<_>, _>>()?;
         status.players.online = Some(self.online.map_or(players.len() as i64, |online| online.it));
         status.players.max = Some(self.max_players.map_or(20, |max| max.it));
         status.players.set_list(players);
@@ -785,13 +1034,23 @@ impl Said {
 
 fn player(member: Member) -> Result<Player, Wrong> {
     if member.name.it.trim_matches('\0').is_empty() {
-        return Err(member.name.wrong("status.players: a name is empty; write one"));
+        return Err(member
+            .name
+            .wrong("status.players: a name is empty; write one"));
     }
     let uuid = member.uuid.map(|text| {
-        let wrong = || text.wrong(format!("status.players: {:?} is no UUID; it has 32 hexadecimal digits", text.it));
+        let wrong = || {
+            text.wrong(format!(
+                "status.players: {:?} is no UUID; it has 32 hexadecimal digits",
+                text.it
+            ))
+        };
         uuid_from_text(&text.it).ok_or_else(wrong)
     });
-    Ok(Player { uuid: uuid.transpose()?, ..Player::named(Text::legacy(member.name.it)) })
+    Ok(Player {
+        uuid: uuid.transpose()?,
+        ..Player::named(Text::legacy(member.name.it))
+    })
 }
 
 /// A plan from flags.
@@ -808,14 +1067,25 @@ pub(crate) fn from_flags(args: &Serve) -> Result<Plan, Usage> {
         map: args.map.clone(),
         version: args.game_version.clone(),
         max_players: args.max_players.map(At::flag),
-        players: args.player.iter().map(|name| Member { name: At::flag(name.clone()), uuid: None }).collect(),
+        players: args
+            .player
+            .iter()
+            .map(|name| Member {
+                name: At::flag(name.clone()),
+                uuid: None,
+            })
+            .collect(),
         rules: rules.collect::<Result<_, _>>()?,
         ..Said::default()
     };
     let in_words = |Wrong { problem, .. }: Wrong| Usage(problem);
     let block = Block {
         listen: args.listen.iter().cloned().map(At::flag).collect(),
-        protocols: args.protocol.iter().map(|protocol| At::flag(protocol.info().id.to_owned())).collect(),
+        protocols: args
+            .protocol
+            .iter()
+            .map(|protocol| At::flag(protocol.info().id.to_owned()))
+            .collect(),
         told: args.demo.then_some(Told::Demo(args.seed)),
         status: Some(said.status().map_err(in_words)?),
         options: options_from_flags(&args.option)?,
@@ -828,8 +1098,9 @@ pub(crate) fn from_flags(args: &Serve) -> Result<Plan, Usage> {
 fn options_from_flags(flags: &[String]) -> Result<Written, Usage> {
     let mut options: Written = Vec::new();
     for flag in flags {
-        let wrong =
-            || Usage("--option: write PROTOCOL.KEY=VALUE, with a key that `hailer protocols PROTOCOL` shows".into());
+        let wrong = || {
+            Usage("--option: write PROTOCOL.KEY=VALUE, with a key that `hailer protocols PROTOCOL` shows".into())
+        };
         let (path, value) = flag.split_once('=').ok_or_else(wrong)?;
         let (protocol, key) = path.split_once('.').ok_or_else(wrong)?;
         if !key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') {
@@ -855,46 +1126,69 @@ fn plan(block: Block) -> Result<Plan, Wrong> {
     let protocols = protocols(&block)?;
     let listeners = listeners(&block, &protocols)?;
     for (id, values) in &block.options {
-        let Some((protocol, options)) = protocols.iter().find(|(protocol, _)| protocol.info().id == id.it) else {
+        let Some((protocol, options)) = protocols
+            .iter()
+            .find(|(protocol, _)| protocol.info().id == id.it)
+        else {
             continue;
         };
         let check = protocol.responder(&Status::default(), &Keys::new([0; 16]), options);
         check.map_err(|error| {
-            let line = values.iter().find(|(key, _)| *key == error.key).map_or(id.line, |(_, value)| value.line);
+            let line = values
+                .iter()
+                .find(|(key, _)| *key == error.key)
+                .map_or(id.line, |(_, value)| value.line);
             Wrong::at(line, format!("options.{}.{error}", id.it))
         })?;
     }
     let is_here = |relay: SocketAddr, at: SocketAddr| {
-        let is_any = at.ip().is_unspecified() && relay.ip().is_loopback() && at.is_ipv4() == relay.is_ipv4();
+        let is_any =
+            at.ip().is_unspecified() && relay.ip().is_loopback() && at.is_ipv4() == relay.is_ipv4();
         at.port() == relay.port() && (at.ip() == relay.ip() || is_any)
     };
     if let Some(relay) = &block.relay
-        && listeners.iter().any(|listener| is_here(relay.it, listener.address))
+        && listeners
+            .iter()
+            .any(|listener| is_here(relay.it, listener.address))
     {
-        return Err(
-            relay.wrong(format!("relay {}: that is where this server listens; write where the game is", relay.it))
-        );
+        return Err(relay.wrong(format!(
+            "relay {}: that is where this server listens; write where the game is",
+            relay.it
+        )));
     }
     let source = match block.told {
         Some(Told::Demo(seed)) => Source::Demo(Population { seed }),
         Some(Told::Source(At { it: from, .. })) => {
             let before = block.status.map(Arc::new);
             let stale = block.stale.unwrap_or_default();
-            Source::Fed(Box::new(Feed { from, policy: Policy { before, stale_after: block.stale_after, stale } }))
+            Source::Fed(Box::new(Feed {
+                from,
+                policy: Policy {
+                    before,
+                    stale_after: block.stale_after,
+                    stale,
+                },
+            }))
         }
         None => match block.status {
             Some(status) => Source::Fixed(Box::new(status)),
             None => Source::Fixed(Box::new(Said::default().status()?)),
         },
     };
-    Ok(Plan { source, listeners, relay: block.relay.map(|relay| relay.it) })
+    Ok(Plan {
+        source,
+        listeners,
+        relay: block.relay.map(|relay| relay.it),
+    })
 }
 
 type Chosen = Vec<(&'static dyn Protocol, Options)>;
 
 fn find(id: &At<String>) -> Result<&'static dyn Protocol, Wrong> {
     registry::find(&id.it).ok_or_else(|| {
-        let known = registry::PROTOCOLS.iter().map(|protocol| protocol.info().id);
+        let known = registry::PROTOCOLS
+            .iter()
+            .map(|protocol| protocol.info().id);
         let meant = close(&id.it, known).map(|id| format!("; did you mean {id:?}?"));
         let fix = meant.unwrap_or_else(|| format!("; known are {}", registry::known()));
         id.wrong(format!("unknown protocol {:?}{fix}", id.it))
@@ -904,17 +1198,32 @@ fn find(id: &At<String>) -> Result<&'static dyn Protocol, Wrong> {
 fn protocols(block: &Block) -> Result<Chosen, Wrong> {
     let served = |id: &At<String>| match find(id)? {
         protocol if protocol.info().transport == Transport::Datagram => Ok(protocol),
-        _ => Err(id.wrong(format!("{0} travels over TCP and is served alone: hailer serve --protocol {0}", id.it))),
+        _ => Err(id.wrong(format!(
+            "{0} travels over TCP and is served alone: hailer serve --protocol {0}",
+            id.it
+        ))),
     };
     let mut chosen: Vec<_> = registry::datagram().collect();
     if !block.protocols.is_empty() {
-        chosen = block.protocols.iter().map(served).collect::<Result<_, _>>()?;
+        chosen = block
+            .protocols
+            .iter()
+            .map(served)
+            .collect::<Result<_, _>>()?;
     }
     let options = |id: &str| match block.options.iter().find(|(name, _)| name.it == id) {
-        Some((_, values)) => Options(values.iter().map(|(key, value)| (key.clone(), value.it.clone())).collect()),
+        Some((_, values)) => Options(
+            values
+                .iter()
+                .map(|(key, value)| (key.clone(), value.it.clone()))
+                .collect(),
+        ),
         None => Options::default(),
     };
-    Ok(chosen.into_iter().map(|protocol| (protocol, options(protocol.info().id))).collect())
+    Ok(chosen
+        .into_iter()
+        .map(|protocol| (protocol, options(protocol.info().id)))
+        .collect())
 }
 
 /// Loopback unless told otherwise.
@@ -933,17 +1242,38 @@ fn listeners(block: &Block, protocols: &Chosen) -> Result<Vec<Listener>, Wrong> 
     let mut listeners = Vec::new();
     for at in &block.listen {
         let text = &at.it;
-        let wrong = || at.wrong(format!("listen {text:?}: write ADDRESS, ADDRESS:PORT or PROTOCOL=ADDRESS:PORT"));
+        let wrong = || {
+            at.wrong(format!(
+                "listen {text:?}: write ADDRESS, ADDRESS:PORT or PROTOCOL=ADDRESS:PORT"
+            ))
+        };
         if let Some((id, address)) = text.split_once('=') {
-            let chosen = protocols.iter().find(|(protocol, _)| protocol.info().id == id);
-            let (protocol, options) =
-                chosen.ok_or_else(|| at.wrong(format!("listen {text:?}: {id:?} is not among the protocols")))?;
+            let chosen = protocols
+                .iter()
+                .find(|(protocol, _)| protocol.info().id == id);
+            let (protocol, options) = chosen.ok_or_else(|| {
+                at.wrong(format!(
+                    "listen {text:?}: {id:?} is not among the protocols"
+                ))
+            })?;
             let address = address.parse().map_err(|_| wrong())?;
-            listeners.push(Listener { address, protocols: vec![(*protocol, options.clone())], secret });
+            listeners.push(Listener {
+                address,
+                protocols: vec![(*protocol, options.clone())],
+                secret,
+            });
         } else if let Ok(address) = text.parse() {
-            listeners.push(Listener { address, protocols: protocols.clone(), secret });
+            listeners.push(Listener {
+                address,
+                protocols: protocols.clone(),
+                secret,
+            });
         } else {
-            let ip = text.trim_start_matches('[').trim_end_matches(']').parse().map_err(|_| wrong())?;
+            let ip = text
+                .trim_start_matches('[')
+                .trim_end_matches(']')
+                .parse()
+                .map_err(|_| wrong())?;
             listeners.extend(each_on_its_own_port(ip));
         }
     }
@@ -974,7 +1304,8 @@ mod tests {
     fn problem(text: &str) -> String {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let next = NEXT.fetch_add(1, Ordering::Relaxed);
-        let folder = std::env::temp_dir().join(format!("hailer-config-{}-{next}", std::process::id()));
+        let folder =
+            std::env::temp_dir().join(format!("hailer-config-{}-{next}", std::process::id()));
         std::fs::create_dir(&folder).unwrap();
         let path = folder.join("FILE");
         std::fs::write(&path, text).unwrap();
@@ -983,7 +1314,9 @@ mod tests {
         std::fs::remove_dir_all(&folder).unwrap();
         match result {
             Ok(_) => String::new(),
-            Err(error) => error.to_string().replace(&path.display().to_string(), "FILE"),
+            Err(error) => error
+                .to_string()
+                .replace(&path.display().to_string(), "FILE"),
         }
     }
 
@@ -992,7 +1325,9 @@ mod tests {
         let own: String = include_str!("config.rs")
             .lines()
             .map_while(|line| line.strip_prefix("//!"))
-            .fold(String::new(), |all, line| all + line.trim_start_matches(' ') + "\n");
+            .fold(String::new(), |all, line| {
+                all + line.trim_start_matches(' ') + "\n"
+            });
         let mut count = 0;
         for text in [own.as_str(), include_str!("../../../README.md")] {
             for example in text.split("```toml\n").skip(1) {
@@ -1055,7 +1390,13 @@ mod tests {
         };
         assert_eq!(config.engine, engine);
         let control = Some(folder.join("control.sock"));
-        assert_eq!(config.observe, Observe { metrics: Some("[::1]:9100".parse().unwrap()), control });
+        assert_eq!(
+            config.observe,
+            Observe {
+                metrics: Some("[::1]:9100".parse().unwrap()),
+                control
+            }
+        );
         let feeds: Vec<&Feed> = config
             .servers
             .iter()
@@ -1069,13 +1410,27 @@ mod tests {
         assert_eq!(feeds[0].policy.stale_after, Some(Duration::from_secs(90)));
         let rules = &feeds[0].policy.before.as_ref().unwrap().rules;
         assert_eq!(
-            rules.iter().map(|rule| format!("{}={}", rule.key, rule.value)).collect::<Vec<_>>(),
+            rules
+                .iter()
+                .map(|rule| format!("{}={}", rule.key, rule.value))
+                .collect::<Vec<_>>(),
             ["z=1", "a=true"]
         );
-        assert_eq!(config.servers[0].relay, Some("127.0.0.1:25570".parse().unwrap()));
-        let Origin::Push(push) = &feeds[1].from else { panic!() };
-        assert_eq!((&push.place, push.name.as_deref()), (&Place::Path(folder.join("push.sock")), Some("lobby")));
-        assert_eq!((push.token.reveal(), &feeds[1].policy.before), ("0123456789abcdef", &None));
+        assert_eq!(
+            config.servers[0].relay,
+            Some("127.0.0.1:25570".parse().unwrap())
+        );
+        let Origin::Push(push) = &feeds[1].from else {
+            panic!()
+        };
+        assert_eq!(
+            (&push.place, push.name.as_deref()),
+            (&Place::Path(folder.join("push.sock")), Some("lobby"))
+        );
+        assert_eq!(
+            (push.token.reveal(), &feeds[1].policy.before),
+            ("0123456789abcdef", &None)
+        );
         assert!(
             matches!(&feeds[2].from, Origin::Poll(poll) if poll.every == Duration::from_secs(5) && !poll.keep_address)
         );
@@ -1086,8 +1441,14 @@ mod tests {
     fn mistakes_are_one_line_with_the_fix() {
         let cases = [
             ("", "FILE: no server; write at least one [[server]]"),
-            ("[server]", "FILE:1: server: write [[server]], with two brackets"),
-            ("[[server]]\nlisten = [1]", "FILE:2: listen: write ADDRESS, ADDRESS:PORT or PROTOCOL=ADDRESS:PORT"),
+            (
+                "[server]",
+                "FILE:1: server: write [[server]], with two brackets",
+            ),
+            (
+                "[[server]]\nlisten = [1]",
+                "FILE:2: listen: write ADDRESS, ADDRESS:PORT or PROTOCOL=ADDRESS:PORT",
+            ),
             (
                 "[[server]]\nstatus = { max-players = -1 }",
                 "FILE:2: status.max-players: write a whole number from 0 to 2147483647",
@@ -1096,15 +1457,30 @@ mod tests {
                 "[[server]]\nstatus = { max-players = 99999999999 }",
                 "FILE:2: status.max-players: write a whole number from 0",
             ),
-            ("[[server]]\nstatus = { rules = 1 }", "FILE:2: status.rules: write a table"),
-            ("[[server]]\nstatus = { port = 65536 }", "FILE:2: status.port: write a whole number from 0 to 65535"),
+            (
+                "[[server]]\nstatus = { rules = 1 }",
+                "FILE:2: status.rules: write a table",
+            ),
+            (
+                "[[server]]\nstatus = { port = 65536 }",
+                "FILE:2: status.port: write a whole number from 0 to 65535",
+            ),
             (
                 "[[server]]\nlisten = \"gopher=127.0.0.1:1\"",
                 "FILE:2: listen \"gopher=127.0.0.1:1\": \"gopher\" is not among",
             ),
-            ("[[server]]\nprotocols = [\n\"ugp\",\n\"minecraft-12w\"]", "FILE:4: minecraft-12w travels over TCP"),
-            ("[[server]]\noptions.gopher = {}", "FILE:2: unknown protocol"),
-            ("[[server]]\noptions.minecraft-query = 1", "FILE:2: options.minecraft-query: must be a table"),
+            (
+                "[[server]]\nprotocols = [\n\"ugp\",\n\"minecraft-12w\"]",
+                "FILE:4: minecraft-12w travels over TCP",
+            ),
+            (
+                "[[server]]\noptions.gopher = {}",
+                "FILE:2: unknown protocol",
+            ),
+            (
+                "[[server]]\noptions.minecraft-query = 1",
+                "FILE:2: options.minecraft-query: must be a table",
+            ),
             (
                 "[[server]]\n[server.options.minecraft-query]\nencoding = 1",
                 "FILE:3: options.minecraft-query.encoding: must be one of",
@@ -1117,14 +1493,38 @@ mod tests {
                 "[[server]]\nstatus.players = [{ name = \"a\",\nuuid = \"12\" }]",
                 "FILE:3: status.players: \"12\" is no UUID",
             ),
-            ("[[server]]\nstatus.players = [{ uuid = \"12\" }]", "FILE:2: a player needs `name`"),
-            ("[[server]]\ndemo = 1\nstatus = {}", "FILE:2: demo and status exclude each other"),
-            ("[[server]]\ndemo = 1\nsource.file = \"x\"", "FILE:2: demo and source exclude each other"),
-            ("[[server]]\nsource = \"file\"", "FILE:2: source: write source.file = \"PATH\", source.poll"),
-            ("[[server]]\nsource.file = 1", "FILE:2: source.file: write the path of a JSON file in quotes"),
-            ("[[server]]\nsource = {}", "FILE:2: source: exactly one is needed"),
-            ("[[server]]\nstale = \"say\"", "FILE:2: stale: only the truth of a source grows old"),
-            ("[[server]]\nsource.poll = \"ugp://h\"\nstale = \"say\"", "FILE:3: stale: needs stale-after as well"),
+            (
+                "[[server]]\nstatus.players = [{ uuid = \"12\" }]",
+                "FILE:2: a player needs `name`",
+            ),
+            (
+                "[[server]]\ndemo = 1\nstatus = {}",
+                "FILE:2: demo and status exclude each other",
+            ),
+            (
+                "[[server]]\ndemo = 1\nsource.file = \"x\"",
+                "FILE:2: demo and source exclude each other",
+            ),
+            (
+                "[[server]]\nsource = \"file\"",
+                "FILE:2: source: write source.file = \"PATH\", source.poll",
+            ),
+            (
+                "[[server]]\nsource.file = 1",
+                "FILE:2: source.file: write the path of a JSON file in quotes",
+            ),
+            (
+                "[[server]]\nsource = {}",
+                "FILE:2: source: exactly one is needed",
+            ),
+            (
+                "[[server]]\nstale = \"say\"",
+                "FILE:2: stale: only the truth of a source grows old",
+            ),
+            (
+                "[[server]]\nsource.poll = \"ugp://h\"\nstale = \"say\"",
+                "FILE:3: stale: needs stale-after as well",
+            ),
             (
                 "[[server]]\nsource.poll = \"ugp://h\"\nstale-after = \"5s\"\nstale = \"silent\"\nstale-text = \"{age}\"",
                 "FILE:5: stale-text: only with stale = \"say\", not \"silent\"",
@@ -1133,12 +1533,27 @@ mod tests {
                 "[[server]]\nsource.poll = \"ugp://h\"\nstale-after = \"5s\"\nstale-text = \"{old}\"",
                 "FILE:4: stale-text: braces stand only around {text} and {age}",
             ),
-            ("[engine]\nbudget.unproven-total = \"8 apples\"", "FILE:2: unproven-total: write bytes in a second"),
-            ("[engine]\nbudget.unproven-total = \"8GiB\"", "FILE:2: unproven-total: write bytes in a second"),
-            ("[engine]\nbudget.unproven-total = { packets = 0 }", "FILE:2: packets: write a whole number from 1"),
-            ("[engine]\nrelay.sessions = 0", "FILE:2: sessions: write a whole number from 1 to 65536"),
+            (
+                "[engine]\nbudget.unproven-total = \"8 apples\"",
+                "FILE:2: unproven-total: write bytes in a second",
+            ),
+            (
+                "[engine]\nbudget.unproven-total = \"8GiB\"",
+                "FILE:2: unproven-total: write bytes in a second",
+            ),
+            (
+                "[engine]\nbudget.unproven-total = { packets = 0 }",
+                "FILE:2: packets: write a whole number from 1",
+            ),
+            (
+                "[engine]\nrelay.sessions = 0",
+                "FILE:2: sessions: write a whole number from 1 to 65536",
+            ),
             ("[engine]\nrelay.idle = \"1ms\"", "FILE:2: idle: "),
-            ("[engine]\nrelay = \"127.0.0.1:1\"", "FILE:2: relay: write { sessions = 1024"),
+            (
+                "[engine]\nrelay = \"127.0.0.1:1\"",
+                "FILE:2: relay: write { sessions = 1024",
+            ),
             (
                 "[[server]]\nlisten = \"0.0.0.0:5520\"\nrelay = \"127.0.0.1:5520\"",
                 "FILE:3: relay 127.0.0.1:5520: that is where this server listens",
@@ -1154,6 +1569,9 @@ mod tests {
 
     #[test]
     fn colours_are_typed_with_an_ampersand() {
-        assert_eq!(coloured("&aGreen &&c R&D & &r"), "\u{A7}aGreen &c R&D & \u{A7}r");
+        assert_eq!(
+            coloured("&aGreen &&c R&D & &r"),
+            "\u{A7}aGreen &c R&D & \u{A7}r"
+        );
     }
 }

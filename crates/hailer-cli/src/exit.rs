@@ -45,7 +45,10 @@ pub(crate) fn code(end: anyhow::Result<Exit>) -> ExitCode {
         // The reader of our output has seen enough.
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            tell!("\x1b[1;31merror:\x1b[0m {}", without_numbers(&words(&error)));
+            tell!(
+                "\x1b[1;31merror:\x1b[0m {}",
+                without_numbers(&words(&error))
+            );
             ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
         }
     }
@@ -83,7 +86,9 @@ pub(crate) fn as_known(shown: anyhow::Result<()>, so_far: Exit) -> anyhow::Resul
 }
 
 fn is_closed_pipe(error: &anyhow::Error) -> bool {
-    let io = error.chain().find_map(|cause| cause.downcast_ref::<io::Error>());
+    let io = error
+        .chain()
+        .find_map(|cause| cause.downcast_ref::<io::Error>());
     io.is_some_and(|io| io.kind() == io::ErrorKind::BrokenPipe)
 }
 
@@ -95,6 +100,9 @@ mod tests {
     fn errors_are_words() {
         let error = io::Error::from_raw_os_error(2);
         let words = without_numbers(&format!("--map a: {error}, and b: {error}"));
-        assert_eq!(words, "--map a: No such file or directory, and b: No such file or directory");
+        assert_eq!(
+            words,
+            "--map a: No such file or directory, and b: No such file or directory"
+        );
     }
 }

@@ -25,7 +25,13 @@ impl Population {
             motd: Some(Text::legacy(
                 "\u{A7}6Hailer \u{A7}ldemo\u{A7}r \u{A7}7an invented server\n\u{A7}bcome and go as you like",
             )),
-            map: Some(self.pick(seconds / ROUND, &["harbour", "old_mill", "lighthouse", "high_pass"]).into()),
+            map: Some(
+                self.pick(
+                    seconds / ROUND,
+                    &["harbour", "old_mill", "lighthouse", "high_pass"],
+                )
+                .into(),
+            ),
             mode: Some("SMP".into()),
             ..Status::default()
         };
@@ -40,17 +46,25 @@ impl Population {
                 status.mode = Some("Roleplay".into());
                 status.game = Some("Grand Theft Auto: Connected".into());
                 status.extra.push(Extra::new("game-id", 3));
-                let rule = |key: &str, value: &str| Rule { key: key.into(), value: value.into() };
+                let rule = |key: &str, value: &str| Rule {
+                    key: key.into(),
+                    value: value.into(),
+                };
                 status.rules = vec![rule("Owner", "The harbour master"), rule("Language", "any")];
             }
             "onequery" => {
-                status.motd = Some(Text::unformatted("An invented server: come and go as you like"));
+                status.motd = Some(Text::unformatted(
+                    "An invented server: come and go as you like",
+                ));
                 status.version = Some("2026.11".into());
             }
             _ => {}
         }
         status.players.max = Some(MAX_PLAYERS);
-        let players: Vec<Player> = self.online(seconds).map(|member| self.player(member)).collect();
+        let players: Vec<Player> = self
+            .online(seconds)
+            .map(|member| self.player(member))
+            .collect();
         status.players.online = i64::try_from(players.len()).ok();
         status.players.set_list(players);
         status
@@ -68,9 +82,18 @@ impl Population {
 
     /// Somebody.
     pub(crate) fn player(self, member: u64) -> Player {
-        let first =
-            self.pick(member * 2, &["Ar", "Bel", "Cor", "Dun", "El", "Fin", "Gar", "Hal", "Is", "Jor", "Kel", "Lu"]);
-        let last = self.pick(member * 2 + 1, &["wen", "mar", "dis", "thas", "la", "nor", "rik", "via", "ston", "o"]);
+        let first = self.pick(
+            member * 2,
+            &[
+                "Ar", "Bel", "Cor", "Dun", "El", "Fin", "Gar", "Hal", "Is", "Jor", "Kel", "Lu",
+            ],
+        );
+        let last = self.pick(
+            member * 2 + 1,
+            &[
+                "wen", "mar", "dis", "thas", "la", "nor", "rik", "via", "ston", "o",
+            ],
+        );
         let mut uuid = [0; 16];
         for (half, bytes) in uuid.chunks_exact_mut(8).enumerate() {
             bytes.copy_from_slice(&self.random(member, 10 + half as u64).to_be_bytes());
@@ -78,7 +101,10 @@ impl Population {
         // Version 4, variant 1, as random UUIDs are marked.
         uuid[6] = uuid[6] & 0x0F | 0x40;
         uuid[8] = uuid[8] & 0x3F | 0x80;
-        Player { uuid: Some(uuid), ..Player::named(Text::unformatted(format!("{first}{last}{member}"))) }
+        Player {
+            uuid: Some(uuid),
+            ..Player::named(Text::unformatted(format!("{first}{last}{member}")))
+        }
     }
 
     fn pick(self, index: u64, from: &[&'static str]) -> &'static str {
@@ -102,8 +128,14 @@ mod tests {
         let at = |seed, seconds| Population { seed }.status(info, seconds);
         assert_eq!(at(1, 1000), at(1, 1000));
         assert_ne!(at(1, 1000).players, at(2, 1000).players);
-        let counts: std::collections::HashSet<_> = (0..3600).map(|s| at(1, s).players.online).collect();
+        let counts: std::collections::HashSet<_> =
+            (0..3600).map(|s| at(1, s).players.online).collect();
         assert!(counts.len() > 5, "players come and go: {counts:?}");
-        assert!((0..3600).all(|s| at(1, s).players.online.is_some_and(|online| (1..=MAX_PLAYERS).contains(&online))));
+        assert!((0..3600).all(|s| {
+            at(1, s)
+                .players
+                .online
+                .is_some_and(|online| (1..=MAX_PLAYERS).contains(&online))
+        }));
     }
 }

@@ -15,13 +15,56 @@ use std::hint::black_box;
 fn small_packets() -> Vec<Packet> {
     let (dx, dy, dz, yaw, pitch) = (Delta(1), Delta(-2), Delta(3), Angle(4), Angle(5));
     vec![
-        EntityRelativeMove { entity: 1, dx, dy, dz }.into(),
-        EntityLookRelativeMove { entity: 2, dx, dy, dz, yaw, pitch }.into(),
-        EntityLook { entity: 3, yaw, pitch }.into(),
-        EntityHeadLook { entity: 4, head_yaw: yaw }.into(),
-        EntityVelocity { entity: 5, vx: Velocity(1), vy: Velocity(2), vz: Velocity(3) }.into(),
-        EntityTeleport { entity: 6, x: Absolute(7), y: Absolute(8), z: Absolute(9), yaw, pitch }.into(),
-        BlockChange { x: 1, y: 2, z: 3, ..Default::default() }.into(),
+        EntityRelativeMove {
+            entity: 1,
+            dx,
+            dy,
+            dz,
+        }
+        .into(),
+        EntityLookRelativeMove {
+            entity: 2,
+            dx,
+            dy,
+            dz,
+            yaw,
+            pitch,
+        }
+        .into(),
+        EntityLook {
+            entity: 3,
+            yaw,
+            pitch,
+        }
+        .into(),
+        EntityHeadLook {
+            entity: 4,
+            head_yaw: yaw,
+        }
+        .into(),
+        EntityVelocity {
+            entity: 5,
+            vx: Velocity(1),
+            vy: Velocity(2),
+            vz: Velocity(3),
+        }
+        .into(),
+        EntityTeleport {
+            entity: 6,
+            x: Absolute(7),
+            y: Absolute(8),
+            z: Absolute(9),
+            yaw,
+            pitch,
+        }
+        .into(),
+        BlockChange {
+            x: 1,
+            y: 2,
+            z: 3,
+            ..Default::default()
+        }
+        .into(),
         KeepAlive { token: 9 }.into(),
         TimeUpdate { time: 10 }.into(),
         Entity { entity: 11 }.into(),
@@ -32,7 +75,9 @@ fn packets(c: &mut Criterion) {
     let build = Build::LATEST;
     let (mut bytes, mut count) = (Vec::new(), 0);
     while bytes.len() < 4096 {
-        small_packets().iter().for_each(|packet| packet.write(&mut bytes, build));
+        small_packets()
+            .iter()
+            .for_each(|packet| packet.write(&mut bytes, build));
         count += small_packets().len() as u64;
     }
     let mut group = c.benchmark_group("small packets");
@@ -52,7 +97,9 @@ fn packets(c: &mut Criterion) {
         b.iter(|| {
             out.clear();
             while out.len() < 4096 {
-                packets.iter().for_each(|packet| packet.write(&mut out, build));
+                packets
+                    .iter()
+                    .for_each(|packet| packet.write(&mut out, build));
             }
             black_box(&out);
         });
@@ -75,7 +122,9 @@ fn hilly() -> Column {
         let height = 64 + (x / 3 + z / 4) + dice.below(2) as u8;
         let dirt = 3 + dice.below(2) as u8;
         for y in 0..=height {
-            let cave = (i32::from(x) - 8).pow(2) + (i32::from(z) - 6).pow(2) + (i32::from(y) - 30).pow(2) < 40;
+            let cave =
+                (i32::from(x) - 8).pow(2) + (i32::from(z) - 6).pow(2) + (i32::from(y) - 30).pow(2)
+                    < 40;
             let id = match (y, height - y, dice.below(6)) {
                 (0, ..) => 7,
                 _ if cave => 0,
@@ -111,8 +160,12 @@ fn chunks(c: &mut Criterion) {
         let mut inflater = Inflater::default();
         b.iter(|| {
             let mut column = Column::default();
-            let (inflated, _) = inflater.inflate(black_box(&zlib), MAX_COLUMN).expect("it was deflated above");
-            column.apply(masks, true, inflated).expect("it was encoded above");
+            let (inflated, _) = inflater
+                .inflate(black_box(&zlib), MAX_COLUMN)
+                .expect("it was deflated above");
+            column
+                .apply(masks, true, inflated)
+                .expect("it was encoded above");
             column
         });
     });

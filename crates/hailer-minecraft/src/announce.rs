@@ -32,7 +32,10 @@ impl Announced {
             Self::Old => build.protocol() <= 30,
             Self::Number(number) => build.protocol() == number && number > 30,
         };
-        Build::SPEECHES.iter().map(|speech| speech.newest()).filter(fits)
+        Build::SPEECHES
+            .iter()
+            .map(|speech| speech.newest())
+            .filter(fits)
     }
 
     /// The build to go on with: the one wished for, if it may be that, else the newest.
@@ -55,10 +58,23 @@ mod tests {
         assert_eq!(builds(&[0x02, 38]), Some(vec![Build::W27a, Build::W30b]));
         assert_eq!(builds(&[0x02, 39, 0]), Some(vec![Build::V1_3_2]));
         assert_eq!(builds(&[0x02, 40]), Some(vec![]));
-        assert_eq!(builds(&[0x02, 29]), Some(vec![]), "29 does not announce itself like this");
-        assert_eq!((builds(&[]), builds(&[2]), builds(&[0x16, 3])), (None, None, None));
-        assert_eq!(Announced::Number(38).build(Some(Build::W27a)), Some(Build::W27a));
-        assert_eq!(Announced::Number(38).build(Some(Build::W19a)), Some(Build::W30b));
+        assert_eq!(
+            builds(&[0x02, 29]),
+            Some(vec![]),
+            "29 does not announce itself like this"
+        );
+        assert_eq!(
+            (builds(&[]), builds(&[2]), builds(&[0x16, 3])),
+            (None, None, None)
+        );
+        assert_eq!(
+            Announced::Number(38).build(Some(Build::W27a)),
+            Some(Build::W27a)
+        );
+        assert_eq!(
+            Announced::Number(38).build(Some(Build::W19a)),
+            Some(Build::W30b)
+        );
         assert_eq!(Announced::Number(38).build(None), Some(Build::W30b));
     }
 }

@@ -2,7 +2,9 @@
 //! (spec/minecraft-12w.md#5); names and colours are our own. Servers of later games that let clients of 1.3 in send their
 //! own ids too, so those up to 1.7 have a colour as well.
 
-use Kind::{Built, Clear, Earth, Grass, Lava, Leaves, Plant, Sand, Snow, Stone, Unknown, Water, Wood};
+use Kind::{
+    Built, Clear, Earth, Grass, Lava, Leaves, Plant, Sand, Snow, Stone, Unknown, Water, Wood,
+};
 
 /// One kind of block.
 #[derive(Debug, PartialEq, Eq)]
@@ -53,8 +55,9 @@ pub enum Kind {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 13] =
-        [Clear, Water, Lava, Sand, Grass, Plant, Leaves, Snow, Earth, Stone, Wood, Built, Unknown];
+    pub const ALL: [Self; 13] = [
+        Clear, Water, Lava, Sand, Grass, Plant, Leaves, Snow, Earth, Stone, Wood, Built, Unknown,
+    ];
 
     /// The character for it on a map without colours, and its name in the legend.
     pub const fn glyph(self) -> (char, &'static str) {
@@ -81,7 +84,9 @@ pub static UNKNOWN: BlockInfo = block(u16::MAX, "unknown", Unknown, SOLID, &[0xF
 
 /// The block of an id, if 1.3 or a game up to 1.7 has it.
 pub fn find(id: u16) -> Option<&'static BlockInfo> {
-    BLOCKS.get(usize::from(id)).or_else(|| LATER.iter().find(|block| block.id == id))
+    BLOCKS
+        .get(usize::from(id))
+        .or_else(|| LATER.iter().find(|block| block.id == id))
 }
 
 /// The block of an id, or [`UNKNOWN`].
@@ -93,7 +98,12 @@ impl BlockInfo {
     /// Its colour on a map, red, green, blue.
     pub fn colour(&self, metadata: u8) -> [u8; 3] {
         let i = usize::from(metadata) % self.colours.len().max(1);
-        let [_, red, green, blue] = self.colours.get(i).copied().unwrap_or_default().to_be_bytes();
+        let [_, red, green, blue] = self
+            .colours
+            .get(i)
+            .copied()
+            .unwrap_or_default()
+            .to_be_bytes();
         [red, green, blue]
     }
 
@@ -106,8 +116,20 @@ impl BlockInfo {
 const SOLID: bool = true;
 const OPEN: bool = false;
 
-const fn block(id: u16, name: &'static str, kind: Kind, solid: bool, colours: &'static [u32]) -> BlockInfo {
-    BlockInfo { id, name, kind, solid, colours }
+const fn block(
+    id: u16,
+    name: &'static str,
+    kind: Kind,
+    solid: bool,
+    colours: &'static [u32],
+) -> BlockInfo {
+    BlockInfo {
+        id,
+        name,
+        kind,
+        solid,
+        colours,
+    }
 }
 
 /// Oak, spruce, birch, jungle.
@@ -119,11 +141,13 @@ const LEAVES: &[u32] = &[0x3C7A1E, 0x3F5F3F, 0x6F9148, 0x2F7D13];
 /// White, orange, magenta, light blue, yellow, lime, pink, grey, light grey, cyan, purple, blue, brown, green,
 /// red, black.
 const WOOL: &[u32] = &[
-    0xDDDDDD, 0xDB7D3E, 0xB350BC, 0x6B8AC9, 0xB1A627, 0x41AE38, 0xD08499, 0x404040, 0x9AA1A1, 0x2E6E89, 0x7E3DB5,
-    0x2E388D, 0x4F321F, 0x35461B, 0x963430, 0x191616,
+    0xDDDDDD, 0xDB7D3E, 0xB350BC, 0x6B8AC9, 0xB1A627, 0x41AE38, 0xD08499, 0x404040, 0x9AA1A1,
+    0x2E6E89, 0x7E3DB5, 0x2E388D, 0x4F321F, 0x35461B, 0x963430, 0x191616,
 ];
 /// Stone, sandstone, wood, cobblestone, brick, stone brick; bit 8 is the upper half.
-const SLABS: &[u32] = &[0xA6A6A6, 0xD9D09C, 0x9C7F4E, 0x767676, 0x926356, 0x797979, 0xA6A6A6, 0xA6A6A6];
+const SLABS: &[u32] = &[
+    0xA6A6A6, 0xD9D09C, 0x9C7F4E, 0x767676, 0x926356, 0x797979, 0xA6A6A6, 0xA6A6A6,
+];
 /// What a silverfish hides in: stone, cobblestone, stone brick.
 const EGGS: &[u32] = &[0x7D7D7D, 0x767676, 0x797979, 0x7D7D7D];
 
@@ -319,16 +343,26 @@ mod tests {
             assert_eq!(find(block.id), Some(block));
             assert!(block.colours.len().is_power_of_two());
         }
-        assert!(LATER.is_sorted_by_key(|block| block.id) && LATER.iter().all(|block| find(block.id) == Some(block)));
+        assert!(
+            LATER.is_sorted_by_key(|block| block.id)
+                && LATER.iter().all(|block| find(block.id) == Some(block))
+        );
         assert_eq!(find(137).map(|block| block.name), Some("command-block"));
-        assert_eq!((find(169), find(u16::MAX), info(4095)), (None, None, &UNKNOWN));
+        assert_eq!(
+            (find(169), find(u16::MAX), info(4095)),
+            (None, None, &UNKNOWN)
+        );
     }
 
     #[test]
     fn names_are_kebab_case_and_unique() {
         let names: HashSet<_> = BLOCKS.iter().chain(LATER).map(|block| block.name).collect();
         assert_eq!(names.len(), BLOCKS.len() + LATER.len());
-        assert!(names.iter().all(|name| name.chars().all(|c| c.is_ascii_lowercase() || c == '-')));
+        assert!(
+            names
+                .iter()
+                .all(|name| name.chars().all(|c| c.is_ascii_lowercase() || c == '-'))
+        );
     }
 
     #[test]
@@ -341,7 +375,11 @@ mod tests {
     fn metadata_chooses_the_colour() {
         assert_eq!(info(35).colour(0), [0xDD; 3]);
         assert_eq!(info(35).colour(15), [0x19, 0x16, 0x16]);
-        assert_eq!(info(17).colour(4 | 2), info(17).colour(2), "a birch that lies");
+        assert_eq!(
+            info(17).colour(4 | 2),
+            info(17).colour(2),
+            "a birch that lies"
+        );
         assert_eq!(info(1).colour(9), info(1).colour(0));
         assert_eq!(info(200).colour(0), [0xFF, 0, 0xFF]);
     }
@@ -356,7 +394,11 @@ mod tests {
             (50, false, false),
             (78, false, true),
         ] {
-            assert_eq!((info(id).solid, info(id).is_visible()), (solid, visible), "{id}");
+            assert_eq!(
+                (info(id).solid, info(id).is_visible()),
+                (solid, visible),
+                "{id}"
+            );
         }
     }
 }

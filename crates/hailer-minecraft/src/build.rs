@@ -86,18 +86,33 @@ impl Build {
 
     /// The first build that speaks as this one does: two builds understand each other if this is equal.
     pub fn speech(self) -> Self {
-        Self::SPEECHES.iter().copied().rfind(|first| *first <= self).unwrap_or(Self::V1_2_4)
+        Self::SPEECHES
+            .iter()
+            .copied()
+            .rfind(|first| *first <= self)
+            .unwrap_or(Self::V1_2_4)
     }
 
     /// The newest build that speaks as this one, a release before a snapshot.
     pub fn newest(self) -> Self {
-        let alike = || Self::ALL.iter().copied().filter(|build| build.speech() == self.speech());
-        alike().rfind(|build| build.is_release()).or_else(|| alike().next_back()).unwrap_or(self)
+        let alike = || {
+            Self::ALL
+                .iter()
+                .copied()
+                .filter(|build| build.speech() == self.speech())
+        };
+        alike()
+            .rfind(|build| build.is_release())
+            .or_else(|| alike().next_back())
+            .unwrap_or(self)
     }
 
     /// The newest build with this number. 32 and 38 have an older one that speaks differently.
     pub fn of_protocol(protocol: i32) -> Option<Self> {
-        Self::SPEECHES.iter().rfind(|build| i32::from(build.protocol()) == protocol).map(|build| build.newest())
+        Self::SPEECHES
+            .iter()
+            .rfind(|build| i32::from(build.protocol()) == protocol)
+            .map(|build| build.newest())
     }
 
     /// Whether it is no snapshot.
@@ -141,9 +156,14 @@ impl FromStr for Build {
 
     /// By name, without regard to case, or by number: then the newest build of it.
     fn from_str(text: &str) -> Result<Self, UnknownBuild> {
-        let by_name = Self::ALL.iter().copied().find(|build| build.name().eq_ignore_ascii_case(text));
+        let by_name = Self::ALL
+            .iter()
+            .copied()
+            .find(|build| build.name().eq_ignore_ascii_case(text));
         let by_number = || text.parse().ok().and_then(Self::of_protocol);
-        by_name.or_else(by_number).ok_or_else(|| UnknownBuild(text.into()))
+        by_name
+            .or_else(by_number)
+            .ok_or_else(|| UnknownBuild(text.into()))
     }
 }
 
@@ -153,10 +173,18 @@ mod tests {
 
     #[test]
     fn order_numbers_and_days_agree() {
-        assert!(Build::ALL.is_sorted_by(|a, b| a < b && a.protocol() <= b.protocol() && a.released() <= b.released()));
+        assert!(Build::ALL.is_sorted_by(|a, b| a < b
+            && a.protocol() <= b.protocol()
+            && a.released() <= b.released()));
         assert!(Build::SPEECHES.is_sorted());
-        let numbers: Vec<i8> = Build::SPEECHES.iter().map(|build| build.protocol()).collect();
-        assert_eq!(numbers, [29, 30, 31, 32, 32, 33, 34, 35, 36, 37, 38, 38, 39]);
+        let numbers: Vec<i8> = Build::SPEECHES
+            .iter()
+            .map(|build| build.protocol())
+            .collect();
+        assert_eq!(
+            numbers,
+            [29, 30, 31, 32, 32, 33, 34, 35, 36, 37, 38, 38, 39]
+        );
     }
 
     #[test]
@@ -170,6 +198,10 @@ mod tests {
         assert_eq!("29".parse(), Ok(Build::V1_2_5));
         assert_eq!("12W30C".parse(), Ok(Build::W30c));
         assert_eq!(Build::W26a.speech(), Build::W25a);
-        assert!("12w28a".parse::<Build>().is_err_and(|error| error.to_string().contains("12w30e")));
+        assert!(
+            "12w28a"
+                .parse::<Build>()
+                .is_err_and(|error| error.to_string().contains("12w30e"))
+        );
     }
 }

@@ -54,7 +54,11 @@ impl fmt::Display for Masks {
     /// In hexadecimal, and so the add arrays if there are any: 000f for the four lowest sections.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:04x}", self.primary)?;
-        if self.add == 0 { Ok(()) } else { write!(f, "+{:04x}", self.add) }
+        if self.add == 0 {
+            Ok(())
+        } else {
+            write!(f, "+{:04x}", self.add)
+        }
     }
 }
 
@@ -88,7 +92,12 @@ pub fn is_unload(masks: Masks, ground_up: bool) -> bool {
 
 /// The bound for inflating a 0x38 with these metadata, in bytes: what its masks tell, at most [`MAX_BULK`].
 pub fn bulk_limit(metas: &[ColumnMeta]) -> usize {
-    metas.iter().fold(0, |sum: usize, meta| sum.saturating_add(size(meta.masks, true))).min(MAX_BULK)
+    metas
+        .iter()
+        .fold(0, |sum: usize, meta| {
+            sum.saturating_add(size(meta.masks, true))
+        })
+        .min(MAX_BULK)
 }
 
 /// Reads the columns of an inflated 0x38 (spec/minecraft-12w.md#7).
@@ -96,16 +105,43 @@ pub fn bulk_limit(metas: &[ColumnMeta]) -> usize {
 /// Some servers fill in the add mask and send no add arrays, so the length decides: if it fits with them they are read,
 /// if it fits without them the mask is ignored, and anything else is an error.
 pub fn bulk(metas: &[ColumnMeta], inflated: &[u8]) -> Result<Vec<(i32, i32, Column)>, Error> {
-    let least: usize = metas.iter().map(|meta| size(Masks { add: 0, ..meta.masks }, true)).sum();
-    let most = metas.iter().map(|meta| NIBBLES * ones(meta.masks.add)).sum::<usize>() + least;
+    let least: usize = metas
+        .iter()
+        .map(|meta| {
+            size(
+                Masks {
+                    add: 0,
+                    ..meta.masks
+                },
+                true,
+            )
+        })
+        .sum();
+    let most = metas
+        .iter()
+        .map(|meta| NIBBLES * ones(meta.masks.add))
+        .sum::<usize>()
+        + least;
     let at = inflated.len();
     let with_add = at == most;
     if at < least {
-        return Err(Error { field: "columns", at, kind: ErrorKind::Short { need: least - at } });
+        return Err(Error {
+            field: "columns",
+            at,
+            kind: ErrorKind::Short { need: least - at },
+        });
     } else if at > most {
-        return Err(Error { field: "columns", at: most, kind: ErrorKind::Leftover { count: at - most } });
+        return Err(Error {
+            field: "columns",
+            at: most,
+            kind: ErrorKind::Leftover { count: at - most },
+        });
     } else if !with_add && at != least {
-        return Err(Error::bad("columns", at, "all the add arrays of the masks, or none"));
+        return Err(Error::bad(
+            "columns",
+            at,
+            "all the add arrays of the masks, or none",
+        ));
     }
 
     let mut columns = Vec::with_capacity(metas.len());
@@ -114,7 +150,9 @@ pub fn bulk(metas: &[ColumnMeta], inflated: &[u8]) -> Result<Vec<(i32, i32, Colu
         if !with_add {
             masks.add = 0;
         }
-        let (slice, after) = rest.split_at_checked(size(masks, true)).unwrap_or((rest, &[]));
+        let (slice, after) = rest
+            .split_at_checked(size(masks, true))
+            .unwrap_or((rest, &[]));
         rest = after;
         let mut column = Column::default();
         column.apply(masks, true, slice)?;
@@ -126,8 +164,11 @@ pub fn bulk(metas: &[ColumnMeta], inflated: &[u8]) -> Result<Vec<(i32, i32, Colu
 /// Writes columns as a 0x38 carries them: their metadata, and the data to be deflated (spec/minecraft-12w.md#7).
 pub fn encode_bulk(columns: &[(i32, i32, &Column)]) -> (Vec<ColumnMeta>, Vec<u8>) {
     let mut data = Vec::new();
-    let metas =
-        columns.iter().map(|&(x, z, column)| ColumnMeta { x, z, masks: column.encode(0xFFFF, true, &mut data) });
+    let metas = columns.iter().map(|&(x, z, column)| ColumnMeta {
+        x,
+        z,
+        masks: column.encode(0xFFFF, true, &mut data),
+    });
     (metas.collect(), data)
 }
 
@@ -151,7 +192,10 @@ const MAX_KEPT: usize = 4 << 20;
 
 impl Default for Inflater {
     fn default() -> Self {
-        Self { state: Decompress::new(true), buffer: Vec::new() }
+        Self {
+            state: Decompress::new(true),
+            buffer: Vec::new(),
+        }
     }
 }
 
@@ -186,13 +230,26 @@ impl Inflater {
             written = usize::try_from(self.state.total_out()).unwrap_or(usize::MAX);
             let at = self.read();
             match status {
-                _ if written > limit => return Err(Error { field: FIELD, at, kind: ErrorKind::Limit { limit } }),
+                _ if written > limit => {
+                    return Err(Error {
+                        field: FIELD,
+                        at,
+                        kind: ErrorKind::Limit { limit },
+                    });
+                }
                 Ok(Status::StreamEnd) => {
-                    return Ok((self.buffer.get(..written).unwrap_or_default(), bytes.len().saturating_sub(at)));
+                    return Ok((
+                        self.buffer.get(..written).unwrap_or_default(),
+                        bytes.len().saturating_sub(at),
+                    ));
                 }
                 // Room is left and the stream has not ended: only input can be what it wants.
                 Ok(_) if written < end => {
-                    return Err(Error { field: FIELD, at, kind: ErrorKind::Short { need: 1 } });
+                    return Err(Error {
+                        field: FIELD,
+                        at,
+                        kind: ErrorKind::Short { need: 1 },
+                    });
                 }
                 Ok(_) => {}
                 Err(_) => return Err(Error::bad(FIELD, at, "a zlib stream")),
@@ -220,7 +277,10 @@ const PLAINS: u8 = 1;
 
 impl Default for Column {
     fn default() -> Self {
-        Self { sections: Default::default(), biomes: [PLAINS; BIOMES] }
+        Self {
+            sections: Default::default(),
+            biomes: [PLAINS; BIOMES],
+        }
     }
 }
 
@@ -239,12 +299,31 @@ impl Column {
         let Masks { primary, add } = masks;
         let mut notes = Notes::discarding();
         let mut reader = Reader::new(inflated, &mut notes);
-        let ids = reader.take(BLOCKS * ones(primary), "block ids")?.as_chunks::<BLOCKS>().0;
-        let metadata = reader.take(NIBBLES * ones(primary), "metadata")?.as_chunks::<NIBBLES>().0;
-        let block_light = reader.take(NIBBLES * ones(primary), "block light")?.as_chunks::<NIBBLES>().0;
-        let sky_light = reader.take(NIBBLES * ones(primary), "sky light")?.as_chunks::<NIBBLES>().0;
-        let adds = reader.take(NIBBLES * ones(add), "add")?.as_chunks::<NIBBLES>().0;
-        let biomes = if ground_up { Some(reader.array("biomes")?) } else { None };
+        let ids = reader
+            .take(BLOCKS * ones(primary), "block ids")?
+            .as_chunks::<BLOCKS>()
+            .0;
+        let metadata = reader
+            .take(NIBBLES * ones(primary), "metadata")?
+            .as_chunks::<NIBBLES>()
+            .0;
+        let block_light = reader
+            .take(NIBBLES * ones(primary), "block light")?
+            .as_chunks::<NIBBLES>()
+            .0;
+        let sky_light = reader
+            .take(NIBBLES * ones(primary), "sky light")?
+            .as_chunks::<NIBBLES>()
+            .0;
+        let adds = reader
+            .take(NIBBLES * ones(add), "add")?
+            .as_chunks::<NIBBLES>()
+            .0;
+        let biomes = if ground_up {
+            Some(reader.array("biomes")?)
+        } else {
+            None
+        };
         reader.end()?;
 
         let mut planes = ids.iter().zip(metadata).zip(block_light).zip(sky_light);
@@ -282,16 +361,28 @@ impl Column {
     ///
     /// Add arrays are written for the sections that have an id above 255.
     pub fn encode(&self, wanted: u16, ground_up: bool, out: &mut Vec<u8>) -> Masks {
-        let mut masks = Masks { primary: if ground_up { wanted & self.sections() } else { wanted }, add: 0 };
+        let mut masks = Masks {
+            primary: if ground_up {
+                wanted & self.sections()
+            } else {
+                wanted
+            },
+            add: 0,
+        };
         out.reserve(size(masks, ground_up));
         let air = Section::default();
         let written = || {
-            let places = self.sections.iter().enumerate().filter(|(i, _)| masks.primary >> i & 1 == 1);
+            let places = self
+                .sections
+                .iter()
+                .enumerate()
+                .filter(|(i, _)| masks.primary >> i & 1 == 1);
             places.map(|(i, section)| (i, section.as_ref().unwrap_or(&air)))
         };
         for plane in [IDS, METADATA, BLOCK_LIGHT, SKY_LIGHT] {
-            written()
-                .for_each(|(_, section)| out.extend_from_slice(section.bytes.get(plane.clone()).unwrap_or_default()));
+            written().for_each(|(_, section)| {
+                out.extend_from_slice(section.bytes.get(plane.clone()).unwrap_or_default())
+            });
         }
         let mut adds = 0;
         for (i, section) in written() {
@@ -309,12 +400,16 @@ impl Column {
 
     /// The sections that are there: bit 0 is the lowest. The others are air.
     pub fn sections(&self) -> u16 {
-        self.sections.iter().rev().fold(0, |mask, section| mask << 1 | u16::from(section.is_some()))
+        self.sections
+            .iter()
+            .rev()
+            .fold(0, |mask, section| mask << 1 | u16::from(section.is_some()))
     }
 
     /// The block at a place.
     pub fn block(&self, x: u8, y: u8, z: u8) -> Block {
-        self.section(y).map_or(Block::AIR, |section| section.block(index(x, y, z)))
+        self.section(y)
+            .map_or(Block::AIR, |section| section.block(index(x, y, z)))
     }
 
     /// Puts a block at a place. Of its id the low 12 bits count, of its metadata the low four.
@@ -326,7 +421,8 @@ impl Column {
 
     /// Light from blocks at a place, 0 to 15.
     pub fn block_light(&self, x: u8, y: u8, z: u8) -> u8 {
-        self.section(y).map_or(0, |section| section.nibble(BLOCK_LIGHT, index(x, y, z)))
+        self.section(y)
+            .map_or(0, |section| section.nibble(BLOCK_LIGHT, index(x, y, z)))
     }
 
     /// Sets the light from blocks at a place, 0 to 15.
@@ -338,7 +434,8 @@ impl Column {
 
     /// Light from the sky at a place, 0 to 15.
     pub fn sky_light(&self, x: u8, y: u8, z: u8) -> u8 {
-        self.section(y).map_or(FULL, |section| section.nibble(SKY_LIGHT, index(x, y, z)))
+        self.section(y)
+            .map_or(FULL, |section| section.nibble(SKY_LIGHT, index(x, y, z)))
     }
 
     /// Sets the light from the sky at a place, 0 to 15.
@@ -367,11 +464,18 @@ impl Column {
 
     /// The highest block that is not air and is `wanted`, with its height.
     pub fn top(&self, x: u8, z: u8, wanted: impl Fn(Block) -> bool) -> Option<(u8, Block)> {
-        (0u8..16).zip(&self.sections).rev().find_map(|(i, section)| {
-            let section = section.as_ref()?;
-            let blocks = (0u8..16).rev().map(|y| (i << 4 | y, section.block(index(x, y, z))));
-            blocks.filter(|(_, block)| block.id != 0).find(|(_, block)| wanted(*block))
-        })
+        (0u8..16)
+            .zip(&self.sections)
+            .rev()
+            .find_map(|(i, section)| {
+                let section = section.as_ref()?;
+                let blocks = (0u8..16)
+                    .rev()
+                    .map(|y| (i << 4 | y, section.block(index(x, y, z))));
+                blocks
+                    .filter(|(_, block)| block.id != 0)
+                    .find(|(_, block)| wanted(*block))
+            })
     }
 
     fn section(&self, y: u8) -> Option<&Section> {
@@ -408,7 +512,10 @@ const SKY_LIGHT: Range<usize> = BLOCK_LIGHT.end..SECTION;
 impl Default for Section {
     fn default() -> Self {
         let mut bytes = vec![0; SECTION];
-        bytes.get_mut(SKY_LIGHT).unwrap_or_default().fill(FULL << 4 | FULL);
+        bytes
+            .get_mut(SKY_LIGHT)
+            .unwrap_or_default()
+            .fill(FULL << 4 | FULL);
         Self { bytes, add: None }
     }
 }
@@ -416,13 +523,19 @@ impl Default for Section {
 impl Section {
     /// For somebody who fills it at once.
     fn empty() -> Self {
-        Self { bytes: Vec::with_capacity(SECTION), add: None }
+        Self {
+            bytes: Vec::with_capacity(SECTION),
+            add: None,
+        }
     }
 
     fn block(&self, i: usize) -> Block {
         let low = self.bytes.get(i).copied().unwrap_or_default();
         let high = self.add.as_ref().map_or(0, |add| half(add.get(i >> 1), i));
-        Block { id: u16::from_be_bytes([high, low]), metadata: self.nibble(METADATA, i) }
+        Block {
+            id: u16::from_be_bytes([high, low]),
+            metadata: self.nibble(METADATA, i),
+        }
     }
 
     fn set_block(&mut self, i: usize, block: Block) {
@@ -431,7 +544,13 @@ impl Section {
             *slot = low;
         }
         if self.add.is_some() || high & 15 != 0 {
-            set_half(self.add.get_or_insert_with(|| Box::new([0; NIBBLES])).get_mut(i >> 1), i, high);
+            set_half(
+                self.add
+                    .get_or_insert_with(|| Box::new([0; NIBBLES]))
+                    .get_mut(i >> 1),
+                i,
+                high,
+            );
         }
         self.set_nibble(METADATA, i, block.metadata);
     }
@@ -453,7 +572,11 @@ fn half(byte: Option<&u8>, i: usize) -> u8 {
 
 fn set_half(byte: Option<&mut u8>, i: usize, value: u8) {
     if let Some(byte) = byte {
-        *byte = if i & 1 == 0 { *byte & 0xF0 | value & 15 } else { *byte & 15 | value << 4 };
+        *byte = if i & 1 == 0 {
+            *byte & 0xF0 | value & 15
+        } else {
+            *byte & 15 | value << 4
+        };
     }
 }
 
@@ -472,7 +595,9 @@ mod tests {
     use proptest::prelude::*;
 
     /// The body of the unload in spec/minecraft-12w.md#9.
-    const UNLOAD: [u8; 12] = [0x78, 0x9C, 0x63, 0x64, 0x1C, 0xD9, 0x00, 0x00, 0x81, 0x80, 0x01, 0x01];
+    const UNLOAD: [u8; 12] = [
+        0x78, 0x9C, 0x63, 0x64, 0x1C, 0xD9, 0x00, 0x00, 0x81, 0x80, 0x01, 0x01,
+    ];
 
     /// Reproducible noise: xorshift.
     fn noise(mut seed: u64, bytes: &mut [u8]) {
@@ -492,14 +617,34 @@ mod tests {
     }
 
     fn inflate(bytes: &[u8], limit: usize) -> Result<Vec<u8>, Error> {
-        Inflater::default().inflate(bytes, limit).map(|(inflated, _)| inflated.to_vec())
+        Inflater::default()
+            .inflate(bytes, limit)
+            .map(|(inflated, _)| inflated.to_vec())
     }
 
     #[test]
     fn sizes_are_those_of_the_page() {
         assert_eq!(MAX_COLUMN, 196_864);
-        assert_eq!(size(Masks { primary: 0xFFFF, add: 0xFFFF }, true), MAX_COLUMN);
-        assert_eq!(size(Masks { primary: 0x8001, add: 0x0001 }, false), 22_528);
+        assert_eq!(
+            size(
+                Masks {
+                    primary: 0xFFFF,
+                    add: 0xFFFF
+                },
+                true
+            ),
+            MAX_COLUMN
+        );
+        assert_eq!(
+            size(
+                Masks {
+                    primary: 0x8001,
+                    add: 0x0001
+                },
+                false
+            ),
+            22_528
+        );
         assert_eq!(size(Masks::default(), false), 0);
     }
 
@@ -518,16 +663,26 @@ mod tests {
 
     #[test]
     fn deflated_bytes_inflate() {
-        for bytes in [&[][..], &[1; 256], &buffer(Masks { primary: 3, add: 1 }, true, 7)] {
+        for bytes in [
+            &[][..],
+            &[1; 256],
+            &buffer(Masks { primary: 3, add: 1 }, true, 7),
+        ] {
             let mut out = b"before".to_vec();
             deflate(bytes, &mut out);
-            assert_eq!(inflate(out.strip_prefix(b"before").unwrap(), bytes.len()).unwrap(), bytes);
+            assert_eq!(
+                inflate(out.strip_prefix(b"before").unwrap(), bytes.len()).unwrap(),
+                bytes
+            );
         }
     }
 
     #[test]
     fn places_follow_y_z_x_with_even_x_in_the_low_nibble() {
-        let masks = Masks { primary: 0b100, add: 0b100 };
+        let masks = Masks {
+            primary: 0b100,
+            add: 0b100,
+        };
         let mut bytes = vec![0; size(masks, true)];
         let (x, y, z) = (5, 2 * 16 + 3, 9);
         let i = 3 << 8 | 9 << 4 | 5;
@@ -539,11 +694,40 @@ mod tests {
         bytes[4096 + 4 * 2048 + (9 << 4 | 5)] = 42;
         let mut column = Column::default();
         column.apply(masks, true, &bytes).unwrap();
-        assert_eq!(column.block(x, y, z), Block { id: 0x234, metadata: 7 });
-        assert_eq!(column.block(x - 1, y, z), Block { id: 0, metadata: 10 });
-        assert_eq!((column.block_light(x, y, z), column.sky_light(x, y, z), column.biome(x, z)), (6, 5, 42));
-        assert_eq!((column.sections(), column.highest(x, z), column.highest(x, 0)), (0b100, Some(35), None));
-        assert_eq!((column.sky_light(0, 0, 0), column.block_light(0, 0, 0)), (15, 0));
+        assert_eq!(
+            column.block(x, y, z),
+            Block {
+                id: 0x234,
+                metadata: 7
+            }
+        );
+        assert_eq!(
+            column.block(x - 1, y, z),
+            Block {
+                id: 0,
+                metadata: 10
+            }
+        );
+        assert_eq!(
+            (
+                column.block_light(x, y, z),
+                column.sky_light(x, y, z),
+                column.biome(x, z)
+            ),
+            (6, 5, 42)
+        );
+        assert_eq!(
+            (
+                column.sections(),
+                column.highest(x, z),
+                column.highest(x, 0)
+            ),
+            (0b100, Some(35), None)
+        );
+        assert_eq!(
+            (column.sky_light(0, 0, 0), column.block_light(0, 0, 0)),
+            (15, 0)
+        );
     }
 
     #[test]
@@ -553,15 +737,38 @@ mod tests {
         column.set_block_light(0, 200, 0, 0);
         column.set_sky_light(0, 200, 0, 15);
         assert_eq!(column.sections(), 0, "nothing new was said");
-        column.set_block(15, 255, 15, Block { id: 0xFFF, metadata: 15 });
+        column.set_block(
+            15,
+            255,
+            15,
+            Block {
+                id: 0xFFF,
+                metadata: 15,
+            },
+        );
         column.set_block(14, 255, 15, Block { id: 7, metadata: 1 });
         column.set_block_light(15, 255, 15, 9);
         column.set_sky_light(15, 0, 15, 0);
         column.set_biome(3, 4, 5);
-        assert_eq!(column.block(15, 255, 15), Block { id: 0xFFF, metadata: 15 });
+        assert_eq!(
+            column.block(15, 255, 15),
+            Block {
+                id: 0xFFF,
+                metadata: 15
+            }
+        );
         assert_eq!(column.block(14, 255, 15), Block { id: 7, metadata: 1 });
-        assert_eq!((column.block_light(15, 255, 15), column.block_light(14, 255, 15)), (9, 0));
-        assert_eq!((column.sky_light(15, 0, 15), column.sky_light(14, 0, 15)), (0, 15));
+        assert_eq!(
+            (
+                column.block_light(15, 255, 15),
+                column.block_light(14, 255, 15)
+            ),
+            (9, 0)
+        );
+        assert_eq!(
+            (column.sky_light(15, 0, 15), column.sky_light(14, 0, 15)),
+            (0, 15)
+        );
         assert_eq!((column.biome(3, 4), column.biome(4, 3)), (5, 1));
         assert_eq!(column.sections(), 0x8001);
         assert_eq!(column.top(15, 15, |block| block.id == 1), None);
@@ -569,10 +776,20 @@ mod tests {
 
     #[test]
     fn masks_of_all_shapes_go_round() {
-        let whole = buffer(Masks { primary: 0xFFFF, add: 0xFFFF }, true, 3);
+        let whole = buffer(
+            Masks {
+                primary: 0xFFFF,
+                add: 0xFFFF,
+            },
+            true,
+            3,
+        );
         let mut out = Vec::new();
         for primary in (0..=0xFFFF).step_by(7) {
-            let masks = Masks { primary, add: primary & primary.rotate_left(5) };
+            let masks = Masks {
+                primary,
+                add: primary & primary.rotate_left(5),
+            };
             for ground_up in [false, true] {
                 let bytes = &whole[..size(masks, ground_up)];
                 let mut column = Column::default();
@@ -622,27 +839,65 @@ mod tests {
     fn absent_sections_are_air_or_left_out() {
         let (mut column, mut out) = (Column::default(), Vec::new());
         column.set_block(0, 16, 0, Block { id: 1, metadata: 0 });
-        assert_eq!(column.encode(0b111, true, &mut out), Masks { primary: 0b010, add: 0 });
+        assert_eq!(
+            column.encode(0b111, true, &mut out),
+            Masks {
+                primary: 0b010,
+                add: 0
+            }
+        );
         out.clear();
-        assert_eq!(column.encode(0b101, false, &mut out), Masks { primary: 0b101, add: 0 });
+        assert_eq!(
+            column.encode(0b101, false, &mut out),
+            Masks {
+                primary: 0b101,
+                add: 0
+            }
+        );
         let mut other = Column::default();
         other.set_block(0, 0, 0, Block { id: 5, metadata: 5 });
         other.set_sky_light(0, 0, 0, 3);
-        other.apply(Masks { primary: 0b101, add: 0 }, false, &out).unwrap();
-        assert_eq!((other.block(0, 0, 0), other.sky_light(0, 0, 0)), (Block::AIR, 15));
+        other
+            .apply(
+                Masks {
+                    primary: 0b101,
+                    add: 0,
+                },
+                false,
+                &out,
+            )
+            .unwrap();
+        assert_eq!(
+            (other.block(0, 0, 0), other.sky_light(0, 0, 0)),
+            (Block::AIR, 15)
+        );
     }
 
     #[test]
     fn an_add_array_that_became_zero_is_not_sent() {
         let (mut column, mut out) = (Column::default(), Vec::new());
-        column.set_block(0, 0, 0, Block { id: 256, metadata: 0 });
+        column.set_block(
+            0,
+            0,
+            0,
+            Block {
+                id: 256,
+                metadata: 0,
+            },
+        );
         column.set_block(0, 0, 0, Block { id: 1, metadata: 0 });
-        assert_eq!(column.encode(1, false, &mut out), Masks { primary: 1, add: 0 });
+        assert_eq!(
+            column.encode(1, false, &mut out),
+            Masks { primary: 1, add: 0 }
+        );
     }
 
     #[test]
     fn every_other_length_names_its_field_and_changes_nothing() {
-        let masks = Masks { primary: 0b11, add: 0b10 };
+        let masks = Masks {
+            primary: 0b11,
+            add: 0b10,
+        };
         let whole = buffer(masks, true, 5);
         let mut column = Column::default();
         for n in 0..whole.len() {
@@ -660,12 +915,19 @@ mod tests {
         }
         assert_eq!(column, Column::default());
         let longer = [&whole[..], &[0]].concat();
-        assert_eq!(column.apply(masks, true, &longer).unwrap_err().kind, ErrorKind::Leftover { count: 1 });
+        assert_eq!(
+            column.apply(masks, true, &longer).unwrap_err().kind,
+            ErrorKind::Leftover { count: 1 }
+        );
         assert_eq!(column, Column::default());
     }
 
     fn metas(masks: &[(u16, u16)]) -> Vec<ColumnMeta> {
-        let meta = |(i, &(primary, add))| ColumnMeta { x: i as i32, z: -1, masks: Masks { primary, add } };
+        let meta = |(i, &(primary, add))| ColumnMeta {
+            x: i as i32,
+            z: -1,
+            masks: Masks { primary, add },
+        };
         masks.iter().enumerate().map(meta).collect()
     }
 
@@ -677,10 +939,16 @@ mod tests {
         noise(11, &mut bytes);
         let columns = bulk(&metas, &bytes).unwrap();
         assert_eq!(
-            columns.iter().map(|(_, _, column)| column.sections()).collect::<Vec<_>>(),
+            columns
+                .iter()
+                .map(|(_, _, column)| column.sections())
+                .collect::<Vec<_>>(),
             [0x000F, 0x8001, 0, 0xFFFF, 0x0002]
         );
-        let columns: Vec<_> = columns.iter().map(|(x, z, column)| (*x, *z, column)).collect();
+        let columns: Vec<_> = columns
+            .iter()
+            .map(|(x, z, column)| (*x, *z, column))
+            .collect();
         assert_eq!(encode_bulk(&columns), (metas, bytes));
     }
 
@@ -694,10 +962,18 @@ mod tests {
                 Ok(columns) => {
                     let id = if n == most { 0x111 } else { 0x11 };
                     assert!(n == least || n == most, "{n}");
-                    assert_eq!((columns[0].2.block(0, 0, 0).id, columns[1].2.block(0, 32, 0).id), (id, id));
+                    assert_eq!(
+                        (
+                            columns[0].2.block(0, 0, 0).id,
+                            columns[1].2.block(0, 32, 0).id
+                        ),
+                        (id, id)
+                    );
                     assert_eq!(columns[1].2.biome(0, 0), 0x11);
                 }
-                Err(error) => assert_eq!((error.field, n == least || n == most), ("columns", false)),
+                Err(error) => {
+                    assert_eq!((error.field, n == least || n == most), ("columns", false))
+                }
             }
         }
         assert_eq!(bulk(&[], &[]), Ok(vec![]));
@@ -707,14 +983,24 @@ mod tests {
     #[test]
     fn broken_and_truncated_streams_are_refused() {
         let mut bytes = Vec::new();
-        deflate(&buffer(Masks { primary: 1, add: 0 }, true, 1)[..600], &mut bytes);
+        deflate(
+            &buffer(Masks { primary: 1, add: 0 }, true, 1)[..600],
+            &mut bytes,
+        );
         for n in 0..bytes.len() {
             let error = inflate(&bytes[..n], 600).unwrap_err();
-            assert_eq!((error.field, error.kind), ("compressed data", ErrorKind::Short { need: 1 }), "{n}");
+            assert_eq!(
+                (error.field, error.kind),
+                ("compressed data", ErrorKind::Short { need: 1 }),
+                "{n}"
+            );
         }
         let last = bytes.len() - 1;
         bytes[last] ^= 1;
-        assert_eq!(inflate(&bytes, 600).unwrap_err().kind, ErrorKind::Bad("a zlib stream"));
+        assert_eq!(
+            inflate(&bytes, 600).unwrap_err().kind,
+            ErrorKind::Bad("a zlib stream")
+        );
         // A preset dictionary is asked for, which nobody has.
         assert!(inflate(&[0x78, 0xBB, 0, 0, 0, 1, 0, 0], 600).is_err());
     }
@@ -723,7 +1009,10 @@ mod tests {
     fn bytes_after_the_stream_are_counted() {
         let mut inflater = Inflater::default();
         assert_eq!(inflater.inflate(&UNLOAD, 256), Ok((&[1; 256][..], 0)));
-        assert_eq!(inflater.inflate(&[&UNLOAD[..], b"abc"].concat(), 256), Ok((&[1; 256][..], 3)));
+        assert_eq!(
+            inflater.inflate(&[&UNLOAD[..], b"abc"].concat(), 256),
+            Ok((&[1; 256][..], 3))
+        );
     }
 
     #[test]
@@ -732,13 +1021,35 @@ mod tests {
         deflate(&vec![0; 64 << 20], &mut bomb);
         for limit in [0, 1, 255, MAX_COLUMN, 1 << 20] {
             let mut inflater = Inflater::default();
-            assert_eq!(inflater.inflate(&bomb, limit).unwrap_err().kind, ErrorKind::Limit { limit });
-            assert!(inflater.buffer.capacity() <= limit + 8, "{limit}: {}", inflater.buffer.capacity());
+            assert_eq!(
+                inflater.inflate(&bomb, limit).unwrap_err().kind,
+                ErrorKind::Limit { limit }
+            );
+            assert!(
+                inflater.buffer.capacity() <= limit + 8,
+                "{limit}: {}",
+                inflater.buffer.capacity()
+            );
         }
         let mut inflater = Inflater::default();
-        assert_eq!(inflater.inflate(&bomb, 64 << 20).map(|(inflated, _)| inflated.len()), Ok(64 << 20));
-        assert_eq!(inflater.inflate(&UNLOAD, 255).unwrap_err().kind, ErrorKind::Limit { limit: 255 });
-        assert_eq!(inflater.inflate(&UNLOAD, 256), Ok((&[1; 256][..], 0)), "an error does not spoil the next stream");
-        assert!(inflater.buffer.capacity() <= 257, "what was blown up is given back");
+        assert_eq!(
+            inflater
+                .inflate(&bomb, 64 << 20)
+                .map(|(inflated, _)| inflated.len()),
+            Ok(64 << 20)
+        );
+        assert_eq!(
+            inflater.inflate(&UNLOAD, 255).unwrap_err().kind,
+            ErrorKind::Limit { limit: 255 }
+        );
+        assert_eq!(
+            inflater.inflate(&UNLOAD, 256),
+            Ok((&[1; 256][..], 0)),
+            "an error does not spoil the next stream"
+        );
+        assert!(
+            inflater.buffer.capacity() <= 257,
+            "what was blown up is given back"
+        );
     }
 }

@@ -165,7 +165,10 @@ impl Connection {
     }
 
     /// The next packet, if it is here whole.
-    #[allow(clippy::should_implement_trait, reason = "an error does not end it like an iterator")]
+    #[allow(
+        clippy::should_implement_trait,
+        reason = "an error does not end it like an iterator"
+    )]
     pub fn next(&mut self) -> Result<Option<Packet>, PeerError> {
         if matches!(self.decrypt, Veil::Waiting) {
             return Ok(None);
@@ -178,7 +181,10 @@ impl Connection {
             self.last.clear();
             self.last.extend_from_slice(bytes);
         }
-        let (state, encrypts) = self.state.after(&packet, self.role.hears(), build).map_err(PeerError::Unexpected)?;
+        let (state, encrypts) = self
+            .state
+            .after(&packet, self.role.hears(), build)
+            .map_err(PeerError::Unexpected)?;
         self.state = state;
         if encrypts {
             self.decrypt = Veil::Waiting;
@@ -226,11 +232,19 @@ impl Connection {
         self.send_as(packet, |out, _| out.extend_from_slice(bytes))
     }
 
-    fn send_as(&mut self, packet: &Packet, write: impl FnOnce(&mut Vec<u8>, Build)) -> Result<(), Unexpected> {
+    fn send_as(
+        &mut self,
+        packet: &Packet,
+        write: impl FnOnce(&mut Vec<u8>, Build),
+    ) -> Result<(), Unexpected> {
         let (way, build) = (self.role.sends(), self.build());
         let (state, encrypts) = self.state.after(packet, way, build)?;
         if !packet.is_in(way, build) || encrypts && self.secret.is_none() {
-            return Err(Unexpected { state: self.state, way, packet: packet.name() });
+            return Err(Unexpected {
+                state: self.state,
+                way,
+                packet: packet.name(),
+            });
         }
         let start = self.outgoing.len();
         write(&mut self.outgoing, build);

@@ -19,26 +19,43 @@ use std::time::Duration;
 fn chosen(bytes: &[u8]) -> Option<(Build, Way, &[u8])> {
     let (&[build, way], rest) = bytes.split_first_chunk()?;
     let build = *Build::SPEECHES.get(usize::from(build) % Build::SPEECHES.len())?;
-    Some((build, if way % 2 == 0 { Way::ToClient } else { Way::ToServer }, rest))
+    Some((
+        build,
+        if way % 2 == 0 {
+            Way::ToClient
+        } else {
+            Way::ToServer
+        },
+        rest,
+    ))
 }
 
 /// Reads packets one after the other. Each is written back and read again: the same bytes both times, and as many fields
 /// explained within it as there are. What needs more bytes must not be content with fewer.
 pub fn stream(bytes: &[u8]) {
-    let Some((build, way, mut rest)) = chosen(bytes) else { return };
+    let Some((build, way, mut rest)) = chosen(bytes) else {
+        return;
+    };
     loop {
         let mut notes = Notes::explaining();
         let outcome = read(rest, way, build, MAX_PACKET, &mut notes);
         assert!(
-            notes.fields().iter().all(|field| field.range.start <= field.range.end && field.range.end <= rest.len())
+            notes
+                .fields()
+                .iter()
+                .all(|field| field.range.start <= field.range.end && field.range.end <= rest.len())
         );
         match outcome {
             Outcome::Packet(packet, length) => {
                 let (mut written, mut again) = (Vec::new(), Vec::new());
                 packet.write(&mut written, build);
-                let Outcome::Packet(second, _) = read(&written, way, build, MAX_PACKET, &mut Notes::discarding())
+                let Outcome::Packet(second, _) =
+                    read(&written, way, build, MAX_PACKET, &mut Notes::discarding())
                 else {
-                    return assert!(written.len() > length, "only what grows may stop being a packet");
+                    return assert!(
+                        written.len() > length,
+                        "only what grows may stop being a packet"
+                    );
                 };
                 second.write(&mut again, build);
                 assert_eq!(written, again);
@@ -57,7 +74,9 @@ fn contents(packet: &Packet) {
     let mut inflater = Inflater::default();
     match packet {
         Packet::ChunkData(chunk) if !is_unload(chunk.masks, chunk.ground_up) => {
-            if let Ok((inflated, _)) = inflater.inflate(&chunk.data.bytes, size(chunk.masks, chunk.ground_up)) {
+            if let Ok((inflated, _)) =
+                inflater.inflate(&chunk.data.bytes, size(chunk.masks, chunk.ground_up))
+            {
                 let _ = Column::default().apply(chunk.masks, chunk.ground_up, inflated);
             }
         }
@@ -73,15 +92,23 @@ fn contents(packet: &Packet) {
 
 /// A column's bytes without their compression: what is read is written back the same.
 pub fn column(bytes: &[u8]) {
-    let Some((&[a, b, c, d, ground_up], rest)) = bytes.split_first_chunk() else { return };
+    let Some((&[a, b, c, d, ground_up], rest)) = bytes.split_first_chunk() else {
+        return;
+    };
     let (primary, ground_up) = (u16::from_be_bytes([a, b]), ground_up % 2 == 0);
-    let masks = Masks { primary, add: u16::from_be_bytes([c, d]) & primary };
+    let masks = Masks {
+        primary,
+        add: u16::from_be_bytes([c, d]) & primary,
+    };
     // The input repeated until it is long enough.
     let wanted = size(masks, ground_up);
     let inflated: Vec<u8> = rest.iter().copied().cycle().take(wanted).collect();
     let mut column = Column::default();
     let read = column.apply(masks, ground_up, &inflated);
-    assert_eq!(read.is_ok(), inflated.len() == wanted && wanted <= MAX_COLUMN);
+    assert_eq!(
+        read.is_ok(),
+        inflated.len() == wanted && wanted <= MAX_COLUMN
+    );
     if read.is_ok() && ground_up {
         let mut written = Vec::new();
         let masks = column.encode(u16::MAX, true, &mut written);
@@ -104,8 +131,14 @@ pub fn nested(bytes: &[u8]) {
 
 /// A whole connection in both roles, with everything else the peer may think of.
 pub fn connection(bytes: &[u8]) {
-    let Some((build, way, rest)) = chosen(bytes) else { return };
-    let role = if way == Way::ToClient { Role::Client } else { Role::Server };
+    let Some((build, way, rest)) = chosen(bytes) else {
+        return;
+    };
+    let role = if way == Way::ToClient {
+        Role::Client
+    } else {
+        Role::Server
+    };
     let mut connection = Connection::new(role, build).with_max_packet(4096);
     for piece in rest.chunks(7) {
         connection.receive(piece);
@@ -117,15 +150,29 @@ pub fn connection(bytes: &[u8]) {
 
 /// A player who has entered our server, and then says anything, while another plays on.
 pub fn server(bytes: &[u8]) {
-    let Some((build, _, rest)) = chosen(bytes) else { return };
+    let Some((build, _, rest)) = chosen(bytes) else {
+        return;
+    };
     let (encryption, world) = (Encryption::Off, WorldKind::Flat);
-    let settings = server::Settings { build, encryption, world, view_distance: 3, ..Default::default() };
+    let settings = server::Settings {
+        build,
+        encryption,
+        world,
+        view_distance: 3,
+        ..Default::default()
+    };
     let unsent = settings.limits.unsent;
-    let Ok(mut server) = Server::new(settings, |bytes| bytes.fill(7)) else { return };
+    let Ok(mut server) = Server::new(settings, |bytes| bytes.fill(7)) else {
+        return;
+    };
     let join = |server: &mut Server, name: &str, last: u8| {
         let ip = IpAddr::from([192, 0, 2, last]);
         let id = server.connect(Duration::ZERO, ip).ok()?;
-        let settings = client::Settings { build, name: name.into(), ..Default::default() };
+        let settings = client::Settings {
+            build,
+            name: name.into(),
+            ..Default::default()
+        };
         let mut client = Client::new(settings, |bytes| bytes.fill(9));
         for _ in 0..4 {
             server.receive(id, Duration::ZERO, client.outgoing());
@@ -137,7 +184,9 @@ pub fn server(bytes: &[u8]) {
         Some(id)
     };
     let (good, bad) = (join(&mut server, "Good", 1), join(&mut server, "Bad", 2));
-    let (Some(good), Some(bad)) = (good, bad) else { return };
+    let (Some(good), Some(bad)) = (good, bad) else {
+        return;
+    };
     assert_eq!(server.players().count(), 2);
     let mut now = Duration::ZERO;
     for piece in rest.chunks(40) {

@@ -35,7 +35,15 @@
 //!
 //! Floors of this crate, imports only go down: `client`, `server`, `tap` > [`connection`] > [`state`], [`stream`] >
 //! [`table`] > [`types`] > [`chunk`], [`nbt`], [`crypto`] > [`build`](mod@build).
-#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing
+    )
+)]
 
 pub mod announce;
 pub mod block;

@@ -26,20 +26,33 @@ impl Area {
     pub fn of(world: &World) -> Self {
         let (x, width) = extent(world.columns().map(|(x, _, _)| x).collect());
         let (z, height) = extent(world.columns().map(|(_, z, _)| z).collect());
-        Self { x, z, width, height }
+        Self {
+            x,
+            z,
+            width,
+            height,
+        }
     }
 
     /// The area of this size around a block.
     pub fn around((x, z): (i32, i32), width: u32, height: u32) -> Self {
-        Self { x: x.saturating_sub_unsigned(width / 2), z: z.saturating_sub_unsigned(height / 2), width, height }
+        Self {
+            x: x.saturating_sub_unsigned(width / 2),
+            z: z.saturating_sub_unsigned(height / 2),
+            width,
+            height,
+        }
     }
 }
 
 /// The first block and the number of blocks of these columns along one axis.
 fn extent(mut columns: Vec<i32>) -> (i32, u32) {
     columns.sort_unstable();
-    let (Some(&first), Some(&last), Some(&median)) = (columns.first(), columns.last(), columns.get(columns.len() / 2))
-    else {
+    let (Some(&first), Some(&last), Some(&median)) = (
+        columns.first(),
+        columns.last(),
+        columns.get(columns.len() / 2),
+    ) else {
         return (0, 0);
     };
     let most = (MAX_SIDE / 16) as i32;
@@ -77,7 +90,14 @@ impl Image {
     /// The colour of a pixel, if something is to be seen there.
     pub fn pixel(&self, x: u32, y: u32) -> Option<[u8; 3]> {
         let (x, y, width) = (x as usize, y as usize, self.width as usize);
-        match self.rgba.as_chunks().0.get(y * width..)?.get(..width)?.get(x) {
+        match self
+            .rgba
+            .as_chunks()
+            .0
+            .get(y * width..)?
+            .get(..width)?
+            .get(x)
+        {
             Some(&[red, green, blue, 255]) => Some([red, green, blue]),
             _ => None,
         }
@@ -99,7 +119,12 @@ pub fn render(world: &World, area: Area, style: Style) -> Image {
         }
         north = here;
     }
-    Image { width, height, rgba, origin: (area.x, area.z) }
+    Image {
+        width,
+        height,
+        rgba,
+        origin: (area.x, area.z),
+    }
 }
 
 /// What a map shows at one place.
@@ -115,7 +140,11 @@ impl Surface {
         let (y, block) = column.top(x, z, |block| block::info(block.id).is_visible())?;
         let is_water = |y: &u8| block::info(column.block(x, *y, z).id).kind == Kind::Water;
         let depth = (0..=y).rev().take_while(is_water).count();
-        Some(Self { y, block, depth: u8::try_from(depth).unwrap_or(u8::MAX) })
+        Some(Self {
+            y,
+            block,
+            depth: u8::try_from(depth).unwrap_or(u8::MAX),
+        })
     }
 
     fn kind(&self) -> Kind {
@@ -126,12 +155,16 @@ impl Surface {
         // The shades of vanilla's maps: 180, 220 and 255. A north that is not known is as high.
         let shade = match (style, north) {
             (Style::Flat, _) => 255,
-            (Style::Paper, _) if self.depth > 0 => (255 - 12 * u16::from(self.depth.min(11))).into(),
+            (Style::Paper, _) if self.depth > 0 => {
+                (255 - 12 * u16::from(self.depth.min(11))).into()
+            }
             (Style::Paper, Some(north)) if north.y < self.y => 255,
             (Style::Paper, Some(north)) if north.y > self.y => 180,
             (Style::Paper, _) => 220_u32,
         };
-        block::info(self.block.id).colour(self.block.metadata).map(|part| (u32::from(part) * shade / 255) as u8)
+        block::info(self.block.id)
+            .colour(self.block.metadata)
+            .map(|part| (u32::from(part) * shade / 255) as u8)
     }
 }
 
@@ -172,13 +205,21 @@ pub fn ascii(world: &World, view: &View) -> String {
     let width = u32::from(view.width).min(MAX_SIDE / scale);
     let height = u32::from(view.height).min(MAX_SIDE / scale / 2);
     let area = Area::around(view.centre, width * scale, height * scale * 2);
-    if view.colour { half_blocks(&render(world, area, Style::Paper), scale) } else { glyphs(world, area, scale) }
+    if view.colour {
+        half_blocks(&render(world, area, Style::Paper), scale)
+    } else {
+        glyphs(world, area, scale)
+    }
 }
 
 /// What the characters of a map without colours mean: `~ water, ! lava, . sand, …`.
 pub fn legend() -> String {
     let shown = Kind::ALL.into_iter().filter(|kind| *kind != Kind::Clear);
-    shown.map(|kind| kind.glyph()).map(|(glyph, name)| format!("{glyph} {name}")).collect::<Vec<_>>().join(", ")
+    shown
+        .map(|kind| kind.glyph())
+        .map(|(glyph, name)| format!("{glyph} {name}"))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// A character is the kind that most of its blocks are.
@@ -186,13 +227,21 @@ fn glyphs(world: &World, area: Area, scale: u32) -> String {
     let mut out = String::new();
     for line in 0..area.height / scale / 2 {
         let top = line * scale * 2;
-        let rows = (top..top + scale * 2).map(|dz| row(world, area.x, area.z.checked_add_unsigned(dz), area.width));
+        let rows = (top..top + scale * 2)
+            .map(|dz| row(world, area.x, area.z.checked_add_unsigned(dz), area.width));
         let rows: Vec<_> = rows.collect();
         for left in (0..area.width as usize).step_by(scale as usize) {
-            let cell = rows.iter().flat_map(|row| row.iter().skip(left).take(scale as usize));
-            let mut kinds: Vec<_> = cell.map(|surface| surface.as_ref().map_or(Kind::Clear, Surface::kind)).collect();
+            let cell = rows
+                .iter()
+                .flat_map(|row| row.iter().skip(left).take(scale as usize));
+            let mut kinds: Vec<_> = cell
+                .map(|surface| surface.as_ref().map_or(Kind::Clear, Surface::kind))
+                .collect();
             kinds.sort_unstable();
-            let most = kinds.chunk_by(|a, b| a == b).max_by_key(|run| run.len()).and_then(<[_]>::first);
+            let most = kinds
+                .chunk_by(|a, b| a == b)
+                .max_by_key(|run| run.len())
+                .and_then(<[_]>::first);
             out.push(most.map_or(' ', |kind| kind.glyph().0));
         }
         out.push('\n');
@@ -208,8 +257,14 @@ fn half_blocks(image: &Image, scale: u32) -> String {
         let mut last = String::from(RESET);
         for left in (0..image.width).step_by(scale as usize) {
             let colour = |[red, green, blue]: [u8; 3]| format!("2;{red};{green};{blue}");
-            let (sequence, c) = match (mean(image, left, top, scale), mean(image, left, top + scale, scale)) {
-                (Some(upper), Some(lower)) => (format!("\x1b[38;{};48;{}m", colour(upper), colour(lower)), '▀'),
+            let (sequence, c) = match (
+                mean(image, left, top, scale),
+                mean(image, left, top + scale, scale),
+            ) {
+                (Some(upper), Some(lower)) => (
+                    format!("\x1b[38;{};48;{}m", colour(upper), colour(lower)),
+                    '▀',
+                ),
                 (Some(upper), None) => (format!("\x1b[0;38;{}m", colour(upper)), '▀'),
                 (None, Some(lower)) => (format!("\x1b[0;38;{}m", colour(lower)), '▄'),
                 (None, None) => (RESET.into(), ' '),
@@ -276,18 +331,44 @@ mod tests {
     fn pixels_are_the_highest_blocks_shaded_by_the_north() {
         let world = world();
         let image = render(&world, Area::of(&world), Style::Paper);
-        assert_eq!((image.width, image.height, image.origin), (16, 16, (-16, 32)));
+        assert_eq!(
+            (image.width, image.height, image.origin),
+            (16, 16, (-16, 32))
+        );
         assert_eq!(image.rgba.len(), 16 * 16 * 4);
         let stone = block::info(1).colour(0);
-        assert_eq!(image.pixel(0, 0), shaded(stone, 220), "nothing is known of the north");
+        assert_eq!(
+            image.pixel(0, 0),
+            shaded(stone, 220),
+            "nothing is known of the north"
+        );
         assert_eq!(image.pixel(0, 1), shaded(stone, 220), "level");
-        assert_eq!(image.pixel(1, 1), shaded([0x96, 0x34, 0x30], 255), "wool, higher than its north, under glass");
-        assert_eq!(image.pixel(1, 2), shaded(stone, 180), "lower than its north");
-        assert_eq!(image.pixel(2, 0), shaded(block::info(9).colour(0), 255 - 36), "three deep");
+        assert_eq!(
+            image.pixel(1, 1),
+            shaded([0x96, 0x34, 0x30], 255),
+            "wool, higher than its north, under glass"
+        );
+        assert_eq!(
+            image.pixel(1, 2),
+            shaded(stone, 180),
+            "lower than its north"
+        );
+        assert_eq!(
+            image.pixel(2, 0),
+            shaded(block::info(9).colour(0), 255 - 36),
+            "three deep"
+        );
         assert_eq!(image.pixel(3, 0), shaded([0xFF, 0, 0xFF], 220), "unknown");
-        assert_eq!(image.pixel(4, 0), shaded(stone, 220), "a torch is not shown");
+        assert_eq!(
+            image.pixel(4, 0),
+            shaded(stone, 220),
+            "a torch is not shown"
+        );
         let flat = render(&world, Area::of(&world), Style::Flat);
-        assert_eq!((flat.pixel(1, 2), flat.pixel(2, 0)), (Some(stone), Some(block::info(9).colour(0))));
+        assert_eq!(
+            (flat.pixel(1, 2), flat.pixel(2, 0)),
+            (Some(stone), Some(block::info(9).colour(0)))
+        );
         assert_eq!((image.pixel(16, 0), image.pixel(0, 16)), (None, None));
     }
 
@@ -297,26 +378,55 @@ mod tests {
         world.insert(-1, 1, Column::default()).unwrap();
         world.set_block(-16, 50, 31, of(1, 0));
         let stone = block::info(1).colour(0);
-        let area = Area { x: -17, z: 32, width: 3, height: 1 };
+        let area = Area {
+            x: -17,
+            z: 32,
+            width: 3,
+            height: 1,
+        };
         let image = render(&world, area, Style::Paper);
         assert_eq!(image.pixel(0, 0), None, "not loaded");
         assert_eq!(image.rgba[..4], [0; 4]);
-        assert_eq!(image.pixel(1, 0), shaded(stone, 180), "what is out of the picture throws its shade");
+        assert_eq!(
+            image.pixel(1, 0),
+            shaded(stone, 180),
+            "what is out of the picture throws its shade"
+        );
         assert_eq!(image.pixel(2, 0), shaded(stone, 220));
     }
 
     #[test]
     fn areas_are_bounded() {
-        assert_eq!(render(&World::new(1), Area::of(&World::new(1)), Style::Paper).rgba, []);
+        assert_eq!(
+            render(&World::new(1), Area::of(&World::new(1)), Style::Paper).rgba,
+            []
+        );
         let mut world = world();
         world.insert(-2, 2, Column::default()).unwrap();
-        assert_eq!(Area::of(&world), Area { x: -32, z: 32, width: 32, height: 16 });
-        world.insert((1 << 26) - 1, -(1 << 26), Column::default()).unwrap();
+        assert_eq!(
+            Area::of(&world),
+            Area {
+                x: -32,
+                z: 32,
+                width: 32,
+                height: 16
+            }
+        );
+        world
+            .insert((1 << 26) - 1, -(1 << 26), Column::default())
+            .unwrap();
         let area = Area::of(&world);
         assert_eq!((area.width, area.height), (MAX_SIDE, MAX_SIDE));
-        let place = |x, z| render(&world, area, Style::Flat).pixel((x - area.x) as u32, (z - area.z) as u32);
+        let place = |x, z| {
+            render(&world, area, Style::Flat).pixel((x - area.x) as u32, (z - area.z) as u32)
+        };
         assert!(place(-16, 32).is_some(), "the far one is left out");
-        let edge = Area { x: i32::MAX - 1, z: i32::MIN, width: u32::MAX, height: 2 };
+        let edge = Area {
+            x: i32::MAX - 1,
+            z: i32::MIN,
+            width: u32::MAX,
+            height: 2,
+        };
         let image = render(&world, edge, Style::Paper);
         assert_eq!((image.width, image.height), (MAX_SIDE, 2));
         assert!(image.rgba.iter().all(|&byte| byte == 0));
@@ -328,11 +438,40 @@ mod tests {
         for i in 0..24 {
             world.set_block(-16 + i % 4, 20, 40 + i / 4, of(12, 0));
         }
-        let view = View { centre: (-8, 40), width: 6, height: 4, scale: 4, colour: false };
-        assert_eq!(ascii(&world, &view), "      \n ^^^^ \n .^^^ \n      \n", "most of a cell decides");
-        let empty = ascii(&World::new(1), &View { width: u16::MAX, height: u16::MAX, scale: u16::MAX, ..view });
+        let view = View {
+            centre: (-8, 40),
+            width: 6,
+            height: 4,
+            scale: 4,
+            colour: false,
+        };
+        assert_eq!(
+            ascii(&world, &view),
+            "      \n ^^^^ \n .^^^ \n      \n",
+            "most of a cell decides"
+        );
+        let empty = ascii(
+            &World::new(1),
+            &View {
+                width: u16::MAX,
+                height: u16::MAX,
+                scale: u16::MAX,
+                ..view
+            },
+        );
         assert_eq!(empty, "  \n", "two characters of 2048 blocks");
-        assert_eq!(ascii(&world, &View { width: 0, height: 0, scale: 0, ..view }), "");
+        assert_eq!(
+            ascii(
+                &world,
+                &View {
+                    width: 0,
+                    height: 0,
+                    scale: 0,
+                    ..view
+                }
+            ),
+            ""
+        );
     }
 
     #[test]
@@ -342,16 +481,26 @@ mod tests {
         for (x, z, id) in [(0, 1, 1), (1, 1, 1), (2, 1, 1), (2, 2, 12), (3, 2, 12)] {
             world.set_block(x, 0, z, of(id, 0));
         }
-        let view = View { centre: (2, 2), width: 5, height: 1, scale: 1, colour: true };
+        let view = View {
+            centre: (2, 2),
+            width: 5,
+            height: 1,
+            scale: 1,
+            colour: true,
+        };
         let (stone, sand) = ("2;107;107;107", "2;188;182;138");
-        let expected = format!("\x1b[0;38;{stone}m▀▀\x1b[38;{stone};48;{sand}m▀\x1b[0;38;{sand}m▄\x1b[0m \n");
+        let expected =
+            format!("\x1b[0;38;{stone}m▀▀\x1b[38;{stone};48;{sand}m▀\x1b[0;38;{sand}m▄\x1b[0m \n");
         assert_eq!(ascii(&world, &view), expected);
     }
 
     #[test]
     fn the_legend_names_every_character() {
         let legend = legend();
-        assert!(legend.starts_with("~ water, ! lava, . sand, \" grass"), "{legend}");
+        assert!(
+            legend.starts_with("~ water, ! lava, . sand, \" grass"),
+            "{legend}"
+        );
         assert_eq!(legend.split(", ").count(), Kind::ALL.len() - 1);
     }
 }

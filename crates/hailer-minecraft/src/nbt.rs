@@ -52,7 +52,11 @@ pub fn decode_within(bytes: &[u8], limit: usize) -> Result<Nbt, Error> {
         inflated = gunzip(bytes, limit)?;
         &inflated
     } else if bytes.len() > limit {
-        return Err(Error { field: "NBT", at: limit, kind: ErrorKind::Limit { limit } });
+        return Err(Error {
+            field: "NBT",
+            at: limit,
+            kind: ErrorKind::Limit { limit },
+        });
     } else {
         bytes
     };
@@ -63,7 +67,8 @@ pub fn decode_within(bytes: &[u8], limit: usize) -> Result<Nbt, Error> {
     let mut rest = bytes;
     // After the walk only the content of a string can be wrong.
     let parsed = valence_nbt::from_binary::<String>(&mut rest);
-    let (root, name) = parsed.map_err(|_| Error::bad("string", bytes.len() - rest.len(), "modified UTF-8"))?;
+    let (root, name) =
+        parsed.map_err(|_| Error::bad("string", bytes.len() - rest.len(), "modified UTF-8"))?;
     Ok(Nbt { name, root })
 }
 
@@ -71,11 +76,19 @@ pub fn decode_within(bytes: &[u8], limit: usize) -> Result<Nbt, Error> {
 /// bytes. What goes into a packet must stay below 32 768, which is for the packet to check.
 pub fn encode(nbt: &Nbt) -> Result<Vec<u8>, Error> {
     let mut bytes = Vec::new();
-    valence_nbt::to_binary(&nbt.root, &mut bytes, &nbt.name)
-        .map_err(|_| Error::bad("string", bytes.len(), "at most 65535 bytes of modified UTF-8"))?;
+    valence_nbt::to_binary(&nbt.root, &mut bytes, &nbt.name).map_err(|_| {
+        Error::bad(
+            "string",
+            bytes.len(),
+            "at most 65535 bytes of modified UTF-8",
+        )
+    })?;
     let mut out = Vec::new();
     // Java says operating system 0. From a slice into a vector: there is nothing that can fail.
-    let _ = GzBuilder::new().operating_system(0).read(bytes.as_slice(), Compression::default()).read_to_end(&mut out);
+    let _ = GzBuilder::new()
+        .operating_system(0)
+        .read(bytes.as_slice(), Compression::default())
+        .read_to_end(&mut out);
     Ok(out)
 }
 
@@ -90,9 +103,19 @@ fn gunzip(bytes: &[u8], limit: usize) -> Result<Vec<u8>, Error> {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => ErrorKind::Short { need: 1 },
         Err(_) => ErrorKind::Bad("a gzip stream"),
         Ok(_) if rest.is_empty() => return Ok(out),
-        Ok(_) => return Err(Error { field: "end of gzip", at, kind: ErrorKind::Leftover { count: rest.len() } }),
+        Ok(_) => {
+            return Err(Error {
+                field: "end of gzip",
+                at,
+                kind: ErrorKind::Leftover { count: rest.len() },
+            });
+        }
     };
-    Err(Error { field: "gzip", at, kind })
+    Err(Error {
+        field: "gzip",
+        at,
+        kind,
+    })
 }
 
 const END: u8 = 0;
@@ -137,7 +160,11 @@ fn walk(reader: &mut Reader) -> Result<(), Error> {
         };
         tags += 1;
         if tags > MAX_TAGS {
-            return Err(Error { field: "number of tags", at, kind: ErrorKind::Limit { limit: MAX_TAGS } });
+            return Err(Error {
+                field: "number of tags",
+                at,
+                kind: ErrorKind::Limit { limit: MAX_TAGS },
+            });
         }
         at = reader.at();
         match tag {
@@ -146,9 +173,17 @@ fn walk(reader: &mut Reader) -> Result<(), Error> {
             8 => skip_string(reader, "string")?,
             11 => skip_array(reader, 4, "int array length", "int array")?,
             _ => {
-                let inside = if tag == COMPOUND { Open::Compound } else { list(reader)? };
+                let inside = if tag == COMPOUND {
+                    Open::Compound
+                } else {
+                    list(reader)?
+                };
                 if open.len() == MAX_DEPTH {
-                    return Err(Error { field: "nesting", at, kind: ErrorKind::Limit { limit: MAX_DEPTH } });
+                    return Err(Error {
+                        field: "nesting",
+                        at,
+                        kind: ErrorKind::Limit { limit: MAX_DEPTH },
+                    });
                 }
                 open.push(inside);
             }
@@ -180,13 +215,23 @@ fn list(reader: &mut Reader) -> Result<Open, Error> {
     let least = match least(element) {
         Some(least) => least,
         None if element == END && left == 0 => 0,
-        None if element == END => return Err(Error::bad("list length", length_at, "0 in a list without a type")),
+        None if element == END => {
+            return Err(Error::bad(
+                "list length",
+                length_at,
+                "0 in a list without a type",
+            ));
+        }
         None => return Err(Error::bad("list type", at, TYPES)),
     };
     let claimed = left.saturating_mul(least);
     if claimed > reader.remaining() {
         let need = claimed - reader.remaining();
-        return Err(Error { field: "list", at: reader.at(), kind: ErrorKind::Short { need } });
+        return Err(Error {
+            field: "list",
+            at: reader.at(),
+            kind: ErrorKind::Short { need },
+        });
     }
     if let 1..=6 = element {
         reader.take(claimed, "list")?;
@@ -195,7 +240,12 @@ fn list(reader: &mut Reader) -> Result<Open, Error> {
     Ok(Open::List { element, left })
 }
 
-fn skip_array(reader: &mut Reader, width: usize, length_field: &'static str, field: &'static str) -> Result<(), Error> {
+fn skip_array(
+    reader: &mut Reader,
+    width: usize,
+    length_field: &'static str,
+    field: &'static str,
+) -> Result<(), Error> {
     let count = length(reader, length_field)?;
     reader.take(count.saturating_mul(width), field).map(drop)
 }
@@ -216,10 +266,22 @@ fn length(reader: &mut Reader, field: &'static str) -> Result<usize, Error> {
 impl fmt::Display for Nbt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let left = f.precision().unwrap_or(MAX_TEXT);
-        let mut out = Cut { out: f, left, full: false };
-        let written = if self.name.is_empty() { Ok(()) } else { key(&mut out, &self.name) };
+        let mut out = Cut {
+            out: f,
+            left,
+            full: false,
+        };
+        let written = if self.name.is_empty() {
+            Ok(())
+        } else {
+            key(&mut out, &self.name)
+        };
         let written = written.and_then(|()| compound_text(&mut out, &self.root));
-        if out.full { f.write_str("…") } else { written }
+        if out.full {
+            f.write_str("…")
+        } else {
+            written
+        }
     }
 }
 
@@ -305,16 +367,21 @@ mod tests {
     use proptest::prelude::*;
 
     /// The tag of the pickaxe in spec/minecraft-12w.md#9.
-    const PICKAXE: &str =
-        "1F8B0800000000000203E36260E0646049CD4BCEE062606060646260CA4C6150606260CE29CB616061600000EB37EC0D20000000";
+    const PICKAXE: &str = "1F8B0800000000000203E36260E0646049CD4BCEE062606060646260CA4C6150606260CE29CB616061600000EB37EC0D20000000";
 
     fn hex(text: &str) -> Vec<u8> {
-        text.as_bytes().chunks(2).map(|pair| u8::from_str_radix(str::from_utf8(pair).unwrap(), 16).unwrap()).collect()
+        text.as_bytes()
+            .chunks(2)
+            .map(|pair| u8::from_str_radix(str::from_utf8(pair).unwrap(), 16).unwrap())
+            .collect()
     }
 
     fn gzip(bytes: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
-        GzBuilder::new().read(bytes, Compression::default()).read_to_end(&mut out).unwrap();
+        GzBuilder::new()
+            .read(bytes, Compression::default())
+            .read_to_end(&mut out)
+            .unwrap();
         out
     }
 
@@ -337,7 +404,10 @@ mod tests {
             "pages" => List::String(vec!["one".into(), "two".into()]),
             "ench" => List::Compound(vec![compound! { "id" => 32_i16, "lvl" => 4_i16 }, Compound::new()]),
         };
-        Nbt { name: "root".into(), root }
+        Nbt {
+            name: "root".into(),
+            root,
+        }
     }
 
     fn raw(nbt: &Nbt) -> Vec<u8> {
@@ -361,11 +431,22 @@ mod tests {
     fn everything_goes_round() {
         let nbt = sample();
         let bytes = encode(&nbt).unwrap();
-        assert_eq!(bytes[..10], [0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 0], "the head that Java writes");
+        assert_eq!(
+            bytes[..10],
+            [0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 0],
+            "the head that Java writes"
+        );
         assert_eq!(decode(&bytes).unwrap(), nbt);
         assert_eq!(decode(&raw(&nbt)).unwrap(), nbt, "bare");
-        assert_eq!(encode(&decode(&bytes).unwrap()).unwrap(), bytes, "order is kept");
-        assert_eq!(decode(&encode(&Nbt::default()).unwrap()).unwrap(), Nbt::default());
+        assert_eq!(
+            encode(&decode(&bytes).unwrap()).unwrap(),
+            bytes,
+            "order is kept"
+        );
+        assert_eq!(
+            decode(&encode(&Nbt::default()).unwrap()).unwrap(),
+            Nbt::default()
+        );
     }
 
     #[test]
@@ -378,7 +459,10 @@ mod tests {
         );
         assert_eq!(format!("{:.9}", sample()), "root:{byt…");
         assert_eq!(format!("{:.2}", Nbt::default()), "{}");
-        let long = Nbt { root: compound! { "x" => vec![0_i8; 1 << 20] }, ..Nbt::default() };
+        let long = Nbt {
+            root: compound! { "x" => vec![0_i8; 1 << 20] },
+            ..Nbt::default()
+        };
         assert_eq!(long.to_string().chars().count(), MAX_TEXT + 1);
     }
 
@@ -387,7 +471,10 @@ mod tests {
         let (bare, zipped) = (raw(&sample()), encode(&sample()).unwrap());
         for n in 0..bare.len() {
             let error = decode(&bare[..n]).unwrap_err();
-            assert!(matches!(error.kind, ErrorKind::Short { need } if need > 0), "{n}: {error}");
+            assert!(
+                matches!(error.kind, ErrorKind::Short { need } if need > 0),
+                "{n}: {error}"
+            );
             assert!(error.at <= n);
         }
         for n in 0..zipped.len() {
@@ -395,65 +482,134 @@ mod tests {
         }
         let longer = |bytes: &[u8]| decode(&[bytes, &[0]].concat()).unwrap_err();
         assert_eq!(longer(&bare).kind, ErrorKind::Leftover { count: 1 });
-        assert_eq!((longer(&zipped).field, longer(&zipped).kind), ("end of gzip", ErrorKind::Leftover { count: 1 }));
+        assert_eq!(
+            (longer(&zipped).field, longer(&zipped).kind),
+            ("end of gzip", ErrorKind::Leftover { count: 1 })
+        );
     }
 
     #[test]
     fn what_is_wrong_is_named() {
         let cases = [
             ("", "root type at offset 0: ends 1 byte too early"),
-            ("09 0000 01 00000000", "root type at offset 0: expected 10, a compound"),
-            ("0A 0000 0C 0000 00000000 00", "tag type at offset 3: expected a type from 1 to 11"),
-            ("0A 0000 09 0000 0C 00000000 00", "list type at offset 6: expected a type from 1 to 11"),
-            ("0A 0000 09 0000 00 00000001 00", "list length at offset 7: expected 0 in a list without a type"),
-            ("0A 0000 09 0000 01 FFFFFFFF 00", "list length at offset 7: expected a length from 0"),
-            ("0A 0000 07 0000 80000000 00", "byte array length at offset 6: expected a length from 0"),
-            ("0A 0000 08 0000 0001 FF 00", "string at offset 8: expected modified UTF-8"),
-            ("0A 0001 FF 00", "string at offset 3: expected modified UTF-8"),
+            (
+                "09 0000 01 00000000",
+                "root type at offset 0: expected 10, a compound",
+            ),
+            (
+                "0A 0000 0C 0000 00000000 00",
+                "tag type at offset 3: expected a type from 1 to 11",
+            ),
+            (
+                "0A 0000 09 0000 0C 00000000 00",
+                "list type at offset 6: expected a type from 1 to 11",
+            ),
+            (
+                "0A 0000 09 0000 00 00000001 00",
+                "list length at offset 7: expected 0 in a list without a type",
+            ),
+            (
+                "0A 0000 09 0000 01 FFFFFFFF 00",
+                "list length at offset 7: expected a length from 0",
+            ),
+            (
+                "0A 0000 07 0000 80000000 00",
+                "byte array length at offset 6: expected a length from 0",
+            ),
+            (
+                "0A 0000 08 0000 0001 FF 00",
+                "string at offset 8: expected modified UTF-8",
+            ),
+            (
+                "0A 0001 FF 00",
+                "string at offset 3: expected modified UTF-8",
+            ),
             ("1F8B 08 FF", "gzip at offset 4: ends 1 byte too early"),
-            ("1F8B 09 00 00000000 0000 0000", "gzip at offset 10: expected a gzip stream"),
+            (
+                "1F8B 09 00 00000000 0000 0000",
+                "gzip at offset 10: expected a gzip stream",
+            ),
         ];
         for (bytes, expected) in cases {
-            assert_eq!(decode(&hex(&bytes.replace(' ', ""))).unwrap_err().to_string(), expected, "{bytes}");
+            assert_eq!(
+                decode(&hex(&bytes.replace(' ', "")))
+                    .unwrap_err()
+                    .to_string(),
+                expected,
+                "{bytes}"
+            );
         }
         let mut broken = hex(PICKAXE);
         let crc = broken.len() - 5;
         broken[crc] ^= 1;
-        assert_eq!(decode(&broken).unwrap_err().kind, ErrorKind::Bad("a gzip stream"));
-        let long = Nbt { name: "x".repeat(1 << 16), ..Nbt::default() };
+        assert_eq!(
+            decode(&broken).unwrap_err().kind,
+            ErrorKind::Bad("a gzip stream")
+        );
+        let long = Nbt {
+            name: "x".repeat(1 << 16),
+            ..Nbt::default()
+        };
         assert_eq!(encode(&long).unwrap_err().field, "string");
     }
 
     #[test]
     fn claimed_lengths_allocate_nothing() {
         for element in 1..=11 {
-            let bytes = [&[10, 0, 0, 9, 0, 0, element, 0x7F, 0xFF, 0xFF, 0xFF][..], &[0; 100]].concat();
+            let bytes = [
+                &[10, 0, 0, 9, 0, 0, element, 0x7F, 0xFF, 0xFF, 0xFF][..],
+                &[0; 100],
+            ]
+            .concat();
             let error = decode(&gzip(&bytes)).unwrap_err();
-            assert!(matches!(error.kind, ErrorKind::Short { .. }), "{element}: {error}");
+            assert!(
+                matches!(error.kind, ErrorKind::Short { .. }),
+                "{element}: {error}"
+            );
             assert_eq!((error.field, error.at), ("list", 11));
         }
         for array in [7, 11] {
             let bytes = [10, 0, 0, array, 0, 0, 0x7F, 0xFF, 0xFF, 0xFF, 0];
-            assert!(matches!(decode(&bytes).unwrap_err().kind, ErrorKind::Short { .. }));
+            assert!(matches!(
+                decode(&bytes).unwrap_err().kind,
+                ErrorKind::Short { .. }
+            ));
         }
     }
 
     #[test]
     fn bombs_stop_at_a_limit() {
         let zeros = gzip(&vec![0; 64 << 20]);
-        assert_eq!(decode(&zeros).unwrap_err().kind, ErrorKind::Limit { limit: MAX_INFLATED });
+        assert_eq!(
+            decode(&zeros).unwrap_err().kind,
+            ErrorKind::Limit {
+                limit: MAX_INFLATED
+            }
+        );
         let bare = raw(&sample());
-        assert_eq!(decode_within(&bare, bare.len() - 1).unwrap_err().kind, ErrorKind::Limit { limit: bare.len() - 1 });
+        assert_eq!(
+            decode_within(&bare, bare.len() - 1).unwrap_err().kind,
+            ErrorKind::Limit {
+                limit: bare.len() - 1
+            }
+        );
         let zipped = encode(&sample()).unwrap();
         assert_eq!(
             decode_within(&zipped, bare.len() - 1).unwrap_err().kind,
-            ErrorKind::Limit { limit: bare.len() - 1 }
+            ErrorKind::Limit {
+                limit: bare.len() - 1
+            }
         );
-        assert!(decode_within(&bare, bare.len()).is_ok() && decode_within(&zipped, bare.len()).is_ok());
+        assert!(
+            decode_within(&bare, bare.len()).is_ok() && decode_within(&zipped, bare.len()).is_ok()
+        );
         // A list of a million empty compounds would take 72 MB.
         let mut many = vec![10, 0, 0, 9, 0, 0, 10, 0, 0x0F, 0x42, 0x40];
         many.resize(11 + 1_000_001, 0);
-        assert_eq!(decode(&many).unwrap_err().kind, ErrorKind::Limit { limit: MAX_TAGS });
+        assert_eq!(
+            decode(&many).unwrap_err().kind,
+            ErrorKind::Limit { limit: MAX_TAGS }
+        );
     }
 
     /// `depth` levels, the root included, of lists in each other or compounds in each other.
@@ -480,7 +636,10 @@ mod tests {
                 let bytes = gzip(&nested(depth, lists));
                 assert!(bytes.len() < 1 << 15, "fits into a packet");
                 let error = decode_within(&bytes, 64 << 20).unwrap_err();
-                assert_eq!((error.field, error.kind), ("nesting", ErrorKind::Limit { limit: MAX_DEPTH }));
+                assert_eq!(
+                    (error.field, error.kind),
+                    ("nesting", ErrorKind::Limit { limit: MAX_DEPTH })
+                );
             }
         }
         // The deepest list that is read may be one of lists, of which there are none.

@@ -44,7 +44,10 @@ impl Ways {
     /// Whether a packet may go this way.
     #[inline]
     pub const fn admits(self, way: Way) -> bool {
-        matches!((self, way), (Self::Both, _) | (Self::ToClient, Way::ToClient) | (Self::ToServer, Way::ToServer))
+        matches!(
+            (self, way),
+            (Self::Both, _) | (Self::ToClient, Way::ToClient) | (Self::ToServer, Way::ToServer)
+        )
     }
 }
 
@@ -113,9 +116,17 @@ impl fmt::Display for Broken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.packet {
             Some(name) => {
-                write!(f, "packet 0x{:02X} {name} at offset {} of the stream: {}", self.id, self.at, self.error)
+                write!(
+                    f,
+                    "packet 0x{:02X} {name} at offset {} of the stream: {}",
+                    self.id, self.at, self.error
+                )
             }
-            None => write!(f, "0x{:02X} at offset {} of the stream is no packet of this build", self.id, self.at),
+            None => write!(
+                f,
+                "0x{:02X} at offset {} of the stream is no packet of this build",
+                self.id, self.at
+            ),
         }
     }
 }

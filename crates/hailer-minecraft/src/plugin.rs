@@ -48,7 +48,11 @@ impl Message {
         let mut data = Vec::new();
         let channel = match self {
             Self::TexturePack { url, size } => {
-                data.extend(format!("{url}\0{size}").chars().map(|c| Latin1::byte(c).unwrap_or(b'?')));
+                data.extend(
+                    format!("{url}\0{size}")
+                        .chars()
+                        .map(|c| Latin1::byte(c).unwrap_or(b'?')),
+                );
                 Self::TEXTURE_PACK
             }
             Self::Trade(trade) => {
@@ -57,10 +61,17 @@ impl Message {
             }
             Self::EditBook(book) | Self::SignBook(book) => {
                 book.write(&mut data, build);
-                if matches!(self, Self::EditBook(_)) { Self::EDIT_BOOK } else { Self::SIGN_BOOK }
+                if matches!(self, Self::EditBook(_)) {
+                    Self::EDIT_BOOK
+                } else {
+                    Self::SIGN_BOOK
+                }
             }
         };
-        PluginMessage { channel: channel.into(), data: Bytes16::new(data) }
+        PluginMessage {
+            channel: channel.into(),
+            data: Bytes16::new(data),
+        }
     }
 }
 
@@ -68,9 +79,18 @@ impl Message {
 fn texture_pack(reader: &mut Reader<'_, '_>) -> Result<Message, Error> {
     let at = reader.at();
     let text = Latin1::decode(reader.take(reader.remaining(), "texture pack")?);
-    let (url, size) = text.split_once('\0').ok_or(Error::bad("texture pack", at, "an address, NUL and a size"))?;
-    let size = size.parse().map_err(|_| Error::bad("texture pack", at + url.len() + 1, "a size in pixels"))?;
-    Ok(Message::TexturePack { url: url.into(), size })
+    let (url, size) = text.split_once('\0').ok_or(Error::bad(
+        "texture pack",
+        at,
+        "an address, NUL and a size",
+    ))?;
+    let size = size
+        .parse()
+        .map_err(|_| Error::bad("texture pack", at + url.len() + 1, "a size in pixels"))?;
+    Ok(Message::TexturePack {
+        url: url.into(),
+        size,
+    })
 }
 
 #[cfg(test)]
@@ -80,12 +100,23 @@ mod tests {
     #[test]
     fn messages_of_the_game_round_trip() {
         let book = Slot::of(0x182, 1, 0);
-        let pack = Message::TexturePack { url: "http://example.com/a.zip".into(), size: 16 };
-        for message in [pack, Message::Trade(2), Message::EditBook(book.clone()), Message::SignBook(book)] {
+        let pack = Message::TexturePack {
+            url: "http://example.com/a.zip".into(),
+            size: 16,
+        };
+        for message in [
+            pack,
+            Message::Trade(2),
+            Message::EditBook(book.clone()),
+            Message::SignBook(book),
+        ] {
             let packet = message.packet(Build::LATEST);
             assert_eq!(Message::read(&packet, Build::LATEST), Some(Ok(message)));
             for cut in 0..packet.data.len() {
-                let cut = PluginMessage { data: Bytes16::new(packet.data[..cut].to_vec()), ..packet.clone() };
+                let cut = PluginMessage {
+                    data: Bytes16::new(packet.data[..cut].to_vec()),
+                    ..packet.clone()
+                };
                 assert!(!matches!(
                     Message::read(&cut, Build::LATEST),
                     Some(Ok(Message::Trade(_) | Message::EditBook(_)))
@@ -93,11 +124,23 @@ mod tests {
             }
         }
         assert_eq!(
-            Message::read(&PluginMessage { channel: "REGISTER".into(), ..Default::default() }, Build::LATEST),
+            Message::read(
+                &PluginMessage {
+                    channel: "REGISTER".into(),
+                    ..Default::default()
+                },
+                Build::LATEST
+            ),
             None
         );
-        let wrong = PluginMessage { channel: "MC|TPack".into(), data: Bytes16::new(b"address\0big".to_vec()) };
+        let wrong = PluginMessage {
+            channel: "MC|TPack".into(),
+            data: Bytes16::new(b"address\0big".to_vec()),
+        };
         let error = Message::read(&wrong, Build::LATEST).unwrap().unwrap_err();
-        assert_eq!(error.to_string(), "texture pack at offset 8: expected a size in pixels");
+        assert_eq!(
+            error.to_string(),
+            "texture pack at offset 8: expected a size in pixels"
+        );
     }
 }

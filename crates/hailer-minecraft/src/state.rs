@@ -56,15 +56,32 @@ const ALL: RangeInclusive<Build> = V1_2_4..=V1_3_2;
 
 const fn on(from: State, way: Way, id: u8, builds: RangeInclusive<Build>, to: State) -> Transition {
     let builds = (*builds.start(), *builds.end());
-    Transition { from: Some(from), way, id, builds, to: Some(to), encrypts: false }
+    Transition {
+        from: Some(from),
+        way,
+        id,
+        builds,
+        to: Some(to),
+        encrypts: false,
+    }
 }
 
 const fn any(way: Way, id: u8, to: Option<State>) -> Transition {
-    Transition { from: None, way, id, builds: (*ALL.start(), *ALL.end()), to, encrypts: false }
+    Transition {
+        from: None,
+        way,
+        id,
+        builds: (*ALL.start(), *ALL.end()),
+        to,
+        encrypts: false,
+    }
 }
 
 const fn encrypting(transition: Transition) -> Transition {
-    Transition { encrypts: true, ..transition }
+    Transition {
+        encrypts: true,
+        ..transition
+    }
 }
 
 /// Every transition before the game; in [`State::Play`] all packets but those of the login are welcome. So they are to a
@@ -74,16 +91,46 @@ pub const TRANSITIONS: &[Transition] = &[
     on(State::Start, ToServer, 0x02, ALL, State::Named),
     // Without encryption: all there is until 12w16a.
     on(State::Named, ToClient, 0x02, V1_2_4..=W16a, State::Answered),
-    on(State::Answered, ToServer, 0x01, V1_2_4..=W16a, State::Entering),
+    on(
+        State::Answered,
+        ToServer,
+        0x01,
+        V1_2_4..=W16a,
+        State::Entering,
+    ),
     // With encryption.
     on(State::Named, ToClient, 0xFD, W17a..=V1_3_2, State::KeySent),
-    encrypting(on(State::KeySent, ToServer, 0xFC, W17a..=V1_3_2, State::SecretSent)),
-    encrypting(on(State::SecretSent, ToClient, 0xFC, W17a..=V1_3_2, State::Secured)),
+    encrypting(on(
+        State::KeySent,
+        ToServer,
+        0xFC,
+        W17a..=V1_3_2,
+        State::SecretSent,
+    )),
+    encrypting(on(
+        State::SecretSent,
+        ToClient,
+        0xFC,
+        W17a..=V1_3_2,
+        State::Secured,
+    )),
     on(State::Secured, ToServer, 0x01, W17a..=W23b, State::Entering),
-    on(State::Secured, ToServer, 0xCD, W24a..=V1_3_2, State::Entering),
+    on(
+        State::Secured,
+        ToServer,
+        0xCD,
+        W24a..=V1_3_2,
+        State::Entering,
+    ),
     // A client may leave the key unanswered where nobody insists, and a server may skip it all.
     on(State::KeySent, ToServer, 0x01, W17a..=W23b, State::Entering),
-    on(State::KeySent, ToServer, 0xCD, W24a..=V1_3_2, State::Entering),
+    on(
+        State::KeySent,
+        ToServer,
+        0xCD,
+        W24a..=V1_3_2,
+        State::Entering,
+    ),
     on(State::Named, ToClient, 0x01, W17a..=V1_3_2, State::Play),
     on(State::Entering, ToClient, 0x01, ALL, State::Play),
     // At any time.
@@ -109,7 +156,11 @@ pub struct Unexpected {
 
 impl fmt::Display for Unexpected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} is out of place in the state {:?}", self.packet, self.way, self.state)
+        write!(
+            f,
+            "{} {} is out of place in the state {:?}",
+            self.packet, self.way, self.state
+        )
     }
 }
 
@@ -117,9 +168,18 @@ impl std::error::Error for Unexpected {}
 
 impl State {
     /// The state after a packet, and whether this direction is encrypted from its next byte on.
-    pub fn after(self, packet: &Packet, way: Way, build: Build) -> Result<(Self, bool), Unexpected> {
+    pub fn after(
+        self,
+        packet: &Packet,
+        way: Way,
+        build: Build,
+    ) -> Result<(Self, bool), Unexpected> {
         let id = packet.id();
-        let unexpected = Unexpected { state: self, way, packet: packet.name() };
+        let unexpected = Unexpected {
+            state: self,
+            way,
+            packet: packet.name(),
+        };
         if self == Self::Closed {
             return Err(unexpected);
         }

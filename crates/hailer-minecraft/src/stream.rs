@@ -39,15 +39,33 @@ pub fn read(bytes: &[u8], way: Way, build: Build, max_packet: usize, notes: &mut
     let (packet, error) = match Packet::read_row(id, &mut reader, way, build) {
         Some((_, Ok(packet))) => return Outcome::Packet(packet, reader.at()),
         Some((name, Err(error))) => (Some(name), error),
-        None => (None, Error::bad("id", 0, "a packet of this build and direction")),
+        None => (
+            None,
+            Error::bad("id", 0, "a packet of this build and direction"),
+        ),
     };
     match error.kind {
-        ErrorKind::Short { need } if need <= max_packet.saturating_sub(bytes.len()) => Outcome::Need(need),
-        ErrorKind::Short { .. } => {
-            let error = Error { kind: ErrorKind::Limit { limit: max_packet }, ..error };
-            Outcome::Broken(Broken { packet, id, error, at: 0 })
+        ErrorKind::Short { need } if need <= max_packet.saturating_sub(bytes.len()) => {
+            Outcome::Need(need)
         }
-        _ => Outcome::Broken(Broken { packet, id, error, at: 0 }),
+        ErrorKind::Short { .. } => {
+            let error = Error {
+                kind: ErrorKind::Limit { limit: max_packet },
+                ..error
+            };
+            Outcome::Broken(Broken {
+                packet,
+                id,
+                error,
+                at: 0,
+            })
+        }
+        _ => Outcome::Broken(Broken {
+            packet,
+            id,
+            error,
+            at: 0,
+        }),
     }
 }
 
@@ -131,13 +149,19 @@ impl Stream {
             Outcome::Packet(packet, length) => {
                 let start = self.start;
                 (self.start, self.wanted) = (start + length, 1);
-                Ok(Some((packet, self.buffer.get(start..self.start).unwrap_or_default())))
+                Ok(Some((
+                    packet,
+                    self.buffer.get(start..self.start).unwrap_or_default(),
+                )))
             }
             Outcome::Need(need) => {
                 self.wanted = rest.len() + need;
                 Ok(None)
             }
-            Outcome::Broken(broken) => Err(*self.broken.insert(Broken { at: self.at(), ..broken })),
+            Outcome::Broken(broken) => Err(*self.broken.insert(Broken {
+                at: self.at(),
+                ..broken
+            })),
         }
     }
 

@@ -89,9 +89,17 @@ impl Tap {
     pub fn new(build: Option<Build>, secret: Option<Vec<u8>>) -> Self {
         let candidates = match build {
             Some(build) => vec![Candidate::new(build, false)],
-            None => Build::SPEECHES.iter().map(|build| Candidate::new(build.newest(), true)).collect(),
+            None => Build::SPEECHES
+                .iter()
+                .map(|build| Candidate::new(build.newest(), true))
+                .collect(),
         };
-        Self { candidates, secret, is_announced: build.is_some(), ended: false }
+        Self {
+            candidates,
+            secret,
+            is_announced: build.is_some(),
+            ended: false,
+        }
     }
 
     /// Takes bytes of a direction, as many and as few as there are.
@@ -116,7 +124,9 @@ impl Tap {
 
     /// The newest of the builds that are left.
     pub fn likely(&self) -> Build {
-        self.candidates.last().map_or(Build::LATEST, |candidate| candidate.build)
+        self.candidates
+            .last()
+            .map_or(Build::LATEST, |candidate| candidate.build)
     }
 
     /// Whether a direction ended with an error that was told.
@@ -125,7 +135,10 @@ impl Tap {
     }
 
     /// The next packet of either direction. An error ends its direction and is told once; the other goes on.
-    #[allow(clippy::should_implement_trait, reason = "an error does not end it like an iterator")]
+    #[allow(
+        clippy::should_implement_trait,
+        reason = "an error does not end it like an iterator"
+    )]
     pub fn next(&mut self) -> Result<Option<Seen>, (Way, TapError)> {
         self.listen()?;
         for way in [Way::ToServer, Way::ToClient] {
@@ -141,7 +154,10 @@ impl Tap {
     pub fn sealed(&self, way: Way) -> Option<Sealed> {
         let lane = self.newest(way)?;
         let bytes = lane.sealed?;
-        Some(Sealed { offset: lane.encrypted_at?, bytes })
+        Some(Sealed {
+            offset: lane.encrypted_at?,
+            bytes,
+        })
     }
 
     /// Offset of a direction's first encrypted byte, if it has come to that.
@@ -168,7 +184,9 @@ impl Tap {
         if self.is_announced {
             return Ok(());
         }
-        let first = self.newest(Way::ToServer).filter(|lane| lane.stream.at() == 0);
+        let first = self
+            .newest(Way::ToServer)
+            .filter(|lane| lane.stream.at() == 0);
         let Some(announced) = first.and_then(|lane| Announced::of(lane.stream.rest())) else {
             return Ok(());
         };
@@ -199,13 +217,23 @@ impl Tap {
             // The wrong ones break sooner or later; mostly within the next packets.
             self.read(way, MAX_PACKETS_AHEAD);
             if !self.agree(way) {
-                if !self.ended && self.candidates.iter().all(|candidate| candidate.lane(way).is_close_by()) {
+                if !self.ended
+                    && self
+                        .candidates
+                        .iter()
+                        .all(|candidate| candidate.lane(way).is_close_by())
+                {
                     return Ok(None);
                 }
                 // A wrong one waits for the end of a packet that is none.
-                let furthest = self.candidates.iter().map(|candidate| candidate.lane(way).stream.at()).max();
+                let furthest = self
+                    .candidates
+                    .iter()
+                    .map(|candidate| candidate.lane(way).stream.at())
+                    .max();
                 self.keep(|candidate| Some(candidate.lane(way).stream.at()) == furthest);
-                self.candidates.drain(..self.candidates.len().saturating_sub(1));
+                self.candidates
+                    .drain(..self.candidates.len().saturating_sub(1));
             }
         }
         let mut seen = None;
@@ -232,14 +260,20 @@ impl Tap {
         for candidate in &mut self.candidates {
             while candidate.lane(way).ahead.len() < ahead && candidate.read(way, secret) {}
         }
-        let furthest = self.candidates.iter().map(|candidate| candidate.lane(way).reach()).max();
+        let furthest = self
+            .candidates
+            .iter()
+            .map(|candidate| candidate.lane(way).reach())
+            .max();
         self.keep(|candidate| Some(candidate.lane(way).reach()) == furthest);
     }
 
     /// Whether all candidates see the same bytes as the next packet, or all see none.
     fn agree(&self, way: Way) -> bool {
-        let mut next =
-            self.candidates.iter().map(|candidate| candidate.lane(way).ahead.front().map(|seen| &seen.bytes));
+        let mut next = self
+            .candidates
+            .iter()
+            .map(|candidate| candidate.lane(way).ahead.front().map(|seen| &seen.bytes));
         let first = next.next().flatten();
         next.all(|next| next == first)
     }
@@ -266,7 +300,12 @@ impl Candidate {
             failed: None,
             is_closed: false,
         };
-        Self { build, is_guess, to_server: lane(Way::ToServer), to_client: lane(Way::ToClient) }
+        Self {
+            build,
+            is_guess,
+            to_server: lane(Way::ToServer),
+            to_client: lane(Way::ToClient),
+        }
     }
 
     fn lane(&self, way: Way) -> &Lane {
@@ -304,7 +343,9 @@ impl Candidate {
             }
         };
         match &packet {
-            Packet::EncryptionResponse(_) if lane.encrypted_at.is_none() => lane.seal(build, secret),
+            Packet::EncryptionResponse(_) if lane.encrypted_at.is_none() => {
+                lane.seal(build, secret)
+            }
             Packet::LoginRequest(login) if is_guess && build < Build::W17a => {
                 if login.protocol != build.protocol().into() {
                     lane.failed = Some(TapError::Protocol(login.protocol));
@@ -314,7 +355,13 @@ impl Candidate {
             }
             _ => {}
         }
-        lane.ahead.push_back(Seen { way, build, packet, bytes, offset });
+        lane.ahead.push_back(Seen {
+            way,
+            build,
+            packet,
+            bytes,
+            offset,
+        });
         self.is_guess = is_guess;
         true
     }
@@ -372,12 +419,19 @@ impl Lane {
 
     /// How far it can be read: without end, as long as nothing is wrong.
     fn reach(&self) -> u64 {
-        if self.failed.is_some() { self.stream.at() } else { u64::MAX }
+        if self.failed.is_some() {
+            self.stream.at()
+        } else {
+            u64::MAX
+        }
     }
 
     /// Whether it has not read too far ahead yet.
     fn is_close_by(&self) -> bool {
-        let from = self.ahead.front().map_or(self.stream.at(), |seen| seen.offset);
+        let from = self
+            .ahead
+            .front()
+            .map_or(self.stream.at(), |seen| seen.offset);
         self.ahead.len() < MAX_PACKETS_AHEAD && self.stream.at() - from < MAX_BYTES_AHEAD
     }
 }

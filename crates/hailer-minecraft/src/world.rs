@@ -25,7 +25,11 @@ pub struct World {
 impl World {
     /// A world without columns, that never has more than `limit`.
     pub fn new(limit: usize) -> Self {
-        Self { columns: BTreeMap::new(), limit, refused: 0 }
+        Self {
+            columns: BTreeMap::new(),
+            limit,
+            refused: 0,
+        }
     }
 
     /// Puts a column in, in the place of what was there. Refused, and counted, if there are too many already or if it is
@@ -34,7 +38,11 @@ impl World {
         let error = if ![x, z].iter().all(|n| (-REACH..REACH).contains(n)) {
             Error::bad("column coordinates", 0, "less than 2^26 in size")
         } else if self.columns.len() >= self.limit && !self.is_loaded(x, z) {
-            Error { field: "columns", at: 0, kind: ErrorKind::Limit { limit: self.limit } }
+            Error {
+                field: "columns",
+                at: 0,
+                kind: ErrorKind::Limit { limit: self.limit },
+            }
         } else {
             self.columns.insert((x, z), column);
             return Ok(());
@@ -124,18 +132,34 @@ mod tests {
         assert!(world.set_block(-1, 0, -17, STONE));
         assert!(world.set_block(-16, 255, -32, STONE));
         let column = world.column(-1, -2).unwrap();
-        assert_eq!((column.block(15, 0, 15), column.block(0, 255, 0)), (STONE, STONE));
+        assert_eq!(
+            (column.block(15, 0, 15), column.block(0, 255, 0)),
+            (STONE, STONE)
+        );
         assert_eq!(world.block(-1, 0, -17), Some(STONE));
-        assert_eq!((world.block(0, 0, -17), world.block(-17, 0, -17), world.block(-1, 0, -16)), (None, None, None));
+        assert_eq!(
+            (
+                world.block(0, 0, -17),
+                world.block(-17, 0, -17),
+                world.block(-1, 0, -16)
+            ),
+            (None, None, None)
+        );
     }
 
     #[test]
     fn outside_there_is_nothing() {
         let mut world = World::new(1);
-        assert_eq!((world.block(0, 0, 0), world.set_block(0, 0, 0, STONE)), (None, false));
+        assert_eq!(
+            (world.block(0, 0, 0), world.set_block(0, 0, 0, STONE)),
+            (None, false)
+        );
         world.insert(0, 0, Column::default()).unwrap();
         for y in [-1, 256, i32::MIN, i32::MAX] {
-            assert_eq!((world.block(0, y, 0), world.set_block(0, y, 0, STONE)), (Some(Block::AIR), false));
+            assert_eq!(
+                (world.block(0, y, 0), world.set_block(0, y, 0, STONE)),
+                (Some(Block::AIR), false)
+            );
         }
         assert_eq!(world.block(i32::MIN, 0, i32::MAX), None);
     }
@@ -146,15 +170,24 @@ mod tests {
         for x in 0..10 {
             assert_eq!(world.insert(x, 0, Column::default()).is_ok(), x < 2);
         }
-        assert!(world.insert(1, 0, Column::default()).is_ok(), "one that is there may be replaced");
+        assert!(
+            world.insert(1, 0, Column::default()).is_ok(),
+            "one that is there may be replaced"
+        );
         assert_eq!((world.len(), world.refused()), (2, 8));
         assert!(world.remove(0, 0).is_some() && world.remove(0, 0).is_none());
         assert!(!world.is_loaded(0, 0) && world.is_loaded(1, 0));
         for (x, z) in [(i32::MIN, 0), (0, i32::MAX), (REACH, 0), (0, -REACH - 1)] {
-            assert_eq!(world.insert(x, z, Column::default()).unwrap_err().field, "column coordinates");
+            assert_eq!(
+                world.insert(x, z, Column::default()).unwrap_err().field,
+                "column coordinates"
+            );
         }
         assert!(world.insert(-REACH, REACH - 1, Column::default()).is_ok());
-        assert_eq!(world.columns().map(|(x, z, _)| (x, z)).collect::<Vec<_>>(), [(-REACH, REACH - 1), (1, 0)]);
+        assert_eq!(
+            world.columns().map(|(x, z, _)| (x, z)).collect::<Vec<_>>(),
+            [(-REACH, REACH - 1), (1, 0)]
+        );
         world.clear();
         assert!(world.is_empty());
     }

@@ -1,7 +1,9 @@
 //! The client against a scripted server, in every wire version, with the bytes cut at random.
 
 use hailer_minecraft::chunk::{Block, Column, ColumnMeta, Masks, deflate, encode_bulk};
-use hailer_minecraft::client::{Client, ClientError, Event, MAX_ENTITIES, MAX_LISTED, MAX_WARNINGS, Mode, Settings};
+use hailer_minecraft::client::{
+    Client, ClientError, Event, MAX_ENTITIES, MAX_LISTED, MAX_WARNINGS, Mode, Settings,
+};
 use hailer_minecraft::connection::Connection;
 use hailer_minecraft::crypto::{CipherKind, KeyPair, session_hash};
 use hailer_minecraft::sample::Dice;
@@ -73,7 +75,11 @@ impl Lab {
         let mut lab = Self::new(build, Door::Usual, settings);
         lab.run();
         assert!(lab.client.is_playing(), "{build}: {:?}", lab.error);
-        lab.say(PlayerAbilities { abilities: Abilities(0), fly_speed: 12, walk_speed: 25 });
+        lab.say(PlayerAbilities {
+            abilities: Abilities(0),
+            fly_speed: 12,
+            walk_speed: 25,
+        });
         lab.put(8.5, 65.0, 8.5);
         lab.heard.clear();
         lab.events.clear();
@@ -128,15 +134,25 @@ impl Lab {
     /// The server's side of the login.
     fn let_in(&mut self, packet: &Packet) {
         let plain_era = self.build <= Build::W16a;
-        let id = if self.door == Door::Checking { "-7ab3" } else { "-" };
+        let id = if self.door == Door::Checking {
+            "-7ab3"
+        } else {
+            "-"
+        };
         match packet {
             Packet::Handshake(_) if plain_era => {
-                self.server.send(&HandshakeReply { id: id.into() }.into()).unwrap();
+                self.server
+                    .send(&HandshakeReply { id: id.into() }.into())
+                    .unwrap();
             }
             Packet::Handshake(_) if self.door == Door::Open => self.welcome(),
             Packet::Handshake(_) => {
                 let key = Bytes16::new(KEY.public_der().to_vec());
-                let request = EncryptionRequest { server_id: id.into(), key, token: Bytes16::new(TOKEN.to_vec()) };
+                let request = EncryptionRequest {
+                    server_id: id.into(),
+                    key,
+                    token: Bytes16::new(TOKEN.to_vec()),
+                };
                 self.server.send(&request.into()).unwrap();
             }
             Packet::EncryptionResponse(packet) => {
@@ -147,7 +163,9 @@ impl Lab {
                 }
                 self.server.secure(&secret).unwrap();
                 self.secret = Some(secret);
-                self.server.send(&EncryptionResponse::default().into()).unwrap();
+                self.server
+                    .send(&EncryptionResponse::default().into())
+                    .unwrap();
             }
             Packet::LoginRequest(_) => self.welcome(),
             Packet::ClientStatus(packet) if packet.status == 0 => self.welcome(),
@@ -175,7 +193,15 @@ impl Lab {
     }
 
     fn put(&mut self, x: f64, y: f64, z: f64) {
-        self.say(PlayerTeleport { x, y, stance: y + 1.62, z, yaw: 90.0, pitch: 5.0, on_ground: false });
+        self.say(PlayerTeleport {
+            x,
+            y,
+            stance: y + 1.62,
+            z,
+            yaw: 90.0,
+            pitch: 5.0,
+            on_ground: false,
+        });
     }
 
     /// So many ticks pass.
@@ -189,14 +215,19 @@ impl Lab {
     }
 
     fn heard(&self, name: &str) -> Vec<&Packet> {
-        self.heard.iter().filter(|packet| packet.name() == name).collect()
+        self.heard
+            .iter()
+            .filter(|packet| packet.name() == name)
+            .collect()
     }
 
     /// A column for this build, in the packets that carry it.
     fn column(&mut self, x: i32, z: i32, column: &Column) {
         if self.build >= Build::W27a && self.dice.below(2) == 0 {
             let (metas, data) = encode_bulk(&[(x, z, column)]);
-            self.say(MapChunkBulk { columns: Bulk::new(metas, zlib(&data)) });
+            self.say(MapChunkBulk {
+                columns: Bulk::new(metas, zlib(&data)),
+            });
             return;
         }
         if self.build <= Build::W17a {
@@ -204,7 +235,13 @@ impl Lab {
         }
         let mut data = Vec::new();
         let masks = column.encode(0xFFFF, true, &mut data);
-        self.say(ChunkData { x, z, ground_up: true, masks, data: zlib_field(&data) });
+        self.say(ChunkData {
+            x,
+            z,
+            ground_up: true,
+            masks,
+            data: zlib_field(&data),
+        });
     }
 }
 
@@ -215,7 +252,10 @@ fn zlib(data: &[u8]) -> Vec<u8> {
 }
 
 fn zlib_field(data: &[u8]) -> Zlib {
-    Zlib { unused: 0, bytes: zlib(data) }
+    Zlib {
+        unused: 0,
+        bytes: zlib(data),
+    }
 }
 
 fn stone() -> Column {
@@ -231,8 +271,19 @@ fn stone() -> Column {
 #[test]
 fn every_build_gets_in_through_every_door() {
     for &build in Build::SPEECHES {
-        for (door, encrypt) in [(Door::Usual, true), (Door::Usual, false), (Door::Open, true)] {
-            let mut lab = Lab::new(build, door, Settings { encrypt, ..Settings::default() });
+        for (door, encrypt) in [
+            (Door::Usual, true),
+            (Door::Usual, false),
+            (Door::Open, true),
+        ] {
+            let mut lab = Lab::new(
+                build,
+                door,
+                Settings {
+                    encrypt,
+                    ..Settings::default()
+                },
+            );
             lab.run();
             assert_eq!(lab.error, None, "{build} {door:?}");
             let joined = Event::Joined {
@@ -249,10 +300,14 @@ fn every_build_gets_in_through_every_door() {
             assert_eq!(lab.client.secret().map(<[u8]>::to_vec), lab.secret);
             assert_eq!(lab.secret.is_some(), encrypted);
             // What stands in the first packets.
-            let Packet::Handshake(handshake) = &lab.heard[0] else { panic!("{:?}", lab.heard[0]) };
+            let Packet::Handshake(handshake) = &lab.heard[0] else {
+                panic!("{:?}", lab.heard[0])
+            };
             if build <= Build::W16a {
                 assert!(handshake.who == *"Bot;lab.example:25566");
-                let Packet::LoginRequest(request) = &lab.heard[1] else { panic!("{:?}", lab.heard[1]) };
+                let Packet::LoginRequest(request) = &lab.heard[1] else {
+                    panic!("{:?}", lab.heard[1])
+                };
                 assert!(request.protocol == i32::from(build.protocol()) && request.name == *"Bot");
             } else {
                 assert!(handshake.protocol == build.protocol() && handshake.name == *"Bot");
@@ -271,7 +326,14 @@ fn account_checks_are_refused_or_handed_over() {
         lab.run();
         assert_eq!(lab.error, Some(ClientError::AccountCheck), "{build}");
 
-        let mut lab = Lab::new(build, Door::Checking, Settings { session: true, ..Settings::default() });
+        let mut lab = Lab::new(
+            build,
+            Door::Checking,
+            Settings {
+                session: true,
+                ..Settings::default()
+            },
+        );
         lab.run();
         let hash = match lab.client.secret() {
             Some(secret) => session_hash("-7ab3", secret, KEY.public_der()),
@@ -292,37 +354,80 @@ fn account_checks_are_refused_or_handed_over() {
 fn a_kick_says_what_to_do() {
     for &build in Build::SPEECHES {
         let mut lab = Lab::new(build, Door::Usual, Settings::default());
-        lab.server.send(&Kick { reason: "Outdated server!".into() }.into()).unwrap();
+        lab.server
+            .send(
+                &Kick {
+                    reason: "Outdated server!".into(),
+                }
+                .into(),
+            )
+            .unwrap();
         let bytes = lab.server.outgoing().to_vec();
         lab.client.receive(&bytes);
         lab.listen();
         let error = lab.error.clone().unwrap();
         assert!(matches!(error, ClientError::Version { .. }), "{error}");
-        assert!(error.try_builds().iter().all(|other| other.protocol() < build.protocol()));
-        assert_eq!(error.to_string().contains("; try the build "), build.protocol() > 29, "{error}");
+        assert!(
+            error
+                .try_builds()
+                .iter()
+                .all(|other| other.protocol() < build.protocol())
+        );
+        assert_eq!(
+            error.to_string().contains("; try the build "),
+            build.protocol() > 29,
+            "{error}"
+        );
         assert_eq!(lab.client.next(), Err(error));
 
         let mut lab = Lab::playing(build);
-        lab.say(Kick { reason: "Outdated \u{A7}cyou\u{1b}[2J".into() });
+        lab.say(Kick {
+            reason: "Outdated \u{A7}cyou\u{1b}[2J".into(),
+        });
         assert_eq!(lab.error.unwrap().to_string(), "kicked: Outdated you[2J");
         assert!(!lab.client.is_playing());
         assert!(lab.client.say("hello").is_err());
     }
     let mut lab = Lab::new(Build::LATEST, Door::Usual, Settings::default());
-    lab.server.send(&Kick { reason: "The server is full!".into() }.into()).unwrap();
+    lab.server
+        .send(
+            &Kick {
+                reason: "The server is full!".into(),
+            }
+            .into(),
+        )
+        .unwrap();
     let bytes = lab.server.outgoing().to_vec();
     lab.client.receive(&bytes);
     lab.listen();
-    assert_eq!(lab.error.unwrap().to_string(), "the server does not let us in: The server is full!");
+    assert_eq!(
+        lab.error.unwrap().to_string(),
+        "the server does not let us in: The server is full!"
+    );
 }
 
 #[test]
 fn bytes_that_make_no_sense_name_the_build_of_the_same_number() {
-    for (build, other) in [(Build::W30b, "12w27a"), (Build::W27a, "12w30b"), (Build::W18a, "12w19a")] {
-        let mut lab = Lab::playing_with(build, Settings { encrypt: false, ..Settings::default() });
+    for (build, other) in [
+        (Build::W30b, "12w27a"),
+        (Build::W27a, "12w30b"),
+        (Build::W18a, "12w19a"),
+    ] {
+        let mut lab = Lab::playing_with(
+            build,
+            Settings {
+                encrypt: false,
+                ..Settings::default()
+            },
+        );
         lab.client.receive(&[0x99; 40]);
         let error = lab.client.next().unwrap_err();
-        assert!(error.to_string().ends_with(&format!("; try the build {other}")), "{error}");
+        assert!(
+            error
+                .to_string()
+                .ends_with(&format!("; try the build {other}")),
+            "{error}"
+        );
         assert_eq!(error.kind(), "malformed");
     }
 }
@@ -333,54 +438,103 @@ fn the_place_is_confirmed_and_told_as_the_game_does_it() {
         let mut lab = Lab::new(build, Door::Usual, Settings::default());
         lab.run();
         lab.ticks(3);
-        assert!(lab.heard("Player").is_empty(), "{build}: no place, nothing to say of it");
-        lab.say(PlayerAbilities { abilities: Abilities(5), fly_speed: 12, walk_speed: 25 });
+        assert!(
+            lab.heard("Player").is_empty(),
+            "{build}: no place, nothing to say of it"
+        );
+        lab.say(PlayerAbilities {
+            abilities: Abilities(5),
+            fly_speed: 12,
+            walk_speed: 25,
+        });
         lab.heard.clear();
         lab.put(1.5, 70.0, -2.5);
         lab.put(2.5, 71.0, -2.5);
         let expected: &[&str] = match build {
-            Build::V1_2_4 => &["PlayerPositionLook", "PlayerAbilities", "PlayerPositionLook"],
-            _ => &["PlayerPositionLook", "ClientSettings", "PlayerAbilities", "PlayerPositionLook"],
+            Build::V1_2_4 => &[
+                "PlayerPositionLook",
+                "PlayerAbilities",
+                "PlayerPositionLook",
+            ],
+            _ => &[
+                "PlayerPositionLook",
+                "ClientSettings",
+                "PlayerAbilities",
+                "PlayerPositionLook",
+            ],
         };
         let names: Vec<_> = lab.heard.iter().map(Packet::name).collect();
         assert_eq!(names, expected, "{build}");
-        let Packet::PlayerPositionLook(said) = &lab.heard[0] else { unreachable!() };
-        assert_eq!((said.x, said.y, said.stance, said.z), (1.5, 70.0, 71.62, -2.5));
+        let Packet::PlayerPositionLook(said) = &lab.heard[0] else {
+            unreachable!()
+        };
+        assert_eq!(
+            (said.x, said.y, said.stance, said.z),
+            (1.5, 70.0, 71.62, -2.5)
+        );
         assert_eq!((said.yaw, said.pitch), (90.0, 5.0));
         if build >= Build::W16a {
-            let Packet::ClientSettings(said) = &lab.heard[1] else { unreachable!() };
-            assert!(said.locale == *"en_US" && said.difficulty == if build >= Build::W18a { 2 } else { 0 });
+            let Packet::ClientSettings(said) = &lab.heard[1] else {
+                unreachable!()
+            };
+            assert!(
+                said.locale == *"en_US"
+                    && said.difficulty == if build >= Build::W18a { 2 } else { 0 }
+            );
         }
 
         // Standing still: everything once a second, a sign of life otherwise.
         lab.heard.clear();
         lab.ticks(60);
-        assert_eq!((lab.heard("PlayerPosition").len(), lab.heard("Player").len()), (3, 57), "{build}");
+        assert_eq!(
+            (lab.heard("PlayerPosition").len(), lab.heard("Player").len()),
+            (3, 57),
+            "{build}"
+        );
         // Looking elsewhere, walking, both.
         lab.heard.clear();
         lab.client.look(10.0, 100.0);
         lab.ticks(1);
-        let Packet::PlayerLook(said) = &lab.heard[0] else { panic!("{:?}", lab.heard) };
+        let Packet::PlayerLook(said) = &lab.heard[0] else {
+            panic!("{:?}", lab.heard)
+        };
         assert_eq!((said.yaw, said.pitch), (10.0, 90.0));
         lab.heard.clear();
         lab.client.walk_to([4.5, 71.0, -2.5]);
         lab.client.look(0.0, 0.0);
         lab.ticks(12);
-        assert_eq!((lab.heard[0].name(), lab.heard("PlayerPosition").len()), ("PlayerPositionLook", 9));
-        assert_eq!(lab.client.game().me.position.unwrap().feet, [4.5, 71.0, -2.5]);
+        assert_eq!(
+            (lab.heard[0].name(), lab.heard("PlayerPosition").len()),
+            ("PlayerPositionLook", 9)
+        );
+        assert_eq!(
+            lab.client.game().me.position.unwrap().feet,
+            [4.5, 71.0, -2.5]
+        );
         // A server that minds.
         lab.client.walk_to([100.0, 71.0, -2.5]);
         lab.ticks(1);
         lab.put(4.5, 71.0, -2.5);
         lab.ticks(5);
-        assert_eq!(lab.client.game().me.position.unwrap().feet, [4.5, 71.0, -2.5]);
+        assert_eq!(
+            lab.client.game().me.position.unwrap().feet,
+            [4.5, 71.0, -2.5]
+        );
         // Riding.
         lab.heard.clear();
-        lab.say(AttachEntity { entity: 1298, vehicle: 77 });
+        lab.say(AttachEntity {
+            entity: 1298,
+            vehicle: 77,
+        });
         lab.ticks(1);
-        let Packet::PlayerPositionLook(said) = &lab.heard[0] else { panic!("{:?}", lab.heard) };
+        let Packet::PlayerPositionLook(said) = &lab.heard[0] else {
+            panic!("{:?}", lab.heard)
+        };
         assert_eq!((said.y, said.stance), (-999.0, -999.0));
-        lab.say(AttachEntity { entity: 1298, vehicle: -1 });
+        lab.say(AttachEntity {
+            entity: 1298,
+            vehicle: -1,
+        });
         assert_eq!(lab.client.game().me.vehicle, None);
     }
 }
@@ -390,8 +544,15 @@ fn eyes_in_the_wrong_place_are_not_repeated() {
     let mut lab = Lab::playing(Build::LATEST);
     for stance in [0.0, 66.7, f64::NAN, -5.0] {
         lab.heard.clear();
-        lab.say(PlayerTeleport { x: 0.0, y: 65.0, stance, ..PlayerTeleport::default() });
-        let Packet::PlayerPositionLook(said) = &lab.heard[0] else { panic!() };
+        lab.say(PlayerTeleport {
+            x: 0.0,
+            y: 65.0,
+            stance,
+            ..PlayerTeleport::default()
+        });
+        let Packet::PlayerPositionLook(said) = &lab.heard[0] else {
+            panic!()
+        };
         assert_eq!((said.y, said.stance), (65.0, 66.62));
     }
 }
@@ -401,32 +562,81 @@ fn keep_alives_and_refused_clicks_are_answered() {
     for &build in Build::SPEECHES {
         let mut lab = Lab::playing(build);
         lab.say(KeepAlive { token: -3 });
-        lab.say(ConfirmTransaction { window: 0, action: 9, accepted: true });
-        lab.say(ConfirmTransaction { window: 0, action: 8, accepted: false });
-        let expected: [Packet; 2] =
-            [KeepAlive { token: -3 }.into(), ConfirmTransaction { window: 0, action: 8, accepted: true }.into()];
+        lab.say(ConfirmTransaction {
+            window: 0,
+            action: 9,
+            accepted: true,
+        });
+        lab.say(ConfirmTransaction {
+            window: 0,
+            action: 8,
+            accepted: false,
+        });
+        let expected: [Packet; 2] = [
+            KeepAlive { token: -3 }.into(),
+            ConfirmTransaction {
+                window: 0,
+                action: 8,
+                accepted: true,
+            }
+            .into(),
+        ];
         assert_eq!(lab.heard, expected, "{build}");
     }
 }
 
 #[test]
 fn death_is_survived_in_every_build() {
-    let back = |dimension| Respawn { dimension, difficulty: 1, mode: 0, height: 256, level_type: "flat".into() };
+    let back = |dimension| Respawn {
+        dimension,
+        difficulty: 1,
+        mode: 0,
+        height: 256,
+        level_type: "flat".into(),
+    };
     for &build in Build::SPEECHES {
         let mut lab = Lab::playing(build);
         lab.column(0, 0, &stone());
-        lab.say(SpawnMob { entity: 5, kind: 50, ..SpawnMob::default() });
-        lab.say(UpdateHealth { health: 12, food: 19, saturation: 1.0 });
+        lab.say(SpawnMob {
+            entity: 5,
+            kind: 50,
+            ..SpawnMob::default()
+        });
+        lab.say(UpdateHealth {
+            health: 12,
+            food: 19,
+            saturation: 1.0,
+        });
         lab.heard.clear();
         lab.events.clear();
-        lab.say(UpdateHealth { health: 0, food: 19, saturation: 1.0 });
-        assert_eq!(lab.events, [Event::Health { health: 0, food: 19 }, Event::Died]);
+        lab.say(UpdateHealth {
+            health: 0,
+            food: 19,
+            saturation: 1.0,
+        });
+        assert_eq!(
+            lab.events,
+            [
+                Event::Health {
+                    health: 0,
+                    food: 19
+                },
+                Event::Died
+            ]
+        );
         let expected: Packet = match build {
             _ if build >= Build::W24a => ClientStatus { status: 1 }.into(),
             _ if build >= Build::W18a => RespawnRequest::default().into(),
             _ => {
                 let (height, level_type) = (256, "default".into());
-                RespawnRequest { dimension: 0, difficulty: 2, mode: 0, height, level_type }.into()
+                RespawnRequest {
+                    dimension: 0,
+                    difficulty: 2,
+                    mode: 0,
+                    height,
+                    level_type,
+                }
+                .into()
             }
         };
         assert_eq!(lab.heard, [expected], "{build}");
@@ -434,8 +644,20 @@ fn death_is_survived_in_every_build() {
         lab.ticks(30);
         assert!(lab.heard.is_empty(), "the dead say nothing");
         lab.say(back(0));
-        assert_eq!(lab.events.last(), Some(&Event::Respawned { dimension: 0, mode: Mode::Survival }));
-        assert_eq!((lab.client.game().world().len(), lab.client.game().entities.len()), (1, 0));
+        assert_eq!(
+            lab.events.last(),
+            Some(&Event::Respawned {
+                dimension: 0,
+                mode: Mode::Survival
+            })
+        );
+        assert_eq!(
+            (
+                lab.client.game().world().len(),
+                lab.client.game().entities.len()
+            ),
+            (1, 0)
+        );
         lab.put(0.5, 65.0, 0.5);
         lab.ticks(1);
         assert_eq!(lab.heard.len(), 2);
@@ -443,8 +665,18 @@ fn death_is_survived_in_every_build() {
         lab.say(back(-1));
         assert!(lab.client.game().world().is_empty());
 
-        let mut lab = Lab::playing_with(build, Settings { respawn: false, ..Settings::default() });
-        lab.say(UpdateHealth { health: -1, food: 0, saturation: 0.0 });
+        let mut lab = Lab::playing_with(
+            build,
+            Settings {
+                respawn: false,
+                ..Settings::default()
+            },
+        );
+        lab.say(UpdateHealth {
+            health: -1,
+            food: 0,
+            saturation: 0.0,
+        });
         assert!(lab.heard.is_empty());
         lab.client.respawn().unwrap();
         lab.run();
@@ -462,39 +694,115 @@ fn the_world_follows_what_is_said() {
                 lab.column(x, z, &stone());
             }
         }
-        assert_eq!(lab.events, [Event::FirstColumn, Event::Surrounded { columns: 56 }], "{build}");
+        assert_eq!(
+            lab.events,
+            [Event::FirstColumn, Event::Surrounded { columns: 56 }],
+            "{build}"
+        );
         assert_eq!(lab.client.game().columns_received(), 56);
         // One block, several, a section, an explosion.
-        lab.say(BlockChange { x: -1, y: 200, z: -17, block: BlockType(35), metadata: 14 });
-        let record = |x, y, z, id| BlockRecord { x, y, z, id, metadata: 3 };
+        lab.say(BlockChange {
+            x: -1,
+            y: 200,
+            z: -17,
+            block: BlockType(35),
+            metadata: 14,
+        });
+        let record = |x, y, z, id| BlockRecord {
+            x,
+            y,
+            z,
+            id,
+            metadata: 3,
+        };
         let records = BlockRecords::new(vec![record(1, 2, 3, 20), record(15, 255, 0, 98)]);
-        lab.say(MultiBlockChange { x: -2, z: 1, records });
+        lab.say(MultiBlockChange {
+            x: -2,
+            z: 1,
+            records,
+        });
         let mut column = stone();
-        column.set_block(3, 17, 4, Block { id: 49, metadata: 1 });
+        column.set_block(
+            3,
+            17,
+            4,
+            Block {
+                id: 49,
+                metadata: 1,
+            },
+        );
         let mut data = Vec::new();
         let masks = column.encode(0b10, false, &mut data);
-        lab.say(ChunkData { x: 1, z: 1, ground_up: false, masks, data: zlib_field(&data) });
-        let blocks = List32::new(vec![Offset { x: 0, y: 0, z: 0 }, Offset { x: -1, y: -1, z: 1 }]);
+        lab.say(ChunkData {
+            x: 1,
+            z: 1,
+            ground_up: false,
+            masks,
+            data: zlib_field(&data),
+        });
+        let blocks = List32::new(vec![
+            Offset { x: 0, y: 0, z: 0 },
+            Offset { x: -1, y: -1, z: 1 },
+        ]);
         // The centre is cut towards zero.
-        lab.say(Explosion { x: -20.9, y: 60.5, z: 20.9, blocks, ..Explosion::default() });
+        lab.say(Explosion {
+            x: -20.9,
+            y: 60.5,
+            z: 20.9,
+            blocks,
+            ..Explosion::default()
+        });
         let world = lab.client.game().world();
         assert_eq!(world.block(-1, 200, -17), block(35, 14));
-        assert_eq!((world.block(-31, 2, 19), world.block(-17, 255, 16)), (block(20, 3), block(98, 3)));
-        assert_eq!((world.block(19, 17, 20), world.block(19, 1, 20)), (block(49, 1), block(1, 0)));
-        assert_eq!((world.block(-20, 60, 20), world.block(-21, 59, 21)), (block(0, 0), block(0, 0)));
+        assert_eq!(
+            (world.block(-31, 2, 19), world.block(-17, 255, 16)),
+            (block(20, 3), block(98, 3))
+        );
+        assert_eq!(
+            (world.block(19, 17, 20), world.block(19, 1, 20)),
+            (block(49, 1), block(1, 0))
+        );
+        assert_eq!(
+            (world.block(-20, 60, 20), world.block(-21, 59, 21)),
+            (block(0, 0), block(0, 0))
+        );
         assert_eq!(world.block(-20, 59, 20), block(1, 0));
         // Forgotten, with and without a body; where there is nothing, nothing happens.
-        let unload = |x, data| ChunkData { x, z: 0, ground_up: true, masks: Masks::default(), data };
+        let unload = |x, data| ChunkData {
+            x,
+            z: 0,
+            ground_up: true,
+            masks: Masks::default(),
+            data,
+        };
         if build <= Build::W17a {
-            lab.say(PreChunk { x: 2, z: 0, load: false });
-            lab.say(PreChunk { x: 3, z: 0, load: false });
-            lab.say(PreChunk { x: 3, z: 0, load: false });
+            lab.say(PreChunk {
+                x: 2,
+                z: 0,
+                load: false,
+            });
+            lab.say(PreChunk {
+                x: 3,
+                z: 0,
+                load: false,
+            });
+            lab.say(PreChunk {
+                x: 3,
+                z: 0,
+                load: false,
+            });
         } else {
             lab.say(unload(2, zlib_field(&[1; 256])));
             lab.say(unload(3, Zlib::default()));
             lab.say(unload(3, Zlib::default()));
         }
-        lab.say(BlockChange { x: 40, y: 1, z: 0, block: BlockType(35), metadata: 14 });
+        lab.say(BlockChange {
+            x: 40,
+            y: 1,
+            z: 0,
+            block: BlockType(35),
+            metadata: 14,
+        });
         let game = lab.client.game();
         assert_eq!(
             (game.world().len(), game.columns_unloaded(), game.warned),
@@ -511,8 +819,18 @@ fn an_empty_column_was_no_unload_until_12w17a() {
     for &build in Build::SPEECHES {
         let mut lab = Lab::playing(build);
         let data = zlib_field(&[1; 256]);
-        lab.say(ChunkData { x: 0, z: 0, ground_up: true, masks: Masks::default(), data });
-        assert_eq!(lab.client.game().world().len(), usize::from(build <= Build::W17a), "{build}");
+        lab.say(ChunkData {
+            x: 0,
+            z: 0,
+            ground_up: true,
+            masks: Masks::default(),
+            data,
+        });
+        assert_eq!(
+            lab.client.game().world().len(),
+            usize::from(build <= Build::W17a),
+            "{build}"
+        );
     }
 }
 
@@ -522,17 +840,45 @@ fn broken_columns_are_warnings() {
         let mut lab = Lab::playing(build);
         let masks = Masks { primary: 1, add: 0 };
         for x in 0..100 {
-            let data = Zlib { unused: 0, bytes: vec![0x78, 0x9C, x as u8] };
-            lab.say(ChunkData { x, z: 7, ground_up: true, masks, data });
+            let data = Zlib {
+                unused: 0,
+                bytes: vec![0x78, 0x9C, x as u8],
+            };
+            lab.say(ChunkData {
+                x,
+                z: 7,
+                ground_up: true,
+                masks,
+                data,
+            });
         }
-        lab.say(ChunkData { x: 5, z: 5, ground_up: false, masks, data: zlib_field(&[0; 10_240]) });
+        lab.say(ChunkData {
+            x: 5,
+            z: 5,
+            ground_up: false,
+            masks,
+            data: zlib_field(&[0; 10_240]),
+        });
         if build >= Build::W27a {
-            lab.say(MapChunkBulk { columns: Bulk::new(vec![ColumnMeta { x: 0, z: 0, masks }], zlib(&[0; 3])) });
+            lab.say(MapChunkBulk {
+                columns: Bulk::new(vec![ColumnMeta { x: 0, z: 0, masks }], zlib(&[0; 3])),
+            });
         }
         let game = lab.client.game();
-        assert_eq!(game.warned, 101 + u64::from(build >= Build::W27a), "{build}");
-        assert_eq!((game.warnings.len(), lab.events.len()), (MAX_WARNINGS, MAX_WARNINGS));
-        assert!(game.warnings[0].starts_with("column (0, 7) cannot be read: compressed data"), "{}", game.warnings[0]);
+        assert_eq!(
+            game.warned,
+            101 + u64::from(build >= Build::W27a),
+            "{build}"
+        );
+        assert_eq!(
+            (game.warnings.len(), lab.events.len()),
+            (MAX_WARNINGS, MAX_WARNINGS)
+        );
+        assert!(
+            game.warnings[0].starts_with("column (0, 7) cannot be read: compressed data"),
+            "{}",
+            game.warnings[0]
+        );
         assert!(game.world().is_empty() && lab.client.is_playing());
         lab.column(0, 0, &stone());
         assert_eq!(lab.client.game().world().len(), 1, "the next one is read");
@@ -543,34 +889,84 @@ fn broken_columns_are_warnings() {
 fn players_come_and_go() {
     for &build in Build::SPEECHES {
         let mut lab = Lab::playing(build);
-        let listed = |name: &str, online, ping| PlayerListItem { name: name.into(), online, ping };
+        let listed = |name: &str, online, ping| PlayerListItem {
+            name: name.into(),
+            online,
+            ping,
+        };
         lab.say(listed("\u{A7}cAnn", true, 40));
         lab.say(listed("\u{A7}cAnn", true, 50));
         lab.say(listed("Bob\u{202e}", true, 1));
-        assert_eq!(lab.client.game().listed.values().copied().collect::<Vec<_>>(), [1, 50]);
+        assert_eq!(
+            lab.client
+                .game()
+                .listed
+                .values()
+                .copied()
+                .collect::<Vec<_>>(),
+            [1, 50]
+        );
         lab.say(listed("\u{A7}cAnn", false, 9999));
         lab.say(listed("nobody", false, 9999));
         let metadata = Metadata::default().with(0, MetadataValue::Byte(0));
         let (x, y, z) = (Absolute(32), Absolute(2048), Absolute(-16));
         let name = "Ann".into();
-        lab.say(SpawnNamedEntity { entity: 7, name, x, y, z, metadata, ..SpawnNamedEntity::default() });
-        lab.say(SpawnMob { entity: 8, kind: 90, ..SpawnMob::default() });
-        lab.say(EntityRelativeMove { entity: 7, dx: Delta(-32), dy: Delta(16), dz: Delta(0) });
+        lab.say(SpawnNamedEntity {
+            entity: 7,
+            name,
+            x,
+            y,
+            z,
+            metadata,
+            ..SpawnNamedEntity::default()
+        });
+        lab.say(SpawnMob {
+            entity: 8,
+            kind: 90,
+            ..SpawnMob::default()
+        });
+        lab.say(EntityRelativeMove {
+            entity: 7,
+            dx: Delta(-32),
+            dy: Delta(16),
+            dz: Delta(0),
+        });
         let entities = &lab.client.game().entities;
         let (id, name, entity) = entities.players().next().unwrap();
         assert_eq!((id, name, entity.blocks()), (7, "Ann", [0.0, 64.5, -0.5]));
         assert_eq!(entities.len(), 2);
         match build < Build::W27a {
-            true => lab.say(DestroyEntities { entity: 7, ..DestroyEntities::default() }),
-            false => lab.say(DestroyEntities { entities: List8::new(vec![7, 0, 99]), ..DestroyEntities::default() }),
+            true => lab.say(DestroyEntities {
+                entity: 7,
+                ..DestroyEntities::default()
+            }),
+            false => lab.say(DestroyEntities {
+                entities: List8::new(vec![7, 0, 99]),
+                ..DestroyEntities::default()
+            }),
         }
         let ann = || "Ann".to_owned();
         let expected = [
-            Event::PlayerListed { name: ann(), ping: 40 },
-            Event::PlayerListed { name: "Bob".into(), ping: 1 },
+            Event::PlayerListed {
+                name: ann(),
+                ping: 40,
+            },
+            Event::PlayerListed {
+                name: "Bob".into(),
+                ping: 1,
+            },
             Event::PlayerUnlisted { name: ann() },
-            Event::PlayerAppeared { entity: 7, name: ann(), x: 1.0, y: 64.0, z: -0.5 },
-            Event::PlayerVanished { entity: 7, name: ann() },
+            Event::PlayerAppeared {
+                entity: 7,
+                name: ann(),
+                x: 1.0,
+                y: 64.0,
+                z: -0.5,
+            },
+            Event::PlayerVanished {
+                entity: 7,
+                name: ann(),
+            },
         ];
         assert_eq!(lab.events, expected, "{build}");
         assert_eq!(lab.client.game().entities.len(), 1);
@@ -579,16 +975,33 @@ fn players_come_and_go() {
 
 #[test]
 fn a_crowd_is_bounded() {
-    let mut lab = Lab::playing_with(Build::LATEST, Settings { max_columns: 3, ..Settings::default() });
+    let mut lab = Lab::playing_with(
+        Build::LATEST,
+        Settings {
+            max_columns: 3,
+            ..Settings::default()
+        },
+    );
     for i in 0..5000 {
-        lab.say(SpawnMob { entity: i, kind: 90, ..SpawnMob::default() });
-        lab.say(PlayerListItem { name: format!("p{i}").as_str().into(), online: true, ping: 0 });
+        lab.say(SpawnMob {
+            entity: i,
+            kind: 90,
+            ..SpawnMob::default()
+        });
+        lab.say(PlayerListItem {
+            name: format!("p{i}").as_str().into(),
+            online: true,
+            ping: 0,
+        });
     }
     for x in 0..10 {
         lab.column(x, 0, &stone());
     }
     let game = lab.client.game();
-    assert_eq!((game.entities.len(), game.entities.refused()), (MAX_ENTITIES, 5000 - MAX_ENTITIES as u64));
+    assert_eq!(
+        (game.entities.len(), game.entities.refused()),
+        (MAX_ENTITIES, 5000 - MAX_ENTITIES as u64)
+    );
     assert_eq!((game.listed.len(), game.world().len()), (MAX_LISTED, 3));
     assert!(game.warnings.len() <= MAX_WARNINGS && game.warned > 900);
 }
@@ -599,25 +1012,66 @@ fn what_is_said_of_us_is_known() {
         let mut lab = Lab::playing(build);
         lab.say(TimeUpdate { time: 6000 });
         lab.say(SpawnPosition { x: 1, y: 2, z: -3 });
-        lab.say(SetExperience { bar: 0.5, level: 7, total: 99 });
-        lab.say(ChangeGameState { reason: 1, value: 0 });
-        lab.say(ChangeGameState { reason: 3, value: 2 });
-        lab.say(ChangeGameState { reason: 2, value: 0 });
-        lab.say(Chat { text: "\u{A7}ahi\u{1b}[2J\n".into() });
+        lab.say(SetExperience {
+            bar: 0.5,
+            level: 7,
+            total: 99,
+        });
+        lab.say(ChangeGameState {
+            reason: 1,
+            value: 0,
+        });
+        lab.say(ChangeGameState {
+            reason: 3,
+            value: 2,
+        });
+        lab.say(ChangeGameState {
+            reason: 2,
+            value: 0,
+        });
+        lab.say(Chat {
+            text: "\u{A7}ahi\u{1b}[2J\n".into(),
+        });
         let mut items = vec![Slot::EMPTY; 60];
         items[36] = Slot::of(1, 64, 0);
         items[38] = Slot::of(35, 2, 14);
-        lab.say(SetWindowItems { window: 0, items: List16::new(items) });
-        lab.say(SetWindowItems { window: 1, items: List16::new(vec![]) });
-        lab.say(SetSlot { window: -1, slot: -1, item: Slot::EMPTY });
-        lab.say(SetSlot { window: 0, slot: 37, item: Slot::of(4, 3, 0) });
-        lab.say(SetSlot { window: 0, slot: 45, item: Slot::of(4, 3, 0) });
+        lab.say(SetWindowItems {
+            window: 0,
+            items: List16::new(items),
+        });
+        lab.say(SetWindowItems {
+            window: 1,
+            items: List16::new(vec![]),
+        });
+        lab.say(SetSlot {
+            window: -1,
+            slot: -1,
+            item: Slot::EMPTY,
+        });
+        lab.say(SetSlot {
+            window: 0,
+            slot: 37,
+            item: Slot::of(4, 3, 0),
+        });
+        lab.say(SetSlot {
+            window: 0,
+            slot: 45,
+            item: Slot::of(4, 3, 0),
+        });
         let game = lab.client.game();
-        assert_eq!((game.time, game.spawn, game.raining), (6000, Some([1, 2, -3]), false));
-        assert_eq!((game.me.level, game.me.mode, game.me.inventory.len()), (7, Mode::Adventure, 45));
+        assert_eq!(
+            (game.time, game.spawn, game.raining),
+            (6000, Some([1, 2, -3]), false)
+        );
+        assert_eq!(
+            (game.me.level, game.me.mode, game.me.inventory.len()),
+            (7, Mode::Adventure, 45)
+        );
         assert_eq!(game.me.inventory[37], Slot::of(4, 3, 0));
         assert_eq!(lab.events.len(), 4);
-        let Event::Chat { text } = &lab.events[3] else { panic!() };
+        let Event::Chat { text } = &lab.events[3] else {
+            panic!()
+        };
         assert_eq!(text.ansi(), "\u{1b}[92mhi[2J\u{1b}[0m\n");
 
         lab.client.select(2).unwrap();
@@ -625,12 +1079,29 @@ fn what_is_said_of_us_is_known() {
         lab.client.use_item().unwrap();
         lab.run();
         let names: Vec<_> = lab.heard.iter().map(Packet::name).collect();
-        assert_eq!(names, ["HeldItemChange", "Animation", "PlayerBlockPlacement", "PlayerBlockPlacement"]);
-        let Packet::PlayerBlockPlacement(put) = &lab.heard[2] else { panic!() };
-        assert_eq!((put.x, put.y, put.z, put.direction, &put.held), (3, 64, 3, 1, &Slot::of(35, 2, 14)));
-        let Packet::PlayerBlockPlacement(used) = &lab.heard[3] else { panic!() };
+        assert_eq!(
+            names,
+            [
+                "HeldItemChange",
+                "Animation",
+                "PlayerBlockPlacement",
+                "PlayerBlockPlacement"
+            ]
+        );
+        let Packet::PlayerBlockPlacement(put) = &lab.heard[2] else {
+            panic!()
+        };
+        assert_eq!(
+            (put.x, put.y, put.z, put.direction, &put.held),
+            (3, 64, 3, 1, &Slot::of(35, 2, 14))
+        );
+        let Packet::PlayerBlockPlacement(used) = &lab.heard[3] else {
+            panic!()
+        };
         assert_eq!((used.x, used.y, used.z, used.direction), (-1, 255, -1, 255));
-        let Packet::Animation(swing) = &lab.heard[1] else { panic!() };
+        let Packet::Animation(swing) = &lab.heard[1] else {
+            panic!()
+        };
         assert_eq!((swing.entity, swing.animation), (1298, 1));
     }
 }
@@ -640,14 +1111,27 @@ fn digging_takes_time_unless_one_may_build_at_once() {
     let mut lab = Lab::playing(Build::LATEST);
     let status = |lab: &Lab| -> Vec<u8> {
         let digging = lab.heard("PlayerDigging");
-        digging.iter().map(|packet| if let Packet::PlayerDigging(it) = packet { it.status } else { 9 }).collect()
+        digging
+            .iter()
+            .map(|packet| {
+                if let Packet::PlayerDigging(it) = packet {
+                    it.status
+                } else {
+                    9
+                }
+            })
+            .collect()
     };
     lab.client.dig(1, 2, 3, 1, 5).unwrap();
     lab.ticks(4);
     assert_eq!(status(&lab), [0]);
     lab.ticks(4);
     assert_eq!(status(&lab), [0, 2]);
-    lab.say(PlayerAbilities { abilities: Abilities(13), fly_speed: 12, walk_speed: 25 });
+    lab.say(PlayerAbilities {
+        abilities: Abilities(13),
+        fly_speed: 12,
+        walk_speed: 25,
+    });
     lab.client.dig(1, 2, 3, 1, 5).unwrap();
     lab.ticks(10);
     assert_eq!(status(&lab), [0, 2, 0]);
@@ -657,14 +1141,30 @@ fn digging_takes_time_unless_one_may_build_at_once() {
 fn lines_are_cut_and_cleaned() {
     for &build in Build::SPEECHES {
         let mut lab = Lab::playing(build);
-        for text in
-            ["hello", &"x".repeat(200), &"\u{1F600}".repeat(60), "caf\u{E9} \u{2019}", "\u{A7}cred\u{7}\n", "", " \t "]
-        {
+        for text in [
+            "hello",
+            &"x".repeat(200),
+            &"\u{1F600}".repeat(60),
+            "caf\u{E9} \u{2019}",
+            "\u{A7}cred\u{7}\n",
+            "",
+            " \t ",
+        ] {
             lab.client.say(text).unwrap();
         }
         lab.run();
-        let said: Vec<String> = lab.heard.iter().map(|packet| packet.at(build).to_string()).collect();
-        let expected = ["hello", &"x".repeat(100), &"?".repeat(60), "caf\u{E9} ?", "cred"];
+        let said: Vec<String> = lab
+            .heard
+            .iter()
+            .map(|packet| packet.at(build).to_string())
+            .collect();
+        let expected = [
+            "hello",
+            &"x".repeat(100),
+            &"?".repeat(60),
+            "caf\u{E9} ?",
+            "cred",
+        ];
         assert_eq!(said, expected.map(|text| format!("Chat text={text}")));
     }
 }
@@ -678,8 +1178,15 @@ fn leaving_ends_everything() {
         lab.server.send(&TimeUpdate { time: 1 }.into()).unwrap();
         lab.run();
         lab.ticks(40);
-        let quit: Packet = Kick { reason: "Quitting".into() }.into();
-        assert_eq!((lab.heard, lab.error, lab.events.len()), (vec![quit], None, 0), "{build}");
+        let quit: Packet = Kick {
+            reason: "Quitting".into(),
+        }
+        .into();
+        assert_eq!(
+            (lab.heard, lab.error, lab.events.len()),
+            (vec![quit], None, 0),
+            "{build}"
+        );
         assert!(!lab.client.is_playing());
     }
     // Also before the game.
@@ -720,16 +1227,34 @@ fn ticks_keep_their_pace_whoever_calls() {
 #[test]
 fn packets_are_counted_and_kept() {
     for &build in Build::SPEECHES {
-        let mut lab = Lab::playing_with(build, Settings { keep_packets: true, ..Settings::default() });
+        let mut lab = Lab::playing_with(
+            build,
+            Settings {
+                keep_packets: true,
+                ..Settings::default()
+            },
+        );
         lab.say(KeepAlive { token: 77 });
         let packets = lab.client.take_packets();
-        assert_eq!(packets.last(), Some(&(Way::ToServer, vec![0, 0, 0, 0, 77])), "{build}");
-        assert_eq!(packets[packets.len() - 2], (Way::ToClient, vec![0, 0, 0, 0, 77]));
+        assert_eq!(
+            packets.last(),
+            Some(&(Way::ToServer, vec![0, 0, 0, 0, 77])),
+            "{build}"
+        );
+        assert_eq!(
+            packets[packets.len() - 2],
+            (Way::ToClient, vec![0, 0, 0, 0, 77])
+        );
         let tally = lab.client.tally();
         for way in Way::BOTH {
             let kept: Vec<_> = packets.iter().filter(|(other, _)| *other == way).collect();
             assert_eq!(tally.total(way).packets, kept.len() as u64);
-            assert_eq!(tally.total(way).bytes, kept.iter().map(|(_, bytes)| bytes.len() as u64).sum::<u64>());
+            assert_eq!(
+                tally.total(way).bytes,
+                kept.iter()
+                    .map(|(_, bytes)| bytes.len() as u64)
+                    .sum::<u64>()
+            );
             assert_eq!(tally.by_name(way)["KeepAlive"].bytes, 5);
         }
         assert!(lab.client.take_packets().is_empty());
@@ -745,7 +1270,9 @@ fn a_server_out_of_its_mind() {
             let mut dice = Dice::new(seed);
             let rows: Vec<_> = TABLE
                 .iter()
-                .filter(|row| row.is_in(Way::ToClient, build) && ![0x02, 0xFC, 0xFD, 0xFF].contains(&row.id))
+                .filter(|row| {
+                    row.is_in(Way::ToClient, build) && ![0x02, 0xFC, 0xFD, 0xFF].contains(&row.id)
+                })
                 .collect();
             for _ in 0..60 {
                 let packet = (rows[dice.below(rows.len())].sample)(&mut dice, build);
@@ -754,7 +1281,13 @@ fn a_server_out_of_its_mind() {
             lab.run();
             lab.ticks(3);
             assert_eq!(lab.error, None, "{build} {seed}");
-            assert!(lab.client.game().warnings.iter().all(|text| !text.contains(char::is_control)));
+            assert!(
+                lab.client
+                    .game()
+                    .warnings
+                    .iter()
+                    .all(|text| !text.contains(char::is_control))
+            );
         }
     }
 }

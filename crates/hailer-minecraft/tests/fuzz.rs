@@ -2,7 +2,10 @@
 //! inputs; a failure prints a `BOLERO_RANDOM_SEED` to repeat it with. `BLESS=1 cargo test --test fuzz` makes the corpus: a
 //! packet of every row in every build.
 
-#![allow(clippy::disallowed_methods, reason = "a test may look at its environment")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a test may look at its environment"
+)]
 
 use hailer_minecraft::sample::Dice;
 use hailer_minecraft::{Build, TABLE, Way, fuzzing};
@@ -16,28 +19,38 @@ fn iterations() -> usize {
 
 #[test]
 fn stream() {
-    bolero::check!().with_iterations(iterations()).for_each(|bytes: &[u8]| fuzzing::stream(bytes));
+    bolero::check!()
+        .with_iterations(iterations())
+        .for_each(|bytes: &[u8]| fuzzing::stream(bytes));
 }
 
 #[test]
 fn column() {
-    bolero::check!().with_iterations(iterations()).for_each(|bytes: &[u8]| fuzzing::column(bytes));
+    bolero::check!()
+        .with_iterations(iterations())
+        .for_each(|bytes: &[u8]| fuzzing::column(bytes));
 }
 
 #[test]
 fn nested() {
-    bolero::check!().with_iterations(iterations()).for_each(|bytes: &[u8]| fuzzing::nested(bytes));
+    bolero::check!()
+        .with_iterations(iterations())
+        .for_each(|bytes: &[u8]| fuzzing::nested(bytes));
 }
 
 #[test]
 fn connection() {
-    bolero::check!().with_iterations(iterations()).for_each(|bytes: &[u8]| fuzzing::connection(bytes));
+    bolero::check!()
+        .with_iterations(iterations())
+        .for_each(|bytes: &[u8]| fuzzing::connection(bytes));
 }
 
 #[test]
 fn server() {
     // A whole server each time.
-    bolero::check!().with_iterations(iterations() / 40).for_each(|bytes: &[u8]| fuzzing::server(bytes));
+    bolero::check!()
+        .with_iterations(iterations() / 40)
+        .for_each(|bytes: &[u8]| fuzzing::server(bytes));
 }
 
 /// Sampled packets with some of their bytes changed: random bytes alone seldom get past the first field.
@@ -61,7 +74,10 @@ fn damaged_packets() {
             // All of them to one server after the other, until one ends it.
             for seed in 0..4 {
                 let (mut dice, mut bytes) = (Dice::new(seed), vec![number as u8, 1]);
-                let rows: Vec<_> = TABLE.iter().filter(|row| row.is_in(Way::ToServer, build)).collect();
+                let rows: Vec<_> = TABLE
+                    .iter()
+                    .filter(|row| row.is_in(Way::ToServer, build))
+                    .collect();
                 for _ in 0..60 {
                     let row = rows[dice.below(rows.len())];
                     if !matches!(row.id, 0x02 | 0xFC | 0xFE | 0xFF) {
@@ -90,7 +106,11 @@ fn the_corpus_has_every_build() {
                 std::fs::create_dir_all(&folder).unwrap();
                 std::fs::write(&file, &bytes).unwrap();
             }
-            assert!(std::fs::read(&file).is_ok_and(|stored| stored == bytes), "{}: BLESS=1 writes it", file.display());
+            assert!(
+                std::fs::read(&file).is_ok_and(|stored| stored == bytes),
+                "{}: BLESS=1 writes it",
+                file.display()
+            );
         }
     }
 }

@@ -21,49 +21,94 @@ fn carry(from: &mut Connection, to: &mut Connection, dice: &mut Dice) -> Vec<Pac
 }
 
 fn handshake(build: Build) -> Packet {
-    let who = if build < Build::W17a { "Bot;localhost:25565".into() } else { Text::default() };
+    let who = if build < Build::W17a {
+        "Bot;localhost:25565".into()
+    } else {
+        Text::default()
+    };
     let (name, host, port) = ("Bot".into(), "localhost".into(), 25565);
-    Handshake { who, protocol: build.protocol(), name, host, port }.into()
+    Handshake {
+        who,
+        protocol: build.protocol(),
+        name,
+        host,
+        port,
+    }
+    .into()
 }
 
 fn enter(build: Build) -> Packet {
     match build < Build::W24a {
-        true => LoginRequest { protocol: i32::from(build.protocol()), name: "Bot".into(), ..Default::default() }.into(),
+        true => LoginRequest {
+            protocol: i32::from(build.protocol()),
+            name: "Bot".into(),
+            ..Default::default()
+        }
+        .into(),
         false => ClientStatus { status: 0 }.into(),
     }
 }
 
 /// All that comes before the game, as the build does it; `encrypted` false: the client leaves the key unanswered.
 fn log_in(build: Build, encrypted: bool, dice: &mut Dice) -> (Connection, Connection) {
-    let (mut client, mut server) = (Connection::new(Role::Client, build), Connection::new(Role::Server, build));
+    let (mut client, mut server) = (
+        Connection::new(Role::Client, build),
+        Connection::new(Role::Server, build),
+    );
     client.send(&handshake(build)).unwrap();
     assert_eq!(carry(&mut client, &mut server, dice).len(), 1);
     if build < Build::W17a {
-        server.send(&HandshakeReply { id: "-".into() }.into()).unwrap();
+        server
+            .send(&HandshakeReply { id: "-".into() }.into())
+            .unwrap();
         carry(&mut server, &mut client, dice);
     } else {
         let keys = KeyPair::generate(&mut fill(dice)).unwrap();
         let token = dice.bytes(4);
         let key = Bytes16::new(keys.public_der().to_vec());
-        let request = EncryptionRequest { server_id: "-".into(), key, token: Bytes16::new(token.clone()) };
+        let request = EncryptionRequest {
+            server_id: "-".into(),
+            key,
+            token: Bytes16::new(token.clone()),
+        };
         server.send(&request.into()).unwrap();
         let heard = carry(&mut server, &mut client, dice);
-        let [Packet::EncryptionRequest(request)] = &heard[..] else { panic!("{heard:?}") };
+        let [Packet::EncryptionRequest(request)] = &heard[..] else {
+            panic!("{heard:?}")
+        };
         if encrypted {
-            let length = hailer_minecraft::crypto::CipherKind::of(build).unwrap().secret_len();
+            let length = hailer_minecraft::crypto::CipherKind::of(build)
+                .unwrap()
+                .secret_len();
             let secret = dice.bytes(length);
             client.secure(&secret).unwrap();
-            let lock =
-                |plain: &[u8], dice: &mut Dice| Bytes16::new(encrypt(&request.key, plain, &mut fill(dice)).unwrap());
+            let lock = |plain: &[u8], dice: &mut Dice| {
+                Bytes16::new(encrypt(&request.key, plain, &mut fill(dice)).unwrap())
+            };
             let (secret_locked, token_locked) = (lock(&secret, dice), lock(&request.token, dice));
-            client.send(&EncryptionResponse { secret: secret_locked, token: token_locked }.into()).unwrap();
+            client
+                .send(
+                    &EncryptionResponse {
+                        secret: secret_locked,
+                        token: token_locked,
+                    }
+                    .into(),
+                )
+                .unwrap();
             // What follows at once is encrypted already, and the server cannot read it before it knows the secret.
             let heard = carry(&mut client, &mut server, dice);
-            let [Packet::EncryptionResponse(response)] = &heard[..] else { panic!("{heard:?}") };
+            let [Packet::EncryptionResponse(response)] = &heard[..] else {
+                panic!("{heard:?}")
+            };
             if build >= Build::W25a {
-                assert!(same_token(&token, &keys.decrypt(&response.token, token.len()).unwrap()));
+                assert!(same_token(
+                    &token,
+                    &keys.decrypt(&response.token, token.len()).unwrap()
+                ));
             }
-            server.secure(&keys.decrypt(&response.secret, length).unwrap()).unwrap();
+            server
+                .secure(&keys.decrypt(&response.secret, length).unwrap())
+                .unwrap();
             server.send(&EncryptionResponse::default().into()).unwrap();
             carry(&mut server, &mut client, dice);
             assert!(client.is_encrypted() && server.is_encrypted());
@@ -71,8 +116,19 @@ fn log_in(build: Build, encrypted: bool, dice: &mut Dice) -> (Connection, Connec
     }
     client.send(&enter(build)).unwrap();
     carry(&mut client, &mut server, dice);
-    server.send(&Login { entity: 7, level_type: "default".into(), ..Default::default() }.into()).unwrap();
-    assert!(matches!(&carry(&mut server, &mut client, dice)[..], [Packet::Login(login)] if login.entity == 7));
+    server
+        .send(
+            &Login {
+                entity: 7,
+                level_type: "default".into(),
+                ..Default::default()
+            }
+            .into(),
+        )
+        .unwrap();
+    assert!(
+        matches!(&carry(&mut server, &mut client, dice)[..], [Packet::Login(login)] if login.entity == 7)
+    );
     assert_eq!((client.state(), server.state()), (State::Play, State::Play));
     (client, server)
 }
@@ -91,7 +147,11 @@ fn play(from: &mut Connection, to: &mut Connection, dice: &mut Dice) {
         .collect();
     packets.iter().for_each(|packet| from.send(packet).unwrap());
     let names = |packets: &[Packet]| packets.iter().map(Packet::name).collect::<Vec<_>>();
-    assert_eq!(names(&carry(from, to, dice)), names(&packets), "{build} {way}");
+    assert_eq!(
+        names(&carry(from, to, dice)),
+        names(&packets),
+        "{build} {way}"
+    );
 }
 
 #[test]
@@ -104,10 +164,20 @@ fn every_build_logs_in_and_plays_with_bytes_split_at_random() {
                 play(&mut client, &mut server, &mut dice);
                 play(&mut server, &mut client, &mut dice);
             }
-            client.send(&Kick { reason: "Quitting".into() }.into()).unwrap();
+            client
+                .send(
+                    &Kick {
+                        reason: "Quitting".into(),
+                    }
+                    .into(),
+                )
+                .unwrap();
             carry(&mut client, &mut server, &mut dice);
             assert_eq!(server.state(), State::Closed);
-            assert!(server.send(&KeepAlive { token: 1 }.into()).is_err(), "nothing follows the end");
+            assert!(
+                server.send(&KeepAlive { token: 1 }.into()).is_err(),
+                "nothing follows the end"
+            );
         }
     }
 }
@@ -133,17 +203,31 @@ fn nothing_of_the_game_is_read_before_the_login_is_done() {
 #[test]
 fn a_client_that_asked_to_enter_reads_whatever_comes() {
     let build = Build::V1_2_5;
-    let (mut client, mut server) = (Connection::new(Role::Client, build), Connection::new(Role::Server, build));
+    let (mut client, mut server) = (
+        Connection::new(Role::Client, build),
+        Connection::new(Role::Server, build),
+    );
     let mut dice = Dice::new(2);
     client.send(&handshake(build)).unwrap();
     carry(&mut client, &mut server, &mut dice);
     let early = || TimeUpdate { time: 5 }.into();
     assert!(server.send(&early()).is_err());
-    server.send(&HandshakeReply { id: "-".into() }.into()).unwrap();
+    server
+        .send(&HandshakeReply { id: "-".into() }.into())
+        .unwrap();
     carry(&mut server, &mut client, &mut dice);
     client.send(&enter(build)).unwrap();
     carry(&mut client, &mut server, &mut dice);
-    assert!(client.send(&Chat { text: "early".into() }.into()).is_err());
+    assert!(
+        client
+            .send(
+                &Chat {
+                    text: "early".into()
+                }
+                .into()
+            )
+            .is_err()
+    );
     server.send(&early()).unwrap();
     assert_eq!(carry(&mut server, &mut client, &mut dice), [early()]);
     assert_eq!(client.state(), State::Entering);
@@ -152,13 +236,19 @@ fn a_client_that_asked_to_enter_reads_whatever_comes() {
 #[test]
 fn bytes_behind_the_secret_wait_for_it() {
     let build = Build::LATEST;
-    let (mut client, mut server) = (Connection::new(Role::Client, build), Connection::new(Role::Server, build));
+    let (mut client, mut server) = (
+        Connection::new(Role::Client, build),
+        Connection::new(Role::Server, build),
+    );
     let mut dice = Dice::new(3);
     client.send(&handshake(build)).unwrap();
     carry(&mut client, &mut server, &mut dice);
     server.send(&EncryptionRequest::default().into()).unwrap();
     carry(&mut server, &mut client, &mut dice);
-    assert!(client.send(&EncryptionResponse::default().into()).is_err(), "not without a secret");
+    assert!(
+        client.send(&EncryptionResponse::default().into()).is_err(),
+        "not without a secret"
+    );
     assert!(client.secure(&[1; 15]).is_err());
     client.secure(&[1; 16]).unwrap();
     client.send(&EncryptionResponse::default().into()).unwrap();
@@ -169,7 +259,10 @@ fn bytes_behind_the_secret_wait_for_it() {
     client.send(&KeepAlive { token: 5 }.into()).unwrap();
     assert_ne!(&client.outgoing()[plain..], keep_alive);
     server.receive(client.outgoing());
-    assert!(matches!(server.next(), Ok(Some(Packet::EncryptionResponse(_)))));
+    assert!(matches!(
+        server.next(),
+        Ok(Some(Packet::EncryptionResponse(_)))
+    ));
     assert_eq!(server.next(), Ok(None));
     server.secure(&[1; 16]).unwrap();
     assert_eq!(server.next(), Ok(Some(KeepAlive { token: 5 }.into())));
@@ -177,8 +270,14 @@ fn bytes_behind_the_secret_wait_for_it() {
 
 #[test]
 fn a_server_may_let_in_without_a_key_and_answer_pings() {
-    for &build in Build::SPEECHES.iter().filter(|&&build| build >= Build::W17a) {
-        let (mut client, mut server) = (Connection::new(Role::Client, build), Connection::new(Role::Server, build));
+    for &build in Build::SPEECHES
+        .iter()
+        .filter(|&&build| build >= Build::W17a)
+    {
+        let (mut client, mut server) = (
+            Connection::new(Role::Client, build),
+            Connection::new(Role::Server, build),
+        );
         let mut dice = Dice::new(9);
         client.send(&handshake(build)).unwrap();
         carry(&mut client, &mut server, &mut dice);
@@ -189,6 +288,16 @@ fn a_server_may_let_in_without_a_key_and_answer_pings() {
     let mut server = Connection::new(Role::Server, Build::LATEST);
     server.receive(&[0xFE]);
     assert_eq!(server.next(), Ok(Some(ServerListPing {}.into())));
-    server.send(&Kick { reason: "A\u{A7}0\u{A7}20".into() }.into()).unwrap();
-    assert_eq!(server.outgoing(), b"\xFF\0\x06\0A\0\xA7\x000\0\xA7\x002\x000");
+    server
+        .send(
+            &Kick {
+                reason: "A\u{A7}0\u{A7}20".into(),
+            }
+            .into(),
+        )
+        .unwrap();
+    assert_eq!(
+        server.outgoing(),
+        b"\xFF\0\x06\0A\0\xA7\x000\0\xA7\x002\x000"
+    );
 }

@@ -10,7 +10,9 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 fn file(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .join(path)
 }
 
 /// Compares a file with what it should hold, or writes it.
@@ -19,8 +21,14 @@ fn check(path: &str, expected: &str) {
     if std::env::var_os("BLESS").is_some_and(|value| value == "1") {
         return std::fs::write(file(path), expected).unwrap();
     }
-    let differs = stored.lines().zip(expected.lines()).find(|(stored, expected)| stored != expected);
-    assert!(stored == expected, "{path} is not what the table says; BLESS=1 writes it. First: {differs:?}");
+    let differs = stored
+        .lines()
+        .zip(expected.lines())
+        .find(|(stored, expected)| stored != expected);
+    assert!(
+        stored == expected,
+        "{path} is not what the table says; BLESS=1 writes it. First: {differs:?}"
+    );
 }
 
 fn ways(ways: Ways) -> &'static str {
@@ -33,17 +41,34 @@ fn ways(ways: Ways) -> &'static str {
 
 /// `W16a` as the game says it.
 fn margin(builds: &str) -> String {
-    let named = builds.trim_end_matches([' ', ',']).replace("V1_2_4", "1.2.4").replace('W', "12w");
-    if named == ".." { String::new() } else { format!("[{named}]") }
+    let named = builds
+        .trim_end_matches([' ', ','])
+        .replace("V1_2_4", "1.2.4")
+        .replace('W', "12w");
+    if named == ".." {
+        String::new()
+    } else {
+        format!("[{named}]")
+    }
 }
 
 fn builds() -> String {
     let mut out = String::from("| protocol | builds | released |\n| --- | --- | --- |\n");
     for protocol in 29..=39 {
-        let builds: Vec<Build> = Build::ALL.iter().copied().filter(|build| build.protocol() == protocol).collect();
+        let builds: Vec<Build> = Build::ALL
+            .iter()
+            .copied()
+            .filter(|build| build.protocol() == protocol)
+            .collect();
         let names: Vec<&str> = builds.iter().map(|build| build.name()).collect();
         let days: Vec<&str> = builds.iter().map(|build| build.released()).collect();
-        writeln!(out, "| {protocol} | {} | {} |", names.join(", "), days.join(", ")).unwrap();
+        writeln!(
+            out,
+            "| {protocol} | {} | {} |",
+            names.join(", "),
+            days.join(", ")
+        )
+        .unwrap();
     }
     out
 }
@@ -53,11 +78,22 @@ fn counts() -> String {
         "| from | protocol | ids | to client | to server | both |\n| --- | --- | --- | --- | --- | --- |\n",
     );
     for &build in Build::SPEECHES {
-        let ids = |way| TABLE.iter().filter(|row| row.is_in(way, build)).map(|row| row.id).collect::<BTreeSet<u8>>();
+        let ids = |way| {
+            TABLE
+                .iter()
+                .filter(|row| row.is_in(way, build))
+                .map(|row| row.id)
+                .collect::<BTreeSet<u8>>()
+        };
         let (client, server) = (ids(Way::ToClient), ids(Way::ToServer));
         let (all, both) = ((&client | &server).len(), (&client & &server).len());
         let (client, server) = (client.len(), server.len());
-        writeln!(out, "| {build} | {} | {all} | {client} | {server} | {both} |", build.protocol()).unwrap();
+        writeln!(
+            out,
+            "| {build} | {} | {all} | {client} | {server} | {both} |",
+            build.protocol()
+        )
+        .unwrap();
     }
     out
 }
@@ -66,7 +102,9 @@ fn counts() -> String {
 fn changes() -> String {
     let mut out = String::from("| build | change |\n| --- | --- |\n");
     for pair in Build::SPEECHES.windows(2) {
-        let &[before, build] = pair else { unreachable!() };
+        let &[before, build] = pair else {
+            unreachable!()
+        };
         let mut said = Vec::new();
         for row in TABLE {
             let name = |sign| format!("{sign}0x{:02X} {} {}", row.id, row.name, ways(row.ways));
@@ -75,28 +113,51 @@ fn changes() -> String {
                 (true, false) => said.push(name('-')),
                 (true, true) => {
                     let changed = |sign, here: Build, there: Build| {
-                        let fields =
-                            row.fields.iter().filter(move |field| (field.exists)(here) && !(field.exists)(there));
-                        fields.map(|field| format!("{sign}{}", field.name)).collect::<Vec<_>>()
+                        let fields = row
+                            .fields
+                            .iter()
+                            .filter(move |field| (field.exists)(here) && !(field.exists)(there));
+                        fields
+                            .map(|field| format!("{sign}{}", field.name))
+                            .collect::<Vec<_>>()
                     };
                     let mut fields = changed('+', build, before);
                     fields.extend(changed('-', before, build));
                     if !fields.is_empty() {
-                        said.push(format!("0x{:02X} {}: {}", row.id, row.name, fields.join(", ")));
+                        said.push(format!(
+                            "0x{:02X} {}: {}",
+                            row.id,
+                            row.name,
+                            fields.join(", ")
+                        ));
                     }
                 }
                 (false, false) => {}
             }
         }
-        let said = if said.is_empty() { "no field; see below".into() } else { said.join("; ") };
+        let said = if said.is_empty() {
+            "no field; see below".into()
+        } else {
+            said.join("; ")
+        };
         writeln!(out, "| {build} ({}) | {said} |", build.protocol()).unwrap();
     }
     out
 }
 
 fn packets() -> String {
-    let mut out = String::from("| id | packet | way | fields | what |\n| --- | --- | --- | --- | --- |\n");
-    for Row { id, name, builds, fields, help, ways: row_ways, .. } in TABLE {
+    let mut out =
+        String::from("| id | packet | way | fields | what |\n| --- | --- | --- | --- | --- |\n");
+    for Row {
+        id,
+        name,
+        builds,
+        fields,
+        help,
+        ways: row_ways,
+        ..
+    } in TABLE
+    {
         let fields: Vec<String> = fields
             .iter()
             .map(|field| match margin(field.builds).as_str() {
@@ -105,16 +166,29 @@ fn packets() -> String {
             })
             .collect();
         let (name, way) = (format!("{name} {}", margin(builds)), ways(*row_ways));
-        writeln!(out, "| {id:02X} | {} | {way} | {} | {} |", name.trim_end(), fields.join(", "), help.trim()).unwrap();
+        writeln!(
+            out,
+            "| {id:02X} | {} | {way} | {} | {} |",
+            name.trim_end(),
+            fields.join(", "),
+            help.trim()
+        )
+        .unwrap();
     }
     out
 }
 
 fn states() -> String {
-    let mut out = String::from("| in | packet | way | builds | then | |\n| --- | --- | --- | --- | --- | --- |\n");
+    let mut out = String::from(
+        "| in | packet | way | builds | then | |\n| --- | --- | --- | --- | --- | --- |\n",
+    );
     for transition in TRANSITIONS {
-        let from = transition.from.map_or("any".into(), |state| format!("{state:?}"));
-        let to = transition.to.map_or("the same".into(), |state| format!("{state:?}"));
+        let from = transition
+            .from
+            .map_or("any".into(), |state| format!("{state:?}"));
+        let to = transition
+            .to
+            .map_or("the same".into(), |state| format!("{state:?}"));
         let (first, last) = transition.builds;
         let builds = match (first == Build::V1_2_4, last == Build::LATEST) {
             (true, true) => "all".into(),
@@ -124,7 +198,11 @@ fn states() -> String {
         };
         let encrypts = if transition.encrypts { "E" } else { "" };
         let (way, id) = (transition.way, transition.id);
-        writeln!(out, "| {from} | {id:02X} | {way} | {builds} | {to} | {encrypts} |").unwrap();
+        writeln!(
+            out,
+            "| {from} | {id:02X} | {way} | {builds} | {to} | {encrypts} |"
+        )
+        .unwrap();
     }
     out
 }
@@ -141,8 +219,12 @@ fn the_spec_page_says_what_the_table_says() {
         ("states", states()),
     ] {
         let marker = format!("<!-- generated: {name} -->\n");
-        let (head, rest) = page.split_once(&marker).unwrap_or_else(|| panic!("{PAGE} has no place for {name}"));
-        let (_, tail) = rest.split_once("<!-- end -->").expect("a generated part ends");
+        let (head, rest) = page
+            .split_once(&marker)
+            .unwrap_or_else(|| panic!("{PAGE} has no place for {name}"));
+        let (_, tail) = rest
+            .split_once("<!-- end -->")
+            .expect("a generated part ends");
         page = format!("{head}{marker}\n{part}\n<!-- end -->{tail}");
     }
     check(PAGE, &page);
@@ -154,7 +236,10 @@ fn the_table_in_json() {
     let mut out = String::from("[\n");
     for (i, row) in TABLE.iter().enumerate() {
         let spoken = |exists: fn(Build) -> bool| {
-            let names = Build::SPEECHES.iter().filter(|&&build| exists(build)).map(|build| format!("\"{build}\""));
+            let names = Build::SPEECHES
+                .iter()
+                .filter(|&&build| exists(build))
+                .map(|build| format!("\"{build}\""));
             format!("[{}]", names.collect::<Vec<_>>().join(", "))
         };
         let fields: Vec<String> = row
@@ -166,7 +251,10 @@ fn the_table_in_json() {
                 } else {
                     format!(", \"builds\": {}", spoken(field.exists))
                 };
-                format!("{{\"name\": \"{}\", \"type\": \"{}\"{builds}}}", field.name, field.ty)
+                format!(
+                    "{{\"name\": \"{}\", \"type\": \"{}\"{builds}}}",
+                    field.name, field.ty
+                )
             })
             .collect();
         let (id, name, way, builds) = (row.id, row.name, ways(row.ways), spoken(row.exists));

@@ -31,16 +31,38 @@ struct Table {
 
 impl Table {
     fn new(build: Build, encryption: server::Encryption, world: WorldKind) -> Self {
-        let settings = server::Settings { build, encryption, world, view_distance: 3, ..Default::default() };
+        let settings = server::Settings {
+            build,
+            encryption,
+            world,
+            view_distance: 3,
+            ..Default::default()
+        };
         let server = Server::new(settings, random(build as u64)).unwrap();
-        Self { server, seats: Vec::new(), dice: Dice::new(build as u64), now: Duration::from_secs(1) }
+        Self {
+            server,
+            seats: Vec::new(),
+            dice: Dice::new(build as u64),
+            now: Duration::from_secs(1),
+        }
     }
 
     fn join(&mut self, name: &str, build: Build) -> usize {
         let last = u8::try_from(self.seats.len()).unwrap() + 1;
-        let id = self.server.connect(self.now, IpAddr::V4(Ipv4Addr::new(192, 0, 2, last))).unwrap();
-        let settings = client::Settings { build, name: name.into(), ..Default::default() };
-        self.seats.push(Seat { id, client: Client::new(settings, random(77)), said: Vec::new() });
+        let id = self
+            .server
+            .connect(self.now, IpAddr::V4(Ipv4Addr::new(192, 0, 2, last)))
+            .unwrap();
+        let settings = client::Settings {
+            build,
+            name: name.into(),
+            ..Default::default()
+        };
+        self.seats.push(Seat {
+            id,
+            client: Client::new(settings, random(77)),
+            said: Vec::new(),
+        });
         self.seats.len() - 1
     }
 
@@ -64,8 +86,10 @@ impl Table {
                         seat.client.receive(&out[..count_back]);
                         self.server.sent(seat.id, count_back);
                     }
-                    while let Some(event) =
-                        seat.client.next().unwrap_or_else(|error| panic!("{}: {error}", seat.client.build()))
+                    while let Some(event) = seat
+                        .client
+                        .next()
+                        .unwrap_or_else(|error| panic!("{}: {error}", seat.client.build()))
                     {
                         if let client::Event::Chat { text } = event {
                             seat.said.push(text.plain());
@@ -84,8 +108,13 @@ impl Table {
 
     /// Every block, light and biome that a client knows is the server's.
     fn same_world(&mut self, seat: usize) -> usize {
-        let columns: Vec<_> =
-            self.seats[seat].client.game().world().columns().map(|(x, z, it)| (x, z, it.clone())).collect();
+        let columns: Vec<_> = self.seats[seat]
+            .client
+            .game()
+            .world()
+            .columns()
+            .map(|(x, z, it)| (x, z, it.clone()))
+            .collect();
         for (x, z, column) in &columns {
             assert!(column == self.server.column(*x, *z), "column ({x}, {z})");
         }
@@ -102,38 +131,86 @@ fn two_players_in_every_build() {
             table.run(60);
             let bob = table.join("Bob", build);
             table.run(60);
-            let playing: Vec<bool> = table.seats.iter().map(|seat| seat.client.is_playing()).collect();
+            let playing: Vec<bool> = table
+                .seats
+                .iter()
+                .map(|seat| seat.client.is_playing())
+                .collect();
             assert_eq!(playing, [true, true], "{build}");
             let encrypted = build >= Build::W17a && encryption == server::Encryption::Offered;
-            assert_eq!(table.seats[alice].client.is_encrypted(), encrypted, "{build}");
-            assert!(table.same_world(alice) >= 49 && table.same_world(bob) >= 49, "{build}");
+            assert_eq!(
+                table.seats[alice].client.is_encrypted(),
+                encrypted,
+                "{build}"
+            );
+            assert!(
+                table.same_world(alice) >= 49 && table.same_world(bob) >= 49,
+                "{build}"
+            );
 
             // Alice builds and digs; Bob sees it.
-            let [x, y, z] = table.seats[alice].client.game().me.position.unwrap().feet.map(|at| at.floor() as i32);
+            let [x, y, z] = table.seats[alice]
+                .client
+                .game()
+                .me
+                .position
+                .unwrap()
+                .feet
+                .map(|at| at.floor() as i32);
             let (x, z) = (x + 2, z + 1);
             let ground = (0..y as u8 + 3).rev().find(|&y| {
                 let world = table.seats[bob].client.game().world();
-                world.block(x, y.into(), z).is_some_and(|block| block != Block::AIR)
+                world
+                    .block(x, y.into(), z)
+                    .is_some_and(|block| block != Block::AIR)
             });
             let ground = ground.unwrap();
             let alice_client = &mut table.seats[alice].client;
-            alice_client.send(CreativeInventoryAction { slot: 36, item: Slot::of(35, 1, 14) }).unwrap();
+            alice_client
+                .send(CreativeInventoryAction {
+                    slot: 36,
+                    item: Slot::of(35, 1, 14),
+                })
+                .unwrap();
             alice_client.select(0).unwrap();
             alice_client.say("a red block").unwrap();
             table.run(5);
             table.seats[alice].client.place(x, ground, z, 1).unwrap();
             table.run(10);
-            let seen = |table: &Table, y: u8| table.seats[bob].client.game().world().block(x, y.into(), z);
-            assert_eq!(seen(&table, ground + 1), Some(Block { id: 35, metadata: 14 }), "{build}");
-            table.seats[alice].client.dig(x, ground + 1, z, 1, 0).unwrap();
+            let seen =
+                |table: &Table, y: u8| table.seats[bob].client.game().world().block(x, y.into(), z);
+            assert_eq!(
+                seen(&table, ground + 1),
+                Some(Block {
+                    id: 35,
+                    metadata: 14
+                }),
+                "{build}"
+            );
+            table.seats[alice]
+                .client
+                .dig(x, ground + 1, z, 1, 0)
+                .unwrap();
             table.run(10);
             assert_eq!(seen(&table, ground + 1), Some(Block::AIR), "{build}");
-            assert!(table.seats[bob].said.iter().any(|line| line == "<Alice> a red block"), "{build}");
+            assert!(
+                table.seats[bob]
+                    .said
+                    .iter()
+                    .any(|line| line == "<Alice> a red block"),
+                "{build}"
+            );
 
             table.seats[bob].client.leave();
             table.run(3);
             assert!(table.server.is_over(table.seats[bob].id));
-            assert!(table.seats[alice].said.iter().any(|line| line.contains("Bob left")), "{build}");
+            assert!(
+                table.seats[alice]
+                    .said
+                    .iter()
+                    .any(|line| line.contains("Bob left")),
+                "{build}"
+            );
         }
     }
 }
@@ -142,23 +219,46 @@ fn two_players_in_every_build() {
 #[test]
 fn old_and_new_players_together() {
     let mut table = Table::new(Build::LATEST, server::Encryption::Offered, WorldKind::Hilly);
-    let (old, new) = (table.join("Old", Build::V1_2_5), table.join("New", Build::LATEST));
+    let (old, new) = (
+        table.join("Old", Build::V1_2_5),
+        table.join("New", Build::LATEST),
+    );
     table.run(100);
     assert!(table.same_world(old) >= 49 && table.same_world(new) >= 49);
     table.seats[old].client.say("hello").unwrap();
     table.run(3);
-    assert!(table.seats[new].said.iter().any(|line| line == "<Old> hello"));
-    let names =
-        |seat: &Seat| seat.client.game().entities.players().map(|(_, name, _)| name.to_owned()).collect::<Vec<_>>();
-    assert_eq!((names(&table.seats[old]), names(&table.seats[new])), (vec!["New".into()], vec!["Old".into()]));
+    assert!(
+        table.seats[new]
+            .said
+            .iter()
+            .any(|line| line == "<Old> hello")
+    );
+    let names = |seat: &Seat| {
+        seat.client
+            .game()
+            .entities
+            .players()
+            .map(|(_, name, _)| name.to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        (names(&table.seats[old]), names(&table.seats[new])),
+        (vec!["New".into()], vec!["Old".into()])
+    );
 }
 
 /// 1.2.5 cannot encrypt, so a server that insists does not let it in.
 #[test]
 fn nobody_comes_in_the_clear_where_encryption_is_required() {
     let mut table = Table::new(Build::LATEST, server::Encryption::Required, WorldKind::Flat);
-    let id = table.server.connect(table.now, IpAddr::V4(Ipv4Addr::LOCALHOST)).unwrap();
-    let settings = client::Settings { build: Build::V1_2_5, ..Default::default() };
+    let id = table
+        .server
+        .connect(table.now, IpAddr::V4(Ipv4Addr::LOCALHOST))
+        .unwrap();
+    let settings = client::Settings {
+        build: Build::V1_2_5,
+        ..Default::default()
+    };
     let mut client = Client::new(settings, random(1));
     let error = loop {
         table.server.receive(id, table.now, client.outgoing());
@@ -184,16 +284,22 @@ fn a_hostile_player_harms_nobody() {
         let mut table = Table::new(build, server::Encryption::Off, WorldKind::Flat);
         let good = table.join("Good", build);
         table.run(40);
-        let rows: Vec<_> = TABLE.iter().filter(|row| row.is_in(Way::ToServer, build)).collect();
+        let rows: Vec<_> = TABLE
+            .iter()
+            .filter(|row| row.is_in(Way::ToServer, build))
+            .collect();
         for round in 0..60 {
             let bad = table.join(&format!("Bad{round}"), build);
             table.run(2);
             for _ in 0..40 {
-                let packet: Packet = (rows[table.dice.below(rows.len())].sample)(&mut table.dice, build);
+                let packet: Packet =
+                    (rows[table.dice.below(rows.len())].sample)(&mut table.dice, build);
                 let _ = table.seats[bad].client.send(packet);
             }
             let seat = &mut table.seats[bad];
-            table.server.receive(seat.id, table.now, seat.client.outgoing());
+            table
+                .server
+                .receive(seat.id, table.now, seat.client.outgoing());
             let seat = table.seats.pop().unwrap();
             table.run(2);
             table.server.hang_up(seat.id);
@@ -201,7 +307,13 @@ fn a_hostile_player_harms_nobody() {
         table.seats[good].client.say("still here").unwrap();
         table.run(40);
         assert!(table.seats[good].client.is_playing(), "{build}");
-        assert!(table.seats[good].said.iter().any(|line| line.contains("still here")), "{build}");
+        assert!(
+            table.seats[good]
+                .said
+                .iter()
+                .any(|line| line.contains("still here")),
+            "{build}"
+        );
         table.same_world(good);
     }
 }

@@ -3,7 +3,9 @@
 use hailer_minecraft::chunk::{self, Column, Inflater, MAX_COLUMN};
 use hailer_minecraft::crypto::{CipherKind, encrypt};
 use hailer_minecraft::sample::Dice;
-use hailer_minecraft::server::{ClientId, Encryption, Event, GameMode, Rate, Server, Settings, TICK, WorldKind};
+use hailer_minecraft::server::{
+    ClientId, Encryption, Event, GameMode, Rate, Server, Settings, TICK, WorldKind,
+};
 use hailer_minecraft::table::*;
 use hailer_minecraft::types::*;
 use hailer_minecraft::{Build, Connection, PeerError, Role, State};
@@ -19,7 +21,12 @@ fn random(seed: u64) -> impl FnMut(&mut [u8]) + Send {
 }
 
 fn settings(build: Build) -> Settings {
-    Settings { build, world: WorldKind::Flat, view_distance: 3, ..Settings::default() }
+    Settings {
+        build,
+        world: WorldKind::Flat,
+        view_distance: 3,
+        ..Settings::default()
+    }
 }
 
 /// A server, its clock, and the clients beside it.
@@ -51,7 +58,13 @@ struct Seat {
 impl Table {
     fn new(settings: Settings) -> Self {
         let server = Server::new(settings, random(7)).unwrap();
-        Self { server, now: Duration::from_secs(1000), dice: Dice::new(3), seats: Vec::new(), events: Vec::new() }
+        Self {
+            server,
+            now: Duration::from_secs(1000),
+            dice: Dice::new(3),
+            seats: Vec::new(),
+            events: Vec::new(),
+        }
     }
 
     /// A connection on which nothing was said.
@@ -102,7 +115,12 @@ impl Table {
         let seat = self.sit(build, name);
         self.shake(seat);
         self.ticks(2);
-        assert_eq!(self.seats[seat].connection.state(), State::Play, "{build} {:?}", self.seats[seat].kicked);
+        assert_eq!(
+            self.seats[seat].connection.state(),
+            State::Play,
+            "{build} {:?}",
+            self.seats[seat].kicked
+        );
         seat
     }
 
@@ -114,13 +132,17 @@ impl Table {
                 let seat = &mut self.seats[i];
                 while !seat.connection.outgoing().is_empty() {
                     let cut = 1 + self.dice.below(seat.connection.outgoing().len().min(40));
-                    self.server.receive(seat.id, self.now, &seat.connection.outgoing()[..cut]);
+                    self.server
+                        .receive(seat.id, self.now, &seat.connection.outgoing()[..cut]);
                     seat.connection.sent_bytes(cut);
                     moved = true;
                 }
                 while !self.server.outgoing(seat.id).is_empty() {
-                    let cut = 1 + self.dice.below(self.server.outgoing(seat.id).len().min(3000));
-                    seat.connection.receive(&self.server.outgoing(seat.id)[..cut]);
+                    let cut = 1 + self
+                        .dice
+                        .below(self.server.outgoing(seat.id).len().min(3000));
+                    seat.connection
+                        .receive(&self.server.outgoing(seat.id)[..cut]);
                     self.server.sent(seat.id, cut);
                     seat.read(&mut self.dice);
                     moved = true;
@@ -146,11 +168,27 @@ impl Table {
     fn walk(&mut self, seat: usize, to: [f64; 3]) {
         self.seats[seat].place = to;
         let [x, y, z] = to;
-        self.send(seat, PlayerPosition { x, y, stance: y + 1.62, z, on_ground: true });
+        self.send(
+            seat,
+            PlayerPosition {
+                x,
+                y,
+                stance: y + 1.62,
+                z,
+                on_ground: true,
+            },
+        );
     }
 
     fn look(&mut self, seat: usize, yaw: f32, pitch: f32) {
-        self.send(seat, PlayerLook { yaw, pitch, on_ground: true });
+        self.send(
+            seat,
+            PlayerLook {
+                yaw,
+                pitch,
+                on_ground: true,
+            },
+        );
     }
 
     fn say(&mut self, seat: usize, text: &str) {
@@ -159,12 +197,28 @@ impl Table {
     }
 
     fn dig(&mut self, seat: usize, status: u8, (x, y, z): (i32, u8, i32)) {
-        self.send(seat, PlayerDigging { status, x, y, z, face: 1 });
+        self.send(
+            seat,
+            PlayerDigging {
+                status,
+                x,
+                y,
+                z,
+                face: 1,
+            },
+        );
     }
 
     fn put(&mut self, seat: usize, (x, y, z): (i32, u8, i32), direction: u8) {
         let held = Slot::of(1, 64, 0);
-        let packet = PlayerBlockPlacement { x, y, z, direction, held, ..PlayerBlockPlacement::default() };
+        let packet = PlayerBlockPlacement {
+            x,
+            y,
+            z,
+            direction,
+            held,
+            ..PlayerBlockPlacement::default()
+        };
         self.send(seat, packet);
     }
 }
@@ -194,15 +248,33 @@ impl Seat {
                 self.connection.secure(&secret).unwrap();
                 let secret = Bytes16::new(encrypt(&asked.key, &secret, &mut random).unwrap());
                 let token = Bytes16::new(encrypt(&asked.key, &asked.token, &mut random).unwrap());
-                self.connection.send(&EncryptionResponse { secret, token }.into()).unwrap();
+                self.connection
+                    .send(&EncryptionResponse { secret, token }.into())
+                    .unwrap();
             }
             Packet::EncryptionResponse(_) => self.ask_in(),
             Packet::Login(login) => (self.entity, self.mode) = (login.entity, login.mode.0),
             Packet::PlayerTeleport(to) => {
-                let &PlayerTeleport { x, stance, y, z, yaw, pitch, on_ground } = to;
+                let &PlayerTeleport {
+                    x,
+                    stance,
+                    y,
+                    z,
+                    yaw,
+                    pitch,
+                    on_ground,
+                } = to;
                 assert!((0.1..1.65).contains(&(stance - y)));
                 self.place = [x, y, z];
-                let echo = PlayerPositionLook { x, y, stance, z, yaw, pitch, on_ground };
+                let echo = PlayerPositionLook {
+                    x,
+                    y,
+                    stance,
+                    z,
+                    yaw,
+                    pitch,
+                    on_ground,
+                };
                 self.connection.send(&echo.into()).unwrap();
             }
             Packet::KeepAlive(_) => self.connection.send(&packet).unwrap(),
@@ -215,14 +287,21 @@ impl Seat {
             },
             Packet::ChunkData(data) => {
                 let at = (data.x, data.z);
-                assert!(build >= Build::W18a || self.allocated.contains(&at), "{build}: no room for {at:?}");
+                assert!(
+                    build >= Build::W18a || self.allocated.contains(&at),
+                    "{build}: no room for {at:?}"
+                );
                 let (inflated, rest) = self.inflater.inflate(&data.data.bytes, MAX_COLUMN).unwrap();
                 assert_eq!(rest, 0);
                 if chunk::is_unload(data.masks, data.ground_up) && build >= Build::W18a {
                     assert_eq!(inflated.len(), 256);
                     assert!(self.columns.remove(&at).is_some(), "{at:?} was never there");
                 } else {
-                    self.columns.entry(at).or_default().apply(data.masks, data.ground_up, inflated).unwrap();
+                    self.columns
+                        .entry(at)
+                        .or_default()
+                        .apply(data.masks, data.ground_up, inflated)
+                        .unwrap();
                 }
             }
             Packet::MapChunkBulk(bulk) => {
@@ -235,13 +314,26 @@ impl Seat {
                 }
             }
             Packet::BlockChange(change) => {
-                let column = self.columns.get_mut(&(change.x >> 4, change.z >> 4)).unwrap();
-                let block = chunk::Block { id: change.block.0 as u16, metadata: change.metadata };
+                let column = self
+                    .columns
+                    .get_mut(&(change.x >> 4, change.z >> 4))
+                    .unwrap();
+                let block = chunk::Block {
+                    id: change.block.0 as u16,
+                    metadata: change.metadata,
+                };
                 column.set_block(change.x as u8, change.y, change.z as u8, block);
             }
             Packet::MultiBlockChange(changes) => {
                 let column = self.columns.get_mut(&(changes.x, changes.z)).unwrap();
-                for &BlockRecord { x, y, z, id, metadata } in changes.records.iter() {
+                for &BlockRecord {
+                    x,
+                    y,
+                    z,
+                    id,
+                    metadata,
+                } in changes.records.iter()
+                {
                     column.set_block(x, y, z, chunk::Block { id, metadata });
                 }
             }
@@ -256,7 +348,11 @@ impl Seat {
         let packet: Packet = match build >= Build::W24a {
             true => ClientStatus { status: 0 }.into(),
             false => LoginRequest {
-                protocol: if build < Build::W17a { build.protocol().into() } else { 0 },
+                protocol: if build < Build::W17a {
+                    build.protocol().into()
+                } else {
+                    0
+                },
                 name: self.name.as_str().into(),
                 ..LoginRequest::default()
             }
@@ -266,15 +362,22 @@ impl Seat {
     }
 
     fn block(&self, (x, y, z): (i32, u8, i32)) -> u16 {
-        self.columns[&(x >> 4, z >> 4)].block(x as u8, y, z as u8).id
+        self.columns[&(x >> 4, z >> 4)]
+            .block(x as u8, y, z as u8)
+            .id
     }
 
     fn heard(&self, text: &str) -> bool {
-        self.got.iter().any(|packet| matches!(packet, Packet::Chat(chat) if chat.text == *text))
+        self.got
+            .iter()
+            .any(|packet| matches!(packet, Packet::Chat(chat) if chat.text == *text))
     }
 
     fn count(&self, name: &str) -> usize {
-        self.got.iter().filter(|packet| packet.name() == name).count()
+        self.got
+            .iter()
+            .filter(|packet| packet.name() == name)
+            .count()
     }
 }
 
@@ -286,8 +389,14 @@ fn assert_same_world(table: &mut Table, seat: usize, blocks_only: bool) {
         match blocks_only {
             false => assert!(column == truth, "{build}: column {x} {z}"),
             true => {
-                for (bx, y, bz) in (0..16).flat_map(|x| (0..=255).flat_map(move |y| (0..16).map(move |z| (x, y, z)))) {
-                    assert_eq!(column.block(bx, y, bz), truth.block(bx, y, bz), "{build}: {x} {z}: {bx} {y} {bz}");
+                for (bx, y, bz) in (0..16)
+                    .flat_map(|x| (0..=255).flat_map(move |y| (0..16).map(move |z| (x, y, z))))
+                {
+                    assert_eq!(
+                        column.block(bx, y, bz),
+                        truth.block(bx, y, bz),
+                        "{build}: {x} {z}: {bx} {y} {bz}"
+                    );
                 }
             }
         }
@@ -301,9 +410,20 @@ fn a_session_in_every_wire_version() {
         let one = table.enter(build, "One");
         table.settle();
         let seat = &table.seats[one];
-        assert_eq!(seat.connection.is_encrypted(), build >= Build::W17a, "{build}");
+        assert_eq!(
+            seat.connection.is_encrypted(),
+            build >= Build::W17a,
+            "{build}"
+        );
         assert_eq!((seat.mode, seat.columns.len()), (1, 49));
-        for name in ["Login", "SpawnPosition", "PlayerAbilities", "TimeUpdate", "PlayerListItem", "PlayerTeleport"] {
+        for name in [
+            "Login",
+            "SpawnPosition",
+            "PlayerAbilities",
+            "TimeUpdate",
+            "PlayerListItem",
+            "PlayerTeleport",
+        ] {
             assert!(seat.count(name) >= 1, "{build}: no {name}");
         }
         assert_same_world(&mut table, one, false);
@@ -317,8 +437,20 @@ fn a_session_in_every_wire_version() {
         table.look(one, 90.0, 10.0);
         table.ticks(1);
         table.walk(one, [x + 1.0, y, z + 9.0]);
-        table.send(one, EntityAction { entity: 0, action: 1 });
-        table.send(one, Animation { entity: 0, animation: 1 });
+        table.send(
+            one,
+            EntityAction {
+                entity: 0,
+                action: 1,
+            },
+        );
+        table.send(
+            one,
+            Animation {
+                entity: 0,
+                animation: 1,
+            },
+        );
         table.ticks(1);
         let (entity, seat) = (table.seats[one].entity, &table.seats[two]);
         let mut place = None;
@@ -331,24 +463,38 @@ fn a_session_in_every_wire_version() {
                 }
                 Packet::EntityLookRelativeMove(by) if by.entity == entity => {
                     let at = place.as_mut().unwrap();
-                    (at[0], at[1], at[2]) =
-                        (at[0] + i32::from(by.dx.0), at[1] + i32::from(by.dy.0), at[2] + i32::from(by.dz.0));
+                    (at[0], at[1], at[2]) = (
+                        at[0] + i32::from(by.dx.0),
+                        at[1] + i32::from(by.dy.0),
+                        at[2] + i32::from(by.dz.0),
+                    );
                     assert_eq!(by.yaw, Angle(64));
                 }
-                Packet::EntityTeleport(to) if to.entity == entity => place = Some([to.x.0, to.y.0, to.z.0]),
+                Packet::EntityTeleport(to) if to.entity == entity => {
+                    place = Some([to.x.0, to.y.0, to.z.0])
+                }
                 _ => {}
             }
         }
         let expected = [x + 1.0, y, z + 9.0].map(|at| (at * 32.0).floor() as i32);
         assert_eq!(place, Some(expected), "{build}");
-        let counts = ["EntityHeadLook", "EntityLookRelativeMove", "EntityTeleport", "Animation", "EntityEquipment"]
-            .map(|name| seat.count(name));
+        let counts = [
+            "EntityHeadLook",
+            "EntityLookRelativeMove",
+            "EntityTeleport",
+            "Animation",
+            "EntityEquipment",
+        ]
+        .map(|name| seat.count(name));
         assert_eq!(counts, [2, 1, 1, 1, 1], "{build}");
         assert!(seat.got.iter().any(|packet| {
             matches!(packet, Packet::EntityMetadata(to) if to.metadata.get(0) == Some(&MetadataValue::Byte(2)))
         }));
         table.say(two, "hello, Ümläut");
-        assert!(table.seats[one].heard("<Two> hello, Ümläut") && table.seats[two].heard("<Two> hello, Ümläut"));
+        assert!(
+            table.seats[one].heard("<Two> hello, Ümläut")
+                && table.seats[two].heard("<Two> hello, Ümläut")
+        );
 
         // Blocks.
         let (bx, by, bz) = (x.floor() as i32 + 1, y as u8 - 1, z.floor() as i32 + 9);
@@ -356,11 +502,21 @@ fn a_session_in_every_wire_version() {
         table.dig(one, 0, (bx + 1, by, bz));
         table.ticks(1);
         assert_eq!(table.seats[two].block((bx, by, bz)), 0, "{build}");
-        table.send(one, CreativeInventoryAction { slot: 36, item: Slot::of(35, 1, 14) });
+        table.send(
+            one,
+            CreativeInventoryAction {
+                slot: 36,
+                item: Slot::of(35, 1, 14),
+            },
+        );
         table.put(one, (bx + 2, by, bz), 1);
         table.ticks(1);
         assert_eq!(table.seats[two].block((bx + 2, by + 1, bz)), 35, "{build}");
-        let metadata = table.server.column((bx + 2) >> 4, bz >> 4).block((bx + 2) as u8, by + 1, bz as u8).metadata;
+        let metadata = table
+            .server
+            .column((bx + 2) >> 4, bz >> 4)
+            .block((bx + 2) as u8, by + 1, bz as u8)
+            .metadata;
         assert_eq!(metadata, 14);
         assert_same_world(&mut table, one, true);
         assert_same_world(&mut table, two, true);
@@ -369,10 +525,18 @@ fn a_session_in_every_wire_version() {
         let three = table.enter(build, "Three");
         table.settle();
         assert_same_world(&mut table, three, false);
-        table.send(two, Kick { reason: "Quitting".into() });
+        table.send(
+            two,
+            Kick {
+                reason: "Quitting".into(),
+            },
+        );
         table.ticks(2);
         assert!(table.server.is_over(table.seats[two].id));
-        assert!(table.seats[one].heard("§eTwo left the game.") && table.seats[one].count("DestroyEntities") == 1);
+        assert!(
+            table.seats[one].heard("§eTwo left the game.")
+                && table.seats[one].count("DestroyEntities") == 1
+        );
         assert_eq!(table.server.players().collect::<Vec<_>>(), ["One", "Three"]);
     }
 }
@@ -380,7 +544,11 @@ fn a_session_in_every_wire_version() {
 #[test]
 fn the_hills_arrive_as_they_are() {
     for build in [Build::V1_2_5, Build::W26a, Build::V1_3_2] {
-        let mut table = Table::new(Settings { world: WorldKind::Hilly, only_build: true, ..settings(build) });
+        let mut table = Table::new(Settings {
+            world: WorldKind::Hilly,
+            only_build: true,
+            ..settings(build)
+        });
         let one = table.enter(build, "One");
         table.settle();
         assert_eq!(table.seats[one].columns.len(), 49);
@@ -388,8 +556,18 @@ fn the_hills_arrive_as_they_are() {
         let seat = &table.seats[one];
         let [x, y, z] = seat.place.map(|at| at.floor() as i32);
         let column = &seat.columns[&(x >> 4, z >> 4)];
-        assert_ne!(column.block(x as u8, y as u8 - 1, z as u8).id, 0, "solid ground below");
-        assert_eq!((column.sky_light(x as u8, y as u8, z as u8), column.sky_light(x as u8, 3, z as u8)), (15, 0));
+        assert_ne!(
+            column.block(x as u8, y as u8 - 1, z as u8).id,
+            0,
+            "solid ground below"
+        );
+        assert_eq!(
+            (
+                column.sky_light(x as u8, y as u8, z as u8),
+                column.sky_light(x as u8, 3, z as u8)
+            ),
+            (15, 0)
+        );
     }
 }
 
@@ -400,18 +578,32 @@ fn without_encryption_where_it_is_offered_or_off() {
         let one = table.sit(build, "Plain");
         table.seats[one].encrypts = false;
         table.shake(one);
-        assert_eq!((table.seats[one].connection.state(), table.seats[one].mode), (State::Play, 1), "{build}");
+        assert_eq!(
+            (table.seats[one].connection.state(), table.seats[one].mode),
+            (State::Play, 1),
+            "{build}"
+        );
 
-        let mut table = Table::new(Settings { encryption: Encryption::Off, ..settings(build) });
+        let mut table = Table::new(Settings {
+            encryption: Encryption::Off,
+            ..settings(build)
+        });
         let one = table.enter(build, "Off");
         assert!(!table.seats[one].connection.is_encrypted());
 
-        let mut table = Table::new(Settings { encryption: Encryption::Required, ..settings(build) });
+        let mut table = Table::new(Settings {
+            encryption: Encryption::Required,
+            ..settings(build)
+        });
         let one = table.sit(build, "Plain");
         table.seats[one].encrypts = false;
         table.shake(one);
         let can = build >= Build::W17a;
-        assert_eq!(table.seats[one].kicked.as_deref(), can.then_some("This server is encrypted"), "{build}");
+        assert_eq!(
+            table.seats[one].kicked.as_deref(),
+            can.then_some("This server is encrypted"),
+            "{build}"
+        );
         let two = table.enter(build, "Veiled");
         assert_eq!(table.seats[two].connection.is_encrypted(), can);
     }
@@ -435,9 +627,15 @@ fn one_build_and_1_2_5_share_the_port() {
                 _ => Some("Outdated server!"),
             };
             assert_eq!(kicked, expected, "{theirs} at {served}");
-            assert_eq!(table.server.is_over(table.seats[one].id), expected.is_some());
+            assert_eq!(
+                table.server.is_over(table.seats[one].id),
+                expected.is_some()
+            );
         }
-        let mut table = Table::new(Settings { only_build: true, ..settings(served) });
+        let mut table = Table::new(Settings {
+            only_build: true,
+            ..settings(served)
+        });
         let one = table.sit(Build::V1_2_5, "Old");
         table.shake(one);
         let expected = (served > Build::W15a).then_some("Outdated client!");
@@ -445,29 +643,53 @@ fn one_build_and_1_2_5_share_the_port() {
     }
     // 1.2.5 and 1.3.2 in one world.
     let mut table = Table::new(settings(Build::V1_3_2));
-    let (old, new) = (table.enter(Build::V1_2_5, "Old"), table.enter(Build::V1_3_2, "New"));
+    let (old, new) = (
+        table.enter(Build::V1_2_5, "Old"),
+        table.enter(Build::V1_3_2, "New"),
+    );
     table.settle();
-    assert_eq!((table.seats[old].count("SpawnNamedEntity"), table.seats[new].count("SpawnNamedEntity")), (1, 1));
+    assert_eq!(
+        (
+            table.seats[old].count("SpawnNamedEntity"),
+            table.seats[new].count("SpawnNamedEntity")
+        ),
+        (1, 1)
+    );
     table.say(old, "from 1.2.5");
     assert!(table.seats[new].heard("<Old> from 1.2.5"));
     // What 1.2.5 does not know nobody brings in.
-    table.send(new, CreativeInventoryAction { slot: 36, item: Slot::of(133, 1, 0) });
+    table.send(
+        new,
+        CreativeInventoryAction {
+            slot: 36,
+            item: Slot::of(133, 1, 0),
+        },
+    );
     table.ticks(1);
-    let refused = Packet::SetSlot(SetSlot { window: 0, slot: 36, item: Slot::EMPTY });
+    let refused = Packet::SetSlot(SetSlot {
+        window: 0,
+        slot: 36,
+        item: Slot::EMPTY,
+    });
     assert_eq!(table.seats[new].got.last(), Some(&refused));
 }
 
 #[test]
 fn the_list_of_servers_gets_its_line() {
     for bytes in [&[0xFE][..], &[0xFE, 0x01]] {
-        let mut table = Table::new(Settings { motd: "A §4red server".into(), ..settings(Build::V1_3_2) });
+        let mut table = Table::new(Settings {
+            motd: "A §4red server".into(),
+            ..settings(Build::V1_3_2)
+        });
         table.enter(Build::V1_3_2, "One");
         let id = table.server.connect(table.now, HOME).unwrap();
         table.server.receive(id, table.now, bytes);
         let mut client = Connection::new(Role::Client, Build::V1_3_2);
         client.send(&ServerListPing {}.into()).unwrap();
         client.receive(table.server.outgoing(id));
-        let Ok(Some(Packet::Kick(kick))) = client.next() else { panic!() };
+        let Ok(Some(Packet::Kick(kick))) = client.next() else {
+            panic!()
+        };
         assert_eq!(kick.reason.to_string(), "A 4red server§1§20");
         assert!(table.server.is_over(id));
         table.flush();
@@ -479,7 +701,14 @@ fn the_list_of_servers_gets_its_line() {
 fn logins_that_are_not_let_in() {
     let build = Build::V1_3_2;
     // Names.
-    for name in ["", "a b", "seventeen_letters", "Ümlaut", "semi;colon", "§4red"] {
+    for name in [
+        "",
+        "a b",
+        "seventeen_letters",
+        "Ümlaut",
+        "semi;colon",
+        "§4red",
+    ] {
         let mut table = Table::new(settings(build));
         let one = table.sit(build, name);
         // What does not fit is cut on the way; only sixteen units arrive.
@@ -487,44 +716,84 @@ fn logins_that_are_not_let_in() {
             continue;
         }
         table.shake(one);
-        assert_eq!(table.seats[one].kicked.as_deref(), Some("Invalid name!"), "{name:?}");
+        assert_eq!(
+            table.seats[one].kicked.as_deref(),
+            Some("Invalid name!"),
+            "{name:?}"
+        );
     }
     // A wrong token, and a secret that is none.
     let mut table = Table::new(settings(build));
     for wrong in ["token", "secret", "both"] {
         let one = table.sit(build, "Wrong");
-        let hello = Handshake { protocol: 39, name: "Wrong".into(), ..Handshake::default() };
+        let hello = Handshake {
+            protocol: 39,
+            name: "Wrong".into(),
+            ..Handshake::default()
+        };
         let client = &mut table.seats[one].connection;
         client.send(&hello.into()).unwrap();
         let id = table.seats[one].id;
-        table.server.receive(id, table.now, table.seats[one].connection.outgoing());
+        table
+            .server
+            .receive(id, table.now, table.seats[one].connection.outgoing());
         let mut client = Connection::new(Role::Client, build);
-        client.send(&Handshake { protocol: 39, ..Handshake::default() }.into()).unwrap();
+        client
+            .send(
+                &Handshake {
+                    protocol: 39,
+                    ..Handshake::default()
+                }
+                .into(),
+            )
+            .unwrap();
         client.receive(table.server.outgoing(id));
         let sent = table.server.outgoing(id).len();
         table.server.sent(id, sent);
-        let Ok(Some(Packet::EncryptionRequest(asked))) = client.next() else { panic!() };
-        let field = |plain: &[u8]| Bytes16::new(encrypt(&asked.key, plain, &mut random(1)).unwrap());
+        let Ok(Some(Packet::EncryptionRequest(asked))) = client.next() else {
+            panic!()
+        };
+        let field =
+            |plain: &[u8]| Bytes16::new(encrypt(&asked.key, plain, &mut random(1)).unwrap());
         let answer = EncryptionResponse {
-            secret: if wrong == "token" { field(&[1; 16]) } else { Bytes16::new(vec![0xFF; 128]) },
-            token: if wrong == "secret" { field(&asked.token) } else { field(&[9; 4]) },
+            secret: if wrong == "token" {
+                field(&[1; 16])
+            } else {
+                Bytes16::new(vec![0xFF; 128])
+            },
+            token: if wrong == "secret" {
+                field(&asked.token)
+            } else {
+                field(&[9; 4])
+            },
         };
         let mut bytes = Vec::new();
         Packet::from(answer).write(&mut bytes, build);
         table.server.receive(id, table.now, &bytes);
         client.receive(table.server.outgoing(id));
-        let Ok(Some(Packet::Kick(kick))) = client.next() else { panic!("{wrong}") };
+        let Ok(Some(Packet::Kick(kick))) = client.next() else {
+            panic!("{wrong}")
+        };
         assert_eq!(kick.reason.to_string(), "Invalid client reply", "{wrong}");
         table.seats.clear();
     }
     // Too many, and the same twice.
-    let mut table = Table::new(Settings { max_players: 2, ..settings(build) });
+    let mut table = Table::new(Settings {
+        max_players: 2,
+        ..settings(build)
+    });
     let (one, _) = (table.enter(build, "One"), table.enter(build, "Two"));
     let three = table.sit(build, "Three");
     table.shake(three);
-    assert_eq!(table.seats[three].kicked.as_deref(), Some("The server is full!"));
+    assert_eq!(
+        table.seats[three].kicked.as_deref(),
+        Some("The server is full!")
+    );
     table.enter(build, "ONE");
-    assert_eq!(table.seats[one].kicked.as_deref(), Some("You logged in from another location"));
+    assert_eq!(
+        table.seats[one].kicked.as_deref(),
+        Some("You logged in from another location")
+    );
     assert_eq!(table.server.players().collect::<Vec<_>>(), ["Two", "ONE"]);
 }
 
@@ -532,9 +801,15 @@ fn logins_that_are_not_let_in() {
 fn time_runs_out_for_those_who_are_silent() {
     let build = Build::V1_3_2;
     let mut table = Table::new(settings(build));
-    let (mute, slow, player) = (table.sit(build, "Mute"), table.sit(build, "Slow"), table.enter(build, "Player"));
+    let (mute, slow, player) = (
+        table.sit(build, "Mute"),
+        table.sit(build, "Slow"),
+        table.enter(build, "Player"),
+    );
     let bytes = [0x02, 39, 0, 4, 0, b'S'];
-    table.server.receive(table.seats[slow].id, table.now, &bytes);
+    table
+        .server
+        .receive(table.seats[slow].id, table.now, &bytes);
     // Two have gone by while the player entered.
     table.ticks(197);
     assert!(!table.server.is_over(table.seats[mute].id));
@@ -559,7 +834,9 @@ fn time_runs_out_for_those_who_are_silent() {
     assert!(table.server.is_over(id));
     table.flush();
     assert!(
-        table.events.iter().any(|event| matches!(event, Event::Left { reason, .. } if reason.contains("Timed out")))
+        table.events.iter().any(
+            |event| matches!(event, Event::Left { reason, .. } if reason.contains("Timed out"))
+        )
     );
 }
 
@@ -588,8 +865,14 @@ fn chat_and_commands() {
     assert_eq!(table.seats[one].count("ChangeGameState"), 1);
     let complete = |table: &mut Table, text: &str| {
         table.send(one, TabComplete { text: text.into() });
-        let last = table.seats[one].got.iter().rev().find(|packet| packet.name() == "TabComplete");
-        let Some(Packet::TabComplete(found)) = last else { return String::new() };
+        let last = table.seats[one]
+            .got
+            .iter()
+            .rev()
+            .find(|packet| packet.name() == "TabComplete");
+        let Some(Packet::TabComplete(found)) = last else {
+            return String::new();
+        };
         found.text.to_string()
     };
     assert_eq!(complete(&mut table, "hello o"), "One");
@@ -641,9 +924,27 @@ fn steps_are_checked() {
     }
     assert!(table.seats[one].place[0] < x + 120.0);
     // Riding counts as standing.
-    table.send(one, PlayerPosition { x: 0.0, y: -999.0, stance: -999.0, z: 0.0, on_ground: true });
+    table.send(
+        one,
+        PlayerPosition {
+            x: 0.0,
+            y: -999.0,
+            stance: -999.0,
+            z: 0.0,
+            on_ground: true,
+        },
+    );
     assert_eq!(table.seats[one].kicked, None);
-    table.send(one, PlayerPosition { x, y, stance: y + 1.7, z, on_ground: true });
+    table.send(
+        one,
+        PlayerPosition {
+            x,
+            y,
+            stance: y + 1.7,
+            z,
+            on_ground: true,
+        },
+    );
     assert_eq!(table.seats[one].kicked.as_deref(), Some("Illegal stance"));
 }
 
@@ -661,8 +962,15 @@ fn columns_come_and_go_as_one_walks() {
         table.settle();
         let seat = &table.seats[one];
         let at = (seat.place[0].floor() as i32) >> 4;
-        assert!(seat.columns.keys().all(|(x, _)| (x - at).abs() <= 4), "{build}");
-        let near = seat.columns.keys().filter(|(x, z)| (x - at).abs() <= 3 && z.abs() <= 4).count();
+        assert!(
+            seat.columns.keys().all(|(x, _)| (x - at).abs() <= 4),
+            "{build}"
+        );
+        let near = seat
+            .columns
+            .keys()
+            .filter(|(x, z)| (x - at).abs() <= 3 && z.abs() <= 4)
+            .count();
         assert!((49..=63).contains(&near), "{build}: {near}");
         assert_same_world(&mut table, one, false);
     }
@@ -671,7 +979,10 @@ fn columns_come_and_go_as_one_walks() {
 #[test]
 fn falling_out_of_the_world() {
     for &build in Build::SPEECHES {
-        let mut table = Table::new(Settings { mode: GameMode::Survival, ..settings(build) });
+        let mut table = Table::new(Settings {
+            mode: GameMode::Survival,
+            ..settings(build)
+        });
         let (one, two) = (table.enter(build, "One"), table.enter(build, "Two"));
         table.settle();
         let start = table.seats[one].place;
@@ -679,7 +990,8 @@ fn falling_out_of_the_world() {
             table.walk(one, [start[0], start[1] - f64::from(i) * 9.5, start[2]]);
             table.ticks(3);
         }
-        let dead = |packet: &Packet| matches!(packet, Packet::UpdateHealth(update) if update.health == 0);
+        let dead =
+            |packet: &Packet| matches!(packet, Packet::UpdateHealth(update) if update.health == 0);
         assert!(table.seats[one].got.iter().any(dead), "{build}");
         assert!(table.seats[two].heard("One fell out of the world"));
         let request: Packet = match build >= Build::W24a {
@@ -690,8 +1002,13 @@ fn falling_out_of_the_world() {
         assert!(table.seats[one].columns.is_empty() && table.seats[one].allocated.is_empty());
         table.settle();
         let seat = &table.seats[one];
-        assert_eq!((seat.count("Respawn"), seat.place, seat.columns.len()), (1, start, 49), "{build}");
-        let counts = ["SpawnNamedEntity", "DestroyEntities"].map(|name| table.seats[two].count(name));
+        assert_eq!(
+            (seat.count("Respawn"), seat.place, seat.columns.len()),
+            (1, start, 49),
+            "{build}"
+        );
+        let counts =
+            ["SpawnNamedEntity", "DestroyEntities"].map(|name| table.seats[two].count(name));
         assert_eq!(counts, [2, 1], "{build}");
     }
 }
@@ -699,7 +1016,10 @@ fn falling_out_of_the_world() {
 #[test]
 fn survival_takes_time_and_items() {
     for &build in Build::SPEECHES {
-        let mut table = Table::new(Settings { mode: GameMode::Survival, ..settings(build) });
+        let mut table = Table::new(Settings {
+            mode: GameMode::Survival,
+            ..settings(build)
+        });
         let (one, two) = (table.enter(build, "One"), table.enter(build, "Two"));
         table.settle();
         let [x, y, z] = table.seats[one].place.map(|at| at.floor() as i32);
@@ -709,7 +1029,13 @@ fn survival_takes_time_and_items() {
         table.dig(one, 0, far);
         table.dig(one, 2, far);
         table.put(one, there, 1);
-        table.send(one, CreativeInventoryAction { slot: 36, item: Slot::of(1, 64, 0) });
+        table.send(
+            one,
+            CreativeInventoryAction {
+                slot: 36,
+                item: Slot::of(1, 64, 0),
+            },
+        );
         table.ticks(1);
         assert_same_world(&mut table, two, true);
         assert_eq!(table.seats[two].block(there), 2);
@@ -719,7 +1045,10 @@ fn survival_takes_time_and_items() {
         table.dig(one, 2, there);
         table.ticks(2);
         assert_eq!(table.seats[two].block(there), 0, "{build}");
-        assert_eq!(table.seats[two].count("BlockBreakAnimation") > 2, build >= Build::W23a);
+        assert_eq!(
+            table.seats[two].count("BlockBreakAnimation") > 2,
+            build >= Build::W23a
+        );
         assert_eq!(table.seats[two].count("SpawnDroppedItem"), 1);
         table.walk(one, [f64::from(x) + 1.5, f64::from(y), f64::from(z) + 0.5]);
         table.ticks(50);
@@ -742,8 +1071,21 @@ fn clicks_in_the_inventory() {
     let build = Build::V1_3_2;
     let mut table = Table::new(settings(build));
     let one = table.enter(build, "One");
-    table.send(one, CreativeInventoryAction { slot: 36, item: Slot::of(1, 5, 0) });
-    let click = |slot, button, shift, item| ClickWindow { window: 0, slot, button, action: slot, shift, item };
+    table.send(
+        one,
+        CreativeInventoryAction {
+            slot: 36,
+            item: Slot::of(1, 5, 0),
+        },
+    );
+    let click = |slot, button, shift, item| ClickWindow {
+        window: 0,
+        slot,
+        button,
+        action: slot,
+        shift,
+        item,
+    };
     let answer = |table: &mut Table, click: ClickWindow| {
         table.send(one, click);
         let confirmed = |packet: &Packet| match packet {
@@ -752,10 +1094,23 @@ fn clicks_in_the_inventory() {
         };
         table.seats[one].got.iter().rev().find_map(confirmed)
     };
-    assert_eq!(answer(&mut table, click(36, 0, false, Slot::of(1, 5, 0))), Some(true));
-    assert_eq!(answer(&mut table, click(20, 1, false, Slot::EMPTY)), Some(true));
-    assert_eq!(answer(&mut table, click(21, 0, true, Slot::EMPTY)), Some(false));
-    assert_eq!(answer(&mut table, click(21, 0, false, Slot::of(7, 1, 0))), Some(false), "not what is there");
+    assert_eq!(
+        answer(&mut table, click(36, 0, false, Slot::of(1, 5, 0))),
+        Some(true)
+    );
+    assert_eq!(
+        answer(&mut table, click(20, 1, false, Slot::EMPTY)),
+        Some(true)
+    );
+    assert_eq!(
+        answer(&mut table, click(21, 0, true, Slot::EMPTY)),
+        Some(false)
+    );
+    assert_eq!(
+        answer(&mut table, click(21, 0, false, Slot::of(7, 1, 0))),
+        Some(false),
+        "not what is there"
+    );
     table.ticks(1);
     let cursor = |packet: &Packet| match packet {
         Packet::SetSlot(set) if set.window == -1 => Some(set.item.count),
@@ -763,7 +1118,10 @@ fn clicks_in_the_inventory() {
     };
     assert_eq!(table.seats[one].got.iter().rev().find_map(cursor), Some(4));
     // Thrown, seen, and picked up again.
-    assert_eq!(answer(&mut table, click(-999, 0, false, Slot::EMPTY)), Some(true));
+    assert_eq!(
+        answer(&mut table, click(-999, 0, false, Slot::EMPTY)),
+        Some(true)
+    );
     table.settle();
     assert_eq!(table.seats[one].count("SpawnDroppedItem"), 1);
 }
@@ -773,14 +1131,30 @@ fn every_item_against_every_face() {
     let build = Build::V1_3_2;
     let mut settings = settings(build);
     settings.only_build = true;
-    let plenty = Rate { per_second: 1 << 20, burst: 1 << 20 };
-    (settings.limits.changes, settings.limits.packets, settings.limits.bytes) = (plenty, plenty, plenty);
+    let plenty = Rate {
+        per_second: 1 << 20,
+        burst: 1 << 20,
+    };
+    (
+        settings.limits.changes,
+        settings.limits.packets,
+        settings.limits.bytes,
+    ) = (plenty, plenty, plenty);
     let mut table = Table::new(settings);
     let one = table.enter(build, "One");
     table.settle();
     let [x, y, z] = table.seats[one].place.map(|at| at.floor() as i32);
-    for (i, item) in (-1..400).chain([2256, 2267, i16::MAX, i16::MIN]).enumerate() {
-        table.send(one, CreativeInventoryAction { slot: 36, item: Slot::of(item, 64, 15) });
+    for (i, item) in (-1..400)
+        .chain([2256, 2267, i16::MAX, i16::MIN])
+        .enumerate()
+    {
+        table.send(
+            one,
+            CreativeInventoryAction {
+                slot: 36,
+                item: Slot::of(item, 64, 15),
+            },
+        );
         for direction in [0, 1, 2, 3, 4, 5, 6, 7, 100, 254, 255] {
             table.put(one, (x + 2, y as u8 - 1, z + (i % 3) as i32), direction);
             table.put(one, (i32::MAX, 255, i32::MIN), direction);
@@ -799,20 +1173,31 @@ fn every_item_against_every_face() {
 fn many_changes_in_a_tick() {
     for &build in Build::SPEECHES {
         let mut settings = settings(build);
-        settings.limits.changes = Rate { per_second: 10_000, burst: 10_000 };
-        settings.limits.packets = Rate { per_second: 10_000, burst: 10_000 };
+        settings.limits.changes = Rate {
+            per_second: 10_000,
+            burst: 10_000,
+        };
+        settings.limits.packets = Rate {
+            per_second: 10_000,
+            burst: 10_000,
+        };
         let mut table = Table::new(settings);
         let (one, two) = (table.enter(build, "One"), table.enter(build, "Two"));
         table.settle();
         table.seats[two].got.clear();
         table.say(one, "/tp 8.5 8 8.5");
         table.settle();
-        for (x, y, z) in (5..12).flat_map(|x| (5..8).flat_map(move |y| (5..12).map(move |z| (x, y, z)))) {
+        for (x, y, z) in
+            (5..12).flat_map(|x| (5..8).flat_map(move |y| (5..12).map(move |z| (x, y, z))))
+        {
             table.dig(one, 0, (x, y, z));
         }
         table.ticks(1);
         assert_eq!(
-            (table.seats[two].count("ChunkData"), table.seats[two].count("MultiBlockChange")),
+            (
+                table.seats[two].count("ChunkData"),
+                table.seats[two].count("MultiBlockChange")
+            ),
             (1, 0),
             "{build}"
         );
@@ -826,17 +1211,27 @@ fn a_thousand_idle_connections_and_the_limits() {
     let build = Build::V1_3_2;
     let mut table = Table::new(settings(build));
     let ip = |i: u32| IpAddr::V4(Ipv4Addr::from_bits(0x0A00_0000 + i));
-    let idle: Vec<_> = (0..1000).map(|i| table.server.connect(table.now, ip(i)).unwrap()).collect();
+    let idle: Vec<_> = (0..1000)
+        .map(|i| table.server.connect(table.now, ip(i)).unwrap())
+        .collect();
     // Most of them had to make room: those that wait are bounded, and players come in all the same.
     let waiting = idle.iter().filter(|id| !table.server.is_over(**id)).count();
     assert_eq!(waiting, table.server.settings().limits.logins);
-    idle.iter().filter(|id| table.server.is_over(**id)).copied().collect::<Vec<_>>().into_iter().for_each(|id| {
-        table.server.hang_up(id);
-    });
+    idle.iter()
+        .filter(|id| table.server.is_over(**id))
+        .copied()
+        .collect::<Vec<_>>()
+        .into_iter()
+        .for_each(|id| {
+            table.server.hang_up(id);
+        });
     table.enter(build, "Player");
     // One address has its share, of which the newest are left; this machine's own may have all there is.
     let limits = table.server.settings().limits.clone();
-    for (address, share) in [(ip(5000), limits.logins_per_ip), (Ipv4Addr::LOCALHOST.into(), limits.logins)] {
+    for (address, share) in [
+        (ip(5000), limits.logins_per_ip),
+        (Ipv4Addr::LOCALHOST.into(), limits.logins),
+    ] {
         let mut waiting = Vec::new();
         for _ in 0..200 {
             waiting.push(table.server.connect(table.now, address).unwrap());
@@ -850,7 +1245,9 @@ fn a_thousand_idle_connections_and_the_limits() {
         }
         assert_eq!(waiting.len(), share);
     }
-    let all = (0..5000).filter(|i| table.server.connect(table.now, ip(6000 + i)).is_ok()).count();
+    let all = (0..5000)
+        .filter(|i| table.server.connect(table.now, ip(6000 + i)).is_ok())
+        .count();
     assert!(all > 0 && table.server.connections() <= table.server.settings().limits.connections);
 }
 
@@ -867,11 +1264,17 @@ fn floods_end_with_whoever_makes_them() {
             table.send(flood, hailer_minecraft::table::Player { on_ground: true });
         }
     }
-    assert_eq!(table.seats[flood].kicked.as_deref(), Some("Too many packets"));
+    assert_eq!(
+        table.seats[flood].kicked.as_deref(),
+        Some("Too many packets")
+    );
     // Bytes.
     let flood = table.enter(build, "Flood");
     let id = table.seats[flood].id;
-    let packet = PluginMessage { channel: "x".into(), data: Bytes16::new(vec![0; 30_000]) };
+    let packet = PluginMessage {
+        channel: "x".into(),
+        data: Bytes16::new(vec![0; 30_000]),
+    };
     for _ in 0..20 {
         if table.seats[flood].kicked.is_none() {
             table.send(flood, packet.clone());
@@ -891,7 +1294,11 @@ fn floods_end_with_whoever_makes_them() {
         most = most.max(table.server.outgoing(id).len());
     }
     assert!(most <= table.server.settings().limits.unsent);
-    assert!(!table.server.is_over(table.seats[player].id), "{:?}", table.seats[player].kicked);
+    assert!(
+        !table.server.is_over(table.seats[player].id),
+        "{:?}",
+        table.seats[player].kicked
+    );
 }
 
 #[test]
@@ -909,7 +1316,12 @@ fn a_slow_reader_is_dropped() {
         assert!(table.server.outgoing(id).len() <= 3_000);
     }
     assert!(table.server.is_over(id) && table.server.outgoing(id).is_empty());
-    assert!(table.server.events().any(|event| matches!(event, Event::Left { reason, .. } if reason == "slow reader")));
+    assert!(
+        table
+            .server
+            .events()
+            .any(|event| matches!(event, Event::Left { reason, .. } if reason == "slow reader"))
+    );
 }
 
 #[test]
@@ -937,8 +1349,10 @@ fn garbage_never_panics() {
                 bytes.clear();
                 // Valid packets with random fields do more harm than noise.
                 for _ in 0..30 {
-                    let rows: Vec<_> =
-                        hailer_minecraft::TABLE.iter().filter(|row| row.is_in(Role::Client.sends(), build)).collect();
+                    let rows: Vec<_> = hailer_minecraft::TABLE
+                        .iter()
+                        .filter(|row| row.is_in(Role::Client.sends(), build))
+                        .collect();
                     let row = rows[table.dice.below(rows.len())];
                     let packet = (row.sample)(&mut table.dice, build);
                     if !table.seats[one].connection.is_encrypted() {
@@ -956,7 +1370,11 @@ fn garbage_never_panics() {
             table.ticks(3);
             table.server.hang_up(id);
         }
-        assert!(!table.server.is_over(table.seats[player].id), "{:?}", table.seats[player].kicked);
+        assert!(
+            !table.server.is_over(table.seats[player].id),
+            "{:?}",
+            table.seats[player].kicked
+        );
     }
 }
 
@@ -970,7 +1388,10 @@ fn tags_do_not_go_from_one_player_to_another() {
         table.settle();
         let [x, y, z] = table.seats[one].place;
         table.walk(one, [x + 4.0, y, z]);
-        let item = Slot { tag: Tag::new(&[1, 2, 3]), ..Slot::of(276, 1, 0) };
+        let item = Slot {
+            tag: Tag::new(&[1, 2, 3]),
+            ..Slot::of(276, 1, 0)
+        };
         table.send(one, CreativeInventoryAction { slot, item });
         if slot == 36 {
             table.dig(one, 4, (0, 0, 0));
@@ -978,10 +1399,14 @@ fn tags_do_not_go_from_one_player_to_another() {
         table.walk(one, [x - 4.0, y, z]);
         table.walk(two, [x + 4.0, y, z + 1.0]);
         table.ticks(60);
-        let taken = table.seats[two].got.iter().rev().find_map(|packet| match packet {
-            Packet::SetSlot(set) if set.item.id == 276 => Some(set.item.clone()),
-            _ => None,
-        });
+        let taken = table.seats[two]
+            .got
+            .iter()
+            .rev()
+            .find_map(|packet| match packet {
+                Packet::SetSlot(set) if set.item.id == 276 => Some(set.item.clone()),
+                _ => None,
+            });
         assert_eq!(taken, Some(Slot::of(276, 1, 0)), "{slot}");
     }
 }
@@ -992,10 +1417,18 @@ fn who_drops_an_item_is_told_what_is_left() {
     for &build in Build::SPEECHES {
         let mut table = Table::new(settings(build));
         let one = table.enter(build, "One");
-        table.send(one, CreativeInventoryAction { slot: 36, item: Slot::of(1, 2, 0) });
+        table.send(
+            one,
+            CreativeInventoryAction {
+                slot: 36,
+                item: Slot::of(1, 2, 0),
+            },
+        );
         for left in [Slot::of(1, 1, 0), Slot::EMPTY] {
             table.dig(one, 4, (0, 0, 0));
-            let Some(Packet::SetSlot(set)) = table.seats[one].got.last() else { panic!("{build}") };
+            let Some(Packet::SetSlot(set)) = table.seats[one].got.last() else {
+                panic!("{build}")
+            };
             assert_eq!((set.window, set.slot, &set.item), (0, 36, &left), "{build}");
         }
     }
@@ -1012,7 +1445,13 @@ fn what_breaks_at_once_is_not_waited_for() {
     for (i, id) in [46, 50, 95].into_iter().enumerate() {
         let place = (x + 2, y as u8, z + i as i32);
         table.say(one, "/gamemode 1");
-        table.send(one, CreativeInventoryAction { slot: 36, item: Slot::of(id, 1, 0) });
+        table.send(
+            one,
+            CreativeInventoryAction {
+                slot: 36,
+                item: Slot::of(id, 1, 0),
+            },
+        );
         table.put(one, (place.0, place.1 - 1, place.2), 1);
         table.say(one, "/gamemode 0");
         assert_eq!(table.seats[one].block(place), id as u16);
@@ -1025,21 +1464,33 @@ fn what_breaks_at_once_is_not_waited_for() {
 /// Its characters may take two units each, and what follows must not be cut off.
 #[test]
 fn a_long_line_leaves_room_for_the_counts() {
-    let mut table = Table::new(Settings { motd: "\u{1F600}".repeat(200), ..settings(Build::V1_3_2) });
+    let mut table = Table::new(Settings {
+        motd: "\u{1F600}".repeat(200),
+        ..settings(Build::V1_3_2)
+    });
     let id = table.server.connect(table.now, HOME).unwrap();
     table.server.receive(id, table.now, &[0xFE]);
     let mut client = Connection::new(Role::Client, Build::V1_3_2);
     client.send(&ServerListPing {}.into()).unwrap();
     client.receive(table.server.outgoing(id));
-    let Ok(Some(Packet::Kick(kick))) = client.next() else { panic!() };
-    assert!(kick.reason.to_string().ends_with("\u{1F600}§0§20"), "{}", kick.reason);
+    let Ok(Some(Packet::Kick(kick))) = client.next() else {
+        panic!()
+    };
+    assert!(
+        kick.reason.to_string().ends_with("\u{1F600}§0§20"),
+        "{}",
+        kick.reason
+    );
 }
 
 /// Vanilla tells it everybody in the first tick, also who cannot be hurt.
 #[test]
 fn everybody_hears_of_their_health() {
     for mode in [GameMode::Creative, GameMode::Survival] {
-        let mut table = Table::new(Settings { mode, ..settings(Build::V1_3_2) });
+        let mut table = Table::new(Settings {
+            mode,
+            ..settings(Build::V1_3_2)
+        });
         let one = table.enter(Build::V1_3_2, "One");
         assert_eq!(table.seats[one].count("UpdateHealth"), 1);
     }
@@ -1049,11 +1500,20 @@ fn everybody_hears_of_their_health() {
 #[test]
 fn whoever_comes_back_to_life_is_told_to_forget() {
     for &build in Build::SPEECHES {
-        let mut table = Table::new(Settings { mode: GameMode::Survival, ..settings(build) });
+        let mut table = Table::new(Settings {
+            mode: GameMode::Survival,
+            ..settings(build)
+        });
         let (one, two) = (table.enter(build, "One"), table.enter(build, "Two"));
         table.settle();
         let start = table.seats[one].place;
-        table.send(one, EntityAction { entity: 0, action: 1 });
+        table.send(
+            one,
+            EntityAction {
+                entity: 0,
+                action: 1,
+            },
+        );
         for i in 1..9 {
             table.walk(one, [start[0], start[1] - f64::from(i) * 9.5, start[2]]);
             table.ticks(3);
@@ -1064,16 +1524,36 @@ fn whoever_comes_back_to_life_is_told_to_forget() {
         };
         table.send(one, request);
         let seat = &table.seats[one];
-        assert_eq!((seat.columns.len(), seat.allocated.len(), seat.count("DestroyEntities")), (0, 0, 1), "{build}");
+        assert_eq!(
+            (
+                seat.columns.len(),
+                seat.allocated.len(),
+                seat.count("DestroyEntities")
+            ),
+            (0, 0, 1),
+            "{build}"
+        );
         table.settle();
         let seat = &table.seats[one];
-        assert_eq!((seat.columns.len(), seat.count("SpawnNamedEntity")), (49, 2), "{build}");
+        assert_eq!(
+            (seat.columns.len(), seat.count("SpawnNamedEntity")),
+            (49, 2),
+            "{build}"
+        );
         assert_same_world(&mut table, one, false);
-        let flags = table.seats[two].got.iter().rev().find_map(|packet| match packet {
-            Packet::EntityMetadata(to) => to.metadata.get(0).cloned(),
-            _ => None,
-        });
-        assert_eq!(flags, Some(MetadataValue::Byte(0)), "{build}: crouches no more");
+        let flags = table.seats[two]
+            .got
+            .iter()
+            .rev()
+            .find_map(|packet| match packet {
+                Packet::EntityMetadata(to) => to.metadata.get(0).cloned(),
+                _ => None,
+            });
+        assert_eq!(
+            flags,
+            Some(MetadataValue::Byte(0)),
+            "{build}: crouches no more"
+        );
     }
 }
 
@@ -1087,11 +1567,27 @@ fn refused_clicks_are_answered_with_one_inventory_a_tick() {
     let inventories = table.seats[one].count("SetWindowItems");
     for action in 0..100 {
         let item = Slot::EMPTY;
-        table.send(one, ClickWindow { window: 0, slot: 20, button: 9, action, shift: false, item });
+        table.send(
+            one,
+            ClickWindow {
+                window: 0,
+                slot: 20,
+                button: 9,
+                action,
+                shift: false,
+                item,
+            },
+        );
     }
     table.ticks(1);
     let seat = &table.seats[one];
-    assert_eq!((seat.count("ConfirmTransaction"), seat.count("SetWindowItems") - inventories), (100, 1));
+    assert_eq!(
+        (
+            seat.count("ConfirmTransaction"),
+            seat.count("SetWindowItems") - inventories
+        ),
+        (100, 1)
+    );
 }
 
 /// What can be made in a tick is shared by turns: those who never stay must not take it all.
@@ -1099,15 +1595,25 @@ fn refused_clicks_are_answered_with_one_inventory_a_tick() {
 fn who_hops_about_does_not_keep_columns_from_others() {
     let build = Build::V1_3_2;
     let mut settings = settings(build);
-    settings.limits.chat = Rate { per_second: 1000, burst: 1000 };
+    settings.limits.chat = Rate {
+        per_second: 1000,
+        burst: 1000,
+    };
     let mut table = Table::new(settings);
     let walker = table.enter(build, "Walker");
     table.settle();
-    let hoppers: Vec<_> = (0..6).map(|i| table.enter(build, &format!("Hopper{i}"))).collect();
+    let hoppers: Vec<_> = (0..6)
+        .map(|i| table.enter(build, &format!("Hopper{i}")))
+        .collect();
     for turn in 0..30 {
         for (i, hopper) in hoppers.iter().enumerate() {
             let text = format!("/tp {} 20 {}", 10_000 * (i + 1), 1000 * turn);
-            table.send(*hopper, Chat { text: text.as_str().into() });
+            table.send(
+                *hopper,
+                Chat {
+                    text: text.as_str().into(),
+                },
+            );
         }
         let [x, y, z] = table.seats[walker].place;
         table.walk(walker, [x + 4.0, y, z]);
@@ -1115,5 +1621,9 @@ fn who_hops_about_does_not_keep_columns_from_others() {
     }
     let seat = &table.seats[walker];
     let at = seat.place.map(|at| at.floor() as i32 >> 4);
-    assert!(seat.columns.contains_key(&(at[0] + 1, at[2])), "{:?}", seat.columns.keys().max());
+    assert!(
+        seat.columns.contains_key(&(at[0] + 1, at[2])),
+        "{:?}",
+        seat.columns.keys().max()
+    );
 }

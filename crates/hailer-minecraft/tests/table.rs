@@ -16,7 +16,10 @@ fn read_one(bytes: &[u8], way: Way, build: Build) -> Outcome {
 fn every_row(mut each: impl FnMut(&'static hailer_minecraft::packet::Row, Way, Build)) {
     for &build in Build::SPEECHES {
         for way in Way::BOTH {
-            TABLE.iter().filter(|row| row.is_in(way, build)).for_each(|row| each(row, way, build));
+            TABLE
+                .iter()
+                .filter(|row| row.is_in(way, build))
+                .for_each(|row| each(row, way, build));
         }
     }
 }
@@ -25,9 +28,20 @@ fn every_row(mut each: impl FnMut(&'static hailer_minecraft::packet::Row, Way, B
 #[test]
 fn each_build_has_as_many_packets_as_the_page_states() {
     let counts = |build: Build| {
-        let ids = |way| TABLE.iter().filter(|row| row.is_in(way, build)).map(|row| row.id).collect::<BTreeSet<u8>>();
+        let ids = |way| {
+            TABLE
+                .iter()
+                .filter(|row| row.is_in(way, build))
+                .map(|row| row.id)
+                .collect::<BTreeSet<u8>>()
+        };
         let (to_client, to_server) = (ids(Way::ToClient), ids(Way::ToServer));
-        (to_client.union(&to_server).count(), to_client.len(), to_server.len(), (&to_client & &to_server).len())
+        (
+            to_client.union(&to_server).count(),
+            to_client.len(),
+            to_server.len(),
+            (&to_client & &to_server).len(),
+        )
     };
     for &build in Build::ALL {
         let expected = match build.protocol() {
@@ -48,7 +62,10 @@ fn each_build_has_as_many_packets_as_the_page_states() {
 #[test]
 fn no_two_rows_answer_one_id() {
     every_row(|row, way, build| {
-        let rows: Vec<_> = TABLE.iter().filter(|other| other.id == row.id && other.is_in(way, build)).collect();
+        let rows: Vec<_> = TABLE
+            .iter()
+            .filter(|other| other.id == row.id && other.is_in(way, build))
+            .collect();
         assert_eq!(rows.len(), 1, "0x{:02X} {way} in {build}", row.id);
     });
     assert!(TABLE.is_sorted_by_key(|row| row.id));
@@ -59,11 +76,18 @@ fn ids_without_a_row_end_the_stream() {
     for &build in Build::SPEECHES {
         for way in Way::BOTH {
             for id in 0..=u8::MAX {
-                let known = TABLE.iter().any(|row| row.id == id && row.is_in(way, build));
+                let known = TABLE
+                    .iter()
+                    .any(|row| row.id == id && row.is_in(way, build));
                 let outcome = read_one(&[id], way, build);
                 match known {
-                    true => assert!(!matches!(outcome, Outcome::Broken(_)), "0x{id:02X} {way} in {build}"),
-                    false => assert!(matches!(outcome, Outcome::Broken(broken) if broken.packet.is_none())),
+                    true => assert!(
+                        !matches!(outcome, Outcome::Broken(_)),
+                        "0x{id:02X} {way} in {build}"
+                    ),
+                    false => assert!(
+                        matches!(outcome, Outcome::Broken(broken) if broken.packet.is_none())
+                    ),
                 }
             }
         }
@@ -82,11 +106,16 @@ fn every_row_round_trips_in_every_build_cut_at_every_byte() {
             packet.write(&mut bytes, build);
             for cut in 0..bytes.len() {
                 match read_one(&bytes[..cut], way, build) {
-                    Outcome::Need(need) => assert!(need >= 1 && cut + need <= bytes.len(), "{packet:?} cut at {cut}"),
+                    Outcome::Need(need) => assert!(
+                        need >= 1 && cut + need <= bytes.len(),
+                        "{packet:?} cut at {cut}"
+                    ),
                     other => panic!("{packet:?} of {build} cut at {cut}: {other:?}"),
                 }
             }
-            let Outcome::Packet(again, length) = read_one(&bytes, way, build) else { panic!("{packet:?} of {build}") };
+            let Outcome::Packet(again, length) = read_one(&bytes, way, build) else {
+                panic!("{packet:?} of {build}")
+            };
             assert_eq!(length, bytes.len(), "{packet:?} of {build}");
             let mut bytes_again = Vec::new();
             again.write(&mut bytes_again, build);
@@ -105,9 +134,13 @@ fn streams_read_at_any_split() {
         for way in Way::BOTH {
             let mut dice = Dice::new(u64::from(build.protocol() as u8));
             let rows: Vec<_> = TABLE.iter().filter(|row| row.is_in(way, build)).collect();
-            let packets: Vec<Packet> = (0..400).map(|i| (rows[i % rows.len()].sample)(&mut dice, build)).collect();
+            let packets: Vec<Packet> = (0..400)
+                .map(|i| (rows[i % rows.len()].sample)(&mut dice, build))
+                .collect();
             let mut bytes = Vec::new();
-            packets.iter().for_each(|packet| packet.write(&mut bytes, build));
+            packets
+                .iter()
+                .for_each(|packet| packet.write(&mut bytes, build));
             let mut stream = Stream::new(way, build);
             let (mut rest, mut read, mut raw) = (&bytes[..], 0, Vec::new());
             while !rest.is_empty() {
@@ -120,7 +153,10 @@ fn streams_read_at_any_split() {
                     read += 1;
                 }
             }
-            assert_eq!((read, raw, stream.at()), (packets.len(), bytes.clone(), bytes.len() as u64));
+            assert_eq!(
+                (read, raw, stream.at()),
+                (packets.len(), bytes.clone(), bytes.len() as u64)
+            );
         }
     }
 }
@@ -144,33 +180,66 @@ fn random_bytes_never_panic_and_errors_name_their_place() {
 #[test]
 fn longer_packets_than_the_limit_are_refused_at_their_announcement() {
     let mut stream = Stream::new(Way::ToClient, Build::LATEST).with_max_packet(1000);
-    stream.push(&[0x33, 0, 0, 0, 1, 0, 0, 0, 2, 1, 0, 1, 0, 0, 0x7F, 0xFF, 0xFF, 0xFF]);
+    stream.push(&[
+        0x33, 0, 0, 0, 1, 0, 0, 0, 2, 1, 0, 1, 0, 0, 0x7F, 0xFF, 0xFF, 0xFF,
+    ]);
     let broken = stream.next().unwrap_err();
     assert_eq!(
         broken.to_string(),
         "packet 0x33 ChunkData at offset 0 of the stream: data at offset 18: more than 1000, the most accepted"
     );
-    assert_eq!(stream.next().unwrap_err(), broken, "a broken stream stays broken");
+    assert_eq!(
+        stream.next().unwrap_err(),
+        broken,
+        "a broken stream stays broken"
+    );
 }
 
 #[test]
 fn wrong_counts_are_named() {
     let error = |way, hex: &str| {
-        let bytes: Vec<u8> =
-            (0..hex.len()).step_by(2).map(|i| u8::from_str_radix(&hex[i..i + 2], 16).unwrap()).collect();
-        let Outcome::Broken(broken) = read_one(&bytes, way, Build::LATEST) else { panic!("{hex}") };
-        broken.to_string().split(": ").skip(1).collect::<Vec<_>>().join(": ")
+        let bytes: Vec<u8> = (0..hex.len())
+            .step_by(2)
+            .map(|i| u8::from_str_radix(&hex[i..i + 2], 16).unwrap())
+            .collect();
+        let Outcome::Broken(broken) = read_one(&bytes, way, Build::LATEST) else {
+            panic!("{hex}")
+        };
+        broken
+            .to_string()
+            .split(": ")
+            .skip(1)
+            .collect::<Vec<_>>()
+            .join(": ")
     };
-    assert_eq!(error(Way::ToServer, "03ffff"), "text at offset 1: expected a count of UTF-16 units, not below 0");
-    assert_eq!(error(Way::ToServer, "030078"), "text at offset 1: more than 119, the most accepted");
-    assert_eq!(error(Way::ToClient, "1dff"), "entities at offset 1: expected a count, not below 0");
-    assert_eq!(error(Way::ToClient, "fc00008000"), "token at offset 3: expected a count of bytes, not below 0");
-    assert_eq!(error(Way::ToClient, "2800000001e0"), "metadata at offset 5: expected a type of value from 0 to 6");
+    assert_eq!(
+        error(Way::ToServer, "03ffff"),
+        "text at offset 1: expected a count of UTF-16 units, not below 0"
+    );
+    assert_eq!(
+        error(Way::ToServer, "030078"),
+        "text at offset 1: more than 119, the most accepted"
+    );
+    assert_eq!(
+        error(Way::ToClient, "1dff"),
+        "entities at offset 1: expected a count, not below 0"
+    );
+    assert_eq!(
+        error(Way::ToClient, "fc00008000"),
+        "token at offset 3: expected a count of bytes, not below 0"
+    );
+    assert_eq!(
+        error(Way::ToClient, "2800000001e0"),
+        "metadata at offset 5: expected a type of value from 0 to 6"
+    );
     assert_eq!(
         error(Way::ToClient, "34000000000000000000020000000400000000"),
         "size at offset 11: expected four bytes for each record, or 0"
     );
-    assert_eq!(error(Way::ToClient, "38ffff"), "count at offset 1: expected a count of columns, not below 0");
+    assert_eq!(
+        error(Way::ToClient, "38ffff"),
+        "count at offset 1: expected a count of columns, not below 0"
+    );
 }
 
 /// Else a server that sends such a list byte by byte has it read from its beginning for each of them.
@@ -181,6 +250,8 @@ fn a_list_waits_for_the_values_behind_the_one_that_is_cut() {
     Packet::from(SetWindowItems { window: 0, items }).write(&mut bytes, Build::LATEST);
     // The head, 28 slots of seven bytes, four bytes of the next; 71 more have at least two bytes each.
     let cut = read_one(&bytes[..204], Way::ToClient, Build::LATEST);
-    let Outcome::Need(need) = cut else { panic!("{cut:?}") };
+    let Outcome::Need(need) = cut else {
+        panic!("{cut:?}")
+    };
     assert!((143..=bytes.len() - 204).contains(&need), "{need}");
 }

@@ -13,7 +13,10 @@ fn all(tap: &mut Tap) -> Vec<Seen> {
 }
 
 fn bytes_of(seen: &[Seen], way: Way) -> Vec<&[u8]> {
-    seen.iter().filter(|seen| seen.way == way).map(|seen| &seen.bytes[..]).collect()
+    seen.iter()
+        .filter(|seen| seen.way == way)
+        .map(|seen| &seen.bytes[..])
+        .collect()
 }
 
 /// The session in random pieces, then the end.
@@ -34,8 +37,12 @@ fn watch(session: &Session, tap: &mut Tap, dice: &mut Dice, widest: usize) -> Ve
 }
 
 fn sessions() -> impl Iterator<Item = Session> {
-    let each = Build::SPEECHES.iter().flat_map(|&build| [(build, true), (build, false)]);
-    each.flat_map(|(build, encrypted)| (0..3).map(move |seed| Session::new(build, encrypted, 150, seed)))
+    let each = Build::SPEECHES
+        .iter()
+        .flat_map(|&build| [(build, true), (build, false)]);
+    each.flat_map(|(build, encrypted)| {
+        (0..3).map(move |seed| Session::new(build, encrypted, 150, seed))
+    })
 }
 
 #[test]
@@ -57,7 +64,11 @@ fn sessions_are_read_as_they_were_said_and_the_build_is_learned() {
                 None => assert!(may_stay, "{about:?}"),
             }
             for way in Way::BOTH {
-                assert_eq!(bytes_of(&seen, way), session.packets_of(way), "{about:?} {way}");
+                assert_eq!(
+                    bytes_of(&seen, way),
+                    session.packets_of(way),
+                    "{about:?} {way}"
+                );
                 let mut offset = 0;
                 for seen in seen.iter().filter(|seen| seen.way == way) {
                     assert_eq!(seen.offset, offset);
@@ -67,9 +78,16 @@ fn sessions_are_read_as_they_were_said_and_the_build_is_learned() {
                 assert_eq!(tap.encrypted_at(way).is_some(), session.secret.is_some());
             }
             if widest == 1 {
-                let order: Vec<_> = session.packets.iter().map(|(way, bytes)| (*way, &bytes[..])).collect();
+                let order: Vec<_> = session
+                    .packets
+                    .iter()
+                    .map(|(way, bytes)| (*way, &bytes[..]))
+                    .collect();
                 let settled = ![32, 38].contains(&session.build.protocol());
-                let read: Vec<_> = seen.iter().map(|seen| (seen.way, &seen.bytes[..])).collect();
+                let read: Vec<_> = seen
+                    .iter()
+                    .map(|seen| (seen.way, &seen.bytes[..]))
+                    .collect();
                 assert!(!settled || read == order, "{about:?}");
             }
         }
@@ -83,11 +101,28 @@ fn without_the_secret_the_rest_is_sealed() {
         let mut tap = Tap::new(None, None);
         let seen = watch(&session, &mut tap, &mut dice, 400);
         let names: Vec<_> = seen.iter().map(|seen| seen.packet.name()).collect();
-        assert_eq!(names, ["Handshake", "EncryptionRequest", "EncryptionResponse", "EncryptionResponse"]);
+        assert_eq!(
+            names,
+            [
+                "Handshake",
+                "EncryptionRequest",
+                "EncryptionResponse",
+                "EncryptionResponse"
+            ]
+        );
         for way in Way::BOTH {
             let sealed = tap.sealed(way).unwrap();
-            assert_eq!((sealed.offset + sealed.bytes) as usize, session.stream(way).len());
-            assert_eq!(sealed.offset, bytes_of(&seen, way).iter().map(|bytes| bytes.len() as u64).sum::<u64>());
+            assert_eq!(
+                (sealed.offset + sealed.bytes) as usize,
+                session.stream(way).len()
+            );
+            assert_eq!(
+                sealed.offset,
+                bytes_of(&seen, way)
+                    .iter()
+                    .map(|bytes| bytes.len() as u64)
+                    .sum::<u64>()
+            );
         }
     }
 }
@@ -107,7 +142,12 @@ fn one_direction_is_enough() {
             }
             tap.end();
             seen.extend(all(&mut tap));
-            assert_eq!(bytes_of(&seen, way), session.packets_of(way), "{} {way}", session.build);
+            assert_eq!(
+                bytes_of(&seen, way),
+                session.packets_of(way),
+                "{} {way}",
+                session.build
+            );
         }
     }
 }
@@ -119,7 +159,12 @@ fn builds_are_told_apart_by_what_breaks() {
         let mut tap = Tap::new(None, None);
         tap.push(Way::ToClient, &session.stream(Way::ToClient));
         tap.end();
-        assert_eq!(bytes_of(&all(&mut tap), Way::ToClient), session.packets_of(Way::ToClient), "{}", session.build);
+        assert_eq!(
+            bytes_of(&all(&mut tap), Way::ToClient),
+            session.packets_of(Way::ToClient),
+            "{}",
+            session.build
+        );
     }
 }
 
@@ -134,7 +179,12 @@ fn either_direction_may_come_first() {
         tap.end();
         seen.extend(all(&mut tap));
         for way in Way::BOTH {
-            assert_eq!(bytes_of(&seen, way), session.packets_of(way), "{} {way}", session.build);
+            assert_eq!(
+                bytes_of(&seen, way),
+                session.packets_of(way),
+                "{} {way}",
+                session.build
+            );
         }
     }
 }
@@ -155,9 +205,17 @@ fn an_error_ends_its_direction_only() {
             Err(error) => errors.push(error),
         }
     }
-    assert_eq!(bytes_of(&seen, Way::ToClient), session.packets_of(Way::ToClient));
-    let [(Way::ToServer, TapError::Broken(broken))] = errors[..] else { panic!("{errors:?}") };
-    assert_eq!((broken.id, broken.at, broken.packet), (0x45, to_server.len() as u64, None));
+    assert_eq!(
+        bytes_of(&seen, Way::ToClient),
+        session.packets_of(Way::ToClient)
+    );
+    let [(Way::ToServer, TapError::Broken(broken))] = errors[..] else {
+        panic!("{errors:?}")
+    };
+    assert_eq!(
+        (broken.id, broken.at, broken.packet),
+        (0x45, to_server.len() as u64, None)
+    );
     assert_eq!(tap.rest(Way::ToServer), [0x45, 1, 2, 3]);
 }
 
@@ -165,24 +223,41 @@ fn an_error_ends_its_direction_only() {
 fn what_is_no_client_of_these_builds_is_named() {
     let mut tap = Tap::new(None, None);
     tap.push(Way::ToServer, &[0x02, 51, 0, 1]);
-    assert_eq!(tap.next().unwrap_err().1.to_string(), "protocol 51, known are 29 to 39");
+    assert_eq!(
+        tap.next().unwrap_err().1.to_string(),
+        "protocol 51, known are 29 to 39"
+    );
     assert_eq!(tap.next(), Ok(None));
 
     let session = Session::new(Build::W30c, true, 1, 1);
     let mut tap = Tap::new(None, Some(vec![0; 32]));
     tap.push(Way::ToServer, &session.stream(Way::ToServer));
     assert_eq!((tap.next().unwrap().unwrap().packet.name()), "Handshake");
-    assert_eq!((tap.next().unwrap().unwrap().packet.name()), "EncryptionResponse");
+    assert_eq!(
+        (tap.next().unwrap().unwrap().packet.name()),
+        "EncryptionResponse"
+    );
     let error = tap.next().unwrap_err().1.to_string();
-    assert!(error.contains("needs a shared secret of 16 bytes, not 32"), "{error}");
+    assert!(
+        error.contains("needs a shared secret of 16 bytes, not 32"),
+        "{error}"
+    );
 }
 
 #[test]
 fn a_ping_is_read() {
     let mut tap = Tap::new(None, None);
     tap.push(Way::ToServer, &[0xFE]);
-    tap.push(Way::ToClient, &[0xFF, 0, 6, 0, 0x41, 0, 0xA7, 0, 0x30, 0, 0xA7, 0, 0x32, 0, 0x30]);
-    let names: Vec<_> = all(&mut tap).iter().map(|seen| seen.packet.at(seen.build).to_string()).collect();
+    tap.push(
+        Way::ToClient,
+        &[
+            0xFF, 0, 6, 0, 0x41, 0, 0xA7, 0, 0x30, 0, 0xA7, 0, 0x32, 0, 0x30,
+        ],
+    );
+    let names: Vec<_> = all(&mut tap)
+        .iter()
+        .map(|seen| seen.packet.at(seen.build).to_string())
+        .collect();
     assert_eq!(names, ["ServerListPing", "Kick reason=A§0§20"]);
 }
 

@@ -22,7 +22,12 @@ pub struct Rules {
 
 impl Default for Rules {
     fn default() -> Self {
-        Self { down_after: 2, flapping_after: 4.0, steady_below: 1.0, half_life: 15 * 60_000 }
+        Self {
+            down_after: 2,
+            flapping_after: 4.0,
+            steady_below: 1.0,
+            half_life: 15 * 60_000,
+        }
     }
 }
 
@@ -58,7 +63,11 @@ pub struct Health {
 impl Health {
     /// As it was when the history was last written: what is no change is not told again.
     pub fn known(state: State, since: Millis) -> Self {
-        Self { state, since, ..Self::default() }
+        Self {
+            state,
+            since,
+            ..Self::default()
+        }
     }
 
     /// Whether its last sample had no answer.
@@ -81,7 +90,11 @@ impl Health {
         answered: bool,
         reason: impl FnOnce() -> String,
     ) -> [Option<EventKind>; 2] {
-        self.silent = if answered { 0 } else { self.silent.saturating_add(1) };
+        self.silent = if answered {
+            0
+        } else {
+            self.silent.saturating_add(1)
+        };
         let state = match answered {
             true => State::Up,
             false if self.silent >= rules.down_after.max(1) => State::Down,
@@ -92,7 +105,12 @@ impl Health {
         let is_change = state != self.state;
         if is_change {
             // The first answer of a new server is no unrest.
-            self.penalty = penalty + if self.state == State::Unknown { 0.0 } else { 1.0 };
+            self.penalty = penalty
+                + if self.state == State::Unknown {
+                    0.0
+                } else {
+                    1.0
+                };
             (self.changed, self.state, self.since) = (at, state, at);
         }
         let was_flapping = self.is_flapping;
@@ -136,7 +154,12 @@ mod tests {
         for (minute, sample) in samples.chars().enumerate() {
             let at = from + minute as Millis * MINUTE;
             let events = health.sample(&Rules::default(), at, sample == '+', || "silence".into());
-            words.extend(events.into_iter().flatten().map(|event| format!("{minute}:{}", event.word())));
+            words.extend(
+                events
+                    .into_iter()
+                    .flatten()
+                    .map(|event| format!("{minute}:{}", event.word())),
+            );
         }
         words.join(" ")
     }
@@ -147,7 +170,11 @@ mod tests {
         assert_eq!(told(&mut health, 0, "+-+-+--+"), "0:up 6:down 7:up");
         assert_eq!((health.state, health.since), (State::Up, 7 * MINUTE));
         let mut known = Health::known(State::Up, 5);
-        assert_eq!(told(&mut known, 10, "++"), "", "a restart of the monitor is no event");
+        assert_eq!(
+            told(&mut known, 10, "++"),
+            "",
+            "a restart of the monitor is no event"
+        );
         assert_eq!(known.since, 5);
         assert_eq!(told(&mut Health::default(), 0, "---"), "1:down");
     }
@@ -155,14 +182,21 @@ mod tests {
     #[test]
     fn what_flaps_is_told_once_until_it_is_steady() {
         let mut health = Health::default();
-        let told_of = told(&mut health, 0, &format!("{}{}", "+--".repeat(10), "+".repeat(60)));
+        let told_of = told(
+            &mut health,
+            0,
+            &format!("{}{}", "+--".repeat(10), "+".repeat(60)),
+        );
         // Two changes each three minutes: the fifth since the first answer makes it flapping.
         let flapping = told_of.find("flapping").expect("so many changes");
         assert!(told_of[flapping..].starts_with("flapping"), "{told_of}");
         assert_eq!(told_of.matches("flapping").count(), 1, "{told_of}");
         assert!(told_of.ends_with("up"), "{told_of}");
         assert_eq!(told_of.matches("steady").count(), 1, "{told_of}");
-        assert!(told_of[flapping..].matches("down").count() == 0, "{told_of}");
+        assert!(
+            told_of[flapping..].matches("down").count() == 0,
+            "{told_of}"
+        );
         assert!(!health.is_flapping);
     }
 }

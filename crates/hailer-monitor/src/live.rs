@@ -91,7 +91,10 @@ struct Place {
 
 impl Default for Day {
     fn default() -> Self {
-        Self { newest: 0, places: [Place::default(); SPARKS] }
+        Self {
+            newest: 0,
+            places: [Place::default(); SPARKS],
+        }
     }
 }
 
@@ -114,12 +117,16 @@ impl Day {
 
     /// Players on average in each half hour up to now, the oldest first; `None`: nobody answered.
     pub fn players(&self, now: Millis) -> [Option<f32>; SPARKS] {
-        self.walk(now).map(|place| (place.answered > 0).then(|| place.players as f32 / f32::from(place.answered)))
+        self.walk(now).map(|place| {
+            (place.answered > 0).then(|| place.players as f32 / f32::from(place.answered))
+        })
     }
 
     /// The share of samples of each half hour that were answered, the oldest first; `None`: none was taken.
     pub fn answered(&self, now: Millis) -> [Option<f32>; SPARKS] {
-        self.walk(now).map(|place| (place.asked > 0).then(|| f32::from(place.answered) / f32::from(place.asked)))
+        self.walk(now).map(|place| {
+            (place.asked > 0).then(|| f32::from(place.answered) / f32::from(place.asked))
+        })
     }
 
     /// The share of samples of the last day that were answered; `None`: none was taken.
@@ -135,7 +142,11 @@ impl Day {
         std::array::from_fn(|place| {
             let number = last - (SPARKS - 1 - place) as i64;
             let is_kept = number <= self.newest && number > self.newest - SPARKS as i64;
-            if is_kept { self.places[number.rem_euclid(SPARKS as i64) as usize] } else { Place::default() }
+            if is_kept {
+                self.places[number.rem_euclid(SPARKS as i64) as usize]
+            } else {
+                Place::default()
+            }
         })
     }
 }
@@ -179,7 +190,9 @@ impl Rows {
     }
 
     fn get_mut(&mut self, id: ServerId) -> Option<&mut Row> {
-        self.places.get_mut(*self.by_id.get(&id)? as usize)?.as_deref_mut()
+        self.places
+            .get_mut(*self.by_id.get(&id)? as usize)?
+            .as_deref_mut()
     }
 
     fn set(&mut self, server: Arc<Server>) {
@@ -203,7 +216,9 @@ impl Rows {
     }
 
     fn remove(&mut self, id: ServerId) {
-        let Some(place) = self.by_id.remove(&id) else { return };
+        let Some(place) = self.by_id.remove(&id) else {
+            return;
+        };
         if let Some(row) = self.places[place as usize].take() {
             self.by_name.remove(&row.server.name);
         }
@@ -306,7 +321,11 @@ impl Live {
     }
 
     /// The same of these rows, in their order; those that are gone are left out. `pick` also gets which of them it is.
-    pub fn pick_of<T>(&self, ids: &[ServerId], mut pick: impl FnMut(usize, &Row) -> Option<T>) -> Vec<T> {
+    pub fn pick_of<T>(
+        &self,
+        ids: &[ServerId],
+        mut pick: impl FnMut(usize, &Row) -> Option<T>,
+    ) -> Vec<T> {
         let mut all = Vec::new();
         for (chunk, ids) in ids.chunks(AT_ONCE).enumerate() {
             let rows = self.read();
@@ -374,16 +393,38 @@ mod tests {
         (0..count).for_each(|id| live.set(server(id, format!("s{id}"), "ugp://127.0.0.1")));
         (0..10).for_each(|id| live.remove(ServerId(id * 100)));
         (0..5).for_each(|id| live.set(server(count + id, format!("new{id}"), "ugp://127.0.0.1")));
-        live.change(Update { servers: vec![ServerId(7), ServerId(8)], ..Update::default() }, |row| row.since = 1);
+        live.change(
+            Update {
+                servers: vec![ServerId(7), ServerId(8)],
+                ..Update::default()
+            },
+            |row| row.since = 1,
+        );
         live.set(server(7, "seven".into(), "ugp://127.0.0.1"));
         live.set(server(8, "eight".into(), "ugp://127.0.0.2"));
         let all = live.pick(|row| Some(row.server.id));
-        assert_eq!((all.len(), live.len()), (count as usize - 5, count as usize - 5));
-        assert_eq!(all.iter().collect::<std::collections::HashSet<_>>().len(), all.len());
-        assert!(live.named("s7").is_none() && live.row(ServerId(100)).is_none() && live.named("new4").is_some());
+        assert_eq!(
+            (all.len(), live.len()),
+            (count as usize - 5, count as usize - 5)
+        );
+        assert_eq!(
+            all.iter().collect::<std::collections::HashSet<_>>().len(),
+            all.len()
+        );
+        assert!(
+            live.named("s7").is_none()
+                && live.row(ServerId(100)).is_none()
+                && live.named("new4").is_some()
+        );
         let since = |name| live.named(name).unwrap().since;
-        assert_eq!((since("seven"), since("eight")), (1, 0), "of another target nothing is known");
-        let picked = live.pick_of(&[ServerId(8), ServerId(100), ServerId(7)], |nth, row| Some((nth, row.server.id.0)));
+        assert_eq!(
+            (since("seven"), since("eight")),
+            (1, 0),
+            "of another target nothing is known"
+        );
+        let picked = live.pick_of(&[ServerId(8), ServerId(100), ServerId(7)], |nth, row| {
+            Some((nth, row.server.id.0))
+        });
         assert_eq!(picked, [(0, 8), (2, 7)]);
     }
 
@@ -396,13 +437,27 @@ mod tests {
         day.add(now - 47 * SPARK, 1, 1, 3);
         day.add(now - 48 * SPARK, 100, 100, 100);
         let players = day.players(now);
-        assert_eq!((players[0], players[46], players[47]), (Some(3.0), None, Some(8.0)));
+        assert_eq!(
+            (players[0], players[46], players[47]),
+            (Some(3.0), None, Some(8.0))
+        );
         assert_eq!(day.uptime(now), Some(0.5));
         let answered = day.answered(now);
-        assert_eq!((answered[0], answered[1], answered[46], answered[47]), (Some(1.0), None, Some(0.0), Some(0.5)));
-        assert_eq!(day.players(now + 47 * SPARK)[0], Some(8.0), "time goes on without samples");
+        assert_eq!(
+            (answered[0], answered[1], answered[46], answered[47]),
+            (Some(1.0), None, Some(0.0), Some(0.5))
+        );
+        assert_eq!(
+            day.players(now + 47 * SPARK)[0],
+            Some(8.0),
+            "time goes on without samples"
+        );
         assert_eq!(day.uptime(now + 48 * SPARK), None);
         day.add(now + 100 * SPARK, 1, 1, 5);
-        assert_eq!(day.uptime(now + 100 * SPARK), Some(1.0), "a long pause leaves nothing behind");
+        assert_eq!(
+            day.uptime(now + 100 * SPARK),
+            Some(1.0),
+            "a long pause leaves nothing behind"
+        );
     }
 }

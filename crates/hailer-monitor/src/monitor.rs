@@ -3,7 +3,9 @@
 use crate::alert::{self, Alerts};
 use crate::cluster::{self, Seat};
 use crate::health::State;
-use crate::history::{Batch, Bounds, Health, History, HistoryError, Keep, NewServer, Session, Writer};
+use crate::history::{
+    Batch, Bounds, Health, History, HistoryError, Keep, NewServer, Session, Writer,
+};
 use crate::live::{Live, SPARK, SPARKS, Update};
 use crate::poll::{self, Poll, since_1970};
 use crate::sample::EventKind;
@@ -46,8 +48,18 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        let (poll, keep, alerts) = (poll::Settings::default(), Keep::default(), alert::Checked::default());
-        Self { poll, keep, privacy: Privacy::Names, alerts, cluster: None }
+        let (poll, keep, alerts) = (
+            poll::Settings::default(),
+            Keep::default(),
+            alert::Checked::default(),
+        );
+        Self {
+            poll,
+            keep,
+            privacy: Privacy::Names,
+            alerts,
+            cluster: None,
+        }
     }
 }
 
@@ -104,14 +116,18 @@ impl Monitor {
         let (poll, mut batches) = Poll::start(settings.poll, live.clone())?;
         let poll = Arc::new(poll);
         let states = history.last_states().await?;
-        let states: HashMap<ServerId, (State, i64)> =
-            states.into_iter().map(|(id, state, at)| (id, (state, at))).collect();
+        let states: HashMap<ServerId, (State, i64)> = states
+            .into_iter()
+            .map(|(id, state, at)| (id, (state, at)))
+            .collect();
         let servers = history.servers().await?.into_iter().map(|server| {
             let known = states.get(&server.id).copied();
             (server, known)
         });
         // What was stored was checked then; a protocol may have gone since. It is shown, and never asked.
-        poll.watch_all(servers).into_iter().for_each(|(server, _)| live.set(server));
+        poll.watch_all(servers)
+            .into_iter()
+            .for_each(|(server, _)| live.set(server));
         drop(states);
         let started = since_1970();
         remember_day(&live, &history, started).await?;
@@ -139,7 +155,10 @@ impl Monitor {
                         writer.send(batch);
                     }
                 }
-                writer.send(Batch { sessions: sessions.close_all(), ..Batch::default() });
+                writer.send(Batch {
+                    sessions: sessions.close_all(),
+                    ..Batch::default()
+                });
             })
         };
         let tidier = {
@@ -155,15 +174,35 @@ impl Monitor {
             })
         };
         let plan = Arc::new(settings.alerts.clone());
-        let alerts = Arc::new(Alerts::start(settings.alerts, live.clone(), &history, interval).await?);
+        let alerts =
+            Arc::new(Alerts::start(settings.alerts, live.clone(), &history, interval).await?);
         let alerts: Seat = Arc::new(Mutex::new(Some(alerts)));
         let watchlist = Arc::new(Here::new(history.clone(), poll.clone(), live.clone()));
-        Ok(Self { live, history, poll, watchlist, writer, alerts, plan, started, feeder, tidier, cluster: None })
+        Ok(Self {
+            live,
+            history,
+            poll,
+            watchlist,
+            writer,
+            alerts,
+            plan,
+            started,
+            feeder,
+            tidier,
+            cluster: None,
+        })
     }
 
     /// Takes part in a cluster, whose processes do together what one does alone.
     async fn join(history: History, settings: Settings) -> Result<Self, MonitorError> {
-        let Settings { poll, keep, privacy, alerts: plan, cluster: Some(cluster) } = settings else {
+        let Settings {
+            poll,
+            keep,
+            privacy,
+            alerts: plan,
+            cluster: Some(cluster),
+        } = settings
+        else {
             return Err(MonitorError::NotShared);
         };
         let live = Arc::new(Live::default());
@@ -185,9 +224,25 @@ impl Monitor {
         let watchlist = member.watchlist();
         // Nothing comes to this one: results go by way of Redis.
         let writer = Writer::start(history.clone(), Bounds::default());
-        let (feeder, tidier, plan) = (tokio::spawn(async {}), tokio::spawn(async {}), Arc::new(plan));
+        let (feeder, tidier, plan) = (
+            tokio::spawn(async {}),
+            tokio::spawn(async {}),
+            Arc::new(plan),
+        );
         let cluster = Some(member);
-        Ok(Self { live, history, poll, watchlist, writer, alerts, plan, started, feeder, tidier, cluster })
+        Ok(Self {
+            live,
+            history,
+            poll,
+            watchlist,
+            writer,
+            alerts,
+            plan,
+            started,
+            feeder,
+            tidier,
+            cluster,
+        })
     }
 
     /// How things stand.
@@ -207,7 +262,10 @@ impl Monitor {
 
     /// Alerts at work; `None`: another process of the cluster sends them.
     pub fn alerts(&self) -> Option<Arc<Alerts>> {
-        self.alerts.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.alerts
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     /// Who sends tests of alerts.
@@ -217,16 +275,24 @@ impl Monitor {
 
     /// Looks at how the monitor itself is, whenever it is asked.
     pub fn look(&self) -> impl Fn() -> Vitals + Send + Sync + 'static {
-        let (poll, writer, alerts, started) =
-            (self.poll.clone(), self.writer.clone(), self.alerts.clone(), self.started);
+        let (poll, writer, alerts, started) = (
+            self.poll.clone(),
+            self.writer.clone(),
+            self.alerts.clone(),
+            self.started,
+        );
         let cluster = self.cluster.as_ref().map(cluster::Member::vitals);
         move || {
-            let alerts = alerts.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let alerts = alerts
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .clone();
             let alerts = alerts.map(|alerts| alerts.health()).unwrap_or_default();
             let (counts, mut health) = (poll.counts(), writer.health());
             let mut last = counts.last.load(Ordering::Relaxed);
             if let Some((trouble, kept, dropped, seen)) = cluster.as_ref().map(|look| look()) {
-                (health.is_failing, health.message, health.kept) = (trouble.is_some(), trouble, kept);
+                (health.is_failing, health.message, health.kept) =
+                    (trouble.is_some(), trouble, kept);
                 health.dropped += dropped;
                 last = last.max(seen.unwrap_or(0) as u64);
             }
@@ -243,7 +309,11 @@ impl Monitor {
                     kept: health.kept,
                     dropped: health.dropped,
                 },
-                alerts_waiting: alerts.waiting.values().map(|(count, _)| *count as u64).sum(),
+                alerts_waiting: alerts
+                    .waiting
+                    .values()
+                    .map(|(count, _)| *count as u64)
+                    .sum(),
                 alerts_delivered: alerts.delivered,
                 alerts_failed: alerts.failed,
             }
@@ -263,7 +333,10 @@ impl Monitor {
         for _ in 0..FASTER {
             match self.follow_once(plan.clone()).await {
                 // Another process with the same plan was faster.
-                Err(MonitorError::Server { problem: NotDone::Taken(_), .. }) => {}
+                Err(MonitorError::Server {
+                    problem: NotDone::Taken(_),
+                    ..
+                }) => {}
                 done => return done,
             }
         }
@@ -272,14 +345,32 @@ impl Monitor {
 
     async fn follow_once(&self, plan: Vec<NewServer>) -> Result<(), MonitorError> {
         let known = self.history.servers().await?;
-        let mut known: HashMap<String, Server> = known.into_iter().map(|old| (old.name.clone(), old)).collect();
+        let mut known: HashMap<String, Server> = known
+            .into_iter()
+            .map(|old| (old.name.clone(), old))
+            .collect();
         let (mut fresh, mut other) = (Vec::new(), Vec::new());
         for new in plan {
             match known.remove(&new.name) {
                 None => fresh.push(new),
                 Some(old) => {
-                    let NewServer { name, target, group, labels, interval, origin } = new;
-                    let server = Server { id: old.id, name, target, group, labels, interval, origin };
+                    let NewServer {
+                        name,
+                        target,
+                        group,
+                        labels,
+                        interval,
+                        origin,
+                    } = new;
+                    let server = Server {
+                        id: old.id,
+                        name,
+                        target,
+                        group,
+                        labels,
+                        interval,
+                        origin,
+                    };
                     if server != old {
                         other.push(server);
                     }
@@ -287,7 +378,10 @@ impl Monitor {
             }
         }
         for old in known.into_values().filter(|old| old.origin == Origin::Plan) {
-            let problem = |problem| MonitorError::Server { name: old.name.clone(), problem };
+            let problem = |problem| MonitorError::Server {
+                name: old.name.clone(),
+                problem,
+            };
             self.watchlist.remove(old.id).await.map_err(problem)?;
         }
         for server in other {
@@ -299,8 +393,10 @@ impl Monitor {
         while let Some(first) = fresh.peek() {
             let name = first.name.clone();
             let some = fresh.by_ref().take(ADDED).collect();
-            let problem =
-                |(named, problem): (Option<String>, _)| MonitorError::Server { name: named.unwrap_or(name), problem };
+            let problem = |(named, problem): (Option<String>, _)| MonitorError::Server {
+                name: named.unwrap_or(name),
+                problem,
+            };
             self.watchlist.add_all(some).await.map_err(problem)?;
         }
         Ok(())
@@ -322,9 +418,17 @@ impl Monitor {
 
 /// The last day of all servers, one half hour after the other: a day of a hundred thousand at once would take more room than all
 /// else.
-pub(crate) async fn remember_day(live: &Live, history: &History, now: i64) -> Result<(), HistoryError> {
+pub(crate) async fn remember_day(
+    live: &Live,
+    history: &History,
+    now: i64,
+) -> Result<(), HistoryError> {
     for place in (0..SPARKS as i64).rev() {
-        live.remember(&history.half_hour((now.div_euclid(SPARK) - place) * SPARK).await?);
+        live.remember(
+            &history
+                .half_hour((now.div_euclid(SPARK) - place) * SPARK)
+                .await?,
+        );
     }
     Ok(())
 }
@@ -335,19 +439,32 @@ const RESUME: i64 = 5 * 60_000;
 /// Who is on, by what each answer of a batch said.
 pub(crate) fn add_sessions(sessions: &mut Sessions, live: &Live, batch: &mut Batch) {
     for sample in batch.samples.iter().filter(|sample| sample.answered) {
-        let said = live.row(sample.server).and_then(|row| row.said).filter(|said| said.at == sample.at);
+        let said = live
+            .row(sample.server)
+            .and_then(|row| row.said)
+            .filter(|said| said.at == sample.at);
         if let Some(said) = said {
             let names = said.players.iter().map(|name| name.as_str());
-            batch.sessions.extend(sessions.see(sample.server, sample.at, names, said.is_whole));
+            batch
+                .sessions
+                .extend(sessions.see(sample.server, sample.at, names, said.is_whole));
         }
     }
-    for event in batch.events.iter().filter(|event| matches!(event.kind, EventKind::Down { .. })) {
+    for event in batch
+        .events
+        .iter()
+        .filter(|event| matches!(event.kind, EventKind::Down { .. }))
+    {
         batch.sessions.extend(sessions.close(event.server));
     }
 }
 
 /// Nobody is on a server that is watched no more: who is there when it is watched again has come anew.
-fn end_sessions(sessions: &mut Sessions, live: &Live, update: Result<Arc<Update>, RecvError>) -> Vec<Session> {
+fn end_sessions(
+    sessions: &mut Sessions,
+    live: &Live,
+    update: Result<Arc<Update>, RecvError>,
+) -> Vec<Session> {
     let is_gone = |id: ServerId| live.row(id).is_none();
     match update {
         Ok(update) if update.is_other_list => {
@@ -378,9 +495,14 @@ async fn send_test(plan: Arc<alert::Checked>, to: Option<String>) -> Result<Stri
     let chosen = match to {
         Some(name) if all.contains(&name) => vec![name],
         Some(name) => {
-            return Err(NotSent::Unknown(format!("there is no receiver {name:?}; there is {}", all.join(", "))));
+            return Err(NotSent::Unknown(format!(
+                "there is no receiver {name:?}; there is {}",
+                all.join(", ")
+            )));
         }
-        None if all.is_empty() => return Err(NotSent::Unknown("the plan has no [[receiver]]".into())),
+        None if all.is_empty() => {
+            return Err(NotSent::Unknown("the plan has no [[receiver]]".into()));
+        }
         None => all,
     };
     for name in &chosen {

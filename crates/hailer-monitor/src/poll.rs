@@ -70,14 +70,23 @@ impl Default for Settings {
         // below that would let some of them wait for ever: one host may have hundreds of servers.
         sweep.pace.per_prefix = f64::INFINITY;
         sweep.keep_replies = true;
-        Self { interval: Duration::from_secs(60), rules: Rules::default(), sweep, name_server: None }
+        Self {
+            interval: Duration::from_secs(60),
+            rules: Rules::default(),
+            sweep,
+            name_server: None,
+        }
     }
 }
 
 impl Settings {
     /// How often a server is asked, in milliseconds.
     fn interval_of(&self, server: &Server) -> Millis {
-        server.interval.unwrap_or(self.interval).as_millis().min(i64::MAX as u128) as Millis
+        server
+            .interval
+            .unwrap_or(self.interval)
+            .as_millis()
+            .min(i64::MAX as u128) as Millis
     }
 }
 
@@ -170,7 +179,10 @@ impl Watched {
         changed: Millis,
     ) -> Self {
         let address = match &target.host {
-            Host::Address(ip) => Ok(SocketAddr::new(*ip, target.port.unwrap_or(protocol.info().port))),
+            Host::Address(ip) => Ok(SocketAddr::new(
+                *ip,
+                target.port.unwrap_or(protocol.info().port),
+            )),
             Host::Name(_) => Err("its name was not looked up yet".into()),
         };
         Self {
@@ -199,7 +211,10 @@ const CLOCK_SET: Millis = 5_000;
 
 impl Default for Clock {
     fn default() -> Self {
-        Self { base: since_1970(), started: Instant::now() }
+        Self {
+            base: since_1970(),
+            started: Instant::now(),
+        }
     }
 }
 
@@ -218,7 +233,9 @@ impl Clock {
 
 /// Milliseconds since 1970.
 pub fn since_1970() -> Millis {
-    let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let time = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default();
     time.as_millis() as Millis
 }
 
@@ -242,21 +259,37 @@ impl Poll {
         ];
         let thread = {
             let shared = shared.clone();
-            std::thread::Builder::new().name("poll".into()).spawn(move || {
-                let asked: Arc<Mutex<HashMap<u64, Due>>> = Arc::default();
-                let mut source = Drawn { shared: shared.clone(), asked: asked.clone(), streams, index: 0 };
-                let mut tally = Tally::new(shared.clone(), asked);
-                drop(batches);
-                sweep::run(&shared.settings.sweep, &mut source, &mut tally).map(drop)
-            })?
+            std::thread::Builder::new()
+                .name("poll".into())
+                .spawn(move || {
+                    let asked: Arc<Mutex<HashMap<u64, Due>>> = Arc::default();
+                    let mut source = Drawn {
+                        shared: shared.clone(),
+                        asked: asked.clone(),
+                        streams,
+                        index: 0,
+                    };
+                    let mut tally = Tally::new(shared.clone(), asked);
+                    drop(batches);
+                    sweep::run(&shared.settings.sweep, &mut source, &mut tally).map(drop)
+                })?
         };
-        Ok((Self { shared, thread: Some(thread), tasks }, receiver))
+        Ok((
+            Self {
+                shared,
+                thread: Some(thread),
+                tasks,
+            },
+            receiver,
+        ))
     }
 
     /// Watches a server, or goes on with another description of it. It is shown in `Live` too. `known`: its state when
     /// the history was last written. Returns what is wrong with its target, if that cannot be asked.
     pub fn watch(&self, server: Server, known: Option<(State, Millis)>) -> Result<(), String> {
-        self.watch_all([(server, known)]).pop().map_or(Ok(()), |(_, problem)| Err(problem))
+        self.watch_all([(server, known)])
+            .pop()
+            .map_or(Ok(()), |(_, problem)| Err(problem))
     }
 
     /// The same for many. Returns those that cannot be asked, and why.
@@ -282,7 +315,10 @@ impl Poll {
     /// Watches servers whose targets were read.
     fn put(&self, servers: Vec<Read>) {
         let mut states: HashMap<ServerId, (State, Millis)> = HashMap::new();
-        let mut update = Update { is_other_list: true, ..Update::default() };
+        let mut update = Update {
+            is_other_list: true,
+            ..Update::default()
+        };
         let mut list = self.shared.watchlist();
         let now = list.clock.now().0;
         let servers: Vec<_> = servers
@@ -290,18 +326,31 @@ impl Poll {
             .map(|(server, target, protocol, known)| (Arc::new(server), target, protocol, known))
             .collect();
         for (server, target, protocol, known) in &servers {
-            list.schedule.set(server.id, self.shared.settings.interval_of(server), now);
+            list.schedule
+                .set(server.id, self.shared.settings.interval_of(server), now);
             update.servers.push(server.id);
-            if list.watched.get(&server.id).is_some_and(|old| old.server.target == server.target) {
+            if list
+                .watched
+                .get(&server.id)
+                .is_some_and(|old| old.server.target == server.target)
+            {
                 continue;
             }
             let (state, since) = known.unwrap_or_default();
             states.insert(server.id, (state, since));
-            let watched = Watched::new(server.clone(), target, *protocol, Health::known(state, since), now);
+            let watched = Watched::new(
+                server.clone(),
+                target,
+                *protocol,
+                Health::known(state, since),
+                now,
+            );
             list.watched.insert(server.id, watched);
         }
         drop(list);
-        servers.into_iter().for_each(|(server, ..)| self.shared.live.set(server));
+        servers
+            .into_iter()
+            .for_each(|(server, ..)| self.shared.live.set(server));
         self.shared.live.change(update, |row| {
             if let Some(state) = states.get(&row.server.id) {
                 (row.state, row.since) = *state;
@@ -316,26 +365,51 @@ impl Poll {
         list.watched.remove(&id);
         drop(list);
         self.shared.live.remove(id);
-        self.shared.live.change(Update { servers: vec![id], is_other_list: true, ..Update::default() }, |_| {});
+        self.shared.live.change(
+            Update {
+                servers: vec![id],
+                is_other_list: true,
+                ..Update::default()
+            },
+            |_| {},
+        );
     }
 
     /// Goes on with servers that somebody else asked until now; those that are asked here already get their new descriptions. Tells
     /// whose targets cannot be asked.
     pub fn resume(&self, servers: Vec<Resumed>) -> Vec<ServerId> {
-        let (mut wrong, mut update) = (Vec::new(), Update { is_other_list: true, ..Update::default() });
+        let (mut wrong, mut update) = (
+            Vec::new(),
+            Update {
+                is_other_list: true,
+                ..Update::default()
+            },
+        );
         let mut states = HashMap::new();
         let mut list = self.shared.watchlist();
         let now = list.clock.now().0;
-        for Resumed { server, known, after } in servers {
+        for Resumed {
+            server,
+            known,
+            after,
+        } in servers
+        {
             let server = Arc::new(server);
             self.shared.live.set(server.clone());
-            let target = server.target().ok().and_then(|target| Some((target.protocol?, target)));
+            let target = server
+                .target()
+                .ok()
+                .and_then(|target| Some((target.protocol?, target)));
             let Some((protocol, target)) = target else {
                 wrong.push(server.id);
                 continue;
             };
             let interval = self.shared.settings.interval_of(&server);
-            if list.watched.get(&server.id).is_some_and(|old| old.server.target == server.target) {
+            if list
+                .watched
+                .get(&server.id)
+                .is_some_and(|old| old.server.target == server.target)
+            {
                 list.schedule.set(server.id, interval, now);
                 continue;
             }
@@ -343,16 +417,29 @@ impl Poll {
                 Some(after) => list.schedule.resume(server.id, interval, now, after),
                 None => list.schedule.set(server.id, interval, now),
             }
-            let Known { health, said, changes, changed, .. } = known;
+            let Known {
+                health,
+                said,
+                changes,
+                changed,
+                ..
+            } = known;
             states.insert(server.id, (health, said.clone()));
             update.servers.push(server.id);
-            let watched = Watched { said, changes, ..Watched::new(server, &target, protocol, health, changed) };
+            let watched = Watched {
+                said,
+                changes,
+                ..Watched::new(server, &target, protocol, health, changed)
+            };
             list.watched.insert(watched.server.id, watched);
         }
         drop(list);
         self.shared.live.change(update, |row| {
-            let Some((health, said)) = states.remove(&row.server.id) else { return };
-            (row.state, row.since, row.is_flapping) = (health.state, health.since, health.is_flapping);
+            let Some((health, said)) = states.remove(&row.server.id) else {
+                return;
+            };
+            (row.state, row.since, row.is_flapping) =
+                (health.state, health.since, health.is_flapping);
             row.said = row.said.take().or(said);
         });
         self.shared.lookups.notify_one();
@@ -368,7 +455,9 @@ impl Poll {
     /// Whether one of these has not answered its last question, nor been silent for long enough.
     pub fn is_asking(&self, servers: &[ServerId]) -> bool {
         let list = self.shared.watchlist();
-        servers.iter().any(|id| list.watched.get(id).is_some_and(|watched| watched.is_asked))
+        servers
+            .iter()
+            .any(|id| list.watched.get(id).is_some_and(|watched| watched.is_asked))
     }
 
     /// Asks these no more, since somebody else does. They are shown as before.
@@ -390,9 +479,23 @@ impl Poll {
         let list = self.shared.watchlist();
         let known = |id| {
             let watched = list.watched.get(&id)?;
-            let Watched { health, said, changes, changed, .. } = watched;
+            let Watched {
+                health,
+                said,
+                changes,
+                changed,
+                ..
+            } = watched;
             let health = health.kept(&self.shared.settings.rules);
-            Some((id, Known { health, said: said.clone(), changes: *changes, changed: *changed }))
+            Some((
+                id,
+                Known {
+                    health,
+                    said: said.clone(),
+                    changes: *changes,
+                    changed: *changed,
+                },
+            ))
         };
         servers.into_iter().filter_map(known).collect()
     }
@@ -409,14 +512,22 @@ impl Poll {
 }
 
 /// A server, its target and how it was when the history was last written.
-type Read = (Server, Target, &'static dyn Protocol, Option<(State, Millis)>);
+type Read = (
+    Server,
+    Target,
+    &'static dyn Protocol,
+    Option<(State, Millis)>,
+);
 
 /// Whom to ask, and how; else what is wrong with it.
 fn asked(server: &Server) -> Result<(Target, &'static dyn Protocol), String> {
     let target = server.target().map_err(|error| error.to_string())?;
     match target.protocol {
         Some(protocol) => Ok((target, protocol)),
-        None => Err(format!("{}: no protocol; write it as PROTOCOL://{0}", server.target)),
+        None => Err(format!(
+            "{}: no protocol; write it as PROTOCOL://{0}",
+            server.target
+        )),
     }
 }
 
@@ -433,7 +544,9 @@ impl Drop for Poll {
 
 impl Shared {
     fn watchlist(&self) -> MutexGuard<'_, Watchlist> {
-        self.watchlist.lock().unwrap_or_else(PoisonError::into_inner)
+        self.watchlist
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -446,7 +559,9 @@ impl Watchlist {
         }
         loop {
             let due = self.schedule.next(now)?;
-            counts.missed.store(self.schedule.missed(), Ordering::Relaxed);
+            counts
+                .missed
+                .store(self.schedule.missed(), Ordering::Relaxed);
             match self.watched.get_mut(&due.server) {
                 // Its last question has no end yet: one that was made up for came late, or patience is longer than the interval.
                 Some(watched) if watched.is_asked => self.schedule.postpone(due, now),
@@ -473,8 +588,12 @@ impl Source for Drawn {
     fn next(&mut self) -> Next {
         loop {
             let mut list = self.shared.watchlist();
-            let Some(due) = list.next(&self.shared.counts) else { return Next::Later };
-            let Some(watched) = list.watched.get_mut(&due.server) else { continue };
+            let Some(due) = list.next(&self.shared.counts) else {
+                return Next::Later;
+            };
+            let Some(watched) = list.watched.get_mut(&due.server) else {
+                continue;
+            };
             if watched.protocol.info().transport == Transport::Stream {
                 if self.streams.try_send(due).is_err() {
                     // So many hang that nobody else can be asked; this one's turn is lost.
@@ -485,9 +604,17 @@ impl Source for Drawn {
             }
             let index = self.index;
             self.index += 1;
-            self.asked.lock().unwrap_or_else(PoisonError::into_inner).insert(index, due);
+            self.asked
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .insert(index, due);
             return match &watched.address {
-                Ok(address) => Next::Probe(Probe { index, address: *address, protocol: watched.protocol, name: None }),
+                Ok(address) => Next::Probe(Probe {
+                    index,
+                    address: *address,
+                    protocol: watched.protocol,
+                    name: None,
+                }),
                 Err(cause) => Next::Failed {
                     index,
                     target: watched.server.target.as_str().into(),
@@ -509,8 +636,14 @@ impl Source for Drawn {
 }
 
 fn not_found(watched: &Watched, cause: &str) -> Error {
-    let name = watched.server.target().map_or_else(|_| watched.server.target.clone(), |target| target.host.to_string());
-    Error::Lookup { name, cause: cause.into() }
+    let name = watched.server.target().map_or_else(
+        |_| watched.server.target.clone(),
+        |target| target.host.to_string(),
+    );
+    Error::Lookup {
+        name,
+        cause: cause.into(),
+    }
 }
 
 /// What came of questions, until it is passed on.
@@ -533,7 +666,11 @@ struct Change {
 
 impl Sink for Tally {
     fn end(&mut self, end: End) {
-        let due = self.asked.lock().unwrap_or_else(PoisonError::into_inner).remove(&end.index);
+        let due = self
+            .asked
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&end.index);
         if let Some(due) = due {
             self.take(due, end.result);
         }
@@ -563,20 +700,37 @@ impl Tally {
     fn take(&mut self, due: Due, result: Result<Answer, Error>) {
         let Due { server, at } = due;
         let mut list = self.shared.watchlist();
-        let Some(watched) = list.watched.get_mut(&server) else { return };
+        let Some(watched) = list.watched.get_mut(&server) else {
+            return;
+        };
         watched.is_asked = false;
         let before = watched.said.clone();
         let (sample, error) = match result {
             Ok(answer) => {
                 let sample = answered(due, &answer);
-                watched.said =
-                    Some(Arc::new(said(&watched.server.target, answer, at, before.as_deref(), &self.shared.counts)));
+                watched.said = Some(Arc::new(said(
+                    &watched.server.target,
+                    answer,
+                    at,
+                    before.as_deref(),
+                    &self.shared.counts,
+                )));
                 (sample, None)
             }
-            Err(error) => (unanswered(due, &error), Some(Arc::new((error.kind().to_owned(), error.to_string())))),
+            Err(error) => (
+                unanswered(due, &error),
+                Some(Arc::new((error.kind().to_owned(), error.to_string()))),
+            ),
         };
-        let reason = || error.as_ref().map(|error| error.0.clone()).unwrap_or_default();
-        let told = watched.health.sample(&self.shared.settings.rules, at, sample.answered, reason);
+        let reason = || {
+            error
+                .as_ref()
+                .map(|error| error.0.clone())
+                .unwrap_or_default()
+        };
+        let told = watched
+            .health
+            .sample(&self.shared.settings.rules, at, sample.answered, reason);
         let mut events: Vec<EventKind> = told.into_iter().flatten().collect();
         if let (Some(before), Some(said), true) = (&before, &watched.said, sample.answered) {
             for kind in differences(before, said) {
@@ -588,7 +742,12 @@ impl Tally {
                 }
             }
         }
-        let change = Change { sample, health: watched.health, error, said: watched.said.clone() };
+        let change = Change {
+            sample,
+            health: watched.health,
+            error,
+            said: watched.said.clone(),
+        };
         drop(list);
         let events = events.into_iter().map(|kind| Event { server, at, kind });
         self.update.events.extend(events.clone());
@@ -597,7 +756,10 @@ impl Tally {
         self.update.servers.push(server);
         self.changes.insert(server, change);
         self.shared.counts.samples.fetch_add(1, Ordering::Relaxed);
-        self.shared.counts.last.store(since_1970() as u64, Ordering::Relaxed);
+        self.shared
+            .counts
+            .last
+            .store(since_1970() as u64, Ordering::Relaxed);
     }
 
     /// Shows what came, and gives it to the history.
@@ -606,17 +768,40 @@ impl Tally {
             return;
         }
         let changes = std::mem::take(&mut self.changes);
-        self.shared.live.change(std::mem::take(&mut self.update), |row| {
-            let Some(Change { sample, health, error, said }) = changes.get(&row.server.id) else { return };
-            (row.state, row.since, row.is_flapping) = (health.state, health.since, health.is_flapping);
-            row.day.add(sample.at, 1, u16::from(sample.answered), sample.players.unwrap_or_default());
-            (row.last, row.error) = (Some(*sample), error.clone());
-            row.said.clone_from(said);
-        });
+        self.shared
+            .live
+            .change(std::mem::take(&mut self.update), |row| {
+                let Some(Change {
+                    sample,
+                    health,
+                    error,
+                    said,
+                }) = changes.get(&row.server.id)
+                else {
+                    return;
+                };
+                (row.state, row.since, row.is_flapping) =
+                    (health.state, health.since, health.is_flapping);
+                row.day.add(
+                    sample.at,
+                    1,
+                    u16::from(sample.answered),
+                    sample.players.unwrap_or_default(),
+                );
+                (row.last, row.error) = (Some(*sample), error.clone());
+                row.said.clone_from(said);
+            });
         let samples = self.batch.samples.len();
         let batch = std::mem::take(&mut self.batch);
-        if self.batches.as_ref().is_none_or(|batches| batches.try_send(batch).is_err()) {
-            self.shared.counts.dropped.fetch_add(samples as u64, Ordering::Relaxed);
+        if self
+            .batches
+            .as_ref()
+            .is_none_or(|batches| batches.try_send(batch).is_err())
+        {
+            self.shared
+                .counts
+                .dropped
+                .fetch_add(samples as u64, Ordering::Relaxed);
         }
     }
 }
@@ -630,7 +815,11 @@ fn answered(due: Due, answer: &Answer) -> Sample {
         server: due.server,
         at: due.at,
         answered: true,
-        players: if has_players { count(players.count()) } else { None },
+        players: if has_players {
+            count(players.count())
+        } else {
+            None
+        },
         max: players.max.and_then(count),
         latency: Some(u32::try_from(answer.round_trip.as_micros()).unwrap_or(u32::MAX)),
         sent: saturate(answer.asked.sent),
@@ -661,7 +850,11 @@ fn said(typed: &str, answer: Answer, at: Millis, before: Option<&Said>, counts: 
     let mut json = Vec::new();
     Line::answered(typed, &answer).write(&mut json);
     let Answer { asked, status, .. } = answer;
-    let replies: usize = asked.datagrams.iter().map(|datagram| datagram.bytes.len()).sum();
+    let replies: usize = asked
+        .datagrams
+        .iter()
+        .map(|datagram| datagram.bytes.len())
+        .sum();
     // Once a row, whatever it was before: what all answers together take is counted, and nothing is kept past that.
     let old = before.map_or(0, Said::kept);
     let kept = counts.kept.fetch_sub(old, Ordering::Relaxed) - old;
@@ -672,7 +865,13 @@ fn said(typed: &str, answer: Answer, at: Millis, before: Option<&Said>, counts: 
         game: status.game,
         version: status.version,
         map: status.map,
-        players: status.players.list.iter().take(PLAYERS).map(|player| player.name.plain().into()).collect(),
+        players: status
+            .players
+            .list
+            .iter()
+            .take(PLAYERS)
+            .map(|player| player.name.plain().into())
+            .collect(),
         is_whole: status.players.roster == Roster::Whole && status.players.list.len() <= PLAYERS,
         motd: status.motd,
         answer: Box::default(),
@@ -682,7 +881,11 @@ fn said(typed: &str, answer: Answer, at: Millis, before: Option<&Said>, counts: 
         said.answer = json.into();
     }
     if replies <= ANSWER && kept + said.kept() + replies as u64 <= ANSWERS {
-        said.replies = asked.datagrams.into_iter().map(|datagram| datagram.bytes.into()).collect();
+        said.replies = asked
+            .datagrams
+            .into_iter()
+            .map(|datagram| datagram.bytes.into())
+            .collect();
     }
     counts.kept.fetch_add(said.kept(), Ordering::Relaxed);
     said
@@ -700,7 +903,10 @@ fn differences(before: &Said, now: &Said) -> Vec<EventKind> {
     let differ = |from: &Option<CompactString>, to: &Option<CompactString>| {
         let is_other = to.is_some() && from.is_some() && from != to;
         let text = |text: &Option<CompactString>| text.as_deref().map(str::to_owned);
-        is_other.then(|| Difference { from: text(from), to: text(to) })
+        is_other.then(|| Difference {
+            from: text(from),
+            to: text(to),
+        })
     };
     let plain = |said: &Said| said.motd.as_ref().map(|motd| motd.plain().into());
     let address = |said: &Said| said.address.map(|address| address.to_string().into());
@@ -722,9 +928,17 @@ async fn ask_streams(shared: Arc<Shared>, mut due: mpsc::Receiver<Due>) {
     let client = Arc::new(Client::new(settings));
     let places = Arc::new(tokio::sync::Semaphore::new(STREAMS_AT_ONCE));
     while let Some(due) = due.recv().await {
-        let Ok(place) = places.clone().acquire_owned().await else { return };
-        let server = shared.watchlist().watched.get(&due.server).map(|watched| watched.server.clone());
-        let Some(target) = server.and_then(|server| server.target().ok()) else { continue };
+        let Ok(place) = places.clone().acquire_owned().await else {
+            return;
+        };
+        let server = shared
+            .watchlist()
+            .watched
+            .get(&due.server)
+            .map(|watched| watched.server.clone());
+        let Some(target) = server.and_then(|server| server.target().ok()) else {
+            continue;
+        };
         let (client, shared) = (client.clone(), shared.clone());
         tokio::spawn(async move {
             let result = client.query(target).await;
@@ -751,15 +965,20 @@ async fn look_up(shared: Arc<Shared>) {
         let mut wanted = Vec::new();
         for (id, watched) in &mut shared.watchlist().watched {
             // A stream's client looks up for itself.
-            let is_ours = watched.is_name && watched.protocol.info().transport == Transport::Datagram;
-            let is_due = watched.looked_up.is_none_or(|at| at.elapsed() >= again(watched));
+            let is_ours =
+                watched.is_name && watched.protocol.info().transport == Transport::Datagram;
+            let is_due = watched
+                .looked_up
+                .is_none_or(|at| at.elapsed() >= again(watched));
             if is_ours && is_due {
                 watched.looked_up = Some(Instant::now());
                 wanted.extend(watched.server.target().map(|target| (*id, target)));
             }
         }
         for (id, target) in wanted {
-            let Ok(place) = places.clone().acquire_owned().await else { return };
+            let Ok(place) = places.clone().acquire_owned().await else {
+                return;
+            };
             let (client, shared) = (client.clone(), shared.clone());
             tokio::spawn(async move {
                 let found = client.addresses(&target).await;
@@ -768,7 +987,8 @@ async fn look_up(shared: Arc<Shared>) {
                     match found {
                         Ok(found) => {
                             let old = watched.address.as_ref().ok();
-                            let old = old.and_then(|old| found.iter().position(|found| found == old));
+                            let old =
+                                old.and_then(|old| found.iter().position(|found| found == old));
                             let place = match old {
                                 // One that it had stays: the order of a name's addresses means nothing.
                                 Some(place) if !watched.health.is_silent() => place,
@@ -776,11 +996,16 @@ async fn look_up(shared: Arc<Shared>) {
                                 Some(place) => (place + 1) % found.len(),
                                 None => 0,
                             };
-                            watched.address = found.get(place).copied().ok_or_else(|| "no address".into());
+                            watched.address =
+                                found.get(place).copied().ok_or_else(|| "no address".into());
                         }
                         // A name server that fails for a while does not take away what is known.
-                        Err(Error::NameNotFound { .. }) => watched.address = Err("there is no such name".into()),
-                        Err(error) if watched.address.is_err() => watched.address = Err(error.to_string().into()),
+                        Err(Error::NameNotFound { .. }) => {
+                            watched.address = Err("there is no such name".into())
+                        }
+                        Err(error) if watched.address.is_err() => {
+                            watched.address = Err(error.to_string().into())
+                        }
                         Err(_) => {}
                     }
                 }

@@ -45,11 +45,22 @@ impl Schedule {
     /// Watches a server from now on, or at another interval than before.
     pub fn set(&mut self, server: ServerId, interval: Millis, now: Millis) {
         let interval = interval.max(SHORTEST_INTERVAL);
-        if self.entries.get(&server).is_some_and(|entry| entry.interval == interval) {
+        if self
+            .entries
+            .get(&server)
+            .is_some_and(|entry| entry.interval == interval)
+        {
             return;
         }
         let at = last_time(server, interval, now) + interval;
-        self.put(server, Entry { interval, due: 0, at });
+        self.put(
+            server,
+            Entry {
+                interval,
+                due: 0,
+                at,
+            },
+        );
     }
 
     /// Goes on with a server that somebody else asked until now: of its times that have passed, the last is made up for if it
@@ -58,7 +69,14 @@ impl Schedule {
         let interval = interval.max(SHORTEST_INTERVAL);
         let at = last_time(server, interval, now);
         let at = if at > after { at } else { at + interval };
-        self.put(server, Entry { interval, due: 0, at });
+        self.put(
+            server,
+            Entry {
+                interval,
+                due: 0,
+                at,
+            },
+        );
     }
 
     /// Watches it no more.
@@ -97,20 +115,31 @@ impl Schedule {
                 return None;
             }
             self.queue.pop();
-            let Some(&Entry { interval, at, .. }) = self.entries.get(&server).filter(|entry| entry.due == due) else {
+            let Some(&Entry { interval, at, .. }) =
+                self.entries.get(&server).filter(|entry| entry.due == due)
+            else {
                 continue;
             };
             let late = (now - at).max(0) / interval;
             self.missed += late as u64;
             let at = at + late * interval;
-            self.put(server, Entry { interval, due: 0, at: at + interval });
+            self.put(
+                server,
+                Entry {
+                    interval,
+                    due: 0,
+                    at: at + interval,
+                },
+            );
             return Some(Due { server, at });
         }
     }
 
     /// It cannot be asked just now: this sample is due again in a moment, as long as its time has not passed.
     pub fn postpone(&mut self, due: Due, now: Millis) {
-        let Some(entry) = self.entries.get_mut(&due.server) else { return };
+        let Some(entry) = self.entries.get_mut(&due.server) else {
+            return;
+        };
         let again = now + (entry.interval / MOMENT).max(1);
         (entry.at, entry.due) = (due.at, again);
         self.queue.push(Reverse((again, due.server)));
@@ -122,14 +151,17 @@ impl Schedule {
     }
 
     fn put(&mut self, server: ServerId, mut entry: Entry) {
-        let jitter = mix(server.0 as u64 ^ (entry.at as u64).rotate_left(32)) % (entry.interval / JITTER).max(1) as u64;
+        let jitter = mix(server.0 as u64 ^ (entry.at as u64).rotate_left(32))
+            % (entry.interval / JITTER).max(1) as u64;
         entry.due = entry.at + jitter as Millis;
         self.entries.insert(server, entry);
         self.queue.push(Reverse((entry.due, server)));
         // Entries that were set anew or removed leave their old places behind.
         if self.queue.len() > 2 * self.entries.len() + 64 {
             let entries = &self.entries;
-            self.queue.retain(|Reverse((due, server))| entries.get(server).is_some_and(|entry| entry.due == *due));
+            self.queue.retain(|Reverse((due, server))| {
+                entries.get(server).is_some_and(|entry| entry.due == *due)
+            });
         }
     }
 }
@@ -165,12 +197,16 @@ mod tests {
         for now in (1_000_000..1_000_000 + 5 * 60_000).step_by(100) {
             let due = due(&mut schedule, now);
             busiest = busiest.max(due.len());
-            due.iter().for_each(|due| samples.entry(due.server).or_default().push(due.at));
+            due.iter()
+                .for_each(|due| samples.entry(due.server).or_default().push(due.at));
         }
         assert_eq!(samples.len(), 10_000);
         for times in samples.values() {
             assert!((4..=5).contains(&times.len()), "{times:?}");
-            assert!(times.windows(2).all(|pair| pair[1] - pair[0] == 60_000), "{times:?}");
+            assert!(
+                times.windows(2).all(|pair| pair[1] - pair[0] == 60_000),
+                "{times:?}"
+            );
         }
         // 16.7 at a time on average.
         assert!(busiest < 45, "{busiest} at once");
@@ -183,10 +219,20 @@ mod tests {
         schedule.set(ServerId(7), 10_000, 0);
         let first = due(&mut schedule, 10_500)[0].at;
         let all = due(&mut schedule, first + 95_000);
-        assert_eq!(all, [Due { server: ServerId(7), at: first + 90_000 }]);
+        assert_eq!(
+            all,
+            [Due {
+                server: ServerId(7),
+                at: first + 90_000
+            }]
+        );
         assert_eq!(schedule.missed(), 8);
         schedule.restart(0);
-        assert_eq!(due(&mut schedule, 10_500).len(), 1, "the clock was set back");
+        assert_eq!(
+            due(&mut schedule, 10_500).len(),
+            1,
+            "the clock was set back"
+        );
     }
 
     #[test]
@@ -196,10 +242,23 @@ mod tests {
         let at = due(&mut first, 60_000).last().unwrap().at;
         let mut second = Schedule::default();
         second.resume(ServerId(7), 10_000, at + 9_000, at - 1);
-        assert_eq!(due(&mut second, at + 9_000), [Due { server: ServerId(7), at }], "it has passed, and nobody asked");
+        assert_eq!(
+            due(&mut second, at + 9_000),
+            [Due {
+                server: ServerId(7),
+                at
+            }],
+            "it has passed, and nobody asked"
+        );
         second.resume(ServerId(7), 10_000, at + 9_000, at);
         assert_eq!(due(&mut second, at + 9_000), []);
-        assert_eq!(due(&mut second, at + 11_000), [Due { server: ServerId(7), at: at + 10_000 }]);
+        assert_eq!(
+            due(&mut second, at + 11_000),
+            [Due {
+                server: ServerId(7),
+                at: at + 10_000
+            }]
+        );
         assert_eq!((first.missed() > 0, second.missed()), (true, 0));
     }
 
@@ -209,15 +268,30 @@ mod tests {
         schedule.set(ServerId(7), 10_000, 0);
         let first = due(&mut schedule, 10_500)[0];
         schedule.postpone(first, 10_500);
-        assert_eq!(due(&mut schedule, 10_500), [], "not at once: it would be due for ever");
+        assert_eq!(
+            due(&mut schedule, 10_500),
+            [],
+            "not at once: it would be due for ever"
+        );
         assert_eq!(due(&mut schedule, 10_800), [first], "the same sample");
         schedule.postpone(first, 10_800);
-        let next = Due { at: first.at + 10_000, ..first };
-        assert_eq!(due(&mut schedule, next.at + 1_000), [next], "its time has passed");
+        let next = Due {
+            at: first.at + 10_000,
+            ..first
+        };
+        assert_eq!(
+            due(&mut schedule, next.at + 1_000),
+            [next],
+            "its time has passed"
+        );
         assert_eq!(schedule.missed(), 1);
         schedule.remove(ServerId(7));
         schedule.postpone(next, 22_000);
-        assert_eq!((due(&mut schedule, 60_000), schedule.next_due()), (vec![], None), "who left does not come back");
+        assert_eq!(
+            (due(&mut schedule, 60_000), schedule.next_due()),
+            (vec![], None),
+            "who left does not come back"
+        );
     }
 
     #[test]

@@ -73,7 +73,10 @@ pub struct Wrong {
 impl Wrong {
     /// Something wrong; what was written may be long, and is cut.
     pub fn new(field: &str, message: impl Into<String>) -> Self {
-        Self { field: field.chars().take(64).collect(), message: message.into() }
+        Self {
+            field: field.chars().take(64).collect(),
+            message: message.into(),
+        }
     }
 }
 
@@ -82,40 +85,72 @@ pub fn check(new: &NewServer) -> Vec<Wrong> {
     let mut wrong = Vec::new();
     let is_of_name = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     let name = &new.name;
-    if name.is_empty() || name.len() > LONGEST_NAME || name.starts_with('.') || !name.chars().all(is_of_name) {
-        let message = format!("1 to {LONGEST_NAME} letters, digits, `.`, `_` and `-`, no `.` in front");
+    if name.is_empty()
+        || name.len() > LONGEST_NAME
+        || name.starts_with('.')
+        || !name.chars().all(is_of_name)
+    {
+        let message =
+            format!("1 to {LONGEST_NAME} letters, digits, `.`, `_` and `-`, no `.` in front");
         wrong.push(Wrong::new("name", message));
     }
     let target = new.target.parse::<Target>();
     match target {
         _ if new.target.len() > LONGEST_TARGET => {
-            wrong.push(Wrong::new("target", format!("at most {LONGEST_TARGET} characters")));
+            wrong.push(Wrong::new(
+                "target",
+                format!("at most {LONGEST_TARGET} characters"),
+            ));
         }
         Err(error) => wrong.push(Wrong::new("target", error.to_string())),
         Ok(Target { protocol: None, .. }) => {
             let known = hailer::registry::known();
-            wrong.push(Wrong::new("target", format!("say the protocol, as PROTOCOL://HOST; known are {known}")));
+            wrong.push(Wrong::new(
+                "target",
+                format!("say the protocol, as PROTOCOL://HOST; known are {known}"),
+            ));
         }
         Ok(_) => {}
     }
     if !is_line(&new.group, LONGEST_GROUP) {
-        wrong.push(Wrong::new("group", format!("at most {LONGEST_GROUP} characters of one line")));
+        wrong.push(Wrong::new(
+            "group",
+            format!("at most {LONGEST_GROUP} characters of one line"),
+        ));
     }
     if new.labels.len() > MOST_LABELS {
-        wrong.push(Wrong::new("labels", format!("at most {MOST_LABELS} labels")));
+        wrong.push(Wrong::new(
+            "labels",
+            format!("at most {MOST_LABELS} labels"),
+        ));
     }
     for (key, value) in new.labels.iter().take(MOST_LABELS) {
         let field = format!("labels.{key}");
         if key.is_empty() || key.len() > LONGEST_KEY || !key.chars().all(is_of_name) {
-            wrong.push(Wrong::new(&field, format!("a key has 1 to {LONGEST_KEY} letters, digits, `.`, `_` and `-`")));
+            wrong.push(Wrong::new(
+                &field,
+                format!("a key has 1 to {LONGEST_KEY} letters, digits, `.`, `_` and `-`"),
+            ));
         } else if !is_line(value, LONGEST_VALUE) {
-            wrong.push(Wrong::new(&field, format!("a value has at most {LONGEST_VALUE} characters of one line")));
+            wrong.push(Wrong::new(
+                &field,
+                format!("a value has at most {LONGEST_VALUE} characters of one line"),
+            ));
         }
     }
     let shortest = Duration::from_millis(SHORTEST_INTERVAL as u64);
-    if new.interval.is_some_and(|interval| !(shortest..=LONGEST_INTERVAL).contains(&interval)) {
-        wrong
-            .push(Wrong::new("interval", format!("from {} s to {} s", shortest.as_secs(), LONGEST_INTERVAL.as_secs())));
+    if new
+        .interval
+        .is_some_and(|interval| !(shortest..=LONGEST_INTERVAL).contains(&interval))
+    {
+        wrong.push(Wrong::new(
+            "interval",
+            format!(
+                "from {} s to {} s",
+                shortest.as_secs(),
+                LONGEST_INTERVAL.as_secs()
+            ),
+        ));
     }
     wrong
 }
@@ -139,15 +174,48 @@ mod tests {
             origin: Origin::Api,
         };
         assert_eq!(check(&good), []);
-        let fields = |new: NewServer| check(&new).into_iter().map(|wrong| wrong.field).collect::<Vec<_>>();
+        let fields = |new: NewServer| {
+            check(&new)
+                .into_iter()
+                .map(|wrong| wrong.field)
+                .collect::<Vec<_>>()
+        };
         for name in ["", "..", "a/b", "ä", &"x".repeat(65)] {
-            assert_eq!(fields(NewServer { name: name.into(), ..good.clone() }), ["name"], "{name}");
+            assert_eq!(
+                fields(NewServer {
+                    name: name.into(),
+                    ..good.clone()
+                }),
+                ["name"],
+                "{name}"
+            );
         }
-        for target in ["play.example.com", "gopher://x", "ugp://", &format!("ugp://{}", "x".repeat(300))] {
-            assert_eq!(fields(NewServer { target: target.into(), ..good.clone() }), ["target"], "{target}");
+        for target in [
+            "play.example.com",
+            "gopher://x",
+            "ugp://",
+            &format!("ugp://{}", "x".repeat(300)),
+        ] {
+            assert_eq!(
+                fields(NewServer {
+                    target: target.into(),
+                    ..good.clone()
+                }),
+                ["target"],
+                "{target}"
+            );
         }
-        let labels = [("a b".to_owned(), String::new()), ("c".to_owned(), "two\nlines".to_owned())].into();
-        let bad = NewServer { group: "\u{202e}".into(), labels, interval: Some(Duration::ZERO), ..good };
+        let labels = [
+            ("a b".to_owned(), String::new()),
+            ("c".to_owned(), "two\nlines".to_owned()),
+        ]
+        .into();
+        let bad = NewServer {
+            group: "\u{202e}".into(),
+            labels,
+            interval: Some(Duration::ZERO),
+            ..good
+        };
         assert_eq!(fields(bad), ["group", "labels.a b", "labels.c", "interval"]);
     }
 }

@@ -54,13 +54,19 @@ impl Privacy {
             Self::Off => None,
             Self::Names => Some(player_key(name).into_owned()),
             Self::Hashed(key) => {
-                let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("keys of any length are taken");
+                let mut mac =
+                    Hmac::<Sha256>::new_from_slice(key).expect("keys of any length are taken");
                 mac.update(name.as_bytes());
                 let digest = mac.finalize().into_bytes();
-                Some(digest.iter().take(8).fold(String::with_capacity(16), |mut text, byte| {
-                    write!(text, "{byte:02x}").expect("texts take everything");
-                    text
-                }))
+                Some(
+                    digest
+                        .iter()
+                        .take(8)
+                        .fold(String::with_capacity(16), |mut text, byte| {
+                            write!(text, "{byte:02x}").expect("texts take everything");
+                            text
+                        }),
+                )
             }
         }
     }
@@ -89,7 +95,12 @@ struct Open {
 impl Sessions {
     /// Nobody is on yet.
     pub fn new(privacy: Privacy) -> Self {
-        Self { privacy, servers: HashMap::new(), len: 0, unfollowed: 0 }
+        Self {
+            privacy,
+            servers: HashMap::new(),
+            len: 0,
+            unfollowed: 0,
+        }
     }
 
     /// Goes on with sessions of the history: of those who were on when the monitor stopped, not long ago.
@@ -102,8 +113,20 @@ impl Sessions {
                     (open[place].first, open[place].last, open[place].written) =
                         (session.first, session.last, session.last);
                 }
-                Err(place) if self.len < MOST && open.len() < MOST_OF_ONE && self.privacy != Privacy::Off => {
-                    open.insert(place, Open::new(session.player.into(), session.first, session.last, session.last));
+                Err(place)
+                    if self.len < MOST
+                        && open.len() < MOST_OF_ONE
+                        && self.privacy != Privacy::Off =>
+                {
+                    open.insert(
+                        place,
+                        Open::new(
+                            session.player.into(),
+                            session.first,
+                            session.last,
+                            session.last,
+                        ),
+                    );
                     self.len += 1;
                 }
                 _ => {}
@@ -123,15 +146,20 @@ impl Sessions {
         if self.privacy == Privacy::Off {
             return Vec::new();
         }
-        let mut seen: Vec<String> =
-            names.into_iter().filter_map(|name| self.privacy.player(name)).take(MOST_OF_ONE).collect();
+        let mut seen: Vec<String> = names
+            .into_iter()
+            .filter_map(|name| self.privacy.player(name))
+            .take(MOST_OF_ONE)
+            .collect();
         seen.sort_unstable();
         seen.dedup();
         let mut open = self.servers.remove(&server).unwrap_or_default();
         let mut write = Vec::new();
         self.len -= open.len();
         open.retain_mut(|open| {
-            let is_on = seen.binary_search_by(|seen| (**seen).cmp(&open.player)).is_ok();
+            let is_on = seen
+                .binary_search_by(|seen| (**seen).cmp(&open.player))
+                .is_ok();
             let is_open = open.see(at, is_on, is_whole_list);
             if open.last != open.written && (!is_open || open.last - open.written >= WRITTEN) {
                 open.written = open.last;
@@ -141,14 +169,22 @@ impl Sessions {
         });
         let known = open.len();
         for player in seen {
-            if open[..known].binary_search_by(|open| (*open.player).cmp(&player)).is_ok() {
+            if open[..known]
+                .binary_search_by(|open| (*open.player).cmp(&player))
+                .is_ok()
+            {
                 continue;
             }
             if self.len + open.len() >= MOST || open.len() >= MOST_OF_ONE {
                 self.unfollowed += 1;
                 continue;
             }
-            write.push(Session { server, player: player.clone(), first: at, last: at });
+            write.push(Session {
+                server,
+                player: player.clone(),
+                first: at,
+                last: at,
+            });
             open.push(Open::new(player.into(), at, at, at));
         }
         open.sort_unstable_by(|one, other| one.player.cmp(&other.player));
@@ -166,13 +202,24 @@ impl Sessions {
     pub fn close(&mut self, server: ServerId) -> Vec<Session> {
         let open = self.servers.remove(&server).unwrap_or_default();
         self.len -= open.len();
-        open.iter().filter(|open| open.last != open.written).map(|open| open.session(server)).collect()
+        open.iter()
+            .filter(|open| open.last != open.written)
+            .map(|open| open.session(server))
+            .collect()
     }
 
     /// The same for all servers of which something is so.
     pub fn close_if(&mut self, is_over: impl Fn(ServerId) -> bool) -> Vec<Session> {
-        let servers: Vec<ServerId> = self.servers.keys().copied().filter(|server| is_over(*server)).collect();
-        servers.into_iter().flat_map(|server| self.close(server)).collect()
+        let servers: Vec<ServerId> = self
+            .servers
+            .keys()
+            .copied()
+            .filter(|server| is_over(*server))
+            .collect();
+        servers
+            .into_iter()
+            .flat_map(|server| self.close(server))
+            .collect()
     }
 
     /// The monitor stops: what goes on is written as far as it is known.
@@ -198,7 +245,13 @@ impl Sessions {
 
 impl Open {
     fn new(player: CompactString, first: Millis, last: Millis, written: Millis) -> Self {
-        Self { player, first, last, written, absent: 0 }
+        Self {
+            player,
+            first,
+            last,
+            written,
+            absent: 0,
+        }
     }
 
     /// Whether the session goes on.
@@ -214,7 +267,12 @@ impl Open {
     }
 
     fn session(&self, server: ServerId) -> Session {
-        Session { server, player: self.player.to_string(), first: self.first, last: self.last }
+        Session {
+            server,
+            player: self.player.to_string(),
+            first: self.first,
+            last: self.last,
+        }
     }
 }
 
@@ -248,27 +306,54 @@ mod tests {
         assert_eq!(see(0, "Bob Alice Bob", true), "Alice 0-0, Bob 0-0");
         assert_eq!(see(1, "Alice Bob", true), "", "once a minute is enough");
         assert_eq!(see(2, "Alice", true), "Alice 0-1");
-        assert_eq!(see(3, "Alice Bob", true), "Bob 0-1.5", "absent once is not gone");
+        assert_eq!(
+            see(3, "Alice Bob", true),
+            "Bob 0-1.5",
+            "absent once is not gone"
+        );
         assert_eq!(see(4, "Alice", true), "Alice 0-2");
-        assert_eq!(see(5, "Alice", true), "", "Bob is gone, and was written when he was last seen");
+        assert_eq!(
+            see(5, "Alice", true),
+            "",
+            "Bob is gone, and was written when he was last seen"
+        );
         assert_eq!(see(6, "Bob Alice", true), "Alice 0-3, Bob 3-3");
         assert_eq!(see(7, "Bob", true), "");
         assert_eq!(see(8, "-", false), "", "some are named: nobody is gone");
         assert_eq!(see(9, "Alice", false), "Alice 0-4.5");
-        assert_eq!(see(38, "-", false), "Bob 3-3.5", "unseen for fifteen minutes");
+        assert_eq!(
+            see(38, "-", false),
+            "Bob 3-3.5",
+            "unseen for fifteen minutes"
+        );
         assert_eq!(told(&sessions.close(SERVER)), "");
         assert!(sessions.is_empty());
-        assert_eq!(told(&sessions.see(SERVER, 20 * MINUTE, ["Alice"], true)), "Alice 20-20");
+        assert_eq!(
+            told(&sessions.see(SERVER, 20 * MINUTE, ["Alice"], true)),
+            "Alice 20-20"
+        );
     }
 
     #[test]
     fn a_restart_does_not_part_a_session() {
         let mut sessions = Sessions::new(Privacy::Names);
-        let session = |player: &str, first, last| Session { server: SERVER, player: player.into(), first, last };
-        sessions.resume([session("Bob", 0, 1), session("Alice", 3, 9 * MINUTE), session("Bob", 2, 9 * MINUTE)]);
+        let session = |player: &str, first, last| Session {
+            server: SERVER,
+            player: player.into(),
+            first,
+            last,
+        };
+        sessions.resume([
+            session("Bob", 0, 1),
+            session("Alice", 3, 9 * MINUTE),
+            session("Bob", 2, 9 * MINUTE),
+        ]);
         assert_eq!(
             sessions.see(SERVER, 10 * MINUTE, ["Alice", "Bob"], true),
-            [session("Alice", 3, 10 * MINUTE), session("Bob", 2, 10 * MINUTE)]
+            [
+                session("Alice", 3, 10 * MINUTE),
+                session("Bob", 2, 10 * MINUTE)
+            ]
         );
     }
 
@@ -288,11 +373,17 @@ mod tests {
     #[test]
     fn a_server_can_claim_any_number_of_players() {
         let mut sessions = Sessions::new(Privacy::Names);
-        let names: Vec<String> = (0..5_000).map(|number| format!("player {number}{}", "\0é".repeat(1_000))).collect();
+        let names: Vec<String> = (0..5_000)
+            .map(|number| format!("player {number}{}", "\0é".repeat(1_000)))
+            .collect();
         for round in 0..3 {
             let names = names[round * 1_000..].iter().map(String::as_str);
             let written = sessions.see(SERVER, round as Millis * MINUTE, names, true);
-            assert!(written.iter().all(|session| session.player.len() <= 128 && !session.player.contains('\0')));
+            assert!(
+                written
+                    .iter()
+                    .all(|session| session.player.len() <= 128 && !session.player.contains('\0'))
+            );
             assert!(sessions.len() <= MOST_OF_ONE);
         }
         assert!(sessions.unfollowed() > 0);

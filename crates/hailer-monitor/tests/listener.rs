@@ -29,12 +29,22 @@ struct Site {
 
 impl Site {
     async fn start(bounds: Bounds) -> Self {
-        let app = App::new(fleet::fleet(fleet::now()), History::open("sqlite::memory:").await.unwrap());
+        let app = App::new(
+            fleet::fleet(fleet::now()),
+            History::open("sqlite::memory:").await.unwrap(),
+        );
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
         let (end, ended) = oneshot::channel::<()>();
-        let served = tokio::spawn(serve(listener, app.clone(), bounds, async { drop(ended.await) }));
-        Self { address, app, end, served }
+        let served = tokio::spawn(serve(listener, app.clone(), bounds, async {
+            drop(ended.await)
+        }));
+        Self {
+            address,
+            app,
+            end,
+            served,
+        }
     }
 
     async fn say(&self, text: &str) -> TcpStream {
@@ -44,13 +54,19 @@ impl Site {
     }
 
     async fn get(&self, path: &str) -> String {
-        let stream = self.say(&format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")).await;
+        let stream = self
+            .say(&format!(
+                "GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
+            ))
+            .await;
         all(stream).await
     }
 
     /// A page that changes by itself, once it has said hello.
     async fn listener(&self) -> TcpStream {
-        let mut stream = self.say("GET /live/rows?ids=1 HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
+        let mut stream = self
+            .say("GET /live/rows?ids=1 HTTP/1.1\r\nhost: localhost\r\n\r\n")
+            .await;
         let heard = until(&mut stream, "hello").await;
         assert!(heard.contains("text/event-stream"), "{heard}");
         stream
@@ -60,14 +76,19 @@ impl Site {
 /// All that comes until the other side hangs up, however it does.
 async fn all(mut stream: TcpStream) -> String {
     let mut heard = Vec::new();
-    let _ = timeout(LONG, stream.read_to_end(&mut heard)).await.expect("it never hangs up");
+    let _ = timeout(LONG, stream.read_to_end(&mut heard))
+        .await
+        .expect("it never hangs up");
     String::from_utf8_lossy(&heard).into_owned()
 }
 
 async fn until(stream: &mut TcpStream, wanted: &str) -> String {
     let (mut heard, mut bytes) = (String::new(), [0; 4096]);
     while !heard.contains(wanted) {
-        let count = timeout(LONG, stream.read(&mut bytes)).await.expect("in time").unwrap();
+        let count = timeout(LONG, stream.read(&mut bytes))
+            .await
+            .expect("in time")
+            .unwrap();
         assert!(count > 0, "hung up after {heard}");
         heard.push_str(&String::from_utf8_lossy(&bytes[..count]));
     }
@@ -91,19 +112,36 @@ async fn a_head_that_comes_drop_by_drop_ends() {
         }
         assert!(start.elapsed() < LONG, "it is still there");
     }
-    assert!(start.elapsed() >= BOUNDS.head && drops > 2, "{:?}, {drops}", start.elapsed());
+    assert!(
+        start.elapsed() >= BOUNDS.head && drops > 2,
+        "{:?}, {drops}",
+        start.elapsed()
+    );
     // The same for those who say nothing at all, and for those who were answered and keep their place.
     assert_eq!(all(site.say("").await).await, "");
-    let heard = all(site.say("GET /static/icon.svg HTTP/1.1\r\nhost: localhost\r\n\r\n").await).await;
+    let heard = all(site
+        .say("GET /static/icon.svg HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        .await)
+    .await;
     assert!(heard.starts_with("HTTP/1.1 200"), "{heard}");
     // A head that never ends is too long before.
-    let heard = all(site.say(&format!("GET / HTTP/1.1\r\nx: {}", "y".repeat(40_000))).await).await;
-    assert!(heard.is_empty() || heard.starts_with("HTTP/1.1 431"), "{heard}");
+    let heard = all(site
+        .say(&format!("GET / HTTP/1.1\r\nx: {}", "y".repeat(40_000)))
+        .await)
+    .await;
+    assert!(
+        heard.is_empty() || heard.starts_with("HTTP/1.1 431"),
+        "{heard}"
+    );
 }
 
 #[tokio::test]
 async fn who_comes_when_it_is_full_is_let_in() {
-    let site = Site::start(Bounds { head: LONG, ..BOUNDS }).await;
+    let site = Site::start(Bounds {
+        head: LONG,
+        ..BOUNDS
+    })
+    .await;
     let mut idle = Vec::new();
     for _ in 0..3 * BOUNDS.connections {
         idle.push(site.say("").await);
@@ -113,26 +151,43 @@ async fn who_comes_when_it_is_full_is_let_in() {
     // Of those who only held a place, at most as many are left as there are places.
     let mut left = 0;
     for mut stream in idle {
-        left += usize::from(timeout(Duration::from_millis(30), stream.read(&mut [0])).await.is_err());
+        left += usize::from(
+            timeout(Duration::from_millis(30), stream.read(&mut [0]))
+                .await
+                .is_err(),
+        );
     }
     assert!(left < BOUNDS.connections && left > 0, "{left}");
 }
 
 #[tokio::test]
 async fn pages_that_change_have_their_own_bound() {
-    let site = Site::start(Bounds { connections: 700, head: LONG, ..BOUNDS }).await;
+    let site = Site::start(Bounds {
+        connections: 700,
+        head: LONG,
+        ..BOUNDS
+    })
+    .await;
     let mut open = Vec::new();
     for _ in 0..128 {
         open.push(site.listener().await);
     }
     let refused = site.get("/live/rows?ids=1").await;
-    assert!(refused.starts_with("HTTP/1.1 503") && refused.contains("retry-after: 60"), "{refused}");
-    assert!(site.get("/").await.starts_with("HTTP/1.1 200"), "the page itself is there");
+    assert!(
+        refused.starts_with("HTTP/1.1 503") && refused.contains("retry-after: 60"),
+        "{refused}"
+    );
+    assert!(
+        site.get("/").await.starts_with("HTTP/1.1 200"),
+        "the page itself is there"
+    );
     drop(open.pop());
     let start = Instant::now();
     // A place that was left is free again, sooner or later.
     loop {
-        let mut again = site.say("GET /live/rows?ids=1 HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
+        let mut again = site
+            .say("GET /live/rows?ids=1 HTTP/1.1\r\nhost: localhost\r\n\r\n")
+            .await;
         if until(&mut again, "\r\n").await.starts_with("HTTP/1.1 200") {
             break;
         }
@@ -162,13 +217,27 @@ async fn who_reads_nothing_is_gone() {
 
 #[tokio::test]
 async fn at_the_end_answers_come_to_theirs() {
-    let site = Site::start(Bounds { head: LONG, ..BOUNDS }).await;
+    let site = Site::start(Bounds {
+        head: LONG,
+        ..BOUNDS
+    })
+    .await;
     let (listener, idle) = (site.listener().await, site.say("").await);
     let (app, start) = (site.app.clone(), Instant::now());
     site.end.send(()).unwrap();
     site.served.await.unwrap();
-    assert!(start.elapsed() < BOUNDS.last, "nobody is waited for: {:?}", start.elapsed());
-    assert_eq!((all(listener).await.contains("rows"), all(idle).await), (false, String::new()));
-    assert!(TcpStream::connect(site.address).await.is_err(), "nobody else comes in");
+    assert!(
+        start.elapsed() < BOUNDS.last,
+        "nobody is waited for: {:?}",
+        start.elapsed()
+    );
+    assert_eq!(
+        (all(listener).await.contains("rows"), all(idle).await),
+        (false, String::new())
+    );
+    assert!(
+        TcpStream::connect(site.address).await.is_err(),
+        "nobody else comes in"
+    );
     drop(app);
 }

@@ -16,7 +16,12 @@ fn respond(player: &str) -> (Engine, u16) {
     let protocols: Vec<_> = registry::datagram().collect();
     let board = Board::new(&protocols, &status).unwrap();
     let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    let post = Post { address: any, board, relay: None, handed: None };
+    let post = Post {
+        address: any,
+        board,
+        relay: None,
+        handed: None,
+    };
     let engine = Engine::start(vec![post], &respond::Settings::default()).unwrap();
     let port = engine.addresses()[0].port();
     (engine, port)
@@ -42,7 +47,11 @@ async fn who_is_on_a_server_that_is_watched_again_has_come_anew() {
     // Long enough that the next look does not have the time of this one.
     assert!(monitor.watchlist().remove(server.id).await.unwrap());
     tokio::time::sleep(Duration::from_millis(1_500)).await;
-    assert_eq!(monitor.watchlist().add(lobby).await.unwrap().id, server.id, "with its history");
+    assert_eq!(
+        monitor.watchlist().add(lobby).await.unwrap().id,
+        server.id,
+        "with its history"
+    );
     let times = until(&history, server.id, 2).await;
     assert!(times.contains(&first), "{times:?}");
     monitor.stop().await;

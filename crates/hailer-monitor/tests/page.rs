@@ -38,16 +38,33 @@ impl Site {
 
     fn with(live: Arc<Live>, history: History) -> Self {
         let app = App::new(live.clone(), history);
-        Self { live, router: router(app.clone()), app }
+        Self {
+            live,
+            router: router(app.clone()),
+            app,
+        }
     }
 
     async fn ask(&self, path: &str, headers: &[(&str, &str)]) -> Page {
-        let request = headers.iter().fold(Request::get(path), |request, (name, value)| request.header(*name, *value));
-        let answer = self.router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+        let request = headers
+            .iter()
+            .fold(Request::get(path), |request, (name, value)| {
+                request.header(*name, *value)
+            });
+        let answer = self
+            .router
+            .clone()
+            .oneshot(request.body(Body::empty()).unwrap())
+            .await
+            .unwrap();
         let (head, body) = answer.into_parts();
         let bytes = body.collect().await.unwrap().to_bytes();
         let text = String::from_utf8_lossy(&bytes).into_owned();
-        Page { status: head.status, headers: head.headers, text }
+        Page {
+            status: head.status,
+            headers: head.headers,
+            text,
+        }
     }
 
     async fn get(&self, path: &str) -> Page {
@@ -59,13 +76,17 @@ impl Site {
         let page = self.get(path).await;
         assert_eq!(page.status, 200, "{path}");
         let links = page.text.split(r#"<a href="/server/"#).skip(1);
-        links.map(|link| link.split('"').next().unwrap().to_owned()).collect()
+        links
+            .map(|link| link.split('"').next().unwrap().to_owned())
+            .collect()
     }
 }
 
 impl Page {
     fn header(&self, name: &str) -> &str {
-        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+        self.headers
+            .get(name)
+            .map_or("", |value| value.to_str().unwrap())
     }
 }
 
@@ -73,25 +94,56 @@ impl Page {
 async fn lists_are_filtered_ordered_and_searched_by_their_address() {
     let site = Site::of(fleet::fleet(fleet::now())).await;
     assert_eq!(site.names("/").await.len(), site.live.len());
-    assert_eq!(site.names("/?q=ARENA+minecraft&sort=name").await, ["arena-1", "arena-2", "arena-10"]);
-    assert_eq!(site.names("/?q=arena&sort=-name").await, ["arena-10", "arena-2", "arena-1"]);
-    assert_eq!(site.names("/?q=no+mercy").await, ["iron-keep"], "in the MOTD, past its colours");
-    assert_eq!(site.names("/?q=region").await.len(), 0, "keys of labels say nothing");
+    assert_eq!(
+        site.names("/?q=ARENA+minecraft&sort=name").await,
+        ["arena-1", "arena-2", "arena-10"]
+    );
+    assert_eq!(
+        site.names("/?q=arena&sort=-name").await,
+        ["arena-10", "arena-2", "arena-1"]
+    );
+    assert_eq!(
+        site.names("/?q=no+mercy").await,
+        ["iron-keep"],
+        "in the MOTD, past its colours"
+    );
+    assert_eq!(
+        site.names("/?q=region").await.len(),
+        0,
+        "keys of labels say nothing"
+    );
     assert_eq!(site.names("/?q=north&sort=name").await.len(), 8);
     assert_eq!(site.names("/?state=down").await, ["old-mill"]);
     assert_eq!(site.names("/?state=unknown").await, ["newcomer"]);
-    assert_eq!(site.names("/?protocol=onequery&sort=name").await, ["grove", "orbis"]);
-    assert_eq!(site.names("/?group=creative&sort=name").await, ["meadow", "skyline"]);
+    assert_eq!(
+        site.names("/?protocol=onequery&sort=name").await,
+        ["grove", "orbis"]
+    );
+    assert_eq!(
+        site.names("/?group=creative&sort=name").await,
+        ["meadow", "skyline"]
+    );
     assert_eq!(site.names("/?group=none-such").await.len(), 0);
     let by_state = site.names("/?sort=state").await;
-    assert_eq!((by_state[0].as_str(), by_state[1].as_str()), ("old-mill", "newcomer"));
-    for sort in ["players", "-players", "latency", "-latency", "version", "-version"] {
+    assert_eq!(
+        (by_state[0].as_str(), by_state[1].as_str()),
+        ("old-mill", "newcomer")
+    );
+    for sort in [
+        "players", "-players", "latency", "-latency", "version", "-version",
+    ] {
         let names = site.names(&format!("/?sort={sort}")).await;
         assert_eq!(names.len(), site.live.len());
-        assert!(names[30..].contains(&"newcomer".to_owned()), "{sort}: what is not known stands last");
+        assert!(
+            names[30..].contains(&"newcomer".to_owned()),
+            "{sort}: what is not known stands last"
+        );
     }
     let text = site.get("/?q=arena&sort=name").await.text;
-    assert!(text.contains(r#"aria-sort="ascending"><a href="/?q=arena&#38;sort=-name">"#), "{text}");
+    assert!(
+        text.contains(r#"aria-sort="ascending"><a href="/?q=arena&#38;sort=-name">"#),
+        "{text}"
+    );
 }
 
 #[tokio::test]
@@ -99,33 +151,62 @@ async fn long_lists_have_pages_and_are_quick() {
     let site = Site::of(fleet::crowd(10_000, fleet::now())).await;
     let mut all = Vec::new();
     for page in 1..=10 {
-        all.extend(site.names(&format!("/?sort=-uptime&group=group+7&q=crowd&page={page}")).await);
-        all.extend(site.names(&format!("/?sort=name&q=crowd-99&page={page}")).await);
+        all.extend(
+            site.names(&format!("/?sort=-uptime&group=group+7&q=crowd&page={page}"))
+                .await,
+        );
+        all.extend(
+            site.names(&format!("/?sort=name&q=crowd-99&page={page}"))
+                .await,
+        );
     }
     all.sort_unstable();
     all.dedup();
     assert_eq!(all.len(), 250 + 111 - 2, "each once, and two are both");
     assert_eq!(site.names("/?sort=name&page=2").await[0], "crowd-101");
-    assert_eq!(site.names("/?sort=name&page=777").await[99], "crowd-10000", "past the end is the end");
+    assert_eq!(
+        site.names("/?sort=name&page=777").await[99],
+        "crowd-10000",
+        "past the end is the end"
+    );
     let text = site.get("/?state=down&page=2").await.text;
     let span = "101–200 of 200 servers";
-    assert!(text.contains(span) && text.contains(r#"<a class="button" href="/?state=down" rel="prev">"#), "{text}");
+    assert!(
+        text.contains(span)
+            && text.contains(r#"<a class="button" href="/?state=down" rel="prev">"#),
+        "{text}"
+    );
     // Without optimization; with it a tenth.
     let mut times = Vec::new();
-    for path in ["/", "/?q=crowd-77", "/?sort=uptime&page=50", "/?q=of+nothing+at+all", "/?group=group+7"].repeat(4) {
+    for path in [
+        "/",
+        "/?q=crowd-77",
+        "/?sort=uptime&page=50",
+        "/?q=of+nothing+at+all",
+        "/?group=group+7",
+    ]
+    .repeat(4)
+    {
         let start = Instant::now();
         site.get(path).await;
         times.push(start.elapsed());
     }
     times.sort_unstable();
-    println!("10,000 servers: median {:?}, slowest {:?}", times[times.len() / 2], times[times.len() - 1]);
+    println!(
+        "10,000 servers: median {:?}, slowest {:?}",
+        times[times.len() / 2],
+        times[times.len() - 1]
+    );
     let bound = Duration::from_millis(if cfg!(debug_assertions) { 1_000 } else { 50 });
     assert!(times[times.len() / 2] < bound, "{times:?}");
 }
 
 #[tokio::test]
 async fn whatever_servers_say_is_text() {
-    let site = Site::with(fleet::fleet(fleet::now()), fleet::history(fleet::now()).await);
+    let site = Site::with(
+        fleet::fleet(fleet::now()),
+        fleet::history(fleet::now()).await,
+    );
     let word = "%22%3E%3Cscript%3Ealert(1)%3C/script%3E";
     let paths = [
         "/".to_owned(),
@@ -140,8 +221,15 @@ async fn whatever_servers_say_is_text() {
     for path in paths {
         let page = site.get(&path).await;
         let text = page.text.replace(r#"<script src="/static/"#, "");
-        for tag in ["<script", "<img", "<b>Mallory", "\u{202E}", "javascript:", " style=", " onerror=document.title='"]
-        {
+        for tag in [
+            "<script",
+            "<img",
+            "<b>Mallory",
+            "\u{202E}",
+            "javascript:",
+            " style=",
+            " onerror=document.title='",
+        ] {
             assert!(!text.contains(tag), "{path}: {tag}");
         }
         assert_eq!(page.header("content-security-policy"), POLICY, "{path}");
@@ -153,15 +241,28 @@ async fn whatever_servers_say_is_text() {
 #[tokio::test]
 async fn headers_and_errors() {
     let site = Site::of(fleet::fleet(fleet::now())).await;
-    for (path, status) in
-        [("/", 200), ("/server/harbour", 200), ("/server/none", 404), ("/nowhere", 404), ("/static/../x", 404)]
-    {
+    for (path, status) in [
+        ("/", 200),
+        ("/server/harbour", 200),
+        ("/server/none", 404),
+        ("/nowhere", 404),
+        ("/static/../x", 404),
+    ] {
         let page = site.get(path).await;
         assert_eq!(page.status, status, "{path}");
         assert_eq!(page.header("content-security-policy"), POLICY);
-        assert_eq!((page.header("x-content-type-options"), page.header("referrer-policy")), ("nosniff", "same-origin"));
+        assert_eq!(
+            (
+                page.header("x-content-type-options"),
+                page.header("referrer-policy")
+            ),
+            ("nosniff", "same-origin")
+        );
         assert_eq!(page.header("cache-control"), "no-store");
-        assert!(page.text.contains("<title>") && page.text.contains("</html>"), "{path}");
+        assert!(
+            page.text.contains("<title>") && page.text.contains("</html>"),
+            "{path}"
+        );
     }
     let request = Request::post("/").body(Body::from("x")).unwrap();
     let answer = site.router.clone().oneshot(request).await.unwrap();
@@ -175,27 +276,70 @@ async fn files_are_kept_and_known_again() {
     let site = Site::of(Arc::default()).await;
     let text = site.get("/").await.text;
     assert!(text.contains("Nothing is watched yet"), "{text}");
-    let style = text.split(r#"rel="stylesheet" href=""#).nth(1).unwrap().split('"').next().unwrap().to_owned();
+    let style = text
+        .split(r#"rel="stylesheet" href=""#)
+        .nth(1)
+        .unwrap()
+        .split('"')
+        .next()
+        .unwrap()
+        .to_owned();
     let file = site.get(&style).await;
     assert!(file.header("cache-control").contains("immutable") && file.text.contains("--ground"));
     let tag = file.header("etag").to_owned();
-    let again = site.ask(&style, &[("if-none-match", &format!("\"other\", W/{tag}"))]).await;
-    assert_eq!((again.status.as_u16(), again.text.as_str(), again.header("etag")), (304, "", tag.as_str()));
+    let again = site
+        .ask(&style, &[("if-none-match", &format!("\"other\", W/{tag}"))])
+        .await;
+    assert_eq!(
+        (
+            again.status.as_u16(),
+            again.text.as_str(),
+            again.header("etag")
+        ),
+        (304, "", tag.as_str())
+    );
     let old = site.get("/static/style.css?v=0123").await;
-    assert_eq!((old.status.as_u16(), old.header("cache-control")), (200, "public, no-cache"));
-    let script = site.get("/static/page.js").await.text.replace("http://www.w3.org/2000/svg", "");
-    assert!(!script.contains("http") && !file.text.contains("url("), "nothing is loaded from elsewhere");
+    assert_eq!(
+        (old.status.as_u16(), old.header("cache-control")),
+        (200, "public, no-cache")
+    );
+    let script = site
+        .get("/static/page.js")
+        .await
+        .text
+        .replace("http://www.w3.org/2000/svg", "");
+    assert!(
+        !script.contains("http") && !file.text.contains("url("),
+        "nothing is loaded from elsewhere"
+    );
 }
 
 #[tokio::test]
 async fn the_theme_is_remembered_and_leads_nowhere_else() {
     let site = Site::of(Arc::default()).await;
     let page = site.get("/theme?to=dark&back=%2F%3Fq%3Da%2Bb").await;
-    assert_eq!((page.status.as_u16(), page.header("location")), (303, "/?q=a+b"));
+    assert_eq!(
+        (page.status.as_u16(), page.header("location")),
+        (303, "/?q=a+b")
+    );
     assert!(page.header("set-cookie").starts_with("theme=dark; Path=/"));
-    let back = ["https://example.com/", "//example.com", "/%5Cexample.com", "/\\example.com", "/a%0d%0aX:y", "x", ""];
+    let back = [
+        "https://example.com/",
+        "//example.com",
+        "/%5Cexample.com",
+        "/\\example.com",
+        "/a%0d%0aX:y",
+        "x",
+        "",
+    ];
     for back in back {
-        assert_eq!(site.get(&format!("/theme?to=light&back={back}")).await.header("location"), "/", "{back}");
+        assert_eq!(
+            site.get(&format!("/theme?to=light&back={back}"))
+                .await
+                .header("location"),
+            "/",
+            "{back}"
+        );
     }
     assert_eq!(site.get("/theme?to=pink").await.status, 400);
     let dark = site.ask("/", &[("cookie", "a=b; theme=dark")]).await;
@@ -206,73 +350,149 @@ async fn the_theme_is_remembered_and_leads_nowhere_else() {
 
 #[tokio::test]
 async fn a_server_is_told_in_full() {
-    let site = Site::with(fleet::fleet(fleet::now()), fleet::history(fleet::now()).await);
-    for (path, length) in
-        [("", "24 hours"), ("?range=7d", "7 days"), ("?range=30d", "30 days"), ("?range=1y", "1 year")]
-    {
+    let site = Site::with(
+        fleet::fleet(fleet::now()),
+        fleet::history(fleet::now()).await,
+    );
+    for (path, length) in [
+        ("", "24 hours"),
+        ("?range=7d", "7 days"),
+        ("?range=30d", "30 days"),
+        ("?range=1y", "1 year"),
+    ] {
         let text = site.get(&format!("/server/harbour{path}")).await.text;
         let label = format!(r#"aria-label="Players of the last {length}: mean "#);
         assert!(text.contains(&label), "{text}");
-        assert!(text.matches("<title>").count() > 3 && text.contains(" players, at most "), "hover values");
+        assert!(
+            text.matches("<title>").count() > 3 && text.contains(" players, at most "),
+            "hover values"
+        );
     }
     let text = site.get("/server/harbour").await.text;
     // Charts, events, sessions, of its own, bytes.
-    for part in ["1.21.7 → 1.21.8", "Player_11", "Paper on Bukkit", "full stat reply", "session id"] {
+    for part in [
+        "1.21.7 → 1.21.8",
+        "Player_11",
+        "Paper on Bukkit",
+        "full stat reply",
+        "session id",
+    ] {
         assert!(text.contains(part), "{part}: {text}");
     }
-    let order = |text: &str, names: [&str; 2]| names.map(|name| text.find(&format!("<bdi>{name}</bdi></th>")).unwrap());
+    let order = |text: &str, names: [&str; 2]| {
+        names.map(|name| text.find(&format!("<bdi>{name}</bdi></th>")).unwrap())
+    };
     let [first, second] = order(&text, ["Player_0", "Player_1"]);
     assert!(first < second, "who came last");
-    let longest = site.get("/server/harbour?range=7d&sessions=played").await.text;
+    let longest = site
+        .get("/server/harbour?range=7d&sessions=played")
+        .await
+        .text;
     let [first, second] = order(&longest, ["Player_3", "Player_0"]);
     assert!(first < second, "who played longest");
-    assert!(longest.contains(r#"<a href="/server/harbour?range=7d&#38;sessions=player#sessions">"#), "{longest}");
+    assert!(
+        longest.contains(r#"<a href="/server/harbour?range=7d&#38;sessions=player#sessions">"#),
+        "{longest}"
+    );
     // One search for all of its lists, and who is on by name.
     let some = site.get("/server/harbour?find=player_11").await.text;
-    assert!(some.contains("Player_11") && !some.contains("Player_10") && !some.contains("<bdi>Ada0"), "{some}");
-    assert!(some.contains("Nobody of that name.") && some.contains("Nothing like that."), "{some}");
-    assert!(some.contains(r#"<a href="/server/harbour?sessions=player&#38;find=player_11#sessions">"#), "{some}");
-    assert!(site.get("/server/harbour?find=1.21.7").await.text.contains("1.21.7 → 1.21.8"));
-    assert!(site.get("/server/harbour?find=paper").await.text.contains("Paper on Bukkit"));
+    assert!(
+        some.contains("Player_11") && !some.contains("Player_10") && !some.contains("<bdi>Ada0"),
+        "{some}"
+    );
+    assert!(
+        some.contains("Nobody of that name.") && some.contains("Nothing like that."),
+        "{some}"
+    );
+    assert!(
+        some.contains(r#"<a href="/server/harbour?sessions=player&#38;find=player_11#sessions">"#),
+        "{some}"
+    );
+    assert!(
+        site.get("/server/harbour?find=1.21.7")
+            .await
+            .text
+            .contains("1.21.7 → 1.21.8")
+    );
+    assert!(
+        site.get("/server/harbour?find=paper")
+            .await
+            .text
+            .contains("Paper on Bukkit")
+    );
     let who = |text: &str| ["<bdi>Ada4<", "<bdi>Bo1<"].map(|name| text.find(name).unwrap());
     assert!(who(&text)[0] > who(&text)[1], "as the server has it");
     let named = site.get("/server/harbour?who=name").await.text;
     assert!(who(&named)[0] < who(&named)[1], "by name");
     let rules = site.get("/server/liberty").await.text;
-    assert!(rules.contains("A committee") && rules.contains("Weather"), "{rules}");
+    assert!(
+        rules.contains("A committee") && rules.contains("Weather"),
+        "{rules}"
+    );
     let unknown = site.get("/server/newcomer").await.text;
-    assert!(unknown.contains("Nothing was written in this time yet."), "{unknown}");
+    assert!(
+        unknown.contains("Nothing was written in this time yet."),
+        "{unknown}"
+    );
     let down = site.get("/server/old-mill").await.text;
     assert!(down.contains("no answer within 3 s"), "{down}");
 
     let mut quiet = site.app.clone();
     quiet.shows_players = false;
-    let quiet = Site { router: router(quiet.clone()), app: quiet, live: site.live.clone() };
+    let quiet = Site {
+        router: router(quiet.clone()),
+        app: quiet,
+        live: site.live.clone(),
+    };
     let text = quiet.get("/server/harbour").await.text;
-    assert!(!text.contains("Player_11") && !text.contains("Ada0") && !text.contains("full stat reply"), "{text}");
+    assert!(
+        !text.contains("Player_11") && !text.contains("Ada0") && !text.contains("full stat reply"),
+        "{text}"
+    );
 }
 
 #[tokio::test]
 async fn events_of_all_servers_can_be_searched() {
-    let site = Site::with(fleet::fleet(fleet::now()), fleet::history(fleet::now()).await);
+    let site = Site::with(
+        fleet::fleet(fleet::now()),
+        fleet::history(fleet::now()).await,
+    );
     let all = site.get("/events").await.text;
     assert_eq!(all.matches("<li class=").count(), 15, "{all}");
     let some = site.get("/events?q=HARBOUR&kind=down").await.text;
     assert_eq!(some.matches("<li class=").count(), 1, "{some}");
-    assert!(some.contains(r#"<a href="/server/harbour">"#) && some.contains("no answer within 3 s"), "{some}");
-    let place = |text: &str, what: &str| text.find(what).unwrap_or_else(|| panic!("{what}: {text}"));
-    assert!(place(&all, "<b>Map") < place(&all, "<b>Down"), "the newest first");
+    assert!(
+        some.contains(r#"<a href="/server/harbour">"#) && some.contains("no answer within 3 s"),
+        "{some}"
+    );
+    let place =
+        |text: &str, what: &str| text.find(what).unwrap_or_else(|| panic!("{what}: {text}"));
+    assert!(
+        place(&all, "<b>Map") < place(&all, "<b>Down"),
+        "the newest first"
+    );
     let turned = site.get("/events?sort=time").await.text;
     assert!(place(&turned, "<b>Down") < place(&turned, "<b>Map"));
     let by_server = site.get("/events?sort=server").await.text;
     let last = by_server.rfind("/server/harbour").unwrap();
-    assert!(last < place(&by_server, "/server/hostile") && last < place(&by_server, "/server/old-mill"), "{by_server}");
+    assert!(
+        last < place(&by_server, "/server/hostile") && last < place(&by_server, "/server/old-mill"),
+        "{by_server}"
+    );
     let hostile = site.get("/events?q=onerror").await.text;
-    assert!(hostile.contains("&#60;img src=x") && !hostile.contains("<img"), "{hostile}");
+    assert!(
+        hostile.contains("&#60;img src=x") && !hostile.contains("<img"),
+        "{hostile}"
+    );
     let before = fleet::now() - 200 * 60_000;
     let old = site.get(&format!("/events?before={before}")).await.text;
     assert_eq!(old.matches("<li class=").count(), 9, "{old}");
-    assert!(site.get("/events?kind=steady").await.text.contains("Nothing happened"));
+    assert!(
+        site.get("/events?kind=steady")
+            .await
+            .text
+            .contains("Nothing happened")
+    );
     site.live.remove(ServerId(1));
     assert!(site.get("/events").await.text.contains("no longer watched"));
 }
@@ -285,7 +505,13 @@ async fn many_events_are_in_order_from_page_to_page() {
     let event = |i: i64| Event {
         server: ServerId(i % 3 + 1),
         at: now - 1_000_000 + i / 3 * 1_000,
-        kind: if i % 2 == 0 { EventKind::Down { reason: format!("reason {i}") } } else { EventKind::Up },
+        kind: if i % 2 == 0 {
+            EventKind::Down {
+                reason: format!("reason {i}"),
+            }
+        } else {
+            EventKind::Up
+        },
     };
     let events: Vec<Event> = (0..350).map(event).collect();
     let sessions = (0..350_i64).map(|i| Session {
@@ -295,21 +521,54 @@ async fn many_events_are_in_order_from_page_to_page() {
         last: now - 900_000_000 + i * 1_000 + (350 - i) * 60_000,
     });
     let sessions = sessions.collect();
-    history.write(&Batch { events, sessions, ..Batch::default() }).await.unwrap();
+    history
+        .write(&Batch {
+            events,
+            sessions,
+            ..Batch::default()
+        })
+        .await
+        .unwrap();
     let site = Site::with(fleet::fleet(now), history);
-    for (sort, key) in [("", None), ("time", None), ("server", Some("<a href=\"/server/")), ("kind", Some("<b>"))] {
+    for (sort, key) in [
+        ("", None),
+        ("time", None),
+        ("server", Some("<a href=\"/server/")),
+        ("kind", Some("<b>")),
+    ] {
         let (mut address, mut all, mut pages) = (format!("/events?sort={sort}&q="), Vec::new(), 0);
         loop {
             let text = site.get(&address).await.text;
-            all.extend(text.split("<li class=").skip(1).map(|item| item.split("</li>").next().unwrap().to_owned()));
+            all.extend(
+                text.split("<li class=")
+                    .skip(1)
+                    .map(|item| item.split("</li>").next().unwrap().to_owned()),
+            );
             pages += 1;
-            let Some((before, _)) = text.split_once("\" rel=\"next\">") else { break };
-            address = before.rsplit("href=\"").next().unwrap().replace("&#38;", "&");
+            let Some((before, _)) = text.split_once("\" rel=\"next\">") else {
+                break;
+            };
+            address = before
+                .rsplit("href=\"")
+                .next()
+                .unwrap()
+                .replace("&#38;", "&");
         }
-        assert!((3..=4).contains(&pages) && all.len() == 350, "{sort}: {pages} pages, {} events", all.len());
+        assert!(
+            (3..=4).contains(&pages) && all.len() == 350,
+            "{sort}: {pages} pages, {} events",
+            all.len()
+        );
         assert_eq!(all.iter().collect::<HashSet<_>>().len(), 350, "each once");
-        let part =
-            |item: &String, mark: &str| item.split(mark).nth(1).unwrap().split(['"', '<']).next().unwrap().to_owned();
+        let part = |item: &String, mark: &str| {
+            item.split(mark)
+                .nth(1)
+                .unwrap()
+                .split(['"', '<'])
+                .next()
+                .unwrap()
+                .to_owned()
+        };
         let times: Vec<String> = all.iter().map(|item| part(item, "datetime=\"")).collect();
         match key {
             None if sort.is_empty() => assert!(times.is_sorted_by(|a, b| a >= b)),
@@ -317,91 +576,171 @@ async fn many_events_are_in_order_from_page_to_page() {
             Some(key) => {
                 let groups: Vec<String> = all.iter().map(|item| part(item, key)).collect();
                 let changes = groups.windows(2).filter(|pair| pair[0] != pair[1]).count();
-                assert_eq!(changes + 1, groups.iter().collect::<HashSet<_>>().len(), "{sort}: each stands together");
+                assert_eq!(
+                    changes + 1,
+                    groups.iter().collect::<HashSet<_>>().len(),
+                    "{sort}: each stands together"
+                );
             }
         }
     }
     // Neither a search nor another order looks only at what the page shows otherwise.
     let usual = site.get("/server/harbour").await.text;
-    assert!(usual.contains("Guest_349<") && !usual.contains("Guest_0<") && !usual.contains("reason 0<"), "{usual}");
+    assert!(
+        usual.contains("Guest_349<") && !usual.contains("Guest_0<") && !usual.contains("reason 0<"),
+        "{usual}"
+    );
     let found = site.get("/server/harbour?find=Guest_0").await.text;
     assert!(found.contains("Guest_0<"), "{found}");
-    assert!(site.get("/server/harbour?find=reason+0").await.text.contains("reason 0<"));
+    assert!(
+        site.get("/server/harbour?find=reason+0")
+            .await
+            .text
+            .contains("reason 0<")
+    );
     let longest = site.get("/server/harbour?sessions=played").await.text;
-    let place = |name: &str| longest.find(name).unwrap_or_else(|| panic!("{name}: {longest}"));
-    assert!(place("Guest_0<") < place("Guest_1<") && !longest.contains("Guest_349<"), "{longest}");
+    let place = |name: &str| {
+        longest
+            .find(name)
+            .unwrap_or_else(|| panic!("{name}: {longest}"))
+    };
+    assert!(
+        place("Guest_0<") < place("Guest_1<") && !longest.contains("Guest_349<"),
+        "{longest}"
+    );
 }
 
 #[tokio::test]
 async fn what_is_wrong_with_the_monitor_is_said_on_every_page() {
     let mut app = Site::of(Arc::default()).await.app;
     app.notice = Arc::new(|| Some("The disk is <full>.".into()));
-    let site = Site { live: app.live.clone(), router: router(app.clone()), app };
+    let site = Site {
+        live: app.live.clone(),
+        router: router(app.clone()),
+        app,
+    };
     for path in ["/", "/events", "/nowhere"] {
         let text = site.get(path).await.text;
-        assert!(text.contains(r#"<p class="problem">The disk is &#60;full&#62;."#), "{text}");
+        assert!(
+            text.contains(r#"<p class="problem">The disk is &#60;full&#62;."#),
+            "{text}"
+        );
     }
     // Whoever has a page open hears when that is over.
     let wrong = Arc::new(AtomicBool::new(true));
     let mut app = Site::of(fleet::fleet(fleet::now())).await.app;
     let told = wrong.clone();
     app.notice = Arc::new(move || told.load(Ordering::Relaxed).then(|| "It is behind.".into()));
-    let site = Site { live: app.live.clone(), router: router(app.clone()), app };
-    let request = Request::get("/live/rows?ids=3").body(Body::empty()).unwrap();
-    let mut body = site.router.clone().oneshot(request).await.unwrap().into_body();
+    let site = Site {
+        live: app.live.clone(),
+        router: router(app.clone()),
+        app,
+    };
+    let request = Request::get("/live/rows?ids=3")
+        .body(Body::empty())
+        .unwrap();
+    let mut body = site
+        .router
+        .clone()
+        .oneshot(request)
+        .await
+        .unwrap()
+        .into_body();
     wrong.store(false, Ordering::Relaxed);
     let mut heard = String::new();
     while !heard.contains("event: rows") {
-        site.live.change(Update { servers: vec![ServerId(3)], ..Update::default() }, |_| {});
-        let frame =
-            tokio::time::timeout(Duration::from_secs(20), body.frame()).await.expect("something comes").unwrap();
-        heard.push_str(&String::from_utf8_lossy(&frame.unwrap().into_data().unwrap()));
+        site.live.change(
+            Update {
+                servers: vec![ServerId(3)],
+                ..Update::default()
+            },
+            |_| {},
+        );
+        let frame = tokio::time::timeout(Duration::from_secs(20), body.frame())
+            .await
+            .expect("something comes")
+            .unwrap();
+        heard.push_str(&String::from_utf8_lossy(
+            &frame.unwrap().into_data().unwrap(),
+        ));
     }
-    assert!(heard.contains(r#"<div id=\"notice\" role=\"status\"></div>"#), "{heard}");
+    assert!(
+        heard.contains(r#"<div id=\"notice\" role=\"status\"></div>"#),
+        "{heard}"
+    );
     // A history that is away leaves the rest.
     let live = fleet::fleet(fleet::now());
     let site = Site::of(live).await;
     site.app.history.close().await;
     let page = site.get("/server/harbour").await;
-    assert!(page.status == 200 && page.text.contains("The history cannot be read now"), "{}", page.text);
+    assert!(
+        page.status == 200 && page.text.contains("The history cannot be read now"),
+        "{}",
+        page.text
+    );
     assert!(page.text.contains("full stat reply"));
 }
 
 #[tokio::test]
 async fn changes_are_told_once_a_second_and_only_of_rows_that_are_shown() {
     let site = Site::of(fleet::fleet(fleet::now())).await;
-    let request = Request::get("/live/rows?ids=3,x,4,").body(Body::empty()).unwrap();
+    let request = Request::get("/live/rows?ids=3,x,4,")
+        .body(Body::empty())
+        .unwrap();
     let answer = site.router.clone().oneshot(request).await.unwrap();
     assert_eq!(answer.headers()["content-type"], "text/event-stream");
     let mut body = answer.into_body();
     let mut next = async || {
-        let frame = tokio::time::timeout(Duration::from_secs(20), body.frame()).await.expect("something comes");
+        let frame = tokio::time::timeout(Duration::from_secs(20), body.frame())
+            .await
+            .expect("something comes");
         frame.map(|frame| String::from_utf8(frame.unwrap().into_data().unwrap().to_vec()).unwrap())
     };
     assert!(next().await.unwrap().contains("retry: 3000"));
     let change = |id, players| {
-        site.live.change(Update { servers: vec![ServerId(id)], ..Update::default() }, |row| {
-            row.last.as_mut().unwrap().players = Some(players);
-            row.state = State::Up;
-        });
+        site.live.change(
+            Update {
+                servers: vec![ServerId(id)],
+                ..Update::default()
+            },
+            |row| {
+                row.last.as_mut().unwrap().players = Some(players);
+                row.state = State::Up;
+            },
+        );
     };
     change(1, 11);
     change(3, 33);
     let news = next().await.unwrap();
     assert!(news.starts_with("event: rows\ndata: {"), "{news}");
-    assert!(news.contains("<b>33</b>") && !news.contains("<b>11</b>"), "{news}");
+    assert!(
+        news.contains("<b>33</b>") && !news.contains("<b>11</b>"),
+        "{news}"
+    );
     assert!(news.contains(r#"id=\"totals\""#), "{news}");
     change(4, 41);
     change(4, 42);
     let news = next().await.unwrap();
-    assert!(news.contains("<b>42</b>") && !news.contains("<b>41</b>"), "{news}");
+    assert!(
+        news.contains("<b>42</b>") && !news.contains("<b>41</b>"),
+        "{news}"
+    );
     // Who misses updates gets how it is then.
     for round in 0..600 {
         change(if round % 2 == 0 { 1 } else { 3 }, round);
     }
     let news = next().await.unwrap();
-    assert!(news.contains("<b>599</b>") && news.contains("<b>42</b>"), "{news}");
-    site.live.change(Update { is_other_list: true, ..Update::default() }, |_| {});
+    assert!(
+        news.contains("<b>599</b>") && news.contains("<b>42</b>"),
+        "{news}"
+    );
+    site.live.change(
+        Update {
+            is_other_list: true,
+            ..Update::default()
+        },
+        |_| {},
+    );
     assert!(next().await.unwrap().starts_with("event: list"));
     site.app.close();
     assert_eq!(next().await, None, "the monitor can stop");
@@ -411,20 +750,49 @@ async fn changes_are_told_once_a_second_and_only_of_rows_that_are_shown() {
 async fn the_page_of_events_hears_what_happens_and_what_happened_on_its_way() {
     let site = Site::of(fleet::fleet(fleet::now())).await;
     let hear = async |since: i64| {
-        let request = Request::get(format!("/live/events?since={since}")).body(Body::empty()).unwrap();
-        site.router.clone().oneshot(request).await.unwrap().into_body()
+        let request = Request::get(format!("/live/events?since={since}"))
+            .body(Body::empty())
+            .unwrap();
+        site.router
+            .clone()
+            .oneshot(request)
+            .await
+            .unwrap()
+            .into_body()
     };
     let next = async |body: &mut Body| {
-        let frame = tokio::time::timeout(Duration::from_secs(3), body.frame()).await.ok()?;
+        let frame = tokio::time::timeout(Duration::from_secs(3), body.frame())
+            .await
+            .ok()?;
         Some(String::from_utf8(frame?.unwrap().into_data().unwrap().to_vec()).unwrap())
     };
     let at = fleet::now();
     let mut open = hear(at).await;
     assert!(next(&mut open).await.unwrap().contains("retry: 3000"));
-    site.live.change(Update { servers: vec![ServerId(3)], ..Update::default() }, |_| {});
-    assert_eq!(next(&mut open).await, None, "a look at a server is no event");
-    let event = Event { server: ServerId(3), at, kind: EventKind::Up };
-    site.live.change(Update { events: vec![event], ..Update::default() }, |_| {});
+    site.live.change(
+        Update {
+            servers: vec![ServerId(3)],
+            ..Update::default()
+        },
+        |_| {},
+    );
+    assert_eq!(
+        next(&mut open).await,
+        None,
+        "a look at a server is no event"
+    );
+    let event = Event {
+        server: ServerId(3),
+        at,
+        kind: EventKind::Up,
+    };
+    site.live.change(
+        Update {
+            events: vec![event],
+            ..Update::default()
+        },
+        |_| {},
+    );
     assert!(next(&mut open).await.unwrap().starts_with("event: changed"));
     for (since, is_new) in [(at, true), (at + 3_600_000, false)] {
         let mut body = hear(since).await;

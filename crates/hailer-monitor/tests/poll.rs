@@ -21,23 +21,39 @@ use support::dns::{Dns, Record};
 
 fn server(id: i64, target: String) -> Server {
     let (group, labels, interval) = (String::new(), BTreeMap::new(), Some(Duration::from_secs(1)));
-    Server { id: ServerId(id), name: format!("server-{id}"), target, group, labels, interval, origin: Origin::Plan }
+    Server {
+        id: ServerId(id),
+        name: format!("server-{id}"),
+        target,
+        group,
+        labels,
+        interval,
+        origin: Origin::Plan,
+    }
 }
 
 fn status(version: &str, players: i64) -> Status {
-    let mut status =
-        Status { version: Some(version.into()), motd: Some(Text::unformatted("Hello")), ..Status::default() };
+    let mut status = Status {
+        version: Some(version.into()),
+        motd: Some(Text::unformatted("Hello")),
+        ..Status::default()
+    };
     (status.players.online, status.players.max) = (Some(players), Some(20));
     status
 }
 
 /// Batches until `is_enough`, at most ten seconds.
-async fn until(batches: &mut tokio::sync::mpsc::Receiver<Batch>, mut is_enough: impl FnMut(&Batch) -> bool) -> Batch {
+async fn until(
+    batches: &mut tokio::sync::mpsc::Receiver<Batch>,
+    mut is_enough: impl FnMut(&Batch) -> bool,
+) -> Batch {
     let mut all = Batch::default();
     let end = tokio::time::Instant::now() + Duration::from_secs(10);
     while !is_enough(&all) {
         let batch = tokio::time::timeout_at(end, batches.recv()).await;
-        let Ok(Some(batch)) = batch else { panic!("not within ten seconds; so far {all:?}") };
+        let Ok(Some(batch)) = batch else {
+            panic!("not within ten seconds; so far {all:?}")
+        };
         all.samples.extend(batch.samples);
         all.events.extend(batch.events);
     }
@@ -49,11 +65,19 @@ async fn servers_are_asked_and_what_changes_is_told() {
     let protocols: Vec<_> = registry::datagram().collect();
     let board = Board::new(&protocols, &status("1.0", 7)).unwrap();
     let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    let post = Post { address: any, board: board.clone(), relay: None, handed: None };
+    let post = Post {
+        address: any,
+        board: board.clone(),
+        relay: None,
+        handed: None,
+    };
     let engine = Engine::start(vec![post], &respond::Settings::default()).unwrap();
     let port = engine.addresses()[0].port();
     // Nobody listens where somebody just did.
-    let closed = std::net::TcpListener::bind(any).unwrap().local_addr().unwrap();
+    let closed = std::net::TcpListener::bind(any)
+        .unwrap()
+        .local_addr()
+        .unwrap();
 
     let live = Arc::new(Live::default());
     let (poll, mut batches) = Poll::start(Settings::default(), live.clone()).unwrap();
@@ -61,38 +85,94 @@ async fn servers_are_asked_and_what_changes_is_told() {
         let target = format!("{}://127.0.0.1:{port}", protocol.info().id);
         poll.watch(server(id as i64, target), None).unwrap();
     }
-    poll.watch(server(10, format!("onequery://localhost:{port}")), None).unwrap();
-    poll.watch(server(11, format!("minecraft-12w://{closed}")), None).unwrap();
-    let wrong = poll.watch(server(12, "127.0.0.1".into()), None).unwrap_err();
-    assert_eq!(wrong, "127.0.0.1: no protocol; write it as PROTOCOL://127.0.0.1");
+    poll.watch(server(10, format!("onequery://localhost:{port}")), None)
+        .unwrap();
+    poll.watch(server(11, format!("minecraft-12w://{closed}")), None)
+        .unwrap();
+    let wrong = poll
+        .watch(server(12, "127.0.0.1".into()), None)
+        .unwrap_err();
+    assert_eq!(
+        wrong,
+        "127.0.0.1: no protocol; write it as PROTOCOL://127.0.0.1"
+    );
 
     let words = |batch: &Batch, word: &str| {
-        let mut ids: Vec<i64> =
-            batch.events.iter().filter(|event| event.kind.word() == word).map(|e| e.server.0).collect();
+        let mut ids: Vec<i64> = batch
+            .events
+            .iter()
+            .filter(|event| event.kind.word() == word)
+            .map(|e| e.server.0)
+            .collect();
         ids.sort_unstable();
         ids
     };
-    let begun = until(&mut batches, |batch| words(batch, "up").len() == 4 && words(batch, "down").len() == 1).await;
-    assert_eq!((words(&begun, "up"), words(&begun, "down")), (vec![0, 1, 2, 10], vec![11]), "{:?}", begun.events);
-    let answered: Vec<_> = begun.samples.iter().filter(|sample| sample.answered).collect();
-    assert!(answered.iter().all(|sample| sample.players == Some(7) && sample.max == Some(20)), "{answered:?}");
-    assert!(answered.iter().all(|sample| sample.latency.is_some_and(|latency| latency < 1_000_000)));
-    let mut times: Vec<_> = begun.samples.iter().map(|sample| (sample.server, sample.at)).collect();
+    let begun = until(&mut batches, |batch| {
+        words(batch, "up").len() == 4 && words(batch, "down").len() == 1
+    })
+    .await;
+    assert_eq!(
+        (words(&begun, "up"), words(&begun, "down")),
+        (vec![0, 1, 2, 10], vec![11]),
+        "{:?}",
+        begun.events
+    );
+    let answered: Vec<_> = begun
+        .samples
+        .iter()
+        .filter(|sample| sample.answered)
+        .collect();
+    assert!(
+        answered
+            .iter()
+            .all(|sample| sample.players == Some(7) && sample.max == Some(20)),
+        "{answered:?}"
+    );
+    assert!(
+        answered
+            .iter()
+            .all(|sample| sample.latency.is_some_and(|latency| latency < 1_000_000))
+    );
+    let mut times: Vec<_> = begun
+        .samples
+        .iter()
+        .map(|sample| (sample.server, sample.at))
+        .collect();
     times.sort_unstable();
-    times.windows(2).for_each(|pair| assert_ne!(pair[0], pair[1], "one sample of one time"));
+    times
+        .windows(2)
+        .for_each(|pair| assert_ne!(pair[0], pair[1], "one sample of one time"));
     let row = live.named("server-0").unwrap();
     let said = row.said.unwrap();
-    assert_eq!((row.state, said.version.as_deref()), (State::Up, Some("1.0")));
+    assert_eq!(
+        (row.state, said.version.as_deref()),
+        (State::Up, Some("1.0"))
+    );
     let json: serde_json::Value = serde_json::from_slice(&said.answer).unwrap();
-    assert_eq!((&json["ok"], &json["status"]["players"]["online"]), (&true.into(), &7.into()));
+    assert_eq!(
+        (&json["ok"], &json["status"]["players"]["online"]),
+        (&true.into(), &7.into())
+    );
     assert!(!said.replies.is_empty() && said.replies.iter().all(|reply| !reply.is_empty()));
-    assert_eq!(live.named("server-11").unwrap().error.unwrap().0, "port-closed");
+    assert_eq!(
+        live.named("server-11").unwrap().error.unwrap().0,
+        "port-closed"
+    );
 
     board.publish(&status("2.0", 9)).unwrap();
     let changed = until(&mut batches, |batch| words(batch, "version").contains(&0)).await;
-    let event = changed.events.iter().find(|event| event.server == ServerId(0)).unwrap();
-    let EventKind::Version(difference) = &event.kind else { panic!("{event:?}") };
-    assert_eq!((difference.from.as_deref(), difference.to.as_deref()), (Some("1.0"), Some("2.0")));
+    let event = changed
+        .events
+        .iter()
+        .find(|event| event.server == ServerId(0))
+        .unwrap();
+    let EventKind::Version(difference) = &event.kind else {
+        panic!("{event:?}")
+    };
+    assert_eq!(
+        (difference.from.as_deref(), difference.to.as_deref()),
+        (Some("1.0"), Some("2.0"))
+    );
 
     poll.forget(ServerId(1));
     assert_eq!(live.len(), protocols.len() + 1);
@@ -100,35 +180,72 @@ async fn servers_are_asked_and_what_changes_is_told() {
     let ended = until(&mut batches, |batch| words(batch, "down").len() == 3).await;
     assert_eq!(words(&ended, "down"), [0, 2, 10]);
     let row = live.named("server-0").unwrap();
-    assert_eq!((row.state, row.said.unwrap().version.as_deref()), (State::Down, Some("2.0")), "what it said is kept");
+    assert_eq!(
+        (row.state, row.said.unwrap().version.as_deref()),
+        (State::Down, Some("2.0")),
+        "what it said is kept"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_moves_is_followed() {
     let [here, there] = [[127, 0, 0, 1], [127, 0, 0, 2]].map(Ipv4Addr::from);
     let start = |address: SocketAddr| {
-        let board = Board::new(&registry::datagram().collect::<Vec<_>>(), &status("1.0", 7)).unwrap();
-        Engine::start(vec![Post { address, board, relay: None, handed: None }], &respond::Settings::default())
+        let board =
+            Board::new(&registry::datagram().collect::<Vec<_>>(), &status("1.0", 7)).unwrap();
+        Engine::start(
+            vec![Post {
+                address,
+                board,
+                relay: None,
+                handed: None,
+            }],
+            &respond::Settings::default(),
+        )
     };
     let old = start((here, 0).into()).unwrap();
     let port = old.addresses()[0].port();
     // Only Linux has more addresses of loopback by itself.
-    let Ok(new) = start((there, port).into()) else { return };
-    let zone = Arc::new(Mutex::new(vec![("moves.test", Record::Address(here.into()))]));
+    let Ok(new) = start((there, port).into()) else {
+        return;
+    };
+    let zone = Arc::new(Mutex::new(vec![(
+        "moves.test",
+        Record::Address(here.into()),
+    )]));
     let dns = Dns::changing(zone.clone());
-    let settings =
-        Settings { name_server: Some(dns.address()), interval: Duration::from_secs(1), ..Settings::default() };
+    let settings = Settings {
+        name_server: Some(dns.address()),
+        interval: Duration::from_secs(1),
+        ..Settings::default()
+    };
     let (poll, mut batches) = Poll::start(settings, Arc::default()).unwrap();
-    poll.watch(server(1, format!("ugp://moves.test:{port}")), None).unwrap();
-    until(&mut batches, |batch| batch.events.iter().any(|event| event.kind == EventKind::Up)).await;
+    poll.watch(server(1, format!("ugp://moves.test:{port}")), None)
+        .unwrap();
+    until(&mut batches, |batch| {
+        batch.events.iter().any(|event| event.kind == EventKind::Up)
+    })
+    .await;
     // Nobody waits until it would have been looked up anyway, nor for an address that does not answer.
-    zone.lock().unwrap().push(("moves.test", Record::Address(there.into())));
+    zone.lock()
+        .unwrap()
+        .push(("moves.test", Record::Address(there.into())));
     old.stop();
     let is_other = |event: &Event| matches!(event.kind, EventKind::Address(_));
     let moved = until(&mut batches, |batch| batch.events.iter().any(is_other)).await;
-    let words: Vec<&str> = moved.events.iter().map(|event| event.kind.word()).filter(|word| *word != "down").collect();
+    let words: Vec<&str> = moved
+        .events
+        .iter()
+        .map(|event| event.kind.word())
+        .filter(|word| *word != "down")
+        .collect();
     assert_eq!(words.last(), Some(&"address"), "{moved:?}");
-    let EventKind::Address(difference) = &moved.events.last().unwrap().kind else { panic!("{moved:?}") };
-    assert_eq!(difference.to.as_deref(), Some(&*format!("127.0.0.2:{port}")));
+    let EventKind::Address(difference) = &moved.events.last().unwrap().kind else {
+        panic!("{moved:?}")
+    };
+    assert_eq!(
+        difference.to.as_deref(),
+        Some(&*format!("127.0.0.2:{port}"))
+    );
     new.stop();
 }

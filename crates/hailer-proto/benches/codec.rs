@@ -4,7 +4,8 @@
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use hailer_proto::{
-    Ask, Cookie, Depth, Epoch, Input, Keys, Options, Player, Protocol, Responder, Status, Step, Text, Verdict, registry,
+    Ask, Cookie, Depth, Epoch, Input, Keys, Options, Player, Protocol, Responder, Status, Step,
+    Text, Verdict, registry,
 };
 use std::hint::black_box;
 use std::sync::Arc;
@@ -16,19 +17,28 @@ const EPOCH: Epoch = Epoch(1);
 fn status() -> Status {
     let mut status = Status {
         name: Some(Text::unformatted("A server")),
-        motd: Some(Text::legacy("\u{A7}aA \u{A7}lserver\u{A7}r of many colours")),
+        motd: Some(Text::legacy(
+            "\u{A7}aA \u{A7}lserver\u{A7}r of many colours",
+        )),
         map: Some("world".into()),
         ..Status::default()
     };
     status.players.max = Some(100);
     status.players.online = Some(40);
-    let player = |i: u8| Player { uuid: Some([i; 16]), ..Player::named(Text::unformatted(format!("player_{i}"))) };
+    let player = |i: u8| Player {
+        uuid: Some([i; 16]),
+        ..Player::named(Text::unformatted(format!("player_{i}")))
+    };
     status.players.set_list((0..40).map(player).collect());
     status
 }
 
 /// Every request of one question, and every reply.
-fn talk(protocol: &dyn Protocol, ask: &Ask, responder: &Arc<dyn Responder>) -> Vec<(Vec<u8>, Vec<u8>)> {
+fn talk(
+    protocol: &dyn Protocol,
+    ask: &Ask,
+    responder: &Arc<dyn Responder>,
+) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut exchange = protocol.exchange(ask, COOKIE);
     let mut datagrams = Vec::new();
     let mut request = Vec::new();
@@ -51,7 +61,8 @@ fn from() -> std::net::SocketAddr {
 fn codec(c: &mut Criterion) {
     for protocol in registry::PROTOCOLS {
         let id = protocol.info().id;
-        let Ok(responder) = protocol.responder(&status(), &Keys::new([7; 16]), &Options::default()) else {
+        let Ok(responder) = protocol.responder(&status(), &Keys::new([7; 16]), &Options::default())
+        else {
             panic!("{id}: the default options are refused");
         };
         let datagrams = talk(*protocol, &Ask::default(), &responder);
@@ -74,7 +85,10 @@ fn codec(c: &mut Criterion) {
         }
         group.throughput(Throughput::Elements(1));
         for (name, depth) in [("ask-full", Depth::Full), ("ask-ping", Depth::Ping)] {
-            let ask = Ask { depth, ..Ask::default() };
+            let ask = Ask {
+                depth,
+                ..Ask::default()
+            };
             let datagrams = talk(*protocol, &ask, &responder);
             group.bench_function(name, |b| {
                 b.iter(|| {

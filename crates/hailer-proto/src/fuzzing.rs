@@ -5,7 +5,9 @@
 //! long as you like.
 
 use crate::model::{Address, Extra, Player, Rule, Status, Text, Value};
-use crate::protocol::{Ask, Cookie, Depth, Input, Options, Protocol, Responder, Seen, Step, Verdict};
+use crate::protocol::{
+    Ask, Cookie, Depth, Input, Options, Protocol, Responder, Seen, Step, Verdict,
+};
 use crate::registry::PROTOCOLS;
 use crate::token::{Epoch, Keys};
 use crate::wire::{Notes, by_content};
@@ -20,17 +22,38 @@ use core::net::{Ipv4Addr, SocketAddr};
 pub fn explain(bytes: &[u8]) {
     for protocol in PROTOCOLS {
         let (half, _) = bytes.split_at(bytes.len() / 2);
-        for seen in [Seen::Unknown, Seen::Request, Seen::Reply, Seen::ReplyTo(half)] {
+        for seen in [
+            Seen::Unknown,
+            Seen::Request,
+            Seen::Reply,
+            Seen::ReplyTo(half),
+        ] {
             let (mut notes, mut silent) = (Notes::explaining(), Notes::default());
             let explanation = protocol.explain(bytes, seen, &mut notes);
             assert_eq!(explanation, protocol.explain(bytes, seen, &mut silent));
             assert_eq!(notes.deviations(), silent.deviations());
-            assert!(notes.fields().iter().all(|field| field.range.start <= field.range.end));
-            assert!(notes.fields().iter().all(|field| field.range.end <= bytes.len()));
+            assert!(
+                notes
+                    .fields()
+                    .iter()
+                    .all(|field| field.range.start <= field.range.end)
+            );
+            assert!(
+                notes
+                    .fields()
+                    .iter()
+                    .all(|field| field.range.end <= bytes.len())
+            );
             assert!(notes.deviations().iter().all(|(_, at)| *at <= bytes.len()));
-            let Some(explanation) = explanation else { continue };
+            let Some(explanation) = explanation else {
+                continue;
+            };
             assert!(seen.way().is_none_or(|way| way == explanation.way));
-            assert!(explanation.error.is_none_or(|error| error.at <= bytes.len()));
+            assert!(
+                explanation
+                    .error
+                    .is_none_or(|error| error.at <= bytes.len())
+            );
         }
     }
 }
@@ -39,21 +62,32 @@ pub fn explain(bytes: &[u8]) {
 /// the rest of it becomes the status too. A reply must be readable by our own client code without an error and without
 /// a deviation; unproven askers get no more than documented.
 pub fn responder(bytes: &[u8]) {
-    let Some((protocol, bytes)) = pick(bytes) else { return };
-    let Some((&length, bytes)) = bytes.split_first() else { return };
+    let Some((protocol, bytes)) = pick(bytes) else {
+        return;
+    };
+    let Some((&length, bytes)) = bytes.split_first() else {
+        return;
+    };
     let (first, second) = bytes.split_at(bytes.len().min(usize::from(length)));
-    let Some(responder) = build(protocol, &status(second)) else { return };
+    let Some(responder) = build(protocol, &status(second)) else {
+        return;
+    };
     let mut reply = Vec::new();
     for request in [first, second, first] {
         reply.clear();
         let verdict = responder.answer(asker(), EPOCH, request, &mut reply);
         let Verdict::Reply { proven } = verdict else {
-            assert!(reply.is_empty(), "a verdict without a reply leaves the buffer alone");
+            assert!(
+                reply.is_empty(),
+                "a verdict without a reply leaves the buffer alone"
+            );
             continue;
         };
         let amplification = protocol.info().amplification;
         assert!(proven || reply.len() <= amplification.reply);
-        assert!(proven || reply.len() * amplification.request <= request.len() * amplification.reply);
+        assert!(
+            proven || reply.len() * amplification.request <= request.len() * amplification.reply
+        );
         readable(protocol, &reply);
     }
 }
@@ -64,25 +98,43 @@ pub fn responder(bytes: &[u8]) {
 /// (two) and what to add.
 /// Whatever comes, the status stays in proportion to what was heard.
 pub fn exchange(bytes: &[u8]) {
-    let Some((protocol, bytes)) = pick(bytes) else { return };
-    let Some((&depth, bytes)) = bytes.split_first() else { return };
+    let Some((protocol, bytes)) = pick(bytes) else {
+        return;
+    };
+    let Some((&depth, bytes)) = bytes.split_first() else {
+        return;
+    };
     let depth = match depth % 3 {
         0 => Depth::Full,
         1 => Depth::Basic,
         _ => Depth::Ping,
     };
     let mut input = Orders(bytes);
-    let Some(responder) = build(protocol, &status(b"Steve\0Alex")) else { return };
-    let mut exchange = protocol.exchange(&Ask { depth, ..Ask::default() }, Cookie(1));
+    let Some(responder) = build(protocol, &status(b"Steve\0Alex")) else {
+        return;
+    };
+    let mut exchange = protocol.exchange(
+        &Ask {
+            depth,
+            ..Ask::default()
+        },
+        Cookie(1),
+    );
     let (mut sent, mut out, mut heard) = (Vec::new(), Vec::new(), 0);
     let mut step = exchange.handle(Input::Start, &mut out);
     loop {
         match step {
             Step::Send => core::mem::swap(&mut sent, &mut out),
-            Step::Wait | Step::Bad(_) => assert!(out.is_empty(), "only a step that sends fills the buffer"),
+            Step::Wait | Step::Bad(_) => {
+                assert!(out.is_empty(), "only a step that sends fills the buffer")
+            }
             Step::Fail(_) => return,
             Step::Done(status) => {
-                assert!(size(&status) <= STATUS_BYTES * heard + STATUS_CONSTANT, "{} from {heard}", size(&status));
+                assert!(
+                    size(&status) <= STATUS_BYTES * heard + STATUS_CONSTANT,
+                    "{} from {heard}",
+                    size(&status)
+                );
                 return;
             }
         }
@@ -113,17 +165,28 @@ pub fn text(bytes: &[u8]) {
     let (decoded, latin1) = by_content(bytes);
     let text = Text::legacy(decoded).from_latin1(latin1);
     assert_eq!(&*text.bytes(), bytes);
-    let harmless =
-        |c: char| c == '\n' || !(c.is_control() || matches!(c, '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}'));
+    let harmless = |c: char| {
+        c == '\n'
+            || !(c.is_control() || matches!(c, '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}'))
+    };
     assert!(text.plain().chars().all(harmless));
     // Our own sequences are the only ones: ESC [ digits and semicolons m.
     let ansi = text.ansi();
     let mut pieces = ansi.split('\x1b');
-    assert!(pieces.next().is_none_or(|first| first.chars().all(harmless)));
+    assert!(
+        pieces
+            .next()
+            .is_none_or(|first| first.chars().all(harmless))
+    );
     for piece in pieces {
-        let rest = piece.strip_prefix('[').and_then(|piece| piece.split_once('m'));
+        let rest = piece
+            .strip_prefix('[')
+            .and_then(|piece| piece.split_once('m'));
         let ours = |(codes, rest): (&str, &str)| {
-            codes.bytes().all(|byte| byte.is_ascii_digit() || byte == b';') && rest.chars().all(harmless)
+            codes
+                .bytes()
+                .all(|byte| byte.is_ascii_digit() || byte == b';')
+                && rest.chars().all(harmless)
         };
         assert!(rest.is_some_and(ours), "{piece:?}");
     }
@@ -160,13 +223,18 @@ fn build(protocol: &dyn Protocol, status: &Status) -> Option<Arc<dyn Responder>>
 fn readable(protocol: &dyn Protocol, reply: &[u8]) {
     let mut notes = Notes::default();
     let explanation = protocol.explain(reply, Seen::Reply, &mut notes);
-    assert!(explanation.is_some_and(|explanation| explanation.error.is_none()), "{explanation:?} of {reply:02x?}");
+    assert!(
+        explanation.is_some_and(|explanation| explanation.error.is_none()),
+        "{explanation:?} of {reply:02x?}"
+    );
     assert_eq!(notes.met().next(), None, "{reply:02x?}");
 }
 
 /// A status with the bytes in every text: hostile, but of one shape.
 fn status(bytes: &[u8]) -> Status {
-    let mut pieces = bytes.split(|&byte| byte == 0).map(|piece| CompactString::from(by_content(piece).0));
+    let mut pieces = bytes
+        .split(|&byte| byte == 0)
+        .map(|piece| CompactString::from(by_content(piece).0));
     let mut next = || pieces.next().unwrap_or_default();
     let mut status = Status {
         name: Some(Text::legacy(by_content(bytes).0)),
@@ -175,13 +243,26 @@ fn status(bytes: &[u8]) -> Status {
         mode: Some(next()),
         map: Some(next()),
         version: Some(next()),
-        rules: alloc::vec![Rule { key: next(), value: next() }],
-        address: Some(Address { host: Some(next()), port: Some(bytes.len() as u16) }),
-        extra: alloc::vec![Extra { key: "software", value: Value::from(next()) }],
+        rules: alloc::vec![Rule {
+            key: next(),
+            value: next()
+        }],
+        address: Some(Address {
+            host: Some(next()),
+            port: Some(bytes.len() as u16),
+        }),
+        extra: alloc::vec![Extra {
+            key: "software",
+            value: Value::from(next())
+        }],
         ..Status::default()
     };
     status.players.max = i64::try_from(bytes.len()).ok();
-    status.players.set_list(pieces.map(|name| Player::named(Text::legacy(name))).collect());
+    status.players.set_list(
+        pieces
+            .map(|name| Player::named(Text::legacy(name)))
+            .collect(),
+    );
     status
 }
 
@@ -192,22 +273,39 @@ fn size(status: &Status) -> usize {
             + match of {
                 Value::Str(text) => text.len(),
                 Value::List(values) => values.iter().map(value).sum(),
-                Value::Table(entries) => {
-                    entries.iter().map(|(key, of)| size_of::<String>() + key.len() + value(of)).sum()
-                }
-                Value::Rows(rows) => rows.iter().flatten().map(|(_, of)| size_of::<CompactString>() + of.len()).sum(),
+                Value::Table(entries) => entries
+                    .iter()
+                    .map(|(key, of)| size_of::<String>() + key.len() + value(of))
+                    .sum(),
+                Value::Rows(rows) => rows
+                    .iter()
+                    .flatten()
+                    .map(|(_, of)| size_of::<CompactString>() + of.len())
+                    .sum(),
                 _ => 0,
             }
     }
-    let extras = |extras: &[Extra]| extras.iter().map(|extra| size_of::<&str>() + value(&extra.value)).sum::<usize>();
+    let extras = |extras: &[Extra]| {
+        extras
+            .iter()
+            .map(|extra| size_of::<&str>() + value(&extra.value))
+            .sum::<usize>()
+    };
     let text = |text: &Option<Text>| text.as_ref().map_or(0, |text| text.raw().len());
     let string = |text: &Option<CompactString>| text.as_ref().map_or(0, |text| text.len());
-    let player = |player: &Player| size_of::<Player>() + player.name.raw().len() + extras(&player.extra);
+    let player =
+        |player: &Player| size_of::<Player>() + player.name.raw().len() + extras(&player.extra);
     let rule = |rule: &Rule| size_of::<Rule>() + rule.key.len() + rule.value.len();
     text(&status.name)
         + text(&status.motd)
-        + [&status.game, &status.mode, &status.map, &status.version].into_iter().map(string).sum::<usize>()
-        + status.address.as_ref().map_or(0, |address| string(&address.host))
+        + [&status.game, &status.mode, &status.map, &status.version]
+            .into_iter()
+            .map(string)
+            .sum::<usize>()
+        + status
+            .address
+            .as_ref()
+            .map_or(0, |address| string(&address.host))
         + status.players.list.iter().map(player).sum::<usize>()
         + status.rules.iter().map(rule).sum::<usize>()
         + extras(&status.extra)
@@ -225,7 +323,8 @@ impl<'a> Orders<'a> {
     }
 
     fn number(&mut self) -> usize {
-        usize::from(self.next().unwrap_or_default()) << 8 | usize::from(self.next().unwrap_or_default())
+        usize::from(self.next().unwrap_or_default()) << 8
+            | usize::from(self.next().unwrap_or_default())
     }
 
     fn datagram(&mut self) -> &'a [u8] {

@@ -36,7 +36,15 @@
 //! assert_eq!(heard.title().as_deref(), Some("Hello"));
 //! ```
 #![no_std]
-#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing
+    )
+)]
 
 extern crate alloc;
 #[cfg(test)]
@@ -55,8 +63,8 @@ pub mod wire;
 
 pub use model::{Address, Extra, Player, Players, Roster, Rows, Rule, Status, Text, Value};
 pub use protocol::{
-    Amplification, Ask, Cookie, Depth, Doc, Exchange, Explanation, Fault, Info, Input, OptionError, Options, Proof,
-    Protocol, Responder, Secret, Seen, Step, Transport, Verdict, Way,
+    Amplification, Ask, Cookie, Depth, Doc, Exchange, Explanation, Fault, Info, Input, OptionError,
+    Options, Proof, Protocol, Responder, Secret, Seen, Step, Transport, Verdict, Way,
 };
 pub use token::{Epoch, Keys};
 pub use wire::Deviation;

@@ -29,11 +29,17 @@ pub trait Protocol: Sync {
     fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange>;
 
     /// The server role: answers with this status until replaced. Refuses options that it does not know.
-    fn responder(&self, status: &Status, keys: &Keys, options: &Options) -> Result<Arc<dyn Responder>, OptionError>;
+    fn responder(
+        &self,
+        status: &Status,
+        keys: &Keys,
+        options: &Options,
+    ) -> Result<Arc<dyn Responder>, OptionError>;
 
     /// Reads one datagram of either direction with the protocol's own parser, for its notes.
     /// `None`: certainly not this protocol.
-    fn explain(&self, bytes: &[u8], seen: Seen<'_>, notes: &mut wire::Notes) -> Option<Explanation>;
+    fn explain(&self, bytes: &[u8], seen: Seen<'_>, notes: &mut wire::Notes)
+    -> Option<Explanation>;
 }
 
 /// What can be known of a protocol without running it. Tables, help texts and house tests are made from it.
@@ -156,7 +162,11 @@ impl fmt::Debug for Secret {
 impl Default for Ask {
     /// Everything that needs no auth token.
     fn default() -> Self {
-        Self { depth: Depth::Full, players: true, auth_token: None }
+        Self {
+            depth: Depth::Full,
+            players: true,
+            auth_token: None,
+        }
     }
 }
 
@@ -178,7 +188,9 @@ pub struct Cookie(pub u64);
 impl Cookie {
     /// A number for one purpose; numbers for different purposes do not betray each other (SplitMix64's finaliser).
     pub fn derive(self, purpose: u64) -> u64 {
-        let mut z = self.0.wrapping_add(purpose.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        let mut z = self
+            .0
+            .wrapping_add(purpose.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
         z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
         z ^ z >> 31
@@ -357,7 +369,10 @@ impl Options {
                     true => "this protocol has no options; remove it".into(),
                     false => alloc::format!("unknown; known are {}", known.join(", ")),
                 };
-                return Err(OptionError { key: key.clone(), problem: fix.into() });
+                return Err(OptionError {
+                    key: key.clone(),
+                    problem: fix.into(),
+                });
             }
         }
         Ok(())
@@ -365,7 +380,11 @@ impl Options {
 
     /// The value of a key, the last one given.
     pub fn value(&self, key: &str) -> Option<&Value> {
-        self.0.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value)
+        self.0
+            .iter()
+            .rev()
+            .find(|(name, _)| name == key)
+            .map(|(_, value)| value)
     }
 
     /// A yes or no.
@@ -378,19 +397,33 @@ impl Options {
     }
 
     /// A whole number within a range.
-    pub fn int(&self, key: &str, default: i64, range: core::ops::RangeInclusive<i64>) -> Result<i64, OptionError> {
+    pub fn int(
+        &self,
+        key: &str,
+        default: i64,
+        range: core::ops::RangeInclusive<i64>,
+    ) -> Result<i64, OptionError> {
         match self.value(key) {
             None => Ok(default),
             Some(Value::Int(value)) if range.contains(value) => Ok(*value),
             Some(_) => Err(OptionError {
                 key: key.into(),
-                problem: alloc::format!("must be a whole number from {} to {}", range.start(), range.end()).into(),
+                problem: alloc::format!(
+                    "must be a whole number from {} to {}",
+                    range.start(),
+                    range.end()
+                )
+                .into(),
             }),
         }
     }
 
     /// One of several words.
-    pub fn word<'a>(&'a self, key: &str, words: &[&'a str]) -> Result<Option<&'a str>, OptionError> {
+    pub fn word<'a>(
+        &'a self,
+        key: &str,
+        words: &[&'a str],
+    ) -> Result<Option<&'a str>, OptionError> {
         match self.value(key) {
             None => Ok(None),
             Some(Value::Str(value)) if words.contains(&value.as_str()) => Ok(Some(value)),
@@ -414,7 +447,10 @@ pub struct OptionError {
 impl OptionError {
     /// An error for a key.
     pub fn new(key: &str, problem: &'static str) -> Self {
-        Self { key: key.into(), problem: problem.into() }
+        Self {
+            key: key.into(),
+            problem: problem.into(),
+        }
     }
 }
 

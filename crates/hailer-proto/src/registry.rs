@@ -18,23 +18,35 @@ pub static PROTOCOLS: &[&dyn Protocol] = &[
 
 /// The protocols that travel in datagrams, in the same order.
 pub fn datagram() -> impl Iterator<Item = &'static dyn Protocol> {
-    PROTOCOLS.iter().copied().filter(|protocol| protocol.info().transport == Transport::Datagram)
+    PROTOCOLS
+        .iter()
+        .copied()
+        .filter(|protocol| protocol.info().transport == Transport::Datagram)
 }
 
 /// The protocol of this id.
 pub fn find(id: &str) -> Option<&'static dyn Protocol> {
-    PROTOCOLS.iter().copied().find(|protocol| protocol.info().id == id)
+    PROTOCOLS
+        .iter()
+        .copied()
+        .find(|protocol| protocol.info().id == id)
 }
 
 /// The ids of all protocols, for an error that says what would be right.
 pub fn known() -> String {
-    let ids: Vec<&str> = PROTOCOLS.iter().map(|protocol| protocol.info().id).collect();
+    let ids: Vec<&str> = PROTOCOLS
+        .iter()
+        .map(|protocol| protocol.info().id)
+        .collect();
     ids.join(", ")
 }
 
 /// Explains a datagram of unknown protocol, direction or both: the protocol that recognises it by a magic number, else
 /// the one whose shape it has; without errors before with errors.
-pub fn explain(bytes: &[u8], seen: Seen<'_>) -> Option<(&'static dyn Protocol, Explanation, Notes)> {
+pub fn explain(
+    bytes: &[u8],
+    seen: Seen<'_>,
+) -> Option<(&'static dyn Protocol, Explanation, Notes)> {
     let explained = PROTOCOLS.iter().filter_map(|&protocol| {
         let mut notes = Notes::explaining();
         let explanation = protocol.explain(bytes, seen, &mut notes)?;

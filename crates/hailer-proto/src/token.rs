@@ -44,19 +44,29 @@ impl core::fmt::Debug for Keys {
 impl Keys {
     /// Keys from 16 secret random bytes.
     pub fn new(secret: [u8; 16]) -> Self {
-        Self { current: secret, previous: None }
+        Self {
+            current: secret,
+            previous: None,
+        }
     }
 
     /// A new secret; tokens of the old one stay good until the next rotation.
     #[must_use]
     pub fn rotate(&self, secret: [u8; 16]) -> Self {
-        Self { current: secret, previous: Some(self.current) }
+        Self {
+            current: secret,
+            previous: Some(self.current),
+        }
     }
 
     /// These keys if the secret is theirs already, or else [rotated](Self::rotate) to it: for secrets that are read again.
     #[must_use]
     pub fn renew(&self, secret: [u8; 16]) -> Self {
-        if self.current == secret { self.clone() } else { self.rotate(secret) }
+        if self.current == secret {
+            self.clone()
+        } else {
+            self.rotate(secret)
+        }
     }
 
     /// The tag that a token handed out now carries.
@@ -65,7 +75,12 @@ impl Keys {
     }
 
     /// The tags that a token of that epoch may carry: of the current secret and of the previous one.
-    pub fn accepted(&self, purpose: u8, from: SocketAddr, epoch: Epoch) -> impl Iterator<Item = u128> + '_ {
+    pub fn accepted(
+        &self,
+        purpose: u8,
+        from: SocketAddr,
+        epoch: Epoch,
+    ) -> impl Iterator<Item = u128> + '_ {
         let secrets = core::iter::once(&self.current).chain(&self.previous);
         secrets.map(move |secret| tag(secret, purpose, from, epoch))
     }
@@ -101,7 +116,10 @@ mod tests {
         assert_ne!(tag, keys.mint(0, from("192.0.2.8:5000"), Epoch(9)));
         assert_ne!(tag, keys.mint(0, from("192.0.2.7:5001"), Epoch(9)));
         assert_ne!(tag, keys.mint(0, from("192.0.2.7:5000"), Epoch(10)));
-        assert_ne!(tag, Keys::new([2; 16]).mint(0, from("192.0.2.7:5000"), Epoch(9)));
+        assert_ne!(
+            tag,
+            Keys::new([2; 16]).mint(0, from("192.0.2.7:5000"), Epoch(9))
+        );
     }
 
     #[test]
@@ -111,8 +129,24 @@ mod tests {
         let tag = first.mint(0, asker, epoch);
         let second = first.rotate([2; 16]);
         assert!(second.accepted(0, asker, epoch).any(|t| t == tag));
-        assert!(!second.rotate([3; 16]).accepted(0, asker, epoch).any(|t| t == tag));
-        assert!(second.renew([2; 16]).accepted(0, asker, epoch).any(|t| t == tag), "the same again is no rotation");
-        assert!(!second.renew([3; 16]).accepted(0, asker, epoch).any(|t| t == tag));
+        assert!(
+            !second
+                .rotate([3; 16])
+                .accepted(0, asker, epoch)
+                .any(|t| t == tag)
+        );
+        assert!(
+            second
+                .renew([2; 16])
+                .accepted(0, asker, epoch)
+                .any(|t| t == tag),
+            "the same again is no rotation"
+        );
+        assert!(
+            !second
+                .renew([3; 16])
+                .accepted(0, asker, epoch)
+                .any(|t| t == tag)
+        );
     }
 }

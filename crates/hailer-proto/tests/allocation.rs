@@ -11,7 +11,8 @@ mod statuses;
 mod vector;
 
 use hailer_proto::{
-    Ask, Cookie, Depth, Epoch, Exchange, Input, Keys, Options, Protocol, Responder, Step, Verdict, registry,
+    Ask, Cookie, Depth, Epoch, Exchange, Input, Keys, Options, Protocol, Responder, Step, Verdict,
+    registry,
 };
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use statuses::Random;
@@ -36,7 +37,11 @@ fn memory_is_bounded() {
         let id = protocol.info().id;
         let worst = reading(*protocol, &mut complaints);
         let _ = writeln!(table, "{id:20} {worst:6.1}");
-        complaints.extend(answering(*protocol).into_iter().map(|complaint| format!("{id}: {complaint}")));
+        complaints.extend(
+            answering(*protocol)
+                .into_iter()
+                .map(|complaint| format!("{id}: {complaint}")),
+        );
     }
     complaints.extend(golden::check("allocation.txt", &table).err());
     complaints.truncate(20);
@@ -48,7 +53,10 @@ fn measure(run: impl FnOnce()) -> (usize, usize) {
     let region = Region::new(ALLOCATOR);
     run();
     let change = region.change();
-    (change.allocations + change.reallocations, change.bytes_allocated)
+    (
+        change.allocations + change.reallocations,
+        change.bytes_allocated,
+    )
 }
 
 /// Feeds hostile datagrams to exchanges in every state that a clear talk and the conversations lead to.
@@ -58,23 +66,32 @@ fn reading(protocol: &'static dyn Protocol, complaints: &mut Vec<String>) -> f64
     // Talks as lists of replies: an exchange that heard the first i of them is in state i.
     let mut talks: Vec<(Ask, Cookie, Vec<Vec<u8>>)> = Vec::new();
     for depth in [Depth::Ping, Depth::Basic, Depth::Full] {
-        let ask = Ask { depth, ..Ask::default() };
+        let ask = Ask {
+            depth,
+            ..Ask::default()
+        };
         for players in [3, 120, 2_000] {
             talks.push((ask.clone(), Cookie(1), clear_talk(protocol, &ask, players)));
         }
     }
     for talk in vector::conversations(protocol) {
-        talks.push((talk.ask.clone(), talk.cookie, talk.heard().cloned().collect()));
+        talks.push((
+            talk.ask.clone(),
+            talk.cookie,
+            talk.heard().cloned().collect(),
+        ));
     }
     for (ask, cookie, replies) in talks {
         for place in 0..replies.len() {
             for datagram in hostile(&replies[place], &mut random) {
-                let (mut exchange, mut out) = (protocol.exchange(&ask, cookie), Vec::with_capacity(4096));
+                let (mut exchange, mut out) =
+                    (protocol.exchange(&ask, cookie), Vec::with_capacity(4096));
                 exchange.handle(Input::Start, &mut out);
                 for reply in &replies[..place] {
                     exchange.handle(Input::Datagram(reply), &mut out);
                 }
-                let (_, bytes) = measure(|| drop(exchange.handle(Input::Datagram(&datagram), &mut out)));
+                let (_, bytes) =
+                    measure(|| drop(exchange.handle(Input::Datagram(&datagram), &mut out)));
                 if datagram.len() >= 512 {
                     worst = worst.max(bytes as f64 / datagram.len() as f64);
                 }
@@ -112,25 +129,48 @@ fn clear_talk(protocol: &dyn Protocol, ask: &Ask, players: usize) -> Vec<Vec<u8>
 fn hostile(reply: &[u8], random: &mut Random) -> Vec<Vec<u8>> {
     const LONG: usize = 4 << 10;
     let mut all = vec![reply.to_vec()];
-    let units: &[&[u8]] =
-        &[b"\0", b"a\0", b"a\0\0", b"\xE9\0", b"\x01a", b"\x01", b"\xFF", b"k\0v\0", b"a b; ", b"\x01\0a", b"a\0\0\0"];
+    let units: &[&[u8]] = &[
+        b"\0", b"a\0", b"a\0\0", b"\xE9\0", b"\x01a", b"\x01", b"\xFF", b"k\0v\0", b"a b; ",
+        b"\x01\0a", b"a\0\0\0",
+    ];
     for unit in units {
         for _ in 0..3 {
             let at = random.below(reply.len() as u64 + 1) as usize;
             let filling = unit.iter().copied().cycle().take(LONG);
-            all.push(reply[..at].iter().copied().chain(filling).chain(reply[at..].iter().copied()).collect());
+            all.push(
+                reply[..at]
+                    .iter()
+                    .copied()
+                    .chain(filling)
+                    .chain(reply[at..].iter().copied())
+                    .collect(),
+            );
         }
     }
     for _ in 0..10 {
-        let (a, b) = (random.below(reply.len() as u64 + 1) as usize, random.below(reply.len() as u64 + 1) as usize);
+        let (a, b) = (
+            random.below(reply.len() as u64 + 1) as usize,
+            random.below(reply.len() as u64 + 1) as usize,
+        );
         let piece = &reply[a.min(b)..a.max(b)];
         let filling = piece.iter().copied().cycle().take(LONG);
-        all.push(reply[..a.max(b)].iter().copied().chain(filling).chain(reply[a.max(b)..].iter().copied()).collect());
+        all.push(
+            reply[..a.max(b)]
+                .iter()
+                .copied()
+                .chain(filling)
+                .chain(reply[a.max(b)..].iter().copied())
+                .collect(),
+        );
         let mut changed = reply.to_vec();
         for _ in 0..4 {
             let at = random.below(changed.len() as u64) as usize;
             if let Some(byte) = changed.get_mut(at) {
-                *byte = if random.chance(50) { 0xFF } else { random.next() as u8 };
+                *byte = if random.chance(50) {
+                    0xFF
+                } else {
+                    random.next() as u8
+                };
             }
         }
         all.push(changed);
@@ -141,10 +181,19 @@ fn hostile(reply: &[u8], random: &mut Random) -> Vec<Vec<u8>> {
 /// Every request answered, dropped or passed on without a single allocation.
 fn answering(protocol: &'static dyn Protocol) -> Vec<String> {
     let mut complaints = Vec::new();
-    let mut requests: Vec<Vec<u8>> = vector::all_vectors().into_iter().map(|vector| vector.bytes).collect();
+    let mut requests: Vec<Vec<u8>> = vector::all_vectors()
+        .into_iter()
+        .map(|vector| vector.bytes)
+        .collect();
     for depth in [Depth::Ping, Depth::Basic, Depth::Full] {
         let responder = responder(protocol, 300);
-        let mut exchange = protocol.exchange(&Ask { depth, ..Ask::default() }, Cookie(1));
+        let mut exchange = protocol.exchange(
+            &Ask {
+                depth,
+                ..Ask::default()
+            },
+            Cookie(1),
+        );
         let mut request = Vec::new();
         let mut step = exchange.handle(Input::Start, &mut request);
         while step == Step::Send && requests.len() < 1_000 {
@@ -161,10 +210,13 @@ fn answering(protocol: &'static dyn Protocol) -> Vec<String> {
     for request in &requests {
         out.clear();
         let mut verdict = Verdict::Pass;
-        let (count, bytes) = measure(|| verdict = responder.answer(asker(), NOW, request, &mut out));
+        let (count, bytes) =
+            measure(|| verdict = responder.answer(asker(), NOW, request, &mut out));
         proven += usize::from(matches!(verdict, Verdict::Reply { .. }));
         if count > 0 {
-            complaints.push(format!("{count} allocations of {bytes} bytes, {verdict:?} to {request:02x?}"));
+            complaints.push(format!(
+                "{count} allocations of {bytes} bytes, {verdict:?} to {request:02x?}"
+            ));
         }
     }
     if proven < 2 {
@@ -180,6 +232,10 @@ fn asker() -> SocketAddr {
 }
 
 fn responder(protocol: &dyn Protocol, players: usize) -> std::sync::Arc<dyn Responder> {
-    let responder = protocol.responder(&statuses::plain(players), &Keys::new([7; 16]), &Options::default());
+    let responder = protocol.responder(
+        &statuses::plain(players),
+        &Keys::new([7; 16]),
+        &Options::default(),
+    );
     responder.expect("no options are good options")
 }

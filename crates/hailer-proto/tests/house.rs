@@ -7,7 +7,8 @@ mod vector;
 use hailer_proto::wire::Notes;
 use hailer_proto::{Ask, Depth, Seen, registry};
 use hailer_proto::{
-    Cookie, Doc, Epoch, Exchange, Input, Keys, Options, Proof, Protocol, Responder, Status, Step, Verdict, Way,
+    Cookie, Doc, Epoch, Exchange, Input, Keys, Options, Proof, Protocol, Responder, Status, Step,
+    Verdict, Way,
 };
 use statuses::Random;
 use std::collections::BTreeSet;
@@ -20,7 +21,9 @@ use vector::{Conversation, Line};
 const NOW: Epoch = Epoch(59_833_333);
 
 fn protocols() -> impl Iterator<Item = (&'static str, &'static dyn Protocol)> {
-    registry::PROTOCOLS.iter().map(|&protocol| (protocol.info().id, protocol))
+    registry::PROTOCOLS
+        .iter()
+        .map(|&protocol| (protocol.info().id, protocol))
 }
 
 fn read(path: &Path) -> String {
@@ -34,26 +37,43 @@ fn ids_are_unique_and_in_kebab_case() {
     for (id, protocol) in protocols() {
         let info = protocol.info();
         if !seen.insert(id) {
-            complaints.push(format!("{id}: two protocols have this id; rename one in its Info"));
+            complaints.push(format!(
+                "{id}: two protocols have this id; rename one in its Info"
+            ));
         }
-        let keys = [info.fields, info.player_fields, info.options].into_iter().flatten().map(|doc| doc.key);
+        let keys = [info.fields, info.player_fields, info.options]
+            .into_iter()
+            .flatten()
+            .map(|doc| doc.key);
         let names = info.deviations.iter().map(|deviation| deviation.name);
         for name in std::iter::once(id).chain(keys).chain(names) {
             if !is_kebab(name) {
-                complaints.push(format!("{id}: `{name}` is not in kebab-case; rename it in the protocol's folder"));
+                complaints.push(format!(
+                    "{id}: `{name}` is not in kebab-case; rename it in the protocol's folder"
+                ));
             }
         }
-        let helps =
-            [info.fields, info.player_fields, info.options].into_iter().flatten().map(|doc| (doc.key, doc.help));
-        let helps = helps.chain(info.deviations.iter().map(|deviation| (deviation.name, deviation.help)));
+        let helps = [info.fields, info.player_fields, info.options]
+            .into_iter()
+            .flatten()
+            .map(|doc| (doc.key, doc.help));
+        let helps = helps.chain(
+            info.deviations
+                .iter()
+                .map(|deviation| (deviation.name, deviation.help)),
+        );
         for (key, help) in helps {
             if help.is_empty() || help.ends_with('.') || help.contains("  ") {
-                complaints
-                    .push(format!("{id}: the help of `{key}` is to be one sentence without a final stop: `{help}`"));
+                complaints.push(format!(
+                    "{id}: the help of `{key}` is to be one sentence without a final stop: `{help}`"
+                ));
             }
         }
-        for (what, docs) in [("fields", info.fields), ("player_fields", info.player_fields), ("options", info.options)]
-        {
+        for (what, docs) in [
+            ("fields", info.fields),
+            ("player_fields", info.player_fields),
+            ("options", info.options),
+        ] {
             let keys: BTreeSet<&str> = docs.iter().map(|doc| doc.key).collect();
             if keys.len() != docs.len() {
                 complaints.push(format!("{id}: a key appears twice in Info.{what}"));
@@ -65,7 +85,12 @@ fn ids_are_unique_and_in_kebab_case() {
 
 fn is_kebab(name: &str) -> bool {
     let mut words = name.split('-');
-    words.all(|word| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()))
+    words.all(|word| {
+        !word.is_empty()
+            && word
+                .bytes()
+                .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+    })
 }
 
 #[test]
@@ -75,16 +100,25 @@ fn the_spec_page_names_everything() {
         let info = protocol.info();
         let page = read(&golden::root().join(format!("spec/{id}.md")));
         if page.is_empty() {
-            complaints.push(format!("{id}: write spec/{id}.md: sections numbered, each claim with its source"));
+            complaints.push(format!(
+                "{id}: write spec/{id}.md: sections numbered, each claim with its source"
+            ));
             continue;
         }
         let keys = |docs: &'static [Doc]| docs.iter().map(|doc| doc.key);
-        let named = info.deviations.iter().map(|deviation| ("deviation", deviation.name));
+        let named = info
+            .deviations
+            .iter()
+            .map(|deviation| ("deviation", deviation.name));
         let named = named.chain(keys(info.fields).map(|key| ("extra field", key)));
         let named = named.chain(keys(info.player_fields).map(|key| ("player's extra field", key)));
-        for (what, name) in named.chain(keys(info.options).map(|key| ("option of the responder", key))) {
+        for (what, name) in
+            named.chain(keys(info.options).map(|key| ("option of the responder", key)))
+        {
             if !page.contains(&format!("`{name}`")) {
-                complaints.push(format!("{id}: name the {what} `{name}` in spec/{id}.md (in backticks)"));
+                complaints.push(format!(
+                    "{id}: name the {what} `{name}` in spec/{id}.md (in backticks)"
+                ));
             }
         }
     }
@@ -97,19 +131,37 @@ fn vectors_cover_both_ways_and_every_deviation() {
     for (id, protocol) in protocols() {
         let (vectors, conversations) = (vector::vectors(protocol), vector::conversations(protocol));
         for (way, word) in [(Way::Request, "request"), (Way::Reply, "reply")] {
-            if !vectors.iter().any(|vector| vector.way == way && vector.message.is_some()) {
-                complaints.push(format!("{id}: add a vector of a {word} as vectors/{id}/<name>.txt"));
+            if !vectors
+                .iter()
+                .any(|vector| vector.way == way && vector.message.is_some())
+            {
+                complaints.push(format!(
+                    "{id}: add a vector of a {word} as vectors/{id}/<name>.txt"
+                ));
             }
         }
         for depth in [Depth::Ping, Depth::Basic, Depth::Full] {
-            if !conversations.iter().any(|conversation| conversation.ask.depth == depth) {
+            if !conversations
+                .iter()
+                .any(|conversation| conversation.ask.depth == depth)
+            {
                 let word = format!("{depth:?}").to_lowercase();
-                complaints.push(format!("{id}: add a conversation with `ask: {word}` in vectors/{id}/conversations/"));
+                complaints.push(format!(
+                    "{id}: add a conversation with `ask: {word}` in vectors/{id}/conversations/"
+                ));
             }
         }
-        let mut met: BTreeSet<String> = vectors.iter().flat_map(|vector| vector.deviations.clone()).collect();
+        let mut met: BTreeSet<String> = vectors
+            .iter()
+            .flat_map(|vector| vector.deviations.clone())
+            .collect();
         for conversation in &conversations {
-            met.extend(status_of(conversation).iter().flat_map(|s| &s.deviations).map(|d| d.name.to_string()));
+            met.extend(
+                status_of(conversation)
+                    .iter()
+                    .flat_map(|s| &s.deviations)
+                    .map(|d| d.name.to_string()),
+            );
         }
         for deviation in protocol.info().deviations {
             if !met.remove(deviation.name) {
@@ -120,7 +172,9 @@ fn vectors_cover_both_ways_and_every_deviation() {
             }
         }
         for unknown in met {
-            complaints.push(format!("{id}: the deviation {unknown} is met in vectors; add it to Info.deviations"));
+            complaints.push(format!(
+                "{id}: the deviation {unknown} is met in vectors; add it to Info.deviations"
+            ));
         }
     }
     golden::settle(&complaints);
@@ -141,13 +195,23 @@ fn extra_fields_are_documented_and_documented_ones_appear() {
         let info = protocol.info();
         let (mut fields, mut player_fields) = (BTreeSet::new(), BTreeSet::new());
         for conversation in vector::conversations(protocol) {
-            let Some(status) = status_of(&conversation) else { continue };
+            let Some(status) = status_of(&conversation) else {
+                continue;
+            };
             fields.extend(status.extra.iter().map(|extra| extra.key));
-            player_fields.extend(status.players.list.iter().flat_map(|player| &player.extra).map(|extra| extra.key));
+            player_fields.extend(
+                status
+                    .players
+                    .list
+                    .iter()
+                    .flat_map(|player| &player.extra)
+                    .map(|extra| extra.key),
+            );
         }
-        for (what, found, docs) in
-            [("fields", fields, info.fields), ("player_fields", player_fields, info.player_fields)]
-        {
+        for (what, found, docs) in [
+            ("fields", fields, info.fields),
+            ("player_fields", player_fields, info.player_fields),
+        ] {
             let documented: BTreeSet<&str> = docs.iter().map(|doc| doc.key).collect();
             for key in found.difference(&documented) {
                 complaints.push(format!("{id}: document the extra `{key}` in Info.{what}"));
@@ -164,7 +228,9 @@ fn extra_fields_are_documented_and_documented_ones_appear() {
 }
 
 fn responder(protocol: &dyn Protocol, status: &Status) -> Arc<dyn Responder> {
-    protocol.responder(status, &Keys::new([7; 16]), &Options::default()).expect("no options are good options")
+    protocol
+        .responder(status, &Keys::new([7; 16]), &Options::default())
+        .expect("no options are good options")
 }
 
 fn asker() -> SocketAddr {
@@ -174,12 +240,21 @@ fn asker() -> SocketAddr {
 #[test]
 fn no_request_is_claimed_by_two_protocols() {
     let mut complaints = Vec::new();
-    let responders: Vec<_> = protocols().map(|(id, protocol)| (id, responder(protocol, &statuses::plain(3)))).collect();
-    for vector in vector::all_vectors().iter().filter(|vector| vector.way == Way::Request) {
+    let responders: Vec<_> = protocols()
+        .map(|(id, protocol)| (id, responder(protocol, &statuses::plain(3))))
+        .collect();
+    for vector in vector::all_vectors()
+        .iter()
+        .filter(|vector| vector.way == Way::Request)
+    {
         let claims = |(_, responder): &&(_, Arc<dyn Responder>)| {
             responder.answer(asker(), NOW, &vector.bytes, &mut Vec::new()) != Verdict::Pass
         };
-        let owners: Vec<_> = responders.iter().filter(claims).map(|(id, _)| *id).collect();
+        let owners: Vec<_> = responders
+            .iter()
+            .filter(claims)
+            .map(|(id, _)| *id)
+            .collect();
         if owners.len() > 1 {
             complaints.push(format!(
                 "vectors/{}.txt is claimed by {}; all but one responder must give Verdict::Pass",
@@ -195,33 +270,52 @@ fn no_request_is_claimed_by_two_protocols() {
 #[test]
 fn no_responder_answers_a_reply() {
     let mut complaints = Vec::new();
-    let responders: Vec<_> = protocols().map(|(id, protocol)| (id, responder(protocol, &statuses::plain(3)))).collect();
+    let responders: Vec<_> = protocols()
+        .map(|(id, protocol)| (id, responder(protocol, &statuses::plain(3))))
+        .collect();
     let mut replies: Vec<(String, Vec<u8>)> = Vec::new();
-    for vector in vector::all_vectors().into_iter().filter(|vector| vector.way == Way::Reply) {
+    for vector in vector::all_vectors()
+        .into_iter()
+        .filter(|vector| vector.way == Way::Reply)
+    {
         // A server whose replies lack the mark of a reply cannot be told from a client. That is no loop of ours: our
         // replies have the mark.
-        let explanation = vector.protocol.explain(&vector.bytes, Seen::Request, &mut Notes::default());
-        if !vector.deviations.is_empty() && explanation.is_some_and(|explanation| explanation.error.is_none()) {
+        let explanation =
+            vector
+                .protocol
+                .explain(&vector.bytes, Seen::Request, &mut Notes::default());
+        if !vector.deviations.is_empty()
+            && explanation.is_some_and(|explanation| explanation.error.is_none())
+        {
             continue;
         }
         replies.push((format!("vectors/{}.txt", vector.name), vector.bytes));
     }
     for conversation in vector::all_conversations() {
-        replies
-            .extend(conversation.heard().map(|bytes| (format!("conversation {}", conversation.name), bytes.clone())));
+        replies.extend(
+            conversation
+                .heard()
+                .map(|bytes| (format!("conversation {}", conversation.name), bytes.clone())),
+        );
     }
     for (id, protocol) in protocols() {
         for status in statuses::several() {
             let responder = responder(protocol, &status);
             let heard = talk(&*responder, protocol.exchange(&Ask::default(), Cookie(5))).1;
-            replies.extend(heard.into_iter().map(|bytes| (format!("a reply of {id}'s own responder"), bytes)));
+            replies.extend(
+                heard
+                    .into_iter()
+                    .map(|bytes| (format!("a reply of {id}'s own responder"), bytes)),
+            );
         }
     }
     for (name, bytes) in &replies {
         for (id, responder) in &responders {
             let verdict = responder.answer(asker(), NOW, bytes, &mut Vec::new());
             if matches!(verdict, Verdict::Reply { .. }) {
-                complaints.push(format!("{id}'s responder answers {name}, which is a reply; tell the two apart"));
+                complaints.push(format!(
+                    "{id}'s responder answers {name}, which is a reply; tell the two apart"
+                ));
             }
         }
     }
@@ -266,7 +360,8 @@ fn amplification_is_as_documented() {
                     complaints.push(format!("{id}: an empty reply to {request:02x?}"));
                 }
                 Verdict::Reply { proven: false } => {
-                    if out.len() > documented.reply || out.len() * documented.request > documented.reply * request.len()
+                    if out.len() > documented.reply
+                        || out.len() * documented.request > documented.reply * request.len()
                     {
                         complaints.push(format!(
                             "{id}: {} bytes for {} of an asker that proved nothing; Info.amplification says {documented:?}",
@@ -274,7 +369,9 @@ fn amplification_is_as_documented() {
                             request.len()
                         ));
                     }
-                    if (out.len(), std::cmp::Reverse(request.len())) > (longest.0, std::cmp::Reverse(longest.1)) {
+                    if (out.len(), std::cmp::Reverse(request.len()))
+                        > (longest.0, std::cmp::Reverse(longest.1))
+                    {
                         longest = (out.len(), request.len());
                     }
                     if out.len() * worst.1 > worst.0 * request.len() {
@@ -284,9 +381,13 @@ fn amplification_is_as_documented() {
                 Verdict::Reply { proven: true } if info.proof == Proof::Connection => {}
                 // No request here was made with a token of these keys.
                 Verdict::Reply { proven: true } => {
-                    complaints.push(format!("{id}: takes {request:02x?} of a stranger for proof of an address"));
+                    complaints.push(format!(
+                        "{id}: takes {request:02x?} of a stranger for proof of an address"
+                    ));
                 }
-                _ if !out.is_empty() => complaints.push(format!("{id}: {verdict:?} but bytes in the buffer")),
+                _ if !out.is_empty() => {
+                    complaints.push(format!("{id}: {verdict:?} but bytes in the buffer"))
+                }
                 _ => {}
             }
         };
@@ -300,14 +401,19 @@ fn amplification_is_as_documented() {
             }
             // Challenges differ in length from asker to asker.
             for _ in 0..200 {
-                let from = SocketAddr::from(([192, 0, 2, random.below(256) as u8], random.below(65_536) as u16));
+                let from = SocketAddr::from((
+                    [192, 0, 2, random.below(256) as u8],
+                    random.below(65_536) as u16,
+                ));
                 let epoch = Epoch(random.next() as u32);
                 for (_, request) in requests.iter().enumerate().filter(|(i, _)| i % 97 == 0) {
                     try_one(&*responder, from, epoch, request, &mut out);
                 }
             }
         }
-        if longest.0 * 4 < documented.reply * 3 || worst.0 * documented.request * 4 < documented.reply * worst.1 * 3 {
+        if longest.0 * 4 < documented.reply * 3
+            || worst.0 * documented.request * 4 < documented.reply * worst.1 * 3
+        {
             complaints.push(format!(
                 "{id}: Info.amplification says {documented:?}, but the worst measured is {} for {} (longest) and {} for \
                  {} (factor); state the true figure, or add a vector that reaches it",
@@ -319,8 +425,12 @@ fn amplification_is_as_documented() {
             Proof::Token => "token",
             Proof::Connection => "connection",
         };
-        let show =
-            |reply: usize, request: usize| format!("{reply} for {request}, {:.2}", reply as f64 / request as f64);
+        let show = |reply: usize, request: usize| {
+            format!(
+                "{reply} for {request}, {:.2}",
+                reply as f64 / request as f64
+            )
+        };
         let _ = writeln!(
             table,
             "{id:20} {proof:10} {:21} {:21} {}",
@@ -337,12 +447,18 @@ fn amplification_is_as_documented() {
 /// Every request we know of a protocol: vectors, conversations, what our own exchanges send; each whole, cut at every
 /// byte, longer, and with random changes; and noise.
 fn requests(protocol: &'static dyn Protocol, random: &mut Random) -> Vec<Vec<u8>> {
-    let mut whole: Vec<Vec<u8>> = vector::all_vectors().into_iter().map(|vector| vector.bytes).collect();
+    let mut whole: Vec<Vec<u8>> = vector::all_vectors()
+        .into_iter()
+        .map(|vector| vector.bytes)
+        .collect();
     for conversation in vector::conversations(protocol) {
-        let sent = conversation.lines.into_iter().filter_map(|(_, line)| match line {
-            Line::Sent(bytes) => Some(bytes),
-            _ => None,
-        });
+        let sent = conversation
+            .lines
+            .into_iter()
+            .filter_map(|(_, line)| match line {
+                Line::Sent(bytes) => Some(bytes),
+                _ => None,
+            });
         whole.extend(sent);
     }
     whole.sort();
@@ -379,10 +495,14 @@ fn requests(protocol: &'static dyn Protocol, random: &mut Random) -> Vec<Vec<u8>
 /// nobody else: not to another address or port, not of an earlier time, not long after, not with other keys.
 #[test]
 fn a_token_is_good_only_where_and_when_it_was_given() {
-    for (id, protocol) in protocols().filter(|(_, protocol)| protocol.info().proof == Proof::Token) {
+    for (id, protocol) in protocols().filter(|(_, protocol)| protocol.info().proof == Proof::Token)
+    {
         let responder = responder(protocol, &statuses::plain(3));
-        let (mut exchange, mut request, mut last) =
-            (protocol.exchange(&Ask::default(), Cookie(5)), Vec::new(), Vec::new());
+        let (mut exchange, mut request, mut last) = (
+            protocol.exchange(&Ask::default(), Cookie(5)),
+            Vec::new(),
+            Vec::new(),
+        );
         let mut step = exchange.handle(Input::Start, &mut request);
         while step == Step::Send {
             last = std::mem::take(&mut request);
@@ -392,7 +512,12 @@ fn a_token_is_good_only_where_and_when_it_was_given() {
         }
         let proven = Verdict::Reply { proven: true };
         let ask = |responder: &dyn Responder, from: &str, epoch: u32| {
-            responder.answer(from.parse().expect("an address"), Epoch(epoch), &last, &mut Vec::new())
+            responder.answer(
+                from.parse().expect("an address"),
+                Epoch(epoch),
+                &last,
+                &mut Vec::new(),
+            )
         };
         assert_eq!(ask(&*responder, "192.0.2.7:50000", NOW.0), proven, "{id}");
         assert_eq!(
@@ -408,11 +533,23 @@ fn a_token_is_good_only_where_and_when_it_was_given() {
             ("192.0.2.7:50000", NOW.0 - 1),
             ("192.0.2.7:50000", 0),
         ] {
-            assert_ne!(ask(&*responder, from, epoch), proven, "{id}: {from} in epoch {epoch} with a token of another");
+            assert_ne!(
+                ask(&*responder, from, epoch),
+                proven,
+                "{id}: {from} in epoch {epoch} with a token of another"
+            );
         }
-        let others = protocol.responder(&statuses::plain(3), &Keys::new([8; 16]), &Options::default());
+        let others = protocol.responder(
+            &statuses::plain(3),
+            &Keys::new([8; 16]),
+            &Options::default(),
+        );
         let others = others.expect("no options are good options");
-        assert_ne!(ask(&*others, "192.0.2.7:50000", NOW.0), proven, "{id}: a token of other keys");
+        assert_ne!(
+            ask(&*others, "192.0.2.7:50000", NOW.0),
+            proven,
+            "{id}: a token of other keys"
+        );
     }
 }
 
@@ -420,15 +557,23 @@ fn a_token_is_good_only_where_and_when_it_was_given() {
 fn an_exchange_is_rebuilt_from_its_cookie() {
     for (id, protocol) in protocols() {
         for depth in [Depth::Ping, Depth::Basic, Depth::Full] {
-            let ask = Ask { depth, ..Ask::default() };
+            let ask = Ask {
+                depth,
+                ..Ask::default()
+            };
             let mut starts = BTreeSet::new();
             for cookie in (0..1_000).map(|i| Cookie(i << 32 | i)) {
                 let mut first = Vec::new();
-                let step = protocol.exchange(&ask, cookie).handle(Input::Start, &mut first);
+                let step = protocol
+                    .exchange(&ask, cookie)
+                    .handle(Input::Start, &mut first);
                 assert_eq!(step, Step::Send, "{id}: an exchange starts by sending");
                 let (mut rebuilt, mut again) = (protocol.exchange(&ask, cookie), Vec::new());
                 rebuilt.handle(Input::Start, &mut again);
-                assert_eq!(first, again, "{id}: what an exchange sends must derive from its cookie alone");
+                assert_eq!(
+                    first, again,
+                    "{id}: what an exchange sends must derive from its cookie alone"
+                );
                 starts.insert(first);
             }
             // A protocol without room for an id sends the same to everybody; one with an id must not repeat it often.
@@ -439,7 +584,9 @@ fn an_exchange_is_rebuilt_from_its_cookie() {
             );
             let responder = responder(protocol, &statuses::plain(3));
             let mut sent = Vec::new();
-            protocol.exchange(&ask, Cookie(77)).handle(Input::Start, &mut sent);
+            protocol
+                .exchange(&ask, Cookie(77))
+                .handle(Input::Start, &mut sent);
             let (first, _) = talk(&*responder, protocol.exchange(&ask, Cookie(77)));
             let (second, _) = talk(&*responder, protocol.exchange(&ask, Cookie(77)));
             assert!(matches!(first, Step::Done(_)), "{id} {depth:?}: {first:?}");
@@ -455,15 +602,27 @@ fn citations_name_sections_that_exist() {
         let text = read(&file);
         for (number, line) in text.lines().enumerate() {
             for (at, _) in line.match_indices("spec/") {
-                let word = line[at..].split(|c: char| !(c.is_ascii_alphanumeric() || "/.-#_".contains(c))).next();
-                let Some((page, section)) = word.and_then(|word| word.split_once(".md#")) else { continue };
+                let word = line[at..]
+                    .split(|c: char| !(c.is_ascii_alphanumeric() || "/.-#_".contains(c)))
+                    .next();
+                let Some((page, section)) = word.and_then(|word| word.split_once(".md#")) else {
+                    continue;
+                };
                 let section = section.trim_end_matches(['.', ',']);
                 let headings = read(&golden::root().join(format!("{page}.md")));
                 let numbered = |heading: &str| {
-                    heading.trim_start_matches('#').split_whitespace().next().map(|number| number.trim_end_matches('.'))
+                    heading
+                        .trim_start_matches('#')
+                        .split_whitespace()
+                        .next()
+                        .map(|number| number.trim_end_matches('.'))
                         == Some(section)
                 };
-                if !headings.lines().filter(|line| line.starts_with('#')).any(numbered) {
+                if !headings
+                    .lines()
+                    .filter(|line| line.starts_with('#'))
+                    .any(numbered)
+                {
                     complaints.push(format!(
                         "{}:{}: {page}.md has no heading numbered {section}; mend the citation or the page",
                         file.display(),
@@ -483,7 +642,9 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
         let path = entry.path();
         if path.is_dir() {
             files.extend(sources(&path));
-        } else if path.extension().is_some_and(|ending| ending == "rs") && !path.ends_with("tests/house.rs") {
+        } else if path.extension().is_some_and(|ending| ending == "rs")
+            && !path.ends_with("tests/house.rs")
+        {
             files.push(path);
         }
     }
@@ -500,13 +661,21 @@ fn protocol_folders_do_not_import_siblings() {
         let path = golden::root().join("crates/hailer-proto/src").join(folder);
         let files = sources(&path);
         if files.is_empty() {
-            complaints.push(format!("{folder}: the folder of a protocol is named after its id, {}", path.display()));
+            complaints.push(format!(
+                "{folder}: the folder of a protocol is named after its id, {}",
+                path.display()
+            ));
         }
         for file in files {
             for (number, line) in read(&file).lines().enumerate() {
-                let siblings = folders.iter().map(String::as_str).filter(|other| other != folder).chain(upper);
+                let siblings = folders
+                    .iter()
+                    .map(String::as_str)
+                    .filter(|other| other != folder)
+                    .chain(upper);
                 for sibling in siblings {
-                    if line.contains(&format!("crate::{sibling}")) || line.contains(&format!("super::super::{sibling}"))
+                    if line.contains(&format!("crate::{sibling}"))
+                        || line.contains(&format!("super::super::{sibling}"))
                     {
                         complaints.push(format!(
                             "{}:{}: imports {sibling}; a protocol folder imports only protocol, token, model and wire",
@@ -524,15 +693,32 @@ fn protocol_folders_do_not_import_siblings() {
 #[test]
 fn golden_files_have_their_vectors() {
     let mut complaints = Vec::new();
-    let vectors: BTreeSet<String> = vector::all_vectors().into_iter().map(|vector| vector.name).collect();
-    let conversations: BTreeSet<String> = vector::all_conversations().into_iter().map(|talk| talk.name).collect();
+    let vectors: BTreeSet<String> = vector::all_vectors()
+        .into_iter()
+        .map(|vector| vector.name)
+        .collect();
+    let conversations: BTreeSet<String> = vector::all_conversations()
+        .into_iter()
+        .map(|talk| talk.name)
+        .collect();
     for (kind, names) in [("explained", vectors), ("conversations", conversations)] {
-        for folder in std::fs::read_dir(golden::root().join("golden").join(kind)).into_iter().flatten().flatten() {
-            for file in std::fs::read_dir(folder.path()).into_iter().flatten().flatten() {
+        for folder in std::fs::read_dir(golden::root().join("golden").join(kind))
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
+            for file in std::fs::read_dir(folder.path())
+                .into_iter()
+                .flatten()
+                .flatten()
+            {
                 let path = file.path();
                 let stem = path.file_stem().unwrap_or_default().to_string_lossy();
                 if !names.contains(&format!("{}/{stem}", folder.file_name().to_string_lossy())) {
-                    complaints.push(format!("{} belongs to no vector any more; remove it", path.display()));
+                    complaints.push(format!(
+                        "{} belongs to no vector any more; remove it",
+                        path.display()
+                    ));
                 }
             }
         }
@@ -546,7 +732,9 @@ fn every_protocol_has_a_fuzz_corpus() {
     let mut complaints = Vec::new();
     for (index, (id, protocol)) in protocols().enumerate() {
         for (target, entries) in corpus(index as u8, protocol) {
-            let folder = golden::root().join(format!("crates/hailer-proto/tests/__fuzz__/{target}/corpus"));
+            let folder = golden::root().join(format!(
+                "crates/hailer-proto/tests/__fuzz__/{target}/corpus"
+            ));
             let name = |i: usize| folder.join(format!("{id}-{i:02}"));
             if golden::blessing() {
                 std::fs::create_dir_all(&folder).expect("the corpus can be written");
@@ -579,7 +767,10 @@ fn corpus(index: u8, protocol: &'static dyn Protocol) -> [(&'static str, Vec<Vec
     const LONGEST: usize = 1_024;
     let mut kinds = BTreeSet::new();
     let mut explain: Vec<Vec<u8>> = Vec::new();
-    for vector in vector::vectors(protocol).into_iter().filter(|vector| vector.bytes.len() <= LONGEST) {
+    for vector in vector::vectors(protocol)
+        .into_iter()
+        .filter(|vector| vector.bytes.len() <= LONGEST)
+    {
         if kinds.insert((vector.message, vector.deviations, vector.error.is_some())) {
             explain.push(vector.bytes);
         }
@@ -587,8 +778,8 @@ fn corpus(index: u8, protocol: &'static dyn Protocol) -> [(&'static str, Vec<Vec
     let (mut responder, mut exchange) = (Vec::new(), Vec::new());
     let mut ends = BTreeSet::new();
     for conversation in vector::conversations(protocol) {
-        let deviations =
-            status_of(&conversation).map(|status| status.deviations.iter().map(|d| d.name).collect::<Vec<_>>());
+        let deviations = status_of(&conversation)
+            .map(|status| status.deviations.iter().map(|d| d.name).collect::<Vec<_>>());
         let (mut orders, mut sent) = (vec![index, depth_byte(conversation.ask.depth)], Vec::new());
         for (_, line) in &conversation.lines {
             match line {
@@ -615,8 +806,14 @@ fn corpus(index: u8, protocol: &'static dyn Protocol) -> [(&'static str, Vec<Vec
     }
     // A whole talk with our own responder, clear, and with the last reply changed in three places.
     exchange.push(vec![index, 0, 2, 0, 2, 0, 2, 0, 2, 0, 2, 0, 2, 0]);
-    exchange.push(vec![index, 0, 2, 0, 2, 3, 0, 20, 1, 0, 30, 7, 0, 40, 0xFF, 0, 2, 0]);
-    [("explain", explain), ("responder", responder), ("exchange", exchange)]
+    exchange.push(vec![
+        index, 0, 2, 0, 2, 3, 0, 20, 1, 0, 30, 7, 0, 40, 0xFF, 0, 2, 0,
+    ]);
+    [
+        ("explain", explain),
+        ("responder", responder),
+        ("exchange", exchange),
+    ]
 }
 
 fn depth_byte(depth: Depth) -> u8 {
@@ -634,11 +831,29 @@ fn architecture_names_files_that_exist() {
     let page = read(&golden::root().join("ARCHITECTURE.md"));
     for (number, line) in page.lines().enumerate() {
         for word in line.split('`').skip(1).step_by(2) {
-            let tops = ["crates/", "spec/", "vectors/", "golden/", "schema/", "examples/", "fuzz/", "docs/", "deploy/"];
+            let tops = [
+                "crates/",
+                "spec/",
+                "vectors/",
+                "golden/",
+                "schema/",
+                "examples/",
+                "fuzz/",
+                "docs/",
+                "deploy/",
+            ];
             let path = word.trim_end_matches(['/', '*']);
-            let is_path = tops.iter().any(|top| word.starts_with(top)) && !word.contains(['<', ' ', '{', '*']);
-            if is_path && !golden::root().join(path.split('#').next().unwrap_or(path)).exists() {
-                complaints.push(format!("ARCHITECTURE.md:{}: `{word}` does not exist", number + 1));
+            let is_path = tops.iter().any(|top| word.starts_with(top))
+                && !word.contains(['<', ' ', '{', '*']);
+            if is_path
+                && !golden::root()
+                    .join(path.split('#').next().unwrap_or(path))
+                    .exists()
+            {
+                complaints.push(format!(
+                    "ARCHITECTURE.md:{}: `{word}` does not exist",
+                    number + 1
+                ));
             }
         }
     }
@@ -670,12 +885,19 @@ fn at_most_one_protocol_is_sure_of_a_datagram() {
 #[test]
 fn the_standard_library_is_for_tests_only() {
     let front = include_str!("../src/lib.rs");
-    assert!(front.contains("\n#![no_std]\n"), "src/lib.rs must say #![no_std]");
+    assert!(
+        front.contains("\n#![no_std]\n"),
+        "src/lib.rs must say #![no_std]"
+    );
     for path in sources(&golden::root().join("crates/hailer-proto/src")) {
         let text = read(&path);
         for (at, _) in text.match_indices("extern crate std") {
             let before = text[..at].trim_end();
-            assert!(before.ends_with("#[cfg(test)]"), "{}: `extern crate std` outside of tests", path.display());
+            assert!(
+                before.ends_with("#[cfg(test)]"),
+                "{}: `extern crate std` outside of tests",
+                path.display()
+            );
         }
     }
 }

@@ -7,7 +7,8 @@ mod statuses;
 mod vector;
 
 use hailer_proto::{
-    Address, Ask, Cookie, Epoch, Extra, Input, Keys, Options, Player, Protocol, Rule, Status, Step, Text,
+    Address, Ask, Cookie, Epoch, Extra, Input, Keys, Options, Player, Protocol, Rule, Status, Step,
+    Text,
 };
 use hailer_proto::{minecraft_query, registry};
 use proptest::prelude::*;
@@ -17,7 +18,10 @@ use std::fmt::Write;
 use std::net::SocketAddr;
 
 fn config() -> Config {
-    let mut config = Config { failure_persistence: None, ..Config::default() };
+    let mut config = Config {
+        failure_persistence: None,
+        ..Config::default()
+    };
     if config.rng_seed == RngSeed::Random {
         config.rng_seed = RngSeed::Fixed(7);
     }
@@ -30,9 +34,15 @@ fn trip(protocol: &dyn Protocol, status: &Status) -> Step {
 }
 
 /// The same, with the replies edited on their way; the editor is told how many came before.
-fn trip_edited(protocol: &dyn Protocol, status: &Status, mut edit: impl FnMut(usize, &mut Vec<u8>)) -> Step {
+fn trip_edited(
+    protocol: &dyn Protocol,
+    status: &Status,
+    mut edit: impl FnMut(usize, &mut Vec<u8>),
+) -> Step {
     let from: SocketAddr = "192.0.2.7:50000".parse().expect("an address");
-    let responder = protocol.responder(status, &Keys::new([7; 16]), &Options::default()).expect("no options are good");
+    let responder = protocol
+        .responder(status, &Keys::new([7; 16]), &Options::default())
+        .expect("no options are good");
     let mut exchange = protocol.exchange(&Ask::default(), Cookie(1));
     let (mut request, mut reply) = (Vec::new(), Vec::new());
     let mut step = exchange.handle(Input::Start, &mut request);
@@ -76,16 +86,46 @@ const MEMBERS: &[Member] = &[
         names.join(" ")
     }),
     ("order", |s| names(s).join(" ")),
-    ("uuids", |s| format!("{:?}", s.players.list.iter().map(|player| player.uuid).collect::<Vec<_>>())),
-    ("player extras", |s| format!("{:?}", s.players.list.iter().map(|player| &player.extra).collect::<Vec<_>>())),
+    ("uuids", |s| {
+        format!(
+            "{:?}",
+            s.players
+                .list
+                .iter()
+                .map(|player| player.uuid)
+                .collect::<Vec<_>>()
+        )
+    }),
+    ("player extras", |s| {
+        format!(
+            "{:?}",
+            s.players
+                .list
+                .iter()
+                .map(|player| &player.extra)
+                .collect::<Vec<_>>()
+        )
+    }),
     ("rules", |s| format!("{:?}", s.rules)),
-    ("host", |s| format!("{:?}", s.address.as_ref().and_then(|address| address.host.as_ref()))),
-    ("port", |s| format!("{:?}", s.address.as_ref().and_then(|address| address.port))),
+    ("host", |s| {
+        format!(
+            "{:?}",
+            s.address.as_ref().and_then(|address| address.host.as_ref())
+        )
+    }),
+    ("port", |s| {
+        format!("{:?}", s.address.as_ref().and_then(|address| address.port))
+    }),
     ("extras", |s| format!("{:?}", s.extra)),
 ];
 
 fn names(status: &Status) -> Vec<String> {
-    status.players.list.iter().map(|player| text(Some(&player.name))).collect()
+    status
+        .players
+        .list
+        .iter()
+        .map(|player| text(Some(&player.name)))
+        .collect()
 }
 
 fn text(text: Option<&Text>) -> String {
@@ -109,7 +149,10 @@ fn probe(tail: &str) -> Status {
         player.name = Text::legacy(format!("Player{i}{tail}"));
         player.uuid = Some([i as u8 + 1; 16]);
     }
-    status.rules = vec![Rule { key: format!("rule{tail}").into(), value: format!("value{tail}").into() }];
+    status.rules = vec![Rule {
+        key: format!("rule{tail}").into(),
+        value: format!("value{tail}").into(),
+    }];
     status
 }
 
@@ -123,19 +166,34 @@ fn what_a_protocol_carries() {
         for (member, read) in MEMBERS {
             let carried = ["", "\u{E9}", "\u{4E2D}\u{1F600}"].map(|tail| {
                 let status = probe(tail);
-                if read(&done(*protocol, &status)) == read(&status) { "yes" } else { "-" }
+                if read(&done(*protocol, &status)) == read(&status) {
+                    "yes"
+                } else {
+                    "-"
+                }
             });
-            let _ = writeln!(table, "  {member:14}{:4}{:4}{}", carried[0], carried[1], carried[2]);
+            let _ = writeln!(
+                table,
+                "  {member:14}{:4}{:4}{}",
+                carried[0], carried[1], carried[2]
+            );
         }
     }
-    golden::settle(&golden::check("carried.txt", &table).err().into_iter().collect::<Vec<_>>());
+    golden::settle(
+        &golden::check("carried.txt", &table)
+            .err()
+            .into_iter()
+            .collect::<Vec<_>>(),
+    );
 }
 
 fn carries(protocol: &dyn Protocol) -> impl Iterator<Item = &'static Member> {
     let status = probe("");
     // What a plain status loses, any may lose.
     let back = done(protocol, &status);
-    MEMBERS.iter().filter(move |(_, read)| read(&back) == read(&status))
+    MEMBERS
+        .iter()
+        .filter(move |(_, read)| read(&back) == read(&status))
 }
 
 /// A proxy's promise: what our client read from real servers comes back equal when our responder says it again. What
@@ -146,19 +204,33 @@ fn statuses_of_real_servers_survive() {
         "# Members that change when our responder repeats the status of a conversation. Deviations never come back.\n"
             .to_string();
     for conversation in vector::all_conversations() {
-        let Step::Done(status) = conversation.play(|_, bytes| Some(bytes.to_vec())) else { continue };
+        let Step::Done(status) = conversation.play(|_, bytes| Some(bytes.to_vec())) else {
+            continue;
+        };
         if !conversation.ask.players || conversation.ask.depth != hailer_proto::Depth::Full {
             continue;
         }
         let back = done(conversation.protocol, &status);
-        assert!(back.deviations.is_empty(), "{}: our own responder deviates", conversation.name);
-        let changed: Vec<_> =
-            MEMBERS.iter().filter(|(_, read)| read(&back) != read(&status)).map(|(m, _)| *m).collect();
+        assert!(
+            back.deviations.is_empty(),
+            "{}: our own responder deviates",
+            conversation.name
+        );
+        let changed: Vec<_> = MEMBERS
+            .iter()
+            .filter(|(_, read)| read(&back) != read(&status))
+            .map(|(m, _)| *m)
+            .collect();
         if !changed.is_empty() {
             let _ = writeln!(table, "{}: {}", conversation.name, changed.join(", "));
         }
     }
-    golden::settle(&golden::check("round-trips.txt", &table).err().into_iter().collect::<Vec<_>>());
+    golden::settle(
+        &golden::check("round-trips.txt", &table)
+            .err()
+            .into_iter()
+            .collect::<Vec<_>>(),
+    );
 }
 
 /// Words of letters and digits, as short as any protocol must carry them.
@@ -179,16 +251,30 @@ fn hostile() -> impl Strategy<Value = String> {
     ]
 }
 
-fn status_of<S: Strategy<Value = String> + 'static>(word: fn() -> S, players: usize) -> impl Strategy<Value = Status> {
+fn status_of<S: Strategy<Value = String> + 'static>(
+    word: fn() -> S,
+    players: usize,
+) -> impl Strategy<Value = Status> {
     let option = move || prop::option::weighted(0.8, word());
     let texts = (option(), option(), option(), option(), option(), option());
-    let counts = (prop::option::of(any::<i64>()), prop::option::of(any::<i64>()));
+    let counts = (
+        prop::option::of(any::<i64>()),
+        prop::option::of(any::<i64>()),
+    );
     let names = prop::collection::vec((word(), any::<Option<[u8; 16]>>()), 0..players);
     let rules = prop::collection::vec((word(), word()), 0..players);
     let plugins = prop::collection::vec((tame(), tame()), 0..players);
     let address = prop::option::of((option(), any::<Option<u16>>()));
     (texts, counts, names, rules, option(), plugins, address).prop_map(
-        |((name, motd, game, mode, map, version), (online, max), names, rules, software, plugins, address)| {
+        |(
+            (name, motd, game, mode, map, version),
+            (online, max),
+            names,
+            rules,
+            software,
+            plugins,
+            address,
+        )| {
             let mut status = Status {
                 name: name.map(Text::legacy),
                 motd: motd.map(Text::legacy),
@@ -196,15 +282,33 @@ fn status_of<S: Strategy<Value = String> + 'static>(word: fn() -> S, players: us
                 mode: mode.map(Into::into),
                 map: map.map(Into::into),
                 version: version.map(Into::into),
-                rules: rules.into_iter().map(|(key, value)| Rule { key: key.into(), value: value.into() }).collect(),
-                address: address.map(|(host, port)| Address { host: host.map(Into::into), port }),
+                rules: rules
+                    .into_iter()
+                    .map(|(key, value)| Rule {
+                        key: key.into(),
+                        value: value.into(),
+                    })
+                    .collect(),
+                address: address.map(|(host, port)| Address {
+                    host: host.map(Into::into),
+                    port,
+                }),
                 ..Status::default()
             };
             (status.players.online, status.players.max) = (online, max);
-            let player = |(name, uuid)| Player { uuid, ..Player::named(Text::legacy(name)) };
-            status.players.set_list(names.into_iter().map(player).collect());
-            status.extra.extend(software.map(|software| Extra::new("software", software)));
-            let plugins = plugins.iter().map(|(name, version)| (name.as_str(), version.as_str()));
+            let player = |(name, uuid)| Player {
+                uuid,
+                ..Player::named(Text::legacy(name))
+            };
+            status
+                .players
+                .set_list(names.into_iter().map(player).collect());
+            status
+                .extra
+                .extend(software.map(|software| Extra::new("software", software)));
+            let plugins = plugins
+                .iter()
+                .map(|(name, version)| (name.as_str(), version.as_str()));
             status.extra.extend(minecraft_query::plugins(plugins));
             status
         },
@@ -267,13 +371,26 @@ proptest! {
 fn cut_replies_never_pass_for_whole_ones() {
     let mut complaints = Vec::new();
     for conversation in vector::all_conversations() {
-        let Step::Done(whole) = conversation.play(|_, bytes| Some(bytes.to_vec())) else { continue };
+        let Step::Done(whole) = conversation.play(|_, bytes| Some(bytes.to_vec())) else {
+            continue;
+        };
         let heard: Vec<Vec<u8>> = conversation.heard().cloned().collect();
         for (place, reply) in heard.iter().enumerate() {
             for end in 0..reply.len() {
-                let cut =
-                    conversation.play(|i, bytes| Some(if i == place { bytes[..end].to_vec() } else { bytes.to_vec() }));
-                complaints.extend(passes_for_whole(&conversation.name, place, end, &cut, &whole));
+                let cut = conversation.play(|i, bytes| {
+                    Some(if i == place {
+                        bytes[..end].to_vec()
+                    } else {
+                        bytes.to_vec()
+                    })
+                });
+                complaints.extend(passes_for_whole(
+                    &conversation.name,
+                    place,
+                    end,
+                    &cut,
+                    &whole,
+                ));
             }
         }
     }
@@ -289,7 +406,13 @@ fn cut_replies_never_pass_for_whole_ones() {
                             reply.truncate(end);
                         }
                     });
-                    complaints.extend(passes_for_whole(protocol.info().id, place, end, &cut, &whole));
+                    complaints.extend(passes_for_whole(
+                        protocol.info().id,
+                        place,
+                        end,
+                        &cut,
+                        &whole,
+                    ));
                 }
             }
         }
@@ -298,10 +421,19 @@ fn cut_replies_never_pass_for_whole_ones() {
     golden::settle(&complaints);
 }
 
-fn passes_for_whole(name: &str, place: usize, end: usize, cut: &Step, whole: &Status) -> Option<String> {
+fn passes_for_whole(
+    name: &str,
+    place: usize,
+    end: usize,
+    cut: &Step,
+    whole: &Status,
+) -> Option<String> {
     match cut {
         Step::Done(status) if **status != *whole && status.deviations == whole.deviations => {
-            let changed = MEMBERS.iter().filter(|(_, read)| read(status) != read(whole)).map(|(member, _)| *member);
+            let changed = MEMBERS
+                .iter()
+                .filter(|(_, read)| read(status) != read(whole))
+                .map(|(member, _)| *member);
             let changed: Vec<_> = changed.collect();
             Some(format!(
                 "{name}: reply {place} cut to {end} bytes passes for whole, without its {}",
@@ -341,7 +473,9 @@ fn mutate(bytes: &mut Vec<u8>, random: &mut Random) {
     let piece = from.min(to)..from.max(to);
     match random.below(8) {
         0 if length > 0 => bytes[from] ^= 1 << random.below(8),
-        1 if length > 0 => bytes[from] = [0, 0x7F, 0x80, 0xFF, random.next() as u8][random.below(5) as usize],
+        1 if length > 0 => {
+            bytes[from] = [0, 0x7F, 0x80, 0xFF, random.next() as u8][random.below(5) as usize]
+        }
         2 => drop(bytes.drain(piece)),
         3 => bytes.extend_from_within(piece),
         4 => bytes.rotate_left(piece.len()),

@@ -26,11 +26,15 @@ fn every_conversation_goes_as_written() {
         let name = &conversation.name;
         match talk(&conversation) {
             Ok(Some(status)) => {
-                let json = serde_json::to_string_pretty(&status).expect("a status serialises") + "\n";
-                complaints.extend(golden::check(&format!("conversations/{name}.json"), &json).err());
+                let json =
+                    serde_json::to_string_pretty(&status).expect("a status serialises") + "\n";
+                complaints
+                    .extend(golden::check(&format!("conversations/{name}.json"), &json).err());
             }
             Ok(None) => {}
-            Err((line, complaint)) => complaints.push(format!("conversation {name}:{line}: {complaint}")),
+            Err((line, complaint)) => {
+                complaints.push(format!("conversation {name}:{line}: {complaint}"))
+            }
         }
     }
     golden::settle(&complaints);
@@ -47,7 +51,12 @@ fn conversations_replay() {
         conversation.exchange().handle(Input::Start, &mut again);
         assert_eq!(first, again, "{}", conversation.name);
         let played = conversation.play(|_, bytes| Some(bytes.to_vec()));
-        assert_eq!(played, conversation.play(|_, bytes| Some(bytes.to_vec())), "{}", conversation.name);
+        assert_eq!(
+            played,
+            conversation.play(|_, bytes| Some(bytes.to_vec())),
+            "{}",
+            conversation.name
+        );
     }
 }
 
@@ -58,14 +67,18 @@ fn explain(protocol: &dyn Protocol, bytes: &[u8], seen: Seen<'_>) -> (Option<Exp
 }
 
 fn explained(vector: &Vector) -> Result<(), String> {
-    let Vector { protocol, bytes, .. } = vector;
+    let Vector {
+        protocol, bytes, ..
+    } = vector;
     let (explanation, notes) = explain(*protocol, bytes, vector.way.into());
     let (anyway, other_notes) = explain(*protocol, bytes, Seen::Unknown);
     let Some(explanation) = explanation else {
         return match (&vector.message, anyway) {
             (None, None) => Ok(()),
             (None, Some(other)) => Err(format!("told no way, it is explained as {other:?}")),
-            (Some(message), _) => Err(format!("expected a {message}, found nothing of this protocol")),
+            (Some(message), _) => Err(format!(
+                "expected a {message}, found nothing of this protocol"
+            )),
         };
     };
     let error = explanation.error.map(|error| error.to_string());
@@ -77,23 +90,64 @@ fn explained(vector: &Vector) -> Result<(), String> {
         }
     };
     let none = || "none".to_string();
-    same("message", vector.message.clone().unwrap_or_else(none), explanation.message.into());
-    same("way", format!("{:?}", vector.way), format!("{:?}", explanation.way));
+    same(
+        "message",
+        vector.message.clone().unwrap_or_else(none),
+        explanation.message.into(),
+    );
+    same(
+        "way",
+        format!("{:?}", vector.way),
+        format!("{:?}", explanation.way),
+    );
     same("deviations", vector.deviations.join(", "), met.join(", "));
-    same("error", vector.error.clone().unwrap_or_else(none), error.unwrap_or_else(none));
+    same(
+        "error",
+        vector.error.clone().unwrap_or_else(none),
+        error.unwrap_or_else(none),
+    );
     let clean = vector.deviations.is_empty() && vector.error.is_none();
     if !clean && anyway.is_some_and(|anyway| anyway.way != vector.way) {
         // What breaks the rules may look like a message of the other way, and only who sent it can tell.
         return well_placed(&notes, bytes.len())
-            .and(golden::check(&format!("explained/{}.txt", vector.name), &listing(&explanation, &notes)))
-            .and(if differences.is_empty() { Ok(()) } else { Err(differences.join("\n  ")) });
+            .and(golden::check(
+                &format!("explained/{}.txt", vector.name),
+                &listing(&explanation, &notes),
+            ))
+            .and(if differences.is_empty() {
+                Ok(())
+            } else {
+                Err(differences.join("\n  "))
+            });
     }
-    same("told no way", format!("{:?}", Some(explanation)), format!("{anyway:?}"));
-    same("told no way, fields", format!("{:?}", notes.fields()), format!("{:?}", other_notes.fields()));
-    same("told no way, deviations", format!("{:?}", notes.deviations()), format!("{:?}", other_notes.deviations()));
+    same(
+        "told no way",
+        format!("{:?}", Some(explanation)),
+        format!("{anyway:?}"),
+    );
+    same(
+        "told no way, fields",
+        format!("{:?}", notes.fields()),
+        format!("{:?}", other_notes.fields()),
+    );
+    same(
+        "told no way, deviations",
+        format!("{:?}", notes.deviations()),
+        format!("{:?}", other_notes.deviations()),
+    );
     differences.extend(well_placed(&notes, bytes.len()).err());
-    differences.extend(golden::check(&format!("explained/{}.txt", vector.name), &listing(&explanation, &notes)).err());
-    if differences.is_empty() { Ok(()) } else { Err(differences.join("\n  ")) }
+    differences.extend(
+        golden::check(
+            &format!("explained/{}.txt", vector.name),
+            &listing(&explanation, &notes),
+        )
+        .err(),
+    );
+    if differences.is_empty() {
+        Ok(())
+    } else {
+        Err(differences.join("\n  "))
+    }
 }
 
 /// Fields lie inside the datagram, in the order of their starts; one may lie within another, none across its border.
@@ -102,10 +156,19 @@ fn well_placed(notes: &Notes, length: usize) -> Result<(), String> {
     for field in notes.fields() {
         let range = &field.range;
         if range.start > range.end || range.end > length {
-            return Err(format!("field {} at {range:?} is outside of {length} bytes", field.name));
+            return Err(format!(
+                "field {} at {range:?} is outside of {length} bytes",
+                field.name
+            ));
         }
-        if open.last().is_some_and(|last| range.start < last.range.start) {
-            return Err(format!("field {} at {range:?} starts before the one in front of it", field.name));
+        if open
+            .last()
+            .is_some_and(|last| range.start < last.range.start)
+        {
+            return Err(format!(
+                "field {} at {range:?} starts before the one in front of it",
+                field.name
+            ));
         }
         open.retain(|outer| outer.range.end > range.start);
         if let Some(outer) = open.iter().find(|outer| range.end > outer.range.end) {
@@ -117,7 +180,10 @@ fn well_placed(notes: &Notes, length: usize) -> Result<(), String> {
         open.push(field);
     }
     match notes.deviations().iter().find(|(_, at)| *at > length) {
-        Some((deviation, at)) => Err(format!("deviation {} at {at} is outside of {length} bytes", deviation.name)),
+        Some((deviation, at)) => Err(format!(
+            "deviation {} at {at} is outside of {length} bytes",
+            deviation.name
+        )),
         None => Ok(()),
     }
 }
@@ -126,7 +192,11 @@ fn listing(explanation: &Explanation, notes: &Notes) -> String {
     let sure = if explanation.sure { "sure" } else { "by shape" };
     let mut out = format!("{} ({sure})\n", explanation.message);
     for field in notes.fields() {
-        let _ = writeln!(out, "{:04x}..{:04x}  {} = {}", field.range.start, field.range.end, field.name, field.value);
+        let _ = writeln!(
+            out,
+            "{:04x}..{:04x}  {} = {}",
+            field.range.start, field.range.end, field.name, field.value
+        );
     }
     for (deviation, at) in notes.deviations() {
         let _ = writeln!(out, "{at:04x}  deviation {}", deviation.name);
@@ -155,32 +225,52 @@ fn talk(conversation: &Conversation) -> Result<Option<Status>, (usize, String)> 
                 match (expected, step.take()) {
                     (Line::Sent(bytes), Some(Step::Send)) if *bytes == out => {}
                     (Line::Sent(bytes), Some(Step::Send)) => {
-                        return fail(format!("expected to be sent {bytes:02x?}, found {out:02x?}"));
+                        return fail(format!(
+                            "expected to be sent {bytes:02x?}, found {out:02x?}"
+                        ));
                     }
                     (Line::Wait, Some(Step::Wait)) => {}
                     (Line::Done, Some(Step::Done(status))) => end = Some(Some(*status)),
                     (Line::Bad(text), Some(Step::Bad(fault))) if *text == fault.to_string() => {}
-                    (Line::Fail(text), Some(Step::Fail(fault))) if *text == fault.to_string() => end = Some(None),
-                    (_, Some(other)) => return fail(format!("expected {expected:02x?}, found {other:?}")),
-                    (_, None) => return fail("nothing has happened since the last line; put `<` or `timeout`".into()),
+                    (Line::Fail(text), Some(Step::Fail(fault))) if *text == fault.to_string() => {
+                        end = Some(None)
+                    }
+                    (_, Some(other)) => {
+                        return fail(format!("expected {expected:02x?}, found {other:?}"));
+                    }
+                    (_, None) => {
+                        return fail(
+                            "nothing has happened since the last line; put `<` or `timeout`".into(),
+                        );
+                    }
                 }
                 continue;
             }
         };
         if let Some(step) = step {
-            return fail(format!("before this line, say what comes of the one before it; found {step:?}"));
+            return fail(format!(
+                "before this line, say what comes of the one before it; found {step:?}"
+            ));
         }
         out.clear();
         step = Some(exchange.handle(input, &mut out));
         if matches!(step, Some(Step::Wait | Step::Bad(_))) && !out.is_empty() {
-            return fail(format!("{step:?} with a datagram in the buffer: {out:02x?}"));
+            return fail(format!(
+                "{step:?} with a datagram in the buffer: {out:02x?}"
+            ));
         }
     }
     let last = conversation.lines.last().map_or(0, |(number, _)| *number);
     match (step, end) {
-        (Some(step), _) => Err((last, format!("then comes {step:?}; say so in one more line"))),
+        (Some(step), _) => Err((
+            last,
+            format!("then comes {step:?}; say so in one more line"),
+        )),
         (None, Some(end)) => Ok(end),
         (None, None) if matches!(conversation.lines.last(), Some((_, Line::Bad(_)))) => Ok(None),
-        (None, None) => Err((last, "end with `= done`, `= fail TEXT` or `= bad TEXT`".into())),
+        (None, None) => Err((
+            last,
+            "end with `= done`, `= fail TEXT` or `= bad TEXT`".into(),
+        )),
     }
 }

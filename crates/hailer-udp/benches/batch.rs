@@ -25,7 +25,9 @@ fn main() {
 mod linux {
     use hailer_udp::{BATCH, Inbox, Outbox, Settings, Socket};
     use libc::{c_int, in_addr, in_pktinfo, iovec, mmsghdr, sockaddr_in};
-    use nix::sys::socket::{self, ControlMessage, ControlMessageOwned, MsgFlags, MultiHeaders, SockaddrIn, sockopt};
+    use nix::sys::socket::{
+        self, ControlMessage, ControlMessageOwned, MsgFlags, MultiHeaders, SockaddrIn, sockopt,
+    };
     use std::io::{IoSlice, IoSliceMut};
     use std::mem::{size_of, zeroed};
     use std::net::{IpAddr, Ipv4Addr, SocketAddrV4, UdpSocket};
@@ -53,7 +55,11 @@ mod linux {
     }
 
     fn plain(asked: bool) -> UdpSocket {
-        let at = if asked { Ipv4Addr::UNSPECIFIED } else { Ipv4Addr::LOCALHOST };
+        let at = if asked {
+            Ipv4Addr::UNSPECIFIED
+        } else {
+            Ipv4Addr::LOCALHOST
+        };
         let socket = UdpSocket::bind((at, 0)).unwrap();
         socket.set_nonblocking(true).unwrap();
         if asked {
@@ -88,7 +94,10 @@ mod linux {
         }
 
         fn header(&mut self, i: usize, length: usize, control: usize) {
-            self.iovs[i] = iovec { iov_base: self.bytes[i].as_mut_ptr().cast(), iov_len: length };
+            self.iovs[i] = iovec {
+                iov_base: self.bytes[i].as_mut_ptr().cast(),
+                iov_len: length,
+            };
             let header = &mut self.headers[i].msg_hdr;
             header.msg_name = (&raw mut self.names[i]).cast();
             header.msg_namelen = size_of::<sockaddr_in>() as u32;
@@ -107,24 +116,40 @@ mod linux {
                 self.names[i].sin_addr.s_addr = u32::from(*out.to.ip()).to_be();
                 let room = size_of::<in_pktinfo>() as u32;
                 // SAFETY: arithmetic.
-                let control = out.from.map_or(0, |_| unsafe { libc::CMSG_SPACE(room) as usize });
+                let control = out
+                    .from
+                    .map_or(0, |_| unsafe { libc::CMSG_SPACE(room) as usize });
                 self.header(i, out.length, control);
                 if let Some(from) = out.from {
-                    let spec = in_addr { s_addr: u32::from(from).to_be() };
-                    let info = in_pktinfo { ipi_ifindex: 0, ipi_spec_dst: spec, ipi_addr: in_addr { s_addr: 0 } };
+                    let spec = in_addr {
+                        s_addr: u32::from(from).to_be(),
+                    };
+                    let info = in_pktinfo {
+                        ipi_ifindex: 0,
+                        ipi_spec_dst: spec,
+                        ipi_addr: in_addr { s_addr: 0 },
+                    };
                     // SAFETY: the header's control buffer is ours, aligned, and longer than the message.
                     unsafe {
                         let message = libc::CMSG_FIRSTHDR(&self.headers[i].msg_hdr);
                         (*message).cmsg_level = libc::IPPROTO_IP;
                         (*message).cmsg_type = libc::IP_PKTINFO;
                         (*message).cmsg_len = libc::CMSG_LEN(room) as usize;
-                        libc::CMSG_DATA(message).cast::<in_pktinfo>().write_unaligned(info);
+                        libc::CMSG_DATA(message)
+                            .cast::<in_pktinfo>()
+                            .write_unaligned(info);
                     }
                 }
             }
             // SAFETY: so many headers have just been pointed at buffers that outlive the call.
-            let sent =
-                unsafe { libc::sendmmsg(self.socket.as_raw_fd(), self.headers.as_mut_ptr(), out.len() as u32, 0) };
+            let sent = unsafe {
+                libc::sendmmsg(
+                    self.socket.as_raw_fd(),
+                    self.headers.as_mut_ptr(),
+                    out.len() as u32,
+                    0,
+                )
+            };
             assert_eq!(sent, out.len() as c_int);
         }
 
@@ -135,19 +160,29 @@ mod linux {
             // SAFETY: all headers have just been pointed at buffers that outlive the call.
             let count = unsafe {
                 let headers = self.headers.as_mut_ptr();
-                libc::recvmmsg(self.socket.as_raw_fd(), headers, BATCH as u32, 0, std::ptr::null_mut())
+                libc::recvmmsg(
+                    self.socket.as_raw_fd(),
+                    headers,
+                    BATCH as u32,
+                    0,
+                    std::ptr::null_mut(),
+                )
             };
             let count = count.max(0) as usize;
             let mut sum = 0;
             for i in 0..count {
-                sum += u64::from(self.headers[i].msg_len) + u64::from(u32::from_be(self.names[i].sin_addr.s_addr));
+                sum += u64::from(self.headers[i].msg_len)
+                    + u64::from(u32::from_be(self.names[i].sin_addr.s_addr));
                 let header = &self.headers[i].msg_hdr;
                 // SAFETY: the system has filled this header's control buffer.
                 unsafe {
                     let mut message = libc::CMSG_FIRSTHDR(header);
                     while let Some(some) = message.as_ref() {
-                        if (some.cmsg_level, some.cmsg_type) == (libc::IPPROTO_IP, libc::IP_PKTINFO) {
-                            let info = libc::CMSG_DATA(message).cast::<in_pktinfo>().read_unaligned();
+                        if (some.cmsg_level, some.cmsg_type) == (libc::IPPROTO_IP, libc::IP_PKTINFO)
+                        {
+                            let info = libc::CMSG_DATA(message)
+                                .cast::<in_pktinfo>()
+                                .read_unaligned();
                             sum += u64::from(u32::from_be(info.ipi_spec_dst.s_addr));
                         }
                         message = libc::CMSG_NXTHDR(header, message);
@@ -172,16 +207,24 @@ mod linux {
     impl Way for Nix {
         fn send(&mut self, out: &[Out]) {
             for run in out.chunk_by(|one, other| one.from == other.from) {
-                let addresses: [_; BATCH] = std::array::from_fn(|i| run.get(i).map(|out| SockaddrIn::from(out.to)));
-                let slices: [_; BATCH] =
-                    std::array::from_fn(|i| [IoSlice::new(&self.bytes[i][..run.get(i).map_or(0, |out| out.length)])]);
+                let addresses: [_; BATCH] =
+                    std::array::from_fn(|i| run.get(i).map(|out| SockaddrIn::from(out.to)));
+                let slices: [_; BATCH] = std::array::from_fn(|i| {
+                    [IoSlice::new(
+                        &self.bytes[i][..run.get(i).map_or(0, |out| out.length)],
+                    )]
+                });
                 let info = run[0].from.map(|from| in_pktinfo {
                     ipi_ifindex: 0,
-                    ipi_spec_dst: in_addr { s_addr: u32::from(from).to_be() },
+                    ipi_spec_dst: in_addr {
+                        s_addr: u32::from(from).to_be(),
+                    },
                     ipi_addr: in_addr { s_addr: 0 },
                 });
                 let room = info.map(|_| nix::cmsg_space!(in_pktinfo));
-                let control = info.as_ref().map(|info| [ControlMessage::Ipv4PacketInfo(info)]);
+                let control = info
+                    .as_ref()
+                    .map(|info| [ControlMessage::Ipv4PacketInfo(info)]);
                 let control = control.as_ref().map_or(&[][..], |control| &control[..]);
                 let fd = self.socket.as_raw_fd();
                 let sent = if let [one] = run {
@@ -192,7 +235,16 @@ mod linux {
                     let mut headers = MultiHeaders::preallocate(run.len(), room);
                     let slices = &slices[..run.len()];
                     let empty = MsgFlags::empty();
-                    socket::sendmmsg(fd, &mut headers, slices, &addresses[..run.len()], control, empty).unwrap().count()
+                    socket::sendmmsg(
+                        fd,
+                        &mut headers,
+                        slices,
+                        &addresses[..run.len()],
+                        control,
+                        empty,
+                    )
+                    .unwrap()
+                    .count()
                 };
                 assert_eq!(sent, run.len());
             }
@@ -204,10 +256,12 @@ mod linux {
                 Some(nix::cmsg_space!([u64; 2], libc::in6_pktinfo, u32)),
             );
             let mut bytes = self.bytes.iter_mut();
-            let mut slices: [_; BATCH] = std::array::from_fn(|_| [IoSliceMut::new(bytes.next().unwrap())]);
+            let mut slices: [_; BATCH] =
+                std::array::from_fn(|_| [IoSliceMut::new(bytes.next().unwrap())]);
             let fd = self.socket.as_raw_fd();
             let (mut count, mut sum) = (0, 0);
-            let Ok(all) = socket::recvmmsg(fd, &mut headers, &mut slices, MsgFlags::empty(), None) else {
+            let Ok(all) = socket::recvmmsg(fd, &mut headers, &mut slices, MsgFlags::empty(), None)
+            else {
                 return (0, 0);
             };
             for message in all {
@@ -235,12 +289,20 @@ mod linux {
 
     impl Ours {
         fn new(asked: bool, change: impl FnOnce(&mut Settings)) -> Self {
-            let at = if asked { Ipv4Addr::UNSPECIFIED } else { Ipv4Addr::LOCALHOST };
+            let at = if asked {
+                Ipv4Addr::UNSPECIFIED
+            } else {
+                Ipv4Addr::LOCALHOST
+            };
             let mut settings = Settings::default();
             settings.destination = asked;
             change(&mut settings);
             let socket = Socket::bind((at, 0).into(), &settings).unwrap();
-            Self { socket, inbox: Inbox::for_length(LONG), outbox: Outbox::new() }
+            Self {
+                socket,
+                inbox: Inbox::for_length(LONG),
+                outbox: Outbox::new(),
+            }
         }
     }
 
@@ -248,7 +310,9 @@ mod linux {
         fn fill(&mut self, out: &[Out]) {
             for out in out {
                 self.outbox
-                    .push(out.to.into(), out.from.map(IpAddr::from), |bytes| bytes.extend(&[7; LONG][..out.length]));
+                    .push(out.to.into(), out.from.map(IpAddr::from), |bytes| {
+                        bytes.extend(&[7; LONG][..out.length])
+                    });
             }
         }
 
@@ -258,12 +322,20 @@ mod linux {
 
         fn receive(&mut self) -> (usize, u64) {
             let count = self.socket.receive(&mut self.inbox).unwrap();
-            let number = |address| if let IpAddr::V4(address) = address { u64::from(u32::from(address)) } else { 0 };
+            let number = |address| {
+                if let IpAddr::V4(address) = address {
+                    u64::from(u32::from(address))
+                } else {
+                    0
+                }
+            };
             let one = |received: hailer_udp::Received<'_>| {
                 received.bytes.len() as u64
                     + number(received.from.ip())
                     + received.to.map_or(0, number)
-                    + received.waited.map_or(0, |waited| u64::from(waited.subsec_nanos()))
+                    + received
+                        .waited
+                        .map_or(0, |waited| u64::from(waited.subsec_nanos()))
             };
             (count, self.inbox.iter().map(one).sum())
         }
@@ -282,10 +354,30 @@ mod linux {
     }
 
     const WORKS: [Work; 4] = [
-        Work { name: "ask many peers, 20 bytes", asked: false, receive: false, length: 20 },
-        Work { name: "hear answers, 300 bytes", asked: false, receive: true, length: 300 },
-        Work { name: "be asked at any address, 20 bytes", asked: true, receive: true, length: 20 },
-        Work { name: "answer from the address asked, 300 bytes", asked: true, receive: false, length: 300 },
+        Work {
+            name: "ask many peers, 20 bytes",
+            asked: false,
+            receive: false,
+            length: 20,
+        },
+        Work {
+            name: "hear answers, 300 bytes",
+            asked: false,
+            receive: true,
+            length: 300,
+        },
+        Work {
+            name: "be asked at any address, 20 bytes",
+            asked: true,
+            receive: true,
+            length: 20,
+        },
+        Work {
+            name: "answer from the address asked, 300 bytes",
+            asked: true,
+            receive: false,
+            length: 300,
+        },
     ];
 
     fn sample(work: &Work, way: &mut dyn Way, far: &UdpSocket, batch: usize) -> u64 {
@@ -293,8 +385,13 @@ mod linux {
         let mut buffer = [0; LONG];
         let took = if work.receive {
             for i in 0..batch {
-                let to = if work.asked { loopback(i) } else { Ipv4Addr::LOCALHOST };
-                far.send_to(&buffer[..work.length], (to, way.port())).unwrap();
+                let to = if work.asked {
+                    loopback(i)
+                } else {
+                    Ipv4Addr::LOCALHOST
+                };
+                far.send_to(&buffer[..work.length], (to, way.port()))
+                    .unwrap();
             }
             let start = Instant::now();
             let (count, sum) = way.receive();
@@ -305,7 +402,14 @@ mod linux {
             let port = far.local_addr().unwrap().port();
             let out: Vec<_> = (0..batch)
                 .map(|i| Out {
-                    to: SocketAddrV4::new(if work.asked { Ipv4Addr::LOCALHOST } else { loopback(i) }, port),
+                    to: SocketAddrV4::new(
+                        if work.asked {
+                            Ipv4Addr::LOCALHOST
+                        } else {
+                            loopback(i)
+                        },
+                        port,
+                    ),
                     from: work.asked.then(|| loopback(i)),
                     length: work.length,
                 })
@@ -326,10 +430,22 @@ mod linux {
             far.set_nonblocking(true).unwrap();
             let mut ways: Vec<(&str, Box<dyn Way>)> = vec![
                 ("bare", Box::new(Bare::new(work.asked))),
-                ("nix", Box::new(Nix { socket: plain(work.asked), bytes: vec![[7; LONG]; BATCH] })),
+                (
+                    "nix",
+                    Box::new(Nix {
+                        socket: plain(work.asked),
+                        bytes: vec![[7; LONG]; BATCH],
+                    }),
+                ),
                 ("hailer-udp", Box::new(Ours::new(work.asked, |_| ()))),
-                ("timestamps", Box::new(Ours::new(work.asked, |settings| settings.timestamps = true))),
-                ("portable", Box::new(Ours::new(work.asked, |settings| settings.portable = true))),
+                (
+                    "timestamps",
+                    Box::new(Ours::new(work.asked, |settings| settings.timestamps = true)),
+                ),
+                (
+                    "portable",
+                    Box::new(Ours::new(work.asked, |settings| settings.portable = true)),
+                ),
             ];
             for batch in [1, 8, BATCH] {
                 let mut samples = vec![Vec::with_capacity(ROUNDS); ways.len()];

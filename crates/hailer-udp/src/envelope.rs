@@ -39,13 +39,25 @@ pub(crate) enum Note {
 impl Envelope {
     /// Room for the system to write to.
     pub(crate) fn room() -> Self {
-        Self { control: [0; CONTROL], name: [0; NAME], name_length: NAME as u8, control_length: CONTROL as u8 }
+        Self {
+            control: [0; CONTROL],
+            name: [0; NAME],
+            name_length: NAME as u8,
+            control_length: CONTROL as u8,
+        }
     }
 
     /// Of a datagram to send; `from`: an address of this machine, else the system chooses.
     pub(crate) fn new(to: SocketAddr, from: Option<IpAddr>) -> Self {
-        let mut envelope = Self { name_length: 0, control_length: 0, ..Self::room() };
-        let mut name = Writer { room: &mut envelope.name, length: &mut envelope.name_length };
+        let mut envelope = Self {
+            name_length: 0,
+            control_length: 0,
+            ..Self::room()
+        };
+        let mut name = Writer {
+            room: &mut envelope.name,
+            length: &mut envelope.name_length,
+        };
         match to {
             SocketAddr::V4(to) => {
                 name.add(&(libc::AF_INET as sa_family_t).to_ne_bytes());
@@ -61,16 +73,27 @@ impl Envelope {
                 name.add(&to.scope_id().to_ne_bytes());
             }
         }
-        let mut control = Writer { room: &mut envelope.control, length: &mut envelope.control_length };
+        let mut control = Writer {
+            room: &mut envelope.control,
+            length: &mut envelope.control_length,
+        };
         match from {
             None => {}
             // `in_pktinfo`: any interface, the source, a field that is for receiving.
             Some(IpAddr::V4(from)) => {
-                control.note(libc::IPPROTO_IP, libc::IP_PKTINFO, [&[0; 4], &from.octets(), &[0; 4]]);
+                control.note(
+                    libc::IPPROTO_IP,
+                    libc::IP_PKTINFO,
+                    [&[0; 4], &from.octets(), &[0; 4]],
+                );
             }
             // `in6_pktinfo`: the source, any interface.
             Some(IpAddr::V6(from)) => {
-                control.note(libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, [&from.octets(), &[0; 4], &[]]);
+                control.note(
+                    libc::IPPROTO_IPV6,
+                    libc::IPV6_PKTINFO,
+                    [&from.octets(), &[0; 4], &[]],
+                );
             }
         }
         envelope
@@ -78,7 +101,10 @@ impl Envelope {
 
     /// The address and the control messages, as far as they are written, or all of the room.
     pub(crate) fn parts(&mut self) -> (&mut [u8], &mut [u8]) {
-        (&mut self.name[..usize::from(self.name_length)], &mut self.control[..usize::from(self.control_length)])
+        (
+            &mut self.name[..usize::from(self.name_length)],
+            &mut self.control[..usize::from(self.control_length)],
+        )
     }
 
     /// So much of the room is filled.
@@ -94,7 +120,10 @@ impl Envelope {
         match c_int::from(sa_family_t::from_ne_bytes(at(name, 0)?)) {
             libc::AF_INET => Some(SocketAddrV4::new(at::<4>(name, 4)?.into(), port).into()),
             libc::AF_INET6 => {
-                let (flow, scope) = (u32::from_ne_bytes(at(name, 4)?), u32::from_ne_bytes(at(name, 24)?));
+                let (flow, scope) = (
+                    u32::from_ne_bytes(at(name, 4)?),
+                    u32::from_ne_bytes(at(name, 24)?),
+                );
                 Some(SocketAddrV6::new(at::<16>(name, 8)?.into(), port, flow, scope).into())
             }
             _ => None,
@@ -106,9 +135,14 @@ impl Envelope {
         let mut rest = &self.control[..usize::from(self.control_length)];
         let raw = iter::from_fn(move || {
             let length = usize::from_ne_bytes(at(rest, 0)?);
-            let (level, kind) = (c_int::from_ne_bytes(at(rest, ALIGN)?), c_int::from_ne_bytes(at(rest, ALIGN + 4)?));
+            let (level, kind) = (
+                c_int::from_ne_bytes(at(rest, ALIGN)?),
+                c_int::from_ne_bytes(at(rest, ALIGN + 4)?),
+            );
             let data = rest.get(HEADER..length)?;
-            rest = rest.get(length.next_multiple_of(ALIGN)..).unwrap_or_default();
+            rest = rest
+                .get(length.next_multiple_of(ALIGN)..)
+                .unwrap_or_default();
             Some((level, kind, data))
         });
         raw.filter_map(|(level, kind, data)| note(level, kind, data))
@@ -118,7 +152,9 @@ impl Envelope {
 fn note(level: c_int, kind: c_int, data: &[u8]) -> Option<Note> {
     match (level, kind) {
         // The second address is this machine's own, also if the datagram went to a broadcast address.
-        (libc::IPPROTO_IP, libc::IP_PKTINFO) => Some(Note::To(Ipv4Addr::from(at::<4>(data, 4)?).into())),
+        (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
+            Some(Note::To(Ipv4Addr::from(at::<4>(data, 4)?).into()))
+        }
         (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => {
             let to = IpAddr::from(at::<16>(data, 0)?);
             (!to.is_multicast()).then_some(Note::To(to))
@@ -126,17 +162,35 @@ fn note(level: c_int, kind: c_int, data: &[u8]) -> Option<Note> {
         // Two numbers, as long as the system's.
         (libc::SOL_SOCKET, libc::SO_TIMESTAMPNS) => {
             let (seconds, nanos) = match data.len() {
-                16 => (i64::from_ne_bytes(at(data, 0)?), i64::from_ne_bytes(at(data, 8)?)),
-                _ => (i32::from_ne_bytes(at(data, 0)?).into(), i32::from_ne_bytes(at(data, 4)?).into()),
+                16 => (
+                    i64::from_ne_bytes(at(data, 0)?),
+                    i64::from_ne_bytes(at(data, 8)?),
+                ),
+                _ => (
+                    i32::from_ne_bytes(at(data, 0)?).into(),
+                    i32::from_ne_bytes(at(data, 4)?).into(),
+                ),
             };
-            let nanos = u32::try_from(nanos).ok().filter(|nanos| *nanos < 1_000_000_000)?;
-            Some(Note::Received(Duration::new(u64::try_from(seconds).ok()?, nanos)))
+            let nanos = u32::try_from(nanos)
+                .ok()
+                .filter(|nanos| *nanos < 1_000_000_000)?;
+            Some(Note::Received(Duration::new(
+                u64::try_from(seconds).ok()?,
+                nanos,
+            )))
         }
-        (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) => Some(Note::Overflows(u32::from_ne_bytes(at(data, 0)?))),
+        (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) => {
+            Some(Note::Overflows(u32::from_ne_bytes(at(data, 0)?)))
+        }
         // `sock_extended_err`: the error, and where it comes from. Errors of our own system's are told by the call.
         (libc::IPPROTO_IP, libc::IP_RECVERR) | (libc::IPPROTO_IPV6, libc::IPV6_RECVERR) => {
-            matches!(*data.get(4)?, libc::SO_EE_ORIGIN_ICMP | libc::SO_EE_ORIGIN_ICMP6)
-                .then_some(Note::Refused { errno: i32::from_ne_bytes(at(data, 0)?) })
+            matches!(
+                *data.get(4)?,
+                libc::SO_EE_ORIGIN_ICMP | libc::SO_EE_ORIGIN_ICMP6
+            )
+            .then_some(Note::Refused {
+                errno: i32::from_ne_bytes(at(data, 0)?),
+            })
         }
         _ => None,
     }

@@ -15,7 +15,11 @@ pub(crate) const LARGEST: usize = i32::MAX as usize;
 
 /// A socket with what all systems can set, not bound yet.
 pub(crate) fn open(address: SocketAddr, settings: &Settings) -> io::Result<Raw> {
-    let raw = Raw::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+    let raw = Raw::new(
+        Domain::for_address(address),
+        Type::DGRAM,
+        Some(Protocol::UDP),
+    )?;
     raw.set_nonblocking(true)?;
     if address.is_ipv6() {
         raw.set_only_v6(true)?;
@@ -52,13 +56,19 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
-    pub(crate) fn bind(address: SocketAddr, settings: &Settings) -> io::Result<(Self, Capabilities)> {
+    pub(crate) fn bind(
+        address: SocketAddr,
+        settings: &Settings,
+    ) -> io::Result<(Self, Capabilities)> {
         let raw = open(address, settings)?;
         raw.bind(&address.into())?;
         Self::of(raw)
     }
 
-    pub(crate) fn adopt(socket: UdpSocket, settings: &Settings) -> io::Result<(Self, Capabilities)> {
+    pub(crate) fn adopt(
+        socket: UdpSocket,
+        settings: &Settings,
+    ) -> io::Result<(Self, Capabilities)> {
         Self::of(take(socket, settings)?)
     }
 
@@ -88,7 +98,12 @@ impl Socket {
                     Err(error) => return Err(error),
                 }
             };
-            metas.push(Meta { length, from, to: None, waited: None });
+            metas.push(Meta {
+                length,
+                from,
+                to: None,
+                waited: None,
+            });
         }
         Ok(metas.len())
     }

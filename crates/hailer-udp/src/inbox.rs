@@ -48,24 +48,36 @@ impl Inbox {
     /// Room for [`BATCH`] datagrams of at most so many bytes; longer ones are cut.
     pub fn for_length(length: usize) -> Self {
         let slot = length.clamp(1, LONGEST) + SLACK;
-        Self { arena: vec![0; slot * BATCH], slot, metas: Vec::with_capacity(BATCH) }
+        Self {
+            arena: vec![0; slot * BATCH],
+            slot,
+            metas: Vec::with_capacity(BATCH),
+        }
     }
 
     /// The datagrams.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Received<'_>> {
-        self.metas.iter().zip(self.arena.chunks_exact(self.slot)).map(|(meta, slot)| Received {
-            from: meta.from,
-            to: meta.to,
-            waited: meta.waited,
-            bytes: &slot[..meta.length],
-        })
+        self.metas
+            .iter()
+            .zip(self.arena.chunks_exact(self.slot))
+            .map(|(meta, slot)| Received {
+                from: meta.from,
+                to: meta.to,
+                waited: meta.waited,
+                bytes: &slot[..meta.length],
+            })
     }
 
     /// The slots, each as long as a datagram may be, and the list to describe what came into them.
     pub(crate) fn slots(&mut self) -> (impl Iterator<Item = &mut [u8]>, &mut Vec<Meta>) {
         let length = self.slot - SLACK;
         self.metas.clear();
-        (self.arena.chunks_exact_mut(self.slot).map(move |slot| &mut slot[..length]), &mut self.metas)
+        (
+            self.arena
+                .chunks_exact_mut(self.slot)
+                .map(move |slot| &mut slot[..length]),
+            &mut self.metas,
+        )
     }
 }
 

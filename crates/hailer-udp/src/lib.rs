@@ -160,10 +160,16 @@ impl Socket {
     pub fn bind(address: SocketAddr, settings: &Settings) -> io::Result<Self> {
         let (system, capabilities) = match settings.portable {
             #[cfg(target_os = "linux")]
-            false => linux::Socket::bind(address, settings).map(|(socket, can)| (System::Linux(socket), can))?,
-            _ => fallback::Socket::bind(address, settings).map(|(socket, can)| (System::Any(socket), can))?,
+            false => linux::Socket::bind(address, settings)
+                .map(|(socket, can)| (System::Linux(socket), can))?,
+            _ => fallback::Socket::bind(address, settings)
+                .map(|(socket, can)| (System::Any(socket), can))?,
         };
-        let mut socket = Self { system, local: address, capabilities };
+        let mut socket = Self {
+            system,
+            local: address,
+            capabilities,
+        };
         socket.local = system!(socket, system => system.local_addr())?;
         Ok(socket)
     }
@@ -175,10 +181,16 @@ impl Socket {
         let local = socket.local_addr()?;
         let (system, capabilities) = match settings.portable {
             #[cfg(target_os = "linux")]
-            false => linux::Socket::adopt(socket, settings).map(|(socket, can)| (System::Linux(socket), can))?,
-            _ => fallback::Socket::adopt(socket, settings).map(|(socket, can)| (System::Any(socket), can))?,
+            false => linux::Socket::adopt(socket, settings)
+                .map(|(socket, can)| (System::Linux(socket), can))?,
+            _ => fallback::Socket::adopt(socket, settings)
+                .map(|(socket, can)| (System::Any(socket), can))?,
         };
-        Ok(Self { system, local, capabilities })
+        Ok(Self {
+            system,
+            local,
+            capabilities,
+        })
     }
 
     /// The address that it is bound to.
@@ -237,13 +249,19 @@ impl AsRawFd for Socket {
 /// room to send; at most so long. It may return earlier.
 pub fn wait(sockets: &[&Socket], writable: bool, timeout: Duration) -> io::Result<()> {
     if sockets.len() > MOST_SOCKETS {
-        let message = format!("cannot wait for {} sockets at once, only for {MOST_SOCKETS}", sockets.len());
+        let message = format!(
+            "cannot wait for {} sockets at once, only for {MOST_SOCKETS}",
+            sockets.len()
+        );
         return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
     }
     // Some clocks cannot count further than a life.
     let timeout = timeout.min(Duration::from_secs(86_400));
     #[cfg(target_os = "linux")]
-    if sockets.iter().any(|socket| matches!(socket.system, System::Linux(_))) {
+    if sockets
+        .iter()
+        .any(|socket| matches!(socket.system, System::Linux(_)))
+    {
         return linux::wait(sockets, writable, timeout);
     }
     let has_something = |socket: &&Socket| match &socket.system {

@@ -8,8 +8,8 @@ use crate::{BATCH, Capabilities, Inbox, MOST_SOCKETS, Outbox, Refusal, Settings,
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::socket::sockopt::{
-    AttachReusePortCbpf, Ipv4PacketInfo, Ipv4RecvErr, Ipv6RecvErr, Ipv6RecvPacketInfo, RcvBufForce, ReceiveTimestampns,
-    RxqOvfl, SndBufForce,
+    AttachReusePortCbpf, Ipv4PacketInfo, Ipv4RecvErr, Ipv6RecvErr, Ipv6RecvPacketInfo, RcvBufForce,
+    ReceiveTimestampns, RxqOvfl, SndBufForce,
 };
 use nix::sys::socket::{SetSockOpt, setsockopt};
 use nix::sys::time::TimeSpec;
@@ -35,22 +35,41 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
-    pub(crate) fn bind(address: SocketAddr, settings: &Settings) -> io::Result<(Self, Capabilities)> {
+    pub(crate) fn bind(
+        address: SocketAddr,
+        settings: &Settings,
+    ) -> io::Result<(Self, Capabilities)> {
         let raw = fallback::open(address, settings)?;
         let mut capabilities = Self::set(&raw, address.is_ipv4(), settings)?;
         // Last, so that no datagram comes before the options are set.
         raw.bind(&address.into())?;
         let v4 = address.is_ipv4();
-        capabilities.spread = settings.reuse_port && settings.spread > 1 && spread(&raw, v4, settings.spread);
-        Ok((Self { socket: raw.into(), overflows: AtomicU64::new(0) }, capabilities))
+        capabilities.spread =
+            settings.reuse_port && settings.spread > 1 && spread(&raw, v4, settings.spread);
+        Ok((
+            Self {
+                socket: raw.into(),
+                overflows: AtomicU64::new(0),
+            },
+            capabilities,
+        ))
     }
 
-    pub(crate) fn adopt(socket: UdpSocket, settings: &Settings) -> io::Result<(Self, Capabilities)> {
+    pub(crate) fn adopt(
+        socket: UdpSocket,
+        settings: &Settings,
+    ) -> io::Result<(Self, Capabilities)> {
         let v4 = socket.local_addr()?.is_ipv4();
         let raw = fallback::take(socket, settings)?;
         let mut capabilities = Self::set(&raw, v4, settings)?;
         capabilities.spread = settings.spread > 1 && spread(&raw, v4, settings.spread);
-        Ok((Self { socket: raw.into(), overflows: AtomicU64::new(0) }, capabilities))
+        Ok((
+            Self {
+                socket: raw.into(),
+                overflows: AtomicU64::new(0),
+            },
+            capabilities,
+        ))
     }
 
     fn set(raw: &socket2::Socket, v4: bool, settings: &Settings) -> io::Result<Capabilities> {
@@ -61,8 +80,20 @@ impl Socket {
         if let Some(size) = settings.send_buffer {
             can(raw, SndBufForce, &size.min(LARGEST));
         }
-        let refusals = |raw| if v4 { can(raw, Ipv4RecvErr, &true) } else { can(raw, Ipv6RecvErr, &true) };
-        let destination = |raw| if v4 { can(raw, Ipv4PacketInfo, &true) } else { can(raw, Ipv6RecvPacketInfo, &true) };
+        let refusals = |raw| {
+            if v4 {
+                can(raw, Ipv4RecvErr, &true)
+            } else {
+                can(raw, Ipv6RecvErr, &true)
+            }
+        };
+        let destination = |raw| {
+            if v4 {
+                can(raw, Ipv4PacketInfo, &true)
+            } else {
+                can(raw, Ipv6RecvPacketInfo, &true)
+            }
+        };
         if settings.unfragmented {
             // Where it cannot be had, fragments do no harm.
             let _ = match v4 {
@@ -94,13 +125,21 @@ impl Socket {
             let mut now = None;
             let mut describe = |length, envelope: &Envelope| {
                 // The system knows the sender of every datagram; a slot must have its description in any case.
-                let from = envelope.address().unwrap_or((Ipv4Addr::UNSPECIFIED, 0).into());
-                let mut meta = Meta { length, from, to: None, waited: None };
+                let from = envelope
+                    .address()
+                    .unwrap_or((Ipv4Addr::UNSPECIFIED, 0).into());
+                let mut meta = Meta {
+                    length,
+                    from,
+                    to: None,
+                    waited: None,
+                };
                 for note in envelope.notes() {
                     match note {
                         Note::To(to) => meta.to = Some(to),
                         Note::Received(at) => {
-                            meta.waited = Some(now.get_or_insert_with(since_1970).saturating_sub(at));
+                            meta.waited =
+                                Some(now.get_or_insert_with(since_1970).saturating_sub(at));
                         }
                         Note::Overflows(count) => self.lost(count),
                         Note::Refused { .. } => {}
@@ -108,11 +147,14 @@ impl Socket {
                 }
                 metas.push(meta);
             };
-            let received = match sys::receive(self.as_fd(), 0, slots.by_ref().take(room), &mut describe) {
-                // An error here was an earlier datagram's, or comes again.
-                Ok(FEW) if room == FEW => Ok(FEW + sys::receive(self.as_fd(), 0, slots, describe).unwrap_or(0)),
-                received => received,
-            };
+            let received =
+                match sys::receive(self.as_fd(), 0, slots.by_ref().take(room), &mut describe) {
+                    // An error here was an earlier datagram's, or comes again.
+                    Ok(FEW) if room == FEW => {
+                        Ok(FEW + sys::receive(self.as_fd(), 0, slots, describe).unwrap_or(0))
+                    }
+                    received => received,
+                };
             match received {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(0),
                 Err(_) if tries < TRIES => tries += 1,
@@ -126,14 +168,20 @@ impl Socket {
     fn lost(&self, count: u32) {
         let later = |before: u64| {
             let more = count.wrapping_sub(before as u32);
-            (1..1 << 31).contains(&more).then(|| before + u64::from(more))
+            (1..1 << 31)
+                .contains(&more)
+                .then(|| before + u64::from(more))
         };
-        let _ = self.overflows.fetch_update(Ordering::Relaxed, Ordering::Relaxed, later);
+        let _ = self
+            .overflows
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, later);
     }
 
     pub(crate) fn send(&self, outbox: &mut Outbox) -> io::Result<usize> {
         let sent = outbox.send_by(|outbox| {
-            let batch = outbox.waiting().map(|pending| (Envelope::new(pending.to, pending.from), pending.bytes));
+            let batch = outbox
+                .waiting()
+                .map(|pending| (Envelope::new(pending.to, pending.from), pending.bytes));
             sys::send(self.as_fd(), batch)
         });
         Ok(sent)
@@ -147,15 +195,22 @@ impl Socket {
             let mut found = [const { None }; REFUSALS];
             let mut next = found.iter_mut();
             let slices = slots.iter_mut().map(|slot| &mut slot[..]);
-            let received = sys::receive(self.as_fd(), libc::MSG_ERRQUEUE, slices, |length, envelope| {
-                let errno = envelope.notes().find_map(|note| match note {
-                    Note::Refused { errno } => Some(errno),
-                    _ => None,
-                });
-                if let Some(place) = next.next() {
-                    *place = errno.zip(envelope.address()).map(|(errno, to)| (length, to, errno));
-                }
-            });
+            let received = sys::receive(
+                self.as_fd(),
+                libc::MSG_ERRQUEUE,
+                slices,
+                |length, envelope| {
+                    let errno = envelope.notes().find_map(|note| match note {
+                        Note::Refused { errno } => Some(errno),
+                        _ => None,
+                    });
+                    if let Some(place) = next.next() {
+                        *place = errno
+                            .zip(envelope.address())
+                            .map(|(errno, to)| (length, to, errno));
+                    }
+                },
+            );
             let received = match received {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
@@ -163,7 +218,11 @@ impl Socket {
             };
             for (slot, found) in slots.iter().zip(found) {
                 if let Some((length, to, errno)) = found {
-                    hear(Refusal { to, error: io::Error::from_raw_os_error(errno), quoted: &slot[..length] });
+                    hear(Refusal {
+                        to,
+                        error: io::Error::from_raw_os_error(errno),
+                        quoted: &slot[..length],
+                    });
                     heard += 1;
                 }
             }
@@ -196,8 +255,18 @@ fn spread(socket: &socket2::Socket, v4: bool, sockets: u32) -> bool {
     const NET: u32 = libc::SKF_NET_OFF as u32;
     /// Knuth's multiplier: neighbours do not stay neighbours.
     const MIX: u32 = 0x9E37_79B1;
-    let step = |code: u32, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf: 0, k };
-    let load = |at| step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, NET.wrapping_add(at));
+    let step = |code: u32, k: u32| libc::sock_filter {
+        code: code as u16,
+        jt: 0,
+        jf: 0,
+        k,
+    };
+    let load = |at| {
+        step(
+            libc::BPF_LD | libc::BPF_W | libc::BPF_ABS,
+            NET.wrapping_add(at),
+        )
+    };
     let with = |operation, k| step(libc::BPF_ALU | operation | libc::BPF_K, k);
     let mut program = match v4 {
         true => vec![load(12), with(libc::BPF_RSH, 8)],
@@ -209,9 +278,20 @@ fn spread(socket: &socket2::Socket, v4: bool, sockets: u32) -> bool {
             step(libc::BPF_ALU | libc::BPF_XOR | libc::BPF_X, 0),
         ],
     };
-    program.extend([with(libc::BPF_MUL, MIX), with(libc::BPF_RSH, 16), with(libc::BPF_MOD, sockets)]);
+    program.extend([
+        with(libc::BPF_MUL, MIX),
+        with(libc::BPF_RSH, 16),
+        with(libc::BPF_MOD, sockets),
+    ]);
     program.push(step(libc::BPF_RET | libc::BPF_A, 0));
-    can(socket, AttachReusePortCbpf, &libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() })
+    can(
+        socket,
+        AttachReusePortCbpf,
+        &libc::sock_fprog {
+            len: program.len() as u16,
+            filter: program.as_mut_ptr(),
+        },
+    )
 }
 
 fn since_1970() -> Duration {
@@ -220,12 +300,22 @@ fn since_1970() -> Duration {
 
 /// As [`crate::wait`]. A refusal shows as an error of the socket, which is always waited for.
 pub(crate) fn wait(sockets: &[impl AsFd], writable: bool, timeout: Duration) -> io::Result<()> {
-    let wanted = if writable { PollFlags::POLLIN | PollFlags::POLLOUT } else { PollFlags::POLLIN };
-    let Some(last) = sockets.last() else { return Ok(()) };
+    let wanted = if writable {
+        PollFlags::POLLIN | PollFlags::POLLOUT
+    } else {
+        PollFlags::POLLIN
+    };
+    let Some(last) = sockets.last() else {
+        return Ok(());
+    };
     // The list is longer than it is used.
     let polled = |i| PollFd::new(sockets.get(i).unwrap_or(last).as_fd(), wanted);
     let mut polled: [_; MOST_SOCKETS] = std::array::from_fn(polled);
-    match ppoll(&mut polled[..sockets.len()], Some(TimeSpec::from_duration(timeout)), None) {
+    match ppoll(
+        &mut polled[..sockets.len()],
+        Some(TimeSpec::from_duration(timeout)),
+        None,
+    ) {
         Ok(_) | Err(Errno::EINTR) => Ok(()),
         Err(error) => Err(error.into()),
     }
@@ -237,8 +327,16 @@ mod tests {
 
     #[test]
     fn the_count_of_lost_datagrams_wraps_around_and_never_falls() {
-        let (socket, _) = Socket::bind((Ipv4Addr::LOCALHOST, 0).into(), &Settings::default()).unwrap();
-        let told = [(5, 5), (3, 5), (5, 5), (1 << 31, 1 << 31), (u32::MAX, 0xffff_ffff), (7, 0x1_0000_0007)];
+        let (socket, _) =
+            Socket::bind((Ipv4Addr::LOCALHOST, 0).into(), &Settings::default()).unwrap();
+        let told = [
+            (5, 5),
+            (3, 5),
+            (5, 5),
+            (1 << 31, 1 << 31),
+            (u32::MAX, 0xffff_ffff),
+            (7, 0x1_0000_0007),
+        ];
         for (count, sum) in told.into_iter().chain([(u32::MAX, 0x1_0000_0007)]) {
             socket.lost(count);
             assert_eq!(socket.overflows(), sum);

@@ -49,10 +49,19 @@ impl Outbox {
 
     /// Adds a datagram. `from`: which address of this machine to send from, where the system can choose; `None`: it does.
     /// `write` appends the payload. Returns what `write` returns.
-    pub fn push<T>(&mut self, to: SocketAddr, from: Option<IpAddr>, write: impl FnOnce(&mut Vec<u8>) -> T) -> T {
+    pub fn push<T>(
+        &mut self,
+        to: SocketAddr,
+        from: Option<IpAddr>,
+        write: impl FnOnce(&mut Vec<u8>) -> T,
+    ) -> T {
         let start = self.arena.len();
         let written = write(&mut self.arena);
-        self.entries.push(Entry { to, from, bytes: start..self.arena.len() });
+        self.entries.push(Entry {
+            to,
+            from,
+            bytes: start..self.arena.len(),
+        });
         written
     }
 
@@ -66,7 +75,11 @@ impl Outbox {
     /// Adds what was appended to the [draft](Outbox::draft) as a datagram. Returns its length.
     pub fn commit(&mut self, to: SocketAddr, from: Option<IpAddr>) -> usize {
         let start = self.end();
-        self.entries.push(Entry { to, from, bytes: start..self.arena.len() });
+        self.entries.push(Entry {
+            to,
+            from,
+            bytes: start..self.arena.len(),
+        });
         self.arena.len() - start
     }
 
@@ -86,14 +99,20 @@ impl Outbox {
 
     /// What waits: where it goes, where it should come from, its payload.
     pub fn pending(&self) -> impl Iterator<Item = (SocketAddr, Option<IpAddr>, &[u8])> {
-        self.waiting().map(|pending| (pending.to, pending.from, pending.bytes))
+        self.waiting()
+            .map(|pending| (pending.to, pending.from, pending.bytes))
     }
 
     pub(crate) fn waiting(&self) -> impl ExactSizeIterator<Item = Pending<'_>> {
-        let pending = |entry: &Entry| Pending { to: entry.to, from: entry.from, bytes: &[] };
-        self.entries[self.done..]
-            .iter()
-            .map(move |entry| Pending { bytes: &self.arena[entry.bytes.clone()], ..pending(entry) })
+        let pending = |entry: &Entry| Pending {
+            to: entry.to,
+            from: entry.from,
+            bytes: &[],
+        };
+        self.entries[self.done..].iter().map(move |entry| Pending {
+            bytes: &self.arena[entry.bytes.clone()],
+            ..pending(entry)
+        })
     }
 
     /// Forgets the first few that wait: they are sent.
@@ -158,12 +177,16 @@ fn is_full(error: &io::Error) -> bool {
     } else {
         55
     };
-    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::OutOfMemory) || error.raw_os_error() == Some(no_buffers)
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::OutOfMemory)
+        || error.raw_os_error() == Some(no_buffers)
 }
 
 /// Never about the datagram at hand, however often it is told.
 pub(crate) fn is_of_others(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset | ErrorKind::Interrupted)
+    matches!(
+        error.kind(),
+        ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset | ErrorKind::Interrupted
+    )
 }
 
 #[cfg(test)]
@@ -246,11 +269,21 @@ mod tests {
         assert_eq!(outbox.commit(to(2), None), 3);
         outbox.push(to(3), None, |_| ());
         outbox.sent(1);
-        let left: Vec<_> = outbox.pending().map(|(to, _, bytes)| (to.port(), bytes.to_vec())).collect();
+        let left: Vec<_> = outbox
+            .pending()
+            .map(|(to, _, bytes)| (to.port(), bytes.to_vec()))
+            .collect();
         assert_eq!(left, [(2, b"two".to_vec()), (3, Vec::new())]);
         outbox.drop_first(io::ErrorKind::PermissionDenied.into());
         outbox.sent(1);
         assert!(outbox.is_empty() && outbox.arena.is_empty());
-        assert_eq!(outbox.take_unsent().iter().map(|unsent| unsent.to.port()).collect::<Vec<_>>(), [2]);
+        assert_eq!(
+            outbox
+                .take_unsent()
+                .iter()
+                .map(|unsent| unsent.to.port())
+                .collect::<Vec<_>>(),
+            [2]
+        );
     }
 }

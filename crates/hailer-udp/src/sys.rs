@@ -29,15 +29,25 @@ pub(crate) fn send<'a>(
     let mut parcels = [const { MaybeUninit::uninit() }; BATCH];
     let mut headers = [const { MaybeUninit::uninit() }; BATCH];
     let mut count = 0;
-    for ((parcel, header), (envelope, bytes)) in parcels.iter_mut().zip(&mut headers).zip(datagrams) {
-        let payload = iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+    for ((parcel, header), (envelope, bytes)) in parcels.iter_mut().zip(&mut headers).zip(datagrams)
+    {
+        let payload = iovec {
+            iov_base: bytes.as_ptr().cast_mut().cast(),
+            iov_len: bytes.len(),
+        };
         header.write(address(parcel.write(Parcel { envelope, payload })));
         count += 1;
     }
     // SAFETY: the first `count` headers are initialized. They point into `parcels`, which stays where it is until the
     // end of this function, and from there to payloads that are borrowed for 'a, which the call only reads.
-    let sent =
-        unsafe { libc::sendmmsg(socket.as_raw_fd(), headers.as_mut_ptr().cast(), count as c_uint, libc::MSG_DONTWAIT) };
+    let sent = unsafe {
+        libc::sendmmsg(
+            socket.as_raw_fd(),
+            headers.as_mut_ptr().cast(),
+            count as c_uint,
+            libc::MSG_DONTWAIT,
+        )
+    };
     usize::try_from(sent).map_err(|_| io::Error::last_os_error())
 }
 
@@ -53,8 +63,14 @@ pub(crate) fn receive<'a>(
     let mut headers = [const { MaybeUninit::<mmsghdr>::uninit() }; BATCH];
     let mut count = 0;
     for ((parcel, header), slot) in parcels.iter_mut().zip(&mut headers).zip(slots) {
-        let payload = iovec { iov_base: slot.as_mut_ptr().cast(), iov_len: slot.len() };
-        header.write(address(parcel.write(Parcel { envelope: Envelope::room(), payload })));
+        let payload = iovec {
+            iov_base: slot.as_mut_ptr().cast(),
+            iov_len: slot.len(),
+        };
+        header.write(address(parcel.write(Parcel {
+            envelope: Envelope::room(),
+            payload,
+        })));
         count += 1;
     }
     // SAFETY: the first `count` headers are initialized. They point into `parcels`, which stays where it is until the
@@ -62,14 +78,26 @@ pub(crate) fn receive<'a>(
     // of it is bytes, for which whatever the call writes is a value.
     let received = unsafe {
         let flags = flags | libc::MSG_DONTWAIT;
-        libc::recvmmsg(socket.as_raw_fd(), headers.as_mut_ptr().cast(), count as c_uint, flags as _, ptr::null_mut())
+        libc::recvmmsg(
+            socket.as_raw_fd(),
+            headers.as_mut_ptr().cast(),
+            count as c_uint,
+            flags as _,
+            ptr::null_mut(),
+        )
     };
     let received = usize::try_from(received).map_err(|_| io::Error::last_os_error())?;
     for (parcel, header) in parcels.iter_mut().zip(&headers).take(received.min(count)) {
         // SAFETY: the first `count` of both are initialized, and no pointer to them is used any more.
         let (parcel, header) = unsafe { (parcel.assume_init_mut(), header.assume_init_ref()) };
-        parcel.envelope.filled(header.msg_hdr.msg_namelen as _, header.msg_hdr.msg_controllen as _);
-        hear((header.msg_len as usize).min(parcel.payload.iov_len), &parcel.envelope);
+        parcel.envelope.filled(
+            header.msg_hdr.msg_namelen as _,
+            header.msg_hdr.msg_controllen as _,
+        );
+        hear(
+            (header.msg_len as usize).min(parcel.payload.iov_len),
+            &parcel.envelope,
+        );
     }
     Ok(received)
 }
@@ -81,7 +109,8 @@ fn address(parcel: &mut Parcel) -> mmsghdr {
     let outside = &mut header.msg_hdr;
     let (name, control) = parcel.envelope.parts();
     (outside.msg_name, outside.msg_namelen) = (name.as_mut_ptr().cast(), name.len() as _);
-    (outside.msg_control, outside.msg_controllen) = (control.as_mut_ptr().cast(), control.len() as _);
+    (outside.msg_control, outside.msg_controllen) =
+        (control.as_mut_ptr().cast(), control.len() as _);
     (outside.msg_iov, outside.msg_iovlen) = (&raw mut parcel.payload, 1);
     header
 }

@@ -17,10 +17,17 @@ fn batches_take_no_memory() {
         settings.portable = portable;
         let socket = Socket::bind((Ipv4Addr::LOCALHOST, 0).into(), &settings).unwrap();
         let (mut inbox, mut outbox) = (Inbox::new(), Outbox::new());
-        let closed = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let closed = std::net::UdpSocket::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap();
         let mut round = || {
             for _ in 0..100 {
-                outbox.push(socket.local_addr(), Some(Ipv4Addr::LOCALHOST.into()), |out| out.extend([7; 20]));
+                outbox.push(
+                    socket.local_addr(),
+                    Some(Ipv4Addr::LOCALHOST.into()),
+                    |out| out.extend([7; 20]),
+                );
             }
             outbox.push(closed, None, |out| out.extend([7; 20]));
             socket.send(&mut outbox).unwrap();
@@ -28,14 +35,24 @@ fn batches_take_no_memory() {
             while heard < 100 {
                 wait(&[&socket], false, Duration::from_secs(5)).unwrap();
                 socket.receive(&mut inbox).unwrap();
-                heard += inbox.iter().filter(|received| received.bytes == [7; 20]).count();
+                heard += inbox
+                    .iter()
+                    .filter(|received| received.bytes == [7; 20])
+                    .count();
             }
-            assert_eq!(socket.refusals(&mut |_| ()).unwrap(), usize::from(socket.capabilities().refusals));
+            assert_eq!(
+                socket.refusals(&mut |_| ()).unwrap(),
+                usize::from(socket.capabilities().refusals)
+            );
         };
         round();
         let region = Region::new(ALLOCATOR);
         round();
         let change = region.change();
-        assert_eq!((change.allocations, change.reallocations), (0, 0), "portable: {portable}");
+        assert_eq!(
+            (change.allocations, change.reallocations),
+            (0, 0),
+            "portable: {portable}"
+        );
     }
 }

@@ -60,7 +60,9 @@ fn nothing_waits(socket: &Socket) {
 /// The datagrams all arrive, in order, each as it was, and so they come back.
 fn there_and_back(ours: &Socket, theirs: &Socket, payloads: &[Vec<u8>]) -> TestCaseResult {
     let (mut outbox, mut inbox, mut back) = (Outbox::new(), Inbox::new(), Inbox::new());
-    payloads.iter().for_each(|payload| outbox.push(theirs.local_addr(), None, |out| out.extend(payload)));
+    payloads
+        .iter()
+        .for_each(|payload| outbox.push(theirs.local_addr(), None, |out| out.extend(payload)));
     let (mut heard, mut heard_back) = (0, 0);
     while heard_back < payloads.len() {
         ours.send(&mut outbox).unwrap();
@@ -125,7 +127,10 @@ proptest! {
 #[test]
 fn what_is_longer_than_the_inbox_is_cut() {
     both(|portable| {
-        let (ours, theirs) = (bind(V4, |_| ()), bind(V4, |settings| settings.portable = portable));
+        let (ours, theirs) = (
+            bind(V4, |_| ()),
+            bind(V4, |settings| settings.portable = portable),
+        );
         let (mut outbox, mut inbox) = (Outbox::new(), Inbox::for_length(5));
         outbox.push(theirs.local_addr(), None, |out| out.extend(b"123456789"));
         outbox.push(theirs.local_addr(), None, |out| out.extend(b"next"));
@@ -141,7 +146,11 @@ fn what_is_longer_than_the_inbox_is_cut() {
 #[test]
 fn answers_come_from_the_address_that_was_asked() {
     for family in families() {
-        let everywhere = if family.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+        let everywhere = if family.is_ipv4() {
+            Ipv4Addr::UNSPECIFIED.into()
+        } else {
+            Ipv6Addr::UNSPECIFIED.into()
+        };
         let asked = bind(everywhere, |settings| settings.destination = true);
         if !asked.capabilities().destination {
             println!("This system does not tell which address was asked.");
@@ -149,8 +158,13 @@ fn answers_come_from_the_address_that_was_asked() {
         }
         let asking = bind(family, |_| ());
         // IPv6 has one loopback address.
-        let addresses: Vec<IpAddr> =
-            if family.is_ipv4() { (1..=200).map(|i| Ipv4Addr::new(127, 0, 0, i).into()).collect() } else { vec![V6] };
+        let addresses: Vec<IpAddr> = if family.is_ipv4() {
+            (1..=200)
+                .map(|i| Ipv4Addr::new(127, 0, 0, i).into())
+                .collect()
+        } else {
+            vec![V6]
+        };
         let (mut outbox, mut inbox) = (Outbox::new(), Inbox::new());
         for address in &addresses {
             outbox.push((*address, asked.local_addr().port()).into(), None, |out| {
@@ -201,11 +215,25 @@ fn a_closed_port_is_heard_of_at_once() {
         socket.send(&mut outbox).unwrap();
         wait(&[&socket], false, PATIENCE).unwrap();
         let mut heard = Vec::new();
-        let mut hear = |refusal: Refusal<'_>| heard.push((refusal.to, refusal.error.kind(), refusal.quoted.to_vec()));
+        let mut hear = |refusal: Refusal<'_>| {
+            heard.push((refusal.to, refusal.error.kind(), refusal.quoted.to_vec()))
+        };
         assert_eq!(socket.refusals(&mut hear).unwrap(), 1);
-        assert_eq!(heard, [(closed, ErrorKind::ConnectionRefused, b"anybody there?".to_vec())]);
+        assert_eq!(
+            heard,
+            [(
+                closed,
+                ErrorKind::ConnectionRefused,
+                b"anybody there?".to_vec()
+            )]
+        );
         nothing_waits(&socket);
-        assert_eq!(socket.refusals(&mut |_| panic!("there was only one")).unwrap(), 0);
+        assert_eq!(
+            socket
+                .refusals(&mut |_| panic!("there was only one"))
+                .unwrap(),
+            0
+        );
     }
 }
 
@@ -214,20 +242,28 @@ fn refused_datagrams_do_no_harm_to_others() {
     const EACH: u32 = 1_000;
     both(|portable| {
         for family in families() {
-            let change = |settings: &mut Settings| (settings.refusals, settings.portable) = (true, portable);
+            let change =
+                |settings: &mut Settings| (settings.refusals, settings.portable) = (true, portable);
             let (ours, theirs) = (bind(family, change), bind(family, change));
             let closed = closed(family);
             let (mut outbox, mut inbox) = (Outbox::new(), Inbox::new());
             let (mut good, mut refused, mut sent) = (0, BTreeMap::new(), 0);
             let mut hear = |refusal: Refusal<'_>| {
-                assert_eq!((refusal.to, refusal.error.kind()), (closed, ErrorKind::ConnectionRefused));
-                *refused.entry(u32::from_be_bytes(refusal.quoted.try_into().unwrap())).or_insert(0) += 1;
+                assert_eq!(
+                    (refusal.to, refusal.error.kind()),
+                    (closed, ErrorKind::ConnectionRefused)
+                );
+                *refused
+                    .entry(u32::from_be_bytes(refusal.quoted.try_into().unwrap()))
+                    .or_insert(0) += 1;
             };
             // In pieces, and receiving in between, so that no queue runs over.
             for piece in 0..EACH / 50 {
                 for number in 50 * piece..50 * (piece + 1) {
                     outbox.push(closed, None, |out| out.extend(number.to_be_bytes()));
-                    outbox.push(theirs.local_addr(), None, |out| out.extend(number.to_be_bytes()));
+                    outbox.push(theirs.local_addr(), None, |out| {
+                        out.extend(number.to_be_bytes())
+                    });
                 }
                 sent += ours.send(&mut outbox).unwrap();
                 assert!(outbox.is_empty() && outbox.take_unsent().is_empty());
@@ -241,7 +277,11 @@ fn refused_datagrams_do_no_harm_to_others() {
                 }
             }
             assert_eq!((sent, good), (2 * EACH as usize, EACH));
-            let told = if ours.capabilities().refusals { EACH as usize } else { 0 };
+            let told = if ours.capabilities().refusals {
+                EACH as usize
+            } else {
+                0
+            };
             assert_eq!(refused.len(), told);
             assert!(refused.values().all(|times| *times == 1));
         }
@@ -253,7 +293,11 @@ fn threads_that_share_a_socket_do_each_other_no_harm() {
     const EACH: u32 = 250;
     both(|portable| {
         let change = |settings: &mut Settings| {
-            (settings.receive_buffer, settings.refusals, settings.portable) = (Some(4 << 20), true, portable);
+            (
+                settings.receive_buffer,
+                settings.refusals,
+                settings.portable,
+            ) = (Some(4 << 20), true, portable);
         };
         let (ours, theirs) = (bind(V4, change), bind(V4, change));
         let (closed, done) = (closed(V4), AtomicBool::new(false));
@@ -270,7 +314,9 @@ fn threads_that_share_a_socket_do_each_other_no_harm() {
             let mut outbox = Outbox::new();
             for number in 0..EACH {
                 outbox.push(closed, None, |_| ());
-                outbox.push(theirs.local_addr(), None, |out| out.extend(number.to_be_bytes()));
+                outbox.push(theirs.local_addr(), None, |out| {
+                    out.extend(number.to_be_bytes())
+                });
                 // Whoever is interrupted too often comes back.
                 while number % 20 == 0 && !outbox.is_empty() {
                     ours.send(&mut outbox).unwrap();
@@ -283,7 +329,14 @@ fn threads_that_share_a_socket_do_each_other_no_harm() {
             done.store(true, Ordering::Release);
             hearing.join().unwrap()
         });
-        assert_eq!(refused, if ours.capabilities().refusals { EACH as usize } else { 0 });
+        assert_eq!(
+            refused,
+            if ours.capabilities().refusals {
+                EACH as usize
+            } else {
+                0
+            }
+        );
         let (mut inbox, mut next) = (Inbox::for_length(9), 0);
         while next < EACH && receive(&theirs, &mut inbox) > 0 {
             for received in inbox.iter() {
@@ -298,7 +351,8 @@ fn threads_that_share_a_socket_do_each_other_no_harm() {
 #[test]
 fn what_can_never_be_sent_is_told_and_the_rest_goes() {
     both(|portable| {
-        let change = |settings: &mut Settings| (settings.portable, settings.refusals) = (portable, true);
+        let change =
+            |settings: &mut Settings| (settings.portable, settings.refusals) = (portable, true);
         let (ours, theirs) = (bind(V4, change), bind(V4, change));
         let (mut outbox, mut inbox) = (Outbox::new(), Inbox::new());
         let bad = [
@@ -315,8 +369,15 @@ fn what_can_never_be_sent_is_told_and_the_rest_goes() {
         outbox.push(theirs.local_addr(), None, |out| out.extend([0; 65_508]));
         assert_eq!(ours.send(&mut outbox).unwrap(), 100);
         assert!(outbox.is_empty());
-        let unsent: Vec<_> = outbox.take_unsent().into_iter().map(|unsent| unsent.to).collect();
-        let expected: Vec<_> = (0..100).flat_map(|_| bad).chain([theirs.local_addr()]).collect();
+        let unsent: Vec<_> = outbox
+            .take_unsent()
+            .into_iter()
+            .map(|unsent| unsent.to)
+            .collect();
+        let expected: Vec<_> = (0..100)
+            .flat_map(|_| bad)
+            .chain([theirs.local_addr()])
+            .collect();
         assert_eq!(unsent, expected);
         let mut next = 0;
         while next < 100 && receive(&theirs, &mut inbox) > 0 {
@@ -326,7 +387,11 @@ fn what_can_never_be_sent_is_told_and_the_rest_goes() {
             }
         }
         assert_eq!(next, 100);
-        assert_eq!(ours.refusals(&mut |_| panic!("the system's own errors are no refusals")).unwrap(), 0);
+        assert_eq!(
+            ours.refusals(&mut |_| panic!("the system's own errors are no refusals"))
+                .unwrap(),
+            0
+        );
     });
 }
 
@@ -351,7 +416,11 @@ fn what_does_not_fit_is_counted() {
         assert_eq!(receive(&theirs, &mut inbox), 1);
         println!("{received} of 1000 received");
         assert!(received < 1_000);
-        let lost = if theirs.capabilities().overflows { 1_000 - received as u64 } else { 0 };
+        let lost = if theirs.capabilities().overflows {
+            1_000 - received as u64
+        } else {
+            0
+        };
         assert_eq!(theirs.overflows(), lost);
     });
 }
@@ -361,12 +430,19 @@ fn a_queue_of_any_size_can_be_wished_for() {
     both(|portable| {
         let socket = |size| {
             bind(V4, |settings| {
-                (settings.receive_buffer, settings.send_buffer, settings.portable) = (Some(size), Some(size), portable);
+                (
+                    settings.receive_buffer,
+                    settings.send_buffer,
+                    settings.portable,
+                ) = (Some(size), Some(size), portable);
             })
         };
         let (small, large, huge) = (socket(0), socket(100_000), socket(usize::MAX));
         let capabilities = large.capabilities();
-        assert!(capabilities.receive_buffer >= 100_000 && capabilities.send_buffer >= 100_000, "{capabilities:?}");
+        assert!(
+            capabilities.receive_buffer >= 100_000 && capabilities.send_buffer >= 100_000,
+            "{capabilities:?}"
+        );
         assert!(small.capabilities().receive_buffer < capabilities.receive_buffer);
         assert!(huge.capabilities().receive_buffer >= capabilities.receive_buffer);
     });
@@ -374,7 +450,10 @@ fn a_queue_of_any_size_can_be_wished_for() {
 
 #[test]
 fn the_time_in_the_queue_is_told() {
-    let (ours, theirs) = (bind(V4, |_| ()), bind(V4, |settings| settings.timestamps = true));
+    let (ours, theirs) = (
+        bind(V4, |_| ()),
+        bind(V4, |settings| settings.timestamps = true),
+    );
     let (mut outbox, mut inbox) = (Outbox::new(), Inbox::new());
     outbox.push(theirs.local_addr(), None, |_| ());
     // A system may begin to take the time only a little after the first socket has asked for it.
@@ -388,7 +467,10 @@ fn the_time_in_the_queue_is_told() {
         for received in inbox.iter() {
             assert_eq!(received.waited.is_some(), theirs.capabilities().timestamps);
             let waited = received.waited.unwrap_or_default();
-            assert!(waited <= start.elapsed() + Duration::from_millis(1), "{waited:?}");
+            assert!(
+                waited <= start.elapsed() + Duration::from_millis(1),
+                "{waited:?}"
+            );
             longest = longest.max(waited);
         }
         if !theirs.capabilities().timestamps || longest >= Duration::from_millis(29) {
@@ -402,11 +484,15 @@ fn the_time_in_the_queue_is_told() {
 #[test]
 fn sockets_share_an_address_only_if_all_want_to() {
     both(|portable| {
-        let change = |settings: &mut Settings| (settings.reuse_port, settings.portable) = (true, portable);
+        let change =
+            |settings: &mut Settings| (settings.reuse_port, settings.portable) = (true, portable);
         let first = bind(V4, change);
         let second = Socket::bind(first.local_addr(), &settings(change)).unwrap();
         assert_eq!(first.local_addr(), second.local_addr());
-        let third = Socket::bind(first.local_addr(), &settings(|settings| settings.portable = portable));
+        let third = Socket::bind(
+            first.local_addr(),
+            &settings(|settings| settings.portable = portable),
+        );
         assert_eq!(third.unwrap_err().kind(), ErrorKind::AddrInUse);
         // Every datagram comes to one of them.
         let (mut outbox, mut inbox, mut heard) = (Outbox::new(), Inbox::new(), 0);
@@ -426,7 +512,8 @@ fn sockets_share_an_address_only_if_all_want_to() {
 #[test]
 fn waiting_ends_with_the_first_event_or_the_time() {
     both(|portable| {
-        let change = |settings: &mut Settings| (settings.portable, settings.refusals) = (portable, true);
+        let change =
+            |settings: &mut Settings| (settings.portable, settings.refusals) = (portable, true);
         let (ours, theirs) = (bind(V4, change), bind(V4, change));
         let both = [&ours, &theirs];
         let timed = |writable, timeout| {
@@ -435,7 +522,11 @@ fn waiting_ends_with_the_first_event_or_the_time() {
             start.elapsed()
         };
         // Shorter than a millisecond, too.
-        for timeout in [Duration::ZERO, Duration::from_micros(300), Duration::from_millis(30)] {
+        for timeout in [
+            Duration::ZERO,
+            Duration::from_micros(300),
+            Duration::from_millis(30),
+        ] {
             let took = timed(false, timeout);
             assert!((timeout..timeout + PATIENCE).contains(&took), "{took:?}");
         }
@@ -454,7 +545,12 @@ fn waiting_ends_with_the_first_event_or_the_time() {
             ours.send(&mut outbox).unwrap();
             assert!(timed(false, PATIENCE) < PATIENCE);
         }
-        assert!(wait(&[&ours; 17], false, PATIENCE).unwrap_err().to_string().contains("16"));
+        assert!(
+            wait(&[&ours; 17], false, PATIENCE)
+                .unwrap_err()
+                .to_string()
+                .contains("16")
+        );
     });
 }
 
@@ -466,7 +562,11 @@ fn all_of_one_network_comes_to_one_socket() {
     let first = Socket::bind("127.0.0.1:0".parse().unwrap(), &settings).unwrap();
     assert!(first.capabilities().spread);
     let address = first.local_addr();
-    let sockets = [first, Socket::bind(address, &settings).unwrap(), Socket::bind(address, &settings).unwrap()];
+    let sockets = [
+        first,
+        Socket::bind(address, &settings).unwrap(),
+        Socket::bind(address, &settings).unwrap(),
+    ];
     let mut used = [0; 3];
     for network in 0..60 {
         for host in 1..5 {
@@ -474,9 +574,16 @@ fn all_of_one_network_comes_to_one_socket() {
             from.send_to(b"x", address).unwrap();
         }
         let mut inbox = Inbox::new();
-        let heard = sockets.each_ref().map(|socket| socket.receive(&mut inbox).unwrap());
+        let heard = sockets
+            .each_ref()
+            .map(|socket| socket.receive(&mut inbox).unwrap());
         assert!(heard.contains(&4), "{heard:?}");
-        used.iter_mut().zip(heard).for_each(|(used, heard)| *used += heard / 4);
+        used.iter_mut()
+            .zip(heard)
+            .for_each(|(used, heard)| *used += heard / 4);
     }
-    assert!(used.iter().all(|&used| used > 8), "and the networks are spread: {used:?}");
+    assert!(
+        used.iter().all(|&used| used > 8),
+        "and the networks are spread: {used:?}"
+    );
 }

@@ -46,14 +46,28 @@ fn main() {
     if is_pinned {
         responder.args(["-c", "1"]).arg(&own);
     }
-    let mut responder = responder.arg("respond").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("starts");
+    let mut responder = responder
+        .arg("respond")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("starts");
     let mut line = String::new();
-    BufReader::new(responder.stdout.take().expect("piped")).read_line(&mut line).expect("the responder tells its port");
+    BufReader::new(responder.stdout.take().expect("piped"))
+        .read_line(&mut line)
+        .expect("the responder tells its port");
     let port: u16 = line.trim().parse().expect("a port");
 
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
     let targets: Vec<Target> = addresses(port)
-        .map(|address| format!("minecraft-query://{address}").parse().expect("a target"))
+        .map(|address| {
+            format!("minecraft-query://{address}")
+                .parse()
+                .expect("a target")
+        })
         .take(QUERIES)
         .collect();
     let (mut ours, mut olds) = (Vec::new(), Vec::new());
@@ -77,16 +91,33 @@ fn main() {
         println!("not pinned to one core: taskset is missing");
     }
     println!("median of {RUNS} runs of {QUERIES} queries, {CONCURRENCY} at a time");
-    println!("{:18} {:>11} {:>15} {:>19}", "", "queries/s", "µs of CPU each", "queries/s of CPU");
-    let [old, our] = [("one socket each", olds), ("Client::query_many", ours)].map(|(name, runs)| {
-        let median = median(runs)?;
-        let Figures { per_second, cpu_micros } = median;
-        println!("{name:18} {per_second:>11.0} {cpu_micros:>15.1} {:>19.0}", 1e6 / cpu_micros);
-        Some(median)
-    });
+    println!(
+        "{:18} {:>11} {:>15} {:>19}",
+        "", "queries/s", "µs of CPU each", "queries/s of CPU"
+    );
+    let [old, our] =
+        [("one socket each", olds), ("Client::query_many", ours)].map(|(name, runs)| {
+            let median = median(runs)?;
+            let Figures {
+                per_second,
+                cpu_micros,
+            } = median;
+            println!(
+                "{name:18} {per_second:>11.0} {cpu_micros:>15.1} {:>19.0}",
+                1e6 / cpu_micros
+            );
+            Some(median)
+        });
     if let (Some(old), Some(our)) = (old, our) {
-        let (speed, cpu) = (our.per_second / old.per_second, our.cpu_micros / old.cpu_micros);
-        println!("{:18} {speed:>11.2} {cpu:>15.2} {:>19.2}", "ratio", 1.0 / cpu);
+        let (speed, cpu) = (
+            our.per_second / old.per_second,
+            our.cpu_micros / old.cpu_micros,
+        );
+        println!(
+            "{:18} {speed:>11.2} {cpu:>15.2} {:>19.2}",
+            "ratio",
+            1.0 / cpu
+        );
     }
 }
 
@@ -101,7 +132,10 @@ fn measure(run: impl FnOnce() -> usize) -> Figures {
     let (started, cpu) = (Instant::now(), cpu());
     assert_eq!(run(), QUERIES, "not all queries were answered");
     let per_second = QUERIES as f64 / started.elapsed().as_secs_f64();
-    Figures { per_second, cpu_micros: (self::cpu() - cpu).as_secs_f64() * 1e6 / QUERIES as f64 }
+    Figures {
+        per_second,
+        cpu_micros: (self::cpu() - cpu).as_secs_f64() * 1e6 / QUERIES as f64,
+    }
 }
 
 /// By CPU, which depends less on what else the machine does.
@@ -113,7 +147,12 @@ fn median(mut runs: Vec<Figures>) -> Option<Figures> {
 /// What the main thread, which does everything, has had of the CPU.
 fn cpu() -> Duration {
     let stat = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
-    Duration::from_nanos(stat.split_whitespace().next().and_then(|nanos| nanos.parse().ok()).unwrap_or(0))
+    Duration::from_nanos(
+        stat.split_whitespace()
+            .next()
+            .and_then(|nanos| nanos.parse().ok())
+            .unwrap_or(0),
+    )
 }
 
 async fn count(mut many: Many<'_, &Target>) -> usize {
@@ -131,7 +170,9 @@ async fn count(mut many: Many<'_, &Target>) -> usize {
 }
 
 fn addresses(port: u16) -> impl Iterator<Item = SocketAddr> {
-    (0..60_000_u32).map(move |i| SocketAddr::new(Ipv4Addr::from(0x7F01_0000 + i).into(), port)).cycle()
+    (0..60_000_u32)
+        .map(move |i| SocketAddr::new(Ipv4Addr::from(0x7F01_0000 + i).into(), port))
+        .cycle()
 }
 
 /// The old way, with nothing around it.
@@ -139,7 +180,9 @@ async fn one_socket_each(port: u16) -> usize {
     let asks = stream::iter(addresses(port).take(QUERIES)).map(|address| async move {
         let socket = UdpSocket::bind("0.0.0.0:0").await?;
         socket.connect(address).await?;
-        let exchange = registry::find("minecraft-query").expect("known").exchange(&Ask::default(), Cookie(7));
+        let exchange = registry::find("minecraft-query")
+            .expect("known")
+            .exchange(&Ask::default(), Cookie(7));
         let mut patience = Patience::default();
         patience.timeout = PATIENCE;
         let mut drive = Drive::new(exchange, patience);
@@ -151,7 +194,9 @@ async fn one_socket_each(port: u16) -> usize {
                 Action::Send => socket.send(&request).await.map(drop)?,
                 Action::Wait => {}
                 Action::End(end) => {
-                    return Ok::<_, std::io::Error>(end.is_ok_and(|end| end.status.players.list.len() == 8));
+                    return Ok::<_, std::io::Error>(
+                        end.is_ok_and(|end| end.status.players.list.len() == 8),
+                    );
                 }
             }
             request.clear();
@@ -164,7 +209,10 @@ async fn one_socket_each(port: u16) -> usize {
             };
         }
     });
-    asks.buffer_unordered(CONCURRENCY).filter(|end| std::future::ready(matches!(end, Ok(true)))).count().await
+    asks.buffer_unordered(CONCURRENCY)
+        .filter(|end| std::future::ready(matches!(end, Ok(true))))
+        .count()
+        .await
 }
 
 /// Answers until its standard input ends.
@@ -173,7 +221,11 @@ fn respond() {
         uuid: Some(number.to_be_bytes()),
         ..Player::named(Text::unformatted(format!("Player_{number}")))
     });
-    let mut status = Status { motd: Some(Text::legacy("A server")), map: Some("world".into()), ..Status::default() };
+    let mut status = Status {
+        motd: Some(Text::legacy("A server")),
+        map: Some("world".into()),
+        ..Status::default()
+    };
     (status.players.online, status.players.max) = (Some(8), Some(20));
     status.players.set_list(players.collect());
     let board = Board::new(registry::PROTOCOLS, &status).expect("default options");
@@ -181,7 +233,8 @@ fn respond() {
 
     let mut settings = hailer_udp::Settings::default();
     (settings.destination, settings.receive_buffer) = (true, Some(8 << 20));
-    let socket = Socket::bind((IpAddr::from(Ipv4Addr::UNSPECIFIED), 0).into(), &settings).expect("a socket");
+    let socket =
+        Socket::bind((IpAddr::from(Ipv4Addr::UNSPECIFIED), 0).into(), &settings).expect("a socket");
     println!("{}", socket.local_addr().port());
     std::thread::spawn(|| {
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
@@ -194,7 +247,9 @@ fn respond() {
         }
         for received in inbox.iter() {
             if let Some(reply) = service.answer(received.from, received.bytes) {
-                outbox.push(received.from, received.to, |out| out.extend_from_slice(reply));
+                outbox.push(received.from, received.to, |out| {
+                    out.extend_from_slice(reply)
+                });
             }
         }
         socket.send(&mut outbox).expect("sends");

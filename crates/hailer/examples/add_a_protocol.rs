@@ -12,8 +12,8 @@
 
 use hailer::proto::wire::{Error, Notes, Reader, by_content, cut};
 use hailer::proto::{
-    Amplification, Ask, Cookie, Depth, Epoch, Exchange, Explanation, Info, Input, Keys, OptionError, Options, Proof,
-    Protocol, Responder, Seen, Step, Transport, Verdict, Way,
+    Amplification, Ask, Cookie, Depth, Epoch, Exchange, Explanation, Info, Input, Keys,
+    OptionError, Options, Proof, Protocol, Responder, Seen, Step, Transport, Verdict, Way,
 };
 use hailer::respond::{Board, Budget, Service};
 use hailer::target::Host;
@@ -34,7 +34,10 @@ static INFO: Info = Info {
     port: 4242,
     srv: None,
     proof: Proof::Nothing,
-    amplification: Amplification { request: 5, reply: 7 + MAX_NAME },
+    amplification: Amplification {
+        request: 5,
+        reply: 7 + MAX_NAME,
+    },
     fields: &[],
     player_fields: &[],
     deviations: &[],
@@ -47,10 +50,18 @@ impl Protocol for Who {
     }
 
     fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange> {
-        Box::new(Asking { id: cookie.derive(0) as u8, depth: ask.depth })
+        Box::new(Asking {
+            id: cookie.derive(0) as u8,
+            depth: ask.depth,
+        })
     }
 
-    fn responder(&self, status: &Status, _: &Keys, options: &Options) -> Result<Arc<dyn Responder>, OptionError> {
+    fn responder(
+        &self,
+        status: &Status,
+        _: &Keys,
+        options: &Options,
+    ) -> Result<Arc<dyn Responder>, OptionError> {
         options.check(INFO.options)?;
         // Everything is encoded once; answering copies it.
         let count = |count: Option<i64>| count.unwrap_or(0).clamp(0, 255) as u8;
@@ -95,7 +106,12 @@ fn read_answer<'a>(bytes: &'a [u8], notes: &mut Notes) -> Result<Answer<'a>, Err
     r.constant(b"HERE", "magic")?;
     let (id, online, max) = (r.u8("id")?, r.u8("online")?, r.u8("max")?);
     let length = r.remaining();
-    Ok(Answer { id, online, max, name: r.raw(length, "name")? })
+    Ok(Answer {
+        id,
+        online,
+        max,
+        name: r.raw(length, "name")?,
+    })
 }
 
 // What would be client.rs.
@@ -123,7 +139,10 @@ impl Exchange for Asking {
             Ok(_) if self.depth == Depth::Ping => Step::Done(Box::default()),
             Ok(answer) => {
                 let name = Some(Text::unformatted(by_content(answer.name).0));
-                let mut status = Status { name, ..Status::default() };
+                let mut status = Status {
+                    name,
+                    ..Status::default()
+                };
                 status.players.online = Some(answer.online.into());
                 status.players.max = Some(answer.max.into());
                 Step::Done(Box::new(status))
@@ -157,26 +176,43 @@ impl Responder for Answering {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let mut status = Status { name: Some(Text::unformatted("The first of its kind")), ..Status::default() };
+    let mut status = Status {
+        name: Some(Text::unformatted("The first of its kind")),
+        ..Status::default()
+    };
     status.players.online = Some(3);
     status.players.max = Some(8);
 
     let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await?;
     let address = socket.local_addr()?;
     let mut service = Service::new(Board::new(&[&Who], &status)?, Budget::default());
-    let target = Target { protocol: Some(&Who), host: Host::Address(address.ip()), port: Some(address.port()) };
+    let target = Target {
+        protocol: Some(&Who),
+        host: Host::Address(address.ip()),
+        port: Some(address.port()),
+    };
     let answer = tokio::select! {
         answer = async { Client::default().query(target).await } => answer?,
         () = service.run(&socket) => unreachable!("a service runs until dropped"),
     };
     assert_eq!(*answer.status, status);
-    println!("{} says: {} of {} players", answer.status.title().unwrap_or_default(), 3, 8);
+    println!(
+        "{} says: {} of {} players",
+        answer.status.title().unwrap_or_default(),
+        3,
+        8
+    );
 
     let mut notes = Notes::explaining();
-    let seen = Who.explain(b"HERE\x07\x03\x08Hello", Seen::Unknown, &mut notes).ok_or("not explained")?;
+    let seen = Who
+        .explain(b"HERE\x07\x03\x08Hello", Seen::Unknown, &mut notes)
+        .ok_or("not explained")?;
     println!("{}:", seen.message);
     for field in notes.fields() {
-        println!("  {:2}  {:8} {}", field.range.start, field.name, field.value);
+        println!(
+            "  {:2}  {:8} {}",
+            field.range.start, field.name, field.value
+        );
     }
     Ok(())
 }

@@ -9,10 +9,15 @@ use hailer::{Player, Status, Text, registry};
 use std::net::UdpSocket;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let mut status = Status { name: Some(Text::unformatted("My server")), ..Status::default() };
+    let mut status = Status {
+        name: Some(Text::unformatted("My server")),
+        ..Status::default()
+    };
     status.players.online = Some(1);
     status.players.max = Some(10);
-    status.players.set_list(vec![Player::named(Text::unformatted("Alice"))]);
+    status
+        .players
+        .set_list(vec![Player::named(Text::unformatted("Alice"))]);
 
     // When the truth changes, `board.publish(&status)` from any thread.
     let board = Board::new(registry::PROTOCOLS, &status)?;

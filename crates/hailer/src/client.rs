@@ -103,8 +103,16 @@ impl Answer {
         if !strict || self.status.deviations.is_empty() {
             return Ok(self);
         }
-        let names = self.status.deviations.iter().map(|deviation| deviation.name).collect();
-        Err(Error::Deviates { asked: self.asked.into(), names })
+        let names = self
+            .status
+            .deviations
+            .iter()
+            .map(|deviation| deviation.name)
+            .collect();
+        Err(Error::Deviates {
+            asked: self.asked.into(),
+            names,
+        })
     }
 }
 
@@ -136,7 +144,13 @@ pub struct Datagram {
 
 impl std::fmt::Debug for Datagram {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Datagram({:?} of {} bytes at {:?})", self.way, self.bytes.len(), self.at)
+        write!(
+            f,
+            "Datagram({:?} of {} bytes at {:?})",
+            self.way,
+            self.bytes.len(),
+            self.at
+        )
     }
 }
 
@@ -160,7 +174,9 @@ impl Client {
     /// Where a target would be asked, the best first, never empty: its name looked up, by way of an SRV record where the
     /// protocol has them. Without a protocol, at the port of none: an error.
     pub async fn addresses(&self, target: &Target) -> Result<Vec<SocketAddr>, Error> {
-        let (port, srv) = target.protocol.map_or((0, None), |protocol| (protocol.info().port, protocol.info().srv));
+        let (port, srv) = target.protocol.map_or((0, None), |protocol| {
+            (protocol.info().port, protocol.info().srv)
+        });
         self.names.addresses(target, port, srv).await
     }
 
@@ -171,7 +187,9 @@ impl Client {
         T: TryInto<Target>,
         Error: From<T::Error>,
     {
-        let answers = self.ask_all(&target.try_into()?, &self.settings.ask, false).await?;
+        let answers = self
+            .ask_all(&target.try_into()?, &self.settings.ask, false)
+            .await?;
         Ok(fastest(answers))
     }
 
@@ -182,7 +200,8 @@ impl Client {
         T: TryInto<Target>,
         Error: From<T::Error>,
     {
-        self.ask_all(&target.try_into()?, &self.settings.ask, true).await
+        self.ask_all(&target.try_into()?, &self.settings.ask, true)
+            .await
     }
 
     /// Asks only for a sign of life, in the target's protocol or whichever answers first. The status stays empty.
@@ -191,8 +210,13 @@ impl Client {
         T: TryInto<Target>,
         Error: From<T::Error>,
     {
-        let ask = Ask { depth: Depth::Ping, ..self.settings.ask.clone() };
-        Ok(fastest(self.ask_all(&target.try_into()?, &ask, false).await?))
+        let ask = Ask {
+            depth: Depth::Ping,
+            ..self.settings.ask.clone()
+        };
+        Ok(fastest(
+            self.ask_all(&target.try_into()?, &ask, false).await?,
+        ))
     }
 
     /// Asks many servers, so many at a time, as [`Client::query_all`] does. Ends come as they are ready, each with its
@@ -229,19 +253,40 @@ impl Client {
             };
             (target, end)
         };
-        Many(stream::iter(targets).map(ask).buffer_unordered(concurrency.max(1)).boxed())
+        Many(
+            stream::iter(targets)
+                .map(ask)
+                .buffer_unordered(concurrency.max(1))
+                .boxed(),
+        )
     }
 
     /// In the target's protocol, or in all of them at once.
     async fn ask_all(&self, target: &Target, ask: &Ask, every: bool) -> Result<Vec<Answer>, Error> {
         match target.protocol {
-            Some(protocol) => self.ask(target, protocol, ask).await.map(|answer| vec![answer]),
-            None => first(registry::PROTOCOLS.iter().map(|&protocol| self.ask(target, protocol, ask)), every).await,
+            Some(protocol) => self
+                .ask(target, protocol, ask)
+                .await
+                .map(|answer| vec![answer]),
+            None => {
+                first(
+                    registry::PROTOCOLS
+                        .iter()
+                        .map(|&protocol| self.ask(target, protocol, ask)),
+                    every,
+                )
+                .await
+            }
         }
     }
 
     /// All addresses of a target, one after the other: the next as soon as one has failed or been silent for a moment.
-    async fn ask(&self, target: &Target, protocol: &'static dyn Protocol, ask: &Ask) -> Result<Answer, Error> {
+    async fn ask(
+        &self,
+        target: &Target,
+        protocol: &'static dyn Protocol,
+        ask: &Ask,
+    ) -> Result<Answer, Error> {
         let info = protocol.info();
         let addresses = self.names.addresses(target, info.port, info.srv).await?;
         if let [address] = addresses[..] {
@@ -254,7 +299,11 @@ impl Client {
             let another = addresses.next();
             let last = another.is_none();
             tries.extend(another.map(|address| self.ask_address(address, protocol, ask)));
-            let next = if last { Ok(tries.next().await) } else { tokio::time::timeout(STAGGER, tries.next()).await };
+            let next = if last {
+                Ok(tries.next().await)
+            } else {
+                tokio::time::timeout(STAGGER, tries.next()).await
+            };
             match next {
                 Ok(Some(Ok(answer))) => return Ok(answer),
                 Ok(Some(Err(error))) => keep_best(&mut best_error, error),
@@ -271,16 +320,28 @@ impl Client {
         protocol: &'static dyn Protocol,
         ask: &Ask,
     ) -> Result<Answer, Error> {
-        let mut asked = Asked { protocol: protocol.info(), address, sent: 0, heard: 0, datagrams: Vec::new() };
+        let mut asked = Asked {
+            protocol: protocol.info(),
+            address,
+            sent: 0,
+            heard: 0,
+            datagrams: Vec::new(),
+        };
         match self.exchange(&mut asked, protocol, ask).await {
-            Ok(Ok(outcome)) => {
-                Answer { asked, status: outcome.status, round_trip: outcome.round_trip }.accept(self.settings.strict)
+            Ok(Ok(outcome)) => Answer {
+                asked,
+                status: outcome.status,
+                round_trip: outcome.round_trip,
             }
+            .accept(self.settings.strict),
             Ok(Err(failure)) => Err(Error::from_failure(asked, failure)),
-            Err(cause) if cause.kind() == ErrorKind::ConnectionRefused => {
-                Err(Error::PortClosed { asked: asked.into() })
-            }
-            Err(cause) => Err(Error::Unreachable { asked: asked.into(), cause }),
+            Err(cause) if cause.kind() == ErrorKind::ConnectionRefused => Err(Error::PortClosed {
+                asked: asked.into(),
+            }),
+            Err(cause) => Err(Error::Unreachable {
+                asked: asked.into(),
+                cause,
+            }),
         }
     }
 
@@ -297,7 +358,10 @@ impl Client {
             false => self.socket(asked.address).await?,
             true => {
                 // Nothing is sent again, so that all tries are one wait: for the connection, then for the reply.
-                let limit = patience.timeout.saturating_mul(patience.retries.saturating_add(1)).min(patience.deadline);
+                let limit = patience
+                    .timeout
+                    .saturating_mul(patience.retries.saturating_add(1))
+                    .min(patience.deadline);
                 let Ok(stream) = timeout(limit, TcpStream::connect(asked.address)).await else {
                     return Ok(Err(Failure::Silence { after: limit }));
                 };
@@ -311,7 +375,11 @@ impl Client {
         let mut keep = |way, at, bytes: &[u8]| {
             if self.settings.keep_datagrams {
                 asked.datagrams.pop_if(|last| is_stream && last.way == way);
-                asked.datagrams.push(Datagram { way, at, bytes: bytes.to_vec() });
+                asked.datagrams.push(Datagram {
+                    way,
+                    at,
+                    bytes: bytes.to_vec(),
+                });
             }
         };
         let (mut request, mut heard) = (Vec::new(), Vec::new());
@@ -422,12 +490,18 @@ impl Socket {
 /// The other side ended the connection, in good manners or bad.
 fn is_end(error: &io::Error) -> bool {
     use ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
-    matches!(error.kind(), UnexpectedEof | ConnectionReset | ConnectionAborted | BrokenPipe)
+    matches!(
+        error.kind(),
+        UnexpectedEof | ConnectionReset | ConnectionAborted | BrokenPipe
+    )
 }
 
 /// Of several errors the one that tells most.
 fn keep_best(best: &mut Option<Error>, error: Error) {
-    if best.as_ref().is_none_or(|best| error.weight() > best.weight()) {
+    if best
+        .as_ref()
+        .is_none_or(|best| error.weight() > best.weight())
+    {
         *best = Some(error);
     }
 }
@@ -438,7 +512,10 @@ fn is_stream(answer: &Answer) -> bool {
 
 /// The first of the answers, of which there is at least one; one over a stream only if there is no other.
 fn fastest(answers: Vec<Answer>) -> Answer {
-    answers.into_iter().min_by_key(is_stream).expect("at least one answer")
+    answers
+        .into_iter()
+        .min_by_key(is_stream)
+        .expect("at least one answer")
 }
 
 /// The answers among several tries at once: ends when all have ended, or a while after the first answer; unless `every`
@@ -454,7 +531,10 @@ where
     loop {
         let next = match end {
             None => tries.next().await,
-            Some(end) => tokio::time::timeout_at(end, tries.next()).await.ok().flatten(),
+            Some(end) => tokio::time::timeout_at(end, tries.next())
+                .await
+                .ok()
+                .flatten(),
         };
         match next {
             Some(Ok(answer)) => {

@@ -203,15 +203,28 @@ impl Drive {
         (self.heard, self.bytes) = (1, bytes.len());
         match (self.hear(now, bytes, out), self.fault.as_deref()) {
             (Some(action), _) => action,
-            (None, Some((Fault::Malformed(wire::Error { kind: ErrorKind::Short { .. }, .. }), _))) => Action::Wait,
+            (
+                None,
+                Some((
+                    Fault::Malformed(wire::Error {
+                        kind: ErrorKind::Short { .. },
+                        ..
+                    }),
+                    _,
+                )),
+            ) => Action::Wait,
             (None, _) => self.give_up(now),
         }
     }
 
     /// The server closed the connection.
     pub fn closed(&mut self, now: Duration) -> Action {
-        self.fault
-            .get_or_insert_with(|| Box::new((Fault::Refused("it closed the connection without a word"), Vec::new())));
+        self.fault.get_or_insert_with(|| {
+            Box::new((
+                Fault::Refused("it closed the connection without a word"),
+                Vec::new(),
+            ))
+        });
         self.give_up(now)
     }
 
@@ -285,9 +298,10 @@ impl Drive {
                 Action::Wait
             }
             Step::Done(status) => Action::End(Ok(self.outcome(status))),
-            Step::Bad(fault) | Step::Fail(fault) => {
-                Action::End(Err(Failure::Fault { fault, datagram: heard.unwrap_or_default().to_vec() }))
-            }
+            Step::Bad(fault) | Step::Fail(fault) => Action::End(Err(Failure::Fault {
+                fault,
+                datagram: heard.unwrap_or_default().to_vec(),
+            })),
         }
     }
 
@@ -295,7 +309,9 @@ impl Drive {
     fn give_up(&mut self, now: Duration) -> Action {
         Action::End(match self.fault.take().map(|kept| *kept) {
             Some((fault, datagram)) => Err(Failure::Fault { fault, datagram }),
-            None => self.part().ok_or(Failure::Silence { after: now - self.started }),
+            None => self.part().ok_or(Failure::Silence {
+                after: now - self.started,
+            }),
         })
     }
 
@@ -308,7 +324,10 @@ impl Drive {
     }
 
     fn outcome(&self, status: Box<Status>) -> Outcome {
-        Outcome { status, round_trip: self.round_trip.unwrap_or_default() }
+        Outcome {
+            status,
+            round_trip: self.round_trip.unwrap_or_default(),
+        }
     }
 
     /// Datagrams sent so far.
@@ -338,7 +357,10 @@ mod tests {
     }
 
     fn drive(steps: impl IntoIterator<Item = Step>) -> Drive {
-        Drive::new(Box::new(Script(steps.into_iter().collect())), Patience::default())
+        Drive::new(
+            Box::new(Script(steps.into_iter().collect())),
+            Patience::default(),
+        )
     }
 
     fn endless(step: impl Fn() -> Step) -> Drive {
@@ -359,8 +381,14 @@ mod tests {
         let mut out = Vec::new();
         assert!(matches!(drive.start(ms(5), &mut out), Action::Send));
         for resend in 1..=3 {
-            assert!(matches!(drive.tick(drive.due() - ms(1), &mut out), Action::Wait));
-            assert!(matches!(drive.tick(drive.due(), &mut out), Action::Send), "{resend}");
+            assert!(matches!(
+                drive.tick(drive.due() - ms(1), &mut out),
+                Action::Wait
+            ));
+            assert!(
+                matches!(drive.tick(drive.due(), &mut out), Action::Send),
+                "{resend}"
+            );
         }
         let Action::End(Err(Failure::Silence { after })) = drive.tick(drive.due(), &mut out) else {
             panic!();
@@ -370,11 +398,18 @@ mod tests {
 
     #[test]
     fn dripped_strays_do_not_extend_the_wait() {
-        let mut drive = drive([Step::Send].into_iter().chain((0..10_000).map(|_| Step::Wait)));
+        let mut drive = drive(
+            [Step::Send]
+                .into_iter()
+                .chain((0..10_000).map(|_| Step::Wait)),
+        );
         let mut out = Vec::new();
         drive.start(ms(0), &mut out);
         for now in (50..1000).step_by(50) {
-            assert!(matches!(drive.datagram(ms(now), b"stray", &mut out), Action::Wait));
+            assert!(matches!(
+                drive.datagram(ms(now), b"stray", &mut out),
+                Action::Wait
+            ));
             assert_eq!(drive.due(), ms(1000));
         }
     }
@@ -384,7 +419,9 @@ mod tests {
         let mut drive = endless(|| Step::Send);
         let mut out = Vec::new();
         drive.start(ms(0), &mut out);
-        let end = (1..).map(|i| ms(i * 100)).find(|&now| matches!(drive.datagram(now, b"x", &mut out), Action::End(_)));
+        let end = (1..)
+            .map(|i| ms(i * 100))
+            .find(|&now| matches!(drive.datagram(now, b"x", &mut out), Action::End(_)));
         assert_eq!(end, Some(Patience::default().deadline));
     }
 
@@ -395,22 +432,43 @@ mod tests {
             let mut drive = endless(|| Step::Wait);
             drive.start(ms(0), &mut out);
             let datagram = vec![0; length];
-            let heard = (1..).find(|_| matches!(drive.datagram(ms(1), &datagram, &mut out), Action::End(_)));
-            let Patience { max_datagrams, max_bytes, .. } = Patience::default();
-            let expected = max_bytes.checked_div(length).unwrap_or(max_datagrams as usize);
+            let heard = (1..)
+                .find(|_| matches!(drive.datagram(ms(1), &datagram, &mut out), Action::End(_)));
+            let Patience {
+                max_datagrams,
+                max_bytes,
+                ..
+            } = Patience::default();
+            let expected = max_bytes
+                .checked_div(length)
+                .unwrap_or(max_datagrams as usize);
             assert_eq!(heard, Some(expected + 1));
         }
     }
 
     #[test]
     fn an_unreadable_answer_is_asked_for_again_and_then_reported() {
-        let mut drive = drive([Step::Send, bad(), Step::Send, bad(), Step::Send, bad(), Step::Send, bad()]);
+        let mut drive = drive([
+            Step::Send,
+            bad(),
+            Step::Send,
+            bad(),
+            Step::Send,
+            bad(),
+            Step::Send,
+            bad(),
+        ]);
         let mut out = Vec::new();
         drive.start(ms(0), &mut out);
         for _ in 0..3 {
-            assert!(matches!(drive.datagram(ms(1), b"bad", &mut out), Action::Send));
+            assert!(matches!(
+                drive.datagram(ms(1), b"bad", &mut out),
+                Action::Send
+            ));
         }
-        let Action::End(Err(Failure::Fault { datagram, .. })) = drive.datagram(ms(1), b"bad", &mut out) else {
+        let Action::End(Err(Failure::Fault { datagram, .. })) =
+            drive.datagram(ms(1), b"bad", &mut out)
+        else {
             panic!();
         };
         assert_eq!(datagram, b"bad");
@@ -418,7 +476,14 @@ mod tests {
 
     #[test]
     fn the_fault_is_reported_when_silence_follows() {
-        let mut drive = drive([Step::Send, bad(), Step::Send, Step::Send, Step::Send, Step::Send]);
+        let mut drive = drive([
+            Step::Send,
+            bad(),
+            Step::Send,
+            Step::Send,
+            Step::Send,
+            Step::Send,
+        ]);
         let mut out = Vec::new();
         drive.start(ms(0), &mut out);
         drive.datagram(ms(1), b"bad", &mut out);
@@ -431,18 +496,45 @@ mod tests {
 
     #[test]
     fn a_stream_is_one_datagram_that_grows() {
-        let short = || Step::Bad(wire::Error { field: "text", at: 1, kind: ErrorKind::Short { need: 1 } }.into());
+        let short = || {
+            Step::Bad(
+                wire::Error {
+                    field: "text",
+                    at: 1,
+                    kind: ErrorKind::Short { need: 1 },
+                }
+                .into(),
+            )
+        };
         let done = || Step::Done(Box::default());
         let mut out = Vec::new();
-        let mut slow = drive([Step::Send, short(), Step::Wait, short(), short(), short(), short(), done()]);
+        let mut slow = drive([
+            Step::Send,
+            short(),
+            Step::Wait,
+            short(),
+            short(),
+            short(),
+            short(),
+            done(),
+        ]);
         slow.start(ms(0), &mut out);
         assert!(matches!(slow.stream(ms(10), b"1", &mut out), Action::Wait));
         assert!(matches!(slow.tick(slow.due(), &mut out), Action::Wait));
-        assert_eq!(slow.due(), ms(2_000), "a time-out on a stream sends nothing and waits again");
+        assert_eq!(
+            slow.due(),
+            ms(2_000),
+            "a time-out on a stream sends nothing and waits again"
+        );
         for heard in 2..=5 {
-            assert!(matches!(slow.stream(ms(1_000), &b"12345"[..heard], &mut out), Action::Wait));
+            assert!(matches!(
+                slow.stream(ms(1_000), &b"12345"[..heard], &mut out),
+                Action::Wait
+            ));
         }
-        let Action::End(Ok(outcome)) = slow.stream(ms(1_500), b"123456", &mut out) else { panic!() };
+        let Action::End(Ok(outcome)) = slow.stream(ms(1_500), b"123456", &mut out) else {
+            panic!()
+        };
         assert_eq!(
             (outcome.round_trip, slow.sent(), slow.heard()),
             (ms(1_500), 1, 1),
@@ -464,15 +556,35 @@ mod tests {
         let close = |drive: &mut Drive| drive.closed(ms(9));
         let hear = |drive: &mut Drive| drive.stream(ms(9), b"x", &mut Vec::new());
         let hear_and_close = |drive: &mut Drive| {
-            assert!(matches!(drive.stream(ms(8), b"x", &mut Vec::new()), Action::Wait));
+            assert!(matches!(
+                drive.stream(ms(8), b"x", &mut Vec::new()),
+                Action::Wait
+            ));
             drive.closed(ms(9))
         };
         let too_early = "text at offset 1: ends 1 byte too early".to_owned();
-        assert_eq!(fault(end([Step::Send, short()], hear_and_close)), (too_early, b"x".to_vec()));
-        assert_eq!(fault(end([Step::Send, bad()], hear)), ("nonsense".into(), b"x".to_vec()));
-        assert_eq!(fault(end([Step::Send, bad()], close)).0, "it closed the connection without a word");
-        let wait = |drive: &mut Drive| (0..9).map(|_| drive.tick(drive.due(), &mut Vec::new())).find(is_end).unwrap();
-        assert_eq!(end([Step::Send, Step::Wait], wait), Failure::Silence { after: ms(4_000) });
+        assert_eq!(
+            fault(end([Step::Send, short()], hear_and_close)),
+            (too_early, b"x".to_vec())
+        );
+        assert_eq!(
+            fault(end([Step::Send, bad()], hear)),
+            ("nonsense".into(), b"x".to_vec())
+        );
+        assert_eq!(
+            fault(end([Step::Send, bad()], close)).0,
+            "it closed the connection without a word"
+        );
+        let wait = |drive: &mut Drive| {
+            (0..9)
+                .map(|_| drive.tick(drive.due(), &mut Vec::new()))
+                .find(is_end)
+                .unwrap()
+        };
+        assert_eq!(
+            end([Step::Send, Step::Wait], wait),
+            Failure::Silence { after: ms(4_000) }
+        );
     }
 
     fn is_end(action: &Action) -> bool {
@@ -487,8 +599,14 @@ mod tests {
         clean.start(ms(0), &mut out);
         clean.datagram(ms(40), b"", &mut out);
         clean.tick(ms(1040), &mut out);
-        let Action::End(Ok(outcome)) = clean.datagram(ms(1041), b"", &mut out) else { panic!() };
-        assert_eq!(outcome.round_trip, ms(40), "not 1 ms, which may be a late reply to the first request");
+        let Action::End(Ok(outcome)) = clean.datagram(ms(1041), b"", &mut out) else {
+            panic!()
+        };
+        assert_eq!(
+            outcome.round_trip,
+            ms(40),
+            "not 1 ms, which may be a late reply to the first request"
+        );
         assert_eq!((clean.sent(), clean.heard()), (3, 2));
     }
 
@@ -500,7 +618,9 @@ mod tests {
             drive.start(ms(10), &mut Vec::new());
             drive.sending(ms(30));
             assert_eq!(drive.due(), ms(1_030));
-            let Action::End(Ok(outcome)) = drive.datagram(heard, b"", &mut Vec::new()) else { panic!() };
+            let Action::End(Ok(outcome)) = drive.datagram(heard, b"", &mut Vec::new()) else {
+                panic!()
+            };
             assert_eq!(outcome.round_trip, round_trip);
         }
     }
@@ -521,7 +641,11 @@ mod tests {
     fn a_part_of_the_answer_outlives_silence_but_not_an_unreadable_answer() {
         let mut out = Vec::new();
         for unreadable in [false, true] {
-            let script = Script(std::iter::once(Step::Send).chain((0..100).map(|_| Step::Send)).collect());
+            let script = Script(
+                std::iter::once(Step::Send)
+                    .chain((0..100).map(|_| Step::Send))
+                    .collect(),
+            );
             let mut drive = Drive::new(Box::new(Halfway(script)), Patience::default());
             drive.start(ms(0), &mut out);
             drive.fault = unreadable.then(|| Box::new((Fault::Misbehaved("nonsense"), Vec::new())));

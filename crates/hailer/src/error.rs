@@ -95,21 +95,38 @@ pub enum Error {
 }
 
 fn port_closed(asked: &Asked) -> String {
-    let Asked { address, protocol, .. } = asked;
+    let Asked {
+        address, protocol, ..
+    } = asked;
     let cause = match protocol.transport {
         Transport::Datagram => "query is off there",
         Transport::Stream => "the server is down",
     };
-    format!("{address}: nothing listens on this {} port: {cause}, or the port is another", protocol.transport)
+    format!(
+        "{address}: nothing listens on this {} port: {cause}, or the port is another",
+        protocol.transport
+    )
 }
 
 /// Silence has causes a user can check; half an answer has others.
 fn silence(asked: &Asked, after: Duration) -> String {
-    let (Asked { address, sent, heard, .. }, after) = (asked, after.as_secs_f64());
+    let (
+        Asked {
+            address,
+            sent,
+            heard,
+            ..
+        },
+        after,
+    ) = (asked, after.as_secs_f64());
     if asked.protocol.transport == Transport::Stream {
         return match sent {
-            0 => format!("{address}: no connection in {after:.1} s: filtered, on another port, or the server is down"),
-            _ => format!("{address}: connected, but no answer in {after:.1} s: another service, or the server hangs"),
+            0 => format!(
+                "{address}: no connection in {after:.1} s: filtered, on another port, or the server is down"
+            ),
+            _ => format!(
+                "{address}: connected, but no answer in {after:.1} s: another service, or the server hangs"
+            ),
         };
     }
     let datagrams = if *sent == 1 { "datagram" } else { "datagrams" };
@@ -132,8 +149,15 @@ impl Error {
         match failure {
             Failure::Silence { after } => Self::Silence { asked, after },
             Failure::Flood { bytes } => Self::Flood { asked, bytes },
-            Failure::Fault { fault: Fault::Refused(reason), .. } => Self::Refused { asked, reason },
-            Failure::Fault { fault, datagram } => Self::Malformed { asked, fault, datagram },
+            Failure::Fault {
+                fault: Fault::Refused(reason),
+                ..
+            } => Self::Refused { asked, reason },
+            Failure::Fault { fault, datagram } => Self::Malformed {
+                asked,
+                fault,
+                datagram,
+            },
         }
     }
 
@@ -157,7 +181,10 @@ impl Error {
     /// Who was asked, if it came to that.
     pub fn asked(&self) -> Option<&Asked> {
         match self {
-            Self::Target(_) | Self::NameNotFound { .. } | Self::Lookup { .. } | Self::Excluded { .. } => None,
+            Self::Target(_)
+            | Self::NameNotFound { .. }
+            | Self::Lookup { .. }
+            | Self::Excluded { .. } => None,
             Self::Unreachable { asked, .. }
             | Self::PortClosed { asked }
             | Self::Silence { asked, .. }
@@ -170,10 +197,18 @@ impl Error {
 
     /// How much the error tells of the server: the higher, the better worth showing when several ways failed.
     pub(crate) fn weight(&self) -> u8 {
-        let is_stream = self.asked().is_some_and(|asked| asked.protocol.transport == Transport::Stream);
+        let is_stream = self
+            .asked()
+            .is_some_and(|asked| asked.protocol.transport == Transport::Stream);
         match self {
-            Self::Target(_) | Self::NameNotFound { .. } | Self::Lookup { .. } | Self::Excluded { .. } => 0,
-            Self::Malformed { fault: Fault::Misbehaved(_), .. } => 5,
+            Self::Target(_)
+            | Self::NameNotFound { .. }
+            | Self::Lookup { .. }
+            | Self::Excluded { .. } => 0,
+            Self::Malformed {
+                fault: Fault::Misbehaved(_),
+                ..
+            } => 5,
             Self::Deviates { .. } => 6,
             // Anything may listen on a TCP port, and little does on a UDP port.
             _ if is_stream => 1,

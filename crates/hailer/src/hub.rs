@@ -126,7 +126,10 @@ impl Hubs {
         if known.is_deaf {
             return Ok(None);
         }
-        let found = known.hubs.iter().find(|hub| (hub.runtime, hub.is_ipv6) == (runtime, is_ipv6));
+        let found = known
+            .hubs
+            .iter()
+            .find(|hub| (hub.runtime, hub.is_ipv6) == (runtime, is_ipv6));
         if let Some(hub) = found
             // A runtime that has ended took its listeners along, and its id may come again.
             && !hub.listener.is_finished()
@@ -134,7 +137,9 @@ impl Hubs {
         {
             return Ok(seat);
         }
-        known.hubs.retain(|hub| !hub.listener.is_finished() && !lock(&hub.shared.table).is_over);
+        known
+            .hubs
+            .retain(|hub| !hub.listener.is_finished() && !lock(&hub.shared.table).is_over);
         let Some(hub) = Hub::open(runtime, is_ipv6)? else {
             known.is_deaf = true;
             return Ok(None);
@@ -148,7 +153,11 @@ impl Hubs {
 impl Hub {
     /// `None`: this system cannot tell of refusals.
     fn open(runtime: runtime::Id, is_ipv6: bool) -> io::Result<Option<Self>> {
-        let ip: IpAddr = if is_ipv6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
+        let ip: IpAddr = if is_ipv6 {
+            Ipv6Addr::UNSPECIFIED.into()
+        } else {
+            Ipv4Addr::UNSPECIFIED.into()
+        };
         let mut settings = hailer_udp::Settings::default();
         settings.receive_buffer = Some(RECEIVE_BUFFER);
         settings.refusals = true;
@@ -156,15 +165,25 @@ impl Hub {
         if !socket.capabilities().refusals {
             return Ok(None);
         }
-        let shared = Arc::new(Shared { socket, outbox: Mutex::default(), table: Mutex::default() });
+        let shared = Arc::new(Shared {
+            socket,
+            outbox: Mutex::default(),
+            table: Mutex::default(),
+        });
         // No interest in room to send: the system would tell of each datagram that left.
         #[expect(
             deprecated,
             reason = "its successor is unsafe, lest a descriptor change or close; ours lives in the Fd"
         )]
-        let ready = AsyncFd::with_interest(Fd(shared.clone()), Interest::READABLE | Interest::ERROR)?;
+        let ready =
+            AsyncFd::with_interest(Fd(shared.clone()), Interest::READABLE | Interest::ERROR)?;
         let listener = tokio::spawn(listen(ready)).abort_handle();
-        Ok(Some(Self { runtime, is_ipv6, shared, listener }))
+        Ok(Some(Self {
+            runtime,
+            is_ipv6,
+            shared,
+            listener,
+        }))
     }
 }
 
@@ -183,7 +202,11 @@ impl Seat {
         let unheard = Arc::default();
         seats.push(Arc::clone(&unheard));
         drop(table);
-        Ok(Some(Self { shared: shared.clone(), to, unheard }))
+        Ok(Some(Self {
+            shared: shared.clone(),
+            to,
+            unheard,
+        }))
     }
 
     /// Sends a datagram to the address. Errors are those of this one.
@@ -221,7 +244,9 @@ impl Drop for Seat {
     fn drop(&mut self) {
         let mut table = lock(&self.shared.table);
         if let Entry::Occupied(mut seats) = table.seats.entry(self.to) {
-            seats.get_mut().retain(|seat| !Arc::ptr_eq(seat, &self.unheard));
+            seats
+                .get_mut()
+                .retain(|seat| !Arc::ptr_eq(seat, &self.unheard));
             if seats.get().is_empty() {
                 seats.remove();
             }
@@ -249,12 +274,20 @@ impl Shared {
         let at = Instant::now();
         let table = lock(&self.table);
         for received in inbox.iter() {
-            for seat in table.seats.get(&canonical(received.from)).into_iter().flatten() {
+            for seat in table
+                .seats
+                .get(&canonical(received.from))
+                .into_iter()
+                .flatten()
+            {
                 let mut unheard = lock(seat);
                 let bytes = unheard.bytes + received.bytes.len();
                 if unheard.datagrams.len() < MAX_UNHEARD && bytes <= MAX_UNHEARD_BYTES {
                     unheard.bytes = bytes;
-                    unheard.datagrams.push_back(Heard { at, bytes: received.bytes.to_vec() });
+                    unheard.datagrams.push_back(Heard {
+                        at,
+                        bytes: received.bytes.to_vec(),
+                    });
                     wake.extend(unheard.waker.take());
                 }
             }
@@ -266,13 +299,23 @@ impl Shared {
     fn refuse(&self, refusal: &Refusal<'_>, wake: &mut Vec<Waker>) {
         use ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable, PermissionDenied};
         // Anything else is no final word, as of a datagram too long for a part of the way.
-        let kinds = [ConnectionRefused, HostUnreachable, NetworkUnreachable, PermissionDenied];
+        let kinds = [
+            ConnectionRefused,
+            HostUnreachable,
+            NetworkUnreachable,
+            PermissionDenied,
+        ];
         if !kinds.contains(&refusal.error.kind()) {
             return;
         }
         let table = lock(&self.table);
-        let Some(seats) = table.seats.get(&canonical(refusal.to)) else { return };
-        if seats.iter().any(|seat| lock(seat).sent.starts_with(refusal.quoted)) {
+        let Some(seats) = table.seats.get(&canonical(refusal.to)) else {
+            return;
+        };
+        if seats
+            .iter()
+            .any(|seat| lock(seat).sent.starts_with(refusal.quoted))
+        {
             for seat in seats {
                 let mut unheard = lock(seat);
                 unheard.refusal.get_or_insert_with(|| copy(&refusal.error));
@@ -305,7 +348,9 @@ async fn listen(ready: AsyncFd<Fd>) {
         let Ok(mut guard) = guard else { return };
         for batch in 1_u64.. {
             let refused = match guard.ready().is_error() {
-                true => shared.socket.refusals(&mut |refusal| shared.refuse(&refusal, &mut wake)),
+                true => shared
+                    .socket
+                    .refusals(&mut |refusal| shared.refuse(&refusal, &mut wake)),
                 false => Ok(0),
             };
             let came = shared.socket.receive(&mut inbox);
@@ -356,7 +401,9 @@ fn canonical(address: SocketAddr) -> SocketAddr {
 
 /// An error again, for the next who has to hear it.
 fn copy(error: &io::Error) -> io::Error {
-    error.raw_os_error().map_or_else(|| error.kind().into(), io::Error::from_raw_os_error)
+    error
+        .raw_os_error()
+        .map_or_else(|| error.kind().into(), io::Error::from_raw_os_error)
 }
 
 /// Nothing in here panics halfway.
@@ -380,13 +427,25 @@ mod tests {
     }
 
     fn seat(hubs: &Hubs, server: &UdpSocket) -> Seat {
-        hubs.seat(server.local_addr().unwrap()).unwrap().expect("this system hears refusals")
+        hubs.seat(server.local_addr().unwrap())
+            .unwrap()
+            .expect("this system hears refusals")
     }
 
     /// How many wait, in all hubs.
     fn seats(hubs: &Hubs) -> usize {
         let known = lock(&hubs.0);
-        known.hubs.iter().map(|hub| lock(&hub.shared.table).seats.values().map(Vec::len).sum::<usize>()).sum()
+        known
+            .hubs
+            .iter()
+            .map(|hub| {
+                lock(&hub.shared.table)
+                    .seats
+                    .values()
+                    .map(Vec::len)
+                    .sum::<usize>()
+            })
+            .sum()
     }
 
     fn port(seat: &Seat) -> SocketAddr {
@@ -394,7 +453,11 @@ mod tests {
     }
 
     async fn hear(seat: &mut Seat) -> Vec<u8> {
-        timeout(LATE, seat.hear()).await.expect("something comes").unwrap().bytes
+        timeout(LATE, seat.hear())
+            .await
+            .expect("something comes")
+            .unwrap()
+            .bytes
     }
 
     async fn hears_nothing(seat: &mut Seat) -> bool {
@@ -406,8 +469,15 @@ mod tests {
         let hubs = Hubs::default();
         let (asked, other) = (server([127, 0, 0, 1], 0), server([127, 0, 0, 1], 0));
         let namesake = server([127, 0, 0, 2], asked.local_addr().unwrap().port());
-        let (mut one, mut two, mut stranger) = (seat(&hubs, &asked), seat(&hubs, &asked), seat(&hubs, &other));
-        assert!(Arc::ptr_eq(&one.shared, &stranger.shared), "one socket for all");
+        let (mut one, mut two, mut stranger) = (
+            seat(&hubs, &asked),
+            seat(&hubs, &asked),
+            seat(&hubs, &other),
+        );
+        assert!(
+            Arc::ptr_eq(&one.shared, &stranger.shared),
+            "one socket for all"
+        );
         one.send(b"who?").await.unwrap();
         let hub = asked.recv_from(&mut [0; 9]).unwrap().1;
         namesake.send_to(b"me", hub).unwrap();
@@ -436,7 +506,11 @@ mod tests {
         }
         let unheard = lock(&flooded.unheard);
         assert!(unheard.datagrams.len() <= MAX_UNHEARD && unheard.bytes <= MAX_UNHEARD_BYTES);
-        assert!(unheard.datagrams.len() > MAX_UNHEARD / 2, "{}", unheard.datagrams.len());
+        assert!(
+            unheard.datagrams.len() > MAX_UNHEARD / 2,
+            "{}",
+            unheard.datagrams.len()
+        );
     }
 
     #[tokio::test]
@@ -468,7 +542,11 @@ mod tests {
         let hubs = Hubs::default();
         let open = server([127, 0, 0, 1], 0);
         let closed = server([127, 97, 0, 1], 0);
-        let (mut one, mut two, mut third) = (seat(&hubs, &closed), seat(&hubs, &closed), seat(&hubs, &open));
+        let (mut one, mut two, mut third) = (
+            seat(&hubs, &closed),
+            seat(&hubs, &closed),
+            seat(&hubs, &open),
+        );
         drop(closed);
         one.send(b"hello?").await.unwrap();
         for seat in [&mut one, &mut two] {
@@ -476,7 +554,8 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
         }
         third.send(b"still there?").await.unwrap();
-        open.send_to(b"yes", open.recv_from(&mut [0; 99]).unwrap().1).unwrap();
+        open.send_to(b"yes", open.recv_from(&mut [0; 99]).unwrap().1)
+            .unwrap();
         assert_eq!(hear(&mut third).await, b"yes");
     }
 
@@ -485,8 +564,10 @@ mod tests {
         let hubs = Hubs::default();
         let asked = server([127, 0, 0, 1], 0);
         let mut open = seat(&hubs, &asked);
-        let mut closed: Vec<Seat> =
-            (0..200).map(|_| server([127, 97, 0, 2], 0)).map(|server| seat(&hubs, &server)).collect();
+        let mut closed: Vec<Seat> = (0..200)
+            .map(|_| server([127, 97, 0, 2], 0))
+            .map(|server| seat(&hubs, &server))
+            .collect();
         for seat in &closed {
             seat.send(b"?").await.unwrap();
         }
@@ -497,7 +578,11 @@ mod tests {
             assert_eq!(hear(&mut open).await, [number]);
         }
         for seat in &mut closed {
-            let error = timeout(LATE, seat.hear()).await.expect("all are told").err().unwrap();
+            let error = timeout(LATE, seat.hear())
+                .await
+                .expect("all are told")
+                .err()
+                .unwrap();
             assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
         }
     }
@@ -509,26 +594,50 @@ mod tests {
         let seat = seat(&hubs, &asked);
         seat.send(b"a secret cookie").await.unwrap();
         let refuse = |quoted: &[u8], kind: ErrorKind| {
-            let refusal = Refusal { to: asked.local_addr().unwrap(), error: kind.into(), quoted };
+            let refusal = Refusal {
+                to: asked.local_addr().unwrap(),
+                error: kind.into(),
+                quoted,
+            };
             seat.shared.refuse(&refusal, &mut Vec::new());
             lock(&seat.unheard).refusal.take().map(|error| error.kind())
         };
         assert_eq!(refuse(b"a guess", ErrorKind::ConnectionRefused), None);
-        assert_eq!(refuse(b"a secret cookie and more", ErrorKind::ConnectionRefused), None);
-        assert_eq!(refuse(b"a secret", ErrorKind::TimedOut), None, "no final word");
-        assert_eq!(refuse(b"a secret", ErrorKind::HostUnreachable), Some(ErrorKind::HostUnreachable));
-        assert_eq!(refuse(b"", ErrorKind::ConnectionRefused), Some(ErrorKind::ConnectionRefused));
+        assert_eq!(
+            refuse(b"a secret cookie and more", ErrorKind::ConnectionRefused),
+            None
+        );
+        assert_eq!(
+            refuse(b"a secret", ErrorKind::TimedOut),
+            None,
+            "no final word"
+        );
+        assert_eq!(
+            refuse(b"a secret", ErrorKind::HostUnreachable),
+            Some(ErrorKind::HostUnreachable)
+        );
+        assert_eq!(
+            refuse(b"", ErrorKind::ConnectionRefused),
+            Some(ErrorKind::ConnectionRefused)
+        );
     }
 
     #[test]
     fn each_runtime_has_its_own_and_the_listener_ends_with_it_with_the_hubs_and_when_idle() {
         let hubs = Hubs::default();
         let asked = server([127, 0, 0, 1], 0);
-        let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let runtime = || {
+            tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .unwrap()
+        };
         let ask = async |hubs: &Hubs| {
             let mut seat = seat(hubs, &asked);
             seat.send(b"?").await.unwrap();
-            asked.send_to(b"!", asked.recv_from(&mut [0; 9]).unwrap().1).unwrap();
+            asked
+                .send_to(b"!", asked.recv_from(&mut [0; 9]).unwrap().1)
+                .unwrap();
             assert_eq!(hear(&mut seat).await, b"!");
             Arc::downgrade(&seat.shared)
         };
@@ -536,7 +645,10 @@ mod tests {
         let one = first.block_on(ask(&hubs));
         assert!(one.ptr_eq(&first.block_on(ask(&hubs))), "the same again");
         let two = second.block_on(ask(&hubs));
-        assert!(!one.ptr_eq(&two) && one.ptr_eq(&first.block_on(ask(&hubs))), "both at once");
+        assert!(
+            !one.ptr_eq(&two) && one.ptr_eq(&first.block_on(ask(&hubs))),
+            "both at once"
+        );
         drop(first);
         let third = runtime();
         let three = third.block_on(ask(&hubs));
@@ -549,7 +661,10 @@ mod tests {
             tokio::time::resume();
         });
         let four = third.block_on(ask(&hubs));
-        assert!(!three.ptr_eq(&four) && three.upgrade().is_none(), "closed after a while");
+        assert!(
+            !three.ptr_eq(&four) && three.upgrade().is_none(),
+            "closed after a while"
+        );
         drop(hubs);
         third.block_on(tokio::task::yield_now());
         assert!(four.upgrade().is_none(), "gone with the client");
@@ -567,7 +682,11 @@ mod tests {
             ("[fe80::1%3]:1", "[fe80::1%3]:1"),
             ("[2001:db8::1%3]:1", "[2001:db8::1]:1"),
         ] {
-            assert_eq!(canonical(typed.parse().unwrap()), heard.parse().unwrap(), "{typed}");
+            assert_eq!(
+                canonical(typed.parse().unwrap()),
+                heard.parse().unwrap(),
+                "{typed}"
+            );
         }
     }
 }

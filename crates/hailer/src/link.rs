@@ -6,8 +6,9 @@ use redis::cluster::ClusterClientBuilder;
 use redis::cluster_async::ClusterConnection;
 use redis::io::tcp::TcpSettings;
 use redis::{
-    AsyncConnectionConfig, Client, ClientTlsConfig, Cmd, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, Pipeline,
-    RedisError, RedisFuture, RedisResult, TlsCertificates, Value, cmd,
+    AsyncConnectionConfig, Client, ClientTlsConfig, Cmd, ConnectionAddr, ConnectionInfo,
+    IntoConnectionInfo, Pipeline, RedisError, RedisFuture, RedisResult, TlsCertificates, Value,
+    cmd,
 };
 use std::fmt;
 use std::time::Duration;
@@ -37,7 +38,10 @@ impl Redis {
     /// node of a cluster; `redis+sentinel://user:password@host:26379,host:26379/MASTER/database` names sentinels, and user and
     /// password are those of Redis itself.
     pub fn new(url: &str) -> Result<Self, SettingsError> {
-        let wrong = |problem: &str| SettingsError { key: "url", problem: problem.into() };
+        let wrong = |problem: &str| SettingsError {
+            key: "url",
+            problem: problem.into(),
+        };
         // The parser's own complaint might repeat the password.
         let (scheme, rest) = url.split_once("://").unwrap_or_default();
         let (scheme, kind) = scheme.split_once('+').unwrap_or((scheme, ""));
@@ -50,18 +54,28 @@ impl Redis {
         if kind == "sentinel" {
             return Self::behind_sentinels(scheme, rest);
         }
-        let form =
-            "must look like redis://user:password@host:6379/0; in a password write %40 for @, %3A for :, %2F for /";
-        let info = format!("{scheme}://{rest}").into_connection_info().map_err(|_| wrong(form))?;
-        Ok(Self { info, cluster: kind == "cluster", authorities: None, identity: None, sentinels: None })
+        let form = "must look like redis://user:password@host:6379/0; in a password write %40 for @, %3A for :, %2F for /";
+        let info = format!("{scheme}://{rest}")
+            .into_connection_info()
+            .map_err(|_| wrong(form))?;
+        Ok(Self {
+            info,
+            cluster: kind == "cluster",
+            authorities: None,
+            identity: None,
+            sentinels: None,
+        })
     }
 
     fn behind_sentinels(scheme: &str, rest: &str) -> Result<Self, SettingsError> {
         let wrong = || SettingsError {
             key: "url",
-            problem: "must look like redis+sentinel://user:password@host:26379,host:26379/MASTER/0".into(),
+            problem: "must look like redis+sentinel://user:password@host:26379,host:26379/MASTER/0"
+                .into(),
         };
-        let (user, rest) = rest.rsplit_once('@').map_or(("", rest), |(user, rest)| (user, rest));
+        let (user, rest) = rest
+            .rsplit_once('@')
+            .map_or(("", rest), |(user, rest)| (user, rest));
         let (hosts, path) = rest.split_once('/').ok_or_else(wrong)?;
         let (master, database) = path.split_once('/').unwrap_or((path, "0"));
         if master.is_empty() || hosts.split(',').count() > 64 {
@@ -69,16 +83,28 @@ impl Redis {
         }
         let mut sentinels = Vec::new();
         for host in hosts.split(',') {
-            let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+            let has_port = host
+                .rsplit_once(':')
+                .is_some_and(|(_, port)| port.parse::<u16>().is_ok());
             let port = if has_port { "" } else { ":26379" };
-            let info = format!("{scheme}://{host}{port}").into_connection_info().map_err(|_| wrong())?;
+            let info = format!("{scheme}://{host}{port}")
+                .into_connection_info()
+                .map_err(|_| wrong())?;
             sentinels.push(info.addr().clone());
         }
         let at = if user.is_empty() { "" } else { "@" };
         let first = hosts.split(',').next().unwrap_or_default();
-        let info = format!("{scheme}://{user}{at}{first}/{database}").into_connection_info().map_err(|_| wrong())?;
+        let info = format!("{scheme}://{user}{at}{first}/{database}")
+            .into_connection_info()
+            .map_err(|_| wrong())?;
         let sentinels = Some((sentinels, master.to_owned()));
-        Ok(Self { info, cluster: false, authorities: None, identity: None, sentinels })
+        Ok(Self {
+            info,
+            cluster: false,
+            authorities: None,
+            identity: None,
+            sentinels,
+        })
     }
 
     /// Another user and password than those of the URL, where nothing needs to be escaped.
@@ -91,13 +117,24 @@ impl Redis {
     }
 
     pub(crate) fn certificates(&self) -> TlsCertificates {
-        let identity = |(client_cert, client_key)| ClientTlsConfig { client_cert, client_key };
-        TlsCertificates { client_tls: self.identity.clone().map(identity), root_cert: self.authorities.clone() }
+        let identity = |(client_cert, client_key)| ClientTlsConfig {
+            client_cert,
+            client_key,
+        };
+        TlsCertificates {
+            client_tls: self.identity.clone().map(identity),
+            root_cert: self.authorities.clone(),
+        }
     }
 
     /// A text without the password, whoever put it there: servers repeat commands that they do not know.
     pub fn without_secrets(&self, text: &str) -> String {
-        match self.info.redis_settings().password().filter(|password| !password.is_empty()) {
+        match self
+            .info
+            .redis_settings()
+            .password()
+            .filter(|password| !password.is_empty())
+        {
             Some(password) => text.replace(password, "…"),
             None => text.into(),
         }
@@ -148,15 +185,24 @@ impl Link {
         // true when a network broke reaches Redis after what is true now.
         let tcp = TcpSettings::default().set_linger_time(Duration::ZERO);
         let info = match &redis.sentinels {
-            Some((sentinels, master)) => redis.info.clone().set_addr(master_of(redis, sentinels, master, &tcp).await?),
+            Some((sentinels, master)) => redis
+                .info
+                .clone()
+                .set_addr(master_of(redis, sentinels, master, &tcp).await?),
             None => redis.info.clone(),
         };
         let info = info.set_tcp_settings(tcp.clone());
         if redis.cluster {
             let builder = ClusterClientBuilder::new([info]).tcp_settings(tcp);
-            let builder = builder.connection_timeout(TIMEOUT).response_timeout(TIMEOUT);
+            let builder = builder
+                .connection_timeout(TIMEOUT)
+                .response_timeout(TIMEOUT);
             // Certificates would turn TLS on.
-            let builder = if tls { builder.certs(redis.certificates()) } else { builder };
+            let builder = if tls {
+                builder.certs(redis.certificates())
+            } else {
+                builder
+            };
             let client = builder.retries(RETRIES).build()?;
             return Ok(Self(Kind::Cluster(client.get_async_connection().await?)));
         }
@@ -166,12 +212,16 @@ impl Link {
 
 async fn connect(redis: &Redis, info: ConnectionInfo) -> RedisResult<MultiplexedConnection> {
     let config = AsyncConnectionConfig::new();
-    let config = config.set_connection_timeout(Some(TIMEOUT)).set_response_timeout(Some(TIMEOUT));
+    let config = config
+        .set_connection_timeout(Some(TIMEOUT))
+        .set_response_timeout(Some(TIMEOUT));
     let client = match info.addr() {
         ConnectionAddr::TcpTls { .. } => Client::build_with_tls(info, redis.certificates())?,
         _ => Client::open(info)?,
     };
-    client.get_multiplexed_async_connection_with_config(&config).await
+    client
+        .get_multiplexed_async_connection_with_config(&config)
+        .await
 }
 
 /// Where the master is, by the first sentinel that knows.
@@ -184,18 +234,27 @@ async fn master_of(
     let mut last = None;
     for sentinel in sentinels {
         // They have no databases, and users of their own: they are asked as anybody.
-        let info = sentinel.clone().into_connection_info()?.set_tcp_settings(tcp.clone());
+        let info = sentinel
+            .clone()
+            .into_connection_info()?
+            .set_tcp_settings(tcp.clone());
         let asked = async {
             let mut link = connect(redis, info).await?;
-            let ask = cmd("SENTINEL").arg("get-master-addr-by-name").arg(master).to_owned();
+            let ask = cmd("SENTINEL")
+                .arg("get-master-addr-by-name")
+                .arg(master)
+                .to_owned();
             ask.query_async::<Option<(String, u16)>>(&mut link).await
         };
         match asked.await {
             Ok(Some((host, port))) => {
                 return Ok(match sentinel {
-                    ConnectionAddr::TcpTls { .. } => {
-                        ConnectionAddr::TcpTls { host, port, insecure: false, tls_params: None }
-                    }
+                    ConnectionAddr::TcpTls { .. } => ConnectionAddr::TcpTls {
+                        host,
+                        port,
+                        insecure: false,
+                        tls_params: None,
+                    },
                     _ => ConnectionAddr::Tcp(host, port),
                 });
             }
@@ -204,7 +263,11 @@ async fn master_of(
         }
     }
     let last = last.unwrap_or_default();
-    Err(RedisError::from((redis::ErrorKind::Io, "no sentinel names a master", last)))
+    Err(RedisError::from((
+        redis::ErrorKind::Io,
+        "no sentinel names a master",
+        last,
+    )))
 }
 
 impl ConnectionLike for Link {

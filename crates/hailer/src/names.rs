@@ -27,7 +27,10 @@ pub(crate) struct Names {
 
 impl Names {
     pub(crate) fn new(server: Option<SocketAddr>) -> Self {
-        Self { server, resolver: OnceLock::new() }
+        Self {
+            server,
+            resolver: OnceLock::new(),
+        }
     }
 
     /// The addresses to ask for a target, the best first; never empty. Port and SRV service are those of the protocol,
@@ -66,34 +69,55 @@ impl Names {
         // Fully qualified, so that no search domain is tried.
         let full = format!("{service}.{}.", name.trim_end_matches('.'));
         let lookup = self.resolver()?.lookup(full, RecordType::SRV);
-        let lookup = tokio::time::timeout(SRV_PATIENCE, lookup).await.ok()?.ok()?;
+        let lookup = tokio::time::timeout(SRV_PATIENCE, lookup)
+            .await
+            .ok()?
+            .ok()?;
         // The game's own client takes the first record and looks at neither priority nor weight.
-        lookup.answers().iter().find_map(|record| match &record.data {
-            RData::SRV(srv) if srv.port > 0 && !srv.target.is_root() => Some((srv.target.to_string(), srv.port)),
-            _ => None,
-        })
+        lookup
+            .answers()
+            .iter()
+            .find_map(|record| match &record.data {
+                RData::SRV(srv) if srv.port > 0 && !srv.target.is_root() => {
+                    Some((srv.target.to_string(), srv.port))
+                }
+                _ => None,
+            })
     }
 
     async fn host(&self, name: &str, port: u16) -> Result<Vec<SocketAddr>, Error> {
         let not_found = || Error::NameNotFound { name: name.into() };
-        let failed = |cause: String| Error::Lookup { name: name.into(), cause };
+        let failed = |cause: String| Error::Lookup {
+            name: name.into(),
+            cause,
+        };
         let mut found: Vec<SocketAddr> = match self.server {
             None => {
                 // The system's own way, so that its hosts file, search domains and caches count.
-                let lookup = tokio::time::timeout(PATIENCE, tokio::net::lookup_host((name, port))).await;
+                let lookup =
+                    tokio::time::timeout(PATIENCE, tokio::net::lookup_host((name, port))).await;
                 let lookup = lookup.map_err(|_| failed("no answer from the name server".into()))?;
                 match lookup {
                     Ok(addresses) => addresses.collect(),
                     // The C library's reasons come as texts only; all but "try again" mean that there is no such name.
-                    Err(error) if error.to_string().contains("emporary") => return Err(failed(error.to_string())),
+                    Err(error) if error.to_string().contains("emporary") => {
+                        return Err(failed(error.to_string()));
+                    }
                     Err(_) => return Err(not_found()),
                 }
             }
             Some(_) => {
-                let resolver = self.resolver().ok_or_else(|| failed("no name server".into()))?;
+                let resolver = self
+                    .resolver()
+                    .ok_or_else(|| failed("no name server".into()))?;
                 match tokio::time::timeout(PATIENCE, resolver.lookup_ip(name)).await {
-                    Ok(Ok(addresses)) => addresses.iter().map(|ip| SocketAddr::new(ip, port)).collect(),
-                    Ok(Err(error)) if error.is_nx_domain() || error.is_no_records_found() => return Err(not_found()),
+                    Ok(Ok(addresses)) => addresses
+                        .iter()
+                        .map(|ip| SocketAddr::new(ip, port))
+                        .collect(),
+                    Ok(Err(error)) if error.is_nx_domain() || error.is_no_records_found() => {
+                        return Err(not_found());
+                    }
                     Ok(Err(error)) => return Err(failed(error.to_string())),
                     Err(_) => return Err(failed("no answer from the name server".into())),
                 }
@@ -126,5 +150,8 @@ fn build(server: Option<SocketAddr>) -> Option<TokioResolver> {
     let config = ResolverConfig::from_parts(None, Vec::new(), servers);
     let mut options = ResolverOpts::default();
     options.timeout = Duration::from_secs(1);
-    TokioResolver::builder_with_config(config, TokioRuntimeProvider::default()).with_options(options).build().ok()
+    TokioResolver::builder_with_config(config, TokioRuntimeProvider::default())
+        .with_options(options)
+        .build()
+        .ok()
 }

@@ -35,7 +35,10 @@ pub struct TargetError {
 
 impl TargetError {
     pub(crate) fn new(text: &str, problem: String) -> Self {
-        Self { text: text.chars().take(300).collect(), problem }
+        Self {
+            text: text.chars().take(300).collect(),
+            problem,
+        }
     }
 
     /// The same problem, of the text that was typed.
@@ -53,7 +56,10 @@ impl Target {
     /// The same target in a certain protocol.
     #[must_use]
     pub fn with_protocol(self, protocol: &'static dyn Protocol) -> Self {
-        Self { protocol: Some(protocol), ..self }
+        Self {
+            protocol: Some(protocol),
+            ..self
+        }
     }
 
     fn info(&self) -> Option<&'static Info> {
@@ -73,17 +79,24 @@ impl FromStr for Target {
 
     fn from_str(text: &str) -> Result<Self, TargetError> {
         let error = |problem: String| TargetError::new(text, problem);
-        let scheme = text.split_once(':').and_then(|(scheme, rest)| Some((scheme, rest.strip_prefix("//")?)));
+        let scheme = text
+            .split_once(':')
+            .and_then(|(scheme, rest)| Some((scheme, rest.strip_prefix("//")?)));
         let (protocol, rest) = match scheme {
             None => (None, text),
             Some((scheme, rest)) => {
-                let protocol = registry::find(&scheme.to_ascii_lowercase())
-                    .ok_or_else(|| error(format!("unknown protocol; known are {}", registry::known())))?;
+                let protocol = registry::find(&scheme.to_ascii_lowercase()).ok_or_else(|| {
+                    error(format!("unknown protocol; known are {}", registry::known()))
+                })?;
                 (Some(protocol), rest.strip_suffix('/').unwrap_or(rest))
             }
         };
         let (host, port) = host_and_port(rest).map_err(error)?;
-        Ok(Self { protocol, host, port })
+        Ok(Self {
+            protocol,
+            host,
+            port,
+        })
     }
 }
 
@@ -108,7 +121,9 @@ fn host_and_port(text: &str) -> Result<(Host, Option<u16>), String> {
         return Ok((host, None));
     }
     if let Some(bracketed) = text.strip_prefix('[') {
-        let (address, rest) = bracketed.split_once(']').ok_or("the bracket is not closed")?;
+        let (address, rest) = bracketed
+            .split_once(']')
+            .ok_or("the bracket is not closed")?;
         let host = ipv6(address).ok_or("no IPv6 address between the brackets")?;
         let port = match rest.strip_prefix(':') {
             Some(port) => Some(parse_port(port)?),
@@ -118,7 +133,9 @@ fn host_and_port(text: &str) -> Result<(Host, Option<u16>), String> {
         return Ok((host, port));
     }
     let (host, port) = match text.split_once(':') {
-        Some((_, rest)) if rest.contains(':') => return Err("write IPv6 addresses as [address]:port".into()),
+        Some((_, rest)) if rest.contains(':') => {
+            return Err("write IPv6 addresses as [address]:port".into());
+        }
         Some((host, port)) => (host, Some(parse_port(port)?)),
         None => (text, None),
     };
@@ -130,9 +147,13 @@ fn host_and_port(text: &str) -> Result<(Host, Option<u16>), String> {
 
 /// With a zone, as link-local addresses need it, it is for the system to resolve.
 fn ipv6(text: &str) -> Option<Host> {
-    let (address, zone) = text.split_once('%').map_or((text, None), |(address, zone)| (address, Some(zone)));
+    let (address, zone) = text
+        .split_once('%')
+        .map_or((text, None), |(address, zone)| (address, Some(zone)));
     let address: Ipv6Addr = address.parse().ok()?;
-    let usable = |zone: &str| !zone.is_empty() && zone.len() <= 32 && zone.bytes().all(|b| b.is_ascii_graphic());
+    let usable = |zone: &str| {
+        !zone.is_empty() && zone.len() <= 32 && zone.bytes().all(|b| b.is_ascii_graphic())
+    };
     match zone {
         None => Some(Host::Address(address.into())),
         Some(zone) if usable(zone) => Some(Host::Name(format!("{address}%{zone}"))),
@@ -141,7 +162,10 @@ fn ipv6(text: &str) -> Option<Host> {
 }
 
 fn parse_port(text: &str) -> Result<u16, String> {
-    let port = text.parse().ok().filter(|port| *port > 0 && !text.starts_with('+'));
+    let port = text
+        .parse()
+        .ok()
+        .filter(|port| *port > 0 && !text.starts_with('+'));
     port.ok_or_else(|| "the port must be a number from 1 to 65535".into())
 }
 
@@ -154,7 +178,9 @@ fn parse_name(name: &str) -> Result<String, String> {
     let label = |label: &str| {
         !label.is_empty()
             && label.len() <= 63
-            && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
+            && label
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
     };
     if bare.len() > 253 || !bare.split('.').all(label) {
         return Err("neither an address nor a host name".into());
@@ -205,8 +231,14 @@ mod tests {
             ("2001:db8::1", "2001:db8::1"),
             ("[2001:db8::1]", "2001:db8::1"),
             ("[2001:DB8::1]:22000", "[2001:db8::1]:22000"),
-            ("minecraft-query://mc.example.com/", "minecraft-query://mc.example.com"),
-            ("MINECRAFT-QUERY://[::1]:25565", "minecraft-query://[::1]:25565"),
+            (
+                "minecraft-query://mc.example.com/",
+                "minecraft-query://mc.example.com",
+            ),
+            (
+                "MINECRAFT-QUERY://[::1]:25565",
+                "minecraft-query://[::1]:25565",
+            ),
             ("_under.example.com.", "_under.example.com."),
             ("fe80::1%eth0", "fe80::1%eth0"),
             ("[FE80::1%eth0]:22000", "[fe80::1%eth0]:22000"),

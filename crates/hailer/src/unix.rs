@@ -55,12 +55,21 @@ pub fn bind(path: &Path, mode: u32) -> io::Result<(UnixListener, Bound)> {
         Err(_) => {}
     }
     let listener = private(path, mode)?;
-    Ok((listener, Bound { path: path.into(), file: identity(path)? }))
+    Ok((
+        listener,
+        Bound {
+            path: path.into(),
+            file: identity(path)?,
+        },
+    ))
 }
 
 /// Waits for others that start in the same folder, but not for ever: a lock is no reason not to start.
 fn lock(path: &Path) -> Option<File> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
     let folder = File::open(folder).ok()?;
     for _ in 0..50 {
         match folder.try_lock() {
@@ -86,7 +95,11 @@ fn is_alive(path: &Path) -> io::Result<bool> {
 /// A socket that nobody else may open, not even for the moment between two system calls: on Linux its mode before it has
 /// a name becomes that of its file. The second call is for the other systems.
 fn private(path: &Path, mode: u32) -> io::Result<UnixListener> {
-    let nameless = File::from(OwnedFd::from(Socket::new(Domain::UNIX, Type::STREAM, None)?));
+    let nameless = File::from(OwnedFd::from(Socket::new(
+        Domain::UNIX,
+        Type::STREAM,
+        None,
+    )?));
     let _ = nameless.set_permissions(Permissions::from_mode(mode));
     let socket = Socket::from(OwnedFd::from(nameless));
     socket.bind(&SockAddr::unix(path)?)?;
@@ -101,7 +114,8 @@ mod tests {
     use super::*;
 
     fn folder(name: &str) -> PathBuf {
-        let folder = std::env::temp_dir().join(format!("hailer-unix-{name}-{}", std::process::id()));
+        let folder =
+            std::env::temp_dir().join(format!("hailer-unix-{name}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&folder);
         std::fs::create_dir(&folder).unwrap();
         folder
@@ -122,7 +136,10 @@ mod tests {
         let busy = std::iter::from_fn(|| {
             let socket = Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
             socket.set_nonblocking(true).unwrap();
-            socket.connect(&SockAddr::unix(&path).unwrap()).ok().map(|()| socket)
+            socket
+                .connect(&SockAddr::unix(&path).unwrap())
+                .ok()
+                .map(|()| socket)
         });
         let busy = busy.take(100).collect::<Vec<_>>();
         assert!(busy.len() < 100);
@@ -148,7 +165,10 @@ mod tests {
         drop(UnixListener::bind(&path).unwrap());
         let started: Vec<_> = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..8).map(|_| scope.spawn(|| bind(&path, 0o600))).collect();
-            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+            threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap())
+                .collect()
         });
         assert_eq!(started.iter().filter(|bound| bound.is_ok()).count(), 1);
         drop(started);

@@ -12,7 +12,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use support::dns::{Dns, Record};
-use support::{ANY, Server, Stream, apart, bind, closed, ids, kick, loopback, minecraft, names, protocol, status};
+use support::{
+    ANY, Server, Stream, apart, bind, closed, ids, kick, loopback, minecraft, names, protocol,
+    status,
+};
 
 const ALICE: &[&str] = &["Alice", "Bob"];
 
@@ -54,7 +57,10 @@ async fn all_answers(server: &Server, expected: usize) -> Vec<Answer> {
     let client = Client::new(settings());
     let mut answers = Vec::new();
     for _ in 0..10 {
-        answers = client.query_all(server.address.to_string().as_str()).await.unwrap();
+        answers = client
+            .query_all(server.address.to_string().as_str())
+            .await
+            .unwrap();
         if answers.len() == expected {
             break;
         }
@@ -73,23 +79,54 @@ async fn a_server_is_found_by_every_form_of_its_address() {
         (format!("127.0.0.1:{port}"), None),
         (format!("localhost:{port}"), None),
         (format!("LOCALHOST:{port}"), None),
-        (format!("minecraft-query://127.0.0.1:{port}"), Some("minecraft-query")),
-        (format!("minecraft-query://localhost:{port}/"), Some("minecraft-query")),
+        (
+            format!("minecraft-query://127.0.0.1:{port}"),
+            Some("minecraft-query"),
+        ),
+        (
+            format!("minecraft-query://localhost:{port}/"),
+            Some("minecraft-query"),
+        ),
         (format!("ugp://127.0.0.1:{port}"), Some("ugp")),
         (format!("UGP://127.0.0.1:{port}"), Some("ugp")),
         (format!("onequery://127.0.0.1:{port}/"), Some("onequery")),
     ];
     for (form, protocol) in forms {
-        let answer = client.query(form.as_str()).await.unwrap_or_else(|error| panic!("{form}: {error}"));
+        let answer = client
+            .query(form.as_str())
+            .await
+            .unwrap_or_else(|error| panic!("{form}: {error}"));
         assert_eq!(answer.asked.address.port(), port);
         assert_eq!(answer.status.title().as_deref(), Some("Forms"), "{form}");
-        assert!(protocol.is_none_or(|id| answer.asked.protocol.id == id), "{form}: {}", answer.asked.protocol.id);
+        assert!(
+            protocol.is_none_or(|id| answer.asked.protocol.id == id),
+            "{form}: {}",
+            answer.asked.protocol.id
+        );
     }
     let target: hailer::Target = format!("ugp://127.0.0.1:{port}").parse().unwrap();
-    assert_eq!(client.query(&target).await.unwrap().asked.protocol.id, "ugp");
-    assert_eq!(client.query(target.with_protocol(protocol("onequery"))).await.unwrap().asked.protocol.id, "onequery");
-    assert!(matches!(client.query("gopher://host").await, Err(Error::Target(_))));
-    assert!(matches!(client.query_all("host:0").await, Err(Error::Target(_))));
+    assert_eq!(
+        client.query(&target).await.unwrap().asked.protocol.id,
+        "ugp"
+    );
+    assert_eq!(
+        client
+            .query(target.with_protocol(protocol("onequery")))
+            .await
+            .unwrap()
+            .asked
+            .protocol
+            .id,
+        "onequery"
+    );
+    assert!(matches!(
+        client.query("gopher://host").await,
+        Err(Error::Target(_))
+    ));
+    assert!(matches!(
+        client.query_all("host:0").await,
+        Err(Error::Target(_))
+    ));
 }
 
 #[tokio::test]
@@ -100,9 +137,15 @@ async fn an_ipv6_server_is_found_by_every_form_of_its_address() {
     };
     let server = Server::at(socket, registry::PROTOCOLS, &status("Six", ALICE));
     let client = Client::new(settings());
-    for form in [format!("[::1]:{}", server.port()), format!("ugp://[::1]:{}", server.port())] {
+    for form in [
+        format!("[::1]:{}", server.port()),
+        format!("ugp://[::1]:{}", server.port()),
+    ] {
         let answer = client.query(form.as_str()).await.unwrap();
-        assert_eq!((answer.asked.address, answer.status.title().as_deref()), (server.address, Some("Six")));
+        assert_eq!(
+            (answer.asked.address, answer.status.title().as_deref()),
+            (server.address, Some("Six"))
+        );
     }
 }
 
@@ -114,10 +157,16 @@ async fn what_answers_is_returned() {
     for protocol in registry::datagram() {
         let server = Server::of(&[protocol], &status("Alone", ALICE));
         let started = Instant::now();
-        let answer = client.query(server.address.to_string().as_str()).await.unwrap();
+        let answer = client
+            .query(server.address.to_string().as_str())
+            .await
+            .unwrap();
         assert_eq!(answer.asked.protocol.id, protocol.info().id);
         assert_eq!(names(&answer.status), ALICE);
-        assert!(started.elapsed() < ms(2_000), "the silent ones are not waited for");
+        assert!(
+            started.elapsed() < ms(2_000),
+            "the silent ones are not waited for"
+        );
     }
 }
 
@@ -127,10 +176,16 @@ async fn all_that_answer_are_returned_and_the_silent_are_not_waited_for() {
     let server = Server::of(&two, &status("Two", ALICE));
     let started = Instant::now();
     let answers = all_answers(&server, two.len()).await;
-    let mut found: Vec<_> = answers.iter().map(|answer| answer.asked.protocol.id).collect();
+    let mut found: Vec<_> = answers
+        .iter()
+        .map(|answer| answer.asked.protocol.id)
+        .collect();
     found.sort_unstable();
     assert_eq!(found, ["minecraft-query", "onequery"]);
-    assert!(started.elapsed() < ms(3_000), "UGP is silent for 5 s, and nobody waits for it");
+    assert!(
+        started.elapsed() < ms(3_000),
+        "UGP is silent for 5 s, and nobody waits for it"
+    );
 }
 
 #[tokio::test]
@@ -146,9 +201,16 @@ async fn all_three_protocols_share_a_port() {
             (answer.status.title().as_deref(), names(&answer.status)),
             (Some("Shared"), vec!["Alice".into(), "Bob".into()])
         );
-        assert_eq!((answer.status.players.online, answer.status.players.max), (Some(2), Some(20)));
+        assert_eq!(
+            (answer.status.players.online, answer.status.players.max),
+            (Some(2), Some(20))
+        );
         assert_eq!(answer.status.players.roster, Roster::Whole);
-        assert!(answer.status.deviations.is_empty(), "{id}: {:?}", answer.status.deviations);
+        assert!(
+            answer.status.deviations.is_empty(),
+            "{id}: {:?}",
+            answer.status.deviations
+        );
         assert!(answer.round_trip > Duration::ZERO && answer.round_trip < ms(2_000));
         assert!(answer.asked.sent == answer.asked.heard && answer.asked.sent >= 1);
     }
@@ -160,10 +222,22 @@ async fn a_ping_costs_one_datagram_and_tells_only_the_round_trip() {
     let client = Client::new(settings());
     for id in ids() {
         let answer = client.ping(url(id, &server).as_str()).await.unwrap();
-        assert_eq!((answer.asked.protocol.id, answer.asked.sent, answer.asked.heard), (id, 1, 1));
+        assert_eq!(
+            (
+                answer.asked.protocol.id,
+                answer.asked.sent,
+                answer.asked.heard
+            ),
+            (id, 1, 1)
+        );
         assert_eq!(*answer.status, Status::default());
     }
-    assert!(client.ping(server.address.to_string().as_str()).await.is_ok());
+    assert!(
+        client
+            .ping(server.address.to_string().as_str())
+            .await
+            .is_ok()
+    );
 }
 
 #[tokio::test]
@@ -174,19 +248,27 @@ async fn what_is_not_asked_for_does_not_come() {
     for depth in [Depth::Basic, Depth::Full] {
         settings.ask.depth = depth;
         for id in ids() {
-            let answer = Client::new(settings.clone()).query(url(id, &server).as_str()).await.unwrap();
+            let answer = Client::new(settings.clone())
+                .query(url(id, &server).as_str())
+                .await
+                .unwrap();
             assert_eq!(answer.status.title().as_deref(), Some("Less"));
             assert_eq!(answer.status.players.online, Some(2));
             assert!(answer.status.players.list.is_empty(), "{id} {depth:?}");
-            assert_eq!(answer.status.players.roster, Roster::Absent, "{id} {depth:?}");
+            assert_eq!(
+                answer.status.players.roster,
+                Roster::Absent,
+                "{id} {depth:?}"
+            );
         }
     }
 }
 
 #[tokio::test]
 async fn one_client_asks_many_servers_at_once() {
-    let servers: Vec<Server> =
-        (0..10).map(|i| Server::of(registry::PROTOCOLS, &status(&format!("S{i}"), ALICE))).collect();
+    let servers: Vec<Server> = (0..10)
+        .map(|i| Server::of(registry::PROTOCOLS, &status(&format!("S{i}"), ALICE)))
+        .collect();
     let client = Client::new(settings());
     let asks = servers
         .iter()
@@ -201,15 +283,18 @@ async fn one_client_asks_many_servers_at_once() {
 
 #[tokio::test]
 async fn many_are_asked_and_each_end_comes_with_its_target() {
-    let servers: Vec<Server> =
-        (0..10).map(|i| Server::of(registry::PROTOCOLS, &status(&format!("S{i}"), ALICE))).collect();
+    let servers: Vec<Server> = (0..10)
+        .map(|i| Server::of(registry::PROTOCOLS, &status(&format!("S{i}"), ALICE)))
+        .collect();
     // Hundreds at one address, all protocols mixed, and among them some who never answer, or with a flood.
     let (silent, shut) = (Server::silent(), closed());
     let flood = Server::script(|_| vec![vec![7; 1_000]; 100]);
     let mut settings = patience(ms(5_000), 0);
     settings.patience.deadline = ms(5_000);
     let client = Client::new(settings);
-    let mut targets: Vec<String> = (0..600).map(|i| url(ids()[i % 3], &servers[i % 10])).collect();
+    let mut targets: Vec<String> = (0..600)
+        .map(|i| url(ids()[i % 3], &servers[i % 10]))
+        .collect();
     targets.insert(0, url("ugp", &silent));
     targets.insert(1, url("ugp", &flood));
     targets.insert(2, format!("onequery://{shut}"));
@@ -220,7 +305,10 @@ async fn many_are_asked_and_each_end_comes_with_its_target() {
     while let Some((target, end)) = ends.next().await {
         match end {
             Ok(answers) => {
-                let server = servers.iter().position(|server| target.ends_with(&server.address.to_string())).unwrap();
+                let server = servers
+                    .iter()
+                    .position(|server| target.ends_with(&server.address.to_string()))
+                    .unwrap();
                 assert_eq!(answers[0].status.title(), Some(format!("S{server}")));
                 assert!(target.starts_with(answers[0].asked.protocol.id), "{target}");
                 answered += 1;
@@ -234,7 +322,10 @@ async fn many_are_asked_and_each_end_comes_with_its_target() {
     assert_eq!(kinds[0], "target", "{failed:?}");
     assert_eq!(kinds[3], "silence", "{failed:?}");
     assert!(kinds.contains(&"port-closed"), "{failed:?}");
-    assert!(failed[..2].iter().all(|(_, at)| *at < ms(4_000)), "nobody waits for the silent one: {failed:?}");
+    assert!(
+        failed[..2].iter().all(|(_, at)| *at < ms(4_000)),
+        "nobody waits for the silent one: {failed:?}"
+    );
 }
 
 #[tokio::test]
@@ -253,7 +344,13 @@ async fn asking_many_asks_no_more_than_wanted_at_a_time_and_none_once_dropped() 
     drop(ends);
     tokio::time::sleep(ms(100)).await;
     assert!(heard.load(Ordering::Relaxed) <= 6);
-    assert!(client.query_many(Vec::<hailer::Target>::new(), 0).next().await.is_none());
+    assert!(
+        client
+            .query_many(Vec::<hailer::Target>::new(), 0)
+            .next()
+            .await
+            .is_none()
+    );
 }
 
 #[test]
@@ -266,19 +363,39 @@ fn one_client_serves_several_runtimes() {
     for _ in 0..3 {
         let passing = builder().enable_all().build().unwrap();
         for runtime in [&kept, &passing] {
-            assert_eq!(runtime.block_on(client.query(&target)).unwrap().status.title().as_deref(), Some("Again"));
+            assert_eq!(
+                runtime
+                    .block_on(client.query(&target))
+                    .unwrap()
+                    .status
+                    .title()
+                    .as_deref(),
+                Some("Again")
+            );
         }
     }
-    let several = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let several = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap();
     let client = Arc::new(client);
     let asks: Vec<_> = (0..40)
         .map(|_| {
             let (client, target) = (client.clone(), target.clone());
-            several.spawn(async move { client.query(&target).await.map(|answer| answer.status.title()) })
+            several.spawn(async move {
+                client
+                    .query(&target)
+                    .await
+                    .map(|answer| answer.status.title())
+            })
         })
         .collect();
     for ask in asks {
-        assert_eq!(several.block_on(ask).unwrap().unwrap().as_deref(), Some("Again"));
+        assert_eq!(
+            several.block_on(ask).unwrap().unwrap().as_deref(),
+            Some("Again")
+        );
     }
 }
 
@@ -290,22 +407,34 @@ async fn a_closed_port_is_told_at_once() {
     let address = closed();
     for form in [address.to_string(), format!("ugp://{address}")] {
         match Client::new(settings()).query(form.as_str()).await {
-            Err(Error::PortClosed { asked }) => assert_eq!((asked.address, asked.sent), (address, 1)),
+            Err(Error::PortClosed { asked }) => {
+                assert_eq!((asked.address, asked.sent), (address, 1))
+            }
             other => panic!("{form}: {other:?}"),
         }
     }
-    assert!(started.elapsed() < ms(2_000), "the timeout of 5 s is not waited for");
+    assert!(
+        started.elapsed() < ms(2_000),
+        "the timeout of 5 s is not waited for"
+    );
 }
 
 #[tokio::test]
 async fn silence_is_told_with_its_counts_and_after_its_time() {
     let server = Server::silent();
     let client = Client::new(patience(ms(60), 2));
-    for target in ids().iter().map(|id| url(id, &server)).chain([server.address.to_string()]) {
+    for target in ids()
+        .iter()
+        .map(|id| url(id, &server))
+        .chain([server.address.to_string()])
+    {
         let started = Instant::now();
         match client.query(target.as_str()).await {
             Err(Error::Silence { asked, after }) => {
-                assert_eq!((asked.address, asked.sent, asked.heard), (server.address, 3, 0));
+                assert_eq!(
+                    (asked.address, asked.sent, asked.heard),
+                    (server.address, 3, 0)
+                );
                 assert!(after >= ms(180) && after < ms(2_000), "{target}: {after:?}");
                 assert!(started.elapsed() >= after);
             }
@@ -329,7 +458,10 @@ async fn a_lost_request_is_sent_again() {
                 let _ = socket.send_to(reply, from);
             }
         });
-        let answer = Client::new(patience(ms(100), 3)).query(url(id, &server).as_str()).await.unwrap();
+        let answer = Client::new(patience(ms(100), 3))
+            .query(url(id, &server).as_str())
+            .await
+            .unwrap();
         assert_eq!(names(&answer.status), ALICE);
         assert_eq!(answer.asked.sent, answer.asked.heard * 2, "{id}");
     }
@@ -341,16 +473,29 @@ async fn an_unreadable_answer_is_told_with_field_offset_and_bytes() {
     let server = Server::script(|request| vec![minecraft(request, b"Hello")]);
     let mut settings = patience(ms(100), 1);
     settings.ask.depth = Depth::Basic;
-    match Client::new(settings).query(url("minecraft-query", &server).as_str()).await {
+    match Client::new(settings)
+        .query(url("minecraft-query", &server).as_str())
+        .await
+    {
         Err(error @ Error::Malformed { .. }) => {
             let text = error.to_string();
-            let Error::Malformed { asked, fault: Fault::Malformed(fault), datagram } = error else {
+            let Error::Malformed {
+                asked,
+                fault: Fault::Malformed(fault),
+                datagram,
+            } = error
+            else {
                 panic!("{error:?}");
             };
-            assert_eq!((asked.address, asked.protocol.id), (server.address, "minecraft-query"));
+            assert_eq!(
+                (asked.address, asked.protocol.id),
+                (server.address, "minecraft-query")
+            );
             assert!(fault.at >= 5 && fault.at <= datagram.len(), "{fault:?}");
             assert!(
-                !fault.field.is_empty() && text.contains(fault.field) && text.contains(&fault.at.to_string()),
+                !fault.field.is_empty()
+                    && text.contains(fault.field)
+                    && text.contains(&fault.at.to_string()),
                 "{text}"
             );
             assert!(datagram.ends_with(b"Hello") && datagram.len() == 10);
@@ -361,7 +506,9 @@ async fn an_unreadable_answer_is_told_with_field_offset_and_bytes() {
     let cut = b"\xFF\xFFUGP\0\x01\x81\x07\xFF\xFF";
     let server = Server::script(move |_| vec![cut.to_vec()]);
     match impatient().query(url("ugp", &server).as_str()).await {
-        Err(Error::Malformed { datagram, asked, .. }) => {
+        Err(Error::Malformed {
+            datagram, asked, ..
+        }) => {
             assert_eq!((&datagram[..], asked.protocol.id), (&cut[..], "ugp"));
         }
         other => panic!("{other:?}"),
@@ -370,7 +517,9 @@ async fn an_unreadable_answer_is_told_with_field_offset_and_bytes() {
     let short = b"ONEREPLY\x01\0";
     let server = Server::script(move |_| vec![short.to_vec()]);
     match impatient().query(url("onequery", &server).as_str()).await {
-        Err(Error::Malformed { datagram, asked, .. }) => {
+        Err(Error::Malformed {
+            datagram, asked, ..
+        }) => {
             assert_eq!((&datagram[..], asked.protocol.id), (&short[..], "onequery"));
         }
         // An answer to a query, where a challenge was due, may also count as a stray.
@@ -394,8 +543,13 @@ async fn of_several_failures_the_one_that_tells_most_is_told() {
 
 #[tokio::test]
 async fn garbage_and_half_answers_are_no_answer() {
-    let server =
-        Server::script(|request| vec![b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(), request.to_vec(), Vec::new()]);
+    let server = Server::script(|request| {
+        vec![
+            b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(),
+            request.to_vec(),
+            Vec::new(),
+        ]
+    });
     for id in ids() {
         match impatient().query(url(id, &server).as_str()).await {
             Err(error @ Error::Silence { .. }) => {
@@ -419,10 +573,17 @@ async fn a_refusal_is_told_and_a_token_opens() {
     let nothing = hailer::proto::Value::List(Vec::new());
     let only_basic = hailer::proto::Value::List(vec!["basic".into()]);
     let serve = |public: hailer::proto::Value| {
-        let options = Options(vec![("public".into(), public), ("tokens".into(), tokens.clone())]);
+        let options = Options(vec![
+            ("public".into(), public),
+            ("tokens".into(), tokens.clone()),
+        ]);
         let onequery = vec![(protocol("onequery"), options)];
-        let board = Board::with_options(onequery, hailer::proto::Keys::new(random_secret()), &status("Private", ALICE))
-            .unwrap();
+        let board = Board::with_options(
+            onequery,
+            hailer::proto::Keys::new(random_secret()),
+            &status("Private", ALICE),
+        )
+        .unwrap();
         Server::board(loopback(), board, Budget::default())
     };
     let with = |token: Option<&str>| {
@@ -443,15 +604,30 @@ async fn a_refusal_is_told_and_a_token_opens() {
         }
     }
     // Found out among the protocols too: a refusal tells more than silence.
-    assert!(matches!(impatient().query(server.address.to_string().as_str()).await, Err(Error::Refused { .. })));
+    assert!(matches!(
+        impatient().query(server.address.to_string().as_str()).await,
+        Err(Error::Refused { .. })
+    ));
     let answer = with(Some("s3cret")).query(target.as_str()).await.unwrap();
     assert_eq!(names(&answer.status), ALICE);
 
     let server = serve(only_basic);
-    let answer = with(None).query(url("onequery", &server).as_str()).await.unwrap();
+    let answer = with(None)
+        .query(url("onequery", &server).as_str())
+        .await
+        .unwrap();
     assert_eq!(answer.status.title().as_deref(), Some("Private"));
-    assert_eq!((answer.status.players.roster, answer.status.players.list.len()), (Roster::Refused, 0));
-    let answer = with(Some("s3cret")).query(url("onequery", &server).as_str()).await.unwrap();
+    assert_eq!(
+        (
+            answer.status.players.roster,
+            answer.status.players.list.len()
+        ),
+        (Roster::Refused, 0)
+    );
+    let answer = with(Some("s3cret"))
+        .query(url("onequery", &server).as_str())
+        .await
+        .unwrap();
     assert_eq!(answer.status.players.roster, Roster::Whole);
 }
 
@@ -460,13 +636,21 @@ async fn a_flood_ends_the_query() {
     let server = Server::script(|_| vec![b"stray".to_vec(); 40]);
     let mut settings = settings();
     settings.patience.max_datagrams = 25;
-    match Client::new(settings.clone()).query(url("ugp", &server).as_str()).await {
-        Err(Error::Flood { asked, bytes: 130 }) => assert_eq!((asked.address, asked.heard), (server.address, 26)),
+    match Client::new(settings.clone())
+        .query(url("ugp", &server).as_str())
+        .await
+    {
+        Err(Error::Flood { asked, bytes: 130 }) => {
+            assert_eq!((asked.address, asked.heard), (server.address, 26))
+        }
         other => panic!("{other:?}"),
     }
     settings.patience.max_datagrams = 1_000;
     settings.patience.max_bytes = 99;
-    match Client::new(settings).query(url("ugp", &server).as_str()).await {
+    match Client::new(settings)
+        .query(url("ugp", &server).as_str())
+        .await
+    {
         Err(Error::Flood { asked, bytes: 100 }) => assert_eq!(asked.heard, 20),
         other => panic!("{other:?}"),
     }
@@ -481,9 +665,15 @@ async fn however_patient_a_query_ends_at_its_deadline() {
     });
     let mut settings = patience(ms(40), 100);
     settings.patience.deadline = ms(400);
-    match Client::new(settings).query(url("onequery", &server).as_str()).await {
+    match Client::new(settings)
+        .query(url("onequery", &server).as_str())
+        .await
+    {
         Err(Error::Silence { asked, after }) => {
-            assert!(asked.heard >= 1 && after >= ms(400) && after < ms(2_500), "{after:?}");
+            assert!(
+                asked.heard >= 1 && after >= ms(400) && after < ms(2_500),
+                "{after:?}"
+            );
         }
         other => panic!("{other:?}"),
     }
@@ -497,13 +687,27 @@ async fn strict_refuses_what_deviates() {
     let server = Server::script(move |request| vec![minecraft(request, full)]);
     let mut settings = settings();
     settings.ask.depth = Depth::Basic;
-    let answer = Client::new(settings.clone()).query(url("minecraft-query", &server).as_str()).await.unwrap();
-    let met: Vec<_> = answer.status.deviations.iter().map(|deviation| deviation.name).collect();
+    let answer = Client::new(settings.clone())
+        .query(url("minecraft-query", &server).as_str())
+        .await
+        .unwrap();
+    let met: Vec<_> = answer
+        .status
+        .deviations
+        .iter()
+        .map(|deviation| deviation.name)
+        .collect();
     assert_eq!(met, ["full-for-basic"]);
     settings.strict = true;
-    match Client::new(settings).query(url("minecraft-query", &server).as_str()).await {
+    match Client::new(settings)
+        .query(url("minecraft-query", &server).as_str())
+        .await
+    {
         Err(Error::Deviates { asked, names }) => {
-            assert_eq!((asked.address, asked.protocol.id, names), (server.address, "minecraft-query", met));
+            assert_eq!(
+                (asked.address, asked.protocol.id, names),
+                (server.address, "minecraft-query", met)
+            );
         }
         other => panic!("{other:?}"),
     }
@@ -516,7 +720,10 @@ async fn replies_from_elsewhere_are_not_heard() {
         let mut service = Service::new(board, Budget::default());
         let socket = loopback();
         // Another address with the same port, and the same address with another port.
-        let elsewhere = [bind([127, 0, 0, 2], socket.local_addr().unwrap().port()), loopback()];
+        let elsewhere = [
+            bind([127, 0, 0, 2], socket.local_addr().unwrap().port()),
+            loopback(),
+        ];
         let server = Server::run(socket, move |_, bytes, from| {
             if let Some(reply) = service.answer(from, bytes) {
                 for other in &elsewhere {
@@ -537,18 +744,41 @@ async fn datagrams_are_kept_on_request() {
     let mut settings = settings();
     for id in ids() {
         settings.keep_datagrams = true;
-        let answer = Client::new(settings.clone()).query(url(id, &server).as_str()).await.unwrap();
-        let count = |way| answer.asked.datagrams.iter().filter(|datagram| datagram.way == way).count() as u32;
-        assert_eq!((count(Way::Request), count(Way::Reply)), (answer.asked.sent, answer.asked.heard));
+        let answer = Client::new(settings.clone())
+            .query(url(id, &server).as_str())
+            .await
+            .unwrap();
+        let count = |way| {
+            answer
+                .asked
+                .datagrams
+                .iter()
+                .filter(|datagram| datagram.way == way)
+                .count() as u32
+        };
+        assert_eq!(
+            (count(Way::Request), count(Way::Reply)),
+            (answer.asked.sent, answer.asked.heard)
+        );
         assert_eq!(answer.asked.datagrams[0].way, Way::Request);
-        assert!(answer.asked.datagrams.is_sorted_by_key(|datagram| datagram.at));
+        assert!(
+            answer
+                .asked
+                .datagrams
+                .is_sorted_by_key(|datagram| datagram.at)
+        );
         for datagram in &answer.asked.datagrams {
             let mut notes = hailer::proto::wire::Notes::explaining();
-            let explained = protocol(id).explain(&datagram.bytes, datagram.way.into(), &mut notes).unwrap();
+            let explained = protocol(id)
+                .explain(&datagram.bytes, datagram.way.into(), &mut notes)
+                .unwrap();
             assert_eq!((explained.way, explained.error), (datagram.way, None));
         }
         settings.keep_datagrams = false;
-        let answer = Client::new(settings.clone()).query(url(id, &server).as_str()).await.unwrap();
+        let answer = Client::new(settings.clone())
+            .query(url(id, &server).as_str())
+            .await
+            .unwrap();
         assert!(answer.asked.datagrams.is_empty());
     }
 }
@@ -578,15 +808,37 @@ async fn a_stream_is_asked_with_one_byte_and_heard_whole_or_in_pieces() {
         });
         let mut settings = settings();
         settings.keep_datagrams = true;
-        let answer = Client::new(settings).query(list_ping(&server).as_str()).await.unwrap();
-        assert_eq!(answer.status.motd.as_ref().map(hailer::Text::raw), Some("A \u{A7}quiet"));
-        assert_eq!((answer.status.players.online, answer.status.players.max), (Some(5), Some(20)));
+        let answer = Client::new(settings)
+            .query(list_ping(&server).as_str())
+            .await
+            .unwrap();
+        assert_eq!(
+            answer.status.motd.as_ref().map(hailer::Text::raw),
+            Some("A \u{A7}quiet")
+        );
+        assert_eq!(
+            (answer.status.players.online, answer.status.players.max),
+            (Some(5), Some(20))
+        );
         assert_eq!(answer.status.deviations.len(), 1);
-        assert_eq!((answer.asked.address, answer.asked.sent, answer.asked.heard), (server.address, 1, 1));
-        let kept: Vec<_> = answer.asked.datagrams.iter().map(|kept| (kept.way, kept.bytes.clone())).collect();
-        assert_eq!(kept, [(Way::Request, vec![0xFE]), (Way::Reply, kick(LISTING))]);
+        assert_eq!(
+            (answer.asked.address, answer.asked.sent, answer.asked.heard),
+            (server.address, 1, 1)
+        );
+        let kept: Vec<_> = answer
+            .asked
+            .datagrams
+            .iter()
+            .map(|kept| (kept.way, kept.bytes.clone()))
+            .collect();
+        assert_eq!(
+            kept,
+            [(Way::Request, vec![0xFE]), (Way::Reply, kick(LISTING))]
+        );
         assert!(answer.asked.datagrams.is_sorted_by_key(|kept| kept.at));
-        assert!(answer.round_trip > Duration::ZERO && answer.round_trip <= answer.asked.datagrams[1].at);
+        assert!(
+            answer.round_trip > Duration::ZERO && answer.round_trip <= answer.asked.datagrams[1].at
+        );
         assert_eq!(heard.recv_timeout(ms(5_000)), Ok(vec![0xFE]));
     }
 }
@@ -594,41 +846,83 @@ async fn a_stream_is_asked_with_one_byte_and_heard_whole_or_in_pieces() {
 #[tokio::test]
 async fn a_stream_answers_pings_and_basic_questions_alike() {
     let server = Stream::answering(ANY, kick("Hi\u{A7}0\u{A7}5"));
-    let answer = Client::new(settings()).ping(list_ping(&server).as_str()).await.unwrap();
-    assert_eq!((*answer.status, answer.asked.sent, answer.asked.heard), (Status::default(), 1, 1));
+    let answer = Client::new(settings())
+        .ping(list_ping(&server).as_str())
+        .await
+        .unwrap();
+    assert_eq!(
+        (*answer.status, answer.asked.sent, answer.asked.heard),
+        (Status::default(), 1, 1)
+    );
     for depth in [Depth::Basic, Depth::Full] {
         let mut settings = settings();
         settings.ask.depth = depth;
-        let answer = Client::new(settings).query(list_ping(&server).as_str()).await.unwrap();
-        assert_eq!((answer.status.title().as_deref(), answer.status.players.roster), (Some("Hi"), Roster::Absent));
+        let answer = Client::new(settings)
+            .query(list_ping(&server).as_str())
+            .await
+            .unwrap();
+        assert_eq!(
+            (
+                answer.status.title().as_deref(),
+                answer.status.players.roster
+            ),
+            (Some("Hi"), Roster::Absent)
+        );
     }
 }
 
 #[tokio::test]
 async fn our_own_responder_can_be_asked_over_a_stream() {
     let keys = hailer::proto::Keys::new(random_secret());
-    let own = protocol("minecraft-12w").responder(&status("Own", ALICE), &keys, &Options::default()).unwrap();
+    let own = protocol("minecraft-12w")
+        .responder(&status("Own", ALICE), &keys, &Options::default())
+        .unwrap();
     let server = Stream::run(ANY, move |mut stream| {
         let (mut request, mut reply) = ([0; 64], Vec::new());
         let length = stream.read(&mut request).unwrap();
-        own.answer(stream.peer_addr().unwrap(), hailer::proto::Epoch(1), &request[..length], &mut reply);
+        own.answer(
+            stream.peer_addr().unwrap(),
+            hailer::proto::Epoch(1),
+            &request[..length],
+            &mut reply,
+        );
         stream.write_all(&reply).unwrap();
     });
-    let answer = Client::new(settings()).query(list_ping(&server).as_str()).await.unwrap();
-    assert_eq!((answer.status.title().as_deref(), answer.status.players.online), (Some("Own"), Some(2)));
+    let answer = Client::new(settings())
+        .query(list_ping(&server).as_str())
+        .await
+        .unwrap();
+    assert_eq!(
+        (
+            answer.status.title().as_deref(),
+            answer.status.players.online
+        ),
+        (Some("Own"), Some(2))
+    );
     assert!(answer.status.deviations.is_empty());
 }
 
 #[tokio::test]
 async fn a_stream_that_ends_too_early_is_told_with_field_and_offset() {
     let whole = kick(LISTING);
-    for (length, problem) in
-        [(1, "text at offset 1: ends 2 bytes too early"), (9, "text at offset 3: ends 20 bytes too early")]
-    {
+    for (length, problem) in [
+        (1, "text at offset 1: ends 2 bytes too early"),
+        (9, "text at offset 3: ends 20 bytes too early"),
+    ] {
         let server = Stream::answering(ANY, &whole[..length]);
-        match Client::new(settings()).query(list_ping(&server).as_str()).await {
-            Err(Error::Malformed { asked, fault, datagram }) => {
-                assert_eq!((fault.to_string().as_str(), &datagram[..]), (problem, &whole[..length]));
+        match Client::new(settings())
+            .query(list_ping(&server).as_str())
+            .await
+        {
+            Err(Error::Malformed {
+                asked,
+                fault,
+                datagram,
+            }) => {
+                assert_eq!(
+                    (fault.to_string().as_str(), &datagram[..]),
+                    (problem, &whole[..length])
+                );
                 assert_eq!((asked.sent, asked.heard), (1, 1));
             }
             other => panic!("{other:?}"),
@@ -644,11 +938,22 @@ async fn a_stream_closed_or_reset_without_a_word_is_a_refusal() {
         stream.peek(&mut [0]).unwrap();
     });
     for server in [closing, resetting] {
-        match Client::new(settings()).query(list_ping(&server).as_str()).await {
+        match Client::new(settings())
+            .query(list_ping(&server).as_str())
+            .await
+        {
             Err(error @ Error::Refused { .. }) => {
                 let asked = error.asked().unwrap();
-                assert_eq!((asked.address, asked.sent, asked.heard), (server.address, 1, 0));
-                assert!(error.to_string().ends_with("closed the connection without a word"), "{error}");
+                assert_eq!(
+                    (asked.address, asked.sent, asked.heard),
+                    (server.address, 1, 0)
+                );
+                assert!(
+                    error
+                        .to_string()
+                        .ends_with("closed the connection without a word"),
+                    "{error}"
+                );
             }
             other => panic!("{other:?}"),
         }
@@ -661,10 +966,18 @@ async fn a_stream_that_stays_silent_is_given_up_in_time() {
     let server = Stream::silent(ANY);
     match client.query(list_ping(&server).as_str()).await {
         Err(error @ Error::Silence { .. }) => {
-            assert_eq!(error.asked().map(|asked| (asked.sent, asked.heard)), Some((1, 0)));
-            let Error::Silence { after, .. } = &error else { unreachable!() };
+            assert_eq!(
+                error.asked().map(|asked| (asked.sent, asked.heard)),
+                Some((1, 0))
+            );
+            let Error::Silence { after, .. } = &error else {
+                unreachable!()
+            };
             assert!(*after >= ms(150) && *after < ms(2_000), "{after:?}");
-            assert!(error.to_string().contains("connected, but no answer"), "{error}");
+            assert!(
+                error.to_string().contains("connected, but no answer"),
+                "{error}"
+            );
         }
         other => panic!("{other:?}"),
     }
@@ -675,14 +988,23 @@ async fn a_stream_that_stays_silent_is_given_up_in_time() {
             std::thread::sleep(ms(20));
             stream.write_all(&[byte]).is_err()
         };
-        let _ = [0xFF, 0x01, 0x00].into_iter().chain(std::iter::repeat_n(0, 500)).any(drip);
+        let _ = [0xFF, 0x01, 0x00]
+            .into_iter()
+            .chain(std::iter::repeat_n(0, 500))
+            .any(drip);
     });
     let started = Instant::now();
     match client.query(list_ping(&server).as_str()).await {
-        Err(Error::Malformed { fault, .. }) => assert!(fault.to_string().contains("too early"), "{fault}"),
+        Err(Error::Malformed { fault, .. }) => {
+            assert!(fault.to_string().contains("too early"), "{fault}")
+        }
         other => panic!("{other:?}"),
     }
-    assert!(started.elapsed() >= ms(150) && started.elapsed() < ms(2_000), "{:?}", started.elapsed());
+    assert!(
+        started.elapsed() >= ms(150) && started.elapsed() < ms(2_000),
+        "{:?}",
+        started.elapsed()
+    );
 }
 
 #[tokio::test]
@@ -697,27 +1019,51 @@ async fn a_stream_that_cannot_be_set_up_is_given_up_in_time() {
         waiting.push(stream);
     }
     let started = Instant::now();
-    match Client::new(patience(ms(60), 2)).query(format!("minecraft-12w://{address}").as_str()).await {
+    match Client::new(patience(ms(60), 2))
+        .query(format!("minecraft-12w://{address}").as_str())
+        .await
+    {
         Err(error @ Error::Silence { .. }) => {
-            assert_eq!(error.asked().map(|asked| (asked.sent, asked.heard)), Some((0, 0)));
-            assert!(error.to_string().contains("no connection in 0.2 s"), "{error}");
+            assert_eq!(
+                error.asked().map(|asked| (asked.sent, asked.heard)),
+                Some((0, 0))
+            );
+            assert!(
+                error.to_string().contains("no connection in 0.2 s"),
+                "{error}"
+            );
         }
         other => panic!("{other:?}"),
     }
-    assert!(started.elapsed() >= ms(180) && started.elapsed() < ms(2_000), "{:?}", started.elapsed());
+    assert!(
+        started.elapsed() >= ms(180) && started.elapsed() < ms(2_000),
+        "{:?}",
+        started.elapsed()
+    );
 }
 
 #[tokio::test]
 async fn a_stream_without_end_costs_little() {
-    let server = Stream::run(ANY, |mut stream| while stream.write_all(&[0xFF; 65_536]).is_ok() {});
+    let server = Stream::run(
+        ANY,
+        |mut stream| while stream.write_all(&[0xFF; 65_536]).is_ok() {},
+    );
     let started = Instant::now();
-    match Client::new(settings()).query(list_ping(&server).as_str()).await {
-        Err(Error::Malformed { datagram, .. }) => assert!(datagram.len() <= 128 << 10, "{}", datagram.len()),
+    match Client::new(settings())
+        .query(list_ping(&server).as_str())
+        .await
+    {
+        Err(Error::Malformed { datagram, .. }) => {
+            assert!(datagram.len() <= 128 << 10, "{}", datagram.len())
+        }
         other => panic!("{other:?}"),
     }
     let mut settings = settings();
     settings.patience.max_bytes = 99;
-    match Client::new(settings).query(list_ping(&server).as_str()).await {
+    match Client::new(settings)
+        .query(list_ping(&server).as_str())
+        .await
+    {
         Err(Error::Flood { bytes, .. }) => assert!(bytes > 99 && bytes <= 128 << 10, "{bytes}"),
         other => panic!("{other:?}"),
     }
@@ -726,24 +1072,42 @@ async fn a_stream_without_end_costs_little() {
 
 #[tokio::test]
 async fn a_closed_port_is_told_by_its_transport() {
-    match Client::new(settings()).query(format!("minecraft-12w://{}", closed()).as_str()).await {
+    match Client::new(settings())
+        .query(format!("minecraft-12w://{}", closed()).as_str())
+        .await
+    {
         Err(error @ Error::PortClosed { .. }) => {
             assert_eq!(error.asked().map(|asked| asked.sent), Some(0));
-            assert!(error.to_string().contains("nothing listens on this TCP port: the server is down"), "{error}");
+            assert!(
+                error
+                    .to_string()
+                    .contains("nothing listens on this TCP port: the server is down"),
+                "{error}"
+            );
         }
         other => panic!("{other:?}"),
     }
     // With all of them closed, the query protocols' own word.
-    let error = Client::new(settings()).query(closed().to_string().as_str()).await.unwrap_err();
+    let error = Client::new(settings())
+        .query(closed().to_string().as_str())
+        .await
+        .unwrap_err();
     assert!(error.to_string().contains("this UDP port"), "{error}");
 }
 
 #[tokio::test]
 async fn a_stream_is_found_out_beside_the_datagrams() {
-    let server = Server::at(apart(), &[protocol("minecraft-query")], &status("Both", ALICE));
+    let server = Server::at(
+        apart(),
+        &[protocol("minecraft-query")],
+        &status("Both", ALICE),
+    );
     let _stream = Stream::answering(server.address, kick("Both\u{A7}2\u{A7}20"));
     let answers = all_answers(&server, 2).await;
-    let mut found: Vec<_> = answers.iter().map(|answer| answer.asked.protocol.id).collect();
+    let mut found: Vec<_> = answers
+        .iter()
+        .map(|answer| answer.asked.protocol.id)
+        .collect();
     found.sort_unstable();
     assert_eq!(found, ["minecraft-12w", "minecraft-query"]);
 
@@ -757,23 +1121,38 @@ async fn a_stream_is_found_out_beside_the_datagrams() {
         }
     });
     let _stream = Stream::answering(server.address, kick("Slow\u{A7}2\u{A7}20"));
-    let answer = Client::new(settings()).query(server.address.to_string().as_str()).await.unwrap();
+    let answer = Client::new(settings())
+        .query(server.address.to_string().as_str())
+        .await
+        .unwrap();
     assert_eq!(answer.asked.protocol.id, "minecraft-query");
 }
 
 #[tokio::test]
 async fn a_hanging_stream_neither_delays_nor_outweighs_datagrams() {
-    let server = Server::at(apart(), &[protocol("ugp"), protocol("onequery")], &status("Hanging", ALICE));
+    let server = Server::at(
+        apart(),
+        &[protocol("ugp"), protocol("onequery")],
+        &status("Hanging", ALICE),
+    );
     let _stream = Stream::silent(server.address);
     let started = Instant::now();
     assert_eq!(all_answers(&server, 2).await.len(), 2);
-    assert!(started.elapsed() < ms(3_000), "nobody waits 5 s for the stream");
+    assert!(
+        started.elapsed() < ms(3_000),
+        "nobody waits 5 s for the stream"
+    );
 
-    for (reply, word) in
-        [(&b"SSH-2.0-OpenSSH\r\n"[..], "UDP port"), (b"", "UDP port"), (&kick("You are banned"), "a kick")]
-    {
+    for (reply, word) in [
+        (&b"SSH-2.0-OpenSSH\r\n"[..], "UDP port"),
+        (b"", "UDP port"),
+        (&kick("You are banned"), "a kick"),
+    ] {
         let stream = Stream::answering(closed(), reply);
-        let error = Client::new(settings()).query(stream.address.to_string().as_str()).await.unwrap_err();
+        let error = Client::new(settings())
+            .query(stream.address.to_string().as_str())
+            .await
+            .unwrap_err();
         assert!(error.to_string().contains(word), "{error}");
     }
 }
@@ -785,11 +1164,21 @@ const V4: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 #[tokio::test]
 async fn a_name_leads_to_its_addresses() {
     let server = Server::of(registry::PROTOCOLS, &status("Named", ALICE));
-    let dns = Dns::with(&[("play.example.test", Record::Address(V4)), ("both.example.test", Record::Address(V4))]);
+    let dns = Dns::with(&[
+        ("play.example.test", Record::Address(V4)),
+        ("both.example.test", Record::Address(V4)),
+    ]);
     let client = named(&dns);
-    for form in ["play.example.test:PORT", "PLAY.example.test.:PORT", "ugp://both.example.test:PORT"] {
+    for form in [
+        "play.example.test:PORT",
+        "PLAY.example.test.:PORT",
+        "ugp://both.example.test:PORT",
+    ] {
         let form = form.replace("PORT", &server.port().to_string());
-        let answer = client.query(form.as_str()).await.unwrap_or_else(|error| panic!("{form}: {error}"));
+        let answer = client
+            .query(form.as_str())
+            .await
+            .unwrap_or_else(|error| panic!("{form}: {error}"));
         assert_eq!(answer.asked.address, server.address);
     }
 }
@@ -801,8 +1190,14 @@ async fn an_ipv6_name_leads_to_its_address() {
         return;
     };
     let server = Server::at(socket, registry::PROTOCOLS, &status("Six", ALICE));
-    let dns = Dns::with(&[("six.example.test", Record::Address(Ipv6Addr::LOCALHOST.into()))]);
-    let answer = named(&dns).query(format!("ugp://six.example.test:{}", server.port()).as_str()).await.unwrap();
+    let dns = Dns::with(&[(
+        "six.example.test",
+        Record::Address(Ipv6Addr::LOCALHOST.into()),
+    )]);
+    let answer = named(&dns)
+        .query(format!("ugp://six.example.test:{}", server.port()).as_str())
+        .await
+        .unwrap();
     assert_eq!(answer.asked.address, server.address);
 }
 
@@ -811,7 +1206,13 @@ async fn a_name_that_is_not_found_is_told_apart_from_a_lookup_that_fails() {
     let dns = Dns::with(&[
         ("broken.example.test", Record::Failure),
         ("quiet.example.test", Record::Silence),
-        ("empty.example.test", Record::Service { host: "nowhere.example.test", port: 1 }),
+        (
+            "empty.example.test",
+            Record::Service {
+                host: "nowhere.example.test",
+                port: 1,
+            },
+        ),
     ]);
     let client = named(&dns);
     for name in ["nobody.example.test", "empty.example.test"] {
@@ -828,7 +1229,11 @@ async fn a_name_that_is_not_found_is_told_apart_from_a_lookup_that_fails() {
             Err(Error::Lookup { name: told, .. }) => assert_eq!(told, name),
             other => panic!("{name}: {other:?}"),
         }
-        assert!(started.elapsed() < ms(8_000), "{name}: {:?}", started.elapsed());
+        assert!(
+            started.elapsed() < ms(8_000),
+            "{name}: {:?}",
+            started.elapsed()
+        );
     }
 }
 
@@ -851,12 +1256,28 @@ async fn a_service_record_leads_to_host_and_port() {
     let elsewhere = IpAddr::from([127, 98, 0, 1]);
     let dns = Dns::with(&[
         ("play.example.test", Record::Address(elsewhere)),
-        ("_minecraft._tcp.play.example.test", Record::Service { host: "host.example.test", port: server.port() }),
+        (
+            "_minecraft._tcp.play.example.test",
+            Record::Service {
+                host: "host.example.test",
+                port: server.port(),
+            },
+        ),
         ("host.example.test", Record::Address(V4)),
     ]);
-    for target in ["minecraft-query://play.example.test", "play.example.test", "Play.Example.Test."] {
-        let answer = named(&dns).query(target).await.unwrap_or_else(|error| panic!("{target}: {error}"));
-        assert_eq!((answer.asked.address, answer.asked.protocol.id), (server.address, "minecraft-query"));
+    for target in [
+        "minecraft-query://play.example.test",
+        "play.example.test",
+        "Play.Example.Test.",
+    ] {
+        let answer = named(&dns)
+            .query(target)
+            .await
+            .unwrap_or_else(|error| panic!("{target}: {error}"));
+        assert_eq!(
+            (answer.asked.address, answer.asked.protocol.id),
+            (server.address, "minecraft-query")
+        );
     }
     assert!(dns.was_asked_for_services());
 }
@@ -866,15 +1287,30 @@ async fn no_service_record_is_asked_for_where_it_would_say_nothing() {
     let server = Server::of(registry::PROTOCOLS, &status("Plain", ALICE));
     let dns = Dns::with(&[
         ("play.example.test", Record::Address(V4)),
-        ("_minecraft._tcp.play.example.test", Record::Service { host: "wrong.example.test", port: 1 }),
+        (
+            "_minecraft._tcp.play.example.test",
+            Record::Service {
+                host: "wrong.example.test",
+                port: 1,
+            },
+        ),
         ("shut.example.test", Record::Address([127, 99, 0, 1].into())),
     ]);
     let client = named(&dns);
-    for target in ["minecraft-query://play.example.test:PORT", "play.example.test:PORT"] {
-        client.query(target.replace("PORT", &server.port().to_string()).as_str()).await.unwrap();
+    for target in [
+        "minecraft-query://play.example.test:PORT",
+        "play.example.test:PORT",
+    ] {
+        client
+            .query(target.replace("PORT", &server.port().to_string()).as_str())
+            .await
+            .unwrap();
     }
     for target in ["ugp://shut.example.test", "onequery://shut.example.test"] {
-        assert!(matches!(client.query(target).await, Err(Error::PortClosed { .. })), "{target}");
+        assert!(
+            matches!(client.query(target).await, Err(Error::PortClosed { .. })),
+            "{target}"
+        );
     }
     assert!(!dns.was_asked_for_services(), "{:?}", dns.asked());
 }
@@ -884,9 +1320,18 @@ async fn a_service_record_that_says_no_leaves_the_name_itself() {
     let shut: IpAddr = [127, 99, 0, 1].into();
     let dns = Dns::with(&[
         ("play.example.test", Record::Address(shut)),
-        ("_minecraft._tcp.play.example.test", Record::Service { host: ".", port: 25565 }),
+        (
+            "_minecraft._tcp.play.example.test",
+            Record::Service {
+                host: ".",
+                port: 25565,
+            },
+        ),
     ]);
-    match named(&dns).query("minecraft-query://play.example.test").await {
+    match named(&dns)
+        .query("minecraft-query://play.example.test")
+        .await
+    {
         Err(Error::PortClosed { asked }) => assert_eq!(asked.address, SocketAddr::new(shut, 25565)),
         other => panic!("{other:?}"),
     }
@@ -900,7 +1345,12 @@ async fn a_silent_service_lookup_does_not_hold_the_query_up_for_long() {
         ("_minecraft._tcp.play.example.test", Record::Silence),
     ]);
     let started = Instant::now();
-    assert!(matches!(named(&dns).query("minecraft-query://play.example.test").await, Err(Error::PortClosed { .. })));
+    assert!(matches!(
+        named(&dns)
+            .query("minecraft-query://play.example.test")
+            .await,
+        Err(Error::PortClosed { .. })
+    ));
     assert!(started.elapsed() < ms(4_000), "{:?}", started.elapsed());
 }
 
@@ -917,10 +1367,16 @@ async fn of_two_addresses_the_living_one_answers() {
     for id in ids() {
         for name in ["two", "owt"] {
             let started = Instant::now();
-            let answer =
-                named(&dns).query(format!("{id}://{name}.example.test:{}", server.port()).as_str()).await.unwrap();
+            let answer = named(&dns)
+                .query(format!("{id}://{name}.example.test:{}", server.port()).as_str())
+                .await
+                .unwrap();
             assert_eq!(answer.asked.address, server.address);
-            assert!(started.elapsed() < ms(2_500), "the timeout of 5 s is not waited for: {:?}", started.elapsed());
+            assert!(
+                started.elapsed() < ms(2_500),
+                "the timeout of 5 s is not waited for: {:?}",
+                started.elapsed()
+            );
         }
     }
 }
@@ -953,9 +1409,17 @@ async fn a_status_is_replaced_while_it_is_asked_for() {
     let client = Client::new(patience(ms(1_000), 3));
     let mut last = 0;
     for id in ["minecraft-query", "ugp"].iter().cycle().take(100) {
-        let answer = client.query(url(id, &server).as_str()).await.unwrap().status;
+        let answer = client
+            .query(url(id, &server).as_str())
+            .await
+            .unwrap()
+            .status;
         let number: usize = answer.map.as_deref().unwrap().parse().unwrap();
-        assert_eq!(answer.title(), Some(number.to_string()), "one reply, one status");
+        assert_eq!(
+            answer.title(),
+            Some(number.to_string()),
+            "one reply, one status"
+        );
         assert_eq!(answer.players.list.len(), number % 5);
         assert!(number >= last, "never an older status");
         last = number;
@@ -976,7 +1440,13 @@ async fn a_published_status_is_told_from_then_on() {
         assert_eq!(answer.status.title().as_deref(), Some("Before"));
         board.publish(&status("After", ALICE)).unwrap();
         let answer = client.query(url(id, &server).as_str()).await.unwrap();
-        assert_eq!((answer.status.title().as_deref(), answer.status.players.online), (Some("After"), Some(2)));
+        assert_eq!(
+            (
+                answer.status.title().as_deref(),
+                answer.status.players.online
+            ),
+            (Some("After"), Some(2))
+        );
     }
 }
 
@@ -1001,7 +1471,10 @@ async fn past_the_budget_there_is_silence() {
     }
     // A burst of four seconds, and what came back since.
     let earned = started.elapsed().as_secs_f64() * 256.0 / 8.0;
-    assert!((128..=128 + earned.ceil() as usize).contains(&replies), "{replies}, {earned} earned");
+    assert!(
+        (128..=128 + earned.ceil() as usize).contains(&replies),
+        "{replies}, {earned} earned"
+    );
 }
 
 #[tokio::test]
@@ -1014,8 +1487,14 @@ async fn no_garbage_stops_a_service() {
         let socket = loopback();
         let mut state = 0x2545_F491_4F6C_DD1D_u64;
         for round in 0..600usize {
-            let starts: [&[u8]; 6] =
-                [b"", b"\xFE\xFD\x09", b"\xFE\xFD\0", b"\xFF\xFFUGP\0\x01\x01", b"ONEQUERY\x01", b"\x09"];
+            let starts: [&[u8]; 6] = [
+                b"",
+                b"\xFE\xFD\x09",
+                b"\xFE\xFD\0",
+                b"\xFF\xFFUGP\0\x01\x01",
+                b"ONEQUERY\x01",
+                b"\x09",
+            ];
             let mut bytes = starts[round % starts.len()].to_vec();
             // Up to beyond what a service reads, and beyond a packet.
             for _ in 0..[0, 3, 7, 40, 300, 3_000, 60_000][round % 7] {
@@ -1033,7 +1512,10 @@ async fn no_garbage_stops_a_service() {
         }
         let client = Client::new(patience(ms(500), 5));
         for id in ids() {
-            let answer = client.query(format!("{id}://{address}").as_str()).await.unwrap();
+            let answer = client
+                .query(format!("{id}://{address}").as_str())
+                .await
+                .unwrap();
             assert_eq!(names(&answer.status), ALICE);
         }
     };
@@ -1042,7 +1524,10 @@ async fn no_garbage_stops_a_service() {
         () = talk => {}
     }
     let counts = service.counts();
-    assert!(counts.received > 10 && counts.dropped.values().sum::<u64>() > 0, "{counts:?}");
+    assert!(
+        counts.received > 10 && counts.dropped.values().sum::<u64>() > 0,
+        "{counts:?}"
+    );
     let sum = counts.answered + counts.unproven + counts.dropped.values().sum::<u64>();
     assert_eq!(counts.received, sum, "every datagram is counted once");
 }
@@ -1059,7 +1544,10 @@ async fn a_query_that_is_dropped_is_over() {
     let _ = tokio::time::timeout(ms(100), client.query(url("ugp", &server).as_str())).await;
     let then = heard.load(Ordering::Relaxed);
     tokio::time::sleep(ms(150)).await;
-    assert!(heard.load(Ordering::Relaxed) <= then + 1, "one may still have been on its way");
+    assert!(
+        heard.load(Ordering::Relaxed) <= then + 1,
+        "one may still have been on its way"
+    );
 }
 
 #[tokio::test]
@@ -1077,7 +1565,10 @@ async fn half_an_answer_outlives_the_server() {
             socket.send_to(reply, from).unwrap();
         }
     });
-    let answer = Client::new(settings()).query(format!("onequery://{address}").as_str()).await.unwrap();
+    let answer = Client::new(settings())
+        .query(format!("onequery://{address}").as_str())
+        .await
+        .unwrap();
     server.join().unwrap();
     assert_eq!(answer.status.title().as_deref(), Some("Short-lived"));
     assert_eq!(answer.status.extra("unanswered"), Some(&"players".into()));
@@ -1089,7 +1580,10 @@ async fn a_failed_query_keeps_its_datagrams_too() {
     let mut settings = patience(ms(60), 1);
     settings.keep_datagrams = true;
     settings.ask.auth_token = Some("hunter2".into());
-    let error = Client::new(settings).query(url("onequery", &server).as_str()).await.unwrap_err();
+    let error = Client::new(settings)
+        .query(url("onequery", &server).as_str())
+        .await
+        .unwrap_err();
     assert_eq!(error.asked().map(|asked| asked.datagrams.len()), Some(2));
     assert!(!format!("{error:?}").contains("hunter2"));
 }

@@ -14,16 +14,26 @@ const HANDSHAKE: &[u8] = b"\xFE\xFD\x09\x01\x02\x03\x04";
 const WAIT: Duration = Duration::from_secs(5);
 
 fn status(motd: &str) -> Status {
-    Status { motd: Some(Text::unformatted(motd)), ..Status::default() }
+    Status {
+        motd: Some(Text::unformatted(motd)),
+        ..Status::default()
+    }
 }
 
 fn board(motd: &str) -> Board {
-    let protocols = registry::datagram().map(|protocol| (protocol, Options::default())).collect();
+    let protocols = registry::datagram()
+        .map(|protocol| (protocol, Options::default()))
+        .collect();
     Board::with_options(protocols, Keys::new([7; 16]), &status(motd)).unwrap()
 }
 
 fn post(address: &str, board: &Board) -> Post {
-    Post { address: address.parse().unwrap(), board: board.clone(), relay: None, handed: None }
+    Post {
+        address: address.parse().unwrap(),
+        board: board.clone(),
+        relay: None,
+        handed: None,
+    }
 }
 
 fn settings(workers: usize) -> Settings {
@@ -53,14 +63,29 @@ fn exchange(client: &UdpSocket, request: &[u8]) -> Option<Vec<u8>> {
 /// A full query; the MOTD of the answer.
 fn ask(client: &UdpSocket) -> Option<String> {
     let challenge = exchange(client, HANDSHAKE)?;
-    let token: i32 = std::str::from_utf8(&challenge[5..challenge.len() - 1]).unwrap().parse().unwrap();
-    let stat = exchange(client, &[b"\xFE\xFD\x00\x01\x02\x03\x04", &token.to_be_bytes()[..], &[0; 4]].concat())?;
+    let token: i32 = std::str::from_utf8(&challenge[5..challenge.len() - 1])
+        .unwrap()
+        .parse()
+        .unwrap();
+    let stat = exchange(
+        client,
+        &[
+            b"\xFE\xFD\x00\x01\x02\x03\x04",
+            &token.to_be_bytes()[..],
+            &[0; 4],
+        ]
+        .concat(),
+    )?;
     let text = String::from_utf8_lossy(&stat[25..]).into_owned();
     text.split('\0').next().map(ToOwned::to_owned)
 }
 
 fn dropped(engine: &Engine, reason: &str) -> u64 {
-    engine.done().iter().filter_map(|done| done.counts.dropped.get(reason)).sum()
+    engine
+        .done()
+        .iter()
+        .filter_map(|done| done.counts.dropped.get(reason))
+        .sum()
 }
 
 /// Counts are told now and then.
@@ -78,11 +103,19 @@ fn replies_leave_from_the_address_that_was_asked_whichever_worker_hears() {
     let port = engine.addresses()[0].port();
     for network in 0..16 {
         let to = SocketAddr::from(([127, 0, 9, network], port));
-        assert_eq!(ask(&client(&format!("127.0.{network}.1"), to)).as_deref(), Some("here"));
+        assert_eq!(
+            ask(&client(&format!("127.0.{network}.1"), to)).as_deref(),
+            Some("here")
+        );
     }
     // All of them within one of the times that rates are of, or within two.
     until(|| engine.top().len() >= 8);
-    assert!(engine.top().iter().all(|top| top.asked == top.sent && top.asked_bytes < top.sent_bytes));
+    assert!(
+        engine
+            .top()
+            .iter()
+            .all(|top| top.asked == top.sent && top.asked_bytes < top.sent_bytes)
+    );
     until(|| engine.top().is_empty());
     let done = engine.stop();
     assert_eq!((done[0].counts.unproven, done[0].counts.answered), (16, 16));
@@ -98,7 +131,9 @@ fn what_is_published_is_answered_and_silence_is_kept() {
     assert_eq!(ask(&client).as_deref(), Some("new"));
     board.silence();
     board.rotate([8; 16]).unwrap();
-    client.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    client
+        .set_read_timeout(Some(Duration::from_millis(200)))
+        .unwrap();
     assert_eq!(ask(&client), None);
     until(|| dropped(&engine, "stale") == 1);
     board.publish(&status("back")).unwrap();
@@ -110,8 +145,12 @@ fn what_is_published_is_answered_and_silence_is_kept() {
 fn a_reload_under_load_loses_nothing() {
     let keys = || Keys::new([7; 16]);
     let fresh = |motd: &str| {
-        Board::with_options(vec![(&MinecraftQuery as &dyn Protocol, Options::default())], keys(), &status(motd))
-            .unwrap()
+        Board::with_options(
+            vec![(&MinecraftQuery as &dyn Protocol, Options::default())],
+            keys(),
+            &status(motd),
+        )
+        .unwrap()
     };
     let engine = Engine::start(vec![post("127.0.0.1:0", &fresh("0"))], &settings(2)).unwrap();
     let address = engine.addresses()[0];
@@ -144,20 +183,35 @@ fn a_reload_under_load_loses_nothing() {
 
 #[test]
 fn an_address_that_cannot_be_had_changes_nothing() {
-    let taken = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let taken = UdpSocket::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
     let board = board("still");
     let engine = Engine::start(vec![post("127.0.0.1:0", &board)], &settings(2)).unwrap();
     let address = engine.addresses()[0];
     let hold = UdpSocket::bind(taken).unwrap();
-    let posts = || vec![post("127.0.0.1:0", &board), post(&taken.to_string(), &board)];
+    let posts = || {
+        vec![
+            post("127.0.0.1:0", &board),
+            post(&taken.to_string(), &board),
+        ]
+    };
     assert_eq!(engine.reload(posts()).unwrap_err().address, taken);
     assert_eq!(engine.addresses(), [address]);
     assert_eq!(ask(&client("127.0.0.1", address)).as_deref(), Some("still"));
     drop(hold);
     engine.reload(posts()).unwrap();
     assert_eq!(ask(&client("127.0.0.1", taken)).as_deref(), Some("still"));
-    let twice = vec![post(&taken.to_string(), &board), post(&taken.to_string(), &board)];
-    assert_eq!(engine.reload(twice).unwrap_err().address, taken, "no two posts share an address");
+    let twice = vec![
+        post(&taken.to_string(), &board),
+        post(&taken.to_string(), &board),
+    ];
+    assert_eq!(
+        engine.reload(twice).unwrap_err().address,
+        taken,
+        "no two posts share an address"
+    );
 }
 
 #[test]
@@ -194,7 +248,11 @@ fn what_nobody_claims_goes_to_the_game_and_back() {
     for _ in 0..80 {
         assert_eq!(two.recv(&mut answer).unwrap(), long.len());
     }
-    assert_eq!(ask(&one).as_deref(), Some("front"), "queries are still answered here");
+    assert_eq!(
+        ask(&one).as_deref(),
+        Some("front"),
+        "queries are still answered here"
+    );
     // A new list with the same game keeps the sessions.
     engine.reload(vec![with_relay]).unwrap();
     std::thread::sleep(Duration::from_millis(50));
@@ -211,13 +269,23 @@ fn what_nobody_claims_goes_to_the_game_and_back() {
 fn the_unproven_are_sent_no_more_than_the_budget() {
     let mut settings = settings(2);
     settings.budget = Budget::default();
-    (settings.budget.limit_loopback, settings.budget.unproven_packets) = (true, 10);
+    (
+        settings.budget.limit_loopback,
+        settings.budget.unproven_packets,
+    ) = (true, 10);
     let engine = Engine::start(vec![post("127.0.0.1:0", &board("poor"))], &settings).unwrap();
     let client = client("127.0.0.1", engine.addresses()[0]);
-    client.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    client
+        .set_read_timeout(Some(Duration::from_millis(300)))
+        .unwrap();
     (0..200).for_each(|_| assert_eq!(client.send(HANDSHAKE).unwrap(), HANDSHAKE.len()));
-    let heard = (0..).take_while(|_| client.recv(&mut [0; 64]).is_ok()).count();
-    assert!((40..=50).contains(&heard), "a burst of four seconds: {heard}");
+    let heard = (0..)
+        .take_while(|_| client.recv(&mut [0; 64]).is_ok())
+        .count();
+    assert!(
+        (40..=50).contains(&heard),
+        "a burst of four seconds: {heard}"
+    );
     until(|| dropped(&engine, "budget") == 200 - heard as u64);
 }
 
@@ -226,13 +294,25 @@ fn a_socket_that_was_handed_over_is_answered_on() {
     let handed = UdpSocket::bind("127.0.0.1:0").unwrap();
     let mut taken = post(&handed.local_addr().unwrap().to_string(), &board("handed"));
     taken.handed = Some([handed].into());
-    let engine = Engine::start(vec![taken.clone(), post("127.0.0.1:0", &board("own"))], &settings(2)).unwrap();
+    let engine = Engine::start(
+        vec![taken.clone(), post("127.0.0.1:0", &board("own"))],
+        &settings(2),
+    )
+    .unwrap();
     for (i, address) in engine.addresses().into_iter().enumerate() {
         let expected = ["handed", "own"][i];
-        (1..8).for_each(|i| assert_eq!(ask(&client(&format!("127.0.{i}.1"), address)).as_deref(), Some(expected)));
+        (1..8).for_each(|i| {
+            assert_eq!(
+                ask(&client(&format!("127.0.{i}.1"), address)).as_deref(),
+                Some(expected)
+            )
+        });
     }
     engine.reload(vec![taken.clone()]).unwrap();
-    assert_eq!(ask(&client("127.0.0.1", taken.address)).as_deref(), Some("handed"));
+    assert_eq!(
+        ask(&client("127.0.0.1", taken.address)).as_deref(),
+        Some("handed")
+    );
 }
 
 #[test]
@@ -251,15 +331,22 @@ fn sockets_handed_over_for_one_address_share_its_networks() {
     let mut taken = post(&address.to_string(), &board("handed"));
     taken.handed = Some(handed.into());
     let mut settings = settings(2);
-    (settings.budget.limit_loopback, settings.budget.unproven_packets) = (true, 1);
+    (
+        settings.budget.limit_loopback,
+        settings.budget.unproven_packets,
+    ) = (true, 1);
     let engine = Engine::start(vec![taken], &settings).unwrap();
     for network in 0..16 {
         // Each from a port of its own, which is what the system would choose by. With a worker for each network there is
         // one burst of four.
         let ports = [(); 12].map(|()| client(&format!("127.0.{network}.1"), address));
-        ports.iter().for_each(|client| assert_eq!(client.send(HANDSHAKE).unwrap(), HANDSHAKE.len()));
+        ports
+            .iter()
+            .for_each(|client| assert_eq!(client.send(HANDSHAKE).unwrap(), HANDSHAKE.len()));
         let heard = |client: &UdpSocket| {
-            client.set_read_timeout(Some(Duration::from_millis(10))).unwrap();
+            client
+                .set_read_timeout(Some(Duration::from_millis(10)))
+                .unwrap();
             client.recv(&mut [0; 64]).is_ok()
         };
         let heard = ports.iter().filter(|client| heard(client)).count();
@@ -284,14 +371,21 @@ fn other_settings_hold_without_a_restart() {
     two.send(b"two").unwrap();
     until(|| dropped(&engine, "relay full") == 1);
     (settings.workers, settings.relay_sessions) = (7, 2);
-    (settings.budget.unproven_packets, settings.budget.unproven_total) = (1, 512 << 10);
+    (
+        settings.budget.unproven_packets,
+        settings.budget.unproven_total,
+    ) = (1, 512 << 10);
     engine.change(&settings);
     until(|| engine.left().bytes_per_second == 512 << 10);
     assert_eq!((engine.workers(), engine.settings().relay_sessions), (1, 2));
     two.send(b"two").unwrap();
     assert!(game.recv(&mut [0; 16]).is_ok(), "there is room for another");
     (0..20).for_each(|_| assert_eq!(two.send(HANDSHAKE).unwrap(), HANDSHAKE.len()));
-    two.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    two.set_read_timeout(Some(Duration::from_millis(200)))
+        .unwrap();
     let heard = (0..).take_while(|_| two.recv(&mut [0; 64]).is_ok()).count();
-    assert!((4..=5).contains(&heard), "one in a second, and a burst of four: {heard}");
+    assert!(
+        (4..=5).contains(&heard),
+        "one in a second, and a burst of four: {heard}"
+    );
 }

@@ -8,7 +8,11 @@ use std::process::{Child, Command, Stdio};
 fn example(name: &str) -> Command {
     let tests = std::env::current_exe().unwrap();
     let folder: PathBuf = tests.ancestors().nth(2).unwrap().join("examples");
-    Command::new(folder.join(name).with_extension(std::env::consts::EXE_EXTENSION))
+    Command::new(
+        folder
+            .join(name)
+            .with_extension(std::env::consts::EXE_EXTENSION),
+    )
 }
 
 /// Ended with the test, also when that panics.
@@ -23,13 +27,27 @@ impl Drop for Running {
 
 #[test]
 fn one_asks_what_the_other_answers() {
-    let mut server = Running(example("answer").arg("127.0.0.1:0").stdout(Stdio::piped()).spawn().unwrap());
+    let mut server = Running(
+        example("answer")
+            .arg("127.0.0.1:0")
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap(),
+    );
     let mut line = String::new();
-    BufReader::new(server.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    BufReader::new(server.0.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
     let address = line.trim().strip_prefix("answering on ").unwrap();
     for scheme in ["minecraft-query", "ugp", "onequery"] {
-        let asked = example("ask").arg(format!("{scheme}://{address}")).output().unwrap();
-        assert_eq!(String::from_utf8(asked.stdout).unwrap(), "My server: 1 of 10 players\n  Alice\n");
+        let asked = example("ask")
+            .arg(format!("{scheme}://{address}"))
+            .output()
+            .unwrap();
+        assert_eq!(
+            String::from_utf8(asked.stdout).unwrap(),
+            "My server: 1 of 10 players\n  Alice\n"
+        );
     }
 }
 
@@ -37,5 +55,9 @@ fn one_asks_what_the_other_answers() {
 fn a_protocol_in_one_file_works() {
     let output = example("add_a_protocol").output().unwrap();
     assert!(output.status.success());
-    assert!(String::from_utf8(output.stdout).unwrap().starts_with("The first of its kind says: 3 of 8 players\n"));
+    assert!(
+        String::from_utf8(output.stdout)
+            .unwrap()
+            .starts_with("The first of its kind says: 3 of 8 players\n")
+    );
 }

@@ -22,14 +22,25 @@ async fn ping(address: SocketAddr) -> Vec<u8> {
     let mut socket = TcpStream::connect(address).await.unwrap();
     socket.write_all(&[0xFE]).await.unwrap();
     let mut reply = Vec::new();
-    timeout(PATIENCE, socket.read_to_end(&mut reply)).await.unwrap().unwrap();
+    timeout(PATIENCE, socket.read_to_end(&mut reply))
+        .await
+        .unwrap()
+        .unwrap();
     reply
 }
 
 #[tokio::test]
 async fn nobody_makes_others_wait_and_all_are_told_at_the_end() {
-    let mut settings = Settings { world: WorldKind::Flat, motd: "A".into(), ..Settings::default() };
-    (settings.limits.logins, settings.limits.logins_per_ip, settings.limits.connections_per_ip) = (500, 500, 500);
+    let mut settings = Settings {
+        world: WorldKind::Flat,
+        motd: "A".into(),
+        ..Settings::default()
+    };
+    (
+        settings.limits.logins,
+        settings.limits.logins_per_ip,
+        settings.limits.connections_per_ip,
+    ) = (500, 500, 500);
     let local = "127.0.0.1:0".parse().unwrap();
     let mut server = GameServer::bind(&[local, local], settings).await.unwrap();
     let addresses = server.local_addrs().unwrap();
@@ -49,12 +60,19 @@ async fn nobody_makes_others_wait_and_all_are_told_at_the_end() {
     let joined = timeout(PATIENCE, events.recv()).await.unwrap();
     assert!(matches!(joined, Some(Event::Joined { name, .. }) if name == "A"));
     for address in addresses {
-        assert_eq!(ping(address).await, [b"\xFF\0\x06", &units("A§1§20")[..]].concat(), "one of twenty");
+        assert_eq!(
+            ping(address).await,
+            [b"\xFF\0\x06", &units("A§1§20")[..]].concat(),
+            "one of twenty"
+        );
     }
 
     stop.send(()).unwrap();
     let mut said = Vec::new();
-    timeout(PATIENCE, deaf.read_to_end(&mut said)).await.unwrap().unwrap();
+    timeout(PATIENCE, deaf.read_to_end(&mut said))
+        .await
+        .unwrap()
+        .unwrap();
     assert!(said.starts_with(b"\x02\0\x01\0-\x01") && said.ends_with(&units("Server closed")));
     drop((idle, deaf));
     timeout(PATIENCE, running).await.unwrap().unwrap();
@@ -64,9 +82,14 @@ async fn nobody_makes_others_wait_and_all_are_told_at_the_end() {
 
 #[tokio::test]
 async fn a_taken_address_is_told() {
-    let first = GameServer::bind(&["127.0.0.1:0".parse().unwrap()], Settings::default()).await.unwrap();
+    let first = GameServer::bind(&["127.0.0.1:0".parse().unwrap()], Settings::default())
+        .await
+        .unwrap();
     let taken = first.local_addrs().unwrap();
-    let error = GameServer::bind(&taken, Settings::default()).await.err().unwrap();
+    let error = GameServer::bind(&taken, Settings::default())
+        .await
+        .err()
+        .unwrap();
     assert!(matches!(error, GameServerError::Listen { address, .. } if address == taken[0]));
     assert_eq!(error.to_string(), format!("cannot listen on {}", taken[0]));
 }

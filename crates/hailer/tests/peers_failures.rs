@@ -25,7 +25,11 @@ fn asker() -> SocketAddr {
 }
 
 fn responder(protocol: &dyn Protocol, players: usize) -> Arc<dyn Responder> {
-    let responder = protocol.responder(&statuses::plain(players), &Keys::new([7; 16]), &Options::default());
+    let responder = protocol.responder(
+        &statuses::plain(players),
+        &Keys::new([7; 16]),
+        &Options::default(),
+    );
     responder.expect("no options are good options")
 }
 
@@ -58,11 +62,22 @@ fn query(
         match action {
             Action::Send => {
                 sent += 1;
-                flights.extend(server(&out, now).into_iter().map(|(delay, bytes)| (now + delay, bytes)));
+                flights.extend(
+                    server(&out, now)
+                        .into_iter()
+                        .map(|(delay, bytes)| (now + delay, bytes)),
+                );
                 flights.sort_by_key(|(at, _)| *at);
             }
             Action::Wait => {}
-            Action::End(result) => return End { result, at: now, sent, heard },
+            Action::End(result) => {
+                return End {
+                    result,
+                    at: now,
+                    sent,
+                    heard,
+                };
+            }
         }
         out.clear();
         action = match flights.first() {
@@ -77,7 +92,11 @@ fn query(
                 drive.tick(now, &mut out)
             }
         };
-        assert!(sent < 100_000 && heard < 100_000, "{} does not end", protocol.info().id);
+        assert!(
+            sent < 100_000 && heard < 100_000,
+            "{} does not end",
+            protocol.info().id
+        );
     }
 }
 
@@ -86,7 +105,11 @@ fn bounded(protocol: &dyn Protocol, end: &End, patience: Patience, most_sent: u3
     let id = protocol.info().id;
     assert!(end.at <= patience.deadline, "{id}: ended at {:?}", end.at);
     assert!(end.sent <= most_sent, "{id}: {} datagrams sent", end.sent);
-    assert!(end.heard <= patience.max_datagrams + 1, "{id}: {} datagrams heard", end.heard);
+    assert!(
+        end.heard <= patience.max_datagrams + 1,
+        "{id}: {} datagrams heard",
+        end.heard
+    );
 }
 
 /// gamedig (Rust): an endless A2S challenge, 202,411 requests in 22 s. A server that answers each request with a new
@@ -102,12 +125,22 @@ fn endless_challenge() {
             if first.is_empty() {
                 first = request.to_vec();
             }
-            let fresh =
-                protocol.responder(&statuses::plain(3), &Keys::new([keys.next() as u8; 16]), &Options::default());
+            let fresh = protocol.responder(
+                &statuses::plain(3),
+                &Keys::new([keys.next() as u8; 16]),
+                &Options::default(),
+            );
             let fresh = fresh.expect("no options are good options");
             let challenge = reply_to(&*fresh, &first);
             // With the session of this request, where there is one at the same place as in the first.
-            vec![(ms(1), if challenge.is_empty() { reply_to(&*responder, &first) } else { challenge })]
+            vec![(
+                ms(1),
+                if challenge.is_empty() {
+                    reply_to(&*responder, &first)
+                } else {
+                    challenge
+                },
+            )]
         });
         bounded(protocol, &end, patience, 16);
     }
@@ -135,16 +168,36 @@ fn dripped_datagrams() {
     for protocol in registry::datagram() {
         let patience = Patience::default();
         let responder = responder(protocol, 3);
-        for piece in [&b""[..], b"\0", b"\x09\x0F\x0F\x0F\x0F", b"ONEREPLY", b"\xFF\xFFUGP"] {
-            let end = query(protocol, patience, |_, _| (1..200).map(|i| (ms(500 * i), piece.to_vec())).collect());
+        for piece in [
+            &b""[..],
+            b"\0",
+            b"\x09\x0F\x0F\x0F\x0F",
+            b"ONEREPLY",
+            b"\xFF\xFFUGP",
+        ] {
+            let end = query(protocol, patience, |_, _| {
+                (1..200).map(|i| (ms(500 * i), piece.to_vec())).collect()
+            });
             bounded(protocol, &end, patience, 16);
-            assert!(end.result.is_err(), "{}: {:?} from {piece:02x?}", protocol.info().id, end.result);
-            assert!(end.at <= ms(4_000), "{}: strays prolonged the wait to {:?}", protocol.info().id, end.at);
+            assert!(
+                end.result.is_err(),
+                "{}: {:?} from {piece:02x?}",
+                protocol.info().id,
+                end.result
+            );
+            assert!(
+                end.at <= ms(4_000),
+                "{}: strays prolonged the wait to {:?}",
+                protocol.info().id,
+                end.at
+            );
         }
         // Beginnings of the true answer, one byte longer each time.
         let end = query(protocol, patience, |request, _| {
             let reply = reply_to(&*responder, request);
-            (1..reply.len().min(40)).map(|i| (ms(500 * i as u64), reply[..i].to_vec())).collect()
+            (1..reply.len().min(40))
+                .map(|i| (ms(500 * i as u64), reply[..i].to_vec()))
+                .collect()
         });
         bounded(protocol, &end, patience, 64);
     }
@@ -168,15 +221,21 @@ fn oversized_replies() {
     }
     // Strays of this size end the query by its budget of bytes.
     let patience = Patience::default();
-    let end = query(registry::PROTOCOLS[0], patience, |_, _| vec![(ms(1), vec![0xAA; 65_507]); 1_000]);
-    assert!(matches!(end.result, Err(Failure::Flood { bytes, .. }) if bytes <= patience.max_bytes + 65_507));
+    let end = query(registry::PROTOCOLS[0], patience, |_, _| {
+        vec![(ms(1), vec![0xAA; 65_507]); 1_000]
+    });
+    assert!(
+        matches!(end.result, Err(Failure::Flood { bytes, .. }) if bytes <= patience.max_bytes + 65_507)
+    );
 }
 
 /// Endless distinct pages, each with a player of its own and the word that more follow; for the protocol with pages.
 /// Patience or the exchange's own limit on pages ends them.
 #[test]
 fn endless_distinct_pages() {
-    let Some(protocol) = registry::find("onequery") else { return };
+    let Some(protocol) = registry::find("onequery") else {
+        return;
+    };
     let responder = responder(protocol, 3);
     for delay in [ms(0), ms(1), ms(40)] {
         let patience = Patience::default();
@@ -197,8 +256,18 @@ fn endless_distinct_pages() {
 /// A page of one player at this offset, of four thousand million (spec/onequery.md#3.4).
 fn page(id: &[u8], offset: &[u8]) -> Vec<u8> {
     let uuid = [offset, &[7; 12]].concat();
-    [b"ONEREPLY\x01\x01\x00", id, &[35, 0, 2, 0, 31, 0], &[0xFF; 4], &[1, 0, 0, 0], offset, &[1, 0], b"a", &uuid]
-        .concat()
+    [
+        b"ONEREPLY\x01\x01\x00",
+        id,
+        &[35, 0, 2, 0, 31, 0],
+        &[0xFF; 4],
+        &[1, 0, 0, 0],
+        offset,
+        &[1, 0],
+        b"a",
+        &uuid,
+    ]
+    .concat()
 }
 
 /// Bits of the first bytes of every reply after the first turned, one at a time: flags and counts that promise more.
@@ -236,18 +305,29 @@ fn huge_counts() {
                     let end = query(protocol, patience, |request, _| {
                         let mut reply = reply_to(&*responder, request);
                         let end = reply.len().min(place + width);
-                        reply.get_mut(place..end).into_iter().flatten().for_each(|byte| *byte = value);
+                        reply
+                            .get_mut(place..end)
+                            .into_iter()
+                            .flatten()
+                            .for_each(|byte| *byte = value);
                         vec![(ms(1), reply)]
                     });
                     bounded(protocol, &end, patience, 4_096);
                     if let Ok(report) = &end.result {
-                        assert!(report.status.players.list.len() <= 65_507, "players from nowhere");
+                        assert!(
+                            report.status.players.list.len() <= 65_507,
+                            "players from nowhere"
+                        );
                     }
                 }
             }
         }
     }
-    assert!(started.elapsed() < Duration::from_secs(20), "a count costs time: {:?}", started.elapsed());
+    assert!(
+        started.elapsed() < Duration::from_secs(20),
+        "a count costs time: {:?}",
+        started.elapsed()
+    );
 }
 
 /// gamedig (Rust): 37 panics in 3,000 targets with mutated replies; others leak foreign errors. Ours: none panics, each
@@ -256,7 +336,9 @@ fn huge_counts() {
 fn mutated_replies() {
     for protocol in registry::datagram() {
         let responder = responder(protocol, 12);
-        let truth = query(protocol, Patience::default(), |request, _| vec![(ms(1), reply_to(&*responder, request))]);
+        let truth = query(protocol, Patience::default(), |request, _| {
+            vec![(ms(1), reply_to(&*responder, request))]
+        });
         let truth = truth.result.expect("an answer in clear weather").status;
         let (mut same, mut silent) = (0, 0);
         for seed in 0..3_000 {
@@ -275,7 +357,11 @@ fn mutated_replies() {
             }
         }
         // Texts have no checksum: a changed letter cannot be noticed. But it must not be the rule.
-        assert!(silent < 1_500, "{}: {silent} of 3,000 wrong without a word, {same} right", protocol.info().id);
+        assert!(
+            silent < 1_500,
+            "{}: {silent} of 3,000 wrong without a word, {same} right",
+            protocol.info().id
+        );
     }
 }
 
@@ -293,7 +379,9 @@ fn mutate(bytes: &mut Vec<u8>, random: &mut Random) {
             4 if length > 0 => (0..4).for_each(|_| bytes[random.below(length) as usize] = 0),
             5 => bytes.truncate(a),
             6 => bytes.extend((0..random.below(40)).map(|_| random.next() as u8)),
-            _ => bytes.iter_mut().for_each(|byte| *byte = byte.wrapping_add(u8::from(random.chance(5)))),
+            _ => bytes
+                .iter_mut()
+                .for_each(|byte| *byte = byte.wrapping_add(u8::from(random.chance(5)))),
         }
     }
 }
@@ -309,8 +397,13 @@ fn short() -> Patience {
 fn ask(protocol: &'static dyn Protocol, server: SocketAddr) -> Result<hailer::Answer, Error> {
     let mut settings = Settings::default();
     settings.patience = short();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let target: Target = format!("{}://{server}", protocol.info().id).parse().expect("a target");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    let target: Target = format!("{}://{server}", protocol.info().id)
+        .parse()
+        .expect("a target");
     runtime.block_on(Client::new(settings).query(&target))
 }
 
@@ -321,7 +414,9 @@ fn serve(
     mut answer: impl FnMut(&[u8], SocketAddr) -> Vec<(Option<UdpSocket>, Vec<u8>)> + Send + 'static,
 ) -> (SocketAddr, Arc<AtomicU32>, JoinHandle<()>) {
     let address = socket.local_addr().expect("a bound socket");
-    socket.set_read_timeout(Some(ms(1_000))).expect("a time-out");
+    socket
+        .set_read_timeout(Some(ms(1_000)))
+        .expect("a time-out");
     let requests = Arc::new(AtomicU32::new(0));
     let counter = Arc::clone(&requests);
     let thread = std::thread::spawn(move || {
@@ -345,11 +440,13 @@ fn replies_from_another_address() {
             let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback");
             let port = socket.local_addr().expect("a bound socket").port();
             // Not every system has 127.0.0.2; the other port alone has to do there.
-            let others: Vec<UdpSocket> =
-                [SocketAddr::from(([127, 0, 0, 2], port)), SocketAddr::from(([127, 0, 0, 1], 0))]
-                    .into_iter()
-                    .filter_map(|address| UdpSocket::bind(address).ok())
-                    .collect();
+            let others: Vec<UdpSocket> = [
+                SocketAddr::from(([127, 0, 0, 2], port)),
+                SocketAddr::from(([127, 0, 0, 1], 0)),
+            ]
+            .into_iter()
+            .filter_map(|address| UdpSocket::bind(address).ok())
+            .collect();
             let (own, forged) = (responder(protocol, 3), responder(protocol, 7));
             let (server, requests, thread) = serve(socket, move |request, from| {
                 let reply = |responder: &dyn Responder| {
@@ -358,7 +455,10 @@ fn replies_from_another_address() {
                     reply
                 };
                 let clone = |other: &UdpSocket| other.try_clone().ok();
-                let mut replies: Vec<_> = others.iter().map(|other| (clone(other), reply(&*forged))).collect();
+                let mut replies: Vec<_> = others
+                    .iter()
+                    .map(|other| (clone(other), reply(&*forged)))
+                    .collect();
                 if own_too {
                     replies.push((None, reply(&*own)));
                 }
@@ -366,7 +466,11 @@ fn replies_from_another_address() {
             });
             let started = Instant::now();
             match ask(protocol, server) {
-                Ok(answer) => assert!(own_too && answer.status.players.list.len() == 3, "{:?}", answer.status),
+                Ok(answer) => assert!(
+                    own_too && answer.status.players.list.len() == 3,
+                    "{:?}",
+                    answer.status
+                ),
                 Err(Error::Silence { .. }) => assert!(!own_too),
                 Err(other) => panic!("{other}"),
             }
@@ -386,13 +490,36 @@ fn the_deadline_holds_by_the_wall_clock() {
                 let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback");
                 let mut random = Random(9);
                 let (server, requests, thread) = serve(socket, move |_, _| {
-                    (0..20).map(|_| (None, (0..random.below(200)).map(|_| random.next() as u8).collect())).collect()
+                    (0..20)
+                        .map(|_| {
+                            (
+                                None,
+                                (0..random.below(200))
+                                    .map(|_| random.next() as u8)
+                                    .collect(),
+                            )
+                        })
+                        .collect()
                 });
                 let started = Instant::now();
                 let end = ask(protocol, server);
-                assert!(end.is_err(), "{}: {:?}", protocol.info().id, end.map(|answer| answer.status));
-                assert!(started.elapsed() < ms(1_500), "{}: {:?}", protocol.info().id, started.elapsed());
-                assert!(requests.load(Ordering::Relaxed) <= 16, "{}: {requests:?} requests", protocol.info().id);
+                assert!(
+                    end.is_err(),
+                    "{}: {:?}",
+                    protocol.info().id,
+                    end.map(|answer| answer.status)
+                );
+                assert!(
+                    started.elapsed() < ms(1_500),
+                    "{}: {:?}",
+                    protocol.info().id,
+                    started.elapsed()
+                );
+                assert!(
+                    requests.load(Ordering::Relaxed) <= 16,
+                    "{}: {requests:?} requests",
+                    protocol.info().id
+                );
                 thread.join().expect("the server ends");
             })
         })

@@ -37,7 +37,12 @@ impl Watch for Notebook {
     fn event(&self, _: u64, _: SocketAddr, _: Duration, event: Event<'_>) {
         let note = match event {
             Event::Opened => return,
-            Event::Packet(passed) => Note::Packet(passed.way, passed.build, passed.bytes.clone(), passed.offset),
+            Event::Packet(passed) => Note::Packet(
+                passed.way,
+                passed.build,
+                passed.bytes.clone(),
+                passed.offset,
+            ),
             Event::Secret(secret) => Note::Secret(secret.side, secret.secret.to_vec()),
             Event::Closed(end) => Note::Closed(end.to_string()),
         };
@@ -52,9 +57,13 @@ impl Notebook {
 
     async fn end(&self) -> String {
         for _ in 0..1_000 {
-            if let Some(end) =
-                self.notes().into_iter().find_map(|note| if let Note::Closed(end) = note { Some(end) } else { None })
-            {
+            if let Some(end) = self.notes().into_iter().find_map(|note| {
+                if let Note::Closed(end) = note {
+                    Some(end)
+                } else {
+                    None
+                }
+            }) {
                 return end;
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -82,7 +91,12 @@ impl Lab {
     async fn new(change: impl FnOnce(&mut Settings)) -> Self {
         let server = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = server.local_addr().unwrap().port();
-        let mut settings = Settings { host: "127.0.0.1".into(), port, build: None, max_connections: 4 };
+        let mut settings = Settings {
+            host: "127.0.0.1".into(),
+            port,
+            build: None,
+            max_connections: 4,
+        };
         change(&mut settings);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -90,16 +104,30 @@ impl Lab {
         let (proxy, watch) = (Arc::new(Proxy::new(settings).unwrap()), Arc::clone(&notes));
         let stop = Arc::new(Notify::new());
         let stopped = Arc::clone(&stop);
-        let task = tokio::spawn(async move { proxy.serve(&listener, watch, stopped.notified()).await });
-        Self { notes, server, address, task, stop }
+        let task =
+            tokio::spawn(async move { proxy.serve(&listener, watch, stopped.notified()).await });
+        Self {
+            notes,
+            server,
+            address,
+            task,
+            stop,
+        }
     }
 
     async fn client(&self, build: Build) -> Peer {
-        Peer::new(TcpStream::connect(self.address).await.unwrap(), Role::Client, build)
+        Peer::new(
+            TcpStream::connect(self.address).await.unwrap(),
+            Role::Client,
+            build,
+        )
     }
 
     async fn server(&self, build: Build) -> Peer {
-        let (socket, _) = timeout(Duration::from_secs(10), self.server.accept()).await.unwrap().unwrap();
+        let (socket, _) = timeout(Duration::from_secs(10), self.server.accept())
+            .await
+            .unwrap()
+            .unwrap();
         Peer::new(socket, Role::Server, build)
     }
 }
@@ -115,7 +143,12 @@ struct Peer {
 impl Peer {
     fn new(socket: TcpStream, role: Role, build: Build) -> Self {
         let connection = Connection::new(role, build).keeping_bytes();
-        Self { socket, connection, said: Vec::new(), heard: Vec::new() }
+        Self {
+            socket,
+            connection,
+            said: Vec::new(),
+            heard: Vec::new(),
+        }
     }
 
     async fn say(&mut self, packet: impl Into<Packet>) {
@@ -136,8 +169,15 @@ impl Peer {
                 return packet;
             }
             let mut chunk = [0; 900];
-            let count = timeout(Duration::from_secs(10), self.socket.read(&mut chunk)).await.unwrap().unwrap();
-            assert!(count > 0, "the connection is closed; heard {}", self.heard.len());
+            let count = timeout(Duration::from_secs(10), self.socket.read(&mut chunk))
+                .await
+                .unwrap()
+                .unwrap();
+            assert!(
+                count > 0,
+                "the connection is closed; heard {}",
+                self.heard.len()
+            );
             self.connection.receive(&chunk[..count]);
         }
     }
@@ -152,7 +192,10 @@ impl Peer {
 
     async fn is_closed(&mut self) -> bool {
         let mut chunk = [0; 64];
-        matches!(timeout(Duration::from_secs(10), self.socket.read(&mut chunk)).await, Ok(Ok(0) | Err(_)))
+        matches!(
+            timeout(Duration::from_secs(10), self.socket.read(&mut chunk)).await,
+            Ok(Ok(0) | Err(_))
+        )
     }
 }
 
@@ -177,7 +220,12 @@ fn handshake(build: Build) -> Handshake {
 }
 
 /// From the first packet until the game begins; the secrets of both sides.
-async fn log_in(client: &mut Peer, lab: &Lab, build: Build, login: Login) -> (Peer, Option<(Vec<u8>, Vec<u8>)>) {
+async fn log_in(
+    client: &mut Peer,
+    lab: &Lab,
+    build: Build,
+    login: Login,
+) -> (Peer, Option<(Vec<u8>, Vec<u8>)>) {
     client.say(handshake(build)).await;
     let mut server = lab.server(build).await;
     assert_eq!(server.hear().await.name(), "Handshake");
@@ -187,16 +235,35 @@ async fn log_in(client: &mut Peer, lab: &Lab, build: Build, login: Login) -> (Pe
         client.hear().await;
     } else if login != Login::NoKey {
         let key = Bytes16::new(KEY.public_der().to_vec());
-        server.say(EncryptionRequest { server_id: "-".into(), key, token: Bytes16::new(vec![1, 2, 3, 4]) }).await;
-        let Packet::EncryptionRequest(request) = client.hear().await else { panic!() };
-        assert!(request.key[..] != *KEY.public_der(), "the key is the proxy's");
+        server
+            .say(EncryptionRequest {
+                server_id: "-".into(),
+                key,
+                token: Bytes16::new(vec![1, 2, 3, 4]),
+            })
+            .await;
+        let Packet::EncryptionRequest(request) = client.hear().await else {
+            panic!()
+        };
+        assert!(
+            request.key[..] != *KEY.public_der(),
+            "the key is the proxy's"
+        );
         if login == Login::Full {
             let kind = CipherKind::of(build).unwrap();
             let near = Dice::new(5).bytes(kind.secret_len());
-            let field = |plain: &[u8]| Bytes16::new(encrypt(&request.key, plain, &mut random(3)).unwrap());
+            let field =
+                |plain: &[u8]| Bytes16::new(encrypt(&request.key, plain, &mut random(3)).unwrap());
             client.connection.secure(&near).unwrap();
-            client.say(EncryptionResponse { secret: field(&near), token: field(&request.token) }).await;
-            let Packet::EncryptionResponse(response) = server.hear().await else { panic!() };
+            client
+                .say(EncryptionResponse {
+                    secret: field(&near),
+                    token: field(&request.token),
+                })
+                .await;
+            let Packet::EncryptionResponse(response) = server.hear().await else {
+                panic!()
+            };
             let far = KEY.decrypt(&response.secret, kind.secret_len()).unwrap();
             if build >= Build::W25a {
                 assert_eq!(KEY.decrypt(&response.token, 4).unwrap(), [1, 2, 3, 4]);
@@ -210,15 +277,24 @@ async fn log_in(client: &mut Peer, lab: &Lab, build: Build, login: Login) -> (Pe
     }
     if login != Login::NoKey || build < Build::W17a {
         if build < Build::W24a {
-            let request =
-                LoginRequest { protocol: build.protocol().into(), name: "Alice".into(), ..Default::default() };
+            let request = LoginRequest {
+                protocol: build.protocol().into(),
+                name: "Alice".into(),
+                ..Default::default()
+            };
             client.say(request).await;
         } else {
             client.say(ClientStatus { status: 0 }).await;
         }
         server.hear().await;
     }
-    server.say(hailer::game::table::Login { entity: 7, level_type: "flat".into(), ..Default::default() }).await;
+    server
+        .say(hailer::game::table::Login {
+            entity: 7,
+            level_type: "flat".into(),
+            ..Default::default()
+        })
+        .await;
     client.hear().await;
     (server, secrets)
 }
@@ -239,25 +315,43 @@ async fn session(build: Build, login: Login) {
     let (mut server, secrets) = log_in(&mut client, &lab, build, login).await;
     let mut dice = Dice::new(11);
     for _ in 0..150 {
-        client.say(any_packet(Way::ToServer, build, &mut dice)).await;
-        server.say(any_packet(Way::ToClient, build, &mut dice)).await;
+        client
+            .say(any_packet(Way::ToServer, build, &mut dice))
+            .await;
+        server
+            .say(any_packet(Way::ToClient, build, &mut dice))
+            .await;
     }
     // Both talk at once; only then does anybody listen.
     for _ in 0..150 {
         server.hear().await;
         client.hear().await;
     }
-    client.say(Kick { reason: "Quitting".into() }).await;
+    client
+        .say(Kick {
+            reason: "Quitting".into(),
+        })
+        .await;
     assert_eq!(server.hear_kick().await, "Quitting");
     assert_eq!(lab.notes.end().await, "goodbye was said");
     assert!(server.is_closed().await && client.is_closed().await);
 
     // Everything but the two packets of encryption is the same bytes at both ends, and as it was seen in between.
     let plain = |packets: &[Vec<u8>]| -> Vec<Vec<u8>> {
-        packets.iter().filter(|packet| ![0xFC, 0xFD].contains(&packet[0])).cloned().collect()
+        packets
+            .iter()
+            .filter(|packet| ![0xFC, 0xFD].contains(&packet[0]))
+            .cloned()
+            .collect()
     };
-    assert!(plain(&client.said) == plain(&server.heard), "{build} {login:?}");
-    assert!(plain(&server.said) == plain(&client.heard), "{build} {login:?}");
+    assert!(
+        plain(&client.said) == plain(&server.heard),
+        "{build} {login:?}"
+    );
+    assert!(
+        plain(&server.said) == plain(&client.heard),
+        "{build} {login:?}"
+    );
     for (way, said) in [(Way::ToServer, &client.said), (Way::ToClient, &server.said)] {
         let mut offset = 0;
         let mut seen = Vec::new();
@@ -272,22 +366,38 @@ async fn session(build: Build, login: Login) {
         }
         assert!(seen == *said, "{build} {login:?} {way}");
     }
-    let noted: Vec<_> = lab.notes.notes().into_iter().filter(|note| matches!(note, Note::Secret(..))).collect();
+    let noted: Vec<_> = lab
+        .notes
+        .notes()
+        .into_iter()
+        .filter(|note| matches!(note, Note::Secret(..)))
+        .collect();
     let expected = secrets.map_or(vec![], |(near, far)| {
         assert_ne!(near, far);
-        vec![Note::Secret(Side::Client, near), Note::Secret(Side::Server, far)]
+        vec![
+            Note::Secret(Side::Client, near),
+            Note::Secret(Side::Server, far),
+        ]
     });
     assert_eq!(noted, expected);
 }
 
 #[tokio::test]
 async fn sessions_pass_byte_for_byte_in_every_wire_version() {
-    futures_util::future::join_all(Build::SPEECHES.iter().map(|&build| session(build, Login::Full))).await;
+    futures_util::future::join_all(
+        Build::SPEECHES
+            .iter()
+            .map(|&build| session(build, Login::Full)),
+    )
+    .await;
 }
 
 #[tokio::test]
 async fn logins_without_encryption_pass() {
-    let builds = Build::SPEECHES.iter().copied().filter(|build| *build >= Build::W17a);
+    let builds = Build::SPEECHES
+        .iter()
+        .copied()
+        .filter(|build| *build >= Build::W17a);
     let logins = builds.flat_map(|build| [(build, Login::NoSecret), (build, Login::NoKey)]);
     futures_util::future::join_all(logins.map(|(build, login)| session(build, login))).await;
 }
@@ -304,7 +414,11 @@ async fn pings_pass_also_of_clients_that_stop_talking() {
         let mut server = lab.server(Build::LATEST).await;
         assert_eq!(server.hear().await.name(), "ServerListPing");
         tokio::time::sleep(Duration::from_millis(50)).await;
-        server.say(Kick { reason: "A§0§20".into() }).await;
+        server
+            .say(Kick {
+                reason: "A§0§20".into(),
+            })
+            .await;
         assert_eq!(client.hear_kick().await, "A§0§20");
         assert!(client.is_closed().await);
         assert_eq!(lab.notes.end().await, "goodbye was said");
@@ -319,9 +433,18 @@ async fn a_check_of_accounts_is_refused_with_the_reason_and_an_old_one_passes() 
     let mut server = lab.server(Build::LATEST).await;
     server.hear().await;
     let key = Bytes16::new(KEY.public_der().to_vec());
-    server.say(EncryptionRequest { server_id: "-12af".into(), key, token: Bytes16::new(vec![0; 4]) }).await;
+    server
+        .say(EncryptionRequest {
+            server_id: "-12af".into(),
+            key,
+            token: Bytes16::new(vec![0; 4]),
+        })
+        .await;
     let reason = client.hear_kick().await;
-    assert!(reason.starts_with("hailer proxy: the server checks accounts"), "{reason}");
+    assert!(
+        reason.starts_with("hailer proxy: the server checks accounts"),
+        "{reason}"
+    );
     assert!(server.hear_kick().await.contains("online-mode=false"));
     assert!(lab.notes.end().await.contains("checks accounts"));
 
@@ -330,8 +453,14 @@ async fn a_check_of_accounts_is_refused_with_the_reason_and_an_old_one_passes() 
     client.say(handshake(Build::V1_2_5)).await;
     let mut server = lab.server(Build::V1_2_5).await;
     server.hear().await;
-    server.say(HandshakeReply { id: "2e66f1dc032ab5f0".into() }).await;
-    let Packet::HandshakeReply(reply) = client.hear().await else { panic!() };
+    server
+        .say(HandshakeReply {
+            id: "2e66f1dc032ab5f0".into(),
+        })
+        .await;
+    let Packet::HandshakeReply(reply) = client.hear().await else {
+        panic!()
+    };
     assert_eq!(reply.id.to_string(), "2e66f1dc032ab5f0");
 }
 
@@ -341,18 +470,42 @@ async fn a_broken_packet_ends_both_sides_with_its_name() {
         let lab = Lab::new(|_| {}).await;
         let mut client = lab.client(Build::LATEST).await;
         let (mut server, _) = log_in(&mut client, &lab, Build::LATEST, Login::NoSecret).await;
-        let liar = if from_server { &mut server } else { &mut client };
-        liar.say(Chat { text: "last words".into() }).await;
+        let liar = if from_server {
+            &mut server
+        } else {
+            &mut client
+        };
+        liar.say(Chat {
+            text: "last words".into(),
+        })
+        .await;
         liar.socket.write_all(&[0x45, 1, 2, 3]).await.unwrap();
         for peer in [&mut client, &mut server] {
             let reason = peer.hear_kick().await;
-            assert!(reason.contains("0x45 at offset") && reason.contains("no packet"), "{reason}");
+            assert!(
+                reason.contains("0x45 at offset") && reason.contains("no packet"),
+                "{reason}"
+            );
             assert!(peer.is_closed().await);
         }
         let end = lab.notes.end().await;
-        assert!(end.starts_with(if from_server { "the server sent: 0x45" } else { "the client sent: 0x45" }), "{end}");
-        let heard = if from_server { &client.heard } else { &server.heard };
-        assert!(heard.iter().any(|bytes| bytes[0] == 0x03), "what was sound has passed");
+        assert!(
+            end.starts_with(if from_server {
+                "the server sent: 0x45"
+            } else {
+                "the client sent: 0x45"
+            }),
+            "{end}"
+        );
+        let heard = if from_server {
+            &client.heard
+        } else {
+            &server.heard
+        };
+        assert!(
+            heard.iter().any(|bytes| bytes[0] == 0x03),
+            "what was sound has passed"
+        );
     }
 }
 
@@ -374,7 +527,12 @@ async fn who_speaks_no_known_build_or_no_game_at_all_is_told_so() {
 
 #[tokio::test]
 async fn a_server_that_is_not_there_is_told_of() {
-    let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
+    let gone = TcpListener::bind("127.0.0.1:0")
+        .await
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
     let lab = Lab::new(|settings| settings.port = gone).await;
     let mut client = lab.client(Build::LATEST).await;
     client.say(handshake(Build::LATEST)).await;
@@ -389,12 +547,30 @@ async fn a_wrong_token_is_refused() {
     let mut server = lab.server(Build::LATEST).await;
     server.hear().await;
     let key = Bytes16::new(KEY.public_der().to_vec());
-    server.say(EncryptionRequest { server_id: "-".into(), key, token: Bytes16::new(vec![9; 4]) }).await;
-    let Packet::EncryptionRequest(request) = client.hear().await else { panic!() };
+    server
+        .say(EncryptionRequest {
+            server_id: "-".into(),
+            key,
+            token: Bytes16::new(vec![9; 4]),
+        })
+        .await;
+    let Packet::EncryptionRequest(request) = client.hear().await else {
+        panic!()
+    };
     let field = |plain: &[u8]| Bytes16::new(encrypt(&request.key, plain, &mut random(3)).unwrap());
     client.connection.secure(&[1; 16]).unwrap();
-    client.say(EncryptionResponse { secret: field(&[1; 16]), token: field(&[0xAB; 4]) }).await;
-    assert!(client.hear_kick().await.contains("not encrypted with the key"));
+    client
+        .say(EncryptionResponse {
+            secret: field(&[1; 16]),
+            token: field(&[0xAB; 4]),
+        })
+        .await;
+    assert!(
+        client
+            .hear_kick()
+            .await
+            .contains("not encrypted with the key")
+    );
 }
 
 /// A client that takes nothing stops the reading from its server, and nobody else.
@@ -403,10 +579,17 @@ async fn a_slow_client_holds_up_only_itself() {
     let lab = Lab::new(|_| {}).await;
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(16 << 10).unwrap();
-    let mut slow = Peer::new(socket.connect(lab.address).await.unwrap(), Role::Client, Build::LATEST);
+    let mut slow = Peer::new(
+        socket.connect(lab.address).await.unwrap(),
+        Role::Client,
+        Build::LATEST,
+    );
     let (mut server, _) = log_in(&mut slow, &lab, Build::LATEST, Login::NoSecret).await;
     let mut bytes = Vec::new();
-    Packet::from(Chat { text: "x".repeat(119).as_str().into() }).write(&mut bytes, Build::LATEST);
+    Packet::from(Chat {
+        text: "x".repeat(119).as_str().into(),
+    })
+    .write(&mut bytes, Build::LATEST);
     let flood = bytes.repeat(2_000);
     let mut sent = 0;
     // Sockets have buffers too; the proxy's own would take this for ever if they had no bound.
@@ -416,23 +599,36 @@ async fn a_slow_client_holds_up_only_itself() {
     }
     let mut other = lab.client(Build::LATEST).await;
     let (mut its_server, _) = log_in(&mut other, &lab, Build::LATEST, Login::Full).await;
-    other.say(Chat { text: "still here".into() }).await;
+    other
+        .say(Chat {
+            text: "still here".into(),
+        })
+        .await;
     assert_eq!(its_server.hear().await.name(), "Chat");
 }
 
 #[tokio::test]
 async fn who_is_too_many_is_sent_away() {
     let lab = Lab::new(|settings| settings.max_connections = 2).await;
-    let (_first, _second) = (lab.client(Build::LATEST).await, lab.client(Build::LATEST).await);
+    let (_first, _second) = (
+        lab.client(Build::LATEST).await,
+        lab.client(Build::LATEST).await,
+    );
     tokio::time::sleep(Duration::from_millis(100)).await;
     let mut third = lab.client(Build::LATEST).await;
-    assert_eq!(third.hear_kick().await, "hailer proxy: too many connections");
+    assert_eq!(
+        third.hear_kick().await,
+        "hailer proxy: too many connections"
+    );
     assert!(third.is_closed().await);
     drop(_first);
     tokio::time::sleep(Duration::from_millis(1_500)).await;
     let mut fourth = lab.client(Build::LATEST).await;
     fourth.say(ServerListPing {}).await;
-    assert_eq!(lab.server(Build::LATEST).await.hear().await.name(), "ServerListPing");
+    assert_eq!(
+        lab.server(Build::LATEST).await.hear().await.name(),
+        "ServerListPing"
+    );
 }
 
 #[tokio::test]
@@ -441,13 +637,21 @@ async fn hanging_up_reaches_the_other_side() {
         let lab = Lab::new(|_| {}).await;
         let mut client = lab.client(Build::LATEST).await;
         let (server, _) = log_in(&mut client, &lab, Build::LATEST, Login::Full).await;
-        let (gone, mut stays) = if by_client { (client, server) } else { (server, client) };
+        let (gone, mut stays) = if by_client {
+            (client, server)
+        } else {
+            (server, client)
+        };
         drop(gone);
         assert!(stays.is_closed().await);
         let end = lab.notes.end().await;
         assert_eq!(
             end,
-            if by_client { "the client closed the connection" } else { "the server closed the connection" }
+            if by_client {
+                "the client closed the connection"
+            } else {
+                "the server closed the connection"
+            }
         );
     }
 }
@@ -462,7 +666,10 @@ async fn both_sides_are_told_that_the_proxy_stops() {
     assert_eq!(server.hear_kick().await, "hailer proxy: stopped");
     assert!(client.is_closed().await && server.is_closed().await);
     drop((client, server));
-    timeout(Duration::from_secs(10), &mut lab.task).await.expect("it waits for nobody").unwrap();
+    timeout(Duration::from_secs(10), &mut lab.task)
+        .await
+        .expect("it waits for nobody")
+        .unwrap();
     assert_eq!(lab.notes.end().await, "stopped");
     assert!(TcpStream::connect(lab.address).await.is_err());
 }

@@ -5,7 +5,9 @@
 mod statuses;
 
 use hailer::proto::{Epoch, Keys, Options, Protocol, Responder, registry};
-use hailer::sweep::{Beat, End, Engine, Next, Outboxes, Pace, Position, Probe, Settings, Sink, Source};
+use hailer::sweep::{
+    Beat, End, Engine, Next, Outboxes, Pace, Position, Probe, Settings, Sink, Source,
+};
 use hailer::{Error, Status};
 use proptest::prelude::*;
 use statuses::Random;
@@ -74,12 +76,21 @@ impl World {
             let mut status = statuses::plain((variant % 12) as usize);
             status.map = Some(format!("map {variant}").into());
             status.version = Some(format!("1.{variant}").into());
-            let responder = protocol.responder(&status, &keys, &Options::default()).unwrap();
+            let responder = protocol
+                .responder(&status, &keys, &Options::default())
+                .unwrap();
             let truth = truth(*protocol, &*responder);
             (responder, truth)
         };
         let servers = registry::datagram()
-            .map(|protocol| (protocol.info().id, (0..VARIANTS).map(|variant| server(&protocol, variant)).collect()))
+            .map(|protocol| {
+                (
+                    protocol.info().id,
+                    (0..VARIANTS)
+                        .map(|variant| server(&protocol, variant))
+                        .collect(),
+                )
+            })
             .collect();
         Self {
             random: Random(seed),
@@ -125,7 +136,8 @@ impl World {
             }
             let delay = ms(least + self.random.next() % (most - least + 1));
             self.passages += 1;
-            self.under_way.push(Reverse((now + delay, self.passages, passage.clone())));
+            self.under_way
+                .push(Reverse((now + delay, self.passages, passage.clone())));
         }
     }
 
@@ -135,13 +147,17 @@ impl World {
         while let Some(Reverse((at, ..))) = self.under_way.peek()
             && *at <= now
         {
-            let Some(Reverse((at, _, passage))) = self.under_way.pop() else { break };
+            let Some(Reverse((at, _, passage))) = self.under_way.pop() else {
+                break;
+            };
             match passage {
                 Passage::To(to, bytes) if self.closed.contains(&to.port()) => {
                     self.pass(at, &Passage::Refusal(to, bytes));
                 }
                 Passage::To(to, bytes) if self.capacity == usize::MAX => self.serve(at, to, &bytes),
-                Passage::To(to, bytes) if self.queue.len() < self.queue_length => self.queue.push_back((to, bytes)),
+                Passage::To(to, bytes) if self.queue.len() < self.queue_length => {
+                    self.queue.push_back((to, bytes))
+                }
                 Passage::To(..) => self.dropped += 1,
                 Passage::From(from, bytes) if self.inbox.len() < self.inbox_length => {
                     self.inbox.push_back((at, from, bytes));
@@ -151,7 +167,9 @@ impl World {
             }
         }
         for _ in 0..self.capacity {
-            let Some((to, bytes)) = self.queue.pop_front() else { break };
+            let Some((to, bytes)) = self.queue.pop_front() else {
+                break;
+            };
             self.serve(now, to, &bytes);
         }
         refusals
@@ -210,13 +228,23 @@ struct List {
 
 impl List {
     fn new(probes: impl IntoIterator<Item = (SocketAddr, &'static dyn Protocol)>) -> Self {
-        let probe = |(index, (address, protocol))| Probe { index: index as u64, address, protocol, name: None };
+        let probe = |(index, (address, protocol))| Probe {
+            index: index as u64,
+            address,
+            protocol,
+            name: None,
+        };
         let probes: VecDeque<_> = probes.into_iter().enumerate().map(probe).collect();
-        Self { total: probes.len() as u64, probes }
+        Self {
+            total: probes.len() as u64,
+            probes,
+        }
     }
 
     fn after(mut self, position: &Position) -> Self {
-        self.probes.retain(|probe| probe.index >= position.next || position.unfinished.contains(&probe.index));
+        self.probes.retain(|probe| {
+            probe.index >= position.next || position.unfinished.contains(&probe.index)
+        });
         self
     }
 }
@@ -244,7 +272,14 @@ impl Sink for Ends {
 
 fn addresses(count: u32) -> impl Iterator<Item = SocketAddr> {
     // Neighbours would share a network.
-    (0..count).map(|i| SocketAddr::from((0x7F00_0001u32.wrapping_add(i.reverse_bits() >> 8).to_be_bytes(), 25_565)))
+    (0..count).map(|i| {
+        SocketAddr::from((
+            0x7F00_0001u32
+                .wrapping_add(i.reverse_bits() >> 8)
+                .to_be_bytes(),
+            25_565,
+        ))
+    })
 }
 
 fn minecraft(count: u32) -> List {
@@ -260,7 +295,11 @@ fn fast(packets_per_second: f64) -> Settings {
 
 fn unlimited() -> Pace {
     let mut pace = Pace::default();
-    (pace.packets_per_second, pace.bits_per_second, pace.per_prefix) = (f64::INFINITY, f64::INFINITY, f64::INFINITY);
+    (
+        pace.packets_per_second,
+        pace.bits_per_second,
+        pace.per_prefix,
+    ) = (f64::INFINITY, f64::INFINITY, f64::INFINITY);
     pace
 }
 
@@ -283,10 +322,18 @@ fn sweep_with(
     let (mut now, mut largest) = (world.start, 0);
     while !engine.is_done() {
         for (to, quoted) in world.run(now) {
-            engine.refuse(now, to, &io::ErrorKind::ConnectionRefused.into(), &quoted, &mut ends);
+            engine.refuse(
+                now,
+                to,
+                &io::ErrorKind::ConnectionRefused.into(),
+                &quoted,
+                &mut ends,
+            );
         }
         for _ in 0..world.reads.min(world.inbox.len()) {
-            let Some((at, from, bytes)) = world.inbox.pop_front() else { break };
+            let Some((at, from, bytes)) = world.inbox.pop_front() else {
+                break;
+            };
             engine.hear(now, from, now - at, &bytes, &mut out, &mut ends);
         }
         engine.overflowed(now, world.overflows);
@@ -300,17 +347,29 @@ fn sweep_with(
         for _ in 0..8 {
             engine.ask(now, list, &mut out, &mut ends);
             for outbox in [&mut out.v4, &mut out.v6] {
-                let sent: Vec<_> = outbox.pending().map(|(to, _, bytes)| (to, bytes.to_vec())).collect();
+                let sent: Vec<_> = outbox
+                    .pending()
+                    .map(|(to, _, bytes)| (to, bytes.to_vec()))
+                    .collect();
                 *world.sent.entry(now).or_default() += sent.len();
-                sent.into_iter().for_each(|(to, bytes)| world.pass(now, &Passage::To(to, bytes)));
+                sent.into_iter()
+                    .for_each(|(to, bytes)| world.pass(now, &Passage::To(to, bytes)));
                 outbox.clear();
             }
         }
         largest = largest.max(engine.in_flight());
         now += STEP;
-        assert!(now < world.start + Duration::from_secs(3_600), "it must end");
+        assert!(
+            now < world.start + Duration::from_secs(3_600),
+            "it must end"
+        );
     }
-    Run { engine, ends: ends.0, time: now, largest }
+    Run {
+        engine,
+        ends: ends.0,
+        time: now,
+        largest,
+    }
 }
 
 fn sweep(settings: Settings, world: &mut World, list: &mut List) -> Run {
@@ -320,26 +379,37 @@ fn sweep(settings: Settings, world: &mut World, list: &mut List) -> Run {
 /// Each index has one end; whoever answered said what the server says, and whoever is there answered, but for so many.
 fn check(world: &World, run: &Run, total: u64, may_be_lost: usize) {
     let indices: BTreeSet<u64> = run.ends.iter().map(|end| end.index).collect();
-    assert_eq!((indices.len(), run.ends.len()), (total as usize, total as usize), "each exactly once");
+    assert_eq!(
+        (indices.len(), run.ends.len()),
+        (total as usize, total as usize),
+        "each exactly once"
+    );
     let mut lost = 0;
     for end in &run.ends {
         match &end.result {
             Ok(answer) => {
                 let truth = world.truth(answer.asked.address, answer.asked.protocol.id);
                 let is_partial = answer.status.extra("unanswered").is_some();
-                assert!(is_partial || Some(&*answer.status) == truth, "{:?}", answer.asked);
+                assert!(
+                    is_partial || Some(&*answer.status) == truth,
+                    "{:?}",
+                    answer.asked
+                );
                 lost += usize::from(is_partial);
             }
             Err(Error::Silence { asked, .. }) => {
                 lost += usize::from(world.truth(asked.address, asked.protocol.id).is_some());
             }
-            Err(Error::PortClosed { asked }) => assert!(world.closed.contains(&asked.address.port())),
+            Err(Error::PortClosed { asked }) => {
+                assert!(world.closed.contains(&asked.address.port()))
+            }
             Err(other) => panic!("{other}"),
         }
     }
     assert!(lost <= may_be_lost, "{lost} lost");
     let counts = run.engine.counts();
-    let ended = counts.answered + counts.silent + counts.closed + counts.unreachable + counts.faulty;
+    let ended =
+        counts.answered + counts.silent + counts.closed + counts.unreachable + counts.faulty;
     assert_eq!((ended, counts.asked), (total, total));
     assert_eq!(run.engine.in_flight(), 0);
 }
@@ -348,7 +418,8 @@ fn check(world: &World, run: &Run, total: u64, may_be_lost: usize) {
 fn everybody_who_answers_is_answered_once_with_what_the_server_says() {
     let mut world = World::new(1);
     (world.loss, world.silent, world.twice, world.delay) = (1, 20, 2, (5, 120));
-    let all = addresses(6_000).flat_map(|address| registry::datagram().map(move |protocol| (address, protocol)));
+    let all = addresses(6_000)
+        .flat_map(|address| registry::datagram().map(move |protocol| (address, protocol)));
     let mut list = List::new(all);
     let run = sweep(fast(50_000.0), &mut world, &mut list);
     // At 1 % each way, three tries fail once in 100,000 times, at each of two or three stages.
@@ -373,7 +444,10 @@ fn the_rate_is_set_by_pace_and_not_by_the_window() {
         for (at, count) in &world.sent {
             so_far += count;
             let replies = 1.0; // what replies ask for is sent at once and paid for later
-            assert!(so_far as f64 <= rate * (at.as_secs_f64() + replies) + 100.0, "{so_far} at {at:?}");
+            assert!(
+                so_far as f64 <= rate * (at.as_secs_f64() + replies) + 100.0,
+                "{so_far} at {at:?}"
+            );
         }
     }
 }
@@ -388,7 +462,11 @@ fn a_queue_on_the_way_shrinks_the_window_before_it_loses_anybody() {
     let run = sweep(fast(f64::INFINITY), &mut world, &mut list);
     check(&world, &run, 100_000, 0);
     let best = Duration::from_secs_f64(200_000.0 / 30_000.0);
-    assert!(run.time < best * 5 / 4 + ms(500), "{:?}, at best {best:?}", run.time);
+    assert!(
+        run.time < best * 5 / 4 + ms(500),
+        "{:?}, at best {best:?}",
+        run.time
+    );
     assert!(world.dropped < 500, "{} dropped", world.dropped);
     assert!(run.largest < 9_000, "{} in flight", run.largest);
 }
@@ -402,8 +480,14 @@ fn what_our_own_queue_loses_is_asked_for_again() {
     let run = sweep(fast(f64::INFINITY), &mut world, &mut list);
     check(&world, &run, 50_000, 0);
     let counts = run.engine.counts();
-    assert!(counts.overflows > 0 && counts.forgiven > 0, "the queue did overflow: {counts:?}");
-    assert!(counts.overflows < 10_000, "and that is what the window is for: {counts:?}");
+    assert!(
+        counts.overflows > 0 && counts.forgiven > 0,
+        "the queue did overflow: {counts:?}"
+    );
+    assert!(
+        counts.overflows < 10_000,
+        "and that is what the window is for: {counts:?}"
+    );
     assert_eq!(counts.silent, 0);
 }
 
@@ -428,9 +512,16 @@ fn the_silent_are_asked_a_third_time_where_datagrams_get_lost() {
         assert!(sent - (counts.in_vain + counts.silent) < 10, "{counts:?}");
         let each = sent as f64 / counts.silent as f64;
         // What the first few lose is not known yet.
-        assert!((each - f64::from(tries)).abs() < 0.2, "{each} datagrams to each of {}", counts.silent);
+        assert!(
+            (each - f64::from(tries)).abs() < 0.2,
+            "{each} datagrams to each of {}",
+            counts.silent
+        );
         let (shortest, longest) = (after.iter().min().unwrap(), after.iter().max().unwrap());
-        assert!(*shortest >= timeout - ms(10) && *longest <= timeout * 4, "{shortest:?} to {longest:?}");
+        assert!(
+            *shortest >= timeout - ms(10) && *longest <= timeout * 4,
+            "{shortest:?} to {longest:?}"
+        );
     }
 }
 
@@ -441,7 +532,10 @@ fn a_closed_port_ends_its_question_at_once() {
     let mut list = minecraft(1_000);
     let run = sweep(fast(1_000_000.0), &mut world, &mut list);
     check(&world, &run, 1_000, 0);
-    assert_eq!((run.engine.counts().closed, run.engine.counts().resent), (1_000, 0));
+    assert_eq!(
+        (run.engine.counts().closed, run.engine.counts().resent),
+        (1_000, 0)
+    );
     assert!(run.time < ms(150), "{:?}", run.time);
 }
 
@@ -456,27 +550,63 @@ fn what_is_forged_or_late_is_counted_and_never_believed() {
     let keys = Keys::new([1; 16]);
     let mut lie = statuses::plain(3);
     lie.map = Some("forged".into());
-    let liar = registry::PROTOCOLS[0].responder(&lie, &keys, &Options::default()).unwrap();
-    let run = sweep_with(fast(20_000.0), &mut world, &mut list, |now, engine, out, ends| {
-        for address in addresses(2_000).skip((random.next() % 1_900) as usize).take(10) {
-            // Answers with session ids that nobody asked with, refusals of what was not sent, and noise.
-            let session = (random.next() as u32 & 0x0F0F_0F0F).to_be_bytes();
-            let challenge = [&[9][..], &session, b"1\0"].concat();
-            let stat = [&[0][..], &session, b"Forged\0SMP\0forged\x001\x002\0\xDD\x63h\0"].concat();
-            let mut reply = Vec::new();
-            liar.answer(us(), Epoch(1), &[&[0xFE, 0xFD, 9][..], &session].concat(), &mut reply);
-            for bytes in [&challenge, &stat, &reply, &b"noise"[..].to_vec()] {
-                engine.hear(now, address, Duration::ZERO, bytes, out, ends);
-                engine.hear(now, (address.ip(), 25_566).into(), Duration::ZERO, bytes, out, ends);
+    let liar = registry::PROTOCOLS[0]
+        .responder(&lie, &keys, &Options::default())
+        .unwrap();
+    let run = sweep_with(
+        fast(20_000.0),
+        &mut world,
+        &mut list,
+        |now, engine, out, ends| {
+            for address in addresses(2_000)
+                .skip((random.next() % 1_900) as usize)
+                .take(10)
+            {
+                // Answers with session ids that nobody asked with, refusals of what was not sent, and noise.
+                let session = (random.next() as u32 & 0x0F0F_0F0F).to_be_bytes();
+                let challenge = [&[9][..], &session, b"1\0"].concat();
+                let stat = [
+                    &[0][..],
+                    &session,
+                    b"Forged\0SMP\0forged\x001\x002\0\xDD\x63h\0",
+                ]
+                .concat();
+                let mut reply = Vec::new();
+                liar.answer(
+                    us(),
+                    Epoch(1),
+                    &[&[0xFE, 0xFD, 9][..], &session].concat(),
+                    &mut reply,
+                );
+                for bytes in [&challenge, &stat, &reply, &b"noise"[..].to_vec()] {
+                    engine.hear(now, address, Duration::ZERO, bytes, out, ends);
+                    engine.hear(
+                        now,
+                        (address.ip(), 25_566).into(),
+                        Duration::ZERO,
+                        bytes,
+                        out,
+                        ends,
+                    );
+                }
+                let quoted = [&[0xFE, 0xFD, 9][..], &session].concat();
+                engine.refuse(
+                    now,
+                    address,
+                    &io::ErrorKind::ConnectionRefused.into(),
+                    &quoted,
+                    ends,
+                );
             }
-            let quoted = [&[0xFE, 0xFD, 9][..], &session].concat();
-            engine.refuse(now, address, &io::ErrorKind::ConnectionRefused.into(), &quoted, ends);
-        }
-        true
-    });
+            true
+        },
+    );
     check(&world, &run, 2_000, 0);
     let counts = run.engine.counts();
-    assert!(counts.strays > 0 && counts.duplicates > 0 && counts.forged_refusals > 0, "{counts:?}");
+    assert!(
+        counts.strays > 0 && counts.duplicates > 0 && counts.forged_refusals > 0,
+        "{counts:?}"
+    );
 }
 
 #[test]
@@ -492,13 +622,25 @@ fn an_answer_from_another_address_or_port_is_not_one() {
         let now = ms(millis);
         engine.tick(now, &mut out, &mut ends);
         engine.ask(now, &mut list, &mut out, &mut ends);
-        let sent: Vec<_> = out.v4.pending().map(|(to, _, bytes)| (to, bytes.to_vec())).collect();
+        let sent: Vec<_> = out
+            .v4
+            .pending()
+            .map(|(to, _, bytes)| (to, bytes.to_vec()))
+            .collect();
         out.v4.clear();
-        sent.into_iter().for_each(|(to, bytes)| world.pass(now, &Passage::To(to, bytes)));
+        sent.into_iter()
+            .for_each(|(to, bytes)| world.pass(now, &Passage::To(to, bytes)));
         world.run(now);
         while let Some((_, from, bytes)) = world.inbox.pop_front() {
             moved += 1;
-            engine.hear(now, elsewhere(from, from.port() + 1), Duration::ZERO, &bytes, &mut out, &mut ends);
+            engine.hear(
+                now,
+                elsewhere(from, from.port() + 1),
+                Duration::ZERO,
+                &bytes,
+                &mut out,
+                &mut ends,
+            );
         }
     }
     assert_eq!((engine.counts().silent, engine.counts().strays), (3, moved));
@@ -508,7 +650,12 @@ fn an_answer_from_another_address_or_port_is_not_one() {
 fn many_servers_behind_one_address() {
     let mut world = World::new(8);
     (world.delay, world.silent) = ((5, 50), 10);
-    let ports = (1_000..3_000).map(|port| (SocketAddr::from(([127, 0, 0, 1], port)), registry::PROTOCOLS[0]));
+    let ports = (1_000..3_000).map(|port| {
+        (
+            SocketAddr::from(([127, 0, 0, 1], port)),
+            registry::PROTOCOLS[0],
+        )
+    });
     let mut list = List::new(ports);
     let run = sweep(fast(10_000.0), &mut world, &mut list);
     check(&world, &run, 2_000, 0);
@@ -521,8 +668,11 @@ fn a_network_gets_no_more_than_its_share() {
     let mut settings = fast(100_000.0);
     settings.pace.per_prefix = 100.0;
     // A thousand servers of one network, among a thousand of others.
-    let crowd = (0..1_000u32).map(|i| SocketAddr::from(([127, 200, 7, (i % 250) as u8], 25_565 + (i / 250) as u16)));
-    let mixed = crowd.zip(addresses(1_000)).flat_map(|(crowd, other)| [crowd, other]);
+    let crowd = (0..1_000u32)
+        .map(|i| SocketAddr::from(([127, 200, 7, (i % 250) as u8], 25_565 + (i / 250) as u16)));
+    let mixed = crowd
+        .zip(addresses(1_000))
+        .flat_map(|(crowd, other)| [crowd, other]);
     let mut list = List::new(mixed.map(|address| (address, registry::PROTOCOLS[0])));
     let mut others_done = Duration::ZERO;
     let run = sweep_with(settings, &mut world, &mut list, |now, engine, _, _| {
@@ -533,8 +683,15 @@ fn a_network_gets_no_more_than_its_share() {
     });
     check(&world, &run, 2_000, 0);
     // Two datagrams each.
-    assert!((ms(19_500)..ms(22_000)).contains(&run.time), "{:?}", run.time);
-    assert!(others_done < ms(1_000), "the others need not wait: {others_done:?}");
+    assert!(
+        (ms(19_500)..ms(22_000)).contains(&run.time),
+        "{:?}",
+        run.time
+    );
+    assert!(
+        others_done < ms(1_000),
+        "the others need not wait: {others_done:?}"
+    );
 }
 
 #[test]
@@ -544,12 +701,21 @@ fn a_sweep_goes_on_where_it_was_stopped() {
         (world.delay, world.silent) = ((5, 80), 20);
         let mut position = Position::default();
         let mut list = minecraft(5_000);
-        let mut first = sweep_with(fast(20_000.0), &mut world, &mut list, |now, engine, _, _| {
-            position = engine.position(&minecraft(0));
-            now < ms(stop)
-        });
+        let mut first = sweep_with(
+            fast(20_000.0),
+            &mut world,
+            &mut list,
+            |now, engine, _, _| {
+                position = engine.position(&minecraft(0));
+                now < ms(stop)
+            },
+        );
         world.under_way.clear();
-        let mut rest = sweep(fast(20_000.0), &mut world, &mut minecraft(5_000).after(&position));
+        let mut rest = sweep(
+            fast(20_000.0),
+            &mut world,
+            &mut minecraft(5_000).after(&position),
+        );
         assert!(!first.ends.is_empty() || stop < 300);
         first.ends.append(&mut rest.ends);
         let indices: BTreeSet<u64> = first.ends.iter().map(|end| end.index).collect();
@@ -570,7 +736,13 @@ fn silence(settings: Settings, step: Duration) -> (Vec<Duration>, Duration) {
         now += step;
         assert!(now < Duration::from_secs(100_000), "it must end");
     }
-    assert!(matches!(ends.0[..], [End { result: Err(Error::Silence { .. }), .. }]));
+    assert!(matches!(
+        ends.0[..],
+        [End {
+            result: Err(Error::Silence { .. }),
+            ..
+        }]
+    ));
     (sent, now)
 }
 
@@ -578,16 +750,27 @@ fn silence(settings: Settings, step: Duration) -> (Vec<Duration>, Duration) {
 fn silence_lasts_as_long_as_was_set() {
     let took = |timeout, retries, deadline| {
         let mut settings = fast(1_000.0);
-        (settings.patience.timeout, settings.patience.retries, settings.patience.deadline) =
-            (timeout, retries, deadline);
+        (
+            settings.patience.timeout,
+            settings.patience.retries,
+            settings.patience.deadline,
+        ) = (timeout, retries, deadline);
         let (sent, took) = silence(settings, ms(1));
         // Each wait ends with a tick of 8 ms.
         (sent.len(), took.as_millis() / 50 * 50)
     };
     assert_eq!(took(ms(1_000), 2, ms(10_000)), (3, 3_000));
     assert_eq!(took(ms(1_000), 0, ms(10_000)), (1, 1_000));
-    assert_eq!(took(ms(1_000), 3, ms(500)), (1, 500), "the deadline is shorter than a wait");
-    assert_eq!(took(ms(1_000), 3, ms(1_500)), (2, 1_500), "and cuts the last one");
+    assert_eq!(
+        took(ms(1_000), 3, ms(500)),
+        (1, 500),
+        "the deadline is shorter than a wait"
+    );
+    assert_eq!(
+        took(ms(1_000), 3, ms(1_500)),
+        (2, 1_500),
+        "and cuts the last one"
+    );
     assert_eq!(took(ms(10), 100, ms(10_000)).0, 101);
     let mut settings = fast(1_000.0);
     (settings.patience.timeout, settings.patience.deadline) = (Duration::MAX, Duration::MAX);
@@ -605,16 +788,25 @@ fn round_trips_are_told_to_the_microsecond() {
         let mut list = minecraft(1);
         engine.ask(now, &mut list, &mut out, &mut ends);
         while ends.0.is_empty() {
-            let sent: Vec<_> = out.v4.pending().map(|(to, _, bytes)| (to, bytes.to_vec())).collect();
+            let sent: Vec<_> = out
+                .v4
+                .pending()
+                .map(|(to, _, bytes)| (to, bytes.to_vec()))
+                .collect();
             out.v4.clear();
-            sent.into_iter().for_each(|(to, bytes)| world.pass(now, &Passage::To(to, bytes)));
+            sent.into_iter()
+                .for_each(|(to, bytes)| world.pass(now, &Passage::To(to, bytes)));
             world.run(now);
             now += Duration::from_micros(700);
             let (_, from, bytes) = world.inbox.pop_front().unwrap();
             engine.hear(now, from, Duration::ZERO, &bytes, &mut out, &mut ends);
         }
         let round_trip = ends.0[0].result.as_ref().unwrap().round_trip;
-        assert_eq!(round_trip, Duration::from_micros(700), "sent {start} µs after the millisecond");
+        assert_eq!(
+            round_trip,
+            Duration::from_micros(700),
+            "sent {start} µs after the millisecond"
+        );
     }
 }
 
@@ -634,7 +826,11 @@ fn without_retries_slow_servers_are_waited_for() {
         }
         engine.tick(now, &mut out, &mut ends);
         engine.ask(now, &mut list, &mut out, &mut ends);
-        let sent: Vec<_> = out.v4.pending().map(|(to, _, bytes)| (to, bytes.to_vec())).collect();
+        let sent: Vec<_> = out
+            .v4
+            .pending()
+            .map(|(to, _, bytes)| (to, bytes.to_vec()))
+            .collect();
         out.v4.clear();
         for (to, bytes) in sent {
             let delay = if mix(to).is_multiple_of(200) { 450 } else { 5 };
@@ -657,7 +853,11 @@ fn delays_that_jump_are_learned_again() {
     let mut engine = Engine::new(fast(4_000.0), [9; 16]);
     let (mut out, mut ends, mut now) = (Outboxes::default(), Ends::default(), Duration::ZERO);
     while !engine.is_done() {
-        world.delay = if now < ms(5_000) { (20, 20) } else { (200, 200) };
+        world.delay = if now < ms(5_000) {
+            (20, 20)
+        } else {
+            (200, 200)
+        };
         if now == ms(15_000) {
             resent = engine.counts().resent;
         }
@@ -668,9 +868,14 @@ fn delays_that_jump_are_learned_again() {
         engine.tick(now, &mut out, &mut ends);
         for _ in 0..8 {
             engine.ask(now, &mut list, &mut out, &mut ends);
-            let sent: Vec<_> = out.v4.pending().map(|(to, _, bytes)| (to, bytes.to_vec())).collect();
+            let sent: Vec<_> = out
+                .v4
+                .pending()
+                .map(|(to, _, bytes)| (to, bytes.to_vec()))
+                .collect();
             out.v4.clear();
-            sent.into_iter().for_each(|(to, bytes)| world.pass(now, &Passage::To(to, bytes)));
+            sent.into_iter()
+                .for_each(|(to, bytes)| world.pass(now, &Passage::To(to, bytes)));
         }
         now += STEP;
     }
@@ -687,8 +892,14 @@ impl Source for Wrong {
     fn next(&mut self) -> Next {
         self.0 += 1;
         assert!(self.0 < 10_000, "one call never comes back");
-        let error = Error::NameNotFound { name: "nobody".into() };
-        Next::Failed { index: self.0 - 1, target: "nobody".into(), error }
+        let error = Error::NameNotFound {
+            name: "nobody".into(),
+        };
+        Next::Failed {
+            index: self.0 - 1,
+            target: "nobody".into(),
+            error,
+        }
     }
 
     fn total(&self) -> Option<u64> {
@@ -700,9 +911,18 @@ impl Source for Wrong {
 fn a_list_of_nothing_but_faults_holds_up_nobody() {
     let mut engine = Engine::new(fast(1_000.0), [9; 16]);
     let (mut out, mut ends) = (Outboxes::default(), Ends::default());
-    assert!(engine.ask(ms(1), &mut Wrong(0), &mut out, &mut ends), "there is more of it");
+    assert!(
+        engine.ask(ms(1), &mut Wrong(0), &mut out, &mut ends),
+        "there is more of it"
+    );
     assert!((1..=64).contains(&ends.0.len()));
-    assert_eq!(engine.position(&Wrong(0)), Position { next: ends.0.len() as u64, unfinished: vec![] });
+    assert_eq!(
+        engine.position(&Wrong(0)),
+        Position {
+            next: ends.0.len() as u64,
+            unfinished: vec![]
+        }
+    );
 }
 
 /// Nothing yet, ever.
@@ -731,7 +951,9 @@ fn whoever_waits_does_not_spin() {
             }
             out.v4.clear();
             calls += 1;
-            now = engine.next_due(now, ms(50)).max(now + Duration::from_micros(100));
+            now = engine
+                .next_due(now, ms(50))
+                .max(now + Duration::from_micros(100));
         }
         calls
     };
@@ -740,10 +962,18 @@ fn whoever_waits_does_not_spin() {
     let mut crowded = fast(1_000_000.0);
     crowded.pace.per_prefix = 1.0;
     let one = |count: u16| {
-        List::new((1..=count).map(|port| (SocketAddr::from(([127, 0, 0, 1], port)), registry::PROTOCOLS[0])))
+        List::new((1..=count).map(|port| {
+            (
+                SocketAddr::from(([127, 0, 0, 1], port)),
+                registry::PROTOCOLS[0],
+            )
+        }))
     };
     let booked = idle(crowded.clone(), &mut one(1_000));
-    assert!(booked <= 1_000, "{booked} calls while a network is booked ahead");
+    assert!(
+        booked <= 1_000,
+        "{booked} calls while a network is booked ahead"
+    );
     crowded.max_in_flight = 1;
     let full = idle(crowded, &mut one(1_000));
     assert!(full <= 1_000, "{full} calls while no more may be in flight");
@@ -759,7 +989,11 @@ fn odd_settings_end_nevertheless() {
     ] {
         let mut world = World::new(13);
         let mut settings = fast(rate);
-        (settings.pace.per_prefix, settings.pace.bits_per_second, settings.max_in_flight) = (per_prefix, bits, largest);
+        (
+            settings.pace.per_prefix,
+            settings.pace.bits_per_second,
+            settings.max_in_flight,
+        ) = (per_prefix, bits, largest);
         let run = sweep(settings, &mut world, &mut minecraft(5));
         check(&world, &run, 5, 0);
     }
@@ -767,7 +1001,12 @@ fn odd_settings_end_nevertheless() {
     settings.pace.per_prefix = 0.0;
     let mut engine = Engine::new(settings, [9; 16]);
     let (mut out, mut ends) = (Outboxes::default(), Ends::default());
-    let same = (1..100).map(|port| (SocketAddr::from(([127, 0, 0, 1], port)), registry::PROTOCOLS[0]));
+    let same = (1..100).map(|port| {
+        (
+            SocketAddr::from(([127, 0, 0, 1], port)),
+            registry::PROTOCOLS[0],
+        )
+    });
     engine.ask(ms(1), &mut List::new(same), &mut out, &mut ends);
     assert!(out.len() < 10, "a rate of nothing is one burst");
 }
@@ -781,7 +1020,11 @@ const MOMENTS: [Duration; 4] = [
 ];
 
 fn rates(least: f64) -> impl Strategy<Value = f64> {
-    prop_oneof![Just(f64::INFINITY), least..least * 20.0, least * 20.0..least * 1e4]
+    prop_oneof![
+        Just(f64::INFINITY),
+        least..least * 20.0,
+        least * 20.0..least * 1e4
+    ]
 }
 
 proptest! {
@@ -855,17 +1098,25 @@ fn who_is_silent_in_a_network_is_not_asked_faster() {
     world.silent = 100;
     let mut settings = fast(100_000.0);
     settings.pace.per_prefix = 100.0;
-    let crowd = (0..600u16)
-        .map(|i| (SocketAddr::from(([127, 200, 7, (i % 200) as u8], 25_565 + i / 200)), registry::PROTOCOLS[0]));
+    let crowd = (0..600u16).map(|i| {
+        (
+            SocketAddr::from(([127, 200, 7, (i % 200) as u8], 25_565 + i / 200)),
+            registry::PROTOCOLS[0],
+        )
+    });
     let run = sweep(settings, &mut world, &mut List::new(crowd));
     check(&world, &run, 600, 0);
     let sent: usize = world.sent.values().sum();
     assert_eq!(sent, 1_800);
-    let times: Vec<(Duration, usize)> = world.sent.iter().map(|(at, count)| (*at, *count)).collect();
+    let times: Vec<(Duration, usize)> =
+        world.sent.iter().map(|(at, count)| (*at, *count)).collect();
     // In any five seconds.
     for (first, (from, _)) in times.iter().enumerate() {
-        let count: usize =
-            times[first..].iter().take_while(|(at, _)| *at < *from + ms(5_000)).map(|(_, count)| count).sum();
+        let count: usize = times[first..]
+            .iter()
+            .take_while(|(at, _)| *at < *from + ms(5_000))
+            .map(|(_, count)| count)
+            .sum();
         assert!(count <= 600, "{count} in five seconds from {from:?}");
     }
 }

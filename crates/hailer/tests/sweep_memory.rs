@@ -13,7 +13,12 @@ impl Source for Counting {
         let bits = 0x0B00_0000 + self.0 as u32;
         self.0 += 1;
         let address = SocketAddr::from((bits.to_be_bytes(), 25_565));
-        Next::Probe(Probe { index: self.0 - 1, address, protocol: registry::PROTOCOLS[0], name: None })
+        Next::Probe(Probe {
+            index: self.0 - 1,
+            address,
+            protocol: registry::PROTOCOLS[0],
+            name: None,
+        })
     }
 
     fn total(&self) -> Option<u64> {
@@ -40,10 +45,19 @@ fn a_million_in_flight_are_small() {
     let before = resident();
     let mut engine = Engine::new(settings, [9; 16]);
     while engine.in_flight() < 1_000_000 {
-        assert!(now < Duration::from_secs(100), "{} in flight", engine.in_flight());
+        assert!(
+            now < Duration::from_secs(100),
+            "{} in flight",
+            engine.in_flight()
+        );
         engine.tick(now, &mut out, &mut Nowhere);
         for _ in 0..1_000 {
-            engine.ask(now, &mut Counting(engine.counts().asked), &mut out, &mut Nowhere);
+            engine.ask(
+                now,
+                &mut Counting(engine.counts().asked),
+                &mut out,
+                &mut Nowhere,
+            );
             out.v4.clear();
         }
         now += Duration::from_millis(10);
@@ -57,6 +71,11 @@ fn a_million_in_flight_are_small() {
 
 /// Bytes of memory in use, where the system tells.
 fn resident() -> Option<u64> {
-    let pages: u64 = std::fs::read_to_string("/proc/self/statm").ok()?.split(' ').nth(1)?.parse().ok()?;
+    let pages: u64 = std::fs::read_to_string("/proc/self/statm")
+        .ok()?
+        .split(' ')
+        .nth(1)?
+        .parse()
+        .ok()?;
     Some(pages * 4_096)
 }

@@ -18,7 +18,11 @@ fn walk(server: SocketAddr) -> Walk {
     walk
 }
 
-fn collect(protocols: &[&'static dyn Protocol], lines: &[String], exclusions: &Exclusions) -> Targets {
+fn collect(
+    protocols: &[&'static dyn Protocol],
+    lines: &[String],
+    exclusions: &Exclusions,
+) -> Targets {
     let mut collector = Collector::new(protocols).unwrap();
     lines.iter().for_each(|line| collector.add(line).unwrap());
     collector.finish(exclusions).unwrap()
@@ -31,13 +35,28 @@ fn all(source: &mut dyn Source) -> (BTreeMap<(u64, String), String>, u64) {
         let asked = Instant::now();
         let next = source.next();
         assert!(asked.elapsed() < Duration::from_secs(2), "next() blocks");
-        assert!(started.elapsed() < Duration::from_secs(20), "no end in sight");
+        assert!(
+            started.elapsed() < Duration::from_secs(20),
+            "no end in sight"
+        );
         let (index, whom, what) = match next {
             Next::Probe(probe) => {
                 let name = probe.name.as_deref().unwrap_or("-");
-                (probe.index, format!("{} {name}", probe.protocol.info().id), probe.address.to_string())
+                (
+                    probe.index,
+                    format!("{} {name}", probe.protocol.info().id),
+                    probe.address.to_string(),
+                )
             }
-            Next::Failed { index, target, error } => (index, target.to_string(), format!("{}: {error}", error.kind())),
+            Next::Failed {
+                index,
+                target,
+                error,
+            } => (
+                index,
+                target.to_string(),
+                format!("{}: {error}", error.kind()),
+            ),
             Next::Later => {
                 idle += 1;
                 std::thread::sleep(Duration::from_millis(1));
@@ -50,7 +69,10 @@ fn all(source: &mut dyn Source) -> (BTreeMap<(u64, String), String>, u64) {
 }
 
 fn without_index(all: BTreeMap<(u64, String), String>) -> Vec<(String, String)> {
-    let mut all: Vec<_> = all.into_iter().map(|((_, whom), what)| (whom, what)).collect();
+    let mut all: Vec<_> = all
+        .into_iter()
+        .map(|((_, whom), what)| (whom, what))
+        .collect();
     all.sort_unstable();
     all
 }
@@ -59,16 +81,29 @@ fn without_index(all: BTreeMap<(u64, String), String>) -> Vec<(String, String)> 
 fn a_name_leads_to_an_address_in_each_protocol_and_is_looked_up_once() {
     let dns = Dns::with(&[
         ("play.example.test", Record::Address(V4)),
-        ("_minecraft._tcp.play.example.test", Record::Service { host: "game.example.test", port: 4242 }),
+        (
+            "_minecraft._tcp.play.example.test",
+            Record::Service {
+                host: "game.example.test",
+                port: 4242,
+            },
+        ),
         ("game.example.test", Record::Address([127, 0, 0, 2].into())),
         ("fails.example.test", Record::Failure),
         ("far.example.test", Record::Address([203, 0, 113, 7].into())),
         ("odd.example.test", Record::Address([224, 0, 0, 1].into())),
     ]);
-    let lines =
-        ["play.example.test", "ugp://gone.example.test", "ugp://fails.example.test", "ugp://far.example.test:1"];
-    let lines: Vec<String> =
-        lines.iter().chain(&["ugp://odd.example.test", "ugp://127.0.0.3"]).map(|l| l.to_string()).collect();
+    let lines = [
+        "play.example.test",
+        "ugp://gone.example.test",
+        "ugp://fails.example.test",
+        "ugp://far.example.test:1",
+    ];
+    let lines: Vec<String> = lines
+        .iter()
+        .chain(&["ugp://odd.example.test", "ugp://127.0.0.3"])
+        .map(|l| l.to_string())
+        .collect();
     let mut exclusions = Exclusions::default();
     exclusions.add("203.0.113.0/24").unwrap();
     let expected = [
@@ -76,26 +111,63 @@ fn a_name_leads_to_an_address_in_each_protocol_and_is_looked_up_once() {
         ("onequery play.example.test", "127.0.0.1:5520"),
         ("ugp -", "127.0.0.3:22000"),
         ("ugp play.example.test", "127.0.0.1:22000"),
-        ("ugp://fails.example.test", "lookup: fails.example.test: name lookup failed"),
-        ("ugp://far.example.test:1", "excluded: far.example.test: leads to 203.0.113.7, which the exclusions forbid"),
-        ("ugp://gone.example.test", "name-not-found: gone.example.test: name not found"),
-        ("ugp://odd.example.test", "excluded: odd.example.test: leads to 224.0.0.1, where no server can be"),
+        (
+            "ugp://fails.example.test",
+            "lookup: fails.example.test: name lookup failed",
+        ),
+        (
+            "ugp://far.example.test:1",
+            "excluded: far.example.test: leads to 203.0.113.7, which the exclusions forbid",
+        ),
+        (
+            "ugp://gone.example.test",
+            "name-not-found: gone.example.test: name not found",
+        ),
+        (
+            "ugp://odd.example.test",
+            "excluded: odd.example.test: leads to 224.0.0.1, where no server can be",
+        ),
     ];
     let check = |given: BTreeMap<(u64, String), String>| {
         let given = without_index(given);
         assert_eq!(given.len(), expected.len(), "{given:?}");
         for ((whom, what), (expected_whom, expected_what)) in given.iter().zip(expected) {
-            assert!(whom == expected_whom && what.starts_with(expected_what), "{whom}: {what}");
+            assert!(
+                whom == expected_whom && what.starts_with(expected_what),
+                "{whom}: {what}"
+            );
         }
     };
     let targets = collect(&[], &lines, &exclusions);
-    check(all(&mut List::new(targets, exclusions.clone().into(), walk(dns.address()))).0);
-    let lookups = dns.asked().iter().filter(|asked| asked.as_str() == "1 play.example.test").count();
+    check(
+        all(&mut List::new(
+            targets,
+            exclusions.clone().into(),
+            walk(dns.address()),
+        ))
+        .0,
+    );
+    let lookups = dns
+        .asked()
+        .iter()
+        .filter(|asked| asked.as_str() == "1 play.example.test")
+        .count();
     assert_eq!(lookups, 1, "{:?}", dns.asked());
 
     let input = std::io::Cursor::new(lines.join("\n"));
     let walk = walk(dns.address());
-    check(all(&mut Stream::new("input", input, &[], exclusions.into(), &walk, &Position::default()).unwrap()).0);
+    check(
+        all(&mut Stream::new(
+            "input",
+            input,
+            &[],
+            exclusions.into(),
+            &walk,
+            &Position::default(),
+        )
+        .unwrap())
+        .0,
+    );
 }
 
 /// Names whose server says nothing hold up neither addresses nor the caller, and are unfinished until they fail.
@@ -104,8 +176,11 @@ fn a_slow_name_holds_up_nobody() {
     let dns = Dns::with(&[("slow.example.test", Record::Silence)]);
     let lines = ["slow.example.test".to_string(), "127.0.0.0/26".to_string()];
     let ugp = registry::find("ugp").unwrap();
-    let mut list =
-        List::new(collect(&[ugp], &lines, &Exclusions::default()), Exclusions::default().into(), walk(dns.address()));
+    let mut list = List::new(
+        collect(&[ugp], &lines, &Exclusions::default()),
+        Exclusions::default().into(),
+        walk(dns.address()),
+    );
     let (started, mut given, mut later) = (Instant::now(), 0, 0);
     while given < 64 {
         match list.next() {
@@ -117,16 +192,26 @@ fn a_slow_name_holds_up_nobody() {
     assert!(started.elapsed() < Duration::from_secs(2) && later == 0);
     assert!(matches!(list.next(), Next::Later));
     let position = list.position();
-    assert_eq!((position.next, position.unfinished.len()), (65, 1), "{position:?}");
+    assert_eq!(
+        (position.next, position.unfinished.len()),
+        (65, 1),
+        "{position:?}"
+    );
 
     // Whoever goes on from there asks that name, and nobody else.
-    let mut again =
-        List::new(collect(&[ugp], &lines, &Exclusions::default()), Exclusions::default().into(), walk(dns.address()));
+    let mut again = List::new(
+        collect(&[ugp], &lines, &Exclusions::default()),
+        Exclusions::default().into(),
+        walk(dns.address()),
+    );
     again.resume(&position);
     assert_eq!(again.position(), position);
     let (ends, idle) = all(&mut again);
     assert_eq!(ends.len(), 1);
-    assert!(idle > 0 && ends.values().next().unwrap().starts_with("lookup: "), "{ends:?}");
+    assert!(
+        idle > 0 && ends.values().next().unwrap().starts_with("lookup: "),
+        "{ends:?}"
+    );
     let started = Instant::now();
     drop(list);
     assert!(started.elapsed() < Duration::from_secs(2));
@@ -137,9 +222,15 @@ fn a_slow_name_holds_up_nobody() {
 fn thousands_of_names_pass_through() {
     let dns = Dns::with(&[("play.example.test", Record::Address(V4))]);
     // Not a name of the zone: denied, each by itself.
-    let lines: Vec<String> = (0..3000).map(|number| format!("ugp://host{number}.example.test")).collect();
+    let lines: Vec<String> = (0..3000)
+        .map(|number| format!("ugp://host{number}.example.test"))
+        .collect();
     let targets = collect(&[], &lines, &Exclusions::default());
-    let (ends, _) = all(&mut List::new(targets, Exclusions::default().into(), walk(dns.address())));
+    let (ends, _) = all(&mut List::new(
+        targets,
+        Exclusions::default().into(),
+        walk(dns.address()),
+    ));
     assert_eq!(ends.len(), 3000);
     assert!(ends.values().all(|end| end.starts_with("name-not-found")));
 }
@@ -148,12 +239,23 @@ fn thousands_of_names_pass_through() {
 fn what_is_no_target_is_a_failure_of_the_stream() {
     let walk = Walk::default();
     let input = "minecraft-12w://host\n".as_bytes();
-    let mut stream =
-        Stream::new("input", input, &[], Exclusions::default().into(), &walk, &Position::default()).unwrap();
+    let mut stream = Stream::new(
+        "input",
+        input,
+        &[],
+        Exclusions::default().into(),
+        &walk,
+        &Position::default(),
+    )
+    .unwrap();
     let started = Instant::now();
     loop {
         match stream.next() {
-            Next::Failed { index: 0, target, error: Error::Target(error) } => {
+            Next::Failed {
+                index: 0,
+                target,
+                error: Error::Target(error),
+            } => {
                 assert_eq!(&*target, "minecraft-12w://host");
                 assert!(error.to_string().contains("spoken over TCP"), "{error}");
                 break;

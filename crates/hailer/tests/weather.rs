@@ -32,17 +32,58 @@ struct Weather {
     corrupt: u64,
 }
 
-const CLEAR: Weather = Weather { name: "clear", loss: 0, delay: (10, 10), twice: 0, corrupt: 0 };
+const CLEAR: Weather = Weather {
+    name: "clear",
+    loss: 0,
+    delay: (10, 10),
+    twice: 0,
+    corrupt: 0,
+};
 const WEATHERS: &[Weather] = &[
     CLEAR,
-    Weather { name: "loss 10 %", loss: 10, ..CLEAR },
-    Weather { name: "loss 20 %", loss: 20, ..CLEAR },
-    Weather { name: "loss 50 %", loss: 50, ..CLEAR },
-    Weather { name: "delay 20-400 ms", delay: (20, 400), ..CLEAR },
-    Weather { name: "delay 200-1600 ms", delay: (200, 1_600), ..CLEAR },
-    Weather { name: "twice 30 %", twice: 30, delay: (10, 60), ..CLEAR },
-    Weather { name: "corrupt 10 %", corrupt: 10, ..CLEAR },
-    Weather { name: "storm", loss: 20, delay: (20, 400), twice: 30, corrupt: 10 },
+    Weather {
+        name: "loss 10 %",
+        loss: 10,
+        ..CLEAR
+    },
+    Weather {
+        name: "loss 20 %",
+        loss: 20,
+        ..CLEAR
+    },
+    Weather {
+        name: "loss 50 %",
+        loss: 50,
+        ..CLEAR
+    },
+    Weather {
+        name: "delay 20-400 ms",
+        delay: (20, 400),
+        ..CLEAR
+    },
+    Weather {
+        name: "delay 200-1600 ms",
+        delay: (200, 1_600),
+        ..CLEAR
+    },
+    Weather {
+        name: "twice 30 %",
+        twice: 30,
+        delay: (10, 60),
+        ..CLEAR
+    },
+    Weather {
+        name: "corrupt 10 %",
+        corrupt: 10,
+        ..CLEAR
+    },
+    Weather {
+        name: "storm",
+        loss: 20,
+        delay: (20, 400),
+        twice: 30,
+        corrupt: 10,
+    },
 ];
 const PLAYERS: &[usize] = &[0, 12, 300];
 const SEEDS: u64 = 300;
@@ -73,7 +114,12 @@ fn queries_in_bad_weather() {
                         tally.wrong
                     ));
                 }
-                let _ = writeln!(table, "{:16} {players:7} {:18} {tally}", protocol.info().id, weather.name);
+                let _ = writeln!(
+                    table,
+                    "{:16} {players:7} {:18} {tally}",
+                    protocol.info().id,
+                    weather.name
+                );
             }
         }
     }
@@ -102,15 +148,37 @@ struct Tally {
 
 impl std::fmt::Display for Tally {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let failed: Vec<String> = self.failed.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
+        let failed: Vec<String> = self
+            .failed
+            .iter()
+            .map(|(kind, count)| format!("{kind} {count}"))
+            .collect();
         let finished = self.finished.max(1) as f64;
-        let (datagrams, ms) = (self.datagrams as f64 / finished, self.time.as_secs_f64() * 1e3 / finished);
-        let Self { finished, partial, wrong, named, .. } = self;
-        write!(f, "{finished:8} {partial:7} {wrong:5} {named:5}   {:18}{datagrams:9.2} {ms:6.0}", failed.join(", "))
+        let (datagrams, ms) = (
+            self.datagrams as f64 / finished,
+            self.time.as_secs_f64() * 1e3 / finished,
+        );
+        let Self {
+            finished,
+            partial,
+            wrong,
+            named,
+            ..
+        } = self;
+        write!(
+            f,
+            "{finished:8} {partial:7} {wrong:5} {named:5}   {:18}{datagrams:9.2} {ms:6.0}",
+            failed.join(", ")
+        )
     }
 }
 
-fn tally(protocol: &dyn Protocol, responder: &dyn Responder, truth: &Status, weather: Weather) -> Tally {
+fn tally(
+    protocol: &dyn Protocol,
+    responder: &dyn Responder,
+    truth: &Status,
+    weather: Weather,
+) -> Tally {
     let mut tally = Tally::default();
     for seed in 0..SEEDS {
         let (end, now, sent) = query(protocol, responder, weather, seed);
@@ -128,7 +196,10 @@ fn tally(protocol: &dyn Protocol, responder: &dyn Responder, truth: &Status, wea
             }
             Err(failure) => *tally.failed.entry(kind(&failure)).or_default() += 1,
         }
-        assert!(now <= Patience::default().deadline, "{now:?}: past the deadline");
+        assert!(
+            now <= Patience::default().deadline,
+            "{now:?}: past the deadline"
+        );
     }
     tally
 }
@@ -154,7 +225,10 @@ fn query(
 ) -> (Result<Outcome, Failure>, Duration, u32) {
     let from: SocketAddr = ([192, 0, 2, 7], 50_000).into();
     let mut random = Random(seed.wrapping_mul(0x0001_0000_0001) ^ 0x5EED);
-    let mut drive = Drive::new(protocol.exchange(&Ask::default(), Cookie(random.next())), Patience::default());
+    let mut drive = Drive::new(
+        protocol.exchange(&Ask::default(), Cookie(random.next())),
+        Patience::default(),
+    );
     let (mut flights, mut count): (Vec<Flight>, u64) = (Vec::new(), 0);
     let mut send = |flights: &mut Vec<Flight>, now: u64, to_server: bool, bytes: &[u8]| {
         for _ in 0..=u64::from(random.chance(weather.twice)) {
@@ -190,7 +264,12 @@ fn query(
                 now = at;
                 if to_server {
                     let mut reply = Vec::new();
-                    responder.answer(from, Epoch::at(1_795_000_000 + now / 1_000), &bytes, &mut reply);
+                    responder.answer(
+                        from,
+                        Epoch::at(1_795_000_000 + now / 1_000),
+                        &bytes,
+                        &mut reply,
+                    );
                     if !reply.is_empty() {
                         send(&mut flights, now, false, &reply);
                     }

@@ -18,9 +18,14 @@ use tokio::net::UdpSocket;
 
 pub(crate) async fn run(args: Demo) -> anyhow::Result<Exit> {
     let population = Population { seed: args.seed };
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs());
     let mut out = anstream::stdout();
-    writeln!(out, "Starting a server for each protocol on this machine, and asking it over the loopback network.\n")?;
+    writeln!(
+        out,
+        "Starting a server for each protocol on this machine, and asking it over the loopback network.\n"
+    )?;
     let client = Client::default();
     let mut exit = Exit::Success;
     for protocol in registry::datagram() {
@@ -46,13 +51,25 @@ pub(crate) async fn run(args: Demo) -> anyhow::Result<Exit> {
     let hailer = std::env::args().next().unwrap_or_else(|| "hailer".into());
     writeln!(out, "\x1b[1mTry next\x1b[0m")?;
     for (command, what) in [
-        ("serve --demo", "servers to play with, until Ctrl-C; then, in another terminal:"),
+        (
+            "serve --demo",
+            "servers to play with, until Ctrl-C; then, in another terminal:",
+        ),
         ("query 127.0.0.1", "what is here? (every protocol at once)"),
-        ("query 127.0.0.1 --protocol minecraft-query --raw", "every byte of it, explained"),
+        (
+            "query 127.0.0.1 --protocol minecraft-query --raw",
+            "every byte of it, explained",
+        ),
         ("query 127.0.0.1 --json", "for programs"),
         ("ping 127.0.0.1", "round trips"),
-        ("serve --protocol minecraft-12w", "a small Minecraft server; then, in another terminal:"),
-        ("join 127.0.0.1 --for 10s --map map.png", "a player who looks around, and a map of it"),
+        (
+            "serve --protocol minecraft-12w",
+            "a small Minecraft server; then, in another terminal:",
+        ),
+        (
+            "join 127.0.0.1 --for 10s --map map.png",
+            "a player who looks around, and a map of it",
+        ),
         ("decode fefd0900000001", "what do these bytes say?"),
         ("query play.example.com", "your server"),
     ] {
@@ -63,9 +80,18 @@ pub(crate) async fn run(args: Demo) -> anyhow::Result<Exit> {
 
 /// The game itself: a server with a world, asked for its status and then joined.
 async fn game(out: &mut impl Write, client: &Client, seed: u64) -> anyhow::Result<Exit> {
-    let settings = server::Settings { seed, view_distance: 5, motd: "A small world".into(), ..Default::default() };
+    let settings = server::Settings {
+        seed,
+        view_distance: 5,
+        motd: "A small world".into(),
+        ..Default::default()
+    };
     let server = GameServer::bind(&["127.0.0.1:0".parse()?], settings).await?;
-    let address = server.local_addrs()?.first().copied().context("a server listens somewhere")?;
+    let address = server
+        .local_addrs()?
+        .first()
+        .copied()
+        .context("a server listens somewhere")?;
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let running = tokio::spawn(server.run(async move { drop(stopped.await) }));
 
@@ -80,7 +106,10 @@ async fn game(out: &mut impl Write, client: &Client, seed: u64) -> anyhow::Resul
         }
     }
     match look_around(&target).await {
-        Ok(map) => writeln!(out, "Joining it, and what lies around, 2 blocks a character:\n\n{map}")?,
+        Ok(map) => writeln!(
+            out,
+            "Joining it, and what lies around, 2 blocks a character:\n\n{map}"
+        )?,
         Err(error) => {
             exit = Exit::Partial;
             writeln!(out, "Joining it failed: {error}\n")?;
@@ -96,9 +125,23 @@ async fn look_around(target: &Target) -> Result<String, JoinError> {
     let mut session = join(target, Join::default()).await?;
     while !matches!(session.next().await?, Event::Surrounded { .. }) {}
     let game = session.client().game();
-    let [x, _, z] = game.me.position.unwrap_or_default().feet.map(|at| at.floor() as i32);
+    let [x, _, z] = game
+        .me
+        .position
+        .unwrap_or_default()
+        .feet
+        .map(|at| at.floor() as i32);
     let colour = anstream::AutoStream::choice(&std::io::stdout()) != ColorChoice::Never;
-    let map = map::ascii(game.world(), &View { centre: (x, z), width: 56, height: 18, scale: 2, colour });
+    let map = map::ascii(
+        game.world(),
+        &View {
+            centre: (x, z),
+            width: 56,
+            height: 18,
+            scale: 2,
+            colour,
+        },
+    );
     session.leave().await?;
     Ok(map)
 }

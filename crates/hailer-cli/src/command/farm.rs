@@ -19,19 +19,41 @@ pub(crate) fn run(args: &Serve) -> anyhow::Result<Exit> {
     let bound = farm.bind().map_err(|error| {
         let taken = matches!(error, BindError::Bind { .. });
         let hint = "--port PROTOCOL=PORT chooses another; port 0 takes any free one";
-        if taken { anyhow::anyhow!("{error} ({hint})") } else { error.into() }
+        if taken {
+            anyhow::anyhow!("{error} ({hint})")
+        } else {
+            error.into()
+        }
     })?;
     let mut out = anstream::stdout();
-    let networks: Vec<_> = args.farm.farm.iter().map(|(address, bits)| format!("{address}/{bits}")).collect();
+    let networks: Vec<_> = args
+        .farm
+        .farm
+        .iter()
+        .map(|(address, bits)| format!("{address}/{bits}"))
+        .collect();
     for bound in &bound {
-        let ids: Vec<_> = farm.protocols(bound).map(|protocol| protocol.info().id).collect();
-        writeln!(out, "listening on {}:{} for {}", networks.join(","), bound.port(), ids.join(", "))?;
+        let ids: Vec<_> = farm
+            .protocols(bound)
+            .map(|protocol| protocol.info().id)
+            .collect();
+        writeln!(
+            out,
+            "listening on {}:{} for {}",
+            networks.join(","),
+            bound.port(),
+            ids.join(", ")
+        )?;
     }
     out.flush()?;
-    tell!("\x1b[2mEvery address is a server of its own. Only this machine can ask them. Ctrl-C stops.\x1b[0m");
+    tell!(
+        "\x1b[2mEvery address is a server of its own. Only this machine can ask them. Ctrl-C stops.\x1b[0m"
+    );
     let stop = AtomicBool::new(false);
     let counts = std::thread::scope(|scope| {
-        let farm = std::thread::Builder::new().name("farm".into()).spawn_scoped(scope, || farm.run(&bound, &stop));
+        let farm = std::thread::Builder::new()
+            .name("farm".into())
+            .spawn_scoped(scope, || farm.run(&bound, &stop));
         let farm = farm.context("cannot start a thread")?;
         let waited = block_on(async {
             over(args.r#for).await;
@@ -39,7 +61,10 @@ pub(crate) fn run(args: &Serve) -> anyhow::Result<Exit> {
         });
         stop.store(true, Ordering::Relaxed);
         waited?;
-        Ok::<_, anyhow::Error>(farm.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        Ok::<_, anyhow::Error>(
+            farm.join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+        )
     })?;
     tell!("{}", summary(&counts));
     Ok(Exit::Success)
@@ -56,14 +81,29 @@ fn settings(args: &Serve) -> anyhow::Result<Settings> {
         false => args.protocol.clone(),
     };
     let chosen = |id: &str| protocols.iter().any(|protocol| protocol.info().id == id);
-    if let Some((other, _)) = flags.port.iter().find(|(protocol, _)| !chosen(protocol.info().id)) {
-        usage!("--port: {} is not among the protocols; add --protocol {0}", other.info().id);
+    if let Some((other, _)) = flags
+        .port
+        .iter()
+        .find(|(protocol, _)| !chosen(protocol.info().id))
+    {
+        usage!(
+            "--port: {} is not among the protocols; add --protocol {0}",
+            other.info().id
+        );
     }
     let of = |protocol: &'static dyn Protocol| {
         let id = protocol.info().id;
-        let given = flags.port.iter().filter(|(of, _)| of.info().id == id).map(|(_, port)| *port);
+        let given = flags
+            .port
+            .iter()
+            .filter(|(of, _)| of.info().id == id)
+            .map(|(_, port)| *port);
         let given: Vec<u16> = given.collect();
-        let ports = if given.is_empty() { vec![protocol.info().port] } else { given };
+        let ports = if given.is_empty() {
+            vec![protocol.info().port]
+        } else {
+            given
+        };
         ports.into_iter().map(move |port| (protocol, port))
     };
     settings.ports = protocols.iter().copied().flat_map(of).collect();
@@ -86,17 +126,43 @@ fn summary(counts: &Counts) -> String {
         (counts.unsent, "that the system would not send"),
         (counts.overflows, "lost because the receive queue was full"),
     ];
-    let mut others: Vec<_> = reasons.into_iter().filter(|(count, _)| *count > 0).collect();
-    others.extend(counts.dropped.iter().map(|(reason, count)| (*count, super::serve::in_words(reason))));
-    let others: Vec<_> = others.into_iter().map(|(count, reason)| format!("{count} {reason}")).collect();
-    let doubled = if counts.doubled > 0 { format!(" ({} twice)", counts.doubled) } else { String::new() };
+    let mut others: Vec<_> = reasons
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+        .collect();
+    others.extend(
+        counts
+            .dropped
+            .iter()
+            .map(|(reason, count)| (*count, super::serve::in_words(reason))),
+    );
+    let others: Vec<_> = others
+        .into_iter()
+        .map(|(count, reason)| format!("{count} {reason}"))
+        .collect();
+    let doubled = if counts.doubled > 0 {
+        format!(" ({} twice)", counts.doubled)
+    } else {
+        String::new()
+    };
     let received = count(counts.received, "datagram");
-    let ending = if others.is_empty() { String::new() } else { format!("; {}", others.join(", ")) };
-    format!("{received} received: {} sent{doubled}{ending}", replies(counts.answered))
+    let ending = if others.is_empty() {
+        String::new()
+    } else {
+        format!("; {}", others.join(", "))
+    };
+    format!(
+        "{received} received: {} sent{doubled}{ending}",
+        replies(counts.answered)
+    )
 }
 
 fn replies(number: u64) -> String {
-    if number == 1 { "1 reply".into() } else { format!("{number} replies") }
+    if number == 1 {
+        "1 reply".into()
+    } else {
+        format!("{number} replies")
+    }
 }
 
 #[cfg(test)]

@@ -31,8 +31,18 @@ pub(crate) struct Filter {
 
 impl Filter {
     pub(crate) fn new(choice: &Choice, way: Option<Way>) -> Self {
-        let names = |chosen: &[Names]| chosen.iter().flat_map(|names| names.0.iter().copied()).collect();
-        Self { only: names(&choice.only), hide: names(&choice.hide), way, hidden: 0 }
+        let names = |chosen: &[Names]| {
+            chosen
+                .iter()
+                .flat_map(|names| names.0.iter().copied())
+                .collect()
+        };
+        Self {
+            only: names(&choice.only),
+            hide: names(&choice.hide),
+            way,
+            hidden: 0,
+        }
     }
 
     /// Hides movements too, unless a choice was made.
@@ -64,8 +74,12 @@ impl std::str::FromStr for Names {
     /// A name, without regard to case, or an id such as 0x33, which may be of several packets.
     fn from_str(word: &str) -> Result<Self, String> {
         let lower = word.to_ascii_lowercase();
-        let id = lower.strip_prefix("0x").and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        let fits = |row: &&hailer::game::packet::Row| row.name.eq_ignore_ascii_case(word) || Some(row.id) == id;
+        let id = lower
+            .strip_prefix("0x")
+            .and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        let fits = |row: &&hailer::game::packet::Row| {
+            row.name.eq_ignore_ascii_case(word) || Some(row.id) == id
+        };
         let names: Vec<_> = TABLE.iter().filter(fits).map(|row| row.name).collect();
         if !names.is_empty() {
             return Ok(Self(names));
@@ -73,13 +87,23 @@ impl std::str::FromStr for Names {
         if lower.starts_with("0x") {
             return Err("no packet has this id".into());
         }
-        let mut near: Vec<(usize, &str)> = TABLE.iter().map(|row| (distance(&lower, row.name), row.name)).collect();
+        let mut near: Vec<(usize, &str)> = TABLE
+            .iter()
+            .map(|row| (distance(&lower, row.name), row.name))
+            .collect();
         near.sort_unstable();
         near.dedup();
-        let near: Vec<_> = near.into_iter().take_while(|(distance, _)| *distance <= 3).map(|(_, name)| name).collect();
+        let near: Vec<_> = near
+            .into_iter()
+            .take_while(|(distance, _)| *distance <= 3)
+            .map(|(_, name)| name)
+            .collect();
         Err(match near.as_slice() {
             [] => "no packet has this name; names are like ChunkData, ids like 0x33".into(),
-            near => format!("no packet has this name; did you mean {}?", near[..near.len().min(3)].join(", ")),
+            near => format!(
+                "no packet has this name; did you mean {}?",
+                near[..near.len().min(3)].join(", ")
+            ),
         })
     }
 }
@@ -114,13 +138,21 @@ mod tests {
         let names = |word: &str| word.parse::<Names>().map(|names| names.0);
         assert_eq!(names("chunkdata"), Ok(vec!["ChunkData"]));
         assert_eq!(names("0x33"), Ok(vec!["ChunkData"]));
-        assert_eq!(names("0x0D"), Ok(vec!["PlayerPositionLook", "PlayerTeleport"]));
-        assert_eq!(names("ChunkDate").unwrap_err(), "no packet has this name; did you mean ChunkData?");
+        assert_eq!(
+            names("0x0D"),
+            Ok(vec!["PlayerPositionLook", "PlayerTeleport"])
+        );
+        assert_eq!(
+            names("ChunkDate").unwrap_err(),
+            "no packet has this name; did you mean ChunkData?"
+        );
         assert!(names("sound").unwrap_err().contains("NamedSoundEffect"));
         assert!(names("0x45").unwrap_err().contains("no packet has this id"));
         assert!(names("xyzzyxyzzy").unwrap_err().contains("names are like"));
         assert!(names("").is_err() && names(&"é".repeat(99)).is_err());
-        MOVEMENTS.iter().for_each(|name| assert_eq!(names(name), Ok(vec![*name])));
+        MOVEMENTS
+            .iter()
+            .for_each(|name| assert_eq!(names(name), Ok(vec![*name])));
     }
 
     #[test]
@@ -131,18 +163,37 @@ mod tests {
             ..Choice::default()
         };
         let shown = |mut filter: Filter| {
-            let rows = TABLE.iter().filter(|row| row.is_in(Way::ToClient, Build::LATEST));
+            let rows = TABLE
+                .iter()
+                .filter(|row| row.is_in(Way::ToClient, Build::LATEST));
             let packets = rows.map(|row| (row.sample)(&mut Dice::new(1), Build::LATEST));
-            let names: Vec<_> =
-                packets.filter(|packet| filter.shows(packet, Way::ToClient)).map(|it| it.name()).collect();
+            let names: Vec<_> = packets
+                .filter(|packet| filter.shows(packet, Way::ToClient))
+                .map(|it| it.name())
+                .collect();
             assert_eq!(names.len() as u64 + filter.hidden, 64);
             names
         };
-        assert_eq!(shown(Filter::new(&choice(&["chat", "0x00"], &[]), None)), ["KeepAlive", "Chat"]);
-        assert_eq!(shown(Filter::new(&choice(&["chat"], &["chat"]), None)).len(), 0);
+        assert_eq!(
+            shown(Filter::new(&choice(&["chat", "0x00"], &[]), None)),
+            ["KeepAlive", "Chat"]
+        );
+        assert_eq!(
+            shown(Filter::new(&choice(&["chat"], &["chat"]), None)).len(),
+            0
+        );
         assert_eq!(shown(Filter::new(&choice(&[], &["chat"]), None)).len(), 63);
-        assert_eq!(shown(Filter::new(&choice(&[], &[]), Some(Way::ToServer))).len(), 0);
-        assert_eq!(shown(Filter::new(&choice(&[], &[]), None).without_movements()).len(), 54);
-        assert_eq!(shown(Filter::new(&choice(&["Entity"], &[]), None).without_movements()), ["Entity"]);
+        assert_eq!(
+            shown(Filter::new(&choice(&[], &[]), Some(Way::ToServer))).len(),
+            0
+        );
+        assert_eq!(
+            shown(Filter::new(&choice(&[], &[]), None).without_movements()).len(),
+            54
+        );
+        assert_eq!(
+            shown(Filter::new(&choice(&["Entity"], &[]), None).without_movements()),
+            ["Entity"]
+        );
     }
 }

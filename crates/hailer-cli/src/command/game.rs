@@ -31,14 +31,24 @@ pub(crate) struct Plan {
 pub(crate) fn plan(args: &Serve) -> anyhow::Result<Option<Plan>> {
     let info = Minecraft12w.info();
     let id = info.id;
-    if !args.protocol.iter().any(|protocol| protocol.info().transport == Transport::Stream) {
+    if !args
+        .protocol
+        .iter()
+        .any(|protocol| protocol.info().transport == Transport::Stream)
+    {
         return match game_flag(args) {
             Some(flag) => usage!("{flag} is for the game server; add --protocol {id}"),
             None => Ok(None),
         };
     }
-    if args.protocol.iter().any(|protocol| protocol.info().id != id) {
-        usage!("{id} is the game itself, over TCP, and is served alone; start hailer serve again for the others");
+    if args
+        .protocol
+        .iter()
+        .any(|protocol| protocol.info().id != id)
+    {
+        usage!(
+            "{id} is the game itself, over TCP, and is served alone; start hailer serve again for the others"
+        );
     }
     if let Some(flag) = status_flag(args) {
         usage!("{flag} says nothing to the game server of {id}; leave it out");
@@ -64,9 +74,18 @@ pub(crate) fn plan(args: &Serve) -> anyhow::Result<Option<Plan>> {
     }
     let mut addresses = Vec::new();
     for text in &args.listen {
-        let address = text.strip_prefix(id).and_then(|text| text.strip_prefix('=')).unwrap_or(text);
-        let ip = address.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
-        match address.parse().or_else(|_| ip.map(|ip| (ip, info.port).into())) {
+        let address = text
+            .strip_prefix(id)
+            .and_then(|text| text.strip_prefix('='))
+            .unwrap_or(text);
+        let ip = address
+            .trim_start_matches('[')
+            .trim_end_matches(']')
+            .parse::<IpAddr>();
+        match address
+            .parse()
+            .or_else(|_| ip.map(|ip| (ip, info.port).into()))
+        {
             Ok(address) => addresses.push(address),
             Err(_) => usage!("listen {text:?}: write ADDRESS, ADDRESS:PORT or {id}=ADDRESS:PORT"),
         }
@@ -74,7 +93,10 @@ pub(crate) fn plan(args: &Serve) -> anyhow::Result<Option<Plan>> {
     if addresses.is_empty() {
         addresses.push((Ipv4Addr::LOCALHOST, info.port).into());
     }
-    Ok(Some(Plan { addresses, settings }))
+    Ok(Some(Plan {
+        addresses,
+        settings,
+    }))
 }
 
 /// A flag that only the game server has.
@@ -89,7 +111,10 @@ fn game_flag(args: &Serve) -> Option<&'static str> {
         (flags.view_distance.is_some(), "--view-distance"),
         (flags.encryption.is_some(), "--encryption"),
     ];
-    given.into_iter().find(|(given, _)| *given).map(|(_, flag)| flag)
+    given
+        .into_iter()
+        .find(|(given, _)| *given)
+        .map(|(_, flag)| flag)
 }
 
 /// A flag that invents a status: that of the game server is true.
@@ -105,12 +130,19 @@ fn status_flag(args: &Serve) -> Option<&'static str> {
         (!args.rule.is_empty(), "--rule"),
         (!args.option.is_empty(), "--option"),
     ];
-    given.into_iter().find(|(given, _)| *given).map(|(_, flag)| flag)
+    given
+        .into_iter()
+        .find(|(given, _)| *given)
+        .map(|(_, flag)| flag)
 }
 
 pub(crate) async fn serve(plan: Plan, time: Option<Duration>) -> anyhow::Result<Exit> {
     let build = plan.settings.build;
-    let beside = if plan.settings.speaks_old() && build.protocol() != 29 { " and 1.2.5" } else { "" };
+    let beside = if plan.settings.speaks_old() && build.protocol() != 29 {
+        " and 1.2.5"
+    } else {
+        ""
+    };
     let mut server = GameServer::bind(&plan.addresses, plan.settings).await.map_err(|error| match error {
         GameServerError::Listen { address, error } => anyhow::Error::from(error).context(format!(
             "cannot listen on {address} (--listen ADDRESS:PORT chooses another; port 0 takes any free one)"
@@ -120,10 +152,17 @@ pub(crate) async fn serve(plan: Plan, time: Option<Duration>) -> anyhow::Result<
     let addresses = server.local_addrs()?;
     let mut out = anstream::stdout();
     for address in &addresses {
-        writeln!(out, "listening on {address} for {}, build {build}{beside}", Minecraft12w.info().id)?;
+        writeln!(
+            out,
+            "listening on {address} for {}, build {build}{beside}",
+            Minecraft12w.info().id
+        )?;
     }
     out.flush()?;
-    for address in addresses.iter().filter(|address| !address.ip().is_loopback()) {
+    for address in addresses
+        .iter()
+        .filter(|address| !address.ip().is_loopback())
+    {
         tell!(
             "\x1b[33mnote:\x1b[0m other machines can join {address}; accounts are not checked, so anybody can take any name"
         );

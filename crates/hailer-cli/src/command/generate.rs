@@ -20,7 +20,8 @@ pub(crate) fn man_pages(folder: Option<&Path>) -> anyhow::Result<Exit> {
         None => clap_mangen::Man::new(Arguments::command()).render(&mut std::io::stdout())?,
         Some(folder) => {
             std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
-            clap_mangen::generate_to(Arguments::command(), folder).with_context(|| folder.display().to_string())?;
+            clap_mangen::generate_to(Arguments::command(), folder)
+                .with_context(|| folder.display().to_string())?;
         }
     }
     Ok(Exit::Success)

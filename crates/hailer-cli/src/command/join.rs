@@ -51,7 +51,10 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<Exit> {
         Err(None) => return Ok(Exit::Partial),
     };
     if let Some(file) = record.take() {
-        let recorder = Recorder::start(Box::new(BufWriter::new(file)) as Box<dyn Write + Send>, args.build)?;
+        let recorder = Recorder::start(
+            Box::new(BufWriter::new(file)) as Box<dyn Write + Send>,
+            args.build,
+        )?;
         session.record(recorder);
     }
     let played = tokio::select! {
@@ -78,7 +81,10 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<Exit> {
 /// A host, and perhaps a port.
 fn target(text: &str) -> anyhow::Result<Target> {
     match text.parse::<Target>() {
-        Ok(Target { protocol: Some(protocol), .. }) if protocol.info().transport != Transport::Stream => {
+        Ok(Target {
+            protocol: Some(protocol),
+            ..
+        }) if protocol.info().transport != Transport::Stream => {
             let id = protocol.info().id;
             usage!("{text}: the game has a protocol of its own; leave out {id}://");
         }
@@ -88,10 +94,20 @@ fn target(text: &str) -> anyhow::Result<Target> {
 }
 
 fn settings(args: &Args) -> Join {
-    let mut join = Join { timeout: args.timeout, name_server: args.name_server, ..Join::default() };
+    let mut join = Join {
+        timeout: args.timeout,
+        name_server: args.name_server,
+        ..Join::default()
+    };
     let (build, name) = (args.build, args.name.clone());
     let (respawn, keep_packets) = (!args.no_respawn, args.record.is_some());
-    join.client = Settings { build, name, respawn, keep_packets, ..join.client };
+    join.client = Settings {
+        build,
+        name,
+        respawn,
+        keep_packets,
+        ..join.client
+    };
     join
 }
 
@@ -105,7 +121,10 @@ fn create(path: &Path) -> anyhow::Result<File> {
     match options.open(path) {
         Ok(file) => Ok(file),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            usage!("--record {}: exists; remove it, or name another file", path.display())
+            usage!(
+                "--record {}: exists; remove it, or name another file",
+                path.display()
+            )
         }
         Err(error) => usage!("--record {}: {error}", path.display()),
     }
@@ -113,9 +132,16 @@ fn create(path: &Path) -> anyhow::Result<File> {
 
 /// The map is drawn at the end. What is sure to stop it then is said now.
 fn has_folder(path: &Path) -> anyhow::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
     if !folder.is_dir() {
-        usage!("--map {}: there is no folder {}", path.display(), folder.display());
+        usage!(
+            "--map {}: there is no folder {}",
+            path.display(),
+            folder.display()
+        );
     }
     if path.is_dir() {
         usage!("--map {}: is a folder; name a file in it", path.display());
@@ -124,7 +150,12 @@ fn has_folder(path: &Path) -> anyhow::Result<()> {
 }
 
 /// Plays until we want to leave or have to.
-async fn play(args: &Args, session: &mut Session, show: &mut Show, secrets: &mut Option<File>) -> anyhow::Result<End> {
+async fn play(
+    args: &Args,
+    session: &mut Session,
+    show: &mut Show,
+    secrets: &mut Option<File>,
+) -> anyhow::Result<End> {
     let mut say = VecDeque::from(args.say.clone());
     let mut typed = typed();
     let mut typing = true;
@@ -161,10 +192,28 @@ async fn play(args: &Args, session: &mut Session, show: &mut Show, secrets: &mut
 
 /// Writes the secret of the connection, once there is one.
 fn keep_secret(secrets: &mut Option<File>, session: &Session) -> anyhow::Result<()> {
-    let Some(secret) = session.client().secret() else { return Ok(()) };
-    let Some(mut file) = secrets.take() else { return Ok(()) };
-    let (client, server, build) = (session.local_address(), session.address(), session.client().build());
-    secrets::write(&mut file, SystemTime::now(), &Secret { side: Side::Server, client, server, build, secret })?;
+    let Some(secret) = session.client().secret() else {
+        return Ok(());
+    };
+    let Some(mut file) = secrets.take() else {
+        return Ok(());
+    };
+    let (client, server, build) = (
+        session.local_address(),
+        session.address(),
+        session.client().build(),
+    );
+    secrets::write(
+        &mut file,
+        SystemTime::now(),
+        &Secret {
+            side: Side::Server,
+            client,
+            server,
+            build,
+            secret,
+        },
+    )?;
     Ok(())
 }
 
@@ -174,7 +223,10 @@ fn typed() -> mpsc::Receiver<String> {
     // A thread of its own: reading from a terminal cannot be called off, and the process ends all the same.
     std::thread::spawn(move || {
         for line in std::io::stdin().lock().split(b'\n').map_while(Result::ok) {
-            if sender.blocking_send(String::from_utf8_lossy(&line).into_owned()).is_err() {
+            if sender
+                .blocking_send(String::from_utf8_lossy(&line).into_owned())
+                .is_err()
+            {
                 break;
             }
         }
@@ -195,14 +247,20 @@ fn draw(args: &Args, session: &Session) -> anyhow::Result<()> {
     }
     let area = Area::of(world);
     if let Some(path) = &args.map {
-        save(path, &map::render(world, area, Style::Paper)).with_context(|| format!("--map {}", path.display()))?;
+        save(path, &map::render(world, area, Style::Paper))
+            .with_context(|| format!("--map {}", path.display()))?;
     }
     if args.ascii {
         let middle = |from: i32, length: u32| from.saturating_add_unsigned(length / 2);
         let width = columns().unwrap_or(80).min(240) as u16;
         // Wide enough for all of it, if it is not absurdly far apart.
-        let scale = area.width.div_ceil(width.into()).max(area.height.div_ceil(2 * u32::from(MAP_LINES))).clamp(1, 16);
-        let fits = |length: u32, scale: u32, most: u16| length.div_ceil(scale).min(most.into()) as u16;
+        let scale = area
+            .width
+            .div_ceil(width.into())
+            .max(area.height.div_ceil(2 * u32::from(MAP_LINES)))
+            .clamp(1, 16);
+        let fits =
+            |length: u32, scale: u32, most: u16| length.div_ceil(scale).min(most.into()) as u16;
         let view = View {
             centre: (middle(area.x, area.width), middle(area.z, area.height)),
             width: fits(area.width, scale, width),
@@ -212,15 +270,27 @@ fn draw(args: &Args, session: &Session) -> anyhow::Result<()> {
         };
         let mut out = anstream::stdout();
         write!(out, "\n{}", map::ascii(world, &view))?;
-        let legend = if view.colour { String::new() } else { format!("; {}", map::legend()) };
-        let blocks = if scale == 1 { "a block".into() } else { format!("{scale} blocks") };
+        let legend = if view.colour {
+            String::new()
+        } else {
+            format!("; {}", map::legend())
+        };
+        let blocks = if scale == 1 {
+            "a block".into()
+        } else {
+            format!("{scale} blocks")
+        };
         writeln!(out, "north is up, {blocks} a character{legend}")?;
     }
     Ok(())
 }
 
 fn save(path: &Path, image: &map::Image) -> anyhow::Result<()> {
-    let mut encoder = png::Encoder::new(BufWriter::new(File::create(path)?), image.width, image.height);
+    let mut encoder = png::Encoder::new(
+        BufWriter::new(File::create(path)?),
+        image.width,
+        image.height,
+    );
     encoder.set_color(png::ColorType::Rgba);
     encoder.set_depth(png::BitDepth::Eight);
     let mut writer = encoder.write_header()?;
@@ -229,9 +299,15 @@ fn save(path: &Path, image: &map::Image) -> anyhow::Result<()> {
 }
 
 fn finish(args: &Args, show: &Show, session: Option<&Session>, end: End) -> anyhow::Result<Exit> {
-    let exit = if matches!(end, End::Left) { Exit::Success } else { Exit::Partial };
+    let exit = if matches!(end, End::Left) {
+        Exit::Success
+    } else {
+        Exit::Partial
+    };
     // The map comes last, where it stays in view.
-    let shown = show.summary(session, &end).and_then(|()| session.map_or(Ok(()), |session| draw(args, session)));
+    let shown = show
+        .summary(session, &end)
+        .and_then(|()| session.map_or(Ok(()), |session| draw(args, session)));
     match end {
         End::Failed(error) if !args.json => shown.and(Err(in_words(error))),
         _ => as_known(shown, exit),

@@ -68,12 +68,19 @@ impl Auth {
                 };
                 let token = text.lines().next().unwrap_or_default().trim();
                 if token.is_empty() {
-                    usage!("--auth-token-file {}: its first line is empty; it should hold the token", file.display());
+                    usage!(
+                        "--auth-token-file {}: its first line is empty; it should hold the token",
+                        file.display()
+                    );
                 }
                 Some(token.to_owned())
             }
         };
-        if let Some(length) = token.as_ref().map(String::len).filter(|length| *length > MAX_AUTH_TOKEN) {
+        if let Some(length) = token
+            .as_ref()
+            .map(String::len)
+            .filter(|length| *length > MAX_AUTH_TOKEN)
+        {
             usage!("the auth token has {length} bytes; a datagram has room for {MAX_AUTH_TOKEN}");
         }
         Ok(token)
@@ -81,7 +88,9 @@ impl Auth {
 }
 
 fn block_on<T>(future: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     let end = runtime.block_on(future);
     // A name lookup that hangs in the C library must not hold up the end.
     runtime.shutdown_background();
@@ -94,7 +103,11 @@ impl Asking {
         let mut settings = Settings::default();
         let patience = &mut settings.patience;
         (patience.timeout, patience.retries) = (self.timeout, retries);
-        patience.deadline = deadline.unwrap_or(patience.deadline.max(self.timeout.saturating_mul(retries + 1)));
+        patience.deadline = deadline.unwrap_or(
+            patience
+                .deadline
+                .max(self.timeout.saturating_mul(retries + 1)),
+        );
         settings.name_server = self.name_server;
         settings
     }
@@ -109,7 +122,10 @@ impl Asking {
             return Ok(target);
         };
         if from_url.is_some_and(|from_url| from_url.info().id != protocol.info().id) {
-            usage!("{text}: the URL names another protocol than --protocol {}; drop one of them", protocol.info().id);
+            usage!(
+                "{text}: the URL names another protocol than --protocol {}; drop one of them",
+                protocol.info().id
+            );
         }
         Ok(target.with_protocol(protocol))
     }
@@ -129,10 +145,19 @@ mod tests {
             ("--timeout 15s --deadline 3s", 3),
             ("--timeout 365d --retries 100", 365 * 86_400 * 101),
         ] {
-            let flags = ["hailer", "query", "host"].into_iter().chain(flags.split_whitespace());
-            let Command::Query(Later(args)) = Arguments::parse_from(flags).command else { unreachable!() };
+            let flags = ["hailer", "query", "host"]
+                .into_iter()
+                .chain(flags.split_whitespace());
+            let Command::Query(Later(args)) = Arguments::parse_from(flags).command else {
+                unreachable!()
+            };
             let patience = args.asking.settings(args.retries, args.deadline).patience;
-            assert_eq!(patience.deadline, Duration::from_secs(seconds), "{:?}", args.asking.timeout);
+            assert_eq!(
+                patience.deadline,
+                Duration::from_secs(seconds),
+                "{:?}",
+                args.asking.timeout
+            );
         }
     }
 }

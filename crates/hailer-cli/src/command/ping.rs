@@ -41,7 +41,14 @@ pub(crate) async fn run(args: Ping) -> anyhow::Result<Exit> {
     let mut tally = Tally::default();
     let shown = ping(&args, target, &mut tally).await;
     let all_answered = tally.sent > 0 && tally.times.len() == tally.sent as usize;
-    as_known(shown, if all_answered { Exit::Success } else { Exit::Partial })
+    as_known(
+        shown,
+        if all_answered {
+            Exit::Success
+        } else {
+            Exit::Partial
+        },
+    )
 }
 
 /// What came of it so far.
@@ -86,14 +93,23 @@ fn whoever_answered(target: Target, asked: &Asked) -> Target {
         SocketAddr::V6(address) if address.scope_id() != 0 => target.host,
         address => Host::Address(address.ip()),
     };
-    Target { protocol: registry::find(asked.protocol.id), host, port: Some(asked.address.port()) }
+    Target {
+        protocol: registry::find(asked.protocol.id),
+        host,
+        port: Some(asked.address.port()),
+    }
 }
 
 fn ms(time: Duration) -> f64 {
     (time.as_secs_f64() * 1e6).round() / 1e3
 }
 
-fn line(out: &mut impl Write, args: &Ping, sequence: u32, end: &Result<Answer, Error>) -> anyhow::Result<()> {
+fn line(
+    out: &mut impl Write,
+    args: &Ping,
+    sequence: u32,
+    end: &Result<Answer, Error>,
+) -> anyhow::Result<()> {
     if args.json {
         let answer = end.as_ref().ok();
         let line = Line {
@@ -128,7 +144,11 @@ fn summary(out: &mut impl Write, args: &Ping, Tally { sent, times }: &Tally) -> 
     let deviation = (times.iter().map(|time| (time - mean).powi(2)).sum::<f64>() / count).sqrt();
     let min = times.iter().copied().reduce(f64::min);
     let max = times.iter().copied().reduce(f64::max);
-    let loss = if *sent == 0 { 0.0 } else { 100.0 * (1.0 - count / f64::from(*sent)) };
+    let loss = if *sent == 0 {
+        0.0
+    } else {
+        100.0 * (1.0 - count / f64::from(*sent))
+    };
     if args.json {
         let round = |number: f64| (number * 1e3).round() / 1e3;
         let summary = Summary {
@@ -145,9 +165,17 @@ fn summary(out: &mut impl Write, args: &Ping, Tally { sent, times }: &Tally) -> 
         writeln!(out, "{}", json::line(&summary)?)?;
         return Ok(());
     }
-    writeln!(out, "\n--- {} ---\n{sent} sent, {} answered, {loss:.0} % loss", args.target, times.len())?;
+    writeln!(
+        out,
+        "\n--- {} ---\n{sent} sent, {} answered, {loss:.0} % loss",
+        args.target,
+        times.len()
+    )?;
     if let (Some(min), Some(max)) = (min, max) {
-        writeln!(out, "round trip min/mean/max/deviation = {min:.3}/{mean:.3}/{max:.3}/{deviation:.3} ms")?;
+        writeln!(
+            out,
+            "round trip min/mean/max/deviation = {min:.3}/{mean:.3}/{max:.3}/{deviation:.3} ms"
+        )?;
     }
     Ok(())
 }

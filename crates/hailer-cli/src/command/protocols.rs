@@ -25,11 +25,21 @@ pub(crate) fn run(args: &Protocols) -> anyhow::Result<Exit> {
                 ("who speaks it", Fit::Fold),
             ];
             let rows = all().map(|info| {
-                let row = [info.id, info.title, &port(info), proof(info), &unproven(info), info.games];
+                let row = [
+                    info.id,
+                    info.title,
+                    &port(info),
+                    proof(info),
+                    &unproven(info),
+                    info.games,
+                ];
                 row.map(str::to_owned).to_vec()
             });
             table::print(&mut out, &header, &rows.collect::<Vec<_>>())?;
-            writeln!(out, "\nFields, deviations and options: `hailer protocols PROTOCOL`")?;
+            writeln!(
+                out,
+                "\nFields, deviations and options: `hailer protocols PROTOCOL`"
+            )?;
         }
     }
     Ok(Exit::Success)
@@ -55,7 +65,11 @@ fn unproven(info: &Info) -> String {
 }
 
 fn details(out: &mut impl Write, info: &Info) -> anyhow::Result<()> {
-    writeln!(out, "\x1b[1m{}\x1b[0m ({}), {} port {}", info.title, info.id, info.transport, info.port)?;
+    writeln!(
+        out,
+        "\x1b[1m{}\x1b[0m ({}), {} port {}",
+        info.title, info.id, info.transport, info.port
+    )?;
     writeln!(out, "Spoken by {}.", info.games)?;
     let amplification = info.amplification;
     match amplification.reply {
@@ -70,7 +84,10 @@ fn details(out: &mut impl Write, info: &Info) -> anyhow::Result<()> {
     let mut section = |title: &str, rows: Vec<(&str, &str)>| -> anyhow::Result<()> {
         if !rows.is_empty() {
             writeln!(out, "\n\x1b[1m{title}\x1b[0m")?;
-            let rows: Vec<_> = rows.into_iter().map(|(name, help)| vec![name.to_owned(), help.to_owned()]).collect();
+            let rows: Vec<_> = rows
+                .into_iter()
+                .map(|(name, help)| vec![name.to_owned(), help.to_owned()])
+                .collect();
             table::print(out, &[("name", Fit::Whole), ("meaning", Fit::Fold)], &rows)?;
         }
         Ok(())
@@ -78,12 +95,22 @@ fn details(out: &mut impl Write, info: &Info) -> anyhow::Result<()> {
     let docs = |docs: &'static [Doc]| docs.iter().map(|doc| (doc.key, doc.help)).collect();
     section("Fields of its own", docs(info.fields))?;
     section("Fields of players", docs(info.player_fields))?;
-    section("Deviations accepted", info.deviations.iter().map(|deviation| (deviation.name, deviation.help)).collect())?;
+    section(
+        "Deviations accepted",
+        info.deviations
+            .iter()
+            .map(|deviation| (deviation.name, deviation.help))
+            .collect(),
+    )?;
     section("Options of `hailer serve`", docs(info.options))
 }
 
 fn describe(info: &Info) -> Value {
-    let docs = |docs: &[Doc]| docs.iter().map(|doc| json!({"key": doc.key, "help": doc.help})).collect::<Value>();
+    let docs = |docs: &[Doc]| {
+        docs.iter()
+            .map(|doc| json!({"key": doc.key, "help": doc.help}))
+            .collect::<Value>()
+    };
     json!({
         "id": info.id,
         "title": info.title,
@@ -117,7 +144,10 @@ mod tests {
                 unproven(info),
                 id = info.id,
             );
-            assert!(readme.lines().any(|line| line == row), "README.md needs this row:\n{row}");
+            assert!(
+                readme.lines().any(|line| line == row),
+                "README.md needs this row:\n{row}"
+            );
         }
     }
 }

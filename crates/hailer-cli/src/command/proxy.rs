@@ -33,14 +33,21 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<Exit> {
     let (host, port) = server(&args.to)?;
     let records = args.record.as_deref().map(Records::new).transpose()?;
     let secrets = args.secrets.as_deref().map(secrets::append).transpose()?;
-    let settings =
-        Settings { host: host.clone(), port, build: args.build, max_connections: args.max_connections.into() };
+    let settings = Settings {
+        host: host.clone(),
+        port,
+        build: args.build,
+        max_connections: args.max_connections.into(),
+    };
     let proxy = Arc::new(Proxy::new(settings)?);
     let listener = TcpListener::bind(args.listen).await.with_context(|| {
         format!("cannot listen on {} (--listen ADDRESS:PORT chooses another; port 0 takes any free one)", args.listen)
     })?;
     let address = listener.local_addr()?;
-    if host.parse().is_ok_and(|host: IpAddr| SocketAddr::new(host, port) == address) {
+    if host
+        .parse()
+        .is_ok_and(|host: IpAddr| SocketAddr::new(host, port) == address)
+    {
         usage!(
             "--to {}: that is this proxy itself, which would call itself again and again; --listen elsewhere",
             args.to
@@ -54,16 +61,36 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<Exit> {
         tell!("listening on {address} for {}", args.to);
     }
     if !address.ip().is_loopback() {
-        tell!("\x1b[33mnote:\x1b[0m other machines can connect to {address}, and play as whom they like");
+        tell!(
+            "\x1b[33mnote:\x1b[0m other machines can connect to {address}, and play as whom they like"
+        );
     }
     tell!("\x1b[2mCtrl-C stops.\x1b[0m");
 
     let filter = Filter::new(&args.choice, args.way);
-    let filter = if args.all { filter } else { filter.without_movements() };
-    let form = Form { json: args.json, long: args.choice.long, hex: args.choice.hex };
+    let filter = if args.all {
+        filter
+    } else {
+        filter.without_movements()
+    };
+    let form = Form {
+        json: args.json,
+        long: args.choice.long,
+        hex: args.choice.hex,
+    };
     let stop = Arc::new(Notify::new());
-    let state = State { filter, form, records, secrets, build: args.build, ..State::default() };
-    let screen = Arc::new(Screen { state: Mutex::new(state), stop: Arc::clone(&stop) });
+    let state = State {
+        filter,
+        form,
+        records,
+        secrets,
+        build: args.build,
+        ..State::default()
+    };
+    let screen = Arc::new(Screen {
+        state: Mutex::new(state),
+        stop: Arc::clone(&stop),
+    });
     let over = async {
         match args.r#for {
             Some(time) => tokio::time::sleep(time).await,
@@ -152,7 +179,13 @@ impl Watch for Screen {
 }
 
 impl State {
-    fn event(&mut self, connection: u64, client: SocketAddr, at: Duration, event: Event<'_>) -> io::Result<()> {
+    fn event(
+        &mut self,
+        connection: u64,
+        client: SocketAddr,
+        at: Duration,
+        event: Event<'_>,
+    ) -> io::Result<()> {
         match event {
             Event::Opened => {
                 self.connections += 1;
@@ -172,14 +205,32 @@ impl State {
     fn packet(&mut self, connection: u64, at: Duration, passed: &Passed) -> io::Result<()> {
         self.packets += 1;
         if let Some(records) = &mut self.records {
-            self.sessions.entry(connection).or_default().record(records, at, passed)?;
+            self.sessions
+                .entry(connection)
+                .or_default()
+                .record(records, at, passed)?;
         }
         if !self.filter.shows(&passed.packet, passed.way) {
             return Ok(());
         }
-        let Passed { way, build, ref packet, ref bytes, offset, .. } = *passed;
+        let Passed {
+            way,
+            build,
+            ref packet,
+            ref bytes,
+            offset,
+            ..
+        } = *passed;
         self.show(connection, at, |place, time| {
-            let shown = Shown { place, connection: Some(connection), time, way, build, offset, bytes };
+            let shown = Shown {
+                place,
+                connection: Some(connection),
+                time,
+                way,
+                build,
+                offset,
+                bytes,
+            };
             shown.packet(&mut anstream::stdout().lock(), packet, self.form)
         })
     }
@@ -192,11 +243,21 @@ impl State {
     ) -> io::Result<()> {
         // To the microsecond, as in recordings.
         let seconds = at.as_micros() as f64 / 1e6;
-        let place = if self.form.json { String::new() } else { format!("#{connection} {seconds:.6} s") };
+        let place = if self.form.json {
+            String::new()
+        } else {
+            format!("#{connection} {seconds:.6} s")
+        };
         show(&place, Some(seconds))
     }
 
-    fn closed(&mut self, connection: u64, client: SocketAddr, at: Duration, end: &End) -> io::Result<()> {
+    fn closed(
+        &mut self,
+        connection: u64,
+        client: SocketAddr,
+        at: Duration,
+        end: &End,
+    ) -> io::Result<()> {
         if let Some(session) = self.sessions.remove(&connection) {
             self.finish_session(session)?;
         }
@@ -205,9 +266,18 @@ impl State {
             return Ok(());
         }
         self.unsound += 1;
-        if let End::Fault(Fault::Peer { way, build, error, offset, bytes }) = end {
+        if let End::Fault(Fault::Peer {
+            way,
+            build,
+            error,
+            offset,
+            bytes,
+        }) = end
+        {
             if self.build.is_none()
-                && let Some(older) = Announced::Number(build.protocol()).builds().find(|it| it < build)
+                && let Some(older) = Announced::Number(build.protocol())
+                    .builds()
+                    .find(|it| it < build)
             {
                 let number = build.protocol();
                 tell!(
@@ -220,7 +290,11 @@ impl State {
                 PeerError::Unexpected(unexpected) => Broken {
                     packet: Some(unexpected.packet),
                     id: bytes.first().copied().unwrap_or_default(),
-                    error: hailer::proto::wire::Error::bad("id", 0, "a packet that has its place here"),
+                    error: hailer::proto::wire::Error::bad(
+                        "id",
+                        0,
+                        "a packet that has its place here",
+                    ),
                     at: *offset,
                 },
             };
@@ -247,7 +321,9 @@ impl State {
             Some(records) if !session.held.is_empty() => session.begin(records, Build::V1_2_5)?,
             _ => {}
         }
-        session.recorder.map_or(Ok(()), |mut recorder| recorder.flush())
+        session
+            .recorder
+            .map_or(Ok(()), |mut recorder| recorder.flush())
     }
 
     fn finish(&mut self) {
@@ -258,9 +334,14 @@ impl State {
         }
         let hidden = match self.filter.hidden {
             0 => String::new(),
-            hidden => format!(", {hidden} of them not shown (--all shows movements, --only and --hide choose)"),
+            hidden => format!(
+                ", {hidden} of them not shown (--all shows movements, --only and --hide choose)"
+            ),
         };
-        let (packets, connections) = (count(self.packets, "packet"), count(self.connections, "connection"));
+        let (packets, connections) = (
+            count(self.packets, "packet"),
+            count(self.connections, "connection"),
+        );
         tell!("{packets} of {connections}{hidden}");
     }
 }
@@ -302,21 +383,45 @@ struct Records {
 impl Records {
     /// A folder takes `session-1.hlr` and so on; a file `name.hlr`, then `name-2.hlr`.
     fn new(path: &Path) -> anyhow::Result<Self> {
-        let part = |part: Option<&std::ffi::OsStr>| part.map(|part| part.to_string_lossy().into_owned());
+        let part =
+            |part: Option<&std::ffi::OsStr>| part.map(|part| part.to_string_lossy().into_owned());
         if path.is_dir() || path.as_os_str().to_string_lossy().ends_with('/') {
-            std::fs::create_dir_all(path).with_context(|| format!("--record {}", path.display()))?;
-            return Ok(Self { folder: path.into(), stem: "session".into(), extension: "hlr".into(), next: 1 });
+            std::fs::create_dir_all(path)
+                .with_context(|| format!("--record {}", path.display()))?;
+            return Ok(Self {
+                folder: path.into(),
+                stem: "session".into(),
+                extension: "hlr".into(),
+                next: 1,
+            });
         }
         if path.exists() {
-            usage!("--record {}: exists; remove it, or name another file or a folder", path.display());
+            usage!(
+                "--record {}: exists; remove it, or name another file or a folder",
+                path.display()
+            );
         }
-        let Some(stem) = part(path.file_stem()) else { usage!("--record {}: no name of a file", path.display()) };
+        let Some(stem) = part(path.file_stem()) else {
+            usage!("--record {}: no name of a file", path.display())
+        };
         let extension = part(path.extension()).unwrap_or_else(|| "hlr".into());
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let folder = path
+            .parent()
+            .filter(|folder| !folder.as_os_str().is_empty())
+            .unwrap_or(Path::new("."));
         if !folder.is_dir() {
-            usage!("--record {}: there is no folder {}", path.display(), folder.display());
+            usage!(
+                "--record {}: there is no folder {}",
+                path.display(),
+                folder.display()
+            );
         }
-        Ok(Self { folder: folder.into(), stem, extension, next: 0 })
+        Ok(Self {
+            folder: folder.into(),
+            stem,
+            extension,
+            next: 0,
+        })
     }
 
     /// A new file, for who runs this only: what is said in a game is nobody else's.
@@ -327,7 +432,9 @@ impl Records {
                 number => format!("-{number}"),
             };
             self.next = if self.next == 0 { 2 } else { self.next + 1 };
-            let path = self.folder.join(format!("{}{number}.{}", self.stem, self.extension));
+            let path = self
+                .folder
+                .join(format!("{}{number}.{}", self.stem, self.extension));
             let mut options = OpenOptions::new();
             options.write(true).create_new(true);
             #[cfg(unix)]
@@ -335,7 +442,9 @@ impl Records {
             match options.open(&path) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 file => {
-                    return file.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())));
+                    return file.map_err(|error| {
+                        io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+                    });
                 }
             }
         }
@@ -349,9 +458,16 @@ mod tests {
     #[test]
     fn servers_are_hosts_with_or_without_a_port() {
         let said = |text: &str| server(text).map_err(|error| error.to_string());
-        assert_eq!(said("play.example.com"), Ok(("play.example.com".into(), 25_565)));
+        assert_eq!(
+            said("play.example.com"),
+            Ok(("play.example.com".into(), 25_565))
+        );
         assert_eq!(said("[::1]:7"), Ok(("::1".into(), 7)));
-        assert!(said("ugp://host").unwrap_err().contains("only host and port"));
+        assert!(
+            said("ugp://host")
+                .unwrap_err()
+                .contains("only host and port")
+        );
         assert!(said("host:0").unwrap_err().starts_with("--to "));
     }
 
@@ -367,7 +483,10 @@ mod tests {
         let mut records = Records::new(&folder.join("one.hlr")).unwrap();
         records.create().unwrap();
         records.create().unwrap();
-        assert!(Records::new(&folder.join("one.hlr")).is_err_and(|error| error.to_string().contains("exists")));
+        assert!(
+            Records::new(&folder.join("one.hlr"))
+                .is_err_and(|error| error.to_string().contains("exists"))
+        );
         assert!(Records::new(&folder.join("no/one.hlr")).is_err());
         let mut names: Vec<_> = std::fs::read_dir(&folder)
             .unwrap()
@@ -376,7 +495,17 @@ mod tests {
         names.sort();
         let mine = std::fs::read(folder.join("session-2.hlr")).unwrap();
         std::fs::remove_dir_all(&folder).unwrap();
-        assert_eq!(names, ["one-2.hlr", "one.hlr", "session-1.hlr", "session-2.hlr", "session-3.hlr", "session-4.hlr"]);
+        assert_eq!(
+            names,
+            [
+                "one-2.hlr",
+                "one.hlr",
+                "session-1.hlr",
+                "session-2.hlr",
+                "session-3.hlr",
+                "session-4.hlr"
+            ]
+        );
         assert_eq!(mine, b"mine");
     }
 }

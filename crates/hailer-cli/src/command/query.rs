@@ -22,7 +22,12 @@ pub(crate) async fn run(args: Query) -> anyhow::Result<Exit> {
 }
 
 /// Asks, and shows what comes, in the order typed and as soon as it can be shown.
-async fn ask(args: &Query, targets: &[(String, Target)], client: &Client, exit: &mut Exit) -> anyhow::Result<()> {
+async fn ask(
+    args: &Query,
+    targets: &[(String, Target)],
+    client: &Client,
+    exit: &mut Exit,
+) -> anyhow::Result<()> {
     let progress = progress(args, targets.len());
     let mut out = anstream::stdout();
     let several = targets.len() > 1 && !args.long && !args.raw;
@@ -65,14 +70,20 @@ async fn ask(args: &Query, targets: &[(String, Target)], client: &Client, exit: 
 
 /// Whoever answers first, answers are shown in the order of the registry.
 fn place(answer: &Answer) -> Option<usize> {
-    registry::PROTOCOLS.iter().position(|protocol| protocol.info().id == answer.asked.protocol.id)
+    registry::PROTOCOLS
+        .iter()
+        .position(|protocol| protocol.info().id == answer.asked.protocol.id)
 }
 
 /// The library's settings. Reads the auth token's file.
 fn settings(args: &Query) -> anyhow::Result<Settings> {
     let mut settings = args.asking.settings(args.retries, args.deadline);
     settings.ask.players = !args.no_players;
-    settings.ask.depth = if args.basic { Depth::Basic } else { Depth::Full };
+    settings.ask.depth = if args.basic {
+        Depth::Basic
+    } else {
+        Depth::Full
+    };
     settings.ask.auth_token = args.auth.token()?.map(Into::into);
     settings.strict = args.strict;
     settings.keep_datagrams = args.raw;
@@ -88,7 +99,10 @@ fn targets(args: &Query) -> anyhow::Result<Vec<(String, Target)>> {
                 Ok(lines) => lines,
                 Err(error) => usage!("standard input: {error}; write one host a line"),
             };
-            let lines = lines.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+            let lines = lines
+                .lines()
+                .map(str::trim)
+                .filter(|line| !line.is_empty() && !line.starts_with('#'));
             texts.extend(lines.map(str::to_owned));
         } else {
             texts.push(text.clone());
@@ -97,12 +111,18 @@ fn targets(args: &Query) -> anyhow::Result<Vec<(String, Target)>> {
     if texts.is_empty() {
         usage!("no target on standard input; write one host a line");
     }
-    texts.into_iter().map(|text| Ok((text.clone(), args.asking.target(&text)?))).collect()
+    texts
+        .into_iter()
+        .map(|text| Ok((text.clone(), args.asking.target(&text)?)))
+        .collect()
 }
 
 /// A bar on standard error while several servers are asked, if somebody is watching.
 fn progress(args: &Query, targets: usize) -> Option<ProgressBar> {
-    if targets < 2 || args.json && std::io::stdout().is_terminal() || !std::io::stderr().is_terminal() {
+    if targets < 2
+        || args.json && std::io::stdout().is_terminal()
+        || !std::io::stderr().is_terminal()
+    {
         return None;
     }
     let bar = ProgressBar::new(targets as u64);
@@ -113,7 +133,11 @@ fn progress(args: &Query, targets: usize) -> Option<ProgressBar> {
     Some(bar)
 }
 
-fn print_json(out: &mut impl Write, text: &str, end: &Result<Vec<Answer>, Error>) -> anyhow::Result<()> {
+fn print_json(
+    out: &mut impl Write,
+    text: &str,
+    end: &Result<Vec<Answer>, Error>,
+) -> anyhow::Result<()> {
     match end {
         Ok(answers) => {
             for answer in answers {
@@ -126,7 +150,12 @@ fn print_json(out: &mut impl Write, text: &str, end: &Result<Vec<Answer>, Error>
     Ok(())
 }
 
-fn print_view(out: &mut impl Write, text: &str, end: &Result<Vec<Answer>, Error>, args: &Query) -> anyhow::Result<()> {
+fn print_view(
+    out: &mut impl Write,
+    text: &str,
+    end: &Result<Vec<Answer>, Error>,
+    args: &Query,
+) -> anyhow::Result<()> {
     match end {
         Ok(answers) => {
             for answer in answers {
@@ -139,8 +168,12 @@ fn print_view(out: &mut impl Write, text: &str, end: &Result<Vec<Answer>, Error>
         Err(error) => {
             view::failure(out, text, error)?;
             match error {
-                error if args.raw => error.asked().map_or(Ok(()), |asked| datagram::exchange(out, asked))?,
-                Error::Malformed { asked, datagram, .. } => datagram::culprit(out, asked.protocol.id, datagram)?,
+                error if args.raw => error
+                    .asked()
+                    .map_or(Ok(()), |asked| datagram::exchange(out, asked))?,
+                Error::Malformed {
+                    asked, datagram, ..
+                } => datagram::culprit(out, asked.protocol.id, datagram)?,
                 _ => {}
             }
         }

@@ -31,8 +31,18 @@ pub(crate) fn append(path: &Path) -> anyhow::Result<File> {
 }
 
 /// Writes a line.
-pub(crate) fn write(file: &mut File, now: SystemTime, secret: &proxy::Secret<'_>) -> std::io::Result<()> {
-    let proxy::Secret { side, client, server, build, secret } = secret;
+pub(crate) fn write(
+    file: &mut File,
+    now: SystemTime,
+    secret: &proxy::Secret<'_>,
+) -> std::io::Result<()> {
+    let proxy::Secret {
+        side,
+        client,
+        server,
+        build,
+        secret,
+    } = secret;
     let hex = hexadecimal(secret);
     let time = humantime::format_rfc3339_seconds(now);
     // In one piece, so that two proxies may share the file.
@@ -65,7 +75,10 @@ impl Secrets {
             Err(error) => usage!("--secrets {}: {error}", path.display()),
         };
         let mut lines = Vec::new();
-        for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
+        for (number, line) in (1..)
+            .zip(text.lines())
+            .filter(|(_, line)| !line.trim().is_empty())
+        {
             match parse(line) {
                 _ if line.starts_with('#') => {}
                 Some(line) => lines.push(line),
@@ -81,8 +94,16 @@ impl Secrets {
 
     /// What is known of a connection that was seen at this time since 1970: of several lines with its addresses, since
     /// ports are used again, the nearest.
-    pub(crate) fn of(&self, client: SocketAddr, server: SocketAddr, seen: Duration) -> Option<(Build, &[u8])> {
-        let fitting = self.0.iter().filter(|line| (line.client, line.server) == (client, server));
+    pub(crate) fn of(
+        &self,
+        client: SocketAddr,
+        server: SocketAddr,
+        seen: Duration,
+    ) -> Option<(Build, &[u8])> {
+        let fitting = self
+            .0
+            .iter()
+            .filter(|line| (line.client, line.server) == (client, server));
         let nearest = fitting.min_by_key(|line| line.time.abs_diff(seen))?;
         Some((nearest.build, &nearest.secret))
     }
@@ -90,13 +111,24 @@ impl Secrets {
 
 fn parse(line: &str) -> Option<Line> {
     let words: Vec<&str> = line.split_ascii_whitespace().collect();
-    let [time, client, server, _side, build, secret] = words[..] else { return None };
-    let time = humantime::parse_rfc3339(time).ok()?.duration_since(UNIX_EPOCH).ok()?;
+    let [time, client, server, _side, build, secret] = words[..] else {
+        return None;
+    };
+    let time = humantime::parse_rfc3339(time)
+        .ok()?
+        .duration_since(UNIX_EPOCH)
+        .ok()?;
     let (pairs, odd) = secret.as_bytes().as_chunks::<2>();
     let byte = |pair: &[u8; 2]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
     let secret: Option<Vec<u8>> = pairs.iter().map(byte).collect();
     let secret = secret.filter(|secret| odd.is_empty() && !secret.is_empty())?;
-    Some(Line { time, client: client.parse().ok()?, server: server.parse().ok()?, build: build.parse().ok()?, secret })
+    Some(Line {
+        time,
+        client: client.parse().ok()?,
+        server: server.parse().ok()?,
+        build: build.parse().ok()?,
+        secret,
+    })
 }
 
 #[cfg(test)]
@@ -107,12 +139,26 @@ mod tests {
     fn what_is_written_is_read_and_the_nearest_line_counts() {
         let folder = std::env::temp_dir().join(format!("hailer-secrets-{}", std::process::id()));
         let mut file = append(&folder).unwrap();
-        let addresses: [SocketAddr; 2] = ["127.0.0.1:5".parse().unwrap(), "[::1]:25566".parse().unwrap()];
+        let addresses: [SocketAddr; 2] = [
+            "127.0.0.1:5".parse().unwrap(),
+            "[::1]:25566".parse().unwrap(),
+        ];
         for (second, byte) in [(1_000, 1), (2_000, 2), (3_000, 3)] {
             let [client, server] = addresses;
             let (side, build, secret) = (proxy::Side::Client, Build::W25a, &[byte; 16][..]);
             let now = UNIX_EPOCH + Duration::from_secs(second);
-            write(&mut file, now, &proxy::Secret { side, client, server, build, secret }).unwrap();
+            write(
+                &mut file,
+                now,
+                &proxy::Secret {
+                    side,
+                    client,
+                    server,
+                    build,
+                    secret,
+                },
+            )
+            .unwrap();
         }
         #[cfg(unix)]
         {
@@ -122,10 +168,17 @@ mod tests {
         let text = std::fs::read_to_string(&folder).unwrap();
         let secrets = Secrets::read(&folder);
         std::fs::remove_file(&folder).unwrap();
-        assert!(text.starts_with("1970-01-01T00:16:40Z 127.0.0.1:5 [::1]:25566 client 12w25a 0101"), "{text}");
+        assert!(
+            text.starts_with("1970-01-01T00:16:40Z 127.0.0.1:5 [::1]:25566 client 12w25a 0101"),
+            "{text}"
+        );
         let secrets = secrets.unwrap();
         let [client, server] = addresses;
-        let of = |second| secrets.of(client, server, Duration::from_secs(second)).map(|(_, secret)| secret[0]);
+        let of = |second| {
+            secrets
+                .of(client, server, Duration::from_secs(second))
+                .map(|(_, secret)| secret[0])
+        };
         assert_eq!([of(0), of(1_900), of(9_999)], [Some(1), Some(2), Some(3)]);
         assert_eq!(secrets.of(server, client, Duration::ZERO), None);
         assert!(!format!("{secrets:?}").contains("01, 01"));
@@ -135,7 +188,13 @@ mod tests {
     fn wrong_lines_are_refused() {
         let good = "2012-08-16T12:00:00Z 127.0.0.1:1 127.0.0.1:2 client 1.3.2 0102";
         assert!(parse(good).is_some());
-        for wrong in ["", "x", &good[..good.len() - 1], &good.replace("1.3.2", "2.0"), &good.replace(":1 ", " ")] {
+        for wrong in [
+            "",
+            "x",
+            &good[..good.len() - 1],
+            &good.replace("1.3.2", "2.0"),
+            &good.replace(":1 ", " "),
+        ] {
             assert!(parse(wrong).is_none(), "{wrong}");
         }
     }

@@ -10,7 +10,9 @@ use crate::print::{count, tell};
 use crate::{activation, observe};
 use hailer::Status;
 use hailer::proto::Keys;
-use hailer::respond::{BindError, Board, Counts, Done, Engine, Post, Reason, Settings, random_secret};
+use hailer::respond::{
+    BindError, Board, Counts, Done, Engine, Post, Reason, Settings, random_secret,
+};
 use hailer::source::Published;
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -39,7 +41,10 @@ pub(crate) fn run(args: &Serve) -> anyhow::Result<Exit> {
     }
     let config = match &args.config {
         Some(path) => config::read(path)?,
-        None => Config { servers: vec![config::from_flags(args)?], ..Config::default() },
+        None => Config {
+            servers: vec![config::from_flags(args)?],
+            ..Config::default()
+        },
     };
     if args.check_config {
         writeln!(std::io::stdout(), "sound: {}", what(&config.servers))?;
@@ -61,7 +66,10 @@ fn by_address(handed: Vec<(SocketAddr, UdpSocket)>) -> Vec<(SocketAddr, Arc<[Udp
             None => grouped.push((address, vec![socket])),
         }
     }
-    grouped.into_iter().map(|(address, sockets)| (address, sockets.into())).collect()
+    grouped
+        .into_iter()
+        .map(|(address, sockets)| (address, sockets.into()))
+        .collect()
 }
 
 async fn serve(config: &Config, args: &Serve, handed: &Handed) -> anyhow::Result<Exit> {
@@ -72,7 +80,12 @@ async fn serve(config: &Config, args: &Serve, handed: &Handed) -> anyhow::Result
     let crowded = serve_files::make_room(plans, &settings);
     let mut stage = Stage::new(plans, None, handed)?;
     let engine = Arc::new(Engine::start(stage.posts.clone(), &settings).map_err(hint)?);
-    if let Some(problem) = stage.open(plans, &engine, &Sources::default()).await?.into_iter().next() {
+    if let Some(problem) = stage
+        .open(plans, &engine, &Sources::default())
+        .await?
+        .into_iter()
+        .next()
+    {
         return Err(problem);
     }
     let view = Arc::new(View::new(&engine));
@@ -87,13 +100,18 @@ async fn serve(config: &Config, args: &Serve, handed: &Handed) -> anyhow::Result
         writeln!(out, "metrics at http://{address}/metrics")?;
     }
     out.flush()?;
-    let notes = notes(&engine.addresses()).into_iter().chain(notes_on_handed(handed, &stage.posts, engine.workers()));
+    let notes = notes(&engine.addresses())
+        .into_iter()
+        .chain(notes_on_handed(handed, &stage.posts, engine.workers()));
     for note in notes.chain(crowded).chain(observer.note().map(Into::into)) {
         tell!("\x1b[33mnote:\x1b[0m {note}");
     }
     activation::ready("answering");
     if let Some(path) = observer.control() {
-        tell!("\x1b[2m`hailer top` and `hailer serve status` look at it through {}\x1b[0m", path.display());
+        tell!(
+            "\x1b[2m`hailer top` and `hailer serve status` look at it through {}\x1b[0m",
+            path.display()
+        );
     }
     tell!("\x1b[2mCtrl-C stops.\x1b[0m");
     let mut report = tokio::time::interval(REPORT);
@@ -140,7 +158,9 @@ async fn reload(
     engine: &Engine,
     view: &View,
 ) -> anyhow::Result<Option<String>> {
-    let Some(path) = &args.config else { return Ok(None) };
+    let Some(path) = &args.config else {
+        return Ok(None);
+    };
     let wished = config::read(path)?;
     let plans = &wished.servers;
     let new = Stage::new(plans, Some(stage), handed)?;
@@ -149,14 +169,23 @@ async fn reload(
     engine.reload(new.asked()).map_err(hint)?;
     engine.change(&settings);
     // First the old sources end: a new one may listen where an old one did. Networks are left only by who does not return.
-    let returns: BTreeSet<_> = plans.iter().filter_map(|plan| Some(plan.source.fed()?.from.identity())).collect();
-    stage.sources.stop(|identity| returns.contains(identity)).await;
+    let returns: BTreeSet<_> = plans
+        .iter()
+        .filter_map(|plan| Some(plan.source.fed()?.from.identity()))
+        .collect();
+    stage
+        .sources
+        .stop(|identity| returns.contains(identity))
+        .await;
     let old = std::mem::replace(stage, new);
     for problem in stage.open(plans, engine, &old.sources).await? {
         tell!("\x1b[33mwarning:\x1b[0m {problem:#}; answers go on without it");
     }
     view.show(stage, plans);
-    for note in crowded.into_iter().chain(only_at_the_start(running, &wished, engine.workers())) {
+    for note in crowded
+        .into_iter()
+        .chain(only_at_the_start(running, &wished, engine.workers()))
+    {
         tell!("\x1b[33mnote:\x1b[0m {note}");
     }
     Ok(Some(what(plans)))
@@ -172,7 +201,12 @@ fn only_at_the_start(running: &Config, wished: &Config, workers: usize) -> Optio
     .into_iter()
     .flatten()
     .collect();
-    (!kept.is_empty()).then(|| format!("for {} start hailer again; all else is as in the file", kept.join(" and ")))
+    (!kept.is_empty()).then(|| {
+        format!(
+            "for {} start hailer again; all else is as in the file",
+            kept.join(" and ")
+        )
+    })
 }
 
 /// Flags count more than the file.
@@ -192,9 +226,21 @@ fn settings(wished: &config::Engine) -> Settings {
     settings.relay_idle = wished.relay_idle.unwrap_or(settings.relay_idle);
     let budget = &mut settings.budget;
     for (allowed, bytes, packets) in [
-        (wished.unproven_per_source, &mut budget.unproven_per_source, &mut budget.unproven_packets),
-        (wished.unproven_total, &mut budget.unproven_total, &mut budget.unproven_total_packets),
-        (wished.proven_per_source, &mut budget.proven_per_source, &mut budget.proven_packets),
+        (
+            wished.unproven_per_source,
+            &mut budget.unproven_per_source,
+            &mut budget.unproven_packets,
+        ),
+        (
+            wished.unproven_total,
+            &mut budget.unproven_total,
+            &mut budget.unproven_total_packets,
+        ),
+        (
+            wished.proven_per_source,
+            &mut budget.proven_per_source,
+            &mut budget.proven_packets,
+        ),
     ] {
         *bytes = allowed.bytes.unwrap_or(*bytes);
         *packets = allowed.packets.unwrap_or(*packets);
@@ -217,10 +263,14 @@ impl Stage {
     /// said last.
     fn new(plans: &[Plan], old: Option<&Self>, handed: &Handed) -> anyhow::Result<Self> {
         // Of several on the same address, as with port 0, each goes on as itself.
-        let mut left: Vec<_> = old.map_or_else(Vec::new, |old| old.asked.iter().zip(&old.posts).collect());
+        let mut left: Vec<_> =
+            old.map_or_else(Vec::new, |old| old.asked.iter().zip(&old.posts).collect());
         let (mut posts, mut asked) = (Vec::new(), Vec::new());
         for (plan, listener) in listeners(plans) {
-            let kept = left.iter().position(|(asked, _)| asked.address == listener.address).map(|at| left.remove(at));
+            let kept = left
+                .iter()
+                .position(|(asked, _)| asked.address == listener.address)
+                .map(|at| left.remove(at));
             let keys = kept.map(|(asked, post)| (asked.secret, post.board.keys()));
             let keys = match (keys, listener.secret) {
                 (Some((_, keys)), Some(secret)) => keys.renew(secret),
@@ -229,33 +279,68 @@ impl Stage {
                 (None, secret) => Keys::new(secret.unwrap_or_else(random_secret)),
             };
             let address = kept.map_or(listener.address, |(_, post)| post.address);
-            let said = plan.source.fed().and_then(|feed| old?.sources.said(&feed.from));
-            let status = plan.source.status(listener, address.port(), 0, said.as_ref());
-            let board =
-                Board::with_options(listener.protocols.clone(), keys, status.as_ref().unwrap_or(&Status::default()))?;
+            let said = plan
+                .source
+                .fed()
+                .and_then(|feed| old?.sources.said(&feed.from));
+            let status = plan
+                .source
+                .status(listener, address.port(), 0, said.as_ref());
+            let board = Board::with_options(
+                listener.protocols.clone(),
+                keys,
+                status.as_ref().unwrap_or(&Status::default()),
+            )?;
             if status.is_none() {
                 board.silence();
             }
-            let handed = handed.iter().find(|(address, _)| *address == listener.address);
+            let handed = handed
+                .iter()
+                .find(|(address, _)| *address == listener.address);
             let handed = handed.map(|(_, sockets)| sockets.clone());
-            posts.push(Post { address, board, relay: plan.relay, handed });
+            posts.push(Post {
+                address,
+                board,
+                relay: plan.relay,
+                handed,
+            });
             asked.push(listener.clone());
         }
-        Ok(Self { posts, asked, tasks: JoinSet::new(), sources: Sources::default() })
+        Ok(Self {
+            posts,
+            asked,
+            tasks: JoinSet::new(),
+            sources: Sources::default(),
+        })
     }
 
     /// The posts as they were asked for.
     fn asked(&self) -> Vec<Post> {
-        let with = |(post, asked): (&Post, &Listener)| Post { address: asked.address, ..post.clone() };
+        let with = |(post, asked): (&Post, &Listener)| Post {
+            address: asked.address,
+            ..post.clone()
+        };
         self.posts.iter().zip(&self.asked).map(with).collect()
     }
 
     /// The ports are known now: tells them, and begins to write. Returns which sources do not start, and why. `before` are the
     /// sources until now.
-    async fn open(&mut self, plans: &[Plan], engine: &Engine, before: &Sources) -> anyhow::Result<Vec<anyhow::Error>> {
-        for ((post, address), (plan, listener)) in self.posts.iter_mut().zip(engine.addresses()).zip(listeners(plans)) {
+    async fn open(
+        &mut self,
+        plans: &[Plan],
+        engine: &Engine,
+        before: &Sources,
+    ) -> anyhow::Result<Vec<anyhow::Error>> {
+        for ((post, address), (plan, listener)) in self
+            .posts
+            .iter_mut()
+            .zip(engine.addresses())
+            .zip(listeners(plans))
+        {
             let said = plan.source.fed().and_then(|feed| before.said(&feed.from));
-            let known = plan.source.status(listener, address.port(), 0, said.as_ref());
+            let known = plan
+                .source
+                .status(listener, address.port(), 0, said.as_ref());
             if let Some(status) = known.filter(|_| post.address.port() == 0) {
                 post.board.publish(&status)?;
             }
@@ -264,14 +349,21 @@ impl Stage {
                 self.tasks.spawn(rotate(post.board.clone()));
             }
             if let config::Source::Demo(_) = plan.source {
-                self.tasks.spawn(live(plan.clone(), listener.clone(), address.port(), post.board.clone()));
+                self.tasks.spawn(live(
+                    plan.clone(),
+                    listener.clone(),
+                    address.port(),
+                    post.board.clone(),
+                ));
             }
         }
         let mut posts = self.posts.iter();
         let mut fed = Vec::new();
         for plan in plans {
-            let boards =
-                posts.by_ref().take(plan.listeners.len()).map(|post| (post.address.port(), post.board.clone()));
+            let boards = posts
+                .by_ref()
+                .take(plan.listeners.len())
+                .map(|post| (post.address.port(), post.board.clone()));
             let boards: Vec<_> = boards.collect();
             if let Some(feed) = plan.source.fed() {
                 fed.push((feed.clone(), publisher(boards)));
@@ -286,7 +378,11 @@ impl Stage {
 /// What is answered at each address.
 fn protocols(plans: &[Plan]) -> impl Iterator<Item = String> {
     listeners(plans).map(|(_, listener)| {
-        let ids: Vec<_> = listener.protocols.iter().map(|(protocol, _)| protocol.info().id).collect();
+        let ids: Vec<_> = listener
+            .protocols
+            .iter()
+            .map(|(protocol, _)| protocol.info().id)
+            .collect();
         ids.join(", ")
     })
 }
@@ -297,7 +393,9 @@ fn publisher(boards: Vec<(u16, Board)>) -> serve_sources::Publish {
         for (port, board) in &boards {
             match &published {
                 // The options were accepted at the start, and they have not changed.
-                Published::Status(status) => drop(board.publish(&config::at_port((**status).clone(), *port))),
+                Published::Status(status) => {
+                    drop(board.publish(&config::at_port((**status).clone(), *port)))
+                }
                 Published::Silence => board.silence(),
             }
         }
@@ -305,11 +403,14 @@ fn publisher(boards: Vec<(u16, Board)>) -> serve_sources::Publish {
 }
 
 pub(super) fn listeners(plans: &[Plan]) -> impl Iterator<Item = (&Plan, &Listener)> {
-    plans.iter().flat_map(|plan| plan.listeners.iter().map(move |listener| (plan, listener)))
+    plans
+        .iter()
+        .flat_map(|plan| plan.listeners.iter().map(move |listener| (plan, listener)))
 }
 
 fn hint(error: BindError) -> anyhow::Error {
-    let hint = "--listen ADDRESS:PORT chooses another, or `listen` in the file; port 0 takes any free one";
+    let hint =
+        "--listen ADDRESS:PORT chooses another, or `listen` in the file; port 0 takes any free one";
     anyhow::Error::new(error.cause).context(format!("cannot listen on {} ({hint})", error.address))
 }
 
@@ -321,7 +422,11 @@ fn total(done: &[Done]) -> Counts {
 
 /// `2 servers on 3 addresses`
 fn what(plans: &[Plan]) -> String {
-    format!("{} on {}", count(plans.len(), "server"), count(listeners(plans).count(), "address"))
+    format!(
+        "{} on {}",
+        count(plans.len(), "server"),
+        count(listeners(plans).count(), "address")
+    )
 }
 
 /// The end: a signal, or the time that was asked for.
@@ -339,7 +444,11 @@ pub(super) async fn over(time: Option<Duration>) {
 /// What somebody who listens there may want to know.
 fn notes(addresses: &[SocketAddr]) -> Vec<String> {
     let list = |chosen: &dyn Fn(&SocketAddr) -> bool| {
-        let chosen: Vec<_> = addresses.iter().filter(|address| chosen(address)).map(SocketAddr::to_string).collect();
+        let chosen: Vec<_> = addresses
+            .iter()
+            .filter(|address| chosen(address))
+            .map(SocketAddr::to_string)
+            .collect();
         (!chosen.is_empty()).then(|| chosen.join(", "))
     };
     let open = list(&|address| !address.ip().is_loopback());
@@ -352,10 +461,14 @@ fn notes_on_handed(handed: &Handed, posts: &[Post], workers: usize) -> Vec<Strin
     let note = |(address, sockets): &(SocketAddr, Arc<[UdpSocket]>)| {
         let count = sockets.len();
         if posts.iter().all(|post| post.address != *address) {
-            Some(format!("nobody listens on {address}, whose socket was handed over"))
+            Some(format!(
+                "nobody listens on {address}, whose socket was handed over"
+            ))
         } else if count != workers {
             let fix = format!("hand over {workers} with ReusePort=yes, or write workers = {count}");
-            Some(format!("sockets handed over for {address}: {count}, for {workers} workers; {fix}"))
+            Some(format!(
+                "sockets handed over for {address}: {count}, for {workers} workers; {fix}"
+            ))
         } else {
             None
         }
@@ -368,7 +481,10 @@ async fn live(plan: Plan, listener: Listener, port: u16, board: Board) {
     let started = Instant::now();
     loop {
         tokio::time::sleep(BEAT).await;
-        if let Some(status) = plan.source.status(&listener, port, started.elapsed().as_secs(), None) {
+        if let Some(status) = plan
+            .source
+            .status(&listener, port, started.elapsed().as_secs(), None)
+        {
             // The options were accepted at the start, and they have not changed.
             let _ = board.publish(&status);
         }
@@ -383,10 +499,19 @@ async fn rotate(board: Board) {
 }
 
 fn summary(counts: &Counts) -> String {
-    let dropped: Vec<_> =
-        counts.dropped.iter().map(|(reason, count)| format!("{count} {}", in_words(reason))).collect();
+    let dropped: Vec<_> = counts
+        .dropped
+        .iter()
+        .map(|(reason, count)| format!("{count} {}", in_words(reason)))
+        .collect();
     let unanswered: u64 = counts.dropped.values().sum();
-    let braces = |text: String| if text.is_empty() { text } else { format!(" ({text})") };
+    let braces = |text: String| {
+        if text.is_empty() {
+            text
+        } else {
+            format!(" ({text})")
+        }
+    };
     let unproven = match counts.unproven {
         0 => String::new(),
         unproven => format!("{unproven} of them before the asker had proved its address"),
@@ -424,11 +549,19 @@ mod tests {
     #[test]
     fn the_summary_is_for_people() {
         let mut counts = Counts::default();
-        assert_eq!(summary(&counts), "0 datagrams received: 0 answered, 0 left unanswered");
+        assert_eq!(
+            summary(&counts),
+            "0 datagrams received: 0 answered, 0 left unanswered"
+        );
         (counts.received, counts.answered) = (1, 1);
-        assert_eq!(summary(&counts), "1 datagram received: 1 answered, 0 left unanswered");
+        assert_eq!(
+            summary(&counts),
+            "1 datagram received: 1 answered, 0 left unanswered"
+        );
         (counts.received, counts.unproven) = (9, 2);
-        counts.dropped.extend([("budget", 1), ("malformed", 3), ("no query", 2)]);
+        counts
+            .dropped
+            .extend([("budget", 1), ("malformed", 3), ("no query", 2)]);
         assert_eq!(
             summary(&counts),
             "9 datagrams received: 3 answered (2 of them before the asker had proved its address), 6 left unanswered \
@@ -439,7 +572,10 @@ mod tests {
     #[test]
     fn who_is_open_to_others_is_told_so() {
         let said = |addresses: &[&str]| {
-            let addresses: Vec<SocketAddr> = addresses.iter().map(|address| address.parse().unwrap()).collect();
+            let addresses: Vec<SocketAddr> = addresses
+                .iter()
+                .map(|address| address.parse().unwrap())
+                .collect();
             notes(&addresses).join("\n")
         };
         assert_eq!(said(&["127.0.0.1:1", "[::1]:1"]), "");

@@ -10,12 +10,15 @@ const OTHERS: u64 = 256;
 
 /// Makes room for as many sessions as there may be. Returns what is missing, in words.
 pub(super) fn make_room(plans: &[Plan], settings: &Settings) -> Option<String> {
-    let relays = listeners(plans).filter(|(plan, _)| plan.relay.is_some()).count();
+    let relays = listeners(plans)
+        .filter(|(plan, _)| plan.relay.is_some())
+        .count();
     if relays == 0 {
         return None;
     }
     let (threads, sessions) = (settings.threads(), settings.relay_sessions);
-    let needed = (relays * threads * sessions) as u64 + (listeners(plans).count() * threads) as u64 + OTHERS;
+    let needed =
+        (relays * threads * sessions) as u64 + (listeners(plans).count() * threads) as u64 + OTHERS;
     let limit = getrlimit(Resource::Nofile);
     let may = |most: Option<u64>| most.unwrap_or(u64::MAX);
     if may(limit.current) >= needed {
@@ -23,7 +26,13 @@ pub(super) fn make_room(plans: &[Plan], settings: &Settings) -> Option<String> {
     }
     let current = needed.min(may(limit.maximum));
     // What cannot be raised is told below.
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(current), maximum: limit.maximum });
+    let _ = setrlimit(
+        Resource::Nofile,
+        Rlimit {
+            current: Some(current),
+            maximum: limit.maximum,
+        },
+    );
     let got = may(getrlimit(Resource::Nofile).current);
     (got < needed).then(|| {
         format!(

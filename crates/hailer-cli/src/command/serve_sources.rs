@@ -62,17 +62,33 @@ type Trouble = Arc<Mutex<Option<String>>>;
 impl Watched {
     /// Of a server of this name.
     pub(crate) fn source(&self, name: String) -> snapshot::Source {
-        let age = self.truth.borrow().as_ref().map(|truth| truth.since.elapsed());
-        let is_stale = age.zip(self.policy.stale_after).is_some_and(|(age, limit)| age >= limit);
+        let age = self
+            .truth
+            .borrow()
+            .as_ref()
+            .map(|truth| truth.since.elapsed());
+        let is_stale = age
+            .zip(self.policy.stale_after)
+            .is_some_and(|(age, limit)| age >= limit);
         let state = match (age, &self.policy.stale) {
             (None, _) => State::Never,
             (Some(_), Stale::Silent) if is_stale => State::Silent,
             (Some(_), _) if is_stale => State::Stale,
             (Some(_), _) => State::Fresh,
         };
-        let last_error = self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let last_error = self
+            .trouble
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         let age_s = age.map(|age| age.as_secs_f64());
-        snapshot::Source { name, kind: self.kind.into(), age_s, state, last_error }
+        snapshot::Source {
+            name,
+            kind: self.kind.into(),
+            age_s,
+            state,
+            last_error,
+        }
     }
 }
 
@@ -97,7 +113,13 @@ impl Sources {
 
     /// A line about lines that were not told, if there are any.
     pub(crate) fn held_back(&self) -> Option<String> {
-        let held = std::mem::take(&mut self.gate.lock().unwrap_or_else(PoisonError::into_inner).held);
+        let held = std::mem::take(
+            &mut self
+                .gate
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .held,
+        );
         let more = "more lines were held back; `hailer serve status` has the last of each";
         (held > 0).then(|| format!("\x1b[33msource:\x1b[0m {held} {more}"))
     }
@@ -111,8 +133,14 @@ impl Sources {
 /// Starts the sources, each with whoever publishes what it says, within a runtime. What such a source said before is
 /// published first, or else what is said before it has spoken. Servers that are pushed to at one place share one listener.
 /// Returns what runs, and what does not.
-pub(crate) async fn start(fed: Vec<(Feed, Publish)>, before: &Sources) -> (Sources, Vec<anyhow::Error>) {
-    let mut sources = Sources { gate: before.gate.clone(), ..Sources::default() };
+pub(crate) async fn start(
+    fed: Vec<(Feed, Publish)>,
+    before: &Sources,
+) -> (Sources, Vec<anyhow::Error>) {
+    let mut sources = Sources {
+        gate: before.gate.clone(),
+        ..Sources::default()
+    };
     let mut problems = Vec::new();
     let mut pushed: BTreeMap<Place, (bool, Vec<Door>)> = BTreeMap::new();
     for (feed, publish) in fed {
@@ -131,7 +159,10 @@ pub(crate) async fn start(fed: Vec<(Feed, Publish)>, before: &Sources) -> (Sourc
             let (trouble, gate) = (trouble.clone(), sources.gate.clone());
             move |word: Word| {
                 if let Word::Trouble(line) | Word::Over(Some(line)) = &word
-                    && gate.lock().unwrap_or_else(PoisonError::into_inner).lets_through(Instant::now())
+                    && gate
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .lets_through(Instant::now())
                 {
                     tell!("\x1b[33msource:\x1b[0m {line}");
                 }
@@ -141,7 +172,12 @@ pub(crate) async fn start(fed: Vec<(Feed, Publish)>, before: &Sources) -> (Sourc
                 };
             }
         };
-        sources.watched.push(Watched { kind, policy: feed.policy.clone(), truth: receiver.clone(), trouble });
+        sources.watched.push(Watched {
+            kind,
+            policy: feed.policy.clone(),
+            truth: receiver.clone(),
+            trouble,
+        });
         sources.tasks.spawn(keep(feed.policy, receiver, publish));
         let identity = feed.from.identity();
         match feed.from {
@@ -156,13 +192,18 @@ pub(crate) async fn start(fed: Vec<(Feed, Publish)>, before: &Sources) -> (Sourc
                         network.publish(&status);
                         let nameless = network.set_players(&status.players.list);
                         if nameless > 0 {
-                            let players = "players of the status have no uuid, and a network takes none such";
+                            let players =
+                                "players of the status have no uuid, and a network takes none such";
                             tell!("\x1b[33mnote:\x1b[0m redis: {nameless} {players}");
                         }
                         let updates = network.updates();
                         let member: Member = Arc::new(Mutex::new(Some(network)));
                         sources.members.push((identity, member.clone()));
-                        drop(sources.tasks.spawn(follow(member, updates, sender, hold, say)));
+                        drop(
+                            sources
+                                .tasks
+                                .spawn(follow(member, updates, sender, hold, say)),
+                        );
                     }
                     Err(error) => problems.push(error.into()),
                 }
@@ -175,7 +216,9 @@ pub(crate) async fn start(fed: Vec<(Feed, Publish)>, before: &Sources) -> (Sourc
         }
     }
     for (place, (insecure, doors)) in pushed {
-        let push = Push::bind(&place, insecure, doors).await.and_then(|push| Ok((push.place()?, push)));
+        let push = Push::bind(&place, insecure, doors)
+            .await
+            .and_then(|push| Ok((push.place()?, push)));
         match push.with_context(|| format!("cannot listen on {place} for what is pushed")) {
             Ok((place, push)) => {
                 tell!("\x1b[2mtakes statuses on {place}\x1b[0m");
@@ -199,19 +242,29 @@ async fn follow(
     hold: Duration,
     mut say: impl FnMut(Word),
 ) {
-    let health = || member.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(Network::health);
+    let health = || {
+        member
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .as_ref()
+            .map(Network::health)
+    };
     let (mut complaint, mut errors) = (Complaint::new(COMPLAIN, 1), 0);
     // What the network was before a reload is closer to the truth than this server alone, which is all that is known at first.
     let alone_from = Instant::now() + hold;
     while let Some(health) = health() {
         // Without Redis the last view ages, and then it is what this server knows of itself.
         let since = Instant::now().checked_sub(health.age.unwrap_or_default());
-        if let Some(since) = since.filter(|_| health.refreshed.is_some() || Instant::now() >= alone_from) {
+        if let Some(since) =
+            since.filter(|_| health.refreshed.is_some() || Instant::now() >= alone_from)
+        {
             let status = updates.borrow_and_update().clone();
             sender.send_replace(Some(Truth { status, since }));
         }
         if health.connected {
-            complaint.over("redis: connected again".into()).map(&mut say);
+            complaint
+                .over("redis: connected again".into())
+                .map(&mut say);
         } else if let Some(error) = health.last_error.filter(|_| health.errors != errors) {
             errors = health.errors;
             say(complaint.word(format!("redis: {error}"), Instant::now()));
@@ -251,9 +304,18 @@ mod tests {
     fn lines_are_few_however_many_sources_fail() {
         let (mut gate, start) = (Gate::default(), Instant::now());
         let told = |gate: &mut Gate, millis: u64| {
-            (0..100).filter(|_| gate.lets_through(start + Duration::from_millis(millis))).count()
+            (0..100)
+                .filter(|_| gate.lets_through(start + Duration::from_millis(millis)))
+                .count()
         };
-        assert_eq!((told(&mut gate, 0), told(&mut gate, 500), told(&mut gate, 1_000)), (5, 0, 1));
+        assert_eq!(
+            (
+                told(&mut gate, 0),
+                told(&mut gate, 500),
+                told(&mut gate, 1_000)
+            ),
+            (5, 0, 1)
+        );
         assert_eq!(told(&mut gate, 60_000), 5);
         assert_eq!(gate.held, 400 - 11);
     }

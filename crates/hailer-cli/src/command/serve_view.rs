@@ -44,7 +44,13 @@ impl View {
 
     /// Shows what is answered from now on.
     pub(super) fn show(&self, stage: &mut Stage, plans: &[Plan]) {
-        let ids = |listener: &Listener| listener.protocols.iter().map(|(it, _)| it.info().id.to_owned()).collect();
+        let ids = |listener: &Listener| {
+            listener
+                .protocols
+                .iter()
+                .map(|(it, _)| it.info().id.to_owned())
+                .collect()
+        };
         let mut watched = stage.sources.watched().into_iter();
         let sources = plans.iter().enumerate().filter_map(|(i, plan)| {
             let told = match &plan.source {
@@ -56,19 +62,34 @@ impl View {
         });
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         shown.sources = sources.collect();
-        shown.protocols = listeners(plans).map(|(_, listener)| ids(listener)).collect();
-        shown.relays = listeners(plans).filter(|(plan, _)| plan.relay.is_some()).count();
+        shown.protocols = listeners(plans)
+            .map(|(_, listener)| ids(listener))
+            .collect();
+        shown.relays = listeners(plans)
+            .filter(|(plan, _)| plan.relay.is_some())
+            .count();
     }
 
     pub(super) fn snapshot(&self) -> Snapshot {
         let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(engine) = self.engine.upgrade() else { return Snapshot::default() };
+        let Some(engine) = self.engine.upgrade() else {
+            return Snapshot::default();
+        };
         let (done, left) = (engine.done(), engine.left());
-        let since = self.started.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let since = self
+            .started
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap_or_default();
         let source = |(name, told): &(String, Told)| match told {
             Told::Here(kind) => {
                 let (kind, state) = ((*kind).into(), snapshot::State::Fresh);
-                snapshot::Source { name: name.clone(), kind, age_s: Some(0.0), state, last_error: None }
+                snapshot::Source {
+                    name: name.clone(),
+                    kind,
+                    age_s: Some(0.0),
+                    state,
+                    last_error: None,
+                }
             }
             Told::Elsewhere(watched) => watched.source(name.clone()),
         };
@@ -87,8 +108,17 @@ impl View {
                 places: (shown.relays * engine.workers() * engine.settings().relay_sessions) as u64,
             },
             sources: shown.sources.iter().map(source).collect(),
-            top: engine.top().iter().take(snapshot::TOP).map(prefix).collect(),
-            listeners: done.iter().zip(&shown.protocols).map(|(done, ids)| listener(done, ids)).collect(),
+            top: engine
+                .top()
+                .iter()
+                .take(snapshot::TOP)
+                .map(prefix)
+                .collect(),
+            listeners: done
+                .iter()
+                .zip(&shown.protocols)
+                .map(|(done, ids)| listener(done, ids))
+                .collect(),
             ..Snapshot::default()
         }
     }
@@ -120,11 +150,19 @@ fn listener(done: &Done, protocols: &[String]) -> snapshot::Listener {
     for id in protocols {
         // All of them from the start: a series that appears with its first count hides that count from rates.
         let of = from.by_protocol.iter().find(|of| of.id == id);
-        counts.requests.insert(id.clone(), of.map_or(0, |of| of.requests));
+        counts
+            .requests
+            .insert(id.clone(), of.map_or(0, |of| of.requests));
         counts.reply(id, "answer", of.map_or(0, |of| of.answered));
         counts.reply(id, "unproven", of.map_or(0, |of| of.unproven));
     }
-    from.dropped.iter().for_each(|(reason, count)| counts.drop(reason, *count));
+    from.dropped
+        .iter()
+        .for_each(|(reason, count)| counts.drop(reason, *count));
     counts.drop("unsent", from.unsent);
-    snapshot::Listener { address: done.address.to_string(), protocols: protocols.to_vec(), counts }
+    snapshot::Listener {
+        address: done.address.to_string(),
+        protocols: protocols.to_vec(),
+        counts,
+    }
 }

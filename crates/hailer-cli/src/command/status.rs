@@ -27,7 +27,15 @@ pub(crate) async fn run(args: ServeStatus) -> anyhow::Result<Exit> {
 }
 
 fn show(out: &mut impl Write, snapshot: &Snapshot) -> std::io::Result<()> {
-    let Snapshot { version, pid, uptime_s, workers, budget, relay, .. } = snapshot;
+    let Snapshot {
+        version,
+        pid,
+        uptime_s,
+        workers,
+        budget,
+        relay,
+        ..
+    } = snapshot;
     let heading = |text: &str| format!("\n\x1b[1m{text}\x1b[0m");
     let workers = count(*workers, "worker");
     writeln!(
@@ -37,12 +45,24 @@ fn show(out: &mut impl Write, snapshot: &Snapshot) -> std::io::Result<()> {
         since(*uptime_s)
     )?;
     if budget.bytes_per_second > 0 {
-        let (left, full) = (bytes(budget.left_bytes as f64), bytes(budget.bytes_per_second as f64));
+        let (left, full) = (
+            bytes(budget.left_bytes as f64),
+            bytes(budget.bytes_per_second as f64),
+        );
         let networks = count(budget.sources, "network");
-        writeln!(out, "budget for unproven askers: {left} left of {full}/s; {networks} of {} known", budget.places)?;
+        writeln!(
+            out,
+            "budget for unproven askers: {left} left of {full}/s; {networks} of {} known",
+            budget.places
+        )?;
     }
     if relay.places > 0 {
-        writeln!(out, "relay: {} of {} open", count(relay.sessions, "session"), relay.places)?;
+        writeln!(
+            out,
+            "relay: {} of {} open",
+            count(relay.sessions, "session"),
+            relay.places
+        )?;
     }
 
     let header = [
@@ -58,16 +78,39 @@ fn show(out: &mut impl Write, snapshot: &Snapshot) -> std::io::Result<()> {
         ("in", Fit::Spare(0)),
         ("out", Fit::Spare(1)),
     ];
-    let any = |counter: fn(&Counts) -> u64| snapshot.listeners.iter().any(|listener| counter(&listener.counts) > 0);
+    let any = |counter: fn(&Counts) -> u64| {
+        snapshot
+            .listeners
+            .iter()
+            .any(|listener| counter(&listener.counts) > 0)
+    };
     let (is_relayed, is_lost) = (any(|counts| counts.relayed), any(|counts| counts.overflows));
     // A column without content is left out.
-    let number = |is_shown: bool, count: u64| if is_shown { count.to_string() } else { String::new() };
+    let number = |is_shown: bool, count: u64| {
+        if is_shown {
+            count.to_string()
+        } else {
+            String::new()
+        }
+    };
     let rows: Vec<Vec<String>> = (snapshot.listeners.iter())
         .map(|listener| {
-            let Counts { received, answered, unproven, bytes_in, bytes_out, .. } = &listener.counts;
+            let Counts {
+                received,
+                answered,
+                unproven,
+                bytes_in,
+                bytes_out,
+                ..
+            } = &listener.counts;
             vec![
                 line(&listener.address, 60),
-                listener.protocols.iter().map(|id| line(id, 30)).collect::<Vec<_>>().join(", "),
+                listener
+                    .protocols
+                    .iter()
+                    .map(|id| line(id, 30))
+                    .collect::<Vec<_>>()
+                    .join(", "),
                 received.to_string(),
                 answered.to_string(),
                 unproven.to_string(),
@@ -86,7 +129,10 @@ fn show(out: &mut impl Write, snapshot: &Snapshot) -> std::io::Result<()> {
     }
 
     let mut all = Counts::default();
-    snapshot.listeners.iter().for_each(|listener| all.add(&listener.counts));
+    snapshot
+        .listeners
+        .iter()
+        .for_each(|listener| all.add(&listener.counts));
     let answers = all.answers.iter().flat_map(|(protocol, kinds)| {
         let sent = kinds.iter().filter(|(_, count)| **count > 0);
         sent.map(|(kind, count)| vec![line(protocol, 30), line(kind, 30), count.to_string()])
@@ -94,13 +140,27 @@ fn show(out: &mut impl Write, snapshot: &Snapshot) -> std::io::Result<()> {
     let answers: Vec<_> = answers.collect();
     if !answers.is_empty() {
         writeln!(out, "{}", heading("Answers"))?;
-        table::print(out, &[("protocol", Fit::Whole), ("kind", Fit::Whole), ("count", Fit::Number)], &answers)?;
+        table::print(
+            out,
+            &[
+                ("protocol", Fit::Whole),
+                ("kind", Fit::Whole),
+                ("count", Fit::Number),
+            ],
+            &answers,
+        )?;
     }
     let dropped = all.dropped.iter().filter(|(_, count)| **count > 0);
-    let dropped: Vec<_> = dropped.map(|(key, count)| vec![count.to_string(), line(in_words(key), 60)]).collect();
+    let dropped: Vec<_> = dropped
+        .map(|(key, count)| vec![count.to_string(), line(in_words(key), 60)])
+        .collect();
     if !dropped.is_empty() {
         writeln!(out, "{}", heading("Left unanswered"))?;
-        table::print(out, &[("count", Fit::Number), ("datagrams", Fit::Fold)], &dropped)?;
+        table::print(
+            out,
+            &[("count", Fit::Number), ("datagrams", Fit::Fold)],
+            &dropped,
+        )?;
     }
     if !snapshot.sources.is_empty() {
         let header = [
@@ -134,8 +194,12 @@ fn show(out: &mut impl Write, snapshot: &Snapshot) -> std::io::Result<()> {
         ];
         let row = |top: &Prefix| {
             let packets = [top.packets_per_s, top.replies_per_s].map(rate);
-            let numbers = packets.into_iter().chain([top.bytes_per_s, top.reply_bytes_per_s].map(bytes));
-            std::iter::once(line(&top.prefix, 60)).chain(numbers.map(|number| format!("{number}/s"))).collect()
+            let numbers = packets
+                .into_iter()
+                .chain([top.bytes_per_s, top.reply_bytes_per_s].map(bytes));
+            std::iter::once(line(&top.prefix, 60))
+                .chain(numbers.map(|number| format!("{number}/s")))
+                .collect()
         };
         let rows: Vec<Vec<String>> = snapshot.top.iter().map(row).collect();
         writeln!(out, "{}", heading("Who asks most"))?;

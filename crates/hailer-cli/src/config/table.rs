@@ -17,7 +17,10 @@ pub(crate) struct Wrong {
 
 impl Wrong {
     pub(crate) fn at(line: usize, problem: impl Into<String>) -> Self {
-        Self { line, problem: problem.into() }
+        Self {
+            line,
+            problem: problem.into(),
+        }
     }
 }
 
@@ -93,22 +96,49 @@ impl<'a> Table<'a> {
             let key_line = line(lines, key.span().start);
             let is_table = value.get_ref().is_table();
             // Tables of dotted keys have no place of their own.
-            let value_line = if is_table { key_line } else { line(lines, value.span().start) };
+            let value_line = if is_table {
+                key_line
+            } else {
+                line(lines, value.span().start)
+            };
             let key: &'a std::borrow::Cow<'a, str> = key.get_ref();
-            (At { it: &**key, line: key_line }, Item { value: value.get_ref(), lines, line: value_line })
+            (
+                At {
+                    it: &**key,
+                    line: key_line,
+                },
+                Item {
+                    value: value.get_ref(),
+                    lines,
+                    line: value_line,
+                },
+            )
         };
-        Self { name, line: own, entries: entries.into_iter().map(entry).collect(), known: RefCell::default() }
+        Self {
+            name,
+            line: own,
+            entries: entries.into_iter().map(entry).collect(),
+            known: RefCell::default(),
+        }
     }
 
     /// The value of a key, if it is there.
     pub(crate) fn take(&self, key: &'static str) -> Option<Item<'a>> {
         self.known.borrow_mut().insert(key);
-        self.entries.iter().find(|(name, _)| name.it == key).map(|(_, item)| *item)
+        self.entries
+            .iter()
+            .find(|(name, _)| name.it == key)
+            .map(|(_, item)| *item)
     }
 
     /// The value of a key that must be there; `fix` says what to write.
     pub(crate) fn need(&self, key: &'static str, fix: &str) -> Result<Item<'a>, Wrong> {
-        self.take(key).ok_or_else(|| Wrong::at(self.line, format!("{} needs `{key}`: write {fix}", self.name)))
+        self.take(key).ok_or_else(|| {
+            Wrong::at(
+                self.line,
+                format!("{} needs `{key}`: write {fix}", self.name),
+            )
+        })
     }
 
     /// All keys and values, whatever they are.
@@ -119,12 +149,18 @@ impl<'a> Table<'a> {
     /// Refuses what was not taken.
     pub(crate) fn finish(&self) -> Result<(), Wrong> {
         let known = self.known.borrow();
-        let Some((key, _)) = self.entries.iter().find(|(key, _)| !known.contains(key.it)) else { return Ok(()) };
+        let Some((key, _)) = self.entries.iter().find(|(key, _)| !known.contains(key.it)) else {
+            return Ok(());
+        };
         let shown: String = printable(key.it).chars().take(40).collect();
-        let fix = close(key.it, known.iter().copied()).map(|close| format!("did you mean `{close}`?"));
+        let fix =
+            close(key.it, known.iter().copied()).map(|close| format!("did you mean `{close}`?"));
         let fix = fix.unwrap_or_else(|| match known.is_empty() {
             true => "nothing may stand there".into(),
-            false => format!("known are {}", known.iter().copied().collect::<Vec<_>>().join(", ")),
+            false => format!(
+                "known are {}",
+                known.iter().copied().collect::<Vec<_>>().join(", ")
+            ),
         });
         Err(key.wrong(format!("unknown key `{shown}` in {}; {fix}", self.name)))
     }
@@ -135,7 +171,9 @@ pub(crate) fn close<'a>(written: &str, known: impl Iterator<Item = &'a str>) -> 
     let written = written.to_ascii_lowercase().replace('_', "-");
     let far = |known: &&str| strsim::damerau_levenshtein(&written, known);
     // A third of the letters may be wrong.
-    known.min_by_key(far).filter(|known| far(known) <= written.chars().count().max(3) / 3)
+    known
+        .min_by_key(far)
+        .filter(|known| far(known) <= written.chars().count().max(3) / 3)
 }
 
 impl<'a> Item<'a> {
@@ -145,7 +183,10 @@ impl<'a> Item<'a> {
 
     /// Something made of it, with its line.
     pub(crate) fn located<T>(&self, it: T) -> At<T> {
-        At { it, line: self.line }
+        At {
+            it,
+            line: self.line,
+        }
     }
 
     /// A text. `fix` is what to write where it is none. What was written is not repeated: it may be a secret that
@@ -168,10 +209,20 @@ impl<'a> Item<'a> {
     }
 
     /// A whole number within a range.
-    pub(crate) fn number(&self, key: &str, range: std::ops::RangeInclusive<i64>) -> Result<i64, Wrong> {
+    pub(crate) fn number(
+        &self,
+        key: &str,
+        range: std::ops::RangeInclusive<i64>,
+    ) -> Result<i64, Wrong> {
         let (least, most) = (range.start(), range.end());
-        let fix = || self.wrong(format!("{key}: write a whole number from {least} to {most}"));
-        self.integer().filter(|number| range.contains(number)).ok_or_else(fix)
+        let fix = || {
+            self.wrong(format!(
+                "{key}: write a whole number from {least} to {most}"
+            ))
+        };
+        self.integer()
+            .filter(|number| range.contains(number))
+            .ok_or_else(fix)
     }
 
     fn integer(&self) -> Option<i64> {
@@ -181,7 +232,9 @@ impl<'a> Item<'a> {
 
     /// Yes or no.
     pub(crate) fn flag(&self, key: &str) -> Result<bool, Wrong> {
-        self.value.as_bool().ok_or_else(|| self.wrong(format!("{key}: write true or false")))
+        self.value
+            .as_bool()
+            .ok_or_else(|| self.wrong(format!("{key}: write true or false")))
     }
 
     /// A time.
@@ -192,7 +245,10 @@ impl<'a> Item<'a> {
         let time = humantime::parse_duration(text.it).map_err(|_| self.wrong(fix))?;
         if time < least || time > MOST {
             let least = humantime::format_duration(least);
-            return Err(self.wrong(format!("{key}: {}: write at least {least}, and at most a year", text.it)));
+            return Err(self.wrong(format!(
+                "{key}: {}: write at least {least}, and at most a year",
+                text.it
+            )));
         }
         Ok(time)
     }
@@ -211,7 +267,9 @@ impl<'a> Item<'a> {
 
     /// The values of a list.
     pub(crate) fn list(&self, fix: &str) -> Result<Vec<Item<'a>>, Wrong> {
-        let Some(array) = self.value.as_array() else { return Err(self.wrong(fix)) };
+        let Some(array) = self.value.as_array() else {
+            return Err(self.wrong(fix));
+        };
         let item = |value: &'a Spanned<DeValue<'a>>| Item {
             value: value.get_ref(),
             lines: self.lines,
@@ -222,20 +280,36 @@ impl<'a> Item<'a> {
 
     /// A text, or a list of texts.
     pub(crate) fn texts(&self, fix: &str) -> Result<Vec<At<String>>, Wrong> {
-        let items = if self.value.is_str() { vec![*self] } else { self.list(fix)? };
-        items.iter().map(|item| item.text(fix).map(|text| At { it: text.it.to_owned(), line: text.line })).collect()
+        let items = if self.value.is_str() {
+            vec![*self]
+        } else {
+            self.list(fix)?
+        };
+        items
+            .iter()
+            .map(|item| {
+                item.text(fix).map(|text| At {
+                    it: text.it.to_owned(),
+                    line: text.line,
+                })
+            })
+            .collect()
     }
 
     /// Whatever it is, as the value of an option.
     pub(crate) fn value(&self) -> Result<Value, Wrong> {
         Ok(match self.value {
             DeValue::String(text) => (&**text).into(),
-            DeValue::Integer(_) => {
-                Value::Int(self.integer().ok_or_else(|| self.wrong("a number that is too large; write a smaller one"))?)
-            }
-            DeValue::Float(number) => {
-                Value::Float(number.as_str().parse().map_err(|_| self.wrong("no number; write one such as 1.5"))?)
-            }
+            DeValue::Integer(_) => Value::Int(
+                self.integer()
+                    .ok_or_else(|| self.wrong("a number that is too large; write a smaller one"))?,
+            ),
+            DeValue::Float(number) => Value::Float(
+                number
+                    .as_str()
+                    .parse()
+                    .map_err(|_| self.wrong("no number; write one such as 1.5"))?,
+            ),
             DeValue::Boolean(flag) => Value::Bool(*flag),
             DeValue::Datetime(time) => time.to_string().into(),
             DeValue::Array(_) => {
@@ -244,7 +318,9 @@ impl<'a> Item<'a> {
             }
             DeValue::Table(_) => {
                 let table = self.table("", "")?;
-                let entry = |(key, item): &(At<&str>, Item<'_>)| Ok((key.it.to_owned().into(), item.value()?));
+                let entry = |(key, item): &(At<&str>, Item<'_>)| {
+                    Ok((key.it.to_owned().into(), item.value()?))
+                };
                 Value::Table(table.all().iter().map(entry).collect::<Result<_, _>>()?)
             }
         })

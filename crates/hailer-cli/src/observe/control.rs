@@ -44,7 +44,10 @@ pub(crate) fn default_path() -> PathBuf {
 
 /// As the XDG specification says, a path that is not absolute counts for nothing.
 fn path_in(runtime_folder: Option<PathBuf>) -> PathBuf {
-    runtime_folder.filter(|folder| folder.is_absolute()).unwrap_or_else(|| "/run".into()).join("hailer/serve.sock")
+    runtime_folder
+        .filter(|folder| folder.is_absolute())
+        .unwrap_or_else(|| "/run".into())
+        .join("hailer/serve.sock")
 }
 
 #[derive(Serialize, Deserialize)]
@@ -72,16 +75,22 @@ struct Refusal {
 pub(crate) fn bind(path: &Path) -> anyhow::Result<(UnixListener, Bound)> {
     let shown = path.display();
     let hint = "--control PATH chooses another place";
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
     match std::fs::DirBuilder::new().mode(0o700).create(folder) {
         Err(error) if !folder.is_dir() => {
-            return Err(error).with_context(|| format!("cannot make the folder {} ({hint})", folder.display()));
+            return Err(error)
+                .with_context(|| format!("cannot make the folder {} ({hint})", folder.display()));
         }
         _ => {}
     }
     let (listener, bound) = unix::bind(path, 0o600).map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => anyhow!("{shown} is there and no socket ({hint})"),
-        ErrorKind::AddrInUse => anyhow!("another hailer serve already answers at {shown}; stop it, or else {hint}"),
+        ErrorKind::AddrInUse => {
+            anyhow!("another hailer serve already answers at {shown}; stop it, or else {hint}")
+        }
         _ => anyhow::Error::new(error).context(format!("cannot listen at {shown} ({hint})")),
     })?;
     Ok((UnixListener::from_std(listener)?, bound))
@@ -101,9 +110,13 @@ pub(super) async fn serve(listener: UnixListener, look: Look) {
                     });
                 }
                 Err(_) => {
-                    let refusal = line(&Refusal { error: format!("{CLIENTS} others are watching; close one") });
+                    let refusal = line(&Refusal {
+                        error: format!("{CLIENTS} others are watching; close one"),
+                    });
                     // Fits into the empty queue of a new connection, or is lost.
-                    let _ = tokio::time::timeout(Duration::from_millis(10), stream.write_all(&refusal)).await;
+                    let _ =
+                        tokio::time::timeout(Duration::from_millis(10), stream.write_all(&refusal))
+                            .await;
                 }
             },
             // Too many open files, mostly: passes, but not at once.
@@ -124,18 +137,23 @@ async fn answer(stream: UnixStream, look: &Look) -> io::Result<()> {
         };
         match request {
             Ok(Request::Get(What::Status)) => write(&mut writer, &look()).await?,
-            Ok(Request::Watch(ms)) => return watch(reader, writer, look, Duration::from_millis(ms)).await,
+            Ok(Request::Watch(ms)) => {
+                return watch(reader, writer, look, Duration::from_millis(ms)).await;
+            }
             Err(error) => return write(&mut writer, &Refusal { error }).await,
         }
     }
 }
 
 fn request(line: &str) -> Result<Request, String> {
-    let request = serde_json::from_str(line).map_err(|_| r#"write {"get":"status"} or {"watch":1000}"#.to_owned())?;
+    let request = serde_json::from_str(line)
+        .map_err(|_| r#"write {"get":"status"} or {"watch":1000}"#.to_owned())?;
     match request {
-        Request::Watch(ms) if !WATCH_MS.contains(&ms) => {
-            Err(format!("watch: write {} to {} milliseconds", WATCH_MS.start(), WATCH_MS.end()))
-        }
+        Request::Watch(ms) if !WATCH_MS.contains(&ms) => Err(format!(
+            "watch: write {} to {} milliseconds",
+            WATCH_MS.start(),
+            WATCH_MS.end()
+        )),
         request => Ok(request),
     }
 }
@@ -158,18 +176,25 @@ async fn watch(
 }
 
 /// A line without its end. None: the peer has closed.
-async fn read(reader: &mut (impl AsyncBufReadExt + Unpin), most: u64) -> io::Result<Option<String>> {
+async fn read(
+    reader: &mut (impl AsyncBufReadExt + Unpin),
+    most: u64,
+) -> io::Result<Option<String>> {
     let mut line = Vec::new();
     let length = reader.take(most).read_until(b'\n', &mut line).await?;
     match line.pop() {
         None => Ok(None),
         Some(b'\n') => match String::from_utf8(line) {
             Ok(line) => Ok(Some(line)),
-            Err(_) => Err(io::Error::new(ErrorKind::InvalidData, "the line is not UTF-8")),
+            Err(_) => Err(io::Error::new(
+                ErrorKind::InvalidData,
+                "the line is not UTF-8",
+            )),
         },
-        Some(_) if length as u64 == most => {
-            Err(io::Error::new(ErrorKind::InvalidData, format!("the line is longer than {most} bytes")))
-        }
+        Some(_) if length as u64 == most => Err(io::Error::new(
+            ErrorKind::InvalidData,
+            format!("the line is longer than {most} bytes"),
+        )),
         Some(_) => Err(ErrorKind::UnexpectedEof.into()),
     }
 }
@@ -200,15 +225,22 @@ impl Client {
     pub(crate) async fn connect(path: &Path) -> anyhow::Result<Self> {
         let shown = path.display();
         match timeout(PATIENCE, UnixStream::connect(path)).await {
-            Ok(Ok(stream)) => Ok(Self { stream: BufReader::new(stream), every: Duration::ZERO }),
+            Ok(Ok(stream)) => Ok(Self {
+                stream: BufReader::new(stream),
+                every: Duration::ZERO,
+            }),
             Ok(Err(error)) => Err(match error.kind() {
                 ErrorKind::NotFound | ErrorKind::ConnectionRefused => anyhow!(
                     "no hailer serve answers at {shown}: start one, or say with --control PATH where its socket is"
                 ),
                 ErrorKind::PermissionDenied => {
-                    anyhow!("{shown}: only the user that hailer serve runs as may ask; try sudo, or su to that user")
+                    anyhow!(
+                        "{shown}: only the user that hailer serve runs as may ask; try sudo, or su to that user"
+                    )
                 }
-                _ => anyhow::Error::new(error).context(format!("cannot ask at {shown} (is that the control socket?)")),
+                _ => anyhow::Error::new(error).context(format!(
+                    "cannot ask at {shown} (is that the control socket?)"
+                )),
             }),
             Err(_) => bail!("{shown} does not take the question: the hailer serve there hangs"),
         }
@@ -238,13 +270,16 @@ impl Client {
     /// # Errors
     /// As [`Client::status`].
     pub(crate) async fn next(&mut self) -> anyhow::Result<Snapshot> {
-        let Ok(line) = timeout(self.every + PATIENCE, read(&mut self.stream, MAX_REPLY)).await else {
+        let Ok(line) = timeout(self.every + PATIENCE, read(&mut self.stream, MAX_REPLY)).await
+        else {
             bail!("hailer serve says nothing; it hangs, or is stopped");
         };
         match line {
             Ok(Some(line)) => understand(&line),
             Ok(None) => bail!("hailer serve has ended"),
-            Err(error) if error.kind() == ErrorKind::InvalidData => Err(error).context("no answer of hailer serve"),
+            Err(error) if error.kind() == ErrorKind::InvalidData => {
+                Err(error).context("no answer of hailer serve")
+            }
             // Whatever it was, it is over in the middle of a line.
             Err(_) => bail!("hailer serve has ended"),
         }
@@ -263,13 +298,20 @@ fn understand(line: &str) -> anyhow::Result<Snapshot> {
         schema: Option<String>,
         error: Option<String>,
     }
-    let head: Head = serde_json::from_str(line).map_err(|_| anyhow!("what answers there is no hailer serve"))?;
+    let head: Head =
+        serde_json::from_str(line).map_err(|_| anyhow!("what answers there is no hailer serve"))?;
     match head {
-        Head { error: Some(error), .. } => bail!("hailer serve says: {error}"),
-        Head { schema: Some(schema), .. } if schema != SCHEMA => {
+        Head {
+            error: Some(error), ..
+        } => bail!("hailer serve says: {error}"),
+        Head {
+            schema: Some(schema),
+            ..
+        } if schema != SCHEMA => {
             bail!("hailer serve speaks {schema} and this is {SCHEMA}: use the same version of both")
         }
-        _ => serde_json::from_str(line).context("what hailer serve says cannot be read; use the same version of both"),
+        _ => serde_json::from_str(line)
+            .context("what hailer serve says cannot be read; use the same version of both"),
     }
 }
 
@@ -292,7 +334,10 @@ pub(crate) mod tests {
 
     /// A server at a path in a folder of its own, while the test runs on a thread beside it.
     fn with_server(name: &str, test: impl FnOnce(&Path) + Send + 'static) {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
         runtime.block_on(async {
             let folder = folder(name);
             let path = folder.join("s");
@@ -302,7 +347,9 @@ pub(crate) mod tests {
                 listener,
                 Arc::new(move || invented::snapshot(1.0 + started.elapsed().as_secs_f64())),
             ));
-            tokio::task::spawn_blocking(move || test(&path)).await.unwrap();
+            tokio::task::spawn_blocking(move || test(&path))
+                .await
+                .unwrap();
             server.abort();
             drop(bound);
             std::fs::remove_dir(folder).unwrap();
@@ -311,7 +358,9 @@ pub(crate) mod tests {
 
     fn connect(path: &Path) -> Blocking {
         let stream = Blocking::connect(path).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_secs(5)))
+            .unwrap();
         stream
     }
 
@@ -319,13 +368,18 @@ pub(crate) mod tests {
         let mut stream = connect(path);
         stream.write_all(request).unwrap();
         let mut line = String::new();
-        std::io::BufReader::new(stream).read_line(&mut line).unwrap();
+        std::io::BufReader::new(stream)
+            .read_line(&mut line)
+            .unwrap();
         line
     }
 
     #[test]
     fn the_default_path_is_absolute() {
-        assert_eq!(path_in(Some("/run/user/7".into())), Path::new("/run/user/7/hailer/serve.sock"));
+        assert_eq!(
+            path_in(Some("/run/user/7".into())),
+            Path::new("/run/user/7/hailer/serve.sock")
+        );
         for none in [None, Some("".into()), Some("run".into())] {
             assert_eq!(path_in(none), Path::new("/run/hailer/serve.sock"));
         }
@@ -334,14 +388,20 @@ pub(crate) mod tests {
     #[test]
     fn requests_are_lines_and_so_are_replies() {
         with_server("lines", |path| {
-            assert_eq!(std::fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o600);
+            assert_eq!(
+                std::fs::metadata(path).unwrap().permissions().mode() & 0o777,
+                0o600
+            );
             for _ in 0..2 {
-                let said: Snapshot = serde_json::from_str(&ask(path, b"{\"get\":\"status\"}\n")).unwrap();
+                let said: Snapshot =
+                    serde_json::from_str(&ask(path, b"{\"get\":\"status\"}\n")).unwrap();
                 assert_eq!(said.schema, SCHEMA);
             }
             // Two requests over one connection.
             let mut stream = connect(path);
-            stream.write_all(b"{\"get\":\"status\"}\n { \"get\" : \"status\" }\n").unwrap();
+            stream
+                .write_all(b"{\"get\":\"status\"}\n { \"get\" : \"status\" }\n")
+                .unwrap();
             stream.shutdown(std::net::Shutdown::Write).unwrap();
             let mut said = String::new();
             stream.read_to_string(&mut said).unwrap();
@@ -351,9 +411,15 @@ pub(crate) mod tests {
             stream.write_all(b"{\"watch\":100}\n").unwrap();
             let started = Instant::now();
             let lines = std::io::BufReader::new(stream).lines().take(4);
-            let times: Vec<f64> = lines.map(|line| understand(&line.unwrap()).unwrap().uptime_s).collect();
+            let times: Vec<f64> = lines
+                .map(|line| understand(&line.unwrap()).unwrap().uptime_s)
+                .collect();
             assert!(times.windows(2).all(|pair| pair[1] > pair[0]), "{times:?}");
-            assert!(started.elapsed() >= Duration::from_millis(280), "{:?}", started.elapsed());
+            assert!(
+                started.elapsed() >= Duration::from_millis(280),
+                "{:?}",
+                started.elapsed()
+            );
         });
     }
 
@@ -364,12 +430,18 @@ pub(crate) mod tests {
                 (&b"rubbish\n"[..], r#"write {\"get\":\"status\"}"#),
                 (b"{\"get\":\"secrets\"}\n", "write {"),
                 (b"\xFF\n", "not UTF-8"),
-                (b"{\"watch\":99}\n", "watch: write 100 to 3600000 milliseconds"),
+                (
+                    b"{\"watch\":99}\n",
+                    "watch: write 100 to 3600000 milliseconds",
+                ),
                 (b"{\"watch\":-1}\n", "write {"),
                 (&[b' '; MAX_REQUEST as usize], "longer than 256 bytes"),
             ] {
                 let said = ask(path, request);
-                assert!(said.starts_with("{\"error\":\"") && said.contains(expected), "{said}");
+                assert!(
+                    said.starts_with("{\"error\":\"") && said.contains(expected),
+                    "{said}"
+                );
             }
             let mut watchers: Vec<Blocking> = (0..CLIENTS).map(|_| connect(path)).collect();
             for watcher in &mut watchers {
@@ -377,7 +449,9 @@ pub(crate) mod tests {
                 watcher.read_exact(&mut [0; 10]).unwrap();
             }
             let mut line = String::new();
-            std::io::BufReader::new(connect(path)).read_line(&mut line).unwrap();
+            std::io::BufReader::new(connect(path))
+                .read_line(&mut line)
+                .unwrap();
             assert!(line.contains("16 others are watching"), "{line}");
             // Watchers may stay as long as they like; who asks nothing may not.
             watchers.pop();
@@ -409,17 +483,31 @@ pub(crate) mod tests {
             Ok(mut client) => client.status().await.unwrap_err().to_string(),
             Err(error) => error.to_string(),
         };
-        assert!(error(&path).await.contains("start one, or say with --control"));
+        assert!(
+            error(&path)
+                .await
+                .contains("start one, or say with --control")
+        );
         for (said, expected) in [
-            (&b"{\"error\":\"16 others are watching; close one\"}\n"[..], "hailer serve says: 16 others"),
-            (b"{\"schema\":\"hailer/serve-status/9\"}\n", "use the same version"),
-            (b"{\"schema\":\"hailer/serve-status/1\"}\n", "use the same version"),
+            (
+                &b"{\"error\":\"16 others are watching; close one\"}\n"[..],
+                "hailer serve says: 16 others",
+            ),
+            (
+                b"{\"schema\":\"hailer/serve-status/9\"}\n",
+                "use the same version",
+            ),
+            (
+                b"{\"schema\":\"hailer/serve-status/1\"}\n",
+                "use the same version",
+            ),
             (b"SSH-2.0\n", "is no hailer serve"),
             (b"{\"schema\":\"hai", "has ended"),
             (b"", "has ended"),
         ] {
             let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
-            let server = std::thread::spawn(move || listener.accept().unwrap().0.write_all(said).unwrap());
+            let server =
+                std::thread::spawn(move || listener.accept().unwrap().0.write_all(said).unwrap());
             let error = error(&path).await;
             assert!(error.contains(expected), "{error}");
             server.join().unwrap();
@@ -434,14 +522,31 @@ pub(crate) mod tests {
         let path = folder.join("deep").join("s");
         // The folder is made, for its owner only.
         let (first, bound) = bind(&path).unwrap();
-        assert_eq!(std::fs::metadata(path.parent().unwrap()).unwrap().mode() & 0o777, 0o700);
-        assert!(bind(&path).err().unwrap().to_string().contains("already answers"));
+        assert_eq!(
+            std::fs::metadata(path.parent().unwrap()).unwrap().mode() & 0o777,
+            0o700
+        );
+        assert!(
+            bind(&path)
+                .err()
+                .unwrap()
+                .to_string()
+                .contains("already answers")
+        );
         drop((first, bound));
         std::fs::write(&path, "precious").unwrap();
         assert!(bind(&path).err().unwrap().to_string().contains("no socket"));
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
-        let error = format!("{:#}", bind(&folder.join("no").join("such").join("s")).err().unwrap());
-        assert!(error.contains("cannot make the folder") && error.contains("--control"), "{error}");
+        let error = format!(
+            "{:#}",
+            bind(&folder.join("no").join("such").join("s"))
+                .err()
+                .unwrap()
+        );
+        assert!(
+            error.contains("cannot make the folder") && error.contains("--control"),
+            "{error}"
+        );
         let long = folder.join("x".repeat(120));
         assert!(format!("{:#}", bind(&long).err().unwrap()).contains("cannot listen at"));
         std::fs::remove_dir_all(folder).unwrap();

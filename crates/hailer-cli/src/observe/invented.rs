@@ -8,7 +8,11 @@ pub(crate) fn snapshot(seconds: f64) -> Snapshot {
         let mut counts = Counts::default();
         for (j, protocol) in protocols.iter().enumerate() {
             // UGP has no proofs.
-            let kinds: &[&str] = if *protocol == "ugp" { &["unproven"] } else { &["answer", "unproven"] };
+            let kinds: &[&str] = if *protocol == "ugp" {
+                &["unproven"]
+            } else {
+                &["answer", "unproven"]
+            };
             for (k, kind) in kinds.iter().enumerate() {
                 let pace = 400.0 / (1 + i * 7 + j as u64 * 3 + k as u64) as f64;
                 counts.reply(protocol, kind, grown(pace, i + k as u64, seconds));
@@ -17,9 +21,17 @@ pub(crate) fn snapshot(seconds: f64) -> Snapshot {
             counts.requests.insert((*protocol).into(), asked);
         }
         let replies: u64 = protocols.iter().map(|protocol| counts.of(protocol)).sum();
-        counts.unproven = protocols.iter().map(|protocol| counts.answers[*protocol]["unproven"]).sum();
+        counts.unproven = protocols
+            .iter()
+            .map(|protocol| counts.answers[*protocol]["unproven"])
+            .sum();
         counts.answered = replies - counts.unproven;
-        for (reason, pace) in [("token", 9.0), ("budget", 55.0), ("no query", 2.0), ("malformed", 0.4)] {
+        for (reason, pace) in [
+            ("token", 9.0),
+            ("budget", 55.0),
+            ("no query", 2.0),
+            ("malformed", 0.4),
+        ] {
             counts.drop(reason, grown(pace / (i + 1) as f64, i + 5, seconds));
         }
         counts.relayed = if i == 0 { grown(31.0, 3, seconds) } else { 0 };
@@ -28,7 +40,11 @@ pub(crate) fn snapshot(seconds: f64) -> Snapshot {
         counts.received = replies + counts.all_dropped() + counts.relayed;
         counts.bytes_in = counts.received * 19;
         counts.bytes_out = replies * 312;
-        Listener { address: address.into(), protocols: protocols.iter().map(|id| (*id).into()).collect(), counts }
+        Listener {
+            address: address.into(),
+            protocols: protocols.iter().map(|id| (*id).into()).collect(),
+            counts,
+        }
     };
     let wave = (seconds / 9.0).sin();
     let per_second = 1 << 20;
@@ -39,7 +55,11 @@ pub(crate) fn snapshot(seconds: f64) -> Snapshot {
         workers: 2,
         listeners: vec![
             listener(0, "0.0.0.0:25565", &["minecraft-query", "onequery"]),
-            listener(1, "[2001:db8:1234:5678::25:565]:25565", &["minecraft-query"]),
+            listener(
+                1,
+                "[2001:db8:1234:5678::25:565]:25565",
+                &["minecraft-query"],
+            ),
             listener(2, "0.0.0.0:22000", &["ugp"]),
         ],
         budget: Budget {
@@ -48,10 +68,19 @@ pub(crate) fn snapshot(seconds: f64) -> Snapshot {
             sources: (4096.0 + 4000.0 * wave) as u64,
             places: 8192,
         },
-        relay: Relay { sessions: (40.0 + 20.0 * wave) as u64, places: 4096 },
+        relay: Relay {
+            sessions: (40.0 + 20.0 * wave) as u64,
+            places: 4096,
+        },
         sources: vec![
             source("lobby", "file", Some(seconds % 3.0), State::Fresh, None),
-            source("survival", "poll", Some(4.0 + seconds % 60.0), State::Stale, Some("no answer in 3.0 s")),
+            source(
+                "survival",
+                "poll",
+                Some(4.0 + seconds % 60.0),
+                State::Stale,
+                Some("no answer in 3.0 s"),
+            ),
             source(
                 "a network with quite a long name",
                 "redis",
@@ -70,8 +99,16 @@ pub(crate) fn snapshot(seconds: f64) -> Snapshot {
                 packets_per_s: (900.0 + 300.0 * wave) / f64::from(1 + i),
                 bytes_per_s: (17_100.0 + 5_700.0 * wave) / f64::from(1 + i),
                 // The first is a flood.
-                replies_per_s: if i == 0 { 3.0 } else { 500.0 / f64::from(1 + i) },
-                reply_bytes_per_s: if i == 0 { 48.0 } else { 250_000.0 / f64::from(1 + i) },
+                replies_per_s: if i == 0 {
+                    3.0
+                } else {
+                    500.0 / f64::from(1 + i)
+                },
+                reply_bytes_per_s: if i == 0 {
+                    48.0
+                } else {
+                    250_000.0 / f64::from(1 + i)
+                },
             })
             .collect(),
         ..Snapshot::default()
@@ -84,6 +121,18 @@ fn grown(pace: f64, phase: u64, seconds: f64) -> u64 {
     (pace * (seconds + slow * 0.9 * (seconds / slow).sin())) as u64
 }
 
-fn source(name: &str, kind: &str, age_s: Option<f64>, state: State, last_error: Option<&str>) -> Source {
-    Source { name: name.into(), kind: kind.into(), age_s, state, last_error: last_error.map(Into::into) }
+fn source(
+    name: &str,
+    kind: &str,
+    age_s: Option<f64>,
+    state: State,
+    last_error: Option<&str>,
+) -> Source {
+    Source {
+        name: name.into(),
+        kind: kind.into(),
+        age_s,
+        state,
+        last_error: last_error.map(Into::into),
+    }
 }

@@ -49,13 +49,21 @@ async fn answer(stream: TcpStream, look: Look) -> hyper::Result<()> {
 fn respond<B>(request: &Request<B>, look: &Look) -> Response<Full<Bytes>> {
     let plain = "text/plain; charset=utf-8";
     let (status, kind, body) = match (request.method(), request.uri().path()) {
-        (&Method::GET | &Method::HEAD, "/metrics") => {
-            (StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text(&look()))
-        }
-        (&Method::GET | &Method::HEAD, "/") => (StatusCode::OK, plain, "the metrics are at /metrics\n".into()),
-        (&Method::GET | &Method::HEAD, _) => {
-            (StatusCode::NOT_FOUND, plain, "nothing here; the metrics are at /metrics\n".into())
-        }
+        (&Method::GET | &Method::HEAD, "/metrics") => (
+            StatusCode::OK,
+            "text/plain; version=0.0.4; charset=utf-8",
+            text(&look()),
+        ),
+        (&Method::GET | &Method::HEAD, "/") => (
+            StatusCode::OK,
+            plain,
+            "the metrics are at /metrics\n".into(),
+        ),
+        (&Method::GET | &Method::HEAD, _) => (
+            StatusCode::NOT_FOUND,
+            plain,
+            "nothing here; the metrics are at /metrics\n".into(),
+        ),
         _ => (StatusCode::METHOD_NOT_ALLOWED, plain, "only GET\n".into()),
     };
     let mut response = Response::new(Full::from(body));
@@ -73,19 +81,46 @@ pub(super) fn text(snapshot: &Snapshot) -> String {
     let mut page = Page(String::with_capacity(8 << 10), "");
     page.gauge("build_info", "Version of the program; always 1.");
     page.sample(&[("version", &snapshot.version)], 1);
-    page.gauge("start_time_seconds", "When the process started, seconds since 1970.");
+    page.gauge(
+        "start_time_seconds",
+        "When the process started, seconds since 1970.",
+    );
     page.sample(&[], snapshot.started);
     page.gauge("workers", "Threads that answer.");
     page.sample(&[], snapshot.workers);
 
     type Counter = fn(&Counts) -> u64;
     let of_each: [(_, _, Counter); 6] = [
-        ("received_datagrams_total", "Datagrams received.", |counts| counts.received),
-        ("received_bytes_total", "Bytes received, of UDP payload.", |counts| counts.bytes_in),
-        ("sent_bytes_total", "Bytes sent, of UDP payload.", |counts| counts.bytes_out),
-        ("relayed_datagrams_total", "Datagrams passed to the game server behind.", |counts| counts.relayed),
-        ("relayed_back_datagrams_total", "Datagrams of the game server passed back.", |counts| counts.relayed_back),
-        ("lost_datagrams_total", "Datagrams that the receive queue had no room for.", |counts| counts.overflows),
+        (
+            "received_datagrams_total",
+            "Datagrams received.",
+            |counts| counts.received,
+        ),
+        (
+            "received_bytes_total",
+            "Bytes received, of UDP payload.",
+            |counts| counts.bytes_in,
+        ),
+        (
+            "sent_bytes_total",
+            "Bytes sent, of UDP payload.",
+            |counts| counts.bytes_out,
+        ),
+        (
+            "relayed_datagrams_total",
+            "Datagrams passed to the game server behind.",
+            |counts| counts.relayed,
+        ),
+        (
+            "relayed_back_datagrams_total",
+            "Datagrams of the game server passed back.",
+            |counts| counts.relayed_back,
+        ),
+        (
+            "lost_datagrams_total",
+            "Datagrams that the receive queue had no room for.",
+            |counts| counts.overflows,
+        ),
     ];
     for (name, help, count) in of_each {
         page.counter(name, help);
@@ -93,42 +128,81 @@ pub(super) fn text(snapshot: &Snapshot) -> String {
             page.sample(&[("listener", &listener.address)], count(&listener.counts));
         }
     }
-    page.counter("requests_total", "Datagrams in a protocol, answered or not.");
+    page.counter(
+        "requests_total",
+        "Datagrams in a protocol, answered or not.",
+    );
     for listener in &snapshot.listeners {
         for (protocol, count) in &listener.counts.requests {
-            page.sample(&[("listener", &*listener.address), ("protocol", protocol)], count);
+            page.sample(
+                &[("listener", &*listener.address), ("protocol", protocol)],
+                count,
+            );
         }
     }
-    page.counter("answers_total", "Replies, by protocol and by whether the asker had proved its address.");
+    page.counter(
+        "answers_total",
+        "Replies, by protocol and by whether the asker had proved its address.",
+    );
     for listener in &snapshot.listeners {
         for (protocol, kinds) in &listener.counts.answers {
             for (kind, count) in kinds {
-                let labels = [("listener", &*listener.address), ("protocol", protocol), ("kind", kind)];
+                let labels = [
+                    ("listener", &*listener.address),
+                    ("protocol", protocol),
+                    ("kind", kind),
+                ];
                 page.sample(&labels, count);
             }
         }
     }
-    page.counter("dropped_datagrams_total", "Datagrams not answered, by reason.");
+    page.counter(
+        "dropped_datagrams_total",
+        "Datagrams not answered, by reason.",
+    );
     for listener in &snapshot.listeners {
         // All of them from the start: a series that appears with its first count hides that count from rates.
         for reason in reasons() {
             let count = listener.counts.dropped.get(&reason).copied().unwrap_or(0);
-            page.sample(&[("listener", &listener.address), ("reason", &reason)], count);
+            page.sample(
+                &[("listener", &listener.address), ("reason", &reason)],
+                count,
+            );
         }
     }
 
     let budget = &snapshot.budget;
     for (name, help, value) in [
-        ("unproven_budget_left_bytes", "What may be sent now to askers that proved nothing.", budget.left_bytes),
+        (
+            "unproven_budget_left_bytes",
+            "What may be sent now to askers that proved nothing.",
+            budget.left_bytes,
+        ),
         (
             "unproven_budget_bytes",
             "What flows back into that budget in a second; 0: no limit.",
             budget.bytes_per_second,
         ),
-        ("budget_networks", "Networks of askers that the budget remembers.", budget.sources),
-        ("budget_networks_max", "Networks that it has room for.", budget.places),
-        ("relay_sessions", "Sessions with game servers behind.", snapshot.relay.sessions),
-        ("relay_sessions_max", "Sessions that there is room for; 0: no relay.", snapshot.relay.places),
+        (
+            "budget_networks",
+            "Networks of askers that the budget remembers.",
+            budget.sources,
+        ),
+        (
+            "budget_networks_max",
+            "Networks that it has room for.",
+            budget.places,
+        ),
+        (
+            "relay_sessions",
+            "Sessions with game servers behind.",
+            snapshot.relay.sessions,
+        ),
+        (
+            "relay_sessions_max",
+            "Sessions that there is room for; 0: no relay.",
+            snapshot.relay.places,
+        ),
     ] {
         page.gauge(name, help);
         page.sample(&[], value);
@@ -138,19 +212,36 @@ pub(super) fn text(snapshot: &Snapshot) -> String {
     let mut names = BTreeSet::new();
     let sources = snapshot.sources.iter().enumerate().map(|(i, source)| {
         let is_new = names.insert(&source.name);
-        (if is_new { source.name.clone() } else { format!("{} #{i}", source.name) }, source)
+        (
+            if is_new {
+                source.name.clone()
+            } else {
+                format!("{} #{i}", source.name)
+            },
+            source,
+        )
     });
     let sources: Vec<_> = sources.collect();
-    page.gauge("source_age_seconds", "How old the truth from a source is; none if there never was any.");
+    page.gauge(
+        "source_age_seconds",
+        "How old the truth from a source is; none if there never was any.",
+    );
     for (name, source) in &sources {
         if let Some(age) = source.age_s {
             page.sample(&[("source", name), ("kind", &source.kind)], age);
         }
     }
-    page.gauge("source_state", "1 for the state that a source is in, 0 for the others.");
+    page.gauge(
+        "source_state",
+        "1 for the state that a source is in, 0 for the others.",
+    );
     for (name, source) in &sources {
         for state in State::ALL {
-            let labels = [("source", &**name), ("kind", &source.kind), ("state", state.name())];
+            let labels = [
+                ("source", &**name),
+                ("kind", &source.kind),
+                ("state", state.name()),
+            ];
             page.sample(&labels, u8::from(source.state == state));
         }
     }
@@ -174,7 +265,10 @@ impl Page {
     fn family(&mut self, name: &'static str, kind: &str, help: &str) {
         self.1 = name;
         // A `String` takes everything.
-        let _ = writeln!(self.0, "# HELP hailer_serve_{name} {help}\n# TYPE hailer_serve_{name} {kind}");
+        let _ = writeln!(
+            self.0,
+            "# HELP hailer_serve_{name} {help}\n# TYPE hailer_serve_{name} {kind}"
+        );
     }
 
     fn sample(&mut self, labels: &[(&str, &str)], value: impl Display) {
@@ -191,7 +285,11 @@ impl Page {
             }
             self.0.push('"');
         }
-        let _ = writeln!(self.0, "{} {value}", if labels.is_empty() { "" } else { "}" });
+        let _ = writeln!(
+            self.0,
+            "{} {value}",
+            if labels.is_empty() { "" } else { "}" }
+        );
     }
 }
 
@@ -208,7 +306,10 @@ mod tests {
     /// version 0.0.4, without timestamps.
     fn parse(text: &str) -> BTreeMap<(String, BTreeMap<String, String>), f64> {
         fn is_name(name: &str) -> bool {
-            let first = name.bytes().next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
+            let first = name
+                .bytes()
+                .next()
+                .is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
             first && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
         }
         let (mut samples, mut families) = (BTreeMap::new(), BTreeSet::new());
@@ -218,9 +319,21 @@ mod tests {
         while let Some(line) = lines.next() {
             if let Some(help) = line.strip_prefix("# HELP ") {
                 let (name, words) = help.split_once(' ').unwrap();
-                assert!(is_name(name) && words.ends_with('.') && !words.contains('\\'), "{line}");
-                let (typed, kind) = lines.next().unwrap().strip_prefix("# TYPE ").unwrap().split_once(' ').unwrap();
-                assert!(typed == name && ["counter", "gauge"].contains(&kind), "{typed} {kind}");
+                assert!(
+                    is_name(name) && words.ends_with('.') && !words.contains('\\'),
+                    "{line}"
+                );
+                let (typed, kind) = lines
+                    .next()
+                    .unwrap()
+                    .strip_prefix("# TYPE ")
+                    .unwrap()
+                    .split_once(' ')
+                    .unwrap();
+                assert!(
+                    typed == name && ["counter", "gauge"].contains(&kind),
+                    "{typed} {kind}"
+                );
                 assert_eq!(kind == "counter", name.ends_with("_total"), "{name}");
                 assert!(families.insert(name), "{name} twice");
                 family = (name, kind);
@@ -247,7 +360,10 @@ mod tests {
                             (_, c) => text.push(c),
                         }
                     };
-                    assert!(labels.insert(label.to_owned(), text).is_none(), "{label} twice");
+                    assert!(
+                        labels.insert(label.to_owned(), text).is_none(),
+                        "{label} twice"
+                    );
                     rest = &value[end + 1..];
                     match rest.strip_prefix(',') {
                         Some(more) => rest = more,
@@ -258,14 +374,24 @@ mod tests {
             }
             let value: f64 = rest.strip_prefix(' ').unwrap().parse().unwrap();
             assert!(value.is_finite() && value >= 0.0, "{line}");
-            assert!(samples.insert((family.0.to_owned(), labels), value).is_none(), "a series twice: {line}");
+            assert!(
+                samples
+                    .insert((family.0.to_owned(), labels), value)
+                    .is_none(),
+                "a series twice: {line}"
+            );
         }
         samples
     }
 
     fn value(page: &str, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
-        let labels = labels.iter().map(|(label, value)| ((*label).to_owned(), (*value).to_owned())).collect();
-        parse(page).get(&(format!("hailer_serve_{name}"), labels)).copied()
+        let labels = labels
+            .iter()
+            .map(|(label, value)| ((*label).to_owned(), (*value).to_owned()))
+            .collect();
+        parse(page)
+            .get(&(format!("hailer_serve_{name}"), labels))
+            .copied()
     }
 
     #[test]
@@ -274,18 +400,49 @@ mod tests {
         let page = text(&snapshot);
         let first = &snapshot.listeners[0];
         let listener = ("listener", &*first.address);
-        assert_eq!(value(&page, "received_datagrams_total", &[listener]), Some(first.counts.received as f64));
+        assert_eq!(
+            value(&page, "received_datagrams_total", &[listener]),
+            Some(first.counts.received as f64)
+        );
         let passed = value(&page, "relayed_back_datagrams_total", &[listener]);
         assert_eq!(passed, Some(first.counts.relayed_back as f64));
-        let requests = value(&page, "requests_total", &[listener, ("protocol", "minecraft-query")]);
-        assert_eq!(requests, Some(first.counts.requests["minecraft-query"] as f64));
-        let proven = [listener, ("protocol", "minecraft-query"), ("kind", "answer")];
+        let requests = value(
+            &page,
+            "requests_total",
+            &[listener, ("protocol", "minecraft-query")],
+        );
+        assert_eq!(
+            requests,
+            Some(first.counts.requests["minecraft-query"] as f64)
+        );
+        let proven = [
+            listener,
+            ("protocol", "minecraft-query"),
+            ("kind", "answer"),
+        ];
         let count = first.counts.answers["minecraft-query"]["answer"];
         assert_eq!(value(&page, "answers_total", &proven), Some(count as f64));
         let token = [listener, ("reason", "token")];
-        assert_eq!(value(&page, "dropped_datagrams_total", &token), Some(first.counts.dropped["token"] as f64));
-        assert_eq!(value(&page, "dropped_datagrams_total", &[listener, ("reason", "stale")]), Some(0.0));
-        assert_eq!(value(&page, "source_age_seconds", &[("source", "lobby"), ("kind", "file")]), Some(1.0));
+        assert_eq!(
+            value(&page, "dropped_datagrams_total", &token),
+            Some(first.counts.dropped["token"] as f64)
+        );
+        assert_eq!(
+            value(
+                &page,
+                "dropped_datagrams_total",
+                &[listener, ("reason", "stale")]
+            ),
+            Some(0.0)
+        );
+        assert_eq!(
+            value(
+                &page,
+                "source_age_seconds",
+                &[("source", "lobby"), ("kind", "file")]
+            ),
+            Some(1.0)
+        );
         let never = [("source", "creative"), ("kind", "push"), ("state", "never")];
         assert_eq!(value(&page, "source_state", &never), Some(1.0));
         assert_eq!(value(&page, "source_age_seconds", &never[..2]), None);
@@ -296,10 +453,17 @@ mod tests {
         let mut snapshot = invented::snapshot(5.0);
         let series = parse(&text(&snapshot)).len();
         snapshot.top.clear();
-        snapshot.listeners[0].counts.dropped.insert("of a newer library".into(), 3);
+        snapshot.listeners[0]
+            .counts
+            .dropped
+            .insert("of a newer library".into(), 3);
         assert_eq!(parse(&text(&snapshot)).len(), series);
         let odd = "a\\n\"}\n# {x=\"\\";
-        let twice = Source { name: odd.into(), kind: "file".into(), ..Source::default() };
+        let twice = Source {
+            name: odd.into(),
+            kind: "file".into(),
+            ..Source::default()
+        };
         snapshot.sources = vec![twice.clone(), twice];
         let page = text(&snapshot);
         let never = [("source", odd), ("kind", "file"), ("state", "never")];
@@ -308,7 +472,9 @@ mod tests {
 
     fn ask(address: SocketAddr, request: &str) -> String {
         let mut stream = std::net::TcpStream::connect(address).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_secs(5)))
+            .unwrap();
         let _ = stream.write_all(request.as_bytes());
         let mut said = String::new();
         let _ = stream.read_to_string(&mut said);
@@ -317,30 +483,61 @@ mod tests {
 
     #[test]
     fn it_is_handed_out_over_http() {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
         runtime.block_on(async {
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
             let address = listener.local_addr().unwrap();
             let server = tokio::spawn(serve(listener, Arc::new(|| invented::snapshot(7.0))));
             let asked = tokio::task::spawn_blocking(move || {
-                let get = |path: &str| ask(address, &format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n"));
+                let get = |path: &str| {
+                    ask(
+                        address,
+                        &format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n"),
+                    )
+                };
                 let said = get("/metrics");
                 let (head, body) = said.split_once("\r\n\r\n").unwrap();
                 assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
-                assert!(head.contains("content-type: text/plain; version=0.0.4; charset=utf-8"), "{head}");
-                assert!(head.contains(&format!("content-length: {}", body.len())), "{head}");
+                assert!(
+                    head.contains("content-type: text/plain; version=0.0.4; charset=utf-8"),
+                    "{head}"
+                );
+                assert!(
+                    head.contains(&format!("content-length: {}", body.len())),
+                    "{head}"
+                );
                 assert_eq!(value(body, "workers", &[]), Some(2.0));
-                let head = ask(address, &format!("HEAD /metrics HTTP/1.1\r\nHost: {address}\r\n\r\n"));
-                assert!(head.starts_with("HTTP/1.1 200") && head.ends_with("\r\n\r\n"), "{head}");
+                let head = ask(
+                    address,
+                    &format!("HEAD /metrics HTTP/1.1\r\nHost: {address}\r\n\r\n"),
+                );
+                assert!(
+                    head.starts_with("HTTP/1.1 200") && head.ends_with("\r\n\r\n"),
+                    "{head}"
+                );
                 assert!(get("/").contains("/metrics"));
                 assert!(get("/metrics/x").starts_with("HTTP/1.1 404"));
-                let post = ask(address, "POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n");
-                assert!(post.starts_with("HTTP/1.1 405") && post.contains("allow: GET, HEAD"), "{post}");
+                let post = ask(
+                    address,
+                    "POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n",
+                );
+                assert!(
+                    post.starts_with("HTTP/1.1 405") && post.contains("allow: GET, HEAD"),
+                    "{post}"
+                );
                 assert!(ask(address, "rubbish\r\n\r\n").starts_with("HTTP/1.1 400"));
-                let endless = format!("GET / HTTP/1.1\r\nx: {}\r\n\r\n", "x".repeat(2 * MAX_REQUEST));
+                let endless = format!(
+                    "GET / HTTP/1.1\r\nx: {}\r\n\r\n",
+                    "x".repeat(2 * MAX_REQUEST)
+                );
                 assert!(!ask(address, &endless).starts_with("HTTP/1.1 200"));
                 // Those who only hold a place lose it to others, and before long to nobody.
-                let idle: Vec<_> = (0..2 * CLIENTS).map(|_| std::net::TcpStream::connect(address).unwrap()).collect();
+                let idle: Vec<_> = (0..2 * CLIENTS)
+                    .map(|_| std::net::TcpStream::connect(address).unwrap())
+                    .collect();
                 assert!(get("/metrics").starts_with("HTTP/1.1 200"));
                 let mut last = idle.last().unwrap();
                 last.set_read_timeout(Some(Duration::from_secs(5))).unwrap();

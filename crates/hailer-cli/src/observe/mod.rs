@@ -67,11 +67,18 @@ pub(crate) fn start(
     snapshot: impl Fn() -> Snapshot + Send + Sync + 'static,
 ) -> anyhow::Result<Observer> {
     let look: Look = Arc::new(snapshot);
-    let mut observer = Observer { metrics: None, control: None, note: None, tasks: Vec::new() };
+    let mut observer = Observer {
+        metrics: None,
+        control: None,
+        note: None,
+        tasks: Vec::new(),
+    };
     if let Some(address) = settings.metrics {
         let listener = listen(address)?;
         observer.metrics = Some(listener.local_addr()?);
-        observer.tasks.push(tokio::spawn(metrics::serve(listener, look.clone())).abort_handle());
+        observer
+            .tasks
+            .push(tokio::spawn(metrics::serve(listener, look.clone())).abort_handle());
     }
     let (path, wanted) = match &settings.control {
         Control::Off => return Ok(observer),
@@ -81,7 +88,9 @@ pub(crate) fn start(
     match control::bind(&path) {
         Ok((listener, bound)) => {
             observer.control = Some(bound);
-            observer.tasks.push(tokio::spawn(control::serve(listener, look)).abort_handle());
+            observer
+                .tasks
+                .push(tokio::spawn(control::serve(listener, look)).abort_handle());
         }
         Err(error) if wanted => return Err(error),
         Err(error) => observer.note = Some(format!("no control socket: {error:#}")),
@@ -116,7 +125,8 @@ impl Drop for Observer {
 pub(crate) fn loopback(text: &str) -> Result<SocketAddr, String> {
     let address: Option<SocketAddr> = text.parse().ok();
     let address = address.filter(|address| address.ip().is_loopback());
-    address.ok_or_else(|| "a loopback address and a port, such as 127.0.0.1:9570 or [::1]:9570".into())
+    address
+        .ok_or_else(|| "a loopback address and a port, such as 127.0.0.1:9570 or [::1]:9570".into())
 }
 
 fn listen(address: SocketAddr) -> anyhow::Result<tokio::net::TcpListener> {
@@ -125,8 +135,9 @@ fn listen(address: SocketAddr) -> anyhow::Result<tokio::net::TcpListener> {
             "metrics at {address}: only loopback, such as 127.0.0.1:9570; put a proxy that asks who is there in front"
         );
     }
-    let listener = std::net::TcpListener::bind(address)
-        .with_context(|| format!("cannot listen on {address} for metrics (--metrics ADDRESS:PORT chooses another)"))?;
+    let listener = std::net::TcpListener::bind(address).with_context(|| {
+        format!("cannot listen on {address} for metrics (--metrics ADDRESS:PORT chooses another)")
+    })?;
     listener.set_nonblocking(true)?;
     Ok(tokio::net::TcpListener::from_std(listener)?)
 }
@@ -137,20 +148,35 @@ mod tests {
 
     #[test]
     fn both_ways_show_the_same_and_end_together() {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
         runtime.block_on(async {
             let folder = control::tests::folder("both");
             let path = folder.join("serve.sock");
-            let settings =
-                Settings { metrics: Some("127.0.0.1:0".parse().unwrap()), control: Control::At(path.clone()) };
+            let settings = Settings {
+                metrics: Some("127.0.0.1:0".parse().unwrap()),
+                control: Control::At(path.clone()),
+            };
             let observer = start(&settings, || invented::snapshot(3.0)).unwrap();
             assert_eq!((observer.control(), observer.note()), (Some(&*path), None));
             let address = observer.metrics().unwrap();
-            let said = control::Client::connect(&path).await.unwrap().status().await.unwrap();
+            let said = control::Client::connect(&path)
+                .await
+                .unwrap()
+                .status()
+                .await
+                .unwrap();
             assert_eq!(said, invented::snapshot(3.0));
-            let Err(error) = start(&settings, Snapshot::default) else { panic!("two on one path") };
+            let Err(error) = start(&settings, Snapshot::default) else {
+                panic!("two on one path")
+            };
             let error = format!("{error:#}");
-            assert!(error.contains("already answers at") && error.contains("--control"), "{error}");
+            assert!(
+                error.contains("already answers at") && error.contains("--control"),
+                "{error}"
+            );
             drop(observer);
             assert!(!path.exists());
             // The tasks end when the runtime comes to them.
@@ -164,7 +190,13 @@ mod tests {
     #[test]
     fn metrics_are_for_this_machine() {
         assert_eq!(loopback("[::1]:9"), Ok("[::1]:9".parse().unwrap()));
-        for wrong in ["0.0.0.0:9570", "192.0.2.7:9570", "localhost:9", "9570", "127.0.0.1"] {
+        for wrong in [
+            "0.0.0.0:9570",
+            "192.0.2.7:9570",
+            "localhost:9",
+            "9570",
+            "127.0.0.1",
+        ] {
             assert!(loopback(wrong).is_err(), "{wrong}");
         }
         let error = listen("192.0.2.7:9570".parse().unwrap()).unwrap_err();

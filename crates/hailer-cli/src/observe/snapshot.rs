@@ -108,7 +108,12 @@ impl Counts {
 
     /// Counts replies of a protocol.
     pub(crate) fn reply(&mut self, protocol: &str, kind: &str, count: u64) {
-        *self.answers.entry(protocol.into()).or_default().entry(kind.into()).or_default() += count;
+        *self
+            .answers
+            .entry(protocol.into())
+            .or_default()
+            .entry(kind.into())
+            .or_default() += count;
     }
 
     /// Adds what was done elsewhere.
@@ -125,7 +130,9 @@ impl Counts {
             *self.requests.entry(protocol.clone()).or_default() += count;
         }
         for (protocol, kinds) in &other.answers {
-            kinds.iter().for_each(|(kind, count)| self.reply(protocol, kind, *count));
+            kinds
+                .iter()
+                .for_each(|(kind, count)| self.reply(protocol, kind, *count));
         }
         for (reason, count) in &other.dropped {
             *self.dropped.entry(reason.clone()).or_default() += count;
@@ -139,7 +146,9 @@ impl Counts {
 
     /// Replies of one protocol, of any kind.
     pub(crate) fn of(&self, protocol: &str) -> u64 {
-        self.answers.get(protocol).map_or(0, |kinds| kinds.values().sum())
+        self.answers
+            .get(protocol)
+            .map_or(0, |kinds| kinds.values().sum())
     }
 }
 
@@ -265,21 +274,37 @@ mod tests {
 
     #[test]
     fn json_is_as_the_schema_says() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../schema/serve-status-v1.json");
-        let schema: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+        let path = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../schema/serve-status-v1.json"
+        );
+        let schema: serde_json::Value =
+            serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
         let validator = jsonschema::draft202012::new(&schema).unwrap();
         for snapshot in [snapshot(0.0), snapshot(4000.0), Snapshot::default()] {
             let json = serde_json::to_value(&snapshot).unwrap();
-            let errors: Vec<String> =
-                validator.iter_errors(&json).map(|error| format!("{}: {error}", error.instance_path())).collect();
+            let errors: Vec<String> = validator
+                .iter_errors(&json)
+                .map(|error| format!("{}: {error}", error.instance_path()))
+                .collect();
             assert!(errors.is_empty(), "{}", errors.join("\n"));
         }
         // The schema lists the reasons and states that there are.
         let listed = |path: &str| -> Vec<&str> {
-            schema.pointer(path).unwrap().as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect()
+            schema
+                .pointer(path)
+                .unwrap()
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|name| name.as_str().unwrap())
+                .collect()
         };
         let reasons: Vec<String> = reasons().collect();
-        assert_eq!(listed("/$defs/counts/properties/dropped/propertyNames/enum"), reasons);
+        assert_eq!(
+            listed("/$defs/counts/properties/dropped/propertyNames/enum"),
+            reasons
+        );
         let states: Vec<&str> = State::ALL.iter().map(|state| state.name()).collect();
         assert_eq!(listed("/$defs/source/properties/state/enum"), states);
     }
@@ -287,9 +312,17 @@ mod tests {
     #[test]
     fn reasons_are_those_of_the_library_and_others() {
         let mut counts = Counts::default();
-        ["no query", "v1 is off", "budget", "what?"].iter().for_each(|reason| counts.drop(reason, 2));
-        assert_eq!(counts.dropped.keys().collect::<Vec<_>>(), ["budget", "no-query", "other", "v1-is-off"]);
+        ["no query", "v1 is off", "budget", "what?"]
+            .iter()
+            .for_each(|reason| counts.drop(reason, 2));
+        assert_eq!(
+            counts.dropped.keys().collect::<Vec<_>>(),
+            ["budget", "no-query", "other", "v1-is-off"]
+        );
         assert_eq!(counts.all_dropped(), 8);
-        assert_eq!((in_words("no-query"), in_words("of-tomorrow")), ("in no protocol served here", "of-tomorrow"));
+        assert_eq!(
+            (in_words("no-query"), in_words("of-tomorrow")),
+            ("in no protocol served here", "of-tomorrow")
+        );
     }
 }

@@ -20,12 +20,18 @@ pub(crate) struct Csv {
 
 impl Csv {
     pub(crate) fn new(fields: Vec<&'static Field>) -> Self {
-        Self { fields, quoter: Writer::new(), cell: Vec::new() }
+        Self {
+            fields,
+            quoter: Writer::new(),
+            cell: Vec::new(),
+        }
     }
 
     /// The names of the columns.
     pub(crate) fn header(&mut self, out: &mut Vec<u8>) {
-        self.line(out, |field, cell| cell.extend_from_slice(field.name.as_bytes()));
+        self.line(out, |field, cell| {
+            cell.extend_from_slice(field.name.as_bytes())
+        });
     }
 
     /// One end.
@@ -44,7 +50,11 @@ impl Csv {
     }
 
     fn line(&mut self, out: &mut Vec<u8>, write: impl Fn(&Field, &mut Vec<u8>)) {
-        let Self { fields, quoter, cell } = self;
+        let Self {
+            fields,
+            quoter,
+            cell,
+        } = self;
         for (i, field) in fields.iter().enumerate() {
             cell.clear();
             write(field, cell);
@@ -73,7 +83,11 @@ fn foreign(cell: &mut Vec<u8>, text: &str) {
     if text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
         return cell.extend_from_slice(text.as_bytes());
     }
-    for c in text.chars().map(|c| if matches!(c, '\n' | '\t') { ' ' } else { c }).filter(|&c| !is_control(c)) {
+    for c in text
+        .chars()
+        .map(|c| if matches!(c, '\n' | '\t') { ' ' } else { c })
+        .filter(|&c| !is_control(c))
+    {
         cell.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
     }
 }
@@ -90,7 +104,14 @@ mod tests {
         let mut csv = Csv::new(fields.iter().map(|name| find(name).unwrap()).collect());
         let mut out = Vec::new();
         csv.header(&mut out);
-        csv.record(&mut out, &Record { target: "play.example.com", at: UNIX_EPOCH, result });
+        csv.record(
+            &mut out,
+            &Record {
+                target: "play.example.com",
+                at: UNIX_EPOCH,
+                result,
+            },
+        );
         String::from_utf8(out).unwrap()
     }
 
@@ -102,7 +123,11 @@ mod tests {
             assert_eq!(text.lines().count(), 2, "{text}");
             let mut reader = csv::Reader::from_reader(text.as_bytes());
             let record = reader.records().next().unwrap().unwrap();
-            let cell = |name: &str| record.get(names.iter().position(|it| *it == name).unwrap()).unwrap();
+            let cell = |name: &str| {
+                record
+                    .get(names.iter().position(|it| *it == name).unwrap())
+                    .unwrap()
+            };
             assert_eq!(cell("ok"), if result.is_ok() { "true" } else { "false" });
             assert_eq!(cell("time"), "1970-01-01T00:00:00.000000Z");
             if result.is_ok() {
@@ -113,7 +138,11 @@ mod tests {
                 assert_eq!(cell("error"), "silence");
             }
         }
-        assert_eq!(lines(&["error"], &answer("x")), "error\n\"\"\n", "an empty line would be no record");
+        assert_eq!(
+            lines(&["error"], &answer("x")),
+            "error\n\"\"\n",
+            "an empty line would be no record"
+        );
     }
 
     proptest! {

@@ -28,9 +28,22 @@ pub(crate) fn exchange(out: &mut impl Write, asked: &Asked) -> std::io::Result<(
         let at = format!("{:8.2} ms", datagram.at.as_secs_f64() * 1e3);
         let protocol = registry::find(asked.protocol.id);
         let mut notes = Notes::explaining();
-        let found = protocol.and_then(|protocol| protocol.explain(&datagram.bytes, seen, &mut notes));
-        heading(out, &at, Some(datagram.way), found.map(|found| (asked.protocol, found)), datagram.bytes.len())?;
-        body(out, &datagram.bytes, found.and_then(|found| found.error), &notes, usize::MAX)?;
+        let found =
+            protocol.and_then(|protocol| protocol.explain(&datagram.bytes, seen, &mut notes));
+        heading(
+            out,
+            &at,
+            Some(datagram.way),
+            found.map(|found| (asked.protocol, found)),
+            datagram.bytes.len(),
+        )?;
+        body(
+            out,
+            &datagram.bytes,
+            found.and_then(|found| found.error),
+            &notes,
+            usize::MAX,
+        )?;
     }
     Ok(())
 }
@@ -38,8 +51,15 @@ pub(crate) fn exchange(out: &mut impl Write, asked: &Asked) -> std::io::Result<(
 /// The datagram that a failure is about.
 pub(crate) fn culprit(out: &mut impl Write, protocol: &str, bytes: &[u8]) -> std::io::Result<()> {
     let mut notes = Notes::explaining();
-    let found = registry::find(protocol).and_then(|protocol| protocol.explain(bytes, Seen::Reply, &mut notes));
-    body(out, bytes, found.and_then(|found| found.error), &notes, usize::MAX)
+    let found = registry::find(protocol)
+        .and_then(|protocol| protocol.explain(bytes, Seen::Reply, &mut notes));
+    body(
+        out,
+        bytes,
+        found.and_then(|found| found.error),
+        &notes,
+        usize::MAX,
+    )
 }
 
 /// One line: when and where, which message, how long.
@@ -57,11 +77,19 @@ pub(crate) fn heading(
     };
     let name = match found {
         Some((info, Explanation { message, sure, .. })) => {
-            format!("\x1b[1m{} {message}\x1b[0m{}", info.title, if sure { "" } else { " (by its shape)" })
+            format!(
+                "\x1b[1m{} {message}\x1b[0m{}",
+                info.title,
+                if sure { "" } else { " (by its shape)" }
+            )
         }
         None => "\x1b[1munknown\x1b[0m".into(),
     };
-    let place = if place.is_empty() { String::new() } else { format!("{place} ") };
+    let place = if place.is_empty() {
+        String::new()
+    } else {
+        format!("{place} ")
+    };
     writeln!(out, "{arrow} {place}{name}, {}", count(length, "byte"))
 }
 
@@ -92,11 +120,19 @@ pub(crate) fn body(
         shown = bytes.len();
     }
     if shown < bytes.len() {
-        let mark = if error.is_some() { "\x1b[31mnot understood\x1b[0m" } else { "" };
+        let mark = if error.is_some() {
+            "\x1b[31mnot understood\x1b[0m"
+        } else {
+            ""
+        };
         row(out, &digits, shown..bytes.len(), mark, "")?;
     }
     for (deviation, at) in notes.deviations() {
-        writeln!(out, "  \x1b[33m{}\x1b[0m at offset {at}: {}", deviation.name, deviation.help)?;
+        writeln!(
+            out,
+            "  \x1b[33m{}\x1b[0m at offset {at}: {}",
+            deviation.name, deviation.help
+        )?;
     }
     if let Some(error) = error {
         writeln!(out, "  \x1b[31mmalformed\x1b[0m: {error}")?;
@@ -106,7 +142,13 @@ pub(crate) fn body(
 
 /// Bytes alone.
 pub(crate) fn rows(out: &mut impl Write, bytes: &[u8]) -> std::io::Result<()> {
-    row(out, &digits(bytes, &Notes::discarding(), ""), 0..bytes.len(), "", "")
+    row(
+        out,
+        &digits(bytes, &Notes::discarding(), ""),
+        0..bytes.len(),
+        "",
+        "",
+    )
 }
 
 /// Each byte as two hexadecimal digits, or as `hidden` if it belongs to a secret.
@@ -121,7 +163,11 @@ fn digits(bytes: &[u8], notes: &Notes, hidden: &str) -> Vec<String> {
 
 /// The value of a field, for everybody to see.
 fn value(field: &Field) -> &str {
-    if field.secret { "not shown" } else { &field.value }
+    if field.secret {
+        "not shown"
+    } else {
+        &field.value
+    }
 }
 
 /// Offset, bytes, name and value; more rows of bytes if they do not fit into one.
@@ -134,11 +180,21 @@ fn row(
 ) -> std::io::Result<()> {
     let field = digits.get(range.clone()).unwrap_or_default();
     // An empty field still has a name worth showing.
-    let empty: &[&[String]] = if field.is_empty() && !name.is_empty() { &[&[]] } else { &[] };
+    let empty: &[&[String]] = if field.is_empty() && !name.is_empty() {
+        &[&[]]
+    } else {
+        &[]
+    };
     for (i, chunk) in field.chunks(ROW).chain(empty.iter().copied()).enumerate() {
-        let text = format!("  \x1b[2m{:5}\x1b[0m  {:<47}", range.start + i * ROW, chunk.join(" "));
+        let text = format!(
+            "  \x1b[2m{:5}\x1b[0m  {:<47}",
+            range.start + i * ROW,
+            chunk.join(" ")
+        );
         match i {
-            0 if !name.is_empty() => writeln!(out, "{text}  {name} \x1b[36m{}\x1b[0m", printable(value))?,
+            0 if !name.is_empty() => {
+                writeln!(out, "{text}  {name} \x1b[36m{}\x1b[0m", printable(value))?
+            }
             _ => writeln!(out, "{}", text.trim_end())?,
         }
     }
@@ -146,7 +202,11 @@ fn row(
 }
 
 /// The same as JSON: message, fields, deviations, error. A secret is `--` a byte.
-pub(crate) fn json(found: Option<(&Info, Explanation)>, notes: &Notes, bytes: &[u8]) -> serde_json::Value {
+pub(crate) fn json(
+    found: Option<(&Info, Explanation)>,
+    notes: &Notes,
+    bytes: &[u8],
+) -> serde_json::Value {
     use serde_json::{Value, json};
     json!({
         "schema": "hailer/datagram/1",
@@ -190,16 +250,26 @@ mod tests {
     /// A query with an auth token, whole and cut within the token.
     fn queries() -> Vec<Vec<u8>> {
         let auth_token = Some(TOKEN.as_bytes());
-        let query = Query { endpoint: Endpoint::Players, token: Token([7; 32]), id: 1, offset: 0, auth_token };
+        let query = Query {
+            endpoint: Endpoint::Players,
+            token: Token([7; 32]),
+            id: 1,
+            offset: 0,
+            auth_token,
+        };
         let mut whole = Vec::new();
         Request::Query(query).write(&mut whole);
-        (0..TOKEN.len()).map(|cut| whole[..whole.len() - cut].to_vec()).collect()
+        (0..TOKEN.len())
+            .map(|cut| whole[..whole.len() - cut].to_vec())
+            .collect()
     }
 
     #[test]
     fn an_auth_token_is_hidden_and_its_place_is_not() {
         for bytes in queries() {
-            let Some((protocol, found, notes)) = registry::explain(&bytes, Seen::Request) else { panic!("{bytes:?}") };
+            let Some((protocol, found, notes)) = registry::explain(&bytes, Seen::Request) else {
+                panic!("{bytes:?}")
+            };
             let mut out = Vec::new();
             body(&mut out, &bytes, found.error, &notes, usize::MAX).unwrap();
             let out = String::from_utf8(out).unwrap();
@@ -210,7 +280,10 @@ mod tests {
             assert_eq!(out.matches("··").count(), bytes.len() - shown);
             assert!(shown <= 53, "{out}");
             for text in [&out, &json.to_string()] {
-                assert!(!text.contains("hush") && !text.contains("68 75") && !text.contains("6875"), "{text}");
+                assert!(
+                    !text.contains("hush") && !text.contains("68 75") && !text.contains("6875"),
+                    "{text}"
+                );
             }
         }
     }

@@ -158,11 +158,15 @@ impl<'a> Record<'a> {
     }
 
     fn text(&self, of: impl FnOnce(&'a Status) -> Option<&'a Text>) -> Cell<'a> {
-        self.status().and_then(of).map_or(Cell::Nothing, Cell::Plain)
+        self.status()
+            .and_then(of)
+            .map_or(Cell::Nothing, Cell::Plain)
     }
 
     fn word(&self, of: impl FnOnce(&'a Status) -> Option<&'a str>) -> Cell<'a> {
-        self.status().and_then(of).map_or(Cell::Nothing, Cell::Foreign)
+        self.status()
+            .and_then(of)
+            .map_or(Cell::Nothing, Cell::Foreign)
     }
 
     fn int(&self, of: impl FnOnce(&'a Status) -> Option<i64>) -> Cell<'a> {
@@ -171,5 +175,8 @@ impl<'a> Record<'a> {
 }
 
 fn micros(at: SystemTime) -> i64 {
-    at.duration_since(UNIX_EPOCH).ok().and_then(|since| i64::try_from(since.as_micros()).ok()).unwrap_or_default()
+    at.duration_since(UNIX_EPOCH)
+        .ok()
+        .and_then(|since| i64::try_from(since.as_micros()).ok())
+        .unwrap_or_default()
 }

@@ -113,9 +113,22 @@ impl Show {
         }
         let out = self.out.get_mut();
         if self.json {
-            writeln!(out, "{}", json::line(&Line { schema: "hailer/join/1", at: seconds(at), event })?)?;
+            writeln!(
+                out,
+                "{}",
+                json::line(&Line {
+                    schema: "hailer/join/1",
+                    at: seconds(at),
+                    event
+                })?
+            )?;
         } else {
-            writeln!(out, "\x1b[2m{:>8.2} s\x1b[0m  {}", at.as_secs_f64(), in_words(event))?;
+            writeln!(
+                out,
+                "\x1b[2m{:>8.2} s\x1b[0m  {}",
+                at.as_secs_f64(),
+                in_words(event)
+            )?;
         }
         Ok(out.flush()?)
     }
@@ -139,9 +152,15 @@ impl Show {
     fn for_programs<'a>(&'a self, session: Option<&'a Session>, end: &End) -> Summary<'a> {
         let client = session.map(Session::client);
         let game = client.map(|client| client.game());
-        let me = game.map(|game| &game.me).filter(|_| session.is_some_and(|session| session.joined().is_some()));
+        let me = game
+            .map(|game| &game.me)
+            .filter(|_| session.is_some_and(|session| session.joined().is_some()));
         let total = |way| client.map_or(0, |client| client.tally().total(way).bytes);
-        let error = if let End::Failed(error) = end { Some(error) } else { None };
+        let error = if let End::Failed(error) = end {
+            Some(error)
+        } else {
+            None
+        };
         Summary {
             schema: "hailer/join-summary/1",
             target: &self.target,
@@ -152,7 +171,13 @@ impl Show {
             encrypted: client.is_some_and(|client| client.is_encrypted()),
             end: error.map_or("left", JoinError::kind),
             message: error.map(|error| printable(&error.to_string())),
-            try_builds: error.map_or(Vec::new(), |error| error.try_builds().iter().map(|build| build.name()).collect()),
+            try_builds: error.map_or(Vec::new(), |error| {
+                error
+                    .try_builds()
+                    .iter()
+                    .map(|build| build.name())
+                    .collect()
+            }),
             seconds: seconds(self.ended),
             first_column_at: self.first_column.map(seconds),
             surrounded_at: self.surrounded.map(seconds),
@@ -174,8 +199,16 @@ impl Show {
 
     fn for_people(&self, out: &mut impl Write, session: &Session) -> std::io::Result<()> {
         let (client, game) = (session.client(), session.client().game());
-        let at = |time: Option<Duration>| time.map_or("never".into(), |at| format!("after {:.2} s", at.as_secs_f64()));
-        let cipher = if client.is_encrypted() { "encrypted" } else { "not encrypted" };
+        let at = |time: Option<Duration>| {
+            time.map_or("never".into(), |at| {
+                format!("after {:.2} s", at.as_secs_f64())
+            })
+        };
+        let cipher = if client.is_encrypted() {
+            "encrypted"
+        } else {
+            "not encrypted"
+        };
         writeln!(
             out,
             "\n--- {} ---\n{:.1} s as {}, {} ({}), {cipher}",
@@ -195,18 +228,50 @@ impl Show {
             at(self.surrounded),
         )?;
         let names: Vec<&str> = self.seen.iter().map(String::as_str).collect();
-        let others = if names.is_empty() { "nobody else".into() } else { line(&names.join(", "), 400) };
-        writeln!(out, "{others} seen; {} in view", count(game.entities.len() as u64, "thing"))?;
-        if let Some(Position { feet: [x, y, z], .. }) = game.me.position {
-            writeln!(out, "at {x:.1} {y:.1} {z:.1}, health {}, food {}", game.me.health, game.me.food)?;
+        let others = if names.is_empty() {
+            "nobody else".into()
+        } else {
+            line(&names.join(", "), 400)
+        };
+        writeln!(
+            out,
+            "{others} seen; {} in view",
+            count(game.entities.len() as u64, "thing")
+        )?;
+        if let Some(Position {
+            feet: [x, y, z], ..
+        }) = game.me.position
+        {
+            writeln!(
+                out,
+                "at {x:.1} {y:.1} {z:.1}, health {}, food {}",
+                game.me.health, game.me.food
+            )?;
         }
         let total = |way| client.tally().total(way);
         let both = |count: Count| format!("{} packets, {} bytes", count.packets, count.bytes);
-        writeln!(out, "heard {}, said {}\n", both(total(Way::ToClient)), both(total(Way::ToServer)))?;
-        let header = [("packet", Fit::Whole), ("way", Fit::Whole), ("packets", Fit::Number), ("bytes", Fit::Number)];
+        writeln!(
+            out,
+            "heard {}, said {}\n",
+            both(total(Way::ToClient)),
+            both(total(Way::ToServer))
+        )?;
+        let header = [
+            ("packet", Fit::Whole),
+            ("way", Fit::Whole),
+            ("packets", Fit::Number),
+            ("bytes", Fit::Number),
+        ];
         let rows: Vec<Vec<String>> = packets(session)
             .into_iter()
-            .map(|row| vec![row.name.into(), row.way.into(), row.packets.to_string(), row.bytes.to_string()])
+            .map(|row| {
+                vec![
+                    row.name.into(),
+                    row.way.into(),
+                    row.packets.to_string(),
+                    row.bytes.to_string(),
+                ]
+            })
             .collect();
         table::print(out, &header, &rows)?;
         if game.warned > 0 {
@@ -224,8 +289,20 @@ fn packets(session: &Session) -> Vec<Packets> {
     let ways = [(Way::ToClient, "to-client"), (Way::ToServer, "to-server")];
     let mut rows: Vec<Packets> = ways
         .into_iter()
-        .flat_map(|(way, text)| session.client().tally().by_name(way).iter().map(move |row| (text, row)))
-        .map(|(way, (name, count))| Packets { name, way, packets: count.packets, bytes: count.bytes })
+        .flat_map(|(way, text)| {
+            session
+                .client()
+                .tally()
+                .by_name(way)
+                .iter()
+                .map(move |row| (text, row))
+        })
+        .map(|(way, (name, count))| Packets {
+            name,
+            way,
+            packets: count.packets,
+            bytes: count.bytes,
+        })
         .collect();
     rows.sort_by_key(|row| std::cmp::Reverse((row.packets, row.bytes)));
     rows
@@ -240,7 +317,14 @@ fn in_words(event: &Event) -> String {
     let name = |name: &str| line(name, 40);
     match event {
         Event::SessionCheck { .. } => "the server checks accounts".into(),
-        Event::Joined { entity, mode, hardcore, dimension, difficulty, max_players } => {
+        Event::Joined {
+            entity,
+            mode,
+            hardcore,
+            dimension,
+            difficulty,
+            max_players,
+        } => {
             let hardcore = if *hardcore { ", hardcore" } else { "" };
             let difficulty = match difficulty {
                 0 => "peaceful",
@@ -255,12 +339,25 @@ fn in_words(event: &Event) -> String {
             )
         }
         Event::Chat { text } => text.ansi().replace('\n', " "),
-        Event::PlayerListed { name: player, ping } => format!("\x1b[32m+ {}\x1b[0m ({ping} ms)", name(player)),
-        Event::PlayerUnlisted { name: player } => format!("\x1b[31m- {}\x1b[0m", name(player)),
-        Event::PlayerAppeared { name: player, x, y, z, .. } => {
-            format!("\x1b[36m{}\x1b[0m comes into view at {x:.1} {y:.1} {z:.1}", name(player))
+        Event::PlayerListed { name: player, ping } => {
+            format!("\x1b[32m+ {}\x1b[0m ({ping} ms)", name(player))
         }
-        Event::PlayerVanished { name: player, .. } => format!("\x1b[36m{}\x1b[0m is out of view", name(player)),
+        Event::PlayerUnlisted { name: player } => format!("\x1b[31m- {}\x1b[0m", name(player)),
+        Event::PlayerAppeared {
+            name: player,
+            x,
+            y,
+            z,
+            ..
+        } => {
+            format!(
+                "\x1b[36m{}\x1b[0m comes into view at {x:.1} {y:.1} {z:.1}",
+                name(player)
+            )
+        }
+        Event::PlayerVanished { name: player, .. } => {
+            format!("\x1b[36m{}\x1b[0m is out of view", name(player))
+        }
         Event::Placed { x, y, z } => format!("put at {x:.1} {y:.1} {z:.1}"),
         Event::Health { health, food } => format!("health {health}, food {food}"),
         Event::Died => "\x1b[1;31mdied\x1b[0m".into(),
@@ -269,7 +366,9 @@ fn in_words(event: &Event) -> String {
         Event::Weather { raining: true } => "it begins to rain".into(),
         Event::Weather { raining: false } => "the rain ends".into(),
         Event::FirstColumn => "the first column of blocks".into(),
-        Event::Surrounded { columns } => format!("blocks all around: {}", count(*columns as u64, "column")),
+        Event::Surrounded { columns } => {
+            format!("blocks all around: {}", count(*columns as u64, "column"))
+        }
         Event::Warning { text } => format!("\x1b[33mwarning:\x1b[0m {}", line(text, 300)),
     }
 }

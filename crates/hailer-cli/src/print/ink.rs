@@ -21,7 +21,10 @@ impl Ink {
     /// Takes the colours out of what was drawn, if they are not wanted.
     pub(crate) fn apply(&self, drawn: &mut Buffer) {
         if self.is_colourless {
-            drawn.content.iter_mut().for_each(|cell| (cell.fg, cell.bg) = (Color::Reset, Color::Reset));
+            drawn
+                .content
+                .iter_mut()
+                .for_each(|cell| (cell.fg, cell.bg) = (Color::Reset, Color::Reset));
         }
     }
 }
@@ -34,14 +37,20 @@ mod tests {
 
     #[test]
     fn what_is_reversed_stays_reversed() {
-        let style = Style::new().fg(Color::Red).bg(Color::Rgb(1, 2, 3)).add_modifier(Modifier::REVERSED);
+        let style = Style::new()
+            .fg(Color::Red)
+            .bg(Color::Rgb(1, 2, 3))
+            .add_modifier(Modifier::REVERSED);
         for is_colourless in [false, true] {
             let mut drawn = Buffer::empty(Rect::new(0, 0, 3, 1));
             drawn.set_string(0, 0, "abc", style);
             Ink { is_colourless }.apply(&mut drawn);
             let cell = &drawn.content[1];
             assert_eq!((cell.symbol(), cell.modifier), ("b", Modifier::REVERSED));
-            assert_eq!((cell.fg == Color::Reset, cell.bg == Color::Reset), (is_colourless, is_colourless));
+            assert_eq!(
+                (cell.fg == Color::Reset, cell.bg == Color::Reset),
+                (is_colourless, is_colourless)
+            );
         }
     }
 }

@@ -17,7 +17,11 @@ pub(crate) fn line(value: &impl Serialize) -> Result<String> {
 struct Harmless;
 
 impl Formatter for Harmless {
-    fn write_string_fragment<W: ?Sized + Write>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
+    fn write_string_fragment<W: ?Sized + Write>(
+        &mut self,
+        writer: &mut W,
+        fragment: &str,
+    ) -> io::Result<()> {
         let mut shown = 0;
         for (at, c) in fragment.char_indices().filter(|(_, c)| is_control(*c)) {
             writer.write_all(&fragment.as_bytes()[shown..at])?;
@@ -38,8 +42,14 @@ mod tests {
     fn what_could_steer_a_terminal_is_escaped_and_means_the_same() {
         let text = "a\u{1b}[2J\u{9b}31m\u{7f}\u{202E}é名\u{0}\"\\\n👩";
         let json = line(&text).unwrap();
-        assert_eq!(json, r#""a\u001b[2J\u009b31m\u007f\u202eé名\u0000\"\\\n👩""#);
+        assert_eq!(
+            json,
+            r#""a\u001b[2J\u009b31m\u007f\u202eé名\u0000\"\\\n👩""#
+        );
         assert_eq!(serde_json::from_str::<String>(&json).unwrap(), text);
-        assert_eq!(line(&serde_json::json!({"a": [1, null, ""]})).unwrap(), r#"{"a":[1,null,""]}"#);
+        assert_eq!(
+            line(&serde_json::json!({"a": [1, null, ""]})).unwrap(),
+            r#"{"a":[1,null,""]}"#
+        );
     }
 }

@@ -13,8 +13,11 @@ const TITLE: usize = 60;
 /// What the columns are.
 pub(crate) fn header(out: &mut Vec<u8>) {
     let [target, on, version] = WIDTHS;
-    let _ =
-        writeln!(out, "{:target$}  {:>on$}  {:>11}  {:version$}  name", "target", "players", "round trip", "version");
+    let _ = writeln!(
+        out,
+        "{:target$}  {:>on$}  {:>11}  {:version$}  name",
+        "target", "players", "round trip", "version"
+    );
 }
 
 /// One end; `listed`: with the names of the players.
@@ -24,7 +27,14 @@ pub(crate) fn record(out: &mut Vec<u8>, record: &Record<'_>, listed: bool) {
     let answer = match record.result {
         Ok(answer) => answer,
         Err(error) => {
-            let _ = writeln!(out, "{shown}  {:>on$}  {:>11}  {:version$}  {}", "", "", "", line(&reason(error), TITLE));
+            let _ = writeln!(
+                out,
+                "{shown}  {:>on$}  {:>11}  {:version$}  {}",
+                "",
+                "",
+                "",
+                line(&reason(error), TITLE)
+            );
             return;
         }
     };
@@ -34,10 +44,18 @@ pub(crate) fn record(out: &mut Vec<u8>, record: &Record<'_>, listed: bool) {
         "{shown}  {:>on$}  {:>8.2} ms  {}  {}",
         players(answer),
         answer.round_trip.as_secs_f64() * 1e3,
-        padded(&line(status.version.as_deref().unwrap_or_default(), version), version),
+        padded(
+            &line(status.version.as_deref().unwrap_or_default(), version),
+            version
+        ),
         line(&status.title().unwrap_or_default(), TITLE),
     );
-    let list = status.players.list.iter().filter(|_| listed).map(|player| line(&player.name.plain(), 2 * WIDTHS[1]));
+    let list = status
+        .players
+        .list
+        .iter()
+        .filter(|_| listed)
+        .map(|player| line(&player.name.plain(), 2 * WIDTHS[1]));
     for (i, name) in list.enumerate() {
         let _ = write!(out, "{}{name}", if i == 0 { ": " } else { ", " });
     }

@@ -29,7 +29,9 @@ pub(crate) use tell;
 /// How wide the terminal on standard output is, or else what COLUMNS says. None: as wide as it takes.
 pub(crate) fn columns() -> Option<usize> {
     let terminal = comfy_table::Table::new().width().map(usize::from);
-    terminal.or_else(|| std::env::var("COLUMNS").ok()?.parse().ok()).filter(|columns| *columns > 0)
+    terminal
+        .or_else(|| std::env::var("COLUMNS").ok()?.parse().ok())
+        .filter(|columns| *columns > 0)
 }
 
 /// Text of a server's for one line, cut to a width; `…` says so.
@@ -40,8 +42,14 @@ pub(crate) fn line(text: &str, width: usize) -> String {
     if text.width() <= width && text.chars().count() <= most {
         return text;
     }
-    let ends = text.char_indices().map(|(at, c)| at + c.len_utf8()).take(most);
-    let cut = ends.take_while(|&end| text[..end].width() < width).last().unwrap_or(0);
+    let ends = text
+        .char_indices()
+        .map(|(at, c)| at + c.len_utf8())
+        .take(most);
+    let cut = ends
+        .take_while(|&end| text[..end].width() < width)
+        .last()
+        .unwrap_or(0);
     format!("{}…", text[..cut].trim_end())
 }
 
@@ -74,7 +82,11 @@ fn scaled(number: f64, units: [&str; 5]) -> String {
     for (i, unit) in units.iter().enumerate() {
         // What would be rounded to four digits belongs to the next unit.
         if number < 999.5 || i + 1 == units.len() {
-            let text = if number < 9.95 { format!("{number:.1}") } else { format!("{number:.0}") };
+            let text = if number < 9.95 {
+                format!("{number:.1}")
+            } else {
+                format!("{number:.0}")
+            };
             return format!("{}{unit}", text.strip_suffix(".0").unwrap_or(&text));
         }
         number /= 1e3;
@@ -106,7 +118,13 @@ pub(crate) mod tests {
 
     fn asked() -> Asked {
         let address = "192.0.2.7:25565".parse().unwrap();
-        Asked { protocol: registry::PROTOCOLS[0].info(), address, sent: 2, heard: 2, datagrams: Vec::new() }
+        Asked {
+            protocol: registry::PROTOCOLS[0].info(),
+            address,
+            sent: 2,
+            heard: 2,
+            datagrams: Vec::new(),
+        }
     }
 
     /// An answer that says the same in each place.
@@ -114,14 +132,27 @@ pub(crate) mod tests {
         let mut status = Status {
             motd: Some(Text::legacy(text)),
             map: Some(text.into()),
-            rules: vec![Rule { key: "k".into(), value: text.into() }],
+            rules: vec![Rule {
+                key: "k".into(),
+                value: text.into(),
+            }],
             extra: vec![Extra::new("plugins", Value::List(vec![text.into()]))],
             ..Status::default()
         };
         (status.players.online, status.players.max) = (Some(-3), Some(20));
         let uuid = Some(std::array::from_fn(|i| i as u8));
-        status.players.set_list(vec![Player { uuid, ..Player::named(Text::legacy(text)) }, Player::default()]);
-        Ok(Answer { asked: asked(), status: status.into(), round_trip: Duration::from_micros(12_340) })
+        status.players.set_list(vec![
+            Player {
+                uuid,
+                ..Player::named(Text::legacy(text))
+            },
+            Player::default(),
+        ]);
+        Ok(Answer {
+            asked: asked(),
+            status: status.into(),
+            round_trip: Duration::from_micros(12_340),
+        })
     }
 
     /// An answer as most are: eight players, plugins, colours in the MOTD.
@@ -129,18 +160,30 @@ pub(crate) mod tests {
         let mut answer = answer("").unwrap();
         let status = &mut answer.status;
         status.motd = Some(Text::legacy("§aA Minecraft §lServer"));
-        [&mut status.game, &mut status.mode, &mut status.map, &mut status.version]
-            .into_iter()
-            .zip(["MINECRAFT", "SMP", "world", "1.21.8"])
-            .for_each(|(place, text)| *place = Some(text.into()));
+        [
+            &mut status.game,
+            &mut status.mode,
+            &mut status.map,
+            &mut status.version,
+        ]
+        .into_iter()
+        .zip(["MINECRAFT", "SMP", "world", "1.21.8"])
+        .for_each(|(place, text)| *place = Some(text.into()));
         let plugins = ["WorldEdit 7.3", "Essentials 2.20", "LuckPerms 5.4"].map(Value::from);
         status.extra = vec![Extra::new("plugins", Value::List(plugins.into()))];
-        status.players.set_list((0..8).map(|i| Player::named(Text::legacy(format!("player_{i}{i}")))).collect());
+        status.players.set_list(
+            (0..8)
+                .map(|i| Player::named(Text::legacy(format!("player_{i}{i}"))))
+                .collect(),
+        );
         answer
     }
 
     pub(crate) fn failure() -> Result<Answer, Error> {
-        Err(Error::Silence { asked: Box::new(asked()), after: Duration::from_secs(3) })
+        Err(Error::Silence {
+            asked: Box::new(asked()),
+            after: Duration::from_secs(3),
+        })
     }
 
     #[test]
@@ -184,14 +227,31 @@ pub(crate) mod tests {
             assert_eq!(rate(number), expected, "{number}");
         }
         assert_eq!([bytes(17.0), bytes(1_048_576.0)], ["17 B", "1 MB"]);
-        let times = [0.9, 59.0, 60.0, 125.0, 3_600.0, 11_520.0, 86_400.0, 3_477_600.0].map(since);
-        assert_eq!(times, ["0s", "59s", "1m", "2m 5s", "1h", "3h 12m", "1d", "40d 6h"]);
+        let times = [
+            0.9,
+            59.0,
+            60.0,
+            125.0,
+            3_600.0,
+            11_520.0,
+            86_400.0,
+            3_477_600.0,
+        ]
+        .map(since);
+        assert_eq!(
+            times,
+            ["0s", "59s", "1m", "2m 5s", "1h", "3h 12m", "1d", "40d 6h"]
+        );
     }
 
     #[test]
     fn one_is_no_plural() {
         assert_eq!(
-            [count(0_u64, "byte"), count(1_usize, "address"), count(2_u32, "address")],
+            [
+                count(0_u64, "byte"),
+                count(1_usize, "address"),
+                count(2_u32, "address")
+            ],
             ["0 bytes", "1 address", "2 addresses"]
         );
     }

@@ -50,7 +50,12 @@ pub(crate) fn way_name(way: Way) -> &'static str {
 
 impl Shown<'_> {
     /// Shows the packet that the bytes are.
-    pub(crate) fn packet(&self, out: &mut impl Write, packet: &Packet, form: Form) -> io::Result<()> {
+    pub(crate) fn packet(
+        &self,
+        out: &mut impl Write,
+        packet: &Packet,
+        form: Form,
+    ) -> io::Result<()> {
         let notes = || {
             let mut notes = Notes::explaining();
             read(self.bytes, self.way, self.build, MAX_PACKET, &mut notes);
@@ -72,18 +77,42 @@ impl Shown<'_> {
         }
         if form.long {
             self.heading(out, packet.id(), Some(packet.name()))?;
-            return datagram::body(out, self.bytes, None, &notes(), if form.hex { usize::MAX } else { MAX_BYTES });
+            return datagram::body(
+                out,
+                self.bytes,
+                None,
+                &notes(),
+                if form.hex { usize::MAX } else { MAX_BYTES },
+            );
         }
         let text = printable(&packet.at(self.build).to_string());
-        let (name, fields) = text.split_once(' ').map_or((text.as_str(), ""), |(name, fields)| (name, fields));
+        let (name, fields) = text
+            .split_once(' ')
+            .map_or((text.as_str(), ""), |(name, fields)| (name, fields));
         self.begin(out)?;
-        writeln!(out, "{}", format!("0x{:02X} \x1b[1m{name}\x1b[0m {fields}", packet.id()).trim_end())?;
-        if form.hex { datagram::rows(out, self.bytes) } else { Ok(()) }
+        writeln!(
+            out,
+            "{}",
+            format!("0x{:02X} \x1b[1m{name}\x1b[0m {fields}", packet.id()).trim_end()
+        )?;
+        if form.hex {
+            datagram::rows(out, self.bytes)
+        } else {
+            Ok(())
+        }
     }
 
     /// Shows bytes that are no packet, and what is wrong with them.
-    pub(crate) fn broken(&self, out: &mut impl Write, broken: &Broken, form: Form) -> io::Result<()> {
-        let bytes = self.bytes.get(..broken.error.at.saturating_add(AFTER)).unwrap_or(self.bytes);
+    pub(crate) fn broken(
+        &self,
+        out: &mut impl Write,
+        broken: &Broken,
+        form: Form,
+    ) -> io::Result<()> {
+        let bytes = self
+            .bytes
+            .get(..broken.error.at.saturating_add(AFTER))
+            .unwrap_or(self.bytes);
         let mut notes = Notes::explaining();
         read(self.bytes, self.way, self.build, MAX_PACKET, &mut notes);
         let error = broken.error;
@@ -93,7 +122,8 @@ impl Shown<'_> {
             if form.long {
                 value["explained"] = datagram::fields(&notes);
             }
-            value["error"] = json!({"field": error.field, "at": error.at, "message": broken.to_string()});
+            value["error"] =
+                json!({"field": error.field, "at": error.at, "message": broken.to_string()});
             return writeln!(out, "{}", json::line(&value)?);
         }
         self.heading(out, broken.id, broken.packet)?;
@@ -123,15 +153,27 @@ impl Shown<'_> {
     }
 
     fn begin(&self, out: &mut impl Write) -> io::Result<()> {
-        let arrow = if self.way == Way::ToServer { "\x1b[36m→\x1b[0m" } else { "\x1b[32m←\x1b[0m" };
+        let arrow = if self.way == Way::ToServer {
+            "\x1b[36m→\x1b[0m"
+        } else {
+            "\x1b[32m←\x1b[0m"
+        };
         write!(out, "{arrow} ")?;
-        if self.place.is_empty() { Ok(()) } else { write!(out, "\x1b[2m{}\x1b[0m ", self.place) }
+        if self.place.is_empty() {
+            Ok(())
+        } else {
+            write!(out, "\x1b[2m{}\x1b[0m ", self.place)
+        }
     }
 
     fn heading(&self, out: &mut impl Write, id: u8, name: Option<&str>) -> io::Result<()> {
         self.begin(out)?;
         let (name, length) = (name.unwrap_or("unknown"), count(self.bytes.len(), "byte"));
-        writeln!(out, "0x{id:02X} \x1b[1m{name}\x1b[0m, offset {}, {length}", self.offset)
+        writeln!(
+            out,
+            "0x{id:02X} \x1b[1m{name}\x1b[0m, offset {}, {length}",
+            self.offset
+        )
     }
 }
 
@@ -151,7 +193,10 @@ struct Sums {
 impl Summary {
     /// One more.
     pub(crate) fn add(&mut self, seen: &Seen) {
-        let sums = self.0.entry((seen.packet.id(), seen.packet.name(), way_name(seen.way))).or_default();
+        let sums = self
+            .0
+            .entry((seen.packet.id(), seen.packet.name(), way_name(seen.way)))
+            .or_default();
         let mut written = Vec::with_capacity(seen.bytes.len());
         seen.packet.write(&mut written, seen.build);
         sums.packets += 1;
@@ -165,20 +210,47 @@ impl Summary {
             let rows = self.0.iter().map(|((id, name, way), Sums { packets, bytes, odd })| {
                 json!({"id": id, "packet": name, "way": way, "packets": packets, "bytes": bytes, "odd": odd})
             });
-            let value = json!({"schema": "hailer/packet-summary/1", "rows": rows.collect::<Value>()});
+            let value =
+                json!({"schema": "hailer/packet-summary/1", "rows": rows.collect::<Value>()});
             return writeln!(out, "{}", json::line(&value)?);
         }
-        for ((id, name, way), Sums { packets, bytes, odd }) in &self.0 {
-            let arrow = if *way == "to-server" { "\x1b[36m→\x1b[0m" } else { "\x1b[32m←\x1b[0m" };
-            let note = if *odd > 0 { format!(", {odd} odd") } else { String::new() };
-            writeln!(out, "{arrow} 0x{id:02X} {name:<24} {packets:>9} {bytes:>12} bytes{note}")?;
+        for (
+            (id, name, way),
+            Sums {
+                packets,
+                bytes,
+                odd,
+            },
+        ) in &self.0
+        {
+            let arrow = if *way == "to-server" {
+                "\x1b[36m→\x1b[0m"
+            } else {
+                "\x1b[32m←\x1b[0m"
+            };
+            let note = if *odd > 0 {
+                format!(", {odd} odd")
+            } else {
+                String::new()
+            };
+            writeln!(
+                out,
+                "{arrow} 0x{id:02X} {name:<24} {packets:>9} {bytes:>12} bytes{note}"
+            )?;
         }
         let sum = |of: fn(&Sums) -> u64| self.0.values().map(of).sum::<u64>();
-        let (packets, bytes, odd) = (sum(|sums| sums.packets), sum(|sums| sums.bytes), sum(|sums| sums.odd));
+        let (packets, bytes, odd) = (
+            sum(|sums| sums.packets),
+            sum(|sums| sums.bytes),
+            sum(|sums| sums.odd),
+        );
         writeln!(out, "  {:<29} {packets:>9} {bytes:>12} bytes", "all")?;
         match odd {
             0 => writeln!(out, "each encodes back to the bytes that it came in"),
-            odd => writeln!(out, "{odd} odd: hailer would write the same packet with other bytes"),
+            odd => writeln!(
+                out,
+                "{odd} odd: hailer would write the same packet with other bytes"
+            ),
         }
     }
 }

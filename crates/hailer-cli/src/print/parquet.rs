@@ -18,8 +18,15 @@ const ROWS: usize = 1 << 17;
 const BYTES: usize = 32 << 20;
 
 /// Turns lines of JSON with these fields into a file. Returns how many rows it has.
-pub(crate) fn write(lines: impl BufRead, fields: &[&'static Field], to: impl Write + Send) -> io::Result<u64> {
-    let shape: Vec<(&'static str, Kind)> = fields.iter().map(|field| (field.name, field.kind)).collect();
+pub(crate) fn write(
+    lines: impl BufRead,
+    fields: &[&'static Field],
+    to: impl Write + Send,
+) -> io::Result<u64> {
+    let shape: Vec<(&'static str, Kind)> = fields
+        .iter()
+        .map(|field| (field.name, field.kind))
+        .collect();
     let mut rows = Rows::new("answer", &shape, to)?;
     for line in lines.lines() {
         let line = line?;
@@ -47,13 +54,22 @@ impl<W: Write + Send> Rows<W> {
             .set_created_by(concat!("hailer ", env!("CARGO_PKG_VERSION")).into());
         let schema = Arc::new(parse_message_type(&schema(row, shape))?);
         let writer = SerializedFileWriter::new(to, schema, Arc::new(properties.build()))?;
-        Ok(Self { writer, columns: columns(shape), rows: 0, waiting: 0, bytes: 0 })
+        Ok(Self {
+            writer,
+            columns: columns(shape),
+            rows: 0,
+            waiting: 0,
+            bytes: 0,
+        })
     }
 
     /// Takes a row: an object with members called as the columns are. `bytes` is what it takes about.
     pub(crate) fn push(&mut self, row: &Value, bytes: usize) -> io::Result<()> {
-        self.columns.iter_mut().for_each(|column| column.push(&row[column.field]));
-        (self.rows, self.waiting, self.bytes) = (self.rows + 1, self.waiting + 1, self.bytes + bytes);
+        self.columns
+            .iter_mut()
+            .for_each(|column| column.push(&row[column.field]));
+        (self.rows, self.waiting, self.bytes) =
+            (self.rows + 1, self.waiting + 1, self.bytes + bytes);
         if self.waiting == ROWS || self.bytes >= BYTES {
             self.group()?;
         }
@@ -113,7 +129,10 @@ fn schema(row: &str, shape: &[(&'static str, Kind)]) -> String {
             Kind::Words => list(name, "required binary element (STRING);"),
             Kind::Players | Kind::Rules => {
                 let member = |&(member, always): &(&str, bool)| {
-                    format!("{} binary {member} (STRING);", if always { "required" } else { "optional" })
+                    format!(
+                        "{} binary {member} (STRING);",
+                        if always { "required" } else { "optional" }
+                    )
                 };
                 let members: String = members(kind).iter().map(member).collect();
                 list(name, &format!("required group element {{ {members} }}"))
@@ -142,9 +161,10 @@ fn columns(shape: &[(&'static str, Kind)]) -> Vec<Column> {
     };
     let of = |&(field, kind): &(&'static str, Kind)| match kind {
         Kind::Words => vec![column(field, kind, Some(""))],
-        Kind::Players | Kind::Rules => {
-            members(kind).iter().map(|&(member, _)| column(field, kind, Some(member))).collect()
-        }
+        Kind::Players | Kind::Rules => members(kind)
+            .iter()
+            .map(|&(member, _)| column(field, kind, Some(member)))
+            .collect(),
         _ => vec![column(field, kind, None)],
     };
     shape.iter().flat_map(of).collect()
@@ -166,9 +186,17 @@ impl Column {
             return;
         }
         for (i, element) in elements.into_iter().flatten().enumerate() {
-            let value = if member.is_empty() { element } else { &element[member] };
+            let value = if member.is_empty() {
+                element
+            } else {
+                &element[member]
+            };
             // The list is there, the element is; a member that need not be is one level more.
-            let level = if self.values.push(value) && member == "uuid" { 3 } else { 2 };
+            let level = if self.values.push(value) && member == "uuid" {
+                3
+            } else {
+                2
+            };
             self.definition.push(level);
             self.repetition.push((i > 0).into());
         }
@@ -200,16 +228,33 @@ impl Values {
 }
 
 fn micros(time: &str) -> Option<i64> {
-    let since = humantime::parse_rfc3339(time).ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
+    let since = humantime::parse_rfc3339(time)
+        .ok()?
+        .duration_since(std::time::UNIX_EPOCH)
+        .ok()?;
     since.as_micros().try_into().ok()
 }
 
 /// Writes what the columns hold, and empties them.
-fn group(writer: &mut SerializedFileWriter<impl Write + Send>, columns: &mut [Column]) -> Result<()> {
+fn group(
+    writer: &mut SerializedFileWriter<impl Write + Send>,
+    columns: &mut [Column],
+) -> Result<()> {
     let mut group = writer.next_row_group()?;
-    for Column { definition, repetition, values, .. } in columns {
-        let Some(mut column) = group.next_column()? else { break };
-        let levels = (Some(definition.as_slice()), Some(repetition.as_slice()).filter(|levels| !levels.is_empty()));
+    for Column {
+        definition,
+        repetition,
+        values,
+        ..
+    } in columns
+    {
+        let Some(mut column) = group.next_column()? else {
+            break;
+        };
+        let levels = (
+            Some(definition.as_slice()),
+            Some(repetition.as_slice()).filter(|levels| !levels.is_empty()),
+        );
         match (column.untyped(), &mut *values) {
             (ColumnWriter::ByteArrayColumnWriter(it), Values::Text(values)) => {
                 it.write_batch(values, levels.0, levels.1)?;
@@ -249,25 +294,41 @@ mod tests {
 
     #[test]
     fn what_was_written_can_be_read() {
-        let fields: Vec<&'static Field> =
-            FIELDS.iter().map(|field| crate::print::fields::find(field.name).unwrap()).collect();
+        let fields: Vec<&'static Field> = FIELDS
+            .iter()
+            .map(|field| crate::print::fields::find(field.name).unwrap())
+            .collect();
         let at = UNIX_EPOCH + Duration::from_micros(1_700_000_000_123_456);
         let mut lines = Vec::new();
         let ends = [answer("a\n\"b\" 名"), failure(), answer("")];
         for result in &ends {
-            ndjson::flat(&mut lines, &fields, &Record { target: "play.example.com", at, result });
+            ndjson::flat(
+                &mut lines,
+                &fields,
+                &Record {
+                    target: "play.example.com",
+                    at,
+                    result,
+                },
+            );
         }
         let mut file = Vec::new();
         assert_eq!(write(lines.as_slice(), &fields, &mut file).unwrap(), 3);
         let reader = SerializedFileReader::new(bytes(&file)).unwrap();
-        let rows: Vec<_> = reader.get_row_iter(None).unwrap().map(|row| object(&row.unwrap())).collect();
+        let rows: Vec<_> = reader
+            .get_row_iter(None)
+            .unwrap()
+            .map(|row| object(&row.unwrap()))
+            .collect();
         for (row, line) in rows.iter().zip(lines.split(|byte| *byte == b'\n')) {
             let line: Value = serde_json::from_slice(line).unwrap();
             for field in &fields {
                 let (value, expected) = (&row[field.name], &line[field.name]);
                 match field.kind {
                     Kind::Json => {
-                        let text = value.as_str().map(|text| serde_json::from_str(text).unwrap());
+                        let text = value
+                            .as_str()
+                            .map(|text| serde_json::from_str(text).unwrap());
                         assert_eq!(&text.unwrap_or(Value::Null), expected);
                     }
                     Kind::Time => assert_eq!(value, &Value::from(1_700_000_000_123_456_i64)),
@@ -283,18 +344,30 @@ mod tests {
         assert_eq!(rows[1]["error"], "silence");
         let mut empty = Vec::new();
         assert_eq!(write(&b""[..], &fields, &mut empty).unwrap(), 0);
-        assert_eq!(SerializedFileReader::new(bytes(&empty)).unwrap().metadata().file_metadata().num_rows(), 0);
+        assert_eq!(
+            SerializedFileReader::new(bytes(&empty))
+                .unwrap()
+                .metadata()
+                .file_metadata()
+                .num_rows(),
+            0
+        );
     }
 
     fn object(row: &record::Row) -> Value {
-        row.get_column_iter().map(|(name, field)| (name.clone(), json(field))).collect::<serde_json::Map<_, _>>().into()
+        row.get_column_iter()
+            .map(|(name, field)| (name.clone(), json(field)))
+            .collect::<serde_json::Map<_, _>>()
+            .into()
     }
 
     fn json(field: &record::Field) -> Value {
         match field {
             record::Field::Null => Value::Null,
             record::Field::Bool(flag) => (*flag).into(),
-            record::Field::Long(number) | record::Field::TimestampMicros(number) => (*number).into(),
+            record::Field::Long(number) | record::Field::TimestampMicros(number) => {
+                (*number).into()
+            }
             record::Field::Double(number) => (*number).into(),
             record::Field::Str(text) => text.as_str().into(),
             record::Field::Group(row) => object(row),
@@ -305,8 +378,18 @@ mod tests {
 
     fn bytes(file: &[u8]) -> std::fs::File {
         use std::io::{Seek, SeekFrom};
-        let path = std::env::temp_dir().join(format!("hailer-{}-{}.parquet", std::process::id(), file.len()));
-        let mut it = std::fs::File::options().create(true).truncate(true).read(true).write(true).open(&path).unwrap();
+        let path = std::env::temp_dir().join(format!(
+            "hailer-{}-{}.parquet",
+            std::process::id(),
+            file.len()
+        ));
+        let mut it = std::fs::File::options()
+            .create(true)
+            .truncate(true)
+            .read(true)
+            .write(true)
+            .open(&path)
+            .unwrap();
         it.write_all(file).unwrap();
         it.seek(SeekFrom::Start(0)).unwrap();
         std::fs::remove_file(&path).unwrap();

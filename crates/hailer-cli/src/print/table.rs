@@ -30,7 +30,11 @@ pub(crate) enum Fit {
 }
 
 /// A table as wide as the terminal at the most. A column without content is left out.
-pub(crate) fn print(out: &mut impl Write, header: &[(&str, Fit)], rows: &[Vec<String>]) -> std::io::Result<()> {
+pub(crate) fn print(
+    out: &mut impl Write,
+    header: &[(&str, Fit)],
+    rows: &[Vec<String>],
+) -> std::io::Result<()> {
     for line in lay_out(header, rows, columns().unwrap_or(usize::MAX)) {
         writeln!(out, "{line}")?;
     }
@@ -38,7 +42,12 @@ pub(crate) fn print(out: &mut impl Write, header: &[(&str, Fit)], rows: &[Vec<St
 }
 
 fn lay_out(header: &[(&str, Fit)], rows: &[Vec<String>], limit: usize) -> Vec<String> {
-    let widest = |column: usize| rows.iter().map(|row| row[column].width()).max().unwrap_or(0);
+    let widest = |column: usize| {
+        rows.iter()
+            .map(|row| row[column].width())
+            .max()
+            .unwrap_or(0)
+    };
     // Number, fit and width of each column shown.
     let mut shown: Vec<(usize, Fit, usize)> = (header.iter().enumerate())
         .filter(|(column, _)| widest(*column) > 0)
@@ -46,12 +55,24 @@ fn lay_out(header: &[(&str, Fit)], rows: &[Vec<String>], limit: usize) -> Vec<St
         .collect();
     let gives_way = |fit| matches!(fit, Fit::Cut | Fit::Fold);
     let at_least = |shown: &[(usize, Fit, usize)]| -> usize {
-        let least = |&(_, fit, width): &_| if gives_way(fit) { NARROW.min(width) } else { width };
+        let least = |&(_, fit, width): &_| {
+            if gives_way(fit) {
+                NARROW.min(width)
+            } else {
+                width
+            }
+        };
         shown.iter().map(|column| least(column) + GAP).sum()
     };
     while at_least(&shown) > limit.saturating_add(GAP)
         && let Some((_, spare)) = (shown.iter().enumerate())
-            .filter_map(|(i, &(_, fit, _))| if let Fit::Spare(rank) = fit { Some((rank, i)) } else { None })
+            .filter_map(|(i, &(_, fit, _))| {
+                if let Fit::Spare(rank) = fit {
+                    Some((rank, i))
+                } else {
+                    None
+                }
+            })
             .min()
     {
         shown.remove(spare);
@@ -68,8 +89,11 @@ fn lay_out(header: &[(&str, Fit)], rows: &[Vec<String>], limit: usize) -> Vec<St
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     table.style_text_only();
-    table
-        .set_header(shown.iter().map(|(column, ..)| Cell::new(header[*column].0).add_attribute(Attribute::Underlined)));
+    table.set_header(
+        shown
+            .iter()
+            .map(|(column, ..)| Cell::new(header[*column].0).add_attribute(Attribute::Underlined)),
+    );
     for row in rows {
         table.add_row(shown.iter().map(|&(column, fit, width)| match fit {
             Fit::Fold => row[column].clone(),
@@ -81,13 +105,21 @@ fn lay_out(header: &[(&str, Fit)], rows: &[Vec<String>], limit: usize) -> Vec<St
         if fit == Fit::Number {
             column.set_cell_alignment(CellAlignment::Right);
         }
-        column.set_padding((0, GAP as u16)).set_constraint(ColumnConstraint::Absolute(Width::Fixed(fixed)));
+        column
+            .set_padding((0, GAP as u16))
+            .set_constraint(ColumnConstraint::Absolute(Width::Fixed(fixed)));
     }
-    table.lines().map(|line| line.trim_end().to_owned()).collect()
+    table
+        .lines()
+        .map(|line| line.trim_end().to_owned())
+        .collect()
 }
 
 /// Several servers side by side: one row an answer.
-pub(crate) fn servers(out: &mut impl Write, rows: &[(String, Result<Vec<Answer>, Error>)]) -> std::io::Result<()> {
+pub(crate) fn servers(
+    out: &mut impl Write,
+    rows: &[(String, Result<Vec<Answer>, Error>)],
+) -> std::io::Result<()> {
     let header = [
         ("target", Fit::Whole),
         ("protocol", Fit::Whole),
@@ -102,7 +134,10 @@ pub(crate) fn servers(out: &mut impl Write, rows: &[(String, Result<Vec<Answer>,
     // so room for the reason.
     let protocols = rows.iter().any(|(target, _)| !target.contains("://"));
     let rows = rows.iter().flat_map(|(target, end)| match end {
-        Ok(answers) => answers.iter().map(|answer| server(target, answer, protocols)).collect(),
+        Ok(answers) => answers
+            .iter()
+            .map(|answer| server(target, answer, protocols))
+            .collect(),
         Err(error) => {
             let mut row = vec![String::new(); header.len()];
             (row[0], row[2]) = (line(target, 2 * CELL), reason(error));
@@ -115,10 +150,18 @@ pub(crate) fn servers(out: &mut impl Write, rows: &[(String, Result<Vec<Answer>,
 fn server(target: &str, answer: &Answer, protocol: bool) -> Vec<String> {
     let status = &answer.status;
     let text = |text: Option<&str>| text.map(|text| line(text, CELL)).unwrap_or_default();
-    let remarks: Vec<_> = status.deviations.iter().map(|deviation| deviation.name).collect();
+    let remarks: Vec<_> = status
+        .deviations
+        .iter()
+        .map(|deviation| deviation.name)
+        .collect();
     vec![
         line(target, 2 * CELL),
-        if protocol { answer.asked.protocol.id.to_owned() } else { String::new() },
+        if protocol {
+            answer.asked.protocol.id.to_owned()
+        } else {
+            String::new()
+        },
         line(&status.title().unwrap_or_default(), CELL),
         players(answer),
         text(status.map.as_deref()),
@@ -166,18 +209,38 @@ mod tests {
     ];
 
     fn laid_out(limit: usize, rows: &[[&str; 6]]) -> String {
-        let rows: Vec<Vec<String>> = rows.iter().map(|row| row.map(str::to_owned).to_vec()).collect();
+        let rows: Vec<Vec<String>> = rows
+            .iter()
+            .map(|row| row.map(str::to_owned).to_vec())
+            .collect();
         let lines = lay_out(&HEADER, &rows, limit);
         assert_eq!(lines.len(), rows.len() + 1, "a row is a line");
-        assert!(lines.iter().all(|line| line.width() <= limit), "{limit}: {lines:#?}");
+        assert!(
+            lines.iter().all(|line| line.width() <= limit),
+            "{limit}: {lines:#?}"
+        );
         lines.join("\n")
     }
 
     #[test]
     fn a_narrow_terminal_gets_less_but_no_broken_words() {
         let rows = [
-            ["play.example.com:25565", "A name of a good length 名前", "12 / 20", "old_mill", "1.21.8", ""],
-            ["192.0.2.7", "Short", "0 / 8", "harbour", "1.21.8", "counts-differ, motd-nul"],
+            [
+                "play.example.com:25565",
+                "A name of a good length 名前",
+                "12 / 20",
+                "old_mill",
+                "1.21.8",
+                "",
+            ],
+            [
+                "192.0.2.7",
+                "Short",
+                "0 / 8",
+                "harbour",
+                "1.21.8",
+                "counts-differ, motd-nul",
+            ],
         ];
         for limit in [1000, 120, 100, 80, 60, 51] {
             let table = laid_out(limit, &rows);
@@ -194,13 +257,22 @@ mod tests {
 
     #[test]
     fn a_column_without_content_is_left_out() {
-        let table = laid_out(80, &[["a", "b", "1", "", "2", ""], ["a", "", "1", "", "2", ""]]);
-        assert_eq!(table, "target  name  players  version\na       b     1        2\na             1        2");
+        let table = laid_out(
+            80,
+            &[["a", "b", "1", "", "2", ""], ["a", "", "1", "", "2", ""]],
+        );
+        assert_eq!(
+            table,
+            "target  name  players  version\na       b     1        2\na             1        2"
+        );
     }
 
     #[test]
     fn prose_is_folded_between_words() {
-        let rows = [vec!["max-reply".to_owned(), "The longest reply sent, in bytes, from 64 to 65507".to_owned()]];
+        let rows = [vec![
+            "max-reply".to_owned(),
+            "The longest reply sent, in bytes, from 64 to 65507".to_owned(),
+        ]];
         let lines = lay_out(&[("name", Fit::Whole), ("meaning", Fit::Fold)], &rows, 40);
         assert_eq!(lines[1], "max-reply  The longest reply sent, in");
         assert_eq!(lines[2], "           bytes, from 64 to 65507");

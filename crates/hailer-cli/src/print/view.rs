@@ -18,39 +18,67 @@ const NAME: usize = 16;
 const KEY: usize = 40;
 
 /// Everything a server said.
-pub(crate) fn answer(out: &mut impl Write, target: &str, answer: &Answer, players: bool) -> std::io::Result<()> {
+pub(crate) fn answer(
+    out: &mut impl Write,
+    target: &str,
+    answer: &Answer,
+    players: bool,
+) -> std::io::Result<()> {
     let status = &answer.status;
     heading(out, status, answer.asked.protocol, target)?;
     let mut row = |name: &str, value: &str| writeln!(out, "  \x1b[2m{name:<NAME$}\x1b[0m {value}");
     let round_trip = answer.round_trip.as_secs_f64() * 1e3;
-    row("Address", &format!("{}, round trip {round_trip:.2} ms", answer.asked.address))?;
-    let plain = [("Game", &status.game), ("Version", &status.version), ("Mode", &status.mode), ("Map", &status.map)];
+    row(
+        "Address",
+        &format!("{}, round trip {round_trip:.2} ms", answer.asked.address),
+    )?;
+    let plain = [
+        ("Game", &status.game),
+        ("Version", &status.version),
+        ("Mode", &status.mode),
+        ("Map", &status.map),
+    ];
     for (name, value) in plain {
         if let Some(value) = value {
             row(name, &line(value, WIDE))?;
         }
     }
     if let Some(address) = &status.address {
-        let host = address.host.as_deref().map(|host| line(host, WIDE)).unwrap_or_default();
-        let port = address.port.map(|port| format!(":{port}")).unwrap_or_default();
+        let host = address
+            .host
+            .as_deref()
+            .map(|host| line(host, WIDE))
+            .unwrap_or_default();
+        let port = address
+            .port
+            .map(|port| format!(":{port}"))
+            .unwrap_or_default();
         row("Calls itself", &format!("{host}{port}"))?;
     }
     for Extra { key, value } in &status.extra {
         row(&title(key), &line(&human(value), 4 * WIDE))?;
     }
-    row("Players", &format!("{}{}", table::players(answer), bar(status)))?;
+    row(
+        "Players",
+        &format!("{}{}", table::players(answer), bar(status)),
+    )?;
     if players {
         list(out, status)?;
     }
     if !status.rules.is_empty() {
         writeln!(out, "\n  \x1b[1mRules\x1b[0m")?;
-        let rules = status.rules.iter().map(|rule| (line(&rule.key, KEY), line(&rule.value, WIDE)));
+        let rules = status
+            .rules
+            .iter()
+            .map(|rule| (line(&rule.key, KEY), line(&rule.value, WIDE)));
         pairs(out, &rules.collect::<Vec<_>>())?;
     }
     if !status.deviations.is_empty() {
         writeln!(out, "\n  \x1b[33mDeviates from the protocol\x1b[0m")?;
-        let deviations =
-            status.deviations.iter().map(|deviation| (deviation.name.to_owned(), deviation.help.to_owned()));
+        let deviations = status
+            .deviations
+            .iter()
+            .map(|deviation| (deviation.name.to_owned(), deviation.help.to_owned()));
         pairs(out, &deviations.collect::<Vec<_>>())?;
     }
     writeln!(out)
@@ -62,8 +90,18 @@ pub(crate) fn failure(out: &mut impl Write, target: &str, error: &Error) -> std:
     writeln!(out, "  {}\n", line(&error.to_string(), 4 * WIDE))
 }
 
-fn heading(out: &mut impl Write, status: &Status, protocol: &Info, target: &str) -> std::io::Result<()> {
-    writeln!(out, "\x1b[32m●\x1b[0m \x1b[1m{}\x1b[0m \x1b[2m{}\x1b[0m", line(target, WIDE), protocol.title)?;
+fn heading(
+    out: &mut impl Write,
+    status: &Status,
+    protocol: &Info,
+    target: &str,
+) -> std::io::Result<()> {
+    writeln!(
+        out,
+        "\x1b[32m●\x1b[0m \x1b[1m{}\x1b[0m \x1b[2m{}\x1b[0m",
+        line(target, WIDE),
+        protocol.title
+    )?;
     for text in [&status.name, &status.motd].into_iter().flatten() {
         for text in lines(text) {
             writeln!(out, "  {text}")?;
@@ -75,7 +113,11 @@ fn heading(out: &mut impl Write, status: &Status, protocol: &Info, target: &str)
 /// The first lines of a coloured text that hold anything. One that is too long is cut and loses its colours.
 fn lines(text: &Text) -> Vec<String> {
     let (ansi, plain) = (text.ansi(), text.plain());
-    let lines = ansi.lines().zip(plain.lines()).filter(|(_, plain)| !plain.trim().is_empty()).take(8);
+    let lines = ansi
+        .lines()
+        .zip(plain.lines())
+        .filter(|(_, plain)| !plain.trim().is_empty())
+        .take(8);
     lines
         .map(|(ansi, plain)| match line(plain, WIDE) {
             whole if whole == plain => ansi.to_owned(),
@@ -87,7 +129,9 @@ fn lines(text: &Text) -> Vec<String> {
 /// Two columns, the second as long as it takes.
 fn pairs(out: &mut impl Write, pairs: &[(String, String)]) -> std::io::Result<()> {
     let width = pairs.iter().map(|(key, _)| key.width()).max().unwrap_or(0);
-    pairs.iter().try_for_each(|(key, value)| writeln!(out, "  {} {value}", padded(key, width)))
+    pairs
+        .iter()
+        .try_for_each(|(key, value)| writeln!(out, "  {} {value}", padded(key, width)))
 }
 
 /// `max-players` as a person reads it.
@@ -101,11 +145,18 @@ fn title(key: &str) -> String {
 
 /// A value for a line: of a table only the values, since their names would repeat in every row.
 fn human(value: &Value) -> String {
-    let all = |values: &mut dyn Iterator<Item = String>, separator| values.collect::<Vec<_>>().join(separator);
+    let all = |values: &mut dyn Iterator<Item = String>, separator| {
+        values.collect::<Vec<_>>().join(separator)
+    };
     match value {
         Value::List(values) => all(&mut values.iter().map(human), ", "),
         Value::Table(entries) => all(&mut entries.iter().map(|(_, value)| human(value)), " "),
-        Value::Rows(rows) => all(&mut rows.iter().map(|row| all(&mut row.map(|(_, text)| text.into()), " ")), ", "),
+        Value::Rows(rows) => all(
+            &mut rows
+                .iter()
+                .map(|row| all(&mut row.map(|(_, text)| text.into()), " ")),
+            ", ",
+        ),
         other => other.to_string(),
     }
 }
@@ -119,16 +170,29 @@ fn bar(status: &Status) -> String {
         return String::new();
     }
     let full = (online.saturating_mul(20) / max).clamp(i64::from(online > 0), 20) as usize;
-    format!("  \x1b[36m{}\x1b[0m\x1b[2m{}\x1b[0m", "█".repeat(full), "░".repeat(20 - full))
+    format!(
+        "  \x1b[36m{}\x1b[0m\x1b[2m{}\x1b[0m",
+        "█".repeat(full),
+        "░".repeat(20 - full)
+    )
 }
 
 /// The players: names alone in columns, or a table if more is known of them.
 fn list(out: &mut impl Write, status: &Status) -> std::io::Result<()> {
     let players = &status.players;
     match players.roster {
-        Roster::Refused => writeln!(out, "  \x1b[2m{:<NAME$}\x1b[0m needs an auth token (--auth-token-file)", "")?,
+        Roster::Refused => writeln!(
+            out,
+            "  \x1b[2m{:<NAME$}\x1b[0m needs an auth token (--auth-token-file)",
+            ""
+        )?,
         Roster::Partial if !players.list.is_empty() => {
-            writeln!(out, "  \x1b[2m{:<NAME$}\x1b[0m the list holds {}", "", players.list.len())?;
+            writeln!(
+                out,
+                "  \x1b[2m{:<NAME$}\x1b[0m the list holds {}",
+                "",
+                players.list.len()
+            )?;
         }
         _ => {}
     }
@@ -154,7 +218,9 @@ fn list(out: &mut impl Write, status: &Status) -> std::io::Result<()> {
         row.extend(uuids.then(|| player.uuid.as_ref().map(uuid_text).unwrap_or_default()));
         row.extend(keys.iter().map(|key| {
             let value = player.extra.iter().find(|extra| extra.key == *key);
-            value.map(|extra| line(&extra.value.to_string(), table::CELL)).unwrap_or_default()
+            value
+                .map(|extra| line(&extra.value.to_string(), table::CELL))
+                .unwrap_or_default()
         }));
         row
     });
@@ -162,7 +228,10 @@ fn list(out: &mut impl Write, status: &Status) -> std::io::Result<()> {
 }
 
 fn names(out: &mut impl Write, players: &[Player]) -> std::io::Result<()> {
-    let names: Vec<String> = players.iter().map(|player| line(&player.name.plain(), 48)).collect();
+    let names: Vec<String> = players
+        .iter()
+        .map(|player| line(&player.name.plain(), 48))
+        .collect();
     let width = names.iter().map(|name| name.width()).max().unwrap_or(0) + 2;
     for row in names.chunks((columns().unwrap_or(100) / width).max(1)) {
         let row: String = row.iter().map(|name| padded(name, width)).collect();
@@ -183,9 +252,15 @@ mod tests {
 
     #[test]
     fn long_lines_are_cut_and_short_ones_keep_their_colours() {
-        let text = Text::legacy(format!("\u{A7}aGreen\n\n  \n{}\nend", "\u{A7}c名".repeat(20_000)));
+        let text = Text::legacy(format!(
+            "\u{A7}aGreen\n\n  \n{}\nend",
+            "\u{A7}c名".repeat(20_000)
+        ));
         let lines = lines(&text);
-        assert_eq!((lines[0].as_str(), lines[2].as_str()), ("\x1b[92mGreen\x1b[0m", "\x1b[91mend\x1b[0m"));
+        assert_eq!(
+            (lines[0].as_str(), lines[2].as_str()),
+            ("\x1b[92mGreen\x1b[0m", "\x1b[91mend\x1b[0m")
+        );
         assert_eq!((lines[1].width(), lines.len()), (WIDE - 1, 3));
         assert!(lines[1].ends_with("名…") && !lines[1].contains('\x1b'));
     }
@@ -193,7 +268,10 @@ mod tests {
     #[test]
     fn columns_stand_below_each_other_whatever_the_script() {
         let names = ["Alice", "名前", "👩‍🚀", "Björn", "e\u{301}"];
-        let players: Vec<Player> = names.iter().map(|name| Player::named(Text::unformatted(*name))).collect();
+        let players: Vec<Player> = names
+            .iter()
+            .map(|name| Player::named(Text::unformatted(*name)))
+            .collect();
         let mut out = Vec::new();
         super::names(&mut out, &players).unwrap();
         let out = String::from_utf8(out).unwrap();
@@ -203,9 +281,19 @@ mod tests {
             assert_eq!(before.width(), 2 + nth * 7, "{first}");
         }
         let mut out = Vec::new();
-        pairs(&mut out, &[("名前".into(), "a".into()), ("key".into(), "b".into()), ("longer".into(), "c".into())])
-            .unwrap();
-        assert_eq!(String::from_utf8(out).unwrap(), "  名前   a\n  key    b\n  longer c\n");
+        pairs(
+            &mut out,
+            &[
+                ("名前".into(), "a".into()),
+                ("key".into(), "b".into()),
+                ("longer".into(), "c".into()),
+            ],
+        )
+        .unwrap();
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            "  名前   a\n  key    b\n  longer c\n"
+        );
     }
 
     #[test]

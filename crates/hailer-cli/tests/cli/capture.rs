@@ -16,7 +16,14 @@ pub(crate) enum Link {
 }
 
 impl Link {
-    pub(crate) const ALL: [Self; 6] = [Self::Ethernet, Self::Vlan, Self::Cooked, Self::Cooked2, Self::Null, Self::Raw];
+    pub(crate) const ALL: [Self; 6] = [
+        Self::Ethernet,
+        Self::Vlan,
+        Self::Cooked,
+        Self::Cooked2,
+        Self::Null,
+        Self::Raw,
+    ];
 
     fn number(self) -> u32 {
         match self {
@@ -37,7 +44,11 @@ impl Link {
             // Packet type, ARPHRD_ETHER, address length and address.
             Self::Cooked => [&[0, 0, 0, 1, 0, 6, 2, 2, 2, 2, 2, 2, 0, 0][..], &kind].concat(),
             // Protocol, reserved, interface, ARPHRD_ETHER, packet type, address length and address.
-            Self::Cooked2 => [&kind[..], &[0, 0, 0, 0, 0, 1, 0, 1, 0, 6, 2, 2, 2, 2, 2, 2, 0, 0]].concat(),
+            Self::Cooked2 => [
+                &kind[..],
+                &[0, 0, 0, 0, 0, 1, 0, 1, 0, 6, 2, 2, 2, 2, 2, 2, 0, 0],
+            ]
+            .concat(),
             Self::Null => if v6 { [10, 0, 0, 0] } else { [2, 0, 0, 0] }.to_vec(),
             Self::Raw => Vec::new(),
         };
@@ -53,7 +64,10 @@ pub(crate) struct Capture {
 
 impl Capture {
     pub(crate) fn new(link: Link) -> Self {
-        Self { link, packets: Vec::new() }
+        Self {
+            link,
+            packets: Vec::new(),
+        }
     }
 
     /// A datagram in one IPv4 packet.
@@ -80,7 +94,11 @@ impl Capture {
         let mut ip = vec![0x60, 0, 0, 0];
         ip.extend((udp.len() as u16).to_be_bytes());
         ip.extend([17, 64]);
-        let host = |last: u8| [0x20, 0x01, 0x0D, 0xB8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last];
+        let host = |last: u8| {
+            [
+                0x20, 0x01, 0x0D, 0xB8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last,
+            ]
+        };
         ip.extend(host(7));
         ip.extend(host(9));
         self.packets.push([ip, udp].concat());
@@ -103,16 +121,41 @@ impl Capture {
 
     /// A classic capture file.
     pub(crate) fn pcap(&self, little: bool, nanoseconds: bool) -> Vec<u8> {
-        let u32 = |number: u32| if little { number.to_le_bytes() } else { number.to_be_bytes() };
-        let u16 = |number: u16| if little { number.to_le_bytes() } else { number.to_be_bytes() };
-        let mut file = u32(if nanoseconds { 0xA1B2_3C4D } else { 0xA1B2_C3D4 }).to_vec();
+        let u32 = |number: u32| {
+            if little {
+                number.to_le_bytes()
+            } else {
+                number.to_be_bytes()
+            }
+        };
+        let u16 = |number: u16| {
+            if little {
+                number.to_le_bytes()
+            } else {
+                number.to_be_bytes()
+            }
+        };
+        let mut file = u32(if nanoseconds {
+            0xA1B2_3C4D
+        } else {
+            0xA1B2_C3D4
+        })
+        .to_vec();
         file.extend([u16(2), u16(4)].concat());
         file.extend([u32(0), u32(0), u32(65_535), u32(self.link.number())].concat());
         for (second, packet) in self.packets.iter().enumerate() {
             let packet = self.link.wrap(packet);
             let length = packet.len() as u32;
             let fraction = if nanoseconds { 250_000_000 } else { 250_000 };
-            file.extend([u32(1_700_000_000 + second as u32), u32(fraction), u32(length), u32(length)].concat());
+            file.extend(
+                [
+                    u32(1_700_000_000 + second as u32),
+                    u32(fraction),
+                    u32(length),
+                    u32(length),
+                ]
+                .concat(),
+            );
             file.extend(packet);
         }
         file
@@ -125,11 +168,17 @@ impl Capture {
             let length = ((body.len() + padding.len() + 12) as u32).to_le_bytes();
             [&kind.to_le_bytes()[..], &length, body, &padding, &length].concat()
         }
-        let mut file = block(0x0A0D_0D0A, &[&[0x4D, 0x3C, 0x2B, 0x1A, 1, 0, 0, 0][..], &[0xFF; 8]].concat());
+        let mut file = block(
+            0x0A0D_0D0A,
+            &[&[0x4D, 0x3C, 0x2B, 0x1A, 1, 0, 0, 0][..], &[0xFF; 8]].concat(),
+        );
         let link = (self.link.number() as u16).to_le_bytes();
         // Option if_tsresol: nanoseconds.
         let options = [9, 0, 1, 0, 9, 0, 0, 0, 0, 0, 0, 0];
-        file.extend(block(1, &[&link[..], &[0, 0], &65_535_u32.to_le_bytes(), &options].concat()));
+        file.extend(block(
+            1,
+            &[&link[..], &[0, 0], &65_535_u32.to_le_bytes(), &options].concat(),
+        ));
         // An interface statistics block.
         file.extend(block(5, &[0; 12]));
         for (second, packet) in self.packets.iter().enumerate() {
@@ -137,14 +186,27 @@ impl Capture {
             let time = (1_700_000_000 + second as u64) * 1_000_000_000 + 250_000_000;
             let length = (packet.len() as u32).to_le_bytes();
             let [high, low] = [(time >> 32) as u32, time as u32].map(u32::to_le_bytes);
-            file.extend(block(6, &[&0_u32.to_le_bytes()[..], &high, &low, &length, &length, &packet].concat()));
+            file.extend(block(
+                6,
+                &[
+                    &0_u32.to_le_bytes()[..],
+                    &high,
+                    &low,
+                    &length,
+                    &length,
+                    &packet,
+                ]
+                .concat(),
+            ));
         }
         file
     }
 }
 
 fn udp(payload: &[u8]) -> Vec<u8> {
-    let mut udp = [50_001_u16, 25_565, (payload.len() + 8) as u16, 0].map(u16::to_be_bytes).concat();
+    let mut udp = [50_001_u16, 25_565, (payload.len() + 8) as u16, 0]
+        .map(u16::to_be_bytes)
+        .concat();
     udp.extend(payload);
     udp
 }
@@ -155,7 +217,10 @@ fn ipv4(id: u16, at: usize, more: bool, protocol: u8, content: &[u8]) -> Vec<u8>
     ip.extend(id.to_be_bytes());
     ip.extend(((at / 8) as u16 | u16::from(more) << 13).to_be_bytes());
     ip.extend([64, protocol, 0, 0, 192, 0, 2, 7, 192, 0, 2, 9]);
-    let sum: u32 = ip.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
+    let sum: u32 = ip
+        .chunks(2)
+        .map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])))
+        .sum();
     let sum = !((sum & 0xFFFF) + (sum >> 16)) as u16;
     ip[10..12].copy_from_slice(&sum.to_be_bytes());
     ip.extend(content);

@@ -28,12 +28,17 @@ fn client(from: &str, to: &str) -> UdpSocket {
 fn token(client: &UdpSocket) -> Option<[u8; 4]> {
     client.send(b"\xFE\xFD\x09\x01\x02\x03\x04").unwrap();
     let reply = hear(client, 9)?;
-    let number: i32 = std::str::from_utf8(&reply[5..reply.len() - 1]).unwrap().parse().unwrap();
+    let number: i32 = std::str::from_utf8(&reply[5..reply.len() - 1])
+        .unwrap()
+        .parse()
+        .unwrap();
     Some(number.to_be_bytes())
 }
 
 fn stat(client: &UdpSocket, token: [u8; 4]) -> Option<String> {
-    client.send(&[b"\xFE\xFD\x00\x01\x02\x03\x04", &token[..], &[0; 4]].concat()).unwrap();
+    client
+        .send(&[b"\xFE\xFD\x00\x01\x02\x03\x04", &token[..], &[0; 4]].concat())
+        .unwrap();
     hear(client, 0).map(|reply| String::from_utf8_lossy(&reply).into_owned())
 }
 
@@ -69,7 +74,10 @@ fn what_is_no_query_goes_to_the_game_behind_and_back() {
     game.set_read_timeout(Some(WAIT)).unwrap();
     let behind = game.local_addr().unwrap();
     let control = std::env::temp_dir().join(format!("hailer-relay-{}.sock", std::process::id()));
-    let metrics = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let metrics = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
     let text = |workers: u32, sessions: u32| {
         format!(
             "[[server]]\nlisten = \"127.0.0.1:0\"\nrelay = \"{behind}\"\n[engine]\nworkers = {workers}\n\
@@ -93,19 +101,51 @@ fn what_is_no_query_goes_to_the_game_behind_and_back() {
     assert!(ask(&one).is_some(), "queries are answered here");
     two.send(b"no room").unwrap();
     let status = || {
-        run(["serve", "status", "--json", "--control", control.to_str().unwrap()]).ends_with(0).json().swap_remove(0)
+        run([
+            "serve",
+            "status",
+            "--json",
+            "--control",
+            control.to_str().unwrap(),
+        ])
+        .ends_with(0)
+        .json()
+        .swap_remove(0)
     };
     let counts = || status()["listeners"][0]["counts"].clone();
     until("a drop", || counts()["dropped"]["relay-full"] == 1);
     let counts = counts();
-    assert_eq!((&counts["relayed"], &counts["relayed_back"], &counts["received"]), (&1.into(), &2.into(), &4.into()));
-    assert_eq!((&counts["requests"]["minecraft-query"], &counts["requests"]["ugp"]), (&2.into(), &0.into()));
-    assert_eq!((&status()["relay"]["sessions"], &status()["relay"]["places"]), (&1.into(), &2.into()));
-    let shown = run(["serve", "status", "--control", control.to_str().unwrap()]).ends_with(0).out;
-    assert!(shown.contains("relay: 1 session of 2 open") && shown.contains("passed back"), "{shown}");
+    assert_eq!(
+        (
+            &counts["relayed"],
+            &counts["relayed_back"],
+            &counts["received"]
+        ),
+        (&1.into(), &2.into(), &4.into())
+    );
+    assert_eq!(
+        (
+            &counts["requests"]["minecraft-query"],
+            &counts["requests"]["ugp"]
+        ),
+        (&2.into(), &0.into())
+    );
+    assert_eq!(
+        (&status()["relay"]["sessions"], &status()["relay"]["places"]),
+        (&1.into(), &2.into())
+    );
+    let shown = run(["serve", "status", "--control", control.to_str().unwrap()])
+        .ends_with(0)
+        .out;
+    assert!(
+        shown.contains("relay: 1 session of 2 open") && shown.contains("passed back"),
+        "{shown}"
+    );
     let mut page = String::new();
     let mut stream = TcpStream::connect(metrics).unwrap();
-    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    stream
+        .write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        .unwrap();
     stream.read_to_string(&mut page).unwrap();
     for (series, labels, value) in [
         ("relayed_datagrams_total", "", 1),
@@ -115,7 +155,10 @@ fn what_is_no_query_goes_to_the_game_behind_and_back() {
         ("requests_total", ",protocol=\"ugp\"", 0),
         ("dropped_datagrams_total", ",reason=\"relay-full\"", 1),
     ] {
-        let line = format!("hailer_serve_{series}{{listener=\"{}\"{labels}}} {value}\n", serve.address());
+        let line = format!(
+            "hailer_serve_{series}{{listener=\"{}\"{labels}}} {value}\n",
+            serve.address()
+        );
         assert!(page.contains(&line), "{line}{page}");
     }
     assert!(page.contains("\nhailer_serve_relay_sessions 1\n"), "{page}");
@@ -144,9 +187,25 @@ fn a_budget_changes_with_a_hangup() {
         )
     };
     let config = Temporary::file("budget.toml", text(64, ""));
-    let serve = Serve::start(1, ["--config", config.text(), "--control", control.to_str().unwrap()]);
+    let serve = Serve::start(
+        1,
+        [
+            "--config",
+            config.text(),
+            "--control",
+            control.to_str().unwrap(),
+        ],
+    );
     let total = || {
-        let said = run(["serve", "status", "--json", "--control", control.to_str().unwrap()]).ends_with(0).json();
+        let said = run([
+            "serve",
+            "status",
+            "--json",
+            "--control",
+            control.to_str().unwrap(),
+        ])
+        .ends_with(0)
+        .json();
         said[0]["budget"]["bytes_per_second"].as_u64().unwrap()
     };
     until("the first budget", || total() == 64 << 10);
@@ -154,7 +213,10 @@ fn a_budget_changes_with_a_hangup() {
     serve.signal("HUP");
     until("the second budget", || total() == 32 << 10);
     let (_, said) = serve.stop("TERM");
-    assert!(said.contains("note: for [observe] start hailer again; all else is as in the file\n"), "{said}");
+    assert!(
+        said.contains("note: for [observe] start hailer again; all else is as in the file\n"),
+        "{said}"
+    );
 }
 
 /// Full queries from several networks until told to stop: how many there were, and how many were not answered.
@@ -186,7 +248,10 @@ fn hangups_under_load_lose_no_request() {
     let polled = behind.url("minecraft-query");
     let token = Temporary::file("token", "0123456789abcdef0123456789abcdef\n");
     let file = Temporary::file("status.json", "{ \"motd\": \"filed\" }");
-    let push = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let push = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
     let text = |motd: &str| {
         let head = "[[server]]\nlisten = \"127.0.0.1:0\"\nprotocols = [\"minecraft-query\"]\n";
         format!(
@@ -202,9 +267,16 @@ fn hangups_under_load_lose_no_request() {
     let addresses: Vec<_> = serve.listening.iter().map(|line| address(line)).collect();
     let put = || {
         let body = "{ \"motd\": \"pushed\" }";
-        let head = format!("PUT /status HTTP/1.1\r\nHost: h\r\nContent-Length: {}\r\n", body.len());
+        let head = format!(
+            "PUT /status HTTP/1.1\r\nHost: h\r\nContent-Length: {}\r\n",
+            body.len()
+        );
         let mut stream = TcpStream::connect(push).unwrap();
-        write!(stream, "{head}Authorization: Bearer 0123456789abcdef0123456789abcdef\r\n\r\n{body}").unwrap();
+        write!(
+            stream,
+            "{head}Authorization: Bearer 0123456789abcdef0123456789abcdef\r\n\r\n{body}"
+        )
+        .unwrap();
         let mut said = String::new();
         stream.read_to_string(&mut said).unwrap();
         assert!(said.starts_with("HTTP/1.1 204"), "{said}");
@@ -214,7 +286,9 @@ fn hangups_under_load_lose_no_request() {
     let said = |at: usize| ask(&client("127.0.0.1", &addresses[at])).unwrap_or_default();
     for (at, motd) in motds.iter().enumerate() {
         let quick = client("127.0.0.1", &addresses[at]);
-        quick.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+        quick
+            .set_read_timeout(Some(Duration::from_millis(100)))
+            .unwrap();
         until(motd, || ask(&quick).is_some_and(|said| said.contains(motd)));
     }
     // What was pushed, polled and read stays true through it all: whoever pushed once does not push again.
@@ -234,7 +308,11 @@ fn hangups_under_load_lose_no_request() {
     put();
     let (code, said) = serve.stop("TERM");
     assert_eq!(code, Some(0), "{said}");
-    assert!(!said.contains("warning") && said.matches("read again: 4 servers on 4 addresses").count() >= 10, "{said}");
+    assert!(
+        !said.contains("warning")
+            && said.matches("read again: 4 servers on 4 addresses").count() >= 10,
+        "{said}"
+    );
 }
 
 #[test]
@@ -267,23 +345,40 @@ fn a_request_to_stop_under_load_is_heeded_at_once() {
     let summary = said.lines().last().unwrap_or_default();
     let number = |word: &str| -> u64 {
         let before = summary.split(word).next().unwrap().trim_end();
-        before.rsplit(' ').next().unwrap().parse().unwrap_or_else(|_| panic!("{summary}"))
+        before
+            .rsplit(' ')
+            .next()
+            .unwrap()
+            .parse()
+            .unwrap_or_else(|_| panic!("{summary}"))
     };
-    assert!(number("datagrams received") == number("answered (") && number("left unanswered") == 0, "{summary}");
+    assert!(
+        number("datagrams received") == number("answered (") && number("left unanswered") == 0,
+        "{summary}"
+    );
 }
 
 #[test]
 fn a_shared_secret_outlives_a_restart_and_a_change() {
     let _alone = alone();
     // An address of its own, so that no other test takes the port in between.
-    let here = UdpSocket::bind("127.0.77.1:0").unwrap().local_addr().unwrap().to_string();
+    let here = UdpSocket::bind("127.0.77.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .to_string();
     let text = |listen: &str, secret: Option<&str>, motd: &str| {
-        let secret = secret.map(|secret| format!("secret = \"{secret}\"\n")).unwrap_or_default();
+        let secret = secret
+            .map(|secret| format!("secret = \"{secret}\"\n"))
+            .unwrap_or_default();
         format!(
             "[[server]]\nlisten = \"{listen}\"\nprotocols = [\"minecraft-query\"]\nstatus.motd = \"{motd}\"\n{secret}"
         )
     };
-    let (first, second) = ("00112233445566778899aabbccddeeff", "ffeeddccbbaa99887766554433221100");
+    let (first, second) = (
+        "00112233445566778899aabbccddeeff",
+        "ffeeddccbbaa99887766554433221100",
+    );
     let start = |listen: &str, secret: &str| {
         let config = Temporary::file("node.toml", text(listen, Some(secret), "start"));
         (Serve::start(1, ["--config", config.text()]), config)
@@ -301,11 +396,17 @@ fn a_shared_secret_outlives_a_restart_and_a_change() {
     let good = |address: &str, token| stat(at(address, WAIT), token).is_some();
     let bad = |address: &str, token| stat(at(address, Duration::from_millis(500)), token).is_none();
     let old = get(&here);
-    assert!(good(&here, old) && good(&other.address(), old), "on both nodes");
+    assert!(
+        good(&here, old) && good(&other.address(), old),
+        "on both nodes"
+    );
     node.stop("TERM");
     let (node, _) = start(&here, first);
     assert!(good(&here, old), "after a restart");
-    assert!(good(&here, get(&other.address())), "of another node, after a restart");
+    assert!(
+        good(&here, get(&other.address())),
+        "of another node, after a restart"
+    );
     node.stop("TERM");
     let (node, _) = start(&here, second);
     assert!(bad(&here, old), "of another secret");
@@ -315,7 +416,9 @@ fn a_shared_secret_outlives_a_restart_and_a_change() {
     let reread = |secret: Option<&str>, motd: &str| {
         std::fs::write(config.text(), text(&here, secret, motd)).unwrap();
         node.signal("HUP");
-        until(motd, || ask(at(&here, Duration::from_secs(1))).is_some_and(|said| said.contains(motd)));
+        until(motd, || {
+            ask(at(&here, Duration::from_secs(1))).is_some_and(|said| said.contains(motd))
+        });
     };
     reread(Some(second), "second");
     assert!(good(&here, old), "the secret before is still good");
@@ -331,7 +434,10 @@ fn a_flood_and_sources_that_keep_failing_make_few_lines_and_count_the_rest() {
     let _alone = alone();
     let files: Vec<_> = (0..30).map(|_| Temporary::file("bad.json", "{")).collect();
     let block = |file: &Temporary| {
-        format!("[[server]]\nlisten = \"127.0.0.1:0\"\nprotocols = [\"ugp\"]\nsource.file = \"{}\"\n", file.text())
+        format!(
+            "[[server]]\nlisten = \"127.0.0.1:0\"\nprotocols = [\"ugp\"]\nsource.file = \"{}\"\n",
+            file.text()
+        )
     };
     let config = Temporary::file("bad.toml", files.iter().map(block).collect::<String>());
     let started = Instant::now();
@@ -353,11 +459,23 @@ fn a_flood_and_sources_that_keep_failing_make_few_lines_and_count_the_rest() {
     let seconds = started.elapsed().as_secs() as usize + 1;
     assert_eq!(code, Some(0), "{said}");
     let lines = said.lines().count();
-    assert!(lines <= 5 + 5 + 2 * seconds, "{lines} in {seconds} s:\n{said}");
-    let of_sources = said.lines().filter(|line| line.starts_with("source: ")).count();
-    let held = said.lines().find(|line| line.contains("more lines were held back")).unwrap_or_else(|| panic!("{said}"));
+    assert!(
+        lines <= 5 + 5 + 2 * seconds,
+        "{lines} in {seconds} s:\n{said}"
+    );
+    let of_sources = said
+        .lines()
+        .filter(|line| line.starts_with("source: "))
+        .count();
+    let held = said
+        .lines()
+        .find(|line| line.contains("more lines were held back"))
+        .unwrap_or_else(|| panic!("{said}"));
     let held: usize = held.split(' ').nth(1).unwrap().parse().unwrap();
-    assert!(held + of_sources > 30, "each source failed once at least: {said}");
+    assert!(
+        held + of_sources > 30,
+        "each source failed once at least: {said}"
+    );
     let summary = said.lines().last().unwrap();
     let half = sent / 2;
     for expected in [

@@ -33,7 +33,13 @@ fn decode(bytes: impl AsRef<[u8]>, args: &[&str]) -> Said {
 fn messages(said: &Said) -> Vec<String> {
     said.json()
         .iter()
-        .map(|line| format!("{} {}", line["protocol"].as_str().unwrap_or("?"), line["message"].as_str().unwrap_or("?")))
+        .map(|line| {
+            format!(
+                "{} {}",
+                line["protocol"].as_str().unwrap_or("?"),
+                line["message"].as_str().unwrap_or("?")
+            )
+        })
         .collect()
 }
 
@@ -50,8 +56,18 @@ fn hexadecimal_comes_as_arguments_in_every_form() {
         &["fefd09", "00000001"],
     ] {
         let said = run(["decode"].iter().chain(args)).ends_with(0);
-        for expected in ["Minecraft Query handshake request, 7 bytes", "magic", "session id", "fe fd", "00 00 00 01"] {
-            assert!(said.out.contains(expected), "{args:?} {expected}: {}", said.out);
+        for expected in [
+            "Minecraft Query handshake request, 7 bytes",
+            "magic",
+            "session id",
+            "fe fd",
+            "00 00 00 01",
+        ] {
+            assert!(
+                said.out.contains(expected),
+                "{args:?} {expected}: {}",
+                said.out
+            );
         }
         assert_harmless(&said.out, false);
     }
@@ -67,26 +83,52 @@ fn each_protocol_is_recognised() {
         ("4f4e455155455259 00", "onequery challenge request"),
     ] {
         let said = run(["decode", "--json", hex]).ends_with(0);
-        assert!(messages(&said)[0].starts_with(expected), "{:?}", messages(&said));
+        assert!(
+            messages(&said)[0].starts_with(expected),
+            "{:?}",
+            messages(&said)
+        );
     }
 }
 
 #[test]
 fn the_first_bad_byte_is_pointed_at() {
     let said = run(["decode", "fefd0300000001"]).ends_with(1);
-    assert!(said.out.contains("malformed") && said.out.contains("type at offset 2"), "{}", said.out);
+    assert!(
+        said.out.contains("malformed") && said.out.contains("type at offset 2"),
+        "{}",
+        said.out
+    );
     let said = run(["decode", "--json", "fefd0900"]).ends_with(1).json();
-    assert_eq!((&said[0]["error"]["field"], &said[0]["error"]["at"]), (&"session id".into(), &3.into()));
+    assert_eq!(
+        (&said[0]["error"]["field"], &said[0]["error"]["at"]),
+        (&"session id".into(), &3.into())
+    );
     let said = run(["decode", "deadbeef"]).ends_with(1);
-    assert!(said.out.contains("unknown, 4 bytes") && said.out.contains("de ad be ef"), "{}", said.out);
+    assert!(
+        said.out.contains("unknown, 4 bytes") && said.out.contains("de ad be ef"),
+        "{}",
+        said.out
+    );
 }
 
 #[test]
 fn protocol_and_way_can_be_said() {
-    let said = run(["decode", "--json", "--protocol", "minecraft-query", "--way", "reply", "09000000013100"])
-        .ends_with(0)
-        .json();
-    assert_eq!((&said[0]["protocol"], &said[0]["way"]), (&"minecraft-query".into(), &"reply".into()));
+    let said = run([
+        "decode",
+        "--json",
+        "--protocol",
+        "minecraft-query",
+        "--way",
+        "reply",
+        "09000000013100",
+    ])
+    .ends_with(0)
+    .json();
+    assert_eq!(
+        (&said[0]["protocol"], &said[0]["way"]),
+        (&"minecraft-query".into(), &"reply".into())
+    );
     run(["decode", "--protocol", "ugp", "fefd0900000001"]).ends_with(1);
     run(["decode", "--protocol", "gopher", "00"]).ends_with(2);
     run(["decode", "--way", "sideways", "00"]).ends_with(2);
@@ -94,20 +136,40 @@ fn protocol_and_way_can_be_said() {
 
 #[test]
 fn standard_input_holds_a_datagram_a_line_or_a_dump() {
-    let lines = "# an exchange\n> fefd0900000001\n< 0900000001 31 32 33 34 00\n\nffff554750000100\n";
+    let lines =
+        "# an exchange\n> fefd0900000001\n< 0900000001 31 32 33 34 00\n\nffff554750000100\n";
     let said = run_with(["decode", "--json"], lines.as_bytes()).ends_with(0);
-    assert_eq!(messages(&said)[..2], ["minecraft-query handshake request", "minecraft-query handshake reply"]);
-    assert_eq!((said.json().len(), &said.json()[1]["place"]), (3, &"line 3".into()));
+    assert_eq!(
+        messages(&said)[..2],
+        [
+            "minecraft-query handshake request",
+            "minecraft-query handshake reply"
+        ]
+    );
+    assert_eq!(
+        (said.json().len(), &said.json()[1]["place"]),
+        (3, &"line 3".into())
+    );
 
     let stat = full_stat();
     let xxd: String = stat
         .chunks(16)
         .enumerate()
         .map(|(row, bytes)| {
-            let pairs: Vec<String> =
-                bytes.chunks(2).map(|pair| pair.iter().map(|byte| format!("{byte:02x}")).collect()).collect();
-            let text: String =
-                bytes.iter().map(|byte| if byte.is_ascii_graphic() { char::from(*byte) } else { '.' }).collect();
+            let pairs: Vec<String> = bytes
+                .chunks(2)
+                .map(|pair| pair.iter().map(|byte| format!("{byte:02x}")).collect())
+                .collect();
+            let text: String = bytes
+                .iter()
+                .map(|byte| {
+                    if byte.is_ascii_graphic() {
+                        char::from(*byte)
+                    } else {
+                        '.'
+                    }
+                })
+                .collect();
             format!("{:08x}: {:<39}  {text}\n", row * 16, pairs.join(" "))
         })
         .collect();
@@ -117,15 +179,34 @@ fn standard_input_holds_a_datagram_a_line_or_a_dump() {
         .map(|(row, bytes)| {
             let hex: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
             let (left, right) = hex.split_at(hex.len().min(8));
-            let text: String =
-                bytes.iter().map(|byte| if byte.is_ascii_graphic() { char::from(*byte) } else { '.' }).collect();
-            format!("{:08x}  {:<23}  {:<23}  |{text}|\n", row * 16, left.join(" "), right.join(" "))
+            let text: String = bytes
+                .iter()
+                .map(|byte| {
+                    if byte.is_ascii_graphic() {
+                        char::from(*byte)
+                    } else {
+                        '.'
+                    }
+                })
+                .collect();
+            format!(
+                "{:08x}  {:<23}  {:<23}  |{text}|\n",
+                row * 16,
+                left.join(" "),
+                right.join(" ")
+            )
         })
         .collect();
     for dump in [xxd, canonical] {
-        for said in [run_with(["decode", "--json"], dump.as_bytes()), decode(&dump, &["--json"])] {
+        for said in [
+            run_with(["decode", "--json"], dump.as_bytes()),
+            decode(&dump, &["--json"]),
+        ] {
             let datagrams = said.ends_with(0).json();
-            assert_eq!((datagrams.len(), &datagrams[0]["message"]), (1, &"full stat reply".into()));
+            assert_eq!(
+                (datagrams.len(), &datagrams[0]["message"]),
+                (1, &"full stat reply".into())
+            );
             assert_eq!(datagrams[0]["length"], stat.len());
         }
     }
@@ -137,19 +218,36 @@ fn a_list_ping_is_known_by_its_shape_alone() {
     let said = run_with(["decode", "--json"], lines).ends_with(0);
     assert_eq!(
         messages(&said),
-        ["minecraft-12w list ping", "minecraft-12w list ping reply", "minecraft-query handshake request"]
+        [
+            "minecraft-12w list ping",
+            "minecraft-12w list ping reply",
+            "minecraft-query handshake request"
+        ]
     );
     for other in ["fe01", "ff0006", "ff0001004100"] {
         assert!(!run(["decode", other]).out.contains("List Ping"), "{other}");
     }
-    let cut = ["decode", "--protocol", "minecraft-12w", "--way", "reply", "ff00060041"];
-    assert!(run(cut).ends_with(1).out.contains("text at offset 3: ends 10 bytes too early"));
+    let cut = [
+        "decode",
+        "--protocol",
+        "minecraft-12w",
+        "--way",
+        "reply",
+        "ff00060041",
+    ];
+    assert!(
+        run(cut)
+            .ends_with(1)
+            .out
+            .contains("text at offset 3: ends 10 bytes too early")
+    );
 }
 
 #[test]
 fn text_that_is_no_hexadecimal_is_refused() {
     run(["decode", "nothex"]).fails_as_usage("neither a file nor hexadecimal");
-    run(["decode", "fef"]).fails_as_usage("neither a file nor hexadecimal: fef: an odd number of digits");
+    run(["decode", "fef"])
+        .fails_as_usage("neither a file nor hexadecimal: fef: an odd number of digits");
     run(["decode", ""]).fails_as_usage("no bytes");
     run(["decode", "/"]).fails_as_usage("/: a folder");
     run(["decode", "./no/such.pcap"]).fails_as_usage("./no/such.pcap: no such file");
@@ -162,10 +260,17 @@ fn text_that_is_no_hexadecimal_is_refused() {
 #[test]
 fn captures_of_every_kind_are_read() {
     for link in Link::ALL {
-        let capture = Capture::new(link).udp(HANDSHAKE).tcp().udp6(UGP_PING).udp(CHALLENGE);
+        let capture = Capture::new(link)
+            .udp(HANDSHAKE)
+            .tcp()
+            .udp6(UGP_PING)
+            .udp(CHALLENGE);
         let mut files: Vec<(String, Vec<u8>)> = vec![("pcapng".into(), capture.pcapng())];
         for (little, nanoseconds) in [(true, false), (true, true), (false, false), (false, true)] {
-            files.push((format!("pcap {little} {nanoseconds}"), capture.pcap(little, nanoseconds)));
+            files.push((
+                format!("pcap {little} {nanoseconds}"),
+                capture.pcap(little, nanoseconds),
+            ));
         }
         for (kind, file) in files {
             let said = decode(&file, &["--json"]).ends_with(0);
@@ -173,25 +278,44 @@ fn captures_of_every_kind_are_read() {
             let found = said.json();
             assert_eq!(found.len(), 3, "{link:?} {kind}: {}", said.out);
             assert_eq!(messages(&said)[0], "minecraft-query handshake request");
-            let places: Vec<_> = found.iter().map(|datagram| datagram["place"].as_str().unwrap()).collect();
-            assert_eq!(places[0], "#1 0.000000 s 192.0.2.7:50001 > 192.0.2.9:25565", "{link:?} {kind}");
-            assert_eq!(places[1], "#3 2.000000 s [2001:db8::7]:50001 > [2001:db8::9]:25565", "{link:?} {kind}");
+            let places: Vec<_> = found
+                .iter()
+                .map(|datagram| datagram["place"].as_str().unwrap())
+                .collect();
+            assert_eq!(
+                places[0], "#1 0.000000 s 192.0.2.7:50001 > 192.0.2.9:25565",
+                "{link:?} {kind}"
+            );
+            assert_eq!(
+                places[1], "#3 2.000000 s [2001:db8::7]:50001 > [2001:db8::9]:25565",
+                "{link:?} {kind}"
+            );
             // The same from standard input.
-            assert_eq!(run_with(["decode", "--json"], &file).ends_with(0).out, said.out);
+            assert_eq!(
+                run_with(["decode", "--json"], &file).ends_with(0).out,
+                said.out
+            );
         }
     }
 }
 
 #[test]
 fn a_capture_is_shown_for_people_too() {
-    let capture = Capture::new(Link::Ethernet).udp(HANDSHAKE).udp(b"something else entirely");
+    let capture = Capture::new(Link::Ethernet)
+        .udp(HANDSHAKE)
+        .udp(b"something else entirely");
     let said = decode(capture.pcap(true, false), &[]).ends_with(0);
     assert!(
-        said.out.contains("192.0.2.7:50001") && said.out.contains("Minecraft Query handshake request"),
+        said.out.contains("192.0.2.7:50001")
+            && said.out.contains("Minecraft Query handshake request"),
         "{}",
         said.out
     );
-    assert!(said.err.contains("left out") && said.err.contains("--all"), "{}", said.err);
+    assert!(
+        said.err.contains("left out") && said.err.contains("--all"),
+        "{}",
+        said.err
+    );
     let all = decode(capture.pcap(true, false), &["--all"]).ends_with(1);
     assert!(all.out.contains("unknown, 23 bytes"), "{}", all.out);
     assert_harmless(&all.out, false);
@@ -210,24 +334,46 @@ fn fragments_are_put_together() {
             (found.len(), &found[0]["length"], &found[0]["message"]),
             (1, &stat.len().into(), &"full stat reply".into())
         );
-        let named = |field: &&serde_json::Value| field["value"].as_str().unwrap().contains("Player_number_259");
-        assert!(found[0]["fields"].as_array().unwrap().iter().any(|field| named(&field)));
+        let named = |field: &&serde_json::Value| {
+            field["value"]
+                .as_str()
+                .unwrap()
+                .contains("Player_number_259")
+        };
+        assert!(
+            found[0]["fields"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .any(|field| named(&field))
+        );
     }
 }
 
 #[test]
 fn a_damaged_capture_shows_what_is_whole_and_says_so() {
     let whole = Capture::new(Link::Ethernet).udp(HANDSHAKE).udp(CHALLENGE);
-    for file in [whole.pcap(true, false), whole.pcap(false, true), whole.pcapng()] {
+    for file in [
+        whole.pcap(true, false),
+        whole.pcap(false, true),
+        whole.pcapng(),
+    ] {
         let said = decode(&file[..file.len() - 3], &["--json"]);
-        assert!(!said.err.contains("panicked") && said.err.contains("damaged or cut"), "{}", said.err);
+        assert!(
+            !said.err.contains("panicked") && said.err.contains("damaged or cut"),
+            "{}",
+            said.err
+        );
         assert_eq!(messages(&said)[0], "minecraft-query handshake request");
     }
 }
 
 #[test]
 fn no_file_makes_it_panic() {
-    let whole = Capture::new(Link::Ethernet).udp(HANDSHAKE).fragments(&full_stat(), 1_480).udp6(UGP_PING);
+    let whole = Capture::new(Link::Ethernet)
+        .udp(HANDSHAKE)
+        .fragments(&full_stat(), 1_480)
+        .udp6(UGP_PING);
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;
     let mut random = move |below: usize| {
         state ^= state << 13;
@@ -236,10 +382,15 @@ fn no_file_makes_it_panic() {
         state as usize % below
     };
     let mut files: Vec<Vec<u8>> = Vec::new();
-    for file in [whole.pcap(true, false), whole.pcap(false, true), whole.pcapng()] {
+    for file in [
+        whole.pcap(true, false),
+        whole.pcap(false, true),
+        whole.pcapng(),
+    ] {
         // Cut within every header, and here and there.
         files.extend(
-            [1, 4, 5, 12, 23, 24, 25, 30, 39, 40, 41, 55, 70, 83, 100].map(|end| file[..end.min(file.len())].to_vec()),
+            [1, 4, 5, 12, 23, 24, 25, 30, 39, 40, 41, 55, 70, 83, 100]
+                .map(|end| file[..end.min(file.len())].to_vec()),
         );
         for _ in 0..12 {
             let mut damaged = file.clone();
@@ -259,7 +410,12 @@ fn no_file_makes_it_panic() {
     files.push(vec![b'f'; 100_001]);
     for file in files {
         let said = run_with(["decode", "--all"], &file);
-        assert!(matches!(said.code(), Some(0..=2)), "{:?} {}", said.code(), said.err);
+        assert!(
+            matches!(said.code(), Some(0..=2)),
+            "{:?} {}",
+            said.code(),
+            said.err
+        );
         assert!(!said.err.contains("panicked"), "{}", said.err);
         assert!(said.err.lines().count() <= 3, "{}", said.err);
         assert_harmless(&said.out, false);
@@ -272,7 +428,11 @@ fn hostile_bytes_do_not_reach_the_terminal() {
     let hex: String = stat.iter().map(|byte| format!("{byte:02x}")).collect();
     let said = run(["decode", &hex]);
     assert_harmless(&said.out, false);
-    assert!(said.out.contains("evil") && said.out.contains("Eve"), "{}", said.out);
+    assert!(
+        said.out.contains("evil") && said.out.contains("Eve"),
+        "{}",
+        said.out
+    );
     let said = run(["decode", "--json", &hex]);
     assert_harmless(&said.out, false);
     assert_eq!((said.out.lines().count(), said.json().len()), (1, 1));
@@ -289,14 +449,24 @@ fn a_reader_that_has_seen_enough_ends_it_quietly() {
     drop(process.child.stdout.take());
     let status = process.wait();
     let mut said = String::new();
-    process.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    process
+        .child
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut said)
+        .unwrap();
     assert_eq!((status.code(), said.as_str()), (Some(0), ""));
 }
 
 #[test]
 fn a_live_capture_is_shown_as_it_comes() {
     let capture = Capture::new(Link::Ethernet).udp(HANDSHAKE);
-    for file in [capture.pcap(true, false), capture.pcap(false, true), capture.pcapng()] {
+    for file in [
+        capture.pcap(true, false),
+        capture.pcap(false, true),
+        capture.pcapng(),
+    ] {
         let mut process = Process::start(command(["decode"]).stdin(Stdio::piped()));
         let mut stdin = process.child.stdin.take().unwrap();
         stdin.write_all(&file).unwrap();
@@ -308,7 +478,9 @@ fn a_live_capture_is_shown_as_it_comes() {
             out.read_line(&mut line).unwrap();
             say.send(line)
         });
-        let line = said.recv_timeout(Duration::from_secs(10)).expect("the first datagram is shown before the end");
+        let line = said
+            .recv_timeout(Duration::from_secs(10))
+            .expect("the first datagram is shown before the end");
         assert!(line.contains("Minecraft Query handshake request"), "{line}");
         drop(stdin);
         process.wait();
@@ -320,7 +492,9 @@ fn a_live_capture_is_shown_as_it_comes() {
 fn pipes_are_files_too() {
     let mut shell = std::process::Command::new("bash");
     let script = "\"$0\" decode <(echo fefd0900000001)";
-    shell.args(["-c", script, env!("CARGO_BIN_EXE_hailer")]).stdin(Stdio::null());
+    shell
+        .args(["-c", script, env!("CARGO_BIN_EXE_hailer")])
+        .stdin(Stdio::null());
     let said = finish(shell, None).ends_with(0);
     assert!(said.out.contains("handshake request"), "{}", said.out);
 }
@@ -329,7 +503,10 @@ fn pipes_are_files_too() {
 fn a_capture_without_datagrams_says_so() {
     let said = decode(Capture::new(Link::Ethernet).tcp().pcap(true, false), &[]).ends_with(0);
     assert!(
-        said.out.is_empty() && said.err.contains("no UDP datagram and no game session in 1 packet\n"),
+        said.out.is_empty()
+            && said
+                .err
+                .contains("no UDP datagram and no game session in 1 packet\n"),
         "{}",
         said.err
     );

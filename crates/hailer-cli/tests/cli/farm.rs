@@ -8,33 +8,57 @@ use std::time::Duration;
 
 /// A farm on free ports, if this system can: one for each protocol.
 fn start(args: &[&str]) -> Option<Serve> {
-    let ports = ids().into_iter().flat_map(|id| ["--port".to_owned(), format!("{id}=0")]);
-    let args = ["--farm", "127.0.0.0/8"].iter().chain(args).map(|arg| (*arg).to_owned());
+    let ports = ids()
+        .into_iter()
+        .flat_map(|id| ["--port".to_owned(), format!("{id}=0")]);
+    let args = ["--farm", "127.0.0.0/8"]
+        .iter()
+        .chain(args)
+        .map(|arg| (*arg).to_owned());
     cfg!(target_os = "linux").then(|| Serve::start(ids().len(), args.chain(ports)))
 }
 
 /// The port in a line such as `listening on 127.0.0.0/8:41234 for ugp`.
 pub(crate) fn port(line: &str) -> u16 {
-    line.split([':', ' ']).find_map(|word| word.parse().ok()).unwrap()
+    line.split([':', ' '])
+        .find_map(|word| word.parse().ok())
+        .unwrap()
 }
 
 #[test]
 fn every_address_says_what_the_library_says() {
-    let Some(serve) = start(&["--variant-seed", "7", "--silent", "30%"]) else { return };
+    let Some(serve) = start(&["--variant-seed", "7", "--silent", "30%"]) else {
+        return;
+    };
     let mut settings = Settings::new([127, 0, 0, 0].into(), 8);
     (settings.seed, settings.silent) = (7, 0.3);
     let farm = Farm::new(settings).unwrap();
     for (line, id) in serve.listening.iter().zip(ids()) {
-        assert!(line.starts_with("listening on 127.0.0.0/8:") && line.ends_with(&format!(" for {id}")), "{line}");
+        assert!(
+            line.starts_with("listening on 127.0.0.0/8:") && line.ends_with(&format!(" for {id}")),
+            "{line}"
+        );
         let addresses: Vec<SocketAddr> = ["127.1.2.3", "127.200.0.255", "127.0.0.1"]
             .map(|ip| SocketAddr::new(ip.parse().unwrap(), port(line)))
             .into();
         for address in addresses {
-            let said = run(["query", "--json", "--timeout", "200ms", "--retries", "2", &format!("{id}://{address}")]);
+            let said = run([
+                "query",
+                "--json",
+                "--timeout",
+                "200ms",
+                "--retries",
+                "2",
+                &format!("{id}://{address}"),
+            ]);
             match farm.status(protocol(id), address) {
                 Some(status) => {
                     let answer = &said.ends_with(0).json()[0];
-                    assert_eq!(answer["status"], serde_json::to_value(&status).unwrap(), "{address}");
+                    assert_eq!(
+                        answer["status"],
+                        serde_json::to_value(&status).unwrap(),
+                        "{address}"
+                    );
                 }
                 None => drop(said.ends_with(1)),
             }
@@ -42,20 +66,46 @@ fn every_address_says_what_the_library_says() {
     }
     let (code, said) = serve.stop("INT");
     assert_eq!(code, Some(0));
-    assert!(said.contains("datagrams received: ") && said.contains(" replies sent"), "{said}");
+    assert!(
+        said.contains("datagrams received: ") && said.contains(" replies sent"),
+        "{said}"
+    );
 }
 
 #[test]
 fn late_lost_and_doubled_replies_are_counted_and_borne() {
-    let weather = ["--loss", "0.1", "--duplicates", "50%", "--delay", "5ms", "--jitter", "10ms"];
+    let weather = [
+        "--loss",
+        "0.1",
+        "--duplicates",
+        "50%",
+        "--delay",
+        "5ms",
+        "--jitter",
+        "10ms",
+    ];
     let Some(serve) = start(&weather) else { return };
-    let targets: Vec<String> = (1..=30).map(|host| format!("127.9.9.{host}:{}", port(&serve.listening[0]))).collect();
-    let ask = ["query", "--json", "--timeout", "100ms", "--retries", "9", "--protocol", "minecraft-query"];
+    let targets: Vec<String> = (1..=30)
+        .map(|host| format!("127.9.9.{host}:{}", port(&serve.listening[0])))
+        .collect();
+    let ask = [
+        "query",
+        "--json",
+        "--timeout",
+        "100ms",
+        "--retries",
+        "9",
+        "--protocol",
+        "minecraft-query",
+    ];
     let said = run(ask.into_iter().chain(targets.iter().map(String::as_str))).ends_with(0);
     assert_eq!(said.json().len(), 30);
     let (code, said) = serve.stop("TERM");
     assert_eq!(code, Some(0));
-    assert!(said.contains(" twice)") && said.contains(" lost on the way"), "{said}");
+    assert!(
+        said.contains(" twice)") && said.contains(" lost on the way"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -63,14 +113,28 @@ fn only_the_network_is_answered_for_and_from_the_address_asked() {
     if !cfg!(target_os = "linux") {
         return;
     }
-    let args = ["--farm", "127.77.0.0/16", "--protocol", "minecraft-query", "--port", "minecraft-query=0"];
+    let args = [
+        "--farm",
+        "127.77.0.0/16",
+        "--protocol",
+        "minecraft-query",
+        "--port",
+        "minecraft-query=0",
+    ];
     let serve = Serve::start(1, args);
     let port = port(&serve.listening[0]);
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    socket.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    socket
+        .set_read_timeout(Some(Duration::from_millis(300)))
+        .unwrap();
     let ask = |ip: &str| -> Option<IpAddr> {
-        socket.send_to(b"\xFE\xFD\x09\x01\x02\x03\x04", (ip, port)).unwrap();
-        socket.recv_from(&mut [0; 64]).ok().map(|(_, from)| from.ip())
+        socket
+            .send_to(b"\xFE\xFD\x09\x01\x02\x03\x04", (ip, port))
+            .unwrap();
+        socket
+            .recv_from(&mut [0; 64])
+            .ok()
+            .map(|(_, from)| from.ip())
     };
     assert_eq!(ask("127.77.1.2"), Some([127, 77, 1, 2].into()));
     assert_eq!(ask("127.78.1.2"), None);
@@ -83,17 +147,23 @@ fn only_the_network_is_answered_for_and_from_the_address_asked() {
     let outside = outside.ok().filter(|outside| !outside.ip().is_loopback());
     if let Some(outside) = outside {
         let socket = UdpSocket::bind((outside.ip(), 0)).unwrap();
-        socket.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+        socket
+            .set_read_timeout(Some(Duration::from_millis(300)))
+            .unwrap();
         for to in [outside.ip(), [127, 77, 1, 2].into()] {
             // The system may refuse by itself what goes to loopback from elsewhere.
-            if socket.send_to(b"\xFE\xFD\x09\x01\x02\x03\x04", (to, port)).is_ok() {
+            if socket
+                .send_to(b"\xFE\xFD\x09\x01\x02\x03\x04", (to, port))
+                .is_ok()
+            {
                 assert!(socket.recv_from(&mut [0; 64]).is_err(), "{to}");
             }
         }
     }
     let (_, said) = serve.stop("INT");
     assert!(
-        said.contains(": 2 replies sent; ") && said.contains(" not to the farm, or not from this machine"),
+        said.contains(": 2 replies sent; ")
+            && said.contains(" not to the farm, or not from this machine"),
         "{said}"
     );
 }
@@ -102,13 +172,25 @@ fn only_the_network_is_answered_for_and_from_the_address_asked() {
 fn what_cannot_be_a_farm_is_said_in_a_line() {
     run(["serve", "--farm", "10.0.0.0/8"]).fails_as_usage("not inside 127.0.0.0/8");
     run(["serve", "--farm", "127.0.0.0/7"]).fails_as_usage("not inside 127.0.0.0/8");
-    run(["serve", "--farm", "127.0.0.0/8", "--protocol", "minecraft-12w"]).fails_as_usage("over TCP");
+    run([
+        "serve",
+        "--farm",
+        "127.0.0.0/8",
+        "--protocol",
+        "minecraft-12w",
+    ])
+    .fails_as_usage("over TCP");
     run(["serve", "--farm", "127.0.0.0/8", "--delay", "2m"]).fails_as_usage("at most a minute");
     let other = ["--protocol", "ugp", "--port", "onequery=0"];
-    run(["serve", "--farm", "127.0.0.0/8"].iter().chain(&other)).fails_as_usage("add --protocol onequery");
-    for with in
-        [&["--demo"][..], &["--config", "f"], &["--listen", "127.0.0.1"], &["--build", "1.3.2"], &["--name", "n"]]
-    {
+    run(["serve", "--farm", "127.0.0.0/8"].iter().chain(&other))
+        .fails_as_usage("add --protocol onequery");
+    for with in [
+        &["--demo"][..],
+        &["--config", "f"],
+        &["--listen", "127.0.0.1"],
+        &["--build", "1.3.2"],
+        &["--name", "n"],
+    ] {
         let said = run(["serve", "--farm", "127.0.0.0/8"].iter().chain(with)).ends_with(2);
         assert!(said.err.contains("cannot be used with"), "{}", said.err);
     }
@@ -116,14 +198,32 @@ fn what_cannot_be_a_farm_is_said_in_a_line() {
         let said = run(["serve"].iter().chain(&alone)).ends_with(2);
         assert!(said.err.contains("--farm <NETWORK>"), "{}", said.err);
     }
-    for wrong in [["--farm", "localhost"], ["--loss", "20"], ["--port", "ugp"], ["--port", "x=1"]] {
+    for wrong in [
+        ["--farm", "localhost"],
+        ["--loss", "20"],
+        ["--port", "ugp"],
+        ["--port", "x=1"],
+    ] {
         run(["serve", "--farm", "127.0.0.0/8"].iter().chain(&wrong)).ends_with(2);
     }
     if cfg!(target_os = "linux") {
         let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
         let port = format!("ugp={}", taken.local_addr().unwrap().port());
-        let said = run(["serve", "--farm", "127.0.0.0/8", "--protocol", "ugp", "--port", &port]).ends_with(1);
-        assert!(said.err.contains("--port PROTOCOL=PORT chooses another"), "{}", said.err);
+        let said = run([
+            "serve",
+            "--farm",
+            "127.0.0.0/8",
+            "--protocol",
+            "ugp",
+            "--port",
+            &port,
+        ])
+        .ends_with(1);
+        assert!(
+            said.err.contains("--port PROTOCOL=PORT chooses another"),
+            "{}",
+            said.err
+        );
         assert_eq!(said.err.lines().count(), 1, "{}", said.err);
     }
 }

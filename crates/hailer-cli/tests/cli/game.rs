@@ -7,7 +7,14 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-const GAME: &[&str] = &["--protocol", "minecraft-12w", "--world", "flat", "--view-distance", "3"];
+const GAME: &[&str] = &[
+    "--protocol",
+    "minecraft-12w",
+    "--world",
+    "flat",
+    "--view-distance",
+    "3",
+];
 
 fn serve(more: &[&str]) -> Serve {
     Serve::with(&[GAME, more].concat())
@@ -24,8 +31,15 @@ struct Player {
 impl Player {
     fn connect(serve: &Serve, build: Build, name: &'static str) -> Self {
         let socket = TcpStream::connect(serve.address()).unwrap();
-        socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-        let mut player = Self { socket, connection: Connection::new(Role::Client, build), name, got: Vec::new() };
+        socket
+            .set_read_timeout(Some(Duration::from_secs(10)))
+            .unwrap();
+        let mut player = Self {
+            socket,
+            connection: Connection::new(Role::Client, build),
+            name,
+            got: Vec::new(),
+        };
         player.send(Handshake {
             who: format!("{name};localhost:25565").as_str().into(),
             protocol: build.protocol(),
@@ -52,7 +66,11 @@ impl Player {
                 match packet {
                     Packet::HandshakeReply(_) => {
                         let name = self.name.into();
-                        self.send(LoginRequest { protocol: 29, name, ..LoginRequest::default() });
+                        self.send(LoginRequest {
+                            protocol: 29,
+                            name,
+                            ..LoginRequest::default()
+                        });
                     }
                     Packet::EncryptionRequest(_) => self.send(ClientStatus { status: 0 }),
                     _ => {}
@@ -77,20 +95,32 @@ impl Player {
 #[test]
 fn two_builds_play_in_one_world_until_the_server_closes() {
     let serve = serve(&[]);
-    assert!(serve.listening[0].ends_with(" for minecraft-12w, build 1.3.2 and 1.2.5"), "{:?}", serve.listening);
+    assert!(
+        serve.listening[0].ends_with(" for minecraft-12w, build 1.3.2 and 1.2.5"),
+        "{:?}",
+        serve.listening
+    );
     let mut old = Player::connect(&serve, Build::V1_2_5, "Old");
     assert!(old.wait(|packet| packet.id() == 0x33));
     let mut new = Player::connect(&serve, Build::V1_3_2, "New");
     assert!(new.wait(|packet| packet.id() == 0x38));
     assert!(old.says("§eNew joined the game."));
-    old.send(Chat { text: "hello".into() });
+    old.send(Chat {
+        text: "hello".into(),
+    });
     assert!(new.says("<Old> hello"));
 
     let (code, said) = serve.stop("TERM");
     assert_eq!(code, Some(0));
-    assert!(new.wait(|packet| *packet == Packet::Kick(Kick { reason: "Server closed".into() })));
-    for line in ["Old joined from 127.0.0.1 with 1.2.5, in the clear", "<Old> hello", "New left: kicked: Server closed"]
-    {
+    assert!(new.wait(|packet| *packet
+        == Packet::Kick(Kick {
+            reason: "Server closed".into()
+        })));
+    for line in [
+        "Old joined from 127.0.0.1 with 1.2.5, in the clear",
+        "<Old> hello",
+        "New left: kicked: Server closed",
+    ] {
         assert!(said.contains(line), "{line:?} is not in {said}");
     }
     assert_harmless(&said, false);
@@ -99,9 +129,14 @@ fn two_builds_play_in_one_world_until_the_server_closes() {
 #[test]
 fn the_list_of_servers_shows_it() {
     let serve = serve(&["--motd", "&aBy §chailer", "--max-players", "7"]);
-    let said = run(["query", "--json", &serve.url("minecraft-12w")]).ends_with(0).json();
+    let said = run(["query", "--json", &serve.url("minecraft-12w")])
+        .ends_with(0)
+        .json();
     let status = &said[0]["status"];
-    assert_eq!((&status["motd"]["plain"], &status["players"]["max"]), (&"By hailer".into(), &7.into()));
+    assert_eq!(
+        (&status["motd"]["plain"], &status["players"]["max"]),
+        (&"By hailer".into(), &7.into())
+    );
 }
 
 #[test]
@@ -115,7 +150,11 @@ fn the_build_and_1_2_5_or_the_build_alone() {
         }
     };
     let serve = serve(&["--build", "12w25a", "--only-build"]);
-    assert!(serve.listening[0].ends_with("build 12w25a"), "{:?}", serve.listening);
+    assert!(
+        serve.listening[0].ends_with("build 12w25a"),
+        "{:?}",
+        serve.listening
+    );
     assert_eq!(kicked(&serve, Build::W25a), "");
     assert_eq!(kicked(&serve, Build::V1_3_2), "Outdated server!");
     assert_eq!(kicked(&serve, Build::V1_2_5), "Outdated client!");
@@ -128,13 +167,24 @@ fn mistakes_in_its_flags_are_one_line() {
         (&["--demo"], "--demo says nothing"),
         (&["--rule", "a=b"], "--rule says nothing"),
         (&["--max-players", "0"], "write a number from 1 to 255"),
-        (&["--listen", "nowhere"], "write ADDRESS, ADDRESS:PORT or minecraft-12w=ADDRESS:PORT"),
-        (&["--listen", "ugp=127.0.0.1:1"], "write ADDRESS, ADDRESS:PORT or minecraft-12w=ADDRESS:PORT"),
+        (
+            &["--listen", "nowhere"],
+            "write ADDRESS, ADDRESS:PORT or minecraft-12w=ADDRESS:PORT",
+        ),
+        (
+            &["--listen", "ugp=127.0.0.1:1"],
+            "write ADDRESS, ADDRESS:PORT or minecraft-12w=ADDRESS:PORT",
+        ),
     ];
     for (flags, expected) in cases {
         run([&["serve"], GAME, flags].concat()).fails_as_usage(expected);
     }
-    run(["serve", "--build", "1.3.2"]).fails_as_usage("--build is for the game server; add --protocol minecraft-12w");
+    run(["serve", "--build", "1.3.2"])
+        .fails_as_usage("--build is for the game server; add --protocol minecraft-12w");
     let said = run([&["serve"], GAME, &["--build", "12w28a"]].concat()).ends_with(2);
-    assert!(said.err.contains("12w28a") && said.err.contains("12w30e"), "{}", said.err);
+    assert!(
+        said.err.contains("12w28a") && said.err.contains("12w30e"),
+        "{}",
+        said.err
+    );
 }

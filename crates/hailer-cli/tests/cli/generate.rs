@@ -28,14 +28,25 @@ fn help_is_as_agreed() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/cli");
     let bless = std::env::var_os("BLESS").is_some();
     let mut outdated = Vec::new();
-    let helps = COMMANDS.iter().map(|&command| (command, vec![command, "--help"]));
-    let others = [("hailer", vec!["--help"]), ("serve-status", vec!["serve", "status", "--help"])];
+    let helps = COMMANDS
+        .iter()
+        .map(|&command| (command, vec![command, "--help"]));
+    let others = [
+        ("hailer", vec!["--help"]),
+        ("serve-status", vec!["serve", "status", "--help"]),
+    ];
     let names = ACTIONS.map(|action| format!("monitor-{action}"));
-    let actions = names.iter().zip(ACTIONS).map(|(name, action)| (&**name, vec!["monitor", action, "--help"]));
+    let actions = names
+        .iter()
+        .zip(ACTIONS)
+        .map(|(name, action)| (&**name, vec!["monitor", action, "--help"]));
     for (name, args) in helps.chain(others).chain(actions) {
         let said = run(args).ends_with(0).out;
         assert_harmless(&said, false);
-        assert!(said.lines().all(|line| line.chars().count() <= 110), "{said}");
+        assert!(
+            said.lines().all(|line| line.chars().count() <= 110),
+            "{said}"
+        );
         let file = folder.join(format!("help-{name}.txt"));
         if bless {
             std::fs::create_dir_all(&folder).unwrap();
@@ -44,14 +55,21 @@ fn help_is_as_agreed() {
             outdated.push(format!("{}:\n{said}", file.display()));
         }
     }
-    assert!(outdated.is_empty(), "BLESS=1 rewrites these, if the change is meant:\n{}", outdated.join("\n"));
+    assert!(
+        outdated.is_empty(),
+        "BLESS=1 rewrites these, if the change is meant:\n{}",
+        outdated.join("\n")
+    );
 }
 
 #[test]
 fn help_names_every_command() {
     let help = run(["--help"]).ends_with(0).out;
     for command in COMMANDS {
-        assert!(help.contains(&format!("\n  {command} ")), "{command}: {help}");
+        assert!(
+            help.contains(&format!("\n  {command} ")),
+            "{command}: {help}"
+        );
     }
     assert!(run(["--version"]).ends_with(0).out.starts_with("hailer "));
 }
@@ -60,7 +78,12 @@ fn help_names_every_command() {
 fn completions_know_every_command() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let said = run(["completions", shell]).ends_with(0);
-        for word in COMMANDS.iter().chain(&ACTIONS).chain(&["auth-token-file", "check-config", "status", "control"]) {
+        for word in COMMANDS.iter().chain(&ACTIONS).chain(&[
+            "auth-token-file",
+            "check-config",
+            "status",
+            "control",
+        ]) {
             assert!(said.out.contains(word), "{shell}: {word}");
         }
         assert!(said.err.is_empty());
@@ -76,17 +99,25 @@ fn man_pages_are_written_for_every_command() {
     for page in COMMANDS
         .iter()
         .map(|command| format!("hailer-{command}.1"))
-        .chain(ACTIONS.iter().map(|action| format!("hailer-monitor-{action}.1")))
+        .chain(
+            ACTIONS
+                .iter()
+                .map(|action| format!("hailer-monitor-{action}.1")),
+        )
         .chain(["hailer.1".into(), "hailer-serve-status.1".into()])
     {
-        let text =
-            std::fs::read_to_string(folder.as_ref().join(&page)).unwrap_or_else(|error| panic!("{page}: {error}"));
+        let text = std::fs::read_to_string(folder.as_ref().join(&page))
+            .unwrap_or_else(|error| panic!("{page}: {error}"));
         assert!(text.contains(".TH") && text.contains(".SH NAME"), "{page}");
     }
     assert!(run(["man"]).ends_with(0).out.contains(".TH hailer 1"));
     let file = Temporary::file("man", "a file is in the way");
     let said = run(["man", file.text()]).ends_with(1);
-    assert!(said.err.starts_with("error: ") && said.err.lines().count() == 1, "{}", said.err);
+    assert!(
+        said.err.starts_with("error: ") && said.err.lines().count() == 1,
+        "{}",
+        said.err
+    );
 }
 
 #[test]
@@ -97,14 +128,23 @@ fn protocols_are_shown_as_a_table_one_by_one_and_as_json() {
     assert_eq!(json.as_array().unwrap().len(), registry::PROTOCOLS.len());
     for (protocol, described) in registry::PROTOCOLS.iter().zip(json.as_array().unwrap()) {
         let id = protocol.info().id;
-        assert!(table.lines().any(|line| line.trim_start().starts_with(id)), "{table}");
+        assert!(
+            table.lines().any(|line| line.trim_start().starts_with(id)),
+            "{table}"
+        );
         assert_eq!(described["id"], id);
         let one = run(["protocols", id, "--json"]).ends_with(0).out;
-        assert_eq!(&serde_json::from_str::<serde_json::Value>(&one).unwrap(), described);
+        assert_eq!(
+            &serde_json::from_str::<serde_json::Value>(&one).unwrap(),
+            described
+        );
         let details = run(["protocols", id]).ends_with(0).out;
         for list in ["fields", "player_fields", "deviations", "options"] {
             for doc in described[list].as_array().unwrap() {
-                assert!(details.contains(doc["key"].as_str().unwrap()), "{id} {list}: {details}");
+                assert!(
+                    details.contains(doc["key"].as_str().unwrap()),
+                    "{id} {list}: {details}"
+                );
             }
         }
         assert_harmless(&details, false);

@@ -28,7 +28,14 @@ const WEATHER: [&str; 10] = [
     "--port=onequery=0",
     "--farm=127.0.0.0/8",
 ];
-const FLAGS: [&str; 6] = ["-q", "--rate=unlimited", "--per-network=unlimited", "--retries=5", "--deadline=30s", "-o"];
+const FLAGS: [&str; 6] = [
+    "-q",
+    "--rate=unlimited",
+    "--per-network=unlimited",
+    "--retries=5",
+    "--deadline=30s",
+    "-o",
+];
 
 /// How many servers are asked in all.
 fn number() -> u32 {
@@ -42,28 +49,49 @@ fn patience() -> Duration {
 
 /// So many servers of each protocol, as ranges.
 fn ranges(serve: &Serve, each: u32) -> Vec<(String, u32)> {
-    let ranges = serve.listening.iter().zip(ids()).zip([16, 64, 112]).map(|((line, id), begin)| {
-        let first = Ipv4Addr::new(127, begin, 0, 0);
-        let last = Ipv4Addr::from(u32::from(first) + each - 1);
-        (format!("{id}://{first}-{last}:{}", port(line)), each)
-    });
+    let ranges = serve
+        .listening
+        .iter()
+        .zip(ids())
+        .zip([16, 64, 112])
+        .map(|((line, id), begin)| {
+            let first = Ipv4Addr::new(127, begin, 0, 0);
+            let last = Ipv4Addr::from(u32::from(first) + each - 1);
+            (format!("{id}://{first}-{last}:{}", port(line)), each)
+        });
     ranges.collect()
 }
 
 /// Sweeps, checks each line with the farm, and adds who answered to those who did before; says how many were asked.
-fn sweep(ranges: &[(String, u32)], more: &[&str], farm: &Farm, answered: &mut HashSet<String>) -> u64 {
-    let (output, summary) = (Temporary::path("harvest.ndjson"), Temporary::path("harvest.json"));
+fn sweep(
+    ranges: &[(String, u32)],
+    more: &[&str],
+    farm: &Farm,
+    answered: &mut HashSet<String>,
+) -> u64 {
+    let (output, summary) = (
+        Temporary::path("harvest.ndjson"),
+        Temporary::path("harvest.json"),
+    );
     let mut command = command(["sweep"]);
-    command.args(ranges.iter().map(|(range, _)| range)).args(FLAGS).arg(output.text());
+    command
+        .args(ranges.iter().map(|(range, _)| range))
+        .args(FLAGS)
+        .arg(output.text());
     command.args(["--summary", summary.text()]).args(more);
-    assert_eq!(Process::start(&mut command).wait_at_most(patience()).code(), Some(0));
+    assert_eq!(
+        Process::start(&mut command).wait_at_most(patience()).code(),
+        Some(0)
+    );
     let (mut lines, mut partial) = (0_u64, 0);
     for line in BufReader::new(File::open(&output).unwrap()).lines() {
         let line: Value = serde_json::from_str(&line.unwrap()).unwrap();
         let target = line["target"].as_str().unwrap();
         let (id, address) = target.split_once("://").unwrap();
         let address: SocketAddr = address.parse().unwrap();
-        let status = farm.status(protocol(id), address).unwrap_or_else(|| panic!("{target} is silent: {line}"));
+        let status = farm
+            .status(protocol(id), address)
+            .unwrap_or_else(|| panic!("{target} is silent: {line}"));
         let mut expected = serde_json::to_value(&status).unwrap();
         // UGP says so itself where it went on without the players: after two tries, and one in 2,500 is lost in both.
         if line["status"]["extra"]["unanswered"] == "players" {
@@ -73,15 +101,34 @@ fn sweep(ranges: &[(String, u32)], more: &[&str], farm: &Farm, answered: &mut Ha
             expected["extra"]["unanswered"] = "players".into();
         }
         assert_eq!(line["status"], expected, "{target}");
-        assert!(answered.insert(target.to_owned()), "{target} stands there twice");
+        assert!(
+            answered.insert(target.to_owned()),
+            "{target} stands there twice"
+        );
         lines += 1;
     }
     let summary: Value = serde_json::from_slice(&fs::read(&summary).unwrap()).unwrap();
     let counts = &summary["counts"];
-    assert_eq!((&summary["end"], &counts["answered"]), (&"done".into(), &lines.into()), "{summary}");
-    assert_eq!(counts["asked"], lines + counts["silent"].as_u64().unwrap(), "{summary}");
-    assert!([&counts["resent"], &counts["duplicates"]].iter().all(|count| count.as_u64() > Some(0)), "{summary}");
-    assert!(partial < 10 + lines / 1_000, "{partial} of {lines} without players");
+    assert_eq!(
+        (&summary["end"], &counts["answered"]),
+        (&"done".into(), &lines.into()),
+        "{summary}"
+    );
+    assert_eq!(
+        counts["asked"],
+        lines + counts["silent"].as_u64().unwrap(),
+        "{summary}"
+    );
+    assert!(
+        [&counts["resent"], &counts["duplicates"]]
+            .iter()
+            .all(|count| count.as_u64() > Some(0)),
+        "{summary}"
+    );
+    assert!(
+        partial < 10 + lines / 1_000,
+        "{partial} of {lines} without players"
+    );
     println!("{summary}, {partial} without players");
     counts["asked"].as_u64().unwrap()
 }
@@ -102,12 +149,19 @@ fn every_server_that_answers_is_written_once_as_it_is_and_shares_are_the_same() 
     assert_eq!(sweep(ranges, &[], farm, &mut whole), u64::from(3 * each));
     // Whoever is in there is right, and is there once. Who is missing?
     for (line, id) in serve.listening.iter().zip(ids()) {
-        let first = ranges.iter().find_map(|(range, _)| range.strip_prefix(&format!("{id}://"))).unwrap();
+        let first = ranges
+            .iter()
+            .find_map(|(range, _)| range.strip_prefix(&format!("{id}://")))
+            .unwrap();
         let first: Ipv4Addr = first.split('-').next().unwrap().parse().unwrap();
         for ip in (0..each).map(|i| Ipv4Addr::from(u32::from(first) + i)) {
             let address = SocketAddr::from((ip, port(line)));
             let lives = farm.status(protocol(id), address).is_some();
-            assert_eq!(lives, whole.contains(&format!("{id}://{address}")), "{id}://{address}");
+            assert_eq!(
+                lives,
+                whole.contains(&format!("{id}://{address}")),
+                "{id}://{address}"
+            );
         }
     }
     // As four machines would do it, at one time.

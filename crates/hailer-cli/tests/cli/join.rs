@@ -17,7 +17,8 @@ use std::sync::LazyLock;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-static KEY: LazyLock<KeyPair> = LazyLock::new(|| KeyPair::generate(&mut |bytes| getrandom(bytes)).unwrap());
+static KEY: LazyLock<KeyPair> =
+    LazyLock::new(|| KeyPair::generate(&mut |bytes| getrandom(bytes)).unwrap());
 
 /// Random enough for a key that protects nothing.
 fn getrandom(bytes: &mut [u8]) {
@@ -70,7 +71,9 @@ impl Server {
 }
 
 fn serve(mut stream: TcpStream, build: Build, game: Game) -> Vec<Packet> {
-    stream.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_millis(20)))
+        .unwrap();
     let mut connection = Connection::new(Role::Server, build);
     let (mut heard, mut buffer) = (Vec::new(), [0; 4096]);
     let started = Instant::now();
@@ -94,7 +97,9 @@ fn serve(mut stream: TcpStream, build: Build, game: Game) -> Vec<Packet> {
                 return heard;
             }
         }
-        if last_sign.elapsed() > Duration::from_millis(200) && connection.state() == hailer::game::State::Play {
+        if last_sign.elapsed() > Duration::from_millis(200)
+            && connection.state() == hailer::game::State::Play
+        {
             last_sign = Instant::now();
             connection.send(&KeepAlive { token: 7 }.into()).unwrap();
         }
@@ -113,12 +118,18 @@ fn answer(connection: &mut Connection, build: Build, game: Game, packet: &Packet
     match packet {
         Packet::Handshake(_) => match game {
             Game::Closed(reason) => {
-                say(Kick { reason: reason.into() }.into());
+                say(Kick {
+                    reason: reason.into(),
+                }
+                .into());
                 return true;
             }
             Game::Silent => {}
             _ if build <= Build::W16a => {
-                say(HandshakeReply { id: if game == Game::Checking { "7a" } else { "-" }.into() }.into());
+                say(HandshakeReply {
+                    id: if game == Game::Checking { "7a" } else { "-" }.into(),
+                }
+                .into());
             }
             _ => say(EncryptionRequest {
                 server_id: if game == Game::Checking { "7a" } else { "-" }.into(),
@@ -128,23 +139,38 @@ fn answer(connection: &mut Connection, build: Build, game: Game, packet: &Packet
             .into()),
         },
         Packet::EncryptionResponse(packet) => {
-            let secret = KEY.decrypt(&packet.secret, CipherKind::of(build).unwrap().secret_len()).unwrap();
+            let secret = KEY
+                .decrypt(&packet.secret, CipherKind::of(build).unwrap().secret_len())
+                .unwrap();
             connection.secure(&secret).unwrap();
-            connection.send(&EncryptionResponse::default().into()).unwrap();
+            connection
+                .send(&EncryptionResponse::default().into())
+                .unwrap();
         }
         Packet::LoginRequest(_) | Packet::ClientStatus(ClientStatus { status: 0 }) => {
             play(build).into_iter().for_each(&mut say);
             match game {
-                Game::Kick => say(Kick { reason: "Enough of \u{A7}cyou".into() }.into()),
+                Game::Kick => say(Kick {
+                    reason: "Enough of \u{A7}cyou".into(),
+                }
+                .into()),
                 Game::HangUp => {}
                 _ => return false,
             }
             return true;
         }
         Packet::RespawnRequest(_) | Packet::ClientStatus(_) => {
-            say(Respawn { height: 256, level_type: "default".into(), ..Respawn::default() }.into());
+            say(Respawn {
+                height: 256,
+                level_type: "default".into(),
+                ..Respawn::default()
+            }
+            .into());
         }
-        Packet::Chat(packet) => say(Chat { text: format!("<Bot> {}", packet.text).as_str().into() }.into()),
+        Packet::Chat(packet) => say(Chat {
+            text: format!("<Bot> {}", packet.text).as_str().into(),
+        }
+        .into()),
         _ => {}
     }
     false
@@ -154,31 +180,83 @@ fn answer(connection: &mut Connection, build: Build, game: Game, packet: &Packet
 fn play(build: Build) -> Vec<Packet> {
     let mut column = Column::default();
     for place in 0..=255 {
-        column.set_block(place & 15, 63, place >> 4, Block { id: 35, metadata: place & 15 });
+        column.set_block(
+            place & 15,
+            63,
+            place >> 4,
+            Block {
+                id: 35,
+                metadata: place & 15,
+            },
+        );
     }
     let mut data = Vec::new();
     let masks = column.encode(0xFFFF, true, &mut data);
     let mut zlib = Vec::new();
     deflate(&data, &mut zlib);
     let chunk = |x, z, bytes: &[u8]| -> Packet {
-        let data = Zlib { unused: 0, bytes: bytes.to_vec() };
-        ChunkData { x, z, ground_up: true, masks, data }.into()
+        let data = Zlib {
+            unused: 0,
+            bytes: bytes.to_vec(),
+        };
+        ChunkData {
+            x,
+            z,
+            ground_up: true,
+            masks,
+            data,
+        }
+        .into()
     };
-    let listed = |name: &str, online| -> Packet { PlayerListItem { name: name.into(), online, ping: 40 }.into() };
+    let listed = |name: &str, online| -> Packet {
+        PlayerListItem {
+            name: name.into(),
+            online,
+            ping: 40,
+        }
+        .into()
+    };
     let at = |feet: i32| Absolute(feet * 32);
     let metadata = Metadata::default().with(0, MetadataValue::Byte(0));
     let mut packets: Vec<Packet> = vec![
-        Login { entity: 9, level_type: "flat".into(), difficulty: 1, max_players: 8, ..Login::default() }.into(),
+        Login {
+            entity: 9,
+            level_type: "flat".into(),
+            difficulty: 1,
+            max_players: 8,
+            ..Login::default()
+        }
+        .into(),
         SpawnPosition { x: 0, y: 64, z: 0 }.into(),
         PlayerAbilities::default().into(),
         listed("Bot", true),
         listed("Ann\u{1b}[2J", true),
-        PlayerTeleport { x: 8.5, y: 64.0, stance: 65.62, z: 8.5, ..PlayerTeleport::default() }.into(),
+        PlayerTeleport {
+            x: 8.5,
+            y: 64.0,
+            stance: 65.62,
+            z: 8.5,
+            ..PlayerTeleport::default()
+        }
+        .into(),
     ];
     if build >= Build::W18a {
-        packets.push(ChunkData { x: 9, z: 9, ground_up: true, masks: Masks::default(), data: Zlib::default() }.into());
+        packets.push(
+            ChunkData {
+                x: 9,
+                z: 9,
+                ground_up: true,
+                masks: Masks::default(),
+                data: Zlib::default(),
+            }
+            .into(),
+        );
     }
-    packets.extend((-3..=3).flat_map(|x| (-3..=3).map(move |z| (x, z))).map(|(x, z)| chunk(x, z, &zlib)));
+    packets.extend(
+        (-3..=3)
+            .flat_map(|x| (-3..=3).map(move |z| (x, z)))
+            .map(|(x, z)| chunk(x, z, &zlib)),
+    );
     packets.extend([
         chunk(50, 50, b"no zlib"),
         SpawnNamedEntity {
@@ -191,24 +269,64 @@ fn play(build: Build) -> Vec<Packet> {
             ..SpawnNamedEntity::default()
         }
         .into(),
-        Chat { text: "\u{A7}aWelcome\u{1b}[2J \u{A7}4all\u{202E}".into() }.into(),
-        ChangeGameState { reason: 1, value: 0 }.into(),
-        ChangeGameState { reason: 2, value: 0 }.into(),
-        ChangeGameState { reason: 3, value: 1 }.into(),
-        DestroyEntities { entity: 20, entities: List8::new(vec![20]) }.into(),
+        Chat {
+            text: "\u{A7}aWelcome\u{1b}[2J \u{A7}4all\u{202E}".into(),
+        }
+        .into(),
+        ChangeGameState {
+            reason: 1,
+            value: 0,
+        }
+        .into(),
+        ChangeGameState {
+            reason: 2,
+            value: 0,
+        }
+        .into(),
+        ChangeGameState {
+            reason: 3,
+            value: 1,
+        }
+        .into(),
+        DestroyEntities {
+            entity: 20,
+            entities: List8::new(vec![20]),
+        }
+        .into(),
         listed("Ann\u{1b}[2J", false),
-        UpdateHealth { health: 0, food: 20, saturation: 0.0 }.into(),
+        UpdateHealth {
+            health: 0,
+            food: 20,
+            saturation: 0.0,
+        }
+        .into(),
     ]);
     packets
 }
 
 fn join(server: &Server, build: Build, flags: &[&str]) -> Vec<String> {
-    let head = ["join", &server.at(), "--build", build.name(), "--name", "Bot"].map(str::to_owned);
-    head.into_iter().chain(flags.iter().map(|flag| (*flag).to_owned())).collect()
+    let head = [
+        "join",
+        &server.at(),
+        "--build",
+        build.name(),
+        "--name",
+        "Bot",
+    ]
+    .map(str::to_owned);
+    head.into_iter()
+        .chain(flags.iter().map(|flag| (*flag).to_owned()))
+        .collect()
 }
 
 fn said(heard: &[Packet]) -> Vec<String> {
-    let said = |packet: &Packet| if let Packet::Chat(packet) = packet { Some(packet.text.to_string()) } else { None };
+    let said = |packet: &Packet| {
+        if let Packet::Chat(packet) = packet {
+            Some(packet.text.to_string())
+        } else {
+            None
+        }
+    };
     heard.iter().filter_map(said).collect()
 }
 
@@ -220,17 +338,37 @@ fn quit(heard: &[Packet]) -> bool {
 fn every_wire_version_is_joined_and_told_as_the_schema_says() {
     for &build in Build::SPEECHES {
         let server = Server::start(build, Game::Usual);
-        let (map, record, secrets) = (Temporary::path("map.png"), Temporary::path("s.hlr"), Temporary::path("secrets"));
-        let files = ["--map", map.text(), "--record", record.text(), "--secrets", secrets.text()];
+        let (map, record, secrets) = (
+            Temporary::path("map.png"),
+            Temporary::path("s.hlr"),
+            Temporary::path("secrets"),
+        );
+        let files = [
+            "--map",
+            map.text(),
+            "--record",
+            record.text(),
+            "--secrets",
+            secrets.text(),
+        ];
         let flags = [&["--json", "--for", "400ms", "--say", "hello"], &files[..]].concat();
-        let lines = check("join-v1.json", &run(join(&server, build, &flags)).ends_with(0));
-        let events: Vec<_> = lines.iter().filter_map(|line| line["event"].as_str()).collect();
+        let lines = check(
+            "join-v1.json",
+            &run(join(&server, build, &flags)).ends_with(0),
+        );
+        let events: Vec<_> = lines
+            .iter()
+            .filter_map(|line| line["event"].as_str())
+            .collect();
         let expected = "joined player-listed player-listed placed first-column surrounded warning player-appeared chat \
                         weather weather mode-changed player-vanished player-unlisted health died";
         let (before, after) = events.split_at(expected.split_whitespace().count());
         assert_eq!(before.join(" "), expected, "{build}");
         // What we said comes back, and so do we: which of them first is chance.
-        assert!(["respawned chat", "chat respawned"].contains(&after.join(" ").as_str()), "{build}: {after:?}");
+        assert!(
+            ["respawned chat", "chat respawned"].contains(&after.join(" ").as_str()),
+            "{build}: {after:?}"
+        );
         let summary = lines.last().unwrap();
         assert_eq!(
             (&summary["end"], &summary["columns"], &summary["build"]),
@@ -248,16 +386,31 @@ fn every_wire_version_is_joined_and_told_as_the_schema_says() {
         let mut reader = png::Decoder::new(BufReader::new(png)).read_info().unwrap();
         let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
         let info = reader.next_frame(&mut pixels).unwrap();
-        assert_eq!((info.width, info.height, pixels.len()), (112, 112, 112 * 112 * 4));
+        assert_eq!(
+            (info.width, info.height, pixels.len()),
+            (112, 112, 112 * 112 * 4)
+        );
         assert!(pixels[..64] == pixels[64..128] && pixels[..4] != pixels[4..8] && pixels[3] == 255);
 
         // The recording: as many packets as the server heard, and each reads.
-        let recording = Recording::open(BufReader::new(std::fs::File::open(&record).unwrap())).unwrap();
+        let recording =
+            Recording::open(BufReader::new(std::fs::File::open(&record).unwrap())).unwrap();
         assert_eq!(recording.build(), build);
         let entries: Vec<_> = recording.map(Result::unwrap).collect();
-        assert_eq!(entries.iter().filter(|entry| entry.way == Way::ToServer).count(), heard.len(), "{build}");
+        assert_eq!(
+            entries
+                .iter()
+                .filter(|entry| entry.way == Way::ToServer)
+                .count(),
+            heard.len(),
+            "{build}"
+        );
         let of = |way: &str| -> u64 {
-            let rows = summary["packets"].as_array().unwrap().iter().filter(|row| row["way"] == way);
+            let rows = summary["packets"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .filter(|row| row["way"] == way);
             rows.map(|row| row["packets"].as_u64().unwrap()).sum()
         };
         assert_eq!(of("to-server") + of("to-client"), entries.len() as u64);
@@ -268,7 +421,10 @@ fn every_wire_version_is_joined_and_told_as_the_schema_says() {
             None => assert_eq!(secrets, ""),
             Some(kind) => {
                 let words: Vec<&str> = secrets.trim_end().split(' ').collect();
-                assert_eq!((words[2], words[5].len()), (summary["address"].as_str().unwrap(), 2 * kind.secret_len()));
+                assert_eq!(
+                    (words[2], words[5].len()),
+                    (summary["address"].as_str().unwrap(), 2 * kind.secret_len())
+                );
             }
         }
     }
@@ -277,7 +433,9 @@ fn every_wire_version_is_joined_and_told_as_the_schema_says() {
 #[test]
 fn people_read_lines_and_a_summary() {
     let server = Server::start(Build::LATEST, Game::Usual);
-    let out = run(join(&server, Build::LATEST, &["--for", "300ms", "--ascii"])).ends_with(0).out;
+    let out = run(join(&server, Build::LATEST, &["--for", "300ms", "--ascii"]))
+        .ends_with(0)
+        .out;
     assert_harmless(&out, false);
     for expected in [
         "joined the overworld: survival, easy; room for 8, entity 9",
@@ -306,14 +464,22 @@ fn people_read_lines_and_a_summary() {
     coloured.env("CLICOLOR_FORCE", "1");
     let out = finish(coloured, None).ends_with(0).out;
     assert_harmless(&out, true);
-    assert!(out.contains("\x1b[92mWelcome[2J \x1b[0m\x1b[31mall\x1b[0m") && out.contains('▀'), "{out}");
+    assert!(
+        out.contains("\x1b[92mWelcome[2J \x1b[0m\x1b[31mall\x1b[0m") && out.contains('▀'),
+        "{out}"
+    );
 }
 
 #[test]
 fn typed_lines_are_said_one_a_second_until_quit() {
     let server = Server::start(Build::W24a, Game::Usual);
     let started = Instant::now();
-    let out = run_with(join(&server, Build::W24a, &[]), b"one\r\n\n/list\n/quit\nnever\n").ends_with(0).out;
+    let out = run_with(
+        join(&server, Build::W24a, &[]),
+        b"one\r\n\n/list\n/quit\nnever\n",
+    )
+    .ends_with(0)
+    .out;
     assert!(out.contains("<Bot> one"), "{out}");
     let heard = server.heard();
     assert_eq!(said(&heard), ["one", "/list"]);
@@ -323,58 +489,115 @@ fn typed_lines_are_said_one_a_second_until_quit() {
 #[test]
 fn the_end_of_standard_input_ends_nothing_but_a_signal_does() {
     let server = Server::start(Build::LATEST, Game::Usual);
-    let mut process = Process::start(command(join(&server, Build::LATEST, &["--json"])).stdin(Stdio::null()));
+    let mut process =
+        Process::start(command(join(&server, Build::LATEST, &["--json"])).stdin(Stdio::null()));
     let mut out = BufReader::new(process.child.stdout.take().unwrap());
     let mut line = String::new();
     out.read_line(&mut line).unwrap();
     assert!(line.contains("joined"), "{line}");
     std::thread::sleep(Duration::from_millis(300));
     assert!(process.child.try_wait().unwrap().is_none());
-    let kill = Command::new("sh").args(["-c", &format!("kill -INT {}", process.child.id())]).status().unwrap();
+    let kill = Command::new("sh")
+        .args(["-c", &format!("kill -INT {}", process.child.id())])
+        .status()
+        .unwrap();
     assert!(kill.success());
     assert_eq!(process.wait().code(), Some(0));
     let mut rest = String::new();
     out.read_to_string(&mut rest).unwrap();
-    assert!(rest.lines().last().unwrap().contains(r#""end":"left""#), "{rest}");
+    assert!(
+        rest.lines().last().unwrap().contains(r#""end":"left""#),
+        "{rest}"
+    );
     let heard = server.heard();
     assert!(quit(&heard));
-    assert!(heard.iter().any(|packet| matches!(packet, Packet::KeepAlive(_))));
+    assert!(
+        heard
+            .iter()
+            .any(|packet| matches!(packet, Packet::KeepAlive(_)))
+    );
 }
 
 #[test]
 fn refusals_say_what_to_do() {
     for (game, kind, words) in [
-        (Game::Closed("Outdated client!"), "version", "(Outdated client!); try the build 1.3.2: --build 1.3.2"),
+        (
+            Game::Closed("Outdated client!"),
+            "version",
+            "(Outdated client!); try the build 1.3.2: --build 1.3.2",
+        ),
         (
             Game::Closed("Outdated server!"),
             "version",
             "try the build 1.2.5, or one from 12w16a to 12w23b: --build 1.2.5",
         ),
-        (Game::Closed("The server is full!"), "refused", "does not let us in: The server is full!"),
-        (Game::Checking, "account-check", "the server checks accounts; offline servers only"),
+        (
+            Game::Closed("The server is full!"),
+            "refused",
+            "does not let us in: The server is full!",
+        ),
+        (
+            Game::Checking,
+            "account-check",
+            "the server checks accounts; offline servers only",
+        ),
         (Game::Silent, "timeout", "not let in within 0.3 s"),
         (Game::Kick, "kicked", "kicked: Enough of you"),
-        (Game::HangUp, "closed", "closed the connection without a word"),
+        (
+            Game::HangUp,
+            "closed",
+            "closed the connection without a word",
+        ),
     ] {
         let build = Build::W27a;
-        let build = if words.contains("12w23b") { Build::W24a } else { build };
+        let build = if words.contains("12w23b") {
+            Build::W24a
+        } else {
+            build
+        };
         let server = Server::start(build, game);
         let said = run(join(&server, build, &["--timeout", "300ms"])).ends_with(1);
-        assert!(said.err.contains(words) && said.err.lines().count() == 1, "{}", said.err);
-        assert_eq!(said.out.contains("---"), matches!(game, Game::Kick | Game::HangUp), "{}", said.out);
+        assert!(
+            said.err.contains(words) && said.err.lines().count() == 1,
+            "{}",
+            said.err
+        );
+        assert_eq!(
+            said.out.contains("---"),
+            matches!(game, Game::Kick | Game::HangUp),
+            "{}",
+            said.out
+        );
         let server = Server::start(build, game);
         let said = run(join(&server, build, &["--timeout", "300ms", "--json"])).ends_with(1);
         let lines = check("join-v1.json", &said);
         let summary = lines.last().unwrap();
         assert_eq!((&summary["end"], said.err.as_str()), (&kind.into(), ""));
-        assert_eq!(summary["try_builds"].as_array().unwrap().is_empty(), kind != "version");
+        assert_eq!(
+            summary["try_builds"].as_array().unwrap().is_empty(),
+            kind != "version"
+        );
     }
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let nobody = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .to_string();
     let record = std::env::temp_dir().join(format!("hailer-none-{}.hlr", std::process::id()));
     let said = run(["join", &nobody, "--record", record.to_str().unwrap()]).ends_with(1);
-    assert!(said.err.contains("nothing listens on this TCP port") && said.out.is_empty(), "{}", said.err);
+    assert!(
+        said.err.contains("nothing listens on this TCP port") && said.out.is_empty(),
+        "{}",
+        said.err
+    );
     assert!(!record.exists());
-    assert_eq!(check("join-v1.json", &run(["join", &nobody, "--json"]).ends_with(1))[0]["end"], "connect");
+    assert_eq!(
+        check(
+            "join-v1.json",
+            &run(["join", &nobody, "--json"]).ends_with(1)
+        )[0]["end"],
+        "connect"
+    );
 }
 
 #[test]
@@ -383,16 +606,36 @@ fn names_are_followed_through_their_srv_records() {
     let dns = Dns::with(&[
         (
             "_minecraft._tcp.play.example.test",
-            Record::Service { host: "host.example.test", port: server.address.port() },
+            Record::Service {
+                host: "host.example.test",
+                port: server.address.port(),
+            },
         ),
         ("host.example.test", Record::Address(server.address.ip())),
     ]);
     let dns = dns.address().to_string();
-    run(["join", "Play.Example.test", "--name-server", &dns, "--for", "100ms"]).ends_with(0);
+    run([
+        "join",
+        "Play.Example.test",
+        "--name-server",
+        &dns,
+        "--for",
+        "100ms",
+    ])
+    .ends_with(0);
     let heard = server.heard();
-    let Packet::Handshake(handshake) = &heard[0] else { panic!("{:?}", heard[0]) };
+    let Packet::Handshake(handshake) = &heard[0] else {
+        panic!("{:?}", heard[0])
+    };
     assert!(handshake.host == *"play.example.test" && handshake.name == *"Hailer");
-    let said = run(["join", "nobody.example.test", "--name-server", &dns, "--json"]).ends_with(1);
+    let said = run([
+        "join",
+        "nobody.example.test",
+        "--name-server",
+        &dns,
+        "--json",
+    ])
+    .ends_with(1);
     assert_eq!(check("join-v1.json", &said)[0]["end"], "name-not-found");
 }
 
@@ -400,17 +643,32 @@ fn names_are_followed_through_their_srv_records() {
 fn what_cannot_be_meant_is_refused_at_once() {
     for (args, expected) in [
         (&["ugp://127.0.0.1"][..], "leave out ugp://"),
-        (&["127.0.0.1", "--record", "/nowhere/at/all"], "--record /nowhere/at/all: "),
-        (&["127.0.0.1", "--secrets", "/nowhere/at/all"], "--secrets /nowhere/at/all: "),
-        (&["127.0.0.1", "--map", "/nowhere/at.png"], "--map /nowhere/at.png: there is no folder /nowhere"),
+        (
+            &["127.0.0.1", "--record", "/nowhere/at/all"],
+            "--record /nowhere/at/all: ",
+        ),
+        (
+            &["127.0.0.1", "--secrets", "/nowhere/at/all"],
+            "--secrets /nowhere/at/all: ",
+        ),
+        (
+            &["127.0.0.1", "--map", "/nowhere/at.png"],
+            "--map /nowhere/at.png: there is no folder /nowhere",
+        ),
         (&["127.0.0.1", "--map", "/"], "--map /: is a folder"),
-        (&["127.0.0.1", "--record", "/dev/null"], "--record /dev/null: exists"),
+        (
+            &["127.0.0.1", "--record", "/dev/null"],
+            "--record /dev/null: exists",
+        ),
         (&["a b"], "neither an address nor a host name"),
     ] {
         run([&["join"], args].concat()).fails_as_usage(expected);
     }
-    for args in [&["127.0.0.1", "--build", "12w28a"][..], &["127.0.0.1", "--name", "a b"], &["h", "--json", "--ascii"]]
-    {
+    for args in [
+        &["127.0.0.1", "--build", "12w28a"][..],
+        &["127.0.0.1", "--name", "a b"],
+        &["h", "--json", "--ascii"],
+    ] {
         run([&["join"], args].concat()).ends_with(2);
     }
 }

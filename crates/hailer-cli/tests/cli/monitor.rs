@@ -38,12 +38,23 @@ impl Monitor {
         };
         let url = url.to_owned();
         err.read_line(&mut String::new()).unwrap();
-        Self { process, _out: out, err, url }
+        Self {
+            process,
+            _out: out,
+            err,
+            url,
+        }
     }
 
     fn signal(&self, signal: &str) {
         let kill = format!("kill -{signal} {}", self.process.child.id());
-        assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
+        assert!(
+            Command::new("sh")
+                .args(["-c", &kill])
+                .status()
+                .unwrap()
+                .success()
+        );
     }
 
     /// The next line of standard error.
@@ -68,7 +79,10 @@ impl Monitor {
         let end = Instant::now() + PATIENCE;
         loop {
             let said = self.run(&["list", "--json"]).ends_with(0);
-            let list = said.json().into_iter().map(|server| (server["name"].as_str().unwrap().to_owned(), server));
+            let list = said
+                .json()
+                .into_iter()
+                .map(|server| (server["name"].as_str().unwrap().to_owned(), server));
             let list = list.collect();
             if is_right(&list) {
                 return list;
@@ -81,7 +95,14 @@ impl Monitor {
 
 /// Servers of a network, and the port of their protocol.
 fn farm(network: &str) -> (Serve, u16) {
-    let args = ["--farm", network, "--protocol", "minecraft-query", "--port", "minecraft-query=0"];
+    let args = [
+        "--farm",
+        network,
+        "--protocol",
+        "minecraft-query",
+        "--port",
+        "minecraft-query=0",
+    ];
     let serve = Serve::start(1, args);
     let port = port(&serve.listening[0]);
     (serve, port)
@@ -96,7 +117,8 @@ fn plan(folder: &Temporary, text: &str) -> String {
     std::fs::create_dir_all(folder).unwrap();
     std::fs::write(folder.as_ref().join("token"), TOKEN).unwrap();
     let path = folder.as_ref().join("monitor.toml");
-    let text = format!("[monitor]\nlisten = '127.0.0.1:0'\ninterval = '1s'\ntoken-file = 'token'\n{text}");
+    let text =
+        format!("[monitor]\nlisten = '127.0.0.1:0'\ninterval = '1s'\ntoken-file = 'token'\n{text}");
     std::fs::write(&path, text).unwrap();
     path.to_str().unwrap().to_owned()
 }
@@ -108,7 +130,9 @@ fn servers_are_added_listed_and_removed() {
     }
     let (_farm, port) = farm("127.84.0.0/24");
     let folder = Temporary::path("monitor");
-    let lobby = format!("[[server]]\nname = 'lobby'\ntarget = 'minecraft-query://127.84.0.1:{port}'\ngroup = 'Old'\n");
+    let lobby = format!(
+        "[[server]]\nname = 'lobby'\ntarget = 'minecraft-query://127.84.0.1:{port}'\ngroup = 'Old'\n"
+    );
     let path = plan(&folder, &lobby);
     let mut monitor = Monitor::start(&path);
     let token = folder.as_ref().join("token");
@@ -116,26 +140,46 @@ fn servers_are_added_listed_and_removed() {
     let target = format!("minecraft-query://127.84.0.2:{port}");
     let may = |args: &[&str]| monitor.run(&[args, &token].concat());
 
-    let words = ["add", &target, "--name", "arena", "--group", "New", "--label", "a=b", "--label", "c=d=e"];
+    let words = [
+        "add", &target, "--name", "arena", "--group", "New", "--label", "a=b", "--label", "c=d=e",
+    ];
     let said = may(&[&words[..], &["--interval", "1500ms"]].concat()).ends_with(0);
     assert_eq!(said.out, format!("watching {target} as arena\n"));
     let other = format!("minecraft-query://127.84.0.3:{port}");
     let said = may(&["add", &other]).ends_with(0).out;
-    assert_eq!(said, format!("watching {other} as 127.84.0.3-{port}-minecraft-query\n"));
+    assert_eq!(
+        said,
+        format!("watching {other} as 127.84.0.3-{port}-minecraft-query\n")
+    );
     let list = monitor.list(|list| list.len() == 3 && list.keys().all(|name| is_up(list, name)));
     let arena = &list["arena"];
-    assert_eq!((&arena["group"], &arena["interval_s"], &arena["origin"]), (&"New".into(), &1.5.into(), &"api".into()));
+    assert_eq!(
+        (&arena["group"], &arena["interval_s"], &arena["origin"]),
+        (&"New".into(), &1.5.into(), &"api".into())
+    );
     assert_eq!(arena["labels"], serde_json::json!({"a": "b", "c": "d=e"}));
     let table = monitor.run(&["list"]).ends_with(0).out;
     assert!(table.starts_with("state  name "), "{table}");
     let row = table.lines().find(|line| line.contains(" arena ")).unwrap();
-    assert!(row.starts_with("up ") && row.contains(" New ") && row.ends_with(&target) && row.contains(" ms "), "{row}");
+    assert!(
+        row.starts_with("up ")
+            && row.contains(" New ")
+            && row.ends_with(&target)
+            && row.contains(" ms "),
+        "{row}"
+    );
 
     // What may not be done says why, and what to do.
-    monitor.run(&["add", &other]).fails_as_usage("--token-file FILE says it");
+    monitor
+        .run(&["add", &other])
+        .fails_as_usage("--token-file FILE says it");
     let wrong = Temporary::file("token", "no such token at all\n");
-    monitor.run(&["remove", "arena", "--token-file", wrong.text()]).fails_as_usage("not the token of this monitor");
-    monitor.run(&["remove", "arena", "--token-file", "/no/such/file"]).fails_as_usage("--token-file /no/such/file: ");
+    monitor
+        .run(&["remove", "arena", "--token-file", wrong.text()])
+        .fails_as_usage("not the token of this monitor");
+    monitor
+        .run(&["remove", "arena", "--token-file", "/no/such/file"])
+        .fails_as_usage("--token-file /no/such/file: ");
     may(&["add", &other, "--name", "arena"]).fails_as_usage("another server is called arena");
     may(&["add", &other, "--name", "a b"]).fails_as_usage("name: 1 to 64 letters");
     may(&["add", "127.84.0.4"]).fails_as_usage("target: say the protocol");
@@ -146,7 +190,10 @@ fn servers_are_added_listed_and_removed() {
     may(&["remove", "../servers"]).fails_as_usage("`hailer monitor list` shows them");
 
     let said = may(&["remove", "arena"]).ends_with(0).out;
-    assert_eq!(said, "arena is watched no more; what was seen of it is kept\n");
+    assert_eq!(
+        said,
+        "arena is watched no more; what was seen of it is kept\n"
+    );
     monitor.list(|list| list.len() == 2 && !list.contains_key("arena"));
 
     // Another plan takes back what the plan said, and nothing else; one that is wrong changes nothing.
@@ -159,7 +206,10 @@ fn servers_are_added_listed_and_removed() {
     plan(&folder, "[[server]]\nname = 'a'\n");
     monitor.signal("HUP");
     let said = monitor.says();
-    assert!(said.starts_with("warning: ") && said.ends_with("; all stays as it was"), "{said}");
+    assert!(
+        said.starts_with("warning: ") && said.ends_with("; all stays as it was"),
+        "{said}"
+    );
 
     // Who is added stays, whoever starts the monitor again.
     assert_eq!(monitor.end("TERM"), Some(0));
@@ -172,39 +222,76 @@ fn servers_are_added_listed_and_removed() {
 #[test]
 fn nobody_there_is_said() {
     let said = run(["monitor", "list", "--monitor", "http://127.0.0.1:1"]).ends_with(1);
-    assert_eq!(said.err, "error: no monitor at http://127.0.0.1:1: Connection refused\n");
-    run(["monitor", "list", "--monitor", "ftp://127.0.0.1"]).fails_as_usage("http://127.0.0.1:8080");
+    assert_eq!(
+        said.err,
+        "error: no monitor at http://127.0.0.1:1: Connection refused\n"
+    );
+    run(["monitor", "list", "--monitor", "ftp://127.0.0.1"])
+        .fails_as_usage("http://127.0.0.1:8080");
     let (hook, requests) = hook("200 OK");
-    let said = run(["monitor", "list", "--monitor", &hook]).ends_with(1).err;
+    let said = run(["monitor", "list", "--monitor", &hook])
+        .ends_with(1)
+        .err;
     assert!(said.contains("is no hailer monitor"), "{said}");
-    assert!(requests.recv_timeout(PATIENCE).unwrap().starts_with("GET /api/v1/servers?"));
+    assert!(
+        requests
+            .recv_timeout(PATIENCE)
+            .unwrap()
+            .starts_with("GET /api/v1/servers?")
+    );
 }
 
 #[test]
 fn plans_that_are_wrong_say_where_and_what_to_write() {
     let folder = Temporary::path("plans");
-    let check = |text: &str| run(["monitor", "--check-config", "--config", &plan(&folder, text)]);
+    let check = |text: &str| {
+        run([
+            "monitor",
+            "--check-config",
+            "--config",
+            &plan(&folder, text),
+        ])
+    };
     let server = "[[server]]\nname = 'a'\ntarget = 'ugp://127.0.0.1'\n";
     assert_eq!(check(server).ends_with(0).out, "sound: 1 server\n");
     let again = format!("{server}{server}");
     for (text, hint) in [
         ("down-after = 0\n", ":5: down-after"),
         ("plaers = 'off'\n", "did you mean `players`?"),
-        ("players = 'some'\n", "write \"names\", \"hashed\" or \"off\""),
+        (
+            "players = 'some'\n",
+            "write \"names\", \"hashed\" or \"off\"",
+        ),
         ("history = 'mysql://a'\n", ":5: history: write"),
         ("keep = { raw = '1h' }\n", "write at least \"2d\""),
         ("[[server]]\nname = 'a'\n", ":5: [[server]] needs `target`"),
-        ("[[server]]\nname = 'a'\ntarget = 'ugb://127.0.0.1'\n", "did you mean `ugp`?"),
-        ("[[server]]\nname = 'a b'\ntarget = 'ugp://127.0.0.1'\n", ":6: name: 1 to 64"),
+        (
+            "[[server]]\nname = 'a'\ntarget = 'ugb://127.0.0.1'\n",
+            "did you mean `ugp`?",
+        ),
+        (
+            "[[server]]\nname = 'a b'\ntarget = 'ugp://127.0.0.1'\n",
+            ":6: name: 1 to 64",
+        ),
         (&again, ":8: name \"a\": the server in line 5 has it"),
         ("[[alert]]\nname = 'x'\nwhen = 'gone'\nto = []\n", "gone"),
-        ("[[alert]]\nname = 'x'\nwhen = 'down'\nto = ['ops']\n", "write a [[receiver]] block"),
-        ("[[receiver]]\nname = 'ops'\nform = 'json'\nurl-file = 'none'\n", "none: No such file"),
-        ("[[receiver]]\nname = 'ops'\nform = 'fax'\nurl = 'http://127.0.0.1'\n", "fax"),
+        (
+            "[[alert]]\nname = 'x'\nwhen = 'down'\nto = ['ops']\n",
+            "write a [[receiver]] block",
+        ),
+        (
+            "[[receiver]]\nname = 'ops'\nform = 'json'\nurl-file = 'none'\n",
+            "none: No such file",
+        ),
+        (
+            "[[receiver]]\nname = 'ops'\nform = 'fax'\nurl = 'http://127.0.0.1'\n",
+            "fax",
+        ),
     ] {
         check(text).fails_as_usage(hint);
     }
-    run(["monitor", "--check-config", "--config", "/no/such/plan"]).fails_as_usage("/no/such/plan: ");
+    run(["monitor", "--check-config", "--config", "/no/such/plan"])
+        .fails_as_usage("/no/such/plan: ");
 }
 
 #[test]
@@ -216,32 +303,68 @@ fn what_was_kept_goes_out_and_in_again() {
     let folder = Temporary::path("export");
     let mut servers = String::from("[[server]]\nname = 'gone'\ntarget = 'ugp://127.85.0.9:9'\n");
     for host in 1..=5 {
-        servers += &format!("[[server]]\nname = 's{host}'\ntarget = 'minecraft-query://127.85.0.{host}:{port}'\n");
+        servers += &format!(
+            "[[server]]\nname = 's{host}'\ntarget = 'minecraft-query://127.85.0.{host}:{port}'\n"
+        );
     }
     let path = plan(&folder, &servers);
     let monitor = Monitor::start(&path);
-    monitor.list(|list| list.values().filter(|server| server["state"] == "up").count() == 5);
+    monitor.list(|list| {
+        list.values()
+            .filter(|server| server["state"] == "up")
+            .count()
+            == 5
+    });
     let place = |name: &str| folder.as_ref().join(name).to_str().unwrap().to_owned();
     // While it is written to, too.
-    run(["monitor", "export", "--config", &path, "-o", &place("early.ndjson")]).ends_with(0);
+    run([
+        "monitor",
+        "export",
+        "--config",
+        &path,
+        "-o",
+        &place("early.ndjson"),
+    ])
+    .ends_with(0);
     assert_eq!(monitor.end("TERM"), Some(0));
 
     let all = place("all.ndjson");
-    let said = run(["monitor", "export", "--config", &path, "-o", &all]).ends_with(0).err;
+    let said = run(["monitor", "export", "--config", &path, "-o", &all])
+        .ends_with(0)
+        .err;
     let all = std::fs::read_to_string(all).unwrap();
-    assert_eq!(said, format!("{} records in {}\n", all.lines().count(), place("all.ndjson")));
+    assert_eq!(
+        said,
+        format!(
+            "{} records in {}\n",
+            all.lines().count(),
+            place("all.ndjson")
+        )
+    );
     for table in &TABLES[..] {
         // Roll-ups take five minutes.
         let record = format!("\"record\":\"{}\"", &table[..table.len() - 1]);
-        assert!(all.contains(&record) || *table == "rollups", "{table}: {all}");
+        assert!(
+            all.contains(&record) || *table == "rollups",
+            "{table}: {all}"
+        );
     }
-    let formats: &[&str] = if cfg!(feature = "parquet") { &["csv", "parquet"] } else { &["csv"] };
+    let formats: &[&str] = if cfg!(feature = "parquet") {
+        &["csv", "parquet"]
+    } else {
+        &["csv"]
+    };
     for format in formats {
         let history = place(&format!("{format}.db"));
         for table in TABLES {
             let file = place(&format!("{table}.{format}"));
-            run(["monitor", "export", "--config", &path, "--table", table, "-o", &file]).ends_with(0);
-            let said = run(["monitor", "import", &file, "--history", &history]).ends_with(0).err;
+            run([
+                "monitor", "export", "--config", &path, "--table", table, "-o", &file,
+            ])
+            .ends_with(0);
+            let said = run(["monitor", "import", &file, "--history", &history])
+                .ends_with(0)
+                .err;
             assert!(said.contains(" records read; new: "), "{said}");
         }
         let back = place("back.ndjson");
@@ -249,15 +372,30 @@ fn what_was_kept_goes_out_and_in_again() {
         assert!(std::fs::read_to_string(back).unwrap() == all, "{format}");
     }
     #[cfg(feature = "parquet")]
-    columns_have_types(Path::new(&place("samples.parquet")), all.matches("\"record\":\"sample\"").count());
+    columns_have_types(
+        Path::new(&place("samples.parquet")),
+        all.matches("\"record\":\"sample\"").count(),
+    );
 
-    let export = |args: &[&str]| run([&["monitor", "export", "--config", &path, "-o"], args].concat());
+    let export =
+        |args: &[&str]| run([&["monitor", "export", "--config", &path, "-o"], args].concat());
     export(&[&place("x.csv")]).fails_as_usage("one table; say which with --table");
     export(&[&place("x.xml")]).fails_as_usage("end it in .ndjson, .csv or .parquet");
     export(&["/no/such/folder/x.ndjson"]).fails_as_usage("/no/such/folder/x.ndjson.part: ");
     let none = place("none.db");
-    run(["monitor", "export", "--history", &none, "-o", &place("x.ndjson")]).fails_as_usage("there is no history");
-    assert!(!Path::new(&none).exists() && !Path::new(&place("x.ndjson")).exists(), "nothing is made in vain");
+    run([
+        "monitor",
+        "export",
+        "--history",
+        &none,
+        "-o",
+        &place("x.ndjson"),
+    ])
+    .fails_as_usage("there is no history");
+    assert!(
+        !Path::new(&none).exists() && !Path::new(&place("x.ndjson")).exists(),
+        "nothing is made in vain"
+    );
     let import = |file: &str| run(["monitor", "import", file, "--history", &none]);
     import("/no/such/file").fails_as_usage("/no/such/file: ");
     import(Temporary::file("x", "a,b\n").text()).fails_as_usage("line 1: this is neither");
@@ -273,8 +411,11 @@ fn columns_have_types(file: &Path, rows: usize) {
     let meta = reader.metadata();
     assert_eq!(meta.file_metadata().num_rows() as usize, rows);
     let columns = meta.file_metadata().schema_descr();
-    let types: Vec<(&str, Type)> =
-        columns.columns().iter().map(|column| (column.name(), column.physical_type())).collect();
+    let types: Vec<(&str, Type)> = columns
+        .columns()
+        .iter()
+        .map(|column| (column.name(), column.physical_type()))
+        .collect();
     assert_eq!(
         types,
         [
@@ -289,8 +430,14 @@ fn columns_have_types(file: &Path, rows: usize) {
         ]
     );
     let at = columns.column(1);
-    assert!(matches!(at.logical_type_ref(), Some(LogicalType::Timestamp { .. })), "{at:?}");
-    assert!(matches!(meta.row_group(0).column(0).compression(), Compression::ZSTD(_)));
+    assert!(
+        matches!(at.logical_type_ref(), Some(LogicalType::Timestamp { .. })),
+        "{at:?}"
+    );
+    assert!(matches!(
+        meta.row_group(0).column(0).compression(),
+        Compression::ZSTD(_)
+    ));
 }
 
 #[test]
@@ -300,25 +447,45 @@ fn a_killed_monitor_loses_an_interval_at_most() {
     }
     let (_farm, port) = farm("127.86.0.0/24");
     let folder = Temporary::path("killed");
-    let path = plan(&folder, &format!("[[server]]\nname = 'a'\ntarget = 'minecraft-query://127.86.0.1:{port}'\n"));
+    let path = plan(
+        &folder,
+        &format!("[[server]]\nname = 'a'\ntarget = 'minecraft-query://127.86.0.1:{port}'\n"),
+    );
     let mut last = BTreeMap::new();
     for round in 1..=3 {
         let monitor = Monitor::start(&path);
         monitor.list(|list| is_up(list, "a") && list["a"]["last"]["answered"] == true);
         std::thread::sleep(Duration::from_millis(1_700 + 300 * round));
-        let killed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as i64;
+        let killed = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap()
+            .as_millis() as i64;
         assert_eq!(monitor.end("KILL"), None);
         let file = folder.as_ref().join("samples.ndjson");
         let file = file.to_str().unwrap();
-        run(["monitor", "export", "--config", &path, "--table", "samples", "-o", file]).ends_with(0);
+        run([
+            "monitor", "export", "--config", &path, "--table", "samples", "-o", file,
+        ])
+        .ends_with(0);
         let samples = std::fs::read_to_string(file).unwrap();
-        let times = samples.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["at"].as_i64().unwrap());
+        let times = samples.lines().map(|line| {
+            serde_json::from_str::<Value>(line).unwrap()["at"]
+                .as_i64()
+                .unwrap()
+        });
         let newest = times.max().unwrap();
         // One interval, and what the question on its way takes.
-        assert!(killed - newest < 2_000 + 300, "{} ms are lost", killed - newest);
+        assert!(
+            killed - newest < 2_000 + 300,
+            "{} ms are lost",
+            killed - newest
+        );
         assert!(last.insert(round, samples.lines().count()).is_none());
     }
-    assert!(last.values().is_sorted(), "what was there is there: {last:?}");
+    assert!(
+        last.values().is_sorted(),
+        "what was there is there: {last:?}"
+    );
 }
 
 #[test]
@@ -330,35 +497,85 @@ fn a_test_of_alerts_tells_what_arrived() {
     let receiver = |name: &str, rest: &str| format!("[[receiver]]\nname = '{name}'\n{rest}\n");
     let mut text: String = ["json", "discord", "slack", "ntfy"]
         .iter()
-        .map(|form| receiver(form, &format!("form = '{form}'\nurl = '{url}/hooks/{form}'")))
+        .map(|form| {
+            receiver(
+                form,
+                &format!("form = '{form}'\nurl = '{url}/hooks/{form}'"),
+            )
+        })
         .collect();
     // It counts from the plan, wherever we are.
     text += &receiver("script", "command = ['./on-alert', 'now']");
     let path = plan(&folder, &text);
-    std::fs::write(&script, "#!/bin/sh\necho \"$1 $HAILER_STATUS $HAILER_RULE\" > \"$(dirname \"$0\")/said\"\n")
-        .unwrap();
-    assert!(Command::new("chmod").arg("+x").arg(&script).status().unwrap().success());
+    std::fs::write(
+        &script,
+        "#!/bin/sh\necho \"$1 $HAILER_STATUS $HAILER_RULE\" > \"$(dirname \"$0\")/said\"\n",
+    )
+    .unwrap();
+    assert!(
+        Command::new("chmod")
+            .arg("+x")
+            .arg(&script)
+            .status()
+            .unwrap()
+            .success()
+    );
 
     let said = run(["monitor", "test-alert", "--config", &path]).ends_with(0);
-    assert_eq!(said.out, "json: arrived\ndiscord: arrived\nslack: arrived\nntfy: arrived\nscript: arrived\n");
+    assert_eq!(
+        said.out,
+        "json: arrived\ndiscord: arrived\nslack: arrived\nntfy: arrived\nscript: arrived\n"
+    );
     let sent: Vec<String> = requests.try_iter().collect();
-    let [json, discord, slack, ntfy] = &sent[..] else { panic!("{sent:#?}") };
-    let body = |text: &str| -> Value { serde_json::from_str(text.split_once("\r\n\r\n").unwrap().1).unwrap() };
-    assert!(json.starts_with("POST /hooks/json ") && body(json)["schema"] == "hailer/alert/1", "{json}");
-    assert!(discord.starts_with("POST /hooks/discord ") && body(discord)["embeds"][0]["title"].is_string());
-    assert!(slack.starts_with("POST /hooks/slack ") && body(slack)["text"].is_string(), "{slack}");
-    assert!(ntfy.starts_with("POST /hooks/ntfy ") && ntfy.to_lowercase().contains("\r\ntitle: "), "{ntfy}");
-    assert_eq!(std::fs::read_to_string(folder.as_ref().join("said")).unwrap(), "now test test\n");
+    let [json, discord, slack, ntfy] = &sent[..] else {
+        panic!("{sent:#?}")
+    };
+    let body = |text: &str| -> Value {
+        serde_json::from_str(text.split_once("\r\n\r\n").unwrap().1).unwrap()
+    };
+    assert!(
+        json.starts_with("POST /hooks/json ") && body(json)["schema"] == "hailer/alert/1",
+        "{json}"
+    );
+    assert!(
+        discord.starts_with("POST /hooks/discord ")
+            && body(discord)["embeds"][0]["title"].is_string()
+    );
+    assert!(
+        slack.starts_with("POST /hooks/slack ") && body(slack)["text"].is_string(),
+        "{slack}"
+    );
+    assert!(
+        ntfy.starts_with("POST /hooks/ntfy ") && ntfy.to_lowercase().contains("\r\ntitle: "),
+        "{ntfy}"
+    );
+    assert_eq!(
+        std::fs::read_to_string(folder.as_ref().join("said")).unwrap(),
+        "now test test\n"
+    );
 
-    let said = run(["monitor", "test-alert", "ntfy", "--config", &path]).ends_with(0).out;
-    assert_eq!((&*said, requests.try_iter().count()), ("ntfy: arrived\n", 1));
+    let said = run(["monitor", "test-alert", "ntfy", "--config", &path])
+        .ends_with(0)
+        .out;
+    assert_eq!(
+        (&*said, requests.try_iter().count()),
+        ("ntfy: arrived\n", 1)
+    );
     run(["monitor", "test-alert", "fax", "--config", &path])
         .fails_as_usage("fax: no receiver of the plan; it has json, discord");
-    let path = plan(&folder, &(receiver("broken", &format!("form = 'json'\nurl = '{broken}/x'")) + &text));
+    let path = plan(
+        &folder,
+        &(receiver("broken", &format!("form = 'json'\nurl = '{broken}/x'")) + &text),
+    );
     let said = run(["monitor", "test-alert", "--config", &path]).ends_with(1);
     assert_eq!(said.err, "broken: it answers 500 Internal Server Error\n");
-    assert!(said.out.starts_with("json: arrived\n"), "the others get theirs: {}", said.out);
-    run(["monitor", "test-alert", "--config", &plan(&folder, "")]).fails_as_usage("no [[receiver]]");
+    assert!(
+        said.out.starts_with("json: arrived\n"),
+        "the others get theirs: {}",
+        said.out
+    );
+    run(["monitor", "test-alert", "--config", &plan(&folder, "")])
+        .fails_as_usage("no [[receiver]]");
 }
 
 /// A server that takes requests and answers all with this: its URL, and what comes.
@@ -368,12 +585,15 @@ fn hook(answer: &'static str) -> (String, Receiver<String>) {
     let (sender, requests) = channel();
     std::thread::spawn(move || {
         while let Ok((stream, _)) = listener.accept() {
-            let Some(request) = request(&stream) else { continue };
+            let Some(request) = request(&stream) else {
+                continue;
+            };
             // Before the answer, so that whoever has that finds this.
             if sender.send(request).is_err() {
                 return;
             }
-            let answer = format!("HTTP/1.1 {answer}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+            let answer =
+                format!("HTTP/1.1 {answer}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
             let _ = (&stream).write_all(answer.as_bytes());
         }
     });
@@ -387,8 +607,13 @@ fn request(mut stream: &TcpStream) -> Option<String> {
         let length = stream.read(&mut part).ok().filter(|length| *length > 0)?;
         bytes.extend_from_slice(&part[..length]);
         let text = String::from_utf8_lossy(&bytes).into_owned();
-        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
-        let length = head.to_lowercase().lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
+        let Some((head, body)) = text.split_once("\r\n\r\n") else {
+            continue;
+        };
+        let length = head
+            .to_lowercase()
+            .lines()
+            .find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
         if body.len() >= length.unwrap_or(0) {
             return Some(text);
         }

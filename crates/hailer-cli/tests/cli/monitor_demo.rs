@@ -14,12 +14,33 @@ const PATIENCE: Duration = Duration::from_secs(40);
 fn a_fleet_is_there_at_once_with_a_year_behind_it() {
     let folder = Temporary::path("demo");
     std::fs::create_dir(&folder).unwrap();
-    let mut command = command(["monitor", "--demo", "--listen", "127.0.0.1:0", "--for", "2min"]);
+    let mut command = command([
+        "monitor",
+        "--demo",
+        "--listen",
+        "127.0.0.1:0",
+        "--for",
+        "2min",
+    ]);
     let mut process = Process::start(command.env("TMPDIR", folder.text()));
     let mut line = String::new();
-    BufReader::new(process.child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let url = line.trim_end().rsplit_once(" at ").unwrap_or_else(|| panic!("{line:?}")).1.to_owned();
-    let get = |path: &str| ureq::get(format!("{url}{path}")).call().unwrap().body_mut().read_to_string().unwrap();
+    BufReader::new(process.child.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    let url = line
+        .trim_end()
+        .rsplit_once(" at ")
+        .unwrap_or_else(|| panic!("{line:?}"))
+        .1
+        .to_owned();
+    let get = |path: &str| {
+        ureq::get(format!("{url}{path}"))
+            .call()
+            .unwrap()
+            .body_mut()
+            .read_to_string()
+            .unwrap()
+    };
     let json = |path: &str| serde_json::from_str::<Value>(&get(path)).unwrap();
 
     let started = Instant::now();
@@ -35,33 +56,74 @@ fn a_fleet_is_there_at_once_with_a_year_behind_it() {
     };
     let is_up = |server: &&Value| server["state"] == "up";
     assert!(servers.iter().filter(is_up).count() > 30);
-    assert_eq!(servers.iter().find(|server| server["name"] == "market").unwrap()["state"], "down");
+    assert_eq!(
+        servers
+            .iter()
+            .find(|server| server["name"] == "market")
+            .unwrap()["state"],
+        "down"
+    );
     for protocol in registry::PROTOCOLS {
-        let is_of = |server: &Value| server["protocol"] == protocol.info().id && server["last"]["answered"] == true;
-        assert!(servers.iter().any(is_of), "{} is asked and answers", protocol.info().id);
+        let is_of = |server: &Value| {
+            server["protocol"] == protocol.info().id && server["last"]["answered"] == true
+        };
+        assert!(
+            servers.iter().any(is_of),
+            "{} is asked and answers",
+            protocol.info().id
+        );
     }
 
     let page = get("/");
     assert!(page.contains("lobby-eu") && page.contains("CROSSROADS") && page.contains("mallory"));
-    assert!(!page.contains("<script>") && !page.contains("<img src=x"), "hostile names are text");
+    assert!(
+        !page.contains("<script>") && !page.contains("<img src=x"),
+        "hostile names are text"
+    );
     let page = get("/server/harbour?range=1y");
     assert_eq!(page.matches("<svg class=\"chart").count(), 3, "{page}");
     let now = json("/api/v1/totals")["at"].as_i64();
     for (level, days, at_least) in [("5m", 1, 286), ("1h", 30, 718), ("1d", 365, 364)] {
-        let now = now.unwrap_or_else(|| json("/api/v1/servers/harbour")["last"]["at"].as_i64().unwrap());
+        let now = now.unwrap_or_else(|| {
+            json("/api/v1/servers/harbour")["last"]["at"]
+                .as_i64()
+                .unwrap()
+        });
         let from = now - days * 86_400_000;
-        let series = json(&format!("/api/v1/servers/harbour/series?from={from}&level={level}"));
+        let series = json(&format!(
+            "/api/v1/servers/harbour/series?from={from}&level={level}"
+        ));
         let points = series["points"].as_array().unwrap();
-        let told = points.iter().filter(|point| point["players"].as_f64().is_some()).count();
+        let told = points
+            .iter()
+            .filter(|point| point["players"].as_f64().is_some())
+            .count();
         assert!(told >= at_least * 95 / 100, "{told} of {level}");
     }
-    assert!(json("/api/v1/events?limit=500")["events"].as_array().unwrap().len() > 100);
-    assert!(!json("/api/v1/servers/lobby-eu/sessions")["sessions"].as_array().unwrap().is_empty());
+    assert!(
+        json("/api/v1/events?limit=500")["events"]
+            .as_array()
+            .unwrap()
+            .len()
+            > 100
+    );
+    assert!(
+        !json("/api/v1/servers/lobby-eu/sessions")["sessions"]
+            .as_array()
+            .unwrap()
+            .is_empty()
+    );
 
-    let kill = Command::new("sh").args(["-c", &format!("kill -INT {}", process.child.id())]).status();
+    let kill = Command::new("sh")
+        .args(["-c", &format!("kill -INT {}", process.child.id())])
+        .status();
     assert!(kill.unwrap().success());
     assert!(process.wait().success());
-    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0, "nothing stays behind");
+    assert_eq!(
+        std::fs::read_dir(&folder).unwrap().count(),
+        0,
+        "nothing stays behind"
+    );
 }
 
 #[test]

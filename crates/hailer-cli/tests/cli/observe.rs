@@ -54,7 +54,12 @@ fn snapshot(pid: u32, seconds: f64, state: &str) -> Value {
 }
 
 /// Says how a responder of this number is, to so many askers, and is gone.
-fn pretend(path: &Path, pid: u32, state: &'static str, askers: usize) -> std::thread::JoinHandle<()> {
+fn pretend(
+    path: &Path,
+    pid: u32,
+    state: &'static str,
+    askers: usize,
+) -> std::thread::JoinHandle<()> {
     let _ = std::fs::remove_file(path);
     let listener = UnixListener::bind(path).unwrap();
     std::thread::spawn(move || {
@@ -68,14 +73,22 @@ fn pretend(path: &Path, pid: u32, state: &'static str, askers: usize) -> std::th
 /// To a watcher twenty lines, one each tenth of a second.
 fn answer(mut stream: UnixStream, pid: u32, state: &str, started: Instant) {
     let mut request = String::new();
-    BufReader::new(stream.try_clone().unwrap()).read_line(&mut request).unwrap();
+    BufReader::new(stream.try_clone().unwrap())
+        .read_line(&mut request)
+        .unwrap();
     let lines = match &*request {
         "{\"get\":\"status\"}\n" => 1,
         "{\"watch\":100}\n" => 20,
         other => panic!("{other:?}"),
     };
     for _ in 0..lines {
-        if writeln!(stream, "{}", snapshot(pid, 5.0 + started.elapsed().as_secs_f64(), state)).is_err() {
+        if writeln!(
+            stream,
+            "{}",
+            snapshot(pid, 5.0 + started.elapsed().as_secs_f64(), state)
+        )
+        .is_err()
+        {
             return;
         }
         if lines > 1 {
@@ -93,12 +106,19 @@ fn a_running_responder_says_how_it_is() {
         let server = pretend(&path, 7, state, 2);
         let said = run(control.iter().chain(&["--json"])).ends_with(code);
         let lines = check("serve-status-v1.json", &said);
-        assert_eq!((lines.len(), &lines[0]["sources"][0]["state"]), (1, &state.into()));
+        assert_eq!(
+            (lines.len(), &lines[0]["sources"][0]["state"]),
+            (1, &state.into())
+        );
         assert_harmless(&said.out, false);
         let said = run(control).ends_with(code);
-        for expected in
-            ["process 7", "127.0.0.1:25565", "minecraft-query", "wrong or old challenge token", "192.0.2.0/24"]
-        {
+        for expected in [
+            "process 7",
+            "127.0.0.1:25565",
+            "minecraft-query",
+            "wrong or old challenge token",
+            "192.0.2.0/24",
+        ] {
             assert!(said.out.contains(expected), "{expected}: {}", said.out);
         }
         assert_harmless(&said.out, false);
@@ -108,7 +128,12 @@ fn a_running_responder_says_how_it_is() {
     let server = pretend(&path, 8, "fresh", 1);
     let mut by_default = command(["serve", "status"]);
     by_default.env("XDG_RUNTIME_DIR", &folder.0);
-    assert!(finish(by_default, None).ends_with(0).out.contains("process 8"));
+    assert!(
+        finish(by_default, None)
+            .ends_with(0)
+            .out
+            .contains("process 8")
+    );
     server.join().unwrap();
 }
 
@@ -118,10 +143,21 @@ fn where_nobody_is_the_way_out_is_said() {
     let path = folder.socket();
     drop(UnixListener::bind(&path).unwrap());
     for path in [path.to_str().unwrap(), "/no/such/socket"] {
-        for args in [&["serve", "status", "--control", path][..], &["serve", "status", "--json", "--control", path]] {
+        for args in [
+            &["serve", "status", "--control", path][..],
+            &["serve", "status", "--json", "--control", path],
+        ] {
             let said = run(args).ends_with(1);
-            assert!(said.err.starts_with("error: no hailer serve answers at ") && said.err.contains("--control"));
-            assert_eq!((said.err.lines().count(), &*said.out), (1, ""), "{}", said.err);
+            assert!(
+                said.err.starts_with("error: no hailer serve answers at ")
+                    && said.err.contains("--control")
+            );
+            assert_eq!(
+                (said.err.lines().count(), &*said.out),
+                (1, ""),
+                "{}",
+                said.err
+            );
         }
     }
     run(["top", "--control", "/no/such/socket"]).fails_as_usage("`hailer serve status --json`");
@@ -131,7 +167,13 @@ fn where_nobody_is_the_way_out_is_said() {
 }
 
 fn top(path: &Path) -> Terminal {
-    Terminal::start(["top", "--every", "100ms", "--control", path.to_str().unwrap()])
+    Terminal::start([
+        "top",
+        "--every",
+        "100ms",
+        "--control",
+        path.to_str().unwrap(),
+    ])
 }
 
 #[test]
@@ -173,8 +215,13 @@ fn the_service_files_are_sound() {
     let config = folder.0.join("servers.toml");
     std::fs::write(&config, "[[server]]\nlisten = \"127.0.0.1:0\"\n").unwrap();
     let files = ["hailer-serve.service", "hailer-serve.socket"].map(|name| {
-        let text = std::fs::read_to_string(format!("{}/../../contrib/systemd/{name}", env!("CARGO_MANIFEST_DIR")));
-        let text = text.unwrap().replace("/etc/hailer/servers.toml", config.to_str().unwrap());
+        let text = std::fs::read_to_string(format!(
+            "{}/../../contrib/systemd/{name}",
+            env!("CARGO_MANIFEST_DIR")
+        ));
+        let text = text
+            .unwrap()
+            .replace("/etc/hailer/servers.toml", config.to_str().unwrap());
         let file = folder.0.join(name);
         std::fs::write(&file, text.replace("/usr/local/bin/hailer", binary)).unwrap();
         file
@@ -182,14 +229,29 @@ fn the_service_files_are_sound() {
     // Each command line of the service is one that hailer takes.
     let service = std::fs::read_to_string(&files[0]).unwrap();
     let lines = service.lines().filter(|line| !line.starts_with('#'));
-    let commands: Vec<_> = lines.filter_map(|line| line.split_once(&format!("={binary} "))).collect();
-    assert_eq!(commands.iter().map(|(name, _)| *name).collect::<Vec<_>>(), ["ExecStartPre", "ExecStart", "ExecReload"]);
+    let commands: Vec<_> = lines
+        .filter_map(|line| line.split_once(&format!("={binary} ")))
+        .collect();
+    assert_eq!(
+        commands.iter().map(|(name, _)| *name).collect::<Vec<_>>(),
+        ["ExecStartPre", "ExecStart", "ExecReload"]
+    );
     for (_, args) in commands {
-        let check = ["--check-config"].into_iter().filter(|flag| !args.contains(flag));
+        let check = ["--check-config"]
+            .into_iter()
+            .filter(|flag| !args.contains(flag));
         run(args.split(' ').chain(check)).ends_with(0);
     }
-    match Command::new("systemd-analyze").args(["verify", "--man=no"]).args(&files).output() {
-        Ok(said) => assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr)),
+    match Command::new("systemd-analyze")
+        .args(["verify", "--man=no"])
+        .args(&files)
+        .output()
+    {
+        Ok(said) => assert!(
+            said.status.success(),
+            "{}",
+            String::from_utf8_lossy(&said.stderr)
+        ),
         Err(error) => eprintln!("systemd-analyze: {error}"),
     }
 }

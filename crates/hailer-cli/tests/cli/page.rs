@@ -17,25 +17,44 @@ struct Monitor {
 
 impl Monitor {
     fn start(plan: &Temporary) -> Self {
-        let mut process = Process::start(&mut command(["monitor", "--config", plan.text(), "--for", "60s"]));
+        let mut process = Process::start(&mut command([
+            "monitor",
+            "--config",
+            plan.text(),
+            "--for",
+            "60s",
+        ]));
         let mut line = String::new();
         let mut out = BufReader::new(process.child.stdout.take().unwrap());
         out.read_line(&mut line).unwrap();
-        let address = line.trim_end().rsplit_once("http://").unwrap_or_else(|| panic!("{line:?}")).1.to_owned();
+        let address = line
+            .trim_end()
+            .rsplit_once("http://")
+            .unwrap_or_else(|| panic!("{line:?}"))
+            .1
+            .to_owned();
         Self { process, address }
     }
 
     fn say(&self, head: &str, body: &str) -> TcpStream {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(WAIT)).unwrap();
-        write!(stream, "{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len()).unwrap();
+        write!(
+            stream,
+            "{head}\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        )
+        .unwrap();
         stream
     }
 
     /// An answer, whole.
     fn ask(&self, line: &str, headers: &str, body: &str) -> String {
         let mut heard = String::new();
-        let mut stream = self.say(&format!("{line} HTTP/1.1\r\nconnection: close\r\n{headers}"), body);
+        let mut stream = self.say(
+            &format!("{line} HTTP/1.1\r\nconnection: close\r\n{headers}"),
+            body,
+        );
         stream.read_to_string(&mut heard).unwrap();
         heard
     }
@@ -60,48 +79,106 @@ fn it_is_as_its_plan_has_it() {
         );
         Temporary::file("page.toml", text)
     };
-    let file = plan("page = \"https://status.example.com\"\nbadges = false\nbehind-proxy = true\nmax-servers = 2");
+    let file = plan(
+        "page = \"https://status.example.com\"\nbadges = false\nbehind-proxy = true\nmax-servers = 2",
+    );
     let mut monitor = Monitor::start(&file);
     let start = Instant::now();
-    while !monitor.get("/api/v1/servers/lobby", "localhost").contains("\"state\":\"up\"") {
+    while !monitor
+        .get("/api/v1/servers/lobby", "localhost")
+        .contains("\"state\":\"up\"")
+    {
         assert!(start.elapsed() < WAIT, "it never answered");
         std::thread::sleep(Duration::from_millis(100));
     }
-    assert!(monitor.get("/", "127.0.0.1:80").contains("href=\"/server/lobby\""));
-    assert!(monitor.get("/", "status.example.com").starts_with("HTTP/1.1 200"));
+    assert!(
+        monitor
+            .get("/", "127.0.0.1:80")
+            .contains("href=\"/server/lobby\"")
+    );
+    assert!(
+        monitor
+            .get("/", "status.example.com")
+            .starts_with("HTTP/1.1 200")
+    );
     let refused = monitor.get("/api/v1/totals", "evil.example.com");
-    assert!(refused.starts_with("HTTP/1.1 421") && refused.contains("hosts = [\\\"evil.example.com\\\"]"), "{refused}");
-    assert!(monitor.get("/badge/lobby.svg", "localhost").starts_with("HTTP/1.1 404"));
-    assert!(monitor.get("/widget/lobby", "localhost").starts_with("HTTP/1.1 200"));
-    assert!(monitor.get("/healthz", "localhost").contains("\"status\":\"ok\""));
+    assert!(
+        refused.starts_with("HTTP/1.1 421")
+            && refused.contains("hosts = [\\\"evil.example.com\\\"]"),
+        "{refused}"
+    );
+    assert!(
+        monitor
+            .get("/badge/lobby.svg", "localhost")
+            .starts_with("HTTP/1.1 404")
+    );
+    assert!(
+        monitor
+            .get("/widget/lobby", "localhost")
+            .starts_with("HTTP/1.1 200")
+    );
+    assert!(
+        monitor
+            .get("/healthz", "localhost")
+            .contains("\"status\":\"ok\"")
+    );
 
     let headers = "host: localhost\r\ncontent-type: application/json\r\n\
                    authorization: Bearer 0123456789abcdef0123456789abcdef";
-    let server = |name| format!("{{\"name\":\"{name}\",\"target\":\"{}\"}}", serve.url("ugp"));
+    let server = |name| {
+        format!(
+            "{{\"name\":\"{name}\",\"target\":\"{}\"}}",
+            serve.url("ugp")
+        )
+    };
     let add = |name| monitor.ask("POST /api/v1/servers", headers, &server(name));
     assert!(add("second").starts_with("HTTP/1.1 201"));
     let full = add("third");
-    assert!(full.starts_with("HTTP/1.1 409") && full.contains("2 servers are watched"), "{full}");
+    assert!(
+        full.starts_with("HTTP/1.1 409") && full.contains("2 servers are watched"),
+        "{full}"
+    );
 
     // An open page keeps nobody from stopping.
-    let mut page = monitor.say("GET /live/rows?ids=1&since=0 HTTP/1.1\r\nhost: localhost", "");
+    let mut page = monitor.say(
+        "GET /live/rows?ids=1&since=0 HTTP/1.1\r\nhost: localhost",
+        "",
+    );
     page.read_exact(&mut [0; 12]).unwrap();
-    let kill = Command::new("sh").args(["-c", &format!("kill -TERM {}", monitor.process.child.id())]).status();
+    let kill = Command::new("sh")
+        .args(["-c", &format!("kill -TERM {}", monitor.process.child.id())])
+        .status();
     assert!(kill.unwrap().success());
     let start = Instant::now();
     assert!(monitor.process.wait_at_most(WAIT).success());
-    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+    assert!(
+        start.elapsed() < Duration::from_secs(10),
+        "{:?}",
+        start.elapsed()
+    );
     let mut rest = Vec::new();
-    assert!(page.read_to_end(&mut rest).is_ok(), "it was told that it is over");
+    assert!(
+        page.read_to_end(&mut rest).is_ok(),
+        "it was told that it is over"
+    );
 }
 
 #[test]
 fn what_is_wrong_in_the_plan_is_said_with_the_fix() {
     for (line, expected) in [
-        ("hosts = [\"https://a\"]", "2: hosts: write names such as [\"status.example.com\"], without scheme and port"),
-        ("behind-proxy = \"yes\"", "2: behind-proxy: write true or false"),
+        (
+            "hosts = [\"https://a\"]",
+            "2: hosts: write names such as [\"status.example.com\"], without scheme and port",
+        ),
+        (
+            "behind-proxy = \"yes\"",
+            "2: behind-proxy: write true or false",
+        ),
         ("badges = 1", "2: badges: write true or false"),
-        ("max-servers = -1", "2: max-servers: write a whole number from 0"),
+        (
+            "max-servers = -1",
+            "2: max-servers: write a whole number from 0",
+        ),
         ("widget = true", "did you mean `widgets`?"),
     ] {
         let plan = Temporary::file("wrong.toml", format!("[monitor]\n{line}\n"));

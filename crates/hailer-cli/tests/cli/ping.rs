@@ -13,9 +13,18 @@ const QUICK: [&str; 4] = ["--interval", "100ms", "--timeout", "60ms"];
 #[test]
 fn every_round_trip_has_a_line_and_a_summary_follows() {
     let serve = Serve::with(&["--demo"]);
-    for target in ids().iter().map(|id| serve.url(id)).chain([serve.address()]) {
+    for target in ids()
+        .iter()
+        .map(|id| serve.url(id))
+        .chain([serve.address()])
+    {
         let said = run(["ping", &target, "--count", "2", "--interval", "100ms"]).ends_with(0);
-        for expected in ["seq=1 time=", "seq=2 time=", "2 sent, 2 answered, 0 % loss", "min/mean/max"] {
+        for expected in [
+            "seq=1 time=",
+            "seq=2 time=",
+            "2 sent, 2 answered, 0 % loss",
+            "min/mean/max",
+        ] {
             assert!(said.out.contains(expected), "{expected}: {}", said.out);
         }
         assert!(said.out.contains(&serve.address()) && said.err.is_empty());
@@ -26,54 +35,106 @@ fn every_round_trip_has_a_line_and_a_summary_follows() {
 #[test]
 fn loss_is_counted_and_told_by_the_exit_code() {
     let silent = Server::silent();
-    let said = run(["ping", &silent.address.to_string(), "-c", "2"].iter().chain(&QUICK)).ends_with(1);
-    assert!(said.out.contains("seq=2 ") && said.out.contains("2 sent, 0 answered, 100 % loss"), "{}", said.out);
+    let said = run(["ping", &silent.address.to_string(), "-c", "2"]
+        .iter()
+        .chain(&QUICK))
+    .ends_with(1);
+    assert!(
+        said.out.contains("seq=2 ") && said.out.contains("2 sent, 0 answered, 100 % loss"),
+        "{}",
+        said.out
+    );
     assert!(!said.out.contains("NaN"), "{}", said.out);
 
     // Half of them are lost.
     let mut heard = 0;
     let server = Server::script(move |request| {
         heard += 1;
-        if heard % 2 == 0 { Vec::new() } else { vec![[&request[..7], &[0x80]].concat()] }
+        if heard % 2 == 0 {
+            Vec::new()
+        } else {
+            vec![[&request[..7], &[0x80]].concat()]
+        }
     });
     let target = format!("ugp://{}", server.address);
     let said = run(["ping", &target, "-c", "4"].iter().chain(&QUICK)).ends_with(1);
-    assert!(said.out.contains("4 sent, 2 answered, 50 % loss"), "{}", said.out);
+    assert!(
+        said.out.contains("4 sent, 2 answered, 50 % loss"),
+        "{}",
+        said.out
+    );
 
-    let said = run(["ping", &closed().to_string(), "-c", "1"].iter().chain(&QUICK)).ends_with(1);
+    let said = run(["ping", &closed().to_string(), "-c", "1"]
+        .iter()
+        .chain(&QUICK))
+    .ends_with(1);
     assert!(said.out.contains("nothing listens"), "{}", said.out);
 }
 
 #[test]
 fn json_has_the_same() {
     let serve = Serve::with(&["--demo"]);
-    let lines = run(["ping", &serve.url("ugp"), "--json", "-c", "2", "-i", "100ms"]).ends_with(0).json();
+    let lines = run([
+        "ping",
+        &serve.url("ugp"),
+        "--json",
+        "-c",
+        "2",
+        "-i",
+        "100ms",
+    ])
+    .ends_with(0)
+    .json();
     assert_eq!(lines.len(), 3);
     assert_eq!(
-        (&lines[0]["sequence"], &lines[1]["sequence"], &lines[1]["protocol"]),
+        (
+            &lines[0]["sequence"],
+            &lines[1]["sequence"],
+            &lines[1]["protocol"]
+        ),
         (&1.into(), &2.into(), &"ugp".into())
     );
     assert_eq!(
-        (&lines[2]["sent"], &lines[2]["answered"], &lines[2]["loss_percent"]),
+        (
+            &lines[2]["sent"],
+            &lines[2]["answered"],
+            &lines[2]["loss_percent"]
+        ),
         (&2.into(), &2.into(), &0.0.into())
     );
 
     let silent = Server::silent();
-    let lines =
-        run(["ping", &silent.address.to_string(), "--json", "-c", "1"].iter().chain(&QUICK)).ends_with(1).json();
-    assert_eq!((&lines[0]["error"], &lines[1]["loss_percent"]), (&"silence".into(), &100.0.into()));
+    let lines = run(["ping", &silent.address.to_string(), "--json", "-c", "1"]
+        .iter()
+        .chain(&QUICK))
+    .ends_with(1)
+    .json();
+    assert_eq!(
+        (&lines[0]["error"], &lines[1]["loss_percent"]),
+        (&"silence".into(), &100.0.into())
+    );
     assert!(lines[1]["min_ms"].is_null() && lines[1]["mean_ms"].is_null());
 }
 
 #[test]
 fn an_endless_ping_ends_with_a_summary_when_interrupted() {
     let serve = Serve::with(&["--demo"]);
-    let mut process = Process::start(&mut command(["ping", &serve.address(), "-c", "0", "-i", "100ms"]));
+    let mut process = Process::start(&mut command([
+        "ping",
+        &serve.address(),
+        "-c",
+        "0",
+        "-i",
+        "100ms",
+    ]));
     let mut out = BufReader::new(process.child.stdout.take().unwrap());
     let mut line = String::new();
     out.read_line(&mut line).unwrap();
     assert!(line.contains("seq=1"), "{line}");
-    let kill = Command::new("sh").args(["-c", &format!("kill -INT {}", process.child.id())]).status().unwrap();
+    let kill = Command::new("sh")
+        .args(["-c", &format!("kill -INT {}", process.child.id())])
+        .status()
+        .unwrap();
     assert!(kill.success());
     assert_eq!(process.wait().code(), Some(0));
     let mut rest = String::new();
@@ -94,12 +155,26 @@ fn an_outage_is_not_made_up_for() {
         vec![[&request[..7], &[0x80]].concat()]
     });
     let target = format!("ugp://{}", server.address);
-    let said = run(["ping", &target, "-c", "6", "-i", "100ms", "--timeout", "400ms"]).ends_with(1);
+    let said = run([
+        "ping",
+        &target,
+        "-c",
+        "6",
+        "-i",
+        "100ms",
+        "--timeout",
+        "400ms",
+    ])
+    .ends_with(1);
     assert!(said.out.contains("6 sent, 5 answered"), "{}", said.out);
     let times: Vec<Instant> = heard.try_iter().collect();
     assert_eq!(times.len(), 5);
     for pair in times.windows(2) {
-        assert!(pair[1] - pair[0] > Duration::from_millis(50), "{:?}", pair[1] - pair[0]);
+        assert!(
+            pair[1] - pair[0] > Duration::from_millis(50),
+            "{:?}",
+            pair[1] - pair[0]
+        );
     }
 }
 
@@ -107,19 +182,55 @@ fn an_outage_is_not_made_up_for() {
 fn a_name_is_looked_up_once_and_shown_as_typed() {
     let serve = Serve::with(&["--demo"]);
     let dns = Dns::with(&[("play.example.test", Record::Address([127, 0, 0, 1].into()))]);
-    let target = format!("Play.Example.test:{}", serve.address().rsplit_once(':').unwrap().1);
+    let target = format!(
+        "Play.Example.test:{}",
+        serve.address().rsplit_once(':').unwrap().1
+    );
     let server = dns.address().to_string();
-    let said = run(["ping", &target, "--name-server", &server, "-c", "3", "-i", "100ms"]).ends_with(0);
-    assert!(said.out.contains(&format!("--- {target} ---\n3 sent, 3 answered")), "{}", said.out);
+    let said = run([
+        "ping",
+        &target,
+        "--name-server",
+        &server,
+        "-c",
+        "3",
+        "-i",
+        "100ms",
+    ])
+    .ends_with(0);
+    assert!(
+        said.out
+            .contains(&format!("--- {target} ---\n3 sent, 3 answered")),
+        "{}",
+        said.out
+    );
     let once = dns.asked().len();
-    let said = run(["ping", &target, "--name-server", &server, "-c", "1", "--json"]).ends_with(0);
+    let said = run([
+        "ping",
+        &target,
+        "--name-server",
+        &server,
+        "-c",
+        "1",
+        "--json",
+    ])
+    .ends_with(0);
     assert_eq!(dns.asked().len(), 2 * once, "{:?}", dns.asked());
-    assert!(said.json().iter().all(|line| line["target"] == target.as_str()));
+    assert!(
+        said.json()
+            .iter()
+            .all(|line| line["target"] == target.as_str())
+    );
 }
 
 #[test]
 fn only_what_has_a_meaning_can_be_said() {
-    for flag in ["--retries", "--deadline", "--auth-token", "--auth-token-file"] {
+    for flag in [
+        "--retries",
+        "--deadline",
+        "--auth-token",
+        "--auth-token-file",
+    ] {
         run(["ping", "127.0.0.1", flag, "1"]).ends_with(2);
     }
 }

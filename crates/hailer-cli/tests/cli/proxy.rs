@@ -25,27 +25,57 @@ impl Proxy {
     fn start(args: &[&str]) -> Self {
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
         let to = server.local_addr().unwrap().to_string();
-        let mut process =
-            Process::start(command(["proxy", "--listen", "127.0.0.1:0", "--for", "30s", "--to", &to]).args(args));
+        let mut process = Process::start(
+            command([
+                "proxy",
+                "--listen",
+                "127.0.0.1:0",
+                "--for",
+                "30s",
+                "--to",
+                &to,
+            ])
+            .args(args),
+        );
         // Line by line without a buffer, so that what comes later is still there.
         let mut line = Vec::new();
         let json = args.contains(&"--json");
         while line.last() != Some(&b'\n') {
             let mut byte = [0];
             let count = match json {
-                true => process.child.stderr.as_mut().unwrap().read(&mut byte).unwrap(),
-                false => process.child.stdout.as_mut().unwrap().read(&mut byte).unwrap(),
+                true => process
+                    .child
+                    .stderr
+                    .as_mut()
+                    .unwrap()
+                    .read(&mut byte)
+                    .unwrap(),
+                false => process
+                    .child
+                    .stdout
+                    .as_mut()
+                    .unwrap()
+                    .read(&mut byte)
+                    .unwrap(),
             };
             assert_eq!(count, 1, "{}", String::from_utf8_lossy(&line));
             line.push(byte[0]);
         }
         let line = String::from_utf8(line).unwrap();
         let address = crate::tool::address(&line);
-        Self { process, address, server }
+        Self {
+            process,
+            address,
+            server,
+        }
     }
 
     fn client(&self, build: Build) -> Peer {
-        Peer::new(TcpStream::connect(&self.address).unwrap(), Role::Client, build)
+        Peer::new(
+            TcpStream::connect(&self.address).unwrap(),
+            Role::Client,
+            build,
+        )
     }
 
     fn server(&self, build: Build) -> Peer {
@@ -55,12 +85,26 @@ impl Proxy {
     fn stop(mut self) -> (Option<i32>, String, String) {
         // Whatever is told of the last connection is told within its last second.
         std::thread::sleep(Duration::from_millis(1_500));
-        let kill = Command::new("sh").args(["-c", &format!("kill -INT {}", self.process.child.id())]).status();
+        let kill = Command::new("sh")
+            .args(["-c", &format!("kill -INT {}", self.process.child.id())])
+            .status();
         assert!(kill.unwrap().success());
         let status = self.process.wait();
         let (mut out, mut err) = (String::new(), String::new());
-        self.process.child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
-        self.process.child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+        self.process
+            .child
+            .stdout
+            .take()
+            .unwrap()
+            .read_to_string(&mut out)
+            .unwrap();
+        self.process
+            .child
+            .stderr
+            .take()
+            .unwrap()
+            .read_to_string(&mut err)
+            .unwrap();
         (status.code(), out, err)
     }
 }
@@ -72,8 +116,13 @@ struct Peer {
 
 impl Peer {
     fn new(socket: TcpStream, role: Role, build: Build) -> Self {
-        socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-        Self { socket, connection: Connection::new(role, build) }
+        socket
+            .set_read_timeout(Some(Duration::from_secs(10)))
+            .unwrap();
+        Self {
+            socket,
+            connection: Connection::new(role, build),
+        }
     }
 
     fn say(&mut self, packet: impl Into<Packet>) {
@@ -101,26 +150,56 @@ fn play(proxy: &Proxy) {
     let build = Build::LATEST;
     let key = KeyPair::generate(&mut random()).unwrap();
     let mut client = proxy.client(build);
-    client.say(Handshake { protocol: 39, name: "Alice".into(), host: "h".into(), port: 1, ..Default::default() });
+    client.say(Handshake {
+        protocol: 39,
+        name: "Alice".into(),
+        host: "h".into(),
+        port: 1,
+        ..Default::default()
+    });
     let mut server = proxy.server(build);
     server.hear();
     let token = Bytes16::new(vec![1, 2, 3, 4]);
-    server.say(EncryptionRequest { server_id: "-".into(), key: Bytes16::new(key.public_der().to_vec()), token });
-    let Packet::EncryptionRequest(request) = client.hear() else { panic!() };
+    server.say(EncryptionRequest {
+        server_id: "-".into(),
+        key: Bytes16::new(key.public_der().to_vec()),
+        token,
+    });
+    let Packet::EncryptionRequest(request) = client.hear() else {
+        panic!()
+    };
     let field = |plain: &[u8]| Bytes16::new(encrypt(&request.key, plain, &mut random()).unwrap());
     client.connection.secure(&[5; 16]).unwrap();
-    client.say(EncryptionResponse { secret: field(&[5; 16]), token: field(&request.token) });
-    let Packet::EncryptionResponse(response) = server.hear() else { panic!() };
-    server.connection.secure(&key.decrypt(&response.secret, 16).unwrap()).unwrap();
+    client.say(EncryptionResponse {
+        secret: field(&[5; 16]),
+        token: field(&request.token),
+    });
+    let Packet::EncryptionResponse(response) = server.hear() else {
+        panic!()
+    };
+    server
+        .connection
+        .secure(&key.decrypt(&response.secret, 16).unwrap())
+        .unwrap();
     server.say(EncryptionResponse::default());
     client.hear();
     client.say(ClientStatus { status: 0 });
     server.hear();
-    server.say(Login { level_type: "flat".into(), ..Default::default() });
+    server.say(Login {
+        level_type: "flat".into(),
+        ..Default::default()
+    });
     client.hear();
-    client.say(Chat { text: "hello \u{1b}[2J".into() });
-    client.say(PlayerPosition { y: 64.0, ..Default::default() });
-    client.say(Kick { reason: "Quitting".into() });
+    client.say(Chat {
+        text: "hello \u{1b}[2J".into(),
+    });
+    client.say(PlayerPosition {
+        y: 64.0,
+        ..Default::default()
+    });
+    client.say(Kick {
+        reason: "Quitting".into(),
+    });
     while !matches!(server.hear(), Packet::Kick(_)) {}
 }
 
@@ -139,7 +218,10 @@ fn a_session_is_shown_recorded_and_its_secrets_kept() {
     let (code, out, err) = proxy.stop();
     assert_eq!(code, Some(0), "{err}");
     assert_harmless(&out, false);
-    let names: Vec<_> = out.lines().filter_map(|line| line.split(" 0x").nth(1)?.split(' ').nth(1)).collect();
+    let names: Vec<_> = out
+        .lines()
+        .filter_map(|line| line.split(" 0x").nth(1)?.split(' ').nth(1))
+        .collect();
     let once = [
         "Handshake",
         "EncryptionRequest",
@@ -152,19 +234,40 @@ fn a_session_is_shown_recorded_and_its_secrets_kept() {
     ];
     assert_eq!(names, [once, once].concat(), "{out}");
     assert!(out.contains("→ #1 ") && out.contains("← #2 "), "{out}");
-    assert!(err.contains("18 packets of 2 connections, 2 of them not shown (--all"), "{err}");
+    assert!(
+        err.contains("18 packets of 2 connections, 2 of them not shown (--all"),
+        "{err}"
+    );
     for number in [1, 2] {
         let said = hlr(&format!("{}/session-{number}.hlr", folder.text()));
-        assert_eq!(said.out.lines().count(), 9, "the recording has movements too: {}", said.out);
+        assert_eq!(
+            said.out.lines().count(),
+            9,
+            "the recording has movements too: {}",
+            said.out
+        );
     }
     let lines = std::fs::read_to_string(&secrets).unwrap();
-    let sides: Vec<_> = lines.lines().filter_map(|line| line.split(' ').nth(3)).collect();
+    let sides: Vec<_> = lines
+        .lines()
+        .filter_map(|line| line.split(' ').nth(3))
+        .collect();
     assert_eq!(sides, ["client", "server", "client", "server"]);
-    assert!(lines.lines().next().unwrap().ends_with(&format!(" client 1.3.2 {}", "05".repeat(16))), "{lines}");
+    assert!(
+        lines
+            .lines()
+            .next()
+            .unwrap()
+            .ends_with(&format!(" client 1.3.2 {}", "05".repeat(16))),
+        "{lines}"
+    );
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
-        assert_eq!(std::fs::metadata(&secrets).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(
+            std::fs::metadata(&secrets).unwrap().permissions().mode() & 0o777,
+            0o600
+        );
     }
 }
 
@@ -175,14 +278,22 @@ fn packets_are_json_for_programs() {
     let (code, out, err) = proxy.stop();
     assert_eq!(code, Some(0), "{err}");
     let file = Temporary::file("json", &out);
-    let lines = BufReader::new(std::fs::File::open(&file).unwrap()).lines().count();
+    let lines = BufReader::new(std::fs::File::open(&file).unwrap())
+        .lines()
+        .count();
     assert_eq!(lines, 6, "{out}");
-    let schema =
-        std::fs::read_to_string(format!("{}/../../schema/packet-v1.json", env!("CARGO_MANIFEST_DIR"))).unwrap();
+    let schema = std::fs::read_to_string(format!(
+        "{}/../../schema/packet-v1.json",
+        env!("CARGO_MANIFEST_DIR")
+    ))
+    .unwrap();
     let validator = jsonschema::draft202012::new(&serde_json::from_str(&schema).unwrap()).unwrap();
     for line in out.lines() {
         let line: serde_json::Value = serde_json::from_str(line).unwrap();
-        assert!(validator.is_valid(&line) && line["way"] == "to-server" && line["connection"] == 1, "{line}");
+        assert!(
+            validator.is_valid(&line) && line["way"] == "to-server" && line["connection"] == 1,
+            "{line}"
+        );
     }
 }
 
@@ -190,16 +301,29 @@ fn packets_are_json_for_programs() {
 fn what_cannot_pass_is_named_and_counts_as_a_failure() {
     let proxy = Proxy::start(&[]);
     let mut client = proxy.client(Build::LATEST);
-    client.say(Handshake { protocol: 39, name: "Alice".into(), ..Default::default() });
+    client.say(Handshake {
+        protocol: 39,
+        name: "Alice".into(),
+        ..Default::default()
+    });
     let mut server = proxy.server(Build::LATEST);
     server.hear();
     server.socket.write_all(&[0x45, 0xAA, 0xBB]).unwrap();
-    let Packet::Kick(kick) = client.hear() else { panic!() };
-    assert!(kick.reason.to_string().contains("0x45 at offset 0"), "{}", kick.reason);
+    let Packet::Kick(kick) = client.hear() else {
+        panic!()
+    };
+    assert!(
+        kick.reason.to_string().contains("0x45 at offset 0"),
+        "{}",
+        kick.reason
+    );
     drop((client, server));
     let (code, out, err) = proxy.stop();
     assert_eq!(code, Some(1), "{err}");
-    assert!(out.contains("0x45 unknown, offset 0, 3 bytes") && out.contains("45 aa bb"), "{out}");
+    assert!(
+        out.contains("0x45 unknown, offset 0, 3 bytes") && out.contains("45 aa bb"),
+        "{out}"
+    );
     assert!(err.contains("the server sent: 0x45 at offset 0"), "{err}");
 }
 
@@ -208,15 +332,28 @@ fn mistakes_are_told_at_once() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().unwrap().to_string();
     let said = run(["proxy", "--to", "127.0.0.1:1", "--listen", &taken]).ends_with(1);
-    assert!(said.err.contains("cannot listen on") && said.err.contains("--listen"), "{}", said.err);
-    let itself = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    assert!(
+        said.err.contains("cannot listen on") && said.err.contains("--listen"),
+        "{}",
+        said.err
+    );
+    let itself = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .to_string();
     run(["proxy", "--to", &itself, "--listen", &itself]).fails_as_usage("this proxy itself");
     run(["proxy", "--to", "a b"]).fails_as_usage("--to");
     run(["proxy", "--to", "ugp://host"]).fails_as_usage("only host and port");
     let exists = Temporary::file("mine.hlr", "mine");
     run(["proxy", "--to", "h", "--record", exists.text()]).fails_as_usage("exists");
     assert_eq!(std::fs::read(&exists).unwrap(), b"mine");
-    for wrong in [&["--only", "Chta"][..], &["--build", "2.0"], &["--way", "up"], &["--max-connections", "0"]] {
+    for wrong in [
+        &["--only", "Chta"][..],
+        &["--build", "2.0"],
+        &["--way", "up"],
+        &["--max-connections", "0"],
+    ] {
         run(["proxy", "--to", "h"].iter().chain(wrong)).ends_with(2);
     }
     run(["proxy"]).ends_with(2);

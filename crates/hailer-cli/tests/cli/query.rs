@@ -1,8 +1,13 @@
 //! `hailer query`.
 
 use crate::support::dns::{Dns, Record};
-use crate::support::{ANY, Server, Stream, closed, ids, kick, loopback, minecraft, protocol, status, try_until};
-use crate::tool::{Process, Said, Serve, Temporary, assert_harmless, command, finish, run, run_with, without_colours};
+use crate::support::{
+    ANY, Server, Stream, closed, ids, kick, loopback, minecraft, protocol, status, try_until,
+};
+use crate::tool::{
+    Process, Said, Serve, Temporary, assert_harmless, command, finish, run, run_with,
+    without_colours,
+};
 use hailer::proto::model::{Address, Extra, Rule, Value};
 use hailer::{Player, Status, Text, registry};
 use std::io::Read;
@@ -82,11 +87,20 @@ fn the_view_shows_what_the_server_says() {
     }
     // Without a protocol, each that answers has its view.
     let whole = |said: &Said| said.out.matches('●').count() == ids().len();
-    let all = try_until(|| run(["query", &serve.address()]), whole).ends_with(0).out;
+    let all = try_until(|| run(["query", &serve.address()]), whole)
+        .ends_with(0)
+        .out;
     for protocol in registry::datagram() {
         assert!(all.contains(protocol.info().title), "{all}");
     }
-    assert_eq!(run(["query", &serve.address(), "--protocol", "ugp"]).ends_with(0).out.matches('●').count(), 1);
+    assert_eq!(
+        run(["query", &serve.address(), "--protocol", "ugp"])
+            .ends_with(0)
+            .out
+            .matches('●')
+            .count(),
+        1
+    );
 }
 
 #[test]
@@ -95,27 +109,44 @@ fn colours_are_for_terminals_only() {
     let plain = run(["query", &serve.url(FULL)]).ends_with(0).out;
     assert!(!plain.contains('\x1b'));
     let mut coloured = command(["query", &serve.url(FULL)]);
-    coloured.env("CLICOLOR_FORCE", "1").env("TERM", "xterm-256color");
+    coloured
+        .env("CLICOLOR_FORCE", "1")
+        .env("TERM", "xterm-256color");
     let coloured = finish(coloured, None).ends_with(0).out;
-    assert!(coloured.contains("\x1b[92mGreen \x1b[0m\x1b[1;92mbold\x1b[0m"), "{coloured:?}");
+    assert!(
+        coloured.contains("\x1b[92mGreen \x1b[0m\x1b[1;92mbold\x1b[0m"),
+        "{coloured:?}"
+    );
     assert_harmless(&coloured, true);
-    let comparable =
-        |text: &str| text.lines().filter(|line| !line.contains("round trip")).map(str::to_owned).collect::<Vec<_>>();
+    let comparable = |text: &str| {
+        text.lines()
+            .filter(|line| !line.contains("round trip"))
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
     assert_eq!(comparable(&without_colours(&coloured)), comparable(&plain));
 }
 
 #[test]
 fn several_targets_make_a_table_in_the_order_typed() {
-    let (one, two) = (Serve::with(&["--motd", "Number one"]), Serve::with(&["--motd", "Number two"]));
+    let (one, two) = (
+        Serve::with(&["--motd", "Number one"]),
+        Serve::with(&["--motd", "Number two"]),
+    );
     let closed = closed().to_string();
     let (one, two) = (one.url(FULL), two.url(FULL));
     let said = run(["query", &two, &closed, &one]).ends_with(1);
     let lines: Vec<&str> = said.out.lines().collect();
     assert_eq!(lines.len(), 4, "{}", said.out);
-    for (line, expected) in
-        lines[1..].iter().zip([[two.as_str(), "Number two"], [&closed, "port closed"], [&one, "Number one"]])
-    {
-        assert!(expected.iter().all(|expected| line.contains(expected)), "{line}");
+    for (line, expected) in lines[1..].iter().zip([
+        [two.as_str(), "Number two"],
+        [&closed, "port closed"],
+        [&one, "Number one"],
+    ]) {
+        assert!(
+            expected.iter().all(|expected| line.contains(expected)),
+            "{line}"
+        );
     }
     assert_harmless(&said.out, false);
     let long = run(["query", "--long", &two, &one]).ends_with(0).out;
@@ -124,7 +155,10 @@ fn several_targets_make_a_table_in_the_order_typed() {
 }
 
 /// The lines of a table, as a terminal of that width would show them.
-fn table<A: AsRef<std::ffi::OsStr>>(columns: &str, args: impl IntoIterator<Item = A>) -> Vec<String> {
+fn table<A: AsRef<std::ffi::OsStr>>(
+    columns: &str,
+    args: impl IntoIterator<Item = A>,
+) -> Vec<String> {
     let mut command = command(args);
     command.env("COLUMNS", columns);
     let said = finish(command, None);
@@ -133,7 +167,12 @@ fn table<A: AsRef<std::ffi::OsStr>>(columns: &str, args: impl IntoIterator<Item 
 
 #[test]
 fn tables_fit_narrow_terminals_without_broken_words() {
-    let serve = Serve::with(&["--name", "A name that is rather long for a column 名前名前名前", "--map", "old_mill"]);
+    let serve = Serve::with(&[
+        "--name",
+        "A name that is rather long for a column 名前名前名前",
+        "--map",
+        "old_mill",
+    ]);
     let closed = closed().to_string();
     let (one, two) = (serve.address(), serve.url("ugp"));
     let whole = |lines: &Vec<String>| lines.len() == ids().len() + 3;
@@ -145,19 +184,40 @@ fn tables_fit_narrow_terminals_without_broken_words() {
         let mut ids = ids();
         ids.push("ugp");
         for (line, id) in lines[1..].iter().zip(ids) {
-            assert!(line.contains(id) && line.contains("0 / 20") && line.contains('…'), "{lines:#?}");
+            assert!(
+                line.contains(id) && line.contains("0 / 20") && line.contains('…'),
+                "{lines:#?}"
+            );
         }
-        assert!(lines.last().is_some_and(|line| line.starts_with(&closed) && line.ends_with("port closed")));
+        assert!(
+            lines
+                .last()
+                .is_some_and(|line| line.starts_with(&closed) && line.ends_with("port closed"))
+        );
         assert_eq!(lines[0].contains("map"), has_map, "{lines:#?}");
         assert_eq!(lines[0].contains("round trip"), width > 60, "{lines:#?}");
-        assert!(!lines[0].contains("remarks"), "nothing to remark: {lines:#?}");
+        assert!(
+            !lines[0].contains("remarks"),
+            "nothing to remark: {lines:#?}"
+        );
     }
     for columns in ["60", "80"] {
         let lines = table(columns, ["protocols"]);
-        assert!(lines.iter().all(|line| line.width() <= columns.parse().unwrap()), "{lines:#?}");
+        assert!(
+            lines
+                .iter()
+                .all(|line| line.width() <= columns.parse().unwrap()),
+            "{lines:#?}"
+        );
         for info in registry::PROTOCOLS.iter().map(|protocol| protocol.info()) {
-            assert!(lines.iter().any(|line| line.starts_with(info.id)), "{lines:#?}");
-            let words = |text: &str| text.split(' ').all(|word| lines.iter().any(|line| line.contains(word)));
+            assert!(
+                lines.iter().any(|line| line.starts_with(info.id)),
+                "{lines:#?}"
+            );
+            let words = |text: &str| {
+                text.split(' ')
+                    .all(|word| lines.iter().any(|line| line.contains(word)))
+            };
             assert!(words(info.games), "{lines:#?}");
         }
     }
@@ -169,20 +229,33 @@ fn answers_come_in_the_order_of_the_registry() {
     let serve = Serve::with(HOUSE);
     let whole = |said: &Said| said.out.lines().count() == ids().len();
     let said = try_until(|| run(["query", "--json", &serve.address()]), whole).ends_with(0);
-    let protocols: Vec<_> = said.json().iter().map(|line| line["protocol"].clone()).collect();
+    let protocols: Vec<_> = said
+        .json()
+        .iter()
+        .map(|line| line["protocol"].clone())
+        .collect();
     assert_eq!(protocols, ids());
 }
 
 #[test]
 fn targets_come_from_standard_input_too() {
     let serve = Serve::with(&["--motd", "From a list"]);
-    let list = format!("# servers\n\n  {}  \n{}\n", serve.url("ugp"), serve.url(FULL));
+    let list = format!(
+        "# servers\n\n  {}  \n{}\n",
+        serve.url("ugp"),
+        serve.url(FULL)
+    );
     let said = run_with(["query", "-", "--json"], list.as_bytes()).ends_with(0);
-    let protocols: Vec<_> = said.json().iter().map(|line| line["protocol"].clone()).collect();
+    let protocols: Vec<_> = said
+        .json()
+        .iter()
+        .map(|line| line["protocol"].clone())
+        .collect();
     assert_eq!(protocols, ["ugp", FULL]);
     run_with(["query", "-"], b"\n# nobody\n").fails_as_usage("no target on standard input");
     run_with(["query", "-"], b"\xFF").fails_as_usage("write one host a line");
-    run_with(["query", "-"], b"fine\nnot fine\n").fails_as_usage("neither an address nor a host name");
+    run_with(["query", "-"], b"fine\nnot fine\n")
+        .fails_as_usage("neither an address nor a host name");
 }
 
 #[test]
@@ -190,19 +263,32 @@ fn json_is_a_line_for_each_answer() {
     let serve = Serve::with(HOUSE);
     let closed = closed().to_string();
     let whole = |said: &Said| said.out.lines().count() == ids().len() + 1;
-    let said = try_until(|| run(["query", "--json", &serve.address(), &closed]), whole).ends_with(1);
+    let said = try_until(
+        || run(["query", "--json", &serve.address(), &closed]),
+        whole,
+    )
+    .ends_with(1);
     let lines = said.json();
     let answered: Vec<_> = lines.iter().filter(|line| line["ok"] == true).collect();
-    assert_eq!((lines.len(), answered.len()), (ids().len() + 1, ids().len()));
+    assert_eq!(
+        (lines.len(), answered.len()),
+        (ids().len() + 1, ids().len())
+    );
     for line in answered {
         let status = &line["status"];
         assert_eq!(line["target"], serve.address().as_str());
-        assert_eq!((&status["players"]["online"], &status["players"]["max"]), (&3.into(), &64.into()));
+        assert_eq!(
+            (&status["players"]["online"], &status["players"]["max"]),
+            (&3.into(), &64.into())
+        );
         assert_eq!(status["players"]["list"].as_array().unwrap().len(), 3);
         assert!(line["round_trip_ms"].as_f64().unwrap() > 0.0);
     }
     let failed = &lines[lines.len() - 1];
-    assert_eq!((&failed["ok"], &failed["error"]["kind"]), (&false.into(), &"port-closed".into()));
+    assert_eq!(
+        (&failed["ok"], &failed["error"]["kind"]),
+        (&false.into(), &"port-closed".into())
+    );
     assert!(!said.out.contains('\x1b'));
 }
 
@@ -212,11 +298,22 @@ fn raw_shows_every_datagram_with_its_fields() {
     for id in ids() {
         let said = run(["query", "--raw", &serve.url(id)]).ends_with(0);
         assert_harmless(&said.out, false);
-        assert!(said.out.contains('→') && said.out.contains('←'), "{}", said.out);
+        assert!(
+            said.out.contains('→') && said.out.contains('←'),
+            "{}",
+            said.out
+        );
         // All bytes of all datagrams are there: the lengths in the headings against the bytes in the rows.
         let lengths = said.out.lines().filter(|line| line.starts_with(['→', '←']));
         let lengths: usize = lengths
-            .map(|line| line.rsplit(", ").next().unwrap().trim_end_matches(" bytes").parse::<usize>().unwrap())
+            .map(|line| {
+                line.rsplit(", ")
+                    .next()
+                    .unwrap()
+                    .trim_end_matches(" bytes")
+                    .parse::<usize>()
+                    .unwrap()
+            })
             .sum();
         let rows = said
             .out
@@ -225,7 +322,10 @@ fn raw_shows_every_datagram_with_its_fields() {
             .filter(|line| line.starts_with("  ") && line.len() > 9);
         let hex = |line: &str| {
             let digits: String = line.chars().skip(9).take(47).collect();
-            digits.split_whitespace().take_while(|word| word.len() == 2).count()
+            digits
+                .split_whitespace()
+                .take_while(|word| word.len() == 2)
+                .count()
         };
         assert_eq!(rows.map(hex).sum::<usize>(), lengths, "{}", said.out);
     }
@@ -245,12 +345,23 @@ fn players_are_listed_unless_told_not_to() {
             let mut args = vec!["query".to_owned(), serve.url(id)];
             args.extend(flags.iter().map(|flag| (*flag).to_owned()));
             let said = run(&args).ends_with(0);
-            assert_eq!(said.out.contains("Alice"), listed, "{id} {flags:?}: {}", said.out);
+            assert_eq!(
+                said.out.contains("Alice"),
+                listed,
+                "{id} {flags:?}: {}",
+                said.out
+            );
             assert!(said.out.contains("3 / 64"));
         }
     }
-    let basic = run(["query", "--basic", "--json", &serve.url(FULL)]).ends_with(0).json();
-    assert_eq!(basic[0]["status"]["version"], serde_json::Value::Null, "the short reply has no version");
+    let basic = run(["query", "--basic", "--json", &serve.url(FULL)])
+        .ends_with(0)
+        .json();
+    assert_eq!(
+        basic[0]["status"]["version"],
+        serde_json::Value::Null,
+        "the short reply has no version"
+    );
     assert_eq!(basic[0]["status"]["map"], "old_mill");
 }
 
@@ -268,7 +379,10 @@ fn auth_tokens_come_by_flag_environment_or_file() {
     ]);
     let target = serve.url("onequery");
     let refused = run(["query", &target]).ends_with(1).out;
-    assert!(refused.contains("refused by the server: the server wants an auth token"), "{refused}");
+    assert!(
+        refused.contains("refused by the server: the server wants an auth token"),
+        "{refused}"
+    );
     assert!(!refused.contains("Private") && !refused.contains("Alice"));
     let wrong = run(["query", &target, "--auth-token", "guess", "--json"]).ends_with(1);
     assert_eq!(wrong.json()[0]["error"]["kind"], "refused");
@@ -276,12 +390,21 @@ fn auth_tokens_come_by_flag_environment_or_file() {
 
     let opened = |said: Said| {
         let said = said.ends_with(0);
-        assert!(said.out.contains("Private") && said.out.contains("Alice"), "{}", said.out);
+        assert!(
+            said.out.contains("Private") && said.out.contains("Alice"),
+            "{}",
+            said.out
+        );
         assert!(!said.out.contains("s3cret"));
     };
     opened(run(["query", &target, "--auth-token", "s3cret"]));
-    let raw = run(["query", "--raw", &target, "--auth-token", "s3cret"]).ends_with(0).out;
-    assert!(raw.contains("·· ··") && !raw.contains("73 33 63 72 65 74") && !raw.contains("s3cret"), "{raw}");
+    let raw = run(["query", "--raw", &target, "--auth-token", "s3cret"])
+        .ends_with(0)
+        .out;
+    assert!(
+        raw.contains("·· ··") && !raw.contains("73 33 63 72 65 74") && !raw.contains("s3cret"),
+        "{raw}"
+    );
     let mut from_environment = command(["query", &target]);
     from_environment.env("HAILER_AUTH_TOKEN", "s3cret");
     opened(finish(from_environment, None));
@@ -300,11 +423,18 @@ fn auth_tokens_come_by_flag_environment_or_file() {
 
     let mut unset = command(["query", &target]);
     unset.env("HAILER_AUTH_TOKEN", "");
-    assert!(finish(unset, None).ends_with(1).out.contains("wants an auth token"), "an empty variable is none");
+    assert!(
+        finish(unset, None)
+            .ends_with(1)
+            .out
+            .contains("wants an auth token"),
+        "an empty variable is none"
+    );
 
     run(["query", &target, "--auth-token-file", "/no/such/file"]).fails_as_usage("/no/such/file");
     let empty = Temporary::file("token", "\nsecond line\n");
-    run(["query", &target, "--auth-token-file", empty.text()]).fails_as_usage("first line is empty");
+    run(["query", &target, "--auth-token-file", empty.text()])
+        .fails_as_usage("first line is empty");
     let long = Temporary::file("token", "x".repeat(1_348));
     run(["query", &target, "--auth-token-file", long.text()])
         .fails_as_usage("1348 bytes; a datagram has room for 1347");
@@ -317,14 +447,27 @@ fn auth_tokens_come_by_flag_environment_or_file() {
     run(["query", &target, "--auth-token-file", longest.text()]).ends_with(1);
     let mut help = command(["query", "--help"]);
     help.env("HAILER_AUTH_TOKEN", "s3cret");
-    assert!(!finish(help, None).ends_with(0).out.contains("s3cret"), "help does not show it");
+    assert!(
+        !finish(help, None).ends_with(0).out.contains("s3cret"),
+        "help does not show it"
+    );
 }
 
 #[test]
 fn a_server_that_lists_nobody_without_a_token_says_so() {
-    let serve = Serve::with(&["--name", "Half", "--player", "Alice", "--option", r#"onequery.public=["basic"]"#]);
+    let serve = Serve::with(&[
+        "--name",
+        "Half",
+        "--player",
+        "Alice",
+        "--option",
+        r#"onequery.public=["basic"]"#,
+    ]);
     let said = run(["query", &serve.url("onequery")]).ends_with(0).out;
-    assert!(said.contains("Half") && said.contains("auth token") && !said.contains("Alice"), "{said}");
+    assert!(
+        said.contains("Half") && said.contains("auth token") && !said.contains("Alice"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -333,7 +476,11 @@ fn exit_codes_tell_what_happened() {
     let silent = Server::silent();
     let quick = ["--timeout", "50ms", "--retries", "0"];
     let code = |targets: &[&str]| run(["query"].iter().chain(targets).chain(&quick)).code();
-    let (alive, silent, closed) = (serve.address(), silent.address.to_string(), closed().to_string());
+    let (alive, silent, closed) = (
+        serve.address(),
+        silent.address.to_string(),
+        closed().to_string(),
+    );
     assert_eq!(code(&[&alive]), Some(0));
     assert_eq!(code(&[&alive, &alive]), Some(0));
     assert_eq!(code(&[&silent]), Some(1));
@@ -346,14 +493,39 @@ fn exit_codes_tell_what_happened() {
 #[test]
 fn failures_say_what_happened() {
     let silent = Server::silent();
-    let said = run(["query", &silent.address.to_string(), "--timeout", "30ms", "--retries", "1"]).ends_with(1);
-    assert!(said.out.contains("no answer in 0.") && said.out.contains("to 2 datagrams"), "{}", said.out);
+    let said = run([
+        "query",
+        &silent.address.to_string(),
+        "--timeout",
+        "30ms",
+        "--retries",
+        "1",
+    ])
+    .ends_with(1);
+    assert!(
+        said.out.contains("no answer in 0.") && said.out.contains("to 2 datagrams"),
+        "{}",
+        said.out
+    );
     let said = run(["query", &closed().to_string()]).ends_with(1);
-    assert!(said.out.contains("nothing listens on this UDP port"), "{}", said.out);
+    assert!(
+        said.out.contains("nothing listens on this UDP port"),
+        "{}",
+        said.out
+    );
 
     let malformed = Server::script(|request| vec![minecraft(request, b"Hello\x1b[2J")]);
     let target = format!("minecraft-query://{}", malformed.address);
-    let said = run(["query", "--basic", &target, "--timeout", "50ms", "--retries", "0"]).ends_with(1);
+    let said = run([
+        "query",
+        "--basic",
+        &target,
+        "--timeout",
+        "50ms",
+        "--retries",
+        "0",
+    ])
+    .ends_with(1);
     for expected in ["malformed", "offset", "48 65 6c 6c 6f 1b"] {
         assert!(said.out.contains(expected), "{expected}: {}", said.out);
     }
@@ -363,10 +535,25 @@ fn failures_say_what_happened() {
     let dns = Dns::with(&[("broken.example.test", Record::Failure)]);
     let server = dns.address().to_string();
     let said = run(["query", "nobody.example.test", "--name-server", &server]).ends_with(1);
-    assert!(said.out.contains("nobody.example.test: name not found"), "{}", said.out);
-    let said =
-        run(["query", "--json", "nobody.example.test", "broken.example.test", "--name-server", &server]).ends_with(1);
-    let kinds: Vec<_> = said.json().iter().map(|line| line["error"]["kind"].clone()).collect();
+    assert!(
+        said.out.contains("nobody.example.test: name not found"),
+        "{}",
+        said.out
+    );
+    let said = run([
+        "query",
+        "--json",
+        "nobody.example.test",
+        "broken.example.test",
+        "--name-server",
+        &server,
+    ])
+    .ends_with(1);
+    let kinds: Vec<_> = said
+        .json()
+        .iter()
+        .map(|line| line["error"]["kind"].clone())
+        .collect();
     assert_eq!(kinds, ["name-not-found", "lookup"]);
 }
 
@@ -377,9 +564,18 @@ fn strict_refuses_deviations_that_are_otherwise_named() {
     let server = Server::script(move |request| vec![minecraft(request, full)]);
     let target = format!("minecraft-query://{}", server.address);
     let said = run(["query", "--basic", &target]).ends_with(0);
-    assert!(said.out.contains("Deviates from the protocol") && said.out.contains("full-for-basic"), "{}", said.out);
+    assert!(
+        said.out.contains("Deviates from the protocol") && said.out.contains("full-for-basic"),
+        "{}",
+        said.out
+    );
     let said = run(["query", "--basic", "--strict", &target]).ends_with(1);
-    assert!(said.out.contains("deviates from Minecraft Query: full-for-basic"), "{}", said.out);
+    assert!(
+        said.out
+            .contains("deviates from Minecraft Query: full-for-basic"),
+        "{}",
+        said.out
+    );
 }
 
 #[test]
@@ -391,8 +587,14 @@ fn usage_errors_are_one_line() {
         (&["query", "host:99999"], "1 to 65535"),
         (&["query", "::1:::2"], "IPv6"),
         (&["query", "[::1"], "not closed"),
-        (&["query", "gopher://host"], "known are minecraft-query, ugp, onequery"),
-        (&["query", "--protocol", "ugp", "onequery://host"], "another protocol"),
+        (
+            &["query", "gopher://host"],
+            "known are minecraft-query, ugp, onequery",
+        ),
+        (
+            &["query", "--protocol", "ugp", "onequery://host"],
+            "another protocol",
+        ),
         (&["query", "host\x1b[2J\u{202E}"], "neither"),
         (&["ping", "host:0"], "1 to 65535"),
         (&["ping", "a b"], "neither"),
@@ -431,12 +633,27 @@ fn hostile() -> Status {
     status.mode = Some(evil.into());
     status.map = Some(evil.into());
     status.version = Some(evil.into());
-    status.address = Some(Address { host: Some(evil.into()), port: Some(1) });
-    status.rules = vec![Rule { key: evil.into(), value: evil.into() }];
+    status.address = Some(Address {
+        host: Some(evil.into()),
+        port: Some(1),
+    });
+    status.rules = vec![Rule {
+        key: evil.into(),
+        value: evil.into(),
+    }];
     status.extra.push(Extra::new("software", evil));
-    let plugin = Value::Table(vec![("name".into(), evil.into()), ("version".into(), evil.into())]);
-    status.extra.push(Extra { key: "plugins", value: Value::List(vec![plugin]) });
-    status.players.list.push(Player::named(Text::unformatted(evil)));
+    let plugin = Value::Table(vec![
+        ("name".into(), evil.into()),
+        ("version".into(), evil.into()),
+    ]);
+    status.extra.push(Extra {
+        key: "plugins",
+        value: Value::List(vec![plugin]),
+    });
+    status
+        .players
+        .list
+        .push(Player::named(Text::unformatted(evil)));
     status.players.online = Some(3);
     status
 }
@@ -455,7 +672,11 @@ fn a_hostile_server_does_not_reach_the_terminal() {
         ] {
             let said = run(args);
             assert_harmless(&said.out, false);
-            assert!(said.out.contains("evil") || said.code() == Some(1), "{}", said.out);
+            assert!(
+                said.out.contains("evil") || said.code() == Some(1),
+                "{}",
+                said.out
+            );
             let mut coloured = command(args);
             coloured.env("CLICOLOR_FORCE", "1");
             assert_harmless(&finish(coloured, None).out, true);
@@ -489,14 +710,22 @@ fn a_hostile_minecraft_server_beyond_our_own_responder_does_not_reach_the_termin
     ];
     let mut stat = b"splitnum\0\x80\0".to_vec();
     for key in pairs {
-        let value = if key.starts_with("num") || key.starts_with("max") || key == "hostport" { "7" } else { evil };
+        let value = if key.starts_with("num") || key.starts_with("max") || key == "hostport" {
+            "7"
+        } else {
+            evil
+        };
         stat.extend([key.as_bytes(), b"\0", value.as_bytes(), b"\0"].concat());
     }
     stat.extend(b"\0\x01player_\0");
     stat.extend([evil.as_bytes(), b"\0", b"\xFF\xFE\x9B", b"\0\0"].concat());
     let server = Server::script(move |request| vec![minecraft(request, &stat)]);
     let target = format!("minecraft-query://{}", server.address);
-    for args in [&["query", &target][..], &["query", "--raw", &target], &["query", &target, &target]] {
+    for args in [
+        &["query", &target][..],
+        &["query", "--raw", &target],
+        &["query", &target, &target],
+    ] {
         let said = run(args).ends_with(0);
         assert_harmless(&said.out, false);
         assert!(said.out.contains("evil"));
@@ -514,7 +743,13 @@ fn a_reader_that_has_seen_enough_ends_it_quietly() {
         drop(process.child.stdout.take());
         let status = process.wait();
         let mut said = String::new();
-        process.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        process
+            .child
+            .stderr
+            .take()
+            .unwrap()
+            .read_to_string(&mut said)
+            .unwrap();
         assert_eq!((status.code(), said.as_str()), (Some(0), ""), "{mode}");
     }
 }
@@ -522,12 +757,22 @@ fn a_reader_that_has_seen_enough_ends_it_quietly() {
 #[test]
 fn a_reader_that_has_seen_enough_still_gets_the_exit_code() {
     let closed = closed().to_string();
-    for args in [&["query", &closed][..], &["query", "--json", &closed], &["query", &closed, &closed]] {
+    for args in [
+        &["query", &closed][..],
+        &["query", "--json", &closed],
+        &["query", &closed, &closed],
+    ] {
         let mut process = Process::start(&mut command(args));
         drop(process.child.stdout.take());
         let status = process.wait();
         let mut said = String::new();
-        process.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        process
+            .child
+            .stderr
+            .take()
+            .unwrap()
+            .read_to_string(&mut said)
+            .unwrap();
         assert_eq!((status.code(), said.as_str()), (Some(1), ""), "{args:?}");
     }
 }
@@ -539,34 +784,78 @@ fn raw_shows_what_was_said_before_it_failed() {
         _ => Vec::new(),
     });
     let target = format!("minecraft-query://{}", server.address);
-    let args = ["query", "--raw", &target, "--timeout", "50ms", "--retries", "1"];
+    let args = [
+        "query",
+        "--raw",
+        &target,
+        "--timeout",
+        "50ms",
+        "--retries",
+        "1",
+    ];
     let said = run(args).ends_with(1).out;
-    let headings: Vec<&str> = said.lines().filter(|line| line.starts_with(['→', '←'])).collect();
-    for (heading, expected) in
-        headings.iter().zip(["handshake request", "handshake reply", "stat request", "stat request"])
-    {
+    let headings: Vec<&str> = said
+        .lines()
+        .filter(|line| line.starts_with(['→', '←']))
+        .collect();
+    for (heading, expected) in headings.iter().zip([
+        "handshake request",
+        "handshake reply",
+        "stat request",
+        "stat request",
+    ]) {
         assert!(heading.contains(expected), "{said}");
     }
     assert_eq!(headings.len(), 4, "{said}");
-    assert!(said.contains("no complete answer") && said.contains("31 32 33 34 35 00"), "{said}");
+    assert!(
+        said.contains("no complete answer") && said.contains("31 32 33 34 35 00"),
+        "{said}"
+    );
 
     let malformed = Server::script(|request| vec![minecraft(request, b"Hello")]);
     let target = format!("minecraft-query://{}", malformed.address);
-    let said = run(["query", "--raw", &target, "--timeout", "50ms", "--retries", "0"]).ends_with(1).out;
-    assert_eq!(said.matches("Minecraft Query handshake reply").count(), 1, "{said}");
-    assert_eq!(said.matches("48 65 6c 6c 6f").count(), 1, "the datagram at fault is shown once: {said}");
+    let said = run([
+        "query",
+        "--raw",
+        &target,
+        "--timeout",
+        "50ms",
+        "--retries",
+        "0",
+    ])
+    .ends_with(1)
+    .out;
+    assert_eq!(
+        said.matches("Minecraft Query handshake reply").count(),
+        1,
+        "{said}"
+    );
+    assert_eq!(
+        said.matches("48 65 6c 6c 6f").count(),
+        1,
+        "the datagram at fault is shown once: {said}"
+    );
 }
 
 #[test]
 fn many_are_asked_at_once() {
     let silent: Vec<Server> = (0..20).map(|_| Server::silent()).collect();
-    let mut args =
-        vec!["query".to_owned(), "--json".into(), "--timeout".into(), "300ms".into(), "--retries".into(), "0".into()];
+    let mut args = vec![
+        "query".to_owned(),
+        "--json".into(),
+        "--timeout".into(),
+        "300ms".into(),
+        "--retries".into(),
+        "0".into(),
+    ];
     args.extend(silent.iter().map(|server| server.address.to_string()));
     let started = Instant::now();
     let said = run(&args).ends_with(1);
     assert_eq!(said.json().len(), 20);
-    assert!(started.elapsed() < Duration::from_secs(4), "one after the other it would take 6 s");
+    assert!(
+        started.elapsed() < Duration::from_secs(4),
+        "one after the other it would take 6 s"
+    );
 }
 
 #[test]
@@ -576,7 +865,9 @@ fn a_thousand_players_are_listed_whole() {
     let status = status("Crowd", &players);
     for id in ["minecraft-query", "onequery"] {
         let server = Server::at(loopback(), &[protocol(id)], &status);
-        let said = run(["query", &format!("{id}://{}", server.address)]).ends_with(0).out;
+        let said = run(["query", &format!("{id}://{}", server.address)])
+            .ends_with(0)
+            .out;
         assert!(players.iter().all(|player| said.contains(player)), "{id}");
     }
 }
@@ -584,29 +875,60 @@ fn a_thousand_players_are_listed_whole() {
 #[test]
 fn a_stream_is_shown_like_any_other() {
     let server = Stream::answering(ANY, kick("Old \u{A7}but alive\u{A7}3\u{A7}20"));
-    let (address, target) = (server.address.to_string(), format!("minecraft-12w://{}", server.address));
-    for args in [["query", &target, "--long"], ["query", &address, "--protocol=minecraft-12w"]] {
+    let (address, target) = (
+        server.address.to_string(),
+        format!("minecraft-12w://{}", server.address),
+    );
+    for args in [
+        ["query", &target, "--long"],
+        ["query", &address, "--protocol=minecraft-12w"],
+    ] {
         let said = run(args).ends_with(0);
-        for expected in ["Minecraft List Ping", "Old ut alive", "3 / 20", "round trip", &address, "formatted-motd"] {
+        for expected in [
+            "Minecraft List Ping",
+            "Old ut alive",
+            "3 / 20",
+            "round trip",
+            &address,
+            "formatted-motd",
+        ] {
             assert!(said.out.contains(expected), "{expected}: {}", said.out);
         }
         assert_harmless(&said.out, false);
     }
     // Nothing listens for datagrams there, and that is no reason to say so.
     let said = run(["query", &address, "--json"]).ends_with(0).json();
-    assert_eq!((said.len(), &said[0]["protocol"]), (1, &"minecraft-12w".into()));
-    assert_eq!((&said[0]["datagrams_sent"], &said[0]["datagrams_heard"]), (&1.into(), &1.into()));
+    assert_eq!(
+        (said.len(), &said[0]["protocol"]),
+        (1, &"minecraft-12w".into())
+    );
+    assert_eq!(
+        (&said[0]["datagrams_sent"], &said[0]["datagrams_heard"]),
+        (&1.into(), &1.into())
+    );
 
     let raw = run(["query", &target, "--raw"]).ends_with(0).out;
-    for expected in ["list ping (by its shape), 1 byte\n", "list ping reply (by its shape), ", "online", "\"20\""] {
+    for expected in [
+        "list ping (by its shape), 1 byte\n",
+        "list ping reply (by its shape), ",
+        "online",
+        "\"20\"",
+    ] {
         assert!(raw.contains(expected), "{expected}: {raw}");
     }
-    let table = run(["query", &target, &closed().to_string(), &target]).ends_with(1).out;
+    let table = run(["query", &target, &closed().to_string(), &target])
+        .ends_with(1)
+        .out;
     assert_eq!(table.matches("3 / 20").count(), 2, "{table}");
     assert!(table.contains("port closed"), "{table}");
 
-    let said = run(["ping", &target, "-c", "2", "-i", "100ms"]).ends_with(0).out;
-    assert!(said.contains("seq=2 time=") && said.contains("2 sent, 2 answered"), "{said}");
+    let said = run(["ping", &target, "-c", "2", "-i", "100ms"])
+        .ends_with(0)
+        .out;
+    assert!(
+        said.contains("seq=2 time=") && said.contains("2 sent, 2 answered"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -20,8 +20,10 @@ pub(crate) fn check(name: &str, said: &Said) -> Vec<Value> {
     let lines = said.json();
     assert!(!lines.is_empty(), "{}", said.err);
     for line in &lines {
-        let errors: Vec<String> =
-            validator.iter_errors(line).map(|error| format!("{}: {error}", error.instance_path())).collect();
+        let errors: Vec<String> = validator
+            .iter_errors(line)
+            .map(|error| format!("{}: {error}", error.instance_path()))
+            .collect();
         assert!(errors.is_empty(), "{}\n{line:#}", errors.join("\n"));
     }
     lines
@@ -31,9 +33,18 @@ pub(crate) fn check(name: &str, said: &Said) -> Vec<Value> {
 fn the_schemas_are_schemas_and_say_what_everything_means() {
     /// Every member has a description, and every object with members is closed.
     fn walk(schema: &Value, path: &str) {
-        let Value::Object(object) = schema else { return };
-        if let Some(Value::Object(members)) = object.get("properties").filter(|_| object.get("type").is_some()) {
-            assert_eq!(object.get("additionalProperties"), Some(&Value::Bool(false)), "{path} is open");
+        let Value::Object(object) = schema else {
+            return;
+        };
+        if let Some(Value::Object(members)) = object
+            .get("properties")
+            .filter(|_| object.get("type").is_some())
+        {
+            assert_eq!(
+                object.get("additionalProperties"),
+                Some(&Value::Bool(false)),
+                "{path} is open"
+            );
             for (name, member) in members {
                 let said = member["description"].is_string() || member["$ref"].is_string();
                 assert!(said, "{path}/{name} lacks a description");
@@ -45,7 +56,9 @@ fn the_schemas_are_schemas_and_say_what_everything_means() {
             }
             match value {
                 Value::Object(_) => walk(value, &format!("{path}/{key}")),
-                Value::Array(values) => values.iter().for_each(|value| walk(value, &format!("{path}/{key}"))),
+                Value::Array(values) => values
+                    .iter()
+                    .for_each(|value| walk(value, &format!("{path}/{key}"))),
                 _ => {}
             }
         }
@@ -90,21 +103,42 @@ fn answers_are_as_the_schema_says() {
     let demo = Serve::with(&["--demo"]);
     let empty = Serve::with(&["--max-players", "0"]);
     let mut targets: Vec<String> = vec![demo.address(), empty.address()];
-    targets.extend(ids().iter().flat_map(|id| [plain.url(id), demo.url(id), empty.url(id)]));
+    targets.extend(
+        ids()
+            .iter()
+            .flat_map(|id| [plain.url(id), demo.url(id), empty.url(id)]),
+    );
     for flags in [&[][..], &["--basic"], &["--no-players"]] {
-        let args = ["query", "--json"].iter().chain(flags).copied().chain(targets.iter().map(String::as_str));
+        let args = ["query", "--json"]
+            .iter()
+            .chain(flags)
+            .copied()
+            .chain(targets.iter().map(String::as_str));
         let answers = check("answer-v1.json", &run(args).ends_with(0));
-        let protocols: BTreeSet<_> = answers.iter().map(|answer| answer["protocol"].as_str().unwrap()).collect();
+        let protocols: BTreeSet<_> = answers
+            .iter()
+            .map(|answer| answer["protocol"].as_str().unwrap())
+            .collect();
         assert_eq!(protocols.len(), ids().len());
         // What is under `extra` is documented by the registry.
         for answer in &answers {
-            let info = registry::find(answer["protocol"].as_str().unwrap()).unwrap().info();
+            let info = registry::find(answer["protocol"].as_str().unwrap())
+                .unwrap()
+                .info();
             for key in answer["status"]["extra"].as_object().unwrap().keys() {
                 assert!(info.fields.iter().any(|field| field.key == key), "{key}");
             }
             for player in answer["status"]["players"]["list"].as_array().unwrap() {
-                for key in player["extra"].as_object().into_iter().flatten().map(|(key, _)| key) {
-                    assert!(info.player_fields.iter().any(|field| field.key == key), "{key}");
+                for key in player["extra"]
+                    .as_object()
+                    .into_iter()
+                    .flatten()
+                    .map(|(key, _)| key)
+                {
+                    assert!(
+                        info.player_fields.iter().any(|field| field.key == key),
+                        "{key}"
+                    );
                 }
             }
         }
@@ -116,20 +150,32 @@ fn sweeps_are_as_the_schemas_say() {
     let serve = Serve::with(&["--demo"]);
     let summary = Temporary::path("summary.json");
     let closed = closed().to_string();
-    let shared = ["--timeout", "80ms", "--retries", "0", "-q", "--summary", summary.text(), &closed, &serve.address()];
+    let shared = [
+        "--timeout",
+        "80ms",
+        "--retries",
+        "0",
+        "-q",
+        "--summary",
+        summary.text(),
+        &closed,
+        &serve.address(),
+    ];
     let mut said = run(["sweep", "--json", "--failed"].iter().chain(&shared)).ends_with(0);
     let lines = check("answer-v1.json", &said);
     let answers = lines.iter().filter(|line| line["ok"] == true).count();
     assert_eq!((lines.len(), answers), (6, 3), "{lines:#?}");
     said.out = std::fs::read_to_string(&summary).unwrap();
     let summary = &check("sweep-summary-v1.json", &said)[0];
-    assert_eq!((&summary["end"], &summary["questions"]), (&"done".into(), &6.into()));
+    assert_eq!(
+        (&summary["end"], &summary["questions"]),
+        (&"done".into(), &6.into())
+    );
     assert_eq!(summary["counts"]["answered"], 3);
-    let said = run(["sweep", "--json", "--failed"].iter().chain(&shared[..5]).chain(&[
-        "nobody.example.test",
-        "--name-server",
-        "127.0.0.1:9",
-    ]));
+    let said = run(["sweep", "--json", "--failed"]
+        .iter()
+        .chain(&shared[..5])
+        .chain(&["nobody.example.test", "--name-server", "127.0.0.1:9"]));
     check("answer-v1.json", &said.ends_with(1));
 }
 
@@ -149,26 +195,76 @@ fn failures_are_as_the_schema_says() {
         format!("minecraft-query://{}", malformed.address),
     ];
     let server = dns.address().to_string();
-    let args = ["query", "--json", "--basic", "--timeout", "80ms", "--retries", "0", "--name-server", &server];
+    let args = [
+        "query",
+        "--json",
+        "--basic",
+        "--timeout",
+        "80ms",
+        "--retries",
+        "0",
+        "--name-server",
+        &server,
+    ];
     let said = run(args.into_iter().chain(targets.iter().map(String::as_str))).ends_with(1);
     let failures = check("answer-v1.json", &said);
-    let kinds: Vec<_> = failures.iter().map(|failure| failure["error"]["kind"].as_str().unwrap()).collect();
-    assert_eq!(kinds, ["name-not-found", "lookup", "port-closed", "silence", "silence", "refused", "malformed"]);
+    let kinds: Vec<_> = failures
+        .iter()
+        .map(|failure| failure["error"]["kind"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        kinds,
+        [
+            "name-not-found",
+            "lookup",
+            "port-closed",
+            "silence",
+            "silence",
+            "refused",
+            "malformed"
+        ]
+    );
     // Who was asked and how much went to and fro is known, once it came to asking.
-    for (failure, heard) in failures.iter().zip([None, None, Some(0), Some(0), None, Some(2), Some(2)]) {
-        let it_came_to_asking = !["name-not-found", "lookup"].contains(&failure["error"]["kind"].as_str().unwrap());
+    for (failure, heard) in
+        failures
+            .iter()
+            .zip([None, None, Some(0), Some(0), None, Some(2), Some(2)])
+    {
+        let it_came_to_asking =
+            !["name-not-found", "lookup"].contains(&failure["error"]["kind"].as_str().unwrap());
         for member in ["protocol", "address", "datagrams_sent", "datagrams_heard"] {
-            assert_eq!(failure[member].is_null(), !it_came_to_asking, "{member}: {failure:#}");
+            assert_eq!(
+                failure[member].is_null(),
+                !it_came_to_asking,
+                "{member}: {failure:#}"
+            );
         }
         if let Some(heard) = heard {
             assert_eq!(failure["datagrams_heard"], heard, "{failure:#}");
         }
     }
     assert_eq!(failures[6]["address"], malformed.address.to_string());
-    assert!(failures[6]["error"]["datagram"].as_str().unwrap().ends_with("48656c6c6f"));
+    assert!(
+        failures[6]["error"]["datagram"]
+            .as_str()
+            .unwrap()
+            .ends_with("48656c6c6f")
+    );
     for id in ids() {
         let target = format!("{id}://{}", silent.address);
-        check("answer-v1.json", &run(["query", "--json", "--timeout", "50ms", "--retries", "0", &target]).ends_with(1));
+        check(
+            "answer-v1.json",
+            &run([
+                "query",
+                "--json",
+                "--timeout",
+                "50ms",
+                "--retries",
+                "0",
+                &target,
+            ])
+            .ends_with(1),
+        );
     }
 }
 
@@ -178,20 +274,42 @@ fn deviating_answers_are_as_the_schema_says() {
                  map\0m\0numplayers\0-3\0maxplayers\0many\0hostport\x001\0hostip\0h\0whitelist\0on\0\0\x01player_\0\0\0";
     let server = Server::script(move |request| vec![minecraft(request, full)]);
     let target = format!("minecraft-query://{}", server.address);
-    let answers = check("answer-v1.json", &run(["query", "--json", "--basic", &target]).ends_with(0));
-    assert!(answers[0]["status"]["deviations"].as_array().unwrap().iter().any(|name| name == "full-for-basic"));
-    check("answer-v1.json", &run(["query", "--json", "--strict", &target]).ends_with(1));
+    let answers = check(
+        "answer-v1.json",
+        &run(["query", "--json", "--basic", &target]).ends_with(0),
+    );
+    assert!(
+        answers[0]["status"]["deviations"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|name| name == "full-for-basic")
+    );
+    check(
+        "answer-v1.json",
+        &run(["query", "--json", "--strict", &target]).ends_with(1),
+    );
 }
 
 #[test]
 fn pings_are_as_the_schema_says() {
     let serve = Serve::with(&["--demo"]);
-    for target in ids().iter().map(|id| serve.url(id)).chain([serve.address()]) {
-        check("ping-v1.json", &run(["ping", "--json", "-c", "2", "-i", "100ms", &target]).ends_with(0));
+    for target in ids()
+        .iter()
+        .map(|id| serve.url(id))
+        .chain([serve.address()])
+    {
+        check(
+            "ping-v1.json",
+            &run(["ping", "--json", "-c", "2", "-i", "100ms", &target]).ends_with(0),
+        );
     }
     let silent = Server::silent();
     for target in [silent.address.to_string(), closed().to_string()] {
-        check("ping-v1.json", &run(["ping", "--json", "-c", "1", "--timeout", "50ms", &target]).ends_with(1));
+        check(
+            "ping-v1.json",
+            &run(["ping", "--json", "-c", "1", "--timeout", "50ms", &target]).ends_with(1),
+        );
     }
 }
 
@@ -207,23 +325,53 @@ fn explanations_are_as_the_schema_says() {
                 lines.push('\n');
             } else if line.len() > 9 && line.starts_with("  ") {
                 let digits: String = line.chars().skip(9).take(47).collect();
-                lines.push_str(&digits.split_whitespace().take_while(|word| word.len() == 2).collect::<String>());
+                lines.push_str(
+                    &digits
+                        .split_whitespace()
+                        .take_while(|word| word.len() == 2)
+                        .collect::<String>(),
+                );
             }
         }
-        let explained = check("datagram-v1.json", &run_with(["decode", "--json"], lines.as_bytes()).ends_with(0));
+        let explained = check(
+            "datagram-v1.json",
+            &run_with(["decode", "--json"], lines.as_bytes()).ends_with(0),
+        );
         assert!(
-            explained.iter().all(|datagram| datagram["protocol"] == id && datagram["error"].is_null()),
+            explained
+                .iter()
+                .all(|datagram| datagram["protocol"] == id && datagram["error"].is_null()),
             "{explained:#?}"
         );
     }
-    for hex in ["00", "fefd", "fefd09", "ff ff 55 47 50 00 01 81 07", "4f4e455245504c5901", "deadbeef", "09"] {
+    for hex in [
+        "00",
+        "fefd",
+        "fefd09",
+        "ff ff 55 47 50 00 01 81 07",
+        "4f4e455245504c5901",
+        "deadbeef",
+        "09",
+    ] {
         check("datagram-v1.json", &run(["decode", "--json", hex]));
     }
     // A OneQuery query with an auth token, "s3cret".
-    let query = format!("4f4e455155455259 01 {} 00000000 0100 00000000 0600 733363726574", "07".repeat(32));
-    let said = check("datagram-v1.json", &run(["decode", "--json", &query]).ends_with(0));
-    assert!(said[0]["hex"].as_str().unwrap().ends_with("------------"), "{:#}", said[0]);
-    let capture = Capture::new(Link::Ethernet).udp(b"\xFE\xFD\x09\0\0\0\x01").udp(b"hello");
+    let query = format!(
+        "4f4e455155455259 01 {} 00000000 0100 00000000 0600 733363726574",
+        "07".repeat(32)
+    );
+    let said = check(
+        "datagram-v1.json",
+        &run(["decode", "--json", &query]).ends_with(0),
+    );
+    assert!(
+        said[0]["hex"].as_str().unwrap().ends_with("------------"),
+        "{:#}",
+        said[0]
+    );
+    let capture = Capture::new(Link::Ethernet)
+        .udp(b"\xFE\xFD\x09\0\0\0\x01")
+        .udp(b"hello");
     let file = Temporary::file("capture.pcap", capture.pcap(true, false));
     let said = run(["decode", "--json", "--all", file.text()]).ends_with(1);
     assert_eq!(check("datagram-v1.json", &said).len(), 2);

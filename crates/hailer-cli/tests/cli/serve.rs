@@ -21,9 +21,18 @@ fn flags_say_what_is_answered_and_where() {
             "Three doors",
         ],
     );
-    assert!(serve.listening[0].ends_with(" for minecraft-query") && serve.listening[1].ends_with(" for ugp"));
-    assert!(serve.listening[2].ends_with(" for minecraft-query, ugp, onequery"), "{:?}", serve.listening);
-    let said = run(["query", "--json", &address(&serve.listening[1])]).ends_with(0).json();
+    assert!(
+        serve.listening[0].ends_with(" for minecraft-query")
+            && serve.listening[1].ends_with(" for ugp")
+    );
+    assert!(
+        serve.listening[2].ends_with(" for minecraft-query, ugp, onequery"),
+        "{:?}",
+        serve.listening
+    );
+    let said = run(["query", "--json", &address(&serve.listening[1])])
+        .ends_with(0)
+        .json();
     assert_eq!((said.len(), &said[0]["protocol"]), (1, &"ugp".into()));
     assert_eq!(said[0]["status"]["name"]["plain"], "Three doors");
 }
@@ -33,7 +42,9 @@ fn one_protocol_alone_can_be_chosen() {
     for id in ids() {
         let serve = Serve::with(&["--protocol", id, "--name", "Alone"]);
         assert!(serve.listening[0].ends_with(&format!(" for {id}")));
-        let said = run(["query", "--json", &serve.address()]).ends_with(0).json();
+        let said = run(["query", "--json", &serve.address()])
+            .ends_with(0)
+            .json();
         assert_eq!((said.len(), &said[0]["protocol"]), (1, &id.into()));
     }
 }
@@ -66,25 +77,47 @@ fn a_file_says_what_is_answered_and_where() {
         "#,
     );
     let checked = run(["serve", "--config", config.text(), "--check-config"]).ends_with(0);
-    assert!(checked.out.starts_with("sound: 2 servers"), "{}", checked.out);
+    assert!(
+        checked.out.starts_with("sound: 2 servers"),
+        "{}",
+        checked.out
+    );
 
     let serve = Serve::start(2, ["--config", config.text()]);
-    let said = run(["query", "--json", &serve.url("minecraft-query")]).ends_with(0).json();
+    let said = run(["query", "--json", &serve.url("minecraft-query")])
+        .ends_with(0)
+        .json();
     let status = &said[0]["status"];
     assert_eq!(
         (&status["motd"]["plain"], &status["motd"]["raw"]),
         (&"From a file".into(), &"\u{A7}bFrom a file".into())
     );
-    assert_eq!((&status["players"]["online"], &status["players"]["max"]), (&2.into(), &7.into()));
-    let said = run(["query", "--json", &serve.url("onequery"), "--auth-token", "s3cret"]).ends_with(0).json();
+    assert_eq!(
+        (&status["players"]["online"], &status["players"]["max"]),
+        (&2.into(), &7.into())
+    );
+    let said = run([
+        "query",
+        "--json",
+        &serve.url("onequery"),
+        "--auth-token",
+        "s3cret",
+    ])
+    .ends_with(0)
+    .json();
     let bob = &said[0]["status"]["players"]["list"]
         .as_array()
         .unwrap()
         .iter()
         .find(|player| player["name"]["plain"] == "Bob")
         .cloned();
-    assert_eq!(bob.as_ref().unwrap()["uuid"], "00000000-0000-4000-8000-000000000001");
-    let demo = run(["query", "--json", &address(&serve.listening[1])]).ends_with(0).json();
+    assert_eq!(
+        bob.as_ref().unwrap()["uuid"],
+        "00000000-0000-4000-8000-000000000001"
+    );
+    let demo = run(["query", "--json", &address(&serve.listening[1])])
+        .ends_with(0)
+        .json();
     assert_eq!(demo[0]["protocol"], "ugp");
     assert!(demo[0]["status"]["players"]["online"].as_i64().unwrap() > 0);
 }
@@ -99,8 +132,13 @@ fn a_hangup_has_the_file_read_again() {
     let config = Temporary::file("again.toml", text("before"));
     let serve = Serve::start(1, ["--config", config.text()]);
     let motd = || {
-        let said = run(["query", "--json", &serve.url("minecraft-query")]).ends_with(0).json();
-        said[0]["status"]["motd"]["plain"].as_str().unwrap().to_owned()
+        let said = run(["query", "--json", &serve.url("minecraft-query")])
+            .ends_with(0)
+            .json();
+        said[0]["status"]["motd"]["plain"]
+            .as_str()
+            .unwrap()
+            .to_owned()
     };
     let until = |expected: &str| (0..100).any(|_| motd() == expected);
     assert_eq!(motd(), "before");
@@ -113,7 +151,10 @@ fn a_hangup_has_the_file_read_again() {
     assert_eq!(motd(), "after", "a mistake changes nothing");
     let (code, said) = serve.stop("TERM");
     assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("again.toml:2: ") && said.contains("stays as it was"), "{said}");
+    assert!(
+        said.contains("again.toml:2: ") && said.contains("stays as it was"),
+        "{said}"
+    );
     assert!(said.contains("read again: 1 server on 1 address"), "{said}");
 }
 
@@ -123,8 +164,16 @@ fn mistakes_in_a_file_are_one_line_with_file_and_line() {
         ("[[server]", 1, ""),
         ("[[server]]\n\nporp = 1\n", 3, "porp"),
         ("[[server]]\nlisten = 7\n", 2, ""),
-        ("[[server]]\nlisten = \"127.0.0.1:0\"\nstatus = { max-players = \"many\" }\n", 3, "max-players"),
-        ("# nothing\n[[server]]\nstatus = { motd = \"unended }\n", 3, ""),
+        (
+            "[[server]]\nlisten = \"127.0.0.1:0\"\nstatus = { max-players = \"many\" }\n",
+            3,
+            "max-players",
+        ),
+        (
+            "# nothing\n[[server]]\nstatus = { motd = \"unended }\n",
+            3,
+            "",
+        ),
     ];
     for (text, line, expected) in mistakes {
         let file = Temporary::file("bad.toml", text);
@@ -132,16 +181,29 @@ fn mistakes_in_a_file_are_one_line_with_file_and_line() {
             let args = [&["serve", "--config", file.text()], check].concat();
             let said = run(args).ends_with(2);
             let place = format!("error: {}:{line}: ", file.text());
-            assert!(said.err.starts_with(&place) && said.err.contains(expected), "{}", said.err);
+            assert!(
+                said.err.starts_with(&place) && said.err.contains(expected),
+                "{}",
+                said.err
+            );
             said.fails_as_usage("");
         }
     }
     // So does what is well-formed and yet wrong.
     let mistakes = [
         ("", "no server; write at least one [[server]] block"),
-        ("[[server]]\nprotocols = [\"gopher\"]\n", ":2: unknown protocol"),
-        ("[[server]]\ndemo = 1\n[[server]]\nlisten = \"nowhere\"\n", ":4: listen"),
-        ("[[server]]\noptions.ugp = { max-reply = 1 }\n", ":2: options.ugp.max-reply: must be a whole number"),
+        (
+            "[[server]]\nprotocols = [\"gopher\"]\n",
+            ":2: unknown protocol",
+        ),
+        (
+            "[[server]]\ndemo = 1\n[[server]]\nlisten = \"nowhere\"\n",
+            ":4: listen",
+        ),
+        (
+            "[[server]]\noptions.ugp = { max-reply = 1 }\n",
+            ":2: options.ugp.max-reply: must be a whole number",
+        ),
         (
             "[[server]]\noptions.onequery = { tokens = { \"s3cret\" = [\"everything\"] } }\n",
             ":2: options.onequery.tokens: ",
@@ -150,7 +212,11 @@ fn mistakes_in_a_file_are_one_line_with_file_and_line() {
     for (text, expected) in mistakes {
         let file = Temporary::file("bad.toml", text);
         let said = run(["serve", "--config", file.text(), "--check-config"]);
-        assert!(said.err.contains(file.text()) && !said.err.contains("s3cret"), "{}", said.err);
+        assert!(
+            said.err.contains(file.text()) && !said.err.contains("s3cret"),
+            "{}",
+            said.err
+        );
         said.fails_as_usage(expected);
     }
     run(["serve", "--config", "/no/such/file.toml"]).fails_as_usage("/no/such/file.toml: ");
@@ -161,10 +227,19 @@ fn mistakes_in_a_file_are_one_line_with_file_and_line() {
 #[test]
 fn mistakes_in_flags_are_one_line() {
     let cases: &[(&[&str], &str)] = &[
-        (&["--listen", "nowhere"], "write ADDRESS, ADDRESS:PORT or PROTOCOL=ADDRESS:PORT"),
+        (
+            &["--listen", "nowhere"],
+            "write ADDRESS, ADDRESS:PORT or PROTOCOL=ADDRESS:PORT",
+        ),
         (&["--listen", "127.0.0.1:99999"], "write ADDRESS"),
-        (&["--listen", "gopher=127.0.0.1:1"], "not among the protocols"),
-        (&["--protocol", "ugp", "--listen", "onequery=127.0.0.1:1"], "not among the protocols"),
+        (
+            &["--listen", "gopher=127.0.0.1:1"],
+            "not among the protocols",
+        ),
+        (
+            &["--protocol", "ugp", "--listen", "onequery=127.0.0.1:1"],
+            "not among the protocols",
+        ),
         (&["--rule", "novalue"], "write KEY=VALUE"),
         (&["--option", "ugp"], "write PROTOCOL.KEY=VALUE"),
         (&["--option", "ugp=1"], "write PROTOCOL.KEY=VALUE"),
@@ -172,7 +247,10 @@ fn mistakes_in_flags_are_one_line() {
         (&["--option", "ugp.nope=1"], "unknown; known are"),
         (&["--option", "gopher.x=1"], "unknown protocol"),
         (&["--option", "onequery.v1=maybe"], "true or false"),
-        (&["--option", "onequery.tokens={ s3cret = [\"everything\"] }"], "must list endpoints"),
+        (
+            &["--option", "onequery.tokens={ s3cret = [\"everything\"] }"],
+            "must list endpoints",
+        ),
         (&["--max-players=-1"], "write a number from 0"),
         (&["--player", ""], "a name is empty"),
     ];
@@ -195,54 +273,98 @@ fn mistakes_in_flags_are_one_line() {
 /// A token from one place, good or not in another: both asked from one socket, since it tells one asker from another.
 fn accepts(giver: &str, other: &str) -> bool {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    socket.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+    socket
+        .set_read_timeout(Some(Duration::from_secs(1)))
+        .unwrap();
     let mut reply = [0; 1500];
-    socket.send_to(b"\xFE\xFD\x09\x01\x02\x03\x04", giver).unwrap();
+    socket
+        .send_to(b"\xFE\xFD\x09\x01\x02\x03\x04", giver)
+        .unwrap();
     let (length, _) = socket.recv_from(&mut reply).unwrap();
     let digits = std::str::from_utf8(&reply[5..length - 1]).unwrap();
     let token: i32 = digits.parse().unwrap();
     let stat = [b"\xFE\xFD\x00\x01\x02\x03\x04", &token.to_be_bytes()[..]].concat();
     socket.send_to(&stat, other).unwrap();
-    socket.recv_from(&mut reply).is_ok_and(|(_, from)| from.to_string() == other)
+    socket
+        .recv_from(&mut reply)
+        .is_ok_and(|(_, from)| from.to_string() == other)
 }
 
 #[test]
 fn nodes_with_one_secret_accept_each_others_tokens() {
     let node = |secret: &str| {
-        let config = format!("[[server]]\nlisten = \"127.0.0.1:0\"\nprotocols = [\"minecraft-query\"]\n{secret}\n");
+        let config = format!(
+            "[[server]]\nlisten = \"127.0.0.1:0\"\nprotocols = [\"minecraft-query\"]\n{secret}\n"
+        );
         let file = Temporary::file("node.toml", config);
         Serve::start(1, ["--config", file.text()])
     };
     let shared = "secret = \"00112233445566778899aabbCCDDEEFF\"";
     let (one, two) = (node(shared), node(shared));
-    let (other, random) = (node("secret = \"ffeeddccbbaa99887766554433221100\""), node(""));
+    let (other, random) = (
+        node("secret = \"ffeeddccbbaa99887766554433221100\""),
+        node(""),
+    );
     assert!(accepts(&one.address(), &one.address()), "its own");
     assert!(accepts(&one.address(), &two.address()) && accepts(&two.address(), &one.address()));
-    assert!(!accepts(&one.address(), &other.address()) && !accepts(&one.address(), &random.address()));
+    assert!(
+        !accepts(&one.address(), &other.address()) && !accepts(&one.address(), &random.address())
+    );
 }
 
 #[test]
 fn no_mistake_repeats_a_secret() {
     let digits = "5ec4e75ec4e75ec4e75ec4e75ec4e7";
     for (text, expected) in [
-        (format!("secret = \"{digits}\""), ":2: secret: write 32 hexadecimal digits"),
+        (
+            format!("secret = \"{digits}\""),
+            ":2: secret: write 32 hexadecimal digits",
+        ),
         (format!("secret = \"{digits}+f\""), ":2: secret: write 32"),
-        (format!("secret = \"{digits}00000000\""), ":2: secret: write 32"),
+        (
+            format!("secret = \"{digits}00000000\""),
+            ":2: secret: write 32",
+        ),
         ("secret = 5000000000000007".into(), ":2: secret: write 32"),
         (format!("secret = [\"{digits}\"]"), ":2: secret: write 32"),
         (format!("secret = {digits}"), ":2: "),
         (format!("secret = \"{digits}"), ":2: "),
-        (format!("options = \"{digits}\""), ":2: options: must be a table"),
-        (format!("options = [\"{digits}\"]"), ":2: options: must be a table"),
-        (format!("options.onequery = \"{digits}\""), ":2: options.onequery: must be a table"),
-        (format!("options.onequery.tokens = \"{digits}\""), ":2: options.onequery.tokens: "),
-        (format!("options.onequery.tokens = {{ \"{digits}\" = 1 }}"), ":2: options.onequery.tokens: "),
-        (format!("options.onequery.tokens = {{ \"{digits}\" = [], \"{digits}\" = [] }}"), ":2: "),
-        (format!("options.onequery.tokens = {{ \"{digits}\" [] }}"), ":2: "),
+        (
+            format!("options = \"{digits}\""),
+            ":2: options: must be a table",
+        ),
+        (
+            format!("options = [\"{digits}\"]"),
+            ":2: options: must be a table",
+        ),
+        (
+            format!("options.onequery = \"{digits}\""),
+            ":2: options.onequery: must be a table",
+        ),
+        (
+            format!("options.onequery.tokens = \"{digits}\""),
+            ":2: options.onequery.tokens: ",
+        ),
+        (
+            format!("options.onequery.tokens = {{ \"{digits}\" = 1 }}"),
+            ":2: options.onequery.tokens: ",
+        ),
+        (
+            format!("options.onequery.tokens = {{ \"{digits}\" = [], \"{digits}\" = [] }}"),
+            ":2: ",
+        ),
+        (
+            format!("options.onequery.tokens = {{ \"{digits}\" [] }}"),
+            ":2: ",
+        ),
     ] {
         let file = Temporary::file("hush.toml", format!("[[server]]\n{text}\n"));
         let said = run(["serve", "--check-config", "--config", file.text()]);
-        assert!(!said.err.contains("5ec4e7") && !said.err.contains("5000000000000007"), "{}", said.err);
+        assert!(
+            !said.err.contains("5ec4e7") && !said.err.contains("5000000000000007"),
+            "{}",
+            said.err
+        );
         said.fails_as_usage(expected);
     }
     for option in [
@@ -260,10 +382,22 @@ fn no_mistake_repeats_a_secret() {
 
 #[test]
 fn a_reader_that_has_seen_enough_is_no_reason_to_panic() {
-    let mut process = Process::start(&mut command(["serve", "--listen", "127.0.0.1:0", "--for", "200ms"]));
+    let mut process = Process::start(&mut command([
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--for",
+        "200ms",
+    ]));
     drop(process.child.stderr.take());
     assert_eq!(process.wait().code(), Some(0), "notes that nobody reads");
-    let mut process = Process::start(&mut command(["serve", "--listen", "127.0.0.1:0", "--for", "200ms"]));
+    let mut process = Process::start(&mut command([
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--for",
+        "200ms",
+    ]));
     drop(process.child.stdout.take());
     assert_eq!(process.wait().code(), Some(0));
 }
@@ -274,7 +408,11 @@ fn a_port_in_use_is_told_with_the_way_out() {
     let address = taken.local_addr().unwrap().to_string();
     let said = run(["serve", "--listen", &address]).ends_with(1);
     assert_eq!(said.err.lines().count(), 1, "{}", said.err);
-    assert!(said.err.starts_with("error: cannot listen on") && said.err.contains("--listen"), "{}", said.err);
+    assert!(
+        said.err.starts_with("error: cannot listen on") && said.err.contains("--listen"),
+        "{}",
+        said.err
+    );
 }
 
 #[test]
@@ -286,7 +424,8 @@ fn a_request_to_stop_ends_it_with_a_summary() {
         assert_eq!(code, Some(0), "{said}");
         let summary = said.lines().last().unwrap_or_default();
         assert!(
-            summary.starts_with("2 datagrams received: 2 answered") && summary.ends_with(", 0 left unanswered"),
+            summary.starts_with("2 datagrams received: 2 answered")
+                && summary.ends_with(", 0 left unanswered"),
             "{said}"
         );
     }
@@ -298,7 +437,8 @@ fn it_ends_by_itself_when_told_to() {
     let said = run(["serve", "--listen", "127.0.0.1:0", "--for", "200ms"]).ends_with(0);
     assert!(started.elapsed() >= Duration::from_millis(200));
     assert!(
-        said.out.starts_with("listening on 127.0.0.1:") && said.err.contains("0 datagrams received"),
+        said.out.starts_with("listening on 127.0.0.1:")
+            && said.err.contains("0 datagrams received"),
         "{}",
         said.err
     );
@@ -309,14 +449,19 @@ fn it_ends_by_itself_when_told_to() {
 fn a_population_lives() {
     let serve = Serve::with(&["--demo", "--seed", "8"]);
     let online = || {
-        let said = run(["query", "--json", &serve.url("ugp")]).ends_with(0).json();
+        let said = run(["query", "--json", &serve.url("ugp")])
+            .ends_with(0)
+            .json();
         said[0]["status"]["players"].clone()
     };
     let first = online();
     let started = Instant::now();
     // Forty people, each with days of two to ten minutes; with this seed one comes or goes within two seconds.
     while online() == first {
-        assert!(started.elapsed() < Duration::from_secs(30), "nobody came, nobody went");
+        assert!(
+            started.elapsed() < Duration::from_secs(30),
+            "nobody came, nobody went"
+        );
         std::thread::sleep(Duration::from_millis(200));
     }
 }
@@ -329,7 +474,8 @@ fn the_demo_shows_every_protocol_and_ends() {
     for protocol in registry::PROTOCOLS {
         let info = protocol.info();
         assert!(
-            said.out.contains(&format!("{}://127.0.0.1:", info.id)) && said.out.contains(info.title),
+            said.out.contains(&format!("{}://127.0.0.1:", info.id))
+                && said.out.contains(info.title),
             "{}",
             said.out
         );
@@ -339,10 +485,17 @@ fn the_demo_shows_every_protocol_and_ends() {
         registry::PROTOCOLS.len() + 1,
         "views, and ping among the commands"
     );
-    assert!(said.out.contains("Try next") && said.err.is_empty(), "{}", said.err);
+    assert!(
+        said.out.contains("Try next") && said.err.is_empty(),
+        "{}",
+        said.err
+    );
     assert_harmless(&said.out, false);
     // Every command that it proposes is one.
-    let proposed = said.out.lines().filter_map(|line| line.trim().split_once("hailer "));
+    let proposed = said
+        .out
+        .lines()
+        .filter_map(|line| line.trim().split_once("hailer "));
     let proposed: Vec<&str> = proposed.map(|(_, args)| args).collect();
     assert!(proposed.len() >= 5, "{}", said.out);
     for args in proposed {
@@ -359,16 +512,25 @@ fn nothing_is_left_listening() {
         let serve = Serve::with(&["--demo"]);
         serve.address()
     };
-    assert!(UdpSocket::bind(&address).is_ok(), "the test's own tool leaves no process behind");
+    assert!(
+        UdpSocket::bind(&address).is_ok(),
+        "the test's own tool leaves no process behind"
+    );
     let _ = closed();
 }
 
 #[test]
 fn streams_are_not_served_with_the_others() {
-    run(["serve", "--protocol", "minecraft-12w", "--protocol", "ugp"]).fails_as_usage("is served alone");
-    run(["serve", "--listen", "minecraft-12w=127.0.0.1:0"]).fails_as_usage("is not among the protocols");
+    run(["serve", "--protocol", "minecraft-12w", "--protocol", "ugp"])
+        .fails_as_usage("is served alone");
+    run(["serve", "--listen", "minecraft-12w=127.0.0.1:0"])
+        .fails_as_usage("is not among the protocols");
     let serve = Serve::with(&["--demo"]);
-    assert!(!serve.listening[0].contains("minecraft-12w"), "{}", serve.listening[0]);
+    assert!(
+        !serve.listening[0].contains("minecraft-12w"),
+        "{}",
+        serve.listening[0]
+    );
 }
 
 #[test]
@@ -377,13 +539,30 @@ fn a_running_server_is_seen_by_status_and_metrics() {
     std::fs::create_dir_all(&folder).unwrap();
     let control = folder.join("s.sock");
     let control = control.to_str().unwrap();
-    let serve = Serve::start(1, ["--listen", "127.0.0.1:0", "--control", control, "--metrics", "127.0.0.1:0"]);
+    let serve = Serve::start(
+        1,
+        [
+            "--listen",
+            "127.0.0.1:0",
+            "--control",
+            control,
+            "--metrics",
+            "127.0.0.1:0",
+        ],
+    );
     for protocol in ["minecraft-query", "ugp"] {
         run(["query", &serve.url(protocol)]).ends_with(0);
     }
     let stray = UdpSocket::bind("127.0.0.1:0").unwrap();
-    stray.send_to(b"nothing that anybody knows", serve.address()).unwrap();
-    let status = || run(["serve", "status", "--control", control, "--json"]).ends_with(0).json()[0].clone();
+    stray
+        .send_to(b"nothing that anybody knows", serve.address())
+        .unwrap();
+    let status = || {
+        run(["serve", "status", "--control", control, "--json"])
+            .ends_with(0)
+            .json()[0]
+            .clone()
+    };
     let is_told = (0..100).any(|_| status()["listeners"][0]["counts"]["dropped"]["no-query"] == 1);
     assert!(is_told, "{}", status());
     let counts = &status()["listeners"][0]["counts"];
@@ -391,7 +570,12 @@ fn a_running_server_is_seen_by_status_and_metrics() {
     assert_eq!(counts["answers"]["minecraft-query"]["unproven"], 1);
     assert_eq!(counts["answers"]["ugp"]["unproven"], 2);
     assert_eq!(status()["sources"][0]["kind"], "fixed");
-    assert!(run(["serve", "status", "--control", control]).ends_with(0).out.contains("ugp"));
+    assert!(
+        run(["serve", "status", "--control", control])
+            .ends_with(0)
+            .out
+            .contains("ugp")
+    );
     drop(serve);
     std::fs::remove_dir_all(&folder).unwrap();
 }
@@ -409,11 +593,20 @@ impl Drop for Redis {
 #[test]
 fn servers_of_a_network_answer_as_one() {
     use std::process::{Command, Stdio};
-    if Command::new("redis-server").arg("--version").stdout(Stdio::null()).status().is_err() {
+    if Command::new("redis-server")
+        .arg("--version")
+        .stdout(Stdio::null())
+        .status()
+        .is_err()
+    {
         eprintln!("skipped: redis-server is not installed");
         return;
     }
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
     let config = |id: &str, name: &str| {
         let text = format!(
             "[[server]]\nlisten = \"127.0.0.1:0\"\nprotocols = [\"onequery\"]\n\
@@ -427,14 +620,44 @@ fn servers_of_a_network_answer_as_one() {
     let (one, two) = (config("1", "Alice"), config("2", "Bob"));
     let first = Serve::start(1, ["--config", one.text(), "--control", "off"]);
     let ask = |serve: &Serve| {
-        let said = run(["query", "--json", &serve.url("onequery")]).ends_with(0).json();
-        let names = said[0]["status"]["players"]["list"].as_array().unwrap().iter();
-        let names: Vec<String> = names.map(|player| player["name"]["plain"].as_str().unwrap().into()).collect();
-        (names, said[0]["status"]["players"]["online"].as_i64().unwrap(), said[0]["status"]["name"]["plain"].clone())
+        let said = run(["query", "--json", &serve.url("onequery")])
+            .ends_with(0)
+            .json();
+        let names = said[0]["status"]["players"]["list"]
+            .as_array()
+            .unwrap()
+            .iter();
+        let names: Vec<String> = names
+            .map(|player| player["name"]["plain"].as_str().unwrap().into())
+            .collect();
+        (
+            names,
+            said[0]["status"]["players"]["online"].as_i64().unwrap(),
+            said[0]["status"]["name"]["plain"].clone(),
+        )
     };
-    assert_eq!(ask(&first), (vec!["Alice".into()], 1, "1".into()), "what it knows of itself");
-    let args = ["--port", &port.to_string(), "--save", "", "--appendonly", "no", "--bind", "127.0.0.1"];
-    let redis = Redis(Command::new("redis-server").args(args).stdout(Stdio::null()).spawn().unwrap());
+    assert_eq!(
+        ask(&first),
+        (vec!["Alice".into()], 1, "1".into()),
+        "what it knows of itself"
+    );
+    let args = [
+        "--port",
+        &port.to_string(),
+        "--save",
+        "",
+        "--appendonly",
+        "no",
+        "--bind",
+        "127.0.0.1",
+    ];
+    let redis = Redis(
+        Command::new("redis-server")
+            .args(args)
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap(),
+    );
     let second = Serve::start(1, ["--config", two.text(), "--control", "off"]);
     let both = |serve: &Serve| (0..150).any(|_| ask(serve).0.len() == 2);
     assert!(both(&first) && both(&second));

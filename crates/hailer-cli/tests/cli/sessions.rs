@@ -13,7 +13,9 @@ fn recording(session: &Session) -> Vec<u8> {
     let mut file = Vec::new();
     let mut recorder = Recorder::start(&mut file, session.build).unwrap();
     for (i, (way, bytes)) in (0..).zip(&session.packets) {
-        recorder.packet(Duration::from_millis(i * 50), *way, bytes).unwrap();
+        recorder
+            .packet(Duration::from_millis(i * 50), *way, bytes)
+            .unwrap();
     }
     file
 }
@@ -30,9 +32,15 @@ fn hex(bytes: &[u8]) -> String {
 /// The packets shown, in each direction.
 #[track_caller]
 fn shown(said: &Said, way: Way) -> Vec<String> {
-    let way = if way == Way::ToServer { "to-server" } else { "to-client" };
+    let way = if way == Way::ToServer {
+        "to-server"
+    } else {
+        "to-client"
+    };
     let lines = said.json().into_iter().filter(|line| line["way"] == way);
-    lines.map(|line| line["hex"].as_str().unwrap().to_owned()).collect()
+    lines
+        .map(|line| line["hex"].as_str().unwrap().to_owned())
+        .collect()
 }
 
 #[track_caller]
@@ -56,17 +64,36 @@ const SERVER_SEQ: u32 = 77;
 
 impl Tcp {
     fn new() -> Self {
-        Self { v6: false, vlan: false, port: 25_565, packets: Vec::new() }
+        Self {
+            v6: false,
+            vlan: false,
+            port: 25_565,
+            packets: Vec::new(),
+        }
     }
 
     fn packet(&self, way: Way, seq: u32, flags: &str, payload: &[u8]) -> Vec<u8> {
         let (from, to) = if way == Way::ToServer { (7, 9) } else { (9, 7) };
-        let ports = if way == Way::ToServer { (50_001, self.port) } else { (self.port, 50_001) };
-        let v6 = |last: u8| [0x20, 0x01, 0x0D, 0xB8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last];
+        let ports = if way == Way::ToServer {
+            (50_001, self.port)
+        } else {
+            (self.port, 50_001)
+        };
+        let v6 = |last: u8| {
+            [
+                0x20, 0x01, 0x0D, 0xB8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last,
+            ]
+        };
         let link = PacketBuilder::ethernet2([2; 6], [4; 6]);
         let step = match (self.vlan, self.v6) {
-            (true, true) => link.single_vlan(42.try_into().unwrap()).ipv6(v6(from), v6(to), 64),
-            (true, false) => link.single_vlan(42.try_into().unwrap()).ipv4([192, 0, 2, from], [192, 0, 2, to], 64),
+            (true, true) => link
+                .single_vlan(42.try_into().unwrap())
+                .ipv6(v6(from), v6(to), 64),
+            (true, false) => link.single_vlan(42.try_into().unwrap()).ipv4(
+                [192, 0, 2, from],
+                [192, 0, 2, to],
+                64,
+            ),
             (false, true) => link.ipv6(v6(from), v6(to), 64),
             (false, false) => link.ipv4([192, 0, 2, from], [192, 0, 2, to], 64),
         };
@@ -83,9 +110,12 @@ impl Tcp {
     }
 
     fn open(mut self) -> Self {
-        self.packets.push(self.packet(Way::ToServer, CLIENT_SEQ, "S", &[]));
-        self.packets.push(self.packet(Way::ToClient, SERVER_SEQ, "SA", &[]));
-        self.packets.push(self.packet(Way::ToServer, CLIENT_SEQ + 1, "A", &[]));
+        self.packets
+            .push(self.packet(Way::ToServer, CLIENT_SEQ, "S", &[]));
+        self.packets
+            .push(self.packet(Way::ToClient, SERVER_SEQ, "SA", &[]));
+        self.packets
+            .push(self.packet(Way::ToServer, CLIENT_SEQ + 1, "A", &[]));
         self
     }
 
@@ -104,11 +134,17 @@ impl Tcp {
 
     fn pcap(&self) -> Vec<u8> {
         let mut file = 0xA1B2_C3D4_u32.to_le_bytes().to_vec();
-        file.extend([2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 0, 0, 1, 0, 0, 0]);
+        file.extend([
+            2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 0, 0, 1, 0, 0, 0,
+        ]);
         for (i, packet) in (0_u32..).zip(&self.packets) {
             let length = packet.len() as u32;
             let (second, fraction) = (1_700_000_000 + i / 1_000, i % 1_000 * 1_000);
-            file.extend([second, fraction, length, length].map(u32::to_le_bytes).concat());
+            file.extend(
+                [second, fraction, length, length]
+                    .map(u32::to_le_bytes)
+                    .concat(),
+            );
             file.extend(packet);
         }
         file
@@ -127,11 +163,18 @@ fn recordings_are_shown_a_line_a_packet() {
         let said = decode(&file, &[]).ends_with(0);
         assert_eq!(said.out.lines().count(), session.packets.len());
         assert_harmless(&said.out, false);
-        assert!(said.out.starts_with("→ 0.000000 s 0x02 Handshake "), "{}", said.out);
+        assert!(
+            said.out.starts_with("→ 0.000000 s 0x02 Handshake "),
+            "{}",
+            said.out
+        );
         let said = decode(&file, &["--json", "--hex"]).ends_with(0);
         shows(&said, &session, build.name());
         check("packet-v1.json", &said);
-        check("packet-v1.json", &decode(&file, &["--json", "--long", "--only", "Handshake,Login"]).ends_with(0));
+        check(
+            "packet-v1.json",
+            &decode(&file, &["--json", "--long", "--only", "Handshake,Login"]).ends_with(0),
+        );
     }
 }
 
@@ -141,17 +184,40 @@ fn packets_are_chosen_by_name_id_and_way() {
     let file = recording(&session);
     let names = |args: &[&str]| {
         let said = decode(&file, &[&["--json"], args].concat()).ends_with(0);
-        said.json().iter().map(|line| line["packet"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        said.json()
+            .iter()
+            .map(|line| line["packet"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
     };
     let all = names(&[]);
-    let only = |names: &[&str]| all.iter().filter(|name| names.contains(&name.as_str())).count();
-    assert_eq!(names(&["--only", "chat,0x0"]).len(), only(&["Chat", "KeepAlive"]));
-    assert_eq!(names(&["--only", "chat", "--only", "kick"]).len(), only(&["Chat", "Kick"]));
-    assert_eq!(names(&["--hide", "CHAT"]).len(), all.len() - only(&["Chat"]));
-    assert_eq!(names(&["--way", "to-server"]).len(), session.packets_of(Way::ToServer).len());
+    let only = |names: &[&str]| {
+        all.iter()
+            .filter(|name| names.contains(&name.as_str()))
+            .count()
+    };
+    assert_eq!(
+        names(&["--only", "chat,0x0"]).len(),
+        only(&["Chat", "KeepAlive"])
+    );
+    assert_eq!(
+        names(&["--only", "chat", "--only", "kick"]).len(),
+        only(&["Chat", "Kick"])
+    );
+    assert_eq!(
+        names(&["--hide", "CHAT"]).len(),
+        all.len() - only(&["Chat"])
+    );
+    assert_eq!(
+        names(&["--way", "to-server"]).len(),
+        session.packets_of(Way::ToServer).len()
+    );
     let said = decode(&file, &["--hide", "Chat"]).ends_with(0);
     assert!(said.err.contains("not shown"), "{}", said.err);
-    for (word, expected) in [("Chta", "did you mean Chat?"), ("0x45", "no packet has this id"), ("", "no packet")] {
+    for (word, expected) in [
+        ("Chta", "did you mean Chat?"),
+        ("0x45", "no packet has this id"),
+        ("", "no packet"),
+    ] {
         let said = decode(&file, &["--only", word]).ends_with(2);
         assert!(said.err.contains(expected), "{}", said.err);
     }
@@ -163,18 +229,39 @@ fn a_summary_counts() {
     let file = recording(&session);
     let said = decode(&file, &["--summary", "--json"]).ends_with(0);
     let summary = check("packet-summary-v1.json", &said);
-    let sum =
-        |key: &str| summary[0]["rows"].as_array().unwrap().iter().map(|row| row[key].as_u64().unwrap()).sum::<u64>();
+    let sum = |key: &str| {
+        summary[0]["rows"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|row| row[key].as_u64().unwrap())
+            .sum::<u64>()
+    };
     assert_eq!(sum("packets"), session.packets.len() as u64);
-    assert_eq!(sum("bytes"), session.packets.iter().map(|(_, bytes)| bytes.len() as u64).sum::<u64>());
+    assert_eq!(
+        sum("bytes"),
+        session
+            .packets
+            .iter()
+            .map(|(_, bytes)| bytes.len() as u64)
+            .sum::<u64>()
+    );
     let odd = |said: &Said| said.out.lines().last().unwrap().to_owned();
     let said = decode(&file, &["--summary"]).ends_with(0);
-    assert!(said.out.contains("0x02 Handshake") && said.out.contains("  all "), "{}", said.out);
+    assert!(
+        said.out.contains("0x02 Handshake") && said.out.contains("  all "),
+        "{}",
+        said.out
+    );
     assert!(odd(&said).starts_with("each encodes back"), "{}", said.out);
     // A yes that is 2.
     let file = "# hailer session 1\n# build 1.3.2\n> 0 0a02\n> 1 0a01\n";
     let said = decode(file, &["--summary"]).ends_with(0);
-    assert!(said.out.contains(", 1 odd") && odd(&said).starts_with("1 odd"), "{}", said.out);
+    assert!(
+        said.out.contains(", 1 odd") && odd(&said).starts_with("1 odd"),
+        "{}",
+        said.out
+    );
 }
 
 #[test]
@@ -186,13 +273,32 @@ fn wrong_lines_of_a_recording_are_named_and_the_others_shown() {
         ("< 0 03ffff", "text at offset 1"),
         ("< 0 030001004199", "end of packet at offset 5"),
     ] {
-        let said = decode(format!("{head}{line}\n< 1.5 030001 0041\n").replace("030001 ", "030001"), &[]).ends_with(1);
-        assert!(said.out.contains(expected) && said.out.contains("malformed"), "{}", said.out);
-        assert!(said.out.ends_with("← 1.500000 s 0x03 Chat text=A\n"), "{}", said.out);
-        check("packet-v1.json", &decode(format!("{head}{line}\n"), &["--json", "--long"]).ends_with(1));
+        let said = decode(
+            format!("{head}{line}\n< 1.5 030001 0041\n").replace("030001 ", "030001"),
+            &[],
+        )
+        .ends_with(1);
+        assert!(
+            said.out.contains(expected) && said.out.contains("malformed"),
+            "{}",
+            said.out
+        );
+        assert!(
+            said.out.ends_with("← 1.500000 s 0x03 Chat text=A\n"),
+            "{}",
+            said.out
+        );
+        check(
+            "packet-v1.json",
+            &decode(format!("{head}{line}\n"), &["--json", "--long"]).ends_with(1),
+        );
     }
     let said = decode(format!("{head}? what\n< 1 ff0000\n"), &[]).ends_with(1);
-    assert!(said.err.contains("line 3: should begin with") && said.out.contains("Kick"), "{}", said.err);
+    assert!(
+        said.err.contains("line 3: should begin with") && said.out.contains("Kick"),
+        "{}",
+        said.err
+    );
 }
 
 #[test]
@@ -205,34 +311,85 @@ fn streams_are_read_with_their_secret() {
             args.extend(["--secret", secret]);
         }
         for (way, name) in [(Way::ToServer, "to-server"), (Way::ToClient, "to-client")] {
-            let said = decode(session.stream(way), &[&["--stream", name], &args[..]].concat()).ends_with(0);
+            let said = decode(
+                session.stream(way),
+                &[&["--stream", name], &args[..]].concat(),
+            )
+            .ends_with(0);
             let expected: Vec<_> = session.packets_of(way).into_iter().map(hex).collect();
             assert_eq!(shown(&said, way), expected, "{build} {way}");
             check("packet-v1.json", &said);
         }
-        let (one, two) =
-            (Temporary::file("s", session.stream(Way::ToServer)), Temporary::file("c", session.stream(Way::ToClient)));
+        let (one, two) = (
+            Temporary::file("s", session.stream(Way::ToServer)),
+            Temporary::file("c", session.stream(Way::ToClient)),
+        );
         // The handshake names the build.
         args.drain(2..4);
         let both = ["decode", "--stream", "both", one.text(), two.text()];
-        shows(&run(both.iter().chain(&args)).ends_with(0), &session, build.name());
+        shows(
+            &run(both.iter().chain(&args)).ends_with(0),
+            &session,
+            build.name(),
+        );
     }
 }
 
 #[test]
 fn packets_in_hexadecimal_are_explained() {
     let mut bytes = Vec::new();
-    Packet::from(Chat { text: "Hi \u{1b}[2J".into() }).write(&mut bytes, Build::LATEST);
-    let said = run(["decode", "--build", "1.3.2", "--stream", "to-client", &hex(&bytes)]).ends_with(0);
-    assert!(said.out.starts_with("← 0x03 Chat, offset 0, 17 bytes\n") && said.out.contains("text"), "{}", said.out);
+    Packet::from(Chat {
+        text: "Hi \u{1b}[2J".into(),
+    })
+    .write(&mut bytes, Build::LATEST);
+    let said = run([
+        "decode",
+        "--build",
+        "1.3.2",
+        "--stream",
+        "to-client",
+        &hex(&bytes),
+    ])
+    .ends_with(0);
+    assert!(
+        said.out.starts_with("← 0x03 Chat, offset 0, 17 bytes\n") && said.out.contains("text"),
+        "{}",
+        said.out
+    );
     assert_harmless(&said.out, false);
-    let said = run(["decode", "--build", "12w30a", "--stream", "to-client", "45 01"]).ends_with(1);
-    assert!(said.out.contains("0x45 unknown") && said.out.contains("45 01"), "{}", said.out);
-    let said = run(["decode", "--build", "12w30a", "--stream", "to-client", "0300054100"]).ends_with(1);
-    assert!(said.out.contains("0x03 Chat") && said.err.contains("in the middle of a packet"), "{}", said.out);
-    run(["decode", "--build", "1.3.2", "03"]).fails_as_usage("--stream to-server or --stream to-client");
+    let said = run([
+        "decode",
+        "--build",
+        "12w30a",
+        "--stream",
+        "to-client",
+        "45 01",
+    ])
+    .ends_with(1);
+    assert!(
+        said.out.contains("0x45 unknown") && said.out.contains("45 01"),
+        "{}",
+        said.out
+    );
+    let said = run([
+        "decode",
+        "--build",
+        "12w30a",
+        "--stream",
+        "to-client",
+        "0300054100",
+    ])
+    .ends_with(1);
+    assert!(
+        said.out.contains("0x03 Chat") && said.err.contains("in the middle of a packet"),
+        "{}",
+        said.out
+    );
+    run(["decode", "--build", "1.3.2", "03"])
+        .fails_as_usage("--stream to-server or --stream to-client");
     run(["decode", "--stream", "both", "03"]).fails_as_usage("takes two files");
-    run(["decode", "--stream", "to-client", "xyz"]).fails_as_usage("neither one file nor hexadecimal");
+    run(["decode", "--stream", "to-client", "xyz"])
+        .fails_as_usage("neither one file nor hexadecimal");
     run(["decode", "--build", "2.0", "--stream", "to-client", "03"]).ends_with(2);
     run(["decode", "--secret", "00", "--stream", "to-client", "03"]).ends_with(2);
 }
@@ -249,12 +406,23 @@ fn captures_are_put_together_in_any_order() {
         for (shape, change) in [
             ("as sent", (|_| {}) as fn(&mut Vec<Vec<u8>>)),
             ("twice", |packets| {
-                *packets = packets.iter().flat_map(|packet| [packet.clone(), packet.clone()]).collect();
+                *packets = packets
+                    .iter()
+                    .flat_map(|packet| [packet.clone(), packet.clone()])
+                    .collect();
             }),
-            ("neighbours swapped", |packets| packets[3..].chunks_mut(2).for_each(<[_]>::reverse)),
-            ("in threes, backwards", |packets| packets[3..].chunks_mut(3).for_each(<[_]>::reverse)),
+            ("neighbours swapped", |packets| {
+                packets[3..].chunks_mut(2).for_each(<[_]>::reverse)
+            }),
+            ("in threes, backwards", |packets| {
+                packets[3..].chunks_mut(3).for_each(<[_]>::reverse)
+            }),
         ] {
-            let mut tcp = Tcp { v6: build == Build::W19a, vlan: build == Build::W21a, ..Tcp::new() };
+            let mut tcp = Tcp {
+                v6: build == Build::W19a,
+                vlan: build == Build::W21a,
+                ..Tcp::new()
+            };
             tcp = tcp.open().session(&session, 311);
             change(&mut tcp.packets);
             let said = decode(tcp.pcap(), &args).ends_with(0);
@@ -271,11 +439,14 @@ fn captures_tell_what_is_missing() {
     tcp.packets.remove(lost);
     let said = decode(tcp.pcap(), &["--json", "--hex"]).ends_with(1);
     assert!(
-        said.err.contains("missing at offset") && said.err.contains("192.0.2.7:50001 > 192.0.2.9:25565"),
+        said.err.contains("missing at offset")
+            && said.err.contains("192.0.2.7:50001 > 192.0.2.9:25565"),
         "{}",
         said.err
     );
-    let whole = Way::BOTH.iter().filter(|way| shown(&said, **way).len() == session.packets_of(**way).len());
+    let whole = Way::BOTH
+        .iter()
+        .filter(|way| shown(&said, **way).len() == session.packets_of(**way).len());
     assert_eq!(whole.count(), 1, "the other direction is read to its end");
 }
 
@@ -285,9 +456,18 @@ fn captures_without_the_secret_are_read_as_far_as_they_can() {
     let tcp = Tcp::new().open().session(&session, 1_000);
     let said = decode(tcp.pcap(), &[]).ends_with(0);
     assert_eq!(said.out.lines().count(), 4, "{}", said.out);
-    assert_eq!(said.err.matches("encrypted from offset").count(), 2, "{}", said.err);
+    assert_eq!(
+        said.err.matches("encrypted from offset").count(),
+        2,
+        "{}",
+        said.err
+    );
     let wrong = decode(tcp.pcap(), &["--secret", &"00".repeat(16)]).ends_with(1);
-    assert!(wrong.err.contains("the secret may be another connection's"), "{}", wrong.err);
+    assert!(
+        wrong.err.contains("the secret may be another connection's"),
+        "{}",
+        wrong.err
+    );
     let short = decode(tcp.pcap(), &["--secret", &"00".repeat(32)]).ends_with(1);
     assert!(short.err.contains("16 bytes, not 32"), "{}", short.err);
 }
@@ -296,45 +476,87 @@ fn captures_without_the_secret_are_read_as_far_as_they_can() {
 fn secrets_are_found_by_address() {
     let session = Session::new(Build::W19a, true, 40, 8);
     let tcp = Tcp::new().open().session(&session, 500);
-    let line =
-        |client: &str, secret: &str| format!("2023-11-14T22:13:20Z {client} 192.0.2.9:25565 client 12w19a {secret}\n");
+    let line = |client: &str, secret: &str| {
+        format!("2023-11-14T22:13:20Z {client} 192.0.2.9:25565 client 12w19a {secret}\n")
+    };
     let text = format!(
         "# mine\n{}{}",
         line("192.0.2.8:50001", &"00".repeat(32)),
         line("192.0.2.7:50001", &secret_of(&session))
     );
     let secrets = Temporary::file("secrets", text);
-    let said = decode(tcp.pcap(), &["--json", "--hex", "--secrets", secrets.text()]).ends_with(0);
+    let said = decode(
+        tcp.pcap(),
+        &["--json", "--hex", "--secrets", secrets.text()],
+    )
+    .ends_with(0);
     shows(&said, &session, "by address");
-    let wrong = Temporary::file("secrets", format!("{}nonsense deadbeef\n", line("192.0.2.7:1", "00")));
+    let wrong = Temporary::file(
+        "secrets",
+        format!("{}nonsense deadbeef\n", line("192.0.2.7:1", "00")),
+    );
     let said = decode(tcp.pcap(), &["--secrets", wrong.text()]).ends_with(2);
-    assert!(said.err.contains("line 2") && !said.err.contains("deadbeef"), "{}", said.err);
+    assert!(
+        said.err.contains("line 2") && !said.err.contains("deadbeef"),
+        "{}",
+        said.err
+    );
 }
 
 #[test]
 fn the_game_is_found_on_other_ports_and_beside_datagrams() {
     let session = Session::new(Build::LATEST, false, 20, 9);
-    let mut tcp = Tcp { port: 4_711, ..Tcp::new() }.open().session(&session, 500);
+    let mut tcp = Tcp {
+        port: 4_711,
+        ..Tcp::new()
+    }
+    .open()
+    .session(&session, 500);
     let mut datagram = Vec::new();
-    let udp = PacketBuilder::ethernet2([2; 6], [4; 6]).ipv4([192, 0, 2, 7], [192, 0, 2, 9], 64).udp(50_001, 25_565);
+    let udp = PacketBuilder::ethernet2([2; 6], [4; 6])
+        .ipv4([192, 0, 2, 7], [192, 0, 2, 9], 64)
+        .udp(50_001, 25_565);
     udp.write(&mut datagram, b"\xFE\xFD\x09\0\0\0\x01").unwrap();
     tcp.packets.insert(5, datagram);
     let count = session.packets.len();
-    for (args, expected) in [(&[][..], count + 1), (&["--port", "4711"], count + 1), (&["--port", "4712"], 1)] {
+    for (args, expected) in [
+        (&[][..], count + 1),
+        (&["--port", "4711"], count + 1),
+        (&["--port", "4712"], 1),
+    ] {
         let said = decode(tcp.pcap(), &[&["--json"], args].concat()).ends_with(0);
         assert_eq!(said.json().len(), expected, "{args:?}");
-        assert_eq!(said.json().iter().filter(|line| line["schema"] == "hailer/datagram/1").count(), 1);
+        assert_eq!(
+            said.json()
+                .iter()
+                .filter(|line| line["schema"] == "hailer/datagram/1")
+                .count(),
+            1
+        );
     }
     // Something else on a port of its own.
-    let mut other = Tcp { port: 80, ..Tcp::new() }.open();
-    other.packets.push(other.packet(Way::ToServer, CLIENT_SEQ.wrapping_add(1), "A", b"GET / HTTP/1.1\r\n\r\n"));
+    let mut other = Tcp {
+        port: 80,
+        ..Tcp::new()
+    }
+    .open();
+    other.packets.push(other.packet(
+        Way::ToServer,
+        CLIENT_SEQ.wrapping_add(1),
+        "A",
+        b"GET / HTTP/1.1\r\n\r\n",
+    ));
     let said = decode(other.pcap(), &[]).ends_with(0);
     assert!(said.err.contains("no game session"), "{}", said.err);
     // A capture that began late.
     let mut late = Tcp::new().session(&session, 500);
     late.packets.drain(..6);
     let said = decode(late.pcap(), &[]).ends_with(1);
-    assert!(said.err.contains("began before the capture"), "{}", said.err);
+    assert!(
+        said.err.contains("began before the capture"),
+        "{}",
+        said.err
+    );
 }
 
 #[test]
@@ -346,14 +568,22 @@ fn a_broken_stream_ends_with_its_row_field_and_offset() {
     stream.truncate(at);
     stream.extend([0x1D, 0xFF, 1, 2, 3]);
     let said = decode(&stream, &["--stream", "to-client", "--build", "1.3.2"]).ends_with(1);
-    assert!(said.out.contains(&format!("0x1D DestroyEntities, offset {at}, 5 bytes")), "{}", said.out);
     assert!(
-        said.out.contains("1d") && said.out.contains("not understood") && said.out.contains("malformed"),
+        said.out
+            .contains(&format!("0x1D DestroyEntities, offset {at}, 5 bytes")),
         "{}",
         said.out
     );
     assert!(
-        said.err.contains("entities at offset 1") && said.err.contains("nothing after it can be read"),
+        said.out.contains("1d")
+            && said.out.contains("not understood")
+            && said.out.contains("malformed"),
+        "{}",
+        said.out
+    );
+    assert!(
+        said.err.contains("entities at offset 1")
+            && said.err.contains("nothing after it can be read"),
         "{}",
         said.err
     );
@@ -377,9 +607,17 @@ fn no_capture_of_the_game_makes_it_panic() {
             damaged[at] = random(256) as u8;
         }
         let secret = secret_of(&session);
-        let args: &[&str] = if round % 2 == 0 { &["--secret", &secret] } else { &["--long"] };
+        let args: &[&str] = if round % 2 == 0 {
+            &["--secret", &secret]
+        } else {
+            &["--long"]
+        };
         let said = decode(damaged, args);
-        assert!(matches!(said.code(), Some(0..=1)) && !said.err.contains("panicked"), "{}", said.err);
+        assert!(
+            matches!(said.code(), Some(0..=1)) && !said.err.contains("panicked"),
+            "{}",
+            said.err
+        );
         assert_harmless(&said.out, false);
     }
 }

@@ -12,11 +12,17 @@ const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
 /// What a server says of itself; none if it is silent.
 fn ask(url: &str) -> Option<Status> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
     let mut settings = hailer::Settings::default();
     settings.patience.timeout = Duration::from_millis(300);
     (settings.patience.retries, settings.patience.deadline) = (1, Duration::from_secs(1));
-    runtime.block_on(Client::new(settings).query(url)).ok().map(|answer| *answer.status)
+    runtime
+        .block_on(Client::new(settings).query(url))
+        .ok()
+        .map(|answer| *answer.status)
 }
 
 /// Asks until the answer is as expected.
@@ -38,12 +44,18 @@ fn is_at(map: &str) -> impl Fn(Option<&Status>) -> bool {
 }
 
 fn motd(status: Option<&Status>) -> String {
-    status.and_then(|status| status.motd.as_ref()).map(|motd| motd.plain()).unwrap_or_default()
+    status
+        .and_then(|status| status.motd.as_ref())
+        .map(|motd| motd.plain())
+        .unwrap_or_default()
 }
 
 /// A server with these lines in its block, all protocols on one free port.
 fn serve(name: &str, lines: &str) -> Serve {
-    let config = Temporary::file(name, format!("[[server]]\nlisten = \"127.0.0.1:0\"\n{lines}\n"));
+    let config = Temporary::file(
+        name,
+        format!("[[server]]\nlisten = \"127.0.0.1:0\"\n{lines}\n"),
+    );
     Serve::start(1, ["--config", config.text()])
 }
 
@@ -57,7 +69,14 @@ fn replace(path: &Path, text: &str) {
 fn poll_translates_what_one_server_says_for_those_who_ask_in_other_protocols() {
     let people = ["Alice", "Bob", "Carol"];
     let flags = people.iter().flat_map(|name| ["--player", name]);
-    let behind = ["--listen", "127.0.0.1:0", "--protocol", "minecraft-query", "--map", "harbour"];
+    let behind = [
+        "--listen",
+        "127.0.0.1:0",
+        "--protocol",
+        "minecraft-query",
+        "--map",
+        "harbour",
+    ];
     let behind = Serve::start(1, behind.into_iter().chain(flags));
     let url = behind.url("minecraft-query");
     let front = serve(
@@ -67,9 +86,10 @@ fn poll_translates_what_one_server_says_for_those_who_ask_in_other_protocols() {
         ),
     );
     for protocol in ["minecraft-query", "ugp", "onequery"] {
-        let status =
-            until(&front.url(protocol), |status| status.is_some_and(|status| status.players.online == Some(3)))
-                .unwrap();
+        let status = until(&front.url(protocol), |status| {
+            status.is_some_and(|status| status.players.online == Some(3))
+        })
+        .unwrap();
         let mut seen = names(&status);
         seen.sort();
         assert_eq!(seen, people, "{protocol}");
@@ -79,13 +99,25 @@ fn poll_translates_what_one_server_says_for_those_who_ask_in_other_protocols() {
     }
     // The one behind may go; what it said last stays.
     let port = behind.address().rsplit_once(':').unwrap().1.to_owned();
-    let own = ask(&front.url("minecraft-query")).unwrap().address.unwrap().port.unwrap();
-    assert_ne!(own.to_string(), port, "its own idea of its address is not handed on");
+    let own = ask(&front.url("minecraft-query"))
+        .unwrap()
+        .address
+        .unwrap()
+        .port
+        .unwrap();
+    assert_ne!(
+        own.to_string(),
+        port,
+        "its own idea of its address is not handed on"
+    );
     behind.stop("TERM");
     std::thread::sleep(Duration::from_millis(1_500));
     assert_eq!(names(&ask(&front.url("ugp")).unwrap()).len(), 3);
     let (_, said) = front.stop("TERM");
-    assert!(said.contains("what it said last is kept") && said.matches("source:").count() == 1, "{said}");
+    assert!(
+        said.contains("what it said last is kept") && said.matches("source:").count() == 1,
+        "{said}"
+    );
 }
 
 #[test]
@@ -95,13 +127,24 @@ fn a_file_is_followed_through_replacements_and_never_taken_half_written() {
     let path = folder.as_ref().join("status.json");
     // Paths count from the configuration file.
     let config = folder.as_ref().join("servers.toml");
-    std::fs::write(&config, "[[server]]\nlisten = \"127.0.0.1:0\"\nsource.file = \"status.json\"\n").unwrap();
+    std::fs::write(
+        &config,
+        "[[server]]\nlisten = \"127.0.0.1:0\"\nsource.file = \"status.json\"\n",
+    )
+    .unwrap();
     let serve = Serve::start(1, [Path::new("--config"), &config]);
     let url = serve.url("minecraft-query");
-    assert_eq!(ask(&url), None, "nothing is known yet, and nothing to say instead");
+    assert_eq!(
+        ask(&url),
+        None,
+        "nothing is known yet, and nothing to say instead"
+    );
     replace(&path, r#"{ "map": "one", "players": ["Alice", "Bob"] }"#);
     let status = until(&url, is_at("one")).unwrap();
-    assert_eq!((names(&status), status.players.online), (vec!["Alice".to_owned(), "Bob".to_owned()], Some(2)));
+    assert_eq!(
+        (names(&status), status.players.online),
+        (vec!["Alice".to_owned(), "Bob".to_owned()], Some(2))
+    );
     std::fs::write(&path, "{ \"map\": \"two\",\n \"players\": [\"Al").unwrap();
     std::thread::sleep(Duration::from_millis(800));
     assert!(is_at("one")(ask(&url).as_ref()));
@@ -112,28 +155,54 @@ fn a_file_is_followed_through_replacements_and_never_taken_half_written() {
     replace(&path, &line.replace("two", "three"));
     until(&url, is_at("three"));
     let (_, said) = serve.stop("TERM");
-    let expected = format!("source: {}:2: EOF while parsing a string; what it said last is kept\n", path.display());
-    assert!(said.contains(&expected) && said.contains("good again"), "{said}");
+    let expected = format!(
+        "source: {}:2: EOF while parsing a string; what it said last is kept\n",
+        path.display()
+    );
+    assert!(
+        said.contains(&expected) && said.contains("good again"),
+        "{said}"
+    );
 }
 
 /// Says a request and returns the answer's code and body.
-fn http(stream: &mut (impl Read + Write), method: &str, path: &str, token: &str, body: &str) -> (u16, String) {
-    let head = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n");
-    stream.write_all(format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()).as_bytes()).unwrap();
+fn http(
+    stream: &mut (impl Read + Write),
+    method: &str,
+    path: &str,
+    token: &str,
+    body: &str,
+) -> (u16, String) {
+    let head =
+        format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n");
+    stream
+        .write_all(format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()).as_bytes())
+        .unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+    (
+        head.split(' ').nth(1).unwrap().parse().unwrap(),
+        body.to_owned(),
+    )
 }
 
 #[test]
 fn whoever_has_the_token_pushes_over_tcp() {
     let token = Temporary::file("token", format!("{TOKEN}\n"));
     let other = Temporary::file("token", "another token that is long enough\n");
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let port = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
     let block = |name: &str, token: &Temporary| {
-        let push = format!("{{ listen = \"{port}\", token-file = \"{}\" {name} }}", token.text());
-        format!("[[server]]\nlisten = \"127.0.0.1:0\"\nsource.push = {push}\nstatus.map = \"before\"\n")
+        let push = format!(
+            "{{ listen = \"{port}\", token-file = \"{}\" {name} }}",
+            token.text()
+        );
+        format!(
+            "[[server]]\nlisten = \"127.0.0.1:0\"\nsource.push = {push}\nstatus.map = \"before\"\n"
+        )
     };
     let both = block("", &token) + &block(", name = \"lobby\"", &other);
     let config = Temporary::file("push.toml", both);
@@ -141,27 +210,70 @@ fn whoever_has_the_token_pushes_over_tcp() {
     let url = serve.url("minecraft-query");
     until(&url, is_at("before"));
     let say = |method: &str, path: &str, token: &str, body: &str| {
-        http(&mut TcpStream::connect(port).unwrap(), method, path, token, body)
+        http(
+            &mut TcpStream::connect(port).unwrap(),
+            method,
+            path,
+            token,
+            body,
+        )
     };
     let nothing = "{\"age_seconds\":null,\"status\":null}\n".to_owned();
     assert_eq!(say("GET", "/status", TOKEN, ""), (200, nothing));
-    assert_eq!(say("PUT", "/status", TOKEN, "{\"map\": \"pushed\"}"), (204, String::new()));
+    assert_eq!(
+        say("PUT", "/status", TOKEN, "{\"map\": \"pushed\"}"),
+        (204, String::new())
+    );
     until(&url, is_at("pushed"));
-    for (path, token) in [("/status", "wrong"), ("/status/lobby", "wrong"), ("/nowhere", "")] {
+    for (path, token) in [
+        ("/status", "wrong"),
+        ("/status/lobby", "wrong"),
+        ("/nowhere", ""),
+    ] {
         let (code, body) = say("PUT", path, token, "{\"map\": \"forged\"}");
-        assert!(code == 401 && body.starts_with("{\"error\":\"") && body.lines().count() == 1, "{code} {body}");
+        assert!(
+            code == 401 && body.starts_with("{\"error\":\"") && body.lines().count() == 1,
+            "{code} {body}"
+        );
     }
-    assert_eq!(say("PUT", "/status/lobby", TOKEN, "{\"map\": \"forged\"}").0, 404);
+    assert_eq!(
+        say("PUT", "/status/lobby", TOKEN, "{\"map\": \"forged\"}").0,
+        404
+    );
     let (code, body) = say("PUT", "/status", TOKEN, "{\"map\":\n7}");
-    assert_eq!((code, body.as_str()), (422, "{\"error\":\"line 2: invalid type: integer `7`, expected a string\"}\n"));
-    assert_eq!(say("PUT", "/status", TOKEN, &" ".repeat((1 << 20) + 1)).0, 413);
+    assert_eq!(
+        (code, body.as_str()),
+        (
+            422,
+            "{\"error\":\"line 2: invalid type: integer `7`, expected a string\"}\n"
+        )
+    );
+    assert_eq!(
+        say("PUT", "/status", TOKEN, &" ".repeat((1 << 20) + 1)).0,
+        413
+    );
     until(&url, is_at("pushed"));
     let (code, body) = say("GET", "/status", TOKEN, "");
     let known: serde_json::Value = serde_json::from_str(&body).unwrap();
     assert_eq!((code, &known["status"]["map"]), (200, &"pushed".into()));
-    assert!((0.0..30.0).contains(&known["age_seconds"].as_f64().unwrap()), "{body}");
-    assert_eq!(say("PUT", "/status/lobby", "another token that is long enough", "{\"map\": \"lobby\"}").0, 204);
-    let lobby = format!("minecraft-query://{}", crate::tool::address(&serve.listening[1]));
+    assert!(
+        (0.0..30.0).contains(&known["age_seconds"].as_f64().unwrap()),
+        "{body}"
+    );
+    assert_eq!(
+        say(
+            "PUT",
+            "/status/lobby",
+            "another token that is long enough",
+            "{\"map\": \"lobby\"}"
+        )
+        .0,
+        204
+    );
+    let lobby = format!(
+        "minecraft-query://{}",
+        crate::tool::address(&serve.listening[1])
+    );
     until(&lobby, is_at("lobby"));
     until(&url, is_at("pushed"));
     let (_, said) = serve.stop("TERM");
@@ -173,16 +285,34 @@ fn whoever_has_the_token_pushes_over_tcp() {
 fn a_reload_keeps_the_truth_and_the_doors() {
     let token = Temporary::file("token", TOKEN);
     let socket = std::env::temp_dir().join(format!("hailer-again-{}.sock", std::process::id()));
-    let tcp = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let (behind, file) =
-        (["--listen", "127.0.0.1:0", "--protocol", "ugp", "--map", "polled"], Temporary::path("s.json"));
+    let tcp = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let (behind, file) = (
+        [
+            "--listen",
+            "127.0.0.1:0",
+            "--protocol",
+            "ugp",
+            "--map",
+            "polled",
+        ],
+        Temporary::path("s.json"),
+    );
     let behind = Serve::start(1, behind);
     replace(file.as_ref(), "{\"map\": \"of a file\"}");
     let server = |source: String| format!("[[server]]\nlisten = \"127.0.0.1:0\"\n{source}\n");
     let push = |listen: String| {
-        server(format!("source.push = {{ listen = \"{listen}\", token-file = \"{}\" }}", token.text()))
+        server(format!(
+            "source.push = {{ listen = \"{listen}\", token-file = \"{}\" }}",
+            token.text()
+        ))
     };
-    let poll = server(format!("source.poll = {{ target = \"{}\", every = \"1s\" }}", behind.url("ugp")));
+    let poll = server(format!(
+        "source.poll = {{ target = \"{}\", every = \"1s\" }}",
+        behind.url("ugp")
+    ));
     let all = [
         push(tcp.to_string()),
         push(format!("unix:{}", socket.display())),
@@ -193,13 +323,26 @@ fn a_reload_keeps_the_truth_and_the_doors() {
     let serve = Serve::start(4, ["--config", config.text()]);
     let say = |map: &str| {
         let body = format!("{{\"map\": \"{map}\"}}");
-        let over_tcp = http(&mut TcpStream::connect(tcp).unwrap(), "PUT", "/status", TOKEN, &body).0;
+        let over_tcp = http(
+            &mut TcpStream::connect(tcp).unwrap(),
+            "PUT",
+            "/status",
+            TOKEN,
+            &body,
+        )
+        .0;
         let over_unix = std::os::unix::net::UnixStream::connect(&socket).unwrap();
-        (over_tcp, http(&mut { over_unix }, "PUT", "/status", TOKEN, &body).0)
+        (
+            over_tcp,
+            http(&mut { over_unix }, "PUT", "/status", TOKEN, &body).0,
+        )
     };
     assert_eq!(say("pushed"), (204, 204));
-    let urls: Vec<_> =
-        serve.listening.iter().map(|line| format!("minecraft-query://{}", crate::tool::address(line))).collect();
+    let urls: Vec<_> = serve
+        .listening
+        .iter()
+        .map(|line| format!("minecraft-query://{}", crate::tool::address(line)))
+        .collect();
     let maps = ["pushed", "pushed", "polled", "of a file"];
     for (url, map) in urls.iter().zip(maps) {
         until(url, is_at(map));
@@ -212,7 +355,11 @@ fn a_reload_keeps_the_truth_and_the_doors() {
         let started = Instant::now();
         while started.elapsed() < Duration::from_millis(400) {
             for (url, map) in urls.iter().zip(maps) {
-                assert!(is_at(map)(ask(url).as_ref()), "{url} after {again}: {:?}", ask(url));
+                assert!(
+                    is_at(map)(ask(url).as_ref()),
+                    "{url} after {again}: {:?}",
+                    ask(url)
+                );
             }
         }
     }
@@ -228,7 +375,10 @@ fn a_reload_keeps_the_truth_and_the_doors() {
     assert_eq!(say("still"), (204, 204));
     until(&urls[0], is_at("still"));
     let (_, said) = serve.stop("TERM");
-    assert!(said.matches("cannot listen on").count() == 1 && said.contains("answers go on without it"), "{said}");
+    assert!(
+        said.matches("cannot listen on").count() == 1 && said.contains("answers go on without it"),
+        "{said}"
+    );
     assert!(!socket.exists());
 }
 
@@ -239,13 +389,24 @@ fn whoever_has_the_token_pushes_over_a_unix_socket() {
     let token = Temporary::file("token", TOKEN);
     // Where a socket may be has few bytes.
     let socket = std::env::temp_dir().join(format!("hailer-e2e-{}.sock", std::process::id()));
-    let push = format!("{{ listen = \"unix:{}\", token-file = \"{}\" }}", socket.display(), token.text());
+    let push = format!(
+        "{{ listen = \"unix:{}\", token-file = \"{}\" }}",
+        socket.display(),
+        token.text()
+    );
     let serve = serve("push.toml", &format!("source.push = {push}"));
     let url = serve.url("ugp");
     assert_eq!(ask(&url), None);
     let say = |token: &str, map: &str| {
         let mut stream = UnixStream::connect(&socket).unwrap();
-        http(&mut stream, "PUT", "/status", token, &format!("{{\"map\": \"{map}\"}}")).0
+        http(
+            &mut stream,
+            "PUT",
+            "/status",
+            token,
+            &format!("{{\"map\": \"{map}\"}}"),
+        )
+        .0
     };
     assert_eq!((say("wrong", "forged"), say(TOKEN, "true")), (401, 204));
     until(&url, is_at("true"));
@@ -257,10 +418,20 @@ fn whoever_has_the_token_pushes_over_a_unix_socket() {
 fn a_stale_truth_says_so_or_is_silent() {
     let (silent, says) = (Temporary::path("silent.json"), Temporary::path("says.json"));
     let write = |path: &Temporary| replace(path.as_ref(), "{\"motd\": \"Hello\", \"map\": \"m\"}");
-    let silent_ =
-        serve("silent.toml", &format!("source.file = \"{}\"\nstale-after = \"2s\"\nstale = \"silent\"", silent.text()));
-    let says_ =
-        serve("says.toml", &format!("source.file = \"{}\"\nstale-after = \"2s\"\nstatus.motd = \"Soon\"", says.text()));
+    let silent_ = serve(
+        "silent.toml",
+        &format!(
+            "source.file = \"{}\"\nstale-after = \"2s\"\nstale = \"silent\"",
+            silent.text()
+        ),
+    );
+    let says_ = serve(
+        "says.toml",
+        &format!(
+            "source.file = \"{}\"\nstale-after = \"2s\"\nstatus.motd = \"Soon\"",
+            says.text()
+        ),
+    );
     let (silent_url, says_url) = (silent_.url("minecraft-query"), says_.url("minecraft-query"));
     until(&says_url, |status| motd(status) == "Soon");
     assert_eq!(ask(&silent_url), None);
@@ -269,7 +440,9 @@ fn a_stale_truth_says_so_or_is_silent() {
     until(&silent_url, |status| motd(status) == "Hello");
     until(&says_url, |status| motd(status) == "Hello");
     until(&silent_url, |status| status.is_none());
-    until(&says_url, |status| motd(status).starts_with("Hello (last seen ") && motd(status).ends_with(" s ago)"));
+    until(&says_url, |status| {
+        motd(status).starts_with("Hello (last seen ") && motd(status).ends_with(" s ago)")
+    });
     // Written again, it is true again.
     write(&silent);
     write(&says);
@@ -280,9 +453,13 @@ fn a_stale_truth_says_so_or_is_silent() {
 #[test]
 fn every_mistake_is_one_line_with_file_line_and_fix() {
     let token = Temporary::file("token", "short\n");
-    let (good, empty) = (Temporary::file("token", TOKEN), Temporary::file("token", ""));
-    let push =
-        |listen: &str, token: &str| format!("source.push = {{ listen = \"{listen}\", token-file = \"{token}\" }}");
+    let (good, empty) = (
+        Temporary::file("token", TOKEN),
+        Temporary::file("token", ""),
+    );
+    let push = |listen: &str, token: &str| {
+        format!("source.push = {{ listen = \"{listen}\", token-file = \"{token}\" }}")
+    };
     let (token, good, empty) = (token.text(), good.text(), empty.text());
     let listen = "\"ADDRESS:PORT\" or \"unix:PATH\"";
     let target = "a server such as \"minecraft-query://127.0.0.1:25566\"";
@@ -338,12 +515,19 @@ fn every_mistake_is_one_line_with_file_line_and_fix() {
         said.fails_as_usage("");
     }
     let binary = Temporary::file("bad.toml", b"[[server]]\n\xFF\xFE\0");
-    run(["serve", "--config", binary.text()]).fails_as_usage(&format!("{}:2: not UTF-8", binary.text()));
+    run(["serve", "--config", binary.text()])
+        .fails_as_usage(&format!("{}:2: not UTF-8", binary.text()));
 }
 
 #[test]
 fn a_server_that_never_answers_is_complained_of_once() {
-    let serve = serve("poll.toml", &format!("source.poll = {{ target = \"ugp://{}\", every = \"1s\" }}", closed()));
+    let serve = serve(
+        "poll.toml",
+        &format!(
+            "source.poll = {{ target = \"ugp://{}\", every = \"1s\" }}",
+            closed()
+        ),
+    );
     assert_eq!(ask(&serve.url("ugp")), None);
     std::thread::sleep(Duration::from_secs(3));
     let (_, said) = serve.stop("TERM");

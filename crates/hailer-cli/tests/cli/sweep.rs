@@ -14,11 +14,24 @@ use std::time::Duration;
 const RANGE: &str = "minecraft-query://127.5.0.0-127.5.15.255:9";
 const TARGETS: usize = 4_096;
 /// So that it takes two seconds.
-const FLAGS: [&str; 9] =
-    ["--failed", "-q", "--rate", "2k", "--per-network", "unlimited", "--timeout=50ms", "--retries", "0"];
+const FLAGS: [&str; 9] = [
+    "--failed",
+    "-q",
+    "--rate",
+    "2k",
+    "--per-network",
+    "unlimited",
+    "--timeout=50ms",
+    "--retries",
+    "0",
+];
 
 fn sweep<'a>(more: &[&'a str]) -> Vec<&'a str> {
-    ["sweep", RANGE].into_iter().chain(FLAGS).chain(more.iter().copied()).collect()
+    ["sweep", RANGE]
+        .into_iter()
+        .chain(FLAGS)
+        .chain(more.iter().copied())
+        .collect()
 }
 
 /// Stops it after a while.
@@ -26,7 +39,13 @@ fn stop_after(args: &[&str], time: Duration, signal: &str) -> Option<i32> {
     let mut process = Process::start(&mut command(args));
     std::thread::sleep(time);
     let id = process.child.id().to_string();
-    assert!(std::process::Command::new("kill").args(["-s", signal, &id]).status().unwrap().success());
+    assert!(
+        std::process::Command::new("kill")
+            .args(["-s", signal, &id])
+            .status()
+            .unwrap()
+            .success()
+    );
     process.wait().code()
 }
 
@@ -38,8 +57,11 @@ fn beside(output: &Temporary, suffix: &str) -> String {
 fn targets(path: &Path) -> BTreeMap<String, usize> {
     let mut targets = BTreeMap::new();
     for line in fs::read_to_string(path).unwrap().lines() {
-        let line: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
-        *targets.entry(line["target"].as_str().unwrap().to_owned()).or_default() += 1;
+        let line: Value =
+            serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        *targets
+            .entry(line["target"].as_str().unwrap().to_owned())
+            .or_default() += 1;
     }
     targets
 }
@@ -48,10 +70,16 @@ fn targets(path: &Path) -> BTreeMap<String, usize> {
 fn killed_again_and_again_it_loses_no_target_and_doubles_none() {
     let output = Temporary::path("killed.ndjson");
     let fresh = sweep(&["-o", output.text()]);
-    assert_eq!(stop_after(&fresh, Duration::from_millis(1_300), "KILL"), None);
+    assert_eq!(
+        stop_after(&fresh, Duration::from_millis(1_300), "KILL"),
+        None
+    );
     let resumed = sweep(&["-o", output.text(), "--resume"]);
     assert!(fs::metadata(&output).unwrap().len() > 0);
-    assert_eq!(stop_after(&resumed, Duration::from_millis(50), "KILL"), None);
+    assert_eq!(
+        stop_after(&resumed, Duration::from_millis(50), "KILL"),
+        None
+    );
     // Whatever was being written when it ended is cut off.
     let torn = fs::read_to_string(&output).unwrap() + "{\"torn";
     fs::write(&output, torn).unwrap();
@@ -72,14 +100,35 @@ fn targets_so_far(output: &Temporary) -> usize {
 
 #[test]
 fn after_ctrl_c_it_goes_on_where_it_was() {
-    let (output, summary) = (Temporary::path("stopped.csv"), Temporary::path("summary.json"));
-    let fresh = sweep(&["-o", output.text(), "--fields", "target,error", "--summary", summary.text()]);
-    for (args, signal) in [(fresh.clone(), "INT"), ([&fresh[..], &["--resume"]].concat(), "TERM")] {
-        assert_eq!(stop_after(&args, Duration::from_millis(700), signal), Some(130));
-        assert!(fs::read_to_string(&summary).unwrap().contains(r#""end":"signal""#));
+    let (output, summary) = (
+        Temporary::path("stopped.csv"),
+        Temporary::path("summary.json"),
+    );
+    let fresh = sweep(&[
+        "-o",
+        output.text(),
+        "--fields",
+        "target,error",
+        "--summary",
+        summary.text(),
+    ]);
+    for (args, signal) in [
+        (fresh.clone(), "INT"),
+        ([&fresh[..], &["--resume"]].concat(), "TERM"),
+    ] {
+        assert_eq!(
+            stop_after(&args, Duration::from_millis(700), signal),
+            Some(130)
+        );
+        assert!(
+            fs::read_to_string(&summary)
+                .unwrap()
+                .contains(r#""end":"signal""#)
+        );
     }
     run(&fresh).fails_as_usage("--resume continues it, --force begins again");
-    run(sweep(&["-o", output.text(), "--resume"])).fails_as_usage("is of other output, csv of target,error");
+    run(sweep(&["-o", output.text(), "--resume"]))
+        .fails_as_usage("is of other output, csv of target,error");
     run([&fresh[..], &["--resume", "--basic"]].concat())
         .fails_as_usage("this would be csv of target,error with failures of short");
     let resumed = [&fresh[..], &["--resume", "--seed", "9"]].concat();
@@ -96,9 +145,15 @@ fn after_ctrl_c_it_goes_on_where_it_was() {
     assert_eq!(summary["end"], "done");
     let counts = &summary["counts"];
     assert_eq!(counts["asked"], TARGETS, "{summary}");
-    assert_eq!(counts["silent"].as_u64().unwrap() + counts["closed"].as_u64().unwrap(), TARGETS as u64);
+    assert_eq!(
+        counts["silent"].as_u64().unwrap() + counts["closed"].as_u64().unwrap(),
+        TARGETS as u64
+    );
     // Sent again is what nobody knew to have arrived, and that is little.
-    assert!((4_096..4_700).contains(&counts["sent"].as_u64().unwrap()), "{summary}");
+    assert!(
+        (4_096..4_700).contains(&counts["sent"].as_u64().unwrap()),
+        "{summary}"
+    );
 }
 
 #[cfg(feature = "parquet")]
@@ -107,7 +162,10 @@ fn parquet_is_made_at_the_end_and_killed_before_nothing_is_lost() {
     use parquet::file::reader::{FileReader, SerializedFileReader};
     let output = Temporary::path("killed.parquet");
     let fresh = sweep(&["-o", output.text(), "--fields", "target,time,error"]);
-    assert_eq!(stop_after(&fresh, Duration::from_millis(1_300), "KILL"), None);
+    assert_eq!(
+        stop_after(&fresh, Duration::from_millis(1_300), "KILL"),
+        None
+    );
     assert!(!output.as_ref().exists() && Path::new(&beside(&output, "journal")).exists());
     run([&fresh[..], &["--resume"]].concat()).ends_with(1);
     let reader = SerializedFileReader::new(fs::File::open(&output).unwrap()).unwrap();
@@ -127,10 +185,21 @@ fn parquet_is_made_at_the_end_and_killed_before_nothing_is_lost() {
 
 #[test]
 fn whoever_has_read_enough_closes_the_pipe() {
-    let args = ["sweep", "127.5.0.0/16", "--json", "--failed", "--rate", "unlimited", "--per-network", "unlimited"];
+    let args = [
+        "sweep",
+        "127.5.0.0/16",
+        "--json",
+        "--failed",
+        "--rate",
+        "unlimited",
+        "--per-network",
+        "unlimited",
+    ];
     let mut process = Process::start(command(args).args(["--timeout", "20ms", "--retries", "0"]));
     let mut line = String::new();
-    BufReader::new(process.child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    BufReader::new(process.child.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
     assert!(serde_json::from_str::<Value>(&line).is_ok(), "{line}");
     assert_eq!(process.wait().code(), Some(0));
 }
@@ -141,11 +210,23 @@ fn lists_come_from_everywhere_and_some_are_left_alone() {
     let silent = Server::silent();
     let list = Temporary::file(
         "list",
-        format!("# servers\n{0}\n\nugp://{0} twice\n{1} # silent\n", serve.address(), silent.address),
+        format!(
+            "# servers\n{0}\n\nugp://{0} twice\n{1} # silent\n",
+            serve.address(),
+            silent.address
+        ),
     );
     let alone = Temporary::file("alone", "127.9.0.0/16\n");
     let flags = ["--exclude", alone.text(), "--timeout=50ms", "--retries=0"];
-    let args = ["sweep", "--targets", list.text(), "127.9.3.4", "--fields", "target,ok,name", "--json"];
+    let args = [
+        "sweep",
+        "--targets",
+        list.text(),
+        "127.9.3.4",
+        "--fields",
+        "target,ok,name",
+        "--json",
+    ];
     let said = run(args.iter().chain(&flags)).ends_with(0);
     let mut lines: Vec<&str> = said.out.lines().collect();
     lines.sort_unstable();
@@ -155,13 +236,36 @@ fn lists_come_from_everywhere_and_some_are_left_alone() {
     assert_eq!(lines[1], format!("{}{name}}}", url("onequery")));
     assert_eq!(lines[2], format!("{}{name}}}", url("ugp")));
     assert_eq!(lines.len(), 3);
-    assert!(said.err.contains("left out: 1 given twice, 3 excluded"), "{}", said.err);
-    assert!(said.err.starts_with("6 asked in ") && said.err.contains(": 3 answered (50.0 %)\n"), "{}", said.err);
+    assert!(
+        said.err.contains("left out: 1 given twice, 3 excluded"),
+        "{}",
+        said.err
+    );
+    assert!(
+        said.err.starts_with("6 asked in ") && said.err.contains(": 3 answered (50.0 %)\n"),
+        "{}",
+        said.err
+    );
 
     let input = format!("{}\nwrong target\n\u{1b}[2J://x\n", serve.address());
-    let streamed =
-        run_with(["sweep", "-", "-q", "--timeout=50ms", "--failed", "-p", "ugp"], input.as_bytes()).ends_with(0);
-    assert!(streamed.out.contains("Hailer demo server"), "{}", streamed.out);
+    let streamed = run_with(
+        [
+            "sweep",
+            "-",
+            "-q",
+            "--timeout=50ms",
+            "--failed",
+            "-p",
+            "ugp",
+        ],
+        input.as_bytes(),
+    )
+    .ends_with(0);
+    assert!(
+        streamed.out.contains("Hailer demo server"),
+        "{}",
+        streamed.out
+    );
     assert_eq!(streamed.out.lines().count(), 4, "{}", streamed.out);
     crate::tool::assert_harmless(&streamed.out, false);
     assert_eq!(streamed.err, "");
@@ -174,12 +278,20 @@ fn pages(pages: Vec<(&'static str, String)>) -> String {
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
-            let head: Vec<String> =
-                BufReader::new(&stream).lines().map(Result::unwrap).take_while(|line| !line.is_empty()).collect();
+            let head: Vec<String> = BufReader::new(&stream)
+                .lines()
+                .map(Result::unwrap)
+                .take_while(|line| !line.is_empty())
+                .collect();
             let asked = head[0].split(' ').nth(1).unwrap();
             let page = pages.iter().find(|(path, _)| *path == asked);
-            let answer = page.map_or("404 Not Found\r\nContent-Length: 0\r\n\r\n", |(_, answer)| answer.as_str());
-            stream.write_all(format!("HTTP/1.1 {answer}").as_bytes()).unwrap();
+            let answer = page.map_or(
+                "404 Not Found\r\nContent-Length: 0\r\n\r\n",
+                |(_, answer)| answer.as_str(),
+            );
+            stream
+                .write_all(format!("HTTP/1.1 {answer}").as_bytes())
+                .unwrap();
         }
     });
     format!("http://{address}")
@@ -190,21 +302,52 @@ fn lists_come_from_web_servers_too() {
     let serve = Serve::with(&["--demo"]);
     let list = format!("# servers\n{}\n127.9.3.4\n", serve.address());
     let web = pages(vec![
-        ("/all?of=them", format!("200 OK\r\nContent-Length: {}\r\n\r\n{list}", list.len())),
-        ("/alone", "200 OK\r\nTransfer-Encoding: chunked\r\n\r\n8\r\n127.9.0.\r\n5\r\n0/16\n\r\n0\r\n\r\n".into()),
-        ("/torn", "200 OK\r\nContent-Length: 99\r\n\r\n127.0.0.1\n".into()),
-        ("/wrong", "200 OK\r\nContent-Length: 9\r\n\r\nhttp://x\n".into()),
+        (
+            "/all?of=them",
+            format!("200 OK\r\nContent-Length: {}\r\n\r\n{list}", list.len()),
+        ),
+        (
+            "/alone",
+            "200 OK\r\nTransfer-Encoding: chunked\r\n\r\n8\r\n127.9.0.\r\n5\r\n0/16\n\r\n0\r\n\r\n"
+                .into(),
+        ),
+        (
+            "/torn",
+            "200 OK\r\nContent-Length: 99\r\n\r\n127.0.0.1\n".into(),
+        ),
+        (
+            "/wrong",
+            "200 OK\r\nContent-Length: 9\r\n\r\nhttp://x\n".into(),
+        ),
     ]);
     let at = |path: &str| format!("{web}{path}");
     let (all, alone) = (at("/all?of=them"), at("/alone"));
-    let said = run(["sweep", "--targets", &all, "--exclude", &alone, "--json", "--fields", "ok", "-p", "ugp"]);
+    let said = run([
+        "sweep",
+        "--targets",
+        &all,
+        "--exclude",
+        &alone,
+        "--json",
+        "--fields",
+        "ok",
+        "-p",
+        "ugp",
+    ]);
     assert_eq!(said.ends_with(0).out, "{\"ok\":true}\n");
 
-    for (path, expected) in [("/none", "404"), ("/torn", "/torn: "), ("/wrong", "/wrong:1: ")] {
+    for (path, expected) in [
+        ("/none", "404"),
+        ("/torn", "/torn: "),
+        ("/wrong", "/wrong:1: "),
+    ] {
         run(["sweep", "--targets", &at(path)]).fails_as_usage(expected);
         run(["sweep", "127.0.0.1", "--exclude", &at(path)]).fails_as_usage(expected);
     }
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let nobody = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
     run(["sweep", "--targets", &format!("http://{nobody}/")]).fails_as_usage("Connection refused");
 }
 
@@ -212,7 +355,15 @@ fn lists_come_from_web_servers_too() {
 fn shares_together_are_everything() {
     let mut targets = Vec::new();
     for shard in ["1/3", "2/3", "3/3"] {
-        let args = ["sweep", "ugp://127.5.0.0/26", "--json", "--failed", "--timeout=50ms", "--retries=0", "-q"];
+        let args = [
+            "sweep",
+            "ugp://127.5.0.0/26",
+            "--json",
+            "--failed",
+            "--timeout=50ms",
+            "--retries=0",
+            "-q",
+        ];
         let said = run(args.iter().chain(&["--fields", "ip", "--shard", shard])).ends_with(1);
         assert!((21..=22).contains(&said.out.lines().count()));
         targets.extend(said.out.lines().map(str::to_owned));
@@ -226,9 +377,19 @@ fn shares_together_are_everything() {
 fn time_runs_out() {
     let output = Temporary::path("time.csv");
     let said = run(["sweep", RANGE, "--for", "300ms", "-o", output.text()]).ends_with(1);
-    assert!(said.err.contains("the time is over, noted in "), "{}", said.err);
+    assert!(
+        said.err.contains("the time is over, noted in "),
+        "{}",
+        said.err
+    );
     let checkpoint = beside(&output, "checkpoint");
-    assert!(said.err.contains(&format!("{checkpoint}: the same command with --resume goes on")), "{}", said.err);
+    assert!(
+        said.err.contains(&format!(
+            "{checkpoint}: the same command with --resume goes on"
+        )),
+        "{}",
+        said.err
+    );
     fs::remove_file(checkpoint).unwrap();
 }
 
@@ -242,28 +403,69 @@ fn mistakes_are_told_before_anybody_is_asked() {
     let cases: [(&[&str], &str); 18] = [
         (&[], "name somebody to ask"),
         (&["-", &target], "nothing beside it"),
-        (&[&target, "-o", "x.txt"], "end it in .ndjson, .csv or .parquet"),
-        (&[&target, "--format", "parquet"], "Parquet cannot be written to a pipe"),
+        (
+            &[&target, "-o", "x.txt"],
+            "end it in .ndjson, .csv or .parquet",
+        ),
+        (
+            &[&target, "--format", "parquet"],
+            "Parquet cannot be written to a pipe",
+        ),
         (&[&target, "--fields", "name"], "--fields is for programs"),
-        (&[&target, "--json", "--fields", "nam"], "there is no \"nam\""),
-        (&[&target, "--json", "--resume"], "name it with --checkpoint"),
-        (&[&target, "--json", "--summary", "-"], "write them to a file with -o"),
+        (
+            &[&target, "--json", "--fields", "nam"],
+            "there is no \"nam\"",
+        ),
+        (
+            &[&target, "--json", "--resume"],
+            "name it with --checkpoint",
+        ),
+        (
+            &[&target, "--json", "--summary", "-"],
+            "write them to a file with -o",
+        ),
         (&["--targets", wrong.text()], ":2: "),
-        (&["--targets", "/nowhere/at all"], "--targets /nowhere/at all: "),
+        (
+            &["--targets", "/nowhere/at all"],
+            "--targets /nowhere/at all: ",
+        ),
         (&[&target, "--exclude", wrong.text()], ":2: "),
-        (&[&target, "-o", here.text(), "--resume"], "there is no checkpoint"),
-        (&[&target, "-o", here.text(), "--summary", here.text()], "--output and --summary cannot be one file"),
-        (&[&target, "-o", here.text(), "--checkpoint", here.text()], "--output and --checkpoint cannot be one file"),
-        (&["--targets", list.text(), "-o", list.text(), "--force"], "--targets and --output cannot be one file"),
-        (&[&target, "--exclude", list.text(), "--summary", list.text()], "--exclude and --summary cannot be one file"),
+        (
+            &[&target, "-o", here.text(), "--resume"],
+            "there is no checkpoint",
+        ),
+        (
+            &[&target, "-o", here.text(), "--summary", here.text()],
+            "--output and --summary cannot be one file",
+        ),
+        (
+            &[&target, "-o", here.text(), "--checkpoint", here.text()],
+            "--output and --checkpoint cannot be one file",
+        ),
+        (
+            &["--targets", list.text(), "-o", list.text(), "--force"],
+            "--targets and --output cannot be one file",
+        ),
+        (
+            &[&target, "--exclude", list.text(), "--summary", list.text()],
+            "--exclude and --summary cannot be one file",
+        ),
         (&[&target, "--json", "--summary", lost.text()], lost.text()),
-        (&[&target, "--json", "--checkpoint", lost.text()], lost.text()),
+        (
+            &[&target, "--json", "--checkpoint", lost.text()],
+            lost.text(),
+        ),
     ];
     for (args, expected) in cases {
         run(["sweep"].iter().chain(args)).fails_as_usage(expected);
     }
     assert!(!here.as_ref().exists());
-    for args in [&["--rate", "0"][..], &["--shard", "3/2"], &["-p", "minecraft-12w"], &["--resume", "--force"]] {
+    for args in [
+        &["--rate", "0"][..],
+        &["--shard", "3/2"],
+        &["-p", "minecraft-12w"],
+        &["--resume", "--force"],
+    ] {
         run(["sweep", &target].iter().chain(args)).ends_with(2);
     }
 }
@@ -271,5 +473,9 @@ fn mistakes_are_told_before_anybody_is_asked() {
 #[test]
 fn the_fields_are_shown() {
     let said: Said = finish(command(["sweep", "--fields", "list"]), None).ends_with(0);
-    assert!(said.out.contains("players_online ") && said.out.lines().count() >= 29, "{}", said.out);
+    assert!(
+        said.out.contains("players_online ") && said.out.lines().count() >= 29,
+        "{}",
+        said.out
+    );
 }

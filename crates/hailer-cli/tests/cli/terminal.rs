@@ -27,7 +27,12 @@ impl Terminal {
 
     /// The same with a prepared command.
     pub(crate) fn start_with(mut command: Command) -> Self {
-        let size = Winsize { ws_row: 30, ws_col: 110, ws_xpixel: 0, ws_ypixel: 0 };
+        let size = Winsize {
+            ws_row: 30,
+            ws_col: 110,
+            ws_xpixel: 0,
+            ws_ypixel: 0,
+        };
         let pair = openpty(&size, None).unwrap();
         let other = || Stdio::from(pair.slave.try_clone().unwrap());
         let process = Process::start(command.stdin(other()).stdout(other()).stderr(other()));
@@ -42,7 +47,13 @@ impl Terminal {
                 }
             }
         });
-        Self { process, keys, terminal: pair.slave, drawn, seen: String::new() }
+        Self {
+            process,
+            keys,
+            terminal: pair.slave,
+            drawn,
+            seen: String::new(),
+        }
     }
 
     pub(crate) fn press(&mut self, keys: &str) {
@@ -58,8 +69,11 @@ impl Terminal {
     /// Waits until this has been written since the last wait, sequences and all; and fails if that has been.
     #[track_caller]
     pub(crate) fn writes(&mut self, expected: &str, never: &[&str]) {
-        let has_none =
-            |seen: &str| never.iter().for_each(|never| assert!(!seen.contains(never), "{never:?} in {seen:?}"));
+        let has_none = |seen: &str| {
+            never
+                .iter()
+                .for_each(|never| assert!(!seen.contains(never), "{never:?} in {seen:?}"))
+        };
         self.reads(
             |seen| {
                 has_none(seen);
@@ -73,7 +87,10 @@ impl Terminal {
     fn reads(&mut self, is_there: impl Fn(&str) -> bool, expected: &str) {
         let deadline = Instant::now() + Duration::from_secs(10);
         while !is_there(&self.seen) {
-            match self.drawn.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            match self
+                .drawn
+                .recv_timeout(deadline.saturating_duration_since(Instant::now()))
+            {
                 Ok(bytes) => self.seen += &String::from_utf8_lossy(&bytes),
                 Err(_) => panic!("no {expected:?} in {}", without_sequences(&self.seen)),
             }
@@ -84,18 +101,32 @@ impl Terminal {
     /// Ends it by `key`, which is q, or by a signal, and looks whether the terminal is as it was.
     #[track_caller]
     pub(crate) fn ends_by(&mut self, signal: &str) {
-        let echoes = |terminal: &OwnedFd| tcgetattr(terminal).unwrap().local_flags.contains(LocalFlags::ECHO);
+        let echoes = |terminal: &OwnedFd| {
+            tcgetattr(terminal)
+                .unwrap()
+                .local_flags
+                .contains(LocalFlags::ECHO)
+        };
         assert!(!echoes(&self.terminal), "keys are not echoed");
         match signal {
             "key" => self.press("q"),
             signal => {
                 let kill = format!("kill -{signal} {}", self.process.child.id());
-                assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
+                assert!(
+                    Command::new("sh")
+                        .args(["-c", &kill])
+                        .status()
+                        .unwrap()
+                        .success()
+                );
             }
         }
         assert_eq!(self.wait(), Some(0), "{signal}");
         // Back from the second screen, with a cursor and an echo.
-        self.reads(|seen| seen.contains("\x1b[?1049l") && seen.contains("\x1b[?25h"), "the first screen");
+        self.reads(
+            |seen| seen.contains("\x1b[?1049l") && seen.contains("\x1b[?25h"),
+            "the first screen",
+        );
         assert!(echoes(&self.terminal));
     }
 
@@ -110,6 +141,9 @@ fn without_sequences(text: &str) -> String {
     let mut pieces = text.split("\x1b[");
     let first = pieces.next().unwrap_or_default().to_owned();
     pieces.fold(first, |text, piece| {
-        text + piece.trim_start_matches(|c: char| !c.is_ascii_alphabetic()).get(1..).unwrap_or("")
+        text + piece
+            .trim_start_matches(|c: char| !c.is_ascii_alphabetic())
+            .get(1..)
+            .unwrap_or("")
     })
 }

@@ -14,13 +14,30 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// The binary, in a plain environment.
 pub(crate) fn command<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hailer"));
-    command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    for name in ["HAILER_AUTH_TOKEN", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "FORCE_COLOR", "LINES"] {
+    command
+        .args(args)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    for name in [
+        "HAILER_AUTH_TOKEN",
+        "NO_COLOR",
+        "CLICOLOR",
+        "CLICOLOR_FORCE",
+        "FORCE_COLOR",
+        "LINES",
+    ] {
         command.env_remove(name);
     }
     // So that no test finds the control socket of another, or of whoever runs the tests.
-    command.env("XDG_RUNTIME_DIR", concat!(env!("CARGO_TARGET_TMPDIR"), "/no-such-folder"));
-    command.env("COLUMNS", "100").env("TERM", "dumb").env("LC_ALL", "C");
+    command.env(
+        "XDG_RUNTIME_DIR",
+        concat!(env!("CARGO_TARGET_TMPDIR"), "/no-such-folder"),
+    );
+    command
+        .env("COLUMNS", "100")
+        .env("TERM", "dumb")
+        .env("LC_ALL", "C");
     command
 }
 
@@ -51,9 +68,17 @@ impl Said {
     pub(crate) fn fails_as_usage(self, expected: &str) {
         let said = self.ends_with(2);
         assert_eq!(said.out, "");
-        assert!(said.err.starts_with("error: ") && said.err.ends_with('\n'), "{}", said.err);
+        assert!(
+            said.err.starts_with("error: ") && said.err.ends_with('\n'),
+            "{}",
+            said.err
+        );
         assert_eq!(said.err.lines().count(), 1, "{}", said.err);
-        assert!(said.err.contains(expected), "{:?} lacks {expected:?}", said.err);
+        assert!(
+            said.err.contains(expected),
+            "{:?} lacks {expected:?}",
+            said.err
+        );
     }
 
     /// The lines of standard output, as JSON.
@@ -61,7 +86,9 @@ impl Said {
     pub(crate) fn json(&self) -> Vec<serde_json::Value> {
         self.out
             .lines()
-            .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
+            .map(|line| {
+                serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))
+            })
             .collect()
     }
 }
@@ -88,7 +115,11 @@ pub(crate) fn finish(mut command: Command, input: Option<Vec<u8>>) -> Said {
     let out = reader(process.child.stdout.take().unwrap());
     let err = reader(process.child.stderr.take().unwrap());
     let status = process.wait();
-    Said { out: out.join().unwrap(), err: err.join().unwrap(), status }
+    Said {
+        out: out.join().unwrap(),
+        err: err.join().unwrap(),
+        status,
+    }
 }
 
 fn reader(mut stream: impl Read + Send + 'static) -> JoinHandle<String> {
@@ -106,7 +137,9 @@ pub(crate) struct Process {
 
 impl Process {
     pub(crate) fn start(command: &mut Command) -> Self {
-        Self { child: command.spawn().unwrap() }
+        Self {
+            child: command.spawn().unwrap(),
+        }
     }
 
     /// Waits for its end; too long is a failure.
@@ -145,7 +178,10 @@ pub(crate) struct Serve {
 
 impl Serve {
     /// Starts `hailer serve` with these arguments. Ends by itself after a minute, whatever becomes of the test.
-    pub(crate) fn start<A: AsRef<OsStr>>(listeners: usize, args: impl IntoIterator<Item = A>) -> Self {
+    pub(crate) fn start<A: AsRef<OsStr>>(
+        listeners: usize,
+        args: impl IntoIterator<Item = A>,
+    ) -> Self {
         Self::start_for(Duration::from_secs(60), listeners, args)
     }
 
@@ -195,13 +231,17 @@ impl Serve {
 
     /// Sends it a signal.
     pub(crate) fn signal(&self, signal: &str) {
-        let kill = Command::new("sh").args(["-c", &format!("kill -{signal} {}", self.process.child.id())]).status();
+        let kill = Command::new("sh")
+            .args(["-c", &format!("kill -{signal} {}", self.process.child.id())])
+            .status();
         assert!(kill.unwrap().success());
     }
 
     /// Sends it a signal and waits for its end: exit code and what it said on standard error.
     pub(crate) fn stop(mut self, signal: &str) -> (Option<i32>, String) {
-        let kill = Command::new("sh").args(["-c", &format!("kill -{signal} {}", self.process.child.id())]).status();
+        let kill = Command::new("sh")
+            .args(["-c", &format!("kill -{signal} {}", self.process.child.id())])
+            .status();
         assert!(kill.unwrap().success());
         let status = self.process.wait();
         let mut said = String::new();
@@ -212,7 +252,11 @@ impl Serve {
 
 /// The address in a line that says where it listens.
 pub(crate) fn address(line: &str) -> String {
-    line.trim_start_matches("listening on ").split(' ').next().unwrap().to_owned()
+    line.trim_start_matches("listening on ")
+        .split(' ')
+        .next()
+        .unwrap()
+        .to_owned()
 }
 
 /// A file or folder of one test, removed when dropped.
@@ -223,7 +267,10 @@ impl Temporary {
     pub(crate) fn path(name: &str) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let next = NEXT.fetch_add(1, Ordering::Relaxed);
-        Self(Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-{next}-{name}", std::process::id())))
+        Self(
+            Path::new(env!("CARGO_TARGET_TMPDIR"))
+                .join(format!("{}-{next}-{name}", std::process::id())),
+        )
     }
 
     /// A file with these bytes.
@@ -259,15 +306,25 @@ pub(crate) fn assert_harmless(text: &str, colours: bool) {
         rest = &rest[c.len_utf8()..];
         if colours && c == '\x1b' {
             // Only ESC [ digits and semicolons m.
-            let end = rest.find('m').unwrap_or_else(|| panic!("an open escape sequence in {text:?}"));
-            let inner = rest[..end].strip_prefix('[').unwrap_or_else(|| panic!("ESC {:?}", &rest[..end]));
-            assert!(inner.chars().all(|c| c.is_ascii_digit() || c == ';'), "ESC [{inner}m in {text:?}");
+            let end = rest
+                .find('m')
+                .unwrap_or_else(|| panic!("an open escape sequence in {text:?}"));
+            let inner = rest[..end]
+                .strip_prefix('[')
+                .unwrap_or_else(|| panic!("ESC {:?}", &rest[..end]));
+            assert!(
+                inner.chars().all(|c| c.is_ascii_digit() || c == ';'),
+                "ESC [{inner}m in {text:?}"
+            );
             rest = &rest[end + 1..];
             continue;
         }
         let bidi = matches!(c, '\u{61C}' | '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}');
         let breaks = matches!(c, '\u{2028}' | '\u{2029}');
-        assert!(c == '\n' || !c.is_control() && !bidi && !breaks, "{c:?} in {text:?}");
+        assert!(
+            c == '\n' || !c.is_control() && !bidi && !breaks,
+            "{c:?} in {text:?}"
+        );
     }
 }
 
@@ -275,5 +332,7 @@ pub(crate) fn assert_harmless(text: &str, colours: bool) {
 pub(crate) fn without_colours(text: &str) -> String {
     let mut pieces = text.split('\x1b');
     let first = pieces.next().unwrap_or_default().to_owned();
-    pieces.fold(first, |text, piece| text + piece.split_once('m').map_or("", |(_, rest)| rest))
+    pieces.fold(first, |text, piece| {
+        text + piece.split_once('m').map_or("", |(_, rest)| rest)
+    })
 }

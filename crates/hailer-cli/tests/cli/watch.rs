@@ -9,11 +9,20 @@ fn servers_come_go_and_are_looked_into() {
     if !cfg!(target_os = "linux") {
         return;
     }
-    let farm = ["--farm", "127.79.0.0/24", "--protocol", "minecraft-query", "--port"];
+    let farm = [
+        "--farm",
+        "127.79.0.0/24",
+        "--protocol",
+        "minecraft-query",
+        "--port",
+    ];
     let serve = Serve::start(1, farm.into_iter().chain(["minecraft-query=0"]));
     let port = port(&serve.listening[0]);
     let target = format!("minecraft-query://127.79.0.1:{port}");
-    let file = Temporary::file("targets", format!("# mine\n{target} and words that mean nothing\n\n{target}\n"));
+    let file = Temporary::file(
+        "targets",
+        format!("# mine\n{target} and words that mean nothing\n\n{target}\n"),
+    );
     let quick = ["watch", "--interval", "1s", "--timeout", "300ms"];
     let mut watch = Terminal::start(quick.iter().chain(&["--targets", file.text()]));
     watch.sees("●");
@@ -44,9 +53,18 @@ fn what_is_typed_wrong_is_said() {
     run(["watch", "telnet://127.0.0.1"]).fails_as_usage("known are minecraft-query");
     run(["watch", "--monitor", "ftp://127.0.0.1"]).fails_as_usage("http://127.0.0.1:8080");
     run(["watch", "--targets", "/no/such/file"]).fails_as_usage("--targets /no/such/file: ");
-    run(["watch", "--targets", Temporary::file("none", "# nobody\n").text()]).fails_as_usage("no target in it");
-    run(["watch", "--config", Temporary::file("plan", "[[server]]\nnmae = \"a\"\n").text()])
-        .fails_as_usage("[[server]] needs `name`");
+    run([
+        "watch",
+        "--targets",
+        Temporary::file("none", "# nobody\n").text(),
+    ])
+    .fails_as_usage("no target in it");
+    run([
+        "watch",
+        "--config",
+        Temporary::file("plan", "[[server]]\nnmae = \"a\"\n").text(),
+    ])
+    .fails_as_usage("[[server]] needs `name`");
     run(["watch", "--config", Temporary::file("plan", "").text()]).fails_as_usage("no [[server]]");
     run(["watch"]).ends_with(2);
     run(["watch", "--interval", "10ms", "127.0.0.1"]).ends_with(2);

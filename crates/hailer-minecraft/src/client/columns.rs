@@ -49,7 +49,13 @@ impl Columns {
 
     /// A text says what is wrong.
     pub(super) fn chunk(&mut self, packet: &ChunkData) -> Result<(), String> {
-        let ChunkData { x, z, ground_up, masks, ref data } = *packet;
+        let ChunkData {
+            x,
+            z,
+            ground_up,
+            masks,
+            ref data,
+        } = *packet;
         if self.ignored {
             return Ok(());
         }
@@ -59,16 +65,28 @@ impl Columns {
             return Ok(());
         }
         let wrong = |error: &dyn fmt::Display| format!("column ({x}, {z}) cannot be read: {error}");
-        let inflated = self.inflater.inflate(&data.bytes, chunk::size(masks, ground_up));
+        let inflated = self
+            .inflater
+            .inflate(&data.bytes, chunk::size(masks, ground_up));
         let (inflated, rest) = inflated.map_err(|error| wrong(&error))?;
         match self.world.column_mut(x, z) {
-            Some(column) => column.apply(masks, ground_up, inflated).map_err(|error| wrong(&error))?,
+            Some(column) => column
+                .apply(masks, ground_up, inflated)
+                .map_err(|error| wrong(&error))?,
             None if ground_up => {
                 let mut column = Column::default();
-                column.apply(masks, ground_up, inflated).map_err(|error| wrong(&error))?;
-                self.world.insert(x, z, column).map_err(|error| wrong(&error))?;
+                column
+                    .apply(masks, ground_up, inflated)
+                    .map_err(|error| wrong(&error))?;
+                self.world
+                    .insert(x, z, column)
+                    .map_err(|error| wrong(&error))?;
             }
-            None => return Err(format!("a part of the column ({x}, {z}), which is not loaded")),
+            None => {
+                return Err(format!(
+                    "a part of the column ({x}, {z}), which is not loaded"
+                ));
+            }
         }
         self.decoded += u64::from(ground_up);
         leftover(rest, &format_args!("the column ({x}, {z})"))
@@ -80,12 +98,17 @@ impl Columns {
             return Ok(());
         }
         let metas = packet.columns.columns();
-        let wrong = |error: &dyn fmt::Display| format!("{} columns cannot be read: {error}", metas.len());
-        let inflated = self.inflater.inflate(packet.columns.zlib(), chunk::bulk_limit(metas));
+        let wrong =
+            |error: &dyn fmt::Display| format!("{} columns cannot be read: {error}", metas.len());
+        let inflated = self
+            .inflater
+            .inflate(packet.columns.zlib(), chunk::bulk_limit(metas));
         let (inflated, rest) = inflated.map_err(|error| wrong(&error))?;
         let columns = chunk::bulk(metas, inflated).map_err(|error| wrong(&error))?;
         for (x, z, column) in columns {
-            self.world.insert(x, z, column).map_err(|error| format!("column ({x}, {z}) is not kept: {error}"))?;
+            self.world
+                .insert(x, z, column)
+                .map_err(|error| format!("column ({x}, {z}) is not kept: {error}"))?;
             self.decoded += 1;
         }
         leftover(rest, &format_args!("{} columns", metas.len()))
@@ -94,21 +117,34 @@ impl Columns {
     pub(super) fn blocks(&mut self, packet: &MultiBlockChange) {
         if let Some(column) = self.world.column_mut(packet.x, packet.z) {
             for record in packet.records.iter() {
-                column.set_block(record.x, record.y, record.z, Block { id: record.id, metadata: record.metadata });
+                column.set_block(
+                    record.x,
+                    record.y,
+                    record.z,
+                    Block {
+                        id: record.id,
+                        metadata: record.metadata,
+                    },
+                );
             }
         }
     }
 
     pub(super) fn block(&mut self, packet: &BlockChange) {
-        let block = Block { id: packet.block.0.cast_unsigned() & 0xFFF, metadata: packet.metadata & 15 };
-        self.world.set_block(packet.x, packet.y.into(), packet.z, block);
+        let block = Block {
+            id: packet.block.0.cast_unsigned() & 0xFFF,
+            metadata: packet.metadata & 15,
+        };
+        self.world
+            .set_block(packet.x, packet.y.into(), packet.z, block);
     }
 
     /// Offsets count from the centre cut towards zero.
     pub(super) fn explosion(&mut self, packet: &Explosion) {
         let [x, y, z] = [packet.x, packet.y, packet.z].map(|centre| centre as i32);
         for offset in packet.blocks.iter() {
-            let [x, y, z] = [(x, offset.x), (y, offset.y), (z, offset.z)].map(|(at, by)| at.saturating_add(by.into()));
+            let [x, y, z] = [(x, offset.x), (y, offset.y), (z, offset.z)]
+                .map(|(at, by)| at.saturating_add(by.into()));
             self.world.set_block(x, y, z, Block::AIR);
         }
     }
@@ -122,5 +158,9 @@ impl Columns {
 }
 
 fn leftover(bytes: usize, of: &dyn fmt::Display) -> Result<(), String> {
-    if bytes == 0 { Ok(()) } else { Err(format!("{bytes} bytes too many behind {of}")) }
+    if bytes == 0 {
+        Ok(())
+    } else {
+        Err(format!("{bytes} bytes too many behind {of}"))
+    }
 }

@@ -88,7 +88,14 @@ impl Entities {
             self.refused = self.refused.saturating_add(1);
             return false;
         }
-        self.all.insert(id, Entity { kind, position, vehicle: None });
+        self.all.insert(
+            id,
+            Entity {
+                kind,
+                position,
+                vehicle: None,
+            },
+        );
         true
     }
 

@@ -164,14 +164,24 @@ impl ClientError {
     /// What a kick before the game means.
     pub(super) fn refused(reason: Text, build: Build) -> Self {
         match builds_to_try(&reason.plain(), build) {
-            Some(try_builds) => Self::Version { reason, build, try_builds },
+            Some(try_builds) => Self::Version {
+                reason,
+                build,
+                try_builds,
+            },
             None => Self::Refused { reason },
         }
     }
 
     pub(super) fn peer(error: PeerError, build: Build) -> Self {
-        let same_number = |other: &Build| other.protocol() == build.protocol() && other.speech() != build.speech();
-        Self::Peer { error, build, try_builds: newest_first().filter(same_number).collect() }
+        let same_number = |other: &Build| {
+            other.protocol() == build.protocol() && other.speech() != build.speech()
+        };
+        Self::Peer {
+            error,
+            build,
+            try_builds: newest_first().filter(same_number).collect(),
+        }
     }
 
     /// Builds with which it may go better.
@@ -200,18 +210,32 @@ impl fmt::Display for ClientError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = |reason: &Text| hailer_proto::model::printable(&reason.plain());
         match self {
-            Self::Peer { error, build, try_builds } => {
+            Self::Peer {
+                error,
+                build,
+                try_builds,
+            } => {
                 write!(f, "what the server says makes no sense in {build}: {error}")?;
                 suggest(f, try_builds)
             }
-            Self::Version { reason, build, try_builds } => {
-                write!(f, "the server speaks another version than {build} ({})", shown(reason))?;
+            Self::Version {
+                reason,
+                build,
+                try_builds,
+            } => {
+                write!(
+                    f,
+                    "the server speaks another version than {build} ({})",
+                    shown(reason)
+                )?;
                 match try_builds.is_empty() {
                     true => write!(f, "; no build that we know is left to try"),
                     false => suggest(f, try_builds),
                 }
             }
-            Self::Refused { reason } => write!(f, "the server does not let us in: {}", shown(reason)),
+            Self::Refused { reason } => {
+                write!(f, "the server does not let us in: {}", shown(reason))
+            }
             Self::Kicked { reason } => write!(f, "kicked: {}", shown(reason)),
             Self::AccountCheck => write!(f, "the server checks accounts; offline servers only"),
             Self::Key(error) => write!(f, "the server's key cannot be used: {error}"),
@@ -228,8 +252,14 @@ fn suggest(f: &mut fmt::Formatter<'_>, builds: &[Build]) -> fmt::Result {
         [first] => write!(f, "; try the build {first}"),
         [first, second] => write!(f, "; try the build {first} or {second}"),
         [first, rest @ ..] => {
-            let (oldest, newest) = (rest.iter().min().unwrap_or(first), rest.iter().max().unwrap_or(first));
-            write!(f, "; try the build {first}, or one from {oldest} to {newest}")
+            let (oldest, newest) = (
+                rest.iter().min().unwrap_or(first),
+                rest.iter().max().unwrap_or(first),
+            );
+            write!(
+                f,
+                "; try the build {first}, or one from {oldest} to {newest}"
+            )
         }
     }
 }
@@ -239,7 +269,13 @@ fn newest_first() -> impl Iterator<Item = Build> {
     let mut last = None;
     let newest = Build::ALL.iter().copied().rev();
     let newest = newest.filter(move |build| last.replace(build.speech()) != Some(build.speech()));
-    newest.map(|build| if build == Build::W15a { Build::V1_2_5 } else { build })
+    newest.map(|build| {
+        if build == Build::W15a {
+            Build::V1_2_5
+        } else {
+            build
+        }
+    })
 }
 
 /// Whether a kick before the game is about the version, and which builds to try then (spec/minecraft-12w.md#6).
@@ -257,7 +293,8 @@ fn builds_to_try(reason: &str, build: Build) -> Option<Vec<Build>> {
         return None;
     };
     let number = build.protocol();
-    let fits = |other: &Build| newer && other.protocol() > number || older && other.protocol() < number;
+    let fits =
+        |other: &Build| newer && other.protocol() > number || older && other.protocol() < number;
     let mut builds: Vec<Build> = newest_first().filter(fits).collect();
     if !newer {
         // Of older ones the release is likelier than any snapshot.
@@ -276,17 +313,31 @@ mod tests {
 
     #[test]
     fn kicks_about_the_version_name_builds() {
-        assert_eq!(names("Outdated client!", Build::W25a).unwrap(), ["1.3.2", "12w30b", "12w27a"]);
+        assert_eq!(
+            names("Outdated client!", Build::W25a).unwrap(),
+            ["1.3.2", "12w30b", "12w27a"]
+        );
         assert_eq!(names("Outdated client!", Build::V1_3_2).unwrap(), [""; 0]);
-        assert_eq!(names("Outdated server!", Build::W18a).unwrap(), ["1.2.5", "12w17a", "12w16a"]);
+        assert_eq!(
+            names("Outdated server!", Build::W18a).unwrap(),
+            ["1.2.5", "12w17a", "12w16a"]
+        );
         assert_eq!(names("Protocol error", Build::W27a).unwrap().len(), 11);
         assert_eq!(names("The server is full!", Build::W27a), None);
-        let error = ClientError::refused(Text::legacy("\u{A7}cOutdated server!\u{1b}[2J"), Build::W16a);
+        let error = ClientError::refused(
+            Text::legacy("\u{A7}cOutdated server!\u{1b}[2J"),
+            Build::W16a,
+        );
         assert_eq!(
             error.to_string(),
             "the server speaks another version than 12w16a (Outdated server![2J); try the build 1.2.5"
         );
         let error = ClientError::refused(Text::legacy("Outdated client!"), Build::W23a);
-        assert!(error.to_string().ends_with("; try the build 1.3.2, or one from 12w24a to 12w30b"), "{error}");
+        assert!(
+            error
+                .to_string()
+                .ends_with("; try the build 1.3.2, or one from 12w24a to 12w30b"),
+            "{error}"
+        );
     }
 }

@@ -116,7 +116,9 @@ impl Me {
     /// The item in hand.
     pub fn item(&self) -> &Slot {
         static EMPTY: Slot = Slot::EMPTY;
-        self.inventory.get(HOTBAR + usize::from(self.held)).unwrap_or(&EMPTY)
+        self.inventory
+            .get(HOTBAR + usize::from(self.held))
+            .unwrap_or(&EMPTY)
     }
 }
 
@@ -184,20 +186,28 @@ impl Game {
         match packet {
             Packet::Login(packet) => self.login(packet, events),
             Packet::Respawn(packet) => self.respawn(packet, events),
-            Packet::Chat(packet) => events.push_back(Event::Chat { text: Text::legacy(packet.text.to_string()) }),
+            Packet::Chat(packet) => events.push_back(Event::Chat {
+                text: Text::legacy(packet.text.to_string()),
+            }),
             Packet::TimeUpdate(packet) => self.time = packet.time,
             Packet::SpawnPosition(packet) => self.spawn = Some([packet.x, packet.y, packet.z]),
             Packet::UpdateHealth(packet) => {
                 let before = (self.me.health, self.me.food);
-                (self.me.health, self.me.food, self.me.saturation) = (packet.health, packet.food, packet.saturation);
+                (self.me.health, self.me.food, self.me.saturation) =
+                    (packet.health, packet.food, packet.saturation);
                 if before != (packet.health, packet.food) {
-                    events.push_back(Event::Health { health: packet.health, food: packet.food });
+                    events.push_back(Event::Health {
+                        health: packet.health,
+                        food: packet.food,
+                    });
                 }
                 if before.0 > 0 && packet.health <= 0 {
                     events.push_back(Event::Died);
                 }
             }
-            Packet::SetExperience(packet) => (self.me.experience, self.me.level) = (packet.bar, packet.level),
+            Packet::SetExperience(packet) => {
+                (self.me.experience, self.me.level) = (packet.bar, packet.level)
+            }
             Packet::PlayerAbilities(packet) => self.me.abilities = Some(packet.clone()),
             Packet::ChangeGameState(packet) => self.state(packet.reason, packet.value, events),
             Packet::PlayerListItem(packet) => self.list(packet, events),
@@ -222,7 +232,11 @@ impl Game {
 
     fn login(&mut self, packet: &Login, events: &mut VecDeque<Event>) {
         let me = &mut self.me;
-        (me.entity, me.mode, me.hardcore) = (packet.entity, Mode::of(packet.mode.0), packet.mode.0 & 8 != 0);
+        (me.entity, me.mode, me.hardcore) = (
+            packet.entity,
+            Mode::of(packet.mode.0),
+            packet.mode.0 & 8 != 0,
+        );
         (me.dimension, me.difficulty) = (packet.dimension.0, packet.difficulty);
         (me.level_type, me.health, me.food) = (packet.level_type.clone(), 20, 20);
         self.max_players = packet.max_players;
@@ -245,17 +259,26 @@ impl Game {
         }
         self.entities.clear();
         let me = &mut self.me;
-        (me.dimension, me.difficulty, me.mode) = (packet.dimension, packet.difficulty, Mode::of(packet.mode.into()));
+        (me.dimension, me.difficulty, me.mode) = (
+            packet.dimension,
+            packet.difficulty,
+            Mode::of(packet.mode.into()),
+        );
         (me.level_type, me.position, me.vehicle) = (packet.level_type.clone(), None, None);
         (me.health, me.food) = (20, 20);
-        events.push_back(Event::Respawned { dimension: me.dimension, mode: me.mode });
+        events.push_back(Event::Respawned {
+            dimension: me.dimension,
+            mode: me.mode,
+        });
     }
 
     fn state(&mut self, reason: i8, value: i8, events: &mut VecDeque<Event>) {
         match reason {
             1 | 2 => {
                 self.raining = reason == 1;
-                events.push_back(Event::Weather { raining: self.raining });
+                events.push_back(Event::Weather {
+                    raining: self.raining,
+                });
             }
             3 => {
                 self.me.mode = Mode::of(value.into());
@@ -269,29 +292,51 @@ impl Game {
         let key = packet.name.to_string();
         if !packet.online {
             if self.listed.remove(&key).is_some() {
-                events.push_back(Event::PlayerUnlisted { name: name(&packet.name) });
+                events.push_back(Event::PlayerUnlisted {
+                    name: name(&packet.name),
+                });
             }
         } else if self.listed.len() < MAX_LISTED || self.listed.contains_key(&key) {
             if self.listed.insert(key, packet.ping).is_none() {
-                events.push_back(Event::PlayerListed { name: name(&packet.name), ping: packet.ping });
+                events.push_back(Event::PlayerListed {
+                    name: name(&packet.name),
+                    ping: packet.ping,
+                });
             }
         } else {
-            self.warn("more names on the list of players than are kept".into(), events);
+            self.warn(
+                "more names on the list of players than are kept".into(),
+                events,
+            );
         }
     }
 
     fn place(&mut self, packet: &PlayerTeleport, events: &mut VecDeque<Event>) {
         // Servers throw out who says that the eyes are elsewhere (spec/minecraft-12w.md#5.1).
-        let eyes = Some(packet.stance - packet.y).filter(|eyes| (0.1..=1.65).contains(eyes)).unwrap_or(1.62);
+        let eyes = Some(packet.stance - packet.y)
+            .filter(|eyes| (0.1..=1.65).contains(eyes))
+            .unwrap_or(1.62);
         let feet = [packet.x, packet.y, packet.z];
         let (yaw, pitch, on_ground) = (packet.yaw, packet.pitch, packet.on_ground);
-        self.me.position = Some(Position { feet, eyes, yaw, pitch, on_ground });
-        events.push_back(Event::Placed { x: packet.x, y: packet.y, z: packet.z });
+        self.me.position = Some(Position {
+            feet,
+            eyes,
+            yaw,
+            pitch,
+            on_ground,
+        });
+        events.push_back(Event::Placed {
+            x: packet.x,
+            y: packet.y,
+            z: packet.z,
+        });
         self.look_around(events);
     }
 
     fn slot(&mut self, packet: &SetSlot) {
-        let slot = usize::try_from(packet.slot).ok().filter(|slot| packet.window == 0 && *slot < SLOTS);
+        let slot = usize::try_from(packet.slot)
+            .ok()
+            .filter(|slot| packet.window == 0 && *slot < SLOTS);
         if let Some(slot) = slot {
             if self.me.inventory.len() <= slot {
                 self.me.inventory.resize(SLOTS, Slot::EMPTY);
@@ -325,11 +370,15 @@ impl Game {
             events.push_back(Event::FirstColumn);
         }
         if !self.surrounded
-            && let Some(Position { feet: [x, _, z], .. }) = self.me.position
+            && let Some(Position {
+                feet: [x, _, z], ..
+            }) = self.me.position
             && self.columns.surround(x, z, AROUND)
         {
             self.surrounded = true;
-            events.push_back(Event::Surrounded { columns: self.world().len() });
+            events.push_back(Event::Surrounded {
+                columns: self.world().len(),
+            });
         }
     }
 
@@ -340,24 +389,42 @@ impl Game {
             Packet::SpawnNamedEntity(packet) => {
                 let (entity, name) = (packet.entity, name(&packet.name));
                 let [x, y, z] = [packet.x, packet.y, packet.z].map(Absolute::to_unit);
-                let kept = entities.insert(entity, Kind::Player(name.clone()), [packet.x, packet.y, packet.z]);
+                let kept = entities.insert(
+                    entity,
+                    Kind::Player(name.clone()),
+                    [packet.x, packet.y, packet.z],
+                );
                 if kept {
-                    events.push_back(Event::PlayerAppeared { entity, name, x, y, z });
+                    events.push_back(Event::PlayerAppeared {
+                        entity,
+                        name,
+                        x,
+                        y,
+                        z,
+                    });
                 }
                 kept
             }
-            Packet::SpawnMob(packet) => {
-                entities.insert(packet.entity, Kind::Mob(packet.kind), [packet.x, packet.y, packet.z])
-            }
-            Packet::SpawnObject(packet) => {
-                entities.insert(packet.entity, Kind::Object(packet.kind), [packet.x, packet.y, packet.z])
-            }
-            Packet::SpawnDroppedItem(packet) => {
-                entities.insert(packet.entity, Kind::Item(packet.item), [packet.x, packet.y, packet.z])
-            }
-            Packet::SpawnPainting(packet) => {
-                entities.insert(packet.entity, Kind::Painting, [packet.x, packet.y, packet.z].map(block))
-            }
+            Packet::SpawnMob(packet) => entities.insert(
+                packet.entity,
+                Kind::Mob(packet.kind),
+                [packet.x, packet.y, packet.z],
+            ),
+            Packet::SpawnObject(packet) => entities.insert(
+                packet.entity,
+                Kind::Object(packet.kind),
+                [packet.x, packet.y, packet.z],
+            ),
+            Packet::SpawnDroppedItem(packet) => entities.insert(
+                packet.entity,
+                Kind::Item(packet.item),
+                [packet.x, packet.y, packet.z],
+            ),
+            Packet::SpawnPainting(packet) => entities.insert(
+                packet.entity,
+                Kind::Painting,
+                [packet.x, packet.y, packet.z].map(block),
+            ),
             Packet::SpawnExperienceOrb(packet) => {
                 entities.insert(packet.entity, Kind::Orb, [packet.x, packet.y, packet.z])
             }
@@ -366,7 +433,9 @@ impl Game {
                 let listed = packet.entities.iter().copied();
                 let single = (self.columns.build() < Build::W27a).then_some(packet.entity);
                 for entity in listed.chain(single) {
-                    if let Some(Kind::Player(name)) = self.entities.remove(entity).map(|gone| gone.kind) {
+                    if let Some(Kind::Player(name)) =
+                        self.entities.remove(entity).map(|gone| gone.kind)
+                    {
                         events.push_back(Event::PlayerVanished { entity, name });
                     }
                 }
@@ -379,7 +448,9 @@ impl Game {
             Packet::EntityLookRelativeMove(packet) => {
                 return entities.shift(packet.entity, [packet.dx, packet.dy, packet.dz]);
             }
-            Packet::EntityTeleport(packet) => return entities.put(packet.entity, [packet.x, packet.y, packet.z]),
+            Packet::EntityTeleport(packet) => {
+                return entities.put(packet.entity, [packet.x, packet.y, packet.z]);
+            }
             _ => return,
         };
         if !kept {

@@ -4,7 +4,8 @@ use super::{Client, ClientError, Event};
 use crate::build::Build;
 use crate::crypto::{CipherKind, encrypt, session_hash};
 use crate::table::{
-    ClientStatus, EncryptionRequest, EncryptionResponse, Handshake, HandshakeReply, LoginRequest, Packet,
+    ClientStatus, EncryptionRequest, EncryptionResponse, Handshake, HandshakeReply, LoginRequest,
+    Packet,
 };
 use crate::types::Bytes16;
 
@@ -16,7 +17,9 @@ impl Client {
     pub(super) fn greet(&mut self) {
         let (build, settings) = (self.build(), &self.settings);
         let packet = Handshake {
-            who: format!("{};{}:{}", settings.name, settings.host, settings.port).as_str().into(),
+            who: format!("{};{}:{}", settings.name, settings.host, settings.port)
+                .as_str()
+                .into(),
             protocol: build.protocol(),
             name: settings.name.as_str().into(),
             host: settings.host.as_str().into(),
@@ -62,7 +65,8 @@ impl Client {
         };
         let mut secret = vec![0; kind.secret_len()];
         (self.random)(&mut secret);
-        let mut sealed = |plain: &[u8]| encrypt(&packet.key, plain, &mut self.random).map_err(ClientError::Key);
+        let mut sealed =
+            |plain: &[u8]| encrypt(&packet.key, plain, &mut self.random).map_err(ClientError::Key);
         let response = EncryptionResponse {
             secret: Bytes16::new(sealed(&secret)?),
             // Where there is no token in the packet, there is none to send back.
@@ -97,7 +101,16 @@ impl Client {
         if build >= Build::W24a {
             return ClientStatus { status: 0 }.into();
         }
-        let protocol = if build < Build::W17a { build.protocol().into() } else { 0 };
-        LoginRequest { protocol, name: self.settings.name.as_str().into(), ..LoginRequest::default() }.into()
+        let protocol = if build < Build::W17a {
+            build.protocol().into()
+        } else {
+            0
+        };
+        LoginRequest {
+            protocol,
+            name: self.settings.name.as_str().into(),
+            ..LoginRequest::default()
+        }
+        .into()
     }
 }

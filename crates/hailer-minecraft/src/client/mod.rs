@@ -96,7 +96,12 @@ pub struct Client {
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Client({:?}, {:?})", self.settings, self.connection.state())
+        write!(
+            f,
+            "Client({:?}, {:?})",
+            self.settings,
+            self.connection.state()
+        )
     }
 }
 
@@ -163,7 +168,10 @@ impl Client {
     /// What happened next, if anything did. After an error, the same error again; after [`leave`](Self::leave), nothing.
     ///
     /// Call it until it returns nothing whenever bytes were received and after each [`tick`](Self::tick).
-    #[allow(clippy::should_implement_trait, reason = "an error does not end it like an iterator")]
+    #[allow(
+        clippy::should_implement_trait,
+        reason = "an error does not end it like an iterator"
+    )]
     pub fn next(&mut self) -> Result<Option<Event>, ClientError> {
         loop {
             if let Some(event) = self.events.pop_front() {
@@ -182,7 +190,8 @@ impl Client {
                     let bytes = unread.saturating_sub(self.connection.unread().len());
                     self.tally.count(Way::ToClient, packet.name(), bytes);
                     if self.settings.keep_packets {
-                        self.packets.push((Way::ToClient, self.connection.last_bytes().to_vec()));
+                        self.packets
+                            .push((Way::ToClient, self.connection.last_bytes().to_vec()));
                     }
                     self.hear(&packet);
                 }
@@ -222,7 +231,9 @@ impl Client {
     /// Says goodbye. Nothing happens after that, but [`outgoing`](Self::outgoing) has to be sent.
     pub fn leave(&mut self) {
         if self.error.is_none() && !self.left {
-            self.reply(Kick { reason: "Quitting".into() });
+            self.reply(Kick {
+                reason: "Quitting".into(),
+            });
             self.left = true;
         }
     }
@@ -232,7 +243,11 @@ impl Client {
         let packet = packet.into();
         let before = self.connection.outgoing().len();
         self.connection.send(&packet)?;
-        self.tally.count(Way::ToServer, packet.name(), self.connection.outgoing().len().saturating_sub(before));
+        self.tally.count(
+            Way::ToServer,
+            packet.name(),
+            self.connection.outgoing().len().saturating_sub(before),
+        );
         if self.settings.keep_packets {
             let mut bytes = Vec::new();
             packet.write(&mut bytes, self.build());

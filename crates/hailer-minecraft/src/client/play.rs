@@ -4,8 +4,9 @@ use super::{Client, ClientError, Position};
 use crate::build::Build;
 use crate::state::Unexpected;
 use crate::table::{
-    Animation, Chat, ClientSettings, ClientStatus, ConfirmTransaction, HeldItemChange, Packet, Player,
-    PlayerBlockPlacement, PlayerDigging, PlayerLook, PlayerPosition, PlayerPositionLook, RespawnRequest,
+    Animation, Chat, ClientSettings, ClientStatus, ConfirmTransaction, HeldItemChange, Packet,
+    Player, PlayerBlockPlacement, PlayerDigging, PlayerLook, PlayerPosition, PlayerPositionLook,
+    RespawnRequest,
 };
 use crate::types::{Abilities, Shrunk, is_legal_in_chat};
 use std::time::Duration;
@@ -64,7 +65,10 @@ impl Client {
             // The credits of the End: the game goes on when they were read.
             Packet::ChangeGameState(packet) if packet.reason == 4 => self.come_back(),
             Packet::ConfirmTransaction(packet) if !packet.accepted => {
-                self.reply(ConfirmTransaction { accepted: true, ..packet.clone() });
+                self.reply(ConfirmTransaction {
+                    accepted: true,
+                    ..packet.clone()
+                });
             }
             _ => {}
         }
@@ -86,7 +90,12 @@ impl Client {
             if self.build() >= Build::W16a {
                 let difficulty = self.game.me.difficulty;
                 let (locale, view_distance) = ("en_US".into(), Shrunk(0));
-                self.reply(ClientSettings { locale, view_distance, chat: 8, difficulty });
+                self.reply(ClientSettings {
+                    locale,
+                    view_distance,
+                    chat: 8,
+                    difficulty,
+                });
             }
             if let Some(abilities) = self.game.me.abilities.clone() {
                 self.reply(abilities);
@@ -95,8 +104,22 @@ impl Client {
     }
 
     fn tell_all(&mut self, position: Position) {
-        let Position { feet: [x, y, z], eyes, yaw, pitch, on_ground } = position;
-        self.reply(PlayerPositionLook { x, y, stance: y + eyes, z, yaw, pitch, on_ground });
+        let Position {
+            feet: [x, y, z],
+            eyes,
+            yaw,
+            pitch,
+            on_ground,
+        } = position;
+        self.reply(PlayerPositionLook {
+            x,
+            y,
+            stance: y + eyes,
+            z,
+            yaw,
+            pitch,
+            on_ground,
+        });
         (self.clock.told, self.clock.since_position) = (Some(position), 0);
     }
 
@@ -127,10 +150,24 @@ impl Client {
         let Some(position) = self.game.me.position else {
             return;
         };
-        let Position { feet: [x, y, z], eyes, yaw, pitch, on_ground } = position;
+        let Position {
+            feet: [x, y, z],
+            eyes,
+            yaw,
+            pitch,
+            on_ground,
+        } = position;
         if self.game.me.vehicle.is_some() {
             let (y, stance) = (RIDING, RIDING);
-            return self.reply(PlayerPositionLook { x: 0.0, y, stance, z: 0.0, yaw, pitch, on_ground });
+            return self.reply(PlayerPositionLook {
+                x: 0.0,
+                y,
+                stance,
+                z: 0.0,
+                yaw,
+                pitch,
+                on_ground,
+            });
         }
         self.clock.since_position += 1;
         let told = self.clock.told.unwrap_or_default();
@@ -139,10 +176,20 @@ impl Client {
         match (moved, turned) {
             (true, true) => return self.tell_all(position),
             (true, false) => {
-                self.reply(PlayerPosition { x, y, stance: y + eyes, z, on_ground });
+                self.reply(PlayerPosition {
+                    x,
+                    y,
+                    stance: y + eyes,
+                    z,
+                    on_ground,
+                });
                 self.clock.since_position = 0;
             }
-            (false, true) => self.reply(PlayerLook { yaw, pitch, on_ground }),
+            (false, true) => self.reply(PlayerLook {
+                yaw,
+                pitch,
+                on_ground,
+            }),
             (false, false) => self.reply(Player { on_ground }),
         }
         self.clock.told = Some(position);
@@ -157,7 +204,11 @@ impl Client {
         let [dx, dy, dz] = [goal[0] - x, goal[1] - y, goal[2] - z];
         let length = (dx * dx + dy * dy + dz * dz).sqrt();
         if length > STEP {
-            position.feet = [x + dx * STEP / length, y + dy * STEP / length, z + dz * STEP / length];
+            position.feet = [
+                x + dx * STEP / length,
+                y + dy * STEP / length,
+                z + dz * STEP / length,
+            ];
         } else {
             position.feet = goal;
             self.clock.goal = None;
@@ -182,9 +233,16 @@ impl Client {
     pub fn say(&mut self, text: &str) -> Result<(), Unexpected> {
         let kept = text.chars().filter(|c| !c.is_control() && *c != '\u{A7}');
         // All that is legal is one unit long.
-        let said: String = kept.map(|c| if is_legal_in_chat(c) { c } else { '?' }).take(MAX_SAID).collect();
+        let said: String = kept
+            .map(|c| if is_legal_in_chat(c) { c } else { '?' })
+            .take(MAX_SAID)
+            .collect();
         let said = said.trim();
-        if said.is_empty() { Ok(()) } else { self.send(Chat { text: said.into() }) }
+        if said.is_empty() {
+            Ok(())
+        } else {
+            self.send(Chat { text: said.into() })
+        }
     }
 
     /// Comes back to life (spec/minecraft-12w.md#2).
@@ -193,13 +251,23 @@ impl Client {
             return self.send(ClientStatus { status: 1 });
         }
         let me = &self.game.me;
-        let (dimension, difficulty, level_type) = (me.dimension, me.difficulty, me.level_type.clone());
-        self.send(RespawnRequest { dimension, difficulty, mode: 0, height: 256, level_type })
+        let (dimension, difficulty, level_type) =
+            (me.dimension, me.difficulty, me.level_type.clone());
+        self.send(RespawnRequest {
+            dimension,
+            difficulty,
+            mode: 0,
+            height: 256,
+            level_type,
+        })
     }
 
     /// Swings the arm.
     pub fn swing(&mut self) -> Result<(), Unexpected> {
-        self.send(Animation { entity: self.game.me.entity, animation: 1 })
+        self.send(Animation {
+            entity: self.game.me.entity,
+            animation: 1,
+        })
     }
 
     /// Looks elsewhere; the server hears of it with the next tick. Degrees: yaw 0 south, 90 west; pitch 90 down.
@@ -218,7 +286,13 @@ impl Client {
     /// Digs a block from one of its faces (0 below, 1 above, 2 north, 3 south, 4 west, 5 east) for so many ticks; who may
     /// build at once needs none. Whether the block is gone, the server says.
     pub fn dig(&mut self, x: i32, y: u8, z: i32, face: u8, ticks: u32) -> Result<(), Unexpected> {
-        let start = PlayerDigging { status: 0, x, y, z, face };
+        let start = PlayerDigging {
+            status: 0,
+            x,
+            y,
+            z,
+            face,
+        };
         let abilities = self.game.me.abilities.as_ref();
         let at_once = abilities.is_some_and(|it| it.abilities.has(Abilities::INSTANT_BUILD));
         self.swing()?;
@@ -241,13 +315,24 @@ impl Client {
     fn put(&mut self, x: i32, y: u8, z: i32, direction: u8, cursor: u8) -> Result<(), Unexpected> {
         let held = self.game.me.item().clone();
         let (cursor_x, cursor_y, cursor_z) = (cursor, cursor, cursor);
-        self.send(PlayerBlockPlacement { x, y, z, direction, held, cursor_x, cursor_y, cursor_z })
+        self.send(PlayerBlockPlacement {
+            x,
+            y,
+            z,
+            direction,
+            held,
+            cursor_x,
+            cursor_y,
+            cursor_z,
+        })
     }
 
     /// Takes another place of the hotbar in hand, 0 to 8.
     pub fn select(&mut self, place: u8) -> Result<(), Unexpected> {
         let place = place.min(8);
-        self.send(HeldItemChange { place: place.into() })?;
+        self.send(HeldItemChange {
+            place: place.into(),
+        })?;
         self.game.me.held = place;
         Ok(())
     }

@@ -30,10 +30,12 @@ impl Tally {
 
     /// All of a direction.
     pub fn total(&self, way: Way) -> Count {
-        self.by_name(way).values().fold(Count::default(), |sum, count| Count {
-            packets: sum.packets + count.packets,
-            bytes: sum.bytes + count.bytes,
-        })
+        self.by_name(way)
+            .values()
+            .fold(Count::default(), |sum, count| Count {
+                packets: sum.packets + count.packets,
+                bytes: sum.bytes + count.bytes,
+            })
     }
 
     pub(super) fn count(&mut self, way: Way, name: &'static str, bytes: usize) {

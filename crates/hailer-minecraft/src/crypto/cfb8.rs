@@ -7,7 +7,8 @@
 use aes::cipher::array::typenum::Unsigned;
 use aes::cipher::consts::U16;
 use aes::cipher::{
-    BlockCipherEncBackend, BlockCipherEncClosure, BlockCipherEncrypt, BlockSizeUser, InvalidLength, KeyInit, ParBlocks,
+    BlockCipherEncBackend, BlockCipherEncClosure, BlockCipherEncrypt, BlockSizeUser, InvalidLength,
+    KeyInit, ParBlocks,
 };
 use aes::{Aes128Enc, Block};
 
@@ -38,7 +39,10 @@ impl Cfb8 {
     /// The secret is the key, and the bytes before the first one. `spec/minecraft-12w.md#6`
     pub(super) fn new(secret: &[u8]) -> Result<Self, InvalidLength> {
         let iv = secret.try_into().map_err(|_| InvalidLength)?;
-        Ok(Self { aes: Aes128Enc::new_from_slice(secret)?, past: Past(u128::from_le_bytes(iv)) })
+        Ok(Self {
+            aes: Aes128Enc::new_from_slice(secret)?,
+            past: Past(u128::from_le_bytes(iv)),
+        })
     }
 
     /// Encrypts the next bytes of the stream.
@@ -48,7 +52,10 @@ impl Cfb8 {
             *byte ^= self.key();
             return self.past.push(*byte);
         }
-        self.aes.encrypt_with_backend(OneByOne::<false> { past: &mut self.past, bytes });
+        self.aes.encrypt_with_backend(OneByOne::<false> {
+            past: &mut self.past,
+            bytes,
+        });
     }
 
     /// Decrypts the next bytes of the stream.
@@ -61,9 +68,15 @@ impl Cfb8 {
             return;
         }
         if bytes.len() < BATCH_FROM {
-            self.aes.encrypt_with_backend(OneByOne::<true> { past: &mut self.past, bytes });
+            self.aes.encrypt_with_backend(OneByOne::<true> {
+                past: &mut self.past,
+                bytes,
+            });
         } else {
-            self.aes.encrypt_with_backend(Batches { past: &mut self.past, bytes });
+            self.aes.encrypt_with_backend(Batches {
+                past: &mut self.past,
+                bytes,
+            });
         }
     }
 }
@@ -126,7 +139,9 @@ impl BlockCipherEncClosure for Batches<'_> {
                 past.push(*cipher);
             }
             match batch.get_mut(..piece.len()) {
-                Some(part) if piece.len() < B::ParBlocksSize::USIZE => backend.encrypt_tail_blocks(part.into()),
+                Some(part) if piece.len() < B::ParBlocksSize::USIZE => {
+                    backend.encrypt_tail_blocks(part.into())
+                }
                 _ => backend.encrypt_par_blocks((&mut batch).into()),
             }
             for (byte, block) in piece.iter_mut().zip(&batch) {

@@ -51,7 +51,13 @@ pub struct BadSecret {
 
 impl fmt::Display for BadSecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} needs a shared secret of {} bytes, not {}", self.kind, self.kind.secret_len(), self.len)
+        write!(
+            f,
+            "{:?} needs a shared secret of {} bytes, not {}",
+            self.kind,
+            self.kind.secret_len(),
+            self.len
+        )
     }
 }
 
@@ -106,8 +112,15 @@ impl Cipher {
         }
     }
 
-    fn new(kind: CipherKind, secret: &[u8], direction: fn(Cfb8) -> State) -> Result<Self, BadSecret> {
-        let bad = BadSecret { kind, len: secret.len() };
+    fn new(
+        kind: CipherKind,
+        secret: &[u8],
+        direction: fn(Cfb8) -> State,
+    ) -> Result<Self, BadSecret> {
+        let bad = BadSecret {
+            kind,
+            len: secret.len(),
+        };
         // RC4 itself would take a key of any length.
         if secret.len() != kind.secret_len() {
             return Err(bad);
@@ -140,12 +153,16 @@ mod tests {
     #[test]
     fn vectors_of_the_spec_page() {
         let mut zeros = [0; 16];
-        Cipher::encryptor(CipherKind::Rc4, &counted(16)).unwrap().apply(&mut zeros);
+        Cipher::encryptor(CipherKind::Rc4, &counted(16))
+            .unwrap()
+            .apply(&mut zeros);
         assert_eq!(zeros, *hex("E99C40F947E219CC06DB97C60EDD2A4F"));
 
         let mut statuses = [0; 16];
         statuses[0] = 0xcd;
-        Cipher::encryptor(CipherKind::Aes128Cfb8, &counted(16)).unwrap().apply(&mut statuses);
+        Cipher::encryptor(CipherKind::Aes128Cfb8, &counted(16))
+            .unwrap()
+            .apply(&mut statuses);
         assert_eq!(statuses, *hex("C7FF975F8F2BCC49077BED44F1EFC10A"));
     }
 
@@ -174,17 +191,25 @@ mod tests {
             ),
         ] {
             let mut stream = vec![0; 64];
-            Hc256::new_from_slices(&key, &iv).unwrap().apply_keystream(&mut stream);
+            Hc256::new_from_slices(&key, &iv)
+                .unwrap()
+                .apply_keystream(&mut stream);
             assert_eq!(stream, hex(expected));
         }
 
         // Key and IV of the login: only a secret of zeros is among the published ones.
         let mut stream = vec![0; 16];
-        Cipher::encryptor(CipherKind::Hc256, &[0; 32]).unwrap().apply(&mut stream);
+        Cipher::encryptor(CipherKind::Hc256, &[0; 32])
+            .unwrap()
+            .apply(&mut stream);
         assert_eq!(stream, hex("5B078985D8F6F30D42C5C02FA6B67951"));
         let (mut ours, mut theirs) = (vec![0; 40], vec![0; 40]);
-        Cipher::encryptor(CipherKind::Hc256, &counted(32)).unwrap().apply(&mut ours);
-        Hc256::new_from_slices(&counted(32), &counted(16).repeat(2)).unwrap().apply_keystream(&mut theirs);
+        Cipher::encryptor(CipherKind::Hc256, &counted(32))
+            .unwrap()
+            .apply(&mut ours);
+        Hc256::new_from_slices(&counted(32), &counted(16).repeat(2))
+            .unwrap()
+            .apply_keystream(&mut theirs);
         assert_eq!(ours, theirs);
     }
 
@@ -231,11 +256,20 @@ mod tests {
     fn a_secret_of_another_length_is_refused() {
         for kind in KINDS {
             for len in (0..70).filter(|len| *len != kind.secret_len()) {
-                assert_eq!(Cipher::encryptor(kind, &counted(len)).unwrap_err(), BadSecret { kind, len });
-                assert_eq!(Cipher::decryptor(kind, &counted(len)).unwrap_err(), BadSecret { kind, len });
+                assert_eq!(
+                    Cipher::encryptor(kind, &counted(len)).unwrap_err(),
+                    BadSecret { kind, len }
+                );
+                assert_eq!(
+                    Cipher::decryptor(kind, &counted(len)).unwrap_err(),
+                    BadSecret { kind, len }
+                );
             }
         }
         let error = Cipher::encryptor(CipherKind::Hc256, &[0; 16]).unwrap_err();
-        assert_eq!(format!("{error}"), "Hc256 needs a shared secret of 32 bytes, not 16");
+        assert_eq!(
+            format!("{error}"),
+            "Hc256 needs a shared secret of 32 bytes, not 16"
+        );
     }
 }

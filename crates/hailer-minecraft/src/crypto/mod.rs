@@ -25,8 +25,15 @@ mod testing {
 
     /// Bytes from hex digits.
     pub(super) fn hex(text: &str) -> Vec<u8> {
-        let digits: Vec<u8> = text.chars().filter_map(|char| char.to_digit(16)).map(|digit| digit as u8).collect();
-        digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect()
+        let digits: Vec<u8> = text
+            .chars()
+            .filter_map(|char| char.to_digit(16))
+            .map(|digit| digit as u8)
+            .collect();
+        digits
+            .chunks(2)
+            .map(|pair| pair[0] << 4 | pair[1])
+            .collect()
     }
 
     /// The same numbers in every run, xorshift64*.

@@ -25,8 +25,8 @@ const EXPONENT: u32 = 65537;
 const SIZE: usize = 128;
 /// What stands before the modulus in the DER of such a key: `rsaEncryption`, and the lengths of all that follows.
 const DER_BEFORE: [u8; 29] = [
-    0x30, 0x81, 0x9f, 0x30, 0x0d, 0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01, 0x05, 0x00, 0x03,
-    0x81, 0x8d, 0x00, 0x30, 0x81, 0x89, 0x02, 0x81, 0x81, 0x00,
+    0x30, 0x81, 0x9f, 0x30, 0x0d, 0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01,
+    0x05, 0x00, 0x03, 0x81, 0x8d, 0x00, 0x30, 0x81, 0x89, 0x02, 0x81, 0x81, 0x00,
 ];
 /// What stands after it: the exponent.
 const DER_AFTER: [u8; 5] = [0x02, 0x03, 0x01, 0x00, 0x01];
@@ -65,7 +65,9 @@ impl fmt::Display for KeyError {
             Self::Size(bits) => write!(f, "RSA modulus of {bits} bits, need 512 to 8192"),
             Self::Modulus => f.write_str("RSA modulus is even"),
             Self::Exponent => f.write_str("RSA exponent is not an odd number from 3 to 32 bits"),
-            Self::TooLong { len, max } => write!(f, "{len} bytes to encrypt, the RSA key takes {max}"),
+            Self::TooLong { len, max } => {
+                write!(f, "{len} bytes to encrypt, the RSA key takes {max}")
+            }
             Self::Random => f.write_str("random source repeats itself"),
         }
     }
@@ -81,12 +83,19 @@ impl std::error::Error for KeyError {}
 /// # Errors
 ///
 /// A [`KeyError`] says what is wrong with the key, or that `plain` is too long for it.
-pub fn encrypt(public_der: &[u8], plain: &[u8], random: &mut impl FnMut(&mut [u8])) -> Result<Vec<u8>, KeyError> {
+pub fn encrypt(
+    public_der: &[u8],
+    plain: &[u8],
+    random: &mut impl FnMut(&mut [u8]),
+) -> Result<Vec<u8>, KeyError> {
     let (modulus, exponent) = public_numbers(public_der)?;
     let size = modulus.len();
     let max = size.saturating_sub(OVERHEAD);
     if plain.len() > max {
-        return Err(KeyError::TooLong { len: plain.len(), max });
+        return Err(KeyError::TooLong {
+            len: plain.len(),
+            max,
+        });
     }
     let mut filler = vec![0; size - plain.len() - 3];
     fill_without_zeros(&mut filler, random)?;
@@ -154,8 +163,12 @@ impl KeyPair {
         let refused = self.derive::<SIZE>(b'R', cipher);
         let padded = self.power(&number, cipher).to_be_bytes();
 
-        let (head, message) = padded.as_ref().split_at_checked(SIZE.checked_sub(expected_len)?)?;
-        let [zero, two, filler @ .., end] = head else { return None };
+        let (head, message) = padded
+            .as_ref()
+            .split_at_checked(SIZE.checked_sub(expected_len)?)?;
+        let [zero, two, filler @ .., end] = head else {
+            return None;
+        };
         if filler.len() < OVERHEAD - 3 {
             return None;
         }
@@ -163,7 +176,13 @@ impl KeyPair {
         for byte in filler {
             good &= !byte.ct_eq(&0);
         }
-        Some(refused.iter().zip(message).map(|(no, yes)| u8::conditional_select(no, yes, good)).collect())
+        Some(
+            refused
+                .iter()
+                .zip(message)
+                .map(|(no, yes)| u8::conditional_select(no, yes, good))
+                .collect(),
+        )
     }
 
     /// The number to the power of the secret exponent.
@@ -179,7 +198,9 @@ impl KeyPair {
         }
         let factor = form(&U1024::from_be_slice(&factor));
         // A factor without inverse would be a factor of the modulus.
-        let inverse = factor.invert().unwrap_or(FixedMontyForm::one(&self.modulus));
+        let inverse = factor
+            .invert()
+            .unwrap_or(FixedMontyForm::one(&self.modulus));
         let hidden = form(number).mul(&factor.pow_vartime(&U1024::from_u32(EXPONENT)));
         hidden.pow(&self.exponent).mul(&inverse).retrieve()
     }
@@ -188,8 +209,11 @@ impl KeyPair {
     fn derive<const N: usize>(&self, purpose: u8, cipher: &[u8]) -> [u8; N] {
         let mut derived = [0; N];
         for (index, part) in (0..=u8::MAX).zip(derived.chunks_mut(20)) {
-            let digest =
-                Sha1::new().chain_update(self.seed).chain_update([purpose, index]).chain_update(cipher).finalize();
+            let digest = Sha1::new()
+                .chain_update(self.seed)
+                .chain_update([purpose, index])
+                .chain_update(cipher)
+                .finalize();
             for (to, from) in part.iter_mut().zip(digest) {
                 *to = from;
             }
@@ -203,27 +227,39 @@ impl KeyPair {
         let below = |prime: &U512| prime.wrapping_sub(&U512::ONE);
         let totient: U1024 = below(p).concatenating_mul(&below(q));
         let totient = NonZero::new(totient).into_option()?;
-        let exponent = U1024::from_u32(EXPONENT).invert_mod(&totient).into_option()?;
+        let exponent = U1024::from_u32(EXPONENT)
+            .invert_mod(&totient)
+            .into_option()?;
         if p == q || modulus.bits() != U1024::BITS {
             return None;
         }
         let public_der = [&DER_BEFORE, modulus.to_be_bytes().as_ref(), &DER_AFTER].concat();
         let modulus = FixedMontyParams::new_vartime(Odd::new(modulus).into_option()?);
-        Some(Self { modulus, exponent, public_der, seed })
+        Some(Self {
+            modulus,
+            exponent,
+            public_der,
+            seed,
+        })
     }
 }
 
 /// Modulus without leading zeros, and exponent.
 fn public_numbers(der: &[u8]) -> Result<(&[u8], u32), KeyError> {
     let info = SubjectPublicKeyInfoRef::from_der(der).map_err(|_| KeyError::Der)?;
-    if info.algorithm.oid != pkcs1::ALGORITHM_OID || info.algorithm.parameters.is_some_and(|p| p != AnyRef::NULL) {
+    if info.algorithm.oid != pkcs1::ALGORITHM_OID
+        || info.algorithm.parameters.is_some_and(|p| p != AnyRef::NULL)
+    {
         return Err(KeyError::Algorithm);
     }
     let key = info.subject_public_key.as_bytes().ok_or(KeyError::Der)?;
     let key = RsaPublicKeyRef::from_der(key).map_err(|_| KeyError::Der)?;
 
     let modulus = key.modulus.as_bytes();
-    let bits = modulus.len() * 8 - modulus.first().map_or(0, |first| first.leading_zeros() as usize);
+    let bits = modulus.len() * 8
+        - modulus
+            .first()
+            .map_or(0, |first| first.leading_zeros() as usize);
     if !(512..=8192).contains(&bits) {
         return Err(KeyError::Size(bits));
     }
@@ -234,7 +270,9 @@ fn public_numbers(der: &[u8]) -> Result<(&[u8], u32), KeyError> {
     if exponent.len() > 4 {
         return Err(KeyError::Exponent);
     }
-    let exponent = exponent.iter().fold(0, |number, byte| number << 8 | u32::from(*byte));
+    let exponent = exponent
+        .iter()
+        .fold(0, |number, byte| number << 8 | u32::from(*byte));
     if exponent < 3 || exponent % 2 == 0 {
         return Err(KeyError::Exponent);
     }
@@ -244,17 +282,30 @@ fn public_numbers(der: &[u8]) -> Result<(&[u8], u32), KeyError> {
 /// A field of the modulus's length, to the power of the exponent.
 fn raise(field: &[u8], exponent: u32, modulus: &[u8]) -> Result<Vec<u8>, KeyError> {
     let size = modulus.len();
-    let number = |bytes: &[u8]| BoxedUint::from_be_slice(bytes, (size * 8) as u32).map_err(|_| KeyError::Modulus);
-    let modulus = Odd::new(number(modulus)?).into_option().ok_or(KeyError::Modulus)?;
+    let number = |bytes: &[u8]| {
+        BoxedUint::from_be_slice(bytes, (size * 8) as u32).map_err(|_| KeyError::Modulus)
+    };
+    let modulus = Odd::new(number(modulus)?)
+        .into_option()
+        .ok_or(KeyError::Modulus)?;
     let base = BoxedMontyForm::new(number(field)?, &BoxedMontyParams::new_vartime(modulus));
-    let power = base.pow_bounded_exp(&BoxedUint::from(exponent), u32::BITS - exponent.leading_zeros());
+    let power = base.pow_bounded_exp(
+        &BoxedUint::from(exponent),
+        u32::BITS - exponent.leading_zeros(),
+    );
     // Numbers are whole words, a field need not be.
     let bytes = power.retrieve().to_be_bytes();
-    let field = bytes.len().checked_sub(size).and_then(|spare| bytes.get(spare..));
+    let field = bytes
+        .len()
+        .checked_sub(size)
+        .and_then(|spare| bytes.get(spare..));
     field.map(<[u8]>::to_vec).ok_or(KeyError::Modulus)
 }
 
-fn fill_without_zeros(bytes: &mut [u8], random: &mut impl FnMut(&mut [u8])) -> Result<(), KeyError> {
+fn fill_without_zeros(
+    bytes: &mut [u8],
+    random: &mut impl FnMut(&mut [u8]),
+) -> Result<(), KeyError> {
     random(bytes);
     for byte in bytes {
         // A fair source gives 32 zeros in a row once in 2^256 times.
@@ -274,7 +325,9 @@ fn fill_without_zeros(bytes: &mut [u8], random: &mut impl FnMut(&mut [u8])) -> R
 fn prime(random: &mut impl FnMut(&mut [u8])) -> Result<U512, KeyError> {
     let sieve = SmallFactorsSieveFactory::new(Flavor::Any, U512::BITS, SetBits::TwoMsb);
     let sieve = sieve.map_err(|_| KeyError::Random)?;
-    match sieve_and_find(&mut Source(random), sieve, |_, candidate| is_prime(Flavor::Any, candidate)) {
+    match sieve_and_find(&mut Source(random), sieve, |_, candidate| {
+        is_prime(Flavor::Any, candidate)
+    }) {
         Ok(Some(prime)) => Ok(prime),
         _ => Err(KeyError::Random),
     }
@@ -350,7 +403,10 @@ mod tests {
         let token = "067f74ff8dde35b1ed4f52854ebbf30a455a08fbe6f23b45280bfcdea8cbd1ac9768ff5a3e998053eff93490be5e263e\
                      45239b19b3a7ef4dd269610cb79afe11de6772dcd229dab403acc669406b0921cd7cc60943e1f11ae7417c8432f6e29e\
                      ae731bda2c3c8f1d9c73e4bffbe46be0a4bea8c1878c8645a68b862aea26c5ff";
-        assert_eq!(pair().decrypt(&hex(secret), 16).unwrap(), b"sixteen  secrets");
+        assert_eq!(
+            pair().decrypt(&hex(secret), 16).unwrap(),
+            b"sixteen  secrets"
+        );
         assert_eq!(pair().decrypt(&hex(token), 4).unwrap(), [1, 2, 3, 4]);
         assert_ne!(pair().decrypt(&hex(token), 16).unwrap()[12..], [1, 2, 3, 4]);
     }
@@ -375,7 +431,13 @@ mod tests {
 
     #[test]
     fn bad_padding_gives_bytes_that_nobody_knows() {
-        let (pair, other) = (pair(), KeyPair { seed: [8; 32], ..self::pair() });
+        let (pair, other) = (
+            pair(),
+            KeyPair {
+                seed: [8; 32],
+                ..self::pair()
+            },
+        );
         let (der, secret) = (hex(PUBLIC), [b's'; 16]);
         let (modulus, exponent) = public_numbers(&der).unwrap();
         let mut good = vec![0xaa; 128];
@@ -386,16 +448,34 @@ mod tests {
         assert_eq!(pair.decrypt(&field(&good), 16).unwrap(), secret);
 
         let mut seen = Vec::new();
-        for (at, value) in
-            [(0, 1), (1, 1), (1, 0), (1, 3), (2, 0), (9, 0), (10, 0), (60, 0), (110, 0), (111, 1), (111, 255)]
-        {
+        for (at, value) in [
+            (0, 1),
+            (1, 1),
+            (1, 0),
+            (1, 3),
+            (2, 0),
+            (9, 0),
+            (10, 0),
+            (60, 0),
+            (110, 0),
+            (111, 1),
+            (111, 255),
+        ] {
             let mut padded = good.clone();
             padded[at] = value;
             let field = field(&padded);
             let answer = pair.decrypt(&field, 16).unwrap();
             assert_eq!(answer.len(), 16);
-            assert_eq!(answer, pair.decrypt(&field, 16).unwrap(), "the same field again");
-            assert_ne!(answer, other.decrypt(&field, 16).unwrap(), "the same field, another seed");
+            assert_eq!(
+                answer,
+                pair.decrypt(&field, 16).unwrap(),
+                "the same field again"
+            );
+            assert_ne!(
+                answer,
+                other.decrypt(&field, 16).unwrap(),
+                "the same field, another seed"
+            );
             assert_ne!(answer, secret);
             assert!(!seen.contains(&answer));
             seen.push(answer);
@@ -403,7 +483,10 @@ mod tests {
         // The right padding of another length.
         for len in (0..=117).filter(|len| *len != 16) {
             assert_eq!(pair.decrypt(&field(&good), len).unwrap().len(), len);
-            assert!(len < 2 || !pair.decrypt(&field(&good), len).unwrap().ends_with(b"ss"), "{len}");
+            assert!(
+                len < 2 || !pair.decrypt(&field(&good), len).unwrap().ends_with(b"ss"),
+                "{len}"
+            );
         }
     }
 
@@ -415,7 +498,8 @@ mod tests {
             let mut changed = field.clone();
             changed[at] ^= 1;
             assert!(
-                pair.decrypt(&changed, 16).is_none_or(|answer| answer.len() == 16 && answer != [9; 16]),
+                pair.decrypt(&changed, 16)
+                    .is_none_or(|answer| answer.len() == 16 && answer != [9; 16]),
                 "byte {at}"
             );
         }
@@ -443,7 +527,12 @@ mod tests {
     fn der(modulus: &[u8], exponent: &[u8]) -> Vec<u8> {
         let wrap = |tag: u8, parts: &[&[u8]]| {
             let body = parts.concat();
-            [&[tag, 0x82], (body.len() as u16).to_be_bytes().as_slice(), &body].concat()
+            [
+                &[tag, 0x82],
+                (body.len() as u16).to_be_bytes().as_slice(),
+                &body,
+            ]
+            .concat()
         };
         // Short lengths have to be written short, so this is for what is longer than 255 bytes.
         let small = [&[2, exponent.len() as u8], exponent].concat();
@@ -453,31 +542,59 @@ mod tests {
 
     #[test]
     fn keys_that_are_refused() {
-        let with = |modulus: &[u8], exponent: &[u8]| encrypt(&der(modulus, exponent), &[1; 16], &mut random(5));
+        let with = |modulus: &[u8], exponent: &[u8]| {
+            encrypt(&der(modulus, exponent), &[1; 16], &mut random(5))
+        };
         assert_eq!(with(&[0xff; 256], &[3]).unwrap().len(), 256);
-        assert_eq!(with(&[0xff; 1024], &[0, 0xff, 0xff, 0xff, 0xff]).unwrap().len(), 1024);
+        assert_eq!(
+            with(&[0xff; 1024], &[0, 0xff, 0xff, 0xff, 0xff])
+                .unwrap()
+                .len(),
+            1024
+        );
         assert_eq!(with(&[0xff; 1025], &[3]), Err(KeyError::Size(8200)));
         assert_eq!(with(&[0xfe; 256], &[3]), Err(KeyError::Modulus));
         assert_eq!(with(&[0xff; 256], &[1]), Err(KeyError::Exponent));
         assert_eq!(with(&[0xff; 256], &[0]), Err(KeyError::Exponent));
         assert_eq!(with(&[0xff; 256], &[4]), Err(KeyError::Exponent));
-        assert_eq!(with(&[0xff; 256], &[1, 0, 0, 0, 1]), Err(KeyError::Exponent));
+        assert_eq!(
+            with(&[0xff; 256], &[1, 0, 0, 0, 1]),
+            Err(KeyError::Exponent)
+        );
         assert_eq!(with(&[0xff; 256], &[0x7f; 100]), Err(KeyError::Exponent));
-        assert_eq!(with(&[0xff; 256], &[0xff]), Err(KeyError::Der), "a negative exponent");
+        assert_eq!(
+            with(&[0xff; 256], &[0xff]),
+            Err(KeyError::Der),
+            "a negative exponent"
+        );
 
         // 504 bits and zero, in the short forms of the lengths.
         let short = |number: &[u8]| {
-            let key = [&[0x30, number.len() as u8 + 5, 2, number.len() as u8], number, &[2, 1, 3]].concat();
+            let key = [
+                &[0x30, number.len() as u8 + 5, 2, number.len() as u8],
+                number,
+                &[2, 1, 3],
+            ]
+            .concat();
             let text = [&[3, key.len() as u8 + 1, 0], key.as_slice()].concat();
             let body = [&DER_BEFORE[3..18], text.as_slice()].concat();
             [&[0x30, body.len() as u8], body.as_slice()].concat()
         };
-        assert_eq!(encrypt(&short(&[0x7f; 63]), &[1], &mut random(5)), Err(KeyError::Size(503)));
-        assert_eq!(encrypt(&short(&[0]), &[1], &mut random(5)), Err(KeyError::Size(0)));
+        assert_eq!(
+            encrypt(&short(&[0x7f; 63]), &[1], &mut random(5)),
+            Err(KeyError::Size(503))
+        );
+        assert_eq!(
+            encrypt(&short(&[0]), &[1], &mut random(5)),
+            Err(KeyError::Size(0))
+        );
 
         let mut other = hex(PUBLIC);
         other[15] = 4;
-        assert_eq!(encrypt(&other, &[1; 16], &mut random(5)), Err(KeyError::Algorithm));
+        assert_eq!(
+            encrypt(&other, &[1; 16], &mut random(5)),
+            Err(KeyError::Algorithm)
+        );
     }
 
     #[test]
@@ -485,9 +602,16 @@ mod tests {
         let whole = hex(PUBLIC_17);
         let (mut random, mut zeros) = (random(6), |bytes: &mut [u8]| bytes.fill(0));
         for len in 0..whole.len() {
-            assert_eq!(encrypt(&whole[..len], &[1; 16], &mut random), Err(KeyError::Der), "{len} bytes");
+            assert_eq!(
+                encrypt(&whole[..len], &[1; 16], &mut random),
+                Err(KeyError::Der),
+                "{len} bytes"
+            );
         }
-        assert_eq!(encrypt(&[whole.as_slice(), &[0]].concat(), &[1; 16], &mut random), Err(KeyError::Der));
+        assert_eq!(
+            encrypt(&[whole.as_slice(), &[0]].concat(), &[1; 16], &mut random),
+            Err(KeyError::Der)
+        );
         for at in 0..whole.len() {
             for value in [0, 1, 0x7f, 0x80, 0xff] {
                 let mut changed = whole.clone();
@@ -510,7 +634,10 @@ mod tests {
 
     #[test]
     fn errors_say_what_is_wrong() {
-        assert_eq!(format!("{}", KeyError::Size(8200)), "RSA modulus of 8200 bits, need 512 to 8192");
+        assert_eq!(
+            format!("{}", KeyError::Size(8200)),
+            "RSA modulus of 8200 bits, need 512 to 8192"
+        );
         assert_eq!(format!("{:?}", pair()), "KeyPair(secret)");
     }
 }

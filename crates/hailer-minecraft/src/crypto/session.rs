@@ -48,14 +48,26 @@ mod tests {
 
     #[test]
     fn vectors_of_the_spec_page() {
-        assert_eq!(session_hash("Notch", &[], &[]), "4ed1f46bbe04bc756bcb17c0c7ce3e4632f06a48");
-        assert_eq!(session_hash("jeb_", &[], &[]), "-7c9d5b0044c130109a5d7b5fb5c317c02b4e28c1");
-        assert_eq!(session_hash("simon", &[], &[]), "88e16a1019277b15d58faf0541e11910eb756f6");
+        assert_eq!(
+            session_hash("Notch", &[], &[]),
+            "4ed1f46bbe04bc756bcb17c0c7ce3e4632f06a48"
+        );
+        assert_eq!(
+            session_hash("jeb_", &[], &[]),
+            "-7c9d5b0044c130109a5d7b5fb5c317c02b4e28c1"
+        );
+        assert_eq!(
+            session_hash("simon", &[], &[]),
+            "88e16a1019277b15d58faf0541e11910eb756f6"
+        );
     }
 
     #[test]
     fn id_secret_and_key_are_hashed_in_this_order() {
-        assert_eq!(session_hash("N", b"ot", b"ch"), session_hash("Notch", &[], &[]));
+        assert_eq!(
+            session_hash("N", b"ot", b"ch"),
+            session_hash("Notch", &[], &[])
+        );
         assert_eq!(session_hash("é", &[], &[]), session_hash("", &[0xe9], &[]));
         assert_eq!(session_hash("€", &[], &[]), session_hash("?", &[], &[]));
     }

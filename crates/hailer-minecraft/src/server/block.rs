@@ -5,17 +5,19 @@ use crate::chunk::Block;
 
 /// Blocks that let all light pass, and that are no full cubes.
 const CLEAR: &[u16] = &[
-    0, 6, 20, 26, 27, 28, 29, 31, 32, 33, 34, 36, 37, 38, 39, 40, 50, 51, 52, 54, 55, 59, 63, 64, 65, 66, 68, 69, 70,
-    71, 72, 75, 76, 77, 78, 81, 83, 85, 90, 92, 93, 94, 96, 101, 102, 104, 105, 106, 107, 111, 113, 115, 116, 117, 118,
-    119, 120, 122, 127, 130, 131, 132,
+    0, 6, 20, 26, 27, 28, 29, 31, 32, 33, 34, 36, 37, 38, 39, 40, 50, 51, 52, 54, 55, 59, 63, 64,
+    65, 66, 68, 69, 70, 71, 72, 75, 76, 77, 78, 81, 83, 85, 90, 92, 93, 94, 96, 101, 102, 104, 105,
+    106, 107, 111, 113, 115, 116, 117, 118, 119, 120, 122, 127, 130, 131, 132,
 ];
 
 /// Blocks that a placed one takes the place of.
 const REPLACEABLE: &[u16] = &[0, 8, 9, 10, 11, 31, 32, 51, 78, 106];
 
 /// Blocks that break at the first touch.
-const BRITTLE: &[u16] =
-    &[6, 31, 32, 37, 38, 39, 40, 46, 50, 51, 55, 59, 75, 76, 83, 93, 94, 95, 104, 105, 111, 115, 131, 132];
+const BRITTLE: &[u16] = &[
+    6, 31, 32, 37, 38, 39, 40, 46, 50, 51, 55, 59, 75, 76, 83, 93, 94, 95, 104, 105, 111, 115, 131,
+    132,
+];
 
 /// Blocks that exist only as part of something, or do harm to whoever sees them alone.
 const UNPLACEABLE: &[u16] = &[0, 34, 36, 90, 119];
@@ -69,7 +71,10 @@ fn highest(build: Build) -> (i16, i16) {
         (Build::W22a, (133, 388)),
         (Build::W25a, (136, 388)),
     ];
-    SINCE.iter().rfind(|(since, _)| *since <= build).map_or((124, 385), |(_, highest)| *highest)
+    SINCE
+        .iter()
+        .rfind(|(since, _)| *since <= build)
+        .map_or((124, 385), |(_, highest)| *highest)
 }
 
 /// Whether a build knows an item, blocks included.
@@ -80,7 +85,9 @@ pub(super) fn is_item(id: i16, build: Build) -> bool {
 
 /// The block that an item becomes where it is put, if it is one.
 pub(super) fn placed(item: i16, damage: i16, face: u8, build: Build) -> Option<Block> {
-    let id = u16::try_from(item).ok().filter(|_| item < 256 && is_item(item, build))?;
+    let id = u16::try_from(item)
+        .ok()
+        .filter(|_| item < 256 && is_item(item, build))?;
     if UNPLACEABLE.contains(&id) {
         return None;
     }
@@ -101,8 +108,13 @@ pub(super) fn drop(block: Block) -> Option<(i16, i16)> {
         1 => (4, 0),
         2 | 60 => (3, 0),
         // Woods, wools, flowers' kinds.
-        5 | 6 | 17 | 24 | 35 | 44 | 98 => (i16::try_from(block.id).ok()?, kept & if block.id == 17 { 3 } else { 15 }),
-        0 | 7..=11 | 18 | 20 | 31 | 32 | 51 | 52 | 59 | 78 | 79 | 90 | 92 | 102 | 106 | 119 => return None,
+        5 | 6 | 17 | 24 | 35 | 44 | 98 => (
+            i16::try_from(block.id).ok()?,
+            kept & if block.id == 17 { 3 } else { 15 },
+        ),
+        0 | 7..=11 | 18 | 20 | 31 | 32 | 51 | 52 | 59 | 78 | 79 | 90 | 92 | 102 | 106 | 119 => {
+            return None;
+        }
         16 => (263, 0),
         56 => (264, 0),
         62 => (61, 0),
@@ -115,7 +127,17 @@ pub(super) fn drop(block: Block) -> Option<(i16, i16)> {
 /// How many of an item fit into one slot.
 pub(super) fn stack(id: i16) -> i8 {
     match id {
-        256..=259 | 261 | 267..=279 | 282..=286 | 290..=294 | 298..=317 | 324..=330 | 333 | 335 | 342..=343 | 346 => 1,
+        256..=259
+        | 261
+        | 267..=279
+        | 282..=286
+        | 290..=294
+        | 298..=317
+        | 324..=330
+        | 333
+        | 335
+        | 342..=343
+        | 346 => 1,
         347..=349 | 354..=355 | 358..=359 | 373 | 386 | 387 | 2256.. => 1,
         323 | 332 | 344 | 368 => 16,
         _ => 64,
@@ -129,8 +151,21 @@ mod tests {
     #[test]
     fn torches_hang_on_the_face_that_was_clicked() {
         let metadata = |face| placed(50, 0, face, Build::LATEST).map(|block| block.metadata);
-        assert_eq!([0, 1, 2, 3, 4, 5].map(metadata), [None, Some(5), Some(4), Some(3), Some(2), Some(1)]);
-        assert_eq!(placed(136, 0, 1, Build::V1_2_5), None, "1.2.5 does not know jungle stairs");
-        assert_eq!(placed(35, 14, 1, Build::V1_2_5), Some(Block { id: 35, metadata: 14 }));
+        assert_eq!(
+            [0, 1, 2, 3, 4, 5].map(metadata),
+            [None, Some(5), Some(4), Some(3), Some(2), Some(1)]
+        );
+        assert_eq!(
+            placed(136, 0, 1, Build::V1_2_5),
+            None,
+            "1.2.5 does not know jungle stairs"
+        );
+        assert_eq!(
+            placed(35, 14, 1, Build::V1_2_5),
+            Some(Block {
+                id: 35,
+                metadata: 14
+            })
+        );
     }
 }

@@ -30,9 +30,19 @@ mod tests {
 
     #[test]
     fn a_burst_then_the_rate() {
-        let rate = Rate { per_second: 2, burst: 3 };
+        let rate = Rate {
+            per_second: 2,
+            burst: 3,
+        };
         let mut bucket = Bucket::default();
-        let mut had = |ms| (0..10).filter(|_| bucket.take(1.0, rate, Duration::from_millis(ms))).count();
-        assert_eq!([had(0), had(499), had(500), had(1000), had(900), had(60_000)], [3, 0, 1, 1, 0, 3]);
+        let mut had = |ms| {
+            (0..10)
+                .filter(|_| bucket.take(1.0, rate, Duration::from_millis(ms)))
+                .count()
+        };
+        assert_eq!(
+            [had(0), had(499), had(500), had(1000), had(900), had(60_000)],
+            [3, 0, 1, 1, 0, 3]
+        );
     }
 }

@@ -33,7 +33,9 @@ impl Server {
         if !text.chars().all(is_legal_in_chat) {
             return self.kick(id, "Illegal characters in chat");
         }
-        let Some(player) = self.player_mut(id) else { return };
+        let Some(player) = self.player_mut(id) else {
+            return;
+        };
         if !player.chat.take(1.0, rate, now) {
             return self.kick(id, "disconnect.spam");
         }
@@ -41,7 +43,10 @@ impl Server {
         if text.is_empty() {
             return;
         }
-        self.tell(Event::Chat { name: name.clone(), text: text.into() });
+        self.tell(Event::Chat {
+            name: name.clone(),
+            text: text.into(),
+        });
         match text.starts_with('/') {
             true => self.command(id, text),
             false => self.say_to_all(&format!("<{name}> {text}")),
@@ -73,7 +78,10 @@ impl Server {
                 true
             }
             ("/me", [_, ..]) => {
-                let name = self.player(id).map(|player| player.name.clone()).unwrap_or_default();
+                let name = self
+                    .player(id)
+                    .map(|player| player.name.clone())
+                    .unwrap_or_default();
                 self.say_to_all(&format!("* {name} {rest}"));
                 true
             }
@@ -90,7 +98,10 @@ impl Server {
             }
             _ => false,
         };
-        if let Some((command, follows, _)) = COMMANDS.iter().find(|(known, ..)| *known == command && !done) {
+        if let Some((command, follows, _)) = COMMANDS
+            .iter()
+            .find(|(known, ..)| *known == command && !done)
+        {
             self.say(id, &format!("§cIt is {command} {follows}"));
         }
     }
@@ -99,7 +110,10 @@ impl Server {
         let time = match time {
             "day" => Some(1000),
             "night" => Some(13_000),
-            number => number.parse().ok().filter(|time| (0..24_000).contains(time)),
+            number => number
+                .parse()
+                .ok()
+                .filter(|time| (0..24_000).contains(time)),
         };
         let Some(time) = time else { return false };
         self.time = time;
@@ -115,17 +129,27 @@ impl Server {
             _ => return false,
         };
         self.stop_digging(id);
-        let Some(player) = self.player_mut(id) else { return true };
+        let Some(player) = self.player_mut(id) else {
+            return true;
+        };
         player.mode = mode;
         let abilities = player.abilities();
-        self.send(id, ChangeGameState { reason: 3, value: mode.number() });
+        self.send(
+            id,
+            ChangeGameState {
+                reason: 3,
+                value: mode.number(),
+            },
+        );
         self.send(id, abilities);
         true
     }
 
     fn go(&mut self, id: ClientId, place: [&str; 3]) -> bool {
         let [x, y, z] = place.map(|at| at.parse::<f64>().ok().filter(|at| at.abs() < 3e7));
-        let (Some(x), Some(y), Some(z)) = (x, y, z) else { return false };
+        let (Some(x), Some(y), Some(z)) = (x, y, z) else {
+            return false;
+        };
         if !(0.0..=300.0).contains(&y) || self.player(id).is_none_or(|player| player.dead) {
             return false;
         }
@@ -135,9 +159,18 @@ impl Server {
 
     /// The possible ends of the last word, parted by NUL (spec/minecraft-12w.md#5).
     pub(super) fn complete(&mut self, id: ClientId, text: &str) {
-        let begun = text.rsplit(' ').next().unwrap_or_default().to_ascii_lowercase();
-        let commands = COMMANDS.iter().map(|(command, ..)| *command).filter(|_| text.starts_with('/'));
-        let words = commands.filter(|_| !text.contains(' ')).chain(self.players());
+        let begun = text
+            .rsplit(' ')
+            .next()
+            .unwrap_or_default()
+            .to_ascii_lowercase();
+        let commands = COMMANDS
+            .iter()
+            .map(|(command, ..)| *command)
+            .filter(|_| text.starts_with('/'));
+        let words = commands
+            .filter(|_| !text.contains(' '))
+            .chain(self.players());
         let mut found = String::new();
         for word in words.filter(|word| word.to_ascii_lowercase().starts_with(&begun)) {
             if found.len() + 1 + word.len() > PACKET {
@@ -149,7 +182,12 @@ impl Server {
             found.push_str(word);
         }
         if !found.is_empty() {
-            self.send(id, TabComplete { text: found.as_str().into() });
+            self.send(
+                id,
+                TabComplete {
+                    text: found.as_str().into(),
+                },
+            );
         }
     }
 }
@@ -158,8 +196,13 @@ impl Server {
 fn lines(mut text: &str) -> Vec<&str> {
     let mut lines = Vec::new();
     while text.len() > PACKET {
-        let end = text.get(..PACKET).and_then(|start| start.rfind(' ')).unwrap_or(PACKET);
-        let Some((line, rest)) = text.split_at_checked(end) else { break };
+        let end = text
+            .get(..PACKET)
+            .and_then(|start| start.rfind(' '))
+            .unwrap_or(PACKET);
+        let Some((line, rest)) = text.split_at_checked(end) else {
+            break;
+        };
         lines.push(line);
         text = rest.trim_start();
     }
@@ -175,7 +218,11 @@ mod tests {
     fn a_long_list_is_cut_at_spaces() {
         let names = vec!["abcdefghijklmnop"; 30].join(", ");
         let lines = lines(&names);
-        assert!(lines.iter().all(|line| line.len() <= PACKET && line.starts_with('a')));
+        assert!(
+            lines
+                .iter()
+                .all(|line| line.len() <= PACKET && line.starts_with('a'))
+        );
         assert_eq!(lines.join(" "), names);
     }
 }

@@ -21,12 +21,21 @@ impl Server {
             0 => self.begin_to_dig(id, place),
             1 => self.stop_digging(id),
             2 => {
-                let begun = self.player(id).and_then(|player| player.digging).is_some_and(|it| it.block == place);
+                let begun = self
+                    .player(id)
+                    .and_then(|player| player.digging)
+                    .is_some_and(|it| it.block == place);
                 self.stop_digging(id);
-                if begun { self.dig_out(id, place) } else { self.show_block(id, place) }
+                if begun {
+                    self.dig_out(id, place)
+                } else {
+                    self.show_block(id, place)
+                }
             }
             4 => {
-                let Some(player) = self.player_mut(id) else { return };
+                let Some(player) = self.player_mut(id) else {
+                    return;
+                };
                 let slot = player.held_slot();
                 let item = player.inventory.take(slot, 1);
                 self.throw(id, item);
@@ -40,7 +49,9 @@ impl Server {
 
     fn begin_to_dig(&mut self, id: ClientId, place: (i32, i32, i32)) {
         self.stop_digging(id);
-        let Some(player) = self.player(id) else { return };
+        let Some(player) = self.player(id) else {
+            return;
+        };
         // Far-away places are not looked at: each would make a column.
         if !player.reaches(place) {
             return;
@@ -50,7 +61,11 @@ impl Server {
             return self.dig_out(id, place);
         }
         if let Some(player) = self.player_mut(id) {
-            player.digging = Some(Digging { block: place, ticks: 0, stage: 0 });
+            player.digging = Some(Digging {
+                block: place,
+                ticks: 0,
+                stage: 0,
+            });
         }
         self.show_cracks(entity, place, 0);
     }
@@ -65,7 +80,9 @@ impl Server {
     }
 
     fn dig_out(&mut self, id: ClientId, place: (i32, i32, i32)) {
-        let Some(player) = self.player(id).filter(|player| player.reaches(place)) else { return };
+        let Some(player) = self.player(id).filter(|player| player.reaches(place)) else {
+            return;
+        };
         let creative = player.mode == GameMode::Creative;
         let there = self.world.block(place);
         let possible = there != Block::AIR && (creative || there.id != BEDROCK);
@@ -80,7 +97,9 @@ impl Server {
     /// spec/minecraft-12w.md#5.1, 0x0F
     pub(super) fn put(&mut self, id: ClientId, put: &PlayerBlockPlacement) {
         let against = (put.x, i32::from(put.y), put.z);
-        let Some(player) = self.player(id) else { return };
+        let Some(player) = self.player(id) else {
+            return;
+        };
         // No face, but a use of the item held, or nonsense.
         if put.direction > LAST_FACE || !player.reaches(against) {
             return self.send_held(id);
@@ -94,7 +113,11 @@ impl Server {
         let free = (0..256).contains(&place.1) && is_replaceable(self.world.block(place).id);
         let done = block.is_some_and(|block| {
             let in_the_way = |player: &Player| is_solid(block.id) && player.overlaps(place);
-            free && !self.clients.values().filter_map(super::Client::player).any(in_the_way)
+            free && !self
+                .clients
+                .values()
+                .filter_map(super::Client::player)
+                .any(in_the_way)
                 && self.may_change(id)
                 && self.world.set_block(place, block)
         });
@@ -116,17 +139,29 @@ impl Server {
 
     fn may_change(&mut self, id: ClientId) -> bool {
         let (now, rate) = (self.now, self.settings.limits.changes);
-        self.player_mut(id).is_some_and(|player| !player.dead && player.changes.take(1.0, rate, now))
+        self.player_mut(id)
+            .is_some_and(|player| !player.dead && player.changes.take(1.0, rate, now))
     }
 
     /// Tells a player how a block really is.
     fn show_block(&mut self, id: ClientId, place @ (x, y, z): (i32, i32, i32)) {
-        let near = self.player(id).is_some_and(|player| player.loaded.contains(&(x >> 4, z >> 4)));
+        let near = self
+            .player(id)
+            .is_some_and(|player| player.loaded.contains(&(x >> 4, z >> 4)));
         if let Ok(height) = u8::try_from(y)
             && near
         {
             let Block { id: kind, metadata } = self.world.block(place);
-            self.send(id, BlockChange { x, y: height, z, block: BlockType(kind.cast_signed()), metadata });
+            self.send(
+                id,
+                BlockChange {
+                    x,
+                    y: height,
+                    z,
+                    block: BlockType(kind.cast_signed()),
+                    metadata,
+                },
+            );
         }
     }
 
@@ -138,7 +173,11 @@ impl Server {
 
     /// The oldest build that is spoken: what it does not know, nobody may bring into the world.
     fn oldest(&self) -> crate::Build {
-        if self.settings.speaks_old() { self.settings.build.min(OLD) } else { self.settings.build }
+        if self.settings.speaks_old() {
+            self.settings.build.min(OLD)
+        } else {
+            self.settings.build
+        }
     }
 
     /// Whether every client here knows an item.

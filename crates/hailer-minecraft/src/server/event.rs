@@ -50,8 +50,17 @@ pub enum Event {
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Joined { name, ip, build, encrypted } => {
-                let how = if *encrypted { "encrypted" } else { "in the clear" };
+            Self::Joined {
+                name,
+                ip,
+                build,
+                encrypted,
+            } => {
+                let how = if *encrypted {
+                    "encrypted"
+                } else {
+                    "in the clear"
+                };
                 write!(f, "{name} joined from {ip} with {build}, {how}")
             }
             Self::Left { name, reason } => write!(f, "{name} left: {reason}"),

@@ -21,7 +21,10 @@ pub(super) struct Inventory {
 
 impl Default for Inventory {
     fn default() -> Self {
-        Self { slots: vec![Slot::EMPTY; SLOTS as usize], cursor: Slot::EMPTY }
+        Self {
+            slots: vec![Slot::EMPTY; SLOTS as usize],
+            cursor: Slot::EMPTY,
+        }
     }
 }
 
@@ -31,11 +34,16 @@ impl Inventory {
     }
 
     pub(super) fn slot(&self, place: i16) -> &Slot {
-        usize::try_from(place).ok().and_then(|i| self.slots.get(i)).unwrap_or(&Slot::EMPTY)
+        usize::try_from(place)
+            .ok()
+            .and_then(|i| self.slots.get(i))
+            .unwrap_or(&Slot::EMPTY)
     }
 
     fn slot_mut(&mut self, place: i16) -> Option<&mut Slot> {
-        KEPT.contains(&place).then(|| self.slots.get_mut(usize::try_from(place).ok()?)).flatten()
+        KEPT.contains(&place)
+            .then(|| self.slots.get_mut(usize::try_from(place).ok()?))
+            .flatten()
     }
 
     /// Puts an item into a slot, whatever was there. False if that slot keeps none.
@@ -52,7 +60,8 @@ impl Inventory {
 
     /// Takes so many out of a slot.
     pub(super) fn take(&mut self, place: i16, count: i8) -> Slot {
-        self.slot_mut(place).map_or(Slot::EMPTY, |slot| split(slot, count))
+        self.slot_mut(place)
+            .map_or(Slot::EMPTY, |slot| split(slot, count))
     }
 
     /// Puts an item where it fits, first to its like. Gives back the slots that changed, and what is left over.
@@ -61,7 +70,9 @@ impl Inventory {
         let places = || (HOTBAR..SLOTS).chain(9..HOTBAR);
         for like in [true, false] {
             for place in places() {
-                let Some(slot) = self.slot_mut(place) else { continue };
+                let Some(slot) = self.slot_mut(place) else {
+                    continue;
+                };
                 if !item.is_empty() && slot.is_empty() != like && pour(&mut item, slot, i8::MAX) {
                     changed.push(place);
                 }
@@ -111,7 +122,14 @@ fn is_like(one: &Slot, other: &Slot) -> bool {
 /// So many of what is in a slot.
 fn split(slot: &mut Slot, count: i8) -> Slot {
     let count = count.clamp(0, slot.count.max(0));
-    let taken = if count == 0 { Slot::EMPTY } else { Slot { count, ..slot.clone() } };
+    let taken = if count == 0 {
+        Slot::EMPTY
+    } else {
+        Slot {
+            count,
+            ..slot.clone()
+        }
+    };
     slot.count -= count;
     if slot.count <= 0 {
         *slot = Slot::EMPTY;
@@ -149,7 +167,10 @@ mod tests {
         assert!(inventory.set(36, Slot::of(1, 5, 0)));
         assert!(inventory.click(36, 1), "half of it, the larger");
         assert_eq!((inventory.cursor.count, inventory.slot(36).count), (3, 2));
-        assert!(inventory.click(20, 1) && inventory.click(20, 1), "one by one");
+        assert!(
+            inventory.click(20, 1) && inventory.click(20, 1),
+            "one by one"
+        );
         assert!(inventory.click(36, 0), "and back to the like");
         assert_eq!((inventory.slot(20).count, inventory.slot(36).count), (2, 3));
         assert!(inventory.cursor.is_empty() && inventory.click(20, 0));
@@ -158,7 +179,10 @@ mod tests {
         assert_eq!((inventory.cursor.id, inventory.slot(21).id), (3, 1));
         assert!(!inventory.click(5, 0), "dirt is no helmet");
         assert!(
-            !inventory.click(0, 0) && !inventory.click(-999, 0) && !inventory.click(45, 0) && !inventory.click(21, 2)
+            !inventory.click(0, 0)
+                && !inventory.click(-999, 0)
+                && !inventory.click(45, 0)
+                && !inventory.click(21, 2)
         );
         assert_eq!(inventory.cursor.id, 3);
     }
@@ -169,10 +193,16 @@ mod tests {
         inventory.set(30, Slot::of(4, 60, 0));
         let (changed, left) = inventory.add(Slot::of(4, 10, 0));
         assert_eq!((changed, left.is_empty()), (vec![30, 36], true));
-        assert_eq!((inventory.slot(30).count, inventory.slot(36).count), (64, 6));
+        assert_eq!(
+            (inventory.slot(30).count, inventory.slot(36).count),
+            (64, 6)
+        );
         for place in 9..45 {
             inventory.set(place, Slot::of(1, 64, 0));
         }
-        assert_eq!(inventory.add(Slot::of(4, 3, 0)), (vec![], Slot::of(4, 3, 0)));
+        assert_eq!(
+            inventory.add(Slot::of(4, 3, 0)),
+            (vec![], Slot::of(4, 3, 0))
+        );
     }
 }

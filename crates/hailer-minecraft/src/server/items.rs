@@ -24,18 +24,35 @@ pub(super) struct Item {
 impl Item {
     pub(super) fn spawn(&self, entity: i32) -> SpawnDroppedItem {
         let [x, y, z] = self.place.absolute();
-        let Slot { id, count, damage, .. } = self.what;
-        SpawnDroppedItem { entity, item: id, count, damage, x, y: Absolute(y.0 + 4), z, ..SpawnDroppedItem::default() }
+        let Slot {
+            id, count, damage, ..
+        } = self.what;
+        SpawnDroppedItem {
+            entity,
+            item: id,
+            count,
+            damage,
+            x,
+            y: Absolute(y.0 + 4),
+            z,
+            ..SpawnDroppedItem::default()
+        }
     }
 }
 
 impl Server {
     /// Somebody throws an item; it lies before their feet.
     pub(super) fn throw(&mut self, id: ClientId, item: Slot) {
-        let Some(player) = self.player(id) else { return };
+        let Some(player) = self.player(id) else {
+            return;
+        };
         let yaw = f64::from(player.yaw).to_radians();
         let Position { x, y, z } = player.position;
-        let ahead = Position { x: x - yaw.sin() * THROW, y: y + 1.0, z: z + yaw.cos() * THROW };
+        let ahead = Position {
+            x: x - yaw.sin() * THROW,
+            y: y + 1.0,
+            z: z + yaw.cos() * THROW,
+        };
         if item.is_empty() || item.count <= 0 || !self.knows(&item) {
             return;
         }
@@ -46,7 +63,14 @@ impl Server {
     /// An item lies where a block was.
     pub(super) fn lay(&mut self, item: Slot, (x, y, z): (i32, i32, i32)) {
         let middle = |at: i32| f64::from(at) + 0.5;
-        self.drop_at(item, Position { x: middle(x), y: f64::from(y), z: middle(z) });
+        self.drop_at(
+            item,
+            Position {
+                x: middle(x),
+                y: f64::from(y),
+                z: middle(z),
+            },
+        );
     }
 
     /// It falls at once: clients make it look slower. Its tag stays behind, for whoever picks it up must not get what
@@ -55,15 +79,27 @@ impl Server {
         what.tag = Tag::NONE;
         let (x, y, z) = place.block();
         // Nothing below: it is gone.
-        let Some(floor) = self.world.floor((x, y + 1, z)) else { return };
+        let Some(floor) = self.world.floor((x, y + 1, z)) else {
+            return;
+        };
         let entity = self.entity();
         if self.items.len() >= self.settings.limits.items
             && let Some((oldest, _)) = self.items.pop_first()
         {
             self.vanish(oldest);
         }
-        let place = Position { y: f64::from(floor).min(place.y.max(0.0)), ..place };
-        self.items.insert(entity, Item { what, place, ticks: 0 });
+        let place = Position {
+            y: f64::from(floor).min(place.y.max(0.0)),
+            ..place
+        };
+        self.items.insert(
+            entity,
+            Item {
+                what,
+                place,
+                ticks: 0,
+            },
+        );
     }
 
     /// Items grow old and are picked up.
@@ -76,23 +112,37 @@ impl Server {
                 gone.push(*entity);
             } else if item.ticks > REST {
                 let near = self.clients.iter().find(|(_, client)| {
-                    client.player().is_some_and(|player| !player.dead && player.position.distance(item.place) <= GRASP)
+                    client.player().is_some_and(|player| {
+                        !player.dead && player.position.distance(item.place) <= GRASP
+                    })
                 });
                 taken.extend(near.map(|(id, _)| (*entity, *id)));
             }
         }
         for (entity, id) in taken {
-            let Some(what) = self.items.get(&entity).map(|item| item.what.clone()) else { continue };
-            let Some(player) = self.player_mut(id) else { continue };
+            let Some(what) = self.items.get(&entity).map(|item| item.what.clone()) else {
+                continue;
+            };
+            let Some(player) = self.player_mut(id) else {
+                continue;
+            };
             let collector = player.entity;
             let (changed, left) = player.inventory.add(what);
             if changed.is_empty() {
                 continue;
             }
-            changed.into_iter().for_each(|slot| self.send_slot(id, slot));
+            changed
+                .into_iter()
+                .for_each(|slot| self.send_slot(id, slot));
             self.show_held(id);
             if left.is_empty() {
-                self.send_to(CollectItem { collected: entity, collector }, |other| other.seen.contains(&entity));
+                self.send_to(
+                    CollectItem {
+                        collected: entity,
+                        collector,
+                    },
+                    |other| other.seen.contains(&entity),
+                );
                 gone.push(entity);
             } else if let Some(item) = self.items.get_mut(&entity) {
                 item.what = left;

@@ -26,7 +26,9 @@ pub(super) type Place = (i32, i32, i32);
 
 /// The height at one place.
 pub(super) fn top(column: &Column, x: u8, z: u8) -> u16 {
-    column.top(x, z, |block| opacity(block.id) > 0).map_or(0, |(y, _)| u16::from(y) + 1)
+    column
+        .top(x, z, |block| opacity(block.id) > 0)
+        .map_or(0, |(y, _)| u16::from(y) + 1)
 }
 
 /// The heights of a column.
@@ -45,17 +47,26 @@ fn nth(x: i32, z: i32) -> usize {
 
 impl Around<'_> {
     fn id(&self, (x, y, z): Place) -> u16 {
-        self.columns.get(nth(x, z)).map_or(0, |column| column.block(x as u8 & 15, y as u8, z as u8 & 15).id)
+        self.columns.get(nth(x, z)).map_or(0, |column| {
+            column.block(x as u8 & 15, y as u8, z as u8 & 15).id
+        })
     }
 
     fn top(&self, x: i32, z: i32) -> i32 {
         let tops = self.tops.get(nth(x, z));
-        tops.and_then(|tops| tops.get(((z & 15) << 4 | x & 15) as usize)).map_or(0, |top| i32::from(*top))
+        tops.and_then(|tops| tops.get(((z & 15) << 4 | x & 15) as usize))
+            .map_or(0, |top| i32::from(*top))
     }
 
     /// Sky light and block light of the column in the middle.
     pub(super) fn light(&self) -> Lights {
-        let highest = self.tops.iter().copied().flatten().max().map_or(0, |top| i32::from(*top));
+        let highest = self
+            .tops
+            .iter()
+            .copied()
+            .flatten()
+            .max()
+            .map_or(0, |top| i32::from(*top));
         let mut sky = Flood::new(highest);
         for (z, x) in (0..SIDE).flat_map(|z| (0..SIDE).map(move |x| (z, x))) {
             // What falls straight down.
@@ -70,9 +81,17 @@ impl Around<'_> {
             // What comes in from the open sky beside.
             let beside = [(x - 1, z), (x + 1, z), (x, z - 1), (x, z + 1)];
             let inside = |(x, z): &(i32, i32)| (0..SIDE).contains(x) && (0..SIDE).contains(z);
-            let open = beside.into_iter().filter(inside).map(|(x, z)| self.top(x, z)).min().unwrap_or(highest);
+            let open = beside
+                .into_iter()
+                .filter(inside)
+                .map(|(x, z)| self.top(x, z))
+                .min()
+                .unwrap_or(highest);
             for y in open..self.top(x, z) {
-                sky.raise((x, y, z), 15_u8.saturating_sub(opacity(self.id((x, y, z))).max(1)));
+                sky.raise(
+                    (x, y, z),
+                    15_u8.saturating_sub(opacity(self.id((x, y, z))).max(1)),
+                );
             }
         }
         sky.spread(self, |(x, y, z)| y >= self.top(x, z));
@@ -104,7 +123,10 @@ impl Lights {
         for y in (0..=255_u8).filter(|y| sections >> (y >> 4) & 1 == 1 || u16::from(*y) < highest) {
             for (z, x) in (0..16_u8).flat_map(|z| (0..16).map(move |x| (z, x))) {
                 let place @ (_, py, _) = (i32::from(x) + 16, i32::from(y), i32::from(z) + 16);
-                let top = self.tops.get(usize::from(z << 4 | x)).map_or(0, |top| i32::from(*top));
+                let top = self
+                    .tops
+                    .get(usize::from(z << 4 | x))
+                    .map_or(0, |top| i32::from(*top));
                 column.set_sky_light(x, y, z, if py >= top { 15 } else { self.sky.at(place) });
                 column.set_block_light(x, y, z, self.lamps.at(place));
             }
@@ -121,16 +143,23 @@ struct Flood {
 
 impl Flood {
     fn new(height: i32) -> Self {
-        Self { levels: Vec::new(), queue: VecDeque::new(), height }
+        Self {
+            levels: Vec::new(),
+            queue: VecDeque::new(),
+            height,
+        }
     }
 
     fn index(&self, (x, y, z): Place) -> Option<usize> {
-        let inside = (0..SIDE).contains(&x) && (0..self.height).contains(&y) && (0..SIDE).contains(&z);
+        let inside =
+            (0..SIDE).contains(&x) && (0..self.height).contains(&y) && (0..SIDE).contains(&z);
         inside.then(|| ((y * SIDE + z) * SIDE + x) as usize)
     }
 
     fn at(&self, place: Place) -> u8 {
-        self.index(place).and_then(|i| self.levels.get(i).copied()).unwrap_or(0)
+        self.index(place)
+            .and_then(|i| self.levels.get(i).copied())
+            .unwrap_or(0)
     }
 
     fn raise(&mut self, place: Place, level: u8) {
@@ -151,7 +180,14 @@ impl Flood {
             if level < 2 {
                 continue;
             }
-            let beside = [(x - 1, y, z), (x + 1, y, z), (x, y - 1, z), (x, y + 1, z), (x, y, z - 1), (x, y, z + 1)];
+            let beside = [
+                (x - 1, y, z),
+                (x + 1, y, z),
+                (x, y - 1, z),
+                (x, y + 1, z),
+                (x, y, z - 1),
+                (x, y, z + 1),
+            ];
             for next in beside {
                 if self.index(next).is_some() && self.at(next) + 1 < level && !full(next) {
                     self.raise(next, level.saturating_sub(opacity(around.id(next)).max(1)));
@@ -167,22 +203,33 @@ mod tests {
     use crate::chunk::Block;
 
     fn lit(mut middle: Column, other: &Column) -> Column {
-        let columns = [other, other, other, other, &middle, other, other, other, other];
+        let columns = [
+            other, other, other, other, &middle, other, other, other, other,
+        ];
         let all = columns.map(tops);
         let mut lamps = Vec::new();
-        for (y, z, x) in (0..32).flat_map(|y| (0..48).flat_map(move |z| (0..48).map(move |x| (y, z, x)))) {
+        for (y, z, x) in
+            (0..32).flat_map(|y| (0..48).flat_map(move |z| (0..48).map(move |x| (y, z, x))))
+        {
             if emission(columns[nth(x, z)].block(x as u8, y as u8, z as u8).id) > 0 {
                 lamps.push((x, y, z));
             }
         }
-        let lights = Around { columns, tops: [0, 1, 2, 3, 4, 5, 6, 7, 8].map(|i| &*all[i]), lamps }.light();
+        let lights = Around {
+            columns,
+            tops: [0, 1, 2, 3, 4, 5, 6, 7, 8].map(|i| &*all[i]),
+            lamps,
+        }
+        .light();
         lights.write(&mut middle);
         middle
     }
 
     fn ground() -> Column {
         let mut column = Column::default();
-        for (x, y, z) in (0..16).flat_map(|x| (0..10).flat_map(move |y| (0..16).map(move |z| (x, y, z)))) {
+        for (x, y, z) in
+            (0..16).flat_map(|x| (0..10).flat_map(move |y| (0..16).map(move |z| (x, y, z))))
+        {
             column.set_block(x, y, z, Block { id: 1, metadata: 0 });
         }
         column
@@ -196,8 +243,23 @@ mod tests {
         }
         let dark = lit(column.clone(), &ground());
         assert_eq!([0, 1, 7].map(|x| dark.sky_light(x, 10, 7)), [14, 13, 7]);
-        assert_eq!((dark.sky_light(7, 13, 7), dark.sky_light(7, 12, 7), dark.sky_light(7, 3, 7)), (15, 0, 0));
-        column.set_block(7, 10, 7, Block { id: 50, metadata: 5 });
+        assert_eq!(
+            (
+                dark.sky_light(7, 13, 7),
+                dark.sky_light(7, 12, 7),
+                dark.sky_light(7, 3, 7)
+            ),
+            (15, 0, 0)
+        );
+        column.set_block(
+            7,
+            10,
+            7,
+            Block {
+                id: 50,
+                metadata: 5,
+            },
+        );
         let lamp = lit(column, &ground());
         assert_eq!([7, 8, 15].map(|x| lamp.block_light(x, 10, 7)), [14, 13, 6]);
         assert_eq!(lamp.block_light(7, 13, 7), 0, "not through the roof");
@@ -211,7 +273,10 @@ mod tests {
         }
         column.set_block(6, 2, 5, Block::AIR);
         let shaft = lit(column.clone(), &ground());
-        assert_eq!((shaft.sky_light(5, 2, 5), shaft.sky_light(6, 2, 5)), (15, 14));
+        assert_eq!(
+            (shaft.sky_light(5, 2, 5), shaft.sky_light(6, 2, 5)),
+            (15, 14)
+        );
         for y in 8..10 {
             column.set_block(5, y, 5, Block { id: 9, metadata: 0 });
         }
@@ -222,7 +287,15 @@ mod tests {
     #[test]
     fn light_comes_from_the_columns_beside() {
         let mut other = ground();
-        other.set_block(0, 10, 5, Block { id: 89, metadata: 0 });
+        other.set_block(
+            0,
+            10,
+            5,
+            Block {
+                id: 89,
+                metadata: 0,
+            },
+        );
         assert_eq!(lit(ground(), &other).block_light(15, 10, 5), 14);
     }
 }

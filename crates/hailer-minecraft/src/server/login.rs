@@ -9,8 +9,8 @@ use super::{ClientId, Event, OLD, Server};
 use crate::build::Build;
 use crate::crypto::{CipherKind, KeyPair, same_token};
 use crate::table::{
-    EncryptionRequest, EncryptionResponse, Handshake, HandshakeReply, Kick, Login, LoginRequest, Packet,
-    PlayerListItem, SetSlot, SetWindowItems, SpawnPosition, TimeUpdate, UpdateHealth,
+    EncryptionRequest, EncryptionResponse, Handshake, HandshakeReply, Kick, Login, LoginRequest,
+    Packet, PlayerListItem, SetSlot, SetWindowItems, SpawnPosition, TimeUpdate, UpdateHealth,
 };
 use crate::types::{Bytes16, List16, Shrunk, Slot, Text};
 
@@ -20,8 +20,12 @@ impl Server {
     /// Looks at the first bytes, which tell the client's build. Whether there is something to read.
     pub(super) fn greet(&mut self, id: ClientId) -> bool {
         let ours = self.settings.build;
-        let Some(client) = self.clients.get_mut(&id) else { return false };
-        let Phase::Login(login) = &mut client.phase else { return false };
+        let Some(client) = self.clients.get_mut(&id) else {
+            return false;
+        };
+        let Phase::Login(login) = &mut client.phase else {
+            return false;
+        };
         if login.greeted {
             return true;
         }
@@ -50,7 +54,9 @@ impl Server {
             Packet::ServerListPing(_) => self.ping(id),
             Packet::Handshake(handshake) => self.handshake(id, &handshake),
             Packet::EncryptionResponse(answer) => {
-                if let Some(Phase::Login(login)) = self.clients.get_mut(&id).map(|client| &mut client.phase) {
+                if let Some(Phase::Login(login)) =
+                    self.clients.get_mut(&id).map(|client| &mut client.phase)
+                {
                     login.answer = Some(answer);
                 }
                 self.decrypt(id);
@@ -64,13 +70,24 @@ impl Server {
 
     /// spec/minecraft-12w.md#6.1
     fn ping(&mut self, id: ClientId) {
-        let Some(client) = self.clients.get(&id) else { return };
+        let Some(client) = self.clients.get(&id) else {
+            return;
+        };
         let ip = client.ip;
         let motd: String = self.settings.motd.chars().filter(|c| *c != '§').collect();
         // Cut by units, not by characters: the counts have to fit behind it.
         let motd = Text::<200>::from(motd.as_str());
-        let reason = format!("{motd}§{}§{}", self.players().count(), self.settings.max_players);
-        self.send(id, Kick { reason: reason.as_str().into() });
+        let reason = format!(
+            "{motd}§{}§{}",
+            self.players().count(),
+            self.settings.max_players
+        );
+        self.send(
+            id,
+            Kick {
+                reason: reason.as_str().into(),
+            },
+        );
         if let Some(client) = self.clients.get_mut(&id) {
             client.phase = Phase::Over;
         }
@@ -80,11 +97,21 @@ impl Server {
     fn handshake(&mut self, id: ClientId, handshake: &Handshake) {
         let (encryption, mut token) = (self.settings.encryption, [0; 4]);
         (self.random)(&mut token);
-        let Some(client) = self.clients.get_mut(&id) else { return };
+        let Some(client) = self.clients.get_mut(&id) else {
+            return;
+        };
         let build = client.build();
-        let Phase::Login(login) = &mut client.phase else { return };
+        let Phase::Login(login) = &mut client.phase else {
+            return;
+        };
         login.name = match build < Build::W17a {
-            true => handshake.who.to_string().split(';').next().unwrap_or_default().into(),
+            true => handshake
+                .who
+                .to_string()
+                .split(';')
+                .next()
+                .unwrap_or_default()
+                .into(),
             false => handshake.name.to_string(),
         };
         login.token = token;
@@ -92,7 +119,9 @@ impl Server {
             return self.kick(id, "Invalid name!");
         }
         match self.keys.as_ref().map(KeyPair::public_der) {
-            _ if build < Build::W17a => client.send(HandshakeReply { id: NO_CHECK.into() }),
+            _ if build < Build::W17a => client.send(HandshakeReply {
+                id: NO_CHECK.into(),
+            }),
             Some(key) if encryption != Encryption::Off => client.send(EncryptionRequest {
                 server_id: NO_CHECK.into(),
                 key: Bytes16::new(key.to_vec()),
@@ -105,11 +134,17 @@ impl Server {
     /// The old login tells its number only here.
     fn request(&mut self, id: ClientId, request: &LoginRequest) {
         let (ours, old) = (self.settings.build, self.settings.speaks_old());
-        let Some(client) = self.clients.get_mut(&id) else { return };
+        let Some(client) = self.clients.get_mut(&id) else {
+            return;
+        };
         if client.build() < Build::W17a {
-            let build = [ours, OLD].into_iter().find(|build| i32::from(build.protocol()) == request.protocol);
+            let build = [ours, OLD]
+                .into_iter()
+                .find(|build| i32::from(build.protocol()) == request.protocol);
             match build {
-                Some(build) if build < Build::W17a && (build == ours || old) => client.connection.set_build(build),
+                Some(build) if build < Build::W17a && (build == ours || old) => {
+                    client.connection.set_build(build)
+                }
                 _ => return self.kick(id, outdated(request.protocol, ours)),
             }
             let name = request.name.to_string();
@@ -126,18 +161,25 @@ impl Server {
     /// Decrypts the secret, if it is not too soon: others may have been asking for much of it.
     pub(super) fn decrypt(&mut self, id: ClientId) {
         let rate = self.settings.limits.decryptions;
-        let Some(client) = self.clients.get_mut(&id) else { return };
-        let (build, Phase::Login(login), Some(keys)) = (client.connection.build(), &mut client.phase, &self.keys)
+        let Some(client) = self.clients.get_mut(&id) else {
+            return;
+        };
+        let (build, Phase::Login(login), Some(keys)) =
+            (client.connection.build(), &mut client.phase, &self.keys)
         else {
             return;
         };
         if login.answer.is_none() || !self.decryptions.take(2.0, rate, self.now) {
             return;
         }
-        let (Some(answer), Some(kind)) = (login.answer.take(), CipherKind::of(build)) else { return };
+        let (Some(answer), Some(kind)) = (login.answer.take(), CipherKind::of(build)) else {
+            return;
+        };
         let secret = keys.decrypt(&answer.secret, kind.secret_len());
         let token = build < Build::W25a
-            || keys.decrypt(&answer.token, login.token.len()).is_some_and(|token| same_token(&login.token, &token));
+            || keys
+                .decrypt(&answer.token, login.token.len())
+                .is_some_and(|token| same_token(&login.token, &token));
         match secret {
             Some(secret) if token && client.connection.secure(&secret).is_ok() => {
                 client.send(EncryptionResponse::default());
@@ -149,14 +191,25 @@ impl Server {
 
     /// Lets a client into the game.
     fn enter(&mut self, id: ClientId) {
-        let Some(client) = self.clients.get(&id) else { return };
+        let Some(client) = self.clients.get(&id) else {
+            return;
+        };
         let (ip, build, encrypted) = (client.ip, client.build(), client.connection.is_encrypted());
-        let Phase::Login(login) = &client.phase else { return };
+        let Phase::Login(login) = &client.phase else {
+            return;
+        };
         let name = login.name.clone();
-        if self.settings.encryption == Encryption::Required && CipherKind::of(build).is_some() && !encrypted {
+        if self.settings.encryption == Encryption::Required
+            && CipherKind::of(build).is_some()
+            && !encrypted
+        {
             return self.kick(id, "This server is encrypted");
         }
-        let is_same = |client: &Client| client.player().is_some_and(|player| player.name.eq_ignore_ascii_case(&name));
+        let is_same = |client: &Client| {
+            client
+                .player()
+                .is_some_and(|player| player.name.eq_ignore_ascii_case(&name))
+        };
         for twin in self.ids(is_same) {
             self.kick(twin, "You logged in from another location");
         }
@@ -171,7 +224,12 @@ impl Server {
         if let Some(client) = self.clients.get_mut(&id) {
             client.phase = Phase::Play(Box::new(player));
         }
-        self.tell(Event::Joined { name: name.clone(), ip, build, encrypted });
+        self.tell(Event::Joined {
+            name: name.clone(),
+            ip,
+            build,
+            encrypted,
+        });
         self.welcome(id);
         self.say_to_all(&format!("§e{name} joined the game."));
     }
@@ -179,7 +237,9 @@ impl Server {
     /// What 1.3.2 sends before the first column, in its order.
     fn welcome(&mut self, id: ClientId) {
         let (x, y, z) = self.world.spawn;
-        let Some(player) = self.player(id) else { return };
+        let Some(player) = self.player(id) else {
+            return;
+        };
         let (entity, mode, name) = (player.entity, player.mode, player.name.clone());
         let abilities = player.abilities();
         self.send(
@@ -195,18 +255,37 @@ impl Server {
         self.send(id, SpawnPosition { x, y, z });
         self.send(id, abilities);
         self.send(id, TimeUpdate { time: self.time });
-        let row =
-            |player: &Player| PlayerListItem { name: player.name.as_str().into(), online: true, ping: player.ping };
-        let rows: Vec<_> = self.clients.values().filter_map(Client::player).map(row).collect();
+        let row = |player: &Player| PlayerListItem {
+            name: player.name.as_str().into(),
+            online: true,
+            ping: player.ping,
+        };
+        let rows: Vec<_> = self
+            .clients
+            .values()
+            .filter_map(Client::player)
+            .map(row)
+            .collect();
         rows.into_iter().for_each(|row| self.send(id, row));
-        let ours = PlayerListItem { name: name.as_str().into(), online: true, ping: 0 };
+        let ours = PlayerListItem {
+            name: name.as_str().into(),
+            online: true,
+            ping: 0,
+        };
         self.send_to(ours, |player| player.entity != entity);
         let place = self.spawn_place();
         self.teleport(id, place);
         self.send(id, TimeUpdate { time: self.time });
         self.send_inventory(id);
         // Creative players too: vanilla tells it everybody in the first tick.
-        self.send(id, UpdateHealth { health: 20, food: 20, saturation: 5.0 });
+        self.send(
+            id,
+            UpdateHealth {
+                health: 20,
+                food: 20,
+                saturation: 5.0,
+            },
+        );
     }
 
     pub(super) fn level_type(&self) -> &'static str {
@@ -219,32 +298,74 @@ impl Server {
     /// Above whatever was built there.
     pub(super) fn spawn_place(&mut self) -> Position {
         let (x, y, z) = self.world.spawn;
-        let mut blocked = |y| [y, y + 1].into_iter().any(|y| is_solid(self.world.block((x, y, z)).id));
+        let mut blocked = |y| {
+            [y, y + 1]
+                .into_iter()
+                .any(|y| is_solid(self.world.block((x, y, z)).id))
+        };
         let y = (y..256).find(|y| !blocked(*y)).unwrap_or(y);
-        Position { x: f64::from(x) + 0.5, y: f64::from(y), z: f64::from(z) + 0.5 }
+        Position {
+            x: f64::from(x) + 0.5,
+            y: f64::from(y),
+            z: f64::from(z) + 0.5,
+        }
     }
 
     /// All slots, and the cursor.
     pub(super) fn send_inventory(&mut self, id: ClientId) {
-        let Some(player) = self.player(id) else { return };
-        let (items, cursor) = (player.inventory.slots().to_vec(), player.inventory.cursor.clone());
+        let Some(player) = self.player(id) else {
+            return;
+        };
+        let (items, cursor) = (
+            player.inventory.slots().to_vec(),
+            player.inventory.cursor.clone(),
+        );
         debug_assert_eq!(items.len(), SLOTS as usize);
-        self.send(id, SetWindowItems { window: 0, items: List16::new(items) });
-        self.send(id, SetSlot { window: -1, slot: -1, item: cursor });
+        self.send(
+            id,
+            SetWindowItems {
+                window: 0,
+                items: List16::new(items),
+            },
+        );
+        self.send(
+            id,
+            SetSlot {
+                window: -1,
+                slot: -1,
+                item: cursor,
+            },
+        );
     }
 
     /// One slot.
     pub(super) fn send_slot(&mut self, id: ClientId, slot: i16) {
-        let item = self.player(id).map_or(Slot::EMPTY, |player| player.inventory.slot(slot).clone());
-        self.send(id, SetSlot { window: 0, slot, item });
+        let item = self
+            .player(id)
+            .map_or(Slot::EMPTY, |player| player.inventory.slot(slot).clone());
+        self.send(
+            id,
+            SetSlot {
+                window: 0,
+                slot,
+                item,
+            },
+        );
     }
 }
 
 /// As vanilla has it.
 fn is_name(name: &str) -> bool {
-    (1..=16).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    (1..=16).contains(&name.len())
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
 fn outdated(theirs: i32, ours: Build) -> &'static str {
-    if theirs < i32::from(ours.protocol()) { "Outdated client!" } else { "Outdated server!" }
+    if theirs < i32::from(ours.protocol()) {
+        "Outdated client!"
+    } else {
+        "Outdated server!"
+    }
 }

@@ -90,7 +90,10 @@ impl Server {
     ///
     /// # Errors
     /// The random source repeats itself.
-    pub fn new(settings: Settings, random: impl FnMut(&mut [u8]) + Send + 'static) -> Result<Self, KeyError> {
+    pub fn new(
+        settings: Settings,
+        random: impl FnMut(&mut [u8]) + Send + 'static,
+    ) -> Result<Self, KeyError> {
         let mut random: Random = Box::new(random);
         let keys = match settings.encryption {
             Encryption::Off => None,
@@ -133,10 +136,14 @@ impl Server {
             None
         };
         if let Some(refusal) = refusal {
-            self.tell(Event::Refused { ip, reason: refusal.to_string() });
+            self.tell(Event::Refused {
+                ip,
+                reason: refusal.to_string(),
+            });
             return Err(refusal);
         }
-        let (most, most_of_one, max_packet) = (limits.logins, limits.logins_per_ip, limits.max_packet);
+        let (most, most_of_one, max_packet) =
+            (limits.logins, limits.logins_per_ip, limits.max_packet);
         let logins = || self.clients.iter().filter(|(_, client)| client.is_login());
         let crowd = || logins().filter(|(_, client)| client.ip == ip && !ip.is_loopback());
         // The oldest makes room, so that idle ones lock nobody out: who means it is in within a second.
@@ -150,7 +157,10 @@ impl Server {
         }
         let id = ClientId(self.next_client);
         self.next_client += 1;
-        self.clients.insert(id, Client::new(ip, self.settings.build, max_packet, self.now));
+        self.clients.insert(
+            id,
+            Client::new(ip, self.settings.build, max_packet, self.now),
+        );
         Ok(id)
     }
 
@@ -159,7 +169,9 @@ impl Server {
         self.pass(now);
         let limits = &self.settings.limits;
         let (rate, most) = (limits.bytes, limits.max_packet);
-        let Some(client) = self.clients.get_mut(&id).filter(|client| !client.is_over()) else { return };
+        let Some(client) = self.clients.get_mut(&id).filter(|client| !client.is_over()) else {
+            return;
+        };
         if !client.bytes.take(bytes.len() as f64, rate, self.now) {
             return self.kick(id, "Too much at once");
         }
@@ -168,7 +180,11 @@ impl Server {
             return;
         }
         self.read(id);
-        if self.clients.get(&id).is_some_and(|client| client.connection.unread().len() > most.saturating_mul(2)) {
+        if self
+            .clients
+            .get(&id)
+            .is_some_and(|client| client.connection.unread().len() > most.saturating_mul(2))
+        {
             self.kick(id, "Too much at once");
         }
     }
@@ -179,8 +195,12 @@ impl Server {
         while let Some(client) = self.clients.get_mut(&id).filter(|client| !client.is_over()) {
             match client.connection.next() {
                 Ok(None) => return,
-                Ok(Some(_)) if !client.packets.take(1.0, rate, self.now) => return self.kick(id, "Too many packets"),
-                Ok(Some(Packet::Kick(kick))) => return self.leave(id, &format!("said goodbye ({})", kick.reason)),
+                Ok(Some(_)) if !client.packets.take(1.0, rate, self.now) => {
+                    return self.kick(id, "Too many packets");
+                }
+                Ok(Some(Packet::Kick(kick))) => {
+                    return self.leave(id, &format!("said goodbye ({})", kick.reason));
+                }
                 Ok(Some(packet)) => {
                     client.heard = self.now;
                     match client.phase {
@@ -223,7 +243,10 @@ impl Server {
 
     /// Bytes for a client. Whoever has sent them says so with [`Server::sent`].
     pub fn outgoing(&self, id: ClientId) -> &[u8] {
-        self.clients.get(&id).filter(|client| !client.choked).map_or(&[], |client| client.connection.outgoing())
+        self.clients
+            .get(&id)
+            .filter(|client| !client.choked)
+            .map_or(&[], |client| client.connection.outgoing())
     }
 
     /// The first `count` bytes of [`Server::outgoing`] are on their way.
@@ -245,7 +268,10 @@ impl Server {
 
     /// Names of those who play.
     pub fn players(&self) -> impl Iterator<Item = &str> {
-        self.clients.values().filter_map(Client::player).map(|player| player.name.as_str())
+        self.clients
+            .values()
+            .filter_map(Client::player)
+            .map(|player| player.name.as_str())
     }
 
     /// Connections, those included that have not entered.
@@ -271,7 +297,11 @@ impl Server {
     }
 
     fn ids(&self, wanted: impl Fn(&Client) -> bool) -> Vec<ClientId> {
-        self.clients.iter().filter(|(_, client)| wanted(client)).map(|(id, _)| *id).collect()
+        self.clients
+            .iter()
+            .filter(|(_, client)| wanted(client))
+            .map(|(id, _)| *id)
+            .collect()
     }
 
     fn player(&self, id: ClientId) -> Option<&Player> {
@@ -317,7 +347,12 @@ impl Server {
 
     /// Sends somebody away, with a reason.
     fn kick(&mut self, id: ClientId, reason: &str) {
-        self.send(id, Kick { reason: reason.into() });
+        self.send(
+            id,
+            Kick {
+                reason: reason.into(),
+            },
+        );
         self.leave(id, &format!("kicked: {reason}"));
     }
 
@@ -328,28 +363,43 @@ impl Server {
 
     /// Takes somebody out of the game. What is left to send will be sent.
     fn leave(&mut self, id: ClientId, reason: &str) {
-        let Some(client) = self.clients.get_mut(&id) else { return };
+        let Some(client) = self.clients.get_mut(&id) else {
+            return;
+        };
         match std::mem::replace(&mut client.phase, Phase::Over) {
             Phase::Over => {}
             Phase::Login(login) => {
                 let ip = client.ip;
                 if login.greeted {
-                    self.tell(Event::Refused { ip, reason: reason.into() });
+                    self.tell(Event::Refused {
+                        ip,
+                        reason: reason.into(),
+                    });
                 }
             }
             Phase::Play(player) => {
                 self.vanish(player.entity);
-                let gone = PlayerListItem { name: player.name.as_str().into(), online: false, ping: 9999 };
+                let gone = PlayerListItem {
+                    name: player.name.as_str().into(),
+                    online: false,
+                    ping: 9999,
+                };
                 self.send_to(gone, |_| true);
                 self.say_to_all(&format!("§e{} left the game.", player.name));
-                self.tell(Event::Left { name: player.name, reason: reason.into() });
+                self.tell(Event::Left {
+                    name: player.name,
+                    reason: reason.into(),
+                });
             }
         }
     }
 
     /// Takes an entity away from all who see it.
     fn vanish(&mut self, entity: i32) {
-        let gone = DestroyEntities { entity, entities: List8::new(vec![entity]) };
+        let gone = DestroyEntities {
+            entity,
+            entities: List8::new(vec![entity]),
+        };
         self.send_to(gone, |player| player.seen.contains(&entity));
         for player in self.clients.values_mut().filter_map(Client::player_mut) {
             player.seen.remove(&entity);
@@ -360,7 +410,9 @@ impl Server {
         self.ticks += 1;
         self.time += 1;
         self.end_the_silent();
-        for id in self.ids(|client| matches!(&client.phase, Phase::Login(login) if login.answer.is_some())) {
+        for id in self
+            .ids(|client| matches!(&client.phase, Phase::Login(login) if login.answer.is_some()))
+        {
             self.decrypt(id);
         }
         if self.ticks.is_multiple_of(20) {
@@ -371,9 +423,17 @@ impl Server {
             self.ask_for_signs_of_life();
         }
         if self.ticks.is_multiple_of(PINGS) {
-            let row =
-                |player: &Player| PlayerListItem { name: player.name.as_str().into(), online: true, ping: player.ping };
-            let rows: Vec<_> = self.clients.values().filter_map(Client::player).map(row).collect();
+            let row = |player: &Player| PlayerListItem {
+                name: player.name.as_str().into(),
+                online: true,
+                ping: player.ping,
+            };
+            let rows: Vec<_> = self
+                .clients
+                .values()
+                .filter_map(Client::player)
+                .map(row)
+                .collect();
             rows.into_iter().for_each(|row| self.send_to(row, |_| true));
         }
         self.move_items();
@@ -390,7 +450,9 @@ impl Server {
     fn end_the_silent(&mut self) {
         let (now, limits) = (self.now, self.settings.limits.clone());
         let over = |client: &Client| match &client.phase {
-            Phase::Login(login) if !login.greeted => now.saturating_sub(client.since) >= limits.first_byte,
+            Phase::Login(login) if !login.greeted => {
+                now.saturating_sub(client.since) >= limits.first_byte
+            }
             Phase::Login(_) => now.saturating_sub(client.since) >= limits.login,
             Phase::Play(_) => now.saturating_sub(client.heard) >= limits.silence,
             Phase::Over => false,
@@ -409,7 +471,10 @@ impl Server {
         for id in self.ids(|client| client.player().is_some()) {
             // 0 is what clients send by themselves.
             let token = self.random_i32() | 1;
-            if let Some(player) = self.player_mut(id).filter(|player| player.keep_alive.is_none()) {
+            if let Some(player) = self
+                .player_mut(id)
+                .filter(|player| player.keep_alive.is_none())
+            {
                 player.keep_alive = Some((token, now));
             }
             self.send(id, KeepAlive { token });

@@ -24,7 +24,10 @@ pub(super) struct Packer {
 
 impl Default for Packer {
     fn default() -> Self {
-        Self { compress: Compress::new(Compression::default(), false), out: Vec::new() }
+        Self {
+            compress: Compress::new(Compression::default(), false),
+            out: Vec::new(),
+        }
     }
 }
 
@@ -38,12 +41,19 @@ impl Packer {
             let read = usize::try_from(self.compress.total_in()).unwrap_or(usize::MAX);
             let rest = bytes.get(read..).unwrap_or_default();
             // From memory into memory: nothing can fail, and room left over says that all is flushed.
-            let done = self.compress.compress_vec(rest, &mut self.out, FlushCompress::Sync).is_err();
+            let done = self
+                .compress
+                .compress_vec(rest, &mut self.out, FlushCompress::Sync)
+                .is_err();
             if done || self.out.len() < self.out.capacity() {
                 break;
             }
         }
-        Piece { masks, deflated: self.out.as_slice().into(), sum: Adler::of(bytes) }
+        Piece {
+            masks,
+            deflated: self.out.as_slice().into(),
+            sum: Adler::of(bytes),
+        }
     }
 }
 
@@ -82,7 +92,11 @@ impl Adler {
             }
             (a, b) = (a % Self::MOD, b % Self::MOD);
         }
-        Self { a, b, len: (bytes.len() % Self::MOD as usize) as u32 }
+        Self {
+            a,
+            b,
+            len: (bytes.len() % Self::MOD as usize) as u32,
+        }
     }
 
     /// The sum of both, one after the other.
@@ -90,8 +104,13 @@ impl Adler {
         let wide = |value: u32| u64::from(value);
         let modulus = wide(Self::MOD);
         let a = (wide(self.a) + wide(next.a) + modulus - 1) % modulus;
-        let b = (wide(self.b) + wide(next.b) + wide(next.len) * (wide(self.a) + modulus - 1)) % modulus;
-        Self { a: a as u32, b: b as u32, len: (self.len + next.len) % Self::MOD }
+        let b =
+            (wide(self.b) + wide(next.b) + wide(next.len) * (wide(self.a) + modulus - 1)) % modulus;
+        Self {
+            a: a as u32,
+            b: b as u32,
+            len: (self.len + next.len) % Self::MOD,
+        }
     }
 }
 
@@ -109,10 +128,15 @@ mod tests {
             let parts: Vec<Vec<u8>> = (0..count)
                 .map(|_| {
                     let len = [0, 1, 256, 10_496, 200_000][dice.below(5)];
-                    (0..len).map(|i| if i % 7 == 0 { dice.bits() as u8 } else { 255 }).collect()
+                    (0..len)
+                        .map(|i| if i % 7 == 0 { dice.bits() as u8 } else { 255 })
+                        .collect()
                 })
                 .collect();
-            let pieces: Vec<Piece> = parts.iter().map(|part| packer.pack(Masks::default(), part)).collect();
+            let pieces: Vec<Piece> = parts
+                .iter()
+                .map(|part| packer.pack(Masks::default(), part))
+                .collect();
             let mut inflater = Inflater::default();
             let (out, left) = inflater.inflate(&join(&pieces), 2_000_000).unwrap();
             assert_eq!((left, out == parts.concat()), (0, true), "{count}");

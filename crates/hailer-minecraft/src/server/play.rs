@@ -4,8 +4,8 @@ use super::player::{CROUCHING, EYES, Player, Position, SPRINTING};
 use super::settings::GameMode;
 use super::{ClientId, Server};
 use crate::table::{
-    Animation, BlockBreakAnimation, ClickWindow, ConfirmTransaction, EntityMetadata, EntityStatus, Packet,
-    PlayerTeleport, Respawn, UpdateHealth,
+    Animation, BlockBreakAnimation, ClickWindow, ConfirmTransaction, EntityMetadata, EntityStatus,
+    Packet, PlayerTeleport, Respawn, UpdateHealth,
 };
 use crate::types::Slot;
 
@@ -31,11 +31,29 @@ impl Server {
             Packet::TabComplete(asked) => self.complete(id, &asked.text.to_string()),
             Packet::Player(_) => {}
             Packet::PlayerPosition(to) => {
-                self.step(id, Some((Position { x: to.x, y: to.y, z: to.z }, to.stance)), None);
+                self.step(
+                    id,
+                    Some((
+                        Position {
+                            x: to.x,
+                            y: to.y,
+                            z: to.z,
+                        },
+                        to.stance,
+                    )),
+                    None,
+                );
             }
             Packet::PlayerLook(to) => self.step(id, None, Some((to.yaw, to.pitch))),
             Packet::PlayerPositionLook(to) => {
-                let place = (Position { x: to.x, y: to.y, z: to.z }, to.stance);
+                let place = (
+                    Position {
+                        x: to.x,
+                        y: to.y,
+                        z: to.z,
+                    },
+                    to.stance,
+                );
                 self.step(id, Some(place), Some((to.yaw, to.pitch)));
             }
             Packet::PlayerDigging(dig) => self.dig(id, &dig),
@@ -64,7 +82,9 @@ impl Server {
         if let Some(player) = self.player_mut(id)
             && let Some((_, sent)) = player.keep_alive.take_if(|(asked, _)| *asked == token)
         {
-            let took = i32::try_from(now.saturating_sub(sent).as_millis()).unwrap_or(i32::MAX).min(9999);
+            let took = i32::try_from(now.saturating_sub(sent).as_millis())
+                .unwrap_or(i32::MAX)
+                .min(9999);
             player.ping = ((i32::from(player.ping) * 3 + took) / 4) as i16;
         }
     }
@@ -72,14 +92,19 @@ impl Server {
     /// A step, a look, or both.
     fn step(&mut self, id: ClientId, place: Option<(Position, f64)>, look: Option<(f32, f32)>) {
         let (now, rate) = (self.now, self.settings.limits.motion);
-        let Some(player) = self.player_mut(id).filter(|player| !player.dead) else { return };
+        let Some(player) = self.player_mut(id).filter(|player| !player.dead) else {
+            return;
+        };
         if let Some((yaw, pitch)) = look {
             if !yaw.is_finite() || !pitch.is_finite() {
                 return self.kick(id, "Illegal position");
             }
             (player.yaw, player.pitch) = (yaw % 360.0, pitch.clamp(-90.0, 90.0));
         }
-        let Some((to, stance)) = place.filter(|(to, stance)| (to.y, *stance) != (RIDING, RIDING)) else { return };
+        let Some((to, stance)) = place.filter(|(to, stance)| (to.y, *stance) != (RIDING, RIDING))
+        else {
+            return;
+        };
         if ![to.x, to.y, to.z, stance].iter().all(|at| at.is_finite())
             || [to.x, to.y, to.z].iter().any(|at| at.abs() > EDGE)
         {
@@ -107,7 +132,9 @@ impl Server {
     }
 
     fn fall_into_the_void(&mut self, id: ClientId) {
-        let Some(player) = self.player_mut(id) else { return };
+        let Some(player) = self.player_mut(id) else {
+            return;
+        };
         if player.mode == GameMode::Creative {
             let place = self.spawn_place();
             return self.teleport(id, place);
@@ -115,34 +142,74 @@ impl Server {
         player.dead = true;
         let (entity, name) = (player.entity, player.name.clone());
         self.stop_digging(id);
-        self.send(id, UpdateHealth { health: 0, food: 20, saturation: 5.0 });
-        self.send_to(EntityStatus { entity, status: 3 }, |other| other.seen.contains(&entity));
+        self.send(
+            id,
+            UpdateHealth {
+                health: 0,
+                food: 20,
+                saturation: 5.0,
+            },
+        );
+        self.send_to(EntityStatus { entity, status: 3 }, |other| {
+            other.seen.contains(&entity)
+        });
         self.say_to_all(&format!("{name} fell out of the world"));
     }
 
     fn respawn(&mut self, id: ClientId) {
         let level_type = self.level_type();
-        let Some(player) = self.player_mut(id).filter(|player| player.dead) else { return };
+        let Some(player) = self.player_mut(id).filter(|player| player.dead) else {
+            return;
+        };
         (player.dead, player.flags) = (false, 0);
         let (entity, mode) = (player.entity, player.mode.number());
         // Others forget the body that fell, and see a new one.
         self.vanish(entity);
         self.forget_all(id);
-        self.send(id, Respawn { dimension: 0, difficulty: 0, mode, height: 256, level_type: level_type.into() });
+        self.send(
+            id,
+            Respawn {
+                dimension: 0,
+                difficulty: 0,
+                mode,
+                height: 256,
+                level_type: level_type.into(),
+            },
+        );
         let place = self.spawn_place();
         self.teleport(id, place);
-        self.send(id, UpdateHealth { health: 20, food: 20, saturation: 5.0 });
+        self.send(
+            id,
+            UpdateHealth {
+                health: 20,
+                food: 20,
+                saturation: 5.0,
+            },
+        );
         self.send_inventory(id);
     }
 
     /// Puts a player somewhere. Until the client says the same, its own steps do not count.
     pub(super) fn teleport(&mut self, id: ClientId, place: Position) {
-        let Some(player) = self.player_mut(id) else { return };
+        let Some(player) = self.player_mut(id) else {
+            return;
+        };
         player.position = place;
         player.teleport = Some((place, 0));
         let (yaw, pitch) = (player.yaw, player.pitch);
         let Position { x, y, z } = place;
-        self.send(id, PlayerTeleport { x, stance: y + EYES, y, z, yaw, pitch, on_ground: false });
+        self.send(
+            id,
+            PlayerTeleport {
+                x,
+                stance: y + EYES,
+                y,
+                z,
+                yaw,
+                pitch,
+                on_ground: false,
+            },
+        );
     }
 
     /// Puts those there again who have not said yes.
@@ -157,17 +224,26 @@ impl Server {
             .iter_mut()
             .filter_map(|(id, client)| Some((*id, client.player_mut().and_then(waits)?)))
             .collect();
-        late.into_iter().for_each(|(id, place)| self.teleport(id, place));
+        late.into_iter()
+            .for_each(|(id, place)| self.teleport(id, place));
     }
 
     fn swing(&mut self, id: ClientId) {
         if let Some(entity) = self.player(id).map(|player| player.entity) {
-            self.send_to(Animation { entity, animation: 1 }, |other| other.seen.contains(&entity));
+            self.send_to(
+                Animation {
+                    entity,
+                    animation: 1,
+                },
+                |other| other.seen.contains(&entity),
+            );
         }
     }
 
     fn act(&mut self, id: ClientId, action: i8) {
-        let Some(player) = self.player_mut(id) else { return };
+        let Some(player) = self.player_mut(id) else {
+            return;
+        };
         let before = player.flags;
         match action {
             1 => player.flags |= CROUCHING,
@@ -178,24 +254,32 @@ impl Server {
         }
         let (entity, metadata) = (player.entity, player.metadata());
         if player.flags != before {
-            self.send_to(EntityMetadata { entity, metadata }, |other| other.seen.contains(&entity));
+            self.send_to(EntityMetadata { entity, metadata }, |other| {
+                other.seen.contains(&entity)
+            });
         }
     }
 
     /// Others see what is in the hand.
     pub(super) fn show_held(&mut self, id: ClientId) {
-        if let Some((entity, equipment)) = self.player(id).map(|player| (player.entity, player.equipment())) {
+        if let Some((entity, equipment)) = self
+            .player(id)
+            .map(|player| (player.entity, player.equipment()))
+        {
             self.send_to(equipment, |other| other.seen.contains(&entity));
         }
     }
 
     /// A click into the inventory: done here as the client did it, or refused and told how it is.
     fn click(&mut self, id: ClientId, click: &ClickWindow) {
-        let Some(player) = self.player_mut(id) else { return };
+        let Some(player) = self.player_mut(id) else {
+            return;
+        };
         let outside = click.slot == -999 && !player.inventory.cursor.is_empty();
         let same = {
             let slot = player.inventory.slot(click.slot);
-            (slot.id.max(-1), slot.count, slot.damage) == (click.item.id.max(-1), click.item.count, click.item.damage)
+            (slot.id.max(-1), slot.count, slot.damage)
+                == (click.item.id.max(-1), click.item.count, click.item.damage)
         };
         let mut thrown = Slot::EMPTY;
         let accepted = click.window == 0 && !click.shift && {
@@ -207,7 +291,14 @@ impl Server {
             }
         };
         player.is_misled |= !accepted;
-        self.send(id, ConfirmTransaction { window: click.window, action: click.action, accepted });
+        self.send(
+            id,
+            ConfirmTransaction {
+                window: click.window,
+                action: click.action,
+                accepted,
+            },
+        );
         self.throw(id, thrown);
         self.show_held(id);
     }
@@ -225,7 +316,9 @@ impl Server {
     /// Creative players take what they like, as far as everybody here knows it.
     fn conjure(&mut self, id: ClientId, slot: i16, item: Slot) {
         let known = self.knows(&item);
-        let Some(player) = self.player_mut(id) else { return };
+        let Some(player) = self.player_mut(id) else {
+            return;
+        };
         let allowed = player.mode == GameMode::Creative && known;
         if allowed && slot == -1 {
             return self.throw(id, item);
@@ -240,18 +333,30 @@ impl Server {
 
     /// What hangs on the cursor goes back when the window closes.
     fn put_cursor_back(&mut self, id: ClientId) {
-        let Some(player) = self.player_mut(id) else { return };
+        let Some(player) = self.player_mut(id) else {
+            return;
+        };
         let item = std::mem::take(&mut player.inventory.cursor);
         let (changed, left) = player.inventory.add(item);
-        changed.into_iter().for_each(|slot| self.send_slot(id, slot));
+        changed
+            .into_iter()
+            .for_each(|slot| self.send_slot(id, slot));
         self.throw(id, left);
     }
 
     /// Others see how far somebody's digging is.
     pub(super) fn show_digging(&mut self) {
-        for id in self.ids(|client| client.player().is_some_and(|player| player.digging.is_some())) {
-            let Some(player) = self.player_mut(id) else { continue };
-            let (entity, Some(digging)) = (player.entity, &mut player.digging) else { continue };
+        for id in self.ids(|client| {
+            client
+                .player()
+                .is_some_and(|player| player.digging.is_some())
+        }) {
+            let Some(player) = self.player_mut(id) else {
+                continue;
+            };
+            let (entity, Some(digging)) = (player.entity, &mut player.digging) else {
+                continue;
+            };
             digging.ticks += 1;
             let stage = (digging.ticks / 3).min(9) as u8;
             if stage != digging.stage {
@@ -263,6 +368,15 @@ impl Server {
     }
 
     pub(super) fn show_cracks(&mut self, breaker: i32, (x, y, z): (i32, i32, i32), stage: u8) {
-        self.send_to(BlockBreakAnimation { breaker, x, y, z, stage }, |other| other.seen.contains(&breaker));
+        self.send_to(
+            BlockBreakAnimation {
+                breaker,
+                x,
+                y,
+                z,
+                stage,
+            },
+            |other| other.seen.contains(&breaker),
+        );
     }
 }

@@ -28,7 +28,11 @@ pub(super) struct Position {
 impl Position {
     /// The block that the feet are in.
     pub(super) fn block(self) -> (i32, i32, i32) {
-        (self.x.floor() as i32, self.y.floor() as i32, self.z.floor() as i32)
+        (
+            self.x.floor() as i32,
+            self.y.floor() as i32,
+            self.z.floor() as i32,
+        )
     }
 
     /// The column.
@@ -38,7 +42,8 @@ impl Position {
     }
 
     pub(super) fn distance(self, other: Self) -> f64 {
-        ((self.x - other.x).powi(2) + (self.y - other.y).powi(2) + (self.z - other.z).powi(2)).sqrt()
+        ((self.x - other.x).powi(2) + (self.y - other.y).powi(2) + (self.z - other.z).powi(2))
+            .sqrt()
     }
 
     /// As the wire has it.
@@ -100,7 +105,13 @@ pub(super) struct Player {
 }
 
 impl Player {
-    pub(super) fn new(name: String, entity: i32, mode: GameMode, position: Position, view: i32) -> Self {
+    pub(super) fn new(
+        name: String,
+        entity: i32,
+        mode: GameMode,
+        position: Position,
+        view: i32,
+    ) -> Self {
         Self {
             name,
             entity,
@@ -108,7 +119,10 @@ impl Player {
             position,
             yaw: 0.0,
             pitch: 0.0,
-            shown: Shown { place: position.absolute(), ..Shown::default() },
+            shown: Shown {
+                place: position.absolute(),
+                ..Shown::default()
+            },
             teleport: None,
             flags: 0,
             held: 0,
@@ -139,25 +153,44 @@ impl Player {
     }
 
     pub(super) fn now(&self) -> Shown {
-        let (yaw, pitch) = (Angle::from_degrees(self.yaw), Angle::from_degrees(self.pitch));
-        Shown { place: self.position.absolute(), yaw, pitch }
+        let (yaw, pitch) = (
+            Angle::from_degrees(self.yaw),
+            Angle::from_degrees(self.pitch),
+        );
+        Shown {
+            place: self.position.absolute(),
+            yaw,
+            pitch,
+        }
     }
 
     pub(super) fn abilities(&self) -> PlayerAbilities {
         let abilities = match self.mode {
             GameMode::Survival => 0,
-            GameMode::Creative => Abilities::INVULNERABLE | Abilities::CAN_FLY | Abilities::INSTANT_BUILD,
+            GameMode::Creative => {
+                Abilities::INVULNERABLE | Abilities::CAN_FLY | Abilities::INSTANT_BUILD
+            }
         };
-        PlayerAbilities { abilities: Abilities(abilities), fly_speed: 12, walk_speed: 25 }
+        PlayerAbilities {
+            abilities: Abilities(abilities),
+            fly_speed: 12,
+            walk_speed: 25,
+        }
     }
 
     /// At least one value: without any, clients fail (spec/minecraft-12w.md#5.1).
     pub(super) fn metadata(&self) -> Metadata {
-        Metadata::default().with(0, MetadataValue::Byte(self.flags)).with(1, MetadataValue::Short(300))
+        Metadata::default()
+            .with(0, MetadataValue::Byte(self.flags))
+            .with(1, MetadataValue::Short(300))
     }
 
     pub(super) fn spawn(&self) -> SpawnNamedEntity {
-        let Shown { place: [x, y, z], yaw, pitch } = self.shown;
+        let Shown {
+            place: [x, y, z],
+            yaw,
+            pitch,
+        } = self.shown;
         SpawnNamedEntity {
             entity: self.entity,
             name: self.name.as_str().into(),
@@ -173,23 +206,48 @@ impl Player {
 
     /// Without the tag: what one client made up must not reach another.
     pub(super) fn equipment(&self) -> EntityEquipment {
-        let &Slot { id, count, damage, .. } = self.held_item();
-        let item = if id < 0 { Slot::EMPTY } else { Slot::of(id, count, damage) };
-        EntityEquipment { entity: self.entity, place: 0, item_id: id, item_damage: damage.max(0), item }
+        let &Slot {
+            id, count, damage, ..
+        } = self.held_item();
+        let item = if id < 0 {
+            Slot::EMPTY
+        } else {
+            Slot::of(id, count, damage)
+        };
+        EntityEquipment {
+            entity: self.entity,
+            place: 0,
+            item_id: id,
+            item_damage: damage.max(0),
+            item,
+        }
     }
 
     /// Whether a block would stand in the body.
     pub(super) fn overlaps(&self, (x, y, z): (i32, i32, i32)) -> bool {
         let (half, height) = BODY;
-        let across = |at: f64, block: i32| at + half > f64::from(block) && at - half < f64::from(block) + 1.0;
-        let Position { x: px, y: py, z: pz } = self.position;
+        let across = |at: f64, block: i32| {
+            at + half > f64::from(block) && at - half < f64::from(block) + 1.0
+        };
+        let Position {
+            x: px,
+            y: py,
+            z: pz,
+        } = self.position;
         across(px, x) && across(pz, z) && py + height > f64::from(y) && py < f64::from(y) + 1.0
     }
 
     /// Whether the arm reaches a block: six blocks from the eyes to its middle.
     pub(super) fn reaches(&self, (x, y, z): (i32, i32, i32)) -> bool {
         let middle = |at: i32| f64::from(at) + 0.5;
-        let eyes = Position { y: self.position.y + EYES, ..self.position };
-        eyes.distance(Position { x: middle(x), y: middle(y), z: middle(z) }) <= 6.0
+        let eyes = Position {
+            y: self.position.y + EYES,
+            ..self.position
+        };
+        eyes.distance(Position {
+            x: middle(x),
+            y: middle(y),
+            z: middle(z),
+        }) <= 6.0
     }
 }

@@ -156,14 +156,32 @@ impl Default for Limits {
             first_byte: Duration::from_secs(10),
             login: Duration::from_secs(30),
             silence: Duration::from_secs(60),
-            packets: Rate { per_second: 200, burst: 600 },
-            bytes: Rate { per_second: 64 << 10, burst: 256 << 10 },
+            packets: Rate {
+                per_second: 200,
+                burst: 600,
+            },
+            bytes: Rate {
+                per_second: 64 << 10,
+                burst: 256 << 10,
+            },
             max_packet: 64 << 10,
             unsent: 2 << 20,
-            chat: Rate { per_second: 1, burst: 10 },
-            changes: Rate { per_second: 40, burst: 80 },
-            motion: Rate { per_second: 100, burst: 100 },
-            decryptions: Rate { per_second: 200, burst: 400 },
+            chat: Rate {
+                per_second: 1,
+                burst: 10,
+            },
+            changes: Rate {
+                per_second: 40,
+                burst: 80,
+            },
+            motion: Rate {
+                per_second: 100,
+                burst: 100,
+            },
+            decryptions: Rate {
+                per_second: 200,
+                burst: 400,
+            },
             edits: 1 << 20,
             columns: 1024,
             packed: 8192,

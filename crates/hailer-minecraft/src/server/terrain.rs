@@ -15,7 +15,10 @@ const SAND: u16 = 12;
 const GRAVEL: u16 = 13;
 const LOG: u16 = 17;
 const LEAVES: u16 = 18;
-const TALL_GRASS: Block = Block { id: 31, metadata: 1 };
+const TALL_GRASS: Block = Block {
+    id: 31,
+    metadata: 1,
+};
 const DANDELION: u16 = 37;
 const ROSE: u16 = 38;
 
@@ -55,7 +58,9 @@ impl Terrain {
         for (x, z) in (0..16).flat_map(|x| (0..16).map(move |z| (x, z))) {
             match self.kind {
                 WorldKind::Flat => flat(&mut column, x, z),
-                WorldKind::Hilly => self.hills(&mut column, (x, z), (block_of(cx, x), block_of(cz, z))),
+                WorldKind::Hilly => {
+                    self.hills(&mut column, (x, z), (block_of(cx, x), block_of(cz, z)))
+                }
             }
         }
         if self.kind == WorldKind::Hilly {
@@ -83,7 +88,10 @@ impl Terrain {
 
     fn height(self, x: i32, z: i32) -> u8 {
         let mut height = 66.0;
-        for (layer, (wave, high)) in [(160, 30.0), (64, 14.0), (24, 6.0), (9, 2.0)].into_iter().enumerate() {
+        for (layer, (wave, high)) in [(160, 30.0), (64, 14.0), (24, 6.0), (9, 2.0)]
+            .into_iter()
+            .enumerate()
+        {
             height += (self.noise(layer as u64, x, z, wave) - 0.5) * high;
         }
         (height as i32).clamp(20, 120) as u8
@@ -119,8 +127,14 @@ impl Terrain {
         column.set_biome(x, z, kind);
         if grows {
             let plant = match self.hash(20, bx, bz) % 256 {
-                0..=2 => Block { id: DANDELION, metadata: 0 },
-                3..=4 => Block { id: ROSE, metadata: 0 },
+                0..=2 => Block {
+                    id: DANDELION,
+                    metadata: 0,
+                },
+                3..=4 => Block {
+                    id: ROSE,
+                    metadata: 0,
+                },
                 5..=24 => TALL_GRASS,
                 _ => return,
             };
@@ -131,7 +145,8 @@ impl Terrain {
     /// The trees that stand in a square of blocks.
     fn trees(self, from: (i32, i32), to: (i32, i32)) -> impl Iterator<Item = Tree> {
         let groves = |from: i32, to: i32| from.div_euclid(GROVE)..=to.div_euclid(GROVE);
-        let all = groves(from.0, to.0).flat_map(move |gx| groves(from.1, to.1).map(move |gz| (gx, gz)));
+        let all =
+            groves(from.0, to.0).flat_map(move |gx| groves(from.1, to.1).map(move |gz| (gx, gz)));
         all.filter_map(move |(gx, gz)| {
             let dice = self.hash(30, gx, gz);
             let inner = |shift: u32| ((dice >> shift) % GROVE as u64) as i32;
@@ -139,7 +154,12 @@ impl Terrain {
             let ground = self.height(x, z);
             let stands = (dice >> 16) % 100 < if self.forest(x, z) { 60 } else { 5 };
             let trunk = 4 + ((dice >> 32) % 3) as u8;
-            (stands && ground > SEA + 1).then_some(Tree { x, z, ground, trunk })
+            (stands && ground > SEA + 1).then_some(Tree {
+                x,
+                z,
+                ground,
+                trunk,
+            })
         })
     }
 
@@ -155,22 +175,54 @@ impl Terrain {
                 }
             }
         };
-        for Tree { x, z, ground, trunk } in self.trees((x0 - 2, z0 - 2), (x0 + 17, z0 + 17)) {
+        for Tree {
+            x,
+            z,
+            ground,
+            trunk,
+        } in self.trees((x0 - 2, z0 - 2), (x0 + 17, z0 + 17))
+        {
             let top = ground + trunk;
             for y in top - 2..=top + 1 {
                 let wide = if y >= top { 1 } else { 2_i32 };
-                for (dx, dz) in (-wide..=wide).flat_map(|dx| (-wide..=wide).map(move |dz| (dx, dz))) {
+                for (dx, dz) in (-wide..=wide).flat_map(|dx| (-wide..=wide).map(move |dz| (dx, dz)))
+                {
                     let corner = dx.abs() == wide && dz.abs() == wide;
-                    let bare = corner && (y == top + 1 || self.hash(40 + u64::from(y), x + dx, z + dz) & 1 == 0);
+                    let bare = corner
+                        && (y == top + 1 || self.hash(40 + u64::from(y), x + dx, z + dz) & 1 == 0);
                     if !bare {
-                        put(x + dx, y, z + dz, Block { id: LEAVES, metadata: 0 });
+                        put(
+                            x + dx,
+                            y,
+                            z + dz,
+                            Block {
+                                id: LEAVES,
+                                metadata: 0,
+                            },
+                        );
                     }
                 }
             }
             for y in ground + 1..=top {
-                put(x, y, z, Block { id: LOG, metadata: 0 });
+                put(
+                    x,
+                    y,
+                    z,
+                    Block {
+                        id: LOG,
+                        metadata: 0,
+                    },
+                );
             }
-            put(x, ground, z, Block { id: DIRT, metadata: 0 });
+            put(
+                x,
+                ground,
+                z,
+                Block {
+                    id: DIRT,
+                    metadata: 0,
+                },
+            );
         }
     }
 
@@ -185,7 +237,11 @@ impl Terrain {
         let (tx, tz) = (ease(x), ease(z));
         let mix = |a: f64, b: f64, t: f64| a + (b - a) * t;
         let north = mix(corner(cx, cz), corner(cx.wrapping_add(1), cz), tx);
-        let south = mix(corner(cx, cz.wrapping_add(1)), corner(cx.wrapping_add(1), cz.wrapping_add(1)), tx);
+        let south = mix(
+            corner(cx, cz.wrapping_add(1)),
+            corner(cx.wrapping_add(1), cz.wrapping_add(1)),
+            tx,
+        );
         mix(north, south, tz)
     }
 
@@ -225,7 +281,10 @@ mod tests {
 
     #[test]
     fn the_hills_have_all_there_should_be() {
-        let terrain = Terrain { kind: WorldKind::Hilly, seed: 1 };
+        let terrain = Terrain {
+            kind: WorldKind::Hilly,
+            seed: 1,
+        };
         let mut counts = [0_u32; 256];
         let (mut low, mut high) = (255, 0);
         for at in (-12..12).flat_map(|x| (-12..12).map(move |z| (x * 3, z * 3))) {
@@ -238,8 +297,14 @@ mod tests {
                 }
             }
         }
-        for id in [STONE, GRASS, DIRT, BEDROCK, WATER, SAND, LOG, LEAVES, 31, DANDELION, ROSE] {
-            assert!(counts[usize::from(id)] > 100, "{id}: {}", counts[usize::from(id)]);
+        for id in [
+            STONE, GRASS, DIRT, BEDROCK, WATER, SAND, LOG, LEAVES, 31, DANDELION, ROSE,
+        ] {
+            assert!(
+                counts[usize::from(id)] > 100,
+                "{id}: {}",
+                counts[usize::from(id)]
+            );
         }
         assert!(low < SEA && high > 78, "{low} to {high}");
         assert!(terrain.column((5, -7)) == terrain.column((5, -7)));
@@ -247,12 +312,21 @@ mod tests {
 
     #[test]
     fn a_tree_goes_on_across_the_border_of_a_column() {
-        let terrain = Terrain { kind: WorldKind::Hilly, seed: 1 };
+        let terrain = Terrain {
+            kind: WorldKind::Hilly,
+            seed: 1,
+        };
         let mut seen = 0;
         for tree in terrain.trees((-400, -400), (400, 400)) {
             let at = (tree.x.div_euclid(16), tree.z.div_euclid(16));
             let (x, z) = (tree.x.rem_euclid(16), tree.z.rem_euclid(16));
-            assert_eq!(terrain.column(at).block(x as u8, tree.ground + 1, z as u8).id, LOG);
+            assert_eq!(
+                terrain
+                    .column(at)
+                    .block(x as u8, tree.ground + 1, z as u8)
+                    .id,
+                LOG
+            );
             if x == 15 {
                 seen += 1;
                 let beside = terrain.column((at.0 + 1, at.1));

@@ -9,8 +9,9 @@ use super::{ClientId, Server};
 use crate::build::Build;
 use crate::chunk::{Block, ColumnMeta, Masks};
 use crate::table::{
-    BlockChange, ChunkData, DestroyEntities, EntityHeadLook, EntityLook, EntityLookRelativeMove, EntityMetadata,
-    EntityRelativeMove, EntityTeleport, MapChunkBulk, MultiBlockChange, Packet, PreChunk,
+    BlockChange, ChunkData, DestroyEntities, EntityHeadLook, EntityLook, EntityLookRelativeMove,
+    EntityMetadata, EntityRelativeMove, EntityTeleport, MapChunkBulk, MultiBlockChange, Packet,
+    PreChunk,
 };
 use crate::types::{Absolute, BlockRecord, BlockRecords, BlockType, Bulk, Delta, List8, Zlib};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -28,7 +29,9 @@ const BUSY: usize = 256 << 10;
 /// Entities in one 0x1D.
 const DESTROYED: usize = 127;
 /// 256 biomes, all plains, as a zlib stream (spec/minecraft-12w.md#7).
-const PLAINS: [u8; 12] = [0x78, 0x9C, 0x63, 0x64, 0x1C, 0xD9, 0x00, 0x00, 0x81, 0x80, 0x01, 0x01];
+const PLAINS: [u8; 12] = [
+    0x78, 0x9C, 0x63, 0x64, 0x1C, 0xD9, 0x00, 0x00, 0x81, 0x80, 0x01, 0x01,
+];
 
 impl Server {
     /// The client's wish: 0 far, 1 normal, 2 short, 3 tiny.
@@ -43,32 +46,52 @@ impl Server {
     /// Sends columns that came into view and takes back those that went out of it.
     pub(super) fn send_columns(&mut self) {
         let served = |client: &Client| client.player().map(|player| player.served);
-        let mut order: Vec<(u64, ClientId)> =
-            self.clients.iter().filter_map(|(id, client)| Some((served(client)?, *id))).collect();
+        let mut order: Vec<(u64, ClientId)> = self
+            .clients
+            .iter()
+            .filter_map(|(id, client)| Some((served(client)?, *id)))
+            .collect();
         order.sort_unstable();
         let mut fresh = 0;
         for (_, id) in order {
-            let Some(client) = self.clients.get_mut(&id) else { continue };
+            let Some(client) = self.clients.get_mut(&id) else {
+                continue;
+            };
             let (build, busy) = (client.build(), client.connection.outgoing().len() > BUSY);
-            let Some(player) = client.player_mut().filter(|player| !player.dead) else { continue };
+            let Some(player) = client.player_mut().filter(|player| !player.dead) else {
+                continue;
+            };
             let mut packets: Vec<Packet> = Vec::new();
             for at in look_around(player) {
                 packets.push(unload(build, at));
             }
             if !busy && fresh < FRESH {
-                let next: Vec<At> = player.queue.drain(..COLUMNS.min(player.queue.len())).collect();
+                let next: Vec<At> = player
+                    .queue
+                    .drain(..COLUMNS.min(player.queue.len()))
+                    .collect();
                 if !next.is_empty() {
                     player.served = self.ticks;
                 }
                 fresh += next.iter().filter(|at| !self.world.is_packed(**at)).count();
                 player.loaded.extend(&next);
-                let pieces: Vec<(At, Arc<Piece>)> = next.into_iter().map(|at| (at, self.world.piece(at))).collect();
+                let pieces: Vec<(At, Arc<Piece>)> = next
+                    .into_iter()
+                    .map(|at| (at, self.world.piece(at)))
+                    .collect();
                 if build >= Build::W27a && !pieces.is_empty() {
                     packets.push(bulk(&pieces).into());
                 } else {
                     for (at, piece) in &pieces {
                         // Since 12w18a clients make room by themselves; the connection leaves it out there.
-                        packets.push(PreChunk { x: at.0, z: at.1, load: true }.into());
+                        packets.push(
+                            PreChunk {
+                                x: at.0,
+                                z: at.1,
+                                load: true,
+                            }
+                            .into(),
+                        );
                         packets.push(chunk(*at, true, piece).into());
                     }
                 }
@@ -80,13 +103,22 @@ impl Server {
     /// Takes back all that a player was shown, to be sent anew. A client that comes back to life in the same dimension
     /// forgets nothing by itself: what is out of view by then would stay there for ever.
     pub(super) fn forget_all(&mut self, id: ClientId) {
-        let Some(client) = self.clients.get_mut(&id) else { return };
+        let Some(client) = self.clients.get_mut(&id) else {
+            return;
+        };
         let build = client.build();
-        let Some(player) = client.player_mut() else { return };
+        let Some(player) = client.player_mut() else {
+            return;
+        };
         player.centre = None;
-        let (loaded, seen) = (std::mem::take(&mut player.loaded), std::mem::take(&mut player.seen));
+        let (loaded, seen) = (
+            std::mem::take(&mut player.loaded),
+            std::mem::take(&mut player.seen),
+        );
         destroy(client, &seen.into_iter().collect::<Vec<_>>());
-        loaded.into_iter().for_each(|at| client.send(unload(build, at)));
+        loaded
+            .into_iter()
+            .for_each(|at| client.send(unload(build, at)));
     }
 
     /// Tells the blocks that changed in this tick.
@@ -97,7 +129,9 @@ impl Server {
                 1 => changed_block(at, &blocks),
                 2..MANY => changed_blocks(at, &blocks),
                 _ => {
-                    let sections = blocks.keys().fold(0, |mask, (_, _, y)| mask | 1 << (y >> 4));
+                    let sections = blocks
+                        .keys()
+                        .fold(0, |mask, (_, _, y)| mask | 1 << (y >> 4));
                     chunk(at, false, &self.world.sections(at, sections)).into()
                 }
             };
@@ -108,20 +142,34 @@ impl Server {
     /// Shows players and items to those in whose columns they are, and how players moved.
     pub(super) fn show_entities(&mut self) {
         let mut there: HashMap<i32, At> = HashMap::new();
-        let players = self.clients.values().filter_map(Client::player).filter(|player| !player.dead);
+        let players = self
+            .clients
+            .values()
+            .filter_map(Client::player)
+            .filter(|player| !player.dead);
         there.extend(players.map(|player| (player.entity, player.position.column())));
-        there.extend(self.items.iter().map(|(entity, item)| (*entity, item.place.column())));
+        there.extend(
+            self.items
+                .iter()
+                .map(|(entity, item)| (*entity, item.place.column())),
+        );
 
         let mut news = Vec::new();
         for (id, client) in &mut self.clients {
-            let Some(player) = client.player_mut() else { continue };
+            let Some(player) = client.player_mut() else {
+                continue;
+            };
             let visible: BTreeSet<i32> = there
                 .iter()
                 .filter(|(entity, at)| **entity != player.entity && player.loaded.contains(at))
                 .map(|(entity, _)| *entity)
                 .collect();
             let gone: Vec<i32> = player.seen.difference(&visible).copied().collect();
-            news.extend(visible.difference(&player.seen).map(|entity| (*id, *entity)));
+            news.extend(
+                visible
+                    .difference(&player.seen)
+                    .map(|entity| (*id, *entity)),
+            );
             player.seen = visible;
             destroy(client, &gone);
         }
@@ -138,11 +186,26 @@ impl Server {
         if let Some(item) = self.items.get(&entity) {
             return vec![item.spawn(entity).into()];
         }
-        let player = self.clients.values().filter_map(Client::player).find(|player| player.entity == entity);
+        let player = self
+            .clients
+            .values()
+            .filter_map(Client::player)
+            .find(|player| player.entity == entity);
         player.map_or_else(Vec::new, |player| {
-            let metadata = EntityMetadata { entity, metadata: player.metadata() };
-            let head = EntityHeadLook { entity, head_yaw: player.shown.yaw };
-            vec![player.spawn().into(), player.equipment().into(), metadata.into(), head.into()]
+            let metadata = EntityMetadata {
+                entity,
+                metadata: player.metadata(),
+            };
+            let head = EntityHeadLook {
+                entity,
+                head_yaw: player.shown.yaw,
+            };
+            vec![
+                player.spawn().into(),
+                player.equipment().into(),
+                metadata.into(),
+                head.into(),
+            ]
         })
     }
 
@@ -171,9 +234,18 @@ fn look_around(player: &mut Player) -> Vec<At> {
     }
     player.centre = Some(centre);
     let view = player.view;
-    let far = |(x, z): At| (i64::from(x) - i64::from(cx)).abs().max((i64::from(z) - i64::from(cz)).abs());
+    let far = |(x, z): At| {
+        (i64::from(x) - i64::from(cx))
+            .abs()
+            .max((i64::from(z) - i64::from(cz)).abs())
+    };
     // One more than the view: who walks to and fro across a border is not sent the same again.
-    let gone: Vec<At> = player.loaded.iter().copied().filter(|at| far(*at) > i64::from(view) + 1).collect();
+    let gone: Vec<At> = player
+        .loaded
+        .iter()
+        .copied()
+        .filter(|at| far(*at) > i64::from(view) + 1)
+        .collect();
     gone.iter().for_each(|at| {
         player.loaded.remove(at);
     });
@@ -183,12 +255,24 @@ fn look_around(player: &mut Player) -> Vec<At> {
         .filter(|(_, at)| !player.loaded.contains(at))
         .collect();
     wanted.sort_unstable();
-    player.queue = wanted.into_iter().map(|(_, at)| at).collect::<VecDeque<_>>();
+    player.queue = wanted
+        .into_iter()
+        .map(|(_, at)| at)
+        .collect::<VecDeque<_>>();
     gone
 }
 
 fn chunk((x, z): At, ground_up: bool, piece: &Piece) -> ChunkData {
-    ChunkData { x, z, ground_up, masks: piece.masks, data: Zlib { unused: 0, bytes: join([piece]) } }
+    ChunkData {
+        x,
+        z,
+        ground_up,
+        masks: piece.masks,
+        data: Zlib {
+            unused: 0,
+            bytes: join([piece]),
+        },
+    }
 }
 
 /// Takes a column back. Since 12w18a it is a column without sections, whose biomes nobody reads
@@ -197,39 +281,88 @@ fn unload(build: Build, (x, z): At) -> Packet {
     if build < Build::W18a {
         return PreChunk { x, z, load: false }.into();
     }
-    let data = Zlib { unused: 0, bytes: PLAINS.to_vec() };
-    ChunkData { x, z, ground_up: true, masks: Masks::default(), data }.into()
+    let data = Zlib {
+        unused: 0,
+        bytes: PLAINS.to_vec(),
+    };
+    ChunkData {
+        x,
+        z,
+        ground_up: true,
+        masks: Masks::default(),
+        data,
+    }
+    .into()
 }
 
 fn bulk(pieces: &[(At, Arc<Piece>)]) -> MapChunkBulk {
-    let metas = pieces.iter().map(|&((x, z), ref piece)| ColumnMeta { x, z, masks: piece.masks }).collect();
-    MapChunkBulk { columns: Bulk::new(metas, join(pieces.iter().map(|(_, piece)| &**piece))) }
+    let metas = pieces
+        .iter()
+        .map(|&((x, z), ref piece)| ColumnMeta {
+            x,
+            z,
+            masks: piece.masks,
+        })
+        .collect();
+    MapChunkBulk {
+        columns: Bulk::new(metas, join(pieces.iter().map(|(_, piece)| &**piece))),
+    }
 }
 
 fn changed_block(at: At, blocks: &BTreeMap<Place, Block>) -> Packet {
-    let (place, block) = blocks.first_key_value().map_or(((0, 0, 0), Block::AIR), |(place, block)| (*place, *block));
+    let (place, block) = blocks
+        .first_key_value()
+        .map_or(((0, 0, 0), Block::AIR), |(place, block)| (*place, *block));
     let (x, y, z) = spot(at, place);
-    BlockChange { x, y, z, block: BlockType(block.id.cast_signed()), metadata: block.metadata }.into()
+    BlockChange {
+        x,
+        y,
+        z,
+        block: BlockType(block.id.cast_signed()),
+        metadata: block.metadata,
+    }
+    .into()
 }
 
 fn changed_blocks((x, z): At, blocks: &BTreeMap<Place, Block>) -> Packet {
-    let record =
-        |(&(x, z, y), block): (&Place, &Block)| BlockRecord { x, y, z, id: block.id, metadata: block.metadata };
-    MultiBlockChange { x, z, records: BlockRecords::new(blocks.iter().map(record).collect()) }.into()
+    let record = |(&(x, z, y), block): (&Place, &Block)| BlockRecord {
+        x,
+        y,
+        z,
+        id: block.id,
+        metadata: block.metadata,
+    };
+    MultiBlockChange {
+        x,
+        z,
+        records: BlockRecords::new(blocks.iter().map(record).collect()),
+    }
+    .into()
 }
 
 /// One packet each before 12w27a, lists since (spec/minecraft-12w.md#2).
 fn destroy(client: &mut Client, gone: &[i32]) {
-    let at_once = if client.build() < Build::W27a { 1 } else { DESTROYED };
+    let at_once = if client.build() < Build::W27a {
+        1
+    } else {
+        DESTROYED
+    };
     for some in gone.chunks(at_once) {
         let entity = some.first().copied().unwrap_or_default();
-        client.send(DestroyEntities { entity, entities: List8::new(some.to_vec()) });
+        client.send(DestroyEntities {
+            entity,
+            entities: List8::new(some.to_vec()),
+        });
     }
 }
 
 /// The packets of a move: relative if it is small.
 fn moved(entity: i32, from: Shown, to: Shown) -> Vec<Packet> {
-    let Shown { place: [x, y, z], yaw, pitch } = to;
+    let Shown {
+        place: [x, y, z],
+        yaw,
+        pitch,
+    } = to;
     let turned = (from.yaw, from.pitch) != (yaw, pitch);
     let delta = |i: usize| {
         let at = |shown: Shown| shown.place.get(i).copied().unwrap_or(Absolute(0)).0;
@@ -237,13 +370,37 @@ fn moved(entity: i32, from: Shown, to: Shown) -> Vec<Packet> {
     };
     let mut packets: Vec<Packet> = Vec::new();
     packets.push(match (delta(0), delta(1), delta(2)) {
-        (Some(Delta(0)), Some(Delta(0)), Some(Delta(0))) => EntityLook { entity, yaw, pitch }.into(),
-        (Some(dx), Some(dy), Some(dz)) if turned => EntityLookRelativeMove { entity, dx, dy, dz, yaw, pitch }.into(),
+        (Some(Delta(0)), Some(Delta(0)), Some(Delta(0))) => {
+            EntityLook { entity, yaw, pitch }.into()
+        }
+        (Some(dx), Some(dy), Some(dz)) if turned => EntityLookRelativeMove {
+            entity,
+            dx,
+            dy,
+            dz,
+            yaw,
+            pitch,
+        }
+        .into(),
         (Some(dx), Some(dy), Some(dz)) => EntityRelativeMove { entity, dx, dy, dz }.into(),
-        _ => EntityTeleport { entity, x, y, z, yaw, pitch }.into(),
+        _ => EntityTeleport {
+            entity,
+            x,
+            y,
+            z,
+            yaw,
+            pitch,
+        }
+        .into(),
     });
     if from.yaw != yaw {
-        packets.push(EntityHeadLook { entity, head_yaw: yaw }.into());
+        packets.push(
+            EntityHeadLook {
+                entity,
+                head_yaw: yaw,
+            }
+            .into(),
+        );
     }
     packets
 }

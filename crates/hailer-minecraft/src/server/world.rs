@@ -44,7 +44,10 @@ impl World {
         // Outwards in squares around the middle: some dry place comes.
         let ring = |r: i32| (-r..=r).flat_map(move |i| [(i, -r), (i, r), (-r, i), (r, i)]);
         let places = (0..200).flat_map(ring).map(|(x, z)| (x * 8, z * 8));
-        let (x, z) = places.into_iter().find(|&(x, z)| terrain.is_clear(x, z)).unwrap_or_default();
+        let (x, z) = places
+            .into_iter()
+            .find(|&(x, z)| terrain.is_clear(x, z))
+            .unwrap_or_default();
         let spawn = (x, i32::from(terrain.ground(x, z)) + 1, z);
         Self {
             terrain,
@@ -74,7 +77,12 @@ impl World {
                 column.set_block(x, y, z, block);
             }
             let tops = tops(&column);
-            Kept { column, tops, lit: false, used: uses }
+            Kept {
+                column,
+                tops,
+                lit: false,
+                used: uses,
+            }
         });
         kept.used = uses;
         kept
@@ -92,8 +100,16 @@ impl World {
             let all = [0, 1, 2, 3, 4, 5, 6, 7, 8];
             let columns = all.map(|i| near(i).map_or(&air, |kept| &kept.column));
             let tops = all.map(|i| near(i).map_or(&flat, |kept| &*kept.tops));
-            let lamps = all.iter().flat_map(|&i| self.lamps(around(i), (i % 3 * 16, i / 3 * 16))).collect();
-            let lights = Around { columns, tops, lamps }.light();
+            let lamps = all
+                .iter()
+                .flat_map(|&i| self.lamps(around(i), (i % 3 * 16, i / 3 * 16)))
+                .collect();
+            let lights = Around {
+                columns,
+                tops,
+                lamps,
+            }
+            .light();
             let kept = self.kept(at);
             lights.write(&mut kept.column);
             kept.lit = true;
@@ -110,15 +126,22 @@ impl World {
 
     /// The block at a place; air above and below the world.
     pub(super) fn block(&mut self, (x, y, z): (i32, i32, i32)) -> Block {
-        let Ok(y) = u8::try_from(y) else { return Block::AIR };
-        self.kept((x >> 4, z >> 4)).column.block(x as u8, y, z as u8)
+        let Ok(y) = u8::try_from(y) else {
+            return Block::AIR;
+        };
+        self.kept((x >> 4, z >> 4))
+            .column
+            .block(x as u8, y, z as u8)
     }
 
     /// Puts a block. False if the memory for changes is used up, or there is no such place.
     pub(super) fn set_block(&mut self, (x, y, z): (i32, i32, i32), block: Block) -> bool {
         let Ok(y) = u8::try_from(y) else { return false };
         let (at @ (cx, cz), place) = ((x >> 4, z >> 4), (x as u8 & 15, z as u8 & 15, y));
-        let known = self.edits.get(&at).is_some_and(|edits| edits.contains_key(&place));
+        let known = self
+            .edits
+            .get(&at)
+            .is_some_and(|edits| edits.contains_key(&place));
         if !known && self.edit_count >= self.limits.2 {
             return false;
         }
@@ -172,20 +195,32 @@ impl World {
 
     /// Where the ground is below a place, for things that fall.
     pub(super) fn floor(&mut self, (x, y, z): (i32, i32, i32)) -> Option<i32> {
-        (0..y.clamp(0, 256)).rev().find(|&y| super::block::is_solid(self.block((x, y, z)).id)).map(|y| y + 1)
+        (0..y.clamp(0, 256))
+            .rev()
+            .find(|&y| super::block::is_solid(self.block((x, y, z)).id))
+            .map(|y| y + 1)
     }
 
     /// Forgets the columns that were not needed for longest, if there are too many.
     pub(super) fn forget(&mut self) {
         let oldest = |mut uses: Vec<u64>, limit: usize| {
             // A quarter more than must go, so that this is not done again at once.
-            let place = uses.len().saturating_sub(limit - limit / 4).min(uses.len().saturating_sub(1));
+            let place = uses
+                .len()
+                .saturating_sub(limit - limit / 4)
+                .min(uses.len().saturating_sub(1));
             (uses.len() > limit).then(|| *uses.select_nth_unstable(place).1)
         };
-        if let Some(oldest) = oldest(self.columns.values().map(|kept| kept.used).collect(), self.limits.0) {
+        if let Some(oldest) = oldest(
+            self.columns.values().map(|kept| kept.used).collect(),
+            self.limits.0,
+        ) {
             self.columns.retain(|_, kept| kept.used >= oldest);
         }
-        if let Some(oldest) = oldest(self.packed.values().map(|(_, used)| *used).collect(), self.limits.1) {
+        if let Some(oldest) = oldest(
+            self.packed.values().map(|(_, used)| *used).collect(),
+            self.limits.1,
+        ) {
             self.packed.retain(|_, (_, used)| *used >= oldest);
         }
     }

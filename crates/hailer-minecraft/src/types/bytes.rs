@@ -59,7 +59,8 @@ impl Wire for Bytes16 {
     fn read(reader: &mut Reader<'_, '_>, build: Build, field: &'static str) -> Result<Self, Error> {
         let at = reader.at();
         let count = i16::read(reader, build, field)?;
-        let count = usize::try_from(count).map_err(|_| Error::bad(field, at, "a count of bytes, not below 0"))?;
+        let count = usize::try_from(count)
+            .map_err(|_| Error::bad(field, at, "a count of bytes, not below 0"))?;
         Ok(Self(reader.raw(count, field)?.to_vec()))
     }
 
@@ -169,8 +170,15 @@ impl Wire for Zlib {
 
     fn read(reader: &mut Reader<'_, '_>, build: Build, field: &'static str) -> Result<Self, Error> {
         let count = count32(reader, field)?;
-        let unused = if build < Build::W27a { reader.i32_be("unused")? } else { 0 };
-        Ok(Self { unused, bytes: reader.raw(count, field)?.to_vec() })
+        let unused = if build < Build::W27a {
+            reader.i32_be("unused")?
+        } else {
+            0
+        };
+        Ok(Self {
+            unused,
+            bytes: reader.raw(count, field)?.to_vec(),
+        })
     }
 
     fn write(&self, out: &mut Vec<u8>, build: Build) {
@@ -183,14 +191,22 @@ impl Wire for Zlib {
 
     fn sample(dice: &mut Dice, build: Build) -> Self {
         let count = dice.below(60);
-        Self { unused: if build < Build::W27a { dice.bits() as i32 } else { 0 }, bytes: dice.bytes(count) }
+        Self {
+            unused: if build < Build::W27a {
+                dice.bits() as i32
+            } else {
+                0
+            },
+            bytes: dice.bytes(count),
+        }
     }
 }
 
 /// A signed count of four bytes, not below 0.
 pub(super) fn count32(reader: &mut Reader<'_, '_>, field: &'static str) -> Result<usize, Error> {
     let at = reader.at();
-    usize::try_from(reader.i32_be(field)?).map_err(|_| Error::bad(field, at, "a count, not below 0"))
+    usize::try_from(reader.i32_be(field)?)
+        .map_err(|_| Error::bad(field, at, "a count, not below 0"))
 }
 
 #[cfg(test)]

@@ -21,7 +21,13 @@ impl Bulk {
     /// At most 32,767 columns.
     pub fn new(mut columns: Vec<ColumnMeta>, zlib: Vec<u8>) -> Self {
         columns.truncate(i16::MAX as usize);
-        Self { columns, data: Zlib { unused: 0, bytes: zlib } }
+        Self {
+            columns,
+            data: Zlib {
+                unused: 0,
+                bytes: zlib,
+            },
+        }
     }
 
     /// The columns, in the order of their data.
@@ -46,7 +52,10 @@ impl Wire for Masks {
     const MIN: usize = 4;
 
     fn read(reader: &mut Reader<'_, '_>, _: Build, _: &'static str) -> Result<Self, Error> {
-        Ok(Self { primary: reader.u16_be("primary")?, add: reader.u16_be("add")? })
+        Ok(Self {
+            primary: reader.u16_be("primary")?,
+            add: reader.u16_be("add")?,
+        })
     }
 
     fn write(&self, out: &mut Vec<u8>, build: Build) {
@@ -55,7 +64,10 @@ impl Wire for Masks {
     }
 
     fn sample(dice: &mut Dice, build: Build) -> Self {
-        Self { primary: u16::sample(dice, build), add: u16::sample(dice, build) }
+        Self {
+            primary: u16::sample(dice, build),
+            add: u16::sample(dice, build),
+        }
     }
 }
 
@@ -64,7 +76,11 @@ impl Wire for ColumnMeta {
 
     fn read(reader: &mut Reader<'_, '_>, build: Build, field: &'static str) -> Result<Self, Error> {
         let (x, z) = (reader.i32_be("x")?, reader.i32_be("z")?);
-        Ok(Self { x, z, masks: Masks::read(reader, build, field)? })
+        Ok(Self {
+            x,
+            z,
+            masks: Masks::read(reader, build, field)?,
+        })
     }
 
     fn write(&self, out: &mut Vec<u8>, build: Build) {
@@ -75,7 +91,11 @@ impl Wire for ColumnMeta {
 
     fn sample(dice: &mut Dice, build: Build) -> Self {
         let (x, z) = (i32::sample(dice, build), i32::sample(dice, build));
-        Self { x, z, masks: Masks::sample(dice, build) }
+        Self {
+            x,
+            z,
+            masks: Masks::sample(dice, build),
+        }
     }
 }
 
@@ -85,23 +105,31 @@ impl Wire for Bulk {
     fn read(reader: &mut Reader<'_, '_>, build: Build, field: &'static str) -> Result<Self, Error> {
         let at = reader.at();
         let count = reader.i16_be("count")?;
-        let count = usize::try_from(count).map_err(|_| Error::bad("count", at, "a count of columns, not below 0"))?;
+        let count = usize::try_from(count)
+            .map_err(|_| Error::bad("count", at, "a count of columns, not below 0"))?;
         let size = count32(reader, "size")?;
         // Both parts at once: a stream that waits for the second need not start over for it.
         announced(reader, size + count * ColumnMeta::MIN, 1, field)?;
         let bytes = reader.raw(size, "data")?.to_vec();
-        Ok(Self { columns: read_all(reader, build, count, field)?, data: Zlib { unused: 0, bytes } })
+        Ok(Self {
+            columns: read_all(reader, build, count, field)?,
+            data: Zlib { unused: 0, bytes },
+        })
     }
 
     fn write(&self, out: &mut Vec<u8>, build: Build) {
         (self.columns.len() as i16).write(out, build);
         (self.data.bytes.len() as i32).write(out, build);
         out.extend_from_slice(&self.data.bytes);
-        self.columns.iter().for_each(|column| column.write(out, build));
+        self.columns
+            .iter()
+            .for_each(|column| column.write(out, build));
     }
 
     fn sample(dice: &mut Dice, build: Build) -> Self {
-        let columns = (0..dice.below(6)).map(|_| ColumnMeta::sample(dice, build)).collect();
+        let columns = (0..dice.below(6))
+            .map(|_| ColumnMeta::sample(dice, build))
+            .collect();
         let size = dice.below(60);
         Self::new(columns, dice.bytes(size))
     }

@@ -10,9 +10,18 @@ use std::fmt;
 
 /// Fails early, with the number of bytes missing at least, if `count` values cannot be there yet. Keeps a stream from
 /// starting over for each value, and memory from following a count that nothing stands behind.
-pub(super) fn announced(reader: &Reader<'_, '_>, count: usize, min: usize, field: &'static str) -> Result<(), Error> {
+pub(super) fn announced(
+    reader: &Reader<'_, '_>,
+    count: usize,
+    min: usize,
+    field: &'static str,
+) -> Result<(), Error> {
     match (count * min).checked_sub(reader.remaining()) {
-        Some(need @ 1..) => Err(Error { field, at: reader.at(), kind: ErrorKind::Short { need } }),
+        Some(need @ 1..) => Err(Error {
+            field,
+            at: reader.at(),
+            kind: ErrorKind::Short { need },
+        }),
         _ => Ok(()),
     }
 }
@@ -28,10 +37,17 @@ pub(super) fn read_all<T: Wire>(
     // when much more of it is here.
     let behind = |read: usize| (count - read - 1) * T::MIN;
     let cut = |error: Error, read: usize| match error.kind {
-        ErrorKind::Short { need } => Error { kind: ErrorKind::Short { need: need + behind(read) }, ..error },
+        ErrorKind::Short { need } => Error {
+            kind: ErrorKind::Short {
+                need: need + behind(read),
+            },
+            ..error
+        },
         _ => error,
     };
-    (0..count).map(|read| T::read(reader, build, field).map_err(|error| cut(error, read))).collect()
+    (0..count)
+        .map(|read| T::read(reader, build, field).map_err(|error| cut(error, read)))
+        .collect()
 }
 
 pub(super) fn show<T: fmt::Display>(values: &[T], f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -126,16 +142,26 @@ impl Wire for Offset {
     const MIN: usize = 3;
 
     fn read(reader: &mut Reader<'_, '_>, _: Build, _: &'static str) -> Result<Self, Error> {
-        Ok(Self { x: reader.i8("dx")?, y: reader.i8("dy")?, z: reader.i8("dz")? })
+        Ok(Self {
+            x: reader.i8("dx")?,
+            y: reader.i8("dy")?,
+            z: reader.i8("dz")?,
+        })
     }
 
     fn write(&self, out: &mut Vec<u8>, build: Build) {
-        [self.x, self.y, self.z].iter().for_each(|value| value.write(out, build));
+        [self.x, self.y, self.z]
+            .iter()
+            .for_each(|value| value.write(out, build));
     }
 
     fn sample(dice: &mut Dice, build: Build) -> Self {
         let mut value = || i8::sample(dice, build);
-        Self { x: value(), y: value(), z: value() }
+        Self {
+            x: value(),
+            y: value(),
+            z: value(),
+        }
     }
 }
 
@@ -166,7 +192,10 @@ impl BlockRecords {
     /// At most 65,535.
     pub fn new(mut records: Vec<BlockRecord>) -> Self {
         records.truncate(usize::from(u16::MAX));
-        Self { count: records.len() as u16, records }
+        Self {
+            count: records.len() as u16,
+            records,
+        }
     }
 }
 
@@ -180,7 +209,11 @@ impl std::ops::Deref for BlockRecords {
 
 impl fmt::Display for BlockRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "({}, {}, {}) {}:{}", self.x, self.y, self.z, self.id, self.metadata)
+        write!(
+            f,
+            "({}, {}, {}) {}:{}",
+            self.x, self.y, self.z, self.id, self.metadata
+        )
     }
 }
 
@@ -196,18 +229,31 @@ impl Wire for BlockRecord {
     fn read(reader: &mut Reader<'_, '_>, _: Build, field: &'static str) -> Result<Self, Error> {
         let (place, block) = (reader.u16_be("place")?, reader.u16_be(field)?);
         let (x, y, z) = ((place >> 12) as u8, place as u8, (place >> 8 & 15) as u8);
-        Ok(Self { x, y, z, id: block >> 4, metadata: (block & 15) as u8 })
+        Ok(Self {
+            x,
+            y,
+            z,
+            id: block >> 4,
+            metadata: (block & 15) as u8,
+        })
     }
 
     fn write(&self, out: &mut Vec<u8>, build: Build) {
-        (u16::from(self.x & 15) << 12 | u16::from(self.z & 15) << 8 | u16::from(self.y)).write(out, build);
+        (u16::from(self.x & 15) << 12 | u16::from(self.z & 15) << 8 | u16::from(self.y))
+            .write(out, build);
         (self.id << 4 | u16::from(self.metadata & 15)).write(out, build);
     }
 
     fn sample(dice: &mut Dice, _: Build) -> Self {
         let mut below = |n| dice.below(n);
         let (x, y, z) = (below(16) as u8, below(256) as u8, below(16) as u8);
-        Self { x, y, z, id: below(4096) as u16, metadata: below(16) as u8 }
+        Self {
+            x,
+            y,
+            z,
+            id: below(4096) as u16,
+            metadata: below(16) as u8,
+        }
     }
 }
 
@@ -221,7 +267,10 @@ impl Wire for BlockRecords {
         if size != 0 && size != usize::from(count) * BlockRecord::MIN {
             return Err(Error::bad("size", at, "four bytes for each record, or 0"));
         }
-        Ok(Self { count, records: read_all(reader, build, size / BlockRecord::MIN, field)? })
+        Ok(Self {
+            count,
+            records: read_all(reader, build, size / BlockRecord::MIN, field)?,
+        })
     }
 
     fn write(&self, out: &mut Vec<u8>, build: Build) {
@@ -232,8 +281,15 @@ impl Wire for BlockRecords {
 
     fn sample(dice: &mut Dice, build: Build) -> Self {
         match dice.below(4) {
-            0 => Self { count: 64 + dice.below(1000) as u16, records: Vec::new() },
-            _ => Self::new((0..dice.below(12)).map(|_| BlockRecord::sample(dice, build)).collect()),
+            0 => Self {
+                count: 64 + dice.below(1000) as u16,
+                records: Vec::new(),
+            },
+            _ => Self::new(
+                (0..dice.below(12))
+                    .map(|_| BlockRecord::sample(dice, build))
+                    .collect(),
+            ),
         }
     }
 }

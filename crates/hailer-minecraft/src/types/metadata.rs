@@ -50,7 +50,10 @@ impl Metadata {
 
     /// The last value of an index.
     pub fn get(&self, index: u8) -> Option<&MetadataValue> {
-        self.0.iter().rfind(|entry| entry.index == index).map(|entry| &entry.value)
+        self.0
+            .iter()
+            .rfind(|entry| entry.index == index)
+            .map(|entry| &entry.value)
     }
 
     /// All values with their indices.
@@ -109,7 +112,11 @@ impl Wire for Metadata {
                 return Ok(Self(entries));
             }
             if entries.len() == MAX_ENTRIES {
-                return Err(Error { field, at, kind: ErrorKind::Limit { limit: MAX_ENTRIES } });
+                return Err(Error {
+                    field,
+                    at,
+                    kind: ErrorKind::Limit { limit: MAX_ENTRIES },
+                });
             }
             let value = match key >> 5 {
                 0 => MetadataValue::Byte(reader.i8("byte")?),
@@ -122,10 +129,17 @@ impl Wire for Metadata {
                     count: reader.i8("count")?,
                     damage: reader.i16_be("damage")?,
                 },
-                6 => MetadataValue::Position { x: reader.i32_be("x")?, y: reader.i32_be("y")?, z: reader.i32_be("z")? },
+                6 => MetadataValue::Position {
+                    x: reader.i32_be("x")?,
+                    y: reader.i32_be("y")?,
+                    z: reader.i32_be("z")?,
+                },
                 _ => return Err(Error::bad(field, at, "a type of value from 0 to 6")),
             };
-            entries.push(Entry { index: key & 31, value });
+            entries.push(Entry {
+                index: key & 31,
+                value,
+            });
         }
     }
 
@@ -143,7 +157,9 @@ impl Wire for Metadata {
                     count.write(out, build);
                     damage.write(out, build);
                 }
-                MetadataValue::Position { x, y, z } => [x, y, z].into_iter().for_each(|value| value.write(out, build)),
+                MetadataValue::Position { x, y, z } => [x, y, z]
+                    .into_iter()
+                    .for_each(|value| value.write(out, build)),
             }
         }
         out.push(END);
@@ -160,11 +176,19 @@ impl Wire for Metadata {
                 4 => MetadataValue::Text(Text::sample(dice, build)),
                 5 => {
                     let (id, damage) = (i16::sample(dice, build), i16::sample(dice, build));
-                    MetadataValue::Item { id, count: i8::sample(dice, build), damage }
+                    MetadataValue::Item {
+                        id,
+                        count: i8::sample(dice, build),
+                        damage,
+                    }
                 }
                 _ => {
                     let mut coordinate = || i32::sample(dice, build);
-                    MetadataValue::Position { x: coordinate(), y: coordinate(), z: coordinate() }
+                    MetadataValue::Position {
+                        x: coordinate(),
+                        y: coordinate(),
+                        z: coordinate(),
+                    }
                 }
             };
             metadata = metadata.with(dice.below(32) as u8, value);

@@ -17,7 +17,9 @@ pub use bytes::{Bytes16, Tag, Zlib};
 pub use columns::Bulk;
 pub use list::{BlockRecord, BlockRecords, List8, List16, List32, Offset};
 pub use metadata::{Entry, Metadata, MetadataValue};
-pub use number::{Abilities, Absolute, Angle, BlockType, Delta, Eighths, ItemVelocity, Shrunk, Velocity};
+pub use number::{
+    Abilities, Absolute, Angle, BlockType, Delta, Eighths, ItemVelocity, Shrunk, Velocity,
+};
 pub use object::ObjectData;
 pub use paper::{Icon, MapData};
 pub use slot::Slot;
@@ -29,7 +31,9 @@ use hailer_proto::wire::{Error, Reader};
 use std::fmt;
 
 /// A type that a field can have.
-pub trait Wire: Sized + Default + Clone + PartialEq + fmt::Debug + fmt::Display + serde::Serialize {
+pub trait Wire:
+    Sized + Default + Clone + PartialEq + fmt::Debug + fmt::Display + serde::Serialize
+{
     /// The fewest bytes that a value takes in any build: a list announces at least so many for each of its values.
     const MIN: usize;
 

@@ -188,13 +188,22 @@ impl Abilities {
         self.0 & bit != 0
     }
 
-    const OLD: [i8; 4] = [Self::INVULNERABLE, Self::FLYING, Self::CAN_FLY, Self::INSTANT_BUILD];
+    const OLD: [i8; 4] = [
+        Self::INVULNERABLE,
+        Self::FLYING,
+        Self::CAN_FLY,
+        Self::INSTANT_BUILD,
+    ];
 }
 
 impl fmt::Display for Abilities {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = ["invulnerable", "flying", "can-fly", "instant-build"];
-        let mut set = Self::OLD.into_iter().zip(names).filter(|(bit, _)| self.has(*bit)).map(|(_, name)| name);
+        let mut set = Self::OLD
+            .into_iter()
+            .zip(names)
+            .filter(|(bit, _)| self.has(*bit))
+            .map(|(_, name)| name);
         f.write_str(set.next().unwrap_or("none"))?;
         set.try_for_each(|name| write!(f, "+{name}"))
     }
@@ -227,7 +236,11 @@ impl Wire for Abilities {
 
     fn sample(dice: &mut Dice, build: Build) -> Self {
         let bits = i8::sample(dice, build);
-        Self(if build >= Build::W18a { bits } else { bits & 15 })
+        Self(if build >= Build::W18a {
+            bits
+        } else {
+            bits & 15
+        })
     }
 }
 

@@ -21,7 +21,11 @@ impl fmt::Display for ObjectData {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [x, y, z] = self.velocity;
         write!(f, "{}", self.value)?;
-        if self.value > 0 { write!(f, " moving ({x}, {y}, {z})") } else { Ok(()) }
+        if self.value > 0 {
+            write!(f, " moving ({x}, {y}, {z})")
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -42,13 +46,27 @@ impl Wire for ObjectData {
     fn write(&self, out: &mut Vec<u8>, build: Build) {
         self.value.write(out, build);
         if self.value > 0 {
-            self.velocity.iter().for_each(|speed| speed.write(out, build));
+            self.velocity
+                .iter()
+                .for_each(|speed| speed.write(out, build));
         }
     }
 
     fn sample(dice: &mut Dice, build: Build) -> Self {
-        let value = [0, -1, dice.bits() as i32].get(dice.below(3)).copied().unwrap_or_default();
-        let mut speed = || if value > 0 { Velocity::sample(dice, build) } else { Velocity(0) };
-        Self { value, velocity: [speed(), speed(), speed()] }
+        let value = [0, -1, dice.bits() as i32]
+            .get(dice.below(3))
+            .copied()
+            .unwrap_or_default();
+        let mut speed = || {
+            if value > 0 {
+                Velocity::sample(dice, build)
+            } else {
+                Velocity(0)
+            }
+        };
+        Self {
+            value,
+            velocity: [speed(), speed(), speed()],
+        }
     }
 }

@@ -49,7 +49,11 @@ impl Default for MapData {
 impl MapData {
     fn of(bytes: &[u8]) -> Self {
         match *bytes {
-            [0, column, row, ref colours @ ..] => Self::Colours { column, row, colours: colours.to_vec() },
+            [0, column, row, ref colours @ ..] => Self::Colours {
+                column,
+                row,
+                colours: colours.to_vec(),
+            },
             [1, ref icons @ ..] if icons.len() % 3 == 0 => {
                 let (icons, _) = icons.as_chunks();
                 let icon = |&[kind, x, y]: &[u8; 3]| Icon {
@@ -67,11 +71,22 @@ impl MapData {
     /// As they lie on the wire, cut where the count ends.
     fn bytes(&self) -> Vec<u8> {
         let mut bytes = match self {
-            Self::Colours { column, row, colours } => [&[0, *column, *row], colours.as_slice()].concat(),
+            Self::Colours {
+                column,
+                row,
+                colours,
+            } => [&[0, *column, *row], colours.as_slice()].concat(),
             Self::Icons(icons) => {
-                let icon =
-                    |icon: &Icon| [icon.rotation << 4 | icon.icon & 15, icon.x.cast_unsigned(), icon.y.cast_unsigned()];
-                std::iter::once(1).chain(icons.iter().take(84).flat_map(icon)).collect()
+                let icon = |icon: &Icon| {
+                    [
+                        icon.rotation << 4 | icon.icon & 15,
+                        icon.x.cast_unsigned(),
+                        icon.y.cast_unsigned(),
+                    ]
+                };
+                std::iter::once(1)
+                    .chain(icons.iter().take(84).flat_map(icon))
+                    .collect()
             }
             Self::Other(bytes) => bytes.clone(),
         };
@@ -82,15 +97,27 @@ impl MapData {
 
 impl fmt::Display for Icon {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} at ({}, {}) turned {}", self.icon, self.x, self.y, self.rotation)
+        write!(
+            f,
+            "{} at ({}, {}) turned {}",
+            self.icon, self.x, self.y, self.rotation
+        )
     }
 }
 
 impl fmt::Display for MapData {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Colours { column, row, colours } => {
-                write!(f, "{} colours of column {column} from row {row}", colours.len())
+            Self::Colours {
+                column,
+                row,
+                colours,
+            } => {
+                write!(
+                    f,
+                    "{} colours of column {column} from row {row}",
+                    colours.len()
+                )
             }
             Self::Icons(icons) => write!(f, "icons {}", List8::new(icons.clone())),
             Self::Other(bytes) => write!(f, "{} bytes", bytes.len()),
@@ -131,8 +158,20 @@ mod tests {
         let colours = MapData::of(&[0, 5, 6, 34, 35]);
         assert_eq!(colours.to_string(), "2 colours of column 5 from row 6");
         let icons = MapData::of(&[1, 0x80, 10, 0xF6, 0x04, 0, 0]);
-        assert_eq!(icons.to_string(), "icons [0 at (10, -10) turned 8, 4 at (0, 0) turned 0]");
-        for bytes in [&[][..], &[0], &[0, 1], &[0, 1, 2], &[1], &[1, 2], &[1, 2, 3, 4], &[2, 3]] {
+        assert_eq!(
+            icons.to_string(),
+            "icons [0 at (10, -10) turned 8, 4 at (0, 0) turned 0]"
+        );
+        for bytes in [
+            &[][..],
+            &[0],
+            &[0, 1],
+            &[0, 1, 2],
+            &[1],
+            &[1, 2],
+            &[1, 2, 3, 4],
+            &[2, 3],
+        ] {
             assert_eq!(MapData::of(bytes).bytes(), bytes);
         }
     }

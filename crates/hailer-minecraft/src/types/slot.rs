@@ -22,11 +22,21 @@ pub struct Slot {
 
 impl Slot {
     /// No item.
-    pub const EMPTY: Self = Self { id: -1, count: 0, damage: 0, tag: Tag::NONE };
+    pub const EMPTY: Self = Self {
+        id: -1,
+        count: 0,
+        damage: 0,
+        tag: Tag::NONE,
+    };
 
     /// So many of an item, without a tag.
     pub const fn of(id: i16, count: i8, damage: i16) -> Self {
-        Self { id, count, damage, tag: Tag::NONE }
+        Self {
+            id,
+            count,
+            damage,
+            tag: Tag::NONE,
+        }
     }
 
     /// Whether there is nothing in it.
@@ -57,12 +67,21 @@ fn has_tag(build: Build, id: i16) -> bool {
 
 impl fmt::Display for Slot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { id, count, damage, tag } = self;
+        let Self {
+            id,
+            count,
+            damage,
+            tag,
+        } = self;
         if self.is_empty() {
             return f.write_str("empty");
         }
         write!(f, "{count}x{id}:{damage}")?;
-        if tag.gzip().is_some() { write!(f, " {tag}") } else { Ok(()) }
+        if tag.gzip().is_some() {
+            write!(f, " {tag}")
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -75,8 +94,17 @@ impl Wire for Slot {
             return Ok(Self { id, ..Self::EMPTY });
         }
         let (count, damage) = (reader.i8("count")?, reader.i16_be("damage")?);
-        let tag = if has_tag(build, id) { Tag::read(reader, build, "tag")? } else { Tag::NONE };
-        Ok(Self { id, count, damage, tag })
+        let tag = if has_tag(build, id) {
+            Tag::read(reader, build, "tag")?
+        } else {
+            Tag::NONE
+        };
+        Ok(Self {
+            id,
+            count,
+            damage,
+            tag,
+        })
     }
 
     fn write(&self, out: &mut Vec<u8>, build: Build) {
@@ -92,12 +120,25 @@ impl Wire for Slot {
     }
 
     fn sample(dice: &mut Dice, build: Build) -> Self {
-        let id = if dice.below(4) == 0 { -1 } else { dice.below(0x190) as i16 };
+        let id = if dice.below(4) == 0 {
+            -1
+        } else {
+            dice.below(0x190) as i16
+        };
         if id < 0 {
             return Self::EMPTY;
         }
-        let tag = if has_tag(build, id) && dice.below(3) == 0 { Tag::sample(dice, build) } else { Tag::NONE };
-        Self { id, count: dice.below(65) as i8, damage: dice.bits() as i16, tag }
+        let tag = if has_tag(build, id) && dice.below(3) == 0 {
+            Tag::sample(dice, build)
+        } else {
+            Tag::NONE
+        };
+        Self {
+            id,
+            count: dice.below(65) as i8,
+            damage: dice.bits() as i16,
+            tag,
+        }
     }
 }
 
@@ -108,7 +149,15 @@ mod tests {
     #[test]
     fn as_many_items_have_tags_as_the_page_lists() {
         let count = |build| (0..=i16::MAX).filter(|&id| has_tag(build, id)).count();
-        let counts = [Build::V1_2_5, Build::W16a, Build::W17a, Build::W18a, Build::W19a, Build::W23b].map(count);
+        let counts = [
+            Build::V1_2_5,
+            Build::W16a,
+            Build::W17a,
+            Build::W18a,
+            Build::W19a,
+            Build::W23b,
+        ]
+        .map(count);
         assert_eq!(counts, [49, 49, 51, 22, 51, 51]);
         assert_eq!(count(Build::W24a), 32_768);
     }

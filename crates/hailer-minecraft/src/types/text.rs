@@ -73,7 +73,9 @@ impl<const N: usize> Wire for Text<N> {
 
     fn read(reader: &mut Reader<'_, '_>, _: Build, field: &'static str) -> Result<Self, Error> {
         let (units, _) = reader.utf16_be(N, field)?.as_chunks();
-        Ok(Self(units.iter().map(|&unit| u16::from_be_bytes(unit)).collect()))
+        Ok(Self(
+            units.iter().map(|&unit| u16::from_be_bytes(unit)).collect(),
+        ))
     }
 
     fn write(&self, out: &mut Vec<u8>, build: Build) {
@@ -86,7 +88,13 @@ impl<const N: usize> Wire for Text<N> {
         // Mostly letters, now and then any unit at all.
         Self(
             (0..count)
-                .map(|_| if dice.below(8) == 0 { dice.bits() as u16 } else { 97 + dice.below(26) as u16 })
+                .map(|_| {
+                    if dice.below(8) == 0 {
+                        dice.bits() as u16
+                    } else {
+                        97 + dice.below(26) as u16
+                    }
+                })
                 .collect(),
         )
     }

@@ -34,12 +34,23 @@ impl Session {
         session.login(build, kind.is_some(), dice);
         for _ in 0..count {
             let way = Way::BOTH[dice.below(2)];
-            let rows: Vec<_> = TABLE.iter().filter(|row| row.is_in(way, build) && row.id != 0xFF).collect();
-            let rows: Vec<_> = rows.into_iter().filter(|row| ![0x02, 0xFC, 0xFD, 0xFE].contains(&row.id)).collect();
+            let rows: Vec<_> = TABLE
+                .iter()
+                .filter(|row| row.is_in(way, build) && row.id != 0xFF)
+                .collect();
+            let rows: Vec<_> = rows
+                .into_iter()
+                .filter(|row| ![0x02, 0xFC, 0xFD, 0xFE].contains(&row.id))
+                .collect();
             let packet = (rows[dice.below(rows.len())].sample)(dice, build);
             session.say(way, packet);
         }
-        session.say(Way::ToClient, Kick { reason: "over".into() });
+        session.say(
+            Way::ToClient,
+            Kick {
+                reason: "over".into(),
+            },
+        );
         session
     }
 
@@ -59,12 +70,25 @@ impl Session {
             self.say(Way::ToClient, HandshakeReply { id: "-".into() });
         } else if dice.below(2) == 0 || encrypted {
             let (key, token) = (Bytes16::new(dice.bytes(162)), Bytes16::new(dice.bytes(4)));
-            self.say(Way::ToClient, EncryptionRequest { server_id: "-".into(), key, token });
+            self.say(
+                Way::ToClient,
+                EncryptionRequest {
+                    server_id: "-".into(),
+                    key,
+                    token,
+                },
+            );
         }
         if let Some(secret) = self.secret.clone() {
             let random = |dice: &mut Dice| Bytes16::new(dice.bytes(128));
             self.client.secure(&secret).unwrap();
-            self.say(Way::ToServer, EncryptionResponse { secret: random(dice), token: random(dice) });
+            self.say(
+                Way::ToServer,
+                EncryptionResponse {
+                    secret: random(dice),
+                    token: random(dice),
+                },
+            );
             self.server.secure(&secret).unwrap();
             assert!(self.server.next().unwrap().is_none());
             self.say(Way::ToClient, EncryptionResponse::default());
@@ -73,12 +97,23 @@ impl Session {
         match build {
             _ if self.client.state() == hailer_minecraft::State::Named => {}
             build if build < Build::W24a => {
-                let request = LoginRequest { protocol: protocol.into(), name: "Alice".into(), ..Default::default() };
+                let request = LoginRequest {
+                    protocol: protocol.into(),
+                    name: "Alice".into(),
+                    ..Default::default()
+                };
                 self.say(Way::ToServer, request);
             }
             _ => self.say(Way::ToServer, ClientStatus { status: 0 }),
         }
-        self.say(Way::ToClient, Login { entity: 1298, level_type: "default".into(), ..Default::default() });
+        self.say(
+            Way::ToClient,
+            Login {
+                entity: 1298,
+                level_type: "default".into(),
+                ..Default::default()
+            },
+        );
     }
 
     fn say(&mut self, way: Way, packet: impl Into<Packet>) {
@@ -91,7 +126,12 @@ impl Session {
         let wire = from.outgoing().to_vec();
         from.sent_bytes(wire.len());
         to.receive(&wire);
-        assert_eq!(to.next().unwrap().map(|packet| packet.name()), Some(packet.name()), "{}", self.build);
+        assert_eq!(
+            to.next().unwrap().map(|packet| packet.name()),
+            Some(packet.name()),
+            "{}",
+            self.build
+        );
         let mut bytes = Vec::new();
         packet.write(&mut bytes, self.build);
         self.wire.push((way, wire));
@@ -101,12 +141,20 @@ impl Session {
     /// All bytes of one direction, as they are on the wire.
     #[allow(dead_code, reason = "not every test needs it")]
     pub(crate) fn stream(&self, way: Way) -> Vec<u8> {
-        self.wire.iter().filter(|(of, _)| *of == way).flat_map(|(_, bytes)| bytes.clone()).collect()
+        self.wire
+            .iter()
+            .filter(|(of, _)| *of == way)
+            .flat_map(|(_, bytes)| bytes.clone())
+            .collect()
     }
 
     /// The packets of one direction.
     #[allow(dead_code, reason = "not every test needs it")]
     pub(crate) fn packets_of(&self, way: Way) -> Vec<&[u8]> {
-        self.packets.iter().filter(|(of, _)| *of == way).map(|(_, bytes)| &bytes[..]).collect()
+        self.packets
+            .iter()
+            .filter(|(of, _)| *of == way)
+            .map(|(_, bytes)| &bytes[..])
+            .collect()
     }
 }

@@ -63,7 +63,11 @@ pub struct Receiver {
 
 #[derive(Clone, Debug)]
 enum Way {
-    Http { form: Form, url: Place, token: Option<Place> },
+    Http {
+        form: Form,
+        url: Place,
+        token: Option<Place>,
+    },
     Command(Vec<String>),
 }
 
@@ -88,7 +92,13 @@ pub struct Outlet {
 
 #[derive(Clone)]
 enum Exit {
-    Http { form: Form, url: Secret, host: String, token: Option<Secret>, agent: Agent },
+    Http {
+        form: Form,
+        url: Secret,
+        host: String,
+        token: Option<Secret>,
+        agent: Agent,
+    },
     Command(Vec<String>),
 }
 
@@ -122,12 +132,27 @@ impl Receiver {
             Way::Http { form, url, token } => {
                 let url = url.read(folder).map_err(&wrong)?;
                 let host = host(url.reveal()).map_err(|problem| wrong(problem.into()))?;
-                let token = token.as_ref().map(|token| token.read(folder)).transpose().map_err(&wrong)?;
+                let token = token
+                    .as_ref()
+                    .map(|token| token.read(folder))
+                    .transpose()
+                    .map_err(&wrong)?;
                 let agent = agent(&host, self.timeout);
-                Exit::Http { form: *form, url, host, token, agent }
+                Exit::Http {
+                    form: *form,
+                    url,
+                    host,
+                    token,
+                    agent,
+                }
             }
         };
-        Ok(Outlet { name: self.name.clone(), per_minute: self.per_minute, timeout: self.timeout, exit })
+        Ok(Outlet {
+            name: self.name.clone(),
+            per_minute: self.per_minute,
+            timeout: self.timeout,
+            exit,
+        })
     }
 }
 
@@ -135,10 +160,25 @@ impl Outlet {
     /// Sends what was put together from these; `key` is the same each time that the same is sent.
     pub fn send(&self, firings: &[Firing], key: &str, page: Option<&str>, now: Millis) -> Outcome {
         match &self.exit {
-            Exit::Command(command) => run(command, &render(Form::Command, firings, key, page), self.timeout),
-            Exit::Http { form, url, token, agent, .. } => {
-                self.post(agent, url, token.as_ref(), &render(*form, firings, key, page), key, now)
-            }
+            Exit::Command(command) => run(
+                command,
+                &render(Form::Command, firings, key, page),
+                self.timeout,
+            ),
+            Exit::Http {
+                form,
+                url,
+                token,
+                agent,
+                ..
+            } => self.post(
+                agent,
+                url,
+                token.as_ref(),
+                &render(*form, firings, key, page),
+                key,
+                now,
+            ),
         }
     }
 
@@ -167,28 +207,55 @@ impl Outlet {
         if status.is_success() {
             return Outcome::Done;
         }
-        let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let header = |name: &str| {
+            response
+                .headers()
+                .get(name)
+                .and_then(|value| value.to_str().ok())
+                .map(str::to_owned)
+        };
         let after = header("Retry-After").and_then(|value| retry_after(&value, now));
         if status.is_redirection() {
             // Whoever takes our messages elsewhere is not followed: where to is for the plan to say.
-            let why = format!("it answers {status}, which sends messages elsewhere; put the new URL into the plan");
-            return if matches!(status.as_u16(), 301 | 308) { Outcome::Never(why) } else { Outcome::Later(why, after) };
+            let why = format!(
+                "it answers {status}, which sends messages elsewhere; put the new URL into the plan"
+            );
+            return if matches!(status.as_u16(), 301 | 308) {
+                Outcome::Never(why)
+            } else {
+                Outcome::Later(why, after)
+            };
         }
         let mut body = Vec::new();
         // What is not read of it says less.
-        let _ = response.body_mut().as_reader().take(HEARD).read_to_end(&mut body);
+        let _ = response
+            .body_mut()
+            .as_reader()
+            .take(HEARD)
+            .read_to_end(&mut body);
         let mut said = tell(&body);
         // Some tell the whole path in their errors, and the path is the password.
-        if let Some(path) =
-            url.reveal().parse::<Uri>().ok().and_then(|uri| uri.path_and_query().map(ToString::to_string))
+        if let Some(path) = url
+            .reveal()
+            .parse::<Uri>()
+            .ok()
+            .and_then(|uri| uri.path_and_query().map(ToString::to_string))
             && path.len() > 1
         {
-            said = said.replace(&path, "…").replace(path.trim_start_matches('/'), "…");
+            said = said
+                .replace(&path, "…")
+                .replace(path.trim_start_matches('/'), "…");
         }
-        let why = if said.is_empty() { format!("it answers {status}") } else { format!("it answers {status}: {said}") };
+        let why = if said.is_empty() {
+            format!("it answers {status}")
+        } else {
+            format!("it answers {status}: {said}")
+        };
         match status.as_u16() {
             408 | 425 | 429 => Outcome::Later(why, after),
-            404 | 410 => Outcome::Never(format!("{why}; is it gone? put its new URL into the plan")),
+            404 | 410 => {
+                Outcome::Never(format!("{why}; is it gone? put its new URL into the plan"))
+            }
             400..500 => Outcome::Never(why),
             _ => Outcome::Later(why, after),
         }
@@ -196,17 +263,24 @@ impl Outlet {
 
     /// An error of HTTP without the URL.
     fn why(&self, error: &ureq::Error) -> String {
-        let Exit::Http { host, .. } = &self.exit else { return String::new() };
+        let Exit::Http { host, .. } = &self.exit else {
+            return String::new();
+        };
         match error {
             ureq::Error::HostNotFound => format!("{host}: there is no such host"),
             ureq::Error::Timeout(_) => {
-                format!("{host} did not answer within {}", humantime::format_duration(self.timeout))
+                format!(
+                    "{host} did not answer within {}",
+                    humantime::format_duration(self.timeout)
+                )
             }
             ureq::Error::ConnectionFailed => format!("{host} cannot be connected to"),
             ureq::Error::Io(error) => format!("{host}: {error}"),
             ureq::Error::Tls(error) => format!("{host}: TLS: {error}"),
             ureq::Error::Rustls(error) => format!("{host}: TLS: {error}"),
-            ureq::Error::Http(_) | ureq::Error::BadUri(_) => "what is to be sent is no HTTP request".to_owned(),
+            ureq::Error::Http(_) | ureq::Error::BadUri(_) => {
+                "what is to be sent is no HTTP request".to_owned()
+            }
             _ => format!("{host} does not speak HTTP as it should"),
         }
     }
@@ -226,7 +300,10 @@ pub fn test(outlet: &Outlet, page: Option<&str>, now: Millis) -> Result<(), Stri
 
 impl fmt::Debug for Outlet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Outlet").field("name", &self.name).field("to", &format_args!("{self}")).finish_non_exhaustive()
+        f.debug_struct("Outlet")
+            .field("name", &self.name)
+            .field("to", &format_args!("{self}"))
+            .finish_non_exhaustive()
     }
 }
 
@@ -235,7 +312,9 @@ impl fmt::Display for Outlet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.exit {
             Exit::Http { form, host, .. } => write!(f, "{} at {host}", form.word()),
-            Exit::Command(command) => write!(f, "command {}", command.first().map_or("", String::as_str)),
+            Exit::Command(command) => {
+                write!(f, "command {}", command.first().map_or("", String::as_str))
+            }
         }
     }
 }
@@ -268,11 +347,11 @@ impl Place {
             Self::Here(secret) => return Ok(secret.clone()),
             Self::File(path) => {
                 let path = folder.join(path);
-                std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?
+                std::fs::read_to_string(&path)
+                    .map_err(|error| format!("{}: {error}", path.display()))?
             }
-            Self::Variable(name) => {
-                std::env::var(name).map_err(|_| format!("the environment has no {name}; set it, or write url-file"))?
-            }
+            Self::Variable(name) => std::env::var(name)
+                .map_err(|_| format!("the environment has no {name}; set it, or write url-file"))?,
         };
         match text.trim() {
             "" => Err("the file or variable is empty".into()),
@@ -283,8 +362,12 @@ impl Place {
 
 /// Host and port of a URL that can be sent to.
 pub(super) fn host(url: &str) -> Result<String, &'static str> {
-    let uri: Uri = url.parse().map_err(|_| "its URL is none; write https://HOST/PATH")?;
-    let authority = uri.authority().ok_or("its URL has no host; write https://HOST/PATH")?;
+    let uri: Uri = url
+        .parse()
+        .map_err(|_| "its URL is none; write https://HOST/PATH")?;
+    let authority = uri
+        .authority()
+        .ok_or("its URL has no host; write https://HOST/PATH")?;
     match uri.scheme_str() {
         Some("http" | "https") if authority.as_str().contains('@') => {
             Err("its URL has a user in it; write token-file or token-env instead")
@@ -295,9 +378,15 @@ pub(super) fn host(url: &str) -> Result<String, &'static str> {
 }
 
 fn agent(host: &str, timeout: Duration) -> Agent {
-    let name = host.rsplit_once(':').map_or(host, |(name, port)| if port.ends_with(']') { host } else { name });
+    let name = host.rsplit_once(':').map_or(
+        host,
+        |(name, port)| if port.ends_with(']') { host } else { name },
+    );
     let is_loopback = name == "localhost"
-        || name.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
+        || name
+            .trim_matches(['[', ']'])
+            .parse::<std::net::IpAddr>()
+            .is_ok_and(|address| address.is_loopback());
     let config = Agent::config_builder()
         .timeout_global(Some(timeout))
         .http_status_as_error(false)
@@ -307,7 +396,11 @@ fn agent(host: &str, timeout: Duration) -> Agent {
         // A message an hour: connections that stay open would be closed by then.
         .max_idle_connections(0);
     // The environment's proxy is for what is out there.
-    let config = if is_loopback { config.proxy(None) } else { config };
+    let config = if is_loopback {
+        config.proxy(None)
+    } else {
+        config
+    };
     config.build().new_agent()
 }
 
@@ -328,14 +421,25 @@ fn retry_after(value: &str, now: Millis) -> Option<Duration> {
 /// What somebody said, as part of a sentence of ours.
 fn tell(said: &[u8]) -> String {
     let text = printable(&String::from_utf8_lossy(said));
-    text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(TOLD).collect()
+    text.split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ")
+        .chars()
+        .take(TOLD)
+        .collect()
 }
 
 /// Runs a command: no shell, nothing on its input, what it says is thrown away but for its errors.
 fn run(command: &[String], message: &Rendered, timeout: Duration) -> Outcome {
-    let Some((program, arguments)) = command.split_first() else { return Outcome::Never("there is no command".into()) };
+    let Some((program, arguments)) = command.split_first() else {
+        return Outcome::Never("there is no command".into());
+    };
     let mut command = Command::new(program);
-    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    command
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
     command.envs(message.headers.iter().map(|(name, value)| (name, value)));
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
@@ -353,7 +457,9 @@ fn run(command: &[String], message: &Rendered, timeout: Duration) -> Outcome {
             let _ = std::io::copy(&mut pipe, &mut std::io::sink());
         };
         // Without a thread its errors are not told, no more.
-        let _ = std::thread::Builder::new().name("alert-errors".into()).spawn(reads);
+        let _ = std::thread::Builder::new()
+            .name("alert-errors".into())
+            .spawn(reads);
     }
     let is_over = wait(&mut child, Instant::now() + timeout);
     end(&mut child);
@@ -362,12 +468,23 @@ fn run(command: &[String], message: &Rendered, timeout: Duration) -> Outcome {
         return Outcome::Later(format!("{program} cannot be ended"), None);
     }
     let status = child.wait();
-    let said = errors.recv_timeout(LEFT_OPEN).map(|said| tell(&said)).unwrap_or_default();
-    let said = if said.is_empty() { said } else { format!(": {said}") };
+    let said = errors
+        .recv_timeout(LEFT_OPEN)
+        .map(|said| tell(&said))
+        .unwrap_or_default();
+    let said = if said.is_empty() {
+        said
+    } else {
+        format!(": {said}")
+    };
     match status {
-        _ if !is_over => {
-            Outcome::Later(format!("{program} was killed after {}{said}", humantime::format_duration(timeout)), None)
-        }
+        _ if !is_over => Outcome::Later(
+            format!(
+                "{program} was killed after {}{said}",
+                humantime::format_duration(timeout)
+            ),
+            None,
+        ),
         Ok(status) if status.success() => Outcome::Done,
         Ok(status) => Outcome::Later(format!("{program} ended with {status}{said}"), None),
         Err(error) => Outcome::Later(format!("{program}: {error}"), None),
@@ -393,10 +510,15 @@ fn wait(child: &mut std::process::Child, until: Instant) -> bool {
 #[cfg(unix)]
 fn has_ended(child: &mut std::process::Child) -> bool {
     use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
-    let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) else { return true };
+    let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) else {
+        return true;
+    };
     // Not taken away: as long as it lies there, nobody else has its number.
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
-    !matches!(waitid(WaitId::Pid(pid), options), Ok(None) | Err(rustix::io::Errno::INTR))
+    !matches!(
+        waitid(WaitId::Pid(pid), options),
+        Ok(None) | Err(rustix::io::Errno::INTR)
+    )
 }
 
 /// Ends a child, and all that it started and that did not leave its group.
@@ -441,12 +563,20 @@ impl TryFrom<Written> for Receiver {
     fn try_from(written: Written) -> Result<Self, Wrong> {
         let name = written.name;
         let wrong = |problem: &str| Wrong(format!("receiver \"{name}\": {problem}"));
-        if name.is_empty() || name.chars().count() > 64 || name.chars().any(hailer::proto::model::is_control) {
-            return Err(Wrong("a receiver has a name of 1 to 64 printable characters".into()));
+        if name.is_empty()
+            || name.chars().count() > 64
+            || name.chars().any(hailer::proto::model::is_control)
+        {
+            return Err(Wrong(
+                "a receiver has a name of 1 to 64 printable characters".into(),
+            ));
         }
         let one = |here: Option<String>, file: Option<PathBuf>, variable: Option<String>| {
-            let places =
-                [here.map(|text| Place::Here(text.into())), file.map(Place::File), variable.map(Place::Variable)];
+            let places = [
+                here.map(|text| Place::Here(text.into())),
+                file.map(Place::File),
+                variable.map(Place::Variable),
+            ];
             places.into_iter().flatten().collect::<Vec<_>>()
         };
         let mut urls = one(written.url, written.url_file, written.url_env);
@@ -459,7 +589,9 @@ impl TryFrom<Written> for Receiver {
                 return Err(wrong("write command, or form and url, not both"));
             }
             (Some(command), None, None) => {
-                if command.first().is_none_or(String::is_empty) || command.iter().any(|word| word.contains('\0')) {
+                if command.first().is_none_or(String::is_empty)
+                    || command.iter().any(|word| word.contains('\0'))
+                {
                     return Err(wrong("write command = [\"PROGRAM\", \"ARGUMENT\"]"));
                 }
                 if !tokens.is_empty() {
@@ -468,13 +600,19 @@ impl TryFrom<Written> for Receiver {
                 Way::Command(command)
             }
             (None, Some(Form::Command), _) => {
-                return Err(wrong("write command = [\"PROGRAM\"] instead of form = \"command\""));
+                return Err(wrong(
+                    "write command = [\"PROGRAM\"] instead of form = \"command\"",
+                ));
             }
             (None, Some(form), Some(url)) if urls.is_empty() => {
                 if let Place::Here(url) = &url {
                     host(url.reveal()).map_err(wrong)?;
                 }
-                Way::Http { form, url, token: tokens.pop() }
+                Way::Http {
+                    form,
+                    url,
+                    token: tokens.pop(),
+                }
             }
             (None, Some(_), _) => return Err(wrong("write one of url, url-file and url-env")),
             (None, None, _) => {
@@ -491,7 +629,12 @@ impl TryFrom<Written> for Receiver {
         if !(1..=6_000).contains(&per_minute) {
             return Err(wrong("per-minute is from 1 to 6000"));
         }
-        Ok(Self { name, way, timeout, per_minute })
+        Ok(Self {
+            name,
+            way,
+            timeout,
+            per_minute,
+        })
     }
 }
 
@@ -527,14 +670,17 @@ mod tests {
 
     /// A whole request.
     fn read_request(stream: &mut TcpStream) -> String {
-        stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_secs(5)))
+            .unwrap();
         let (mut request, mut part) = (Vec::new(), [0; 4096]);
         loop {
             let text = String::from_utf8_lossy(&request).into_owned();
             if let Some((head, body)) = text.split_once("\r\n\r\n") {
                 let length = head.lines().find_map(|line| {
                     let (name, value) = line.split_once(':')?;
-                    name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse::<usize>().unwrap())
+                    name.eq_ignore_ascii_case("content-length")
+                        .then(|| value.trim().parse::<usize>().unwrap())
                 });
                 if body.len() >= length.unwrap_or(0) {
                     return text;
@@ -558,20 +704,41 @@ mod tests {
             ("204 No Content", Ok(())),
             ("500 Oops", Err((true, None))),
             ("503 Busy\r\nRetry-After: 7", Err((true, later(7)))),
-            ("429 Slow\r\nRetry-After: Mon, 01 Jun 2026 12:01:00 GMT", Err((true, later(60)))),
-            ("429 Slow\r\nRetry-After: 99999999", Err((true, later(86_400)))),
+            (
+                "429 Slow\r\nRetry-After: Mon, 01 Jun 2026 12:01:00 GMT",
+                Err((true, later(60))),
+            ),
+            (
+                "429 Slow\r\nRetry-After: 99999999",
+                Err((true, later(86_400))),
+            ),
             ("408 Late", Err((true, None))),
             ("400 Bad", Err((false, None))),
             ("404 Gone", Err((false, None))),
-            ("307 Here\r\nLocation: http://127.0.0.2:1/", Err((true, None))),
-            ("301 There\r\nLocation: http://127.0.0.2:1/", Err((false, None))),
+            (
+                "307 Here\r\nLocation: http://127.0.0.2:1/",
+                Err((true, None)),
+            ),
+            (
+                "301 There\r\nLocation: http://127.0.0.2:1/",
+                Err((false, None)),
+            ),
         ] {
-            let (url, thread) =
-                answer(&format!("HTTP/1.1 {head}\r\nContent-Length: 24\r\n\r\nno /hook/hush-hush \u{7}here"));
+            let (url, thread) = answer(&format!(
+                "HTTP/1.1 {head}\r\nContent-Length: 24\r\n\r\nno /hook/hush-hush \u{7}here"
+            ));
             let outcome = send(&outlet(&format!("form = 'json'\nurl = '{url}'")));
             let request = thread.join().unwrap();
-            assert!(request.starts_with("POST /hook/hush-hush HTTP/1.1\r\n"), "{request}");
-            assert!(request.to_lowercase().contains("\r\nidempotency-key: the-key\r\n"), "{request}");
+            assert!(
+                request.starts_with("POST /hook/hush-hush HTTP/1.1\r\n"),
+                "{request}"
+            );
+            assert!(
+                request
+                    .to_lowercase()
+                    .contains("\r\nidempotency-key: the-key\r\n"),
+                "{request}"
+            );
             match outcome {
                 Outcome::Done => assert_eq!(expected, Ok(()), "{head}"),
                 Outcome::Later(ref why, after) => {
@@ -590,16 +757,28 @@ mod tests {
     fn who_does_not_answer_is_asked_another_time() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let slow = outlet(&format!("form = 'ntfy'\nurl = 'http://{address}/hush'\ntimeout = '200ms'"));
+        let slow = outlet(&format!(
+            "form = 'ntfy'\nurl = 'http://{address}/hush'\ntimeout = '200ms'"
+        ));
         let begun = Instant::now();
-        let Outcome::Later(why, None) = send(&slow) else { panic!("nobody answered") };
-        assert!(why.contains("within 200ms") && !why.contains("hush"), "{why}");
+        let Outcome::Later(why, None) = send(&slow) else {
+            panic!("nobody answered")
+        };
+        assert!(
+            why.contains("within 200ms") && !why.contains("hush"),
+            "{why}"
+        );
         assert!(begun.elapsed() < Duration::from_secs(3));
         drop(listener);
-        let Outcome::Later(why, None) = send(&slow) else { panic!("nobody listened") };
+        let Outcome::Later(why, None) = send(&slow) else {
+            panic!("nobody listened")
+        };
         assert!(why.contains("127.0.0.1") && !why.contains("hush"), "{why}");
         let (url, thread) = answer("what?\r\n\r\n");
-        assert!(matches!(send(&outlet(&format!("form = 'slack'\nurl = '{url}'"))), Outcome::Later(..)));
+        assert!(matches!(
+            send(&outlet(&format!("form = 'slack'\nurl = '{url}'"))),
+            Outcome::Later(..)
+        ));
         thread.join().unwrap();
     }
 
@@ -612,7 +791,9 @@ mod tests {
             let _ = stream.read(&mut [0; 1024]);
             let _ = stream.write_all(b"HTTP/1.1 400 Bad\r\n\r\n");
         });
-        let outcome = send(&outlet(&format!("form = 'json'\nurl = 'https://{address}/hush'\ntimeout = '5s'")));
+        let outcome = send(&outlet(&format!(
+            "form = 'json'\nurl = 'https://{address}/hush'\ntimeout = '5s'"
+        )));
         thread.join().unwrap();
         assert!(
             matches!(&outcome, Outcome::Later(why, None) if why.contains("127.0.0.1") && !why.contains("hush")),
@@ -625,31 +806,56 @@ mod tests {
         let (url, thread) = answer("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
         let file = format!("hailer-alert-token-{}", std::process::id());
         std::fs::write(std::env::temp_dir().join(&file), "tk_secret\n").unwrap();
-        let receiver = receiver(&format!("form = 'ntfy'\nurl = '{url}'\ntoken-file = '{file}'")).unwrap();
+        let receiver = receiver(&format!(
+            "form = 'ntfy'\nurl = '{url}'\ntoken-file = '{file}'"
+        ))
+        .unwrap();
         let outlet = receiver.open(&std::env::temp_dir()).unwrap();
         let _ = std::fs::remove_file(std::env::temp_dir().join(file));
         let mut firing = Firing::test("ops", NOW);
-        firing.words.title = Some(super::super::message::Template::try_from("Größe {server}".to_owned()).unwrap());
+        firing.words.title =
+            Some(super::super::message::Template::try_from("Größe {server}".to_owned()).unwrap());
         firing.items[0].name = "сервер\r\nX-Evil: 1".into();
         assert_eq!(outlet.send(&[firing], "key", None, NOW), Outcome::Done);
         let request = thread.join().unwrap();
-        let title = request.lines().find(|line| line.to_lowercase().starts_with("title:")).unwrap();
+        let title = request
+            .lines()
+            .find(|line| line.to_lowercase().starts_with("title:"))
+            .unwrap();
         assert!(title.ends_with("Größe сервер X-Evil: 1"), "{title}");
         assert!(request.contains("Bearer tk_secret"), "{request}");
-        assert!(!format!("{receiver:?} {outlet:?} {outlet}").contains("secret"), "{outlet:?}");
-        assert!(!format!("{receiver:?} {outlet:?} {outlet}").contains("hush"), "{receiver:?}");
+        assert!(
+            !format!("{receiver:?} {outlet:?} {outlet}").contains("secret"),
+            "{outlet:?}"
+        );
+        assert!(
+            !format!("{receiver:?} {outlet:?} {outlet}").contains("hush"),
+            "{receiver:?}"
+        );
     }
 
     #[cfg(unix)]
     #[test]
     fn a_command_gets_variables_and_its_exit_code_counts() {
         let file = std::env::temp_dir().join(format!("hailer-alert-{}", std::process::id()));
-        let script = format!("printf '%s|%s' \"$HAILER_SERVER\" \"$HAILER_KEY\" > {}", file.display());
-        let run = |script: &str| send(&outlet(&format!("command = ['sh', '-c', '''{script}''']\ntimeout = '5s'")));
+        let script = format!(
+            "printf '%s|%s' \"$HAILER_SERVER\" \"$HAILER_KEY\" > {}",
+            file.display()
+        );
+        let run = |script: &str| {
+            send(&outlet(&format!(
+                "command = ['sh', '-c', '''{script}''']\ntimeout = '5s'"
+            )))
+        };
         assert_eq!(run(&script), Outcome::Done);
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "example|the-key");
-        let Outcome::Later(why, None) = run("yes no | head -c 1000000 >&2; exit 3") else { panic!() };
-        assert!(why.contains("3") && why.contains(": no no no") && why.chars().count() < 300, "{why}");
+        let Outcome::Later(why, None) = run("yes no | head -c 1000000 >&2; exit 3") else {
+            panic!()
+        };
+        assert!(
+            why.contains("3") && why.contains(": no no no") && why.chars().count() < 300,
+            "{why}"
+        );
         assert!(
             matches!(send(&outlet("command = ['/nowhere/at-all']")), Outcome::Later(why, None) if why.contains("/nowhere"))
         );
@@ -663,13 +869,25 @@ mod tests {
         let file = std::env::temp_dir().join(format!("hailer-alert-child-{}", std::process::id()));
         let script = format!("sleep 60 & echo $! > {}; sleep 60", file.display());
         let begun = Instant::now();
-        let outcome = send(&outlet(&format!("command = ['sh', '-c', '''{script}''']\ntimeout = '500ms'")));
-        assert!(matches!(&outcome, Outcome::Later(why, None) if why.contains("killed after 500ms")), "{outcome:?}");
+        let outcome = send(&outlet(&format!(
+            "command = ['sh', '-c', '''{script}''']\ntimeout = '500ms'"
+        )));
+        assert!(
+            matches!(&outcome, Outcome::Later(why, None) if why.contains("killed after 500ms")),
+            "{outcome:?}"
+        );
         assert!(begun.elapsed() < Duration::from_secs(5));
-        let child: i32 = std::fs::read_to_string(&file).unwrap().trim().parse().unwrap();
+        let child: i32 = std::fs::read_to_string(&file)
+            .unwrap()
+            .trim()
+            .parse()
+            .unwrap();
         let child = Pid::from_raw(child).unwrap();
         // Whoever takes orphans in may need a moment to bury it.
-        let stat = || std::fs::read_to_string(format!("/proc/{}/stat", child.as_raw_nonzero())).unwrap_or_default();
+        let stat = || {
+            std::fs::read_to_string(format!("/proc/{}/stat", child.as_raw_nonzero()))
+                .unwrap_or_default()
+        };
         let is_dead = || test_kill_process(child).is_err() || stat().contains(") Z");
         let gone = (0..100).any(|_| {
             std::thread::sleep(Duration::from_millis(20));
@@ -685,19 +903,34 @@ mod tests {
             ("", "write form"),
             ("form = 'discord'", "url-file"),
             ("form = 'discord'\nurl = 'ftp://example.com/'", "https://"),
-            ("form = 'discord'\nurl = 'https://user:password@example.com/'", "token-file"),
+            (
+                "form = 'discord'\nurl = 'https://user:password@example.com/'",
+                "token-file",
+            ),
             ("form = 'fax'\nurl = 'https://example.com/'", "ntfy"),
             ("command = []", "PROGRAM"),
             ("command = ['a']\nform = 'json'", "not both"),
             ("command = 'rm -rf'", "sequence"),
             ("form = 'json'\nurl = 'http://a/'\nurl-env = 'B'", "one of"),
-            ("form = 'json'\nurl = 'http://a/'\ntimeout = '1h'", "timeout"),
+            (
+                "form = 'json'\nurl = 'http://a/'\ntimeout = '1h'",
+                "timeout",
+            ),
         ] {
             let error = receiver(toml).unwrap_err();
-            assert!(error.contains(says) && !error.contains("password@"), "{toml}: {error}");
+            assert!(
+                error.contains(says) && !error.contains("password@"),
+                "{toml}: {error}"
+            );
         }
         let missing = receiver("form = 'json'\nurl-env = 'HAILER_NO_SUCH_VARIABLE'").unwrap();
-        assert!(missing.open(Path::new(".")).unwrap_err().0.contains("HAILER_NO_SUCH_VARIABLE"));
+        assert!(
+            missing
+                .open(Path::new("."))
+                .unwrap_err()
+                .0
+                .contains("HAILER_NO_SUCH_VARIABLE")
+        );
         assert!(receiver("form = 'json'\nurl = 'http://127.0.0.1:9/'").is_ok());
     }
 }

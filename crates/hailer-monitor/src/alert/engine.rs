@@ -198,15 +198,28 @@ impl Engine {
     pub fn new(rules: Vec<Rule>, open: &[Open]) -> Self {
         let mut episodes = HashMap::new();
         for open in open {
-            let number = rules.iter().take(usize::from(u16::MAX)).position(|rule| rule.name == open.rule);
+            let number = rules
+                .iter()
+                .take(usize::from(u16::MAX))
+                .position(|rule| rule.name == open.rule);
             if let Some(number) = number {
-                let episode =
-                    Episode { since: open.since, phase: Phase::Open, is_sure: false, told: open.told, change: None };
+                let episode = Episode {
+                    since: open.since,
+                    phase: Phase::Open,
+                    is_sure: false,
+                    told: open.told,
+                    change: None,
+                };
                 episodes.insert((number as u16, open.server.unwrap_or(MONITOR)), episode);
             }
         }
         let gathered = vec![Default::default(); rules.len()];
-        Self { rules, gathered, episodes, ..Self::default() }
+        Self {
+            rules,
+            gathered,
+            episodes,
+            ..Self::default()
+        }
     }
 
     /// Looks at how a server stands, after each sample of it.
@@ -221,8 +234,10 @@ impl Engine {
             let key = (number, id);
             if !rule.watches(&row.server) {
                 // It may have watched it before its labels were changed.
-                if let Some(Episode { phase: Phase::Open | Phase::Ending(_) | Phase::Over(_), .. }) =
-                    self.episodes.remove(&key)
+                if let Some(Episode {
+                    phase: Phase::Open | Phase::Ending(_) | Phase::Over(_),
+                    ..
+                }) = self.episodes.remove(&key)
                 {
                     self.closed.push(key);
                 }
@@ -239,7 +254,11 @@ impl Engine {
                 (None, true) => {
                     // That it came up is an event; that it is up is none.
                     if rule.condition != Condition::Up {
-                        let since = if rule.condition == Condition::Down { row.since } else { at };
+                        let since = if rule.condition == Condition::Down {
+                            row.since
+                        } else {
+                            at
+                        };
                         self.episodes.insert(key, Episode::new(since, None));
                     }
                 }
@@ -252,7 +271,11 @@ impl Engine {
                 }
                 (Some(episode), false) => {
                     episode.is_sure = false;
-                    let patience = if rule.condition.is_comparison() { rule.lasts } else { 0 };
+                    let patience = if rule.condition.is_comparison() {
+                        rule.lasts
+                    } else {
+                        0
+                    };
                     let ending = match episode.phase {
                         Phase::Pending | Phase::Ripe => {
                             self.episodes.remove(&key);
@@ -283,14 +306,19 @@ impl Engine {
                 (EventKind::Version(difference), Condition::Changed(Change::Version))
                 | (EventKind::Map(difference), Condition::Changed(Change::Map))
                 | (EventKind::Motd(difference), Condition::Changed(Change::Motd))
-                | (EventKind::Address(difference), Condition::Changed(Change::Address)) => Some(difference),
+                | (EventKind::Address(difference), Condition::Changed(Change::Address)) => {
+                    Some(difference)
+                }
                 _ => continue,
             };
             if !rule.watches(server) {
                 continue;
             }
             let key = (number, server.id);
-            let known = self.episodes.get_mut(&key).and_then(|episode| episode.change.as_mut());
+            let known = self
+                .episodes
+                .get_mut(&key)
+                .and_then(|episode| episode.change.as_mut());
             match (known, difference) {
                 // From what was last told to what is now.
                 (Some(known), Some(Difference { to, .. })) => {
@@ -301,9 +329,15 @@ impl Engine {
                 }
                 (_, difference) => {
                     let short = |text: &Option<String>| text.as_deref().map(cut);
-                    let change =
-                        difference.map(|both| Box::new(Difference { from: short(&both.from), to: short(&both.to) }));
-                    self.episodes.entry(key).or_insert_with(|| Episode::new(event.at, change));
+                    let change = difference.map(|both| {
+                        Box::new(Difference {
+                            from: short(&both.from),
+                            to: short(&both.to),
+                        })
+                    });
+                    self.episodes
+                        .entry(key)
+                        .or_insert_with(|| Episode::new(event.at, change));
                 }
             }
         }
@@ -332,26 +366,42 @@ impl Engine {
         let mut told = Told::default();
         let mut repeats = vec![Vec::new(); self.rules.len()];
         for (&(number, id), episode) in &mut self.episodes {
-            let Some(rule) = self.rules.get(usize::from(number)) else { continue };
+            let Some(rule) = self.rules.get(usize::from(number)) else {
+                continue;
+            };
             match episode.phase {
                 Phase::Pending if episode.is_sure && now - episode.since >= rule.lasts => {
                     episode.phase = Phase::Ripe;
-                    self.gathered[usize::from(number)][0].first.get_or_insert(now);
+                    self.gathered[usize::from(number)][0]
+                        .first
+                        .get_or_insert(now);
                 }
-                Phase::Open if episode.is_sure && rule.repeat.is_some_and(|repeat| now - episode.told >= repeat) => {
+                Phase::Open
+                    if episode.is_sure
+                        && rule
+                            .repeat
+                            .is_some_and(|repeat| now - episode.told >= repeat) =>
+                {
                     repeats[usize::from(number)].push((episode.since, id));
                 }
                 _ => {}
             }
         }
         let is_due = |gathered: &Gathered, rule: &Rule| {
-            let Some(first) = gathered.first else { return false };
+            let Some(first) = gathered.first else {
+                return false;
+            };
             // A clock that was set back makes nobody wait.
-            let last = gathered.last.filter(|last| *last <= now).unwrap_or(Millis::MIN / 2);
+            let last = gathered
+                .last
+                .filter(|last| *last <= now)
+                .unwrap_or(Millis::MIN / 2);
             now >= (first + SETTLE.min(rule.gather)).max(last + rule.gather) || now < first
         };
         let rules = self.rules.iter().zip(&self.gathered);
-        let due: Vec<[bool; 2]> = rules.map(|(rule, both)| [is_due(&both[0], rule), is_due(&both[1], rule)]).collect();
+        let due: Vec<[bool; 2]> = rules
+            .map(|(rule, both)| [is_due(&both[0], rule), is_due(&both[1], rule)])
+            .collect();
         let mut ripe = vec![[Vec::new(), Vec::new()]; self.rules.len()];
         if due.iter().any(|both| both.contains(&true)) {
             for (&(number, id), episode) in &self.episodes {
@@ -383,7 +433,8 @@ impl Engine {
         }
         for (number, id) in self.closed.drain(..) {
             // It may be open anew.
-            let now_open = |episode: &Episode| !matches!(episode.phase, Phase::Pending | Phase::Ripe);
+            let now_open =
+                |episode: &Episode| !matches!(episode.phase, Phase::Pending | Phase::Ripe);
             let is_open = self.episodes.get(&(number, id)).is_some_and(now_open);
             if let (Some(rule), false) = (self.rules.get(usize::from(number)), is_open) {
                 told.closed.push((rule.name.clone(), server(id)));
@@ -394,12 +445,20 @@ impl Engine {
 
     /// What was told and is not over, of one server or of all.
     pub fn open(&self, of: Option<ServerId>) -> Vec<Open> {
-        let is_open = |phase: Phase| matches!(phase, Phase::Open | Phase::Ending(_) | Phase::Over(_));
-        let episodes =
-            self.episodes.iter().filter(|((_, id), episode)| of.is_none_or(|of| of == *id) && is_open(episode.phase));
+        let is_open =
+            |phase: Phase| matches!(phase, Phase::Open | Phase::Ending(_) | Phase::Over(_));
+        let episodes = self
+            .episodes
+            .iter()
+            .filter(|((_, id), episode)| of.is_none_or(|of| of == *id) && is_open(episode.phase));
         let open = episodes.filter_map(|(&(number, id), episode)| {
             let rule = self.rules.get(usize::from(number))?.name.clone();
-            Some(Open { rule, server: server(id), since: episode.since, told: episode.told })
+            Some(Open {
+                rule,
+                server: server(id),
+                since: episode.since,
+                told: episode.told,
+            })
         });
         let mut open: Vec<Open> = open.collect();
         open.sort_by_key(|open| (open.since, open.server));
@@ -434,7 +493,9 @@ impl Engine {
 
     /// Whether the monitor itself does nothing.
     fn listen_for_silence(&mut self, now: Millis) {
-        let slept = self.last_tick.is_none_or(|last| (now - last).abs() > ASLEEP);
+        let slept = self
+            .last_tick
+            .is_none_or(|last| (now - last).abs() > ASLEEP);
         self.last_tick = Some(now);
         let newest = self.newest.get_or_insert((Millis::MIN, now));
         if slept {
@@ -497,7 +558,9 @@ impl Engine {
             hash.update(since.to_be_bytes());
             hash.update(id.0.to_be_bytes());
             let key = (number as u16, id);
-            let Some(episode) = self.episodes.get_mut(&key) else { continue };
+            let Some(episode) = self.episodes.get_mut(&key) else {
+                continue;
+            };
             if items.len() < LISTED {
                 items.push(item(id, episode, row(id).as_ref(), now));
             }
@@ -514,7 +577,12 @@ impl Engine {
                 }
                 _ => episode.phase = Phase::Open,
             }
-            told.opened.push(Open { rule: rule.name.clone(), server: server(id), since, told: now });
+            told.opened.push(Open {
+                rule: rule.name.clone(),
+                server: server(id),
+                since,
+                told: now,
+            });
         }
         if is_said {
             let more = u32::try_from(who.len() - items.len()).unwrap_or(u32::MAX);
@@ -538,7 +606,12 @@ impl Engine {
 impl Firing {
     /// A message that shows whether messages arrive.
     pub fn test(to: &str, now: Millis) -> Self {
-        let item = Item { name: "example".into(), since: now, state: "up".into(), ..Item::default() };
+        let item = Item {
+            name: "example".into(),
+            since: now,
+            state: "up".into(),
+            ..Item::default()
+        };
         Self {
             id: hex(&Sha256::digest(format!("test\0{to}\0{now}"))),
             rule: "test".into(),
@@ -562,13 +635,23 @@ impl Firing {
 
 impl Episode {
     fn new(since: Millis, change: Option<Box<Difference>>) -> Self {
-        Self { since, phase: Phase::Pending, is_sure: true, told: 0, change }
+        Self {
+            since,
+            phase: Phase::Pending,
+            is_sure: true,
+            told: 0,
+            change,
+        }
     }
 }
 
 /// The first 16 bytes of a digest.
 pub(super) fn hex(digest: &[u8]) -> String {
-    digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+    digest
+        .iter()
+        .take(16)
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 fn numbered(rules: &[Rule]) -> impl Iterator<Item = (u16, &Rule)> {
@@ -584,7 +667,10 @@ fn cut(text: &str) -> String {
 }
 
 fn item(id: ServerId, episode: &Episode, row: Option<&Row>, now: Millis) -> Item {
-    let mut item = Item { since: episode.since, ..Item::default() };
+    let mut item = Item {
+        since: episode.since,
+        ..Item::default()
+    };
     if let Phase::Over(until) = episode.phase {
         item.until = Some(until);
     }
@@ -601,7 +687,8 @@ fn item(id: ServerId, episode: &Episode, row: Option<&Row>, now: Millis) -> Item
         return item;
     };
     let server = &row.server;
-    (item.name, item.group, item.target) = (cut(&server.name), cut(&server.group), cut(&server.target));
+    (item.name, item.group, item.target) =
+        (cut(&server.name), cut(&server.group), cut(&server.target));
     item.state = match row.state {
         _ if row.is_flapping => "flapping",
         crate::health::State::Down => "down",
@@ -618,7 +705,8 @@ fn item(id: ServerId, episode: &Episode, row: Option<&Row>, now: Millis) -> Item
     }
     if let Some(said) = &row.said {
         let short = |text: &Option<CompactString>| text.as_deref().map(cut);
-        (item.title, item.version, item.map) = (short(&said.title), short(&said.version), short(&said.map));
+        (item.title, item.version, item.map) =
+            (short(&said.title), short(&said.version), short(&said.map));
         item.motd = said.motd.as_ref().map(|motd| cut(&motd.plain()));
     }
     item
@@ -681,31 +769,61 @@ mod tests {
             let mut engine = Engine::new(rules, &[]);
             engine.watches(Some(MINUTE));
             let rows = (0..servers).map(row).collect();
-            Self { engine, rows, now: START, told: Vec::new(), open: BTreeMap::new() }
+            Self {
+                engine,
+                rows,
+                now: START,
+                told: Vec::new(),
+                open: BTreeMap::new(),
+            }
         }
 
         /// One sample: `None` is silence, for so long that it counts as down.
         fn look(&mut self, id: i64, players: Option<u32>) {
             let row = self.rows.get_mut(&ServerId(id)).unwrap();
-            let state = if players.is_some() { State::Up } else { State::Down };
+            let state = if players.is_some() {
+                State::Up
+            } else {
+                State::Down
+            };
             let is_new = state != row.state;
             if is_new {
                 (row.state, row.since) = (state, self.now);
             }
             let answered = players.is_some();
             let (server, at, max, latency) = (row.server.id, self.now, Some(20), Some(1_500));
-            row.last = Some(Sample { server, at, answered, players, max, latency, sent: 1, resent: 0 });
+            row.last = Some(Sample {
+                server,
+                at,
+                answered,
+                players,
+                max,
+                latency,
+                sent: 1,
+                resent: 0,
+            });
             row.error = (!answered).then(|| Arc::new(("silence".into(), "no answer".into())));
             self.engine.sample(row, self.now);
             if is_new && answered {
-                let up = Event { server, at, kind: EventKind::Up };
+                let up = Event {
+                    server,
+                    at,
+                    kind: EventKind::Up,
+                };
                 self.engine.event(&row.server.clone(), &up);
             }
         }
 
         fn change(&mut self, id: i64, from: &str, to: &str) {
-            let difference = Difference { from: Some(from.into()), to: Some(to.into()) };
-            let event = Event { server: ServerId(id), at: self.now, kind: EventKind::Map(difference) };
+            let difference = Difference {
+                from: Some(from.into()),
+                to: Some(to.into()),
+            };
+            let event = Event {
+                server: ServerId(id),
+                at: self.now,
+                kind: EventKind::Map(difference),
+            };
             self.engine.event(&self.rows[&ServerId(id)].server, &event);
         }
 
@@ -717,9 +835,13 @@ mod tests {
                     self.open.insert((open.rule.clone(), open.server), open);
                 }
                 for closed in told.closed {
-                    assert!(self.open.remove(&closed).is_some(), "closed what was not open");
+                    assert!(
+                        self.open.remove(&closed).is_some(),
+                        "closed what was not open"
+                    );
                 }
-                self.told.extend(told.firings.into_iter().map(|firing| (self.now, firing)));
+                self.told
+                    .extend(told.firings.into_iter().map(|firing| (self.now, firing)));
             }
         }
 
@@ -782,7 +904,11 @@ mod tests {
             }
         }
         world.wait(2 * MINUTE);
-        let counts: Vec<u64> = world.told.iter().map(|(_, firing)| firing.count()).collect();
+        let counts: Vec<u64> = world
+            .told
+            .iter()
+            .map(|(_, firing)| firing.count())
+            .collect();
         assert_eq!(counts.iter().sum::<u64>(), 500);
         assert!(counts.len() <= 6, "{counts:?}");
         assert!(world.open.is_empty());
@@ -795,7 +921,11 @@ mod tests {
         world.wait(MINUTE);
         world.look(0, None);
         world.wait(5 * MINUTE);
-        assert_eq!(world.heard(), "", "a server that is down has no players, nor has it few");
+        assert_eq!(
+            world.heard(),
+            "",
+            "a server that is down has no players, nor has it few"
+        );
         world.look(0, Some(3));
         world.wait(10 * SECOND);
         assert_eq!(world.heard(), "6:firing s0");
@@ -822,7 +952,13 @@ mod tests {
         world.change(0, "b", "c");
         world.wait(2 * MINUTE);
         let (_, firing) = world.told.pop().unwrap();
-        assert_eq!((firing.items[0].from.as_deref(), firing.items[0].to.as_deref()), (Some("a"), Some("c")));
+        assert_eq!(
+            (
+                firing.items[0].from.as_deref(),
+                firing.items[0].to.as_deref()
+            ),
+            (Some("a"), Some("c"))
+        );
         world.change(0, "c", "d");
         world.wait(30 * SECOND);
         world.change(0, "d", "c");
@@ -848,27 +984,48 @@ mod tests {
 
     #[test]
     fn who_flaps_is_left_alone_but_for_that() {
-        let named = |name: &str, toml| Rule { name: name.into(), ..rule(toml) };
-        let mut world = World::new(vec![named("down", "when = 'down'"), named("flaps", "when = 'flapping'")], 1);
+        let named = |name: &str, toml| Rule {
+            name: name.into(),
+            ..rule(toml)
+        };
+        let mut world = World::new(
+            vec![
+                named("down", "when = 'down'"),
+                named("flaps", "when = 'flapping'"),
+            ],
+            1,
+        );
         for minute in 0..10 {
             world.rows.get_mut(&ServerId(0)).unwrap().is_flapping = true;
             world.look(0, (minute % 2 == 0).then_some(1));
             world.wait(MINUTE);
         }
-        let told: Vec<String> = world.told.drain(..).map(|(_, firing)| firing.rule).collect();
+        let told: Vec<String> = world
+            .told
+            .drain(..)
+            .map(|(_, firing)| firing.rule)
+            .collect();
         assert_eq!(told, ["flaps"]);
         world.rows.get_mut(&ServerId(0)).unwrap().is_flapping = false;
         world.look(0, None);
         world.wait(MINUTE);
-        let mut told: Vec<String> =
-            world.told.drain(..).map(|(_, firing)| format!("{} {:?}", firing.rule, firing.kind)).collect();
+        let mut told: Vec<String> = world
+            .told
+            .drain(..)
+            .map(|(_, firing)| format!("{} {:?}", firing.rule, firing.kind))
+            .collect();
         told.sort();
         assert_eq!(told, ["down Firing", "flaps Resolved"]);
     }
 
     #[test]
     fn in_quiet_hours_messages_are_held_and_nothing_is_repeated() {
-        let mut world = World::new(vec![rule("when = 'down'\nquiet = ['12:00-14:00']\nrepeat = '10m'")], 1);
+        let mut world = World::new(
+            vec![rule(
+                "when = 'down'\nquiet = ['12:00-14:00']\nrepeat = '10m'",
+            )],
+            1,
+        );
         world.look(0, None);
         world.wait(115 * MINUTE);
         let (_, firing) = world.told.pop().unwrap();
@@ -912,7 +1069,10 @@ mod tests {
         world.engine.forget(|id| id == ServerId(1));
         world.wait(MINUTE);
         assert_eq!(world.heard(), "2:resolved s0");
-        assert!(world.open.is_empty(), "of who is watched no more, nothing is open");
+        assert!(
+            world.open.is_empty(),
+            "of who is watched no more, nothing is open"
+        );
     }
 
     #[test]

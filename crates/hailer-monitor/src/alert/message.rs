@@ -82,32 +82,68 @@ type Value = fn(&Context<'_>) -> String;
 const VALUES: &[(&str, &str, Value)] = &[
     ("server", "its name, or how many", |of| of.item.name.clone()),
     ("group", "its group", |of| of.item.group.clone()),
-    ("target", "whom to ask, as it was typed", |of| of.item.target.clone()),
-    ("state", "up, down, unknown or flapping", |of| of.item.state.clone()),
+    ("target", "whom to ask, as it was typed", |of| {
+        of.item.target.clone()
+    }),
+    ("state", "up, down, unknown or flapping", |of| {
+        of.item.state.clone()
+    }),
     ("players", "players on", |of| or_unknown(of.item.players)),
     ("max", "the most that fit", |of| or_unknown(of.item.max)),
     ("latency", "of the last answer, in milliseconds", |of| {
-        of.item.latency.map_or_else(|| "?".into(), |latency| format!("{:.1} ms", f64::from(latency) / 1e3))
+        of.item.latency.map_or_else(
+            || "?".into(),
+            |latency| format!("{:.1} ms", f64::from(latency) / 1e3),
+        )
     }),
     ("uptime", "of the last day", |of| {
-        of.item.uptime.map_or_else(|| "?".into(), |share| format!("{:.2} %", f64::from(share) * 100.0))
+        of.item.uptime.map_or_else(
+            || "?".into(),
+            |share| format!("{:.2} %", f64::from(share) * 100.0),
+        )
     }),
     ("since", "when it began", |of| of.time(of.item.since)),
-    ("for", "for how long it has been so", |of| span(of.item.until.unwrap_or(of.firing.at) - of.item.since)),
-    ("at", "when this message was made", |of| of.time(of.firing.at)),
-    ("reason", "why there is no answer, in a word", |of| of.item.reason.clone().unwrap_or_default()),
-    ("error", "why there is no answer, in a sentence", |of| of.item.error.clone().unwrap_or_default()),
-    ("from", "what was before a change", |of| of.item.from.clone().unwrap_or_else(|| "nothing".into())),
-    ("to", "what is after a change", |of| of.item.to.clone().unwrap_or_else(|| "nothing".into())),
-    ("title", "what it calls itself", |of| or_unknown(of.item.title.as_ref())),
+    ("for", "for how long it has been so", |of| {
+        span(of.item.until.unwrap_or(of.firing.at) - of.item.since)
+    }),
+    ("at", "when this message was made", |of| {
+        of.time(of.firing.at)
+    }),
+    ("reason", "why there is no answer, in a word", |of| {
+        of.item.reason.clone().unwrap_or_default()
+    }),
+    ("error", "why there is no answer, in a sentence", |of| {
+        of.item.error.clone().unwrap_or_default()
+    }),
+    ("from", "what was before a change", |of| {
+        of.item.from.clone().unwrap_or_else(|| "nothing".into())
+    }),
+    ("to", "what is after a change", |of| {
+        of.item.to.clone().unwrap_or_else(|| "nothing".into())
+    }),
+    ("title", "what it calls itself", |of| {
+        or_unknown(of.item.title.as_ref())
+    }),
     ("motd", "its MOTD", |of| or_unknown(of.item.motd.as_ref())),
-    ("version", "its version", |of| or_unknown(of.item.version.as_ref())),
+    ("version", "its version", |of| {
+        or_unknown(of.item.version.as_ref())
+    }),
     ("map", "its map", |of| or_unknown(of.item.map.as_ref())),
     ("rule", "the name of the alert", |of| of.firing.rule.clone()),
-    ("condition", "what the alert watches for, in a word", |of| of.firing.condition.clone()),
-    ("status", "firing, repeated, resolved or test", |of| of.firing.kind.word().into()),
-    ("count", "about how many servers this message is", |of| of.firing.count().to_string()),
-    ("url", "its page, if the plan says where the page is", |of| of.url().unwrap_or_default()),
+    ("condition", "what the alert watches for, in a word", |of| {
+        of.firing.condition.clone()
+    }),
+    ("status", "firing, repeated, resolved or test", |of| {
+        of.firing.kind.word().into()
+    }),
+    ("count", "about how many servers this message is", |of| {
+        of.firing.count().to_string()
+    }),
+    (
+        "url",
+        "its page, if the plan says where the page is",
+        |of| of.url().unwrap_or_default(),
+    ),
 ];
 
 /// All placeholders, each with what it stands for.
@@ -139,7 +175,10 @@ impl TryFrom<String> for Template {
                         return Err("a \"{\" without \"}\" in a template; a brace is {{".into());
                     }
                     let Some(number) = VALUES.iter().position(|(known, ..)| *known == name) else {
-                        let all: Vec<String> = VALUES.iter().map(|(name, ..)| format!("{{{name}}}")).collect();
+                        let all: Vec<String> = VALUES
+                            .iter()
+                            .map(|(name, ..)| format!("{{{name}}}"))
+                            .collect();
                         return Err(format!(
                             "\"{{{name}}}\" in a template stands for nothing; there are {}; a brace is {{{{",
                             all.join(", ")
@@ -170,7 +209,14 @@ impl Template {
     }
 
     /// A line about one server, or about several: then what they do not have in common is left out.
-    fn fill(&self, firing: &Firing, items: &[Item], zone: &TimeZone, page: Option<&str>, form: Form) -> String {
+    fn fill(
+        &self,
+        firing: &Firing,
+        items: &[Item],
+        zone: &TimeZone,
+        page: Option<&str>,
+        form: Form,
+    ) -> String {
         let mut line = String::new();
         for part in &self.parts {
             let number = match part {
@@ -180,8 +226,17 @@ impl Template {
                 }
                 Part::Value(number) => *number,
             };
-            let Some((name, _, value)) = VALUES.get(number) else { continue };
-            let mut values = items.iter().map(|item| value(&Context { firing, item, zone, page }));
+            let Some((name, _, value)) = VALUES.get(number) else {
+                continue;
+            };
+            let mut values = items.iter().map(|item| {
+                value(&Context {
+                    firing,
+                    item,
+                    zone,
+                    page,
+                })
+            });
             let first = values.next().unwrap_or_default();
             if values.all(|value| value == first) {
                 // Templates are the plan's, values are anybody's.
@@ -198,7 +253,9 @@ impl Template {
 
 impl Context<'_> {
     fn time(&self, at: Millis) -> String {
-        zoned(at, self.zone).strftime("%Y-%m-%d %H:%M %Z").to_string()
+        zoned(at, self.zone)
+            .strftime("%Y-%m-%d %H:%M %Z")
+            .to_string()
     }
 
     fn url(&self) -> Option<String> {
@@ -211,7 +268,11 @@ fn page_of(page: Option<&str>, item: &Item) -> Option<String> {
     let page = page?.trim_end_matches('/');
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
     let is_server = item.id.is_some() && item.name.bytes().all(is_plain);
-    Some(if is_server { format!("{page}/server/{}", item.name) } else { format!("{page}/") })
+    Some(if is_server {
+        format!("{page}/server/{}", item.name)
+    } else {
+        format!("{page}/")
+    })
 }
 
 fn or_unknown(value: Option<impl ToString>) -> String {
@@ -253,7 +314,10 @@ impl Form {
             Self::Discord => {
                 for c in value.chars() {
                     if c.is_ascii_punctuation()
-                        && !matches!(c, '.' | ',' | '\'' | '"' | '/' | '?' | '%' | ';' | '=' | '$' | '&')
+                        && !matches!(
+                            c,
+                            '.' | ',' | '\'' | '"' | '/' | '?' | '%' | ';' | '=' | '$' | '&'
+                        )
                     {
                         tame.push('\\');
                     }
@@ -275,7 +339,8 @@ impl Form {
                     // Slack is told to leave mark-up alone; others that take its form are not asked.
                     let is_sign = matches!(c, '@' | '*' | '`' | '~' | '[' | ']' | '!' | '#' | '|');
                     // Of an address or a picture by its name, not of a time or a port.
-                    let is_colon = c == ':' && chars.peek().is_some_and(|next| !next.is_ascii_digit());
+                    let is_colon =
+                        c == ':' && chars.peek().is_some_and(|next| !next.is_ascii_digit());
                     if is_sign || is_colon {
                         tame.push(NOTHING);
                     }
@@ -302,11 +367,22 @@ const NOTHING: char = '\u{200B}';
 /// Puts messages into words: one, or those of a night. `key` is what a receiver may tell doubles by; `page` is where the page is.
 pub fn render(form: Form, firings: &[Firing], key: &str, page: Option<&str>) -> Rendered {
     let (title, text) = words(form, firings, page);
-    let Some(newest) = firings.last() else { return Rendered::default() };
-    let kind = if firings.len() > 1 { "summary" } else { newest.kind.word() };
-    let is_bad = firings.iter().any(|firing| matches!(firing.kind, Kind::Firing | Kind::Repeated));
-    let priority =
-        firings.iter().filter(|firing| firing.kind != Kind::Resolved).map(|firing| firing.words.priority).max();
+    let Some(newest) = firings.last() else {
+        return Rendered::default();
+    };
+    let kind = if firings.len() > 1 {
+        "summary"
+    } else {
+        newest.kind.word()
+    };
+    let is_bad = firings
+        .iter()
+        .any(|firing| matches!(firing.kind, Kind::Firing | Kind::Repeated));
+    let priority = firings
+        .iter()
+        .filter(|firing| firing.kind != Kind::Resolved)
+        .map(|firing| firing.words.priority)
+        .max();
     let url = match firings {
         [Firing { items, more: 0, .. }] if items.len() == 1 => page_of(page, &items[0]),
         _ => page_of(page, &Item::default()),
@@ -314,8 +390,20 @@ pub fn render(form: Form, firings: &[Firing], key: &str, page: Option<&str>) -> 
     let json_type = || vec![("Content-Type".to_owned(), "application/json".to_owned())];
     match form {
         Form::Json => {
-            let body = Own { title: &title, text: &text, kind, firings, key, page, url: url.as_deref() }.json(OWN);
-            Rendered { headers: json_type(), body: body.into_bytes() }
+            let body = Own {
+                title: &title,
+                text: &text,
+                kind,
+                firings,
+                key,
+                page,
+                url: url.as_deref(),
+            }
+            .json(OWN);
+            Rendered {
+                headers: json_type(),
+                body: body.into_bytes(),
+            }
         }
         Form::Discord => {
             let colour = match (is_bad, newest.kind) {
@@ -328,7 +416,10 @@ pub fn render(form: Form, firings: &[Firing], key: &str, page: Option<&str>) -> 
                 embed["url"] = url.into();
             }
             let body = json!({"embeds": [embed], "allowed_mentions": {"parse": []}});
-            Rendered { headers: json_type(), body: body.to_string().into_bytes() }
+            Rendered {
+                headers: json_type(),
+                body: body.to_string().into_bytes(),
+            }
         }
         Form::Slack => {
             let mut all = format!("{title}\n{text}");
@@ -338,7 +429,10 @@ pub fn render(form: Form, firings: &[Firing], key: &str, page: Option<&str>) -> 
             let body = json!({
                 "text": all, "mrkdwn": false, "parse": "none", "link_names": 0, "unfurl_links": false, "unfurl_media": false,
             });
-            Rendered { headers: json_type(), body: body.to_string().into_bytes() }
+            Rendered {
+                headers: json_type(),
+                body: body.to_string().into_bytes(),
+            }
         }
         Form::Ntfy => {
             let tag = match (firings.len(), newest.kind) {
@@ -348,16 +442,33 @@ pub fn render(form: Form, firings: &[Firing], key: &str, page: Option<&str>) -> 
                 (_, Kind::Test) => "wrench",
             };
             let mut headers = vec![
-                ("Content-Type".to_owned(), "text/plain; charset=utf-8".to_owned()),
+                (
+                    "Content-Type".to_owned(),
+                    "text/plain; charset=utf-8".to_owned(),
+                ),
                 ("Title".to_owned(), title),
-                ("Priority".to_owned(), (priority.unwrap_or_default() as u8 + 1).to_string()),
+                (
+                    "Priority".to_owned(),
+                    (priority.unwrap_or_default() as u8 + 1).to_string(),
+                ),
                 ("Tags".to_owned(), tag.to_owned()),
             ];
             headers.extend(url.map(|url| ("Click".to_owned(), url)));
-            Rendered { headers, body: text.into_bytes() }
+            Rendered {
+                headers,
+                body: text.into_bytes(),
+            }
         }
         Form::Command => {
-            let own = Own { title: &title, text: &text, kind, firings, key, page, url: url.as_deref() };
+            let own = Own {
+                title: &title,
+                text: &text,
+                kind,
+                firings,
+                key,
+                page,
+                url: url.as_deref(),
+            };
             let mut headers = vec![
                 ("HAILER_KEY".to_owned(), key.to_owned()),
                 ("HAILER_STATUS".to_owned(), kind.to_owned()),
@@ -370,12 +481,23 @@ pub fn render(form: Form, firings: &[Firing], key: &str, page: Option<&str>) -> 
                 && let [item] = &firing.items[..]
             {
                 let zone = read_zone(&firing.zone).unwrap_or(TimeZone::UTC);
-                let context = Context { firing, item, zone: &zone, page };
+                let context = Context {
+                    firing,
+                    item,
+                    zone: &zone,
+                    page,
+                };
                 for (name, _, value) in VALUES.iter().filter(|(name, ..)| *name != "status") {
-                    headers.push((format!("HAILER_{}", name.to_uppercase()), form.tame(&value(&context))));
+                    headers.push((
+                        format!("HAILER_{}", name.to_uppercase()),
+                        form.tame(&value(&context)),
+                    ));
                 }
             }
-            Rendered { headers, body: Vec::new() }
+            Rendered {
+                headers,
+                body: Vec::new(),
+            }
         }
     }
 }
@@ -390,7 +512,10 @@ fn words(form: Form, firings: &[Firing], page: Option<&str>) -> (String, String)
         let zone = read_zone(&firing.zone).unwrap_or(TimeZone::UTC);
         let (title_template, line_template, prefix) = templates(firing);
         if firings.len() == 1 {
-            title = format!("{prefix}{}", title_template.fill(firing, &firing.items, &zone, page, form));
+            title = format!(
+                "{prefix}{}",
+                title_template.fill(firing, &firing.items, &zone, page, form)
+            );
         }
         more += u64::from(firing.more);
         for item in &firing.items {
@@ -399,7 +524,8 @@ fn words(form: Form, firings: &[Firing], page: Option<&str>) -> (String, String)
                 more += 1;
                 continue;
             }
-            let mut line = line_template.fill(firing, std::slice::from_ref(item), &zone, page, form);
+            let mut line =
+                line_template.fill(firing, std::slice::from_ref(item), &zone, page, form);
             if firings.len() > 1 {
                 line = format!("{} {line}", zoned(firing.at, &zone).strftime("%H:%M"));
             }
@@ -417,9 +543,17 @@ fn words(form: Form, firings: &[Firing], page: Option<&str>) -> (String, String)
         }
     }
     if firings.len() > 1 {
-        let of = |kinds: &[Kind]| firings.iter().filter(|firing| kinds.contains(&firing.kind)).count();
+        let of = |kinds: &[Kind]| {
+            firings
+                .iter()
+                .filter(|firing| kinds.contains(&firing.kind))
+                .count()
+        };
         let (alerts, over) = (of(&[Kind::Firing, Kind::Repeated]), of(&[Kind::Resolved]));
-        title = format!("In quiet hours: {alerts} alert{}, {over} over", if alerts == 1 { "" } else { "s" });
+        title = format!(
+            "In quiet hours: {alerts} alert{}, {over} over",
+            if alerts == 1 { "" } else { "s" }
+        );
     }
     if more > 0 {
         let _ = write!(text, "\nand {more} more");
@@ -438,7 +572,10 @@ fn shorten(text: &str, limit: usize) -> String {
         end -= 1;
     }
     let mut short = text[..end].trim_end_matches('\\');
-    if let Some(begin) = short.rfind('&').filter(|begin| short.len() - begin < 5 && !short[*begin..].contains(';')) {
+    if let Some(begin) = short
+        .rfind('&')
+        .filter(|begin| short.len() - begin < 5 && !short[*begin..].contains(';'))
+    {
         short = &short[..begin];
     }
     format!("{short}…")
@@ -450,14 +587,20 @@ fn templates(firing: &Firing) -> (Template, Template, &'static str) {
     let is_over = firing.kind == Kind::Resolved;
     let (one, many, line) = usual(&firing.condition, is_over);
     let usual = |source: &str| {
-        Template::try_from(source.to_owned())
-            .unwrap_or_else(|text| Template { parts: vec![Part::Text(text.clone())], source: text })
+        Template::try_from(source.to_owned()).unwrap_or_else(|text| Template {
+            parts: vec![Part::Text(text.clone())],
+            source: text,
+        })
     };
     let (title, text) = match is_over {
         true => (&words.resolved_title, &words.resolved_text),
         false => (&words.title, &words.text),
     };
-    let mut prefix = if firing.kind == Kind::Repeated { "Still: " } else { "" };
+    let mut prefix = if firing.kind == Kind::Repeated {
+        "Still: "
+    } else {
+        ""
+    };
     let title = match (title, &words.title) {
         (Some(title), _) => title.clone(),
         (None, Some(title)) => {
@@ -472,47 +615,91 @@ fn templates(firing: &Firing) -> (Template, Template, &'static str) {
 /// What is usually said: the title for one server and for several, and the line for each.
 fn usual(condition: &str, is_over: bool) -> (&'static str, &'static str, &'static str) {
     match (condition, is_over) {
-        ("down", false) => ("{server} is down", "{server} are down", "{server} is down since {since}: {error}"),
-        ("down", true) => ("{server} is up again", "{server} are up again", "{server} is up again after {for}"),
-        ("up", false) => ("{server} is up", "{server} are up", "{server} is up since {since}"),
-        ("up", true) => {
-            ("{server} is not up any more", "{server} are not up any more", "{server} is {state} after {for}")
-        }
-        ("flapping", false) => {
-            ("{server} goes up and down", "{server} go up and down", "{server} goes up and down since {since}")
-        }
-        ("flapping", true) => {
-            ("{server} is steady again", "{server} are steady again", "{server} is steady, and {state}")
-        }
-        ("version", _) => {
-            ("{server} has another version", "{server} have another version", "{server}: version {from} → {to}")
-        }
-        ("map", _) => ("{server} has another map", "{server} have another map", "{server}: map {from} → {to}"),
-        ("motd", _) => ("{server} has another MOTD", "{server} have another MOTD", "{server}: MOTD {from} → {to}"),
-        ("address", _) => ("{server} has another address", "{server} have another address", "{server}: {from} → {to}"),
+        ("down", false) => (
+            "{server} is down",
+            "{server} are down",
+            "{server} is down since {since}: {error}",
+        ),
+        ("down", true) => (
+            "{server} is up again",
+            "{server} are up again",
+            "{server} is up again after {for}",
+        ),
+        ("up", false) => (
+            "{server} is up",
+            "{server} are up",
+            "{server} is up since {since}",
+        ),
+        ("up", true) => (
+            "{server} is not up any more",
+            "{server} are not up any more",
+            "{server} is {state} after {for}",
+        ),
+        ("flapping", false) => (
+            "{server} goes up and down",
+            "{server} go up and down",
+            "{server} goes up and down since {since}",
+        ),
+        ("flapping", true) => (
+            "{server} is steady again",
+            "{server} are steady again",
+            "{server} is steady, and {state}",
+        ),
+        ("version", _) => (
+            "{server} has another version",
+            "{server} have another version",
+            "{server}: version {from} → {to}",
+        ),
+        ("map", _) => (
+            "{server} has another map",
+            "{server} have another map",
+            "{server}: map {from} → {to}",
+        ),
+        ("motd", _) => (
+            "{server} has another MOTD",
+            "{server} have another MOTD",
+            "{server}: MOTD {from} → {to}",
+        ),
+        ("address", _) => (
+            "{server} has another address",
+            "{server} have another address",
+            "{server}: {from} → {to}",
+        ),
         ("players-below", false) => (
             "{server}: few players",
             "{server}: few players",
             "{server}: {players} of {max} players, few since {since}",
         ),
-        ("players-below", true) => {
-            ("{server}: enough players again", "{server}: enough players again", "{server}: {players} of {max} players")
-        }
+        ("players-below", true) => (
+            "{server}: enough players again",
+            "{server}: enough players again",
+            "{server}: {players} of {max} players",
+        ),
         ("players-above", false) => (
             "{server}: many players",
             "{server}: many players",
             "{server}: {players} of {max} players, many since {since}",
         ),
-        ("players-above", true) => {
-            ("{server}: fewer players again", "{server}: fewer players again", "{server}: {players} of {max} players")
-        }
-        ("latency-above", false) => {
-            ("{server} is slow", "{server} are slow", "{server} is slow since {since}: {latency}")
-        }
-        ("latency-above", true) => ("{server} is fast again", "{server} are fast again", "{server} was slow for {for}"),
-        ("uptime-below", false) => {
-            ("{server} is down too often", "{server} are down too often", "{server} was up {uptime} of the last day")
-        }
+        ("players-above", true) => (
+            "{server}: fewer players again",
+            "{server}: fewer players again",
+            "{server}: {players} of {max} players",
+        ),
+        ("latency-above", false) => (
+            "{server} is slow",
+            "{server} are slow",
+            "{server} is slow since {since}: {latency}",
+        ),
+        ("latency-above", true) => (
+            "{server} is fast again",
+            "{server} are fast again",
+            "{server} was slow for {for}",
+        ),
+        ("uptime-below", false) => (
+            "{server} is down too often",
+            "{server} are down too often",
+            "{server} was up {uptime} of the last day",
+        ),
         ("uptime-below", true) => (
             "{server} is up often enough again",
             "{server} are up often enough again",
@@ -523,15 +710,21 @@ fn usual(condition: &str, is_over: bool) -> (&'static str, &'static str, &'stati
             "The monitor is silent",
             "No server was asked since {since}: the monitor lives, and does nothing",
         ),
-        ("monitor-silent", true) => {
-            ("The monitor is at work again", "The monitor is at work again", "No server was asked for {for}")
-        }
+        ("monitor-silent", true) => (
+            "The monitor is at work again",
+            "The monitor is at work again",
+            "No server was asked for {for}",
+        ),
         ("test", _) => (
             "A test of Hailer's alerts",
             "A test of Hailer's alerts",
             "Alerts arrive here. Nothing is wrong: somebody asked for a test.",
         ),
-        _ => ("{server}: {condition}", "{server}: {condition}", "{server}: {condition}, {status}"),
+        _ => (
+            "{server}: {condition}",
+            "{server}: {condition}",
+            "{server}: {condition}, {status}",
+        ),
     }
 }
 
@@ -606,8 +799,12 @@ impl Own<'_> {
     /// With at most so many servers of each alert.
     fn listing(&self, listed: usize) -> serde_json::Value {
         let alert = |firing: &Firing| {
-            let servers: Vec<OwnServer> =
-                firing.items.iter().take(listed).map(|item| OwnServer::new(item, self.page)).collect();
+            let servers: Vec<OwnServer> = firing
+                .items
+                .iter()
+                .take(listed)
+                .map(|item| OwnServer::new(item, self.page))
+                .collect();
             json!({
                 "rule": tame(&firing.rule), "condition": firing.condition, "kind": firing.kind.word(), "at": utc(firing.at),
                 "priority": firing.words.priority, "count": firing.count(), "more": firing.count() - servers.len() as u64,
@@ -665,8 +862,7 @@ mod tests {
     use crate::server::ServerId;
 
     /// All that somebody may try at once.
-    const HOSTILE: &str =
-        "\u{202E}@everyone <@1> <!channel> [x](http://evil.example) **b** `c` ~d~ |e| _f_ & \"q\"\r\nX: y\0\u{7}";
+    const HOSTILE: &str = "\u{202E}@everyone <@1> <!channel> [x](http://evil.example) **b** `c` ~d~ |e| _f_ & \"q\"\r\nX: y\0\u{7}";
 
     fn item(name: &str) -> Item {
         Item {
@@ -701,22 +897,30 @@ mod tests {
     }
 
     fn body(form: Form, firings: &[Firing]) -> serde_json::Value {
-        serde_json::from_slice(&render(form, firings, "key", Some("https://status.example/")).body).unwrap()
+        serde_json::from_slice(&render(form, firings, "key", Some("https://status.example/")).body)
+            .unwrap()
     }
 
     #[test]
     fn templates_know_their_placeholders() {
         let template = |text: &str| Template::try_from(text.to_owned());
-        let all: String = placeholders().map(|(name, _)| format!("{{{name}}} ")).collect();
+        let all: String = placeholders()
+            .map(|(name, _)| format!("{{{name}}} "))
+            .collect();
         let mut firing = firing(Kind::Firing, vec![item("lobby")]);
         firing.words.text = Some(template(&format!("{{{{x}}}} {all}")).unwrap());
         let (_, text) = words(Form::Json, &[firing], None);
         assert!(
-            text.starts_with("{x} lobby eu ugp://127.0.0.1 down 3 20 12.3 ms ? 2026-06-01 14:00 +02 2h 5m "),
+            text.starts_with(
+                "{x} lobby eu ugp://127.0.0.1 down 3 20 12.3 ms ? 2026-06-01 14:00 +02 2h 5m "
+            ),
             "{text}"
         );
         let error = template("{servr}").unwrap_err();
-        assert!(error.contains("{servr}") && error.contains("{server}, {group}"), "{error}");
+        assert!(
+            error.contains("{servr}") && error.contains("{server}, {group}"),
+            "{error}"
+        );
         assert!(template("a\0b").is_err() && template("a\nb").is_ok());
         assert!(template("{server").is_err() && template("a } b").is_err());
     }
@@ -726,11 +930,17 @@ mod tests {
         let (title, text) = words(Form::Json, &[firing(Kind::Firing, vec![item("a")])], None);
         assert_eq!(title, "a is down");
         assert_eq!(text, "a is down since 2026-06-01 14:00 +02: no answer");
-        let mut many = firing(Kind::Repeated, (0..20).map(|n| item(&format!("s{n}"))).collect());
+        let mut many = firing(
+            Kind::Repeated,
+            (0..20).map(|n| item(&format!("s{n}"))).collect(),
+        );
         many.more = 80;
         let (title, text) = words(Form::Json, &[many], None);
         assert_eq!(title, "Still: 100 servers are down");
-        assert!(text.ends_with("no answer\nand 80 more") && text.lines().count() == 21, "{text}");
+        assert!(
+            text.ends_with("no answer\nand 80 more") && text.lines().count() == 21,
+            "{text}"
+        );
     }
 
     #[test]
@@ -740,48 +950,81 @@ mod tests {
         let night = [firing(Kind::Firing, vec![item("a")]), over];
         let (title, text) = words(Form::Json, &night, None);
         assert_eq!(title, "In quiet hours: 1 alert, 1 over");
-        assert!(text.starts_with("16:05 a is down since") && text.contains("\n16:06 a is up again"), "{text}");
+        assert!(
+            text.starts_with("16:05 a is down since") && text.contains("\n16:06 a is up again"),
+            "{text}"
+        );
         let json = body(Form::Json, &night);
-        assert_eq!((json["kind"].as_str(), json["alerts"].as_array().unwrap().len()), (Some("summary"), 2));
+        assert_eq!(
+            (
+                json["kind"].as_str(),
+                json["alerts"].as_array().unwrap().len()
+            ),
+            (Some("summary"), 2)
+        );
     }
 
     #[test]
     fn hostile_names_do_nothing() {
         let firings = [firing(Kind::Firing, vec![item(HOSTILE)])];
-        for form in [Form::Json, Form::Discord, Form::Slack, Form::Ntfy, Form::Command] {
+        for form in [
+            Form::Json,
+            Form::Discord,
+            Form::Slack,
+            Form::Ntfy,
+            Form::Command,
+        ] {
             let rendered = render(form, &firings, "key", None);
             for (name, value) in &rendered.headers {
-                assert!(!value.contains(['\r', '\0', '\u{202E}', '\u{7}']), "{form:?} {name}");
-                assert!(name == "HAILER_MESSAGE_TEXT" || !value.contains('\n'), "{form:?} {name}");
+                assert!(
+                    !value.contains(['\r', '\0', '\u{202E}', '\u{7}']),
+                    "{form:?} {name}"
+                );
+                assert!(
+                    name == "HAILER_MESSAGE_TEXT" || !value.contains('\n'),
+                    "{form:?} {name}"
+                );
             }
             let text = String::from_utf8(rendered.body).unwrap();
-            assert!(!text.contains(['\r', '\0', '\u{202E}', '\u{7}']) && !text.contains("\\u0000"), "{form:?}");
+            assert!(
+                !text.contains(['\r', '\0', '\u{202E}', '\u{7}']) && !text.contains("\\u0000"),
+                "{form:?}"
+            );
         }
         let discord = body(Form::Discord, &firings);
         let title = discord["embeds"][0]["title"].as_str().unwrap();
         assert!(
-            title.contains("\\@\u{200B}everyone \\<\\@\u{200B}1\\>") && title.contains("\\[x\\]\\(http\\://"),
+            title.contains("\\@\u{200B}everyone \\<\\@\u{200B}1\\>")
+                && title.contains("\\[x\\]\\(http\\://"),
             "{title}"
         );
         assert_eq!(discord["allowed_mentions"], json!({"parse": []}));
         let slack = body(Form::Slack, &firings);
         let text = slack["text"].as_str().unwrap();
         assert!(
-            !text.contains(['<', '>']) && text.contains("&lt;!\u{200B}channel&gt;") && text.contains(" &amp; "),
+            !text.contains(['<', '>'])
+                && text.contains("&lt;!\u{200B}channel&gt;")
+                && text.contains(" &amp; "),
             "{text}"
         );
-        assert!(!text.contains("@everyone") && !text.contains("**b**") && !text.contains("]("), "{text}");
+        assert!(
+            !text.contains("@everyone") && !text.contains("**b**") && !text.contains("]("),
+            "{text}"
+        );
     }
 
     #[test]
     fn no_service_gets_more_than_it_takes() {
         let long = "&<_\u{1F980}".repeat(75);
         let mut firing = firing(Kind::Firing, (0..20).map(|_| item(&long)).collect());
-        firing.words.title = Some(Template::try_from("{server} {error} {target}".repeat(8)).unwrap());
+        firing.words.title =
+            Some(Template::try_from("{server} {error} {target}".repeat(8)).unwrap());
         firing.words.text = Some(Template::try_from("{server} ".repeat(100)).unwrap());
         let firings: Vec<Firing> = vec![firing; 60];
         let ntfy = render(Form::Ntfy, &firings, "key", None);
-        assert!(ntfy.body.len() <= 4_096 && ntfy.headers.iter().all(|(_, value)| value.len() <= 256));
+        assert!(
+            ntfy.body.len() <= 4_096 && ntfy.headers.iter().all(|(_, value)| value.len() <= 256)
+        );
         for firings in [&firings[..1], &firings] {
             let discord = body(Form::Discord, firings);
             let length = |text: &serde_json::Value| text.as_str().unwrap().encode_utf16().count();
@@ -801,13 +1044,30 @@ mod tests {
     fn own_words_and_what_comes_of_them_when_it_is_over() {
         let mut firing = firing(Kind::Firing, vec![item("a")]);
         firing.words.title = Some(Template::try_from("{server} broke".to_owned()).unwrap());
-        assert_eq!(words(Form::Json, std::slice::from_ref(&firing), None).0, "a broke");
+        assert_eq!(
+            words(Form::Json, std::slice::from_ref(&firing), None).0,
+            "a broke"
+        );
         firing.kind = Kind::Resolved;
-        assert_eq!(words(Form::Json, std::slice::from_ref(&firing), None).0, "Over: a broke");
-        firing.words.resolved_title = Some(Template::try_from("{server} is mended".to_owned()).unwrap());
+        assert_eq!(
+            words(Form::Json, std::slice::from_ref(&firing), None).0,
+            "Over: a broke"
+        );
+        firing.words.resolved_title =
+            Some(Template::try_from("{server} is mended".to_owned()).unwrap());
         let ntfy = render(Form::Ntfy, &[firing], "key", Some("https://status.example"));
-        let of = |name: &str| ntfy.headers.iter().find(|(header, _)| header == name).unwrap().1.as_str();
-        assert_eq!((of("Title"), of("Priority"), of("Tags")), ("a is mended", "3", "white_check_mark"));
+        let of = |name: &str| {
+            ntfy.headers
+                .iter()
+                .find(|(header, _)| header == name)
+                .unwrap()
+                .1
+                .as_str()
+        };
+        assert_eq!(
+            (of("Title"), of("Priority"), of("Tags")),
+            ("a is mended", "3", "white_check_mark")
+        );
         assert_eq!(of("Click"), "https://status.example/server/a");
     }
 }

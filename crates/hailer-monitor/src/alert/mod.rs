@@ -96,7 +96,11 @@ impl Plan {
     /// # Errors
     /// What is wrong, and what to do.
     pub fn check(self, folder: &Path) -> Result<Checked, Wrong> {
-        let Self { rules, receivers, page } = self;
+        let Self {
+            rules,
+            receivers,
+            page,
+        } = self;
         if rules.len() > RULES {
             return Err(Wrong(format!(
                 "{} alerts, of {RULES} at the most; let patterns name more servers",
@@ -105,22 +109,44 @@ impl Plan {
         }
         let twice = |names: Vec<&str>| {
             let mut seen = std::collections::BTreeSet::new();
-            names.into_iter().find(|name| !seen.insert(name.to_owned())).map(str::to_owned)
+            names
+                .into_iter()
+                .find(|name| !seen.insert(name.to_owned()))
+                .map(str::to_owned)
         };
         if let Some(name) = twice(rules.iter().map(|rule| rule.name.as_str()).collect()) {
-            return Err(Wrong(format!("two alerts are called \"{name}\"; give one another name")));
+            return Err(Wrong(format!(
+                "two alerts are called \"{name}\"; give one another name"
+            )));
         }
-        if let Some(name) = twice(receivers.iter().map(|receiver| receiver.name.as_str()).collect()) {
-            return Err(Wrong(format!("two receivers are called \"{name}\"; give one another name")));
+        if let Some(name) = twice(
+            receivers
+                .iter()
+                .map(|receiver| receiver.name.as_str())
+                .collect(),
+        ) {
+            return Err(Wrong(format!(
+                "two receivers are called \"{name}\"; give one another name"
+            )));
         }
         for rule in &rules {
             if let Some(name) = twice(rule.to.iter().map(String::as_str).collect()) {
-                return Err(Wrong(format!("alert \"{}\" names receiver \"{name}\" twice; once is enough", rule.name)));
+                return Err(Wrong(format!(
+                    "alert \"{}\" names receiver \"{name}\" twice; once is enough",
+                    rule.name
+                )));
             }
             for name in &rule.to {
                 if !receivers.iter().any(|receiver| receiver.name == *name) {
-                    let known: Vec<&str> = receivers.iter().map(|receiver| receiver.name.as_str()).collect();
-                    let known = if known.is_empty() { "there is none".into() } else { known.join(", ") };
+                    let known: Vec<&str> = receivers
+                        .iter()
+                        .map(|receiver| receiver.name.as_str())
+                        .collect();
+                    let known = if known.is_empty() {
+                        "there is none".into()
+                    } else {
+                        known.join(", ")
+                    };
                     return Err(Wrong(format!(
                         "alert \"{}\" is for receiver \"{name}\", which is not in the plan ({known}); write a [[receiver]] block",
                         rule.name
@@ -128,11 +154,23 @@ impl Plan {
                 }
             }
         }
-        if page.as_ref().is_some_and(|page| deliver::host(page).is_err()) {
-            return Err(Wrong("page is the URL of the page; write page = \"https://HOST\"".into()));
+        if page
+            .as_ref()
+            .is_some_and(|page| deliver::host(page).is_err())
+        {
+            return Err(Wrong(
+                "page is the URL of the page; write page = \"https://HOST\"".into(),
+            ));
         }
-        let outlets = receivers.iter().map(|receiver| receiver.open(folder)).collect::<Result<_, _>>()?;
-        Ok(Checked { rules, outlets, page })
+        let outlets = receivers
+            .iter()
+            .map(|receiver| receiver.open(folder))
+            .collect::<Result<_, _>>()?;
+        Ok(Checked {
+            rules,
+            outlets,
+            page,
+        })
     }
 }
 
@@ -140,8 +178,14 @@ impl Plan {
 ///
 /// # Errors
 /// If the history cannot be read.
-pub async fn past(history: &History, messages: u32) -> Result<(Vec<Open>, Vec<Message>), HistoryError> {
-    Ok((queue::open(history).await?, queue::log(history, i64::MAX, messages).await?))
+pub async fn past(
+    history: &History,
+    messages: u32,
+) -> Result<(Vec<Open>, Vec<Message>), HistoryError> {
+    Ok((
+        queue::open(history).await?,
+        queue::log(history, i64::MAX, messages).await?,
+    ))
 }
 
 impl Checked {
@@ -164,7 +208,13 @@ impl Checked {
     }
 
     fn outlet(&self, receiver: &str) -> Result<&Outlet, String> {
-        let known = || self.outlets.iter().map(|outlet| outlet.name.as_str()).collect::<Vec<_>>().join(", ");
+        let known = || {
+            self.outlets
+                .iter()
+                .map(|outlet| outlet.name.as_str())
+                .collect::<Vec<_>>()
+                .join(", ")
+        };
         let outlet = self.outlets.iter().find(|outlet| outlet.name == receiver);
         outlet.ok_or_else(|| format!("there is no receiver \"{receiver}\"; there is {}", known()))
     }
@@ -207,19 +257,46 @@ impl Alerts {
         history: &History,
         interval: Duration,
     ) -> Result<Self, HistoryError> {
-        let (queue, open) = Queue::load(history, plan.outlets.iter().map(|outlet| outlet.name.clone())).await?;
+        let (queue, open) = Queue::load(
+            history,
+            plan.outlets.iter().map(|outlet| outlet.name.clone()),
+        )
+        .await?;
         // Of a rule that left the plan, nothing is over and nothing goes on.
         let has_left = |open: &&Open| !plan.rules.iter().any(|rule| rule.name == open.rule);
-        let closed = open.iter().filter(has_left).map(|open| (open.rule.clone(), open.server)).collect();
-        queue.push(Told { closed, ..Told::default() }).await;
+        let closed = open
+            .iter()
+            .filter(has_left)
+            .map(|open| (open.rule.clone(), open.server))
+            .collect();
+        queue
+            .push(Told {
+                closed,
+                ..Told::default()
+            })
+            .await;
         let queue = Arc::new(queue);
         let engine = Arc::new(Mutex::new(Engine::new(plan.rules.clone(), &open)));
         let plan = Arc::new(plan);
-        let mut tasks = vec![tokio::spawn(watch(engine.clone(), queue.clone(), live, interval))];
+        let mut tasks = vec![tokio::spawn(watch(
+            engine.clone(),
+            queue.clone(),
+            live,
+            interval,
+        ))];
         for outlet in &plan.outlets {
-            tasks.push(tokio::spawn(deliver(outlet.clone(), plan.page.clone(), queue.clone())));
+            tasks.push(tokio::spawn(deliver(
+                outlet.clone(),
+                plan.page.clone(),
+                queue.clone(),
+            )));
         }
-        Ok(Self { plan, engine, queue, tasks })
+        Ok(Self {
+            plan,
+            engine,
+            queue,
+            tasks,
+        })
     }
 
     /// Sends a test to a receiver, at once.
@@ -228,7 +305,9 @@ impl Alerts {
     /// Why it did not arrive.
     pub async fn test(&self, receiver: &str) -> Result<(), String> {
         let (plan, receiver) = (self.plan.clone(), receiver.to_owned());
-        on_a_thread(move || plan.test(&receiver)).await.unwrap_or_else(|| Err("the system gives us no thread".into()))
+        on_a_thread(move || plan.test(&receiver))
+            .await
+            .unwrap_or_else(|| Err("the system gives us no thread".into()))
     }
 
     /// The plan.
@@ -238,7 +317,12 @@ impl Alerts {
 
     /// The rules that watch a server.
     pub fn rules_of(&self, server: &Server) -> Vec<Rule> {
-        self.plan.rules.iter().filter(|rule| rule.watches(server)).cloned().collect()
+        self.plan
+            .rules
+            .iter()
+            .filter(|rule| rule.watches(server))
+            .cloned()
+            .collect()
     }
 
     /// What was told and is not over, of one server or of all.
@@ -358,17 +442,26 @@ async fn deliver(outlet: Outlet, page: Option<String>, queue: Arc<Queue>) {
         let (outlet, page) = (outlet.clone(), page.clone());
         let sent = messages.clone();
         let outcome = on_a_thread(move || {
-            let firings: Vec<Firing> = sent.iter().map(|message| (*message.firing).clone()).collect();
+            let firings: Vec<Firing> = sent
+                .iter()
+                .map(|message| (*message.firing).clone())
+                .collect();
             outlet.send(&firings, &queue::id_of(&sent), page.as_deref(), now())
         });
-        let outcome = outcome.await.unwrap_or_else(|| Outcome::Later("the system gives us no thread".into(), None));
+        let outcome = outcome
+            .await
+            .unwrap_or_else(|| Outcome::Later("the system gives us no thread".into(), None));
         match outcome {
             Outcome::Done => queue.finish(&messages, State::Done, "").await,
             Outcome::Never(why) => queue.finish(&messages, State::GivenUp, &why).await,
             Outcome::Later(why, after) => {
                 let now = now();
                 let first = messages.first().map_or(now, |message| message.made);
-                let attempts = messages.iter().map(|message| message.attempts).max().unwrap_or(0);
+                let attempts = messages
+                    .iter()
+                    .map(|message| message.attempts)
+                    .max()
+                    .unwrap_or(0);
                 // Who says "at once" again and again is not asked at once again and again.
                 let pause = pause(attempts, random()).max(after.map_or(0, millis));
                 if now + pause - first > GIVE_UP {
@@ -384,7 +477,9 @@ async fn deliver(outlet: Outlet, page: Option<String>, queue: Arc<Queue>) {
 
 /// How long to wait before the next try: twice as long each time, and shorter by chance, so that not all come back at once.
 fn pause(attempts: u32, chance: u32) -> Millis {
-    let whole = FIRST_PAUSE.saturating_mul(1 << attempts.min(16)).min(LONGEST_PAUSE);
+    let whole = FIRST_PAUSE
+        .saturating_mul(1 << attempts.min(16))
+        .min(LONGEST_PAUSE);
     whole - whole / 2 * i64::from(chance % 1_024) / 1_024
 }
 
@@ -398,14 +493,18 @@ struct Pace {
 
 impl Pace {
     fn new(per_minute: u32) -> Self {
-        Self { each: Duration::from_secs(60) / per_minute.max(1), next: None }
+        Self {
+            each: Duration::from_secs(60) / per_minute.max(1),
+            next: None,
+        }
     }
 
     /// Counts one, and says how long to wait with it.
     fn wait(&mut self, now: Instant) -> Duration {
         let next = self.next.filter(|next| *next > now).unwrap_or(now);
         self.next = Some(next + self.each);
-        next.saturating_duration_since(now).saturating_sub(self.each * (AT_ONCE - 1))
+        next.saturating_duration_since(now)
+            .saturating_sub(self.each * (AT_ONCE - 1))
     }
 }
 
@@ -413,7 +512,10 @@ impl Pace {
 async fn on_a_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     let (sender, receiver) = tokio::sync::oneshot::channel();
     let work = move || drop(sender.send(work()));
-    std::thread::Builder::new().name("alert".into()).spawn(work).ok()?;
+    std::thread::Builder::new()
+        .name("alert".into())
+        .spawn(work)
+        .ok()?;
     receiver.await.ok()
 }
 
@@ -422,7 +524,9 @@ fn lock(engine: &Mutex<Engine>) -> MutexGuard<'_, Engine> {
 }
 
 fn millis(duration: Duration) -> Millis {
-    Millis::try_from(duration.as_millis()).unwrap_or(Millis::MAX).min(1 << 50)
+    Millis::try_from(duration.as_millis())
+        .unwrap_or(Millis::MAX)
+        .min(1 << 50)
 }
 
 /// Without chance all pauses are whole, no more.
@@ -455,22 +559,56 @@ mod tests {
     fn a_plan_holds_together() {
         let check = |toml: &str| {
             let plan: Plan = toml::from_str(toml).map_err(|error| error.message().to_owned())?;
-            plan.check(Path::new(".")).map_err(|wrong| wrong.to_string())
+            plan.check(Path::new("."))
+                .map_err(|wrong| wrong.to_string())
         };
-        let alert = |name: &str, to: &str| format!("[[alert]]\nname = '{name}'\nwhen = 'down'\nto = {to}\n");
+        let alert = |name: &str, to: &str| {
+            format!("[[alert]]\nname = '{name}'\nwhen = 'down'\nto = {to}\n")
+        };
         let receiver = "[[receiver]]\nname = 'ops'\ncommand = ['true']\n";
-        assert!(check(&format!("page = 'https://status.example'\n{}{receiver}", alert("a", "['ops']"))).is_ok());
+        assert!(
+            check(&format!(
+                "page = 'https://status.example'\n{}{receiver}",
+                alert("a", "['ops']")
+            ))
+            .is_ok()
+        );
         for (toml, says) in [
-            (format!("{}{}{receiver}", alert("a", "['ops']"), alert("a", "['ops']")), "two alerts"),
-            (format!("{}{receiver}{receiver}", alert("a", "['ops']")), "two receivers"),
-            (format!("{}{receiver}", alert("a", "['opps']")), "[[receiver]]"),
-            (format!("{}{receiver}", alert("a", "['ops', 'ops']")), "twice"),
-            (format!("page = 'status.example'\n{receiver}"), "https://HOST"),
+            (
+                format!(
+                    "{}{}{receiver}",
+                    alert("a", "['ops']"),
+                    alert("a", "['ops']")
+                ),
+                "two alerts",
+            ),
+            (
+                format!("{}{receiver}{receiver}", alert("a", "['ops']")),
+                "two receivers",
+            ),
+            (
+                format!("{}{receiver}", alert("a", "['opps']")),
+                "[[receiver]]",
+            ),
+            (
+                format!("{}{receiver}", alert("a", "['ops', 'ops']")),
+                "twice",
+            ),
+            (
+                format!("page = 'status.example'\n{receiver}"),
+                "https://HOST",
+            ),
             ("pages = 'x'".to_owned(), "pages"),
         ] {
             let error = check(&toml).unwrap_err();
             assert!(error.contains(says), "{error}");
         }
-        assert!(check(receiver).unwrap().test("opps").unwrap_err().contains("there is ops"));
+        assert!(
+            check(receiver)
+                .unwrap()
+                .test("opps")
+                .unwrap_err()
+                .contains("there is ops")
+        );
     }
 }

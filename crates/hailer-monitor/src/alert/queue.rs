@@ -125,7 +125,10 @@ impl Inner {
 impl Owed {
     /// A message that is not what it was: if it was never written, it is new still.
     fn put(&mut self, message: Message) {
-        let is_new = self.messages.get(&message.id).is_some_and(|(_, is_new)| *is_new);
+        let is_new = self
+            .messages
+            .get(&message.id)
+            .is_some_and(|(_, is_new)| *is_new);
         self.messages.insert(message.id.clone(), (message, is_new));
     }
 }
@@ -152,10 +155,19 @@ impl Queue {
                 line.messages.push_back(message);
             }
         }
-        let last = sqlx::query("SELECT COALESCE(MAX(number), 0) FROM alert_message").fetch_one(&history.pool).await?;
+        let last = sqlx::query("SELECT COALESCE(MAX(number), 0) FROM alert_message")
+            .fetch_one(&history.pool)
+            .await?;
         inner.next = last.try_get::<i64, _>(0)? + 1;
         let open = open(history).await?;
-        Ok((Self { history: history.clone(), inner: inner.into(), writing: tokio::sync::Mutex::default() }, open))
+        Ok((
+            Self {
+                history: history.clone(),
+                inner: inner.into(),
+                writing: tokio::sync::Mutex::default(),
+            },
+            open,
+        ))
     }
 
     /// Takes what is to be told. It is in the database before anybody sends it, if the database takes it.
@@ -165,10 +177,16 @@ impl Queue {
             let mut inner = self.inner();
             for open in told.opened {
                 let server = open.server.map_or(MONITOR, |server| server.0);
-                inner.owed.open.insert((open.rule, server), Some((open.since, open.told)));
+                inner
+                    .owed
+                    .open
+                    .insert((open.rule, server), Some((open.since, open.told)));
             }
             for (rule, server) in told.closed {
-                inner.owed.open.insert((rule, server.map_or(MONITOR, |server| server.0)), None);
+                inner
+                    .owed
+                    .open
+                    .insert((rule, server.map_or(MONITOR, |server| server.0)), None);
             }
             for firing in told.firings {
                 let firing = Arc::new(firing);
@@ -188,7 +206,10 @@ impl Queue {
                         error: String::new(),
                         firing: firing.clone(),
                     };
-                    inner.owed.messages.insert(message.id.clone(), (message.clone(), true));
+                    inner
+                        .owed
+                        .messages
+                        .insert(message.id.clone(), (message.clone(), true));
                     new.push(message);
                 }
             }
@@ -201,7 +222,9 @@ impl Queue {
             if inner.known.remove(&message.id) {
                 continue;
             }
-            let Some(line) = inner.lines.get_mut(&message.receiver) else { continue };
+            let Some(line) = inner.lines.get_mut(&message.receiver) else {
+                continue;
+            };
             line.messages.push_back(message);
             if line.messages.len() > WAITING
                 && let Some(mut oldest) = line.messages.pop_front()
@@ -216,9 +239,15 @@ impl Queue {
     /// What to do for a receiver now. Those made in quiet hours that end at the same time are one message.
     pub(super) fn next(&self, receiver: &str, now: Millis) -> Next {
         let inner = self.inner();
-        let Some(line) = inner.lines.get(receiver) else { return Next::Nothing };
+        let Some(line) = inner.lines.get(receiver) else {
+            return Next::Nothing;
+        };
         let first = line.messages.iter().find(|message| !message.is_held);
-        let night = line.messages.iter().filter(|message| message.is_held).min_by_key(|held| (held.due, held.number));
+        let night = line
+            .messages
+            .iter()
+            .filter(|message| message.is_held)
+            .min_by_key(|held| (held.due, held.number));
         // Each is sent in its turn, but those that are held let others pass.
         let night = night.filter(|night| match first {
             Some(first) => night.due <= now && (night.number < first.number || first.due > now),
@@ -226,13 +255,21 @@ impl Queue {
         });
         match (night, first) {
             (Some(night), _) if night.due <= now => {
-                let all = line.messages.iter().filter(|message| message.is_held && message.due == night.due);
+                let all = line
+                    .messages
+                    .iter()
+                    .filter(|message| message.is_held && message.due == night.due);
                 Next::Send(all.cloned().collect())
             }
             (Some(night), _) => Next::Wait(night.due),
             (None, Some(first)) if first.due <= now => Next::Send(vec![first.clone()]),
             (None, Some(first)) => {
-                let held = line.messages.iter().filter(|message| message.is_held).map(|held| held.due).min();
+                let held = line
+                    .messages
+                    .iter()
+                    .filter(|message| message.is_held)
+                    .map(|held| held.due)
+                    .min();
                 Next::Wait(first.due.min(held.unwrap_or(Millis::MAX)))
             }
             (None, None) => Next::Nothing,
@@ -241,7 +278,11 @@ impl Queue {
 
     /// There may be something new for a receiver.
     pub(super) fn news(&self, receiver: &str) -> Arc<Notify> {
-        self.inner().lines.get(receiver).map(|line| line.news.clone()).unwrap_or_default()
+        self.inner()
+            .lines
+            .get(receiver)
+            .map(|line| line.news.clone())
+            .unwrap_or_default()
     }
 
     /// They arrived, or are given up.
@@ -269,10 +310,16 @@ impl Queue {
         let mut inner = self.inner();
         let inner = &mut *inner;
         for message in messages {
-            let Some(line) = inner.lines.get_mut(&message.receiver) else { continue };
+            let Some(line) = inner.lines.get_mut(&message.receiver) else {
+                continue;
+            };
             // It may have been given up meanwhile, since too many wait; if it arrived all the same, that is what counts.
-            let place = line.messages.iter().position(|waiting| waiting.id == message.id);
-            let mut changed = place.map_or_else(|| message.clone(), |place| line.messages[place].clone());
+            let place = line
+                .messages
+                .iter()
+                .position(|waiting| waiting.id == message.id);
+            let mut changed =
+                place.map_or_else(|| message.clone(), |place| line.messages[place].clone());
             change(&mut changed);
             match (place, changed.state) {
                 (Some(place), State::Waiting) => line.messages[place] = changed.clone(),
@@ -313,8 +360,14 @@ impl Queue {
                 }
                 // What is over and was never written matters least.
                 while inner.owed.messages.len() > 2 * WAITING * inner.lines.len().max(1) {
-                    let done = inner.owed.messages.iter().find(|(_, (message, _))| message.state != State::Waiting);
-                    let Some(id) = done.map(|(id, _)| id.clone()) else { break };
+                    let done = inner
+                        .owed
+                        .messages
+                        .iter()
+                        .find(|(_, (message, _))| message.state != State::Waiting);
+                    let Some(id) = done.map(|(id, _)| id.clone()) else {
+                        break;
+                    };
                     inner.owed.messages.remove(&id);
                 }
             }
@@ -384,8 +437,15 @@ impl Queue {
         for (rule, servers) in over {
             // When a hundred thousand come back, not a statement for each. The numbers are ours.
             for some in servers.chunks(500) {
-                let text = format!("DELETE FROM alert_open WHERE rule = $1 AND server IN ({})", some.join(","));
-                sqlx::query(AssertSqlSafe(text)).persistent(false).bind(rule).execute(&mut *change).await?;
+                let text = format!(
+                    "DELETE FROM alert_open WHERE rule = $1 AND server IN ({})",
+                    some.join(",")
+                );
+                sqlx::query(AssertSqlSafe(text))
+                    .persistent(false)
+                    .bind(rule)
+                    .execute(&mut *change)
+                    .await?;
             }
         }
         change.commit().await?;
@@ -396,7 +456,10 @@ impl Queue {
     pub(super) async fn tidy(&self, now: Millis) -> Result<(), HistoryError> {
         let mut change = self.history.begin().await?;
         // What still waits after so long is for a receiver that left the plan.
-        sqlx::query("DELETE FROM alert_message WHERE made < $1").bind(now - REMEMBERED).execute(&mut *change).await?;
+        sqlx::query("DELETE FROM alert_message WHERE made < $1")
+            .bind(now - REMEMBERED)
+            .execute(&mut *change)
+            .await?;
         change.commit().await
     }
 
@@ -410,7 +473,13 @@ impl Queue {
         let inner = self.inner();
         let waiting = inner.lines.iter().map(|(name, line)| {
             let error = line.messages.iter().find(|message| message.attempts > 0);
-            (name.clone(), (line.messages.len(), error.map_or_else(String::new, |message| message.error.clone())))
+            (
+                name.clone(),
+                (
+                    line.messages.len(),
+                    error.map_or_else(String::new, |message| message.error.clone()),
+                ),
+            )
         });
         Health {
             waiting: waiting.collect(),
@@ -429,20 +498,35 @@ impl Queue {
 
 /// What was told and is not over.
 pub(super) async fn open(history: &History) -> Result<Vec<Open>, HistoryError> {
-    let rows = sqlx::query("SELECT rule, server, since, told FROM alert_open").fetch_all(&history.pool).await?;
+    let rows = sqlx::query("SELECT rule, server, since, told FROM alert_open")
+        .fetch_all(&history.pool)
+        .await?;
     let open = rows.iter().map(|row| {
         let server: i64 = row.try_get(1)?;
         let server = (server != MONITOR).then_some(ServerId(server));
-        Ok(Open { rule: row.try_get(0)?, server, since: row.try_get(2)?, told: row.try_get(3)? })
+        Ok(Open {
+            rule: row.try_get(0)?,
+            server,
+            since: row.try_get(2)?,
+            told: row.try_get(3)?,
+        })
     });
     Ok(open.collect::<Result<_, sqlx::Error>>()?)
 }
 
 /// The last messages, the newest first, before the one of this number.
-pub(super) async fn log(history: &History, before: i64, limit: u32) -> Result<Vec<Message>, HistoryError> {
+pub(super) async fn log(
+    history: &History,
+    before: i64,
+    limit: u32,
+) -> Result<Vec<Message>, HistoryError> {
     let text = "SELECT id, receiver, number, made, due, held, state, attempts, error, firing FROM alert_message
                 WHERE number < $1 ORDER BY number DESC LIMIT $2";
-    let rows = sqlx::query(text).bind(before).bind(i64::from(limit)).fetch_all(&history.pool).await?;
+    let rows = sqlx::query(text)
+        .bind(before)
+        .bind(i64::from(limit))
+        .fetch_all(&history.pool)
+        .await?;
     Ok(rows.iter().filter_map(read).collect())
 }
 
@@ -486,7 +570,11 @@ fn read(row: &AnyRow) -> Option<Message> {
             1 => State::Done,
             _ => State::GivenUp,
         },
-        attempts: row.try_get::<i64, _>(7).ok()?.try_into().unwrap_or(u32::MAX),
+        attempts: row
+            .try_get::<i64, _>(7)
+            .ok()?
+            .try_into()
+            .unwrap_or(u32::MAX),
         error: row.try_get(8).ok()?,
         firing: Arc::new(serde_json::from_str(&firing).ok()?),
     })
@@ -499,12 +587,22 @@ mod tests {
     const NOW: Millis = 1_780_315_200_000;
 
     async fn queue(history: &History) -> Queue {
-        Queue::load(history, ["ops".to_owned()].into_iter()).await.unwrap().0
+        Queue::load(history, ["ops".to_owned()].into_iter())
+            .await
+            .unwrap()
+            .0
     }
 
     fn told(id: &str, held_until: Option<Millis>) -> Told {
-        let firing = Firing { id: id.into(), held_until, ..Firing::test("ops", NOW) };
-        Told { firings: vec![firing], ..Told::default() }
+        let firing = Firing {
+            id: id.into(),
+            held_until,
+            ..Firing::test("ops", NOW)
+        };
+        Told {
+            firings: vec![firing],
+            ..Told::default()
+        }
     }
 
     fn sent(next: Next) -> Vec<Message> {
@@ -523,20 +621,32 @@ mod tests {
         let a = sent(first.next("ops", NOW));
         assert_eq!(a[0].firing.id, "a");
         first.again(&a, NOW + 5_000, "busy").await;
-        assert!(matches!(first.next("ops", NOW), Next::Wait(due) if due == NOW + 5_000), "b waits for a");
+        assert!(
+            matches!(first.next("ops", NOW), Next::Wait(due) if due == NOW + 5_000),
+            "b waits for a"
+        );
         drop(first);
         let second = queue(&history).await;
         second.push(told("a", None)).await;
         assert!(matches!(second.next("ops", NOW), Next::Wait(_)));
         let a = sent(second.next("ops", NOW + 5_000));
-        assert_eq!((a[0].firing.id.as_str(), a[0].attempts, a[0].error.as_str()), ("a", 1, "busy"));
+        assert_eq!(
+            (a[0].firing.id.as_str(), a[0].attempts, a[0].error.as_str()),
+            ("a", 1, "busy")
+        );
         second.finish(&a, State::Done, "").await;
         let b = sent(second.next("ops", NOW));
         second.finish(&b, State::GivenUp, "no such hook").await;
         second.push(told("b", None)).await;
-        assert!(matches!(second.next("ops", NOW), Next::Nothing), "what is over does not come back");
+        assert!(
+            matches!(second.next("ops", NOW), Next::Nothing),
+            "what is over does not come back"
+        );
         let log = second.log(i64::MAX, 10).await.unwrap();
-        let log: Vec<_> = log.iter().map(|message| (message.firing.id.as_str(), message.state)).collect();
+        let log: Vec<_> = log
+            .iter()
+            .map(|message| (message.firing.id.as_str(), message.state))
+            .collect();
         assert_eq!(log, [("b", State::GivenUp), ("a", State::Done)]);
         second.tidy(NOW + REMEMBERED + 1).await.unwrap();
         assert!(second.log(i64::MAX, 10).await.unwrap().is_empty());
@@ -556,7 +666,13 @@ mod tests {
         queue.again(&c, morning + 60_000, "away").await;
         assert!(matches!(queue.next("ops", NOW), Next::Wait(due) if due == morning));
         let night = sent(queue.next("ops", morning));
-        assert_eq!(night.iter().map(|message| message.firing.id.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!(
+            night
+                .iter()
+                .map(|message| message.firing.id.as_str())
+                .collect::<Vec<_>>(),
+            ["a", "b"]
+        );
         queue.again(&night, morning + 5_000, "away").await;
         let again = sent(queue.next("ops", morning + 5_000));
         assert_eq!(id_of(&night), id_of(&again), "the same, sent again");

@@ -176,7 +176,13 @@ impl Condition {
 
     /// Whether it compares a number that goes up and down, so that its end must last as well.
     pub(super) fn is_comparison(self) -> bool {
-        matches!(self, Self::PlayersBelow(_) | Self::PlayersAbove(_) | Self::LatencyAbove(_) | Self::UptimeBelow(_))
+        matches!(
+            self,
+            Self::PlayersBelow(_)
+                | Self::PlayersAbove(_)
+                | Self::LatencyAbove(_)
+                | Self::UptimeBelow(_)
+        )
     }
 
     /// Whether it is so; `None`: nobody knows, so what was so stays so. Changes are events, of which a row knows nothing.
@@ -215,12 +221,20 @@ impl fmt::Display for Condition {
 impl Filter {
     fn matches(&self, server: &Server) -> bool {
         let one_of = |patterns: &[String], text: &str| {
-            patterns.is_empty() || patterns.iter().any(|pattern| matches(pattern.as_bytes(), text.as_bytes()))
+            patterns.is_empty()
+                || patterns
+                    .iter()
+                    .any(|pattern| matches(pattern.as_bytes(), text.as_bytes()))
         };
         let has = |(label, pattern): (&String, &String)| {
-            server.labels.get(label).is_some_and(|value| matches(pattern.as_bytes(), value.as_bytes()))
+            server
+                .labels
+                .get(label)
+                .is_some_and(|value| matches(pattern.as_bytes(), value.as_bytes()))
         };
-        one_of(&self.servers, &server.name) && one_of(&self.groups, &server.group) && self.labels.iter().all(has)
+        one_of(&self.servers, &server.name)
+            && one_of(&self.groups, &server.group)
+            && self.labels.iter().all(has)
     }
 }
 
@@ -300,7 +314,9 @@ impl<'de> Deserialize<'de> for Span {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         let span = humantime::parse_duration(&text).map_err(|_| {
-            serde::de::Error::custom(format!("\"{text}\" is no duration; write it as \"30s\", \"5m\" or \"1h\""))
+            serde::de::Error::custom(format!(
+                "\"{text}\" is no duration; write it as \"30s\", \"5m\" or \"1h\""
+            ))
         })?;
         Ok(Self(span))
     }
@@ -308,7 +324,9 @@ impl<'de> Deserialize<'de> for Span {
 
 impl Span {
     fn millis(&self) -> Millis {
-        Millis::try_from(self.0.as_millis()).unwrap_or(Millis::MAX).min(1 << 50)
+        Millis::try_from(self.0.as_millis())
+            .unwrap_or(Millis::MAX)
+            .min(1 << 50)
     }
 }
 
@@ -318,10 +336,14 @@ struct Percent(f32);
 impl<'de> Deserialize<'de> for Percent {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        let number = text.strip_suffix('%').and_then(|number| number.trim().parse::<f32>().ok());
+        let number = text
+            .strip_suffix('%')
+            .and_then(|number| number.trim().parse::<f32>().ok());
         match number.filter(|number| (0.0..=100.0).contains(number)) {
             Some(number) => Ok(Self(number / 100.0)),
-            None => Err(serde::de::Error::custom(format!("\"{text}\" is no share; write it as \"99.5%\""))),
+            None => Err(serde::de::Error::custom(format!(
+                "\"{text}\" is no share; write it as \"99.5%\""
+            ))),
         }
     }
 }
@@ -337,8 +359,13 @@ impl TryFrom<Written> for Rule {
     fn try_from(written: Written) -> Result<Self, Wrong> {
         let name = written.name;
         let wrong = |problem: String| Wrong(format!("alert \"{name}\": {problem}"));
-        if name.is_empty() || name.chars().count() > 64 || name.chars().any(hailer::proto::model::is_control) {
-            return Err(Wrong("an alert has a name of 1 to 64 printable characters".into()));
+        if name.is_empty()
+            || name.chars().count() > 64
+            || name.chars().any(hailer::proto::model::is_control)
+        {
+            return Err(Wrong(
+                "an alert has a name of 1 to 64 printable characters".into(),
+            ));
         }
         let when = written.when.map(|when| match when {
             When::Down => Condition::Down,
@@ -355,15 +382,24 @@ impl TryFrom<Written> for Rule {
             when,
             written.players_below.map(Condition::PlayersBelow),
             written.players_above.map(Condition::PlayersAbove),
-            written.latency_above.map(|span| Condition::LatencyAbove(latency(span))),
-            written.uptime_below.map(|share| Condition::UptimeBelow(share.0)),
+            written
+                .latency_above
+                .map(|span| Condition::LatencyAbove(latency(span))),
+            written
+                .uptime_below
+                .map(|share| Condition::UptimeBelow(share.0)),
         ];
         let mut conditions = conditions.into_iter().flatten();
         let (Some(condition), None) = (conditions.next(), conditions.next()) else {
-            let one = "write one of when, players-below, players-above, latency-above and uptime-below";
+            let one =
+                "write one of when, players-below, players-above, latency-above and uptime-below";
             return Err(wrong(one.into()));
         };
-        let filter = Filter { servers: written.servers, groups: written.groups, labels: written.labels };
+        let filter = Filter {
+            servers: written.servers,
+            groups: written.groups,
+            labels: written.labels,
+        };
         if condition == Condition::MonitorSilent && filter != Filter::default() {
             return Err(wrong(
                 "monitor-silent is about nobody in particular; leave servers, groups and labels out".into(),
@@ -371,27 +407,47 @@ impl TryFrom<Written> for Rule {
         }
         let is_change = matches!(condition, Condition::Changed(_));
         if is_change && (written.resolve == Some(true) || written.repeat.is_some()) {
-            return Err(wrong("a change is never over; leave resolve and repeat out".into()));
+            return Err(wrong(
+                "a change is never over; leave resolve and repeat out".into(),
+            ));
         }
         if written.to.is_empty() {
-            return Err(wrong("nobody would hear of it; write to = [\"NAME\"] with the name of a receiver".into()));
+            return Err(wrong(
+                "nobody would hear of it; write to = [\"NAME\"] with the name of a receiver".into(),
+            ));
         }
         let repeat = written.repeat.map(|span| span.millis());
         if repeat.is_some_and(|repeat| repeat < 60_000) {
-            return Err(wrong("it would be repeated more than once a minute; write repeat = \"1m\" or longer".into()));
+            return Err(wrong(
+                "it would be repeated more than once a minute; write repeat = \"1m\" or longer"
+                    .into(),
+            ));
         }
-        let templates = [&written.title, &written.text, &written.resolved_title, &written.resolved_text];
-        if templates.into_iter().flatten().any(|template| template.source().len() > TEMPLATE) {
+        let templates = [
+            &written.title,
+            &written.text,
+            &written.resolved_title,
+            &written.resolved_text,
+        ];
+        if templates
+            .into_iter()
+            .flatten()
+            .any(|template| template.source().len() > TEMPLATE)
+        {
             return Err(wrong(format!("a template has at most {TEMPLATE} bytes")));
         }
         let zone = written.zone.unwrap_or_else(|| "local".into());
-        let quiet = read_zone(&zone).and_then(|zone| Quiet::new(&written.quiet, zone)).map_err(&wrong)?;
+        let quiet = read_zone(&zone)
+            .and_then(|zone| Quiet::new(&written.quiet, zone))
+            .map_err(&wrong)?;
         Ok(Self {
             condition,
             lasts: written.r#for.map_or(0, |span| span.millis()),
             filter,
             to: written.to,
-            resolve: written.resolve.unwrap_or(!is_change && condition != Condition::Up),
+            resolve: written
+                .resolve
+                .unwrap_or(!is_change && condition != Condition::Up),
             repeat,
             gather: written.gather.unwrap_or(Span(GATHER)).millis(),
             quiet,
@@ -422,7 +478,10 @@ mod tests {
         let all = "name = 'a'\nwhen = 'down'\nfor = '5m'\nto = ['ops']\nrepeat = '1h'\nquiet = ['22:00-07:00']\nzone = '+02:00'
                    title = '{server} is gone'\npriority = 'high'\nservers = ['*']\ngroups = []\nlabels = { tier = 'gold' }";
         let good = rule(all).unwrap();
-        assert_eq!((good.lasts, good.repeat, good.resolve), (300_000, Some(3_600_000), true));
+        assert_eq!(
+            (good.lasts, good.repeat, good.resolve),
+            (300_000, Some(3_600_000), true)
+        );
         for (more, says) in [
             ("when = 'gone'", "monitor-silent"),
             ("players-below = 5\nwhen = 'down'", "write one of"),
@@ -432,7 +491,10 @@ mod tests {
             ("uptime-below = '101%'", "no share"),
             ("when = 'down'\ntitle = '{servr}'", "{server}"),
             ("when = 'down'\nseverity = 'high'", "severity"),
-            ("when = 'monitor-silent'\ngroups = ['eu']", "nobody in particular"),
+            (
+                "when = 'monitor-silent'\ngroups = ['eu']",
+                "nobody in particular",
+            ),
             ("when = 'down'\nquiet = ['22-7']", "22:00-07:00"),
             ("when = 'down'\nzone = 'Mars'", "time zone"),
             ("when = 'down'\nrepeat = '1s'", "once a minute"),
@@ -440,13 +502,23 @@ mod tests {
             let error = rule(&format!("name = 'a'\nto = ['ops']\n{more}")).unwrap_err();
             assert!(error.contains(says), "{more}: {error}");
         }
-        assert!(rule("name = 'a'\nwhen = 'down'\nto = []").unwrap_err().contains("nobody would hear"));
+        assert!(
+            rule("name = 'a'\nwhen = 'down'\nto = []")
+                .unwrap_err()
+                .contains("nobody would hear")
+        );
         assert_eq!(
-            rule("name = 'a'\nlatency-above = '200ms'\nto = ['b']").unwrap().condition.to_string(),
+            rule("name = 'a'\nlatency-above = '200ms'\nto = ['b']")
+                .unwrap()
+                .condition
+                .to_string(),
             "latency-above 200 ms"
         );
         assert_eq!(
-            rule("name = 'a'\nuptime-below = '99.9%'\nto = ['b']").unwrap().condition.to_string(),
+            rule("name = 'a'\nuptime-below = '99.9%'\nto = ['b']")
+                .unwrap()
+                .condition
+                .to_string(),
             "uptime-below 99.9 %"
         );
     }
@@ -465,7 +537,10 @@ mod tests {
         let filter = |servers: &[&str], groups: &[&str], labels: &[(&str, &str)]| Filter {
             servers: servers.iter().map(|s| (*s).into()).collect(),
             groups: groups.iter().map(|s| (*s).into()).collect(),
-            labels: labels.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect(),
+            labels: labels
+                .iter()
+                .map(|(k, v)| ((*k).into(), (*v).into()))
+                .collect(),
         };
         assert!(Filter::default().matches(&server));
         assert!(filter(&["x", "lobby-*"], &["eu"], &[("tier", "g*d")]).matches(&server));
@@ -475,6 +550,9 @@ mod tests {
         assert!(!filter(&[], &["us"], &[]).matches(&server));
         assert!(!filter(&[], &[], &[("tier", "silver")]).matches(&server));
         server.group.clear();
-        assert!(!filter(&[], &["eu"], &[]).matches(&server) && filter(&[], &["*"], &[]).matches(&server));
+        assert!(
+            !filter(&[], &["eu"], &[]).matches(&server)
+                && filter(&[], &["*"], &[]).matches(&server)
+        );
     }
 }

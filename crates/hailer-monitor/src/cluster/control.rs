@@ -89,8 +89,12 @@ pub(super) async fn watch_over(shared: Arc<Shared>) {
         sleep(shared.settings.lease / 50).await;
         let ended = shared.leases().expire(shared.now());
         if !ended.is_empty() {
-            let servers: Vec<ServerId> =
-                shared.poll.asked().into_iter().filter(|id| ended.contains(&Chunk::of(*id))).collect();
+            let servers: Vec<ServerId> = shared
+                .poll
+                .asked()
+                .into_iter()
+                .filter(|id| ended.contains(&Chunk::of(*id)))
+                .collect();
             shared.stop(ended, &servers).await;
         }
     }
@@ -123,17 +127,36 @@ impl Control {
         let shared = self.shared.clone();
         let (asked, beat) = (shared.now(), shared.leases().beat());
         let mut script = BEAT.prepare_invoke();
-        for word in ["leases", "owners", "workers", "versions", "leader", "filled", "changed"] {
+        for word in [
+            "leases", "owners", "workers", "versions", "leader", "filled", "changed",
+        ] {
             script.key(shared.keys.control(word));
         }
         let roles = shared.settings.roles;
         let (works, wants) = (roles.poll && !is_leaving, roles.page && !is_leaving);
-        script.arg(&shared.me).arg(shared.settings.lease.as_millis() as u64);
-        script.arg(u8::from(works)).arg(u8::from(wants)).arg(u8::from(self.is_fresh)).arg(beat.given.len());
+        script
+            .arg(&shared.me)
+            .arg(shared.settings.lease.as_millis() as u64);
+        script
+            .arg(u8::from(works))
+            .arg(u8::from(wants))
+            .arg(u8::from(self.is_fresh))
+            .arg(beat.given.len());
         for chunk in beat.given.iter().chain(&beat.held) {
             script.arg(chunk.0);
         }
-        type Said = (i64, i64, i64, usize, u8, String, u64, Vec<i64>, Vec<u64>, Vec<i64>);
+        type Said = (
+            i64,
+            i64,
+            i64,
+            usize,
+            u8,
+            String,
+            u64,
+            Vec<i64>,
+            Vec<u64>,
+            Vec<i64>,
+        );
         // A script that is not heard in time was perhaps carried out.
         self.is_fresh = true;
         let said: Said = script.invoke_async(link).await?;
@@ -143,20 +166,30 @@ impl Control {
             now,
             share,
             lost: lost.into_iter().map(Chunk).collect(),
-            versions: held.chunks_exact(2).map(|pair| (Chunk(pair[0] as i64), pair[1])).collect(),
+            versions: held
+                .chunks_exact(2)
+                .map(|pair| (Chunk(pair[0] as i64), pair[1]))
+                .collect(),
             taken: taken.chunks_exact(3).map(taken_chunk).collect(),
         };
-        shared.ahead.store(now - crate::poll::since_1970(), Ordering::Relaxed);
+        shared
+            .ahead
+            .store(now - crate::poll::since_1970(), Ordering::Relaxed);
         let orders = {
             let mut leases = shared.leases();
             leases.given(&beat);
             leases.answer(asked, &answer)
         };
-        let is_more = !answer.taken.is_empty() && answer.taken.len() + answer.versions.len() < share;
+        let is_more =
+            !answer.taken.is_empty() && answer.taken.len() + answer.versions.len() < share;
         self.obey(orders).await;
 
         let life = shared.settings.lease.as_millis() as Millis;
-        self.leads_until = if leads == 1 { asked + life - life / 10 } else { 0 };
+        self.leads_until = if leads == 1 {
+            asked + life - life / 10
+        } else {
+            0
+        };
         self.check_lead();
         if filled != self.filled {
             // What we know of servers is to be written again, since nobody else may know it any more.
@@ -176,22 +209,37 @@ impl Control {
     /// Who leads does so until his lease ends by his own clock.
     fn check_lead(&self) {
         let leads = self.leads_until > self.shared.now();
-        self.shared.leads.send_if_modified(|known| std::mem::replace(known, leads) != leads);
+        self.shared
+            .leads
+            .send_if_modified(|known| std::mem::replace(known, leads) != leads);
     }
 
     fn servers_of(&self, chunks: &[Chunk]) -> Vec<ServerId> {
-        chunks.iter().flat_map(|chunk| self.servers.get(chunk).map_or(&[][..], Vec::as_slice)).copied().collect()
+        chunks
+            .iter()
+            .flat_map(|chunk| self.servers.get(chunk).map_or(&[][..], Vec::as_slice))
+            .copied()
+            .collect()
     }
 
     async fn obey(&mut self, orders: Orders) {
-        let Orders { stop, drain, read, begin } = orders;
-        self.to_read.retain(|(chunk, _)| !stop.contains(chunk) && !drain.contains(chunk));
+        let Orders {
+            stop,
+            drain,
+            read,
+            begin,
+        } = orders;
+        self.to_read
+            .retain(|(chunk, _)| !stop.contains(chunk) && !drain.contains(chunk));
         let servers = self.servers_of(&stop);
-        stop.iter().for_each(|chunk| drop(self.servers.remove(chunk)));
+        stop.iter()
+            .for_each(|chunk| drop(self.servers.remove(chunk)));
         self.shared.stop(stop, &servers).await;
         self.shared.poll.pause(&self.servers_of(&drain));
-        self.to_read.extend(begin.into_iter().map(|(chunk, since)| (chunk, Some(since))));
-        self.to_read.extend(read.into_iter().map(|chunk| (chunk, None)));
+        self.to_read
+            .extend(begin.into_iter().map(|(chunk, since)| (chunk, Some(since))));
+        self.to_read
+            .extend(read.into_iter().map(|chunk| (chunk, None)));
     }
 
     /// Gives back what is drained.
@@ -199,9 +247,14 @@ impl Control {
         let shared = &self.shared;
         let now = shared.now();
         let draining: Vec<(Chunk, Millis)> = shared.leases().draining().collect();
-        let is_done =
-            |(chunk, end): &(Chunk, Millis)| *end <= now || !shared.poll.is_asking(&self.servers_of(&[*chunk]));
-        let done: Vec<Chunk> = draining.into_iter().filter(is_done).map(|(chunk, _)| chunk).collect();
+        let is_done = |(chunk, end): &(Chunk, Millis)| {
+            *end <= now || !shared.poll.is_asking(&self.servers_of(&[*chunk]))
+        };
+        let done: Vec<Chunk> = draining
+            .into_iter()
+            .filter(is_done)
+            .map(|(chunk, _)| chunk)
+            .collect();
         if done.is_empty() {
             return;
         }
@@ -210,7 +263,8 @@ impl Control {
         let _ = timeout(super::LAST, written).await;
         let servers = self.servers_of(&done);
         shared.stop(done.clone(), &servers).await;
-        done.iter().for_each(|chunk| drop(self.servers.remove(chunk)));
+        done.iter()
+            .for_each(|chunk| drop(self.servers.remove(chunk)));
         let mut leases = self.shared.leases();
         done.into_iter().for_each(|chunk| leases.gave(chunk));
     }
@@ -219,7 +273,9 @@ impl Control {
     async fn read_some(&mut self, link: &mut Link) -> RedisResult<()> {
         let mut chunks: BTreeMap<usize, Vec<(Chunk, Handed)>> = BTreeMap::new();
         for _ in 0..AT_ONCE {
-            let Some((chunk, since)) = self.to_read.pop_front() else { break };
+            let Some((chunk, since)) = self.to_read.pop_front() else {
+                break;
+            };
             chunks.entry(part(chunk)).or_default().push((chunk, since));
         }
         for chunks in chunks.into_values() {
@@ -253,7 +309,9 @@ impl Control {
         let mut servers = Vec::new();
         for (field, json) in targets {
             // The version and the digest are no numbers.
-            let Ok(id) = field.parse::<i64>() else { continue };
+            let Ok(id) = field.parse::<i64>() else {
+                continue;
+            };
             servers.extend(read_server(id, json).filter(|server| Chunk::of(server.id) == chunk));
         }
         if !shared.leases().holds(chunk, shared.now()) {
@@ -269,9 +327,20 @@ impl Control {
                 shared.live.remove(*id);
             }
             if !gone.is_empty() {
-                shared.live.change(Update { servers: gone, is_other_list: true, ..Update::default() }, |_| {});
+                shared.live.change(
+                    Update {
+                        servers: gone,
+                        is_other_list: true,
+                        ..Update::default()
+                    },
+                    |_| {},
+                );
             }
-            let resumed = servers.into_iter().map(|server| Resumed { server, known: Known::default(), after: None });
+            let resumed = servers.into_iter().map(|server| Resumed {
+                server,
+                known: Known::default(),
+                after: None,
+            });
             shared.poll.resume(resumed.collect());
             return;
         };
@@ -283,19 +352,33 @@ impl Control {
         }
         if ids.iter().any(|id| !memories.contains_key(id)) {
             // Redis never knew, or has forgotten.
-            let states = timeout(PATIENCE, shared.history.states_of(chunk.first(), chunk.end())).await;
+            let states = timeout(
+                PATIENCE,
+                shared.history.states_of(chunk.first(), chunk.end()),
+            )
+            .await;
             for (id, state, since) in states.ok().and_then(Result::ok).unwrap_or_default() {
                 let health = Health::known(state, since);
-                memories.entry(id).or_insert(Memory { health, ..Memory::default() });
+                memories.entry(id).or_insert(Memory {
+                    health,
+                    ..Memory::default()
+                });
             }
         }
-        let _ = shared.to_push.send(Order::Begin(chunk, memories.clone())).await;
+        let _ = shared
+            .to_push
+            .send(Order::Begin(chunk, memories.clone()))
+            .await;
         let since = since.map(|since| since - shared.ahead.load(Ordering::Relaxed));
         let resumed = servers.into_iter().map(|server| {
             let memory = memories.remove(&server.id).unwrap_or_default();
             let interval = server.interval.unwrap_or(shared.interval).as_millis() as Millis;
             let after = since.map(|since| memory.at.max(since - UNSURE - interval / 20));
-            Resumed { server, known: memory.known(), after }
+            Resumed {
+                server,
+                known: memory.known(),
+                after,
+            }
         });
         let resumed: Vec<Resumed> = resumed.collect();
         {
@@ -308,7 +391,13 @@ impl Control {
         let to_push = shared.to_push.clone();
         tokio::spawn(async move {
             let since = crate::poll::since_1970() - RESUME;
-            let sessions = timeout(PATIENCE, shared.history.sessions_of(chunk.first(), chunk.end(), since)).await;
+            let sessions = timeout(
+                PATIENCE,
+                shared
+                    .history
+                    .sessions_of(chunk.first(), chunk.end(), since),
+            )
+            .await;
             if let Ok(Ok(sessions)) = sessions {
                 let _ = to_push.send(Order::Sessions(sessions)).await;
             }
@@ -325,12 +414,20 @@ impl Control {
             sleep(Duration::from_millis(20)).await;
         }
         let (told, written) = oneshot::channel();
-        let _ = self.shared.to_push.send(Order::Flush(held.clone(), told)).await;
+        let _ = self
+            .shared
+            .to_push
+            .send(Order::Flush(held.clone(), told))
+            .await;
         let _ = timeout(super::LAST, written).await;
         // What is known of players goes as the last.
         self.shared.stop(held.clone(), &servers).await;
         let (told, written) = oneshot::channel();
-        let _ = self.shared.to_push.send(Order::Flush(Vec::new(), told)).await;
+        let _ = self
+            .shared
+            .to_push
+            .send(Order::Flush(Vec::new(), told))
+            .await;
         let _ = timeout(super::LAST, written).await;
         {
             let mut leases = self.shared.leases();
@@ -342,5 +439,9 @@ impl Control {
 }
 
 fn taken_chunk(three: &[i64]) -> Taken {
-    Taken { chunk: Chunk(three[0]), version: three[1] as u64, since: (three[2] > 0).then_some(three[2]) }
+    Taken {
+        chunk: Chunk(three[0]),
+        version: three[1] as u64,
+        since: (three[2] > 0).then_some(three[2]),
+    }
 }

@@ -36,23 +36,65 @@ pub(super) struct Entry {
 /// A sample, and how the server is since then: server, time, answered, players, most players, latency, sent, resent; state (0 down, 1
 /// unknown, 2 up; 4 more: flapping), since when, place in `errors`.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
-pub(super) struct Row(i64, Millis, u8, Option<u32>, Option<u32>, Option<u32>, u16, u16, u8, Millis, Option<u16>);
+pub(super) struct Row(
+    i64,
+    Millis,
+    u8,
+    Option<u32>,
+    Option<u32>,
+    Option<u32>,
+    u16,
+    u16,
+    u8,
+    Millis,
+    Option<u16>,
+);
 
 impl Row {
     pub(super) fn new(sample: &Sample, health: &Health, error: Option<u16>) -> Self {
-        let Sample { server, at, answered, players, max, latency, sent, resent } = *sample;
+        let Sample {
+            server,
+            at,
+            answered,
+            players,
+            max,
+            latency,
+            sent,
+            resent,
+        } = *sample;
         let state = match health.state {
             State::Down => 0,
             State::Unknown => 1,
             State::Up => 2,
         };
         let state = state | u8::from(health.is_flapping) << 2;
-        Self(server.0, at, answered.into(), players, max, latency, sent, resent, state, health.since, error)
+        Self(
+            server.0,
+            at,
+            answered.into(),
+            players,
+            max,
+            latency,
+            sent,
+            resent,
+            state,
+            health.since,
+            error,
+        )
     }
 
     pub(super) fn sample(&self) -> Sample {
         let &Self(server, at, answered, players, max, latency, sent, resent, ..) = self;
-        Sample { server: ServerId(server), at, answered: answered != 0, players, max, latency, sent, resent }
+        Sample {
+            server: ServerId(server),
+            at,
+            answered: answered != 0,
+            players,
+            max,
+            latency,
+            sent,
+            resent,
+        }
     }
 
     /// State, whether it flaps, since when.
@@ -74,7 +116,11 @@ impl Entry {
     /// What is to be written of it.
     pub(super) fn batch(self) -> Batch {
         let samples = self.rows.iter().map(Row::sample).collect();
-        Batch { samples, events: self.events, sessions: self.sessions }
+        Batch {
+            samples,
+            events: self.events,
+            sessions: self.sessions,
+        }
     }
 }
 
@@ -104,16 +150,57 @@ impl Words {
             let has_codes = Text::legacy(raw.as_str()).plain() == motd.plain();
             (raw, has_codes)
         });
-        let Said { at, address, title, game, version, map, .. } = said;
-        let [title, game, version, map] = [title, game, version, map].map(|text| text.as_deref().map(str::to_owned));
-        Self { at: *at, address: *address, title, motd, game, version, map }
+        let Said {
+            at,
+            address,
+            title,
+            game,
+            version,
+            map,
+            ..
+        } = said;
+        let [title, game, version, map] =
+            [title, game, version, map].map(|text| text.as_deref().map(str::to_owned));
+        Self {
+            at: *at,
+            address: *address,
+            title,
+            motd,
+            game,
+            version,
+            map,
+        }
     }
 
     fn said(self) -> Said {
-        let Self { at, address, title, motd, game, version, map } = self;
-        let motd = motd.map(|(raw, has_codes)| if has_codes { Text::legacy(raw) } else { Text::unformatted(raw) });
-        let [title, game, version, map] = [title, game, version, map].map(|text| text.map(Into::into));
-        Said { at, address, title, motd, game, version, map, ..Said::default() }
+        let Self {
+            at,
+            address,
+            title,
+            motd,
+            game,
+            version,
+            map,
+        } = self;
+        let motd = motd.map(|(raw, has_codes)| {
+            if has_codes {
+                Text::legacy(raw)
+            } else {
+                Text::unformatted(raw)
+            }
+        });
+        let [title, game, version, map] =
+            [title, game, version, map].map(|text| text.map(Into::into));
+        Said {
+            at,
+            address,
+            title,
+            motd,
+            game,
+            version,
+            map,
+            ..Said::default()
+        }
     }
 }
 
@@ -133,11 +220,24 @@ impl Spoken {
     /// Puts the long parts behind those that are there.
     pub(super) fn new(server: ServerId, said: &Said, bytes: &mut Vec<u8>) -> Self {
         bytes.extend_from_slice(&said.answer);
-        said.replies.iter().for_each(|reply| bytes.extend_from_slice(reply));
+        said.replies
+            .iter()
+            .for_each(|reply| bytes.extend_from_slice(reply));
         let replies = said.replies.iter().map(|reply| reply.len()).collect();
-        let players = said.players.iter().map(|player| player.as_str().to_owned()).collect();
+        let players = said
+            .players
+            .iter()
+            .map(|player| player.as_str().to_owned())
+            .collect();
         let answer = said.answer.len();
-        Self { server, words: Words::of(said), players, is_whole: said.is_whole, answer, replies }
+        Self {
+            server,
+            words: Words::of(said),
+            players,
+            is_whole: said.is_whole,
+            answer,
+            replies,
+        }
     }
 
     /// Takes its long parts from the front; `None`: they are not there.
@@ -150,7 +250,13 @@ impl Spoken {
         let answer = take(self.answer)?;
         let replies = self.replies.into_iter().map(take).collect::<Option<_>>()?;
         let players = self.players.into_iter().map(Into::into).collect();
-        let said = Said { players, is_whole: self.is_whole, answer, replies, ..self.words.said() };
+        let said = Said {
+            players,
+            is_whole: self.is_whole,
+            answer,
+            replies,
+            ..self.words.said()
+        };
         Some((self.server, said))
     }
 }
@@ -181,7 +287,12 @@ pub(super) struct Memory {
 impl Memory {
     pub(super) fn new(at: Millis, known: &Known) -> Self {
         let words = known.said.as_deref().map(Words::of);
-        Self { at, health: known.health, changes: (known.changes, known.changed), words }
+        Self {
+            at,
+            health: known.health,
+            changes: (known.changes, known.changed),
+            words,
+        }
     }
 
     /// What stays the same while nothing happens: only another one is worth writing.
@@ -189,7 +300,11 @@ impl Memory {
         let mut still = self.clone();
         still.at = 0;
         // While it is nothing, it grows old and means the same.
-        still.changes = if still.changes.0 == 0.0 { (0.0, 0) } else { still.changes };
+        still.changes = if still.changes.0 == 0.0 {
+            (0.0, 0)
+        } else {
+            still.changes
+        };
         if let Some(words) = &mut still.words {
             words.at = 0;
         }
@@ -198,7 +313,12 @@ impl Memory {
 
     pub(super) fn known(self) -> Known {
         let said = self.words.map(|words| Arc::new(words.said()));
-        Known { health: self.health, said, changes: self.changes.0, changed: self.changes.1 }
+        Known {
+            health: self.health,
+            said,
+            changes: self.changes.0,
+            changed: self.changes.1,
+        }
     }
 }
 
@@ -218,15 +338,46 @@ struct Target {
 }
 
 pub(super) fn write_server(server: &Server) -> String {
-    let Server { id: _, name, target, group, labels, interval, origin } = server.clone();
+    let Server {
+        id: _,
+        name,
+        target,
+        group,
+        labels,
+        interval,
+        origin,
+    } = server.clone();
     let interval = interval.map(|interval| u64::try_from(interval.as_millis()).unwrap_or(u64::MAX));
-    serde_json::to_string(&Target { name, target, group, labels, interval, origin }).unwrap_or_default()
+    serde_json::to_string(&Target {
+        name,
+        target,
+        group,
+        labels,
+        interval,
+        origin,
+    })
+    .unwrap_or_default()
 }
 
 pub(super) fn read_server(id: i64, json: &[u8]) -> Option<Server> {
-    let Target { name, target, group, labels, interval, origin } = serde_json::from_slice(json).ok()?;
+    let Target {
+        name,
+        target,
+        group,
+        labels,
+        interval,
+        origin,
+    } = serde_json::from_slice(json).ok()?;
     let interval = interval.map(Duration::from_millis);
-    Some(Server { id: ServerId(id), name, target, group, labels, interval, origin })
+    Some(Server {
+        id: ServerId(id),
+        name,
+        target,
+        group,
+        labels,
+        interval,
+        origin,
+    })
 }
 
 /// The same for the same bytes, in each process and version.
@@ -243,15 +394,29 @@ mod tests {
     fn what_goes_in_comes_out() {
         let at = 1_795_284_000_123;
         let (server, sent) = (ServerId(77), 2);
-        let sample =
-            Sample { server, at, answered: true, players: Some(7), max: None, latency: Some(431), sent, resent: 0 };
+        let sample = Sample {
+            server,
+            at,
+            answered: true,
+            players: Some(7),
+            max: None,
+            latency: Some(431),
+            sent,
+            resent: 0,
+        };
         let mut health = Health::known(State::Up, at - 5);
         health.is_flapping = true;
         let row = Row::new(&sample, &health, Some(3));
         let json = serde_json::to_string(&row).unwrap();
-        assert_eq!(json, "[77,1795284000123,1,7,null,431,2,0,6,1795284000118,3]");
+        assert_eq!(
+            json,
+            "[77,1795284000123,1,7,null,431,2,0,6,1795284000118,3]"
+        );
         let row: Row = serde_json::from_str(&json).unwrap();
-        assert_eq!((row.sample(), row.state(), row.error()), (sample, (State::Up, true, at - 5), Some(3)));
+        assert_eq!(
+            (row.sample(), row.state(), row.error()),
+            (sample, (State::Up, true, at - 5), Some(3))
+        );
 
         let said = Said {
             at,
@@ -269,19 +434,50 @@ mod tests {
         let spoken: Spoken = serde_json::from_str(&spoken).unwrap();
         let (_, again) = spoken.said(&mut &*bytes).unwrap();
         assert!(says_the_same(&said, &again));
-        assert_eq!((&again.answer, &again.replies, again.at), (&said.answer, &said.replies, at));
+        assert_eq!(
+            (&again.answer, &again.replies, again.at),
+            (&said.answer, &said.replies, at)
+        );
         let short: Spoken = serde_json::from_str(
             r#"{"server":1,"words":{"at":1},"players":[],"is_whole":true,"answer":99,"replies":[]}"#,
         )
         .unwrap();
         assert!(short.said(&mut &*bytes).is_none(), "a lie is no panic");
 
-        let known = Known { health, said: Some(Arc::new(said)), changes: 0.0, changed: 9 };
+        let known = Known {
+            health,
+            said: Some(Arc::new(said)),
+            changes: 0.0,
+            changed: 9,
+        };
         let memory = Memory::new(at, &known);
-        assert_eq!(memory.digest(), Memory::new(at + 60_000, &Known { changed: 10, ..known.clone() }).digest());
-        assert_ne!(memory.digest(), Memory::new(at, &Known { health: Health::default(), ..known.clone() }).digest());
+        assert_eq!(
+            memory.digest(),
+            Memory::new(
+                at + 60_000,
+                &Known {
+                    changed: 10,
+                    ..known.clone()
+                }
+            )
+            .digest()
+        );
+        assert_ne!(
+            memory.digest(),
+            Memory::new(
+                at,
+                &Known {
+                    health: Health::default(),
+                    ..known.clone()
+                }
+            )
+            .digest()
+        );
         let read: Memory = serde_json::from_str(&serde_json::to_string(&memory).unwrap()).unwrap();
         let again = read.known();
-        assert_eq!((again.health, again.said.unwrap().motd.clone()), (health, known.said.unwrap().motd.clone()));
+        assert_eq!(
+            (again.health, again.said.unwrap().motd.clone()),
+            (health, known.said.unwrap().motd.clone())
+        );
     }
 }

@@ -83,25 +83,46 @@ async fn fill(shared: &Shared, link: &mut Link) -> Result<(), Failure> {
         let last = Chunk::of(shared.history.last_server().await?);
         let mut first = 0;
         while first <= last.0 {
-            let chunks = (first..(first + AT_ONCE).min(last.0 + 1)).map(Chunk).collect();
+            let chunks = (first..(first + AT_ONCE).min(last.0 + 1))
+                .map(Chunk)
+                .collect();
             // Who holds one of them may say so until then.
-            write(shared, link, chunks, shared.settings.lease.as_millis() as Millis).await?;
+            write(
+                shared,
+                link,
+                chunks,
+                shared.settings.lease.as_millis() as Millis,
+            )
+            .await?;
             first += AT_ONCE;
         }
         let now = shared.redis_now();
-        cmd("SET").arg(shared.keys.control("filled")).arg(format!("{}-{now}", shared.me)).exec_async(link).await?;
+        cmd("SET")
+            .arg(shared.keys.control("filled"))
+            .arg(format!("{}-{now}", shared.me))
+            .exec_async(link)
+            .await?;
         shared.must_fill.store(false, Ordering::Relaxed);
     }
     loop {
         let some: BTreeSet<Chunk> = {
             let dirty = shared.dirty.lock().unwrap_or_else(PoisonError::into_inner);
             // Neighbours together.
-            let Some(&first) = dirty.first() else { return Ok(()) };
-            dirty.range(first..Chunk(first.0 + AT_ONCE)).copied().collect()
+            let Some(&first) = dirty.first() else {
+                return Ok(());
+            };
+            dirty
+                .range(first..Chunk(first.0 + AT_ONCE))
+                .copied()
+                .collect()
         };
         take(shared, &some);
         if let Err(failure) = write(shared, link, some.clone(), 0).await {
-            shared.dirty.lock().unwrap_or_else(PoisonError::into_inner).extend(some);
+            shared
+                .dirty
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .extend(some);
             return Err(failure);
         }
     }
@@ -109,31 +130,58 @@ async fn fill(shared: &Shared, link: &mut Link) -> Result<(), Failure> {
 
 fn take(shared: &Shared, some: &BTreeSet<Chunk>) {
     // Before the database is read: what changes from now on makes them dirty again.
-    shared.dirty.lock().unwrap_or_else(PoisonError::into_inner).retain(|chunk| !some.contains(chunk));
+    shared
+        .dirty
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .retain(|chunk| !some.contains(chunk));
 }
 
 /// Writes chunks that are not what the database says, and tells of all of them.
-async fn write(shared: &Shared, link: &mut Link, chunks: BTreeSet<Chunk>, wait: Millis) -> Result<(), Failure> {
+async fn write(
+    shared: &Shared,
+    link: &mut Link,
+    chunks: BTreeSet<Chunk>,
+    wait: Millis,
+) -> Result<(), Failure> {
     let mut left = chunks;
     for _ in 0..TRIES {
-        let (Some(first), Some(last)) = (left.first().copied(), left.last().copied()) else { return Ok(()) };
+        let (Some(first), Some(last)) = (left.first().copied(), left.last().copied()) else {
+            return Ok(());
+        };
         let mut known: BTreeMap<Chunk, (String, String)> = BTreeMap::new();
         for wanted in 0..PARTS {
-            let of_part: Vec<Chunk> = left.iter().copied().filter(|chunk| part(*chunk) == wanted).collect();
+            let of_part: Vec<Chunk> = left
+                .iter()
+                .copied()
+                .filter(|chunk| part(*chunk) == wanted)
+                .collect();
             if of_part.is_empty() {
                 continue;
             }
             let mut look = pipe();
             for chunk in &of_part {
-                look.cmd("HMGET").arg(shared.keys.targets(*chunk)).arg("v").arg("d");
+                look.cmd("HMGET")
+                    .arg(shared.keys.targets(*chunk))
+                    .arg("v")
+                    .arg("d");
             }
             let found: Vec<(Option<String>, Option<String>)> = look.query_async(link).await?;
-            let found = found.into_iter().map(|(v, d)| (v.unwrap_or_default(), d.unwrap_or_default()));
+            let found = found
+                .into_iter()
+                .map(|(v, d)| (v.unwrap_or_default(), d.unwrap_or_default()));
             known.extend(of_part.into_iter().zip(found));
         }
         let mut servers: BTreeMap<Chunk, Vec<Server>> = BTreeMap::new();
-        for server in shared.history.servers_of(first.first(), ServerId(last.end().0)).await? {
-            servers.entry(Chunk::of(server.id)).or_default().push(server);
+        for server in shared
+            .history
+            .servers_of(first.first(), ServerId(last.end().0))
+            .await?
+        {
+            servers
+                .entry(Chunk::of(server.id))
+                .or_default()
+                .push(server);
         }
         let mut announce = ANNOUNCE.prepare_invoke();
         for word in ["leases", "owners", "versions", "changed"] {
@@ -143,8 +191,14 @@ async fn write(shared: &Shared, link: &mut Link, chunks: BTreeSet<Chunk>, wait: 
         let mut later = BTreeSet::new();
         for (chunk, (version, known_digest)) in known {
             let servers = servers.remove(&chunk).unwrap_or_default();
-            let fields: Vec<(i64, String)> = servers.iter().map(|server| (server.id.0, write_server(server))).collect();
-            let digest = format!("{:016x}", digest(&serde_json::to_vec(&fields).unwrap_or_default()));
+            let fields: Vec<(i64, String)> = servers
+                .iter()
+                .map(|server| (server.id.0, write_server(server)))
+                .collect();
+            let digest = format!(
+                "{:016x}",
+                digest(&serde_json::to_vec(&fields).unwrap_or_default())
+            );
             let mut version = version;
             if version.is_empty() && fields.is_empty() {
                 continue;
@@ -168,15 +222,27 @@ async fn write(shared: &Shared, link: &mut Link, chunks: BTreeSet<Chunk>, wait: 
         left = later;
     }
     // Somebody else writes them all the time.
-    shared.dirty.lock().unwrap_or_else(PoisonError::into_inner).extend(left);
+    shared
+        .dirty
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .extend(left);
     Ok(())
 }
 
 /// What was known of servers that are watched no more.
-async fn forget(shared: &Shared, link: &mut Link, chunk: Chunk, servers: &[Server]) -> Result<(), Failure> {
+async fn forget(
+    shared: &Shared,
+    link: &mut Link,
+    chunk: Chunk,
+    servers: &[Server],
+) -> Result<(), Failure> {
     let key = shared.keys.state(chunk);
     let known: Vec<i64> = cmd("HKEYS").arg(&key).query_async(link).await?;
-    let gone: Vec<i64> = known.into_iter().filter(|id| !servers.iter().any(|server| server.id.0 == *id)).collect();
+    let gone: Vec<i64> = known
+        .into_iter()
+        .filter(|id| !servers.iter().any(|server| server.id.0 == *id))
+        .collect();
     if !gone.is_empty() {
         let _: Value = cmd("HDEL").arg(&key).arg(gone).query_async(link).await?;
     }

@@ -30,7 +30,14 @@ pub(super) async fn run(shared: Arc<Shared>, keep: Keep, plan: Checked, seat: Se
 
 async fn lead(shared: &Shared, keep: &Keep, plan: &Checked, seat: &Seat) {
     let alerts = loop {
-        match Alerts::start(plan.clone(), shared.live.clone(), &shared.history, shared.interval).await {
+        match Alerts::start(
+            plan.clone(),
+            shared.live.clone(),
+            &shared.history,
+            shared.interval,
+        )
+        .await
+        {
             Ok(alerts) => break Arc::new(alerts),
             Err(error) => shared.trouble("lead", Some(error.to_string())),
         }

@@ -110,7 +110,11 @@ struct Held {
 impl Leases {
     /// Nothing yet. `life`: how long a lease lasts without a beat, in milliseconds.
     pub fn new(life: Millis) -> Self {
-        Self { life, held: BTreeMap::new(), given: BTreeSet::new() }
+        Self {
+            life,
+            held: BTreeMap::new(),
+            given: BTreeSet::new(),
+        }
     }
 
     /// How often to beat, in milliseconds.
@@ -120,7 +124,10 @@ impl Leases {
 
     /// What to say now.
     pub fn beat(&self) -> Beat {
-        Beat { given: self.given.iter().copied().collect(), held: self.held.keys().copied().collect() }
+        Beat {
+            given: self.given.iter().copied().collect(),
+            held: self.held.keys().copied().collect(),
+        }
     }
 
     /// Redis answered what was asked at `asked`, by our own clock.
@@ -128,7 +135,9 @@ impl Leases {
         let mut orders = Orders::default();
         let until = asked + self.life - self.life / MARGIN;
         for &(chunk, version) in &answer.versions {
-            let Some(held) = self.held.get_mut(&chunk) else { continue };
+            let Some(held) = self.held.get_mut(&chunk) else {
+                continue;
+            };
             held.until = held.until.max(until);
             if version > held.version && held.draining.is_none() {
                 held.version = version;
@@ -140,13 +149,37 @@ impl Leases {
                 orders.stop.push(*chunk);
             }
         }
-        for &Taken { chunk, version, since } in &answer.taken {
-            self.held.insert(chunk, Held { version, until, draining: None });
-            orders.begin.push((chunk, since.filter(|since| answer.now - since < OLD)));
+        for &Taken {
+            chunk,
+            version,
+            since,
+        } in &answer.taken
+        {
+            self.held.insert(
+                chunk,
+                Held {
+                    version,
+                    until,
+                    draining: None,
+                },
+            );
+            orders
+                .begin
+                .push((chunk, since.filter(|since| answer.now - since < OLD)));
         }
-        let stays = self.held.values().filter(|held| held.draining.is_none()).count();
+        let stays = self
+            .held
+            .values()
+            .filter(|held| held.draining.is_none())
+            .count();
         let excess = stays.saturating_sub(answer.share);
-        for (chunk, held) in self.held.iter_mut().rev().filter(|(_, held)| held.draining.is_none()).take(excess) {
+        for (chunk, held) in self
+            .held
+            .iter_mut()
+            .rev()
+            .filter(|(_, held)| held.draining.is_none())
+            .take(excess)
+        {
             held.draining = Some(asked);
             orders.drain.push(*chunk);
         }
@@ -156,7 +189,9 @@ impl Leases {
     /// What is drained, and since when there is no use in waiting for more answers.
     pub fn draining(&self) -> impl Iterator<Item = (Chunk, Millis)> {
         let wait = self.every().min(DRAIN);
-        self.held.iter().filter_map(move |(chunk, held)| Some((*chunk, held.draining? + wait)))
+        self.held
+            .iter()
+            .filter_map(move |(chunk, held)| Some((*chunk, held.draining? + wait)))
     }
 
     /// A chunk is drained, and all is written that somebody else must know of it: it goes back with the next beat.
@@ -180,8 +215,12 @@ impl Leases {
 
     /// What has ended by our own clock, since Redis does not answer: to stop at once.
     pub fn expire(&mut self, now: Millis) -> Vec<Chunk> {
-        let ended: Vec<Chunk> =
-            self.held.iter().filter(|(_, held)| held.until <= now).map(|(chunk, _)| *chunk).collect();
+        let ended: Vec<Chunk> = self
+            .held
+            .iter()
+            .filter(|(_, held)| held.until <= now)
+            .map(|(chunk, _)| *chunk)
+            .collect();
         for chunk in &ended {
             self.held.remove(chunk);
         }
@@ -241,7 +280,10 @@ mod tests {
                     self.leases.insert(*chunk, now);
                 }
             }
-            let mut answer = Answer { now, ..Answer::default() };
+            let mut answer = Answer {
+                now,
+                ..Answer::default()
+            };
             for &chunk in &beat.held {
                 if self.owners.get(&chunk).is_none_or(|owner| *owner == me) {
                     self.owners.insert(chunk, me);
@@ -255,14 +297,22 @@ mod tests {
             let rank = self.workers.range(..me).count();
             answer.share = all / alive + usize::from(rank < all % alive);
             let want = answer.share.saturating_sub(answer.versions.len());
-            let mut free: Vec<(Millis, Chunk)> = self.leases.iter().map(|(chunk, until)| (*until, *chunk)).collect();
+            let mut free: Vec<(Millis, Chunk)> = self
+                .leases
+                .iter()
+                .map(|(chunk, until)| (*until, *chunk))
+                .collect();
             free.retain(|(until, _)| *until <= now);
             free.sort_unstable();
             for (until, chunk) in free.into_iter().take(want) {
                 let owner = self.owners.insert(chunk, me);
                 self.leases.insert(chunk, now + LIFE);
                 let since = (until > 0).then(|| if owner.is_some() { until - LIFE } else { until });
-                answer.taken.push(Taken { chunk, version: 1, since });
+                answer.taken.push(Taken {
+                    chunk,
+                    version: 1,
+                    since,
+                });
             }
             answer
         }
@@ -278,18 +328,31 @@ mod tests {
 
     impl Worker {
         fn new(now: Millis) -> Self {
-            Self { leases: Leases::new(LIFE), next: now, is_cut_off: false, coming: None }
+            Self {
+                leases: Leases::new(LIFE),
+                next: now,
+                is_cut_off: false,
+                coming: None,
+            }
         }
 
         /// Chunks whose servers it asks.
         fn asks(&self, now: Millis) -> Vec<Chunk> {
-            let asks = |chunk: &Chunk| self.leases.holds(*chunk, now) && self.leases.held[chunk].draining.is_none();
+            let asks = |chunk: &Chunk| {
+                self.leases.holds(*chunk, now) && self.leases.held[chunk].draining.is_none()
+            };
             self.leases.held().filter(asks).collect()
         }
     }
 
     /// All workers for some time, in steps of 100 ms; each answer takes `delay`.
-    fn go(redis: &mut Redis, workers: &mut BTreeMap<usize, Worker>, now: &mut Millis, time: Millis, delay: Millis) {
+    fn go(
+        redis: &mut Redis,
+        workers: &mut BTreeMap<usize, Worker>,
+        now: &mut Millis,
+        time: Millis,
+        delay: Millis,
+    ) {
         let end = *now + time;
         while *now < end {
             *now += 100;
@@ -300,9 +363,15 @@ mod tests {
                     worker.leases.given(&beat);
                     worker.leases.answer(asked, &answer);
                 }
-                let drained: Vec<Chunk> =
-                    worker.leases.draining().filter(|(_, end)| end <= now).map(|(chunk, _)| chunk).collect();
-                drained.into_iter().for_each(|chunk| worker.leases.gave(chunk));
+                let drained: Vec<Chunk> = worker
+                    .leases
+                    .draining()
+                    .filter(|(_, end)| end <= now)
+                    .map(|(chunk, _)| chunk)
+                    .collect();
+                drained
+                    .into_iter()
+                    .for_each(|chunk| worker.leases.gave(chunk));
                 if worker.coming.is_none() && (worker.next <= *now || worker.leases.is_giving()) {
                     worker.next = *now + worker.leases.every();
                     if !worker.is_cut_off {
@@ -312,7 +381,10 @@ mod tests {
                     }
                 }
             }
-            let mut asked: Vec<Chunk> = workers.values().flat_map(|worker| worker.asks(*now)).collect();
+            let mut asked: Vec<Chunk> = workers
+                .values()
+                .flat_map(|worker| worker.asks(*now))
+                .collect();
             let all = asked.len();
             asked.sort_unstable();
             asked.dedup();
@@ -321,15 +393,20 @@ mod tests {
     }
 
     fn shares(workers: &BTreeMap<usize, Worker>, now: Millis) -> Vec<usize> {
-        let mut shares: Vec<usize> =
-            workers.values().filter(|worker| !worker.is_cut_off).map(|worker| worker.asks(now).len()).collect();
+        let mut shares: Vec<usize> = workers
+            .values()
+            .filter(|worker| !worker.is_cut_off)
+            .map(|worker| worker.asks(now).len())
+            .collect();
         shares.sort_unstable();
         shares
     }
 
     fn cluster(count: usize) -> (Redis, BTreeMap<usize, Worker>, Millis) {
         let mut redis = Redis::default();
-        redis.leases.extend((0..CHUNKS).map(|chunk| (Chunk(chunk), 0)));
+        redis
+            .leases
+            .extend((0..CHUNKS).map(|chunk| (Chunk(chunk), 0)));
         let (mut workers, mut now) = (BTreeMap::new(), 1_000_000);
         for id in 0..count {
             workers.insert(id, Worker::new(now + id as Millis * 700));
@@ -343,7 +420,13 @@ mod tests {
         let (mut redis, mut workers, mut now) = cluster(2);
         assert_eq!(shares(&workers, now), [18, 19]);
         workers.insert(2, Worker::new(now));
-        go(&mut redis, &mut workers, &mut now, 2 * LIFE / BEATS + DRAIN + 500, 200);
+        go(
+            &mut redis,
+            &mut workers,
+            &mut now,
+            2 * LIFE / BEATS + DRAIN + 500,
+            200,
+        );
         assert_eq!(shares(&workers, now), [12, 12, 13]);
     }
 
@@ -351,7 +434,13 @@ mod tests {
     fn a_dead_workers_chunks_are_taken_after_its_lease() {
         let (mut redis, mut workers, mut now) = cluster(3);
         workers.remove(&1);
-        go(&mut redis, &mut workers, &mut now, LIFE + 2 * LIFE / BEATS, 200);
+        go(
+            &mut redis,
+            &mut workers,
+            &mut now,
+            LIFE + 2 * LIFE / BEATS,
+            200,
+        );
         assert_eq!(shares(&workers, now), [18, 19]);
     }
 

@@ -48,19 +48,38 @@ impl Mirror {
     pub(super) async fn load(shared: &Shared) -> Result<Self, HistoryError> {
         let mut known = ByChunk::<(u64, Vec<ServerId>)>::default();
         for server in shared.history.servers().await? {
-            known.entry(Chunk::of(server.id)).or_default().1.push(server.id);
+            known
+                .entry(Chunk::of(server.id))
+                .or_default()
+                .1
+                .push(server.id);
             shared.live.set(server);
         }
-        let states: HashMap<_, _> =
-            shared.history.last_states().await?.into_iter().map(|(id, state, since)| (id, (state, since))).collect();
-        let update = Update { servers: states.keys().copied().collect(), is_other_list: true, ..Update::default() };
+        let states: HashMap<_, _> = shared
+            .history
+            .last_states()
+            .await?
+            .into_iter()
+            .map(|(id, state, since)| (id, (state, since)))
+            .collect();
+        let update = Update {
+            servers: states.keys().copied().collect(),
+            is_other_list: true,
+            ..Update::default()
+        };
         shared.live.change(update, |row| {
             if let Some((state, since)) = states.get(&row.server.id) {
                 (row.state, row.since) = (*state, *since);
             }
         });
         remember_day(&shared.live, &shared.history, since_1970()).await?;
-        Ok(Self { known, changed: 0, cursors: vec![String::new(); 2 * PARTS], kept: HashMap::new(), all_kept: 0 })
+        Ok(Self {
+            known,
+            changed: 0,
+            cursors: vec![String::new(); 2 * PARTS],
+            kept: HashMap::new(),
+            all_kept: 0,
+        })
     }
 
     pub(super) async fn run(mut self, shared: Arc<Shared>) {
@@ -89,30 +108,54 @@ impl Mirror {
 
     /// Servers that came, went, or are others.
     async fn look(&mut self, shared: &Shared, link: &mut Link) -> RedisResult<()> {
-        let changed: Option<u64> = cmd("GET").arg(shared.keys.control("changed")).query_async(link).await?;
-        let versions: Vec<(i64, u64)> = cmd("HGETALL").arg(shared.keys.control("versions")).query_async(link).await?;
-        let mut update = Update { is_other_list: true, ..Update::default() };
+        let changed: Option<u64> = cmd("GET")
+            .arg(shared.keys.control("changed"))
+            .query_async(link)
+            .await?;
+        let versions: Vec<(i64, u64)> = cmd("HGETALL")
+            .arg(shared.keys.control("versions"))
+            .query_async(link)
+            .await?;
+        let mut update = Update {
+            is_other_list: true,
+            ..Update::default()
+        };
         for (chunk, version) in versions {
             let chunk = Chunk(chunk);
-            if self.known.get(&chunk).is_some_and(|(known, _)| *known == version) {
+            if self
+                .known
+                .get(&chunk)
+                .is_some_and(|(known, _)| *known == version)
+            {
                 continue;
             }
-            let targets: HashMap<String, Vec<u8>> =
-                cmd("HGETALL").arg(shared.keys.targets(chunk)).query_async(link).await?;
+            let targets: HashMap<String, Vec<u8>> = cmd("HGETALL")
+                .arg(shared.keys.targets(chunk))
+                .query_async(link)
+                .await?;
             // Redis was emptied just now: it will be filled.
             if targets.is_empty() {
                 continue;
             }
             let mut ids = Vec::new();
             for (field, json) in &targets {
-                let Some(server) = field.parse().ok().and_then(|id| read_server(id, json)) else { continue };
+                let Some(server) = field.parse().ok().and_then(|id| read_server(id, json)) else {
+                    continue;
+                };
                 ids.push(server.id);
-                if shared.live.row(server.id).is_none_or(|row| *row.server != server) {
+                if shared
+                    .live
+                    .row(server.id)
+                    .is_none_or(|row| *row.server != server)
+                {
                     update.servers.push(server.id);
                     shared.live.set(server);
                 }
             }
-            let (_, before) = self.known.insert(chunk, (version, ids.clone())).unwrap_or_default();
+            let (_, before) = self
+                .known
+                .insert(chunk, (version, ids.clone()))
+                .unwrap_or_default();
             for gone in before.into_iter().filter(|id| !ids.contains(id)) {
                 shared.live.remove(gone);
                 update.servers.push(gone);
@@ -128,7 +171,11 @@ impl Mirror {
     /// Tells whether there is no more just now.
     async fn read(&mut self, shared: &Shared, link: &Link) -> RedisResult<bool> {
         let reads = self.cursors.iter().enumerate().map(|(stream, cursor)| {
-            let key = if stream < PARTS { shared.keys.results(stream) } else { shared.keys.said(stream - PARTS) };
+            let key = if stream < PARTS {
+                shared.keys.results(stream)
+            } else {
+                shared.keys.said(stream - PARTS)
+            };
             // What was said before this process began is as good as what is said now; samples are in the history.
             let from = match cursor.as_str() {
                 "" if stream < PARTS => "$".to_owned(),
@@ -139,14 +186,28 @@ impl Mirror {
             async move {
                 // `$` alone never has anything: the last entry is asked for instead.
                 if from == "$" {
-                    let last = cmd("XREVRANGE").arg(&key).arg("+").arg("-").arg("COUNT").arg(1).to_owned();
+                    let last = cmd("XREVRANGE")
+                        .arg(&key)
+                        .arg("+")
+                        .arg("-")
+                        .arg("COUNT")
+                        .arg(1)
+                        .to_owned();
                     let last: Vec<(String, Vec<Vec<u8>>)> = last.query_async(&mut link).await?;
                     return Ok((last.into_iter().next().map(|(id, _)| id), Vec::new()));
                 }
                 let mut read = cmd("XREAD");
-                read.arg("COUNT").arg(ENTRIES).arg("STREAMS").arg(key).arg(from);
+                read.arg("COUNT")
+                    .arg(ENTRIES)
+                    .arg("STREAMS")
+                    .arg(key)
+                    .arg(from);
                 let read: Read = read.query_async(&mut link).await?;
-                let entries: Vec<_> = read.into_iter().flatten().flat_map(|(_, entries)| entries).collect();
+                let entries: Vec<_> = read
+                    .into_iter()
+                    .flatten()
+                    .flat_map(|(_, entries)| entries)
+                    .collect();
                 Ok((entries.last().map(|(id, _)| id.clone()), entries))
             }
         });
@@ -174,23 +235,39 @@ impl Mirror {
         if field(fields, b"by") == Some(shared.me.as_bytes()) {
             return;
         }
-        let (Some(json), Some(mut bytes)) = (field(fields, b"e"), field(fields, b"b")) else { return };
-        let Ok(list) = serde_json::from_slice::<Vec<Spoken>>(json) else { return };
+        let (Some(json), Some(mut bytes)) = (field(fields, b"e"), field(fields, b"b")) else {
+            return;
+        };
+        let Ok(list) = serde_json::from_slice::<Vec<Spoken>>(json) else {
+            return;
+        };
         let mut said = HashMap::new();
         for spoken in list {
-            let Some((server, mut one)) = spoken.said(&mut bytes) else { return };
-            let long = one.answer.len() + one.replies.iter().map(|reply| reply.len()).sum::<usize>();
+            let Some((server, mut one)) = spoken.said(&mut bytes) else {
+                return;
+            };
+            let long =
+                one.answer.len() + one.replies.iter().map(|reply| reply.len()).sum::<usize>();
             self.all_kept -= self.kept.remove(&server).unwrap_or(0);
             if self.all_kept + long <= ANSWERS {
                 self.all_kept += long;
                 self.kept.insert(server, long);
             } else {
-                one = Said { answer: Box::default(), replies: Vec::new(), ..one };
+                one = Said {
+                    answer: Box::default(),
+                    replies: Vec::new(),
+                    ..one
+                };
             }
             said.insert(server, Arc::new(one));
         }
-        let update = Update { servers: said.keys().copied().collect(), ..Update::default() };
-        shared.live.change(update, |row| row.said = said.remove(&row.server.id).or(row.said.take()));
+        let update = Update {
+            servers: said.keys().copied().collect(),
+            ..Update::default()
+        };
+        shared.live.change(update, |row| {
+            row.said = said.remove(&row.server.id).or(row.said.take())
+        });
     }
 }
 
@@ -199,23 +276,44 @@ fn show_results(shared: &Shared, fields: &[Vec<u8>]) {
     if field(fields, AGAIN.as_bytes()).is_some() {
         return;
     }
-    let Some(Ok(entry)) = field(fields, b"e").map(serde_json::from_slice::<Entry>) else { return };
+    let Some(Ok(entry)) = field(fields, b"e").map(serde_json::from_slice::<Entry>) else {
+        return;
+    };
     if entry.by == shared.me {
         return;
     }
-    let Entry { rows, errors, events, .. } = entry;
+    let Entry {
+        rows,
+        errors,
+        events,
+        ..
+    } = entry;
     let errors: Vec<Arc<(String, String)>> = errors.into_iter().map(Arc::new).collect();
     let last: Option<Millis> = rows.iter().map(|row| row.sample().at).max();
-    let rows: HashMap<ServerId, Row> = rows.into_iter().map(|row| (row.sample().server, row)).collect();
-    let update = Update { servers: rows.keys().copied().collect(), events, ..Update::default() };
+    let rows: HashMap<ServerId, Row> = rows
+        .into_iter()
+        .map(|row| (row.sample().server, row))
+        .collect();
+    let update = Update {
+        servers: rows.keys().copied().collect(),
+        events,
+        ..Update::default()
+    };
     shared.live.change(update, |row| {
-        let Some(new) = rows.get(&row.server.id) else { return };
+        let Some(new) = rows.get(&row.server.id) else {
+            return;
+        };
         let sample = new.sample();
         // Somebody may have told late what another has told again.
         let is_new = row.last.is_none_or(|last| last.at < sample.at);
         if is_new {
             (row.state, row.is_flapping, row.since) = new.state();
-            row.day.add(sample.at, 1, u16::from(sample.answered), sample.players.unwrap_or_default());
+            row.day.add(
+                sample.at,
+                1,
+                u16::from(sample.answered),
+                sample.players.unwrap_or_default(),
+            );
             row.error = new.error().and_then(|place| errors.get(place)).cloned();
             row.last = Some(sample);
         }

@@ -105,7 +105,11 @@ pub struct Roles {
 
 impl Default for Roles {
     fn default() -> Self {
-        Self { poll: true, write: true, page: true }
+        Self {
+            poll: true,
+            write: true,
+            page: true,
+        }
     }
 }
 
@@ -113,7 +117,13 @@ impl Settings {
     /// The defaults for this Redis and servers that are asked so often.
     pub fn new(redis: Redis, interval: Duration) -> Self {
         let lease = (interval / 4).clamp(SHORTEST_LEASE, Duration::from_secs(15));
-        Self { redis, name: "hailer".into(), lease, roles: Roles::default(), backlog: 10_000_000 }
+        Self {
+            redis,
+            name: "hailer".into(),
+            lease,
+            roles: Roles::default(),
+            backlog: 10_000_000,
+        }
     }
 }
 
@@ -194,17 +204,24 @@ impl Shared {
     /// An error as it may be shown.
     fn said(&self, error: &RedisError) -> String {
         let redis = &self.settings.redis;
-        format!("Redis at {redis}: {}", redis.without_secrets(&error.to_string()))
+        format!(
+            "Redis at {redis}: {}",
+            redis.without_secrets(&error.to_string())
+        )
     }
 
     /// A connection, however long it takes.
     async fn connect(&self, task: &'static str) -> Link {
         loop {
-            let what = match tokio::time::timeout(CONNECT, Link::connect(&self.settings.redis)).await {
-                Ok(Ok(link)) => return link,
-                Ok(Err(error)) => self.said(&error),
-                Err(_) => format!("Redis at {}: no connection within {CONNECT:?}", self.settings.redis),
-            };
+            let what =
+                match tokio::time::timeout(CONNECT, Link::connect(&self.settings.redis)).await {
+                    Ok(Ok(link)) => return link,
+                    Ok(Err(error)) => self.said(&error),
+                    Err(_) => format!(
+                        "Redis at {}: no connection within {CONNECT:?}",
+                        self.settings.redis
+                    ),
+                };
             self.trouble(task, Some(what));
             tokio::time::sleep(PAUSE).await;
         }
@@ -220,7 +237,10 @@ impl Shared {
     }
 
     fn touch(&self, server: ServerId) {
-        self.dirty.lock().unwrap_or_else(PoisonError::into_inner).insert(Chunk::of(server));
+        self.dirty
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(Chunk::of(server));
         self.fill.notify_one();
     }
 }
@@ -266,18 +286,33 @@ pub(crate) struct Start {
 impl Member {
     /// Joins. Redis need not be there yet.
     pub(crate) async fn start(settings: Settings, start: Start) -> Result<Self, MonitorError> {
-        let Start { history, live, poll, batches, interval, privacy, keep, alerts, seat } = start;
+        let Start {
+            history,
+            live,
+            poll,
+            batches,
+            interval,
+            privacy,
+            keep,
+            alerts,
+            seat,
+        } = start;
         if !history.is_shared() {
             return Err(MonitorError::NotShared);
         }
         let (to_push, orders) = mpsc::channel(1_024);
         let mut random = [0; 8];
-        getrandom::fill(&mut random).map_err(|error| MonitorError::Poll(std::io::Error::other(error)))?;
+        getrandom::fill(&mut random)
+            .map_err(|error| MonitorError::Poll(std::io::Error::other(error)))?;
         let roles = settings.roles;
         let shared = Arc::new(Shared {
             keys: Keys::new(&settings.name),
-            me: random.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}")),
-            leases: Mutex::new(Leases::new(settings.lease.max(SHORTEST_LEASE).as_millis() as Millis)),
+            me: random
+                .iter()
+                .fold(String::new(), |text, byte| text + &format!("{byte:02x}")),
+            leases: Mutex::new(Leases::new(
+                settings.lease.max(SHORTEST_LEASE).as_millis() as Millis
+            )),
             settings,
             history,
             live,
@@ -315,7 +350,12 @@ impl Member {
         if roles.write {
             tasks.push(tokio::spawn(write::run(shared.clone())));
         }
-        Ok(Self { shared, stop, control, tasks })
+        Ok(Self {
+            shared,
+            stop,
+            control,
+            tasks,
+        })
     }
 
     /// Where servers come and go, for the whole cluster.
@@ -324,10 +364,15 @@ impl Member {
     }
 
     /// What does not work, if anything; samples that wait here; samples lost; when somebody took one.
-    pub(crate) fn vitals(&self) -> impl Fn() -> (Option<String>, u64, u64, Option<Millis>) + Send + Sync + 'static {
+    pub(crate) fn vitals(
+        &self,
+    ) -> impl Fn() -> (Option<String>, u64, u64, Option<Millis>) + Send + Sync + 'static {
         let shared = self.shared.clone();
         move || {
-            let troubles = shared.troubles.lock().unwrap_or_else(PoisonError::into_inner);
+            let troubles = shared
+                .troubles
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
             // Several tasks have the same trouble when Redis is away.
             let all: BTreeSet<&str> = troubles.values().map(String::as_str).collect();
             let all = all.into_iter().collect::<Vec<_>>().join("; ");
@@ -360,7 +405,14 @@ struct There(Arc<Shared>);
 
 impl There {
     fn show(&self, id: ServerId) {
-        self.0.live.change(Update { servers: vec![id], is_other_list: true, ..Update::default() }, |_| {});
+        self.0.live.change(
+            Update {
+                servers: vec![id],
+                is_other_list: true,
+                ..Update::default()
+            },
+            |_| {},
+        );
         self.0.touch(id);
     }
 }
@@ -382,7 +434,10 @@ impl Watchlist for There {
             let target: Result<hailer::Target, _> = new.target.parse();
             let target = target.map_err(|error| NotDone::Invalid(error.to_string()))?;
             if target.protocol.is_none() {
-                return Err(NotDone::Invalid(format!("{}: no protocol; write it as PROTOCOL://{0}", new.target)));
+                return Err(NotDone::Invalid(format!(
+                    "{}: no protocol; write it as PROTOCOL://{0}",
+                    new.target
+                )));
             }
             let server = self.0.history.add(&new).await?;
             self.0.live.set(server.clone());
@@ -394,7 +449,9 @@ impl Watchlist for There {
     fn change(&self, server: Server) -> BoxFuture<'_, Result<(), NotDone>> {
         Box::pin(async move {
             self.0.live.row(server.id).ok_or(NotDone::Gone)?;
-            server.target().map_err(|error| NotDone::Invalid(error.to_string()))?;
+            server
+                .target()
+                .map_err(|error| NotDone::Invalid(error.to_string()))?;
             self.0.history.change(&server).await?;
             let id = server.id;
             self.0.live.set(server);

@@ -143,23 +143,41 @@ impl Push {
         let noted = memories.into_iter().map(|(server, memory)| {
             // What stands there only as the database had it does not stand in Redis.
             let digest = if memory.at == 0 { 0 } else { memory.digest() };
-            (server, Noted { at: memory.at, digest, said: None })
+            (
+                server,
+                Noted {
+                    at: memory.at,
+                    digest,
+                    said: None,
+                },
+            )
         });
         self.noted.insert(chunk, noted.collect());
     }
 
     /// All that Redis may have forgotten is to be sent once more. The history leaves alone what it has already.
     fn rewrite(&mut self) {
-        self.noted.values_mut().flat_map(HashMap::values_mut).for_each(|noted| noted.digest = 0);
+        self.noted
+            .values_mut()
+            .flat_map(HashMap::values_mut)
+            .for_each(|noted| noted.digest = 0);
         for (_, parcel) in self.fresh.drain(..).rev() {
             self.kept_rows += parcel.rows;
-            self.kept.push_front(Parcel { is_again: true, ..parcel });
+            self.kept.push_front(Parcel {
+                is_again: true,
+                ..parcel
+            });
         }
     }
 
     fn forget(&mut self, chunks: &[Chunk]) {
         for chunk in chunks {
-            for server in self.noted.remove(chunk).into_iter().flat_map(HashMap::into_keys) {
+            for server in self
+                .noted
+                .remove(chunk)
+                .into_iter()
+                .flat_map(HashMap::into_keys)
+            {
                 // They go on elsewhere; what is known of them is written as far as it goes.
                 self.gathered.sessions.extend(self.sessions.close(server));
             }
@@ -176,7 +194,12 @@ impl Push {
         }
         add_sessions(&mut self.sessions, &self.shared.live, &mut batch);
         for sample in &batch.samples {
-            let noted = self.noted.entry(Chunk::of(sample.server)).or_default().entry(sample.server).or_default();
+            let noted = self
+                .noted
+                .entry(Chunk::of(sample.server))
+                .or_default()
+                .entry(sample.server)
+                .or_default();
             noted.at = noted.at.max(sample.at);
         }
         self.gathered.samples.extend(batch.samples);
@@ -189,23 +212,44 @@ impl Push {
         let mut pipes: BTreeMap<usize, Pipeline> = BTreeMap::new();
         let (memories, said) = self.entries(given);
         while self.kept_rows > KEPT {
-            let Some(Parcel { rows, .. }) = self.kept.pop_front() else { break };
+            let Some(Parcel { rows, .. }) = self.kept.pop_front() else {
+                break;
+            };
             self.kept_rows -= rows;
-            self.shared.dropped.fetch_add(rows as u64, Ordering::Relaxed);
+            self.shared
+                .dropped
+                .fetch_add(rows as u64, Ordering::Relaxed);
         }
-        self.shared.kept.store(self.kept_rows as u64, Ordering::Relaxed);
+        self.shared
+            .kept
+            .store(self.kept_rows as u64, Ordering::Relaxed);
         let is_stale = |(sent, _): &(Instant, _)| sent.elapsed() > FRESH;
         self.fresh.drain(..self.fresh.partition_point(is_stale));
         if self.not_before > Instant::now() {
             return;
         }
         let entries = self.kept.len().min(AT_ONCE);
-        for Parcel { part, json, rows, is_again } in self.kept.range(..entries) {
+        for Parcel {
+            part,
+            json,
+            rows,
+            is_again,
+        } in self.kept.range(..entries)
+        {
             // As many entries of this size as hold the samples that may wait.
-            let most = (self.shared.settings.backlog / PARTS as u64 / (*rows).max(1) as u64).max(64);
+            let most =
+                (self.shared.settings.backlog / PARTS as u64 / (*rows).max(1) as u64).max(64);
             let pipe = pipes.entry(*part).or_insert_with(pipe);
             let key = self.shared.keys.results(*part);
-            let add = pipe.cmd("XADD").arg(key).arg("MAXLEN").arg("~").arg(most).arg("*").arg("e").arg(json);
+            let add = pipe
+                .cmd("XADD")
+                .arg(key)
+                .arg("MAXLEN")
+                .arg("~")
+                .arg(most)
+                .arg("*")
+                .arg("e")
+                .arg(json);
             if *is_again {
                 add.arg(AGAIN).arg("1");
             }
@@ -214,13 +258,32 @@ impl Push {
         for (chunk, server, memory) in &memories {
             let pipe = pipes.entry(part(*chunk)).or_insert_with(pipe);
             let json = serde_json::to_vec(memory).unwrap_or_default();
-            pipe.cmd("HSET").arg(self.shared.keys.state(*chunk)).arg(server.0).arg(json).ignore();
+            pipe.cmd("HSET")
+                .arg(self.shared.keys.state(*chunk))
+                .arg(server.0)
+                .arg(json)
+                .ignore();
         }
         for (part, (list, bytes)) in said {
             let pipe = pipes.entry(part).or_insert_with(pipe);
-            let (key, json) = (self.shared.keys.said(part), serde_json::to_vec(&list).unwrap_or_default());
-            let cmd = pipe.cmd("XADD").arg(key).arg("MAXLEN").arg("~").arg(SAID).arg("*").arg("by");
-            cmd.arg(&self.shared.me).arg("e").arg(json).arg("b").arg(bytes).ignore();
+            let (key, json) = (
+                self.shared.keys.said(part),
+                serde_json::to_vec(&list).unwrap_or_default(),
+            );
+            let cmd = pipe
+                .cmd("XADD")
+                .arg(key)
+                .arg("MAXLEN")
+                .arg("~")
+                .arg(SAID)
+                .arg("*")
+                .arg("by");
+            cmd.arg(&self.shared.me)
+                .arg("e")
+                .arg(json)
+                .arg("b")
+                .arg(bytes)
+                .ignore();
         }
         if !pipes.is_empty() {
             if let Err(trouble) = self.carry(pipes.into_values().collect()).await {
@@ -234,13 +297,19 @@ impl Push {
                     self.fresh.push_back((now, parcel));
                 }
                 for (chunk, server, memory) in memories {
-                    if let Some(noted) = self.noted.get_mut(&chunk).and_then(|noted| noted.get_mut(&server)) {
+                    if let Some(noted) = self
+                        .noted
+                        .get_mut(&chunk)
+                        .and_then(|noted| noted.get_mut(&server))
+                    {
                         noted.digest = memory.digest();
                     }
                 }
             }
         }
-        self.shared.kept.store(self.kept_rows as u64, Ordering::Relaxed);
+        self.shared
+            .kept
+            .store(self.kept_rows as u64, Ordering::Relaxed);
     }
 
     async fn carry(&mut self, pipes: Vec<Pipeline>) -> Result<(), String> {
@@ -250,7 +319,9 @@ impl Push {
             let connected = connected.map_err(|_| format!("Redis at {redis}: no connection"))?;
             self.link = Some(connected.map_err(|error| self.shared.said(&error))?);
         }
-        let Some(link) = &self.link else { return Ok(()) };
+        let Some(link) = &self.link else {
+            return Ok(());
+        };
         // Of each part, one after the other; the parts beside each other.
         let all = pipes.into_iter().map(|pipe| {
             let mut link = link.clone();
@@ -260,7 +331,10 @@ impl Push {
             }
         });
         let done = futures_util::future::join_all(all).await;
-        done.into_iter().collect::<RedisResult<Vec<_>>>().map(drop).map_err(|error| self.shared.said(&error))
+        done.into_iter()
+            .collect::<RedisResult<Vec<_>>>()
+            .map(drop)
+            .map_err(|error| self.shared.said(&error))
     }
 
     /// Makes entries of what was gathered, and tells what else is worth sending: what is known now of servers, and what they said.
@@ -268,16 +342,33 @@ impl Push {
     fn entries(
         &mut self,
         given: &[Chunk],
-    ) -> (Vec<(Chunk, ServerId, Memory)>, BTreeMap<usize, (Vec<Spoken>, Vec<u8>)>) {
-        let Batch { samples, events, sessions } = std::mem::take(&mut self.gathered);
+    ) -> (
+        Vec<(Chunk, ServerId, Memory)>,
+        BTreeMap<usize, (Vec<Spoken>, Vec<u8>)>,
+    ) {
+        let Batch {
+            samples,
+            events,
+            sessions,
+        } = std::mem::take(&mut self.gathered);
         let mut parts: BTreeMap<usize, (Vec<Sample>, Vec<Event>, Vec<Session>)> = BTreeMap::new();
         let of = |server: ServerId| part(Chunk::of(server));
         let mut ids: Vec<ServerId> = samples.iter().map(|sample| sample.server).collect();
-        samples.into_iter().for_each(|sample| parts.entry(of(sample.server)).or_default().0.push(sample));
-        events.into_iter().for_each(|event| parts.entry(of(event.server)).or_default().1.push(event));
-        sessions.into_iter().for_each(|session| parts.entry(of(session.server)).or_default().2.push(session));
-        let exact: Vec<ServerId> =
-            given.iter().filter_map(|chunk| self.noted.get(chunk)).flat_map(HashMap::keys).copied().collect();
+        samples
+            .into_iter()
+            .for_each(|sample| parts.entry(of(sample.server)).or_default().0.push(sample));
+        events
+            .into_iter()
+            .for_each(|event| parts.entry(of(event.server)).or_default().1.push(event));
+        sessions
+            .into_iter()
+            .for_each(|session| parts.entry(of(session.server)).or_default().2.push(session));
+        let exact: Vec<ServerId> = given
+            .iter()
+            .filter_map(|chunk| self.noted.get(chunk))
+            .flat_map(HashMap::keys)
+            .copied()
+            .collect();
         ids.extend(&exact);
         ids.sort_unstable();
         ids.dedup();
@@ -288,9 +379,14 @@ impl Push {
             loop {
                 let (now, later) = samples.split_at(samples.len().min(ROWS));
                 samples = later;
-                let (mut rows, mut errors) = (Vec::with_capacity(now.len()), Vec::<(String, String)>::new());
+                let (mut rows, mut errors) = (
+                    Vec::with_capacity(now.len()),
+                    Vec::<(String, String)>::new(),
+                );
                 for sample in now {
-                    let row = (!sample.answered).then(|| self.shared.live.row(sample.server)).flatten();
+                    let row = (!sample.answered)
+                        .then(|| self.shared.live.row(sample.server))
+                        .flatten();
                     let place = row.and_then(|row| row.error).map(|error| {
                         let known = errors.iter().position(|known| known == &*error);
                         known.unwrap_or_else(|| {
@@ -298,34 +394,59 @@ impl Push {
                             errors.len() - 1
                         }) as u16
                     });
-                    let health = known.get(&sample.server).map(|known| known.health).unwrap_or_default();
+                    let health = known
+                        .get(&sample.server)
+                        .map(|known| known.health)
+                        .unwrap_or_default();
                     rows.push(Row::new(sample, &health, place));
                 }
-                let (events, sessions) = (std::mem::take(&mut events), std::mem::take(&mut sessions));
-                let entry = Entry { by: self.shared.me.clone(), rows, errors, events, sessions };
+                let (events, sessions) =
+                    (std::mem::take(&mut events), std::mem::take(&mut sessions));
+                let entry = Entry {
+                    by: self.shared.me.clone(),
+                    rows,
+                    errors,
+                    events,
+                    sessions,
+                };
                 self.kept_rows += now.len();
                 let json = serde_json::to_vec(&entry).unwrap_or_default();
-                self.kept.push_back(Parcel { part, json, rows: now.len(), is_again: false });
+                self.kept.push_back(Parcel {
+                    part,
+                    json,
+                    rows: now.len(),
+                    is_again: false,
+                });
                 if samples.is_empty() {
                     break;
                 }
             }
         }
 
-        let (mut memories, mut said) = (Vec::new(), BTreeMap::<usize, (Vec<Spoken>, Vec<u8>)>::new());
+        let (mut memories, mut said) =
+            (Vec::new(), BTreeMap::<usize, (Vec<Spoken>, Vec<u8>)>::new());
         let now = self.shared.now();
         for (server, known) in known {
             let chunk = Chunk::of(server);
-            let Some(noted) = self.noted.get_mut(&chunk).and_then(|noted| noted.get_mut(&server)) else { continue };
+            let Some(noted) = self
+                .noted
+                .get_mut(&chunk)
+                .and_then(|noted| noted.get_mut(&server))
+            else {
+                continue;
+            };
             let memory = Memory::new(noted.at, &known);
             if memory.digest() != noted.digest || given.contains(&chunk) {
                 memories.push((chunk, server, memory));
             }
-            let Some(now_said) = known.said.filter(|said| !said.answer.is_empty() || !said.players.is_empty()) else {
+            let Some(now_said) = known
+                .said
+                .filter(|said| !said.answer.is_empty() || !said.players.is_empty())
+            else {
                 continue;
             };
-            let is_told =
-                (noted.said.as_ref()).is_some_and(|(told, at)| says_the_same(told, &now_said) && now - at < SAID_AGAIN);
+            let is_told = (noted.said.as_ref())
+                .is_some_and(|(told, at)| says_the_same(told, &now_said) && now - at < SAID_AGAIN);
             let (list, bytes) = said.entry(part(chunk)).or_default();
             if !is_told && bytes.len() < SAID_BYTES {
                 list.push(Spoken::new(server, &now_said, bytes));

@@ -42,13 +42,21 @@ type Raw = (String, Option<Vec<Vec<u8>>>);
 type Read = Option<Vec<(String, Vec<Raw>)>>;
 
 pub(super) async fn run(shared: Arc<Shared>) {
-    super::converse(shared, "write", async |shared, link| live(shared, link).await).await;
+    super::converse(shared, "write", async |shared, link| {
+        live(shared, link).await
+    })
+    .await;
 }
 
 async fn live(shared: &Shared, link: &mut Link) -> RedisResult<()> {
     for part in 0..PARTS {
         let mut create = cmd("XGROUP");
-        create.arg("CREATE").arg(shared.keys.results(part)).arg(GROUP).arg(0).arg("MKSTREAM");
+        create
+            .arg("CREATE")
+            .arg(shared.keys.results(part))
+            .arg(GROUP)
+            .arg(0)
+            .arg("MKSTREAM");
         match create.query_async::<Value>(link).await {
             Err(error) if error.code() != Some("BUSYGROUP") => return Err(error),
             _ => {}
@@ -67,8 +75,14 @@ async fn live(shared: &Shared, link: &mut Link) -> RedisResult<()> {
         let reads = (0..PARTS).map(|part| {
             let mut link = link.clone();
             let mut read = cmd("XREADGROUP");
-            read.arg("GROUP").arg(GROUP).arg(&shared.me).arg("COUNT").arg(ENTRIES);
-            read.arg("STREAMS").arg(shared.keys.results(part)).arg(if again { "0" } else { ">" });
+            read.arg("GROUP")
+                .arg(GROUP)
+                .arg(&shared.me)
+                .arg("COUNT")
+                .arg(ENTRIES);
+            read.arg("STREAMS")
+                .arg(shared.keys.results(part))
+                .arg(if again { "0" } else { ">" });
             async move { read.query_async::<Read>(&mut link).await }
         });
         let mut is_all = true;
@@ -128,20 +142,32 @@ impl Taken {
 
 /// The value of a field of an entry.
 pub(super) fn field<'a>(fields: &'a [Vec<u8>], name: &[u8]) -> Option<&'a [u8]> {
-    fields.chunks_exact(2).find(|pair| pair[0] == name).map(|pair| &*pair[1])
+    fields
+        .chunks_exact(2)
+        .find(|pair| pair[0] == name)
+        .map(|pair| &*pair[1])
 }
 
 /// Writes until it is written. Nothing more is read meanwhile: it waits in Redis, where there is a bound for it.
 async fn write(shared: &Shared, mut batch: Batch) {
     // Two who write the same rows wait for each other in the same order.
-    batch.samples.sort_unstable_by_key(|sample| (sample.at, sample.server));
+    batch
+        .samples
+        .sort_unstable_by_key(|sample| (sample.at, sample.server));
     let mut pause = PAUSE.0;
     let mut samples = batch.samples.as_slice();
-    let mut rest = Some((std::mem::take(&mut batch.events), std::mem::take(&mut batch.sessions)));
+    let mut rest = Some((
+        std::mem::take(&mut batch.events),
+        std::mem::take(&mut batch.sessions),
+    ));
     while !samples.is_empty() || rest.is_some() {
         let (now, later) = samples.split_at(samples.len().min(SAMPLES));
         let (events, sessions) = rest.clone().unwrap_or_default();
-        let part = Batch { samples: now.to_vec(), events, sessions };
+        let part = Batch {
+            samples: now.to_vec(),
+            events,
+            sessions,
+        };
         let trouble = match timeout(PATIENCE, shared.history.write(&part)).await {
             Ok(Ok(_)) => {
                 (samples, rest, pause) = (later, None, PAUSE.0);
@@ -149,12 +175,17 @@ async fn write(shared: &Shared, mut batch: Batch) {
             }
             // Something in it can never be written. It is not ours: whoever wrote to Redis may be no worker.
             Ok(Err(error)) if crate::history::is_of_data(&error) => {
-                shared.dropped.fetch_add(now.len() as u64, std::sync::atomic::Ordering::Relaxed);
+                shared
+                    .dropped
+                    .fetch_add(now.len() as u64, std::sync::atomic::Ordering::Relaxed);
                 (samples, rest) = (later, None);
                 error.to_string()
             }
             Ok(Err(error)) => error.to_string(),
-            Err(_) => format!("the history fails: no answer within {} s", PATIENCE.as_secs()),
+            Err(_) => format!(
+                "the history fails: no answer within {} s",
+                PATIENCE.as_secs()
+            ),
         };
         shared.trouble("write", Some(trouble));
         sleep(pause).await;
@@ -168,16 +199,37 @@ async fn tidy(shared: &Shared, link: &mut Link, taken: &mut Taken) -> RedisResul
     for part in 0..PARTS {
         let key = shared.keys.results(part);
         let mut claim = cmd("XAUTOCLAIM");
-        claim.arg(&key).arg(GROUP).arg(&shared.me).arg(IDLE.as_millis() as u64).arg("0-0").arg("COUNT").arg(ENTRIES);
+        claim
+            .arg(&key)
+            .arg(GROUP)
+            .arg(&shared.me)
+            .arg(IDLE.as_millis() as u64)
+            .arg("0-0")
+            .arg("COUNT")
+            .arg(ENTRIES);
         let (_, claimed, _): (String, Vec<Raw>, Vec<String>) = claim.query_async(link).await?;
         claimed.into_iter().for_each(|entry| taken.add(part, entry));
 
         let mut look = pipe();
-        look.cmd("XPENDING").arg(&key).arg(GROUP).cmd("XINFO").arg("GROUPS").arg(&key);
+        look.cmd("XPENDING")
+            .arg(&key)
+            .arg(GROUP)
+            .cmd("XINFO")
+            .arg("GROUPS")
+            .arg(&key);
         look.cmd("XINFO").arg("CONSUMERS").arg(&key).arg(GROUP);
-        type Looked = ((u64, Option<String>, Value, Value), Vec<HashMap<String, Value>>, Vec<HashMap<String, Value>>);
+        type Looked = (
+            (u64, Option<String>, Value, Value),
+            Vec<HashMap<String, Value>>,
+            Vec<HashMap<String, Value>>,
+        );
         let ((_, pending, ..), groups, consumers): Looked = look.query_async(link).await?;
-        let Some(group) = groups.iter().find(|group| text(group, "name").as_deref() == Some(GROUP)) else { continue };
+        let Some(group) = groups
+            .iter()
+            .find(|group| text(group, "name").as_deref() == Some(GROUP))
+        else {
+            continue;
+        };
         let delivered = text(group, "last-delivered-id").unwrap_or_default();
         let is_behind = number(group, "lag").is_none_or(|lag| lag > 0);
         if pending.is_some() || is_behind {
@@ -185,13 +237,27 @@ async fn tidy(shared: &Shared, link: &mut Link, taken: &mut Taken) -> RedisResul
         }
         let keep = time(pending.as_ref().unwrap_or(&delivered)).min(now - STAY);
         if keep > 0 {
-            cmd("XTRIM").arg(&key).arg("MINID").arg("~").arg(keep).query_async::<Value>(link).await?;
+            cmd("XTRIM")
+                .arg(&key)
+                .arg("MINID")
+                .arg("~")
+                .arg(keep)
+                .query_async::<Value>(link)
+                .await?;
         }
         // Each start is another consumer.
         for consumer in &consumers {
             let is_dead = number(consumer, "idle").is_some_and(|idle| idle > 600_000);
-            if let (Some(name), true, Some(0)) = (text(consumer, "name"), is_dead, number(consumer, "pending")) {
-                cmd("XGROUP").arg("DELCONSUMER").arg(&key).arg(GROUP).arg(name).query_async::<Value>(link).await?;
+            if let (Some(name), true, Some(0)) =
+                (text(consumer, "name"), is_dead, number(consumer, "pending"))
+            {
+                cmd("XGROUP")
+                    .arg("DELCONSUMER")
+                    .arg(&key)
+                    .arg(GROUP)
+                    .arg(name)
+                    .query_async::<Value>(link)
+                    .await?;
             }
         }
     }
@@ -199,7 +265,12 @@ async fn tidy(shared: &Shared, link: &mut Link, taken: &mut Taken) -> RedisResul
     let is_late = oldest > 1 && oldest < now - LATE;
     if is_late {
         let seconds = (now - oldest) / 1_000;
-        shared.trouble("write", Some(format!("results wait in Redis for {seconds} s: PostgreSQL does not keep up")));
+        shared.trouble(
+            "write",
+            Some(format!(
+                "results wait in Redis for {seconds} s: PostgreSQL does not keep up"
+            )),
+        );
     }
     Ok(is_late)
 }
@@ -214,5 +285,8 @@ fn number(map: &HashMap<String, Value>, key: &str) -> Option<i64> {
 
 /// When an entry was made, by its number.
 fn time(id: &str) -> Millis {
-    id.split('-').next().and_then(|time| time.parse().ok()).unwrap_or(0)
+    id.split('-')
+        .next()
+        .and_then(|time| time.parse().ok())
+        .unwrap_or(0)
 }

@@ -5,7 +5,9 @@
 
 use super::open::Dialect;
 use super::read::event as read_event;
-use super::record::{EventRecord, Record, RollupRecord, SampleRecord, ServerRecord, SessionRecord, Table};
+use super::record::{
+    EventRecord, Record, RollupRecord, SampleRecord, ServerRecord, SessionRecord, Table,
+};
 use super::servers::{labels, origin_word, server as read_server};
 use super::tidy::{ALL_SERVERS, OVER, PUT};
 use super::write::{Insert, Statement, Values, late, run, small, small_if_any, write};
@@ -41,20 +43,38 @@ pub struct Selection {
 
 impl Default for Selection {
     fn default() -> Self {
-        Self { tables: Table::ALL.to_vec(), servers: None, from: 0, to: Millis::MAX }
+        Self {
+            tables: Table::ALL.to_vec(),
+            servers: None,
+            from: 0,
+            to: Millis::MAX,
+        }
     }
 }
 
 impl History {
     /// All records of a selection: by table, then by time (sessions by server). What is written meanwhile may be among them. Not
     /// much is in memory at a time.
-    pub fn export(&self, selection: Selection) -> impl Stream<Item = Result<Record, HistoryError>> + Send + 'static {
+    pub fn export(
+        &self,
+        selection: Selection,
+    ) -> impl Stream<Item = Result<Record, HistoryError>> + Send + 'static {
         let steps = selection.tables.iter().flat_map(|&table| match table {
-            Table::Rollups => vec![(table, Level::FiveMinutes), (table, Level::Hour), (table, Level::Day)],
+            Table::Rollups => vec![
+                (table, Level::FiveMinutes),
+                (table, Level::Hour),
+                (table, Level::Day),
+            ],
             _ => vec![(table, Level::Raw)],
         });
         let steps: VecDeque<_> = steps.collect();
-        let export = Export { history: self.clone(), selection, steps, names: None, after: None };
+        let export = Export {
+            history: self.clone(),
+            selection,
+            steps,
+            names: None,
+            after: None,
+        };
         stream::try_unfold(export, |mut export| async move {
             Ok::<_, HistoryError>(export.page().await?.map(|page| (page, export)))
         })
@@ -109,7 +129,9 @@ struct Export {
 impl Export {
     /// The next page; it may be empty. `None`: that was all.
     async fn page(&mut self) -> Result<Option<Vec<Record>>, HistoryError> {
-        let Some(&(table, level)) = self.steps.front() else { return Ok(None) };
+        let Some(&(table, level)) = self.steps.front() else {
+            return Ok(None);
+        };
         if self.names.is_none() {
             self.names = Some(self.names().await?);
         }
@@ -147,7 +169,11 @@ impl Export {
         };
         let (one, two, three) = self.after.clone().unwrap_or(start);
         let rows = sqlx::query(text).bind(one);
-        let rows = if table == Table::Servers { rows } else { rows.bind(two).bind(to) };
+        let rows = if table == Table::Servers {
+            rows
+        } else {
+            rows.bind(two).bind(to)
+        };
         let rows = rows.bind(PAGE as i64);
         let rows = match table {
             Table::Rollups => rows.bind(level.number()),
@@ -159,7 +185,9 @@ impl Export {
         self.after = match rows.last() {
             Some(last) if rows.len() == PAGE => Some(match table {
                 Table::Servers => (last.try_get(0)?, 0, String::new()),
-                Table::Samples | Table::Rollups => (last.try_get(1)?, last.try_get(0)?, String::new()),
+                Table::Samples | Table::Rollups => {
+                    (last.try_get(1)?, last.try_get(0)?, String::new())
+                }
                 Table::Events => (last.try_get(1)?, last.try_get(0)?, last.try_get(3)?),
                 Table::Sessions => (last.try_get(0)?, last.try_get(1)?, last.try_get(2)?),
             }),
@@ -170,18 +198,30 @@ impl Export {
         };
         let mut page = Vec::with_capacity(rows.len());
         for row in &rows {
-            let Some(name) = names.get(&row.try_get::<i64, _>(0)?) else { continue };
+            let Some(name) = names.get(&row.try_get::<i64, _>(0)?) else {
+                continue;
+            };
             page.push(record(table, level, name.clone(), row)?);
         }
         Ok(Some(page))
     }
 
     async fn names(&self) -> Result<HashMap<i64, String>, HistoryError> {
-        let wanted = self.selection.servers.as_ref().map(|servers| servers.iter().copied().collect::<BTreeSet<_>>());
+        let wanted = self
+            .selection
+            .servers
+            .as_ref()
+            .map(|servers| servers.iter().copied().collect::<BTreeSet<_>>());
         let mut names = HashMap::new();
-        for row in sqlx::query("SELECT id, name FROM server").fetch_all(&self.history.pool).await? {
+        for row in sqlx::query("SELECT id, name FROM server")
+            .fetch_all(&self.history.pool)
+            .await?
+        {
             let id: i64 = row.try_get(0)?;
-            if wanted.as_ref().is_none_or(|wanted| wanted.contains(&ServerId(id))) {
+            if wanted
+                .as_ref()
+                .is_none_or(|wanted| wanted.contains(&ServerId(id)))
+            {
                 names.insert(id, row.try_get(1)?);
             }
         }
@@ -189,7 +229,12 @@ impl Export {
     }
 }
 
-fn record(table: Table, level: Level, server: String, row: &AnyRow) -> Result<Record, HistoryError> {
+fn record(
+    table: Table,
+    level: Level,
+    server: String,
+    row: &AnyRow,
+) -> Result<Record, HistoryError> {
     Ok(match table {
         Table::Servers => {
             let read = read_server(row)?;
@@ -231,7 +276,11 @@ fn record(table: Table, level: Level, server: String, row: &AnyRow) -> Result<Re
         }),
         Table::Events => {
             let event = read_event(row)?;
-            Record::Event(EventRecord { server, at: event.at, kind: event.kind })
+            Record::Event(EventRecord {
+                server,
+                at: event.at,
+                kind: event.kind,
+            })
         }
         Table::Sessions => Record::Session(SessionRecord {
             server,
@@ -254,10 +303,19 @@ struct Import<'a> {
 impl<'a> Import<'a> {
     async fn new(history: &'a History) -> Result<Self, HistoryError> {
         let mut numbers = HashMap::new();
-        for row in sqlx::query("SELECT id, name FROM server").fetch_all(&history.pool).await? {
+        for row in sqlx::query("SELECT id, name FROM server")
+            .fetch_all(&history.pool)
+            .await?
+        {
             numbers.insert(row.try_get(1)?, ServerId(row.try_get(0)?));
         }
-        Ok(Self { history, numbers, batch: Batch::default(), rollups: Vec::new(), imported: Imported::default() })
+        Ok(Self {
+            history,
+            numbers,
+            batch: Batch::default(),
+            rollups: Vec::new(),
+            imported: Imported::default(),
+        })
     }
 
     async fn add(&mut self, line: u64, record: Record) -> Result<(), HistoryError> {
@@ -286,24 +344,61 @@ impl<'a> Import<'a> {
         };
         match record {
             Record::Server(_) => unreachable!("added above"),
-            Record::Sample(SampleRecord { at, answered, players, max, latency, sent, resent, .. }) => {
-                self.batch.samples.push(Sample { server, at, answered, players, max, latency, sent, resent });
+            Record::Sample(SampleRecord {
+                at,
+                answered,
+                players,
+                max,
+                latency,
+                sent,
+                resent,
+                ..
+            }) => {
+                self.batch.samples.push(Sample {
+                    server,
+                    at,
+                    answered,
+                    players,
+                    max,
+                    latency,
+                    sent,
+                    resent,
+                });
             }
-            Record::Event(EventRecord { at, kind, .. }) => self.batch.events.push(Event { server, at, kind }),
-            Record::Session(SessionRecord { player, first, last, .. }) => {
-                self.batch.sessions.push(Session { server, player, first, last });
+            Record::Event(EventRecord { at, kind, .. }) => {
+                self.batch.events.push(Event { server, at, kind })
+            }
+            Record::Session(SessionRecord {
+                player,
+                first,
+                last,
+                ..
+            }) => {
+                self.batch.sessions.push(Session {
+                    server,
+                    player,
+                    first,
+                    last,
+                });
             }
             Record::Rollup(rollup) => {
                 if rollup.level == Level::Raw || rollup.level.floor(rollup.at) != rollup.at {
-                    let message = format!("no bucket of {:?} begins at {}", rollup.level, rollup.at);
+                    let message =
+                        format!("no bucket of {:?} begins at {}", rollup.level, rollup.at);
                     return Err(HistoryError::Import { line, message });
                 }
                 self.rollups.push((server, rollup));
             }
         }
-        let waiting =
-            self.batch.samples.len() + self.batch.events.len() + self.batch.sessions.len() + self.rollups.len();
-        if waiting >= PAGE { self.flush().await } else { Ok(()) }
+        let waiting = self.batch.samples.len()
+            + self.batch.events.len()
+            + self.batch.sessions.len()
+            + self.rollups.len();
+        if waiting >= PAGE {
+            self.flush().await
+        } else {
+            Ok(())
+        }
     }
 
     async fn add_server(&mut self, line: u64, record: &ServerRecord) -> Result<(), HistoryError> {
@@ -311,8 +406,14 @@ impl<'a> Import<'a> {
             return Ok(());
         }
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-        if record.server.is_empty() || record.server.len() > LONGEST_NAME || !record.server.bytes().all(is_name) {
-            let message = format!("{:?} is no name of a server: letters, digits, '.', '_' and '-'", record.server);
+        if record.server.is_empty()
+            || record.server.len() > LONGEST_NAME
+            || !record.server.bytes().all(is_name)
+        {
+            let message = format!(
+                "{:?} is no name of a server: letters, digits, '.', '_' and '-'",
+                record.server
+            );
             return Err(HistoryError::Import { line, message });
         }
         if let Err(error) = record.target.parse::<Target>() {
@@ -320,7 +421,8 @@ impl<'a> Import<'a> {
             return Err(HistoryError::Import { line, message });
         }
         let mut change = self.history.begin().await?;
-        let insert = "INSERT INTO server (id, name, target, of_group, labels, every, origin, removed)
+        let insert =
+            "INSERT INTO server (id, name, target, of_group, labels, every, origin, removed)
                       SELECT COALESCE(MAX(id), 0) + 1, $1, $2, $3, $4, $5, $6, $7 FROM server";
         sqlx::query(insert)
             .bind(&record.server)
@@ -332,9 +434,12 @@ impl<'a> Import<'a> {
             .bind(record.removed)
             .execute(&mut *change)
             .await?;
-        let id =
-            sqlx::query("SELECT id FROM server WHERE name = $1").bind(&record.server).fetch_one(&mut *change).await?;
-        self.numbers.insert(record.server.clone(), ServerId(id.try_get(0)?));
+        let id = sqlx::query("SELECT id FROM server WHERE name = $1")
+            .bind(&record.server)
+            .fetch_one(&mut *change)
+            .await?;
+        self.numbers
+            .insert(record.server.clone(), ServerId(id.try_get(0)?));
         change.commit().await?;
         self.imported.servers += 1;
         Ok(())
@@ -346,15 +451,29 @@ impl<'a> Import<'a> {
         let new = run(&mut change, rollups(self.history.dialect, &self.rollups)).await?;
         for (level, first, last) in runs(&self.rollups) {
             let put = sqlx::query(AssertSqlSafe(format!("{PUT} {ALL_SERVERS} {OVER}")));
-            put.bind(level.number()).bind(first).bind(last).execute(&mut *change).await?;
+            put.bind(level.number())
+                .bind(first)
+                .bind(last)
+                .execute(&mut *change)
+                .await?;
             // What is here of the level below knows more of all servers together; what is above has more to sum up.
             let below = "SELECT MIN(bucket), MAX(bucket) FROM rollup WHERE level = $1";
-            let below = sqlx::query(below).bind(level.number() - 1).fetch_one(&mut *change).await?;
-            let (from, to): (Option<Millis>, Option<Millis>) = (below.try_get(0)?, below.try_get(1)?);
-            let has_below = from.zip(to).is_some_and(|(from, to)| from < last + level.length() && first <= to);
-            let above = [Level::Hour, Level::Day].into_iter().find(|above| above.number() == level.number() + 1);
+            let below = sqlx::query(below)
+                .bind(level.number() - 1)
+                .fetch_one(&mut *change)
+                .await?;
+            let (from, to): (Option<Millis>, Option<Millis>) =
+                (below.try_get(0)?, below.try_get(1)?);
+            let has_below = from
+                .zip(to)
+                .is_some_and(|(from, to)| from < last + level.length() && first <= to);
+            let above = [Level::Hour, Level::Day]
+                .into_iter()
+                .find(|above| above.number() == level.number() + 1);
             for (level, is_wanted) in [(Some(level), has_below), (above, true)] {
-                let Some(level) = level.filter(|_| is_wanted) else { continue };
+                let Some(level) = level.filter(|_| is_wanted) else {
+                    continue;
+                };
                 let buckets = (level.floor(first)..=last).step_by(level.length() as usize);
                 run(&mut change, late(self.history.dialect, level, buckets)).await?;
             }
@@ -372,11 +491,16 @@ impl<'a> Import<'a> {
 
 /// The buckets of these roll-ups, those side by side as one: level, first, last.
 fn runs(rollups: &[(ServerId, RollupRecord)]) -> Vec<(Level, Millis, Millis)> {
-    let buckets: BTreeSet<(Level, Millis)> = rollups.iter().map(|(_, rollup)| (rollup.level, rollup.at)).collect();
+    let buckets: BTreeSet<(Level, Millis)> = rollups
+        .iter()
+        .map(|(_, rollup)| (rollup.level, rollup.at))
+        .collect();
     let mut runs: Vec<(Level, Millis, Millis)> = Vec::new();
     for (level, bucket) in buckets {
         match runs.last_mut() {
-            Some((of, _, last)) if *of == level && *last + level.length() == bucket => *last = bucket,
+            Some((of, _, last)) if *of == level && *last + level.length() == bucket => {
+                *last = bucket
+            }
             _ => runs.push((level, bucket, bucket)),
         }
     }
@@ -387,7 +511,9 @@ fn rollups(dialect: Dialect, rollups: &[(ServerId, RollupRecord)]) -> Vec<Statem
     // A statement of PostgreSQL must not change a row twice.
     let mut by_key: BTreeMap<(i64, Millis, i64), &RollupRecord> = BTreeMap::new();
     for (server, rollup) in rollups {
-        let known = by_key.entry((rollup.level.number(), rollup.at, server.0)).or_insert(rollup);
+        let known = by_key
+            .entry((rollup.level.number(), rollup.at, server.0))
+            .or_insert(rollup);
         if rollup.asked > known.asked {
             *known = rollup;
         }
@@ -412,5 +538,10 @@ fn rollups(dialect: Dialect, rollups: &[(ServerId, RollupRecord)]) -> Vec<Statem
             values.add(rollup.resent);
         }
     });
-    Insert { head: &head, columns: 14, tail: &tail }.rows(dialect, rows)
+    Insert {
+        head: &head,
+        columns: 14,
+        tail: &tail,
+    }
+    .rows(dialect, rows)
 }

@@ -23,7 +23,10 @@ mod write;
 mod writer;
 
 pub use export::{Imported, Selection};
-pub use record::{Column, EventRecord, Kind, Record, RollupRecord, SampleRecord, ServerRecord, SessionRecord, Table};
+pub use record::{
+    Column, EventRecord, Kind, Record, RollupRecord, SampleRecord, ServerRecord, SessionRecord,
+    Table,
+};
 pub use text::{Format, Lines, Records, read};
 pub(crate) use write::player_key;
 pub(crate) use writer::is_of_data;
@@ -157,7 +160,12 @@ pub struct Keep {
 impl Default for Keep {
     fn default() -> Self {
         let days = |days: u64| Duration::from_secs(days * 24 * 60 * 60);
-        Self { raw: days(7), five_minutes: days(60), hour: days(2 * 365), day: days(10 * 365) }
+        Self {
+            raw: days(7),
+            five_minutes: days(60),
+            hour: days(2 * 365),
+            day: days(10 * 365),
+        }
     }
 }
 
@@ -198,7 +206,9 @@ impl History {
 #[non_exhaustive]
 pub enum HistoryError {
     /// No database is meant by this.
-    #[error("no database is called {0:?}: write sqlite:PATH, sqlite::memory: or postgres://USER@HOST/NAME")]
+    #[error(
+        "no database is called {0:?}: write sqlite:PATH, sqlite::memory: or postgres://USER@HOST/NAME"
+    )]
     Url(String),
     /// The folder of a database cannot be made.
     #[error("cannot make the folder {} of the history: {source}", folder.display())]

@@ -16,8 +16,16 @@ use tokio::sync::OwnedMutexGuard;
 
 /// All migrations, by number: what was once released is never changed.
 const MIGRATIONS: &[(i64, &str, &str)] = &[
-    (1, "history", include_str!("../../migrations/0001_history.sql")),
-    (2, "alerts", include_str!("../../migrations/0002_alerts.sql")),
+    (
+        1,
+        "history",
+        include_str!("../../migrations/0001_history.sql"),
+    ),
+    (
+        2,
+        "alerts",
+        include_str!("../../migrations/0002_alerts.sql"),
+    ),
 ];
 
 /// Readers do not wait for the writer; more of them than this wait for each other.
@@ -65,16 +73,31 @@ impl History {
             .await
             .map_err(|source| HistoryError::Open { place: place.clone(), source })?;
         let migrations = MIGRATIONS.iter().map(|&(version, name, text)| {
-            let text = text.replace("{clustered}", if dialect == Dialect::Sqlite { "WITHOUT ROWID" } else { "" });
+            let text = text.replace(
+                "{clustered}",
+                if dialect == Dialect::Sqlite {
+                    "WITHOUT ROWID"
+                } else {
+                    ""
+                },
+            );
             let text = AssertSqlSafe(text).into_sql_str();
             Migration::new(version, name.into(), MigrationType::Simple, text, false)
         });
-        let migrator = Migrator { migrations: migrations.collect::<Vec<_>>().into(), ..Migrator::DEFAULT };
+        let migrator = Migrator {
+            migrations: migrations.collect::<Vec<_>>().into(),
+            ..Migrator::DEFAULT
+        };
         migrator.run(&pool).await.map_err(|source| match source {
             MigrateError::VersionMissing(_) => HistoryError::Newer(place),
             source => HistoryError::Migrate { place, source },
         })?;
-        Ok(Self { pool, dialect, writing: Arc::default(), turn: Arc::default() })
+        Ok(Self {
+            pool,
+            dialect,
+            writing: Arc::default(),
+            turn: Arc::default(),
+        })
     }
 
     /// Begins to change something. In SQLite only one may: others of this process wait in a row, those of other processes
@@ -85,8 +108,14 @@ impl History {
             Dialect::Postgres => None,
         };
         let connection = self.pool.acquire().await?;
-        let mut change = Change { open: Some((connection, turn)) };
-        let begin = if self.dialect == Dialect::Sqlite { "BEGIN IMMEDIATE" } else { "BEGIN" };
+        let mut change = Change {
+            open: Some((connection, turn)),
+        };
+        let begin = if self.dialect == Dialect::Sqlite {
+            "BEGIN IMMEDIATE"
+        } else {
+            "BEGIN"
+        };
         raw_sql(begin).execute(&mut *change).await?;
         Ok(change)
     }
@@ -115,9 +144,13 @@ impl Change {
 
 impl Drop for Change {
     fn drop(&mut self) {
-        let Some((mut connection, turn)) = self.open.take() else { return };
+        let Some((mut connection, turn)) = self.open.take() else {
+            return;
+        };
         // Without a runtime the connection goes, and what was not committed with it.
-        let Ok(runtime) = Handle::try_current() else { return drop(connection.detach()) };
+        let Ok(runtime) = Handle::try_current() else {
+            return drop(connection.detach());
+        };
         runtime.spawn(async move {
             // If there is nothing to roll back any more, that is an error, and as it should be.
             let _ = raw_sql("ROLLBACK").execute(&mut *connection).await;
@@ -152,11 +185,21 @@ fn read_url(url: &str) -> Result<(Dialect, String, String), HistoryError> {
         if path.is_empty() {
             return Err(HistoryError::Url("sqlite:".into()));
         }
-        if let Some(folder) = Path::new(path).parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            std::fs::create_dir_all(folder).map_err(|source| HistoryError::Folder { folder: folder.into(), source })?;
+        if let Some(folder) = Path::new(path)
+            .parent()
+            .filter(|folder| !folder.as_os_str().is_empty())
+        {
+            std::fs::create_dir_all(folder).map_err(|source| HistoryError::Folder {
+                folder: folder.into(),
+                source,
+            })?;
         }
         keep_to_ourselves(Path::new(path));
-        return Ok((Dialect::Sqlite, format!("sqlite:{}?mode=rwc", quote(path)), path.into()));
+        return Ok((
+            Dialect::Sqlite,
+            format!("sqlite:{}?mode=rwc", quote(path)),
+            path.into(),
+        ));
     }
     if url.starts_with("postgres://") || url.starts_with("postgresql://") {
         let place = url.rsplit_once('@').map_or(url, |(_, place)| place);
@@ -164,10 +207,15 @@ fn read_url(url: &str) -> Result<(Dialect, String, String), HistoryError> {
         return Ok((
             Dialect::Postgres,
             url.into(),
-            format!("at {}", place.rsplit_once("://").map_or(place, |(_, host)| host)),
+            format!(
+                "at {}",
+                place.rsplit_once("://").map_or(place, |(_, host)| host)
+            ),
         ));
     }
-    Err(HistoryError::Url(url.split_once(':').map_or("", |(scheme, _)| scheme).into()))
+    Err(HistoryError::Url(
+        url.split_once(':').map_or("", |(scheme, _)| scheme).into(),
+    ))
 }
 
 /// Makes the file of a new database so that only its owner reads it: names of players are in it. What cannot be made here
@@ -185,7 +233,9 @@ fn quote(path: &str) -> String {
     let mut quoted = String::with_capacity(path.len());
     for byte in path.bytes() {
         match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'_' | b'-' => quoted.push(byte.into()),
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'_' | b'-' => {
+                quoted.push(byte.into())
+            }
             _ => write!(quoted, "%{byte:02x}").expect("texts take everything"),
         }
     }
@@ -198,14 +248,21 @@ mod tests {
 
     #[test]
     fn urls_are_read_and_passwords_not_told() {
-        let (_, url, place) = read_url("postgres://me:secret@db.example.com:5432/hailer?sslmode=require").unwrap();
+        let (_, url, place) =
+            read_url("postgres://me:secret@db.example.com:5432/hailer?sslmode=require").unwrap();
         assert_eq!(place, "at db.example.com:5432/hailer");
         assert!(url.contains("secret"));
-        assert_eq!(read_url("postgres:///hailer?password=secret").unwrap().2, "at /hailer");
+        assert_eq!(
+            read_url("postgres:///hailer?password=secret").unwrap().2,
+            "at /hailer"
+        );
         assert_eq!(quote("a b?.db"), "a%20b%3f.db");
         for wrong in ["mysql://me:secret@host/x", "history.db", "sqlite:", ""] {
             let error = read_url(wrong).unwrap_err().to_string();
-            assert!(error.contains("sqlite:PATH") && !error.contains("secret"), "{error}");
+            assert!(
+                error.contains("sqlite:PATH") && !error.contains("secret"),
+                "{error}"
+            );
         }
     }
 }

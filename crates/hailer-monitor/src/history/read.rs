@@ -32,14 +32,23 @@ impl History {
         let rows = "SELECT at, 1, answered, CASE WHEN players IS NULL THEN 0 ELSE 1 END, players, players, slots,
                            CASE WHEN latency IS NULL THEN 0 ELSE 1 END, latency, latency, sent, resent
                     FROM sample WHERE at >= $1 AND at < $2 AND server = $3 ORDER BY at DESC LIMIT $4";
-        let rows = sqlx::query(rows).bind(from).bind(to).bind(server.0).bind(POINTS);
+        let rows = sqlx::query(rows)
+            .bind(from)
+            .bind(to)
+            .bind(server.0)
+            .bind(POINTS);
         let mut points = self.all(rows, point).await?;
         points.reverse();
         Ok(points)
     }
 
     /// All servers together. At [`Level::Raw`] a point is a minute.
-    pub async fn totals(&self, from: Millis, to: Millis, level: Level) -> Result<Vec<Point>, HistoryError> {
+    pub async fn totals(
+        &self,
+        from: Millis,
+        to: Millis,
+        level: Level,
+    ) -> Result<Vec<Point>, HistoryError> {
         if level != Level::Raw {
             return self.rolled_up(ALL, from, to, level).await;
         }
@@ -54,7 +63,8 @@ impl History {
                        SUM(latency) AS latency, MAX(latency) AS latency_max, SUM(sent) AS sent, SUM(resent) AS resent
                 FROM sample WHERE at >= $1 AND at < $2 GROUP BY at / 60000 * 60000, server
             ) AS each_server GROUP BY minute ORDER BY minute LIMIT $3";
-        self.all(sqlx::query(rows).bind(from).bind(to).bind(POINTS), point).await
+        self.all(sqlx::query(rows).bind(from).bind(to).bind(POINTS), point)
+            .await
     }
 
     async fn rolled_up(
@@ -65,9 +75,13 @@ impl History {
         level: Level,
     ) -> Result<Vec<Point>, HistoryError> {
         // Each bucket is found by its key: so the walk goes from the first bucket that there is to the last.
-        let ends = sqlx::query("SELECT MIN(bucket), MAX(bucket) FROM rollup WHERE level = $1").bind(level.number());
+        let ends = sqlx::query("SELECT MIN(bucket), MAX(bucket) FROM rollup WHERE level = $1")
+            .bind(level.number());
         let ends = ends.fetch_one(&self.pool).await?;
-        let (Some(first), Some(last)) = (ends.try_get::<Option<i64>, _>(0)?, ends.try_get::<Option<i64>, _>(1)?) else {
+        let (Some(first), Some(last)) = (
+            ends.try_get::<Option<i64>, _>(0)?,
+            ends.try_get::<Option<i64>, _>(1)?,
+        ) else {
             return Ok(Vec::new());
         };
         let length = level.length();
@@ -82,7 +96,12 @@ impl History {
             )
             SELECT bucket, asked, answered, told, players, players_max, slots, timed, latency, latency_max, sent, resent
             FROM grid CROSS JOIN rollup WHERE level = $4 AND bucket = start AND server = $5 ORDER BY start";
-        let rows = sqlx::query(rows).bind(from).bind(length).bind(last).bind(level.number()).bind(server.0);
+        let rows = sqlx::query(rows)
+            .bind(from)
+            .bind(length)
+            .bind(last)
+            .bind(level.number())
+            .bind(server.0);
         self.all(rows, point).await
     }
 
@@ -107,25 +126,43 @@ impl History {
                  ORDER BY at DESC, server, kind",
             ),
         };
-        self.all(rows.bind(before).bind(i64::from(limit)), event).await
+        self.all(rows.bind(before).bind(i64::from(limit)), event)
+            .await
     }
 
     /// What happened to all servers after a time, the oldest first. Pages end as those of [`events`](Self::events).
-    pub async fn events_after(&self, after: Millis, limit: u32) -> Result<Vec<Event>, HistoryError> {
+    pub async fn events_after(
+        &self,
+        after: Millis,
+        limit: u32,
+    ) -> Result<Vec<Event>, HistoryError> {
         let rows = "SELECT server, at, body FROM event WHERE at > $1 AND at <= (SELECT MAX(at) FROM
                       (SELECT at FROM event WHERE at > $1 ORDER BY at LIMIT $2) AS page)
                     ORDER BY at, server, kind";
-        self.all(sqlx::query(rows).bind(after).bind(i64::from(limit)), event).await
+        self.all(sqlx::query(rows).bind(after).bind(i64::from(limit)), event)
+            .await
     }
 
     /// Who was on a server, by when they came, the last first: those who came before a time. Pages end as those of
     /// [`events`](Self::events).
-    pub async fn sessions(&self, server: ServerId, before: Millis, limit: u32) -> Result<Vec<Session>, HistoryError> {
+    pub async fn sessions(
+        &self,
+        server: ServerId,
+        before: Millis,
+        limit: u32,
+    ) -> Result<Vec<Session>, HistoryError> {
         let rows = "SELECT server, first, player, last FROM session
                     WHERE server = $1 AND first < $2 AND first >= (SELECT MIN(first) FROM
                       (SELECT first FROM session WHERE server = $1 AND first < $2 ORDER BY first DESC LIMIT $3) AS page)
                     ORDER BY first DESC, player";
-        self.all(sqlx::query(rows).bind(server.0).bind(before).bind(i64::from(limit)), session).await
+        self.all(
+            sqlx::query(rows)
+                .bind(server.0)
+                .bind(before)
+                .bind(i64::from(limit)),
+            session,
+        )
+        .await
     }
 
     /// Sessions that were seen last at this time or later, of servers that are watched: who was on when the monitor stopped.
@@ -138,18 +175,35 @@ impl History {
 
     /// The same of some servers: those whose numbers are from `from` until before `to`. Who has been on for more than a day begins
     /// anew: so only the last day is looked through.
-    pub async fn sessions_of(&self, from: ServerId, to: ServerId, last: Millis) -> Result<Vec<Session>, HistoryError> {
+    pub async fn sessions_of(
+        &self,
+        from: ServerId,
+        to: ServerId,
+        last: Millis,
+    ) -> Result<Vec<Session>, HistoryError> {
         let rows = "SELECT session.server, session.first, session.player, session.last FROM server
                     JOIN session ON session.server = server.id AND session.first >= $4
                     WHERE server.id >= $1 AND server.id < $2 AND session.last >= $3 AND server.removed IS NULL
                     ORDER BY session.server, session.player, session.first";
         let first = last - 24 * 3_600_000;
-        self.all(sqlx::query(rows).bind(from.0).bind(to.0).bind(last).bind(first), session).await
+        self.all(
+            sqlx::query(rows)
+                .bind(from.0)
+                .bind(to.0)
+                .bind(last)
+                .bind(first),
+            session,
+        )
+        .await
     }
 
     /// How each server stood when the history was last written, and since when.
     pub async fn last_states(&self) -> Result<Vec<(ServerId, State, Millis)>, HistoryError> {
-        self.all(sqlx::query("SELECT server, state, since FROM state ORDER BY server"), state).await
+        self.all(
+            sqlx::query("SELECT server, state, since FROM state ORDER BY server"),
+            state,
+        )
+        .await
     }
 
     /// The same of those whose numbers are from `from` until before `to`.
@@ -159,12 +213,16 @@ impl History {
         to: ServerId,
     ) -> Result<Vec<(ServerId, State, Millis)>, HistoryError> {
         let rows = "SELECT server, state, since FROM state WHERE server >= $1 AND server < $2 ORDER BY server";
-        self.all(sqlx::query(rows).bind(from.0).bind(to.0), state).await
+        self.all(sqlx::query(rows).bind(from.0).bind(to.0), state)
+            .await
     }
 
     /// Half hours of the last day, for [`Day::add`](crate::live::Day::add): server, start, asked, answered, sum of players.
     /// With very many servers it is kinder to memory to ask for one [`half_hour`](Self::half_hour) after the other.
-    pub async fn day(&self, now: Millis) -> Result<Vec<(ServerId, Millis, u16, u16, u32)>, HistoryError> {
+    pub async fn day(
+        &self,
+        now: Millis,
+    ) -> Result<Vec<(ServerId, Millis, u16, u16, u32)>, HistoryError> {
         let mut day = Vec::new();
         let last = now.div_euclid(SPARK) * SPARK;
         for place in (0..SPARKS as Millis).rev() {
@@ -174,11 +232,15 @@ impl History {
     }
 
     /// One half hour of all servers.
-    pub async fn half_hour(&self, start: Millis) -> Result<Vec<(ServerId, Millis, u16, u16, u32)>, HistoryError> {
+    pub async fn half_hour(
+        &self,
+        start: Millis,
+    ) -> Result<Vec<(ServerId, Millis, u16, u16, u32)>, HistoryError> {
         let rows = "SELECT server, CAST($1 AS BIGINT), CAST(SUM(asked) AS BIGINT), CAST(SUM(answered) AS BIGINT),
                            CAST(COALESCE(SUM(players), 0) AS BIGINT)
                     FROM rollup WHERE level = 1 AND bucket >= $1 AND bucket < $2 AND server <> 0 GROUP BY server";
-        self.all(sqlx::query(rows).bind(start).bind(start + SPARK), half_hour).await
+        self.all(sqlx::query(rows).bind(start).bind(start + SPARK), half_hour)
+            .await
     }
 
     /// All rows, read as they come: many of them take much more room before.
@@ -207,25 +269,43 @@ fn state(row: &AnyRow) -> Result<(ServerId, State, Millis), HistoryError> {
 }
 
 fn half_hour(row: &AnyRow) -> Result<(ServerId, Millis, u16, u16, u32), HistoryError> {
-    let most = |column, most: i64| Ok::<_, HistoryError>(row.try_get::<i64, _>(column)?.clamp(0, most));
-    let (asked, answered) = (most(2, u16::MAX.into())? as u16, most(3, u16::MAX.into())? as u16);
-    Ok((ServerId(row.try_get(0)?), row.try_get(1)?, asked, answered, most(4, u32::MAX.into())? as u32))
+    let most =
+        |column, most: i64| Ok::<_, HistoryError>(row.try_get::<i64, _>(column)?.clamp(0, most));
+    let (asked, answered) = (
+        most(2, u16::MAX.into())? as u16,
+        most(3, u16::MAX.into())? as u16,
+    );
+    Ok((
+        ServerId(row.try_get(0)?),
+        row.try_get(1)?,
+        asked,
+        answered,
+        most(4, u32::MAX.into())? as u32,
+    ))
 }
 
 /// Columns as in `rollup`, the bucket first.
 fn point(row: &AnyRow) -> Result<Point, HistoryError> {
     let number = |column| Ok::<_, HistoryError>(row.try_get::<Option<i64>, _>(column)?);
-    let count = |column| Ok::<_, HistoryError>(number(column)?.unwrap_or(0).clamp(0, u32::MAX.into()) as u32);
-    let most = |column| Ok::<_, HistoryError>(number(column)?.map(|most| most.clamp(0, u32::MAX.into()) as u32));
+    let count = |column| {
+        Ok::<_, HistoryError>(number(column)?.unwrap_or(0).clamp(0, u32::MAX.into()) as u32)
+    };
+    let most = |column| {
+        Ok::<_, HistoryError>(number(column)?.map(|most| most.clamp(0, u32::MAX.into()) as u32))
+    };
     let (told, timed) = (count(3)?, count(7)?);
     Ok(Point {
         at: row.try_get(0)?,
         asked: count(1)?,
         answered: count(2)?,
-        players: number(4)?.filter(|_| told > 0).map(|sum| sum as f64 / f64::from(told)),
+        players: number(4)?
+            .filter(|_| told > 0)
+            .map(|sum| sum as f64 / f64::from(told)),
         players_max: most(5)?,
         max: most(6)?,
-        latency: number(8)?.filter(|_| timed > 0).map(|sum| (sum / i64::from(timed)) as u32),
+        latency: number(8)?
+            .filter(|_| timed > 0)
+            .map(|sum| (sum / i64::from(timed)) as u32),
         latency_max: most(9)?,
         sent: count(10)?,
         resent: count(11)?,
@@ -234,9 +314,13 @@ fn point(row: &AnyRow) -> Result<Point, HistoryError> {
 
 pub(super) fn event(row: &AnyRow) -> Result<Event, HistoryError> {
     let body: String = row.try_get(2)?;
-    let kind: EventKind =
-        serde_json::from_str(&body).map_err(|error| HistoryError::Stored(format!("event {body:?}: {error}")))?;
-    Ok(Event { server: ServerId(row.try_get(0)?), at: row.try_get(1)?, kind })
+    let kind: EventKind = serde_json::from_str(&body)
+        .map_err(|error| HistoryError::Stored(format!("event {body:?}: {error}")))?;
+    Ok(Event {
+        server: ServerId(row.try_get(0)?),
+        at: row.try_get(1)?,
+        kind,
+    })
 }
 
 pub(super) fn session(row: &AnyRow) -> Result<Session, HistoryError> {

@@ -140,16 +140,30 @@ pub enum Kind {
 }
 
 const fn column(name: &'static str, kind: Kind) -> Column {
-    Column { name, kind, is_optional: false }
+    Column {
+        name,
+        kind,
+        is_optional: false,
+    }
 }
 
 const fn optional(name: &'static str, kind: Kind) -> Column {
-    Column { name, kind, is_optional: true }
+    Column {
+        name,
+        kind,
+        is_optional: true,
+    }
 }
 
 impl Table {
     /// All of them, in the order in which an import needs them.
-    pub const ALL: [Self; 5] = [Self::Servers, Self::Samples, Self::Rollups, Self::Events, Self::Sessions];
+    pub const ALL: [Self; 5] = [
+        Self::Servers,
+        Self::Samples,
+        Self::Rollups,
+        Self::Events,
+        Self::Sessions,
+    ];
 
     /// Its word, for names of files and arguments.
     pub fn word(self) -> &'static str {

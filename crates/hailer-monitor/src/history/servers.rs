@@ -12,21 +12,27 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 impl History {
     /// All who are watched, by number.
     pub async fn servers(&self) -> Result<Vec<Server>, HistoryError> {
-        let rows =
-            "SELECT id, name, target, of_group, labels, every, origin FROM server WHERE removed IS NULL ORDER BY id";
+        let rows = "SELECT id, name, target, of_group, labels, every, origin FROM server WHERE removed IS NULL ORDER BY id";
         self.all(sqlx::query(rows), server).await
     }
 
     /// Those of them whose numbers are from `from` until before `to`.
-    pub async fn servers_of(&self, from: ServerId, to: ServerId) -> Result<Vec<Server>, HistoryError> {
+    pub async fn servers_of(
+        &self,
+        from: ServerId,
+        to: ServerId,
+    ) -> Result<Vec<Server>, HistoryError> {
         let rows = "SELECT id, name, target, of_group, labels, every, origin FROM server
                     WHERE removed IS NULL AND id >= $1 AND id < $2 ORDER BY id";
-        self.all(sqlx::query(rows).bind(from.0).bind(to.0), server).await
+        self.all(sqlx::query(rows).bind(from.0).bind(to.0), server)
+            .await
     }
 
     /// The number that was given last.
     pub async fn last_server(&self) -> Result<ServerId, HistoryError> {
-        let last = sqlx::query("SELECT COALESCE(MAX(id), 0) FROM server").fetch_one(&self.pool).await?;
+        let last = sqlx::query("SELECT COALESCE(MAX(id), 0) FROM server")
+            .fetch_one(&self.pool)
+            .await?;
         Ok(ServerId(last.try_get::<i64, _>(0)?.max(0)))
     }
 
@@ -42,7 +48,9 @@ impl History {
     async fn begin_adding(&self) -> Result<Change, HistoryError> {
         let mut change = self.begin().await?;
         if self.dialect == Dialect::Postgres {
-            sqlx::query("LOCK TABLE server IN SHARE ROW EXCLUSIVE MODE").execute(&mut *change).await?;
+            sqlx::query("LOCK TABLE server IN SHARE ROW EXCLUSIVE MODE")
+                .execute(&mut *change)
+                .await?;
         }
         Ok(change)
     }
@@ -51,7 +59,10 @@ impl History {
     pub async fn add_all(&self, new: &[NewServer]) -> Result<Vec<Server>, HistoryError> {
         let mut change = self.begin_adding().await?;
         let mut known = HashSet::new();
-        for row in sqlx::query("SELECT name FROM server").fetch_all(&mut *change).await? {
+        for row in sqlx::query("SELECT name FROM server")
+            .fetch_all(&mut *change)
+            .await?
+        {
             known.insert(row.try_get::<String, _>(0)?);
         }
         let mut last = last_number(&mut change).await?;
@@ -90,7 +101,13 @@ impl History {
             .bind(origin_word(server.origin))
             .execute(&mut *change)
             .await
-            .map_err(|error| if is_double(&error) { HistoryError::Taken(server.name.clone()) } else { error.into() })?;
+            .map_err(|error| {
+                if is_double(&error) {
+                    HistoryError::Taken(server.name.clone())
+                } else {
+                    error.into()
+                }
+            })?;
         if done.rows_affected() == 0 {
             return Err(HistoryError::Absent(server.id));
         }
@@ -100,7 +117,9 @@ impl History {
     /// Watches a server no more; tells whether it was. Its history stays until its time has passed.
     pub async fn remove(&self, id: ServerId) -> Result<bool, HistoryError> {
         let mut change = self.begin().await?;
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64);
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |since| since.as_millis() as i64);
         let done = sqlx::query("UPDATE server SET removed = $2 WHERE id = $1 AND removed IS NULL");
         let done = done.bind(id.0).bind(now).execute(&mut *change).await?;
         change.commit().await?;
@@ -112,18 +131,24 @@ impl History {
     pub async fn players_key(&self) -> Result<[u8; 32], HistoryError> {
         let mut key = [0; 32];
         getrandom::fill(&mut key).map_err(|error| HistoryError::Random(error.to_string()))?;
-        let text = key.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
+        let text = key
+            .iter()
+            .fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
         let mut change = self.begin().await?;
         let insert = "INSERT INTO setting (name, value) VALUES ('players-key', $1) ON CONFLICT (name) DO NOTHING";
         sqlx::query(insert).bind(text).execute(&mut *change).await?;
-        let stored =
-            sqlx::query("SELECT value FROM setting WHERE name = 'players-key'").fetch_one(&mut *change).await?;
+        let stored = sqlx::query("SELECT value FROM setting WHERE name = 'players-key'")
+            .fetch_one(&mut *change)
+            .await?;
         change.commit().await?;
         let stored: String = stored.try_get(0)?;
         for (place, byte) in key.iter_mut().enumerate() {
-            let digits = stored.get(2 * place..2 * place + 2).and_then(|digits| u8::from_str_radix(digits, 16).ok());
-            *byte =
-                digits.ok_or_else(|| HistoryError::Stored("the key of players is not 64 hexadecimal digits".into()))?;
+            let digits = stored
+                .get(2 * place..2 * place + 2)
+                .and_then(|digits| u8::from_str_radix(digits, 16).ok());
+            *byte = digits.ok_or_else(|| {
+                HistoryError::Stored("the key of players is not 64 hexadecimal digits".into())
+            })?;
         }
         Ok(key)
     }
@@ -159,13 +184,30 @@ async fn add(change: &mut AnyConnection, new: &NewServer) -> Result<Server, Hist
 
 /// The number that was given last.
 async fn last_number(change: &mut AnyConnection) -> Result<i64, HistoryError> {
-    let last = sqlx::query("SELECT COALESCE(MAX(id), 0) FROM server").fetch_one(change).await?;
+    let last = sqlx::query("SELECT COALESCE(MAX(id), 0) FROM server")
+        .fetch_one(change)
+        .await?;
     Ok(last.try_get::<i64, _>(0)?.max(0))
 }
 
 fn named(new: &NewServer, id: ServerId) -> Server {
-    let NewServer { name, target, group, labels, interval, origin } = new.clone();
-    Server { id, name, target, group, labels, interval, origin }
+    let NewServer {
+        name,
+        target,
+        group,
+        labels,
+        interval,
+        origin,
+    } = new.clone();
+    Server {
+        id,
+        name,
+        target,
+        group,
+        labels,
+        interval,
+        origin,
+    }
 }
 
 fn rows(dialect: Dialect, servers: &[Option<Server>]) -> Vec<Statement> {
@@ -197,7 +239,14 @@ async fn vacate(
     except: ServerId,
 ) -> Result<Option<ServerId>, HistoryError> {
     let owner = sqlx::query("SELECT id, target, removed FROM server WHERE name = $1 AND id <> $2");
-    let Some(owner) = owner.bind(name).bind(except.0).fetch_optional(&mut *change).await? else { return Ok(None) };
+    let Some(owner) = owner
+        .bind(name)
+        .bind(except.0)
+        .fetch_optional(&mut *change)
+        .await?
+    else {
+        return Ok(None);
+    };
     let id: i64 = owner.try_get(0)?;
     if owner.try_get::<Option<i64>, _>(2)?.is_none() {
         return Err(HistoryError::Taken(name.into()));
@@ -214,7 +263,11 @@ async fn vacate(
     {
         other.push('_');
     }
-    sqlx::query("UPDATE server SET name = $2 WHERE id = $1").bind(id).bind(other).execute(change).await?;
+    sqlx::query("UPDATE server SET name = $2 WHERE id = $1")
+        .bind(id)
+        .bind(other)
+        .execute(change)
+        .await?;
     Ok(None)
 }
 
@@ -228,7 +281,9 @@ pub(super) fn server(row: &AnyRow) -> Result<Server, HistoryError> {
         target: row.try_get(2)?,
         group: row.try_get(3)?,
         labels: serde_json::from_str(&labels).map_err(|_| stored(&format!("labels {labels:?}")))?,
-        interval: row.try_get::<Option<i64>, _>(5)?.map(|millis| Duration::from_millis(millis.max(0) as u64)),
+        interval: row
+            .try_get::<Option<i64>, _>(5)?
+            .map(|millis| Duration::from_millis(millis.max(0) as u64)),
         origin: read_origin(&origin).ok_or_else(|| stored(&format!("origin {origin:?}")))?,
     })
 }
@@ -249,9 +304,13 @@ pub(super) fn origin_word(origin: Origin) -> &'static str {
 }
 
 fn read_origin(word: &str) -> Option<Origin> {
-    [Origin::Plan, Origin::Api].into_iter().find(|&origin| origin_word(origin) == word)
+    [Origin::Plan, Origin::Api]
+        .into_iter()
+        .find(|&origin| origin_word(origin) == word)
 }
 
 fn is_double(error: &sqlx::Error) -> bool {
-    error.as_database_error().is_some_and(|error| error.is_unique_violation())
+    error
+        .as_database_error()
+        .is_some_and(|error| error.is_unique_violation())
 }

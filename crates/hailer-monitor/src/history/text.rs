@@ -55,11 +55,20 @@ impl<W: Write> Lines<W> {
             }
             To::Csv(table, csv) => {
                 if record.table() != *table {
-                    let message = format!("{} do not go into a file of {}", record.table().word(), table.word());
+                    let message = format!(
+                        "{} do not go into a file of {}",
+                        record.table().word(),
+                        table.word()
+                    );
                     return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
                 }
                 let record = serde_json::to_value(record)?;
-                csv.write_record(table.columns().iter().map(|column| cell(&record[column.name])))?;
+                csv.write_record(
+                    table
+                        .columns()
+                        .iter()
+                        .map(|column| cell(&record[column.name])),
+                )?;
                 Ok(())
             }
         }
@@ -89,7 +98,10 @@ pub type Records<'a> = Box<dyn Iterator<Item = Result<(u64, Record), HistoryErro
 /// Records of a file, each with the number of its line, as [`History::import`](super::History::import) takes them. What the
 /// first line begins with tells the format: `{` that of JSON.
 pub fn read<'a>(mut from: impl BufRead + Send + 'a) -> Result<Records<'a>, HistoryError> {
-    let failed = |error: io::Error| HistoryError::Import { line: 1, message: error.to_string() };
+    let failed = |error: io::Error| HistoryError::Import {
+        line: 1,
+        message: error.to_string(),
+    };
     if from.fill_buf().map_err(failed)?.first() == Some(&b'{') {
         let mut line = 0;
         return Ok(Box::new(std::iter::from_fn(move || {
@@ -99,18 +111,25 @@ pub fn read<'a>(mut from: impl BufRead + Send + 'a) -> Result<Records<'a>, Histo
     }
     let mut csv = csv::Reader::from_reader(from);
     let header = csv.headers().map_err(|error| failed(error.into()))?.clone();
-    let table = Table::ALL.into_iter().find(|table| table.columns().iter().map(|column| column.name).eq(&header));
+    let table = Table::ALL
+        .into_iter()
+        .find(|table| table.columns().iter().map(|column| column.name).eq(&header));
     let Some(table) = table else {
-        let message = "this is neither a line of JSON nor the header of a table that was exported".into();
+        let message =
+            "this is neither a line of JSON nor the header of a table that was exported".into();
         return Err(HistoryError::Import { line: 1, message });
     };
     Ok(Box::new(csv.into_records().map(move |row| {
         let row = row.map_err(|error| {
             let line = error.position().map_or(0, csv::Position::line);
-            HistoryError::Import { line, message: error.to_string() }
+            HistoryError::Import {
+                line,
+                message: error.to_string(),
+            }
         })?;
         let line = row.position().map_or(0, csv::Position::line);
-        let record = read_row(table, &row).map_err(|message| HistoryError::Import { line, message })?;
+        let record =
+            read_row(table, &row).map_err(|message| HistoryError::Import { line, message })?;
         Ok((line, record))
     })))
 }
@@ -118,14 +137,20 @@ pub fn read<'a>(mut from: impl BufRead + Send + 'a) -> Result<Records<'a>, Histo
 fn read_line(from: &mut impl BufRead, line: u64) -> Result<Option<(u64, Record)>, HistoryError> {
     let failed = |message: String| HistoryError::Import { line, message };
     let mut text = Vec::new();
-    from.take(LONGEST_LINE).read_until(b'\n', &mut text).map_err(|error| failed(error.to_string()))?;
+    from.take(LONGEST_LINE)
+        .read_until(b'\n', &mut text)
+        .map_err(|error| failed(error.to_string()))?;
     if text.is_empty() {
         return Ok(None);
     }
     if text.len() as u64 == LONGEST_LINE && !text.ends_with(b"\n") {
-        return Err(failed("the line is longer than any that was exported".into()));
+        return Err(failed(
+            "the line is longer than any that was exported".into(),
+        ));
     }
-    serde_json::from_slice(&text).map(|record| Some((line, record))).map_err(|error| failed(error.to_string()))
+    serde_json::from_slice(&text)
+        .map(|record| Some((line, record)))
+        .map_err(|error| failed(error.to_string()))
 }
 
 fn read_row(table: Table, row: &csv::StringRecord) -> Result<Record, String> {
@@ -143,30 +168,57 @@ fn read_cell(column: &Column, cell: &str) -> Result<Value, String> {
     let wrong = |what: &str| format!("column {}: {cell:?} is {what}", column.name);
     match column.kind {
         Kind::Text => {
-            let text = cell.strip_prefix('\'').filter(|rest| rest.starts_with(FORMULA)).unwrap_or(cell);
+            let text = cell
+                .strip_prefix('\'')
+                .filter(|rest| rest.starts_with(FORMULA))
+                .unwrap_or(cell);
             Ok(text.into())
         }
-        Kind::Int | Kind::Time => cell.parse::<i64>().map(Value::from).map_err(|_| wrong("no whole number")),
-        Kind::Flag => cell.parse::<bool>().map(Value::from).map_err(|_| wrong("neither true nor false")),
-        Kind::Json => serde_json::from_str(cell).map_err(|error| wrong(&format!("no JSON: {error}"))),
+        Kind::Int | Kind::Time => cell
+            .parse::<i64>()
+            .map(Value::from)
+            .map_err(|_| wrong("no whole number")),
+        Kind::Flag => cell
+            .parse::<bool>()
+            .map(Value::from)
+            .map_err(|_| wrong("neither true nor false")),
+        Kind::Json => {
+            serde_json::from_str(cell).map_err(|error| wrong(&format!("no JSON: {error}")))
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::Level;
-    use super::super::record::{EventRecord, RollupRecord, SampleRecord, ServerRecord, SessionRecord};
+    use super::super::record::{
+        EventRecord, RollupRecord, SampleRecord, ServerRecord, SessionRecord,
+    };
     use super::*;
     use crate::sample::{Difference, EventKind};
     use crate::server::Origin;
 
     fn records() -> Vec<Record> {
         let server = String::from("lobby");
-        let difference = Difference { from: Some("=1+1".into()), to: Some("a\n\"b\",\0".into()) };
-        let session = |player: &str| {
-            Record::Session(SessionRecord { server: server.clone(), player: player.into(), first: 1, last: 2 })
+        let difference = Difference {
+            from: Some("=1+1".into()),
+            to: Some("a\n\"b\",\0".into()),
         };
-        let event = |kind| Record::Event(EventRecord { server: server.clone(), at: 6, kind });
+        let session = |player: &str| {
+            Record::Session(SessionRecord {
+                server: server.clone(),
+                player: player.into(),
+                first: 1,
+                last: 2,
+            })
+        };
+        let event = |kind| {
+            Record::Event(EventRecord {
+                server: server.clone(),
+                at: 6,
+                kind,
+            })
+        };
         vec![
             Record::Server(ServerRecord {
                 server: server.clone(),
@@ -204,8 +256,13 @@ mod tests {
                 resent: 10,
             }),
             event(EventKind::Version(difference)),
-            event(EventKind::Down { reason: "silence".into() }),
-            event(EventKind::Map(Difference { from: None, to: Some("'".into()) })),
+            event(EventKind::Down {
+                reason: "silence".into(),
+            }),
+            event(EventKind::Map(Difference {
+                from: None,
+                to: Some("'".into()),
+            })),
             event(EventKind::Flapping),
             session("@Alice"),
             session("'"),
@@ -215,9 +272,14 @@ mod tests {
 
     fn there_and_back(format: Format, records: &[Record]) -> (String, Vec<Record>) {
         let mut lines = Lines::new(format, Vec::new()).unwrap();
-        records.iter().for_each(|record| lines.write(record).unwrap());
+        records
+            .iter()
+            .for_each(|record| lines.write(record).unwrap());
         let text = String::from_utf8(lines.finish().unwrap()).unwrap();
-        let back = read(text.as_bytes()).unwrap().map(|record| record.unwrap().1).collect();
+        let back = read(text.as_bytes())
+            .unwrap()
+            .map(|record| record.unwrap().1)
+            .collect();
         (text, back)
     }
 
@@ -226,20 +288,32 @@ mod tests {
         let records = records();
         assert_eq!(there_and_back(Format::Ndjson, &records).1, records);
         for table in Table::ALL {
-            let of_table: Vec<Record> = records.iter().filter(|record| record.table() == table).cloned().collect();
+            let of_table: Vec<Record> = records
+                .iter()
+                .filter(|record| record.table() == table)
+                .cloned()
+                .collect();
             let (text, back) = there_and_back(Format::Csv(table), &of_table);
             assert_eq!(back, of_table, "{text}");
             // The columns are all members that there are.
             for record in of_table {
-                let Value::Object(members) = serde_json::to_value(&record).unwrap() else { panic!() };
+                let Value::Object(members) = serde_json::to_value(&record).unwrap() else {
+                    panic!()
+                };
                 for name in members.keys().filter(|name| *name != "record") {
-                    assert!(table.columns().iter().any(|column| column.name == name), "{name} is no column");
+                    assert!(
+                        table.columns().iter().any(|column| column.name == name),
+                        "{name} is no column"
+                    );
                 }
                 assert_eq!(members["record"], table.record());
             }
         }
         let (text, _) = there_and_back(Format::Csv(Table::Sessions), &records[7..]);
-        assert_eq!(text, "server,player,first,last\nlobby,'@Alice,1,2\nlobby,'',1,2\nlobby,Bob,1,2\n");
+        assert_eq!(
+            text,
+            "server,player,first,last\nlobby,'@Alice,1,2\nlobby,'',1,2\nlobby,Bob,1,2\n"
+        );
     }
 
     #[test]
@@ -253,7 +327,10 @@ mod tests {
                 .starts_with("line 2: ")
         );
         let wrong = "server,player,first,last\na,b,1,2\na,b,1,two\n";
-        assert_eq!(error(wrong), "line 3: column last: \"two\" is no whole number");
+        assert_eq!(
+            error(wrong),
+            "line 3: column last: \"two\" is no whole number"
+        );
         assert!(error("a,b\n1,2\n").starts_with("line 1: this is neither"));
         assert!(error("").starts_with("line 1: this is neither"));
         assert!(error("server,player,first,last\na,b\n").starts_with("line 2: "));

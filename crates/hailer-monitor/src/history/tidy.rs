@@ -37,13 +37,22 @@ impl History {
     async fn roll_up(&self, level: Level, now: Millis) -> Result<(), HistoryError> {
         while !self.close_buckets(level, now).await? {}
         loop {
-            let list = sqlx::query("SELECT bucket FROM late WHERE level = $1 ORDER BY bucket LIMIT $2");
-            let list = list.bind(level.number()).bind(PAGE as i64).fetch_all(&self.pool).await?;
+            let list =
+                sqlx::query("SELECT bucket FROM late WHERE level = $1 ORDER BY bucket LIMIT $2");
+            let list = list
+                .bind(level.number())
+                .bind(PAGE as i64)
+                .fetch_all(&self.pool)
+                .await?;
             for late in &list {
                 let bucket: Millis = late.try_get(0)?;
                 let mut change = self.begin_alone().await?;
                 let delete = sqlx::query("DELETE FROM late WHERE level = $1 AND bucket = $2");
-                delete.bind(level.number()).bind(bucket).execute(&mut *change).await?;
+                delete
+                    .bind(level.number())
+                    .bind(bucket)
+                    .execute(&mut *change)
+                    .await?;
                 self.work_out(&mut change, level, bucket).await?;
                 change.commit().await?;
             }
@@ -52,8 +61,11 @@ impl History {
             }
         }
         let progress = "SELECT done, seen, (SELECT done FROM progress WHERE level = $2) FROM progress WHERE level = $1";
-        let progress =
-            sqlx::query(progress).bind(level.number()).bind(level.number() - 1).fetch_one(&self.pool).await?;
+        let progress = sqlx::query(progress)
+            .bind(level.number())
+            .bind(level.number() - 1)
+            .fetch_one(&self.pool)
+            .await?;
         let (mut from, seen): (Millis, Millis) = (progress.try_get(0)?, progress.try_get(1)?);
         let below: Option<Millis> = progress.try_get(2)?;
         if below.is_some_and(|below| below <= seen) {
@@ -61,14 +73,18 @@ impl History {
         }
         loop {
             let mut change = self.begin_alone().await?;
-            let Some(bucket) = next_bucket(&mut change, level, from, now).await? else { break };
+            let Some(bucket) = next_bucket(&mut change, level, from, now).await? else {
+                break;
+            };
             self.work_out(&mut change, level, bucket).await?;
             change.commit().await?;
             from = bucket + level.length();
         }
         let Some(below) = below else { return Ok(()) };
         let mut change = self.begin_alone().await?;
-        let update = sqlx::query("UPDATE progress SET seen = $2 WHERE level = $1").bind(level.number()).bind(below);
+        let update = sqlx::query("UPDATE progress SET seen = $2 WHERE level = $1")
+            .bind(level.number())
+            .bind(below);
         update.execute(&mut *change).await?;
         change.commit().await
     }
@@ -78,24 +94,37 @@ impl History {
     async fn close_buckets(&self, level: Level, now: Millis) -> Result<bool, HistoryError> {
         let mut change = self.begin_alone().await?;
         let progress = "SELECT done, (SELECT done FROM progress WHERE level = $2) FROM progress WHERE level = $1";
-        let progress =
-            sqlx::query(progress).bind(level.number()).bind(level.number() - 1).fetch_one(&mut *change).await?;
+        let progress = sqlx::query(progress)
+            .bind(level.number())
+            .bind(level.number() - 1)
+            .fetch_one(&mut *change)
+            .await?;
         let done: Millis = progress.try_get(0)?;
         // Until when the level below is closed, and with it ours.
-        let to = level.floor(progress.try_get::<Option<Millis>, _>(1)?.unwrap_or(now - GRACE));
+        let to = level.floor(
+            progress
+                .try_get::<Option<Millis>, _>(1)?
+                .unwrap_or(now - GRACE),
+        );
         if to <= done {
             return Ok(true);
         }
         let (mut closed, mut from) = (Vec::new(), done);
         while closed.len() < PAGE && from < to {
-            let Some(bucket) = next_bucket(&mut change, level, from, to - 1).await? else { break };
+            let Some(bucket) = next_bucket(&mut change, level, from, to - 1).await? else {
+                break;
+            };
             closed.push(bucket);
             from = bucket + level.length();
         }
         let is_all = closed.len() < PAGE;
         run(&mut change, late(self.dialect, level, closed)).await?;
-        let update = sqlx::query("UPDATE progress SET done = $2 WHERE level = $1").bind(level.number());
-        update.bind(if is_all { to } else { from }).execute(&mut *change).await?;
+        let update =
+            sqlx::query("UPDATE progress SET done = $2 WHERE level = $1").bind(level.number());
+        update
+            .bind(if is_all { to } else { from })
+            .execute(&mut *change)
+            .await?;
         change.commit().await?;
         Ok(is_all)
     }
@@ -104,13 +133,20 @@ impl History {
     pub(super) async fn begin_alone(&self) -> Result<Change, HistoryError> {
         let mut change = self.begin().await?;
         if self.dialect == Dialect::Postgres {
-            sqlx::query("SELECT done FROM progress WHERE level = 1 FOR UPDATE").fetch_one(&mut *change).await?;
+            sqlx::query("SELECT done FROM progress WHERE level = 1 FOR UPDATE")
+                .fetch_one(&mut *change)
+                .await?;
         }
         Ok(change)
     }
 
     /// Works out one bucket of all servers, and their sum, in a transaction [beside which](Self::begin_alone) nobody writes.
-    async fn work_out(&self, change: &mut Change, level: Level, bucket: Millis) -> Result<(), HistoryError> {
+    async fn work_out(
+        &self,
+        change: &mut Change,
+        level: Level,
+        bucket: Millis,
+    ) -> Result<(), HistoryError> {
         let each = match level {
             Level::FiveMinutes => {
                 "SELECT CAST($1 AS BIGINT), CAST($2 AS BIGINT), server, COUNT(*), CAST(SUM(answered) AS BIGINT),
@@ -129,10 +165,18 @@ impl History {
         };
         let end = bucket + level.length();
         let put = sqlx::query(AssertSqlSafe(format!("{PUT} {each} {OVER}")));
-        put.bind(level.number()).bind(bucket).bind(end).execute(&mut **change).await?;
+        put.bind(level.number())
+            .bind(bucket)
+            .bind(end)
+            .execute(&mut **change)
+            .await?;
         if level == Level::FiveMinutes {
             let put = sqlx::query(AssertSqlSafe(format!("{PUT} {ALL_SERVERS} {OVER}")));
-            put.bind(level.number()).bind(bucket).bind(bucket).execute(&mut **change).await?;
+            put.bind(level.number())
+                .bind(bucket)
+                .bind(bucket)
+                .execute(&mut **change)
+                .await?;
         }
         let above = match level {
             Level::FiveMinutes => Level::Hour,
@@ -147,7 +191,9 @@ impl History {
     }
 
     async fn forget(&self, now: Millis, keep: &Keep) -> Result<(), HistoryError> {
-        let before = |kept: Duration| now.saturating_sub(i64::try_from(kept.as_millis()).unwrap_or(i64::MAX));
+        let before = |kept: Duration| {
+            now.saturating_sub(i64::try_from(kept.as_millis()).unwrap_or(i64::MAX))
+        };
         // Nothing is deleted before it is rolled up, and of a bucket all or nothing.
         let done = "SELECT CASE WHEN listed.bucket < done THEN listed.bucket ELSE done END FROM progress
                     LEFT JOIN (SELECT level, MIN(bucket) AS bucket FROM late GROUP BY level) AS listed
@@ -157,31 +203,55 @@ impl History {
         let done = |level: Level| Ok::<Millis, HistoryError>(done[level as usize].try_get(0)?);
         let raw = Level::FiveMinutes.floor(before(keep.raw).min(done(Level::Raw)?));
         self.forget_front("sample", "at", "1 = 1", raw).await?;
-        for (level, kept) in [(Level::FiveMinutes, keep.five_minutes), (Level::Hour, keep.hour), (Level::Day, keep.day)]
-        {
+        for (level, kept) in [
+            (Level::FiveMinutes, keep.five_minutes),
+            (Level::Hour, keep.hour),
+            (Level::Day, keep.day),
+        ] {
             let mut cut = before(kept);
             if level != Level::Day {
                 cut = cut.min(done(level)?);
             }
             let filter = format!("level = {}", level.number());
-            self.forget_front("rollup", "bucket", &filter, level.floor(cut)).await?;
+            self.forget_front("rollup", "bucket", &filter, level.floor(cut))
+                .await?;
         }
-        self.forget_front("event", "at", "1 = 1", before(keep.day)).await?;
-        let longest = [keep.raw, keep.five_minutes, keep.hour, keep.day].into_iter().max().unwrap_or_default();
-        self.forget_of_servers(before(keep.hour), before(longest)).await
+        self.forget_front("event", "at", "1 = 1", before(keep.day))
+            .await?;
+        let longest = [keep.raw, keep.five_minutes, keep.hour, keep.day]
+            .into_iter()
+            .max()
+            .unwrap_or_default();
+        self.forget_of_servers(before(keep.hour), before(longest))
+            .await
     }
 
     /// Deletes from the front of a table, some rows at a time. All words are ours.
-    async fn forget_front(&self, table: &str, column: &str, filter: &str, cut: Millis) -> Result<(), HistoryError> {
+    async fn forget_front(
+        &self,
+        table: &str,
+        column: &str,
+        filter: &str,
+        cut: Millis,
+    ) -> Result<(), HistoryError> {
         let edge = format!(
             "SELECT {column} FROM {table} WHERE {filter} AND {column} < $1 ORDER BY {column} LIMIT 1 OFFSET $2"
         );
         let delete = format!("DELETE FROM {table} WHERE {filter} AND {column} <= $1");
         for _ in 0..STEPS {
-            let edge = sqlx::query(AssertSqlSafe(edge.clone())).bind(cut).bind(STEP).fetch_optional(&self.pool).await?;
-            let last = edge.as_ref().map_or(Ok(cut - 1), |edge| edge.try_get::<Millis, _>(0))?;
+            let edge = sqlx::query(AssertSqlSafe(edge.clone()))
+                .bind(cut)
+                .bind(STEP)
+                .fetch_optional(&self.pool)
+                .await?;
+            let last = edge
+                .as_ref()
+                .map_or(Ok(cut - 1), |edge| edge.try_get::<Millis, _>(0))?;
             let mut change = self.begin().await?;
-            sqlx::query(AssertSqlSafe(delete.clone())).bind(last).execute(&mut *change).await?;
+            sqlx::query(AssertSqlSafe(delete.clone()))
+                .bind(last)
+                .execute(&mut *change)
+                .await?;
             change.commit().await?;
             if edge.is_none() {
                 break;
@@ -197,11 +267,21 @@ impl History {
         let next = sqlx::query(
             "SELECT MIN(id) FROM (SELECT id FROM server WHERE id > $1 ORDER BY id LIMIT 1 OFFSET $2) AS next",
         );
-        let next: Option<i64> = next.bind(from).bind(SERVERS).fetch_one(&self.pool).await?.try_get(0)?;
+        let next: Option<i64> = next
+            .bind(from)
+            .bind(SERVERS)
+            .fetch_one(&self.pool)
+            .await?
+            .try_get(0)?;
         let mut change = self.begin().await?;
         let forget = "DELETE FROM session WHERE first < $1 AND last < $1
                       AND server IN (SELECT id FROM server WHERE id > $2 ORDER BY id LIMIT $3)";
-        sqlx::query(forget).bind(ended).bind(from).bind(SERVERS).execute(&mut *change).await?;
+        sqlx::query(forget)
+            .bind(ended)
+            .bind(from)
+            .bind(SERVERS)
+            .execute(&mut *change)
+            .await?;
         // One less, since the next is still to come.
         from = next.map_or(0, |next| next - 1);
         if next.is_none() {
@@ -210,7 +290,10 @@ impl History {
                 // The last number stays, so that it is not given again.
                 "DELETE FROM server WHERE removed < $1 AND id < (SELECT MAX(id) FROM server)",
             ] {
-                sqlx::query(forget).bind(removed).execute(&mut *change).await?;
+                sqlx::query(forget)
+                    .bind(removed)
+                    .execute(&mut *change)
+                    .await?;
             }
         }
         change.commit().await?;
@@ -227,17 +310,22 @@ async fn next_bucket(
     to: Millis,
 ) -> Result<Option<Millis>, HistoryError> {
     let first = match level {
-        Level::FiveMinutes => sqlx::query("SELECT MIN(at) FROM sample WHERE at >= $1 AND at <= $2").bind(from).bind(to),
-        _ => sqlx::query("SELECT MIN(bucket) FROM rollup WHERE bucket >= $1 AND bucket <= $2 AND level = $3")
+        Level::FiveMinutes => sqlx::query("SELECT MIN(at) FROM sample WHERE at >= $1 AND at <= $2")
             .bind(from)
-            .bind(to)
-            .bind(level.number() - 1),
+            .bind(to),
+        _ => sqlx::query(
+            "SELECT MIN(bucket) FROM rollup WHERE bucket >= $1 AND bucket <= $2 AND level = $3",
+        )
+        .bind(from)
+        .bind(to)
+        .bind(level.number() - 1),
     };
     let first: Option<Millis> = first.fetch_one(connection).await?.try_get(0)?;
     Ok(first.map(|at| level.floor(at)))
 }
 
-pub(super) const PUT: &str = "INSERT INTO rollup (level, bucket, server, asked, answered, told, players, players_max,
+pub(super) const PUT: &str =
+    "INSERT INTO rollup (level, bucket, server, asked, answered, told, players, players_max,
     slots, timed, latency, latency_max, sent, resent)";
 /// What counted no more than what is there takes nothing away: below it, something may have been deleted. (Of all servers, sums
 /// of sums are told more often than the sum of this bucket alone, and know more: see below.)

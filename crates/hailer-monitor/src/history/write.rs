@@ -37,18 +37,37 @@ pub(super) async fn write(
             Dialect::Sqlite => "SELECT done FROM progress WHERE level = 1",
             Dialect::Postgres => "SELECT done FROM progress WHERE level = 1 FOR SHARE",
         };
-        let done: Millis = sqlx::query(done).fetch_one(&mut *change).await?.try_get(0)?;
-        run(change, late(dialect, Level::FiveMinutes, late_buckets(&batch.samples, done))).await?;
+        let done: Millis = sqlx::query(done)
+            .fetch_one(&mut *change)
+            .await?
+            .try_get(0)?;
+        run(
+            change,
+            late(
+                dialect,
+                Level::FiveMinutes,
+                late_buckets(&batch.samples, done),
+            ),
+        )
+        .await?;
     }
     let samples = run(change, samples(dialect, &batch.samples)).await?;
     let events = run(change, events(dialect, &batch.events)).await?;
     run(change, states(dialect, &batch.events)).await?;
     let sessions = run(change, sessions(dialect, &batch.sessions)).await?;
-    Ok(Written { samples, events, sessions })
+    Ok(Written {
+        samples,
+        events,
+        sessions,
+    })
 }
 
 fn late_buckets(samples: &[Sample], done: Millis) -> BTreeSet<Millis> {
-    samples.iter().filter(|sample| sample.at < done).map(|sample| Level::FiveMinutes.floor(sample.at)).collect()
+    samples
+        .iter()
+        .filter(|sample| sample.at < done)
+        .map(|sample| Level::FiveMinutes.floor(sample.at))
+        .collect()
 }
 
 fn samples(dialect: Dialect, samples: &[Sample]) -> Vec<Statement> {
@@ -73,7 +92,11 @@ fn samples(dialect: Dialect, samples: &[Sample]) -> Vec<Statement> {
 }
 
 /// Remembers final buckets into which something comes.
-pub(super) fn late(dialect: Dialect, level: Level, buckets: impl IntoIterator<Item = Millis>) -> Vec<Statement> {
+pub(super) fn late(
+    dialect: Dialect,
+    level: Level,
+    buckets: impl IntoIterator<Item = Millis>,
+) -> Vec<Statement> {
     let table = Insert {
         head: "INSERT INTO late (level, bucket) VALUES ",
         columns: 2,
@@ -136,7 +159,9 @@ fn sessions(dialect: Dialect, sessions: &[Session]) -> Vec<Statement> {
     // A statement of PostgreSQL must not change a row twice.
     let mut last: BTreeMap<(ServerId, Millis, Cow<'_, str>), Millis> = BTreeMap::new();
     for session in sessions {
-        let known = last.entry((session.server, session.first, player_key(&session.player))).or_insert(session.last);
+        let known = last
+            .entry((session.server, session.first, player_key(&session.player)))
+            .or_insert(session.last);
         *known = session.last.max(*known);
     }
     let table = Insert {
@@ -191,10 +216,16 @@ impl Insert<'_> {
             // Only the statement of many rows is worth remembering for the connection.
             let is_whole = count == ROWS;
             let text = match is_whole {
-                true => whole.get_or_insert_with(|| Arc::<str>::from(self.text(dialect, ROWS))).clone(),
+                true => whole
+                    .get_or_insert_with(|| Arc::<str>::from(self.text(dialect, ROWS)))
+                    .clone(),
                 false => self.text(dialect, count).into(),
             };
-            statements.push(Statement { text, values: values.arguments, is_whole });
+            statements.push(Statement {
+                text,
+                values: values.arguments,
+                is_whole,
+            });
         }
         statements
     }
@@ -227,9 +258,17 @@ pub(crate) struct Statement {
 }
 
 /// Carries out statements. Returns how many rows came or changed.
-pub(crate) async fn run(change: &mut AnyConnection, statements: Vec<Statement>) -> Result<u64, HistoryError> {
+pub(crate) async fn run(
+    change: &mut AnyConnection,
+    statements: Vec<Statement>,
+) -> Result<u64, HistoryError> {
     let mut done = 0;
-    for Statement { text, values, is_whole } in statements {
+    for Statement {
+        text,
+        values,
+        is_whole,
+    } in statements
+    {
         let query = sqlx::query_with::<Any, _>(AssertSqlSafe(text), values).persistent(is_whole);
         done += query.execute(&mut *change).await?.rows_affected();
     }
@@ -244,7 +283,9 @@ pub(crate) struct Values {
 
 impl Values {
     pub(crate) fn add<'q>(&mut self, value: impl Encode<'q, Any> + Type<Any>) {
-        self.arguments.add(value).expect("numbers and texts can be bound");
+        self.arguments
+            .add(value)
+            .expect("numbers and texts can be bound");
     }
 }
 
@@ -255,7 +296,14 @@ pub(super) fn small<T: TryFrom<i64>>(row: &AnyRow, column: usize) -> Result<T, H
 }
 
 /// The same of one that may be absent.
-pub(super) fn small_if_any<T: TryFrom<i64>>(row: &AnyRow, column: usize) -> Result<Option<T>, HistoryError> {
-    let Some(value) = row.try_get::<Option<i64>, _>(column)? else { return Ok(None) };
-    T::try_from(value).map(Some).map_err(|_| HistoryError::Stored(format!("{value} is out of range")))
+pub(super) fn small_if_any<T: TryFrom<i64>>(
+    row: &AnyRow,
+    column: usize,
+) -> Result<Option<T>, HistoryError> {
+    let Some(value) = row.try_get::<Option<i64>, _>(column)? else {
+        return Ok(None);
+    };
+    T::try_from(value)
+        .map(Some)
+        .map_err(|_| HistoryError::Stored(format!("{value} is out of range")))
 }

@@ -167,7 +167,8 @@ impl Desk {
                 }
                 () = async { sleep_until(not_before.expect("checked")).await }, if not_before.is_some() => not_before = None,
             }
-            let is_enough = is_due || finish.is_some() || self.kept.samples.len() >= self.bounds.soon;
+            let is_enough =
+                is_due || finish.is_some() || self.kept.samples.len() >= self.bounds.soon;
             let may_write = not_before.is_none() && is_enough;
             if under_way.is_none() && may_write && !self.kept.is_empty() {
                 under_way = Some(self.write());
@@ -201,12 +202,19 @@ impl Desk {
         let (history, patience) = (self.history.clone(), self.bounds.patience);
         Box::pin(async move {
             let result = match timeout(patience, history.write(&batch)).await {
-                Ok(result) => {
-                    result.map_err(|error| Failure { is_of_data: is_of_data(&error), message: error.to_string() })
-                }
+                Ok(result) => result.map_err(|error| Failure {
+                    is_of_data: is_of_data(&error),
+                    message: error.to_string(),
+                }),
                 Err(_) => {
-                    let message = format!("the history fails: no answer within {} s", patience.as_secs_f32());
-                    Err(Failure { is_of_data: false, message })
+                    let message = format!(
+                        "the history fails: no answer within {} s",
+                        patience.as_secs_f32()
+                    );
+                    Err(Failure {
+                        is_of_data: false,
+                        message,
+                    })
                 }
             };
             (batch, result)
@@ -268,13 +276,21 @@ struct Failure {
 /// Whether a database refuses what is to be written for its own sake. All that comes is within what the tables take, so this
 /// is a fault of ours, which must not stop the rest.
 pub(crate) fn is_of_data(error: &HistoryError) -> bool {
-    let HistoryError::Sql(sqlx::Error::Database(error)) = error else { return false };
-    let Some(code) = error.code() else { return false };
+    let HistoryError::Sql(sqlx::Error::Database(error)) = error else {
+        return false;
+    };
+    let Some(code) = error.code() else {
+        return false;
+    };
     match code.len() {
         // PostgreSQL: data exception, integrity constraint violation, limit exceeded.
-        5 => ["22", "23", "54"].iter().any(|class| code.starts_with(class)),
+        5 => ["22", "23", "54"]
+            .iter()
+            .any(|class| code.starts_with(class)),
         // SQLite: too big, constraint, mismatch; in the lowest byte.
-        _ => code.parse::<u32>().is_ok_and(|code| matches!(code & 0xff, 18..=20)),
+        _ => code
+            .parse::<u32>()
+            .is_ok_and(|code| matches!(code & 0xff, 18..=20)),
     }
 }
 

@@ -104,10 +104,21 @@ impl Chart<'_> {
         for (number, (at, text)) in marks.iter().enumerate() {
             let x = (at - self.from) as f64 * 100.0 / width as f64;
             // On a narrow screen every other one is left out.
-            let class = if number % 2 == 1 { r#" class="odd""# } else { "" };
+            let class = if number % 2 == 1 {
+                r#" class="odd""#
+            } else {
+                ""
+            };
             let (foot, text_y) = (TOP + PLOT, full - 6);
-            write!(out, r#"<line{class} x1="{x:.2}%" x2="{x:.2}%" y1="{foot}" y2="{}"/>"#, foot + 4)?;
-            write!(out, r#"<text{class} x="{x:.2}%" y="{text_y}" text-anchor="middle">"#)?;
+            write!(
+                out,
+                r#"<line{class} x1="{x:.2}%" x2="{x:.2}%" y1="{foot}" y2="{}"/>"#,
+                foot + 4
+            )?;
+            write!(
+                out,
+                r#"<text{class} x="{x:.2}%" y="{text_y}" text-anchor="middle">"#
+            )?;
             escaped(out, text)?;
             out.write_str("</text>")?;
         }
@@ -120,17 +131,37 @@ impl Chart<'_> {
         let y = |value: f64| ((1.0 - (value / top).clamp(0.0, 1.0)) * HEIGHT).round() as i64;
         match self.look {
             Look::Share => {
-                write!(out, r#"<path class="missing" d="{}"/>"#, columns(self.values, y, 0, |value| value < top))?;
-                write!(out, r#"<path class="there" d="{}"/>"#, columns(self.values, y, HEIGHT as i64, |_| true))?;
+                write!(
+                    out,
+                    r#"<path class="missing" d="{}"/>"#,
+                    columns(self.values, y, 0, |value| value < top)
+                )?;
+                write!(
+                    out,
+                    r#"<path class="there" d="{}"/>"#,
+                    columns(self.values, y, HEIGHT as i64, |_| true)
+                )?;
             }
             Look::Area | Look::Line => {
                 if self.look == Look::Area {
-                    write!(out, r#"<path class="fill" d="{}"/>"#, line(self.values, y, true))?;
+                    write!(
+                        out,
+                        r#"<path class="fill" d="{}"/>"#,
+                        line(self.values, y, true)
+                    )?;
                 }
                 if !self.highest.is_empty() {
-                    write!(out, r#"<path class="highest" d="{}"/>"#, line(self.highest, y, false))?;
+                    write!(
+                        out,
+                        r#"<path class="highest" d="{}"/>"#,
+                        line(self.highest, y, false)
+                    )?;
                 }
-                write!(out, r#"<path class="mean" d="{}"/>"#, line(self.values, y, false))?;
+                write!(
+                    out,
+                    r#"<path class="mean" d="{}"/>"#,
+                    line(self.values, y, false)
+                )?;
                 write!(out, r#"<path class="dots" d="{}"/>"#, dots(self.values, y))?;
             }
         }
@@ -174,7 +205,10 @@ impl Chart<'_> {
             return vec![0.0, 0.5, 1.0];
         }
         let values = self.values.iter().chain(self.highest).flatten();
-        let most = values.copied().filter(|value| value.is_finite()).fold(0.0, f64::max);
+        let most = values
+            .copied()
+            .filter(|value| value.is_finite())
+            .fold(0.0, f64::max);
         let step = nice(most / 3.0);
         let count = (most / step).ceil().max(1.0) as u32;
         (0..=count).map(|number| f64::from(number) * step).collect()
@@ -187,7 +221,10 @@ impl Chart<'_> {
         let to = self.from + self.step * self.values.len() as Millis;
         let every = |step: Millis, label: fn(Millis) -> String| {
             let first = self.from.div_euclid(step) * step + step;
-            (first..to).step_by(step as usize).map(|at| (at, label(at))).collect()
+            (first..to)
+                .step_by(step as usize)
+                .map(|at| (at, label(at)))
+                .collect()
         };
         match to - self.from {
             ..=7_200_000 => every(HOUR / 6, show::clock),
@@ -199,7 +236,9 @@ impl Chart<'_> {
             }
             _ => {
                 let days: Vec<(Millis, String)> = every(DAY, |at| show::month_of(at).into());
-                days.into_iter().filter(|(at, _)| show::is_first_of_month(*at)).collect()
+                days.into_iter()
+                    .filter(|(at, _)| show::is_first_of_month(*at))
+                    .collect()
             }
         }
     }
@@ -208,7 +247,10 @@ impl Chart<'_> {
 /// The step of a grid that people count in: 1, 2 or 5 and noughts, and never less than 1.
 fn nice(step: f64) -> f64 {
     let power = 10f64.powf(step.max(1.0).log10().floor());
-    let factor = [1.0, 2.0, 5.0, 10.0].into_iter().find(|factor| factor * power >= step).unwrap_or(10.0);
+    let factor = [1.0, 2.0, 5.0, 10.0]
+        .into_iter()
+        .find(|factor| factor * power >= step)
+        .unwrap_or(10.0);
     factor * power
 }
 
@@ -248,7 +290,9 @@ fn dots(values: &[Option<f64>], y: impl Fn(f64) -> i64) -> String {
     let mut out = String::new();
     let is_known = |bucket: usize| values.get(bucket).is_some_and(Option::is_some);
     for (bucket, value) in values.iter().enumerate() {
-        if let Some(value) = value.filter(|_| !is_known(bucket.wrapping_sub(1)) && !is_known(bucket + 1)) {
+        if let Some(value) =
+            value.filter(|_| !is_known(bucket.wrapping_sub(1)) && !is_known(bucket + 1))
+        {
             let _ = write!(out, "M{bucket}.5 {}h.01", y(value));
         }
     }
@@ -256,12 +300,19 @@ fn dots(values: &[Option<f64>], y: impl Fn(f64) -> i64) -> String {
 }
 
 /// Columns from `ground` to the value, neighbours of the same height in one.
-fn columns(values: &[Option<f64>], y: impl Fn(f64) -> i64, ground: i64, wanted: impl Fn(f64) -> bool) -> String {
+fn columns(
+    values: &[Option<f64>],
+    y: impl Fn(f64) -> i64,
+    ground: i64,
+    wanted: impl Fn(f64) -> bool,
+) -> String {
     let mut out = String::new();
     let mut bucket = 0;
     while let Some(value) = values.get(bucket) {
         let height = value.filter(|value| wanted(*value)).map(&y);
-        let alike = values[bucket..].iter().take_while(|next| next.filter(|value| wanted(*value)).map(&y) == height);
+        let alike = values[bucket..]
+            .iter()
+            .take_while(|next| next.filter(|value| wanted(*value)).map(&y) == height);
         let end = bucket + alike.count();
         if let Some(height) = height {
             let _ = write!(out, "M{bucket} {ground}V{height}H{end}V{ground}z");
@@ -272,17 +323,26 @@ fn columns(values: &[Option<f64>], y: impl Fn(f64) -> i64, ground: i64, wanted: 
 }
 
 /// A day in a row of the overview: players as a hill, and a mark on the ground where answers were missing.
-pub(crate) fn sparkline(players: &[Option<f32>; SPARKS], answered: Option<&[Option<f32>; SPARKS]>) -> Svg {
+pub(crate) fn sparkline(
+    players: &[Option<f32>; SPARKS],
+    answered: Option<&[Option<f32>; SPARKS]>,
+) -> Svg {
     let known = || players.iter().flatten().copied();
     let most = known().fold(0.0, f32::max);
     let mut out = String::with_capacity(1_024);
-    let _ =
-        write!(out, r#"<svg class="spark" viewBox="0 0 {SPARKS} 96" preserveAspectRatio="none" role="img"><title>"#);
+    let _ = write!(
+        out,
+        r#"<svg class="spark" viewBox="0 0 {SPARKS} 96" preserveAspectRatio="none" role="img"><title>"#
+    );
     if known().next().is_some() {
         let least = known().fold(f32::MAX, f32::min);
         let (least, most) = (show::mean(f64::from(least)), show::mean(f64::from(most)));
         out.push_str("The last day: ");
-        let _ = if least == most { write!(out, "{most} players") } else { write!(out, "{least} to {most} players") };
+        let _ = if least == most {
+            write!(out, "{most} players")
+        } else {
+            write!(out, "{least} to {most} players")
+        };
     } else {
         out.push_str("Nothing is known of the last day");
     }
@@ -290,8 +350,11 @@ pub(crate) fn sparkline(players: &[Option<f32>; SPARKS], answered: Option<&[Opti
     // A little room, so that the line is not cut; and the ground is for marks.
     let y = |value: f64| (86.0 - value / f64::from(most.max(1.0)) * 78.0).round() as i64;
     let hill = line(&values, y, true).replace("V1000", "V88");
-    let _ =
-        write!(out, r#"</title><path class="fill" d="{hill}"/><path class="mean" d="{}"/>"#, line(&values, y, false));
+    let _ = write!(
+        out,
+        r#"</title><path class="fill" d="{hill}"/><path class="mean" d="{}"/>"#,
+        line(&values, y, false)
+    );
     let alone = dots(&values, y);
     if !alone.is_empty() {
         let _ = write!(out, r#"<path class="dots" d="{alone}"/>"#);
@@ -326,7 +389,10 @@ mod tests {
 
     #[test]
     fn grids_are_counted_in_ones_twos_and_fives() {
-        assert_eq!([0.0, 0.3, 1.1, 3.4, 7.0, 34.0, 167.0].map(nice), [1.0, 1.0, 2.0, 5.0, 10.0, 50.0, 200.0]);
+        assert_eq!(
+            [0.0, 0.3, 1.1, 3.4, 7.0, 34.0, 167.0].map(nice),
+            [1.0, 1.0, 2.0, 5.0, 10.0, 50.0, 200.0]
+        );
     }
 
     #[test]
@@ -334,7 +400,10 @@ mod tests {
         let y = |value: f64| value as i64;
         let values = [Some(1.0), Some(2.0), None, Some(3.0), None];
         assert_eq!(line(&values, y, false), "M0.5 1L1.5 2M3.5 3h.4");
-        assert_eq!(line(&values, y, true), "M0.5 1L1.5 2V1000H0.5zM3.5 3h.4V1000H3.5z");
+        assert_eq!(
+            line(&values, y, true),
+            "M0.5 1L1.5 2V1000H0.5zM3.5 3h.4V1000H3.5z"
+        );
         assert_eq!(dots(&values, y), "M3.5 3h.01");
         let shares = [Some(1.0), Some(1.0), None, Some(0.0)];
         assert_eq!(columns(&shares, y, 9, |_| true), "M0 9V1H2V9zM3 9V0H4V9z");
@@ -348,28 +417,56 @@ mod tests {
             step: 300_000,
             values: &[Some(3.0), None, Some(f64::NAN), Some(f64::INFINITY)],
             highest: &[Some(7.0)],
-            words: &|bucket| if bucket == 1 { String::new() } else { format!("<{bucket}>") },
+            words: &|bucket| {
+                if bucket == 1 {
+                    String::new()
+                } else {
+                    format!("<{bucket}>")
+                }
+            },
             axis: &show::mean,
             look: Look::Area,
             now: 1_795_219_200_000,
         };
         let svg = chart.draw().to_string();
-        assert!(svg.contains("aria-label=\"&quot;&lt;Players&gt;&quot;\""), "{svg}");
-        assert!(svg.contains("<path d=\"M0 0h1v1000h-1z\"><title>21 Nov 00:00 · &lt;0&gt;</title>"), "{svg}");
+        assert!(
+            svg.contains("aria-label=\"&quot;&lt;Players&gt;&quot;\""),
+            "{svg}"
+        );
+        assert!(
+            svg.contains("<path d=\"M0 0h1v1000h-1z\"><title>21 Nov 00:00 · &lt;0&gt;</title>"),
+            "{svg}"
+        );
         assert!(!svg.contains("M1 0h1"), "nothing is known of it: {svg}");
-        let empty = Chart { values: &[], highest: &[], ..chart };
-        assert!(empty.draw().to_string().ends_with("no value in this time</text></svg>"));
+        let empty = Chart {
+            values: &[],
+            highest: &[],
+            ..chart
+        };
+        assert!(
+            empty
+                .draw()
+                .to_string()
+                .ends_with("no value in this time</text></svg>")
+        );
     }
 
     #[test]
     fn sparklines_have_a_title() {
         let mut players = [None; SPARKS];
-        assert!(sparkline(&players, None).to_string().contains("Nothing is known"));
+        assert!(
+            sparkline(&players, None)
+                .to_string()
+                .contains("Nothing is known")
+        );
         (players[3], players[4]) = (Some(2.0), Some(12.5));
         let mut answered = [None; SPARKS];
         (answered[3], answered[4], answered[5]) = (Some(1.0), Some(0.5), Some(0.0));
         let svg = sparkline(&players, Some(&answered)).to_string();
         assert!(svg.contains("The last day: 2 to 13 players"), "{svg}");
-        assert!(svg.contains(r#"<path class="missing" d="M4 96V89H6V96z"/>"#), "{svg}");
+        assert!(
+            svg.contains(r#"<path class="missing" d="M4 96V89H6V96z"/>"#),
+            "{svg}"
+        );
     }
 }

@@ -51,17 +51,28 @@ pub(super) async fn show(
     asked: HeaderMap,
 ) -> Response {
     let Some(file) = FILES.iter().find(|file| file.name == name) else {
-        return page::error(&app, &asked, StatusCode::NOT_FOUND, "There is no such file.");
+        return page::error(
+            &app,
+            &asked,
+            StatusCode::NOT_FOUND,
+            "There is no such file.",
+        );
     };
     let digest = &*file.digest;
     let tag = format!("\"{digest}\"");
     let is_named = query.is_some_and(|query| query.strip_prefix("v=") == Some(digest));
-    let keep = if is_named { "public, max-age=31536000, immutable" } else { "public, no-cache" };
+    let keep = if is_named {
+        "public, max-age=31536000, immutable"
+    } else {
+        "public, no-cache"
+    };
     let mut answer = match is_known(&asked, &tag) {
         true => StatusCode::NOT_MODIFIED.into_response(),
         false => ([(header::CONTENT_TYPE, file.kind)], file.bytes).into_response(),
     };
-    answer.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static(keep));
+    answer
+        .headers_mut()
+        .insert(header::CACHE_CONTROL, HeaderValue::from_static(keep));
     if let Ok(tag) = HeaderValue::from_str(&tag) {
         answer.headers_mut().insert(header::ETAG, tag);
     }
@@ -70,7 +81,10 @@ pub(super) async fn show(
 
 /// Whether the asker has what this tag stands for. Compression makes strong tags weak: `W/` is no difference here.
 pub(crate) fn is_known(asked: &HeaderMap, tag: &str) -> bool {
-    let known = asked.get_all(header::IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
+    let known = asked
+        .get_all(header::IF_NONE_MATCH)
+        .iter()
+        .filter_map(|value| value.to_str().ok());
     let mut tags = known.flat_map(|value| value.split(',')).map(str::trim);
     tags.any(|known| known == "*" || known.strip_prefix("W/").unwrap_or(known) == tag)
 }

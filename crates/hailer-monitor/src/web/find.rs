@@ -28,10 +28,18 @@ impl Match {
     pub(crate) fn fits(&self, row: &Row) -> bool {
         let server = &*row.server;
         let has = |(key, value): &(String, Option<String>)| {
-            server.labels.get(key).is_some_and(|found| value.as_ref().is_none_or(|value| value == found))
+            server
+                .labels
+                .get(key)
+                .is_some_and(|found| value.as_ref().is_none_or(|value| value == found))
         };
-        self.group.as_ref().is_none_or(|group| *group == server.group)
-            && self.protocol.as_ref().is_none_or(|id| protocol(server).eq_ignore_ascii_case(id))
+        self.group
+            .as_ref()
+            .is_none_or(|group| *group == server.group)
+            && self
+                .protocol
+                .as_ref()
+                .is_none_or(|id| protocol(server).eq_ignore_ascii_case(id))
             && self.state.is_none_or(|state| state.matches(row))
             && self.labels.iter().all(has)
     }
@@ -47,8 +55,12 @@ pub(crate) enum Shown {
 }
 
 impl Shown {
-    pub(crate) const ALL: [(Self, &'static str); 4] =
-        [(Self::Up, "up"), (Self::Down, "down"), (Self::Unknown, "unknown"), (Self::Flapping, "flapping")];
+    pub(crate) const ALL: [(Self, &'static str); 4] = [
+        (Self::Up, "up"),
+        (Self::Down, "down"),
+        (Self::Unknown, "unknown"),
+        (Self::Flapping, "flapping"),
+    ];
 
     fn matches(self, row: &Row) -> bool {
         match self {
@@ -66,7 +78,12 @@ pub(crate) struct Words(Vec<String>);
 
 impl Words {
     pub(crate) fn of(text: &str) -> Self {
-        Self(text.split_whitespace().take(WORDS).map(str::to_lowercase).collect())
+        Self(
+            text.split_whitespace()
+                .take(WORDS)
+                .map(str::to_lowercase)
+                .collect(),
+        )
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -79,14 +96,19 @@ impl Words {
 
     /// The same, of some texts.
     pub(crate) fn are_in_one_of(&self, texts: &[&str]) -> bool {
-        self.0.iter().all(|word| texts.iter().any(|text| contains(text, word)))
+        self.0
+            .iter()
+            .all(|word| texts.iter().any(|text| contains(text, word)))
     }
 }
 
 /// Whether a word, in lower case, stands in a text in any case.
 fn contains(text: &str, word: &str) -> bool {
     if text.is_ascii() {
-        return text.as_bytes().windows(word.len().max(1)).any(|part| part.eq_ignore_ascii_case(word.as_bytes()));
+        return text
+            .as_bytes()
+            .windows(word.len().max(1))
+            .any(|part| part.eq_ignore_ascii_case(word.as_bytes()));
     }
     text.to_lowercase().contains(word)
 }
@@ -121,7 +143,10 @@ impl Sort {
     ];
 
     pub(crate) fn word(self) -> &'static str {
-        Self::ALL.iter().find(|(sort, ..)| *sort == self).map_or("players", |(_, word, _)| word)
+        Self::ALL
+            .iter()
+            .find(|(sort, ..)| *sort == self)
+            .map_or("players", |(_, word, _)| word)
     }
 
     /// Whether its natural direction is from the most to the least.
@@ -135,9 +160,14 @@ impl Sort {
         match self {
             Self::Players => last?.players.map(i64::from),
             Self::Latency => last?.latency.map(i64::from),
-            Self::Uptime => row.day.uptime(now).map(|share| (f64::from(share) * 1e6) as i64),
+            Self::Uptime => row
+                .day
+                .uptime(now)
+                .map(|share| (f64::from(share) * 1e6) as i64),
             // The state first, then the time, backwards.
-            Self::State => Some((row.state as i64) << 56 | (i64::MAX >> 8).saturating_sub(row.since.max(0))),
+            Self::State => {
+                Some((row.state as i64) << 56 | (i64::MAX >> 8).saturating_sub(row.since.max(0)))
+            }
             Self::Name | Self::Version | Self::Group => None,
         }
     }
@@ -159,7 +189,10 @@ pub(crate) fn directed<T: ?Sized>(
 
 /// The id of a server's protocol, as its target has it.
 pub(crate) fn protocol(server: &Server) -> &str {
-    server.target.split_once("://").map_or("", |(protocol, _)| protocol)
+    server
+        .target
+        .split_once("://")
+        .map_or("", |(protocol, _)| protocol)
 }
 
 /// As people count: `node-9` before `node-10`; capitals and small letters alike, unless all else is the same.
@@ -168,7 +201,10 @@ pub(crate) fn natural(a: &str, b: &str) -> Ordering {
     while let (Some(&l), Some(&r)) = (left.first(), right.first()) {
         let order = if l.is_ascii_digit() && r.is_ascii_digit() {
             let (number, other) = (number(&mut left), number(&mut right));
-            number.len().cmp(&other.len()).then_with(|| number.cmp(other))
+            number
+                .len()
+                .cmp(&other.len())
+                .then_with(|| number.cmp(other))
         } else {
             (left, right) = (&left[1..], &right[1..]);
             l.to_ascii_lowercase().cmp(&r.to_ascii_lowercase())
@@ -182,10 +218,16 @@ pub(crate) fn natural(a: &str, b: &str) -> Ordering {
 
 /// Takes the digits at the front, without the noughts before them.
 fn number<'a>(text: &mut &'a [u8]) -> &'a [u8] {
-    let end = text.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
+    let end = text
+        .iter()
+        .position(|byte| !byte.is_ascii_digit())
+        .unwrap_or(text.len());
     let (digits, rest) = text.split_at(end);
     *text = rest;
-    let noughts = digits.iter().position(|digit| *digit != b'0').unwrap_or(digits.len());
+    let noughts = digits
+        .iter()
+        .position(|digit| *digit != b'0')
+        .unwrap_or(digits.len());
     &digits[noughts..]
 }
 

@@ -13,7 +13,11 @@ pub(super) async fn guard(State(app): State<App>, request: Request, next: Next) 
     let is_for_programs = api::is_for_programs(request.uri().path());
     let asked = request.headers().clone();
     let refuse = |problem: Problem| {
-        if is_for_programs { problem.into_response() } else { page::problem(&app, &asked, &problem) }
+        if is_for_programs {
+            problem.into_response()
+        } else {
+            page::problem(&app, &asked, &problem)
+        }
     };
     if let Some(hosts) = &app.hosts
         && let Some(name) = called(&asked, request.uri()).filter(|name| !is_ours(name, hosts))
@@ -52,7 +56,9 @@ pub(super) fn without_port(host: &str) -> &str {
 /// Whether nobody else can have pointed this name at us: an address, this machine, or a name that we were told.
 pub(super) fn is_ours(name: &str, hosts: &[String]) -> bool {
     let is_address = name.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
-    is_address || name.eq_ignore_ascii_case("localhost") || hosts.iter().any(|known| known.eq_ignore_ascii_case(name))
+    is_address
+        || name.eq_ignore_ascii_case("localhost")
+        || hosts.iter().any(|known| known.eq_ignore_ascii_case(name))
 }
 
 #[cfg(test)]
@@ -63,12 +69,24 @@ mod tests {
     fn names_that_somebody_pointed_at_us_are_not_ours() {
         let hosts = ["Status.example.com".to_owned()];
         let is_ours = |host: &str| is_ours(without_port(host), &hosts);
-        for good in ["127.0.0.1:8080", "[::1]:8080", "[::1]", "localhost", "LOCALHOST:80", "status.example.com:443"] {
+        for good in [
+            "127.0.0.1:8080",
+            "[::1]:8080",
+            "[::1]",
+            "localhost",
+            "LOCALHOST:80",
+            "status.example.com:443",
+        ] {
             assert!(is_ours(good), "{good}");
         }
-        for bad in
-            ["evil.example.com", "localhost.example.com", "status.example.com.:80", "", "a:b", "127.0.0.1.example"]
-        {
+        for bad in [
+            "evil.example.com",
+            "localhost.example.com",
+            "status.example.com.:80",
+            "",
+            "a:b",
+            "127.0.0.1.example",
+        ] {
             assert!(!is_ours(bad), "{bad}");
         }
     }

@@ -55,14 +55,27 @@ pub(crate) struct Candidates {
 impl Candidates {
     pub(crate) fn of(live: &Arc<Live>, words: &Words) -> Self {
         if words.is_empty() {
-            return Self { names: names(live), found: None };
+            return Self {
+                names: names(live),
+                found: None,
+            };
         }
-        let texts = live.index().texts.get(live, |live| &live.index().texts, true, Texts::of);
-        Self { names: texts.names.clone(), found: Some(texts.find(words)) }
+        let texts = live
+            .index()
+            .texts
+            .get(live, |live| &live.index().texts, true, Texts::of);
+        Self {
+            names: texts.names.clone(),
+            found: Some(texts.find(words)),
+        }
     }
 
     /// What `pick` makes of their rows, in their order. It gets their places among all servers, too.
-    pub(crate) fn pick<T>(&self, live: &Live, mut pick: impl FnMut(usize, &Row) -> Option<T>) -> Vec<T> {
+    pub(crate) fn pick<T>(
+        &self,
+        live: &Live,
+        mut pick: impl FnMut(usize, &Row) -> Option<T>,
+    ) -> Vec<T> {
         match &self.found {
             None => live.pick_of(&self.names.ids, pick),
             Some(found) => {
@@ -75,11 +88,16 @@ impl Candidates {
     /// Those that match, with their places: without a look at any row if all do.
     pub(crate) fn matching(&self, live: &Live, matching: &Match) -> Vec<(usize, ServerId)> {
         if *matching != Match::default() {
-            return self.pick(live, |place, row| matching.fits(row).then_some((place, row.server.id)));
+            return self.pick(live, |place, row| {
+                matching.fits(row).then_some((place, row.server.id))
+            });
         }
         match &self.found {
             None => self.names.ids.iter().copied().enumerate().collect(),
-            Some(found) => found.iter().map(|place| (*place, self.names.ids[*place])).collect(),
+            Some(found) => found
+                .iter()
+                .map(|place| (*place, self.names.ids[*place]))
+                .collect(),
         }
     }
 
@@ -105,19 +123,26 @@ impl Candidates {
 }
 
 fn names(live: &Arc<Live>) -> Arc<Names> {
-    live.index().names.get(live, |live| &live.index().names, false, Names::of)
+    live.index()
+        .names
+        .get(live, |live| &live.index().names, false, Names::of)
 }
 
 impl Names {
     fn of(live: &Arc<Live>) -> Self {
-        let mut all = live.pick(|row| Some((CompactString::from(row.server.name.as_str()), row.server.id)));
+        let mut all =
+            live.pick(|row| Some((CompactString::from(row.server.name.as_str()), row.server.id)));
         all.sort_unstable_by(|a, b| natural(&a.0, &b.0));
         let (mut names, mut ends) = (String::new(), Vec::with_capacity(all.len()));
         for (name, _) in &all {
             names.push_str(name);
             ends.push(names.len());
         }
-        Self { ids: all.into_iter().map(|(_, id)| id).collect(), names, ends }
+        Self {
+            ids: all.into_iter().map(|(_, id)| id).collect(),
+            names,
+            ends,
+        }
     }
 
     fn name(&self, place: usize) -> &str {
@@ -132,7 +157,9 @@ impl Texts {
         let (mut text, mut ends) = (String::new(), Vec::with_capacity(names.ids.len()));
         for ids in names.ids.chunks(AT_ONCE) {
             // Only pointers are copied under the lock.
-            let rows = live.pick_of(ids, |nth, row| Some((nth, row.server.clone(), row.said.clone())));
+            let rows = live.pick_of(ids, |nth, row| {
+                Some((nth, row.server.clone(), row.said.clone()))
+            });
             let mut rows = rows.into_iter().peekable();
             for nth in 0..ids.len() {
                 if let Some((_, server, said)) = rows.next_if(|row| row.0 == nth) {
@@ -147,7 +174,9 @@ impl Texts {
     /// Places of those in which all words are found.
     fn find(&self, words: &Words) -> Vec<usize> {
         let (text, mut found) = (self.text.as_bytes(), Vec::new());
-        let Some((first, others)) = words.all().split_first() else { return (0..self.ends.len()).collect() };
+        let Some((first, others)) = words.all().split_first() else {
+            return (0..self.ends.len()).collect();
+        };
         let finder = Finder::new(first);
         let (mut start, mut place) = (0, 0);
         while let Some(hit) = finder.find(&text[start..]) {
@@ -156,7 +185,10 @@ impl Texts {
             }
             let begin = if place == 0 { 0 } else { self.ends[place - 1] };
             let own = &text[begin..self.ends[place]];
-            if others.iter().all(|word| memmem::find(own, word.as_bytes()).is_some()) {
+            if others
+                .iter()
+                .all(|word| memmem::find(own, word.as_bytes()).is_some())
+            {
                 found.push(place);
             }
             start = self.ends[place];
@@ -180,7 +212,10 @@ fn write(text: &mut String, server: &Server, said: Option<&Said>) {
     add(&server.group);
     server.labels.values().for_each(|value| add(value));
     let Some(said) = said else { return };
-    [&said.title, &said.version, &said.map, &said.game].into_iter().flatten().for_each(|part| add(part));
+    [&said.title, &said.version, &said.map, &said.game]
+        .into_iter()
+        .flatten()
+        .for_each(|part| add(part));
     if let Some(motd) = &said.motd {
         add(&motd.plain());
     }
@@ -211,7 +246,13 @@ impl<T> Default for Kept<T> {
 
 impl<T: Send + Sync + 'static> Kept<T> {
     /// What is good enough. `is_ageing`: not only because servers come and go.
-    fn get(&self, live: &Arc<Live>, of: fn(&Live) -> &Self, is_ageing: bool, make: fn(&Arc<Live>) -> T) -> Arc<T> {
+    fn get(
+        &self,
+        live: &Arc<Live>,
+        of: fn(&Live) -> &Self,
+        is_ageing: bool,
+        make: fn(&Arc<Live>) -> T,
+    ) -> Arc<T> {
         let now = Instant::now();
         let mut kept = self.lock();
         if let Some(last) = kept.as_mut() {
@@ -245,7 +286,13 @@ impl<T> Last<T> {
         let made = Arc::new(make(live));
         let end = Instant::now();
         let took = end - start;
-        Self { made, list, until: end + took * KEPT, took, is_made: false }
+        Self {
+            made,
+            list,
+            until: end + took * KEPT,
+            took,
+            is_made: false,
+        }
     }
 }
 
@@ -271,13 +318,29 @@ mod tests {
         for (id, name) in [(1, "node-10"), (2, "node-9"), (3, "Lobby")] {
             live.set(server(id, name));
         }
-        let said = Said { motd: Some(Text::legacy("\u{A7}6Wel\u{A7}acome\nhome")), ..Said::default() };
-        let said = Arc::new(Said { version: Some("1.21".into()), ..said });
-        live.change(Update { servers: vec![ServerId(2)], ..Update::default() }, |row| row.said = Some(said.clone()));
+        let said = Said {
+            motd: Some(Text::legacy("\u{A7}6Wel\u{A7}acome\nhome")),
+            ..Said::default()
+        };
+        let said = Arc::new(Said {
+            version: Some("1.21".into()),
+            ..said
+        });
+        live.change(
+            Update {
+                servers: vec![ServerId(2)],
+                ..Update::default()
+            },
+            |row| row.said = Some(said.clone()),
+        );
         let find = |words: &str| {
             let all = Candidates::of(&live, &Words::of(words));
             let found = all.matching(&live, &Match::default());
-            assert!(found.iter().all(|(place, id)| all.name(*place) == live.row(*id).unwrap().server.name));
+            assert!(
+                found
+                    .iter()
+                    .all(|(place, id)| all.name(*place) == live.row(*id).unwrap().server.name)
+            );
             found.into_iter().map(|(_, id)| id.0).collect::<Vec<_>>()
         };
         assert_eq!(find(""), [3, 2, 1], "as people count");
@@ -285,16 +348,35 @@ mod tests {
             (find("SÜD"), find("node"), find("ode-1"), find("west")),
             (vec![3, 2, 1], vec![2, 1], vec![1], vec![3, 2, 1])
         );
-        assert_eq!((find("welcome 1.21"), find("welcome lobby"), find("comehome")), (vec![2], vec![], vec![]));
+        assert_eq!(
+            (
+                find("welcome 1.21"),
+                find("welcome lobby"),
+                find("comehome")
+            ),
+            (vec![2], vec![], vec![])
+        );
         live.set(server(4, "lobby-2"));
         live.remove(ServerId(1));
-        assert_eq!((find(""), find("lobby")), (vec![3, 4, 2], vec![3, 4]), "at once, of so few");
+        assert_eq!(
+            (find(""), find("lobby")),
+            (vec![3, 4, 2], vec![3, 4]),
+            "at once, of so few"
+        );
         let all = Candidates::of(&live, &Words::default());
         assert_eq!(
-            (all.place("Lobby"), all.place("lobby-2"), all.place("m"), all.place("z")),
+            (
+                all.place("Lobby"),
+                all.place("lobby-2"),
+                all.place("m"),
+                all.place("z")
+            ),
             (Ok(0), Ok(1), Err(2), Err(3))
         );
-        let narrow = Match { group: Some(String::new()), ..Match::default() };
+        let narrow = Match {
+            group: Some(String::new()),
+            ..Match::default()
+        };
         assert_eq!(all.matching(&live, &narrow), []);
     }
 }

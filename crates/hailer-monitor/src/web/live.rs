@@ -48,7 +48,12 @@ const AGAIN: Duration = Duration::from_secs(3);
 /// `/live/rows?ids=1,2,3&since=MILLISECONDS`: events `rows`, with what changed, and `list`, if servers came or went.
 pub(super) async fn rows(State(app): State<App>, asked: Parts) -> Response {
     let ids = value(&asked, "ids").unwrap_or_default();
-    let ids: HashSet<ServerId> = ids.split(',').filter_map(|id| id.parse().ok()).map(ServerId).take(PAGE).collect();
+    let ids: HashSet<ServerId> = ids
+        .split(',')
+        .filter_map(|id| id.parse().ok())
+        .map(ServerId)
+        .take(PAGE)
+        .collect();
     // What comes from now on is heard, and then what came while the page was on its way.
     let updates = app.live.listen();
     let since = since(&asked).map(|since| since.saturating_sub(ON_ITS_WAY));
@@ -62,16 +67,26 @@ pub(super) async fn rows(State(app): State<App>, asked: Parts) -> Response {
 
 /// `/live/server/{name}?since=MILLISECONDS`: an event `changed` whenever the page would be another one than that with the last look
 /// of this time.
-pub(super) async fn server(State(app): State<App>, Path(name): Path<String>, asked: Parts) -> Response {
+pub(super) async fn server(
+    State(app): State<App>,
+    Path(name): Path<String>,
+    asked: Parts,
+) -> Response {
     let updates = app.live.listen();
     match app.live.named(&name) {
         Some(row) => {
             let ids = HashSet::from([row.server.id]);
-            let is_new = since(&asked).is_some_and(|since| row.last.is_some_and(|last| last.at != since));
+            let is_new =
+                since(&asked).is_some_and(|since| row.last.is_some_and(|last| last.at != since));
             let changed = if is_new { ids.clone() } else { HashSet::new() };
             watch(&app, &asked, updates, ids, changed, false, Form::Word)
         }
-        None => page::error(&app, &asked.headers, StatusCode::NOT_FOUND, "There is no server of this name."),
+        None => page::error(
+            &app,
+            &asked.headers,
+            StatusCode::NOT_FOUND,
+            "There is no server of this name.",
+        ),
     }
 }
 
@@ -80,13 +95,23 @@ pub(super) async fn events(State(app): State<App>, asked: Parts) -> Response {
     let updates = app.live.listen();
     let since = since(&asked).map(|since| since.saturating_sub(ON_ITS_WAY));
     let is_new = since.is_some_and(|since| app.live.happened().is_some_and(|at| at >= since));
-    watch(&app, &asked, updates, HashSet::new(), HashSet::new(), is_new, Form::Events)
+    watch(
+        &app,
+        &asked,
+        updates,
+        HashSet::new(),
+        HashSet::new(),
+        is_new,
+        Form::Events,
+    )
 }
 
 /// A parameter of the address.
 fn value<'a>(asked: &'a Parts, key: &str) -> Option<Cow<'a, str>> {
     let query = asked.uri.query().unwrap_or_default();
-    form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == key).map(|(_, value)| value)
+    form_urlencoded::parse(query.as_bytes())
+        .find(|(name, _)| name == key)
+        .map(|(_, value)| value)
 }
 
 /// As of when the page is.
@@ -108,7 +133,9 @@ fn watch(
     let Some(place) = app.listeners.take(who) else {
         let text = "Too many pages are open. This one is complete, but does not change by itself.";
         let mut answer = page::error(app, &asked.headers, StatusCode::SERVICE_UNAVAILABLE, text);
-        answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("60"));
+        answer
+            .headers_mut()
+            .insert(header::RETRY_AFTER, HeaderValue::from_static("60"));
         return answer;
     };
     let mut pace = interval(PACE);
@@ -131,16 +158,23 @@ fn watch(
         _place: place,
     };
     let hello = Event::default().comment("hello").retry(AGAIN);
-    let events = stream::unfold((listener, Some(hello)), |(mut listener, hello)| async move {
-        let event = match hello {
-            Some(hello) => hello,
-            None => listener.next().await?,
-        };
-        Some((Ok::<_, Infallible>(event), (listener, None)))
-    });
-    let mut answer = Sse::new(events).keep_alive(KeepAlive::new().interval(SIGN_OF_LIFE)).into_response();
+    let events = stream::unfold(
+        (listener, Some(hello)),
+        |(mut listener, hello)| async move {
+            let event = match hello {
+                Some(hello) => hello,
+                None => listener.next().await?,
+            };
+            Some((Ok::<_, Infallible>(event), (listener, None)))
+        },
+    );
+    let mut answer = Sse::new(events)
+        .keep_alive(KeepAlive::new().interval(SIGN_OF_LIFE))
+        .into_response();
     // Proxies that collect an answer before they hand it on would collect for ever.
-    answer.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
+    answer
+        .headers_mut()
+        .insert("x-accel-buffering", HeaderValue::from_static("no"));
     answer
 }
 
@@ -159,7 +193,10 @@ impl Places {
             return None;
         }
         taken.insert(who, of_one + 1);
-        Some(Place { places: self.clone(), who })
+        Some(Place {
+            places: self.clone(),
+            who,
+        })
     }
 
     /// How many are taken.
@@ -262,7 +299,8 @@ impl Listener {
     }
 
     fn note(&mut self, update: &Update) {
-        self.changed.extend(update.servers.iter().filter(|id| self.ids.contains(id)));
+        self.changed
+            .extend(update.servers.iter().filter(|id| self.ids.contains(id)));
         self.is_other_list |= update.is_other_list;
         self.is_other_sum |= match self.form {
             Form::Rows => true,
@@ -287,9 +325,16 @@ impl Listener {
         let now = self.app.now();
         let rows = changed.into_iter().filter_map(|id| self.app.live.row(id));
         let rows: Vec<Changed> = rows
-            .filter_map(|row| Some(Changed { id: row.server.id.0, html: RowView::of(&row, now).render().ok()? }))
+            .filter_map(|row| {
+                Some(Changed {
+                    id: row.server.id.0,
+                    html: RowView::of(&row, now).render().ok()?,
+                })
+            })
             .collect();
-        let totals = TotalsView::of(&self.app.totals.totals(&self.app.live, now)).render().ok()?;
+        let totals = TotalsView::of(&self.app.totals.totals(&self.app.live, now))
+            .render()
+            .ok()?;
         let is_other_sum = totals != self.totals;
         self.totals.clone_from(&totals);
         let totals = is_other_sum.then_some(totals);
@@ -300,6 +345,15 @@ impl Listener {
         if rows.is_empty() && totals.is_none() && notice.is_none() {
             return None;
         }
-        Some(Event::default().event("rows").data(serde_json::to_string(&Rows { rows, totals, notice }).ok()?))
+        Some(
+            Event::default().event("rows").data(
+                serde_json::to_string(&Rows {
+                    rows,
+                    totals,
+                    notice,
+                })
+                .ok()?,
+            ),
+        )
     }
 }

@@ -107,7 +107,9 @@ impl App {
     }
 
     fn now(&self) -> crate::sample::Millis {
-        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let since = SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap_or_default();
         since.as_millis().try_into().unwrap_or(i64::MAX)
     }
 }
@@ -117,14 +119,21 @@ pub fn router(app: App) -> Router {
     let header = |name: HeaderName, value: &'static str| {
         SetResponseHeaderLayer::if_not_present(name, HeaderValue::from_static(value))
     };
-    let api = app.api.clone().map(|api| api::router(api, app.listeners.clone())).unwrap_or_default();
+    let api = app
+        .api
+        .clone()
+        .map(|api| api::router(api, app.listeners.clone()))
+        .unwrap_or_default();
     Router::new()
         .merge(api)
         .route("/", get(page::overview::show))
         .route("/server/{name}", get(page::server::show))
         .route("/events", get(page::events::show))
         .route("/alerts", get(page::alerts::show))
-        .route("/alerts/test", post(page::alerts::test).layer(DefaultBodyLimit::max(page::alerts::LONGEST_FORM)))
+        .route(
+            "/alerts/test",
+            post(page::alerts::test).layer(DefaultBodyLimit::max(page::alerts::LONGEST_FORM)),
+        )
         .route("/theme", get(page::theme))
         .route("/live/rows", get(live::rows))
         .route("/live/server/{name}", get(live::server))
@@ -140,9 +149,18 @@ pub fn router(app: App) -> Router {
         .layer(header(header::X_FRAME_OPTIONS, "DENY"))
         // To others nothing; to us a form says where it comes from.
         .layer(header(header::REFERRER_POLICY, "same-origin"))
-        .layer(header(HeaderName::from_static("cross-origin-opener-policy"), "same-origin"))
-        .layer(header(HeaderName::from_static("cross-origin-resource-policy"), "same-origin"))
-        .layer(header(HeaderName::from_static("permissions-policy"), "camera=(), geolocation=(), microphone=()"))
+        .layer(header(
+            HeaderName::from_static("cross-origin-opener-policy"),
+            "same-origin",
+        ))
+        .layer(header(
+            HeaderName::from_static("cross-origin-resource-policy"),
+            "same-origin",
+        ))
+        .layer(header(
+            HeaderName::from_static("permissions-policy"),
+            "camera=(), geolocation=(), microphone=()",
+        ))
         // Pages show what is now, and their look depends on a cookie; what may be kept says so itself.
         .layer(header(header::CACHE_CONTROL, "no-store"))
 }

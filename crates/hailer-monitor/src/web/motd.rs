@@ -21,10 +21,17 @@ pub(crate) fn pieces(text: &Text, most: usize) -> Vec<Piece> {
     let mut pieces: Vec<Piece> = Vec::new();
     for (style, run) in text.runs() {
         if left == 0 || pieces.len() == PIECES {
-            pieces.push(Piece { class: String::new(), text: "…".into() });
+            pieces.push(Piece {
+                class: String::new(),
+                text: "…".into(),
+            });
             break;
         }
-        let shown: String = run.chars().filter(|&c| c == '\n' || !is_control(c)).take(left).collect();
+        let shown: String = run
+            .chars()
+            .filter(|&c| c == '\n' || !is_control(c))
+            .take(left)
+            .collect();
         left -= shown.chars().count();
         let class = class(style);
         match pieces.last_mut() {
@@ -72,16 +79,35 @@ mod tests {
         let text = Text::legacy(
             "\u{A7}aGreen \u{A7}a\u{A7}lbold\u{202E}\u{A7}r plain\n\u{A7}x\u{A7}f\u{A7}f\u{A7}8\u{A7}0\u{A7}0\u{A7}0x",
         );
-        let shown: Vec<_> = pieces(&text, 100).into_iter().map(|piece| (piece.class, piece.text)).collect();
-        let expected = [("ca", "Green "), ("ca mb", "bold"), ("", " plain\n"), ("q320", "x")];
-        assert_eq!(shown, expected.map(|(class, text)| (class.to_owned(), text.to_owned())));
+        let shown: Vec<_> = pieces(&text, 100)
+            .into_iter()
+            .map(|piece| (piece.class, piece.text))
+            .collect();
+        let expected = [
+            ("ca", "Green "),
+            ("ca mb", "bold"),
+            ("", " plain\n"),
+            ("q320", "x"),
+        ];
+        assert_eq!(
+            shown,
+            expected.map(|(class, text)| (class.to_owned(), text.to_owned()))
+        );
     }
 
     #[test]
     fn long_ones_end() {
-        let rainbow: String = (0..10_000).map(|i| format!("\u{A7}{:x}a", i % 16)).collect();
+        let rainbow: String = (0..10_000)
+            .map(|i| format!("\u{A7}{:x}a", i % 16))
+            .collect();
         assert_eq!(pieces(&Text::legacy(rainbow), 100_000).len(), PIECES + 1);
-        let long = pieces(&Text::legacy(format!("\u{A7}a{}\u{A7}bb", "a".repeat(1_000))), 10);
-        assert_eq!((long.len(), long[0].text.len(), long[1].text.as_str()), (2, 10, "…"));
+        let long = pieces(
+            &Text::legacy(format!("\u{A7}a{}\u{A7}bb", "a".repeat(1_000))),
+            10,
+        );
+        assert_eq!(
+            (long.len(), long[0].text.len(), long[1].text.as_str()),
+            (2, 10, "…")
+        );
     }
 }

@@ -48,16 +48,27 @@ impl Default for Bounds {
     /// 60 s for a reader, 2 s at the end.
     fn default() -> Self {
         let seconds = Duration::from_secs;
-        Self { connections: 768, head: seconds(15), unread: seconds(60), last: seconds(2) }
+        Self {
+            connections: 768,
+            head: seconds(15),
+            unread: seconds(60),
+            last: seconds(2),
+        }
     }
 }
 
 /// Answers all who come to a listener, until `until`; then ends what would go on, lets answers come to their end, and returns.
-pub async fn serve(listener: TcpListener, app: App, bounds: Bounds, until: impl Future<Output = ()>) {
+pub async fn serve(
+    listener: TcpListener,
+    app: App,
+    bounds: Bounds,
+    until: impl Future<Output = ()>,
+) {
     let pages = router(app.clone());
     let mut visitors = Visitors::new(bounds.connections);
     let closing = app.closing.clone();
-    let converse = |stream, peer| converse(stream, peer, pages.clone(), closing.subscribe(), bounds);
+    let converse =
+        |stream, peer| converse(stream, peer, pages.clone(), closing.subscribe(), bounds);
     tokio::select! {
         _ = visitors.receive(&listener, converse) => {}
         () = until => {}
@@ -80,7 +91,9 @@ async fn converse(
     let _ = stream.set_nodelay(true);
     let service = service_fn(move |mut request: hyper::Request<Incoming>| {
         request.extensions_mut().insert(ConnectInfo(peer));
-        pages.clone().oneshot(request.map(axum::body::Body::new) as Request)
+        pages
+            .clone()
+            .oneshot(request.map(axum::body::Body::new) as Request)
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -106,10 +119,19 @@ struct Patient<S> {
 
 impl<S> Patient<S> {
     fn new(stream: S, patience: Duration) -> Self {
-        Self { stream, patience, clock: Box::pin(sleep(patience)), waits: false }
+        Self {
+            stream,
+            patience,
+            clock: Box::pin(sleep(patience)),
+            waits: false,
+        }
     }
 
-    fn watched<T>(&mut self, poll: Poll<io::Result<T>>, context: &mut Context<'_>) -> Poll<io::Result<T>> {
+    fn watched<T>(
+        &mut self,
+        poll: Poll<io::Result<T>>,
+        context: &mut Context<'_>,
+    ) -> Poll<io::Result<T>> {
         if poll.is_ready() {
             self.waits = false;
             return poll;
@@ -123,13 +145,21 @@ impl<S> Patient<S> {
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
-    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, room: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        room: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_read(context, room)
     }
 }
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
-    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         let poll = Pin::new(&mut self.stream).poll_write(context, bytes);
         self.watched(poll, context)
     }

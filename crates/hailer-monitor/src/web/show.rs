@@ -55,7 +55,9 @@ pub(crate) fn share(part: u64, whole: u64) -> String {
 pub(crate) fn percent(share: f64) -> String {
     match share * 100.0 {
         all if all >= 100.0 => format!("100{THIN}%"),
-        most if most >= 99.0 => format!("{:.2}{THIN}%", ((most * 100.0).floor() / 100.0).min(99.99)),
+        most if most >= 99.0 => {
+            format!("{:.2}{THIN}%", ((most * 100.0).floor() / 100.0).min(99.99))
+        }
         0.0 => format!("0{THIN}%"),
         some => format!("{:.1}{THIN}%", ((some * 10.0).floor() / 10.0).max(0.1)),
     }
@@ -83,7 +85,12 @@ fn moment(at: Millis) -> DateTime {
 pub(crate) fn rfc3339(at: Millis) -> String {
     let at = moment(at);
     let (year, month, day) = (at.year(), at.month(), at.day());
-    format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", at.hour(), at.minute(), at.second())
+    format!(
+        "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z",
+        at.hour(),
+        at.minute(),
+        at.second()
+    )
 }
 
 /// For people: day and time of day, UTC; the year only where it is another than that of `now`.
@@ -93,14 +100,22 @@ pub(crate) fn time(at: Millis, now: Millis) -> String {
 
 /// The time of day, and the day where it is another than that of `now`.
 pub(crate) fn when(at: Millis, now: Millis) -> String {
-    if moment(at).date() == moment(now).date() { clock(at) } else { time(at, now) }
+    if moment(at).date() == moment(now).date() {
+        clock(at)
+    } else {
+        time(at, now)
+    }
 }
 
 /// The day; the year only where it is another than that of `now`.
 pub(crate) fn date(at: Millis, now: Millis) -> String {
     let (at, now) = (moment(at), moment(now));
     let day = format!("{} {}", at.day(), month(at.month()));
-    if at.year() == now.year() { day } else { format!("{day} {}", at.year()) }
+    if at.year() == now.year() {
+        day
+    } else {
+        format!("{day} {}", at.year())
+    }
 }
 
 /// Hours and minutes, UTC.
@@ -113,7 +128,11 @@ pub(crate) fn clock(at: Millis) -> String {
 pub(crate) fn weekday(at: Millis) -> String {
     let at = moment(at);
     let days = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
-    format!("{} {}", days[at.weekday().to_monday_zero_offset() as usize % 7], at.day())
+    format!(
+        "{} {}",
+        days[at.weekday().to_monday_zero_offset() as usize % 7],
+        at.day()
+    )
 }
 
 /// The month.
@@ -127,7 +146,9 @@ pub(crate) fn is_first_of_month(at: Millis) -> bool {
 }
 
 fn month(month: i8) -> &'static str {
-    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    const MONTHS: [&str; 12] = [
+        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+    ];
     MONTHS[(month as usize - 1) % 12]
 }
 
@@ -153,14 +174,26 @@ const WHOLE: usize = 1_000;
 /// Cuts a text to so many characters, without those that steer what is around it.
 pub(crate) fn cut(text: &str, most: usize) -> Cut {
     // What no line shows need not be gone through: twice as many bytes as can be shown are enough to tell.
-    let text: String = printable(text.get(..text.floor_char_boundary(WHOLE * 8)).unwrap_or(text));
+    let text: String = printable(
+        text.get(..text.floor_char_boundary(WHOLE * 8))
+            .unwrap_or(text),
+    );
     let text = text.trim();
     match text.char_indices().nth(most) {
-        None => Cut { text: text.into(), whole: None },
+        None => Cut {
+            text: text.into(),
+            whole: None,
+        },
         Some(_) => {
-            let end = text.char_indices().nth(most.saturating_sub(1)).map_or(text.len(), |(at, _)| at);
+            let end = text
+                .char_indices()
+                .nth(most.saturating_sub(1))
+                .map_or(text.len(), |(at, _)| at);
             let whole = text.chars().take(WHOLE).collect();
-            Cut { text: format!("{}…", text[..end].trim_end()), whole: Some(whole) }
+            Cut {
+                text: format!("{}…", text[..end].trim_end()),
+                whole: Some(whole),
+            }
         }
     }
 }
@@ -176,15 +209,30 @@ mod tests {
             [0, 999, 1_234, 12_345, 1_234_567].map(count),
             ["0", "999", "1234", &thin("12 345"), &thin("1 234 567")]
         );
-        assert_eq!([400, 9_999, 10_001].map(latency), [thin("0.4 ms"), thin("10.0 ms"), thin("11 ms")]);
+        assert_eq!(
+            [400, 9_999, 10_001].map(latency),
+            [thin("0.4 ms"), thin("10.0 ms"), thin("11 ms")]
+        );
         assert_eq!(share(9_999, 10_000), thin("99.99 %"));
         assert_eq!(share(99_999, 100_000), thin("99.99 %"), "not all of it");
-        assert_eq!((share(1, 1), share(0, 1), share(1, 9_999)), (thin("100 %"), thin("0 %"), thin("0.1 %")));
+        assert_eq!(
+            (share(1, 1), share(0, 1), share(1, 9_999)),
+            (thin("100 %"), thin("0 %"), thin("0.1 %"))
+        );
         assert_eq!(share(0, 0), NOTHING);
-        assert_eq!([mean(0.0), mean(0.24), mean(9.96), mean(3.0)], ["0", "0.2", "10", "3"]);
+        assert_eq!(
+            [mean(0.0), mean(0.24), mean(9.96), mean(3.0)],
+            ["0", "0.2", "10", "3"]
+        );
         assert_eq!(length(59_999), thin("59 s"));
-        assert_eq!(length(3_660_000), format!("{} {}", thin("1 h"), thin("1 min")));
-        assert_eq!(length(90_000_000), format!("{} {}", thin("1 d"), thin("1 h")));
+        assert_eq!(
+            length(3_660_000),
+            format!("{} {}", thin("1 h"), thin("1 min"))
+        );
+        assert_eq!(
+            length(90_000_000),
+            format!("{} {}", thin("1 d"), thin("1 h"))
+        );
         assert_eq!(length(-1), thin("0 s"));
     }
 
@@ -194,16 +242,33 @@ mod tests {
         assert_eq!(rfc3339(at), "2026-11-21T15:44:05Z");
         assert_eq!(time(at, at), "21 Nov 15:44");
         assert_eq!(time(at - 365 * 86_400_000, at), "21 Nov 2025 15:44");
-        assert_eq!((when(at, at + 60_000), when(at - 86_400_000, at)), ("15:44".into(), "20 Nov 15:44".into()));
+        assert_eq!(
+            (when(at, at + 60_000), when(at - 86_400_000, at)),
+            ("15:44".into(), "20 Nov 15:44".into())
+        );
         assert_eq!(weekday(at), "Sat 21");
-        assert_eq!(rfc3339(i64::MAX), "1970-01-01T00:00:00Z", "a time that no calendar has is no panic");
+        assert_eq!(
+            rfc3339(i64::MAX),
+            "1970-01-01T00:00:00Z",
+            "a time that no calendar has is no panic"
+        );
     }
 
     #[test]
     fn long_texts_are_cut_and_stay_whole_in_the_title() {
         let cut_text = cut("  a\u{202E}b\ncdefgh ", 5);
-        assert_eq!((cut_text.text.as_str(), cut_text.whole.as_deref()), ("ab c…", Some("ab cdefgh")));
+        assert_eq!(
+            (cut_text.text.as_str(), cut_text.whole.as_deref()),
+            ("ab c…", Some("ab cdefgh"))
+        );
         assert_eq!(cut("abcde", 5).whole, None);
-        assert_eq!(cut(&"é".repeat(1_000_000), 5).whole.unwrap().chars().count(), WHOLE);
+        assert_eq!(
+            cut(&"é".repeat(1_000_000), 5)
+                .whole
+                .unwrap()
+                .chars()
+                .count(),
+            WHOLE
+        );
     }
 }

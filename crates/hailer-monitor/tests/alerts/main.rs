@@ -1,7 +1,12 @@
 //! Alerts from what is seen to a receiver over HTTP: one that fails, and a monitor that is killed.
 
 #[path = "../history/postgres.rs"]
-#[allow(dead_code, missing_docs, unreachable_pub, reason = "the tests of the history need more of it")]
+#[allow(
+    dead_code,
+    missing_docs,
+    unreachable_pub,
+    reason = "the tests of the history need more of it"
+)]
 mod postgres;
 
 use hailer_monitor::alert::{Alerts, Plan};
@@ -69,14 +74,22 @@ impl Hook {
             assert!(read > 0, "the request ends too early");
             request.extend_from_slice(&part[..read]);
             let text = String::from_utf8_lossy(&request).into_owned();
-            let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+            let Some((head, body)) = text.split_once("\r\n\r\n") else {
+                continue;
+            };
             let header = |wanted: &str| {
                 let mut headers = head.lines().filter_map(|line| line.split_once(':'));
-                headers.find(|(name, _)| name.eq_ignore_ascii_case(wanted)).map(|(_, value)| value.trim().to_owned())
+                headers
+                    .find(|(name, _)| name.eq_ignore_ascii_case(wanted))
+                    .map(|(_, value)| value.trim().to_owned())
             };
             if body.len() >= header("content-length").unwrap().parse().unwrap() {
                 let key = header("idempotency-key").unwrap();
-                return Some(Got { stream, key, body: serde_json::from_str(body).unwrap() });
+                return Some(Got {
+                    stream,
+                    key,
+                    body: serde_json::from_str(body).unwrap(),
+                });
             }
         }
     }
@@ -84,7 +97,9 @@ impl Hook {
 
 impl Got {
     fn answer(mut self, head: &str) {
-        self.stream.write_all(format!("HTTP/1.1 {head}\r\nContent-Length: 0\r\n\r\n").as_bytes()).unwrap();
+        self.stream
+            .write_all(format!("HTTP/1.1 {head}\r\nContent-Length: 0\r\n\r\n").as_bytes())
+            .unwrap();
     }
 
     fn title(&self) -> &str {
@@ -93,7 +108,10 @@ impl Got {
 }
 
 fn now() -> Millis {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis() as Millis
+    SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap()
+        .as_millis() as Millis
 }
 
 /// One server, which is not up.
@@ -113,18 +131,32 @@ fn live(since: Millis) -> Arc<Live> {
 }
 
 fn show(live: &Live, state: State, since: Millis) {
-    let update = Update { servers: vec![ServerId(1)], ..Update::default() };
+    let update = Update {
+        servers: vec![ServerId(1)],
+        ..Update::default()
+    };
     live.change(update, |row| {
         (row.state, row.since) = (state, since);
         let answered = state == State::Up;
         let (players, max, latency) = (None, None, None);
-        row.last = Some(Sample { server: ServerId(1), at: since, answered, players, max, latency, sent: 1, resent: 0 });
+        row.last = Some(Sample {
+            server: ServerId(1),
+            at: since,
+            answered,
+            players,
+            max,
+            latency,
+            sent: 1,
+            resent: 0,
+        });
     });
 }
 
 async fn start(plan: &str, live: Arc<Live>, history: &History) -> Alerts {
     let plan: Plan = toml::from_str(plan).unwrap();
-    Alerts::start(plan.check(Path::new(".")).unwrap(), live, history, MINUTE).await.unwrap()
+    Alerts::start(plan.check(Path::new(".")).unwrap(), live, history, MINUTE)
+        .await
+        .unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -139,7 +171,10 @@ async fn what_fails_is_sent_again_in_order_and_with_the_same_key() {
     let key = first.key.clone();
     let schema = include_str!("../../../../schema/alert-v1.json");
     let schema = jsonschema::draft202012::new(&serde_json::from_str(schema).unwrap()).unwrap();
-    let errors: Vec<String> = schema.iter_errors(&first.body).map(|error| error.to_string()).collect();
+    let errors: Vec<String> = schema
+        .iter_errors(&first.body)
+        .map(|error| error.to_string())
+        .collect();
     assert!(errors.is_empty(), "{errors:?}\n{:#}", first.body);
     first.answer("503 Busy\r\nRetry-After: 2");
     show(&live, State::Up, now());
@@ -170,22 +205,32 @@ async fn what_fails_is_sent_again_in_order_and_with_the_same_key() {
     assert!(result.unwrap_err().contains("410"), "a test says why");
     written(&alerts, "GivenUp").await;
     let log = alerts.log(i64::MAX, 10).await.unwrap();
-    let log: Vec<String> = log.iter().map(|message| format!("{:?} {}", message.state, message.attempts)).collect();
+    let log: Vec<String> = log
+        .iter()
+        .map(|message| format!("{:?} {}", message.state, message.attempts))
+        .collect();
     assert_eq!(log, ["GivenUp 0", "Done 2"]);
     let health = alerts.health();
-    assert_eq!((health.delivered, health.failed, health.given_up), (1, 3, 1));
+    assert_eq!(
+        (health.delivered, health.failed, health.given_up),
+        (1, 3, 1)
+    );
     assert!(alerts.open(None).is_empty());
 }
 
 #[test]
 fn a_restart_over_postgresql() {
-    let Some(server) = postgres::Server::start("alerts") else { return };
+    let Some(server) = postgres::Server::start("alerts") else {
+        return;
+    };
     let hook = Hook::new();
     tokio::runtime::Runtime::new().unwrap().block_on(async {
         let history = History::open(&server.url()).await.unwrap();
         let live = live(now());
         let alerts = start(&hook.plan(), live.clone(), &history).await;
-        hook.next(PATIENCE).expect("it is down").answer("204 No Content");
+        hook.next(PATIENCE)
+            .expect("it is down")
+            .answer("204 No Content");
         written(&alerts, "Done").await;
         drop(alerts);
         let alerts = start(&hook.plan(), live.clone(), &history).await;
@@ -206,7 +251,10 @@ async fn written(alerts: &Alerts, state: &str) {
     let until = Instant::now() + PATIENCE;
     loop {
         let log = alerts.log(i64::MAX, 1).await.unwrap();
-        if log.first().is_some_and(|message| format!("{:?}", message.state) == state) {
+        if log
+            .first()
+            .is_some_and(|message| format!("{:?}", message.state) == state)
+        {
             return;
         }
         assert!(Instant::now() < until, "{log:?}");
@@ -220,9 +268,22 @@ struct Monitor(Child);
 impl Monitor {
     fn start(database: &Path, plan: &str) -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "monitor_to_be_killed", "--ignored", "--nocapture"]);
-        command.env("HAILER_TEST_DATABASE", database).env("HAILER_TEST_PLAN", plan);
-        Self(command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap())
+        command.args([
+            "--exact",
+            "monitor_to_be_killed",
+            "--ignored",
+            "--nocapture",
+        ]);
+        command
+            .env("HAILER_TEST_DATABASE", database)
+            .env("HAILER_TEST_PLAN", plan);
+        Self(
+            command
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .spawn()
+                .unwrap(),
+        )
     }
 }
 
@@ -239,7 +300,8 @@ struct Folder(PathBuf);
 
 impl Folder {
     fn new(name: &str) -> Self {
-        let folder = std::env::temp_dir().join(format!("hailer-alerts-{name}-{}", std::process::id()));
+        let folder =
+            std::env::temp_dir().join(format!("hailer-alerts-{name}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&folder);
         std::fs::create_dir_all(&folder).unwrap();
         Self(folder)
@@ -259,11 +321,15 @@ impl Drop for Folder {
 #[test]
 #[ignore = "the other half of killed_between_sending_and_writing"]
 fn monitor_to_be_killed() {
-    let Some(database) = std::env::var_os("HAILER_TEST_DATABASE") else { return };
+    let Some(database) = std::env::var_os("HAILER_TEST_DATABASE") else {
+        return;
+    };
     let plan = std::env::var("HAILER_TEST_PLAN").unwrap();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
-        let history = History::open(&format!("sqlite:{}", Path::new(&database).display())).await.unwrap();
+        let history = History::open(&format!("sqlite:{}", Path::new(&database).display()))
+            .await
+            .unwrap();
         let _alerts = start(&plan, live(1_780_315_200_000), &history).await;
         tokio::time::sleep(Duration::from_secs(60)).await;
     });
@@ -280,14 +346,25 @@ fn killed_between_sending_and_writing() {
     drop(monitor);
     let monitor = Monitor::start(&database, &plan);
     let second = hook.next(PATIENCE).expect("nobody said that it arrived");
-    assert_eq!((&first.key, &first.body), (&second.key, &second.body), "the same, so that it can be dropped");
+    assert_eq!(
+        (&first.key, &first.body),
+        (&second.key, &second.body),
+        "the same, so that it can be dropped"
+    );
     second.answer("204 No Content");
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
         sqlx::any::install_default_drivers();
-        let pool = sqlx::AnyPool::connect(&format!("sqlite:{}", database.display())).await.unwrap();
+        let pool = sqlx::AnyPool::connect(&format!("sqlite:{}", database.display()))
+            .await
+            .unwrap();
         let until = Instant::now() + PATIENCE;
-        while sqlx::query("SELECT id FROM alert_message WHERE state = 1").fetch_all(&pool).await.unwrap().is_empty() {
+        while sqlx::query("SELECT id FROM alert_message WHERE state = 1")
+            .fetch_all(&pool)
+            .await
+            .unwrap()
+            .is_empty()
+        {
             assert!(Instant::now() < until, "what arrived is not written");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
@@ -295,5 +372,8 @@ fn killed_between_sending_and_writing() {
     });
     drop(monitor);
     let _monitor = Monitor::start(&database, &plan);
-    assert!(hook.next(Duration::from_secs(4)).is_none(), "what arrived is not sent again, though it is still down");
+    assert!(
+        hook.next(Duration::from_secs(4)).is_none(),
+        "what arrived is not sent again, though it is still down"
+    );
 }

@@ -27,40 +27,80 @@ pub(crate) struct Browser {
 impl Browser {
     /// `None`: there is no Chromium here.
     pub(crate) fn start() -> Option<Self> {
-        let profile = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("chromium-{}", std::process::id()));
+        let profile = PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
+            .join(format!("chromium-{}", std::process::id()));
         std::fs::create_dir_all(&profile).unwrap();
         let mut command = Command::new("chromium");
         // A root user has no sandbox, and the page is ours. No name but ours is found, so nothing is called home.
-        command.args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]);
-        command.args(["--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-pings"]);
-        command.args(["--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", "--hide-scrollbars"]);
-        command.arg("--remote-debugging-port=0").arg(format!("--user-data-dir={}", profile.display()));
-        command.arg("about:blank").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.args([
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+            "--no-first-run",
+        ]);
+        command.args([
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-sync",
+            "--no-pings",
+        ]);
+        command.args([
+            "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+            "--hide-scrollbars",
+        ]);
+        command
+            .arg("--remote-debugging-port=0")
+            .arg(format!("--user-data-dir={}", profile.display()));
+        command
+            .arg("about:blank")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         let child = command.spawn().ok()?;
         let start = Instant::now();
         let address = loop {
             // The port on the first line, the path of the socket on the second.
-            let told = std::fs::read_to_string(profile.join("DevToolsActivePort")).unwrap_or_default();
+            let told =
+                std::fs::read_to_string(profile.join("DevToolsActivePort")).unwrap_or_default();
             if let Some((port, path)) = told.split_once('\n') {
                 break format!("ws://127.0.0.1:{port}{}", path.trim());
             }
-            assert!(start.elapsed() < PATIENCE, "Chromium does not say where it listens");
+            assert!(
+                start.elapsed() < PATIENCE,
+                "Chromium does not say where it listens"
+            );
             std::thread::sleep(Duration::from_millis(50));
         };
-        let place = address.trim_start_matches("ws://").split('/').next().unwrap();
+        let place = address
+            .trim_start_matches("ws://")
+            .split('/')
+            .next()
+            .unwrap();
         let stream = TcpStream::connect(place).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let (socket, _) = tungstenite::client(&address, stream).unwrap();
-        Some(Self { child, profile, socket, last: 0, session: None, complaints: Vec::new() })
+        Some(Self {
+            child,
+            profile,
+            socket,
+            last: 0,
+            session: None,
+            complaints: Vec::new(),
+        })
     }
 
     /// A new page of a size, without cookies of others.
     pub(crate) fn page(&mut self, width: u32, height: u32, is_phone: bool) {
         self.session = None;
-        let context = self.call("Target.createBrowserContext", &json!({}))["browserContextId"].clone();
+        let context =
+            self.call("Target.createBrowserContext", &json!({}))["browserContextId"].clone();
         let page = json!({"url": "about:blank", "browserContextId": context});
         let target = self.call("Target.createTarget", &page)["targetId"].clone();
-        let session = self.call("Target.attachToTarget", &json!({"targetId": target, "flatten": true}));
+        let session = self.call(
+            "Target.attachToTarget",
+            &json!({"targetId": target, "flatten": true}),
+        );
         self.session = Some(session["sessionId"].as_str().unwrap().to_owned());
         for domain in ["Page", "Runtime", "Log"] {
             self.call(&format!("{domain}.enable"), &json!({}));
@@ -74,18 +114,27 @@ impl Browser {
     /// Light or dark, as the system would have it.
     pub(crate) fn prefer(&mut self, scheme: &str) {
         let features = json!([{"name": "prefers-color-scheme", "value": scheme}]);
-        self.call("Emulation.setEmulatedMedia", &json!({ "features": features }));
+        self.call(
+            "Emulation.setEmulatedMedia",
+            &json!({ "features": features }),
+        );
     }
 
     /// Without motion, as some people need it.
     pub(crate) fn calm(&mut self) {
         let features = json!([{"name": "prefers-reduced-motion", "value": "reduce"}]);
-        self.call("Emulation.setEmulatedMedia", &json!({ "features": features }));
+        self.call(
+            "Emulation.setEmulatedMedia",
+            &json!({ "features": features }),
+        );
     }
 
     /// Without scripts; what tests evaluate still runs.
     pub(crate) fn without_scripts(&mut self) {
-        self.call("Emulation.setScriptExecutionDisabled", &json!({"value": true}));
+        self.call(
+            "Emulation.setScriptExecutionDisabled",
+            &json!({"value": true}),
+        );
     }
 
     pub(crate) fn open(&mut self, address: &str) {
@@ -99,21 +148,31 @@ impl Browser {
     pub(crate) fn eval(&mut self, expression: &str) -> Value {
         let ask = json!({"expression": expression, "returnByValue": true, "awaitPromise": true});
         let answer = self.call("Runtime.evaluate", &ask);
-        assert!(answer["exceptionDetails"].is_null(), "{expression}: {answer}");
+        assert!(
+            answer["exceptionDetails"].is_null(),
+            "{expression}: {answer}"
+        );
         answer["result"]["value"].clone()
     }
 
     pub(crate) fn text(&mut self, expression: &str) -> String {
-        self.eval(expression).as_str().unwrap_or_else(|| panic!("{expression} is no text")).to_owned()
+        self.eval(expression)
+            .as_str()
+            .unwrap_or_else(|| panic!("{expression} is no text"))
+            .to_owned()
     }
 
     /// Waits until an expression is true.
     pub(crate) fn wait(&mut self, expression: &str) {
         let start = Instant::now();
         // A page that is just coming has less than one thinks.
-        let expression = format!("(() => {{ try {{ return !!({expression}) }} catch {{ return false }} }})()");
+        let expression =
+            format!("(() => {{ try {{ return !!({expression}) }} catch {{ return false }} }})()");
         while self.eval(&expression) != true {
-            assert!(start.elapsed() < PATIENCE, "it never came true: {expression}");
+            assert!(
+                start.elapsed() < PATIENCE,
+                "it never came true: {expression}"
+            );
             std::thread::sleep(Duration::from_millis(30));
         }
     }
@@ -129,10 +188,18 @@ impl Browser {
                 "ArrowRight" => ("", 39),
                 letter => (letter, 0),
             };
-            let kind = if text.is_empty() { "rawKeyDown" } else { "keyDown" };
-            let down = json!({"type": kind, "key": key, "text": text, "windowsVirtualKeyCode": code});
+            let kind = if text.is_empty() {
+                "rawKeyDown"
+            } else {
+                "keyDown"
+            };
+            let down =
+                json!({"type": kind, "key": key, "text": text, "windowsVirtualKeyCode": code});
             self.call("Input.dispatchKeyEvent", &down);
-            self.call("Input.dispatchKeyEvent", &json!({"type": "keyUp", "key": key, "windowsVirtualKeyCode": code}));
+            self.call(
+                "Input.dispatchKeyEvent",
+                &json!({"type": "keyUp", "key": key, "windowsVirtualKeyCode": code}),
+            );
         }
     }
 
@@ -143,7 +210,10 @@ impl Browser {
              return [box.x + box.width * {across}, box.y + box.height * {down}] }})()"
         );
         let place = self.eval(&place);
-        self.call("Input.dispatchMouseEvent", &json!({"type": "mouseMoved", "x": place[0], "y": place[1]}));
+        self.call(
+            "Input.dispatchMouseEvent",
+            &json!({"type": "mouseMoved", "x": place[0], "y": place[1]}),
+        );
         place
     }
 
@@ -158,9 +228,18 @@ impl Browser {
 
     /// A picture for people, beside what the build makes. `is_whole`: of all of the page, not of the window.
     pub(crate) fn picture(&mut self, name: &str, is_whole: bool) {
-        let answer = self.call("Page.captureScreenshot", &json!({"format": "png", "captureBeyondViewport": is_whole}));
-        let bytes = BASE64_STANDARD.decode(answer["data"].as_str().unwrap()).unwrap();
-        std::fs::write(PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.png")), bytes).unwrap();
+        let answer = self.call(
+            "Page.captureScreenshot",
+            &json!({"format": "png", "captureBeyondViewport": is_whole}),
+        );
+        let bytes = BASE64_STANDARD
+            .decode(answer["data"].as_str().unwrap())
+            .unwrap();
+        std::fs::write(
+            PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.png")),
+            bytes,
+        )
+        .unwrap();
     }
 
     fn call(&mut self, method: &str, parameters: &Value) -> Value {
@@ -169,15 +248,22 @@ impl Browser {
         if let Some(session) = &self.session {
             command["sessionId"] = json!(session);
         }
-        self.socket.send(Message::text(command.to_string())).unwrap();
+        self.socket
+            .send(Message::text(command.to_string()))
+            .unwrap();
         loop {
-            let Message::Text(text) = self.socket.read().unwrap() else { continue };
+            let Message::Text(text) = self.socket.read().unwrap() else {
+                continue;
+            };
             let mut heard: Value = serde_json::from_str(&text).unwrap();
             match heard["method"].as_str() {
                 Some("Runtime.exceptionThrown") => {
-                    self.complaints.push(heard["params"]["exceptionDetails"].to_string());
+                    self.complaints
+                        .push(heard["params"]["exceptionDetails"].to_string());
                 }
-                Some("Log.entryAdded") => self.complaints.push(heard["params"]["entry"].to_string()),
+                Some("Log.entryAdded") => {
+                    self.complaints.push(heard["params"]["entry"].to_string())
+                }
                 _ => {}
             }
             if heard["id"] == self.last {

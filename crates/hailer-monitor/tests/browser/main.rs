@@ -26,7 +26,11 @@ struct Site {
 
 impl Site {
     fn start() -> Self {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
         let now = fleet::now();
         let live = fleet::fleet(now);
         let history = runtime.block_on(fleet::history(now));
@@ -39,12 +43,27 @@ impl Site {
             alerts,
             look: Arc::new(Default::default),
         };
-        let settings = Settings { token: Some(Token::new(TOKEN).unwrap()), ..Settings::default() };
+        let settings = Settings {
+            token: Some(Token::new(TOKEN).unwrap()),
+            ..Settings::default()
+        };
         app.api = Some(Api::new(parts, settings));
-        let listener = runtime.block_on(tokio::net::TcpListener::bind(("127.0.0.1", 0))).unwrap();
+        let listener = runtime
+            .block_on(tokio::net::TcpListener::bind(("127.0.0.1", 0)))
+            .unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
-        runtime.spawn(serve(listener, app, Bounds::default(), std::future::pending()));
-        Self { runtime, live, history, address }
+        runtime.spawn(serve(
+            listener,
+            app,
+            Bounds::default(),
+            std::future::pending(),
+        ));
+        Self {
+            runtime,
+            live,
+            history,
+            address,
+        }
     }
 
     fn at(&self, path: &str) -> String {
@@ -69,7 +88,10 @@ fn alerts() -> Checked {
         for = '5m'
         servers = ['lobby-*']
         to = ['ops', 'deaf']";
-    toml::from_str::<alert::Plan>(plan).unwrap().check(std::path::Path::new(".")).unwrap()
+    toml::from_str::<alert::Plan>(plan)
+        .unwrap()
+        .check(std::path::Path::new("."))
+        .unwrap()
 }
 
 struct Alerts(Checked);
@@ -104,7 +126,10 @@ fn people_can_use_it() {
         println!("{name}");
         part(&mut browser, &site);
         let complaints = std::mem::take(&mut browser.complaints);
-        assert!(complaints.is_empty(), "{name}: the browser complained: {complaints:#?}");
+        assert!(
+            complaints.is_empty(),
+            "{name}: the browser complained: {complaints:#?}"
+        );
     }
 }
 
@@ -127,13 +152,26 @@ fn overview(browser: &mut Browser, site: &Site) {
     browser.page(1360, 1000, false);
     browser.prefer("light");
     browser.open(&site.at("/"));
-    assert_eq!(browser.eval("document.querySelectorAll('#rows > tr').length"), site.live.len());
-    assert_eq!(browser.text("document.querySelector('tr.down .word').textContent"), "down");
-    assert!(browser.text("getComputedStyle(document.querySelector('.servers')).borderTopLeftRadius").ends_with("px"));
+    assert_eq!(
+        browser.eval("document.querySelectorAll('#rows > tr').length"),
+        site.live.len()
+    );
+    assert_eq!(
+        browser.text("document.querySelector('tr.down .word').textContent"),
+        "down"
+    );
+    assert!(
+        browser
+            .text("getComputedStyle(document.querySelector('.servers')).borderTopLeftRadius")
+            .ends_with("px")
+    );
     browser.wait("document.querySelector('#link').textContent === 'live'");
     // Colours of the game came through as classes, and the style sheet has them.
     browser.open(&site.at("/?q=market"));
-    assert_eq!(browser.text("document.querySelector('#rows .motd .mu').textContent"), "open all night");
+    assert_eq!(
+        browser.text("document.querySelector('#rows .motd .mu').textContent"),
+        "open all night"
+    );
     let colour = "getComputedStyle(document.querySelector('#rows .motd .c3')).color";
     let plain = "getComputedStyle(document.querySelector('#rows .motd')).color";
     assert_eq!(browser.eval(&format!("{colour} !== {plain}")), true);
@@ -147,13 +185,22 @@ fn search(browser: &mut Browser, site: &Site) {
     browser.page(1360, 1000, false);
     browser.open(&site.at("/"));
     browser.keys(&["/", "a", "r", "e", "n", "a"]);
-    browser.wait("location.search === '?q=arena' && document.querySelectorAll('#rows > tr').length === 3");
-    assert_eq!(browser.text("document.activeElement.id"), "q", "typing goes on");
+    browser.wait(
+        "location.search === '?q=arena' && document.querySelectorAll('#rows > tr').length === 3",
+    );
+    assert_eq!(
+        browser.text("document.activeElement.id"),
+        "q",
+        "typing goes on"
+    );
     browser.eval("document.querySelector('th.name a').click()");
     browser.wait("location.search === '?q=arena&sort=name' && document.readyState === 'complete'");
     let names = "[...document.querySelectorAll('#rows th.name > a')].map((name) => name.textContent).join()";
     assert_eq!(browser.text(names), "arena-1,arena-2,arena-10");
-    assert_eq!(browser.text("document.querySelector('th.name').ariaSort"), "ascending");
+    assert_eq!(
+        browser.text("document.querySelector('th.name').ariaSort"),
+        "ascending"
+    );
     browser.eval("const s = document.querySelector('select[name=state]'); s.value = 'down'; s.dispatchEvent(new Event('input', {bubbles: true}))");
     browser.wait("document.querySelector('.empty h2')?.textContent === 'Nothing matches'");
 }
@@ -164,22 +211,38 @@ fn detail(browser: &mut Browser, site: &Site) {
     browser.open(&site.at("/"));
     browser.eval("document.querySelector('#rows a[href=\"/server/harbour\"]').click()");
     browser.wait("location.pathname === '/server/harbour' && document.readyState === 'complete'");
-    assert_eq!(browser.text("document.querySelector('.screen .c6').textContent"), "Harbour");
+    assert_eq!(
+        browser.text("document.querySelector('.screen .c6').textContent"),
+        "Harbour"
+    );
     let fields = browser.text("document.querySelector('#answer').textContent");
-    assert!(fields.contains("full stat reply") && fields.contains("session id"), "{fields}");
+    assert!(
+        fields.contains("full stat reply") && fields.contains("session id"),
+        "{fields}"
+    );
     // A cross in all charts at once, by arrow keys as by a mouse.
     browser.eval("document.querySelector('svg.chart').focus()");
     browser.keys(&["ArrowLeft", "ArrowLeft"]);
-    browser.wait("[...document.querySelectorAll('.tip')].filter((tip) => !tip.hidden).length === 3");
-    assert!(browser.text("document.querySelector('.tip').textContent").contains("players"));
+    browser
+        .wait("[...document.querySelectorAll('.tip')].filter((tip) => !tip.hidden).length === 3");
+    assert!(
+        browser
+            .text("document.querySelector('.tip').textContent")
+            .contains("players")
+    );
     // All of its lists are searched while one types; only they change.
     browser.eval("window.isSame = true");
     browser.keys(&["Escape", "/", "P", "l", "a", "y", "e", "r", "_", "7"]);
     browser.wait("document.querySelectorAll('#sessions tbody tr').length === 1");
     browser.wait("document.querySelector('#who .quiet')?.textContent === 'Nobody of that name.'");
-    assert_eq!(browser.eval("window.isSame && location.search === '?find=Player_7'"), true);
+    assert_eq!(
+        browser.eval("window.isSame && location.search === '?find=Player_7'"),
+        true
+    );
     browser.keys(&["Escape"]);
-    browser.wait("document.querySelectorAll('#sessions tbody tr').length === 12 && location.search === ''");
+    browser.wait(
+        "document.querySelectorAll('#sessions tbody tr').length === 12 && location.search === ''",
+    );
     browser.eval("document.querySelector('svg.chart').focus()");
     browser.keys(&["ArrowLeft", "ArrowLeft"]);
     browser.wait("document.querySelector('.tip:not([hidden])')");
@@ -192,7 +255,9 @@ fn detail(browser: &mut Browser, site: &Site) {
     browser.wait(&format!("!{tip}.hidden"));
     let before = browser.text(&format!("{tip}.textContent"));
     browser.point("document.querySelector('svg.chart')", 0.7, 0.5);
-    browser.wait(&format!("!{tip}.hidden && {tip}.textContent !== {before:?}"));
+    browser.wait(&format!(
+        "!{tip}.hidden && {tip}.textContent !== {before:?}"
+    ));
     assert!(before.contains("players"), "{before}");
     browser.picture("server-mouse", false);
     browser.point("document.querySelector('h1')", 0.1, 0.1);
@@ -222,25 +287,54 @@ fn live_update(browser: &mut Browser, site: &Site) {
     assert_eq!(browser.text(motion), "fresh");
     browser.calm();
     assert_eq!(browser.text(motion), "none");
-    assert_eq!(browser.text("document.activeElement.textContent"), "meadow", "and what had the focus has it");
+    assert_eq!(
+        browser.text("document.activeElement.textContent"),
+        "meadow",
+        "and what had the focus has it"
+    );
     browser.open(&site.at("/server/meadow"));
     browser.wait("document.querySelector('#link').textContent === 'live'");
     change(site, 3, 98);
     browser.wait("document.querySelector('.figures dd').textContent.startsWith('98')");
-    site.live.set(fleet::server(ServerId(900), "brand-new", "", "ugp"));
+    site.live
+        .set(fleet::server(ServerId(900), "brand-new", "", "ugp"));
     browser.open(&site.at("/"));
     browser.wait("document.querySelector('#link').textContent === 'live'");
     site.live.remove(ServerId(900));
-    site.live.change(Update { is_other_list: true, ..Update::default() }, |_| {});
+    site.live.change(
+        Update {
+            is_other_list: true,
+            ..Update::default()
+        },
+        |_| {},
+    );
     browser.wait("!document.querySelector('#s900')");
     browser.open(&site.at("/events?q=meadow"));
     browser.wait("document.querySelector('#link').textContent === 'live'");
-    assert_eq!(browser.eval("document.querySelectorAll('.events li').length"), 0);
+    assert_eq!(
+        browser.eval("document.querySelectorAll('.events li').length"),
+        0
+    );
     browser.eval("document.querySelector('#q').focus(); window.isSame = true");
-    let event = Event { server: ServerId(3), at: fleet::now(), kind: EventKind::Down { reason: "cut off".into() } };
-    let batch = Batch { events: vec![event.clone()], ..Batch::default() };
+    let event = Event {
+        server: ServerId(3),
+        at: fleet::now(),
+        kind: EventKind::Down {
+            reason: "cut off".into(),
+        },
+    };
+    let batch = Batch {
+        events: vec![event.clone()],
+        ..Batch::default()
+    };
     site.runtime.block_on(site.history.write(&batch)).unwrap();
-    site.live.change(Update { events: vec![event], ..Update::default() }, |_| {});
+    site.live.change(
+        Update {
+            events: vec![event],
+            ..Update::default()
+        },
+        |_| {},
+    );
     browser.wait("document.querySelector('.events li')?.textContent.includes('cut off')");
     assert_eq!(
         browser.eval("window.isSame && document.activeElement.id === 'q'"),
@@ -259,13 +353,25 @@ fn try_alerts(browser: &mut Browser, site: &Site) {
     browser.click("document.querySelector('.places a[href=\"/alerts\"]')");
     browser.wait("document.title.startsWith('Alerts') && document.readyState === 'complete'");
     let rule = browser.text("document.querySelector('#rules tbody tr').textContent");
-    assert!(rule.contains("lobbies & more") && rule.contains("lobby-*") && rule.contains("ops, deaf"), "{rule}");
+    assert!(
+        rule.contains("lobbies & more") && rule.contains("lobby-*") && rule.contains("ops, deaf"),
+        "{rule}"
+    );
     let mut send = |to: &str, token: &str| {
         browser.open(&site.at("/alerts"));
-        browser.eval(&format!("document.querySelector('.try select').value = {to:?}"));
+        browser.eval(&format!(
+            "document.querySelector('.try select').value = {to:?}"
+        ));
         browser.eval("document.querySelector('.try input[type=password]').focus()");
-        browser
-            .keys(&token.chars().map(String::from).collect::<Vec<_>>().iter().map(String::as_str).collect::<Vec<_>>());
+        browser.keys(
+            &token
+                .chars()
+                .map(String::from)
+                .collect::<Vec<_>>()
+                .iter()
+                .map(String::as_str)
+                .collect::<Vec<_>>(),
+        );
         browser.click("document.querySelector('.try button')");
         browser.wait("document.querySelector('#came') && document.readyState === 'complete'");
         browser.picture(&format!("alerts-{to}"), false);
@@ -273,16 +379,29 @@ fn try_alerts(browser: &mut Browser, site: &Site) {
     };
     assert_eq!(send("ops", TOKEN), "came: sent to ops");
     assert!(send("deaf", TOKEN).starts_with("problem: "));
-    assert_eq!(send("ops", "a-guess"), "problem: this is not the token of this monitor");
+    assert_eq!(
+        send("ops", "a-guess"),
+        "problem: this is not the token of this monitor"
+    );
     // What was refused is an answer with such a status.
-    browser.complaints.retain(|complaint| !["401", "502"].iter().any(|status| complaint.contains(status)));
+    browser.complaints.retain(|complaint| {
+        !["401", "502"]
+            .iter()
+            .any(|status| complaint.contains(status))
+    });
 }
 
 fn change(site: &Site, id: i64, players: u32) {
-    site.live.change(Update { servers: vec![ServerId(id)], ..Update::default() }, |row| {
-        let last = row.last.as_mut().unwrap();
-        (last.players, last.at) = (Some(players), fleet::now());
-    });
+    site.live.change(
+        Update {
+            servers: vec![ServerId(id)],
+            ..Update::default()
+        },
+        |row| {
+            let last = row.last.as_mut().unwrap();
+            (last.players, last.at) = (Some(players), fleet::now());
+        },
+    );
 }
 
 fn phone(browser: &mut Browser, site: &Site) {
@@ -296,38 +415,79 @@ fn phone(browser: &mut Browser, site: &Site) {
     ] {
         browser.open(&site.at(path));
         let width = browser.eval("document.documentElement.scrollWidth");
-        assert_eq!(width, 360, "{path} scrolls sideways: {}", browser.text(WIDE));
+        assert_eq!(
+            width,
+            360,
+            "{path} scrolls sideways: {}",
+            browser.text(WIDE)
+        );
         browser.picture(name, false);
     }
     browser.open(&site.at("/nowhere"));
-    assert_eq!(browser.text("document.querySelector('.error .code').textContent"), "404");
+    assert_eq!(
+        browser.text("document.querySelector('.error .code').textContent"),
+        "404"
+    );
     assert_eq!(browser.eval("document.documentElement.scrollWidth"), 360);
     // What was not found was asked for.
-    browser.complaints.retain(|complaint| !complaint.contains("404"));
+    browser
+        .complaints
+        .retain(|complaint| !complaint.contains("404"));
 }
 
 /// The widest elements.
-const WIDE: &str = "[...document.querySelectorAll('*')].filter((one) => one.getBoundingClientRect().right > 361)
+const WIDE: &str =
+    "[...document.querySelectorAll('*')].filter((one) => one.getBoundingClientRect().right > 361)
     .slice(0, 5).map((one) => one.outerHTML.slice(0, 80)).join(' | ')";
 
 fn no_script(browser: &mut Browser, site: &Site) {
     browser.page(1360, 1000, false);
     browser.without_scripts();
     browser.open(&site.at("/"));
-    assert_eq!(browser.eval("document.documentElement.classList.contains('js')"), false);
+    assert_eq!(
+        browser.eval("document.documentElement.classList.contains('js')"),
+        false
+    );
     browser.eval("document.querySelector('#q').value = 'node'; document.querySelector('.choices .button').click()");
     browser.wait("location.search.includes('q=node') && document.readyState === 'complete'");
-    assert_eq!(browser.eval("document.querySelectorAll('#rows > tr').length"), 18);
+    assert_eq!(
+        browser.eval("document.querySelectorAll('#rows > tr').length"),
+        18
+    );
     browser.eval("document.querySelector('.theme button[value=dark]').click()");
-    browser.wait("document.documentElement.dataset.theme === 'dark' && document.readyState === 'complete'");
-    assert!(browser.text("location.search").contains("q=node"), "back where one was");
+    browser.wait(
+        "document.documentElement.dataset.theme === 'dark' && document.readyState === 'complete'",
+    );
+    assert!(
+        browser.text("location.search").contains("q=node"),
+        "back where one was"
+    );
     browser.open(&site.at("/server/harbour?range=7d"));
-    assert_eq!(browser.text("document.documentElement.dataset.theme"), "dark", "remembered");
-    assert_eq!(browser.text("document.querySelector('.ranges [aria-current]').textContent"), "7 days");
+    assert_eq!(
+        browser.text("document.documentElement.dataset.theme"),
+        "dark",
+        "remembered"
+    );
+    assert_eq!(
+        browser.text("document.querySelector('.ranges [aria-current]').textContent"),
+        "7 days"
+    );
     browser.eval("document.querySelector('#q').value = 'Player_3'; document.querySelector('#filter .button').click()");
-    browser.wait("location.search === '?range=7d&find=Player_3' && document.readyState === 'complete'");
-    assert_eq!(browser.eval("document.querySelectorAll('#sessions tbody tr').length"), 1);
-    assert!(browser.eval("document.querySelectorAll('.hits title').length").as_u64().unwrap() > 20, "values of charts");
+    browser.wait(
+        "location.search === '?range=7d&find=Player_3' && document.readyState === 'complete'",
+    );
+    assert_eq!(
+        browser.eval("document.querySelectorAll('#sessions tbody tr').length"),
+        1
+    );
+    assert!(
+        browser
+            .eval("document.querySelectorAll('.hits title').length")
+            .as_u64()
+            .unwrap()
+            > 20,
+        "values of charts"
+    );
 }
 
 fn keyboard(browser: &mut Browser, site: &Site) {
@@ -348,19 +508,39 @@ fn keyboard(browser: &mut Browser, site: &Site) {
 
 fn hostile(browser: &mut Browser, site: &Site) {
     browser.page(1360, 1000, false);
-    for path in ["/?q=hostile", "/server/hostile", "/?q=%3Cscript%3Edocument.title%3D%27owned%27%3C/script%3E"] {
+    for path in [
+        "/?q=hostile",
+        "/server/hostile",
+        "/?q=%3Cscript%3Edocument.title%3D%27owned%27%3C/script%3E",
+    ] {
         browser.open(&site.at(path));
         browser.wait("document.querySelector('#link').textContent === 'live'");
         assert_ne!(browser.text("document.title"), "owned");
-        assert_eq!(browser.eval("document.querySelectorAll('main img, main script, main b b').length"), 0, "{path}");
+        assert_eq!(
+            browser.eval("document.querySelectorAll('main img, main script, main b b').length"),
+            0,
+            "{path}"
+        );
     }
     browser.open(&site.at("/?q=hostile"));
     change(site, 21, 77);
     browser.wait("document.querySelector('#s21 .players b').textContent === '77'");
-    assert_eq!(browser.eval("document.querySelectorAll('main img, main script').length"), 0, "nor as it changes");
-    assert!(browser.text("document.querySelector('#s21 .motd').textContent").starts_with(fleet::HOSTILE));
+    assert_eq!(
+        browser.eval("document.querySelectorAll('main img, main script').length"),
+        0,
+        "nor as it changes"
+    );
+    assert!(
+        browser
+            .text("document.querySelector('#s21 .motd').textContent")
+            .starts_with(fleet::HOSTILE)
+    );
     browser.open(&site.at("/server/hostile"));
-    assert!(browser.text("document.querySelector('.who').textContent").contains("<b>Mallory</b>gnp"));
+    assert!(
+        browser
+            .text("document.querySelector('.who').textContent")
+            .contains("<b>Mallory</b>gnp")
+    );
     browser.picture("hostile", true);
 }
 

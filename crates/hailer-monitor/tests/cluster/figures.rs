@@ -15,33 +15,53 @@ const KEEP: Duration = Duration::from_secs(10 * 365 * 86_400);
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "a measurement"]
 async fn figures() {
-    let Some(postgres) = postgres::Server::start("figures") else { return };
+    let Some(postgres) = postgres::Server::start("figures") else {
+        return;
+    };
     let redis = redis_server::Server::start();
     let port = farm();
     let (asked, told) = exchange(port);
-    println!("an exchange: {asked:.0} bytes asked, {told:.0} bytes told, payload of UDP, two datagrams each way");
+    println!(
+        "an exchange: {asked:.0} bytes asked, {told:.0} bytes told, payload of UDP, two datagrams each way"
+    );
     let history = History::open(&postgres.url()).await.unwrap();
     let all: Vec<NewServer> = (1..=FLEET).map(|number| server(number, port)).collect();
     history.add_all(&all).await.unwrap();
     let pool = sqlx::AnyPool::connect(&postgres.url()).await.unwrap();
     let mut raw = redis.raw();
     let start = |roles: &str| Process::start_as(&redis.url(), &postgres.url(), roles, FIGURES);
-    let processes = [("poll", start("poll")), ("write", start("write")), ("page", start("page"))];
-    until("each server has a sample", Duration::from_secs(60), async || {
-        count(&pool, "SELECT COUNT(DISTINCT server) FROM sample").await == i64::from(FLEET)
-    })
+    let processes = [
+        ("poll", start("poll")),
+        ("write", start("write")),
+        ("page", start("page")),
+    ];
+    until(
+        "each server has a sample",
+        Duration::from_secs(60),
+        async || {
+            count(&pool, "SELECT COUNT(DISTINCT server) FROM sample").await == i64::from(FLEET)
+        },
+    )
     .await;
     // What is only so at the start is over: states are written, what servers said is told.
     tokio::time::sleep(FIGURES).await;
 
     let cpu = |id: u32| {
         let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap();
-        let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+        let fields: Vec<&str> = stat
+            .rsplit_once(')')
+            .unwrap()
+            .1
+            .split_whitespace()
+            .collect();
         (fields[11].parse::<f64>().unwrap() + fields[12].parse::<f64>().unwrap()) / 100.0
     };
     let size = "SELECT pg_total_relation_size('sample') + pg_total_relation_size('event')";
     let wal = "SELECT CAST(pg_current_wal_lsn() - '0/0'::pg_lsn AS BIGINT)";
-    let before: Vec<f64> = processes.iter().map(|(_, process)| cpu(process.id())).collect();
+    let before: Vec<f64> = processes
+        .iter()
+        .map(|(_, process)| cpu(process.id()))
+        .collect();
     let (redis_before, rows, bytes, log) = (
         info(&mut raw),
         count(&pool, "SELECT COUNT(*) FROM sample").await,
@@ -53,8 +73,14 @@ async fn figures() {
     let seconds = started.elapsed().as_secs_f64();
     let redis_after = info(&mut raw);
     let rows = (count(&pool, "SELECT COUNT(*) FROM sample").await - rows) as f64;
-    let (bytes, log) = ((count(&pool, size).await - bytes) as f64, (count(&pool, wal).await - log) as f64);
-    println!("{:.0} samples a second for {seconds:.0} s, {FLEET} servers each {FIGURES:?}", rows / seconds);
+    let (bytes, log) = (
+        (count(&pool, size).await - bytes) as f64,
+        (count(&pool, wal).await - log) as f64,
+    );
+    println!(
+        "{:.0} samples a second for {seconds:.0} s, {FLEET} servers each {FIGURES:?}",
+        rows / seconds
+    );
     for ((role, process), before) in processes.iter().zip(before) {
         println!(
             "{role}: {:.1} us of CPU a sample, {} MiB resident",
@@ -71,15 +97,23 @@ async fn figures() {
         grown("total_commands_processed"),
         grown("total_commands_processed") * rows / seconds,
     );
-    println!("PostgreSQL: {:.0} bytes a sample in tables and indexes, {:.0} bytes of WAL", bytes / rows, log / rows);
+    println!(
+        "PostgreSQL: {:.0} bytes a sample in tables and indexes, {:.0} bytes of WAL",
+        bytes / rows,
+        log / rows
+    );
 
     let mut sum = |pattern: &str| {
         let keys: Vec<String> = raw.run(&format!("KEYS {pattern}"));
-        keys.iter().map(|key| raw.run::<f64>(&format!("MEMORY USAGE {key} SAMPLES 0"))).sum::<f64>()
+        keys.iter()
+            .map(|key| raw.run::<f64>(&format!("MEMORY USAGE {key} SAMPLES 0")))
+            .sum::<f64>()
     };
     let (targets, states) = (sum("{test:*}:targets:*"), sum("{test:*}:state:*"));
     let (results, said) = (sum("{test:*}:results"), sum("{test:*}:said"));
-    let entries: f64 = (0..8).map(|part| raw.run::<f64>(&format!("XLEN {{test:{part}}}:results"))).sum();
+    let entries: f64 = (0..8)
+        .map(|part| raw.run::<f64>(&format!("XLEN {{test:{part}}}:results")))
+        .sum();
     println!(
         "Redis holds {:.0} bytes a server of targets and {:.0} of state; {entries} entries of results take {:.0} bytes each; said: {:.1} MiB",
         targets / f64::from(FLEET),
@@ -102,18 +136,41 @@ async fn figures() {
             sent: 2,
             resent: 0,
         });
-        history.write(&Batch { samples: samples.collect(), ..Batch::default() }).await.unwrap();
+        history
+            .write(&Batch {
+                samples: samples.collect(),
+                ..Batch::default()
+            })
+            .await
+            .unwrap();
     }
-    println!("one writer alone: {:.0} rows a second", (batches * of) as f64 / started.elapsed().as_secs_f64());
+    println!(
+        "one writer alone: {:.0} rows a second",
+        (batches * of) as f64 / started.elapsed().as_secs_f64()
+    );
     let all = count(&pool, "SELECT COUNT(*) FROM sample").await as f64;
     let started = Instant::now();
     history
-        .tidy(hailer_monitor::poll::since_1970() + 600_000, &Keep { raw: KEEP, five_minutes: KEEP, ..Keep::default() })
+        .tidy(
+            hailer_monitor::poll::since_1970() + 600_000,
+            &Keep {
+                raw: KEEP,
+                five_minutes: KEEP,
+                ..Keep::default()
+            },
+        )
         .await
         .unwrap();
-    println!("rolled up to all levels: {:.0} samples a second", all / started.elapsed().as_secs_f64());
-    let rollups = "SELECT CAST(pg_total_relation_size('rollup') / (SELECT COUNT(*) FROM rollup) AS BIGINT)";
-    println!("PostgreSQL: {} bytes a roll-up", count(&pool, rollups).await);
+    println!(
+        "rolled up to all levels: {:.0} samples a second",
+        all / started.elapsed().as_secs_f64()
+    );
+    let rollups =
+        "SELECT CAST(pg_total_relation_size('rollup') / (SELECT COUNT(*) FROM rollup) AS BIGINT)";
+    println!(
+        "PostgreSQL: {} bytes a roll-up",
+        count(&pool, rollups).await
+    );
 }
 
 fn info(raw: &mut Raw) -> HashMap<String, f64> {
@@ -126,22 +183,39 @@ fn info(raw: &mut Raw) -> HashMap<String, f64> {
 
 fn resident(id: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    line.split_whitespace().next().unwrap().parse::<u64>().unwrap() / 1024
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .unwrap();
+    line.split_whitespace()
+        .next()
+        .unwrap()
+        .parse::<u64>()
+        .unwrap()
+        / 1024
 }
 
 /// Bytes of what is asked and told, on average over the kinds of servers there are.
 fn exchange(port: u16) -> (f64, f64) {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    socket.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+    socket
+        .set_read_timeout(Some(Duration::from_secs(2)))
+        .unwrap();
     let (mut all, count) = (0, 200);
     for host in 1..=count {
         let to = (Ipv4Addr::new(127, 3, 0, host), port);
         let mut reply = [0; 65_536];
         socket.send_to(b"\xFE\xFD\x09\0\0\0\x01", to).unwrap();
         let challenge = socket.recv(&mut reply).unwrap();
-        let token = String::from_utf8_lossy(&reply[5..challenge - 1]).parse::<i32>().unwrap();
-        let ask = [b"\xFE\xFD\0\0\0\0\x01".as_slice(), &token.to_be_bytes(), &[0; 4]].concat();
+        let token = String::from_utf8_lossy(&reply[5..challenge - 1])
+            .parse::<i32>()
+            .unwrap();
+        let ask = [
+            b"\xFE\xFD\0\0\0\0\x01".as_slice(),
+            &token.to_be_bytes(),
+            &[0; 4],
+        ]
+        .concat();
         socket.send_to(&ask, to).unwrap();
         all += challenge + socket.recv(&mut reply).unwrap();
     }

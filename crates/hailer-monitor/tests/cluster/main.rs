@@ -45,14 +45,23 @@ pub fn server(number: u32, port: u16) -> NewServer {
     let address = Ipv4Addr::from(u32::from(Ipv4Addr::new(127, 16, 0, 1)) + (number << 8));
     let (group, labels, interval) = (String::new(), BTreeMap::new(), None);
     let target = format!("minecraft-query://{address}:{port}");
-    NewServer { name: format!("server-{number}"), target, group, labels, interval, origin: Origin::Api }
+    NewServer {
+        name: format!("server-{number}"),
+        target,
+        group,
+        labels,
+        interval,
+        origin: Origin::Api,
+    }
 }
 
 /// How many chunks each worker has.
 fn owners(raw: &mut Raw) -> HashMap<String, usize> {
     let owners: HashMap<i64, String> = raw.attempt("HGETALL {test}:owners").unwrap_or_default();
     let mut counts = HashMap::new();
-    owners.into_values().for_each(|owner| *counts.entry(owner).or_default() += 1);
+    owners
+        .into_values()
+        .for_each(|owner| *counts.entry(owner).or_default() += 1);
     counts
 }
 
@@ -70,7 +79,11 @@ async fn until(what: &str, within: Duration, mut so: impl AsyncFnMut() -> bool) 
 /// All samples, by server.
 async fn samples(pool: &sqlx::AnyPool) -> HashMap<i64, Vec<Millis>> {
     let mut samples: HashMap<i64, Vec<Millis>> = HashMap::new();
-    for row in sqlx::query("SELECT server, at FROM sample ORDER BY at").fetch_all(pool).await.unwrap() {
+    for row in sqlx::query("SELECT server, at FROM sample ORDER BY at")
+        .fetch_all(pool)
+        .await
+        .unwrap()
+    {
         samples.entry(row.get(0)).or_default().push(row.get(1));
     }
     samples
@@ -82,7 +95,9 @@ async fn count(pool: &sqlx::AnyPool, query: &'static str) -> i64 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whatever_dies_each_server_is_asked_and_each_sample_is_there_once() {
-    let Some(mut postgres) = postgres::Server::start("cluster") else { return };
+    let Some(mut postgres) = postgres::Server::start("cluster") else {
+        return;
+    };
     if !redis_server::is_installed() || !cfg!(target_os = "linux") {
         return;
     }
@@ -106,32 +121,61 @@ async fn whatever_dies_each_server_is_asked_and_each_sample_is_there_once() {
     let is_shared = |raw: &mut Raw, workers: usize| {
         let owners = owners(raw);
         let (least, most) = (8 / workers, 8_usize.div_ceil(workers));
-        owners.len() == workers && owners.values().all(|chunks| (least..=most).contains(chunks))
+        owners.len() == workers
+            && owners
+                .values()
+                .all(|chunks| (least..=most).contains(chunks))
     };
-    let took = until("a third worker has its share", few, async || is_shared(&mut raw, 3)).await;
+    let took = until("a third worker has its share", few, async || {
+        is_shared(&mut raw, 3)
+    })
+    .await;
     assert!(took < 2 * INTERVAL, "{took:?}");
 
     // Any process takes a change, and all hear of it.
     let added = one.api(
         "POST",
         "servers",
-        Some(&format!(r#"{{"name":"late","target":"minecraft-query://127.9.9.9:{port}"}}"#)),
+        Some(&format!(
+            r#"{{"name":"late","target":"minecraft-query://127.9.9.9:{port}"}}"#
+        )),
     );
     assert!(added.contains(r#""name":"late""#), "{added}");
-    until("a server that one adds is shown as up by another", few, async || {
-        two.api("GET", "servers/late", None).contains(r#""state":"up""#)
-    })
+    until(
+        "a server that one adds is shown as up by another",
+        few,
+        async || {
+            two.api("GET", "servers/late", None)
+                .contains(r#""state":"up""#)
+        },
+    )
     .await;
     let shown = two.api("GET", "servers/server-77", None);
-    assert!(shown.contains(r#""state":"up""#) && shown.contains(r#""version""#), "{shown}");
-    assert!(three.api("GET", "health", None).contains(r#""status":"ok""#));
+    assert!(
+        shown.contains(r#""state":"up""#) && shown.contains(r#""version""#),
+        "{shown}"
+    );
+    assert!(
+        three
+            .api("GET", "health", None)
+            .contains(r#""status":"ok""#)
+    );
 
-    let leads = |raw: &mut Raw| raw.attempt::<String>("HGET {test}:leader who").unwrap_or_default();
+    let leads = |raw: &mut Raw| {
+        raw.attempt::<String>("HGET {test}:leader who")
+            .unwrap_or_default()
+    };
     let led = leads(&mut raw);
     one.kill();
-    let took = until("a dead worker's chunks are taken", few, async || is_shared(&mut raw, 2)).await;
+    let took = until("a dead worker's chunks are taken", few, async || {
+        is_shared(&mut raw, 2)
+    })
+    .await;
     assert!(took < 2 * INTERVAL, "{took:?}");
-    until("somebody alive leads", few, async || owners(&mut raw).contains_key(&leads(&mut raw))).await;
+    until("somebody alive leads", few, async || {
+        owners(&mut raw).contains_key(&leads(&mut raw))
+    })
+    .await;
     println!("it led before: {}", leads(&mut raw) == led);
     tokio::time::sleep(2 * INTERVAL).await;
 
@@ -139,16 +183,25 @@ async fn whatever_dies_each_server_is_asked_and_each_sample_is_there_once() {
     redis.kill();
     redis.run();
     raw = redis.raw();
-    until("Redis knows all again", few, async || is_shared(&mut raw, 2)).await;
+    until("Redis knows all again", few, async || {
+        is_shared(&mut raw, 2)
+    })
+    .await;
     tokio::time::sleep(2 * INTERVAL).await;
 
     println!("one worker is cut off");
     three.signal("-STOP");
-    let owner = until("its chunks are taken", few, async || owners(&mut raw).values().any(|chunks| *chunks == 8)).await;
+    let owner = until("its chunks are taken", few, async || {
+        owners(&mut raw).values().any(|chunks| *chunks == 8)
+    })
+    .await;
     assert!(owner < 2 * INTERVAL, "{owner:?}");
     tokio::time::sleep(INTERVAL).await;
     three.signal("-CONT");
-    until("it has its share again", few, async || is_shared(&mut raw, 2)).await;
+    until("it has its share again", few, async || {
+        is_shared(&mut raw, 2)
+    })
+    .await;
 
     println!("PostgreSQL is away");
     postgres.stop();
@@ -156,9 +209,11 @@ async fn whatever_dies_each_server_is_asked_and_each_sample_is_there_once() {
     postgres.run();
     tokio::time::sleep(2 * INTERVAL).await;
     let gone = two.api("DELETE", "servers/late", None);
-    until("a server that one removes is not shown by another", few, async || {
-        three.api("GET", "servers/late", None).contains("404")
-    })
+    until(
+        "a server that one removes is not shown by another",
+        few,
+        async || three.api("GET", "servers/late", None).contains("404"),
+    )
     .await;
     assert_eq!(gone, "");
     let ended = hailer_monitor::poll::since_1970();
@@ -168,15 +223,27 @@ async fn whatever_dies_each_server_is_asked_and_each_sample_is_there_once() {
     let samples = samples(&pool).await;
     let interval = INTERVAL.as_millis() as Millis;
     let mut missed = 0;
-    for (server, times) in samples.iter().filter(|(server, _)| **server <= i64::from(SERVERS)) {
+    for (server, times) in samples
+        .iter()
+        .filter(|(server, _)| **server <= i64::from(SERVERS))
+    {
         for pair in times.windows(2) {
             let pause = pair[1] - pair[0];
-            assert!(pause > 0 && pause % interval == 0, "server {server}: a sample outside of the grid: {times:?}");
-            assert!(pause <= 2 * interval, "server {server} was not asked for {pause} ms: {times:?}");
+            assert!(
+                pause > 0 && pause % interval == 0,
+                "server {server}: a sample outside of the grid: {times:?}"
+            );
+            assert!(
+                pause <= 2 * interval,
+                "server {server} was not asked for {pause} ms: {times:?}"
+            );
             missed += pause / interval - 1;
         }
         let (first, last) = (times[0] - begun, ended - times.last().unwrap());
-        assert!(first < 3 * interval && last < 3 * interval, "server {server}: {first} ms, {last} ms");
+        assert!(
+            first < 3 * interval && last < 3 * interval,
+            "server {server}: {first} ms, {last} ms"
+        );
     }
     assert_eq!(samples.len(), SERVERS as usize + 1);
     let taken: usize = samples.values().map(Vec::len).sum();
@@ -184,6 +251,12 @@ async fn whatever_dies_each_server_is_asked_and_each_sample_is_there_once() {
     // What a writer had just read when it was killed is written by another after 100 s.
     assert!(missed < taken as i64 / 50, "{missed} of {taken}");
     // Nobody was ever down, whoever asked.
-    assert_eq!(count(&pool, "SELECT COUNT(*) FROM event WHERE kind <> 'up'").await, 0);
-    assert_eq!(count(&pool, "SELECT COUNT(*) FROM event").await, i64::from(SERVERS) + 1);
+    assert_eq!(
+        count(&pool, "SELECT COUNT(*) FROM event WHERE kind <> 'up'").await,
+        0
+    );
+    assert_eq!(
+        count(&pool, "SELECT COUNT(*) FROM event").await,
+        i64::from(SERVERS) + 1
+    );
 }

@@ -31,14 +31,33 @@ impl Process {
 
     pub fn start_as(redis: &str, history: &str, roles: &str, interval: Duration) -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--ignored", "--exact", "monitor::process", "--nocapture", "--test-threads", "1"]);
-        command.env("HAILER_TEST_REDIS", redis).env("HAILER_TEST_HISTORY", history);
-        command.env("HAILER_TEST_ROLES", roles).env("HAILER_TEST_INTERVAL", interval.as_secs().to_string());
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        command.args([
+            "--ignored",
+            "--exact",
+            "monitor::process",
+            "--nocapture",
+            "--test-threads",
+            "1",
+        ]);
+        command
+            .env("HAILER_TEST_REDIS", redis)
+            .env("HAILER_TEST_HISTORY", history);
+        command
+            .env("HAILER_TEST_ROLES", roles)
+            .env("HAILER_TEST_INTERVAL", interval.as_secs().to_string());
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
         let mut said = BufReader::new(child.stdout.take().unwrap()).lines();
         let port_of = |line: String| line.split_once("page at ")?.1.trim().parse().ok();
         let port = said.by_ref().map_while(Result::ok).find_map(port_of);
-        Self { child, port: port.expect("it says where its page is"), _said: said }
+        Self {
+            child,
+            port: port.expect("it says where its page is"),
+            _said: said,
+        }
     }
 
     /// At once, whatever it does.
@@ -48,7 +67,13 @@ impl Process {
     }
 
     pub fn signal(&self, signal: &str) {
-        assert!(Command::new("kill").args([signal, &self.child.id().to_string()]).status().unwrap().success());
+        assert!(
+            Command::new("kill")
+                .args([signal, &self.child.id().to_string()])
+                .status()
+                .unwrap()
+                .success()
+        );
     }
 
     pub fn id(&self) -> u32 {
@@ -57,15 +82,18 @@ impl Process {
 
     /// What its API says; of an error, the status stands in it.
     pub fn api(&self, method: &str, path: &str, body: Option<&str>) -> String {
-        let config =
-            ureq::Agent::config_builder().http_status_as_error(false).timeout_global(Some(Duration::from_secs(5)));
+        let config = ureq::Agent::config_builder()
+            .http_status_as_error(false)
+            .timeout_global(Some(Duration::from_secs(5)));
         let request = ureq::http::Request::builder()
             .method(method)
             .uri(format!("http://127.0.0.1:{}/api/v1/{path}", self.port))
             .header("Authorization", format!("Bearer {TOKEN}"))
             .header("Content-Type", "application/json");
         let agent = config.build().new_agent();
-        let mut answer = agent.run(request.body(body.unwrap_or_default().to_owned()).unwrap()).unwrap();
+        let mut answer = agent
+            .run(request.body(body.unwrap_or_default().to_owned()).unwrap())
+            .unwrap();
         answer.body_mut().read_to_string().unwrap()
     }
 }
@@ -88,18 +116,35 @@ impl Drop for Process {
 #[test]
 #[ignore = "run by others"]
 fn process() {
-    let Ok(redis) = std::env::var("HAILER_TEST_REDIS") else { return };
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let Ok(redis) = std::env::var("HAILER_TEST_REDIS") else {
+        return;
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap();
     runtime.block_on(async {
-        let history = History::open(&std::env::var("HAILER_TEST_HISTORY").unwrap()).await.unwrap();
+        let history = History::open(&std::env::var("HAILER_TEST_HISTORY").unwrap())
+            .await
+            .unwrap();
         let mut settings = Settings::default();
-        let interval = Duration::from_secs(std::env::var("HAILER_TEST_INTERVAL").unwrap().parse().unwrap());
+        let interval = Duration::from_secs(
+            std::env::var("HAILER_TEST_INTERVAL")
+                .unwrap()
+                .parse()
+                .unwrap(),
+        );
         settings.poll.interval = interval;
         let redis = hailer::link::Redis::new(&redis).unwrap();
         let mut cluster = cluster::Settings::new(redis, interval);
         let roles = std::env::var("HAILER_TEST_ROLES").unwrap();
         let has = |role| roles.split(' ').any(|word| word == role);
-        cluster.roles = Roles { poll: has("poll"), write: has("write"), page: has("page") };
+        cluster.roles = Roles {
+            poll: has("poll"),
+            write: has("write"),
+            page: has("page"),
+        };
         cluster.name = "test".into();
         settings.cluster = Some(cluster);
         let monitor = Monitor::start(history.clone(), settings).await.unwrap();
@@ -118,7 +163,10 @@ fn process() {
         println!("page at {}", listener.local_addr().unwrap().port());
         let service = web::router(app).into_make_service_with_connect_info::<SocketAddr>();
         tokio::spawn(async { axum::serve(listener, service).await });
-        tokio::task::spawn_blocking(|| std::io::read_to_string(std::io::stdin())).await.unwrap().unwrap();
+        tokio::task::spawn_blocking(|| std::io::read_to_string(std::io::stdin()))
+            .await
+            .unwrap()
+            .unwrap();
         monitor.stop().await;
     });
 }

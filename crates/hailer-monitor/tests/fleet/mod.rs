@@ -16,10 +16,14 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 /// What a hostile server calls itself and its players.
-pub(crate) const HOSTILE: &str = "<img src=x onerror=document.title='owned'><script>document.title='owned'</script>";
+pub(crate) const HOSTILE: &str =
+    "<img src=x onerror=document.title='owned'><script>document.title='owned'</script>";
 
 pub(crate) fn now() -> Millis {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis() as Millis
+    SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap()
+        .as_millis() as Millis
 }
 
 /// A few dozen servers with a day behind them.
@@ -55,28 +59,68 @@ pub(crate) async fn history(now: Millis) -> History {
                 continue;
             }
             if is_out {
-                sample = Sample { answered: false, players: None, max: None, latency: None, resent: 1, ..sample };
+                sample = Sample {
+                    answered: false,
+                    players: None,
+                    max: None,
+                    latency: None,
+                    resent: 1,
+                    ..sample
+                };
             }
             batch.samples.push(sample);
         }
-        let mut event = |minutes: i64, kind| batch.events.push(Event { server: id, at: now - minutes * 60_000, kind });
-        event(339, EventKind::Down { reason: "no answer within 3 s".into() });
+        let mut event = |minutes: i64, kind| {
+            batch.events.push(Event {
+                server: id,
+                at: now - minutes * 60_000,
+                kind,
+            })
+        };
+        event(
+            339,
+            EventKind::Down {
+                reason: "no answer within 3 s".into(),
+            },
+        );
         event(300, EventKind::Up);
-        let change = |from: &str, to: &str| Difference { from: Some(from.into()), to: Some(to.into()) };
+        let change = |from: &str, to: &str| Difference {
+            from: Some(from.into()),
+            to: Some(to.into()),
+        };
         event(298, EventKind::Version(change("1.21.7", "1.21.8")));
         event(
             120,
             EventKind::Motd(change(
                 "Harbour » fish",
-                if id.0 == 21 { HOSTILE } else { "Harbour » fish, trade, calm seas" },
+                if id.0 == 21 {
+                    HOSTILE
+                } else {
+                    "Harbour » fish, trade, calm seas"
+                },
             )),
         );
-        event(60, EventKind::Map(Difference { from: None, to: Some("world".into()) }));
+        event(
+            60,
+            EventKind::Map(Difference {
+                from: None,
+                to: Some("world".into()),
+            }),
+        );
         for player in 0..12_i64 {
-            let name = if id.0 == 21 && player == 3 { HOSTILE.into() } else { format!("Player_{player}") };
+            let name = if id.0 == 21 && player == 3 {
+                HOSTILE.into()
+            } else {
+                format!("Player_{player}")
+            };
             let first = now - (player * 37 + 20) * 60_000;
             let last = (first + (player % 4 + 1) * 17 * 60_000).min(now);
-            batch.sessions.push(Session { server: id, player: name, first, last });
+            batch.sessions.push(Session {
+                server: id,
+                player: name,
+                first,
+                last,
+            });
         }
     }
     history.write(&batch).await.unwrap();
@@ -88,19 +132,39 @@ pub(crate) async fn history(now: Millis) -> History {
 pub(crate) fn crowd(count: i64, now: Millis) -> Arc<Live> {
     let live = Arc::new(Live::default());
     let (_, _, _, status) = &statuses()[0];
-    let said = Arc::new(said(registry::find("minecraft-query").unwrap(), status, now));
+    let said = Arc::new(said(
+        registry::find("minecraft-query").unwrap(),
+        status,
+        now,
+    ));
     for id in 1..=count {
         let group = format!("group {}", id % 40);
-        live.set(server(ServerId(id), &format!("crowd-{id}"), &group, "minecraft-query"));
-        live.change(Update { servers: vec![ServerId(id)], ..Update::default() }, |row| {
-            row.state = if id % 50 == 0 { State::Down } else { State::Up };
-            row.since = now - id * 1_000;
-            row.said = Some(said.clone());
-            row.last = Some(sample(ServerId(id), now, (id * 7 % 90) as u32, id as u64));
-            for half_hour in 0..48 {
-                row.day.add(now - half_hour * 1_800_000, 30, 30, ((id + half_hour) * 13 % 2_000) as u32);
-            }
-        });
+        live.set(server(
+            ServerId(id),
+            &format!("crowd-{id}"),
+            &group,
+            "minecraft-query",
+        ));
+        live.change(
+            Update {
+                servers: vec![ServerId(id)],
+                ..Update::default()
+            },
+            |row| {
+                row.state = if id % 50 == 0 { State::Down } else { State::Up };
+                row.since = now - id * 1_000;
+                row.said = Some(said.clone());
+                row.last = Some(sample(ServerId(id), now, (id * 7 % 90) as u32, id as u64));
+                for half_hour in 0..48 {
+                    row.day.add(
+                        now - half_hour * 1_800_000,
+                        30,
+                        30,
+                        ((id + half_hour) * 13 % 2_000) as u32,
+                    );
+                }
+            },
+        );
     }
     live
 }
@@ -146,33 +210,58 @@ pub(crate) fn sample(server: ServerId, at: Millis, players: u32, seed: u64) -> S
 }
 
 /// Puts a server into a state, with a day behind it.
-pub(crate) fn stands(live: &Live, id: ServerId, state: State, seed: u64, status: &Status, now: Millis) {
+pub(crate) fn stands(
+    live: &Live,
+    id: ServerId,
+    state: State,
+    seed: u64,
+    status: &Status,
+    now: Millis,
+) {
     let row = live.row(id).unwrap();
     let protocol = registry::find(row.server.target.split_once("://").unwrap().0).unwrap();
     let max = status.players.max.unwrap_or(100) as u32;
     let said = (state != State::Unknown).then(|| Arc::new(said(protocol, status, now)));
-    live.change(Update { servers: vec![id], ..Update::default() }, |row| {
-        row.state = state;
-        row.is_flapping = seed == 19;
-        row.since = now - [86_400_000 * 3, 7_200_000, 60_000 * 12, 86_400_000 * 40][seed as usize % 4];
-        row.said = said.clone();
-        if state == State::Up {
-            let mut last = sample(id, now, status.players.count() as u32, seed);
-            last.max = Some(max);
-            row.last = Some(last);
-        }
-        if state == State::Down {
-            row.last =
-                Some(Sample { answered: false, players: None, latency: None, max: None, ..sample(id, now, 0, seed) });
-            row.error = Some(Arc::new(("silence".into(), "no answer within 3 s".into())));
-        }
-        for half_hour in (0..48).filter(|_| state != State::Unknown) {
-            let at = now - half_hour * 1_800_000;
-            let is_out = state == State::Down && half_hour < 2 || seed % 6 == 4 && half_hour == 20;
-            let answered = if is_out { 9 } else { 30 };
-            row.day.add(at, 30, answered, players(seed, at, max) * u32::from(answered));
-        }
-    });
+    live.change(
+        Update {
+            servers: vec![id],
+            ..Update::default()
+        },
+        |row| {
+            row.state = state;
+            row.is_flapping = seed == 19;
+            row.since =
+                now - [86_400_000 * 3, 7_200_000, 60_000 * 12, 86_400_000 * 40][seed as usize % 4];
+            row.said = said.clone();
+            if state == State::Up {
+                let mut last = sample(id, now, status.players.count() as u32, seed);
+                last.max = Some(max);
+                row.last = Some(last);
+            }
+            if state == State::Down {
+                row.last = Some(Sample {
+                    answered: false,
+                    players: None,
+                    latency: None,
+                    max: None,
+                    ..sample(id, now, 0, seed)
+                });
+                row.error = Some(Arc::new(("silence".into(), "no answer within 3 s".into())));
+            }
+            for half_hour in (0..48).filter(|_| state != State::Unknown) {
+                let at = now - half_hour * 1_800_000;
+                let is_out =
+                    state == State::Down && half_hour < 2 || seed % 6 == 4 && half_hour == 20;
+                let answered = if is_out { 9 } else { 30 };
+                row.day.add(
+                    at,
+                    30,
+                    answered,
+                    players(seed, at, max) * u32::from(answered),
+                );
+            }
+        },
+    );
 }
 
 /// What a server says, asked in its protocol.
@@ -186,8 +275,15 @@ pub(crate) fn said(protocol: &'static dyn Protocol, status: &Status, now: Millis
         game: status.game.clone(),
         version: status.version.clone(),
         map: status.map.clone(),
-        players: status.players.list.iter().map(|player| player.name.plain().into()).collect(),
-        answer: serde_json::to_vec(&serde_json::json!({ "status": status })).unwrap().into(),
+        players: status
+            .players
+            .list
+            .iter()
+            .map(|player| player.name.plain().into())
+            .collect(),
+        answer: serde_json::to_vec(&serde_json::json!({ "status": status }))
+            .unwrap()
+            .into(),
         replies,
         is_whole: true,
     }
@@ -195,7 +291,9 @@ pub(crate) fn said(protocol: &'static dyn Protocol, status: &Status, now: Millis
 
 /// Both roles in one room.
 fn asked(protocol: &'static dyn Protocol, status: &Status) -> (Status, Vec<Box<[u8]>>) {
-    let responder = protocol.responder(status, &Keys::new([7; 16]), &Options::default()).unwrap();
+    let responder = protocol
+        .responder(status, &Keys::new([7; 16]), &Options::default())
+        .unwrap();
     let mut exchange = protocol.exchange(&Ask::default(), Cookie(7));
     let from = "127.0.0.1:9".parse().unwrap();
     let (mut request, mut replies) = (Vec::new(), Vec::new());
@@ -205,7 +303,11 @@ fn asked(protocol: &'static dyn Protocol, status: &Status) -> (Status, Vec<Box<[
         match step {
             Step::Send => {
                 let verdict = responder.answer(from, Epoch(1), &request, &mut reply);
-                assert!(matches!(verdict, Verdict::Reply { .. }), "{} {verdict:?}", protocol.info().id);
+                assert!(
+                    matches!(verdict, Verdict::Reply { .. }),
+                    "{} {verdict:?}",
+                    protocol.info().id
+                );
                 request.clear();
                 step = exchange.handle(Input::Datagram(&reply), &mut request);
                 replies.push(reply.into());
@@ -225,20 +327,48 @@ fn statuses() -> Vec<(String, &'static str, &'static str, Status)> {
             "survival",
             "\u{A7}6\u{A7}lHarbour\u{A7}r \u{A7}7» \u{A7}bfish, trade, \u{A7}ocalm seas\u{A7}r\n\u{A7}8since 2011",
         ),
-        ("iron-keep", "survival", "\u{A7}cIron \u{A7}4Keep \u{A7}7| \u{A7}fhard mode, no mercy"),
-        ("meadow", "creative", "\u{A7}aMeadow \u{A7}2❀ \u{A7}fbuild what you like"),
+        (
+            "iron-keep",
+            "survival",
+            "\u{A7}cIron \u{A7}4Keep \u{A7}7| \u{A7}fhard mode, no mercy",
+        ),
+        (
+            "meadow",
+            "creative",
+            "\u{A7}aMeadow \u{A7}2❀ \u{A7}fbuild what you like",
+        ),
         (
             "skyline",
             "creative",
             "\u{A7}x\u{A7}f\u{A7}f\u{A7}5\u{A7}5\u{A7}0\u{A7}0S\u{A7}x\u{A7}f\u{A7}f\u{A7}8\u{A7}0\u{A7}0\u{A7}0k\u{A7}x\u{A7}f\u{A7}f\u{A7}a\u{A7}a\u{A7}0\u{A7}0y\u{A7}x\u{A7}a\u{A7}a\u{A7}f\u{A7}f\u{A7}5\u{A7}5l\u{A7}x\u{A7}5\u{A7}5\u{A7}f\u{A7}f\u{A7}a\u{A7}ai\u{A7}x\u{A7}5\u{A7}5\u{A7}a\u{A7}a\u{A7}f\u{A7}fn\u{A7}x\u{A7}a\u{A7}a\u{A7}5\u{A7}5\u{A7}f\u{A7}fe\u{A7}r plots",
         ),
-        ("caverns", "survival", "\u{A7}5Caverns \u{A7}d\u{A7}kxx\u{A7}r\u{A7}d deep \u{A7}kxx"),
+        (
+            "caverns",
+            "survival",
+            "\u{A7}5Caverns \u{A7}d\u{A7}kxx\u{A7}r\u{A7}d deep \u{A7}kxx",
+        ),
         ("lobby", "network", "\u{A7}e★ Lobby ★ \u{A7}7go anywhere"),
-        ("market", "network", "\u{A7}3Market \u{A7}nopen all night\u{A7}r \u{A7}mclosed"),
+        (
+            "market",
+            "network",
+            "\u{A7}3Market \u{A7}nopen all night\u{A7}r \u{A7}mclosed",
+        ),
         ("old-mill", "survival", "\u{A7}7Old Mill"),
-        ("arena-1", "minigames", "\u{A7}c\u{A7}lARENA \u{A7}r\u{A7}fround every five minutes"),
-        ("arena-2", "minigames", "\u{A7}c\u{A7}lARENA \u{A7}r\u{A7}fround every five minutes"),
-        ("arena-10", "minigames", "\u{A7}c\u{A7}lARENA \u{A7}r\u{A7}ffor two"),
+        (
+            "arena-1",
+            "minigames",
+            "\u{A7}c\u{A7}lARENA \u{A7}r\u{A7}fround every five minutes",
+        ),
+        (
+            "arena-2",
+            "minigames",
+            "\u{A7}c\u{A7}lARENA \u{A7}r\u{A7}fround every five minutes",
+        ),
+        (
+            "arena-10",
+            "minigames",
+            "\u{A7}c\u{A7}lARENA \u{A7}r\u{A7}ffor two",
+        ),
         ("newcomer", "", "\u{A7}fnot seen yet"),
         ("liberty", "roleplay", ""),
         ("vice", "roleplay", ""),
@@ -263,7 +393,12 @@ fn statuses() -> Vec<(String, &'static str, &'static str, Status)> {
             18 => "minecraft-12w",
             _ => "minecraft-query",
         };
-        all.push((name.to_owned(), group, protocol, status(number as u64, name, protocol, motd)));
+        all.push((
+            name.to_owned(),
+            group,
+            protocol,
+            status(number as u64, name, protocol, motd),
+        ));
     }
     for number in 1..=18_u64 {
         let name = format!("node-{number}");
@@ -281,7 +416,10 @@ fn status(seed: u64, name: &str, protocol: &str, motd: &str) -> Status {
     status.players.max = Some(max.into());
     status.players.online = Some(online.into());
     let named = |number: u32| {
-        Player::named(Text::unformatted(format!("{}{number}", ["Ada", "Bo", "Cyd", "Dee"][number as usize % 4])))
+        Player::named(Text::unformatted(format!(
+            "{}{number}",
+            ["Ada", "Bo", "Cyd", "Dee"][number as usize % 4]
+        )))
     };
     let mut list: Vec<Player> = (0..online.min(60)).map(named).collect();
     status.map = Some(["world", "harbour_2", "high_pass"][seed as usize % 3].into());
@@ -291,9 +429,18 @@ fn status(seed: u64, name: &str, protocol: &str, motd: &str) -> Status {
             status.mode = Some("Roleplay".into());
             status.game = Some("gta:iii".into());
             status.rules = vec![
-                Rule { key: "Owner".into(), value: "A committee".into() },
-                Rule { key: "Weather".into(), value: "rain".into() },
-                Rule { key: "Website".into(), value: "https://example.com/".into() },
+                Rule {
+                    key: "Owner".into(),
+                    value: "A committee".into(),
+                },
+                Rule {
+                    key: "Weather".into(),
+                    value: "rain".into(),
+                },
+                Rule {
+                    key: "Website".into(),
+                    value: "https://example.com/".into(),
+                },
             ];
             for (id, player) in (0_i64..).zip(&mut list) {
                 player.extra.push(Extra::new("id", id));
@@ -312,7 +459,9 @@ fn status(seed: u64, name: &str, protocol: &str, motd: &str) -> Status {
         }
     }
     if name == "hostile" {
-        list.push(Player::named(Text::unformatted("<b>Mallory</b>\u{202E}gnp")));
+        list.push(Player::named(Text::unformatted(
+            "<b>Mallory</b>\u{202E}gnp",
+        )));
         status.version = Some("\"><script>document.title='owned'</script>".into());
         status.map = Some("</title><script>document.title='owned'</script>".into());
     }

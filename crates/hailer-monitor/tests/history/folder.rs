@@ -7,7 +7,8 @@ pub struct Folder(PathBuf);
 
 impl Folder {
     pub fn new(name: &str) -> Self {
-        let folder = std::env::temp_dir().join(format!("hailer-history-{name}-{}", std::process::id()));
+        let folder =
+            std::env::temp_dir().join(format!("hailer-history-{name}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&folder);
         std::fs::create_dir_all(&folder).unwrap();
         Self(folder)

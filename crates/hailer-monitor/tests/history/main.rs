@@ -20,7 +20,11 @@ const HOUR: Millis = 60 * MINUTE;
 const DAY: Millis = 24 * HOUR;
 
 pub fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap()
 }
 
 pub fn new(name: &str) -> NewServer {
@@ -41,10 +45,28 @@ pub async fn add(history: &History, name: &str) -> Server {
 /// A sample with an answer.
 pub fn sample(server: ServerId, at: Millis, players: u32) -> Sample {
     let latency = Some(20_000 + players);
-    Sample { server, at, answered: true, players: Some(players), max: Some(100), latency, sent: 2, resent: 0 }
+    Sample {
+        server,
+        at,
+        answered: true,
+        players: Some(players),
+        max: Some(100),
+        latency,
+        sent: 2,
+        resent: 0,
+    }
 }
 
 /// A sample without.
 pub fn silence(server: ServerId, at: Millis) -> Sample {
-    Sample { server, at, answered: false, players: None, max: None, latency: None, sent: 3, resent: 2 }
+    Sample {
+        server,
+        at,
+        answered: false,
+        players: None,
+        max: None,
+        latency: None,
+        sent: 3,
+        resent: 2,
+    }
 }

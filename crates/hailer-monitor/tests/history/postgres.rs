@@ -19,23 +19,45 @@ impl Server {
     pub fn start(name: &str) -> Option<Self> {
         let Some(programs) = programs() else {
             let needed = std::env::var_os("HAILER_NEEDS_POSTGRES").is_some();
-            assert!(!needed, "postgres and initdb are not installed; on Debian: apt-get install postgresql");
+            assert!(
+                !needed,
+                "postgres and initdb are not installed; on Debian: apt-get install postgresql"
+            );
             eprintln!("skipped: PostgreSQL is not installed");
             return None;
         };
         let folder = Folder::new(&format!("postgres-{name}"));
         if is_root() {
-            let owner = Command::new("chown").args([NOBODY]).arg(folder.path()).status().unwrap();
+            let owner = Command::new("chown")
+                .args([NOBODY])
+                .arg(folder.path())
+                .status()
+                .unwrap();
             assert!(owner.success());
         }
-        let mut server = Self { child: None, programs, folder };
+        let mut server = Self {
+            child: None,
+            programs,
+            folder,
+        };
         let made = server
             .command("initdb")
-            .args(["--username=hailer", "--auth=trust", "--no-sync", "--encoding=UTF8", "--no-locale", "--pgdata"])
+            .args([
+                "--username=hailer",
+                "--auth=trust",
+                "--no-sync",
+                "--encoding=UTF8",
+                "--no-locale",
+                "--pgdata",
+            ])
             .arg(server.data())
             .output()
             .unwrap();
-        assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
+        assert!(
+            made.status.success(),
+            "initdb: {}",
+            String::from_utf8_lossy(&made.stderr)
+        );
         server.run();
         Some(server)
     }
@@ -43,13 +65,32 @@ impl Server {
     /// Runs it, again if it was stopped.
     pub fn run(&mut self) {
         let mut command = self.command("postgres");
-        command.arg("-D").arg(self.data()).arg("-k").arg(self.folder.path());
-        command.args(["-c", "listen_addresses=", "-c", "fsync=off", "-c", "max_connections=40"]);
-        self.child = Some(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+        command
+            .arg("-D")
+            .arg(self.data())
+            .arg("-k")
+            .arg(self.folder.path());
+        command.args([
+            "-c",
+            "listen_addresses=",
+            "-c",
+            "fsync=off",
+            "-c",
+            "max_connections=40",
+        ]);
+        self.child = Some(
+            command
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap(),
+        );
         // Once it is ready, this file says so.
         let deadline = Instant::now() + Duration::from_secs(30);
-        let ready =
-            || std::fs::read_to_string(self.data().join("postmaster.pid")).is_ok_and(|pid| pid.contains("ready"));
+        let ready = || {
+            std::fs::read_to_string(self.data().join("postmaster.pid"))
+                .is_ok_and(|pid| pid.contains("ready"))
+        };
         while !ready() {
             assert!(Instant::now() < deadline, "postgres does not start");
             std::thread::sleep(Duration::from_millis(20));
@@ -71,7 +112,12 @@ impl Server {
 
     /// An empty database of its own.
     pub fn database(&self, name: &str) -> String {
-        let made = self.command("createdb").arg("-h").arg(self.folder.path()).args(["-U", "hailer", name]).status();
+        let made = self
+            .command("createdb")
+            .arg("-h")
+            .arg(self.folder.path())
+            .args(["-U", "hailer", name])
+            .status();
         assert!(made.unwrap().success());
         self.url_of(name)
     }
@@ -90,7 +136,9 @@ impl Server {
         let mut command = match is_root() {
             true => {
                 let mut command = Command::new("setpriv");
-                command.args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"]).arg(program);
+                command
+                    .args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"])
+                    .arg(program);
                 command
             }
             false => Command::new(program),
@@ -108,10 +156,15 @@ impl Drop for Server {
 
 /// The folder of `postgres` and `initdb`: Debian has one for each version, outside of the path.
 fn programs() -> Option<PathBuf> {
-    let debian = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let debian = std::fs::read_dir("/usr/lib/postgresql")
+        .into_iter()
+        .flatten()
+        .flatten();
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let mut folders: Vec<PathBuf> =
-        debian.map(|version| version.path().join("bin")).chain(std::env::split_paths(&path)).collect();
+    let mut folders: Vec<PathBuf> = debian
+        .map(|version| version.path().join("bin"))
+        .chain(std::env::split_paths(&path))
+        .collect();
     folders.sort_by_key(|folder| !folder.starts_with("/usr/lib/postgresql"));
     let has = |folder: &Path| folder.join("postgres").exists() && folder.join("initdb").exists();
     folders.into_iter().find(|folder| has(folder))

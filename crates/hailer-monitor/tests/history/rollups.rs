@@ -16,38 +16,62 @@ fn samples() -> impl Strategy<Value = Vec<Late>> {
     let at = prop_oneof![0..2 * HOUR, 0..3 * DAY];
     let delay = prop_oneof![8 => Just(2_000), 1 => 0..20 * MINUTE, 1 => 0..2 * DAY];
     let players = proptest::option::of(prop_oneof![0..50_u32, Just(u32::MAX)]);
-    let one = (0..3_usize, at, players, proptest::option::of(1..1_000_000_u32), any::<bool>(), 0..9_u16, delay);
+    let one = (
+        0..3_usize,
+        at,
+        players,
+        proptest::option::of(1..1_000_000_u32),
+        any::<bool>(),
+        0..9_u16,
+        delay,
+    );
     proptest::collection::vec(one, 0..120)
 }
 
 #[test]
 fn sqlite_rolls_up() {
     let runtime = runtime();
-    TestRunner::new(Config { cases: 12, failure_persistence: None, ..Config::default() })
-        .run(&(samples(), 0..3 * DAY), |(samples, stop)| {
-            runtime
-                .block_on(async { rolls_up(&History::open("sqlite::memory:").await.unwrap(), &samples, stop).await });
-            Ok(())
-        })
-        .unwrap();
+    TestRunner::new(Config {
+        cases: 12,
+        failure_persistence: None,
+        ..Config::default()
+    })
+    .run(&(samples(), 0..3 * DAY), |(samples, stop)| {
+        runtime.block_on(async {
+            rolls_up(
+                &History::open("sqlite::memory:").await.unwrap(),
+                &samples,
+                stop,
+            )
+            .await
+        });
+        Ok(())
+    })
+    .unwrap();
 }
 
 #[test]
 fn postgres_rolls_up() {
-    let Some(server) = postgres::Server::start("rollups") else { return };
+    let Some(server) = postgres::Server::start("rollups") else {
+        return;
+    };
     let (runtime, case) = (runtime(), std::cell::Cell::new(0));
-    TestRunner::new(Config { cases: 2, failure_persistence: None, ..Config::default() })
-        .run(&(samples(), 0..3 * DAY), |(samples, stop)| {
-            case.set(case.get() + 1);
-            let url = server.database(&format!("case{}", case.get()));
-            runtime.block_on(async {
-                let history = History::open(&url).await.unwrap();
-                rolls_up(&history, &samples, stop).await;
-                history.close().await;
-            });
-            Ok(())
-        })
-        .unwrap();
+    TestRunner::new(Config {
+        cases: 2,
+        failure_persistence: None,
+        ..Config::default()
+    })
+    .run(&(samples(), 0..3 * DAY), |(samples, stop)| {
+        case.set(case.get() + 1);
+        let url = server.database(&format!("case{}", case.get()));
+        runtime.block_on(async {
+            let history = History::open(&url).await.unwrap();
+            rolls_up(&history, &samples, stop).await;
+            history.close().await;
+        });
+        Ok(())
+    })
+    .unwrap();
 }
 
 /// Time passes, samples come, some late, and the monitor stands still for half a day from `stop` on.
@@ -59,16 +83,34 @@ async fn rolls_up(history: &History, samples: &[Late], stop: Millis) {
     let mut all: BTreeMap<(ServerId, Millis), (Millis, Sample)> = BTreeMap::new();
     for &(server, at, players, latency, answered, sent, delay) in samples {
         let server = servers[server];
-        let sample = Sample { server, at, answered, players, max: players, latency, sent, resent: sent / 2 };
+        let sample = Sample {
+            server,
+            at,
+            answered,
+            players,
+            max: players,
+            latency,
+            sent,
+            resent: sent / 2,
+        };
         all.entry((server, at)).or_insert((at + delay, sample));
     }
     let mut waiting: Vec<(Millis, Sample)> = all.values().copied().collect();
     let mut now = 0;
     while now < 6 * DAY {
-        now += if (stop..stop + DAY / 2).contains(&now) { DAY / 2 } else { 97 * MINUTE };
+        now += if (stop..stop + DAY / 2).contains(&now) {
+            DAY / 2
+        } else {
+            97 * MINUTE
+        };
         let due = |&mut (due, _): &mut (Millis, Sample)| due <= now;
-        let batch =
-            Batch { samples: waiting.extract_if(.., due).map(|(_, sample)| sample).collect(), ..Batch::default() };
+        let batch = Batch {
+            samples: waiting
+                .extract_if(.., due)
+                .map(|(_, sample)| sample)
+                .collect(),
+            ..Batch::default()
+        };
         history.write(&batch).await.unwrap();
         history.tidy(now, &Keep::default()).await.unwrap();
     }
@@ -76,9 +118,19 @@ async fn rolls_up(history: &History, samples: &[Late], stop: Millis) {
     for level in LEVELS {
         let mut sums = BTreeMap::new();
         for &server in &servers {
-            let expected =
-                rolled_up(all.values().map(|(_, sample)| sample).filter(|sample| sample.server == server), level);
-            assert_eq!(history.series(server, Millis::MIN, Millis::MAX, level).await.unwrap(), expected);
+            let expected = rolled_up(
+                all.values()
+                    .map(|(_, sample)| sample)
+                    .filter(|sample| sample.server == server),
+                level,
+            );
+            assert_eq!(
+                history
+                    .series(server, Millis::MIN, Millis::MAX, level)
+                    .await
+                    .unwrap(),
+                expected
+            );
             for point in expected {
                 let (asked, players): &mut (u32, f64) = sums.entry(point.at).or_default();
                 *asked += point.asked;
@@ -91,7 +143,10 @@ async fn rolls_up(history: &History, samples: &[Late], stop: Millis) {
             let (asked, players) = sums[&total.at];
             assert_eq!(total.asked, asked);
             if level == Level::FiveMinutes {
-                assert!((total.players.unwrap_or_default() - players).abs() <= 0.006, "{total:?}, not {players}");
+                assert!(
+                    (total.players.unwrap_or_default() - players).abs() <= 0.006,
+                    "{total:?}, not {players}"
+                );
             }
         }
     }
@@ -100,7 +155,10 @@ async fn rolls_up(history: &History, samples: &[Late], stop: Millis) {
 fn rolled_up<'a>(samples: impl Iterator<Item = &'a Sample>, level: Level) -> Vec<Point> {
     let mut buckets: BTreeMap<Millis, Vec<&Sample>> = BTreeMap::new();
     for sample in samples {
-        buckets.entry(sample.at / level.length() * level.length()).or_default().push(sample);
+        buckets
+            .entry(sample.at / level.length() * level.length())
+            .or_default()
+            .push(sample);
     }
     let point = |(at, samples): (Millis, Vec<&Sample>)| {
         let players: Vec<u32> = samples.iter().filter_map(|sample| sample.players).collect();
@@ -132,26 +190,59 @@ fn sqlite_keeps_as_long_as_it_should() {
 
 #[test]
 fn postgres_keeps_as_long_as_it_should() {
-    let Some(server) = postgres::Server::start("retention") else { return };
+    let Some(server) = postgres::Server::start("retention") else {
+        return;
+    };
     runtime().block_on(async { forgets(&History::open(&server.url()).await.unwrap()).await });
 }
 
 async fn forgets(history: &History) {
     const DAYS: Millis = 5;
     // So many that more than one step deletes.
-    let new: Vec<_> = (0..200).map(|number| new(&format!("server-{number}"))).collect();
-    let servers: Vec<ServerId> = history.add_all(&new).await.unwrap().iter().map(|server| server.id).collect();
-    let of_hour = |hour: Millis| servers.iter().map(move |&server| sample(server, hour * HOUR, 10));
+    let new: Vec<_> = (0..200)
+        .map(|number| new(&format!("server-{number}")))
+        .collect();
+    let servers: Vec<ServerId> = history
+        .add_all(&new)
+        .await
+        .unwrap()
+        .iter()
+        .map(|server| server.id)
+        .collect();
+    let of_hour = |hour: Millis| {
+        servers
+            .iter()
+            .map(move |&server| sample(server, hour * HOUR, 10))
+    };
     let samples = (0..DAYS * 24).flat_map(of_hour).collect();
-    history.write(&Batch { samples, ..Batch::default() }).await.unwrap();
+    history
+        .write(&Batch {
+            samples,
+            ..Batch::default()
+        })
+        .await
+        .unwrap();
     let now = DAYS * DAY;
     let days = |days: u64| Duration::from_secs(days * 24 * 60 * 60);
-    let keep = Keep { raw: Duration::from_secs(3_600), five_minutes: days(1), hour: days(2), day: days(3) };
+    let keep = Keep {
+        raw: Duration::from_secs(3_600),
+        five_minutes: days(1),
+        hour: days(2),
+        day: days(3),
+    };
     history.tidy(now, &keep).await.unwrap();
     let first = async |level| {
-        let series = history.series(servers[3], 0, Millis::MAX, level).await.unwrap();
+        let series = history
+            .series(servers[3], 0, Millis::MAX, level)
+            .await
+            .unwrap();
         assert_eq!(
-            history.totals(0, Millis::MAX, level).await.unwrap().first().map(|point| point.at),
+            history
+                .totals(0, Millis::MAX, level)
+                .await
+                .unwrap()
+                .first()
+                .map(|point| point.at),
             Some(series[0].at)
         );
         series[0]
@@ -162,17 +253,35 @@ async fn forgets(history: &History) {
     assert_eq!(first(Level::Day).await.at, now - 3 * DAY);
 
     // What comes late where little is left takes nothing away, and what comes late elsewhere counts.
-    let late = |at| Sample { answered: false, ..sample(servers[3], at + 1, 1_000) };
+    let late = |at| Sample {
+        answered: false,
+        ..sample(servers[3], at + 1, 1_000)
+    };
     let samples = vec![late(now - 2 * HOUR), late(now - 2 * DAY), late(now - HOUR)];
-    history.write(&Batch { samples, ..Batch::default() }).await.unwrap();
+    history
+        .write(&Batch {
+            samples,
+            ..Batch::default()
+        })
+        .await
+        .unwrap();
     history.tidy(now + 10 * MINUTE, &keep).await.unwrap();
     let at = async |at, level: Level| {
-        let series = history.series(servers[3], at, at + level.length(), level).await.unwrap();
+        let series = history
+            .series(servers[3], at, at + level.length(), level)
+            .await
+            .unwrap();
         (series[0].asked, series[0].answered, series[0].players_max)
     };
-    assert_eq!(at(now - 2 * HOUR, Level::FiveMinutes).await, (1, 1, Some(10)));
+    assert_eq!(
+        at(now - 2 * HOUR, Level::FiveMinutes).await,
+        (1, 1, Some(10))
+    );
     assert_eq!(at(now - 2 * DAY, Level::Hour).await, (1, 1, Some(10)));
-    assert_eq!(at(now - HOUR, Level::FiveMinutes).await, (2, 1, Some(1_000)));
+    assert_eq!(
+        at(now - HOUR, Level::FiveMinutes).await,
+        (2, 1, Some(1_000))
+    );
     assert_eq!(at(now - HOUR, Level::Hour).await, (2, 1, Some(1_000)));
     assert_eq!(at(now - DAY, Level::Day).await, (25, 24, Some(1_000)));
 
@@ -181,8 +290,20 @@ async fn forgets(history: &History) {
     let far = 1 << 50;
     history.tidy(far, &keep).await.unwrap();
     history.tidy(far, &keep).await.unwrap();
-    assert_eq!(history.series(servers[3], 0, Millis::MAX, Level::Day).await.unwrap(), []);
-    assert_eq!(history.totals(0, Millis::MAX, Level::Day).await.unwrap(), []);
+    assert_eq!(
+        history
+            .series(servers[3], 0, Millis::MAX, Level::Day)
+            .await
+            .unwrap(),
+        []
+    );
+    assert_eq!(
+        history.totals(0, Millis::MAX, Level::Day).await.unwrap(),
+        []
+    );
     assert_eq!(history.servers().await.unwrap().len(), 199);
-    assert!(add(history, "server-0").await.id > servers[199], "its number is not given again");
+    assert!(
+        add(history, "server-0").await.id > servers[199],
+        "its number is not given again"
+    );
 }

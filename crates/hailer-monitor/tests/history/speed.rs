@@ -17,7 +17,9 @@ fn a_hundred_thousand_samples_a_minute() {
 #[test]
 #[ignore = "a measurement"]
 fn a_hundred_thousand_samples_a_minute_in_postgres() {
-    let Some(server) = postgres::Server::start("speed") else { return };
+    let Some(server) = postgres::Server::start("speed") else {
+        return;
+    };
     runtime().block_on(measure(&server.url(), || 0));
 }
 
@@ -36,11 +38,20 @@ async fn measure(url: &str, size: impl Fn() -> u64) {
                 let at = start + minute * MINUTE + order * MINUTE / SERVERS;
                 sample(server, at, (server.0 * 31 + minute) as u32 % 60)
             });
-            history.write(&Batch { samples: samples.collect(), ..Batch::default() }).await.unwrap();
+            history
+                .write(&Batch {
+                    samples: samples.collect(),
+                    ..Batch::default()
+                })
+                .await
+                .unwrap();
         }
         writing += cpu_seconds() - cpu;
         let (cpu, time) = (cpu_seconds(), Instant::now());
-        history.tidy(start + (minute + 1) * MINUTE, &Keep::default()).await.unwrap();
+        history
+            .tidy(start + (minute + 1) * MINUTE, &Keep::default())
+            .await
+            .unwrap();
         tidying += cpu_seconds() - cpu;
         longest = longest.max(time.elapsed().as_secs_f64());
     }
@@ -49,10 +60,21 @@ async fn measure(url: &str, size: impl Fn() -> u64) {
         writing / MINUTES as f64,
         tidying / MINUTES as f64,
     );
-    for (level, hours) in [(Level::Raw, 1), (Level::FiveMinutes, 24), (Level::Hour, 24 * 30)] {
+    for (level, hours) in [
+        (Level::Raw, 1),
+        (Level::FiveMinutes, 24),
+        (Level::Hour, 24 * 30),
+    ] {
         let time = Instant::now();
-        let series = history.series(ServerId(77), start - hours * HOUR, start + HOUR, level).await.unwrap();
-        println!("{level:?}: {} points in {:.1} ms", series.len(), time.elapsed().as_secs_f64() * 1e3);
+        let series = history
+            .series(ServerId(77), start - hours * HOUR, start + HOUR, level)
+            .await
+            .unwrap();
+        println!(
+            "{level:?}: {} points in {:.1} ms",
+            series.len(),
+            time.elapsed().as_secs_f64() * 1e3
+        );
     }
     let time = Instant::now();
     let day = history.day(start + MINUTES * MINUTE).await.unwrap();
@@ -64,19 +86,35 @@ async fn measure(url: &str, size: impl Fn() -> u64) {
     );
     // What is in the WAL goes into the file itself.
     history.close().await;
-    println!("{:.1} bytes a sample with its roll-ups", (size() - before) as f64 / (SERVERS * MINUTES) as f64);
+    println!(
+        "{:.1} bytes a sample with its roll-ups",
+        (size() - before) as f64 / (SERVERS * MINUTES) as f64
+    );
 }
 
 fn cpu_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
-    let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+    let fields: Vec<&str> = stat
+        .rsplit_once(')')
+        .unwrap()
+        .1
+        .split_whitespace()
+        .collect();
     (fields[11].parse::<f64>().unwrap() + fields[12].parse::<f64>().unwrap()) / 100.0
 }
 
 fn resident_mib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-    line.split_whitespace().next().unwrap().parse::<u64>().unwrap() / 1024
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))
+        .unwrap();
+    line.split_whitespace()
+        .next()
+        .unwrap()
+        .parse::<u64>()
+        .unwrap()
+        / 1024
 }
 
 fn size(folder: &Folder) -> u64 {

@@ -12,8 +12,14 @@ fn sqlite_keeps_what_is_written() {
     runtime().block_on(async {
         keeps(&History::open(&folder.url()).await.unwrap()).await;
         for file in std::fs::read_dir(folder.path()).unwrap().flatten() {
-            let mode = std::os::unix::fs::PermissionsExt::mode(&file.metadata().unwrap().permissions());
-            assert_eq!(mode & 0o777, 0o600, "{:?} is for its owner only", file.file_name());
+            let mode =
+                std::os::unix::fs::PermissionsExt::mode(&file.metadata().unwrap().permissions());
+            assert_eq!(
+                mode & 0o777,
+                0o600,
+                "{:?} is for its owner only",
+                file.file_name()
+            );
         }
         is_kept(&History::open(&folder.url()).await.unwrap()).await;
         keeps(&History::open("sqlite::memory:").await.unwrap()).await;
@@ -63,7 +69,9 @@ fn futures_can_change_threads(history: &History) {
 
 #[test]
 fn postgres_keeps_what_is_written() {
-    let Some(server) = postgres::Server::start("store") else { return };
+    let Some(server) = postgres::Server::start("store") else {
+        return;
+    };
     runtime().block_on(async {
         keeps(&History::open(&server.url()).await.unwrap()).await;
         is_kept(&History::open(&server.url()).await.unwrap()).await;
@@ -73,22 +81,32 @@ fn postgres_keeps_what_is_written() {
 /// Two processes with the same plan start at the same time.
 #[test]
 fn who_adds_beside_others_gives_no_number_or_name_twice() {
-    let Some(server) = postgres::Server::start("beside") else { return };
+    let Some(server) = postgres::Server::start("beside") else {
+        return;
+    };
     runtime().block_on(async {
-        let [one, two] = [History::open(&server.url()).await.unwrap(), History::open(&server.url()).await.unwrap()];
+        let [one, two] = [
+            History::open(&server.url()).await.unwrap(),
+            History::open(&server.url()).await.unwrap(),
+        ];
         for round in 0..10 {
-            let same: Vec<NewServer> = (0..50).map(|number| new(&format!("same-{round}-{number}"))).collect();
+            let same: Vec<NewServer> = (0..50)
+                .map(|number| new(&format!("same-{round}-{number}")))
+                .collect();
             let (a, b) = tokio::join!(one.add_all(&same), two.add_all(&same));
             let (done, refused) = if a.is_ok() { (a, b) } else { (b, a) };
             assert_eq!(done.unwrap().len(), 50);
             assert!(matches!(refused, Err(HistoryError::Taken(name)) if name.starts_with("same-")));
-            let other: Vec<NewServer> = (0..50).map(|number| new(&format!("other-{round}-{number}"))).collect();
+            let other: Vec<NewServer> = (0..50)
+                .map(|number| new(&format!("other-{round}-{number}")))
+                .collect();
             let single = new(&format!("single-{round}"));
             let (a, b) = tokio::join!(one.add_all(&other), two.add(&single));
             assert_eq!((a.unwrap().len(), b.unwrap().name), (50, single.name));
         }
         let servers = one.servers().await.unwrap();
-        let numbers: std::collections::BTreeSet<ServerId> = servers.iter().map(|server| server.id).collect();
+        let numbers: std::collections::BTreeSet<ServerId> =
+            servers.iter().map(|server| server.id).collect();
         assert_eq!((servers.len(), numbers.len()), (1_010, 1_010));
     });
 }
@@ -97,27 +115,68 @@ fn who_adds_beside_others_gives_no_number_or_name_twice() {
 async fn keeps(history: &History) {
     let lobby = add(history, "lobby").await;
     let arena = add(history, "arena").await;
-    assert!(matches!(history.add(&new("lobby")).await, Err(HistoryError::Taken(name)) if name == "lobby"));
-    assert_eq!(history.servers().await.unwrap(), [lobby.clone(), arena.clone()]);
-    let changed = Server { interval: Some(Duration::from_secs(15)), group: "others".into(), ..arena.clone() };
+    assert!(
+        matches!(history.add(&new("lobby")).await, Err(HistoryError::Taken(name)) if name == "lobby")
+    );
+    assert_eq!(
+        history.servers().await.unwrap(),
+        [lobby.clone(), arena.clone()]
+    );
+    let changed = Server {
+        interval: Some(Duration::from_secs(15)),
+        group: "others".into(),
+        ..arena.clone()
+    };
     history.change(&changed).await.unwrap();
-    let taken = Server { name: "lobby".into(), ..changed.clone() };
-    assert!(matches!(history.change(&taken).await, Err(HistoryError::Taken(_))));
-    assert_eq!(history.servers().await.unwrap(), [lobby.clone(), changed.clone()]);
+    let taken = Server {
+        name: "lobby".into(),
+        ..changed.clone()
+    };
+    assert!(matches!(
+        history.change(&taken).await,
+        Err(HistoryError::Taken(_))
+    ));
+    assert_eq!(
+        history.servers().await.unwrap(),
+        [lobby.clone(), changed.clone()]
+    );
 
     // More than one statement takes, and what no game should say.
-    let mut samples: Vec<_> = (0..1_201).map(|minute| sample(lobby.id, minute * MINUTE, minute as u32)).collect();
-    samples.push(Sample { players: Some(u32::MAX), sent: u16::MAX, ..sample(arena.id, 7, 0) });
+    let mut samples: Vec<_> = (0..1_201)
+        .map(|minute| sample(lobby.id, minute * MINUTE, minute as u32))
+        .collect();
+    samples.push(Sample {
+        players: Some(u32::MAX),
+        sent: u16::MAX,
+        ..sample(arena.id, 7, 0)
+    });
     samples.push(silence(arena.id, MINUTE));
-    let motd = Difference { from: None, to: Some("a\0b'; DROP TABLE event; --".into()) };
-    let event = |at, kind| Event { server: lobby.id, at, kind };
+    let motd = Difference {
+        from: None,
+        to: Some("a\0b'; DROP TABLE event; --".into()),
+    };
+    let event = |at, kind| Event {
+        server: lobby.id,
+        at,
+        kind,
+    };
     let events = vec![
         event(5, EventKind::Up),
-        event(7, EventKind::Down { reason: "silence".into() }),
+        event(
+            7,
+            EventKind::Down {
+                reason: "silence".into(),
+            },
+        ),
         event(7, EventKind::Motd(motd)),
         event(9, EventKind::Up),
     ];
-    let session = |player: &str, first, last| Session { server: lobby.id, player: player.into(), first, last };
+    let session = |player: &str, first, last| Session {
+        server: lobby.id,
+        player: player.into(),
+        first,
+        last,
+    };
     let sessions = vec![
         session("Alice", 0, MINUTE),
         session("Alice", 0, 5 * MINUTE),
@@ -125,62 +184,149 @@ async fn keeps(history: &History) {
         session("Alice", 10 * MINUTE, 11 * MINUTE),
         session(&"\0".repeat(5_000), 20 * MINUTE, 20 * MINUTE),
     ];
-    let batch = Batch { samples, events, sessions };
-    assert_eq!(history.write(&batch).await.unwrap(), Written { samples: 1_203, events: 4, sessions: 4 });
-    assert_eq!(history.write(&batch).await.unwrap(), Written::default(), "nothing is new any more");
-
-    let raw = history.series(lobby.id, 5 * MINUTE, 8 * MINUTE, Level::Raw).await.unwrap();
+    let batch = Batch {
+        samples,
+        events,
+        sessions,
+    };
     assert_eq!(
-        raw.iter().map(|point| (point.at, point.players)).collect::<Vec<_>>(),
-        [(5 * MINUTE, Some(5.0)), (6 * MINUTE, Some(6.0)), (7 * MINUTE, Some(7.0))]
+        history.write(&batch).await.unwrap(),
+        Written {
+            samples: 1_203,
+            events: 4,
+            sessions: 4
+        }
     );
-    assert_eq!((raw[0].asked, raw[0].latency, raw[0].max, raw[0].sent), (1, Some(20_005), Some(100), 2));
+    assert_eq!(
+        history.write(&batch).await.unwrap(),
+        Written::default(),
+        "nothing is new any more"
+    );
+
+    let raw = history
+        .series(lobby.id, 5 * MINUTE, 8 * MINUTE, Level::Raw)
+        .await
+        .unwrap();
+    assert_eq!(
+        raw.iter()
+            .map(|point| (point.at, point.players))
+            .collect::<Vec<_>>(),
+        [
+            (5 * MINUTE, Some(5.0)),
+            (6 * MINUTE, Some(6.0)),
+            (7 * MINUTE, Some(7.0))
+        ]
+    );
+    assert_eq!(
+        (raw[0].asked, raw[0].latency, raw[0].max, raw[0].sent),
+        (1, Some(20_005), Some(100), 2)
+    );
     let silent = history.series(arena.id, 0, DAY, Level::Raw).await.unwrap();
     assert_eq!(silent[0].players_max, Some(u32::MAX));
-    assert_eq!((silent[1].asked, silent[1].answered, silent[1].players, silent[1].resent), (1, 0, None, 2));
-    let totals = history.totals(MINUTE, 3 * MINUTE, Level::Raw).await.unwrap();
     assert_eq!(
-        totals.iter().map(|point| (point.at, point.asked, point.players)).collect::<Vec<_>>(),
+        (
+            silent[1].asked,
+            silent[1].answered,
+            silent[1].players,
+            silent[1].resent
+        ),
+        (1, 0, None, 2)
+    );
+    let totals = history
+        .totals(MINUTE, 3 * MINUTE, Level::Raw)
+        .await
+        .unwrap();
+    assert_eq!(
+        totals
+            .iter()
+            .map(|point| (point.at, point.asked, point.players))
+            .collect::<Vec<_>>(),
         [(MINUTE, 2, Some(1.0)), (2 * MINUTE, 1, Some(2.0))]
     );
 
     // Pages end where no time is cut in two.
-    let page = history.events(Some(lobby.id), Millis::MAX, 2).await.unwrap();
+    let page = history
+        .events(Some(lobby.id), Millis::MAX, 2)
+        .await
+        .unwrap();
     assert_eq!(
-        page.iter().map(|event| (event.at, event.kind.word())).collect::<Vec<_>>(),
+        page.iter()
+            .map(|event| (event.at, event.kind.word()))
+            .collect::<Vec<_>>(),
         [(9, "up"), (7, "down"), (7, "motd")]
     );
     assert_eq!(page[2], batch.events[2]);
-    assert_eq!(history.events(None, 7, 10).await.unwrap(), batch.events[..1]);
+    assert_eq!(
+        history.events(None, 7, 10).await.unwrap(),
+        batch.events[..1]
+    );
     assert_eq!(history.events(None, 7, 0).await.unwrap(), []);
     let first = &batch.events[..1];
     assert_eq!(history.events_after(Millis::MIN, 1).await.unwrap(), first);
     let next = history.events_after(first[0].at, 1).await.unwrap();
-    assert_eq!(next.iter().map(|event| (event.at, event.kind.word())).collect::<Vec<_>>(), [(7, "down"), (7, "motd")]);
+    assert_eq!(
+        next.iter()
+            .map(|event| (event.at, event.kind.word()))
+            .collect::<Vec<_>>(),
+        [(7, "down"), (7, "motd")]
+    );
     assert_eq!(history.events_after(7, 10).await.unwrap(), page[..1]);
     assert_eq!(history.events_after(9, 10).await.unwrap(), []);
     let sessions = history.sessions(lobby.id, 20 * MINUTE, 10).await.unwrap();
     assert_eq!(
         sessions,
-        [session("Alice", 10 * MINUTE, 11 * MINUTE), session("Alice", 0, 5 * MINUTE), session("Bob", 0, MINUTE)]
+        [
+            session("Alice", 10 * MINUTE, 11 * MINUTE),
+            session("Alice", 0, 5 * MINUTE),
+            session("Bob", 0, MINUTE)
+        ]
     );
-    assert_eq!(history.last_states().await.unwrap(), [(lobby.id, State::Up, 9)]);
+    assert_eq!(
+        history.last_states().await.unwrap(),
+        [(lobby.id, State::Up, 9)]
+    );
 
     // Removed and added again it is the same; with another target it is another, and no number is given twice.
     assert!(history.remove(arena.id).await.unwrap());
     assert!(!history.remove(arena.id).await.unwrap());
-    assert!(matches!(history.change(&changed).await, Err(HistoryError::Absent(_))));
-    assert_eq!(history.servers().await.unwrap(), std::slice::from_ref(&lobby));
+    assert!(matches!(
+        history.change(&changed).await,
+        Err(HistoryError::Absent(_))
+    ));
+    assert_eq!(
+        history.servers().await.unwrap(),
+        std::slice::from_ref(&lobby)
+    );
     assert_eq!(add(history, "arena").await, arena);
     history.remove(arena.id).await.unwrap();
-    let other = history.add(&NewServer { target: "ugp://other.example.com".into(), ..new("arena") }).await.unwrap();
+    let other = history
+        .add(&NewServer {
+            target: "ugp://other.example.com".into(),
+            ..new("arena")
+        })
+        .await
+        .unwrap();
     assert_eq!(other.id, ServerId(arena.id.0 + 1));
     // Many at once are the same as one after the other.
     history.remove(lobby.id).await.unwrap();
-    let many = history.add_all(&[new("one"), new("lobby"), new("two")]).await.unwrap();
-    assert_eq!(many.iter().map(|server| server.id.0 - arena.id.0).collect::<Vec<_>>(), [2, lobby.id.0 - arena.id.0, 3]);
-    assert!(matches!(history.add_all(&[new("three"), new("two")]).await, Err(HistoryError::Taken(_))));
-    assert_eq!(history.servers().await.unwrap(), [&lobby, &other, &many[0], &many[2]].map(Server::clone));
+    let many = history
+        .add_all(&[new("one"), new("lobby"), new("two")])
+        .await
+        .unwrap();
+    assert_eq!(
+        many.iter()
+            .map(|server| server.id.0 - arena.id.0)
+            .collect::<Vec<_>>(),
+        [2, lobby.id.0 - arena.id.0, 3]
+    );
+    assert!(matches!(
+        history.add_all(&[new("three"), new("two")]).await,
+        Err(HistoryError::Taken(_))
+    ));
+    assert_eq!(
+        history.servers().await.unwrap(),
+        [&lobby, &other, &many[0], &many[2]].map(Server::clone)
+    );
     history.tidy(2 * DAY, &Keep::default()).await.unwrap();
     let key = history.players_key().await.unwrap();
     assert_eq!(key, history.players_key().await.unwrap(), "it is made once");
@@ -190,8 +336,20 @@ async fn keeps(history: &History) {
 /// By whoever opens it the next time.
 async fn is_kept(history: &History) {
     let servers = history.servers().await.unwrap();
-    assert_eq!(servers.iter().map(|server| server.name.as_str()).collect::<Vec<_>>(), ["lobby", "arena", "one", "two"]);
-    let hours = history.series(servers[0].id, 0, DAY, Level::Hour).await.unwrap();
+    assert_eq!(
+        servers
+            .iter()
+            .map(|server| server.name.as_str())
+            .collect::<Vec<_>>(),
+        ["lobby", "arena", "one", "two"]
+    );
+    let hours = history
+        .series(servers[0].id, 0, DAY, Level::Hour)
+        .await
+        .unwrap();
     assert_eq!(hours.len(), 21);
-    assert_eq!((hours[1].asked, hours[1].players, hours[1].players_max), (60, Some(89.5), Some(119)));
+    assert_eq!(
+        (hours[1].asked, hours[1].players, hours[1].players_max),
+        (60, Some(89.5), Some(119))
+    );
 }

@@ -9,7 +9,10 @@ use std::time::{Duration, Instant};
 const EVERY: Duration = Duration::from_millis(250);
 
 fn batch(server: ServerId, from: Millis, to: Millis) -> Batch {
-    Batch { samples: (from..to).map(|at| sample(server, at, 1)).collect(), ..Batch::default() }
+    Batch {
+        samples: (from..to).map(|at| sample(server, at, 1)).collect(),
+        ..Batch::default()
+    }
 }
 
 /// Waits, not for ever, until it is so.
@@ -28,20 +31,34 @@ async fn until(writer: &Writer, what: &str, is_so: impl Fn(&Health) -> bool) -> 
 /// This program, as another process that does one of the tests below.
 fn child(test: &str, folder: &Folder) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", test, "--ignored", "--nocapture", "--test-threads=1"]);
-    command.env("HAILER_TEST_FOLDER", folder.path()).stdin(Stdio::null()).stdout(Stdio::piped());
+    command.args([
+        "--exact",
+        test,
+        "--ignored",
+        "--nocapture",
+        "--test-threads=1",
+    ]);
+    command
+        .env("HAILER_TEST_FOLDER", folder.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped());
     command
 }
 
 #[test]
 fn a_killed_process_loses_at_most_what_came_since_the_last_write() {
     let folder = Folder::new("killed");
-    let mut child = child("writer::writes_until_killed", &folder).spawn().unwrap();
+    let mut child = child("writer::writes_until_killed", &folder)
+        .spawn()
+        .unwrap();
     let mut handed: Vec<Instant> = Vec::new();
     let (mut written, last) = (0_usize, 600 + std::process::id() as usize % 200);
     for line in BufReader::new(child.stdout.take().unwrap()).lines() {
         let line = line.unwrap();
-        if let Some((number, count)) = line.split_once("handed ").and_then(|(_, rest)| rest.split_once(' ')) {
+        if let Some((number, count)) = line
+            .split_once("handed ")
+            .and_then(|(_, rest)| rest.split_once(' '))
+        {
             assert_eq!(number.parse(), Ok(handed.len()));
             handed.push(Instant::now());
             written = count.parse().unwrap();
@@ -58,12 +75,25 @@ fn a_killed_process_loses_at_most_what_came_since_the_last_write() {
     runtime().block_on(async {
         let history = History::open(&folder.url()).await.unwrap();
         let server = history.servers().await.unwrap()[0].id;
-        let there = history.series(server, 0, Millis::MAX, Level::Raw).await.unwrap();
+        let there = history
+            .series(server, 0, Millis::MAX, Level::Raw)
+            .await
+            .unwrap();
         let times: Vec<Millis> = there.iter().map(|point| point.at).collect();
-        assert_eq!(times, (0..there.len() as Millis).collect::<Vec<_>>(), "nothing is missing in between");
-        assert!(there.len() >= written, "what was said to be written is there");
+        assert_eq!(
+            times,
+            (0..there.len() as Millis).collect::<Vec<_>>(),
+            "nothing is missing in between"
+        );
+        assert!(
+            there.len() >= written,
+            "what was said to be written is there"
+        );
         // A second more for a machine that does other things as well.
-        let safe = handed.iter().filter(|&&handed| killed - handed > EVERY + Duration::from_secs(1)).count();
+        let safe = handed
+            .iter()
+            .filter(|&&handed| killed - handed > EVERY + Duration::from_secs(1))
+            .count();
         assert!(there.len() >= safe, "{} of {safe}", there.len());
     });
 }
@@ -73,9 +103,17 @@ fn a_killed_process_loses_at_most_what_came_since_the_last_write() {
 fn writes_until_killed() {
     let folder = std::env::var("HAILER_TEST_FOLDER").unwrap();
     runtime().block_on(async {
-        let history = History::open(&format!("sqlite:{folder}/history of tests?.db")).await.unwrap();
+        let history = History::open(&format!("sqlite:{folder}/history of tests?.db"))
+            .await
+            .unwrap();
         let server = add(&history, "lobby").await.id;
-        let writer = Writer::start(history, Bounds { every: EVERY, ..Bounds::default() });
+        let writer = Writer::start(
+            history,
+            Bounds {
+                every: EVERY,
+                ..Bounds::default()
+            },
+        );
         for number in 0..10_000 {
             assert!(writer.send(batch(server, number, number + 1)));
             println!("handed {number} {}", writer.health().written);
@@ -88,7 +126,9 @@ fn writes_until_killed() {
 fn a_full_disk_stops_nobody() {
     let folder = Folder::new("full");
     // A small disk of our own, in a namespace of our own: where that is not allowed, there is none.
-    let allowed = Command::new("unshare").args(["--user", "--map-root-user", "--mount", "true"]).status();
+    let allowed = Command::new("unshare")
+        .args(["--user", "--map-root-user", "--mount", "true"])
+        .status();
     if !allowed.is_ok_and(|status| status.success()) {
         eprintln!("skipped: this system lets nobody make a namespace with a disk of its own");
         return;
@@ -97,10 +137,19 @@ fn a_full_disk_stops_nobody() {
     let mut command = Command::new("unshare");
     command.args(["--user", "--map-root-user", "--mount", "sh", "-c"]);
     command.arg("mount -t tmpfs -o size=3m tmpfs \"$HAILER_TEST_FOLDER\" && exec \"$0\" \"$@\"");
-    command.arg(child.get_program()).args(child.get_args()).env("HAILER_TEST_FOLDER", folder.path());
+    command
+        .arg(child.get_program())
+        .args(child.get_args())
+        .env("HAILER_TEST_FOLDER", folder.path());
     let output = command.output().unwrap();
-    let (told, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success() && told.contains("1 passed"), "{told}{errors}");
+    let (told, errors) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    assert!(
+        output.status.success() && told.contains("1 passed"),
+        "{told}{errors}"
+    );
 }
 
 #[test]
@@ -108,9 +157,18 @@ fn a_full_disk_stops_nobody() {
 fn writes_on_a_small_disk() {
     let folder = std::env::var("HAILER_TEST_FOLDER").unwrap();
     runtime().block_on(async {
-        let history = History::open(&format!("sqlite:{folder}/history.db")).await.unwrap();
+        let history = History::open(&format!("sqlite:{folder}/history.db"))
+            .await
+            .unwrap();
         let server = add(&history, "lobby").await.id;
-        let writer = Writer::start(history.clone(), Bounds { every: EVERY, at_once: 2_000, ..Bounds::default() });
+        let writer = Writer::start(
+            history.clone(),
+            Bounds {
+                every: EVERY,
+                at_once: 2_000,
+                ..Bounds::default()
+            },
+        );
         writer.send(batch(server, 0, 1_000));
         until(&writer, "written", |health| health.written == 1_000).await;
         // Something else takes what there is.
@@ -118,44 +176,101 @@ fn writes_on_a_small_disk() {
         let _ = std::fs::write(&filler, vec![0; 4 << 20]);
         writer.send(batch(server, 1_000, 31_000));
         let health = until(&writer, "failing", |health| health.is_failing).await;
-        assert!(health.message.unwrap().contains("full"), "{:?}", writer.health());
+        assert!(
+            health.message.unwrap().contains("full"),
+            "{:?}",
+            writer.health()
+        );
         let health = until(&writer, "kept", |health| health.kept > 0).await;
         assert_eq!((health.kept + health.written, health.dropped), (31_000, 0));
-        assert!(history.series(server, 0, Millis::MAX, Level::Raw).await.unwrap().len() >= 1_000, "one can still read");
+        assert!(
+            history
+                .series(server, 0, Millis::MAX, Level::Raw)
+                .await
+                .unwrap()
+                .len()
+                >= 1_000,
+            "one can still read"
+        );
         std::fs::remove_file(&filler).unwrap();
-        let health = until(&writer, "written again", |health| health.kept == 0 && health.written == 31_000).await;
+        let health = until(&writer, "written again", |health| {
+            health.kept == 0 && health.written == 31_000
+        })
+        .await;
         assert!(!health.is_failing);
-        assert_eq!(history.series(server, 0, Millis::MAX, Level::Raw).await.unwrap().len(), 31_000);
+        assert_eq!(
+            history
+                .series(server, 0, Millis::MAX, Level::Raw)
+                .await
+                .unwrap()
+                .len(),
+            31_000
+        );
     });
 }
 
 #[test]
 fn a_postgres_that_was_away_gets_what_it_missed() {
-    let Some(mut postgres) = postgres::Server::start("away") else { return };
+    let Some(mut postgres) = postgres::Server::start("away") else {
+        return;
+    };
     let runtime = runtime();
     runtime.block_on(async {
         let history = History::open(&postgres.url()).await.unwrap();
         let server = add(&history, "lobby").await.id;
-        let writer = Writer::start(history.clone(), Bounds { every: EVERY, samples: 5_000, ..Bounds::default() });
+        let writer = Writer::start(
+            history.clone(),
+            Bounds {
+                every: EVERY,
+                samples: 5_000,
+                ..Bounds::default()
+            },
+        );
         writer.send(batch(server, 0, 10));
         until(&writer, "written", |health| health.written == 10).await;
         postgres.stop();
         writer.send(batch(server, 10, 20));
-        until(&writer, "failing", |health| health.is_failing && health.kept == 10).await;
+        until(&writer, "failing", |health| {
+            health.is_failing && health.kept == 10
+        })
+        .await;
         for thousand in 0..8 {
-            writer.send(batch(server, 1_000 * (thousand + 1), 1_000 * (thousand + 2)));
+            writer.send(batch(
+                server,
+                1_000 * (thousand + 1),
+                1_000 * (thousand + 2),
+            ));
         }
         // The oldest are lost: memory is bounded.
-        until(&writer, "full", |health| (health.kept, health.dropped) == (5_000, 3_010)).await;
+        until(&writer, "full", |health| {
+            (health.kept, health.dropped) == (5_000, 3_010)
+        })
+        .await;
         postgres.run();
-        let health = until(&writer, "written again", |health| health.kept == 0 && health.written == 5_010).await;
+        let health = until(&writer, "written again", |health| {
+            health.kept == 0 && health.written == 5_010
+        })
+        .await;
         assert!(!health.is_failing && health.message.is_some());
-        let there = history.series(server, 0, Millis::MAX, Level::Raw).await.unwrap();
-        assert_eq!((there.len(), there[10].at, there[5_009].at), (5_010, 4_000, 8_999));
+        let there = history
+            .series(server, 0, Millis::MAX, Level::Raw)
+            .await
+            .unwrap();
+        assert_eq!(
+            (there.len(), there[10].at, there[5_009].at),
+            (5_010, 4_000, 8_999)
+        );
 
         // Whoever ends in order loses nothing.
         writer.send(batch(server, 10_000, 10_100));
         assert_eq!(writer.finish().await.written, 5_110);
-        assert_eq!(history.series(server, 10_000, Millis::MAX, Level::Raw).await.unwrap().len(), 100);
+        assert_eq!(
+            history
+                .series(server, 10_000, Millis::MAX, Level::Raw)
+                .await
+                .unwrap()
+                .len(),
+            100
+        );
     });
 }

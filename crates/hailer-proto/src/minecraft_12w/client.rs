@@ -22,7 +22,11 @@ impl ListPing {
         let mut notes = Notes::default();
         let mut status = match Listing::read(bytes, &mut notes) {
             Err(error) => return Step::Bad(error.into()),
-            Ok(None) => return Step::Fail(Fault::Misbehaved("a kick without player counts; its text says why")),
+            Ok(None) => {
+                return Step::Fail(Fault::Misbehaved(
+                    "a kick without player counts; its text says why",
+                ));
+            }
             Ok(Some(_)) if self.depth == Depth::Ping => Status::default(),
             Ok(Some(listing)) => status(listing),
         };
@@ -48,11 +52,18 @@ impl Exchange for ListPing {
 fn status(listing: Listing) -> Status {
     let mut status = Status {
         motd: Some(Text::legacy(listing.motd)),
-        version: listing.version.filter(|version| !version.is_empty()).map(Into::into),
+        version: listing
+            .version
+            .filter(|version| !version.is_empty())
+            .map(Into::into),
         ..Status::default()
     };
     (status.players.online, status.players.max) = (listing.online, listing.max);
-    status.extra.extend(listing.protocol.map(|protocol| Extra::new("protocol", protocol)));
+    status.extra.extend(
+        listing
+            .protocol
+            .map(|protocol| Extra::new("protocol", protocol)),
+    );
     status
 }
 
@@ -64,9 +75,15 @@ mod tests {
     const REPLY: &[u8] = b"\xFF\0\x06\0A\0\xA7\x000\0\xA7\x002\x000";
 
     fn asking(depth: Depth) -> ListPing {
-        let mut exchange = ListPing::new(&Ask { depth, ..Ask::default() });
+        let mut exchange = ListPing::new(&Ask {
+            depth,
+            ..Ask::default()
+        });
         let mut out = Vec::new();
-        assert_eq!((exchange.handle(Input::Start, &mut out), &out[..]), (Step::Send, &b"\xFE"[..]));
+        assert_eq!(
+            (exchange.handle(Input::Start, &mut out), &out[..]),
+            (Step::Send, &b"\xFE"[..])
+        );
         exchange
     }
 
@@ -75,12 +92,21 @@ mod tests {
         let mut exchange = asking(Depth::Full);
         for end in 0..REPLY.len() {
             let step = exchange.handle(Input::Datagram(&REPLY[..end]), &mut Vec::new());
-            assert!(matches!(&step, Step::Bad(fault) if fault.to_string().contains("too early")), "{step:?}");
+            assert!(
+                matches!(&step, Step::Bad(fault) if fault.to_string().contains("too early")),
+                "{step:?}"
+            );
             assert_eq!(exchange.handle(Input::Timeout, &mut Vec::new()), Step::Wait);
         }
-        let Step::Done(status) = exchange.handle(Input::Datagram(REPLY), &mut Vec::new()) else { panic!() };
+        let Step::Done(status) = exchange.handle(Input::Datagram(REPLY), &mut Vec::new()) else {
+            panic!()
+        };
         assert_eq!(
-            (status.title().as_deref(), status.players.online, status.players.max),
+            (
+                status.title().as_deref(),
+                status.players.online,
+                status.players.max
+            ),
             (Some("A"), Some(0), Some(20))
         );
     }

@@ -84,7 +84,10 @@ impl Listing {
     fn classic(units: &[Unit], notes: &mut Notes) -> Option<Self> {
         let mut parts = units.rsplitn(3, |unit| *unit == SECTION);
         let (max, online, motd) = (parts.next()?, parts.next()?, parts.next()?);
-        let mut parts = Parts { at: KICK_HEADER, notes };
+        let mut parts = Parts {
+            at: KICK_HEADER,
+            notes,
+        };
         count(max).or(count(online))?;
         if motd.contains(&SECTION) {
             parts.notes.deviation(&FORMATTED_MOTD, parts.at);
@@ -101,7 +104,10 @@ impl Listing {
         let mut parts = units.splitn(6, |unit| *unit == NUL).skip(1);
         let (protocol, version, motd) = (parts.next()?, parts.next()?, parts.next()?);
         let (online, max) = (parts.next()?, parts.next()?);
-        let mut parts = Parts { at: KICK_HEADER, notes };
+        let mut parts = Parts {
+            at: KICK_HEADER,
+            notes,
+        };
         parts.notes.deviation(&NEWER_REPLY, parts.at);
         parts.at += size_of_val(&NEWER_START);
         Some(Self {
@@ -129,7 +135,8 @@ impl Parts<'_> {
     fn text(&mut self, field: &'static str, units: &[Unit]) -> String {
         let text = utf16(units.as_flattened());
         let length = size_of_val(units);
-        self.notes.field(self.at..self.at + length, field, || format!("{text:?}"));
+        self.notes
+            .field(self.at..self.at + length, field, || format!("{text:?}"));
         self.at += length + size_of::<Unit>();
         text
     }
@@ -148,7 +155,14 @@ impl Parts<'_> {
 /// Both packets are short and have no magic number. So bytes that went nobody knows where are explained only if they are
 /// one of them, whole and alone.
 pub fn explain(bytes: &[u8], way: Option<Way>, notes: &mut Notes) -> Option<Explanation> {
-    let say = |message, way, error| Some(Explanation { message, way, sure: false, error });
+    let say = |message, way, error| {
+        Some(Explanation {
+            message,
+            way,
+            sure: false,
+            error,
+        })
+    };
     match (way, bytes) {
         (None, [LIST_PING]) | (Some(Way::Request), [LIST_PING] | [LIST_PING, NEWER, ..]) => {
             let mut r = Reader::new(bytes, notes);
@@ -205,36 +219,77 @@ mod tests {
     }
 
     fn listing(motd: &str, online: Option<i64>, max: Option<i64>) -> Option<Listing> {
-        Some(Listing { motd: motd.into(), online, max, ..Listing::default() })
+        Some(Listing {
+            motd: motd.into(),
+            online,
+            max,
+            ..Listing::default()
+        })
     }
 
     #[test]
     fn a_listing_has_three_parts() {
-        assert_eq!(read("A\u{A7}0\u{A7}20"), (listing("A", Some(0), Some(20)), vec![]));
-        assert_eq!(read("\u{A7}1\u{A7}2"), (listing("", Some(1), Some(2)), vec![]));
+        assert_eq!(
+            read("A\u{A7}0\u{A7}20"),
+            (listing("A", Some(0), Some(20)), vec![])
+        );
+        assert_eq!(
+            read("\u{A7}1\u{A7}2"),
+            (listing("", Some(1), Some(2)), vec![])
+        );
         let emoji = "\u{1F600}\u{A7}-1\u{A7}2147483647";
-        assert_eq!(read(emoji), (listing("\u{1F600}", Some(-1), Some(2_147_483_647)), vec![]));
+        assert_eq!(
+            read(emoji),
+            (listing("\u{1F600}", Some(-1), Some(2_147_483_647)), vec![])
+        );
     }
 
     #[test]
     fn what_servers_do_differently_is_named() {
         let newer = |max| {
             let version = Some("1.4.2".into());
-            Some(Listing { protocol: Some(47), version, ..listing("\u{A7}aA", Some(5), max).unwrap() })
+            Some(Listing {
+                protocol: Some(47),
+                version,
+                ..listing("\u{A7}aA", Some(5), max).unwrap()
+            })
         };
         let cases: [(&str, Option<Listing>, &[&str]); 5] = [
-            ("\u{A7}aA\u{A7}rB\u{A7}5\u{A7}6", listing("\u{A7}aA\u{A7}rB", Some(5), Some(6)), &["formatted-motd"]),
-            ("A\u{A7}many\u{A7}6", listing("A", None, Some(6)), &["odd-count"]),
-            ("A\u{A7}5\u{A7}", listing("A", Some(5), None), &["odd-count"]),
-            ("\u{A7}1\u{0}47\u{0}1.4.2\u{0}\u{A7}aA\u{0}5\u{0}6", newer(Some(6)), &["newer-reply"]),
-            ("\u{A7}1\u{0}47\u{0}1.4.2\u{0}\u{A7}aA\u{0}5\u{0}6\u{0}7", newer(None), &["newer-reply", "odd-count"]),
+            (
+                "\u{A7}aA\u{A7}rB\u{A7}5\u{A7}6",
+                listing("\u{A7}aA\u{A7}rB", Some(5), Some(6)),
+                &["formatted-motd"],
+            ),
+            (
+                "A\u{A7}many\u{A7}6",
+                listing("A", None, Some(6)),
+                &["odd-count"],
+            ),
+            (
+                "A\u{A7}5\u{A7}",
+                listing("A", Some(5), None),
+                &["odd-count"],
+            ),
+            (
+                "\u{A7}1\u{0}47\u{0}1.4.2\u{0}\u{A7}aA\u{0}5\u{0}6",
+                newer(Some(6)),
+                &["newer-reply"],
+            ),
+            (
+                "\u{A7}1\u{0}47\u{0}1.4.2\u{0}\u{A7}aA\u{0}5\u{0}6\u{0}7",
+                newer(None),
+                &["newer-reply", "odd-count"],
+            ),
         ];
         for (text, expected, met) in cases {
             assert_eq!(read(text), (expected, met.to_vec()), "{text:?}");
         }
         let mut notes = Notes::default();
         let whole = [kick("A\u{A7}0\u{A7}20"), vec![7]].concat();
-        assert_eq!(Listing::read(&whole, &mut notes), Ok(listing("A", Some(0), Some(20))));
+        assert_eq!(
+            Listing::read(&whole, &mut notes),
+            Ok(listing("A", Some(0), Some(20)))
+        );
         assert_eq!(notes.deviations(), [(&TRAILING_BYTES, 15)]);
     }
 
@@ -258,44 +313,75 @@ mod tests {
             (&b""[..], "packet id at offset 0: ends 1 byte too early"),
             (b"HTTP", "packet id at offset 0: expected FF (kick)"),
             (b"\xFF\0", "text at offset 1: ends 1 byte too early"),
-            (b"\xFF\0\x03\0A\0\xA7", "text at offset 3: ends 2 bytes too early"),
-            (b"\xFF\xFF\xFF", "text at offset 1: expected a count of UTF-16 units, not below 0"),
-            (b"\xFF\x01\x01", "text at offset 1: more than 256, the most accepted"),
+            (
+                b"\xFF\0\x03\0A\0\xA7",
+                "text at offset 3: ends 2 bytes too early",
+            ),
+            (
+                b"\xFF\xFF\xFF",
+                "text at offset 1: expected a count of UTF-16 units, not below 0",
+            ),
+            (
+                b"\xFF\x01\x01",
+                "text at offset 1: more than 256, the most accepted",
+            ),
         ] {
-            assert_eq!(Listing::read(bytes, &mut Notes::default()).unwrap_err().to_string(), error);
+            assert_eq!(
+                Listing::read(bytes, &mut Notes::default())
+                    .unwrap_err()
+                    .to_string(),
+                error
+            );
         }
     }
 
     #[test]
     fn only_whole_packets_are_explained_to_who_knows_nothing() {
-        let explained = |bytes: &[u8], way| explain(bytes, way, &mut Notes::explaining()).map(|it| it.message);
+        let explained =
+            |bytes: &[u8], way| explain(bytes, way, &mut Notes::explaining()).map(|it| it.message);
         let (reply, banned) = (kick("A\u{A7}0\u{A7}20"), kick("You are banned"));
         for (bytes, unknown, request, answer) in [
             (&b"\xFE"[..], Some("list ping"), Some("list ping"), None),
             (b"\xFE\x01", None, Some("list ping"), None),
             (b"\xFE\x01\xFA", None, Some("list ping"), None),
             (b"\xFE\xFD\x09", None, None, None),
-            (&reply, Some("list ping reply"), None, Some("list ping reply")),
+            (
+                &reply,
+                Some("list ping reply"),
+                None,
+                Some("list ping reply"),
+            ),
             (&banned, Some("kick"), None, Some("kick")),
             (&reply[..9], None, None, Some("kick")),
             (b"\xFF\xFFUGP\0\x01\0", None, None, Some("kick")),
             (b"", None, None, None),
         ] {
-            let found =
-                (explained(bytes, None), explained(bytes, Some(Way::Request)), explained(bytes, Some(Way::Reply)));
+            let found = (
+                explained(bytes, None),
+                explained(bytes, Some(Way::Request)),
+                explained(bytes, Some(Way::Reply)),
+            );
             assert_eq!(found, (unknown, request, answer), "{bytes:02x?}");
         }
     }
 
     #[test]
     fn a_long_motd_gives_way_to_the_counts() {
-        for motd in ["x".repeat(300), "\u{1F600}".repeat(300), alloc::format!("x{}", "\u{1F600}".repeat(300))] {
+        for motd in [
+            "x".repeat(300),
+            "\u{1F600}".repeat(300),
+            alloc::format!("x{}", "\u{1F600}".repeat(300)),
+        ] {
             let mut out = Vec::new();
             write_listing(&motd, 12, 345, &mut out);
             let found = Listing::read(&out, &mut Notes::default()).unwrap().unwrap();
             assert_eq!((found.online, found.max), (Some(12), Some(345)));
             assert!(motd.starts_with(&found.motd), "{}", found.motd);
-            assert!((TEXT_MAX - 1..=TEXT_MAX).contains(&((out.len() - KICK_HEADER) / 2)), "{}", out.len());
+            assert!(
+                (TEXT_MAX - 1..=TEXT_MAX).contains(&((out.len() - KICK_HEADER) / 2)),
+                "{}",
+                out.len()
+            );
         }
     }
 }

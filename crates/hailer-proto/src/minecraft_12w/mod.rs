@@ -19,8 +19,8 @@ pub use client::ListPing;
 pub use server::ListResponder;
 
 use crate::protocol::{
-    Amplification, Ask, Cookie, Doc, Exchange, Explanation, Info, OptionError, Options, Proof, Protocol, Responder,
-    Seen, Transport,
+    Amplification, Ask, Cookie, Doc, Exchange, Explanation, Info, OptionError, Options, Proof,
+    Protocol, Responder, Seen, Transport,
 };
 use crate::token::Keys;
 use crate::{Status, wire::Notes};
@@ -38,8 +38,14 @@ static INFO: Info = Info {
     port: 25565,
     srv: Some("_minecraft._tcp"),
     proof: Proof::Connection,
-    amplification: Amplification { request: 1, reply: 0 },
-    fields: &[Doc { key: "protocol", help: "Number of the game's protocol; only in the reply of 1.4 and later" }],
+    amplification: Amplification {
+        request: 1,
+        reply: 0,
+    },
+    fields: &[Doc {
+        key: "protocol",
+        help: "Number of the game's protocol; only in the reply of 1.4 and later",
+    }],
     player_fields: &[],
     deviations: deviation::ALL,
     options: &[],
@@ -54,7 +60,12 @@ impl Protocol for Minecraft12w {
         Box::new(ListPing::new(ask))
     }
 
-    fn responder(&self, status: &Status, _: &Keys, options: &Options) -> Result<Arc<dyn Responder>, OptionError> {
+    fn responder(
+        &self,
+        status: &Status,
+        _: &Keys,
+        options: &Options,
+    ) -> Result<Arc<dyn Responder>, OptionError> {
         options.check(INFO.options)?;
         Ok(Arc::new(ListResponder::new(status)))
     }

@@ -16,10 +16,17 @@ pub struct ListResponder {
 impl ListResponder {
     /// A responder for this status.
     pub fn new(status: &Status) -> Self {
-        let motd = [&status.motd, &status.name].into_iter().flatten().map(line).find(|text| !text.is_empty());
+        let motd = [&status.motd, &status.name]
+            .into_iter()
+            .flatten()
+            .map(line)
+            .find(|text| !text.is_empty());
         // The game counts in 32 bits, and from nothing.
         let count = |count: i64| count.clamp(0, i64::from(i32::MAX));
-        let (online, max) = (count(status.players.count()), count(status.players.max.unwrap_or(0)));
+        let (online, max) = (
+            count(status.players.count()),
+            count(status.players.max.unwrap_or(0)),
+        );
         let mut reply = Vec::new();
         message::write_listing(&motd.unwrap_or_default(), online, max, &mut reply);
         Self { reply }
@@ -50,32 +57,57 @@ mod tests {
     fn answer(status: &Status, request: &[u8]) -> (Verdict, Vec<u8>) {
         let mut out = Vec::new();
         let from = SocketAddr::from(([192, 0, 2, 7], 50_000));
-        (ListResponder::new(status).answer(from, Epoch(1), request, &mut out), out)
+        (
+            ListResponder::new(status).answer(from, Epoch(1), request, &mut out),
+            out,
+        )
     }
 
     fn motd(status: &Status) -> String {
         let (_, reply) = answer(status, b"\xFE");
-        Listing::read(&reply, &mut Notes::default()).unwrap().unwrap().motd
+        Listing::read(&reply, &mut Notes::default())
+            .unwrap()
+            .unwrap()
+            .motd
     }
 
     #[test]
     fn the_reply_is_that_of_the_spec_page() {
-        let mut status = Status { motd: Some(Text::legacy("A")), ..Status::default() };
+        let mut status = Status {
+            motd: Some(Text::legacy("A")),
+            ..Status::default()
+        };
         status.players.max = Some(20);
         let reply = b"\xFF\0\x06\0A\0\xA7\x000\0\xA7\x002\x000".to_vec();
         for request in [&b"\xFE"[..], b"\xFE\x01", b"\xFE\x01\xFA\0\x0B"] {
-            assert_eq!(answer(&status, request), (Verdict::Reply { proven: true }, reply.clone()));
+            assert_eq!(
+                answer(&status, request),
+                (Verdict::Reply { proven: true }, reply.clone())
+            );
         }
-        for request in [&b""[..], b"\xFE\xFD\x09\0\0\0\x01", b"\xFF", b"\x02\x27", &reply] {
-            assert_eq!(answer(&status, request), (Verdict::Pass, Vec::new()), "{request:02x?}");
+        for request in [
+            &b""[..],
+            b"\xFE\xFD\x09\0\0\0\x01",
+            b"\xFF",
+            b"\x02\x27",
+            &reply,
+        ] {
+            assert_eq!(
+                answer(&status, request),
+                (Verdict::Pass, Vec::new()),
+                "{request:02x?}"
+            );
         }
     }
 
     #[test]
     fn the_motd_is_one_line_without_codes() {
         let formatted = Text::legacy("\u{A7}6Hi \u{A7}lyou\nthere\x1b\0");
-        let mut status =
-            Status { motd: Some(formatted), name: Some(Text::unformatted("Name \u{A7}5")), ..Status::default() };
+        let mut status = Status {
+            motd: Some(formatted),
+            name: Some(Text::unformatted("Name \u{A7}5")),
+            ..Status::default()
+        };
         assert_eq!(motd(&status), "Hi you there");
         status.motd = Some(Text::legacy("\u{A7}a"));
         assert_eq!(motd(&status), "Name 5");
@@ -88,7 +120,12 @@ mod tests {
         let mut status = Status::default();
         (status.players.online, status.players.max) = (Some(-5), Some(i64::MAX));
         let (_, reply) = answer(&status, b"\xFE");
-        let listing = Listing::read(&reply, &mut Notes::default()).unwrap().unwrap();
-        assert_eq!((listing.online, listing.max), (Some(0), Some(2_147_483_647)));
+        let listing = Listing::read(&reply, &mut Notes::default())
+            .unwrap()
+            .unwrap();
+        assert_eq!(
+            (listing.online, listing.max),
+            (Some(0), Some(2_147_483_647))
+        );
     }
 }

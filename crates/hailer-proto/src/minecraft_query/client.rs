@@ -51,7 +51,11 @@ impl QueryExchange {
         let session = self.session;
         match self.state {
             State::Handshake => Request::Handshake { session },
-            State::Stat { token, .. } => Request::Stat { session, token, full: self.full() },
+            State::Stat { token, .. } => Request::Stat {
+                session,
+                token,
+                full: self.full(),
+            },
         }
         .write(out);
         Step::Send
@@ -69,7 +73,10 @@ impl QueryExchange {
                 self.notes = notes;
                 if self.depth == Depth::Ping {
                     let deviations = self.notes.met().collect();
-                    return Step::Done(Box::new(Status { deviations, ..Status::default() }));
+                    return Step::Done(Box::new(Status {
+                        deviations,
+                        ..Status::default()
+                    }));
                 }
                 self.state = State::Stat { token, resends: 0 };
                 self.send(out)
@@ -104,10 +111,14 @@ impl Exchange for QueryExchange {
                 }
                 self.send(out)
             }
-            (Input::Datagram(bytes), State::Stat { .. }) if message::is_stat(bytes, self.session) => {
+            (Input::Datagram(bytes), State::Stat { .. })
+                if message::is_stat(bytes, self.session) =>
+            {
                 self.hear_stat(bytes)
             }
-            (Input::Datagram(bytes), _) if message::is_challenge(bytes) => self.hear_challenge(bytes, out),
+            (Input::Datagram(bytes), _) if message::is_challenge(bytes) => {
+                self.hear_challenge(bytes, out)
+            }
             // Half an answer does not exist here.
             (Input::Datagram(_) | Input::GiveUp, _) => Step::Wait,
         }
@@ -140,7 +151,10 @@ fn basic_status(basic: &Basic<'_>, status: &mut Status) {
     status.motd = Some(motd(basic.motd, Utf8::default()));
     status.mode = filled(basic.game_type);
     status.map = filled(basic.map);
-    status.address = Some(Address { host: filled(basic.host), port: basic.port });
+    status.address = Some(Address {
+        host: filled(basic.host),
+        port: basic.port,
+    });
     status.players.online = basic.online;
     status.players.max = basic.max;
 }
@@ -156,8 +170,14 @@ fn full_status<'a>(full: &Full<'a>, utf8: Utf8<'a>, status: &mut Status, notes: 
         seen |= key.bit();
         match key {
             Key::Hostname if again && address.host.is_none() => address.host = filled(value),
-            Key::Other(name) => status.rules.push(Rule { key: string(name), value: string(value) }),
-            known if again => status.rules.push(Rule { key: name(known), value: string(value) }),
+            Key::Other(name) => status.rules.push(Rule {
+                key: string(name),
+                value: string(value),
+            }),
+            known if again => status.rules.push(Rule {
+                key: name(known),
+                value: string(value),
+            }),
             Key::Hostname => status.motd = Some(motd(value, utf8)),
             Key::GameType => status.mode = filled(value),
             Key::GameId => status.game = filled(value),
@@ -171,11 +191,20 @@ fn full_status<'a>(full: &Full<'a>, utf8: Utf8<'a>, status: &mut Status, notes: 
         }
     }
     status.address = (address != Address::default()).then_some(address);
-    status.players.set_list(full.players.iter().map(|name| Player::named(motd(name, utf8))).collect());
+    status.players.set_list(
+        full.players
+            .iter()
+            .map(|name| Player::named(motd(name, utf8)))
+            .collect(),
+    );
 }
 
 fn name(key: Key<'_>) -> CompactString {
-    message::KEYS.iter().find(|(_, known)| *known == key).map(|(name, _)| by_content(name).0.into()).unwrap_or_default()
+    message::KEYS
+        .iter()
+        .find(|(_, known)| *known == key)
+        .map(|(name, _)| by_content(name).0.into())
+        .unwrap_or_default()
 }
 
 /// A number that fits where it goes.
@@ -231,7 +260,10 @@ mod tests {
         let Ok(Request::Handshake { session }) = Request::read(&out, &mut Notes::default()) else {
             panic!("{out:?}");
         };
-        assert!(session.0.iter().all(|byte| *byte < 0x10), "bytes that some servers would mangle: {session:?}");
+        assert!(
+            session.0.iter().all(|byte| *byte < 0x10),
+            "bytes that some servers would mangle: {session:?}"
+        );
         (exchange, session)
     }
 
@@ -256,18 +288,31 @@ mod tests {
         assert_eq!(wait(&mut exchange).len(), message::HANDSHAKE_LENGTH);
         let (step, stat) = hear(&mut exchange, &challenge(session, b"9513307\0"));
         assert_eq!(step, Step::Send);
-        assert_eq!(stat.get(7..), Some(&[0x00, 0x91, 0x29, 0x5B, 0, 0, 0, 0][..]));
+        assert_eq!(
+            stat.get(7..),
+            Some(&[0x00, 0x91, 0x29, 0x5B, 0, 0, 0, 0][..])
+        );
         assert_eq!(wait(&mut exchange), stat, "the same stat again");
         assert_eq!(wait(&mut exchange), stat, "and again");
-        assert_eq!(wait(&mut exchange).len(), message::HANDSHAKE_LENGTH, "then a new handshake");
+        assert_eq!(
+            wait(&mut exchange).len(),
+            message::HANDSHAKE_LENGTH,
+            "then a new handshake"
+        );
     }
 
     #[test]
     fn a_late_challenge_renews_the_token_without_a_datagram() {
         let (mut exchange, session) = start(&Ask::default());
         hear(&mut exchange, &challenge(session, b"1\0"));
-        assert_eq!(hear(&mut exchange, &challenge(session, b"-2\0")), (Step::Wait, Vec::new()));
-        assert_eq!(wait(&mut exchange).get(7..11), Some(&[0xFF, 0xFF, 0xFF, 0xFE][..]));
+        assert_eq!(
+            hear(&mut exchange, &challenge(session, b"-2\0")),
+            (Step::Wait, Vec::new())
+        );
+        assert_eq!(
+            wait(&mut exchange).get(7..11),
+            Some(&[0xFF, 0xFF, 0xFF, 0xFE][..])
+        );
     }
 
     #[test]
@@ -281,16 +326,28 @@ mod tests {
             (b"7\0\0", &[0, 0, 0, 7], Some("doubled-nul")),
             (b"7\0junk", &[0, 0, 0, 7], Some("trailing-bytes")),
             (b"1234\0", &[0, 0, 4, 0xD2], None),
-            (&[0xDE, 0xAD, 0xBE, 0xEF, 0], &[0xDE, 0xAD, 0xBE, 0xEF], Some("raw-token")),
+            (
+                &[0xDE, 0xAD, 0xBE, 0xEF, 0],
+                &[0xDE, 0xAD, 0xBE, 0xEF],
+                Some("raw-token"),
+            ),
         ];
         for (payload, token, deviation) in cases {
             let (mut exchange, session) = start(&Ask::default());
             let (step, stat) = hear(&mut exchange, &challenge(session, payload));
             assert_eq!(step, Step::Send, "{payload:?}");
             assert_eq!(stat.get(7..11), Some(token), "{payload:?}");
-            let length = if deviation == Some("raw-token") { 19 } else { 15 };
+            let length = if deviation == Some("raw-token") {
+                19
+            } else {
+                15
+            };
             assert_eq!(stat.len(), length, "{payload:?}");
-            assert_eq!(exchange.notes.met().map(|met| met.name).next(), deviation, "{payload:?}");
+            assert_eq!(
+                exchange.notes.met().map(|met| met.name).next(),
+                deviation,
+                "{payload:?}"
+            );
         }
     }
 
@@ -300,10 +357,17 @@ mod tests {
         let other = SessionId([0x0F; 4]);
         assert_ne!(other, session);
         assert_eq!(hear(&mut exchange, &challenge(other, b"1\0")).0, Step::Wait);
-        assert_eq!(hear(&mut exchange, b"\0\x01\x02\x03\x04").0, Step::Wait, "a stat before the challenge");
+        assert_eq!(
+            hear(&mut exchange, b"\0\x01\x02\x03\x04").0,
+            Step::Wait,
+            "a stat before the challenge"
+        );
         assert_eq!(hear(&mut exchange, b"").0, Step::Wait);
         assert_eq!(hear(&mut exchange, b"garbage").0, Step::Wait);
-        assert!(matches!(hear(&mut exchange, &challenge(session, b"")).0, Step::Bad(_)));
+        assert!(matches!(
+            hear(&mut exchange, &challenge(session, b"")).0,
+            Step::Bad(_)
+        ));
     }
 
     #[test]
@@ -324,14 +388,25 @@ mod tests {
         let header = [&[0], session.0.as_slice()].concat();
         assert!(matches!(hear(&mut exchange, &header).0, Step::Bad(_)));
         let basic = [&header, b"A\0SMP\0w\x001\x002\0\xDD\x63h\0".as_slice()].concat();
-        let Step::Done(status) = hear(&mut exchange, &basic).0 else { panic!() };
+        let Step::Done(status) = hear(&mut exchange, &basic).0 else {
+            panic!()
+        };
         let met: Vec<_> = status.deviations.iter().map(|met| met.name).collect();
         assert_eq!(met, ["doubled-nul", "basic-for-full"]);
     }
 
     #[test]
     fn pieces_are_what_the_standard_library_finds() {
-        for list in ["", "a", "a; b", "; ", ";; ", "a;b; c;", "; ;  ; x", "\u{E9}; \u{E9};"] {
+        for list in [
+            "",
+            "a",
+            "a; b",
+            "; ",
+            ";; ",
+            "a;b; c;",
+            "; ;  ; x",
+            "\u{E9}; \u{E9};",
+        ] {
             assert!(pieces(list, b';').eq(list.split("; ")), "{list:?}");
         }
     }
@@ -341,13 +416,19 @@ mod tests {
         let read = |value: &str| {
             let mut extra = Vec::new();
             plugins(value, &mut extra);
-            let status = Status { extra, ..Status::default() };
+            let status = Status {
+                extra,
+                ..Status::default()
+            };
             let shown = |key| status.extra(key).map(ToString::to_string);
             (shown("software"), shown("plugins"))
         };
         let some = |text: &str| Some(text.to_string());
         assert_eq!(read(""), (None, None));
-        assert_eq!(read("Paper on Bukkit 1.21"), (some("Paper on Bukkit 1.21"), None));
+        assert_eq!(
+            read("Paper on Bukkit 1.21"),
+            (some("Paper on Bukkit 1.21"), None)
+        );
         assert_eq!(read("Velocity: "), (some("Velocity"), None));
         assert_eq!(
             read("CraftBukkit on Bukkit 1.2.5-R4.0: WorldEdit 5.3; Name With Blanks 1:0"),

@@ -86,7 +86,11 @@ impl Request {
             TYPE_HANDSHAKE => Self::Handshake { session },
             TYPE_STAT => {
                 let token = Token::Number(r.i32_be("token")?);
-                Self::Stat { session, token, full: bytes.len() == FULL_LENGTH }
+                Self::Stat {
+                    session,
+                    token,
+                    full: bytes.len() == FULL_LENGTH,
+                }
             }
             _ => return Err(Error::bad("type", 2, "9 (handshake) or 0 (stat)")),
         };
@@ -105,7 +109,11 @@ impl Request {
             Self::Handshake { session } => {
                 w.u8(TYPE_HANDSHAKE).bytes(&session.0);
             }
-            Self::Stat { session, token, full } => {
+            Self::Stat {
+                session,
+                token,
+                full,
+            } => {
                 w.u8(TYPE_STAT).bytes(&session.0);
                 match token {
                     Token::Number(number) => w.i32_be(number),
@@ -125,13 +133,18 @@ impl Request {
 fn session(r: &mut Reader<'_, '_>) -> Result<SessionId, Error> {
     let at = r.at();
     let bytes = r.array("session id")?;
-    r.note(at, "session id", || format!("0x{:08x}", u32::from_be_bytes(bytes)));
+    r.note(at, "session id", || {
+        format!("0x{:08x}", u32::from_be_bytes(bytes))
+    });
     Ok(SessionId(bytes))
 }
 
 /// Type byte of a reply, if it is one.
 pub fn reply_type(bytes: &[u8]) -> Option<u8> {
-    bytes.first().copied().filter(|kind| matches!(*kind, TYPE_HANDSHAKE | TYPE_STAT))
+    bytes
+        .first()
+        .copied()
+        .filter(|kind| matches!(*kind, TYPE_HANDSHAKE | TYPE_STAT))
 }
 
 /// Whether these bytes are a stat reply of this session.
@@ -145,7 +158,11 @@ pub fn is_challenge(bytes: &[u8]) -> bool {
 }
 
 /// Reads a handshake reply. `None`: it belongs to another session. Without a session, any will do.
-pub fn read_challenge(bytes: &[u8], session: Option<SessionId>, notes: &mut Notes) -> Result<Option<Token>, Error> {
+pub fn read_challenge(
+    bytes: &[u8],
+    session: Option<SessionId>,
+    notes: &mut Notes,
+) -> Result<Option<Token>, Error> {
     let mut r = Reader::new(bytes, notes);
     if r.u8("type")? != TYPE_HANDSHAKE {
         return Err(Error::bad("type", 0, "9 (handshake)"));
@@ -186,10 +203,14 @@ fn mangled_length(bytes: &[u8], session: Option<SessionId>) -> Option<usize> {
 /// spec/minecraft-query.md#6.1
 fn token(r: &mut Reader<'_, '_>) -> Result<Token, Error> {
     let (at, payload) = (r.at(), r.rest());
-    let end = payload.iter().position(|&byte| byte == 0).unwrap_or(payload.len());
+    let end = payload
+        .iter()
+        .position(|&byte| byte == 0)
+        .unwrap_or(payload.len());
     let (digits, tail) = payload.split_at(end);
     // A few servers count past 2^31; the same 32 bits go back.
-    let number = decimal(digits).filter(|n| (i64::from(i32::MIN)..=i64::from(u32::MAX)).contains(n));
+    let number =
+        decimal(digits).filter(|n| (i64::from(i32::MIN)..=i64::from(u32::MAX)).contains(n));
     let only_nul = tail.iter().all(|&byte| byte == 0);
     match (number, payload) {
         (Some(number), _) if only_nul => {
@@ -213,7 +234,11 @@ fn token(r: &mut Reader<'_, '_>) -> Result<Token, Error> {
             r.trailing(&TRAILING_BYTES);
             Ok(Token::Number(number as i32))
         }
-        (None, []) => Err(Error { field: "token", at, kind: ErrorKind::Short { need: 1 } }),
+        (None, []) => Err(Error {
+            field: "token",
+            at,
+            kind: ErrorKind::Short { need: 1 },
+        }),
         (None, _) => Err(Error::bad("token", at, "decimal digits and a NUL")),
     }
 }
@@ -380,7 +405,11 @@ impl<'a> Key<'a> {
 
 /// Reads a stat reply of any server. `asked_full` is what the request asked for, if known; the content decides
 /// (spec/minecraft-query.md#6.2).
-pub fn read_stat<'a>(bytes: &'a [u8], asked_full: Option<bool>, notes: &mut Notes) -> Result<Stat<'a>, Error> {
+pub fn read_stat<'a>(
+    bytes: &'a [u8],
+    asked_full: Option<bool>,
+    notes: &mut Notes,
+) -> Result<Stat<'a>, Error> {
     let mut r = Reader::new(bytes, notes);
     if r.u8("type")? != TYPE_STAT {
         return Err(Error::bad("type", 0, "0 (stat)"));
@@ -412,7 +441,10 @@ fn is_full(rest: &[u8], asked_full: Option<bool>) -> bool {
     let Some((start, pairs)) = rest.split_at_checked(PAIRS_START.len()) else {
         return false;
     };
-    let key_follows = pairs.split(|&byte| byte == 0).next().is_some_and(Key::is_known);
+    let key_follows = pairs
+        .split(|&byte| byte == 0)
+        .next()
+        .is_some_and(Key::is_known);
     let odd_start_allowed = asked_full == Some(true) || start.iter().all(|&byte| byte == 0);
     key_follows && odd_start_allowed
 }
@@ -439,7 +471,11 @@ fn read_full<'a>(r: &mut Reader<'a, '_>) -> Result<Full<'a>, Error> {
     let from = r.at() - 1;
     let split = last_players_start(whole.get(from..).unwrap_or_default()).map(|found| from + found);
     let players = split.map_or(0, |split| (whole.len() - split) / SHORT_NAME);
-    let mut full = Full { pairs: Vec::with_capacity(KEYS.len()), players: Vec::with_capacity(players), known: 0 };
+    let mut full = Full {
+        pairs: Vec::with_capacity(KEYS.len()),
+        players: Vec::with_capacity(players),
+        known: 0,
+    };
     match split {
         Some(split) => {
             // Without any pair, the separator's first NUL is the last byte of the start.
@@ -449,7 +485,9 @@ fn read_full<'a>(r: &mut Reader<'a, '_>) -> Result<Full<'a>, Error> {
             }
             let at = r.at();
             r.take(PAIRS_END.len(), "start of players")?;
-            r.note(at, "start of players", || String::from("\\0\\x01player_\\0\\0"));
+            r.note(at, "start of players", || {
+                String::from("\\0\\x01player_\\0\\0")
+            });
         }
         None => read_pairs_without_separator(r, &mut full)?,
     }
@@ -474,7 +512,12 @@ fn last_players_start(bytes: &[u8]) -> Option<usize> {
 }
 
 /// The pairs up to `end`, where the NUL of the last value stands.
-fn read_pairs<'a>(r: &mut Reader<'a, '_>, end: usize, ordered: bool, full: &mut Full<'a>) -> Result<(), Error> {
+fn read_pairs<'a>(
+    r: &mut Reader<'a, '_>,
+    end: usize,
+    ordered: bool,
+    full: &mut Full<'a>,
+) -> Result<(), Error> {
     let (whole, start) = (r.whole(), r.at());
     // With the NUL at its end.
     let region = whole.get(start..=end).unwrap_or_default();
@@ -483,25 +526,37 @@ fn read_pairs<'a>(r: &mut Reader<'a, '_>, end: usize, ordered: bool, full: &mut 
             r.notes().group("pair", index);
             let at = start + value.start;
             text(r, at - 1 - name.len()..at - 1, "key");
-            full.pairs.push((key, text(r, at..start + value.end, "value")));
+            full.pairs
+                .push((key, text(r, at..start + value.end, "value")));
             full.known |= key.bit();
         }
     } else {
         let ranges = ranges(region, start);
-        let pieces = Pieces { whole, ranges: &ranges };
-        for (index, Place { key, first, last }) in lay_out(pieces, ordered).into_iter().enumerate() {
+        let pieces = Pieces {
+            whole,
+            ranges: &ranges,
+        };
+        for (index, Place { key, first, last }) in lay_out(pieces, ordered).into_iter().enumerate()
+        {
             r.notes().group("pair", index);
             let (Some(key), Some(first_range), Some(last_range)) =
                 (ranges.get(key), ranges.get(first), ranges.get(last))
             else {
-                return Err(Error { field: "pair.value", at: end, kind: ErrorKind::Short { need: 1 } });
+                return Err(Error {
+                    field: "pair.value",
+                    at: end,
+                    kind: ErrorKind::Short { need: 1 },
+                });
             };
             limit_pairs(index, key.start)?;
             let name = read_key(r, key.clone(), full);
             let value = text(r, first_range.start..last_range.end, "value");
             if first != last {
                 let motd = name == Key::Hostname;
-                r.notes().deviation(if motd { &NUL_IN_MOTD } else { &NUL_IN_VALUE }, first_range.end);
+                r.notes().deviation(
+                    if motd { &NUL_IN_MOTD } else { &NUL_IN_VALUE },
+                    first_range.end,
+                );
             }
             full.pairs.push((name, value));
         }
@@ -519,16 +574,28 @@ struct Place {
 
 /// Which pieces between NULs are keys, and which values (spec/minecraft-query.md#6.4).
 fn lay_out(pieces: Pieces<'_, '_>, ordered: bool) -> Vec<Place> {
-    let known = |i: usize| pieces.get(i).map(Key::read).filter(|key| !matches!(key, Key::Other(_)));
+    let known = |i: usize| {
+        pieces
+            .get(i)
+            .map(Key::read)
+            .filter(|key| !matches!(key, Key::Other(_)))
+    };
     let mut places = Vec::with_capacity(KEYS.len());
     let mut next = 0;
     if ordered && !pieces.are_whole() && known(0) == Some(Key::Hostname) {
         // The MOTD runs up to the last game type, so whatever it imitates stays inside it. A game type sent again at the
         // very end is not the one: counts must follow.
         let is_count = |&i: &usize| matches!(known(i), Some(Key::NumPlayers | Key::MaxPlayers));
-        let counts = (0..pieces.len()).rev().find(is_count).unwrap_or(pieces.len());
+        let counts = (0..pieces.len())
+            .rev()
+            .find(is_count)
+            .unwrap_or(pieces.len());
         if let Some(game_type) = (2..counts).rev().find(|&i| known(i) == Some(Key::GameType)) {
-            places.push(Place { key: 0, first: 1, last: game_type - 1 });
+            places.push(Place {
+                key: 0,
+                first: 1,
+                last: game_type - 1,
+            });
             next = game_type;
         }
     }
@@ -536,11 +603,20 @@ fn lay_out(pieces: Pieces<'_, '_>, ordered: bool) -> Vec<Place> {
         // Keys and values take turns, so an odd number left over tells of a NUL in a value: there where no known key
         // stands in a key's place, and a known one in the place behind it.
         let (first, mut last) = (next + 1, next + 1);
-        let odd_left = |last: usize| pieces.len().checked_sub(last + 1).is_some_and(|left| left % 2 == 1);
+        let odd_left = |last: usize| {
+            pieces
+                .len()
+                .checked_sub(last + 1)
+                .is_some_and(|left| left % 2 == 1)
+        };
         while odd_left(last) && known(last + 1).is_none() && known(last + 2).is_some() {
             last += 1;
         }
-        places.push(Place { key: next, first, last });
+        places.push(Place {
+            key: next,
+            first,
+            last,
+        });
         next = last + 1;
     }
     places
@@ -585,7 +661,11 @@ impl<'a> Pieces<'a, '_> {
 fn limit_pairs(index: usize, at: usize) -> Result<(), Error> {
     match index < MAX_PAIRS {
         true => Ok(()),
-        false => Err(Error { field: "pair.key", at, kind: ErrorKind::Limit { limit: MAX_PAIRS } }),
+        false => Err(Error {
+            field: "pair.key",
+            at,
+            kind: ErrorKind::Limit { limit: MAX_PAIRS },
+        }),
     }
 }
 
@@ -613,7 +693,14 @@ fn read_key<'a>(r: &mut Reader<'a, '_>, range: Range<usize>, full: &mut Full<'a>
         bit => full.known & bit != 0,
     };
     if again {
-        r.notes().deviation(if key == Key::Hostname { &REPEATED_HOSTNAME } else { &DUPLICATE_KEY }, at);
+        r.notes().deviation(
+            if key == Key::Hostname {
+                &REPEATED_HOSTNAME
+            } else {
+                &DUPLICATE_KEY
+            },
+            at,
+        );
     }
     full.known |= key.bit();
     key
@@ -624,7 +711,10 @@ fn read_key<'a>(r: &mut Reader<'a, '_>, range: Range<usize>, full: &mut Full<'a>
 fn text<'a>(r: &mut Reader<'a, '_>, range: Range<usize>, field: &'static str) -> &'a [u8] {
     let whole = r.whole();
     let bytes = whole.get(range.clone()).unwrap_or_default();
-    r.notes().field(range.start..whole.len().min(range.end + 1), field, || display(bytes));
+    r.notes()
+        .field(range.start..whole.len().min(range.end + 1), field, || {
+            display(bytes)
+        });
     bytes
 }
 
@@ -640,12 +730,19 @@ fn ended_text<'a>(r: &mut Reader<'a, '_>, field: &'static str) -> Result<(&'a [u
 }
 
 /// spec/minecraft-query.md#6.4: the empty key ends the pairs, ten bytes of anything follow.
-fn read_pairs_without_separator<'a>(r: &mut Reader<'a, '_>, full: &mut Full<'a>) -> Result<(), Error> {
+fn read_pairs_without_separator<'a>(
+    r: &mut Reader<'a, '_>,
+    full: &mut Full<'a>,
+) -> Result<(), Error> {
     for index in 0.. {
         let at = r.at();
         let length = r.rest().iter().position(|&byte| byte == 0);
         let Some(length) = length else {
-            return Err(Error { field: "end of pairs", at, kind: ErrorKind::Short { need: 1 } });
+            return Err(Error {
+                field: "end of pairs",
+                at,
+                kind: ErrorKind::Short { need: 1 },
+            });
         };
         if length == 0 {
             r.take(1, "end of pairs")?;
@@ -657,7 +754,11 @@ fn read_pairs_without_separator<'a>(r: &mut Reader<'a, '_>, full: &mut Full<'a>)
         r.take(length + 1, "pair.key")?;
         let (value, ended) = ended_text(r, "value")?;
         if !ended {
-            return Err(Error { field: "end of pairs", at: r.at(), kind: ErrorKind::Short { need: 1 } });
+            return Err(Error {
+                field: "end of pairs",
+                at: r.at(),
+                kind: ErrorKind::Short { need: 1 },
+            });
         }
         full.pairs.push((key, value));
     }
@@ -665,7 +766,8 @@ fn read_pairs_without_separator<'a>(r: &mut Reader<'a, '_>, full: &mut Full<'a>)
     let at = r.at();
     let padding = r.raw(PLAYERS_PADDING, "start of players")?;
     let zero = padding.iter().all(|&byte| byte == 0);
-    r.notes().deviation(if zero { &ZERO_PADDING } else { &ODD_PADDING }, at);
+    r.notes()
+        .deviation(if zero { &ZERO_PADDING } else { &ODD_PADDING }, at);
     Ok(())
 }
 
@@ -685,7 +787,11 @@ fn read_players<'a>(r: &mut Reader<'a, '_>, full: &mut Full<'a>) -> Result<(), E
             None => {
                 r.notes().group("player", full.players.len());
                 text(r, start..whole.len(), "name");
-                return Err(Error { field: "player.name", at: start, kind: ErrorKind::Short { need: 1 } });
+                return Err(Error {
+                    field: "player.name",
+                    at: start,
+                    kind: ErrorKind::Short { need: 1 },
+                });
             }
         }
     };
@@ -714,18 +820,31 @@ const MAX_END_CANDIDATES: usize = 5;
 /// several readings the one counts that has a known game type, then one whose map holds no NUL, then a binary port.
 fn basic_layout(bytes: &[u8]) -> Option<BasicLayout> {
     let end = bytes.len() - usize::from(bytes.last() == Some(&0));
-    let nul_before =
-        |at: usize| bytes.get(REPLY_HEADER..at)?.iter().rposition(|&byte| byte == 0).map(|i| i + REPLY_HEADER);
+    let nul_before = |at: usize| {
+        bytes
+            .get(REPLY_HEADER..at)?
+            .iter()
+            .rposition(|&byte| byte == 0)
+            .map(|i| i + REPLY_HEADER)
+    };
     let mut best: Option<((bool, bool, bool), BasicLayout)> = None;
     let mut max_end = end;
     for _ in 0..MAX_END_CANDIDATES {
-        let Some(nul) = nul_before(max_end) else { break };
+        let Some(nul) = nul_before(max_end) else {
+            break;
+        };
         max_end = nul;
-        let Some(after) = bytes.get(max_end + 1..end) else { continue };
+        let Some(after) = bytes.get(max_end + 1..end) else {
+            continue;
+        };
         let port_as_text = is_port_as_text(after);
         let binary = after.get(2..).is_some_and(|host| !host.contains(&0));
-        let (Some(online_end), true) = (nul_before(max_end), port_as_text || binary) else { continue };
-        let Some(map_end) = nul_before(online_end) else { continue };
+        let (Some(online_end), true) = (nul_before(max_end), port_as_text || binary) else {
+            continue;
+        };
+        let Some(map_end) = nul_before(online_end) else {
+            continue;
+        };
         let number = |from: usize, to: usize| bytes.get(from + 1..to).and_then(decimal);
         if number(online_end, max_end).is_none() || number(map_end, online_end).is_none() {
             continue;
@@ -734,14 +853,26 @@ fn basic_layout(bytes: &[u8]) -> Option<BasicLayout> {
             let after = bytes.get(motd_end + 1..map_end).unwrap_or_default();
             after.starts_with(b"SMP\0") || after.starts_with(b"CMP\0")
         };
-        let known = (REPLY_HEADER..map_end).rev().filter(|&i| bytes.get(i) == Some(&0)).find(known_type);
-        let Some(motd_end) = known.or_else(|| nul_before(nul_before(map_end)?)) else { continue };
+        let known = (REPLY_HEADER..map_end)
+            .rev()
+            .filter(|&i| bytes.get(i) == Some(&0))
+            .find(known_type);
+        let Some(motd_end) = known.or_else(|| nul_before(nul_before(map_end)?)) else {
+            continue;
+        };
         let map = bytes.get(motd_end + 1..map_end).unwrap_or_default();
         let whole_map = map.iter().filter(|&&byte| byte == 0).count() == 1;
         let rank = (known.is_some(), whole_map, !port_as_text);
         // On a tie the leftmost, met last: the port may hold a NUL and a digit.
         if best.is_none_or(|(best, _)| rank >= best) {
-            best = Some((rank, BasicLayout { motd_end, map_end, port_as_text }));
+            best = Some((
+                rank,
+                BasicLayout {
+                    motd_end,
+                    map_end,
+                    port_as_text,
+                },
+            ));
         }
     }
     best.map(|(_, layout)| layout)
@@ -759,9 +890,17 @@ fn is_port_as_text(rest: &[u8]) -> bool {
 
 fn read_basic<'a>(r: &mut Reader<'a, '_>, layout: Option<BasicLayout>) -> Result<Basic<'a>, Error> {
     let at = r.at();
-    let first_nul = r.rest().iter().position(|&byte| byte == 0).map(|length| at + length);
+    let first_nul = r
+        .rest()
+        .iter()
+        .position(|&byte| byte == 0)
+        .map(|length| at + length);
     let Some(motd_end) = layout.as_ref().map(|layout| layout.motd_end).or(first_nul) else {
-        return Err(Error { field: "motd", at, kind: ErrorKind::Short { need: 1 } });
+        return Err(Error {
+            field: "motd",
+            at,
+            kind: ErrorKind::Short { need: 1 },
+        });
     };
     let motd = text(r, at..motd_end, "motd");
     r.take(motd.len(), "motd")?;
@@ -798,7 +937,15 @@ fn read_basic<'a>(r: &mut Reader<'a, '_>, layout: Option<BasicLayout>) -> Result
         r.notes().deviation(&MISSING_NUL, at + host.len());
     }
     r.trailing(&TRAILING_BYTES);
-    Ok(Basic { motd, game_type, map, online, max, port, host })
+    Ok(Basic {
+        motd,
+        game_type,
+        map,
+        online,
+        max,
+        port,
+        host,
+    })
 }
 
 /// Text whose NUL must be there, since more has to follow.
@@ -806,7 +953,13 @@ fn inner_text<'a>(r: &mut Reader<'a, '_>, field: &'static str) -> Result<&'a [u8
     let at = r.at();
     match ended_text(r, field)? {
         (text, true) => Ok(text),
-        (text, false) => Err(Error { field, at, kind: ErrorKind::Short { need: text.len().max(1) } }),
+        (text, false) => Err(Error {
+            field,
+            at,
+            kind: ErrorKind::Short {
+                need: text.len().max(1),
+            },
+        }),
     }
 }
 
@@ -839,12 +992,23 @@ fn display(bytes: &[u8]) -> String {
 /// Reads one datagram for its notes.
 pub(super) fn explain(bytes: &[u8], seen: Seen<'_>, notes: &mut Notes) -> Option<Explanation> {
     let way = seen.way();
-    let asked = seen.request().and_then(|request| Request::read(request, &mut Notes::discarding()).ok());
-    let explained = |message, way, sure, error| Some(Explanation { message, way, sure, error });
+    let asked = seen
+        .request()
+        .and_then(|request| Request::read(request, &mut Notes::discarding()).ok());
+    let explained = |message, way, sure, error| {
+        Some(Explanation {
+            message,
+            way,
+            sure,
+            error,
+        })
+    };
     if way != Some(Way::Reply) && bytes.starts_with(&MAGIC) {
         let request = Request::read(bytes, notes);
         let message = match (&request, bytes.get(2)) {
-            (Ok(Request::Handshake { .. }), _) | (Err(_), Some(&TYPE_HANDSHAKE)) => "handshake request",
+            (Ok(Request::Handshake { .. }), _) | (Err(_), Some(&TYPE_HANDSHAKE)) => {
+                "handshake request"
+            }
             (Ok(Request::Stat { full: true, .. }), _) => "full stat request",
             (Ok(Request::Stat { full: false, .. }), _) => "basic stat request",
             (Err(_), Some(&TYPE_STAT)) => "stat request",
@@ -858,7 +1022,9 @@ pub(super) fn explain(bytes: &[u8], seen: Seen<'_>, notes: &mut Notes) -> Option
     match reply_type(bytes)? {
         TYPE_HANDSHAKE => {
             let session = match asked {
-                Some(Request::Handshake { session } | Request::Stat { session, .. }) => Some(session),
+                Some(Request::Handshake { session } | Request::Stat { session, .. }) => {
+                    Some(session)
+                }
                 None => None,
             };
             let error = match read_challenge(bytes, session, notes) {
@@ -905,8 +1071,15 @@ mod tests {
         bytes.extend(PLAYERS);
         let mut notes = Notes::default();
         let shown = |(key, value): &(Key<'_>, &[u8])| {
-            let name = KEYS.iter().find(|(_, known)| known == key).map(|(name, _)| by_content(name).0.into_owned());
-            let other = if let Key::Other(name) = key { by_content(name).0.into_owned() } else { String::new() };
+            let name = KEYS
+                .iter()
+                .find(|(_, known)| known == key)
+                .map(|(name, _)| by_content(name).0.into_owned());
+            let other = if let Key::Other(name) = key {
+                by_content(name).0.into_owned()
+            } else {
+                String::new()
+            };
             (name.unwrap_or(other), by_content(value).0.into_owned())
         };
         let pairs = match read_stat(&bytes, Some(true), &mut notes) {
@@ -918,13 +1091,34 @@ mod tests {
     }
 
     fn value(pairs: &[(String, String)], key: &str) -> String {
-        pairs.iter().find(|(own, _)| own == key).map(|(_, value)| value.clone()).unwrap_or_default()
+        pairs
+            .iter()
+            .find(|(own, _)| own == key)
+            .map(|(_, value)| value.clone())
+            .unwrap_or_default()
     }
 
     #[test]
     fn decimals_are_those_of_the_standard_library() {
-        let odd = ["", "-", "+", "+-1", "1a", "\u{663}", " 1", "9223372036854775808", "-9223372036854775809"];
-        let even = ["0", "-0", "+7", "007", "9223372036854775807", "-9223372036854775808"];
+        let odd = [
+            "",
+            "-",
+            "+",
+            "+-1",
+            "1a",
+            "\u{663}",
+            " 1",
+            "9223372036854775808",
+            "-9223372036854775809",
+        ];
+        let even = [
+            "0",
+            "-0",
+            "+7",
+            "007",
+            "9223372036854775807",
+            "-9223372036854775808",
+        ];
         for text in odd.iter().chain(&even) {
             assert_eq!(decimal(text.as_bytes()), text.parse().ok(), "{text:?}");
         }
@@ -932,32 +1126,93 @@ mod tests {
 
     #[test]
     fn a_value_may_be_the_name_of_a_key() {
-        let pieces = ["hostname", "A", "gametype", "SMP", "numplayers", "1", "map", "w", "vote-by", "map"];
+        let pieces = [
+            "hostname",
+            "A",
+            "gametype",
+            "SMP",
+            "numplayers",
+            "1",
+            "map",
+            "w",
+            "vote-by",
+            "map",
+        ];
         let (pairs, met) = read(PAIRS_START, &pieces);
         let pairs = pairs.unwrap();
-        assert_eq!((value(&pairs, "vote-by"), value(&pairs, "map")), ("map".into(), "w".into()));
+        assert_eq!(
+            (value(&pairs, "vote-by"), value(&pairs, "map")),
+            ("map".into(), "w".into())
+        );
         assert_eq!(met, ["missing-key"]);
     }
 
     #[test]
     fn a_nul_in_a_value_leaves_an_odd_number_of_pieces() {
-        let pieces = ["hostname", "A", "gametype", "SMP", "map", "w", "x", "numplayers", "1", "maxplayers", "2"];
+        let pieces = [
+            "hostname",
+            "A",
+            "gametype",
+            "SMP",
+            "map",
+            "w",
+            "x",
+            "numplayers",
+            "1",
+            "maxplayers",
+            "2",
+        ];
         let (pairs, met) = read(PAIRS_START, &pieces);
         let pairs = pairs.unwrap();
-        assert_eq!((value(&pairs, "map"), value(&pairs, "maxplayers")), ("w\0x".into(), "2".into()));
+        assert_eq!(
+            (value(&pairs, "map"), value(&pairs, "maxplayers")),
+            ("w\0x".into(), "2".into())
+        );
         assert_eq!(met, ["nul-in-value", "missing-key"]);
     }
 
     #[test]
     fn a_motd_that_imitates_pairs_stays_a_motd_behind_every_start_but_geysers() {
-        let pieces =
-            ["hostname", "A", "map", "FAKE", "gametype", "X", "gametype", "SMP", "map", "real", "numplayers", "1"];
-        for start in [PAIRS_START, &[0; 11], b"\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b"] {
+        let pieces = [
+            "hostname",
+            "A",
+            "map",
+            "FAKE",
+            "gametype",
+            "X",
+            "gametype",
+            "SMP",
+            "map",
+            "real",
+            "numplayers",
+            "1",
+        ];
+        for start in [
+            PAIRS_START,
+            &[0; 11],
+            b"\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b",
+        ] {
             let pairs = read(start, &pieces).0.unwrap();
-            assert_eq!(value(&pairs, "hostname"), "A\0map\0FAKE\0gametype\0X", "{start:?}");
+            assert_eq!(
+                value(&pairs, "hostname"),
+                "A\0map\0FAKE\0gametype\0X",
+                "{start:?}"
+            );
             assert_eq!(value(&pairs, "map"), "real");
         }
-        let (pairs, met) = read(GEYSER_START, &["hostname", "A", "version", "1", "gametype", "SMP", "numplayers", "1"]);
+        let (pairs, met) = read(
+            GEYSER_START,
+            &[
+                "hostname",
+                "A",
+                "version",
+                "1",
+                "gametype",
+                "SMP",
+                "numplayers",
+                "1",
+            ],
+        );
         assert_eq!(value(&pairs.unwrap(), "version"), "1");
         assert!(!met.contains(&"nul-in-motd"));
     }
@@ -965,14 +1220,27 @@ mod tests {
     #[test]
     fn too_many_pairs_are_refused() {
         let pieces: Vec<String> = (0..2 * MAX_PAIRS + 2).map(|i| format!("{i}")).collect();
-        let pieces: Vec<&str> = ["map", "w"].into_iter().chain(pieces.iter().map(String::as_str)).collect();
+        let pieces: Vec<&str> = ["map", "w"]
+            .into_iter()
+            .chain(pieces.iter().map(String::as_str))
+            .collect();
         let limit = ErrorKind::Limit { limit: MAX_PAIRS };
-        assert_eq!(read(PAIRS_START, &pieces).0.map_err(|error| error.kind), Err(limit));
+        assert_eq!(
+            read(PAIRS_START, &pieces).0.map_err(|error| error.kind),
+            Err(limit)
+        );
         assert!(read(PAIRS_START, &pieces[..2 * MAX_PAIRS]).0.is_ok());
         // The same without the start of the players, where the empty key ends the pairs.
         let mut bytes = [b"\0\0\0\0\0".as_slice(), &[0; 11]].concat();
-        pieces.iter().for_each(|piece| bytes.extend([piece.as_bytes(), b"\0"].concat()));
+        pieces
+            .iter()
+            .for_each(|piece| bytes.extend([piece.as_bytes(), b"\0"].concat()));
         bytes.extend([0; 12]);
-        assert_eq!(read_stat(&bytes, Some(true), &mut Notes::default()).unwrap_err().kind, limit);
+        assert_eq!(
+            read_stat(&bytes, Some(true), &mut Notes::default())
+                .unwrap_err()
+                .kind,
+            limit
+        );
     }
 }

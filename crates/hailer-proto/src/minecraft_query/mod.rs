@@ -21,8 +21,8 @@ pub use client::QueryExchange;
 pub use server::{Encoding, QueryResponder, Settings};
 
 use crate::protocol::{
-    Amplification, Ask, Cookie, Doc, Exchange, Explanation, Info, OptionError, Options, Proof, Protocol, Responder,
-    Seen, Transport,
+    Amplification, Ask, Cookie, Doc, Exchange, Explanation, Info, OptionError, Options, Proof,
+    Protocol, Responder, Seen, Transport,
 };
 use crate::token::Keys;
 use crate::{Extra, Rows, Status, Value, wire::Notes};
@@ -40,10 +40,19 @@ static INFO: Info = Info {
     port: 25565,
     srv: Some("_minecraft._tcp"),
     proof: Proof::Token,
-    amplification: Amplification { request: message::HANDSHAKE_LENGTH, reply: message::CHALLENGE_MAX },
+    amplification: Amplification {
+        request: message::HANDSHAKE_LENGTH,
+        reply: message::CHALLENGE_MAX,
+    },
     fields: &[
-        Doc { key: "software", help: "Server software, the part of `plugins` before the colon; absent on vanilla" },
-        Doc { key: "plugins", help: "Plugins with their versions, the part of `plugins` after the colon" },
+        Doc {
+            key: "software",
+            help: "Server software, the part of `plugins` before the colon; absent on vanilla",
+        },
+        Doc {
+            key: "plugins",
+            help: "Plugins with their versions, the part of `plugins` after the colon",
+        },
     ],
     player_fields: &[],
     deviations: deviation::ALL,
@@ -58,7 +67,10 @@ pub fn plugins<'a>(plugins: impl IntoIterator<Item = (&'a str, &'a str)>) -> Opt
     for (name, version) in plugins {
         rows.push([Some(name), (!version.is_empty()).then_some(version)]);
     }
-    (!rows.is_empty()).then_some(Extra { key: "plugins", value: Value::Rows(rows) })
+    (!rows.is_empty()).then_some(Extra {
+        key: "plugins",
+        value: Value::Rows(rows),
+    })
 }
 
 impl Protocol for MinecraftQuery {
@@ -70,8 +82,17 @@ impl Protocol for MinecraftQuery {
         Box::new(QueryExchange::new(ask, cookie))
     }
 
-    fn responder(&self, status: &Status, keys: &Keys, options: &Options) -> Result<Arc<dyn Responder>, OptionError> {
-        Ok(Arc::new(QueryResponder::new(status, keys, &Settings::read(options)?)))
+    fn responder(
+        &self,
+        status: &Status,
+        keys: &Keys,
+        options: &Options,
+    ) -> Result<Arc<dyn Responder>, OptionError> {
+        Ok(Arc::new(QueryResponder::new(
+            status,
+            keys,
+            &Settings::read(options)?,
+        )))
     }
 
     fn explain(&self, bytes: &[u8], seen: Seen<'_>, notes: &mut Notes) -> Option<Explanation> {

@@ -63,7 +63,11 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { encoding: Encoding::Auto, bind_port: true, max_reply: MAX_REPLY }
+        Self {
+            encoding: Encoding::Auto,
+            bind_port: true,
+            max_reply: MAX_REPLY,
+        }
     }
 }
 
@@ -76,8 +80,16 @@ impl Settings {
             Some("utf-8") => Encoding::Utf8,
             _ => Encoding::Auto,
         };
-        let max_reply = options.int("max-reply", MAX_REPLY as i64, MIN_REPLY as i64..=MAX_REPLY as i64)?;
-        Ok(Self { encoding, bind_port: options.bool("bind-port", true)?, max_reply: max_reply as usize })
+        let max_reply = options.int(
+            "max-reply",
+            MAX_REPLY as i64,
+            MIN_REPLY as i64..=MAX_REPLY as i64,
+        )?;
+        Ok(Self {
+            encoding,
+            bind_port: options.bool("bind-port", true)?,
+            max_reply: max_reply as usize,
+        })
     }
 }
 
@@ -95,8 +107,17 @@ impl QueryResponder {
     /// A responder for this status.
     pub fn new(status: &Status, keys: &Keys, settings: &Settings) -> Self {
         let limit = settings.max_reply.clamp(MIN_REPLY, MAX_REPLY) - REPLY_HEADER;
-        let body = Body { status, encoding: settings.encoding, limit };
-        Self { keys: keys.clone(), bind_port: settings.bind_port, basic: body.basic(), full: body.full() }
+        let body = Body {
+            status,
+            encoding: settings.encoding,
+            limit,
+        };
+        Self {
+            keys: keys.clone(),
+            bind_port: settings.bind_port,
+            basic: body.basic(),
+            full: body.full(),
+        }
     }
 
     fn token(tag: u128) -> i32 {
@@ -106,13 +127,20 @@ impl QueryResponder {
 
     /// The asker as tokens know it.
     fn asker(&self, from: SocketAddr) -> SocketAddr {
-        if self.bind_port { from } else { SocketAddr::new(from.ip(), 0) }
+        if self.bind_port {
+            from
+        } else {
+            SocketAddr::new(from.ip(), 0)
+        }
     }
 
     fn accepts(&self, token: i32, from: SocketAddr, epoch: Epoch) -> bool {
         (0..GENERATIONS).any(|age| {
-            let tags = self.keys.accepted(PURPOSE, self.asker(from), epoch.before(age));
-            tags.map(Self::token).any(|accepted| accepted.ct_eq(&token).into())
+            let tags = self
+                .keys
+                .accepted(PURPOSE, self.asker(from), epoch.before(age));
+            tags.map(Self::token)
+                .any(|accepted| accepted.ct_eq(&token).into())
         })
     }
 }
@@ -129,7 +157,11 @@ impl Responder for QueryResponder {
                 message::write_challenge(session, token, out);
                 Verdict::Reply { proven: false }
             }
-            Ok(Request::Stat { session, token: Token::Number(token), full }) if self.accepts(token, from, epoch) => {
+            Ok(Request::Stat {
+                session,
+                token: Token::Number(token),
+                full,
+            }) if self.accepts(token, from, epoch) => {
                 message::write_stat_header(session, out);
                 out.extend_from_slice(if full { &self.full } else { &self.basic });
                 Verdict::Reply { proven: true }
@@ -164,10 +196,14 @@ impl Body<'_> {
         let text: String = text.chars().filter(|&c| c != '\0').collect();
         let latin1: Option<Vec<u8>> = text.chars().map(Latin1::byte).collect();
         match (self.encoding, latin1) {
-            (Encoding::Latin1, None) => out.extend(text.chars().map(|c| Latin1::byte(c).unwrap_or(b'?'))),
+            (Encoding::Latin1, None) => {
+                out.extend(text.chars().map(|c| Latin1::byte(c).unwrap_or(b'?')))
+            }
             (Encoding::Latin1, Some(bytes)) => out.extend(bytes),
             // Bytes that are UTF-8 by accident would be read as such.
-            (Encoding::Auto, Some(bytes)) if text.is_ascii() || core::str::from_utf8(&bytes).is_err() => {
+            (Encoding::Auto, Some(bytes))
+                if text.is_ascii() || core::str::from_utf8(&bytes).is_err() =>
+            {
                 out.extend(bytes);
             }
             _ => out.extend(text.as_bytes()),
@@ -176,7 +212,14 @@ impl Body<'_> {
     }
 
     fn motd(&self) -> &str {
-        cut(self.status.motd.as_ref().or(self.status.name.as_ref()).map_or("", |text| text.raw()), self.long())
+        cut(
+            self.status
+                .motd
+                .as_ref()
+                .or(self.status.name.as_ref())
+                .map_or("", |text| text.raw()),
+            self.long(),
+        )
     }
 
     fn mode(&self) -> &str {
@@ -188,7 +231,10 @@ impl Body<'_> {
     }
 
     fn game(&self) -> &str {
-        cut(self.status.game.as_deref().unwrap_or("MINECRAFT"), self.short())
+        cut(
+            self.status.game.as_deref().unwrap_or("MINECRAFT"),
+            self.short(),
+        )
     }
 
     fn version(&self) -> &str {
@@ -204,18 +250,32 @@ impl Body<'_> {
     }
 
     fn port(&self) -> u16 {
-        self.status.address.as_ref().and_then(|address| address.port).unwrap_or(super::INFO.port)
+        self.status
+            .address
+            .as_ref()
+            .and_then(|address| address.port)
+            .unwrap_or(super::INFO.port)
     }
 
     fn host(&self) -> &str {
-        let host = self.status.address.as_ref().and_then(|address| address.host.as_deref());
+        let host = self
+            .status
+            .address
+            .as_ref()
+            .and_then(|address| address.host.as_deref());
         cut(host.unwrap_or("127.0.0.1"), self.short())
     }
 
     /// spec/minecraft-query.md#3.2
     fn basic(&self) -> Vec<u8> {
         let mut out = Vec::new();
-        for value in [self.motd(), self.mode(), self.map(), &self.online().to_string(), &self.max().to_string()] {
+        for value in [
+            self.motd(),
+            self.mode(),
+            self.map(),
+            &self.online().to_string(),
+            &self.max().to_string(),
+        ] {
             self.text(value, &mut out);
         }
         out.extend_from_slice(&self.port().to_le_bytes());
@@ -302,7 +362,9 @@ impl Body<'_> {
             }
         };
         match self.status.extra("plugins") {
-            Some(Value::Rows(plugins)) => plugins.iter().for_each(|row| plugin(&mut row.map(|(_, part)| part.into()))),
+            Some(Value::Rows(plugins)) => plugins
+                .iter()
+                .for_each(|row| plugin(&mut row.map(|(_, part)| part.into()))),
             Some(Value::List(plugins)) => plugins.iter().for_each(|of| match of {
                 Value::Table(parts) => plugin(&mut parts.iter().map(|(_, part)| part.to_string())),
                 name => plugin(&mut iter::once(name.to_string())),
@@ -328,9 +390,16 @@ mod tests {
     }
 
     fn status(players: usize) -> Status {
-        let mut status = Status { motd: Some(Text::legacy("A \u{A7}aMinecraft Server")), ..Status::default() };
+        let mut status = Status {
+            motd: Some(Text::legacy("A \u{A7}aMinecraft Server")),
+            ..Status::default()
+        };
         status.players.max = Some(20);
-        status.players.set_list((0..players).map(|i| Player::named(Text::legacy(format!("player_{i}")))).collect());
+        status.players.set_list(
+            (0..players)
+                .map(|i| Player::named(Text::legacy(format!("player_{i}"))))
+                .collect(),
+        );
         status
     }
 
@@ -343,12 +412,24 @@ mod tests {
         let verdict = responder.answer(from, epoch, &[0xFE, 0xFD, 9, 1, 2, 3, 4], &mut out);
         assert_eq!(verdict, Verdict::Reply { proven: false });
         assert!(out.len() <= message::CHALLENGE_MAX);
-        message::read_challenge(&out, Some(SESSION), &mut Notes::default()).unwrap().unwrap()
+        message::read_challenge(&out, Some(SESSION), &mut Notes::default())
+            .unwrap()
+            .unwrap()
     }
 
-    fn stat(responder: &QueryResponder, from: SocketAddr, epoch: Epoch, token: Token) -> (Verdict, Vec<u8>) {
+    fn stat(
+        responder: &QueryResponder,
+        from: SocketAddr,
+        epoch: Epoch,
+        token: Token,
+    ) -> (Verdict, Vec<u8>) {
         let (mut request, mut out) = (Vec::new(), Vec::new());
-        Request::Stat { session: SESSION, token, full: true }.write(&mut request);
+        Request::Stat {
+            session: SESSION,
+            token,
+            full: true,
+        }
+        .write(&mut request);
         (responder.answer(from, epoch, &request, &mut out), out)
     }
 
@@ -356,35 +437,61 @@ mod tests {
     fn a_token_lives_two_epochs_at_one_address_and_port() {
         let responder = responder(&status(1), &Settings::default());
         let token = token(&responder, asker(), NOW);
-        let Token::Number(number) = token else { panic!() };
+        let Token::Number(number) = token else {
+            panic!()
+        };
         assert!(number > 0);
         let ok = Verdict::Reply { proven: true };
         assert_eq!(stat(&responder, asker(), NOW, token).0, ok);
         assert_eq!(stat(&responder, asker(), Epoch(1001), token).0, ok);
-        assert_eq!(stat(&responder, asker(), Epoch(1002), token).0, Verdict::Drop("token"));
-        assert_eq!(stat(&responder, asker(), Epoch(999), token).0, Verdict::Drop("token"), "from the future");
+        assert_eq!(
+            stat(&responder, asker(), Epoch(1002), token).0,
+            Verdict::Drop("token")
+        );
+        assert_eq!(
+            stat(&responder, asker(), Epoch(999), token).0,
+            Verdict::Drop("token"),
+            "from the future"
+        );
         let other = SocketAddr::new(asker().ip(), 50001);
-        assert_eq!(stat(&responder, other, NOW, token).0, Verdict::Drop("token"));
-        assert_eq!(stat(&responder, asker(), NOW, Token::Number(0)).0, Verdict::Drop("token"));
+        assert_eq!(
+            stat(&responder, other, NOW, token).0,
+            Verdict::Drop("token")
+        );
+        assert_eq!(
+            stat(&responder, asker(), NOW, Token::Number(0)).0,
+            Verdict::Drop("token")
+        );
         let far = SocketAddr::new("192.0.2.8".parse().unwrap(), 50000);
         assert_eq!(stat(&responder, far, NOW, token).0, Verdict::Drop("token"));
     }
 
     #[test]
     fn a_token_may_be_bound_to_the_address_alone() {
-        let settings = Settings { bind_port: false, ..Settings::default() };
+        let settings = Settings {
+            bind_port: false,
+            ..Settings::default()
+        };
         let responder = responder(&status(1), &settings);
         let token = token(&responder, asker(), NOW);
         let other_port = SocketAddr::new(asker().ip(), 50001);
-        assert_eq!(stat(&responder, other_port, NOW, token).0, Verdict::Reply { proven: true });
+        assert_eq!(
+            stat(&responder, other_port, NOW, token).0,
+            Verdict::Reply { proven: true }
+        );
         let other_address = SocketAddr::new("192.0.2.8".parse().unwrap(), 50000);
-        assert_eq!(stat(&responder, other_address, NOW, token).0, Verdict::Drop("token"));
+        assert_eq!(
+            stat(&responder, other_address, NOW, token).0,
+            Verdict::Drop("token")
+        );
     }
 
     #[test]
     fn length_alone_decides_what_is_answered() {
         let responder = responder(&status(2), &Settings::default());
-        let Token::Number(token) = token(&responder, asker(), NOW) else { panic!() };
+        let Token::Number(token) = token(&responder, asker(), NOW) else {
+            panic!()
+        };
         let mut request = [&[0xFE, 0xFD, 0, 1, 2, 3, 4][..], &token.to_be_bytes()].concat();
         request.resize(2000, 0xFF);
         for length in 0..=64 {
@@ -394,8 +501,14 @@ mod tests {
             match length {
                 0 | 1 => assert_eq!(verdict, Verdict::Pass),
                 2..11 => assert_eq!(verdict, Verdict::Drop("malformed")),
-                15 => assert!(matches!(message::read_stat(&out, None, &mut notes), Ok(Stat::Full(_)))),
-                _ => assert!(matches!(message::read_stat(&out, None, &mut notes), Ok(Stat::Basic(_)))),
+                15 => assert!(matches!(
+                    message::read_stat(&out, None, &mut notes),
+                    Ok(Stat::Full(_))
+                )),
+                _ => assert!(matches!(
+                    message::read_stat(&out, None, &mut notes),
+                    Ok(Stat::Basic(_))
+                )),
             }
             assert_eq!(verdict == Verdict::Reply { proven: true }, length >= 11);
         }
@@ -406,13 +519,18 @@ mod tests {
             assert_eq!(verdict == Verdict::Reply { proven: false }, length >= 7);
         }
         let raknet = [1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255, 0];
-        assert_eq!(responder.answer(asker(), NOW, &raknet, &mut Vec::new()), Verdict::Pass);
+        assert_eq!(
+            responder.answer(asker(), NOW, &raknet, &mut Vec::new()),
+            Verdict::Pass
+        );
     }
 
     #[test]
     fn full_stat_is_vanilla_to_the_byte() {
         let mut status = status(0);
-        status.players.set_list(alloc::vec![Player::named(Text::legacy("Notch"))]);
+        status
+            .players
+            .set_list(alloc::vec![Player::named(Text::legacy("Notch"))]);
         status.version = Some("1.0.0".into());
         let responder = responder(&status, &Settings::default());
         let token = token(&responder, asker(), NOW);
@@ -427,20 +545,39 @@ mod tests {
         let mut status = status(0);
         status.motd = Some(Text::legacy("x\0gametype\0FAKE"));
         status.map = Some("a\0b".into());
-        status.players.set_list(alloc::vec![Player::named(Text::legacy("\0")), Player::named(Text::legacy("a\0b"))]);
+        status.players.set_list(alloc::vec![
+            Player::named(Text::legacy("\0")),
+            Player::named(Text::legacy("a\0b"))
+        ]);
         status.rules = alloc::vec![
-            Rule { key: "map".into(), value: "fake".into() },
-            Rule { key: "\0".into(), value: "ends".into() },
-            Rule { key: "whitelist".into(), value: "o\0n".into() },
+            Rule {
+                key: "map".into(),
+                value: "fake".into()
+            },
+            Rule {
+                key: "\0".into(),
+                value: "ends".into()
+            },
+            Rule {
+                key: "whitelist".into(),
+                value: "o\0n".into()
+            },
         ];
         let responder = responder(&status, &Settings::default());
         let token = token(&responder, asker(), NOW);
         let mut notes = Notes::default();
         let reply = stat(&responder, asker(), NOW, token).1;
-        let Stat::Full(full) = message::read_stat(&reply, Some(true), &mut notes).unwrap() else { panic!() };
+        let Stat::Full(full) = message::read_stat(&reply, Some(true), &mut notes).unwrap() else {
+            panic!()
+        };
         assert_eq!(notes.met().count(), 0);
         assert_eq!(full.players, [b"ab"]);
-        let value = |key| full.pairs.iter().find(|(own, _)| *own == key).map(|(_, value)| *value);
+        let value = |key| {
+            full.pairs
+                .iter()
+                .find(|(own, _)| *own == key)
+                .map(|(_, value)| *value)
+        };
         assert_eq!(value(message::Key::Hostname), Some(&b"xgametypeFAKE"[..]));
         assert_eq!(value(message::Key::Map), Some(&b"ab"[..]));
         assert_eq!(value(message::Key::Other(b"whitelist")), Some(&b"on"[..]));
@@ -458,11 +595,24 @@ mod tests {
             ("\u{A7}a\u{E9}", "\u{A7}a\u{E9}", Encoding::Utf8),
         ];
         for (sent, read, encoding) in cases {
-            let status = Status { motd: Some(Text::legacy(sent)), ..Status::default() };
-            let responder = responder(&status, &Settings { encoding, ..Settings::default() });
+            let status = Status {
+                motd: Some(Text::legacy(sent)),
+                ..Status::default()
+            };
+            let responder = responder(
+                &status,
+                &Settings {
+                    encoding,
+                    ..Settings::default()
+                },
+            );
             let token = token(&responder, asker(), NOW);
             let reply = stat(&responder, asker(), NOW, token).1;
-            let Ok(Stat::Full(full)) = message::read_stat(&reply, Some(true), &mut Notes::default()) else { panic!() };
+            let Ok(Stat::Full(full)) =
+                message::read_stat(&reply, Some(true), &mut Notes::default())
+            else {
+                panic!()
+            };
             assert_eq!(crate::wire::by_content(full.pairs[0].1).0, read);
         }
     }
@@ -471,18 +621,35 @@ mod tests {
     fn the_limit_cuts_whole_names_and_keeps_the_count() {
         let mut status = status(500);
         status.motd = Some(Text::legacy("\u{E9}".repeat(5000)));
-        status.rules =
-            (0..200).map(|i| Rule { key: format!("rule{i}").into(), value: "v".repeat(50).into() }).collect();
+        status.rules = (0..200)
+            .map(|i| Rule {
+                key: format!("rule{i}").into(),
+                value: "v".repeat(50).into(),
+            })
+            .collect();
         for max_reply in [MIN_REPLY, 1400, 4096, MAX_REPLY] {
-            let responder = responder(&status, &Settings { max_reply, ..Settings::default() });
+            let responder = responder(
+                &status,
+                &Settings {
+                    max_reply,
+                    ..Settings::default()
+                },
+            );
             let token = token(&responder, asker(), NOW);
             let reply = stat(&responder, asker(), NOW, token).1;
             assert!(reply.len() <= max_reply, "{} > {max_reply}", reply.len());
             let mut notes = Notes::default();
-            let Ok(Stat::Full(full)) = message::read_stat(&reply, Some(true), &mut notes) else { panic!() };
+            let Ok(Stat::Full(full)) = message::read_stat(&reply, Some(true), &mut notes) else {
+                panic!()
+            };
             assert_eq!(notes.met().count(), 0);
             assert!(full.pairs.contains(&(message::Key::NumPlayers, b"500")));
-            assert!(full.players.iter().enumerate().all(|(i, name)| *name == format!("player_{i}").as_bytes()));
+            assert!(
+                full.players
+                    .iter()
+                    .enumerate()
+                    .all(|(i, name)| *name == format!("player_{i}").as_bytes())
+            );
         }
     }
 
@@ -490,9 +657,24 @@ mod tests {
     fn options_are_checked() {
         let read = |options: Options| Settings::read(&options).map_err(|error| error.to_string());
         assert_eq!(read(Options::default()), Ok(Settings::default()));
-        assert_eq!(read(Options::default().with("max-reply", 1400)).map(|s| s.max_reply), Ok(1400));
-        assert!(read(Options::default().with("max-reply", 12)).unwrap_err().contains("1024 to 65507"));
-        assert!(read(Options::default().with("encoding", "ebcdic")).unwrap_err().contains("latin-1"));
-        assert!(read(Options::default().with("port", 1)).unwrap_err().contains("known are encoding"));
+        assert_eq!(
+            read(Options::default().with("max-reply", 1400)).map(|s| s.max_reply),
+            Ok(1400)
+        );
+        assert!(
+            read(Options::default().with("max-reply", 12))
+                .unwrap_err()
+                .contains("1024 to 65507")
+        );
+        assert!(
+            read(Options::default().with("encoding", "ebcdic"))
+                .unwrap_err()
+                .contains("latin-1")
+        );
+        assert!(
+            read(Options::default().with("port", 1))
+                .unwrap_err()
+                .contains("known are encoding")
+        );
     }
 }

@@ -52,16 +52,26 @@ pub struct Status {
 impl Status {
     /// The one line that names the server: its name, else the first line of its MOTD that has something to read.
     pub fn title(&self) -> Option<String> {
-        let name = self.name.iter().map(Text::plain).find(|name| !name.trim().is_empty());
+        let name = self
+            .name
+            .iter()
+            .map(Text::plain)
+            .find(|name| !name.trim().is_empty());
         name.or_else(|| {
             let motd = self.motd.as_ref()?.plain();
-            motd.lines().map(str::trim).find(|line| !line.is_empty()).map(Into::into)
+            motd.lines()
+                .map(str::trim)
+                .find(|line| !line.is_empty())
+                .map(Into::into)
         })
     }
 
     /// The extra of this key.
     pub fn extra(&self, key: &str) -> Option<&Value> {
-        self.extra.iter().find(|extra| extra.key == key).map(|extra| &extra.value)
+        self.extra
+            .iter()
+            .find(|extra| extra.key == key)
+            .map(|extra| &extra.value)
     }
 }
 
@@ -81,7 +91,11 @@ pub struct Players {
 
 /// What a list of players is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "kebab-case"))]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize),
+    serde(rename_all = "kebab-case")
+)]
 #[non_exhaustive]
 pub enum Roster {
     /// No list was asked for, or the server gives none.
@@ -98,13 +112,20 @@ pub enum Roster {
 impl Players {
     /// How many are on: the server's own count, else the length of the list.
     pub fn count(&self) -> i64 {
-        self.online.unwrap_or(i64::try_from(self.list.len()).unwrap_or(i64::MAX))
+        self.online
+            .unwrap_or(i64::try_from(self.list.len()).unwrap_or(i64::MAX))
     }
 
     /// Sets the list and says what it is, going by the server's own count.
     pub fn set_list(&mut self, list: Vec<Player>) {
-        let whole = self.online.is_none_or(|online| i64::try_from(list.len()) == Ok(online));
-        self.roster = if whole { Roster::Whole } else { Roster::Partial };
+        let whole = self
+            .online
+            .is_none_or(|online| i64::try_from(list.len()) == Ok(online));
+        self.roster = if whole {
+            Roster::Whole
+        } else {
+            Roster::Partial
+        };
         self.list = list;
     }
 }
@@ -116,17 +137,32 @@ pub struct Player {
     /// The name shown in the game.
     pub name: Text,
     /// The account's UUID, network byte order.
-    #[cfg_attr(feature = "serde", serde(serialize_with = "value::uuid", skip_serializing_if = "Option::is_none"))]
+    #[cfg_attr(
+        feature = "serde",
+        serde(
+            serialize_with = "value::uuid",
+            skip_serializing_if = "Option::is_none"
+        )
+    )]
     pub uuid: Option<[u8; 16]>,
     /// What only this protocol says of a player.
-    #[cfg_attr(feature = "serde", serde(serialize_with = "value::extras", skip_serializing_if = "Vec::is_empty"))]
+    #[cfg_attr(
+        feature = "serde",
+        serde(
+            serialize_with = "value::extras",
+            skip_serializing_if = "Vec::is_empty"
+        )
+    )]
     pub extra: Vec<Extra>,
 }
 
 impl Player {
     /// A player of whom only the name is known.
     pub fn named(name: Text) -> Self {
-        Self { name, ..Self::default() }
+        Self {
+            name,
+            ..Self::default()
+        }
     }
 }
 
@@ -179,7 +215,10 @@ mod tests {
 
     #[test]
     fn the_title_is_the_name_or_the_first_readable_line() {
-        let mut status = Status { motd: Some(Text::legacy("\n \u{A7}aHello\nworld")), ..Status::default() };
+        let mut status = Status {
+            motd: Some(Text::legacy("\n \u{A7}aHello\nworld")),
+            ..Status::default()
+        };
         assert_eq!(status.title().as_deref(), Some("Hello"));
         status.name = Some(Text::unformatted("Named"));
         assert_eq!(status.title().as_deref(), Some("Named"));
@@ -189,7 +228,10 @@ mod tests {
     fn uuids_print_in_network_order() {
         let uuid: [u8; 16] = core::array::from_fn(|i| i as u8);
         assert_eq!(uuid_text(&uuid), "00010203-0405-0607-0809-0a0b0c0d0e0f");
-        for text in ["00010203-0405-0607-0809-0A0b0c0d0e0f", "000102030405060708090a0b0c0d0e0f"] {
+        for text in [
+            "00010203-0405-0607-0809-0A0b0c0d0e0f",
+            "000102030405060708090a0b0c0d0e0f",
+        ] {
             assert_eq!(uuid_from_text(text), Some(uuid), "{text}");
         }
         for wrong in [

@@ -71,7 +71,13 @@ impl Colour {
             Self::Legacy(6) => (255, 170, 0),
             Self::Legacy(code) => {
                 let bright = if code & 8 != 0 { 85 } else { 0 };
-                let channel = |bit: u8| if code & bit != 0 { 170 + bright } else { bright };
+                let channel = |bit: u8| {
+                    if code & bit != 0 {
+                        170 + bright
+                    } else {
+                        bright
+                    }
+                };
                 (channel(4), channel(2), channel(1))
             }
         }
@@ -98,7 +104,10 @@ const SECTION_START: u8 = 0xC2;
 impl Text {
     /// Text in which nothing is a formatting code.
     pub fn unformatted(raw: impl Into<CompactString>) -> Self {
-        Self { raw: raw.into(), format: None }
+        Self {
+            raw: raw.into(),
+            format: None,
+        }
     }
 
     /// Text with the section-sign codes of Minecraft: `0`-`f`, `k`-`o`, `r`, and `x` with six more for any colour.
@@ -106,7 +115,12 @@ impl Text {
         let raw = raw.into();
         // The sign's first byte is quicker to look for than the sign, and most texts have neither.
         let has_codes = raw.as_bytes().contains(&SECTION_START) && raw.contains(SECTION);
-        let format = has_codes.then(|| Box::new(Format { runs: parse(&raw), latin1: false }));
+        let format = has_codes.then(|| {
+            Box::new(Format {
+                runs: parse(&raw),
+                latin1: false,
+            })
+        });
         Self { raw, format }
     }
 
@@ -127,7 +141,12 @@ impl Text {
     /// The bytes it travelled as.
     pub fn bytes(&self) -> Cow<'_, [u8]> {
         if self.format.as_ref().is_some_and(|format| format.latin1) {
-            Cow::Owned(self.raw.chars().filter_map(crate::wire::Latin1::byte).collect())
+            Cow::Owned(
+                self.raw
+                    .chars()
+                    .filter_map(crate::wire::Latin1::byte)
+                    .collect(),
+            )
         } else {
             Cow::Borrowed(self.raw.as_bytes())
         }
@@ -135,9 +154,17 @@ impl Text {
 
     /// The pieces with their styles, codes left out, control characters still in.
     pub fn runs(&self) -> impl Iterator<Item = (Style, &str)> {
-        let whole = Run { start: 0, end: self.raw.len(), style: Style::default() };
+        let whole = Run {
+            start: 0,
+            end: self.raw.len(),
+            style: Style::default(),
+        };
         let styled = self.styled();
-        let runs = styled.is_empty().then_some(whole).into_iter().chain(styled.iter().copied());
+        let runs = styled
+            .is_empty()
+            .then_some(whole)
+            .into_iter()
+            .chain(styled.iter().copied());
         runs.filter_map(|run| Some((run.style, self.raw.get(run.start..run.end)?)))
     }
 
@@ -212,8 +239,18 @@ impl serde::Serialize for Text {
 impl Style {
     fn start(self, out: &mut String) {
         let mut codes = Vec::new();
-        let flags = [(self.bold, "1"), (self.italic, "3"), (self.underline, "4"), (self.strikethrough, "9")];
-        codes.extend(flags.iter().filter(|(on, _)| *on).map(|(_, code)| String::from(*code)));
+        let flags = [
+            (self.bold, "1"),
+            (self.italic, "3"),
+            (self.underline, "4"),
+            (self.strikethrough, "9"),
+        ];
+        codes.extend(
+            flags
+                .iter()
+                .filter(|(on, _)| *on)
+                .map(|(_, code)| String::from(*code)),
+        );
         codes.extend(self.colour.map(Colour::sgr));
         if !codes.is_empty() {
             let _ = write!(out, "\x1b[{}m", codes.join(";"));
@@ -223,7 +260,9 @@ impl Style {
 
 /// Any other text of a server's for one line of a terminal: control characters left out, line breaks as spaces.
 pub fn printable(text: &str) -> String {
-    let spaced = text.chars().map(|c| if matches!(c, '\n' | '\t') { ' ' } else { c });
+    let spaced = text
+        .chars()
+        .map(|c| if matches!(c, '\n' | '\t') { ' ' } else { c });
     spaced.filter(|&c| !is_control(c)).collect()
 }
 
@@ -241,11 +280,19 @@ fn parse(raw: &str) -> Vec<Run> {
     let mut start = 0;
     for at in memchr_iter(SECTION_START, raw.as_bytes()) {
         // A sign that is another's letter, or no sign at all.
-        let Some(rest) = raw.get(at..).filter(|_| at >= start).and_then(|rest| rest.strip_prefix(SECTION)) else {
+        let Some(rest) = raw
+            .get(at..)
+            .filter(|_| at >= start)
+            .and_then(|rest| rest.strip_prefix(SECTION))
+        else {
             continue;
         };
         if at > start {
-            runs.push(Run { start, end: at, style });
+            runs.push(Run {
+                start,
+                end: at,
+                style,
+            });
         }
         let mut chars = rest.chars();
         let Some(code) = chars.next() else {
@@ -261,24 +308,38 @@ fn parse(raw: &str) -> Vec<Run> {
             'r' => style = Style::default(),
             'x' => {
                 if let Some(colour) = hex_colour(chars.as_str()) {
-                    style = Style { colour: Some(colour), ..Style::default() };
+                    style = Style {
+                        colour: Some(colour),
+                        ..Style::default()
+                    };
                     chars.nth(HEX_CODES - 1);
                 }
             }
             digit => {
                 if let Some(digit) = digit.to_digit(16) {
-                    style = Style { colour: Some(Colour::Legacy(digit as u8)), ..Style::default() };
+                    style = Style {
+                        colour: Some(Colour::Legacy(digit as u8)),
+                        ..Style::default()
+                    };
                 }
             }
         }
         start = raw.len() - chars.as_str().len();
     }
     if start < raw.len() {
-        runs.push(Run { start, end: raw.len(), style });
+        runs.push(Run {
+            start,
+            end: raw.len(),
+            style,
+        });
     }
     if runs.is_empty() {
         // Nothing but codes: one empty run tells it apart from a text without codes.
-        runs.push(Run { start: 0, end: 0, style });
+        runs.push(Run {
+            start: 0,
+            end: 0,
+            style,
+        });
     }
     runs
 }
@@ -307,11 +368,27 @@ mod tests {
     fn codes_become_styles() {
         let text = Text::legacy("\u{A7}aGreen \u{A7}lbold\u{A7}r plain");
         let runs: Vec<_> = text.runs().collect();
-        let green = Style { colour: Some(Colour::Legacy(10)), ..Style::default() };
-        let bold = Style { bold: true, ..green };
-        assert_eq!(runs, [(green, "Green "), (bold, "bold"), (Style::default(), " plain")]);
+        let green = Style {
+            colour: Some(Colour::Legacy(10)),
+            ..Style::default()
+        };
+        let bold = Style {
+            bold: true,
+            ..green
+        };
+        assert_eq!(
+            runs,
+            [
+                (green, "Green "),
+                (bold, "bold"),
+                (Style::default(), " plain")
+            ]
+        );
         assert_eq!(text.plain(), "Green bold plain");
-        assert_eq!(text.ansi(), "\x1b[92mGreen \x1b[0m\x1b[1;92mbold\x1b[0m plain");
+        assert_eq!(
+            text.ansi(),
+            "\x1b[92mGreen \x1b[0m\x1b[1;92mbold\x1b[0m plain"
+        );
         assert_eq!(text.raw(), "\u{A7}aGreen \u{A7}lbold\u{A7}r plain");
     }
 
@@ -337,7 +414,10 @@ mod tests {
 
     #[test]
     fn bytes_come_back_in_the_encoding_they_came_in() {
-        assert_eq!(&*Text::legacy("\u{A7}a\u{E9}").from_latin1(true).bytes(), b"\xA7a\xE9");
+        assert_eq!(
+            &*Text::legacy("\u{A7}a\u{E9}").from_latin1(true).bytes(),
+            b"\xA7a\xE9"
+        );
         assert_eq!(&*Text::legacy("\u{A7}a").bytes(), b"\xC2\xA7a");
     }
 

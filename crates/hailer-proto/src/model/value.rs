@@ -40,13 +40,20 @@ pub struct Rows {
 impl Rows {
     /// No rows yet, and room for some.
     pub fn with_capacity(columns: &'static &'static [&'static str], rows: usize) -> Self {
-        Self { columns, cells: Vec::with_capacity(rows * columns.len()) }
+        Self {
+            columns,
+            cells: Vec::with_capacity(rows * columns.len()),
+        }
     }
 
     /// Adds a row, a cell for each column. Missing ones are left out, surplus ones dropped.
     pub fn push<'a>(&mut self, row: impl IntoIterator<Item = Option<&'a str>>) {
         let end = self.cells.len() + self.columns.len();
-        self.cells.extend(row.into_iter().take(self.columns.len()).map(|cell| cell.map(CompactString::from)));
+        self.cells.extend(
+            row.into_iter()
+                .take(self.columns.len())
+                .map(|cell| cell.map(CompactString::from)),
+        );
         self.cells.resize(end, None);
     }
 
@@ -61,9 +68,16 @@ impl Rows {
     }
 
     /// The rows, as names and texts.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = impl Iterator<Item = (&'static str, &str)>> {
+    pub fn iter(
+        &self,
+    ) -> impl ExactSizeIterator<Item = impl Iterator<Item = (&'static str, &str)>> {
         let rows = self.cells.chunks_exact(self.columns.len().max(1));
-        rows.map(|cells| self.columns.iter().zip(cells).filter_map(|(name, cell)| Some((*name, cell.as_deref()?))))
+        rows.map(|cells| {
+            self.columns
+                .iter()
+                .zip(cells)
+                .filter_map(|(name, cell)| Some((*name, cell.as_deref()?)))
+        })
     }
 }
 
@@ -145,17 +159,26 @@ pub struct Extra {
 impl Extra {
     /// An extra of this key.
     pub fn new(key: &'static str, value: impl Into<Value>) -> Self {
-        Self { key, value: value.into() }
+        Self {
+            key,
+            value: value.into(),
+        }
     }
 }
 
 #[cfg(feature = "serde")]
-pub(super) fn extras<S: serde::Serializer>(extras: &[Extra], serializer: S) -> Result<S::Ok, S::Error> {
+pub(super) fn extras<S: serde::Serializer>(
+    extras: &[Extra],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     serializer.collect_map(extras.iter().map(|extra| (extra.key, &extra.value)))
 }
 
 #[cfg(feature = "serde")]
-fn table<S: serde::Serializer>(entries: &[(Cow<'static, str>, Value)], serializer: S) -> Result<S::Ok, S::Error> {
+fn table<S: serde::Serializer>(
+    entries: &[(Cow<'static, str>, Value)],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     serializer.collect_map(entries.iter().map(|(key, value)| (key, value)))
 }
 
@@ -174,7 +197,10 @@ impl serde::Serialize for Rows {
 }
 
 #[cfg(feature = "serde")]
-pub(super) fn uuid<S: serde::Serializer>(uuid: &Option<[u8; 16]>, serializer: S) -> Result<S::Ok, S::Error> {
+pub(super) fn uuid<S: serde::Serializer>(
+    uuid: &Option<[u8; 16]>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     match uuid {
         Some(uuid) => serializer.serialize_some(&super::uuid_text(uuid)),
         None => serializer.serialize_none(),
@@ -195,13 +221,25 @@ mod tests {
         rows.push([]);
         assert_eq!(rows.len(), 3);
         let table = |entries: &[(&'static str, &str)]| {
-            Value::Table(entries.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect())
+            Value::Table(
+                entries
+                    .iter()
+                    .map(|(key, value)| ((*key).into(), (*value).into()))
+                    .collect(),
+            )
         };
-        let list = vec![table(&[("name", "WorldEdit"), ("version", "5.3")]), table(&[("name", "Shy")]), table(&[])];
+        let list = vec![
+            table(&[("name", "WorldEdit"), ("version", "5.3")]),
+            table(&[("name", "Shy")]),
+            table(&[]),
+        ];
         let (rows, list) = (Value::Rows(rows), Value::List(list));
         assert_eq!(rows.to_string(), list.to_string());
         #[cfg(feature = "serde")]
-        assert_eq!(serde_json::to_string(&rows).unwrap(), serde_json::to_string(&list).unwrap());
+        assert_eq!(
+            serde_json::to_string(&rows).unwrap(),
+            serde_json::to_string(&list).unwrap()
+        );
         assert_eq!((size_of::<Value>(), size_of::<Option<Value>>()), (32, 32));
     }
 }

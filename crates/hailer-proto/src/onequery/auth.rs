@@ -19,7 +19,10 @@ pub struct Endpoints {
 
 impl Endpoints {
     /// Both.
-    pub const ALL: Self = Self { basic: true, players: true };
+    pub const ALL: Self = Self {
+        basic: true,
+        players: true,
+    };
 
     /// Whether an endpoint is in the set.
     pub fn contain(self, endpoint: Endpoint) -> bool {
@@ -68,7 +71,9 @@ impl AuthTokens {
         for (index, (token, endpoints)) in entries.iter().enumerate() {
             let entry = |problem| format!("entry {}: {problem}", index + 1);
             let endpoints = Endpoints::read(endpoints).map_err(entry)?;
-            tokens.add(token, endpoints).map_err(|problem| entry(problem.into()))?;
+            tokens
+                .add(token, endpoints)
+                .map_err(|problem| entry(problem.into()))?;
         }
         Ok(tokens)
     }
@@ -129,17 +134,29 @@ mod tests {
     use alloc::vec;
 
     fn tokens(entries: &[(&str, &[&str])]) -> Result<AuthTokens, String> {
-        let list = |names: &[&str]| Value::List(names.iter().map(|name| Value::from(*name)).collect());
-        let entries = entries.iter().map(|(token, names)| (String::from(*token).into(), list(names))).collect();
+        let list =
+            |names: &[&str]| Value::List(names.iter().map(|name| Value::from(*name)).collect());
+        let entries = entries
+            .iter()
+            .map(|(token, names)| (String::from(*token).into(), list(names)))
+            .collect();
         AuthTokens::read(&Value::Table(entries)).map_err(Into::into)
     }
 
     #[test]
     fn a_token_opens_what_its_entry_lists() {
-        let tokens = tokens(&[("all", &["basic", "players"]), ("some", &["players"]), ("none", &[])]).unwrap();
+        let tokens = tokens(&[
+            ("all", &["basic", "players"]),
+            ("some", &["players"]),
+            ("none", &[]),
+        ])
+        .unwrap();
         assert!(tokens.open(b"all", Endpoint::Basic) && tokens.open(b"all", Endpoint::Players));
         assert!(!tokens.open(b"some", Endpoint::Basic) && tokens.open(b"some", Endpoint::Players));
-        assert!(!tokens.open(b"none", Endpoint::Basic), "an empty entry opens nothing");
+        assert!(
+            !tokens.open(b"none", Endpoint::Basic),
+            "an empty entry opens nothing"
+        );
         for unknown in [&b""[..], b"al", b"all\0", b"ALL", &[0xFF; 9000]] {
             assert!(!tokens.open(unknown, Endpoint::Basic));
         }
@@ -153,16 +170,27 @@ mod tests {
         for entry in [hash, &upper] {
             let tokens = tokens(&[(entry, &["players"])]).unwrap();
             assert!(tokens.open(b"secret", Endpoint::Players));
-            assert!(!tokens.open(entry.as_bytes(), Endpoint::Players), "the hash is not the token");
+            assert!(
+                !tokens.open(entry.as_bytes(), Endpoint::Players),
+                "the hash is not the token"
+            );
         }
     }
 
     #[test]
     fn errors_and_logs_do_not_betray_tokens() {
         let cases: [(&str, &[&str], &str); 4] = [
-            ("hush", &["basic", "rcon"], "entry 1: must list endpoints; known are \"basic\", \"players\""),
+            (
+                "hush",
+                &["basic", "rcon"],
+                "entry 1: must list endpoints; known are \"basic\", \"players\"",
+            ),
             ("", &["basic"], "entry 1: an empty token cannot be sent"),
-            ("sha256:hush", &["basic"], "entry 1: \"sha256:\" must be followed by 64 hexadecimal digits"),
+            (
+                "sha256:hush",
+                &["basic"],
+                "entry 1: \"sha256:\" must be followed by 64 hexadecimal digits",
+            ),
             (
                 &"hush".repeat(20_000),
                 &["basic"],
@@ -172,9 +200,16 @@ mod tests {
         for (token, names, problem) in cases {
             assert_eq!(tokens(&[(token, names)]).unwrap_err(), problem);
         }
-        assert_eq!(format!("{:?}", tokens(&[("hush", &["basic"])]).unwrap()), "AuthTokens(1 secret)");
+        assert_eq!(
+            format!("{:?}", tokens(&[("hush", &["basic"])]).unwrap()),
+            "AuthTokens(1 secret)"
+        );
         assert!(AuthTokens::read(&Value::from(true)).is_err());
         let not_a_list = Value::Table(vec![("hush".into(), Value::from("basic"))]);
-        assert!(AuthTokens::read(&not_a_list).unwrap_err().contains("must be a list"));
+        assert!(
+            AuthTokens::read(&not_a_list)
+                .unwrap_err()
+                .contains("must be a list")
+        );
     }
 }

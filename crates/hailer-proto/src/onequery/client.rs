@@ -65,7 +65,10 @@ impl OneQueryExchange {
             cookie,
             depth: ask.depth,
             players: ask.players,
-            auth_token: ask.auth_token.as_ref().map(|token| AuthToken(token.reveal().into())),
+            auth_token: ask
+                .auth_token
+                .as_ref()
+                .map(|token| AuthToken(token.reveal().into())),
             question: Question::Basic,
             state: State::Challenge,
             roll: Roll::default(),
@@ -92,7 +95,13 @@ impl OneQueryExchange {
             State::Challenge => Request::Challenge,
             State::Query { token, .. } => {
                 let auth_token = self.auth_token.as_ref().map(|token| token.0.as_slice());
-                Request::Query(Query { endpoint, token, id: self.id(), offset, auth_token })
+                Request::Query(Query {
+                    endpoint,
+                    token,
+                    id: self.id(),
+                    offset,
+                    auth_token,
+                })
             }
         }
         .write(out);
@@ -137,7 +146,12 @@ impl OneQueryExchange {
         };
         let refused = answer.flags.has(Flags::REFUSED);
         match (self.question, &answer) {
-            (Question::Basic, Answer { info: Some(info), .. }) => {
+            (
+                Question::Basic,
+                Answer {
+                    info: Some(info), ..
+                },
+            ) => {
                 self.keep(notes.met());
                 describe(info, answer.flags, &mut self.status);
                 match self.depth == Depth::Full && self.players {
@@ -157,7 +171,12 @@ impl OneQueryExchange {
                 }
                 self.done()
             }
-            (Question::Players { offset }, Answer { page: Some(page), .. }) => {
+            (
+                Question::Players { offset },
+                Answer {
+                    page: Some(page), ..
+                },
+            ) => {
                 self.keep(notes.met());
                 self.roll.bytes += bytes.len();
                 self.hear_page(offset, page, answer.flags, out)
@@ -181,9 +200,13 @@ impl OneQueryExchange {
             self.list();
             self.done()
         } else if page.players.is_empty() {
-            Step::Fail(Fault::Misbehaved("a page without players says that more follow"))
+            Step::Fail(Fault::Misbehaved(
+                "a page without players says that more follow",
+            ))
         } else if next <= asked {
-            Step::Fail(Fault::Misbehaved("pages do not advance, but say that more players follow"))
+            Step::Fail(Fault::Misbehaved(
+                "pages do not advance, but say that more players follow",
+            ))
         } else if self.roll.is_full() {
             self.list();
             self.done()
@@ -213,7 +236,9 @@ impl OneQueryExchange {
     }
 
     fn list(&mut self) {
-        self.status.players.set_list(core::mem::take(&mut self.roll.list));
+        self.status
+            .players
+            .set_list(core::mem::take(&mut self.roll.list));
     }
 
     fn done(&mut self) -> Step {
@@ -225,8 +250,15 @@ impl Exchange for OneQueryExchange {
     fn handle(&mut self, input: Input<'_>, out: &mut Vec<u8>) -> Step {
         let waits_for_token = matches!(self.state, State::Challenge);
         match input {
-            Input::Start if self.auth_token.as_ref().is_some_and(|token| token.0.len() > message::MAX_AUTH_TOKEN) => {
-                Step::Fail(Fault::Refused("the auth token is longer than 1347 bytes, all that a request has room for"))
+            Input::Start
+                if self
+                    .auth_token
+                    .as_ref()
+                    .is_some_and(|token| token.0.len() > message::MAX_AUTH_TOKEN) =>
+            {
+                Step::Fail(Fault::Refused(
+                    "the auth token is longer than 1347 bytes, all that a request has room for",
+                ))
             }
             Input::Start => self.send(out),
             Input::Timeout => self.send_again(out),
@@ -236,7 +268,9 @@ impl Exchange for OneQueryExchange {
                 self.hear_challenge(bytes, out)
             }
             // An answer proves itself by its id, also if it comes so late that a new token was asked for.
-            Input::Datagram(bytes) if message::answered_id(bytes) == Some(self.id()) => self.hear_answer(bytes, out),
+            Input::Datagram(bytes) if message::answered_id(bytes) == Some(self.id()) => {
+                self.hear_answer(bytes, out)
+            }
             Input::Datagram(_) => Step::Wait,
             Input::GiveUp => self.what_there_is(),
         }
@@ -251,7 +285,11 @@ impl Roll {
             // Sixteen zeros are no identity: those who have none are never the same player.
             let uuid = (uuid != [0; 16]).then_some(uuid);
             if uuid.is_none_or(|uuid| self.uuids.insert(uuid)) {
-                self.list.push(Player { name: text(name), uuid, extra: Vec::new() });
+                self.list.push(Player {
+                    name: text(name),
+                    uuid,
+                    extra: Vec::new(),
+                });
             }
         }
         self.pages += 1;
@@ -269,10 +307,20 @@ fn describe(info: &ServerInfo<'_>, flags: Flags, status: &mut Status) {
     status.version = filled(info.version);
     status.players.online = Some(info.online.into());
     status.players.max = Some(info.max.into());
-    status.address = info.address.map(|(host, port)| Address { host: filled(host), port: Some(port) });
-    status.extra.push(Extra::new("protocol-version", i64::from(info.protocol_version)));
-    status.extra.extend(filled(info.protocol_hash).map(|hash| Extra::new("protocol-hash", hash)));
-    status.extra.push(Extra::new("network", flags.has(Flags::NETWORK)));
+    status.address = info.address.map(|(host, port)| Address {
+        host: filled(host),
+        port: Some(port),
+    });
+    status.extra.push(Extra::new(
+        "protocol-version",
+        i64::from(info.protocol_version),
+    ));
+    status
+        .extra
+        .extend(filled(info.protocol_hash).map(|hash| Extra::new("protocol-hash", hash)));
+    status
+        .extra
+        .push(Extra::new("network", flags.has(Flags::NETWORK)));
 }
 
 /// No formatting is known to be in it.
@@ -353,18 +401,38 @@ mod tests {
     }
 
     fn basic(query: &[u8], flags: Flags, online: i32) -> Vec<u8> {
-        let address = flags.has(Flags::ADDRESS).then_some((&b"play.example"[..], 5521));
-        let info = ServerInfo { name: b"Name", motd: b"Hi", online, max: 50, version: b"1.0", address, ..info() };
+        let address = flags
+            .has(Flags::ADDRESS)
+            .then_some((&b"play.example"[..], 5521));
+        let info = ServerInfo {
+            name: b"Name",
+            motd: b"Hi",
+            online,
+            max: 50,
+            version: b"1.0",
+            address,
+            ..info()
+        };
         let mut payload = Vec::new();
         message::write_info(&info, &mut payload);
         reply(query, flags, &payload)
     }
 
     fn info() -> ServerInfo<'static> {
-        ServerInfo { protocol_version: 7, protocol_hash: b"0A1B2C3D", ..ServerInfo::default() }
+        ServerInfo {
+            protocol_version: 7,
+            protocol_hash: b"0A1B2C3D",
+            ..ServerInfo::default()
+        }
     }
 
-    fn page(query: &[u8], flags: Flags, total: usize, offset: usize, players: &[(&str, u8)]) -> Vec<u8> {
+    fn page(
+        query: &[u8],
+        flags: Flags,
+        total: usize,
+        offset: usize,
+        players: &[(&str, u8)],
+    ) -> Vec<u8> {
         let (mut entries, mut payload) = (Vec::new(), Vec::new());
         for (name, uuid) in players {
             message::write_entry(name.as_bytes(), &[*uuid; 16], &mut entries);
@@ -375,36 +443,85 @@ mod tests {
     }
 
     fn done(step: Step) -> (Status, Vec<&'static str>) {
-        let Step::Done(status) = step else { panic!("{step:?}") };
-        let deviations = status.deviations.iter().map(|deviation| deviation.name).collect();
+        let Step::Done(status) = step else {
+            panic!("{step:?}")
+        };
+        let deviations = status
+            .deviations
+            .iter()
+            .map(|deviation| deviation.name)
+            .collect();
         (*status, deviations)
     }
 
     fn names(status: &Status) -> Vec<String> {
-        status.players.list.iter().map(|player| player.name.plain()).collect()
+        status
+            .players
+            .list
+            .iter()
+            .map(|player| player.name.plain())
+            .collect()
     }
 
     #[test]
     fn ping_ends_with_the_challenge() {
-        let mut exchange = start(&Ask { depth: Depth::Ping, ..Ask::default() });
-        assert_eq!(done(hear(&mut exchange, &challenge()).0).0, Status::default());
+        let mut exchange = start(&Ask {
+            depth: Depth::Ping,
+            ..Ask::default()
+        });
+        assert_eq!(
+            done(hear(&mut exchange, &challenge()).0).0,
+            Status::default()
+        );
     }
 
     #[test]
     fn basic_tells_all_but_players() {
-        for ask in [Ask { depth: Depth::Basic, ..Ask::default() }, Ask { players: false, ..Ask::default() }] {
+        for ask in [
+            Ask {
+                depth: Depth::Basic,
+                ..Ask::default()
+            },
+            Ask {
+                players: false,
+                ..Ask::default()
+            },
+        ] {
             let (mut exchange, query) = basic_asked(&ask);
             assert_eq!(query.len(), message::QUERY);
-            assert_eq!((asked(&query).endpoint, asked(&query).token), (Endpoint::Basic, TOKEN));
+            assert_eq!(
+                (asked(&query).endpoint, asked(&query).token),
+                (Endpoint::Basic, TOKEN)
+            );
             let flags = Flags(0x8000 | Flags::NETWORK.0 | Flags::ADDRESS.0);
             let (status, deviations) = done(hear(&mut exchange, &basic(&query, flags, -1)).0);
             assert!(deviations.is_empty(), "unknown flags survive");
             assert_eq!(status.title().as_deref(), Some("Name"));
-            assert_eq!((status.players.online, status.players.max), (Some(-1), Some(50)));
+            assert_eq!(
+                (status.players.online, status.players.max),
+                (Some(-1), Some(50))
+            );
             assert_eq!(status.version.as_deref(), Some("1.0"));
-            assert_eq!(status.address, Some(Address { host: Some("play.example".into()), port: Some(5521) }));
-            let extra: Vec<_> = status.extra.iter().map(|extra| format!("{}={}", extra.key, extra.value)).collect();
-            assert_eq!(extra, ["protocol-version=7", "protocol-hash=0A1B2C3D", "network=yes"]);
+            assert_eq!(
+                status.address,
+                Some(Address {
+                    host: Some("play.example".into()),
+                    port: Some(5521)
+                })
+            );
+            let extra: Vec<_> = status
+                .extra
+                .iter()
+                .map(|extra| format!("{}={}", extra.key, extra.value))
+                .collect();
+            assert_eq!(
+                extra,
+                [
+                    "protocol-version=7",
+                    "protocol-hash=0A1B2C3D",
+                    "network=yes"
+                ]
+            );
             assert_eq!(status.players.roster, Roster::Absent);
         }
     }
@@ -412,7 +529,10 @@ mod tests {
     #[test]
     fn two_stage_resend_then_on_with_the_same_page() {
         let (mut exchange, query) = players_asked();
-        let (_, query) = hear(&mut exchange, &page(&query, Flags::MORE, 3, 0, &[("a", 1), ("b", 2)]));
+        let (_, query) = hear(
+            &mut exchange,
+            &page(&query, Flags::MORE, 3, 0, &[("a", 1), ("b", 2)]),
+        );
         assert_eq!((asked(&query).offset, asked(&query).token), (2, TOKEN));
         assert_eq!(wait(&mut exchange), query, "the same query again");
         assert_eq!(wait(&mut exchange), query, "and again");
@@ -422,44 +542,92 @@ mod tests {
         message::write_challenge(Token([0xA5; 32]), &mut renewed);
         let (step, again) = hear(&mut exchange, &renewed);
         assert_eq!(step, Step::Send);
-        assert_eq!(asked(&again), Query { token: Token([0xA5; 32]), ..asked(&query) });
-        let (status, deviations) = done(hear(&mut exchange, &page(&again, Flags::default(), 3, 2, &[("c", 3)])).0);
-        assert_eq!((names(&status), status.players.roster), (["a", "b", "c"].map(Into::into).into(), Roster::Whole));
+        assert_eq!(
+            asked(&again),
+            Query {
+                token: Token([0xA5; 32]),
+                ..asked(&query)
+            }
+        );
+        let (status, deviations) = done(
+            hear(
+                &mut exchange,
+                &page(&again, Flags::default(), 3, 2, &[("c", 3)]),
+            )
+            .0,
+        );
+        assert_eq!(
+            (names(&status), status.players.roster),
+            (["a", "b", "c"].map(Into::into).into(), Roster::Whole)
+        );
         assert!(deviations.is_empty());
     }
 
     #[test]
     fn what_answers_no_open_question_is_ignored() {
         let mut exchange = start(&Ask::default());
-        for stray in [&b""[..], b"garbage", b"ONEQUERY\0", b"ONEREPLY", b"HYREPLY\0\0", &challenge()[..8]] {
+        for stray in [
+            &b""[..],
+            b"garbage",
+            b"ONEQUERY\0",
+            b"ONEREPLY",
+            b"HYREPLY\0\0",
+            &challenge()[..8],
+        ] {
             assert_eq!(hear(&mut exchange, stray), (Step::Wait, Vec::new()));
         }
-        assert!(matches!(hear(&mut exchange, &challenge()[..40]).0, Step::Bad(Fault::Malformed(_))));
+        assert!(matches!(
+            hear(&mut exchange, &challenge()[..40]).0,
+            Step::Bad(Fault::Malformed(_))
+        ));
         let (mut exchange, query) = basic_asked(&Ask::default());
-        assert_eq!(hear(&mut exchange, &challenge()).0, Step::Wait, "a second challenge");
+        assert_eq!(
+            hear(&mut exchange, &challenge()).0,
+            Step::Wait,
+            "a second challenge"
+        );
         let mut wrong_id = basic(&query, Flags::default(), 3);
         wrong_id[11] ^= 1;
         assert_eq!(hear(&mut exchange, &wrong_id).0, Step::Wait);
         let right = basic(&query, Flags::default(), 3);
-        assert!(matches!(hear(&mut exchange, &right[..right.len() - 1]).0, Step::Bad(Fault::Malformed(_))));
+        assert!(matches!(
+            hear(&mut exchange, &right[..right.len() - 1]).0,
+            Step::Bad(Fault::Malformed(_))
+        ));
         let neither = reply(&query, Flags::default(), b"");
-        assert!(matches!(hear(&mut exchange, &neither).0, Step::Bad(Fault::Misbehaved(_))));
+        assert!(matches!(
+            hear(&mut exchange, &neither).0,
+            Step::Bad(Fault::Misbehaved(_))
+        ));
         let mut version_2 = right.clone();
         version_2[8] = 2;
-        assert!(matches!(hear(&mut exchange, &version_2).0, Step::Bad(Fault::Malformed(_))));
+        assert!(matches!(
+            hear(&mut exchange, &version_2).0,
+            Step::Bad(Fault::Malformed(_))
+        ));
         let (step, players) = hear(&mut exchange, &right);
         assert_eq!(step, Step::Send);
-        assert_eq!(hear(&mut exchange, &right).0, Step::Wait, "an answer to the question before");
+        assert_eq!(
+            hear(&mut exchange, &right).0,
+            Step::Wait,
+            "an answer to the question before"
+        );
         assert_ne!(asked(&players).id, asked(&query).id);
     }
 
     #[test]
     fn an_answer_counts_even_while_a_new_token_is_awaited() {
-        let (mut exchange, query) = basic_asked(&Ask { depth: Depth::Basic, ..Ask::default() });
+        let (mut exchange, query) = basic_asked(&Ask {
+            depth: Depth::Basic,
+            ..Ask::default()
+        });
         for _ in 0..3 {
             wait(&mut exchange);
         }
-        assert!(matches!(hear(&mut exchange, &basic(&query, Flags::default(), 3)).0, Step::Done(_)));
+        assert!(matches!(
+            hear(&mut exchange, &basic(&query, Flags::default(), 3)).0,
+            Step::Done(_)
+        ));
     }
 
     #[test]
@@ -479,32 +647,53 @@ mod tests {
     #[test]
     fn what_came_before_patience_ended_is_kept() {
         let (mut exchange, _) = basic_asked(&Ask::default());
-        assert_eq!(exchange.handle(Input::GiveUp, &mut Vec::new()), Step::Wait, "nothing yet");
+        assert_eq!(
+            exchange.handle(Input::GiveUp, &mut Vec::new()),
+            Step::Wait,
+            "nothing yet"
+        );
 
         let (mut exchange, query) = players_asked();
         let more = page(&query, Flags::MORE, 3, 0, &[("A", 1)]);
         assert_eq!(hear(&mut exchange, &more).0, Step::Send);
-        let Step::Done(status) = exchange.handle(Input::GiveUp, &mut Vec::new()) else { panic!() };
-        assert_eq!((status.players.list.len(), status.players.roster), (1, Roster::Partial));
+        let Step::Done(status) = exchange.handle(Input::GiveUp, &mut Vec::new()) else {
+            panic!()
+        };
+        assert_eq!(
+            (status.players.list.len(), status.players.roster),
+            (1, Roster::Partial)
+        );
         assert_eq!(status.extra("unanswered"), Some(&"players".into()));
     }
 
     #[test]
     fn an_auth_token_goes_with_every_query() {
-        let ask = Ask { auth_token: Some("s\u{E9}same".into()), ..Ask::default() };
+        let ask = Ask {
+            auth_token: Some("s\u{E9}same".into()),
+            ..Ask::default()
+        };
         let (mut exchange, query) = basic_asked(&ask);
         assert_eq!(asked(&query).auth_token, Some("s\u{E9}same".as_bytes()));
         let (_, query) = hear(&mut exchange, &basic(&query, Flags::default(), 0));
         assert_eq!(asked(&query).auth_token, Some("s\u{E9}same".as_bytes()));
         assert!(!format!("{exchange:?} {:?}", asked(&query)).contains("same"));
-        let (_, query) = basic_asked(&Ask { auth_token: Some("".into()), ..Ask::default() });
+        let (_, query) = basic_asked(&Ask {
+            auth_token: Some("".into()),
+            ..Ask::default()
+        });
         assert_eq!(query.len(), message::QUERY);
-        let too_long = Ask { auth_token: Some("x".repeat(message::MAX_AUTH_TOKEN + 1).into()), ..Ask::default() };
-        let step = OneQueryExchange::new(&too_long, Cookie(1)).handle(Input::Start, &mut Vec::new());
+        let too_long = Ask {
+            auth_token: Some("x".repeat(message::MAX_AUTH_TOKEN + 1).into()),
+            ..Ask::default()
+        };
+        let step =
+            OneQueryExchange::new(&too_long, Cookie(1)).handle(Input::Start, &mut Vec::new());
         assert!(matches!(step, Step::Fail(Fault::Refused(reason)) if reason.contains("1347")));
         assert_eq!(message::MAX_AUTH_TOKEN, 1347);
-        let (_, query) =
-            basic_asked(&Ask { auth_token: Some("x".repeat(message::MAX_AUTH_TOKEN).into()), ..Ask::default() });
+        let (_, query) = basic_asked(&Ask {
+            auth_token: Some("x".repeat(message::MAX_AUTH_TOKEN).into()),
+            ..Ask::default()
+        });
         assert_eq!(query.len(), message::MAX_REPLY);
     }
 
@@ -515,13 +704,25 @@ mod tests {
             let (mut exchange, query) = basic_asked(ask);
             hear(&mut exchange, &reply(&query, Flags::REFUSED, b"")).0
         };
-        assert_eq!(refused(&Ask::default()), Step::Fail(Fault::Refused("the server wants an auth token")));
-        let with_token = Ask { auth_token: Some("wrong".into()), ..Ask::default() };
-        assert_eq!(refused(&with_token), Step::Fail(Fault::Refused("the server refuses the auth token")));
+        assert_eq!(
+            refused(&Ask::default()),
+            Step::Fail(Fault::Refused("the server wants an auth token"))
+        );
+        let with_token = Ask {
+            auth_token: Some("wrong".into()),
+            ..Ask::default()
+        };
+        assert_eq!(
+            refused(&with_token),
+            Step::Fail(Fault::Refused("the server refuses the auth token"))
+        );
 
         let (mut exchange, query) = players_asked();
         let (status, deviations) = done(hear(&mut exchange, &reply(&query, Flags::REFUSED, b"")).0);
-        assert_eq!((status.players.online, status.players.roster), (Some(3), Roster::Refused));
+        assert_eq!(
+            (status.players.online, status.players.roster),
+            (Some(3), Roster::Refused)
+        );
         assert!(deviations.is_empty());
 
         // As the reference does it: everything is told, for either endpoint.
@@ -529,13 +730,19 @@ mod tests {
         let (step, query) = hear(&mut exchange, &basic(&query, Flags(0x22), 3));
         assert_eq!(step, Step::Send, "players may be public all the same");
         let (status, deviations) = done(hear(&mut exchange, &basic(&query, Flags(0x22), 3)).0);
-        assert_eq!((status.players.roster, status.title().as_deref()), (Roster::Refused, Some("Name")));
+        assert_eq!(
+            (status.players.roster, status.title().as_deref()),
+            (Roster::Refused, Some("Name"))
+        );
         assert_eq!(deviations, ["refused-but-disclosed"]);
 
         let (mut exchange, query) = players_asked();
         let (_, query) = hear(&mut exchange, &page(&query, Flags::MORE, 3, 0, &[("a", 1)]));
         let (status, _) = done(hear(&mut exchange, &reply(&query, Flags::REFUSED, b"")).0);
-        assert_eq!((names(&status), status.players.roster), (["a"].map(Into::into).into(), Roster::Partial));
+        assert_eq!(
+            (names(&status), status.players.roster),
+            (["a"].map(Into::into).into(), Roster::Partial)
+        );
     }
 
     /// spec/onequery.md#7.3
@@ -543,16 +750,31 @@ mod tests {
     fn a_list_that_shifts_between_pages() {
         // Somebody joined ahead of the reader: one is repeated, the total grew.
         let (mut exchange, query) = players_asked();
-        let (_, query) = hear(&mut exchange, &page(&query, Flags::MORE, 3, 0, &[("b", 2), ("c", 3)]));
-        let (status, deviations) =
-            done(hear(&mut exchange, &page(&query, Flags::default(), 4, 2, &[("c", 3), ("d", 4)])).0);
+        let (_, query) = hear(
+            &mut exchange,
+            &page(&query, Flags::MORE, 3, 0, &[("b", 2), ("c", 3)]),
+        );
+        let (status, deviations) = done(
+            hear(
+                &mut exchange,
+                &page(&query, Flags::default(), 4, 2, &[("c", 3), ("d", 4)]),
+            )
+            .0,
+        );
         assert_eq!(names(&status), ["b", "c", "d"]);
         assert_eq!(deviations, ["repeated-player", "count-not-total"]);
         // So many left that the offset is past the end, where the page is empty and its offset the total.
         let (mut exchange, query) = players_asked();
-        let (_, query) = hear(&mut exchange, &page(&query, Flags::MORE, 3, 0, &[("b", 2), ("c", 3)]));
-        let (status, deviations) = done(hear(&mut exchange, &page(&query, Flags::default(), 1, 1, &[])).0);
-        assert_eq!((names(&status), status.players.roster), (["b", "c"].map(Into::into).into(), Roster::Partial));
+        let (_, query) = hear(
+            &mut exchange,
+            &page(&query, Flags::MORE, 3, 0, &[("b", 2), ("c", 3)]),
+        );
+        let (status, deviations) =
+            done(hear(&mut exchange, &page(&query, Flags::default(), 1, 1, &[])).0);
+        assert_eq!(
+            (names(&status), status.players.roster),
+            (["b", "c"].map(Into::into).into(), Roster::Partial)
+        );
         assert_eq!(deviations, ["offset-not-asked", "count-not-total"]);
     }
 
@@ -560,8 +782,19 @@ mod tests {
     fn players_without_uuid_are_never_the_same() {
         let (mut exchange, query) = players_asked();
         let players = [("a", 0), ("a", 0), ("b", 9)];
-        let (status, deviations) = done(hear(&mut exchange, &page(&query, Flags::default(), 3, 0, &players)).0);
-        let uuids: Vec<_> = status.players.list.iter().map(|player| player.uuid).collect();
+        let (status, deviations) = done(
+            hear(
+                &mut exchange,
+                &page(&query, Flags::default(), 3, 0, &players),
+            )
+            .0,
+        );
+        let uuids: Vec<_> = status
+            .players
+            .list
+            .iter()
+            .map(|player| player.uuid)
+            .collect();
         assert_eq!(uuids, [None, None, Some([9; 16])]);
         assert!(deviations.is_empty());
     }
@@ -570,13 +803,23 @@ mod tests {
     fn more_at_or_past_the_total_is_no_more() {
         for total in [0, 1] {
             let (mut exchange, query) = players_asked();
-            let (status, deviations) = done(hear(&mut exchange, &page(&query, Flags::MORE, total, 0, &[("a", 1)])).0);
+            let (status, deviations) = done(
+                hear(
+                    &mut exchange,
+                    &page(&query, Flags::MORE, total, 0, &[("a", 1)]),
+                )
+                .0,
+            );
             assert_eq!(names(&status), ["a"]);
             assert_eq!(deviations.first(), Some(&"more-past-total"));
         }
         let (mut exchange, query) = players_asked();
         let (status, _) = done(hear(&mut exchange, &page(&query, Flags::MORE, 0, 0, NOBODY)).0);
-        assert_eq!(status.players.roster, Roster::Partial, "the basic reply counted three");
+        assert_eq!(
+            status.players.roster,
+            Roster::Partial,
+            "the basic reply counted three"
+        );
     }
 
     /// spec/onequery.md#7.2
@@ -592,7 +835,10 @@ mod tests {
         let (mut exchange, query) = players_asked();
         let (_, query) = hear(&mut exchange, &page(&query, Flags::MORE, 3, 0, &[("a", 1)]));
         let step = hear(&mut exchange, &page(&query, Flags::MORE, 3, 0, &[("a", 1)])).0;
-        assert_eq!(fault(step), "pages do not advance, but say that more players follow");
+        assert_eq!(
+            fault(step),
+            "pages do not advance, but say that more players follow"
+        );
     }
 
     #[test]
@@ -602,11 +848,17 @@ mod tests {
         loop {
             let offset = asked(&query).offset as usize;
             asked_pages += 1;
-            match hear(&mut exchange, &page(&query, Flags::MORE, i32::MAX as usize, offset, &[("a", 0)])) {
+            match hear(
+                &mut exchange,
+                &page(&query, Flags::MORE, i32::MAX as usize, offset, &[("a", 0)]),
+            ) {
                 (Step::Send, next) => query = next,
                 (step, _) => {
                     let (status, deviations) = done(step);
-                    assert_eq!((status.players.list.len(), asked_pages), (MAX_PAGES, MAX_PAGES));
+                    assert_eq!(
+                        (status.players.list.len(), asked_pages),
+                        (MAX_PAGES, MAX_PAGES)
+                    );
                     assert_eq!(status.players.roster, Roster::Partial);
                     return assert!(deviations.is_empty());
                 }
@@ -625,7 +877,10 @@ mod tests {
             }
             // A new status for each datagram, then the last one for good.
             let responder = responders.get(sent - 1).or(responders.last()).unwrap();
-            assert!(matches!(responder.answer(asker(), Epoch(9), &request, &mut reply), Verdict::Reply { .. }));
+            assert!(matches!(
+                responder.answer(asker(), Epoch(9), &request, &mut reply),
+                Verdict::Reply { .. }
+            ));
             assert!(reply.len() <= message::MAX_REPLY);
             request.clear();
             step = exchange.handle(Input::Datagram(&reply), &mut request);
@@ -635,12 +890,25 @@ mod tests {
     }
 
     fn status(names: impl IntoIterator<Item = String>) -> Status {
-        let mut status = Status { name: Some(Text::unformatted("Both roles")), ..Status::default() };
-        let player = |(i, name)| {
-            let uuid = Some((i as u128 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835).to_be_bytes());
-            Player { name: Text::unformatted(name), uuid, extra: Vec::new() }
+        let mut status = Status {
+            name: Some(Text::unformatted("Both roles")),
+            ..Status::default()
         };
-        status.players.set_list(names.into_iter().enumerate().map(player).collect());
+        let player = |(i, name)| {
+            let uuid = Some(
+                (i as u128 + 1)
+                    .wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835)
+                    .to_be_bytes(),
+            );
+            Player {
+                name: Text::unformatted(name),
+                uuid,
+                extra: Vec::new(),
+            }
+        };
+        status
+            .players
+            .set_list(names.into_iter().enumerate().map(player).collect());
         status
     }
 
@@ -650,11 +918,18 @@ mod tests {
 
     /// 250 names of 5 to 20 characters in several scripts.
     fn mixed_names() -> impl Iterator<Item = String> {
-        let scripts =
-            ["abcdefghij", "\u{E9}\u{E8}\u{FC}\u{F1}", "\u{0436}\u{0444}\u{0434}", "\u{4E2D}\u{6587}", "\u{1F600}x"];
+        let scripts = [
+            "abcdefghij",
+            "\u{E9}\u{E8}\u{FC}\u{F1}",
+            "\u{0436}\u{0444}\u{0434}",
+            "\u{4E2D}\u{6587}",
+            "\u{1F600}x",
+        ];
         (0..250usize).map(move |i| {
             let script: Vec<char> = scripts[i % scripts.len()].chars().collect();
-            (0..5 + i % 16).map(|c| script[(i + c) % script.len()]).collect()
+            (0..5 + i % 16)
+                .map(|c| script[(i + c) % script.len()])
+                .collect()
         })
     }
 
@@ -675,9 +950,17 @@ mod tests {
     #[test]
     fn players_come_and_go_between_our_own_pages() {
         let all: Vec<_> = mixed_names().collect();
-        let (many, few) = (responder(&status(all.clone())), responder(&status(all.iter().take(5).cloned())));
+        let (many, few) = (
+            responder(&status(all.clone())),
+            responder(&status(all.iter().take(5).cloned())),
+        );
         // Challenge, basic, one page of the long list, then the short one.
-        let shifting = [responder(&status(all.clone())), responder(&status(all)), many, few];
+        let shifting = [
+            responder(&status(all.clone())),
+            responder(&status(all)),
+            many,
+            few,
+        ];
         let (step, _) = ask(&shifting, &Ask::default());
         let (heard, deviations) = done(step);
         assert_eq!(deviations, ["offset-not-asked", "count-not-total"]);
@@ -691,7 +974,10 @@ mod tests {
         said.motd = Some(Text::unformatted("Two\nlines \u{1F600}"));
         said.version = Some("2026.1".into());
         (said.players.online, said.players.max) = (Some(2), Some(100));
-        said.address = Some(Address { host: Some("play.example".into()), port: Some(5520) });
+        said.address = Some(Address {
+            host: Some("play.example".into()),
+            port: Some(5520),
+        });
         said.extra.push(Extra::new("protocol-version", 3));
         said.extra.push(Extra::new("protocol-hash", "0A1B2C3D"));
         said.extra.push(Extra::new("network", true));

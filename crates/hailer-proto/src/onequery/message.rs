@@ -60,8 +60,12 @@ impl Flags {
     /// The server info ends with host and port.
     pub const ADDRESS: Self = Self(0x0020);
 
-    const NAMES: [(Self, &str); 4] =
-        [(Self::MORE, "more"), (Self::REFUSED, "refused"), (Self::NETWORK, "network"), (Self::ADDRESS, "address")];
+    const NAMES: [(Self, &str); 4] = [
+        (Self::MORE, "more"),
+        (Self::REFUSED, "refused"),
+        (Self::NETWORK, "network"),
+        (Self::ADDRESS, "address"),
+    ];
 
     /// Whether all of these flags are set.
     pub fn has(self, flags: Self) -> bool {
@@ -115,7 +119,12 @@ pub struct Query<'a> {
 impl fmt::Debug for Query<'_> {
     /// Without the auth token.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { endpoint, id, offset, .. } = self;
+        let Self {
+            endpoint,
+            id,
+            offset,
+            ..
+        } = self;
         write!(f, "Query({endpoint:?}, id {id}, offset {offset})")
     }
 }
@@ -138,7 +147,13 @@ impl<'a> Request<'a> {
             }
         };
         let token = token(&mut r)?;
-        let mut query = Query { endpoint, token, id: 0, offset: 0, auth_token: None };
+        let mut query = Query {
+            endpoint,
+            token,
+            id: 0,
+            offset: 0,
+            auth_token: None,
+        };
         if r.remaining() >= 4 {
             query.id = r.u32_le("request id")?;
         }
@@ -174,9 +189,16 @@ impl<'a> Request<'a> {
             Endpoint::Players => TYPE_PLAYERS,
         });
         w.bytes(&query.token.0).u32_le(query.id);
-        match query.auth_token.filter(|token| (1..=MAX_AUTH_TOKEN).contains(&token.len())) {
+        match query
+            .auth_token
+            .filter(|token| (1..=MAX_AUTH_TOKEN).contains(&token.len()))
+        {
             None => w.u16_le(0).i32_le(query.offset),
-            Some(token) => w.u16_le(AUTH_TOKEN_FOLLOWS).i32_le(query.offset).u16_le(token.len() as u16).bytes(token),
+            Some(token) => w
+                .u16_le(AUTH_TOKEN_FOLLOWS)
+                .i32_le(query.offset)
+                .u16_le(token.len() as u16)
+                .bytes(token),
         };
     }
 }
@@ -207,7 +229,9 @@ pub fn is_challenge(bytes: &[u8]) -> bool {
 
 /// Request id of a reply to a query, of whatever version.
 pub fn answered_id(bytes: &[u8]) -> Option<u32> {
-    let id = bytes.get(11..15).filter(|_| is_reply(bytes) && !is_challenge(bytes))?;
+    let id = bytes
+        .get(11..15)
+        .filter(|_| is_reply(bytes) && !is_challenge(bytes))?;
     id.try_into().ok().map(u32::from_le_bytes)
 }
 
@@ -237,7 +261,11 @@ pub fn read_challenge(bytes: &[u8], notes: &mut Notes) -> Result<Token, Error> {
 
 /// Appends a challenge reply.
 pub fn write_challenge(token: Token, out: &mut Vec<u8>) {
-    Writer(out).bytes(REPLY_MAGIC).u8(VERSION_CHALLENGE).bytes(&token.0).bytes(&[0; 7]);
+    Writer(out)
+        .bytes(REPLY_MAGIC)
+        .u8(VERSION_CHALLENGE)
+        .bytes(&token.0)
+        .bytes(&[0; 7]);
 }
 
 /// The reply to a query, borrowed from its datagram. Texts are bytes without their length.
@@ -294,7 +322,12 @@ pub fn read_answer<'a>(bytes: &'a [u8], notes: &mut Notes) -> Result<Answer<'a>,
     }
     let names = Flags::NAMES.map(|(flag, name)| (flag.0, name));
     let flags = Flags(flags(&mut r, &names)?);
-    let mut answer = Answer { flags, id: r.u32_le("request id")?, info: None, page: None };
+    let mut answer = Answer {
+        flags,
+        id: r.u32_le("request id")?,
+        info: None,
+        page: None,
+    };
     let length = r.u16_le("payload length")?;
     read_payload(&mut within(&mut r, length)?, &mut answer)?;
     r.take(length.into(), "payload")?;
@@ -363,13 +396,21 @@ fn read_page<'a>(r: &mut Reader<'a, '_>, flags: Flags) -> Result<Page<'a>, Error
     if flags.has(Flags::MORE) && offset.saturating_add(count) >= total {
         r.notes().deviation(&MORE_PAST_TOTAL, 9);
     }
-    Ok(Page { total, offset, players })
+    Ok(Page {
+        total,
+        offset,
+        players,
+    })
 }
 
 /// Appends everything before the payload of a reply to a query.
 pub(super) fn write_answer_header(flags: Flags, id: u32, payload: usize, out: &mut Vec<u8>) {
     let mut w = Writer(out);
-    w.bytes(REPLY_MAGIC).u8(VERSION_ANSWER).u16_le(flags.0).u32_le(id).u16_le(payload as u16);
+    w.bytes(REPLY_MAGIC)
+        .u8(VERSION_ANSWER)
+        .u16_le(flags.0)
+        .u32_le(id)
+        .u16_le(payload as u16);
 }
 
 /// Appends server info as the only part of a payload.
@@ -394,10 +435,18 @@ pub(super) fn write_info(info: &ServerInfo<'_>, out: &mut Vec<u8>) {
 }
 
 /// Appends everything before the entries of a page, whose entries have so many bytes.
-pub(super) fn write_page_header(total: usize, count: usize, offset: usize, entries: usize, out: &mut Vec<u8>) {
+pub(super) fn write_page_header(
+    total: usize,
+    count: usize,
+    offset: usize,
+    entries: usize,
+    out: &mut Vec<u8>,
+) {
     let mut w = Writer(out);
     w.u16_le(TLV_PLAYERS).u16_le((PAGE_HEADER + entries) as u16);
-    w.u32_le(total as u32).u32_le(count as u32).u32_le(offset as u32);
+    w.u32_le(total as u32)
+        .u32_le(count as u32)
+        .u32_le(offset as u32);
 }
 
 /// Appends an entry of a page.
@@ -418,7 +467,10 @@ fn magic(r: &mut Reader<'_, '_>, [own, hyquery]: [&'static [u8; 8]; 2]) -> Resul
 
 fn token(r: &mut Reader<'_, '_>) -> Result<Token, Error> {
     let at = r.at();
-    r.raw(32, "challenge token")?.try_into().map(Token).map_err(|_| Error::bad("challenge token", at, "32 bytes"))
+    r.raw(32, "challenge token")?
+        .try_into()
+        .map(Token)
+        .map_err(|_| Error::bad("challenge token", at, "32 bytes"))
 }
 
 fn flags(r: &mut Reader<'_, '_>, names: &[(u16, &str)]) -> Result<u16, Error> {
@@ -466,7 +518,10 @@ pub(super) fn write_string(text: &[u8], w: &mut Writer<'_>) {
 /// A reader for the next `length` bytes, or for what there is of them. It counts offsets like the outer one.
 fn within<'a, 'r>(r: &'r mut Reader<'a, '_>, length: u16) -> Result<Reader<'a, 'r>, Error> {
     let (whole, at) = (r.whole(), r.at());
-    let mut inner = Reader::new(whole.get(..at + usize::from(length)).unwrap_or(whole), r.notes());
+    let mut inner = Reader::new(
+        whole.get(..at + usize::from(length)).unwrap_or(whole),
+        r.notes(),
+    );
     inner.take(at, "part")?;
     Ok(inner)
 }
@@ -474,7 +529,14 @@ fn within<'a, 'r>(r: &'r mut Reader<'a, '_>, length: u16) -> Result<Reader<'a, '
 /// Reads one datagram for its notes.
 pub(super) fn explain(bytes: &[u8], seen: Seen<'_>, notes: &mut Notes) -> Option<Explanation> {
     let way = seen.way();
-    let explained = |message, way, error| Some(Explanation { message, way, sure: true, error });
+    let explained = |message, way, error| {
+        Some(Explanation {
+            message,
+            way,
+            sure: true,
+            error,
+        })
+    };
     let is_request = bytes.starts_with(REQUEST_MAGIC) || bytes.starts_with(HYQUERY_REQUEST_MAGIC);
     if is_request && way != Some(Way::Reply) {
         let error = Request::read(bytes, notes).err();
@@ -534,18 +596,28 @@ mod tests {
 
     fn request(bytes: &[u8]) -> (Result<Request<'_>, Error>, Vec<&'static str>) {
         let mut notes = Notes::default();
-        (Request::read(bytes, &mut notes), notes.met().map(|met| met.name).collect())
+        (
+            Request::read(bytes, &mut notes),
+            notes.met().map(|met| met.name).collect(),
+        )
     }
 
     fn answer(bytes: &[u8]) -> (Result<Answer<'_>, Error>, Vec<&'static str>) {
         let mut notes = Notes::default();
-        (read_answer(bytes, &mut notes), notes.met().map(|met| met.name).collect())
+        (
+            read_answer(bytes, &mut notes),
+            notes.met().map(|met| met.name).collect(),
+        )
     }
 
     fn fields(bytes: &[u8]) -> Vec<String> {
         let mut notes = Notes::explaining();
         explain(bytes, Seen::Unknown, &mut notes);
-        notes.fields().iter().map(|field| [&*field.name, &field.value].join("=")).collect()
+        notes
+            .fields()
+            .iter()
+            .map(|field| [&*field.name, &field.value].join("="))
+            .collect()
     }
 
     fn reply(flags: u16, payload: &[u8]) -> Vec<u8> {
@@ -586,8 +658,13 @@ mod tests {
     /// A players query with id 01 02 03 04, offset 2 and an auth token of three bytes: 56 bytes.
     fn full_query() -> Vec<u8> {
         let mut bytes = Vec::new();
-        let query =
-            Query { endpoint: Endpoint::Players, token: TOKEN, id: 0x0403_0201, offset: 2, auth_token: Some(b"abc") };
+        let query = Query {
+            endpoint: Endpoint::Players,
+            token: TOKEN,
+            id: 0x0403_0201,
+            offset: 2,
+            auth_token: Some(b"abc"),
+        };
         Request::Query(query).write(&mut bytes);
         assert_eq!(request(&bytes), (Ok(Request::Query(query)), vec![]));
         bytes
@@ -598,16 +675,34 @@ mod tests {
     fn worked_bytes() {
         let basic = b"ONEREPLY\x01\x20\0\x01\x02\x03\x04\x36\0\x01\0\x32\0\x06\0Hytale\x02\0Hi\x02\0\0\0\x32\0\0\0\
             \x03\x001.0\x03\0\0\0\x08\x000A1B2C3D\x07\0example\x90\x15";
-        let info = ServerInfo { address: Some((b"example", 5520)), ..info() };
+        let info = ServerInfo {
+            address: Some((b"example", 5520)),
+            ..info()
+        };
         assert_eq!(info_reply(0x20, &info), basic);
-        let read = Answer { flags: Flags(0x20), id: 0x0403_0201, info: Some(info), page: None };
+        let read = Answer {
+            flags: Flags(0x20),
+            id: 0x0403_0201,
+            info: Some(info),
+            page: None,
+        };
         assert_eq!(answer(basic), (Ok(read), vec![]));
 
-        let players = b"ONEREPLY\x01\x01\0\x01\x02\x03\x04\x25\0\x02\0\x21\0\x02\0\0\0\x01\0\0\0\0\0\0\0\
+        let players =
+            b"ONEREPLY\x01\x01\0\x01\x02\x03\x04\x25\0\x02\0\x21\0\x02\0\0\0\x01\0\0\0\0\0\0\0\
             \x03\0Ann\x00\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0A\x0B\x0C\x0D\x0E\x0F";
         assert_eq!(page_reply(1, 2, 0, &[b"Ann"]), players);
-        let page = Page { total: 2, offset: 0, players: vec![(b"Ann", core::array::from_fn(|i| i as u8))] };
-        let read = Answer { flags: Flags::MORE, id: 0x0403_0201, info: None, page: Some(page) };
+        let page = Page {
+            total: 2,
+            offset: 0,
+            players: vec![(b"Ann", core::array::from_fn(|i| i as u8))],
+        };
+        let read = Answer {
+            flags: Flags::MORE,
+            id: 0x0403_0201,
+            info: None,
+            page: Some(page),
+        };
         assert_eq!(answer(players), (Ok(read), vec![]));
 
         let mut challenge = Vec::new();
@@ -631,11 +726,17 @@ mod tests {
         ];
         let seen = fields(&full_query());
         assert_eq!(seen[..6], query[..6]);
-        assert!(!seen.concat().contains("61 62 63"), "the auth token stays secret");
+        assert!(
+            !seen.concat().contains("61 62 63"),
+            "the auth token stays secret"
+        );
         let seen = fields(&page_reply(0x8011, 2, 0, &[b"Ann"]));
         assert_eq!(seen[2], "flags=0x8011 more network");
         assert_eq!(seen[10], "player[0].name=\"Ann\"");
-        assert_eq!(seen[11], "player[0].uuid=00010203-0405-0607-0809-0a0b0c0d0e0f");
+        assert_eq!(
+            seen[11],
+            "player[0].uuid=00010203-0405-0607-0809-0a0b0c0d0e0f"
+        );
     }
 
     /// spec/onequery.md#5: how short a query may be.
@@ -654,12 +755,26 @@ mod tests {
                 }
             };
             assert_eq!((query.endpoint, query.token), (Endpoint::Players, TOKEN));
-            assert_eq!(query.id, if length < 45 { 0 } else { 0x0403_0201 }, "{length}");
+            assert_eq!(
+                query.id,
+                if length < 45 { 0 } else { 0x0403_0201 },
+                "{length}"
+            );
             assert_eq!(query.offset, if length < 51 { 0 } else { 2 }, "{length}");
-            assert_eq!(query.auth_token.is_some(), length == whole.len(), "{length}");
+            assert_eq!(
+                query.auth_token.is_some(),
+                length == whole.len(),
+                "{length}"
+            );
             assert_eq!(deviations.contains(&"short-request"), length < 51);
-            assert_eq!(deviations.contains(&"broken-auth-token"), (51..56).contains(&length));
-            assert_eq!(deviations.contains(&"trailing-bytes"), length < 51 && length != 41 && length != 45);
+            assert_eq!(
+                deviations.contains(&"broken-auth-token"),
+                (51..56).contains(&length)
+            );
+            assert_eq!(
+                deviations.contains(&"trailing-bytes"),
+                length < 51 && length != 41 && length != 45
+            );
         }
     }
 
@@ -667,20 +782,39 @@ mod tests {
     #[test]
     fn junk_flags_and_types_in_requests() {
         assert_eq!(request(b"ONEQUERY\0"), (Ok(Request::Challenge), vec![]));
-        assert_eq!(request(b"ONEQUERY\0junk"), (Ok(Request::Challenge), vec!["trailing-bytes"]));
-        assert_eq!(request(b"HYQUERY2\0"), (Ok(Request::Challenge), vec!["hyquery-magic"]));
+        assert_eq!(
+            request(b"ONEQUERY\0junk"),
+            (Ok(Request::Challenge), vec!["trailing-bytes"])
+        );
+        assert_eq!(
+            request(b"HYQUERY2\0"),
+            (Ok(Request::Challenge), vec!["hyquery-magic"])
+        );
         let mut query = full_query();
         query.truncate(QUERY);
         query[45..47].copy_from_slice(&[0xFE, 0xFF]);
         let (read, deviations) = request(&query);
-        assert!(matches!(read, Ok(Request::Query(Query { auth_token: None, offset: 2, .. }))));
+        assert!(matches!(
+            read,
+            Ok(Request::Query(Query {
+                auth_token: None,
+                offset: 2,
+                ..
+            }))
+        ));
         assert!(deviations.is_empty(), "unknown flags are nobody's business");
         query[50] = 0x80;
         assert_eq!(request(&query).1, ["negative-offset"]);
         for kind in 3..=255 {
             query[8] = kind;
             let (read, deviations) = request(&query);
-            assert!(matches!(read, Ok(Request::Query(Query { endpoint: Endpoint::Basic, .. }))));
+            assert!(matches!(
+                read,
+                Ok(Request::Query(Query {
+                    endpoint: Endpoint::Basic,
+                    ..
+                }))
+            ));
             assert_eq!(deviations, ["unknown-type", "negative-offset"]);
         }
         query.extend_from_slice(b"junk");
@@ -691,33 +825,72 @@ mod tests {
     #[test]
     fn a_broken_auth_token_is_none() {
         let query = full_query();
-        for tail in [&b""[..], b"\x03", b"\x03\0", b"\x03\0ab", b"\0\0", b"\0\0abc", b"\xFF\xFFabc"] {
+        for tail in [
+            &b""[..],
+            b"\x03",
+            b"\x03\0",
+            b"\x03\0ab",
+            b"\0\0",
+            b"\0\0abc",
+            b"\xFF\xFFabc",
+        ] {
             let bytes = [&query[..QUERY], tail].concat();
             let (read, deviations) = request(&bytes);
-            assert!(matches!(read, Ok(Request::Query(Query { auth_token: None, .. }))), "{tail:?}");
+            assert!(
+                matches!(
+                    read,
+                    Ok(Request::Query(Query {
+                        auth_token: None,
+                        ..
+                    }))
+                ),
+                "{tail:?}"
+            );
             assert_eq!(deviations, ["broken-auth-token"], "{tail:?}");
         }
         let bytes = [&query[..], b"junk"].concat();
         let (read, deviations) = request(&bytes);
-        assert!(matches!(read, Ok(Request::Query(Query { auth_token: Some(b"abc"), .. }))));
+        assert!(matches!(
+            read,
+            Ok(Request::Query(Query {
+                auth_token: Some(b"abc"),
+                ..
+            }))
+        ));
         assert_eq!(deviations, ["trailing-bytes"]);
     }
 
     #[test]
     fn a_reply_cut_anywhere_is_an_error() {
-        let address = ServerInfo { address: Some((b"example", 5520)), ..info() };
-        for whole in [info_reply(0x20, &address), page_reply(1, 9, 2, &[b"Ann", b"", b"Bob"])] {
+        let address = ServerInfo {
+            address: Some((b"example", 5520)),
+            ..info()
+        };
+        for whole in [
+            info_reply(0x20, &address),
+            page_reply(1, 9, 2, &[b"Ann", b"", b"Bob"]),
+        ] {
             assert!(answer(&whole).0.is_ok());
             for length in 0..whole.len() {
-                assert!(answer(&whole[..length]).0.is_err(), "{length} of {}", whole.len());
+                assert!(
+                    answer(&whole[..length]).0.is_err(),
+                    "{length} of {}",
+                    whole.len()
+                );
             }
         }
         let mut challenge = Vec::new();
         write_challenge(TOKEN, &mut challenge);
         for length in 0..challenge.len() {
             let mut notes = Notes::default();
-            assert_eq!(read_challenge(&challenge[..length], &mut notes).is_ok(), length >= 41);
-            assert_eq!(notes.met().any(|met| met.name == "short-challenge"), length >= 41);
+            assert_eq!(
+                read_challenge(&challenge[..length], &mut notes).is_ok(),
+                length >= 41
+            );
+            assert_eq!(
+                notes.met().any(|met| met.name == "short-challenge"),
+                length >= 41
+            );
         }
     }
 
@@ -725,22 +898,54 @@ mod tests {
     fn errors_name_field_and_offset() {
         let error = |bytes: &[u8]| answer(bytes).0.unwrap_err().to_string();
         let page = page_reply(0, 9, 2, &[b"Ann"]);
-        assert_eq!(error(&page[..40]), "uuid at offset 38: ends 14 bytes too early");
+        assert_eq!(
+            error(&page[..40]),
+            "uuid at offset 38: ends 14 bytes too early"
+        );
         let changed = |at: usize, byte| {
             let mut page = page.clone();
             page[at] = byte;
             page
         };
-        assert_eq!(error(&changed(8, 2)), "version at offset 8: expected 0 (challenge) or 1");
-        assert_eq!(error(&changed(24, 0x80)), "total at offset 21: expected no number below zero");
-        assert_eq!(error(&changed(28, 0xFF)), "count at offset 25: expected no number below zero");
-        assert_eq!(error(&changed(32, 0xFF)), "page offset at offset 29: expected no number below zero");
-        assert_eq!(error(&changed(25, 2)), "name at offset 54: ends 2 bytes too early", "more entries than there are");
-        assert_eq!(error(&changed(28, 0x7F)), "name at offset 54: ends 2 bytes too early", "many more");
-        assert_eq!(error(&changed(15, 200)), "payload at offset 17: ends 163 bytes too early");
-        assert_eq!(error(&changed(19, 200)), "tlv value at offset 21: ends 167 bytes too early");
+        assert_eq!(
+            error(&changed(8, 2)),
+            "version at offset 8: expected 0 (challenge) or 1"
+        );
+        assert_eq!(
+            error(&changed(24, 0x80)),
+            "total at offset 21: expected no number below zero"
+        );
+        assert_eq!(
+            error(&changed(28, 0xFF)),
+            "count at offset 25: expected no number below zero"
+        );
+        assert_eq!(
+            error(&changed(32, 0xFF)),
+            "page offset at offset 29: expected no number below zero"
+        );
+        assert_eq!(
+            error(&changed(25, 2)),
+            "name at offset 54: ends 2 bytes too early",
+            "more entries than there are"
+        );
+        assert_eq!(
+            error(&changed(28, 0x7F)),
+            "name at offset 54: ends 2 bytes too early",
+            "many more"
+        );
+        assert_eq!(
+            error(&changed(15, 200)),
+            "payload at offset 17: ends 163 bytes too early"
+        );
+        assert_eq!(
+            error(&changed(19, 200)),
+            "tlv value at offset 21: ends 167 bytes too early"
+        );
         // A name may not reach into what follows its own part.
-        assert_eq!(error(&changed(19, 12)), "name at offset 33: ends 2 bytes too early");
+        assert_eq!(
+            error(&changed(19, 12)),
+            "name at offset 33: ends 2 bytes too early"
+        );
     }
 
     #[test]
@@ -751,18 +956,42 @@ mod tests {
             deviations
         };
         let long = [b'm'; 3000];
-        assert_eq!(met(&info_reply(0, &ServerInfo { motd: &long, ..info() })), ["over-1400"]);
-        assert_eq!(met(&info_reply(0, &ServerInfo { name: b"caf\xE9", ..info() })), ["invalid-utf8"]);
+        assert_eq!(
+            met(&info_reply(
+                0,
+                &ServerInfo {
+                    motd: &long,
+                    ..info()
+                }
+            )),
+            ["over-1400"]
+        );
+        assert_eq!(
+            met(&info_reply(
+                0,
+                &ServerInfo {
+                    name: b"caf\xE9",
+                    ..info()
+                }
+            )),
+            ["invalid-utf8"]
+        );
         assert_eq!(met(&info_reply(2, &info())), ["refused-but-disclosed"]);
         assert_eq!(met(&reply(2, b"")), Vec::<&str>::new());
         assert_eq!(met(&page_reply(1, 3, 2, &[b"Ann"])), ["more-past-total"]);
         assert_eq!(met(&page_reply(1, 4, 2, &[b"Ann"])), Vec::<&str>::new());
-        assert_eq!(met(&[&info_reply(0, &info())[..], &[0]].concat()), ["trailing-bytes"]);
+        assert_eq!(
+            met(&[&info_reply(0, &info())[..], &[0]].concat()),
+            ["trailing-bytes"]
+        );
         let mut hyquery = info_reply(0, &info());
         hyquery[..8].copy_from_slice(b"HYREPLY2");
         assert_eq!(met(&hyquery), ["hyquery-magic"]);
         // Without its flag, an address is bytes that belong to nothing.
-        let address = ServerInfo { address: Some((b"example", 5520)), ..info() };
+        let address = ServerInfo {
+            address: Some((b"example", 5520)),
+            ..info()
+        };
         assert_eq!(met(&info_reply(0, &address)), ["trailing-bytes"]);
         let mut challenge = Vec::new();
         write_challenge(TOKEN, &mut challenge);
@@ -783,14 +1012,22 @@ mod tests {
         let bytes = reply(0x8000, &payload);
         let (read, deviations) = answer(&bytes);
         let read = read.unwrap();
-        assert_eq!((read.flags, read.info, read.page), (Flags(0x8000), Some(info()), None));
+        assert_eq!(
+            (read.flags, read.info, read.page),
+            (Flags(0x8000), Some(info()), None)
+        );
         assert!(deviations.is_empty());
     }
 
     #[test]
     fn every_message_is_recognised_by_its_magic() {
         let name = |bytes: &[u8], seen: Option<Way>| {
-            explain(bytes, seen.map_or(Seen::Unknown, Seen::from), &mut Notes::default()).map(|found| found.message)
+            explain(
+                bytes,
+                seen.map_or(Seen::Unknown, Seen::from),
+                &mut Notes::default(),
+            )
+            .map(|found| found.message)
         };
         let mut challenge = Vec::new();
         write_challenge(TOKEN, &mut challenge);
@@ -806,12 +1043,22 @@ mod tests {
             (b"ONEREPLY\x02", "reply", Way::Reply),
         ];
         for (bytes, message, way) in cases {
-            let other = if way == Way::Request { Way::Reply } else { Way::Request };
+            let other = if way == Way::Request {
+                Way::Reply
+            } else {
+                Way::Request
+            };
             assert_eq!(name(bytes, None), Some(message));
             assert_eq!(name(bytes, Some(way)), Some(message));
             assert_eq!(name(bytes, Some(other)), None);
         }
-        for foreign in [&b""[..], b"ONEQUER", b"onequery\0", b"HYQUERY\0\0", b"\xFE\xFD\x09"] {
+        for foreign in [
+            &b""[..],
+            b"ONEQUER",
+            b"onequery\0",
+            b"HYQUERY\0\0",
+            b"\xFE\xFD\x09",
+        ] {
             assert_eq!(name(foreign, None), None);
         }
     }

@@ -25,8 +25,8 @@ pub use client::OneQueryExchange;
 pub use server::{OneQueryResponder, Settings};
 
 use crate::protocol::{
-    Amplification, Ask, Cookie, Doc, Exchange, Explanation, Info, OptionError, Options, Proof, Protocol, Responder,
-    Seen, Transport,
+    Amplification, Ask, Cookie, Doc, Exchange, Explanation, Info, OptionError, Options, Proof,
+    Protocol, Responder, Seen, Transport,
 };
 use crate::token::Keys;
 use crate::{Status, wire::Notes};
@@ -44,12 +44,27 @@ static INFO: Info = Info {
     port: 5520,
     srv: None,
     proof: Proof::Token,
-    amplification: Amplification { request: message::CHALLENGE_REQUEST, reply: message::CHALLENGE_REPLY },
+    amplification: Amplification {
+        request: message::CHALLENGE_REQUEST,
+        reply: message::CHALLENGE_REPLY,
+    },
     fields: &[
-        Doc { key: "protocol-version", help: "Number of the game's own protocol" },
-        Doc { key: "protocol-hash", help: "Checksum of the game's own protocol, hexadecimal" },
-        Doc { key: "network", help: "Whether counts and players are those of a whole network of servers" },
-        Doc { key: "unanswered", help: "What was asked for without an answer to the end: `players`" },
+        Doc {
+            key: "protocol-version",
+            help: "Number of the game's own protocol",
+        },
+        Doc {
+            key: "protocol-hash",
+            help: "Checksum of the game's own protocol, hexadecimal",
+        },
+        Doc {
+            key: "network",
+            help: "Whether counts and players are those of a whole network of servers",
+        },
+        Doc {
+            key: "unanswered",
+            help: "What was asked for without an answer to the end: `players`",
+        },
     ],
     player_fields: &[],
     deviations: deviation::ALL,
@@ -65,8 +80,17 @@ impl Protocol for OneQuery {
         Box::new(OneQueryExchange::new(ask, cookie))
     }
 
-    fn responder(&self, status: &Status, keys: &Keys, options: &Options) -> Result<Arc<dyn Responder>, OptionError> {
-        Ok(Arc::new(OneQueryResponder::new(status, keys, &Settings::read(options)?)))
+    fn responder(
+        &self,
+        status: &Status,
+        keys: &Keys,
+        options: &Options,
+    ) -> Result<Arc<dyn Responder>, OptionError> {
+        Ok(Arc::new(OneQueryResponder::new(
+            status,
+            keys,
+            &Settings::read(options)?,
+        )))
     }
 
     fn explain(&self, bytes: &[u8], seen: Seen<'_>, notes: &mut Notes) -> Option<Explanation> {

@@ -2,7 +2,8 @@
 
 use super::auth::{AuthTokens, Endpoints};
 use super::message::{
-    self, ENTRY, Endpoint, Flags, MAX_REPLY, PAGE_HEADER, Query, REPLY_HEADER, Request, ServerInfo, TLV_HEADER, Token,
+    self, ENTRY, Endpoint, Flags, MAX_REPLY, PAGE_HEADER, Query, REPLY_HEADER, Request, ServerInfo,
+    TLV_HEADER, Token,
 };
 use super::v1;
 use crate::model::{Player, Status, Text, Value};
@@ -29,11 +30,16 @@ const MAX_V1_REPLY: usize = 256;
 const MAX_V1_TEXT: usize = 48;
 
 // Pages are never longer than the protocol allows.
-const _: () =
-    assert!(REPLY_HEADER + TLV_HEADER + PAGE_HEADER + PAGE_BUDGET <= MAX_REPLY && ENTRY + MAX_TEXT <= PAGE_BUDGET);
+const _: () = assert!(
+    REPLY_HEADER + TLV_HEADER + PAGE_HEADER + PAGE_BUDGET <= MAX_REPLY
+        && ENTRY + MAX_TEXT <= PAGE_BUDGET
+);
 
 pub(super) static OPTIONS: &[Doc] = &[
-    Doc { key: "public", help: "Endpoints that need no auth token, default [\"basic\", \"players\"]" },
+    Doc {
+        key: "public",
+        help: "Endpoints that need no auth token, default [\"basic\", \"players\"]",
+    },
     Doc {
         key: "tokens",
         help: "Table from auth token, or \"sha256:\" and its digest in hexadecimal, to the endpoints that it opens; \
@@ -43,7 +49,10 @@ pub(super) static OPTIONS: &[Doc] = &[
         key: "network",
         help: "Whether counts and players are those of a whole network; without it the status' own `network` decides",
     },
-    Doc { key: "announce-address", help: "Whether to tell the status' address, default false; needs a host there" },
+    Doc {
+        key: "announce-address",
+        help: "Whether to tell the status' address, default false; needs a host there",
+    },
     Doc {
         key: "v1",
         help: "Whether to answer version 1 too, default false: always basic, which must be public; at most 256 bytes \
@@ -70,7 +79,13 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         let (public, tokens) = (Endpoints::ALL, AuthTokens::default());
-        Self { public, tokens, network: None, announce_address: false, v1: false }
+        Self {
+            public,
+            tokens,
+            network: None,
+            announce_address: false,
+            v1: false,
+        }
     }
 }
 
@@ -83,7 +98,10 @@ impl Settings {
             move |problem| OptionError { key, problem }
         };
         let mut settings = Self {
-            network: options.value("network").map(|_| options.bool("network", false)).transpose()?,
+            network: options
+                .value("network")
+                .map(|_| options.bool("network", false))
+                .transpose()?,
             announce_address: options.bool("announce-address", false)?,
             v1: options.bool("v1", false)?,
             ..Self::default()
@@ -95,7 +113,10 @@ impl Settings {
             settings.tokens = AuthTokens::read(value).map_err(wrong("tokens"))?;
         }
         if settings.v1 && !settings.public.basic {
-            return Err(OptionError::new("v1", "version 1 knows no auth tokens; remove it or make \"basic\" public"));
+            return Err(OptionError::new(
+                "v1",
+                "version 1 knows no auth tokens; remove it or make \"basic\" public",
+            ));
         }
         Ok(settings)
     }
@@ -118,17 +139,28 @@ pub struct OneQueryResponder {
 impl OneQueryResponder {
     /// A responder for this status.
     pub fn new(status: &Status, keys: &Keys, settings: &Settings) -> Self {
-        let Settings { public, ref tokens, network, announce_address, v1 } = *settings;
+        let Settings {
+            public,
+            ref tokens,
+            network,
+            announce_address,
+            v1,
+        } = *settings;
         let network = network.unwrap_or(status.extra("network") == Some(&Value::Bool(true)));
         let status = &without_formatting(status);
         let info = info(status, announce_address, MAX_TEXT);
-        let flags = Flags::default().with(Flags::NETWORK, network).with(Flags::ADDRESS, info.address.is_some());
+        let flags = Flags::default()
+            .with(Flags::NETWORK, network)
+            .with(Flags::ADDRESS, info.address.is_some());
         Self {
             keys: keys.clone(),
             public,
             tokens: tokens.clone(),
             network,
-            basic: (flags, with_motd(&info, MAX_REPLY - REPLY_HEADER, message::write_info)),
+            basic: (
+                flags,
+                with_motd(&info, MAX_REPLY - REPLY_HEADER, message::write_info),
+            ),
             players: Entries::new(&status.players.list),
             v1: (v1 && public.basic).then(|| version_1(status, network)),
         }
@@ -163,11 +195,20 @@ impl OneQueryResponder {
                 out.extend_from_slice(payload);
             }
             Endpoint::Players => {
-                let offset = usize::try_from(query.offset).unwrap_or(0).min(self.players.total());
+                let offset = usize::try_from(query.offset)
+                    .unwrap_or(0)
+                    .min(self.players.total());
                 let (count, entries) = self.players.page(offset);
                 let more = offset + count < self.players.total();
-                let flags = Flags::default().with(Flags::NETWORK, self.network).with(Flags::MORE, more);
-                message::write_answer_header(flags, query.id, TLV_HEADER + PAGE_HEADER + entries.len(), out);
+                let flags = Flags::default()
+                    .with(Flags::NETWORK, self.network)
+                    .with(Flags::MORE, more);
+                message::write_answer_header(
+                    flags,
+                    query.id,
+                    TLV_HEADER + PAGE_HEADER + entries.len(),
+                    out,
+                );
                 message::write_page_header(self.players.total(), count, offset, entries.len(), out);
                 out.extend_from_slice(entries);
             }
@@ -201,7 +242,9 @@ impl Responder for OneQueryResponder {
                     false => message::write_answer_header(Flags::REFUSED, query.id, 0, out),
                 }
                 // Whoever offers tokens that open nothing may be guessing, and is paid from the purse of strangers.
-                Verdict::Reply { proven: allowed || query.auth_token.is_none() }
+                Verdict::Reply {
+                    proven: allowed || query.auth_token.is_none(),
+                }
             }
             Ok(Request::Query(_)) => Verdict::Drop("token"),
         }
@@ -224,8 +267,13 @@ fn without_formatting(status: &Status) -> Status {
 /// same on every page and after every change. Namesakes are numbered.
 fn stand_in(name: &str, number: usize) -> [u8; 16] {
     let mut uuid = [0; 16];
-    let digest = Sha256::new().chain_update(number.to_be_bytes()).chain_update(name).finalize();
-    uuid.iter_mut().zip(digest).for_each(|(to, from)| *to = from);
+    let digest = Sha256::new()
+        .chain_update(number.to_be_bytes())
+        .chain_update(name)
+        .finalize();
+    uuid.iter_mut()
+        .zip(digest)
+        .for_each(|(to, from)| *to = from);
     uuid[6] = uuid[6] & 0x0F | 0x80;
     uuid[8] = uuid[8] & 0x3F | 0x80;
     uuid
@@ -269,7 +317,9 @@ impl Entries {
     fn page(&self, offset: usize) -> (usize, &[u8]) {
         let starts = self.starts.get(offset..).unwrap_or_default();
         let start = starts.first().copied().unwrap_or(self.bytes.len());
-        let count = starts.partition_point(|end| end - start <= PAGE_BUDGET).saturating_sub(1);
+        let count = starts
+            .partition_point(|end| end - start <= PAGE_BUDGET)
+            .saturating_sub(1);
         let end = starts.get(count).copied().unwrap_or(start);
         (count, self.bytes.get(start..end).unwrap_or_default())
     }
@@ -280,10 +330,17 @@ fn info(status: &Status, announce_address: bool, limit: usize) -> ServerInfo<'_>
     let short = |text| cut(text, limit).as_bytes();
     let number = |number: i64| number.clamp(i32::MIN.into(), i32::MAX.into()) as i32;
     let players = &status.players;
-    let host = status.address.as_ref().and_then(|address| address.host.as_deref());
+    let host = status
+        .address
+        .as_ref()
+        .and_then(|address| address.host.as_deref());
     ServerInfo {
         name: short(status.name.as_ref().map_or("", |name| name.raw())),
-        motd: status.motd.as_ref().map_or("", |motd| motd.raw()).as_bytes(),
+        motd: status
+            .motd
+            .as_ref()
+            .map_or("", |motd| motd.raw())
+            .as_bytes(),
         online: number(players.count()),
         max: number(players.max.unwrap_or(0)),
         version: short(status.version.as_deref().unwrap_or("unknown")),
@@ -302,22 +359,44 @@ fn info(status: &Status, announce_address: bool, limit: usize) -> ServerInfo<'_>
 }
 
 fn port(status: &Status) -> u16 {
-    status.address.as_ref().and_then(|address| address.port).unwrap_or(super::INFO.port)
+    status
+        .address
+        .as_ref()
+        .and_then(|address| address.port)
+        .unwrap_or(super::INFO.port)
 }
 
 fn version_1(status: &Status, network: bool) -> Vec<u8> {
     let info = info(status, false, MAX_V1_TEXT);
-    with_motd(&info, MAX_V1_REPLY, |info, out| v1::write_basic(info, port(status), network, out))
+    with_motd(&info, MAX_V1_REPLY, |info, out| {
+        v1::write_basic(info, port(status), network, out)
+    })
 }
 
 /// Writes server info, its MOTD cut to the room that all else leaves.
-fn with_motd(info: &ServerInfo<'_>, limit: usize, write: impl Fn(&ServerInfo<'_>, &mut Vec<u8>)) -> Vec<u8> {
+fn with_motd(
+    info: &ServerInfo<'_>,
+    limit: usize,
+    write: impl Fn(&ServerInfo<'_>, &mut Vec<u8>),
+) -> Vec<u8> {
     let mut out = Vec::new();
-    write(&ServerInfo { motd: b"", ..info.clone() }, &mut out);
+    write(
+        &ServerInfo {
+            motd: b"",
+            ..info.clone()
+        },
+        &mut out,
+    );
     let room = limit.saturating_sub(out.len());
     out.clear();
     let motd = cut(core::str::from_utf8(info.motd).unwrap_or_default(), room).as_bytes();
-    write(&ServerInfo { motd, ..info.clone() }, &mut out);
+    write(
+        &ServerInfo {
+            motd,
+            ..info.clone()
+        },
+        &mut out,
+    );
     out
 }
 
@@ -341,8 +420,15 @@ mod tests {
             name: Some(Text::unformatted("Name")),
             motd: Some(Text::unformatted("Hi")),
             version: Some("1.0".into()),
-            address: Some(Address { host: Some("play.example".into()), port: Some(5521) }),
-            extra: [Extra::new("protocol-version", 3), Extra::new("protocol-hash", "0A1B2C3D")].into(),
+            address: Some(Address {
+                host: Some("play.example".into()),
+                port: Some(5521),
+            }),
+            extra: [
+                Extra::new("protocol-version", 3),
+                Extra::new("protocol-hash", "0A1B2C3D"),
+            ]
+            .into(),
             ..Status::default()
         };
         status.players.max = Some(50);
@@ -356,7 +442,11 @@ mod tests {
     }
 
     fn responder(status: &Status, options: &Options) -> OneQueryResponder {
-        OneQueryResponder::new(status, &Keys::new([7; 16]), &Settings::read(options).unwrap())
+        OneQueryResponder::new(
+            status,
+            &Keys::new([7; 16]),
+            &Settings::read(options).unwrap(),
+        )
     }
 
     fn list(names: &[&str]) -> Value {
@@ -370,13 +460,22 @@ mod tests {
 
     fn token(responder: &OneQueryResponder, from: SocketAddr, epoch: Epoch) -> Token {
         let mut out = Vec::new();
-        assert_eq!(responder.answer(from, epoch, b"ONEQUERY\0", &mut out), Verdict::Reply { proven: false });
+        assert_eq!(
+            responder.answer(from, epoch, b"ONEQUERY\0", &mut out),
+            Verdict::Reply { proven: false }
+        );
         assert_eq!((out.len(), &out[41..]), (48, &[0; 7][..]));
         message::read_challenge(&out, &mut Notes::default()).unwrap()
     }
 
     fn query(responder: &OneQueryResponder, endpoint: Endpoint) -> Query<'static> {
-        Query { endpoint, token: token(responder, asker(), NOW), id: 0xFFFF_FFFE, offset: 0, auth_token: None }
+        Query {
+            endpoint,
+            token: token(responder, asker(), NOW),
+            id: 0xFFFF_FFFE,
+            offset: 0,
+            auth_token: None,
+        }
     }
 
     fn ask(responder: &OneQueryResponder, query: Query<'_>) -> Vec<u8> {
@@ -398,9 +497,30 @@ mod tests {
     }
 
     fn page(responder: &OneQueryResponder, offset: i32) -> (Flags, usize, u32, Vec<String>) {
-        let reply = ask(responder, Query { offset, ..query(responder, Endpoint::Players) });
-        let Answer { flags, page: Some(Page { total, offset, players }), .. } = read(&reply) else { panic!() };
-        let names = players.iter().map(|(name, _)| String::from_utf8(name.to_vec()).unwrap()).collect();
+        let reply = ask(
+            responder,
+            Query {
+                offset,
+                ..query(responder, Endpoint::Players)
+            },
+        );
+        let Answer {
+            flags,
+            page:
+                Some(Page {
+                    total,
+                    offset,
+                    players,
+                }),
+            ..
+        } = read(&reply)
+        else {
+            panic!()
+        };
+        let names = players
+            .iter()
+            .map(|(name, _)| String::from_utf8(name.to_vec()).unwrap())
+            .collect();
         (flags, total as usize, offset, names)
     }
 
@@ -408,16 +528,29 @@ mod tests {
     #[test]
     fn what_is_not_claimed_and_what_starts_a_challenge() {
         let responder = responder(&status(1), &Options::default());
-        for foreign in
-            [&b""[..], b"ONEQUERY", b"onequery\0", b"ONEREPLY\0", b"HYQUERY2\0", b"HYQUERY\0", b"\xFE\xFD\x09"]
-        {
-            assert_eq!(hear(&responder, foreign), (Verdict::Pass, Vec::new()), "{foreign:?}");
+        for foreign in [
+            &b""[..],
+            b"ONEQUERY",
+            b"onequery\0",
+            b"ONEREPLY\0",
+            b"HYQUERY2\0",
+            b"HYQUERY\0",
+            b"\xFE\xFD\x09",
+        ] {
+            assert_eq!(
+                hear(&responder, foreign),
+                (Verdict::Pass, Vec::new()),
+                "{foreign:?}"
+            );
         }
         for length in [9, 10, 41, 2000] {
             let mut request = b"ONEQUERY\0".to_vec();
             request.resize(length, 0xFF);
             let (verdict, reply) = hear(&responder, &request);
-            assert_eq!((verdict, reply.len()), (Verdict::Reply { proven: false }, 48));
+            assert_eq!(
+                (verdict, reply.len()),
+                (Verdict::Reply { proven: false }, 48)
+            );
         }
     }
 
@@ -427,7 +560,11 @@ mod tests {
         let responder = responder(&status(3), &Options::default());
         for endpoint in [Endpoint::Basic, Endpoint::Players] {
             let mut request = Vec::new();
-            Request::Query(Query { offset: 1, ..query(&responder, endpoint) }).write(&mut request);
+            Request::Query(Query {
+                offset: 1,
+                ..query(&responder, endpoint)
+            })
+            .write(&mut request);
             request.resize(300, 0xFF);
             for length in 9..request.len() {
                 let (verdict, reply) = hear(&responder, &request[..length]);
@@ -441,7 +578,11 @@ mod tests {
                 assert_eq!(answer.id, id, "{length}");
                 assert_eq!(answer.info.is_some(), endpoint == Endpoint::Basic);
                 let offset = answer.page.map(|page| page.offset);
-                assert_eq!(offset, (endpoint == Endpoint::Players).then_some(u32::from(length >= 51)), "{length}");
+                assert_eq!(
+                    offset,
+                    (endpoint == Endpoint::Players).then_some(u32::from(length >= 51)),
+                    "{length}"
+                );
             }
         }
     }
@@ -449,36 +590,67 @@ mod tests {
     /// spec/onequery.md#5, row by row: flags, types, offsets.
     #[test]
     fn flags_types_and_offsets() {
-        let responder = responder(&status(100), &Options::default().with("tokens", Value::Table(Vec::new())));
+        let responder = responder(
+            &status(100),
+            &Options::default().with("tokens", Value::Table(Vec::new())),
+        );
         let mut request = Vec::new();
         Request::Query(query(&responder, Endpoint::Basic)).write(&mut request);
         let (_, basic) = hear(&responder, &request);
         assert!(read(&basic).info.is_some());
         request[46] = 0xFF;
-        assert_eq!(hear(&responder, &request).1, basic, "unknown flags are ignored");
+        assert_eq!(
+            hear(&responder, &request).1,
+            basic,
+            "unknown flags are ignored"
+        );
         request[47] = 50;
-        assert_eq!(hear(&responder, &request).1, basic, "basic ignores the offset");
+        assert_eq!(
+            hear(&responder, &request).1,
+            basic,
+            "basic ignores the offset"
+        );
         for kind in 3..=255 {
             request[8] = kind;
             assert_eq!(hear(&responder, &request).1, basic, "type {kind} is basic");
             let mut forged = request.clone();
             forged[40] ^= 1;
-            assert_eq!(hear(&responder, &forged), (Verdict::Drop("token"), Vec::new()));
+            assert_eq!(
+                hear(&responder, &forged),
+                (Verdict::Drop("token"), Vec::new())
+            );
         }
         let whole = page(&responder, 0);
         for negative in [-1, i32::MIN] {
-            assert_eq!(page(&responder, negative), whole, "below zero counts as zero");
+            assert_eq!(
+                page(&responder, negative),
+                whole,
+                "below zero counts as zero"
+            );
         }
         for past in [100, 101, i32::MAX] {
             assert_eq!(page(&responder, past), (Flags(0), 100, 100, Vec::new()));
-            let reply = ask(&responder, Query { offset: past, ..query(&responder, Endpoint::Players) });
+            let reply = ask(
+                &responder,
+                Query {
+                    offset: past,
+                    ..query(&responder, Endpoint::Players)
+                },
+            );
             assert_eq!(reply.len(), 33);
         }
         for offset in 0..100 {
             let (flags, total, start, names) = page(&responder, offset);
             assert_eq!((total, start), (100, offset as u32));
-            assert_eq!(names[0], format!("player_{}", offset + 1), "any offset starts a page");
-            assert_eq!(flags.has(Flags::MORE), (offset as usize) + names.len() < 100);
+            assert_eq!(
+                names[0],
+                format!("player_{}", offset + 1),
+                "any offset starts a page"
+            );
+            assert_eq!(
+                flags.has(Flags::MORE),
+                (offset as usize) + names.len() < 100
+            );
         }
     }
 
@@ -490,20 +662,41 @@ mod tests {
         assert_eq!(minted.0[..8], [0, 0, 3, 0xE8, 0, 0, 0, 0]);
         let verdict = |from, epoch, token| {
             let mut request = Vec::new();
-            let query = Query { endpoint: Endpoint::Basic, token, id: 1, offset: 0, auth_token: None };
+            let query = Query {
+                endpoint: Endpoint::Basic,
+                token,
+                id: 1,
+                offset: 0,
+                auth_token: None,
+            };
             Request::Query(query).write(&mut request);
             responder.answer(from, epoch, &request, &mut Vec::new())
         };
         let dropped = Verdict::Drop("token");
         for age in 0..8 {
             let expected = if age < 4 { PROVEN } else { dropped };
-            assert_eq!(verdict(asker(), Epoch(1000 + age), minted), expected, "{age} epochs later");
+            assert_eq!(
+                verdict(asker(), Epoch(1000 + age), minted),
+                expected,
+                "{age} epochs later"
+            );
         }
-        assert_eq!(verdict(asker(), Epoch(999), minted), dropped, "from the future");
+        assert_eq!(
+            verdict(asker(), Epoch(999), minted),
+            dropped,
+            "from the future"
+        );
         for other in ["192.0.2.8:50000", "192.0.2.7:50001", "[2001:db8::1]:50000"] {
-            assert_eq!(verdict(other.parse().unwrap(), NOW, minted), dropped, "{other}");
+            assert_eq!(
+                verdict(other.parse().unwrap(), NOW, minted),
+                dropped,
+                "{other}"
+            );
         }
-        assert_eq!(verdict("[::ffff:192.0.2.7]:50000".parse().unwrap(), NOW, minted), PROVEN);
+        assert_eq!(
+            verdict("[::ffff:192.0.2.7]:50000".parse().unwrap(), NOW, minted),
+            PROVEN
+        );
         for bit in 0..256 {
             let mut forged = minted;
             forged.0[bit / 8] ^= 1 << (bit % 8);
@@ -517,11 +710,17 @@ mod tests {
         let first = Keys::new([1; 16]);
         let second = first.rotate([2; 16]);
         let with = |keys: &Keys| OneQueryResponder::new(&status(1), keys, &Settings::default());
-        let old = Query { token: token(&with(&first), asker(), NOW), ..query(&with(&second), Endpoint::Basic) };
+        let old = Query {
+            token: token(&with(&first), asker(), NOW),
+            ..query(&with(&second), Endpoint::Basic)
+        };
         assert!(read(&ask(&with(&second), old)).info.is_some());
         let mut request = Vec::new();
         Request::Query(old).write(&mut request);
-        assert_eq!(hear(&with(&second.rotate([3; 16])), &request).0, Verdict::Drop("token"));
+        assert_eq!(
+            hear(&with(&second.rotate([3; 16])), &request).0,
+            Verdict::Drop("token")
+        );
     }
 
     /// spec/onequery.md#3.2, row by row.
@@ -534,7 +733,10 @@ mod tests {
             read(&reply).flags.0
         };
         assert_eq!(flags(base(), Endpoint::Basic), 0);
-        assert_eq!(flags(base().with("announce-address", true), Endpoint::Basic), 0x20);
+        assert_eq!(
+            flags(base().with("announce-address", true), Endpoint::Basic),
+            0x20
+        );
         assert_eq!(flags(base().with("network", true), Endpoint::Basic), 0x10);
         let both = base().with("network", true).with("announce-address", true);
         assert_eq!(flags(both.clone(), Endpoint::Basic), 0x30);
@@ -545,24 +747,44 @@ mod tests {
         aggregated.extra.push(Extra::new("network", true));
         for (options, bits) in [(base(), 0x10), (base().with("network", false), 0)] {
             let responder = responder(&aggregated, &options);
-            assert_eq!(read(&ask(&responder, query(&responder, Endpoint::Basic))).flags.0, bits);
+            assert_eq!(
+                read(&ask(&responder, query(&responder, Endpoint::Basic)))
+                    .flags
+                    .0,
+                bits
+            );
         }
         for endpoint in [Endpoint::Basic, Endpoint::Players] {
             let responder = responder(&status(100), &both.clone().with("public", list(&[])));
             let reply = ask(&responder, query(&responder, endpoint));
-            assert_eq!((reply.len(), read(&reply).flags), (17, Flags::REFUSED), "a refusal discloses nothing");
+            assert_eq!(
+                (reply.len(), read(&reply).flags),
+                (17, Flags::REFUSED),
+                "a refusal discloses nothing"
+            );
         }
         let mut nowhere = status(1);
         for host in [None, Some(" ".into())] {
-            nowhere.address = Some(Address { host, port: Some(1) });
+            nowhere.address = Some(Address {
+                host,
+                port: Some(1),
+            });
             let responder = responder(&nowhere, &base().with("announce-address", true));
-            assert_eq!(read(&ask(&responder, query(&responder, Endpoint::Basic))).flags.0, 0);
+            assert_eq!(
+                read(&ask(&responder, query(&responder, Endpoint::Basic)))
+                    .flags
+                    .0,
+                0
+            );
         }
     }
 
     #[test]
     fn server_info_as_the_status_has_it() {
-        let responder = responder(&status(2), &Options::default().with("announce-address", true));
+        let responder = responder(
+            &status(2),
+            &Options::default().with("announce-address", true),
+        );
         let reply = ask(&responder, query(&responder, Endpoint::Basic));
         let expected = ServerInfo {
             name: b"Name",
@@ -588,10 +810,21 @@ mod tests {
             ("nothing".into(), list(&[])),
         ]);
         let with = |public: &[&str]| {
-            responder(&status(1), &Options::default().with("public", list(public)).with("tokens", tokens.clone()))
+            responder(
+                &status(1),
+                &Options::default()
+                    .with("public", list(public))
+                    .with("tokens", tokens.clone()),
+            )
         };
         let refused = |responder: &OneQueryResponder, endpoint, auth_token| {
-            let reply = ask(responder, Query { auth_token, ..query(responder, endpoint) });
+            let reply = ask(
+                responder,
+                Query {
+                    auth_token,
+                    ..query(responder, endpoint)
+                },
+            );
             read(&reply).flags.has(Flags::REFUSED)
         };
         let (shut, half) = (with(&[]), with(&["basic"]));
@@ -612,25 +845,49 @@ mod tests {
         }
         // An unknown type asks for basic, and needs the right to it.
         let mut request = Vec::new();
-        Request::Query(Query { auth_token: Some(b"plain"), ..query(&shut, Endpoint::Basic) }).write(&mut request);
+        Request::Query(Query {
+            auth_token: Some(b"plain"),
+            ..query(&shut, Endpoint::Basic)
+        })
+        .write(&mut request);
         request[8] = 9;
         assert!(read(&hear(&shut, &request).1).flags.has(Flags::REFUSED));
         let logged = format!("{shut:?}");
-        assert!(!logged.contains("plain") && !logged.contains("2bb80d"), "{logged}");
+        assert!(
+            !logged.contains("plain") && !logged.contains("2bb80d"),
+            "{logged}"
+        );
     }
 
     #[test]
     fn options_are_checked() {
         let problem = |options: Options| Settings::read(&options).unwrap_err().to_string();
         assert!(problem(Options::default().with("host", "x")).contains("known are public, tokens"));
-        assert!(problem(Options::default().with("public", "basic")).starts_with("public: must be a list"));
-        assert!(problem(Options::default().with("public", list(&["rcon"]))).contains("\"basic\", \"players\""));
-        assert!(problem(Options::default().with("tokens", list(&[]))).starts_with("tokens: must be a table"));
+        assert!(
+            problem(Options::default().with("public", "basic"))
+                .starts_with("public: must be a list")
+        );
+        assert!(
+            problem(Options::default().with("public", list(&["rcon"])))
+                .contains("\"basic\", \"players\"")
+        );
+        assert!(
+            problem(Options::default().with("tokens", list(&[])))
+                .starts_with("tokens: must be a table")
+        );
         assert!(problem(Options::default().with("network", 1)).contains("true or false"));
         assert!(
-            problem(Options::default().with("v1", true).with("public", list(&[]))).contains("make \"basic\" public")
+            problem(
+                Options::default()
+                    .with("v1", true)
+                    .with("public", list(&[]))
+            )
+            .contains("make \"basic\" public")
         );
-        assert_eq!(Settings::read(&Options::default()).unwrap().public, Endpoints::ALL);
+        assert_eq!(
+            Settings::read(&Options::default()).unwrap().public,
+            Endpoints::ALL
+        );
     }
 
     /// spec/onequery.md#7.1
@@ -641,14 +898,28 @@ mod tests {
         said.name = Some(Text::unformatted(long.clone()));
         said.motd = Some(Text::unformatted(long.clone()));
         said.version = Some(long.as_str().into());
-        said.address = Some(Address { host: Some(long.as_str().into()), port: None });
+        said.address = Some(Address {
+            host: Some(long.as_str().into()),
+            port: None,
+        });
         said.extra = [Extra::new("protocol-hash", long.clone())].into();
         (said.players.online, said.players.max) = (Some(i64::MAX), Some(i64::MIN));
-        said.players.list.iter_mut().for_each(|player| player.name = Text::unformatted(long.clone()));
-        let responder = responder(&said, &Options::default().with("announce-address", true).with("v1", true));
+        said.players
+            .list
+            .iter_mut()
+            .for_each(|player| player.name = Text::unformatted(long.clone()));
+        let responder = responder(
+            &said,
+            &Options::default()
+                .with("announce-address", true)
+                .with("v1", true),
+        );
         let reply = ask(&responder, query(&responder, Endpoint::Basic));
         let info = read(&reply).info.unwrap();
-        assert!(reply.len() > MAX_REPLY - 4, "the MOTD gets all that is left");
+        assert!(
+            reply.len() > MAX_REPLY - 4,
+            "the MOTD gets all that is left"
+        );
         assert_eq!((info.online, info.max), (i32::MAX, i32::MIN));
         let host = info.address.unwrap().0;
         for text in [info.name, info.motd, info.version, info.protocol_hash, host] {
@@ -656,7 +927,11 @@ mod tests {
         }
         let (flags, total, _, names) = page(&responder, 0);
         assert_eq!((flags, total, names.len()), (Flags(0), 3, 3));
-        assert!(names.iter().all(|name| name.len() == 254 && long.starts_with(name)));
+        assert!(
+            names
+                .iter()
+                .all(|name| name.len() == 254 && long.starts_with(name))
+        );
         let (_, reply) = hear(&responder, b"HYQUERY\0\x01");
         assert!((MAX_V1_REPLY - 4..=MAX_V1_REPLY).contains(&reply.len()));
         assert!(v1::read_reply(&reply, &mut Notes::default()).is_ok());
@@ -667,14 +942,21 @@ mod tests {
     fn pages_are_full_and_follow_each_other() {
         for length in [0, 1, 5, 16, 254, 255, 1299, 1300, 5000] {
             let mut said = status(250);
-            said.players.list.iter_mut().for_each(|player| player.name = Text::unformatted("n".repeat(length)));
+            said.players
+                .list
+                .iter_mut()
+                .for_each(|player| player.name = Text::unformatted("n".repeat(length)));
             let responder = responder(&said, &Options::default());
             let entry = ENTRY + length.min(MAX_TEXT);
             let mut offset = 0;
             loop {
                 let (flags, total, start, names) = page(&responder, offset as i32);
                 assert_eq!((total, start as usize), (250, offset));
-                assert_eq!(names.len(), (PAGE_BUDGET / entry).min(250 - offset), "as many as fit");
+                assert_eq!(
+                    names.len(),
+                    (PAGE_BUDGET / entry).min(250 - offset),
+                    "as many as fit"
+                );
                 offset += names.len();
                 if !flags.has(Flags::MORE) {
                     break;
@@ -686,10 +968,20 @@ mod tests {
 
     #[test]
     fn order_is_by_uuid_then_name() {
-        let player = |name: &str, uuid| Player { name: Text::unformatted(name), uuid, extra: Vec::new() };
+        let player = |name: &str, uuid| Player {
+            name: Text::unformatted(name),
+            uuid,
+            extra: Vec::new(),
+        };
         let mut said = status(0);
         said.players.set_list(
-            [player("z", None), player("b", Some([2; 16])), player("a", None), player("c", Some([1; 16]))].into(),
+            [
+                player("z", None),
+                player("b", Some([2; 16])),
+                player("a", None),
+                player("c", Some([1; 16])),
+            ]
+            .into(),
         );
         let listed = |said: &Status| page(&responder(said, &Options::default()), 0).3;
         let first = listed(&said);
@@ -712,15 +1004,24 @@ mod tests {
 
     #[test]
     fn nobody_on_is_an_empty_page() {
-        assert_eq!(page(&responder(&status(0), &Options::default()), 0), (Flags(0), 0, 0, Vec::new()));
+        assert_eq!(
+            page(&responder(&status(0), &Options::default()), 0),
+            (Flags(0), 0, 0, Vec::new())
+        );
     }
 
     /// spec/onequery.md#8
     #[test]
     fn version_1_is_off_until_asked_for() {
         let off = responder(&status(3), &Options::default());
-        assert_eq!(hear(&off, b"HYQUERY\0\0"), (Verdict::Drop("v1 is off"), Vec::new()));
-        let on = responder(&status(3), &Options::default().with("v1", true).with("network", true));
+        assert_eq!(
+            hear(&off, b"HYQUERY\0\0"),
+            (Verdict::Drop("v1 is off"), Vec::new())
+        );
+        let on = responder(
+            &status(3),
+            &Options::default().with("v1", true).with("network", true),
+        );
         let expected =
             b"HYREPLY\0\0\x04\0Name\x02\0Hi\x03\0\0\0\x32\0\0\0\x91\x15\x03\x001.0\x03\0\0\0\x08\x000A1B2C3D\
             \x03\0\x01";
@@ -731,7 +1032,10 @@ mod tests {
         }
         assert_eq!(hear(&on, b"HYQUERY\0").0, Verdict::Pass);
         let plain = responder(&status(3), &Options::default().with("v1", true));
-        assert_eq!(hear(&plain, b"HYQUERY\0\0").1[expected.len() - 3..], [1, 0, 1]);
+        assert_eq!(
+            hear(&plain, b"HYQUERY\0\0").1[expected.len() - 3..],
+            [1, 0, 1]
+        );
     }
 
     #[test]

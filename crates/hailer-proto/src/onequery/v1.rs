@@ -160,19 +160,35 @@ pub(super) fn write_basic(info: &ServerInfo<'_>, port: u16, network: bool, out: 
     write_string(info.version, &mut w);
     w.i32_le(info.protocol_version);
     write_string(info.protocol_hash, &mut w);
-    w.u16_le(CAPABLE_OF_V2 | if network { CAPABLE_OF_NETWORK } else { 0 }).u8(V2_VERSION);
+    w.u16_le(CAPABLE_OF_V2 | if network { CAPABLE_OF_NETWORK } else { 0 })
+        .u8(V2_VERSION);
 }
 
 /// Reads one datagram for its notes.
 pub(super) fn explain(bytes: &[u8], way: Option<Way>, notes: &mut Notes) -> Option<Explanation> {
-    let explained = |message, way, error| Some(Explanation { message, way, sure: true, error });
+    let explained = |message, way, error| {
+        Some(Explanation {
+            message,
+            way,
+            sure: true,
+            error,
+        })
+    };
     let full = bytes.get(REQUEST_MAGIC.len()) == Some(&TYPE_FULL);
     if bytes.starts_with(REQUEST_MAGIC) && way != Some(Way::Reply) {
-        let message = if full { "version 1 full request" } else { "version 1 basic request" };
+        let message = if full {
+            "version 1 full request"
+        } else {
+            "version 1 basic request"
+        };
         return explained(message, Way::Request, read_request(bytes, notes).err());
     }
     if bytes.starts_with(REPLY_MAGIC) && way != Some(Way::Request) {
-        let message = if full { "version 1 full reply" } else { "version 1 basic reply" };
+        let message = if full {
+            "version 1 full reply"
+        } else {
+            "version 1 basic reply"
+        };
         return explained(message, Way::Reply, read_reply(bytes, notes).err());
     }
     None
@@ -187,13 +203,22 @@ mod tests {
 
     /// The part that both layouts share: name `N`, MOTD `M`, 2 of 50 players.
     fn start(full: bool) -> Vec<u8> {
-        [REPLY_MAGIC, &[u8::from(full)][..], b"\x01\0N\x01\0M\x02\0\0\0\x32\0\0\0"].concat()
+        [
+            REPLY_MAGIC,
+            &[u8::from(full)][..],
+            b"\x01\0N\x01\0M\x02\0\0\0\x32\0\0\0",
+        ]
+        .concat()
     }
 
     fn read(bytes: &[u8]) -> (Result<Layout, Error>, Vec<&'static str>, Vec<String>) {
         let mut notes = Notes::explaining();
         let layout = read_reply(bytes, &mut notes);
-        let fields = notes.fields().iter().map(|field| [&*field.name, &field.value].join("=")).collect();
+        let fields = notes
+            .fields()
+            .iter()
+            .map(|field| [&*field.name, &field.value].join("="))
+            .collect();
         (layout, notes.met().map(|met| met.name).collect(), fields)
     }
 
@@ -201,7 +226,9 @@ mod tests {
     fn onequery(full: bool) -> Vec<u8> {
         let mut reply = [&start(full)[..], b"\x90\x15\x03\x001.0\x07\0\0\0\x02\0AB"].concat();
         if full {
-            reply.extend_from_slice(b"\x01\0\0\0\x01\0P0123456789abcdef\x01\0\0\0\x03\0G:N\x01\x002\x01");
+            reply.extend_from_slice(
+                b"\x01\0\0\0\x01\0P0123456789abcdef\x01\0\0\0\x03\0G:N\x01\x002\x01",
+            );
         }
         reply
     }
@@ -229,49 +256,85 @@ mod tests {
                 let (layout, deviations, fields) = read(&reply);
                 assert_eq!((layout, deviations), (Ok(Layout::OneQuery), vec![]));
                 assert!(
-                    fields.contains(&"port=5520".to_string()) && fields.contains(&"protocol hash=\"AB\"".to_string())
+                    fields.contains(&"port=5520".to_string())
+                        && fields.contains(&"protocol hash=\"AB\"".to_string())
                 );
             }
             for network in [false, true] {
                 let (layout, deviations, fields) = read(&hyquery(full, network));
-                assert_eq!((layout, deviations), (Ok(Layout::HyQuery), vec!["hyquery-layout"]), "{full} {network}");
+                assert_eq!(
+                    (layout, deviations),
+                    (Ok(Layout::HyQuery), vec!["hyquery-layout"]),
+                    "{full} {network}"
+                );
                 assert!(fields.contains(&"port=5520".to_string()));
-                assert_eq!(fields.contains(&"player[0].server id=\"s1\"".to_string()), full && network);
+                assert_eq!(
+                    fields.contains(&"player[0].server id=\"s1\"".to_string()),
+                    full && network
+                );
             }
         }
     }
 
     #[test]
     fn cut_anywhere_is_an_error_or_an_older_reply() {
-        for whole in [onequery(false), onequery(true), hyquery(false, true), hyquery(true, false), hyquery(true, true)]
-        {
+        for whole in [
+            onequery(false),
+            onequery(true),
+            hyquery(false, true),
+            hyquery(true, false),
+            hyquery(true, true),
+        ] {
             for length in 0..whole.len() {
-                assert!(read(&whole[..length]).0.is_err(), "{length} of {}", whole.len());
+                assert!(
+                    read(&whole[..length]).0.is_err(),
+                    "{length} of {}",
+                    whole.len()
+                );
             }
         }
-        for whole in [onequery(false), onequery(true), hyquery(false, true), hyquery(true, true)] {
+        for whole in [
+            onequery(false),
+            onequery(true),
+            hyquery(false, true),
+            hyquery(true, true),
+        ] {
             let (layout, deviations, _) = read(&[&whole[..], &[9; 9]].concat());
             assert!(layout.is_ok());
             assert_eq!(deviations.last(), Some(&"trailing-bytes"));
         }
-        let error = read(&[&onequery(false)[..], &[1, 0]].concat()).0.unwrap_err();
-        assert_eq!(error.to_string(), "version 2 at offset 40: ends 1 byte too early");
+        let error = read(&[&onequery(false)[..], &[1, 0]].concat())
+            .0
+            .unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "version 2 at offset 40: ends 1 byte too early"
+        );
     }
 
     #[test]
     fn a_hostile_count_ends_with_the_datagram() {
         let mut reply = onequery(true);
         reply[38..42].copy_from_slice(&[0xFF, 0xFF, 0xFF, 0x7F]);
-        assert!(matches!(read(&reply).0.unwrap_err().kind, ErrorKind::Short { .. }));
+        assert!(matches!(
+            read(&reply).0.unwrap_err().kind,
+            ErrorKind::Short { .. }
+        ));
         reply[41] = 0xFF;
-        assert_eq!(read(&reply).0.unwrap_err().to_string(), "count at offset 38: expected no number below zero");
+        assert_eq!(
+            read(&reply).0.unwrap_err().to_string(),
+            "count at offset 38: expected no number below zero"
+        );
     }
 
     #[test]
     fn any_type_but_1_asks_for_basic() {
         for kind in 0..=255 {
             let request = [&REQUEST_MAGIC[..], &[kind]].concat();
-            assert_eq!(read_request(&request, &mut Notes::default()), Ok(kind == TYPE_FULL));
+            assert_eq!(
+                read_request(&request, &mut Notes::default()),
+                Ok(kind == TYPE_FULL)
+            );
         }
         assert!(read_request(REQUEST_MAGIC, &mut Notes::default()).is_err());
     }

@@ -13,10 +13,17 @@ use compact_str::CompactString;
 const TRIES: u8 = 2;
 
 /// All but the extra server flags, whose layout is disputed.
-const SERVER: u8 = server::GAME | server::NAME | server::MODE | server::MAP | server::ONLINE | server::MAX;
+const SERVER: u8 =
+    server::GAME | server::NAME | server::MODE | server::MAP | server::ONLINE | server::MAX;
 /// All but the time joined, whose unit is not known: what the known clients ask for.
 const PLAYERS: List = List::Players {
-    fields: player::ID | player::NAME | player::TEAM | player::SCORE | player::KILLS | player::DEATHS | player::EXTRA,
+    fields: player::ID
+        | player::NAME
+        | player::TEAM
+        | player::SCORE
+        | player::KILLS
+        | player::DEATHS
+        | player::EXTRA,
     extra: player_extra::PING
         | player_extra::POSITION
         | player_extra::HEALTH
@@ -29,9 +36,19 @@ const LONGEST_REQUEST: usize = 16;
 /// The one value that is known to be answered.
 const RULES: u8 = 0x07;
 
-const SERVER_ONLY: Asked = Asked { server: Some(SERVER), list: None, rules: None };
-const WITH_PLAYERS: Asked = Asked { list: Some(PLAYERS), ..SERVER_ONLY };
-const WITH_RULES: Asked = Asked { rules: Some(RULES), ..SERVER_ONLY };
+const SERVER_ONLY: Asked = Asked {
+    server: Some(SERVER),
+    list: None,
+    rules: None,
+};
+const WITH_PLAYERS: Asked = Asked {
+    list: Some(PLAYERS),
+    ..SERVER_ONLY
+};
+const WITH_RULES: Asked = Asked {
+    rules: Some(RULES),
+    ..SERVER_ONLY
+};
 
 /// Asks one server.
 #[derive(Debug)]
@@ -79,7 +96,15 @@ impl UgpExchange {
             (Depth::Full, false) => Stage::Rules,
         };
         let players = stage == Stage::Players;
-        Self { stage, players, silent: 0, first: None, unreadable: false, copies: 0, again: 0 }
+        Self {
+            stage,
+            players,
+            silent: 0,
+            first: None,
+            unreadable: false,
+            copies: 0,
+            again: 0,
+        }
     }
 
     fn send(&self, out: &mut Vec<u8>) -> Step {
@@ -121,9 +146,10 @@ impl UgpExchange {
             // A long list travels in fragments, and one lost fragment loses it all.
             (Stage::Players, true) => self.ask_rules(out),
             // More of them than late copies can be: it is all that the server says, and it has no rules.
-            (Stage::Rules, true) if self.again >= self.copies + TRIES => {
-                self.first.take().map_or(Step::Wait, |first| first.done(None))
-            }
+            (Stage::Rules, true) if self.again >= self.copies + TRIES => self
+                .first
+                .take()
+                .map_or(Step::Wait, |first| first.done(None)),
             _ => self.send(out),
         }
     }
@@ -138,9 +164,10 @@ impl UgpExchange {
                 self.unreadable = true;
                 Step::Bad(error.into())
             }
-            (Stage::Ping, Ok(Answer::Ping)) => {
-                Step::Done(Box::new(Status { deviations: notes.met().collect(), ..Status::default() }))
-            }
+            (Stage::Ping, Ok(Answer::Ping)) => Step::Done(Box::new(Status {
+                deviations: notes.met().collect(),
+                ..Status::default()
+            })),
             (Stage::Ping, Ok(_)) | (_, Ok(Answer::Ping)) => Step::Wait,
             (_, Ok(Answer::Query(given))) => self.hear_query(given, notes, out),
         }
@@ -192,7 +219,10 @@ impl Exchange for UgpExchange {
             Input::Start => self.send(out),
             Input::Timeout => self.silence(out),
             Input::Datagram(bytes) => self.hear(bytes, out),
-            Input::GiveUp => self.first.take().map_or(Step::Wait, |first| first.done(Some("rules"))),
+            Input::GiveUp => self
+                .first
+                .take()
+                .map_or(Step::Wait, |first| first.done(Some("rules"))),
         }
     }
 }
@@ -201,9 +231,17 @@ impl Heard {
     fn new(given: Given<'_>, notes: Notes) -> Self {
         let mut status = Box::<Status>::default();
         let server = given.server.unwrap_or_default();
-        status.extra.push(Extra::new("game-id", i64::from(given.game)));
-        status.extra.extend(server.password.map(|password| Extra::new("password", password)));
-        status.extra.extend(filled(server.os).map(|os| Extra::new("os", os)));
+        status
+            .extra
+            .push(Extra::new("game-id", i64::from(given.game)));
+        status.extra.extend(
+            server
+                .password
+                .map(|password| Extra::new("password", password)),
+        );
+        status
+            .extra
+            .extend(filled(server.os).map(|os| Extra::new("os", os)));
         status.game = filled(server.game).or_else(|| table::game_name(given.game).map(Into::into));
         status.mode = filled(server.mode);
         status.map = filled(server.map);
@@ -216,11 +254,17 @@ impl Heard {
         if let Some(players) = given.players {
             status.players.set_list(players);
         }
-        Self { status, sections: given.sections, notes }
+        Self {
+            status,
+            sections: given.sections,
+            notes,
+        }
     }
 
     fn done(mut self, unanswered: Option<&'static str>) -> Step {
-        self.status.extra.extend(unanswered.map(|what| Extra::new("unanswered", what)));
+        self.status
+            .extra
+            .extend(unanswered.map(|what| Extra::new("unanswered", what)));
         self.status.deviations = self.notes.met().collect();
         Step::Done(self.status)
     }
@@ -247,10 +291,15 @@ mod tests {
     const GIVE_SERVER: &[u8] = b"\xFF\xFFUGP\0\x01\x81\x01\x01\x6C\x05Test\0\x03DM\0\x02\x20";
     const GIVE_PLAYERS: &[u8] =
         b"\xFF\xFFUGP\0\x01\x81\x01\x03\x6C\x05Test\0\x03DM\0\x02\x20\x02\x03\0\x03Al\0\x01\x03Bo\0";
-    const GIVE_RULES: &[u8] = b"\xFF\xFFUGP\0\x01\x81\x01\x09\x6C\x05Test\0\x03DM\0\x02\x20\x01\x06Owner\0\x03Me\0";
+    const GIVE_RULES: &[u8] =
+        b"\xFF\xFFUGP\0\x01\x81\x01\x09\x6C\x05Test\0\x03DM\0\x02\x20\x01\x06Owner\0\x03Me\0";
 
     fn ask(depth: Depth, players: bool) -> UgpExchange {
-        UgpExchange::new(&Ask { depth, players, ..Ask::default() })
+        UgpExchange::new(&Ask {
+            depth,
+            players,
+            ..Ask::default()
+        })
     }
 
     fn send(exchange: &mut UgpExchange, input: Input<'_>) -> Vec<u8> {
@@ -274,7 +323,12 @@ mod tests {
     }
 
     fn names(status: &Status) -> Vec<&str> {
-        status.players.list.iter().map(|player| player.name.raw()).collect()
+        status
+            .players
+            .list
+            .iter()
+            .map(|player| player.name.raw())
+            .collect()
     }
 
     #[test]
@@ -283,7 +337,10 @@ mod tests {
         assert_eq!(send(&mut exchange, Input::Start), PING);
         assert_eq!(send(&mut exchange, Input::Timeout), PING);
         assert_eq!(hear(&mut exchange, GIVE_SERVER), Step::Wait);
-        assert_eq!(finish(&mut exchange, Input::Datagram(b"\xFF\xFFUGP\0\x01\x80")), Status::default());
+        assert_eq!(
+            finish(&mut exchange, Input::Datagram(b"\xFF\xFFUGP\0\x01\x80")),
+            Status::default()
+        );
     }
 
     #[test]
@@ -293,12 +350,19 @@ mod tests {
         for _ in 0..5 {
             assert_eq!(send(&mut exchange, Input::Timeout), ASK_SERVER);
         }
-        assert_eq!(hear(&mut exchange, GIVE_PLAYERS), Step::Wait, "not asked for");
+        assert_eq!(
+            hear(&mut exchange, GIVE_PLAYERS),
+            Step::Wait,
+            "not asked for"
+        );
         let status = finish(&mut exchange, Input::Datagram(GIVE_SERVER));
         assert_eq!(status.title().as_deref(), Some("Test"));
         assert_eq!(status.game.as_deref(), Some("gta:iii"));
         assert_eq!(status.extra, [Extra::new("game-id", 1)]);
-        assert_eq!((status.players.online, status.players.max), (Some(2), Some(32)));
+        assert_eq!(
+            (status.players.online, status.players.max),
+            (Some(2), Some(32))
+        );
         assert_eq!(status.players.roster, Roster::Absent);
     }
 
@@ -306,14 +370,27 @@ mod tests {
     fn players_then_rules() {
         let mut exchange = ask(Depth::Full, true);
         assert_eq!(send(&mut exchange, Input::Start), ASK_PLAYERS);
-        assert_eq!(hear(&mut exchange, GIVE_RULES), Step::Wait, "rules before they were asked for");
-        assert_eq!(send(&mut exchange, Input::Datagram(GIVE_PLAYERS)), ASK_RULES);
+        assert_eq!(
+            hear(&mut exchange, GIVE_RULES),
+            Step::Wait,
+            "rules before they were asked for"
+        );
+        assert_eq!(
+            send(&mut exchange, Input::Datagram(GIVE_PLAYERS)),
+            ASK_RULES
+        );
         assert_eq!(hear(&mut exchange, GIVE_PLAYERS), Step::Wait, "a late copy");
         let status = finish(&mut exchange, Input::Datagram(GIVE_RULES));
         assert_eq!(names(&status), ["Al", "Bo"]);
         assert_eq!(status.players.roster, Roster::Whole);
         assert_eq!(status.players.list[1].extra, [Extra::new("id", 1)]);
-        assert_eq!(status.rules, [Rule { key: "Owner".into(), value: "Me".into() }]);
+        assert_eq!(
+            status.rules,
+            [Rule {
+                key: "Owner".into(),
+                value: "Me".into()
+            }]
+        );
         assert_eq!(status.extra("unanswered"), None);
     }
 
@@ -325,7 +402,11 @@ mod tests {
         }
         assert_eq!(hear(&mut exchange, GIVE_PLAYERS), Step::Wait);
         let status = finish(&mut exchange, Input::Datagram(GIVE_SERVER));
-        assert_eq!((status.rules.len(), status.extra("unanswered")), (0, None), "a server without rules");
+        assert_eq!(
+            (status.rules.len(), status.extra("unanswered")),
+            (0, None),
+            "a server without rules"
+        );
     }
 
     #[test]
@@ -333,7 +414,11 @@ mod tests {
         let mut exchange = ask(Depth::Full, true);
         send(&mut exchange, Input::Start);
         assert_eq!(send(&mut exchange, Input::Datagram(GIVE_SERVER)), ASK_RULES);
-        assert_eq!(hear(&mut exchange, GIVE_SERVER), Step::Wait, "a late copy, or no rules");
+        assert_eq!(
+            hear(&mut exchange, GIVE_SERVER),
+            Step::Wait,
+            "a late copy, or no rules"
+        );
         assert_eq!(send(&mut exchange, Input::Timeout), ASK_RULES);
         let status = finish(&mut exchange, Input::Datagram(GIVE_RULES));
         assert_eq!(status.players.roster, Roster::Absent);
@@ -349,7 +434,10 @@ mod tests {
             assert_eq!(hear(&mut exchange, GIVE_SERVER), Step::Wait);
         }
         let status = finish(&mut exchange, Input::Timeout);
-        assert_eq!((status.title().as_deref(), status.extra("unanswered")), (Some("Test"), None));
+        assert_eq!(
+            (status.title().as_deref(), status.extra("unanswered")),
+            (Some("Test"), None)
+        );
     }
 
     #[test]
@@ -366,10 +454,18 @@ mod tests {
     fn silence_on_rules_leaves_what_there_is() {
         let mut exchange = ask(Depth::Full, true);
         send(&mut exchange, Input::Start);
-        assert_eq!(exchange.handle(Input::GiveUp, &mut Vec::new()), Step::Wait, "nothing yet");
+        assert_eq!(
+            exchange.handle(Input::GiveUp, &mut Vec::new()),
+            Step::Wait,
+            "nothing yet"
+        );
         send(&mut exchange, Input::Datagram(GIVE_PLAYERS));
         for _ in 0..300 {
-            assert_eq!(send(&mut exchange, Input::Timeout), ASK_RULES, "until whoever waits gives up");
+            assert_eq!(
+                send(&mut exchange, Input::Timeout),
+                ASK_RULES,
+                "until whoever waits gives up"
+            );
         }
         let status = finish(&mut exchange, Input::GiveUp);
         assert_eq!(names(&status), ["Al", "Bo"]);
@@ -380,7 +476,10 @@ mod tests {
         send(&mut exchange, Input::Start);
         send(&mut exchange, Input::Datagram(GIVE_PLAYERS));
         let status = finish(&mut exchange, Input::Datagram(GIVE_SERVER));
-        assert_eq!((names(&status).len(), status.extra("unanswered")), (2, None));
+        assert_eq!(
+            (names(&status).len(), status.extra("unanswered")),
+            (2, None)
+        );
     }
 
     #[test]
@@ -394,14 +493,25 @@ mod tests {
         };
         let mut exchange = silent();
         for _ in 0..300 {
-            assert_eq!(send(&mut exchange, Input::Timeout), ASK_RULES, "until whoever waits gives up");
+            assert_eq!(
+                send(&mut exchange, Input::Timeout),
+                ASK_RULES,
+                "until whoever waits gives up"
+            );
         }
         let status = finish(&mut exchange, Input::Datagram(GIVE_RULES));
-        assert_eq!((status.players.roster, status.rules.len()), (Roster::Absent, 1));
+        assert_eq!(
+            (status.players.roster, status.rules.len()),
+            (Roster::Absent, 1)
+        );
         assert_eq!(status.extra("unanswered"), Some(&"players".into()));
 
         let mut exchange = silent();
-        assert_eq!(hear(&mut exchange, GIVE_PLAYERS), Step::Wait, "late, but here");
+        assert_eq!(
+            hear(&mut exchange, GIVE_PLAYERS),
+            Step::Wait,
+            "late, but here"
+        );
         let status = finish(&mut exchange, Input::Datagram(GIVE_RULES));
         assert_eq!((names(&status).len(), status.rules.len()), (2, 1));
         assert_eq!(status.extra("unanswered"), None);
@@ -412,14 +522,30 @@ mod tests {
         for depth in [Depth::Ping, Depth::Basic, Depth::Full] {
             let mut exchange = ask(depth, true);
             send(&mut exchange, Input::Start);
-            for noise in [&b""[..], b"\xFF", b"\xFF\xFF\xFF\xFFI", b"\xFE\xFD\x09", b"\0"] {
+            for noise in [
+                &b""[..],
+                b"\xFF",
+                b"\xFF\xFF\xFF\xFFI",
+                b"\xFE\xFD\x09",
+                b"\0",
+            ] {
                 assert_eq!(hear(&mut exchange, noise), Step::Wait);
             }
-            for bad in [&GIVE_PLAYERS[..34], &GIVE_PLAYERS[..7], b"\xFF\xFFUGP\0\x01\x82"] {
-                assert!(matches!(hear(&mut exchange, bad), Step::Bad(Fault::Malformed(_))));
+            for bad in [
+                &GIVE_PLAYERS[..34],
+                &GIVE_PLAYERS[..7],
+                b"\xFF\xFFUGP\0\x01\x82",
+            ] {
+                assert!(matches!(
+                    hear(&mut exchange, bad),
+                    Step::Bad(Fault::Malformed(_))
+                ));
             }
         }
-        assert_eq!(hear(&mut ask(Depth::Full, true), b"\xFF\xFFUGP\0\x01\x80"), Step::Wait);
+        assert_eq!(
+            hear(&mut ask(Depth::Full, true), b"\xFF\xFFUGP\0\x01\x80"),
+            Step::Wait
+        );
     }
 
     #[test]
@@ -441,9 +567,20 @@ mod tests {
         send(&mut exchange, Input::Start);
         let answer = b"\xFF\xFFUGP\0\x01\x81\x63\x01\x1F\x01\0\x07\x041.0\0\x04Win\0\x01\0\x04D\x1BM\0\x01\0";
         let status = finish(&mut exchange, Input::Datagram(answer));
-        assert_eq!((status.game, status.version.as_deref(), status.map), (None, Some("1.0"), None));
-        assert_eq!(status.mode.as_deref(), Some("DM"), "no control character reaches a field that is shown as it is");
-        let extra = [("game-id", Value::Int(99)), ("password", true.into()), ("os", "Win".into())];
+        assert_eq!(
+            (status.game, status.version.as_deref(), status.map),
+            (None, Some("1.0"), None)
+        );
+        assert_eq!(
+            status.mode.as_deref(),
+            Some("DM"),
+            "no control character reaches a field that is shown as it is"
+        );
+        let extra = [
+            ("game-id", Value::Int(99)),
+            ("password", true.into()),
+            ("os", "Win".into()),
+        ];
         assert_eq!(status.extra, extra.map(|(key, value)| Extra { key, value }));
     }
 
@@ -457,7 +594,12 @@ mod tests {
         while step == Step::Send {
             sent += 1;
             let mut answer = Vec::new();
-            let verdict = responder.answer("192.0.2.7:50000".parse().unwrap(), Epoch(0), &request, &mut answer);
+            let verdict = responder.answer(
+                "192.0.2.7:50000".parse().unwrap(),
+                Epoch(0),
+                &request,
+                &mut answer,
+            );
             assert_eq!(verdict, Verdict::Reply { proven: false });
             assert!(sent < 100);
             request.clear();
@@ -498,20 +640,48 @@ mod tests {
             extra: [Extra::new("id", id)].into(),
             ..Player::default()
         };
-        said.players.set_list([player(4, "Clara"), player(9, "Maria")].into());
-        said.rules = [Rule { key: "Discord".into(), value: "none".into() }].into();
+        said.players
+            .set_list([player(4, "Clara"), player(9, "Maria")].into());
+        said.rules = [Rule {
+            key: "Discord".into(),
+            value: "none".into(),
+        }]
+        .into();
         let responder = UgpResponder::new(&said, &Settings::default());
 
         for lost in [2, 3, 1000] {
             assert_eq!(converse(&Ask::default(), &responder, lost), said);
         }
-        let ping = Ask { depth: Depth::Ping, ..Ask::default() };
+        let ping = Ask {
+            depth: Depth::Ping,
+            ..Ask::default()
+        };
         assert_eq!(converse(&ping, &responder, 1000), Status::default());
 
         said.players.list.clear();
         said.players.roster = Roster::Absent;
-        assert_eq!(converse(&Ask { players: false, ..Ask::default() }, &responder, 2), said);
+        assert_eq!(
+            converse(
+                &Ask {
+                    players: false,
+                    ..Ask::default()
+                },
+                &responder,
+                2
+            ),
+            said
+        );
         said.rules.clear();
-        assert_eq!(converse(&Ask { depth: Depth::Basic, ..Ask::default() }, &responder, 2), said);
+        assert_eq!(
+            converse(
+                &Ask {
+                    depth: Depth::Basic,
+                    ..Ask::default()
+                },
+                &responder,
+                2
+            ),
+            said
+        );
     }
 }

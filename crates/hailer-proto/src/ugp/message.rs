@@ -125,7 +125,9 @@ impl Asked {
         out.push(self.sections());
         out.extend(self.server);
         match self.list {
-            Some(List::Players { fields, extra }) if fields & player::EXTRA != 0 => out.extend([fields, extra]),
+            Some(List::Players { fields, extra }) if fields & player::EXTRA != 0 => {
+                out.extend([fields, extra])
+            }
             Some(List::Players { fields, .. } | List::Teams { fields }) => out.push(fields),
             None => {}
         }
@@ -139,8 +141,16 @@ impl Asked {
             Some(List::Teams { .. }) => section::TEAMS,
             None => 0,
         };
-        let server = if self.server.is_some() { section::SERVER } else { 0 };
-        let rules = if self.rules.is_some() { section::RULES } else { 0 };
+        let server = if self.server.is_some() {
+            section::SERVER
+        } else {
+            0
+        };
+        let rules = if self.rules.is_some() {
+            section::RULES
+        } else {
+            0
+        };
         server | list | rules
     }
 
@@ -152,7 +162,10 @@ impl Asked {
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(clippy::large_enum_variant, reason = "pings are rare, and a sweep would allocate for each other answer")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "pings are rare, and a sweep would allocate for each other answer"
+)]
 pub enum Answer<'a> {
     /// To a ping.
     Ping,
@@ -226,7 +239,10 @@ impl<'a> Said<'a> {
             Some(_) => notes.deviation(&UNCLOSED_STRING, at),
             None => notes.deviation(&ZERO_LENGTH_STRING, at),
         }
-        let end = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+        let end = bytes
+            .iter()
+            .rposition(|&byte| byte != 0)
+            .map_or(0, |last| last + 1);
         let (text, cut, latin1) = utf8.decode_cut(bytes.get(..end).unwrap_or_default());
         if cut {
             notes.deviation(&CUT_TEXT, at);
@@ -266,7 +282,13 @@ impl<'a> Answer<'a> {
         let answer = match kind {
             [PING | PING_ANSWER] => Self::Ping,
             [QUERY | QUERY_ANSWER] => Self::Query(Given::read(&mut r)?),
-            _ => return Err(Error::bad("type", at, "80 (ping answer) or 81 (query answer)")),
+            _ => {
+                return Err(Error::bad(
+                    "type",
+                    at,
+                    "80 (ping answer) or 81 (query answer)",
+                ));
+            }
         };
         r.trailing(&TRAILING_BYTES);
         Ok(answer)
@@ -277,17 +299,23 @@ impl<'a> Given<'a> {
     fn read(r: &mut Reader<'a, '_>) -> Result<Self, Error> {
         let at = r.at();
         let [game] = r.array("game id")?;
-        r.note(at, "game id", || format!("{game} ({})", table::game_name(game).unwrap_or("unknown")));
+        r.note(at, "game id", || {
+            format!("{game} ({})", table::game_name(game).unwrap_or("unknown"))
+        });
         let sections = known_flags(r, "request flags", section::NAMES)?;
         let has = |bit| sections & bit != 0;
         let utf8 = Utf8::start_of(r.rest());
-        let server = has(section::SERVER).then(|| Server::read(r, utf8)).transpose()?;
+        let server = has(section::SERVER)
+            .then(|| Server::read(r, utf8))
+            .transpose()?;
         let online = server.as_ref().and_then(|server| server.online);
         Ok(Self {
             game,
             sections,
             server,
-            players: has(section::PLAYERS).then(|| players(r, utf8, online)).transpose()?,
+            players: has(section::PLAYERS)
+                .then(|| players(r, utf8, online))
+                .transpose()?,
             teams: has(section::TEAMS).then(|| teams(r, utf8)).transpose()?,
             rules: has(section::RULES).then(|| rules(r, utf8)).transpose()?,
         })
@@ -298,34 +326,58 @@ impl<'a> Server<'a> {
     fn read(r: &mut Reader<'a, '_>, utf8: Utf8<'a>) -> Result<Self, Error> {
         let fields = known_flags(r, "server flags", server::NAMES)?;
         let has = |bit| fields & bit != 0;
-        let game = has(server::GAME).then(|| text(r, utf8, "game name")).transpose()?;
+        let game = has(server::GAME)
+            .then(|| text(r, utf8, "game name"))
+            .transpose()?;
         let known = |r| known_flags(r, "extra server flags", server_extra::NAMES);
         let state = has(server::EXTRA).then(|| known(r)).transpose()?;
         let is = |bit| state.is_some_and(|state| state & bit != 0);
         Ok(Self {
             game,
             password: state.map(|_| is(server_extra::PASSWORD)),
-            version: is(server_extra::VERSION).then(|| text(r, utf8, "version")).transpose()?,
-            os: is(server_extra::OS).then(|| text(r, utf8, "os")).transpose()?,
-            name: has(server::NAME).then(|| text(r, utf8, "server name")).transpose()?,
-            mode: has(server::MODE).then(|| text(r, utf8, "mode")).transpose()?,
+            version: is(server_extra::VERSION)
+                .then(|| text(r, utf8, "version"))
+                .transpose()?,
+            os: is(server_extra::OS)
+                .then(|| text(r, utf8, "os"))
+                .transpose()?,
+            name: has(server::NAME)
+                .then(|| text(r, utf8, "server name"))
+                .transpose()?,
+            mode: has(server::MODE)
+                .then(|| text(r, utf8, "mode"))
+                .transpose()?,
             map: has(server::MAP).then(|| text(r, utf8, "map")).transpose()?,
-            online: has(server::ONLINE).then(|| r.u8("player count")).transpose()?,
+            online: has(server::ONLINE)
+                .then(|| r.u8("player count"))
+                .transpose()?,
             max: has(server::MAX).then(|| r.u8("max players")).transpose()?,
         })
     }
 }
 
 /// spec/ugp.md#6.2. Nothing is set aside for a count: a list grows as its bytes are read.
-fn players<'a>(r: &mut Reader<'a, '_>, utf8: Utf8<'a>, online: Option<u8>) -> Result<Vec<Player>, Error> {
+fn players<'a>(
+    r: &mut Reader<'a, '_>,
+    utf8: Utf8<'a>,
+    online: Option<u8>,
+) -> Result<Vec<Player>, Error> {
     let at = r.at();
     let count = r.u8("number of players")?;
     if online.is_some_and(|online| online != count) {
         r.notes().deviation(&ODD_PLAYER_COUNT, at);
     }
-    let (fields, extra) = if count > 0 { player_flags(r, known_flags)? } else { (0, 0) };
+    let (fields, extra) = if count > 0 {
+        player_flags(r, known_flags)?
+    } else {
+        (0, 0)
+    };
     // Players without a field take no bytes, so nothing would bound them but the count.
-    let count = if fields & !player::EXTRA | extra == 0 { 0 } else { usize::from(count) };
+    let count = if fields & !player::EXTRA | extra == 0 {
+        0
+    } else {
+        usize::from(count)
+    };
     // A few at first, whatever a count says that nothing has borne out yet.
     let mut players = Vec::with_capacity(count.min(16));
     for index in 0..count {
@@ -336,9 +388,18 @@ fn players<'a>(r: &mut Reader<'a, '_>, utf8: Utf8<'a>, online: Option<u8>) -> Re
     Ok(players)
 }
 
-fn player<'a>(r: &mut Reader<'a, '_>, utf8: Utf8<'a>, fields: u8, extra: u8) -> Result<Player, Error> {
-    let room = ((fields & !(player::NAME | player::EXTRA)).count_ones() + extra.count_ones()) as usize;
-    let mut player = Player { extra: Vec::with_capacity(room), ..Player::default() };
+fn player<'a>(
+    r: &mut Reader<'a, '_>,
+    utf8: Utf8<'a>,
+    fields: u8,
+    extra: u8,
+) -> Result<Player, Error> {
+    let room =
+        ((fields & !(player::NAME | player::EXTRA)).count_ones() + extra.count_ones()) as usize;
+    let mut player = Player {
+        extra: Vec::with_capacity(room),
+        ..Player::default()
+    };
     let mut say = |key, value: Value| player.extra.push(Extra { key, value });
     if fields & player::ID != 0 {
         say("id", i64::from(r.u8("id")?).into());
@@ -368,7 +429,11 @@ fn player<'a>(r: &mut Reader<'a, '_>, utf8: Utf8<'a>, fields: u8, extra: u8) -> 
         }
     }
     if extra & player_extra::POSITION != 0 {
-        let position = [r.f32_le("position x")?, r.f32_le("position y")?, r.f32_le("position z")?];
+        let position = [
+            r.f32_le("position x")?,
+            r.f32_le("position y")?,
+            r.f32_le("position z")?,
+        ];
         // JSON has no word for what is not a finite number.
         if position.iter().all(|axis| axis.is_finite()) {
             say("position", Value::Point(position.map(f64::from)));
@@ -389,7 +454,11 @@ fn player<'a>(r: &mut Reader<'a, '_>, utf8: Utf8<'a>, fields: u8, extra: u8) -> 
 /// spec/ugp.md#9.3
 fn teams<'a>(r: &mut Reader<'a, '_>, utf8: Utf8<'a>) -> Result<Vec<Team<'a>>, Error> {
     let count = r.u8("number of teams")?;
-    let fields = if count > 0 { known_flags(r, "team flags", team::NAMES)? } else { 0 };
+    let fields = if count > 0 {
+        known_flags(r, "team flags", team::NAMES)?
+    } else {
+        0
+    };
     let count = if fields == 0 { 0 } else { usize::from(count) };
     let has = |bit| fields & bit != 0;
     let mut teams = Vec::new();
@@ -398,7 +467,9 @@ fn teams<'a>(r: &mut Reader<'a, '_>, utf8: Utf8<'a>) -> Result<Vec<Team<'a>>, Er
         teams.push(Team {
             name: has(team::NAME).then(|| text(r, utf8, "name")).transpose()?,
             score: has(team::SCORE).then(|| r.i32_le("score")).transpose()?,
-            players: has(team::PLAYERS).then(|| r.u8("player count")).transpose()?,
+            players: has(team::PLAYERS)
+                .then(|| r.u8("player count"))
+                .transpose()?,
             colour: has(team::COLOUR).then(|| r.u32_le("colour")).transpose()?,
         });
     }
@@ -412,13 +483,17 @@ fn rules<'a>(r: &mut Reader<'a, '_>, utf8: Utf8<'a>) -> Result<Vec<Rule>, Error>
     let mut rules = Vec::new();
     for index in 0..count {
         r.notes().group("rule", index);
-        rules.push(Rule { key: text(r, utf8, "key")?.plain(), value: text(r, utf8, "value")?.plain() });
+        rules.push(Rule {
+            key: text(r, utf8, "key")?.plain(),
+            value: text(r, utf8, "value")?.plain(),
+        });
     }
     r.notes().ungroup();
     Ok(rules)
 }
 
-type Flags = fn(&mut Reader<'_, '_>, &'static str, &'static [(u8, &'static str)]) -> Result<u8, Error>;
+type Flags =
+    fn(&mut Reader<'_, '_>, &'static str, &'static [(u8, &'static str)]) -> Result<u8, Error>;
 
 /// The player flags, and those that the flag for more adds.
 fn player_flags(r: &mut Reader<'_, '_>, flags: Flags) -> Result<(u8, u8), Error> {
@@ -430,7 +505,11 @@ fn player_flags(r: &mut Reader<'_, '_>, flags: Flags) -> Result<(u8, u8), Error>
     Ok((fields, extra))
 }
 
-fn flags(r: &mut Reader<'_, '_>, field: &'static str, names: &'static [(u8, &'static str)]) -> Result<u8, Error> {
+fn flags(
+    r: &mut Reader<'_, '_>,
+    field: &'static str,
+    names: &'static [(u8, &'static str)],
+) -> Result<u8, Error> {
     let at = r.at();
     let [flags] = r.array(field)?;
     r.note(at, field, || table::describe(flags, names));
@@ -438,7 +517,11 @@ fn flags(r: &mut Reader<'_, '_>, field: &'static str, names: &'static [(u8, &'st
 }
 
 /// Flags of an answer. One that no table knows adds no bytes that we could step over.
-fn known_flags(r: &mut Reader<'_, '_>, field: &'static str, names: &'static [(u8, &'static str)]) -> Result<u8, Error> {
+fn known_flags(
+    r: &mut Reader<'_, '_>,
+    field: &'static str,
+    names: &'static [(u8, &'static str)],
+) -> Result<u8, Error> {
     let at = r.at();
     let given = flags(r, field, names)?;
     let known = names.iter().fold(0, |known, (bit, _)| known | bit);
@@ -449,7 +532,11 @@ fn known_flags(r: &mut Reader<'_, '_>, field: &'static str, names: &'static [(u8
 }
 
 /// A string: its length with the NUL, the text, the NUL (spec/ugp.md#2).
-fn text<'a>(r: &mut Reader<'a, '_>, utf8: Utf8<'a>, field: &'static str) -> Result<Said<'a>, Error> {
+fn text<'a>(
+    r: &mut Reader<'a, '_>,
+    utf8: Utf8<'a>,
+    field: &'static str,
+) -> Result<Said<'a>, Error> {
     let at = r.at();
     let [length] = r.array(field)?;
     let bytes = r.take(usize::from(length), field)?;
@@ -458,7 +545,10 @@ fn text<'a>(r: &mut Reader<'a, '_>, utf8: Utf8<'a>, field: &'static str) -> Resu
         Some((0, text)) if text.last() != Some(&0) => utf8.find(text),
         _ => None,
     };
-    let said = text.map_or_else(|| Said::odd(bytes, at, utf8, r.notes()), |text| Said(Cow::Borrowed(text)));
+    let said = text.map_or_else(
+        || Said::odd(bytes, at, utf8, r.notes()),
+        |text| Said(Cow::Borrowed(text)),
+    );
     r.note(at, field, || format!("{:?}", said.0));
     Ok(said)
 }
@@ -509,7 +599,12 @@ pub(super) fn explain(bytes: &[u8], way: Option<Way>, notes: &mut Notes) -> Opti
         (Way::Reply, Some(QUERY | QUERY_ANSWER)) => "query answer",
         (Way::Reply, _) => "answer",
     };
-    Some(Explanation { message, way, sure: true, error })
+    Some(Explanation {
+        message,
+        way,
+        sure: true,
+        error,
+    })
 }
 
 #[cfg(test)]
@@ -556,21 +651,45 @@ mod tests {
     #[test]
     fn worked_requests_both_ways() {
         let server = Some(0x6C);
-        let list = Some(List::Players { fields: 0x7F, extra: 0x3D });
+        let list = Some(List::Players {
+            fields: 0x7F,
+            extra: 0x3D,
+        });
         let cases: [(Request, &[u8]); 6] = [
             (Request::Ping, b"\xFF\xFFUGP\0\x01\0"),
             (Request::Query(Asked::default()), b"\xFF\xFFUGP\0\x01\x01\0"),
             (
-                Request::Query(Asked { server, rules: Some(7), ..Asked::default() }),
+                Request::Query(Asked {
+                    server,
+                    rules: Some(7),
+                    ..Asked::default()
+                }),
                 b"\xFF\xFFUGP\0\x01\x01\x09\x6C\x07",
             ),
-            (Request::Query(Asked { server, list, ..Asked::default() }), b"\xFF\xFFUGP\0\x01\x01\x03\x6C\x7F\x3D"),
             (
-                Request::Query(Asked { list: Some(List::Players { fields: 3, extra: 0 }), ..Asked::default() }),
+                Request::Query(Asked {
+                    server,
+                    list,
+                    ..Asked::default()
+                }),
+                b"\xFF\xFFUGP\0\x01\x01\x03\x6C\x7F\x3D",
+            ),
+            (
+                Request::Query(Asked {
+                    list: Some(List::Players {
+                        fields: 3,
+                        extra: 0,
+                    }),
+                    ..Asked::default()
+                }),
                 b"\xFF\xFFUGP\0\x01\x01\x02\x03",
             ),
             (
-                Request::Query(Asked { list: Some(List::Teams { fields: 0x0F }), rules: Some(7), server }),
+                Request::Query(Asked {
+                    list: Some(List::Teams { fields: 0x0F }),
+                    rules: Some(7),
+                    server,
+                }),
                 b"\xFF\xFFUGP\0\x01\x01\x0D\x6C\x0F\x07",
             ),
         ];
@@ -590,12 +709,28 @@ mod tests {
     fn every_request_flag() {
         for sections in 0..=u8::MAX {
             for fields in 0..=u8::MAX {
-                let bytes = [HEADER[..7].to_vec(), [1, sections].into(), [fields; 5].into()].concat();
+                let bytes = [
+                    HEADER[..7].to_vec(),
+                    [1, sections].into(),
+                    [fields; 5].into(),
+                ]
+                .concat();
                 let request = Request::read(&bytes, &mut Notes::default()).unwrap();
-                let Request::Query(asked) = request else { panic!() };
+                let Request::Query(asked) = request else {
+                    panic!()
+                };
                 let both = section::PLAYERS | section::TEAMS;
-                let known = sections & if sections & both == both { 0x0F & !section::TEAMS } else { 0x0F };
-                assert_eq!(asked.sections(), known, "of players and teams the players are kept");
+                let known = sections
+                    & if sections & both == both {
+                        0x0F & !section::TEAMS
+                    } else {
+                        0x0F
+                    };
+                assert_eq!(
+                    asked.sections(),
+                    known,
+                    "of players and teams the players are kept"
+                );
                 let mut written = Vec::new();
                 request.write(&mut written);
                 assert_eq!(Request::read(&written, &mut Notes::default()), Ok(request));
@@ -609,7 +744,10 @@ mod tests {
         for kind in (0..=u8::MAX).filter(|kind| !matches!(kind, 0 | 1)) {
             let bytes = [&HEADER[..7], &[kind, 1, 0x6C]].concat();
             let error = Request::read(&bytes, &mut Notes::default()).unwrap_err();
-            assert_eq!(error.to_string(), "type at offset 7: expected 0 (ping) or 1 (query)");
+            assert_eq!(
+                error.to_string(),
+                "type at offset 7: expected 0 (ping) or 1 (query)"
+            );
         }
     }
 
@@ -627,11 +765,23 @@ mod tests {
         };
         assert_eq!((answer.game, answer.sections, met.len()), (1, 9, 0));
         assert_eq!(answer.server.as_ref(), Some(&server));
-        assert_eq!(answer.rules, Some([Rule { key: "Owner".into(), value: "Me".into() }].into()));
+        assert_eq!(
+            answer.rules,
+            Some(
+                [Rule {
+                    key: "Owner".into(),
+                    value: "Me".into()
+                }]
+                .into()
+            )
+        );
         assert_eq!(answer.players, None);
 
         // 7F was asked for: the flags of the answer count.
-        let players = query(3, b"\x6C\x05Test\0\x03DM\0\x02\x20\x02\x03\0\x03Al\0\x01\x03Bo\0");
+        let players = query(
+            3,
+            b"\x6C\x05Test\0\x03DM\0\x02\x20\x02\x03\0\x03Al\0\x01\x03Bo\0",
+        );
         assert_eq!(players.len(), 35);
         let (answer, met) = given(&players);
         let player = |id: i64, name| Player {
@@ -639,9 +789,15 @@ mod tests {
             extra: [Extra::new("id", id)].into(),
             ..Player::default()
         };
-        assert_eq!(answer.players, Some([player(0, "Al"), player(1, "Bo")].into()));
+        assert_eq!(
+            answer.players,
+            Some([player(0, "Al"), player(1, "Bo")].into())
+        );
         assert_eq!((answer.server, met.len()), (Some(server), 0));
-        assert_eq!(read(b"\xFF\xFFUGP\0\x01\x80"), (Ok(Answer::Ping), [].into()));
+        assert_eq!(
+            read(b"\xFF\xFFUGP\0\x01\x80"),
+            (Ok(Answer::Ping), [].into())
+        );
     }
 
     #[test]
@@ -650,7 +806,10 @@ mod tests {
         assert!(met.is_empty(), "{met:?}");
         let players = answer.players.unwrap();
         let shown = |player: &Player| {
-            let fields = player.extra.iter().map(|extra| format!("{} {}", extra.key, extra.value));
+            let fields = player
+                .extra
+                .iter()
+                .map(|extra| format!("{} {}", extra.key, extra.value));
             fields.collect::<Vec<_>>().join("; ")
         };
         assert_eq!(players[0].name, unformatted("Al"));
@@ -669,14 +828,25 @@ mod tests {
     #[test]
     fn every_player_flag_has_its_width() {
         let width = |flags: u8, widths: [usize; 6]| -> usize {
-            (0..6).filter(|bit| flags >> bit & 1 != 0).map(|bit| widths[bit]).sum()
+            (0..6)
+                .filter(|bit| flags >> bit & 1 != 0)
+                .map(|bit| widths[bit])
+                .sum()
         };
         for fields in 0..=0x7F_u8 {
             for extra in 0..=0x3F_u8 {
                 let more = fields & player::EXTRA != 0;
                 let mut length = width(fields, [1, 2, 1, 4, 4, 4]);
-                length += if more { width(extra, [2, 8, 12, 1, 1, 1]) } else { 0 };
-                let head = if more { [1, fields, extra].to_vec() } else { [1, fields].to_vec() };
+                length += if more {
+                    width(extra, [2, 8, 12, 1, 1, 1])
+                } else {
+                    0
+                };
+                let head = if more {
+                    [1, fields, extra].to_vec()
+                } else {
+                    [1, fields].to_vec()
+                };
                 // Ones make every string one NUL long; the NUL is missing, but the lengths are right.
                 let body = [head, alloc::vec![1; length]].concat();
                 let (answer, met) = given(&query(2, &body));
@@ -700,7 +870,10 @@ mod tests {
         ];
         for fields in 0..=0x7F {
             let present = |flag: u8| fields & flag != 0;
-            let parts = pieces.iter().filter(|(flag, _)| present(*flag)).map(|(_, bytes)| *bytes);
+            let parts = pieces
+                .iter()
+                .filter(|(flag, _)| present(*flag))
+                .map(|(_, bytes)| *bytes);
             let body = [&[fields], &*parts.collect::<Vec<_>>().concat()].concat();
             let (answer, met) = given(&query(1, &body));
             assert!(met.is_empty(), "{fields:02x}: {met:?}");
@@ -720,21 +893,47 @@ mod tests {
         }
         let (answer, _) = given(&query(1, b"\x06\x00\x02N\0"));
         let server = answer.server.unwrap();
-        assert_eq!((server.password, server.version, server.os), (Some(false), None, None));
+        assert_eq!(
+            (server.password, server.version, server.os),
+            (Some(false), None, None)
+        );
     }
 
     #[test]
     fn sections_in_the_order_of_their_flags() {
         let teams = b"\x01\x0F\x04Red\0\x05\0\0\0\x02\xFF\0\0\x80";
         let rules = b"\x01\x02k\0\x02v\0";
-        let (answer, met) = given(&query(0x0F, &[SERVER, b"\x02\x01\x04\x05", teams, rules].concat()));
+        let (answer, met) = given(&query(
+            0x0F,
+            &[SERVER, b"\x02\x01\x04\x05", teams, rules].concat(),
+        ));
         assert!(met.is_empty(), "{met:?}");
         assert_eq!(answer.server.unwrap().map, Some(said("Map")));
         assert_eq!(answer.players.unwrap().len(), 2);
-        let team = Team { name: Some(said("Red")), score: Some(5), players: Some(2), colour: Some(0x8000_00FF) };
+        let team = Team {
+            name: Some(said("Red")),
+            score: Some(5),
+            players: Some(2),
+            colour: Some(0x8000_00FF),
+        };
         assert_eq!(answer.teams, Some([team].into()));
-        assert_eq!(answer.rules, Some([Rule { key: "k".into(), value: "v".into() }].into()));
-        assert_eq!(given(&query(0, b"")).0, Given { game: 1, ..Given::default() });
+        assert_eq!(
+            answer.rules,
+            Some(
+                [Rule {
+                    key: "k".into(),
+                    value: "v".into()
+                }]
+                .into()
+            )
+        );
+        assert_eq!(
+            given(&query(0, b"")).0,
+            Given {
+                game: 1,
+                ..Given::default()
+            }
+        );
     }
 
     #[test]
@@ -745,13 +944,19 @@ mod tests {
             (ping(1, 0), &["unmarked-type"]),
             (ping(0, 0), &["odd-version", "unmarked-type"]),
             ([&ping(1, 0x80), &b"x"[..]].concat(), &["trailing-bytes"]),
-            ([&HEADER[..7], b"\x01\x05\x01\x20\x07"].concat(), &["unmarked-type"]),
+            (
+                [&HEADER[..7], b"\x01\x05\x01\x20\x07"].concat(),
+                &["unmarked-type"],
+            ),
             (query(0x80, b""), &["unknown-flags"]),
             (query(1, b"\x80"), &["unknown-flags"]),
             (query(2, b"\x01\x81\x05"), &["unknown-flags"]),
             (query(1, b"\x04\0"), &["zero-length-string"]),
             (query(1, b"\x04\x02ab"), &["unclosed-string"]),
-            (query(1, b"\x04\x23abcdefghijklmnopqrstuvwxyz1234567\xC3\0"), &["cut-text"]),
+            (
+                query(1, b"\x04\x23abcdefghijklmnopqrstuvwxyz1234567\xC3\0"),
+                &["cut-text"],
+            ),
             (query(1, b"\x04\x04\xE9ab\0"), &["latin-1-text"]),
             (query(3, b"\x20\x03\x01\x01\x05"), &["odd-player-count"]),
             (query(3, b"\x20\x03\0"), &["odd-player-count"]),
@@ -763,9 +968,21 @@ mod tests {
             assert_eq!(met, *expected, "{bytes:02x?}");
         }
         for deviation in ALL {
-            assert!(cases.iter().any(|(_, met)| met.contains(&deviation.name)), "{}", deviation.name);
+            assert!(
+                cases.iter().any(|(_, met)| met.contains(&deviation.name)),
+                "{}",
+                deviation.name
+            );
         }
-        let name = |bytes| given(&query(1, bytes)).0.server.unwrap().name.unwrap().text();
+        let name = |bytes| {
+            given(&query(1, bytes))
+                .0
+                .server
+                .unwrap()
+                .name
+                .unwrap()
+                .text()
+        };
         assert_eq!(name(b"\x04\x04\xE9ab\0").raw(), "\u{E9}ab");
         assert_eq!(&*name(b"\x04\x04\xE9ab\0").bytes(), b"\xE9ab");
         assert_eq!(name(b"\x04\x02ab").raw(), "ab");
@@ -775,8 +992,14 @@ mod tests {
     #[test]
     fn cut_anywhere_is_an_error_with_its_place() {
         let answers = [
-            query(0x0B, &[SERVER, PLAYERS, b"\x02\x02k\0\x02v\0\x02l\0\x01\0"].concat()),
-            query(0x04, b"\x02\x0F\x04Red\0\x05\0\0\0\x02\xFF\0\0\x80\x01\0\0\0\0\0\0\0\0\0\0"),
+            query(
+                0x0B,
+                &[SERVER, PLAYERS, b"\x02\x02k\0\x02v\0\x02l\0\x01\0"].concat(),
+            ),
+            query(
+                0x04,
+                b"\x02\x0F\x04Red\0\x05\0\0\0\x02\xFF\0\0\x80\x01\0\0\0\0\0\0\0\0\0\0",
+            ),
             query(0x01, b"\x02\x07\x02V\0\x02O\0"),
         ];
         for bytes in answers {
@@ -791,11 +1014,26 @@ mod tests {
     #[test]
     fn hostile_counts() {
         let error = |sections, body: &[u8]| read(&query(sections, body)).0.unwrap_err().to_string();
-        assert_eq!(error(2, b"\xFF\x03\x01\x02A\0"), "id at offset 16: ends 1 byte too early");
-        assert_eq!(error(2, b"\xFF"), "player flags at offset 11: ends 1 byte too early");
-        assert_eq!(error(4, b"\xFF\x0F"), "name at offset 12: ends 1 byte too early");
-        assert_eq!(error(8, b"\xFF\x01\0\x01\0"), "key at offset 15: ends 1 byte too early");
-        assert_eq!(error(1, b"\x04\xFFab\0"), "server name at offset 12: ends 252 bytes too early");
+        assert_eq!(
+            error(2, b"\xFF\x03\x01\x02A\0"),
+            "id at offset 16: ends 1 byte too early"
+        );
+        assert_eq!(
+            error(2, b"\xFF"),
+            "player flags at offset 11: ends 1 byte too early"
+        );
+        assert_eq!(
+            error(4, b"\xFF\x0F"),
+            "name at offset 12: ends 1 byte too early"
+        );
+        assert_eq!(
+            error(8, b"\xFF\x01\0\x01\0"),
+            "key at offset 15: ends 1 byte too early"
+        );
+        assert_eq!(
+            error(1, b"\x04\xFFab\0"),
+            "server name at offset 12: ends 252 bytes too early"
+        );
         // Entries without a field take no bytes: nothing to list.
         assert_eq!(given(&query(2, b"\xFF\0")).0.players, Some(Vec::new()));
         assert_eq!(given(&query(2, b"\xFF\x40\0")).0.players, Some(Vec::new()));
@@ -825,28 +1063,60 @@ mod tests {
         let explained = |bytes: &[u8], way| {
             let mut notes = Notes::explaining();
             let explanation = explain(bytes, way, &mut notes)?;
-            Some((explanation.message, explanation.way, explanation.error.map(|error| error.to_string())))
+            Some((
+                explanation.message,
+                explanation.way,
+                explanation.error.map(|error| error.to_string()),
+            ))
         };
         let rules = query(8, b"\x01\x02k\0\x02v\0");
         let unmarked = [&HEADER[..7], b"\x01", &rules[8..]].concat();
-        assert_eq!(explained(&rules, None), Some(("query answer", Way::Reply, None)));
-        assert_eq!(explained(&unmarked, None), Some(("query answer", Way::Reply, None)), "too long for a request");
-        assert_eq!(explained(b"\xFF\xFFUGP\0\x01\0", None), Some(("ping request", Way::Request, None)));
-        assert_eq!(explained(b"\xFF\xFFUGP\0\x01\0", Some(Way::Reply)), Some(("ping answer", Way::Reply, None)));
-        assert_eq!(explained(b"\xFF\xFFUGP\0\x01\x01\x01\x7D", None), Some(("query request", Way::Request, None)));
+        assert_eq!(
+            explained(&rules, None),
+            Some(("query answer", Way::Reply, None))
+        );
+        assert_eq!(
+            explained(&unmarked, None),
+            Some(("query answer", Way::Reply, None)),
+            "too long for a request"
+        );
+        assert_eq!(
+            explained(b"\xFF\xFFUGP\0\x01\0", None),
+            Some(("ping request", Way::Request, None))
+        );
+        assert_eq!(
+            explained(b"\xFF\xFFUGP\0\x01\0", Some(Way::Reply)),
+            Some(("ping answer", Way::Reply, None))
+        );
+        assert_eq!(
+            explained(b"\xFF\xFFUGP\0\x01\x01\x01\x7D", None),
+            Some(("query request", Way::Request, None))
+        );
         assert_eq!(
             explained(&rules, Some(Way::Request)),
-            Some(("request", Way::Request, Some("type at offset 7: expected 0 (ping) or 1 (query)".into())))
+            Some((
+                "request",
+                Way::Request,
+                Some("type at offset 7: expected 0 (ping) or 1 (query)".into())
+            ))
         );
         assert_eq!(
             explained(b"\xFF\xFFUGP\0\x01", None),
-            Some(("request", Way::Request, Some("type at offset 7: ends 1 byte too early".into())))
+            Some((
+                "request",
+                Way::Request,
+                Some("type at offset 7: ends 1 byte too early".into())
+            ))
         );
         assert_eq!(explained(b"\xFF\xFF\xFF\xFFTSource", None), None);
 
         let mut notes = Notes::explaining();
         explain(&rules, None, &mut notes);
-        let fields: Vec<_> = notes.fields().iter().map(|field| format!("{}: {}", field.name, field.value)).collect();
+        let fields: Vec<_> = notes
+            .fields()
+            .iter()
+            .map(|field| format!("{}: {}", field.name, field.value))
+            .collect();
         assert_eq!(
             fields,
             [

@@ -22,8 +22,8 @@ pub use client::UgpExchange;
 pub use server::{Settings, UgpResponder};
 
 use crate::protocol::{
-    Amplification, Ask, Cookie, Doc, Exchange, Explanation, Info, OptionError, Options, Proof, Protocol, Responder,
-    Seen, Transport,
+    Amplification, Ask, Cookie, Doc, Exchange, Explanation, Info, OptionError, Options, Proof,
+    Protocol, Responder, Seen, Transport,
 };
 use crate::token::Keys;
 use crate::{Status, wire::Notes};
@@ -41,28 +41,73 @@ static INFO: Info = Info {
     port: 22000,
     srv: None,
     proof: Proof::Nothing,
-    amplification: Amplification { request: message::QUERY_MIN, reply: server::DEFAULT_REPLY },
+    amplification: Amplification {
+        request: message::QUERY_MIN,
+        reply: server::DEFAULT_REPLY,
+    },
     fields: &[
-        Doc { key: "game-id", help: "Number of the game; numbers without a known game are kept" },
-        Doc { key: "password", help: "Whether a password is needed to join; not asked for, kept if a server says so" },
-        Doc { key: "os", help: "Operating system of the server; not asked for, kept if a server says so" },
+        Doc {
+            key: "game-id",
+            help: "Number of the game; numbers without a known game are kept",
+        },
+        Doc {
+            key: "password",
+            help: "Whether a password is needed to join; not asked for, kept if a server says so",
+        },
+        Doc {
+            key: "os",
+            help: "Operating system of the server; not asked for, kept if a server says so",
+        },
         Doc {
             key: "unanswered",
             help: "What was asked for again and again without a readable answer: `players` or `rules`",
         },
     ],
     player_fields: &[
-        Doc { key: "id", help: "Number of the player's connection" },
-        Doc { key: "team", help: "Number of the player's team" },
-        Doc { key: "score", help: "Score" },
-        Doc { key: "kills", help: "Kills" },
-        Doc { key: "deaths", help: "Deaths" },
-        Doc { key: "ping", help: "Round trip in milliseconds" },
-        Doc { key: "joined", help: "When the player joined, in a unit that is not known" },
-        Doc { key: "position", help: "Place in the world: X, Y, Z" },
-        Doc { key: "health", help: "Health" },
-        Doc { key: "armour", help: "Armour" },
-        Doc { key: "skin", help: "Number of the skin" },
+        Doc {
+            key: "id",
+            help: "Number of the player's connection",
+        },
+        Doc {
+            key: "team",
+            help: "Number of the player's team",
+        },
+        Doc {
+            key: "score",
+            help: "Score",
+        },
+        Doc {
+            key: "kills",
+            help: "Kills",
+        },
+        Doc {
+            key: "deaths",
+            help: "Deaths",
+        },
+        Doc {
+            key: "ping",
+            help: "Round trip in milliseconds",
+        },
+        Doc {
+            key: "joined",
+            help: "When the player joined, in a unit that is not known",
+        },
+        Doc {
+            key: "position",
+            help: "Place in the world: X, Y, Z",
+        },
+        Doc {
+            key: "health",
+            help: "Health",
+        },
+        Doc {
+            key: "armour",
+            help: "Armour",
+        },
+        Doc {
+            key: "skin",
+            help: "Number of the skin",
+        },
     ],
     deviations: deviation::ALL,
     options: server::OPTIONS,
@@ -77,8 +122,16 @@ impl Protocol for Ugp {
         Box::new(UgpExchange::new(ask))
     }
 
-    fn responder(&self, status: &Status, _: &Keys, options: &Options) -> Result<Arc<dyn Responder>, OptionError> {
-        Ok(Arc::new(UgpResponder::new(status, &Settings::read(options)?)))
+    fn responder(
+        &self,
+        status: &Status,
+        _: &Keys,
+        options: &Options,
+    ) -> Result<Arc<dyn Responder>, OptionError> {
+        Ok(Arc::new(UgpResponder::new(
+            status,
+            &Settings::read(options)?,
+        )))
     }
 
     fn explain(&self, bytes: &[u8], seen: Seen<'_>, notes: &mut Notes) -> Option<Explanation> {

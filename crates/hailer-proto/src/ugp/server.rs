@@ -22,7 +22,8 @@ const MAX_REQUEST: usize = 64;
 /// and the number of rules.
 const BESIDE_TEXTS: usize = 4;
 /// Fields of the server section that are given: all but the extra server flags, whose layout is disputed.
-const FIELDS: u8 = server::GAME | server::NAME | server::MODE | server::MAP | server::ONLINE | server::MAX;
+const FIELDS: u8 =
+    server::GAME | server::NAME | server::MODE | server::MAP | server::ONLINE | server::MAX;
 /// Fields of a player that are given: those of the reference server. The others are personal data.
 const LISTED: u8 = player::ID | player::NAME;
 
@@ -51,7 +52,10 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { max_reply: DEFAULT_REPLY, game: None }
+        Self {
+            max_reply: DEFAULT_REPLY,
+            game: None,
+        }
     }
 }
 
@@ -59,16 +63,29 @@ impl Settings {
     /// Reads the documented options.
     pub fn read(options: &Options) -> Result<Self, OptionError> {
         options.check(OPTIONS)?;
-        let max_reply = options.int("max-reply", DEFAULT_REPLY as i64, MIN_REPLY as i64..=MAX_REPLY as i64)?;
+        let max_reply = options.int(
+            "max-reply",
+            DEFAULT_REPLY as i64,
+            MIN_REPLY as i64..=MAX_REPLY as i64,
+        )?;
         let game = match options.value("game") {
             None => None,
             Some(game) => Some(game_id(game).ok_or_else(|| {
                 let names: Vec<&str> = table::GAMES.iter().map(|(_, name)| *name).collect();
-                let problem = format!("must be a number from 0 to 255 or one of \"{}\"", names.join("\", \""));
-                OptionError { key: "game".into(), problem: problem.into() }
+                let problem = format!(
+                    "must be a number from 0 to 255 or one of \"{}\"",
+                    names.join("\", \"")
+                );
+                OptionError {
+                    key: "game".into(),
+                    problem: problem.into(),
+                }
             })?),
         };
-        Ok(Self { max_reply: max_reply as usize, game })
+        Ok(Self {
+            max_reply: max_reply as usize,
+            game,
+        })
     }
 }
 
@@ -106,9 +123,13 @@ impl UgpResponder {
         let max_reply = settings.max_reply.clamp(MIN_REPLY, MAX_REPLY);
         let list = &status.players.list;
         let online = byte(status.players.count());
-        let game = settings.game.or_else(|| status.extra("game-id").and_then(game_id));
+        let game = settings
+            .game
+            .or_else(|| status.extra("game-id").and_then(game_id));
         Self {
-            game: game.or_else(|| table::game_id(status.game.as_deref()?)).unwrap_or(table::GAME_UNKNOWN),
+            game: game
+                .or_else(|| table::game_id(status.game.as_deref()?))
+                .unwrap_or(table::GAME_UNKNOWN),
             max_reply,
             server: server_fields(status, online, max_reply),
             // Clients exist that read as many players as the count says. So a list that has more or fewer, because it
@@ -122,12 +143,21 @@ impl UgpResponder {
     /// Appends the answer to a query: what is asked for, can be given, and fits (spec/ugp.md#11.3).
     fn write(&self, asked: &Asked, out: &mut Vec<u8>) {
         let fields = asked.server.map(|asked| asked & FIELDS);
-        let server = || self.server.iter().filter(|(flag, _)| fields.unwrap_or(0) & flag != 0).map(|(_, field)| field);
-        let head = message::ANSWER_HEADER + usize::from(fields.is_some()) + server().map(Vec::len).sum::<usize>();
+        let server = || {
+            self.server
+                .iter()
+                .filter(|(flag, _)| fields.unwrap_or(0) & flag != 0)
+                .map(|(_, field)| field)
+        };
+        let head = message::ANSWER_HEADER
+            + usize::from(fields.is_some())
+            + server().map(Vec::len).sum::<usize>();
         let room = self.max_reply.saturating_sub(head);
 
         let players = match (asked.list, &self.players) {
-            (Some(List::Players { fields, .. }), Some(sections)) => sections.get(usize::from(fields & LISTED)),
+            (Some(List::Players { fields, .. }), Some(sections)) => {
+                sections.get(usize::from(fields & LISTED))
+            }
             _ => None,
         };
         // The list goes before the first rule does, so beside it the rules are whole.
@@ -188,10 +218,14 @@ fn string(text: &str, limit: usize) -> Vec<u8> {
 /// spec/ugp.md#6.1. Each text gets a quarter of the room, so that the section fits whatever else must go.
 fn server_fields(status: &Status, online: u8, max_reply: usize) -> [(u8, Vec<u8>); 6] {
     let limit = ((max_reply - message::ANSWER_HEADER - BESIDE_TEXTS) / 4 - 2).min(TEXT_MAX);
-    let or_empty = |text: &Option<CompactString>| string(text.as_deref().unwrap_or_default(), limit);
+    let or_empty =
+        |text: &Option<CompactString>| string(text.as_deref().unwrap_or_default(), limit);
     [
         (server::GAME, or_empty(&status.game)),
-        (server::NAME, string(&status.title().unwrap_or_default(), limit)),
+        (
+            server::NAME,
+            string(&status.title().unwrap_or_default(), limit),
+        ),
         (server::MODE, or_empty(&status.mode)),
         (server::MAP, or_empty(&status.map)),
         (server::ONLINE, [online].into()),
@@ -207,10 +241,14 @@ fn player_section(list: &[Player], count: u8, fields: u8) -> Vec<u8> {
     }
     for (place, player) in (0..count).zip(list) {
         if fields & player::ID != 0 {
-            let id = player.extra.iter().find(|extra| extra.key == "id").and_then(|extra| match extra.value {
-                Value::Int(id) => u8::try_from(id).ok(),
-                _ => None,
-            });
+            let id = player
+                .extra
+                .iter()
+                .find(|extra| extra.key == "id")
+                .and_then(|extra| match extra.value {
+                    Value::Int(id) => u8::try_from(id).ok(),
+                    _ => None,
+                });
             out.push(id.unwrap_or(place));
         }
         if fields & player::NAME != 0 {
@@ -235,7 +273,10 @@ impl Rules {
     /// As many whole rules as fit behind their count.
     fn fitting(&self, room: usize) -> (u8, &[u8]) {
         let count = self.ends.partition_point(|&end| end < room);
-        let end = count.checked_sub(1).and_then(|last| self.ends.get(last)).map_or(0, |end| *end);
+        let end = count
+            .checked_sub(1)
+            .and_then(|last| self.ends.get(last))
+            .map_or(0, |end| *end);
         (count as u8, self.bytes.get(..end).unwrap_or_default())
     }
 }
@@ -258,14 +299,23 @@ mod tests {
         status.players.max = Some(32);
         let player = |i| Player::named(Text::unformatted(format!("player {i}")));
         status.players.set_list((0..players).map(player).collect());
-        status.rules =
-            (0..rules).map(|i| Rule { key: format!("rule {i}").into(), value: "v".repeat(30).into() }).collect();
+        status.rules = (0..rules)
+            .map(|i| Rule {
+                key: format!("rule {i}").into(),
+                value: "v".repeat(30).into(),
+            })
+            .collect();
         status
     }
 
     fn hear(responder: &UgpResponder, bytes: &[u8]) -> (Verdict, Vec<u8>) {
         let mut out = Vec::new();
-        let verdict = responder.answer("192.0.2.7:50000".parse().unwrap(), Epoch(0), bytes, &mut out);
+        let verdict = responder.answer(
+            "192.0.2.7:50000".parse().unwrap(),
+            Epoch(0),
+            bytes,
+            &mut out,
+        );
         assert_eq!(matches!(verdict, Verdict::Reply { .. }), !out.is_empty());
         (verdict, out)
     }
@@ -292,7 +342,11 @@ mod tests {
         status.players.online = None;
         let player = |name| Player::named(Text::unformatted(name));
         status.players.set_list([player("Al"), player("Bo")].into());
-        status.rules = [Rule { key: "Owner".into(), value: "Me".into() }].into();
+        status.rules = [Rule {
+            key: "Owner".into(),
+            value: "Me".into(),
+        }]
+        .into();
         let responder = UgpResponder::new(&status, &Settings::default());
         assert_eq!(
             query(&responder, b"\x09\x6C\x07"),
@@ -303,9 +357,15 @@ mod tests {
             b"\xFF\xFFUGP\0\x01\x81\x01\x03\x6C\x05Test\0\x03DM\0\x02\x20\x02\x03\0\x03Al\0\x01\x03Bo\0"
         );
         assert_eq!(query(&responder, b"\0"), b"\xFF\xFFUGP\0\x01\x81\x01\0");
-        assert_eq!(hear(&responder, b"\xFF\xFFUGP\0\x01\0").1, b"\xFF\xFFUGP\0\x01\x80");
+        assert_eq!(
+            hear(&responder, b"\xFF\xFFUGP\0\x01\0").1,
+            b"\xFF\xFFUGP\0\x01\x80"
+        );
         // Players by name only, by id only, and by nothing that we give.
-        assert_eq!(&query(&responder, b"\x02\x02")[9..], b"\x02\x02\x02\x03Al\0\x03Bo\0");
+        assert_eq!(
+            &query(&responder, b"\x02\x02")[9..],
+            b"\x02\x02\x02\x03Al\0\x03Bo\0"
+        );
         assert_eq!(&query(&responder, b"\x02\x01")[9..], b"\x02\x02\x01\0\x01");
         assert_eq!(&query(&responder, b"\x02\x3C")[9..], b"\x02\x02\0");
     }
@@ -335,7 +395,11 @@ mod tests {
         let responder = UgpResponder::new(&status(3, 3), &Settings::default());
         let answer = query(&responder, b"\x03\x7D\x7F\x3D");
         assert_eq!(hear(&responder, &answer).0, Verdict::Drop("oversized"));
-        assert_eq!(hear(&responder, &answer[..60]).0, Verdict::Drop("malformed"), "two servers never talk");
+        assert_eq!(
+            hear(&responder, &answer[..60]).0,
+            Verdict::Drop("malformed"),
+            "two servers never talk"
+        );
         let pong = hear(&responder, b"\xFF\xFFUGP\0\x01\0").1;
         assert_eq!(hear(&responder, &pong).0, Verdict::Drop("malformed"));
 
@@ -351,25 +415,47 @@ mod tests {
             };
             assert_eq!(hear(&responder, &request[..length]).0, expected, "{length}");
         }
-        for other in [&b"\xFE\xFD\x09\x01\x02\x03\x04"[..], b"\xFFx", b"game traffic"] {
+        for other in [
+            &b"\xFE\xFD\x09\x01\x02\x03\x04"[..],
+            b"\xFFx",
+            b"game traffic",
+        ] {
             assert_eq!(hear(&responder, other).0, Verdict::Pass);
         }
-        assert_eq!(hear(&responder, b"\xFF\xFF\xFF\xFFTSource").0, Verdict::Drop("malformed"));
-        assert_eq!(hear(&responder, b"\xFF\xFFUGP\0\x02\0").0, Verdict::Drop("malformed"));
+        assert_eq!(
+            hear(&responder, b"\xFF\xFF\xFF\xFFTSource").0,
+            Verdict::Drop("malformed")
+        );
+        assert_eq!(
+            hear(&responder, b"\xFF\xFFUGP\0\x02\0").0,
+            Verdict::Drop("malformed")
+        );
     }
 
     #[test]
     fn past_the_cap_the_list_goes_first_and_whole_then_rules_from_the_end() {
         let everything = b"\x0B\x7D\x03\x07";
-        let free = Settings { max_reply: MAX_REPLY, ..Settings::default() };
+        let free = Settings {
+            max_reply: MAX_REPLY,
+            ..Settings::default()
+        };
         let status = status(20, 20);
         let length = query(&UgpResponder::new(&status, &free), everything).len();
         let at = |max_reply| {
-            let responder = UgpResponder::new(&status, &Settings { max_reply, ..Settings::default() });
+            let responder = UgpResponder::new(
+                &status,
+                &Settings {
+                    max_reply,
+                    ..Settings::default()
+                },
+            );
             let answer = query(&responder, everything);
             assert!(answer.len() <= max_reply, "{} > {max_reply}", answer.len());
             let given = given(&answer);
-            (given.players.map_or(0, |list| list.len()), given.rules.unwrap().len())
+            (
+                given.players.map_or(0, |list| list.len()),
+                given.rules.unwrap().len(),
+            )
         };
         assert_eq!(at(length), (20, 20));
         assert_eq!(at(length - 1), (0, 20));
@@ -388,10 +474,19 @@ mod tests {
         let mut status = status(300, 300);
         let long = "\u{E9}".repeat(1000);
         status.name = Some(Text::unformatted(long.clone()));
-        (status.game, status.mode, status.map) =
-            (Some(long.clone().into()), Some(long.clone().into()), Some(long.into()));
+        (status.game, status.mode, status.map) = (
+            Some(long.clone().into()),
+            Some(long.clone().into()),
+            Some(long.into()),
+        );
         for max_reply in [MIN_REPLY, 100, DEFAULT_REPLY, 1400, 20_000, MAX_REPLY] {
-            let responder = UgpResponder::new(&status, &Settings { max_reply, ..Settings::default() });
+            let responder = UgpResponder::new(
+                &status,
+                &Settings {
+                    max_reply,
+                    ..Settings::default()
+                },
+            );
             for flags in 0..=0x0F {
                 let answer = query(&responder, &[flags, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF]);
                 assert!(answer.len() <= max_reply, "{} > {max_reply}", answer.len());
@@ -404,16 +499,27 @@ mod tests {
             }
         }
         let figure = super::super::INFO.amplification;
-        assert_eq!((figure.request, figure.reply), (10, Settings::default().max_reply));
+        assert_eq!(
+            (figure.request, figure.reply),
+            (10, Settings::default().max_reply)
+        );
     }
 
     #[test]
     fn a_list_that_is_not_all_players_is_left_out() {
         let mut status = status(3, 0);
-        for (online, listed) in [(Some(3), true), (None, true), (Some(50), false), (Some(2), false), (Some(-1), false)]
-        {
+        for (online, listed) in [
+            (Some(3), true),
+            (None, true),
+            (Some(50), false),
+            (Some(2), false),
+            (Some(-1), false),
+        ] {
             status.players.online = online;
-            let given = given(&query(&UgpResponder::new(&status, &Settings::default()), b"\x03\x20\x03"));
+            let given = given(&query(
+                &UgpResponder::new(&status, &Settings::default()),
+                b"\x03\x20\x03",
+            ));
             let count = online.unwrap_or(3).max(0) as u8;
             assert_eq!(given.server.unwrap().online, Some(count));
             assert_eq!(given.players.map(|list| list.len()), listed.then_some(3));
@@ -429,20 +535,43 @@ mod tests {
         status.name = None;
         status.motd = Some(Text::legacy("\n\u{A7}aHel\0lo\x1b\nworld"));
         status.mode = Some("a\r\nb\0".into());
-        status.rules = [Rule { key: "k\0".into(), value: "\u{E9}".repeat(200).into() }].into();
+        status.rules = [Rule {
+            key: "k\0".into(),
+            value: "\u{E9}".repeat(200).into(),
+        }]
+        .into();
         status.players.online = None;
         let mut player = Player::named(Text::unformatted("A\tl\0"));
         player.extra = [Extra::new("id", 200)].into();
-        status.players.list = [player, Player::named(Text::unformatted("")), Player::default()].into();
-        let given = given(&query(&UgpResponder::new(&status, &Settings::default()), b"\x0B\x0D\x03\x07"));
+        status.players.list = [
+            player,
+            Player::named(Text::unformatted("")),
+            Player::default(),
+        ]
+        .into();
+        let given = given(&query(
+            &UgpResponder::new(&status, &Settings::default()),
+            b"\x0B\x0D\x03\x07",
+        ));
         let server = given.server.unwrap();
         assert_eq!(server.name.unwrap().text().raw(), "Hello");
         assert_eq!(server.mode.unwrap().text().raw(), "a b");
-        assert_eq!(given.rules.unwrap(), [Rule { key: "k".into(), value: "\u{E9}".repeat(127).into() }]);
+        assert_eq!(
+            given.rules.unwrap(),
+            [Rule {
+                key: "k".into(),
+                value: "\u{E9}".repeat(127).into()
+            }]
+        );
         let players = given.players.unwrap();
-        let shown: Vec<_> =
-            players.iter().map(|player| (player.extra[0].value.to_string(), player.name.raw())).collect();
-        assert_eq!(shown, [("200".into(), "Al"), ("1".into(), ""), ("2".into(), "")]);
+        let shown: Vec<_> = players
+            .iter()
+            .map(|player| (player.extra[0].value.to_string(), player.name.raw()))
+            .collect();
+        assert_eq!(
+            shown,
+            [("200".into(), "Al"), ("1".into(), ""), ("2".into(), "")]
+        );
     }
 
     #[test]
@@ -450,19 +579,50 @@ mod tests {
         let read = |options: Options| Settings::read(&options).map_err(|error| error.to_string());
         let none = Options::default;
         assert_eq!(read(none()), Ok(Settings::default()));
-        assert_eq!(read(none().with("max-reply", 64)).map(|settings| settings.max_reply), Ok(64));
-        assert!(read(none().with("max-reply", 63)).unwrap_err().contains("64 to 65507"));
-        assert_eq!(read(none().with("game", "mafia:one")).map(|settings| settings.game), Ok(Some(10)));
-        assert_eq!(read(none().with("game", 99)).map(|settings| settings.game), Ok(Some(99)));
-        assert!(read(none().with("game", 256)).unwrap_err().contains("0 to 255"));
-        assert!(read(none().with("game", "doom")).unwrap_err().contains("\"gta:iii\", \"gta:vc\""));
-        assert!(read(none().with("challenge", true)).unwrap_err().contains("known are max-reply"));
+        assert_eq!(
+            read(none().with("max-reply", 64)).map(|settings| settings.max_reply),
+            Ok(64)
+        );
+        assert!(
+            read(none().with("max-reply", 63))
+                .unwrap_err()
+                .contains("64 to 65507")
+        );
+        assert_eq!(
+            read(none().with("game", "mafia:one")).map(|settings| settings.game),
+            Ok(Some(10))
+        );
+        assert_eq!(
+            read(none().with("game", 99)).map(|settings| settings.game),
+            Ok(Some(99))
+        );
+        assert!(
+            read(none().with("game", 256))
+                .unwrap_err()
+                .contains("0 to 255")
+        );
+        assert!(
+            read(none().with("game", "doom"))
+                .unwrap_err()
+                .contains("\"gta:iii\", \"gta:vc\"")
+        );
+        assert!(
+            read(none().with("challenge", true))
+                .unwrap_err()
+                .contains("known are max-reply")
+        );
     }
 
     #[test]
     fn the_game_is_the_options_the_status_or_unknown() {
         let game = |status: &Status, game| {
-            let responder = UgpResponder::new(status, &Settings { game, ..Settings::default() });
+            let responder = UgpResponder::new(
+                status,
+                &Settings {
+                    game,
+                    ..Settings::default()
+                },
+            );
             given(&query(&responder, b"\0")).game
         };
         let mut status = Status::default();

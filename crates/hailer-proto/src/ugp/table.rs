@@ -90,17 +90,27 @@ pub const GAMES: &[(u8, &str)] = &[
 
 /// Name of a game.
 pub fn game_name(id: u8) -> Option<&'static str> {
-    GAMES.iter().find(|(known, _)| *known == id).map(|(_, name)| *name)
+    GAMES
+        .iter()
+        .find(|(known, _)| *known == id)
+        .map(|(_, name)| *name)
 }
 
 /// Number of a game.
 pub fn game_id(name: &str) -> Option<u8> {
-    GAMES.iter().find(|(_, known)| *known == name).map(|(id, _)| *id)
+    GAMES
+        .iter()
+        .find(|(_, known)| *known == name)
+        .map(|(id, _)| *id)
 }
 
 /// Flags as a person would write them.
 pub(super) fn describe(flags: u8, names: &[(u8, &str)]) -> String {
-    let set: Vec<&str> = names.iter().filter(|(bit, _)| flags & bit != 0).map(|(_, name)| *name).collect();
+    let set: Vec<&str> = names
+        .iter()
+        .filter(|(bit, _)| flags & bit != 0)
+        .map(|(_, name)| *name)
+        .collect();
     match set.is_empty() {
         true => format!("{flags:02x}"),
         false => format!("{flags:02x}: {}", set.join(", ")),

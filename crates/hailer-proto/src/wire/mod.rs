@@ -18,7 +18,9 @@ pub use deviation::Deviation;
 pub(crate) use deviation::deviations;
 pub use notes::{Field, Notes};
 pub use reader::Reader;
-pub use text::{Latin1, Utf8, by_content, filled, first_nul, hexadecimal, nuls, utf8_or_latin1, utf16};
+pub use text::{
+    Latin1, Utf8, by_content, filled, first_nul, hexadecimal, nuls, utf8_or_latin1, utf16,
+};
 pub use writer::{Writer, cut};
 
 use core::fmt;
@@ -60,7 +62,11 @@ pub enum ErrorKind {
 impl Error {
     /// A value the field cannot hold.
     pub const fn bad(field: &'static str, at: usize, expected: &'static str) -> Self {
-        Self { field, at, kind: ErrorKind::Bad(expected) }
+        Self {
+            field,
+            at,
+            kind: ErrorKind::Bad(expected),
+        }
     }
 }
 

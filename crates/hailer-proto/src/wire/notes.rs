@@ -32,24 +32,40 @@ pub struct Field {
 impl Notes {
     /// Notes that keep every field, not only deviations.
     pub fn explaining() -> Self {
-        Self { fields: Some(Vec::new()), ..Self::default() }
+        Self {
+            fields: Some(Vec::new()),
+            ..Self::default()
+        }
     }
 
     /// Notes that keep nothing and so never allocate: for responders.
     pub fn discarding() -> Self {
-        Self { discarding: true, ..Self::default() }
+        Self {
+            discarding: true,
+            ..Self::default()
+        }
     }
 
     /// Names a deviation met at an offset. Once per name is enough: the first place is kept.
     pub fn deviation(&mut self, deviation: &'static Deviation, at: usize) {
-        if !self.discarding && !self.deviations.iter().any(|(met, _)| met.name == deviation.name) {
+        if !self.discarding
+            && !self
+                .deviations
+                .iter()
+                .any(|(met, _)| met.name == deviation.name)
+        {
             self.deviations.push((deviation, at));
         }
     }
 
     /// Explains a range of bytes. `value` runs only if fields are kept.
     #[inline(always)]
-    pub fn field(&mut self, range: Range<usize>, name: &'static str, value: impl FnOnce() -> String) {
+    pub fn field(
+        &mut self,
+        range: Range<usize>,
+        name: &'static str,
+        value: impl FnOnce() -> String,
+    ) {
         if self.fields.is_some() {
             self.keep(range, name, value());
         }
@@ -62,7 +78,12 @@ impl Notes {
             Some((group, index)) => format!("{group}[{index}].{name}"),
             None => name.into(),
         };
-        self.fields.get_or_insert_default().push(Field { range, name, value, secret: false });
+        self.fields.get_or_insert_default().push(Field {
+            range,
+            name,
+            value,
+            secret: false,
+        });
     }
 
     /// Marks the field explained last as a secret.

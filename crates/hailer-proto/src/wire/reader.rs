@@ -15,7 +15,11 @@ pub struct Reader<'a, 'n> {
 impl<'a, 'n> Reader<'a, 'n> {
     /// Starts at the first byte of a datagram.
     pub fn new(bytes: &'a [u8], notes: &'n mut Notes) -> Self {
-        Self { bytes, at: 0, notes }
+        Self {
+            bytes,
+            at: 0,
+            notes,
+        }
     }
 
     /// Takes `n` bytes. Every other read goes through here.
@@ -27,7 +31,13 @@ impl<'a, 'n> Reader<'a, 'n> {
                 self.at += n;
                 Ok(taken)
             }
-            None => Err(Error { field, at: self.at, kind: ErrorKind::Short { need: n - rest.len() } }),
+            None => Err(Error {
+                field,
+                at: self.at,
+                kind: ErrorKind::Short {
+                    need: n - rest.len(),
+                },
+            }),
         }
     }
 
@@ -35,7 +45,9 @@ impl<'a, 'n> Reader<'a, 'n> {
     #[inline]
     pub fn array<const N: usize>(&mut self, field: &'static str) -> Result<[u8; N], Error> {
         let at = self.at;
-        self.take(N, field)?.try_into().map_err(|_| Error::bad(field, at, "a fixed number of bytes"))
+        self.take(N, field)?
+            .try_into()
+            .map_err(|_| Error::bad(field, at, "a fixed number of bytes"))
     }
 
     /// Takes `n` bytes and notes them in hexadecimal.
@@ -151,10 +163,14 @@ impl<'a, 'n> Reader<'a, 'n> {
     pub fn utf16_be(&mut self, limit: usize, field: &'static str) -> Result<&'a [u8], Error> {
         let at = self.at;
         let count = i16::from_be_bytes(self.array(field)?);
-        let count =
-            usize::try_from(count).map_err(|_| Error::bad(field, at, "a count of UTF-16 units, not below 0"))?;
+        let count = usize::try_from(count)
+            .map_err(|_| Error::bad(field, at, "a count of UTF-16 units, not below 0"))?;
         if count > limit {
-            return Err(Error { field, at, kind: ErrorKind::Limit { limit } });
+            return Err(Error {
+                field,
+                at,
+                kind: ErrorKind::Limit { limit },
+            });
         }
         let units = self.take(count * 2, field)?;
         self.note(at, field, || format!("{:?}", super::utf16(units)));
@@ -187,7 +203,11 @@ impl<'a, 'n> Reader<'a, 'n> {
     pub fn end(&self) -> Result<(), Error> {
         match self.remaining() {
             0 => Ok(()),
-            count => Err(Error { field: "end of message", at: self.at, kind: ErrorKind::Leftover { count } }),
+            count => Err(Error {
+                field: "end of message",
+                at: self.at,
+                kind: ErrorKind::Leftover { count },
+            }),
         }
     }
 

@@ -47,10 +47,17 @@ impl<'a> Utf8<'a> {
     pub fn end_of(mut bytes: &'a [u8]) -> Self {
         for _ in 0..4 {
             let broken = match core::str::from_utf8(bytes) {
-                Ok(text) => return Self { text, is_ascii: text.is_ascii() },
+                Ok(text) => {
+                    return Self {
+                        text,
+                        is_ascii: text.is_ascii(),
+                    };
+                }
                 Err(error) => bytes.get(error.valid_up_to()..).unwrap_or_default(),
             };
-            bytes = memchr(0, broken).and_then(|end| broken.get(end..)).unwrap_or_default();
+            bytes = memchr(0, broken)
+                .and_then(|end| broken.get(end..))
+                .unwrap_or_default();
         }
         Self::default()
     }
@@ -61,17 +68,24 @@ impl<'a> Utf8<'a> {
             let start = bytes.get(..error.valid_up_to()).unwrap_or_default();
             core::str::from_utf8(start)
         });
-        Self { text: text.unwrap_or_default(), is_ascii: false }
+        Self {
+            text: text.unwrap_or_default(),
+            is_ascii: false,
+        }
     }
 
     /// What [`utf8_or_latin1`] says of a piece of the message, or of any other bytes.
     pub fn decode_cut(self, piece: &'a [u8]) -> (Cow<'a, str>, bool, bool) {
-        self.find(piece).map_or_else(|| utf8_or_latin1(piece), |text| (Cow::Borrowed(text), false, false))
+        self.find(piece).map_or_else(
+            || utf8_or_latin1(piece),
+            |text| (Cow::Borrowed(text), false, false),
+        )
     }
 
     /// What [`by_content`] says of a piece of the message, or of any other bytes.
     pub fn decode(self, piece: &'a [u8]) -> (Cow<'a, str>, bool) {
-        self.find(piece).map_or_else(|| by_content(piece), |text| (Cow::Borrowed(text), false))
+        self.find(piece)
+            .map_or_else(|| by_content(piece), |text| (Cow::Borrowed(text), false))
     }
 
     /// A piece that is sure to be ASCII.
@@ -82,7 +96,10 @@ impl<'a> Utf8<'a> {
     /// A piece of the message that is all text.
     #[inline(always)]
     pub fn find(self, piece: &[u8]) -> Option<&'a str> {
-        let at = piece.as_ptr().addr().wrapping_sub(self.text.as_ptr().addr());
+        let at = piece
+            .as_ptr()
+            .addr()
+            .wrapping_sub(self.text.as_ptr().addr());
         self.text.get(at..at.checked_add(piece.len())?)
     }
 }
@@ -145,7 +162,11 @@ pub fn utf8_or_latin1(bytes: &[u8]) -> (Cow<'_, str>, bool, bool) {
         Ok(text) => (Cow::Borrowed(text), false, false),
         Err(error) if error.error_len().is_none() && bytes.len() >= SHORTEST_CUT => {
             let whole = bytes.get(..error.valid_up_to()).unwrap_or_default();
-            (Cow::Borrowed(core::str::from_utf8(whole).unwrap_or_default()), true, false)
+            (
+                Cow::Borrowed(core::str::from_utf8(whole).unwrap_or_default()),
+                true,
+                false,
+            )
         }
         Err(_) => (Cow::Owned(Latin1::decode(bytes)), false, true),
     }
@@ -154,7 +175,10 @@ pub fn utf8_or_latin1(bytes: &[u8]) -> (Cow<'_, str>, bool, bool) {
 /// Hexadecimal, two lower-case digits a byte, nothing in between.
 pub fn hexadecimal(bytes: &[u8]) -> String {
     let digit = |half: u8| char::from_digit(half.into(), 16).unwrap_or_default();
-    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+    bytes
+        .iter()
+        .flat_map(|byte| [digit(byte >> 4), digit(byte & 15)])
+        .collect()
 }
 
 /// UTF-16, most significant byte first. A surrogate without its other half becomes U+FFFD.
@@ -173,13 +197,19 @@ mod tests {
     #[test]
     fn every_byte_is_a_character() {
         let all: Vec<u8> = (0..=255).chain(b"x".iter().copied()).collect();
-        assert!(Latin1::decode(&all).chars().map(u32::from).eq(all.iter().map(|byte| u32::from(*byte))));
+        assert!(
+            Latin1::decode(&all)
+                .chars()
+                .map(u32::from)
+                .eq(all.iter().map(|byte| u32::from(*byte)))
+        );
     }
 
     #[test]
     fn every_nul_is_found_and_nothing_else() {
-        let bytes: Vec<u8> =
-            (0..200_u32).map(|i| [0, 1, 0x80, 0xFF, 0, 0x7F, b'x'][(i * i % 101 % 7) as usize]).collect();
+        let bytes: Vec<u8> = (0..200_u32)
+            .map(|i| [0, 1, 0x80, 0xFF, 0, 0x7F, b'x'][(i * i % 101 % 7) as usize])
+            .collect();
         for start in 0..16 {
             for end in start..bytes.len() {
                 let piece = &bytes[start..end];
@@ -203,16 +233,35 @@ mod tests {
 
     #[test]
     fn pieces_decode_as_they_do_alone() {
-        for message in [&b"caf\xE9\0plain\0caf\xC3\xA9\0"[..], b"plain\0x", b"\xFF\xFF\0", b"", &[0xE9; 20], b"a\xC3"] {
+        for message in [
+            &b"caf\xE9\0plain\0caf\xC3\xA9\0"[..],
+            b"plain\0x",
+            b"\xFF\xFF\0",
+            b"",
+            &[0xE9; 20],
+            b"a\xC3",
+        ] {
             for utf8 in [Utf8::start_of(message), Utf8::end_of(message)] {
                 for start in 0..=message.len() {
                     for end in start..=message.len() {
                         let piece = &message[start..end];
-                        assert_eq!(utf8.decode(piece), by_content(piece), "{piece:?} of {message:?}");
-                        assert_eq!(utf8.decode_cut(piece), utf8_or_latin1(piece), "{piece:?} of {message:?}");
+                        assert_eq!(
+                            utf8.decode(piece),
+                            by_content(piece),
+                            "{piece:?} of {message:?}"
+                        );
+                        assert_eq!(
+                            utf8.decode_cut(piece),
+                            utf8_or_latin1(piece),
+                            "{piece:?} of {message:?}"
+                        );
                     }
                 }
-                assert_eq!(utf8.decode(b"\xE9"), by_content(b"\xE9"), "of something else");
+                assert_eq!(
+                    utf8.decode(b"\xE9"),
+                    by_content(b"\xE9"),
+                    "of something else"
+                );
             }
         }
         assert_eq!(Utf8::start_of(b"plain\0caf\xE9\0more").text, "plain\0caf");
@@ -224,8 +273,17 @@ mod tests {
     fn a_character_cut_at_the_end_is_dropped() {
         let long = "caf\u{E9}".repeat(13);
         let (text, cut, latin1) = utf8_or_latin1(&long.as_bytes()[..64]);
-        assert_eq!((text.ends_with("caf"), text.chars().count(), cut, latin1), (true, 51, true, false));
-        assert_eq!(utf8_or_latin1(b"Jos\xE9"), ("Jos\u{E9}".into(), false, true));
-        assert_eq!(utf8_or_latin1(b"caf\xE9!"), ("caf\u{E9}!".into(), false, true));
+        assert_eq!(
+            (text.ends_with("caf"), text.chars().count(), cut, latin1),
+            (true, 51, true, false)
+        );
+        assert_eq!(
+            utf8_or_latin1(b"Jos\xE9"),
+            ("Jos\u{E9}".into(), false, true)
+        );
+        assert_eq!(
+            utf8_or_latin1(b"caf\xE9!"),
+            ("caf\u{E9}!".into(), false, true)
+        );
     }
 }

@@ -41,7 +41,8 @@ impl Writer<'_> {
 
 /// The longest prefix of `text` of at most `limit` bytes that ends on a character border.
 pub fn cut(text: &str, limit: usize) -> &str {
-    text.get(..text.floor_char_boundary(limit)).unwrap_or_default()
+    text.get(..text.floor_char_boundary(limit))
+        .unwrap_or_default()
 }
 
 #[cfg(test)]

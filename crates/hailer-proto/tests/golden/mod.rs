@@ -9,7 +9,10 @@ use std::path::{Path, PathBuf};
 /// The root of the repository.
 pub(crate) fn root() -> PathBuf {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
-    crates.and_then(Path::parent).expect("crates/<name> in the repository").into()
+    crates
+        .and_then(Path::parent)
+        .expect("crates/<name> in the repository")
+        .into()
 }
 
 /// Whether golden files are to be written instead of compared.
@@ -33,7 +36,11 @@ pub(crate) fn check(path: &str, found: &str) -> Result<(), String> {
     let mut pairs = stored.lines().zip(found.lines()).enumerate();
     let (line, stored_line, found_line) = match pairs.find(|(_, (a, b))| a != b) {
         Some((i, (a, b))) => (i + 1, a, b),
-        None => (stored.lines().count().min(found.lines().count()) + 1, "(end)", "(end, or more lines)"),
+        None => (
+            stored.lines().count().min(found.lines().count()) + 1,
+            "(end)",
+            "(end, or more lines)",
+        ),
     };
     Err(format!(
         "golden/{path} differs from what was found, first in line {line}:\n  stored: {stored_line}\n  found:  \
@@ -43,5 +50,10 @@ pub(crate) fn check(path: &str, found: &str) -> Result<(), String> {
 
 /// Fails with all complaints at once, each on a line of its own.
 pub(crate) fn settle(complaints: &[String]) {
-    assert!(complaints.is_empty(), "{} complaints:\n{}\n", complaints.len(), complaints.join("\n"));
+    assert!(
+        complaints.is_empty(),
+        "{} complaints:\n{}\n",
+        complaints.len(),
+        complaints.join("\n")
+    );
 }

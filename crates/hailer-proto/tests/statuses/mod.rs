@@ -36,14 +36,27 @@ pub(crate) fn plain(players: usize) -> Status {
         mode: Some("plainmode".into()),
         map: Some("plainmap".into()),
         version: Some("1.2.3".into()),
-        rules: vec![Rule { key: "rule".into(), value: "value".into() }],
-        address: Some(Address { host: Some("192.0.2.9".into()), port: Some(2_345) }),
-        extra: vec![Extra { key: "software", value: Value::from("Software") }],
+        rules: vec![Rule {
+            key: "rule".into(),
+            value: "value".into(),
+        }],
+        address: Some(Address {
+            host: Some("192.0.2.9".into()),
+            port: Some(2_345),
+        }),
+        extra: vec![Extra {
+            key: "software",
+            value: Value::from("Software"),
+        }],
         ..Status::default()
     };
     status.players.max = Some(players.max(100) as i64);
     status.players.online = Some(players as i64);
-    status.players.set_list((0..players).map(|i| Player::named(Text::legacy(format!("player_{i}")))).collect());
+    status.players.set_list(
+        (0..players)
+            .map(|i| Player::named(Text::legacy(format!("player_{i}"))))
+            .collect(),
+    );
     status
 }
 
@@ -57,7 +70,15 @@ pub(crate) fn several() -> Vec<Status> {
     huge.mode = Some(long.as_str().into());
     huge.map = Some(long.as_str().into());
     huge.version = Some(long.as_str().into());
-    huge.address = Some(Address { host: Some(long.as_str().into()), port: Some(65_535) });
-    huge.rules = (0..500).map(|i| Rule { key: format!("rule{i}").into(), value: long[..400].into() }).collect();
+    huge.address = Some(Address {
+        host: Some(long.as_str().into()),
+        port: Some(65_535),
+    });
+    huge.rules = (0..500)
+        .map(|i| Rule {
+            key: format!("rule{i}").into(),
+            value: long[..400].into(),
+        })
+        .collect();
     vec![Status::default(), plain(3), plain(300), huge]
 }

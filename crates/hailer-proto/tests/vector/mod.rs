@@ -74,37 +74,58 @@ pub(crate) enum Line {
 pub(crate) fn vectors(protocol: &'static dyn Protocol) -> Vec<Vector> {
     let id = protocol.info().id;
     let files = files(&golden::root().join("vectors").join(id));
-    files.iter().map(|file| read_vector(protocol, &format!("{id}/{}", stem(file)), file)).collect()
+    files
+        .iter()
+        .map(|file| read_vector(protocol, &format!("{id}/{}", stem(file)), file))
+        .collect()
 }
 
 /// All conversations of a protocol, sorted by name.
 pub(crate) fn conversations(protocol: &'static dyn Protocol) -> Vec<Conversation> {
     let id = protocol.info().id;
-    let files = files(&golden::root().join("vectors").join(id).join("conversations"));
-    files.iter().map(|file| read_conversation(protocol, &format!("{id}/{}", stem(file)), file)).collect()
+    let files = files(
+        &golden::root()
+            .join("vectors")
+            .join(id)
+            .join("conversations"),
+    );
+    files
+        .iter()
+        .map(|file| read_conversation(protocol, &format!("{id}/{}", stem(file)), file))
+        .collect()
 }
 
 /// All vectors of all protocols.
 pub(crate) fn all_vectors() -> Vec<Vector> {
-    registry::PROTOCOLS.iter().flat_map(|&protocol| vectors(protocol)).collect()
+    registry::PROTOCOLS
+        .iter()
+        .flat_map(|&protocol| vectors(protocol))
+        .collect()
 }
 
 /// All conversations of all protocols.
 pub(crate) fn all_conversations() -> Vec<Conversation> {
-    registry::PROTOCOLS.iter().flat_map(|&protocol| conversations(protocol)).collect()
+    registry::PROTOCOLS
+        .iter()
+        .flat_map(|&protocol| conversations(protocol))
+        .collect()
 }
 
 /// The text files of a folder, sorted. A folder that is not there holds none; house.rs demands it.
 pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten();
-    let mut files: Vec<PathBuf> = entries.map(|entry| entry.expect("a readable folder").path()).collect();
+    let mut files: Vec<PathBuf> = entries
+        .map(|entry| entry.expect("a readable folder").path())
+        .collect();
     files.retain(|file| file.extension().is_some_and(|ending| ending == "txt"));
     files.sort();
     files
 }
 
 fn stem(file: &Path) -> &str {
-    file.file_stem().and_then(|stem| stem.to_str()).expect("a UTF-8 file name")
+    file.file_stem()
+        .and_then(|stem| stem.to_str())
+        .expect("a UTF-8 file name")
 }
 
 impl Conversation {
@@ -131,7 +152,9 @@ impl Conversation {
             out.clear();
             match line {
                 Line::Heard(bytes) => {
-                    let Some(bytes) = edit(heard, bytes) else { break };
+                    let Some(bytes) = edit(heard, bytes) else {
+                        break;
+                    };
                     heard += 1;
                     step = exchange.handle(Input::Datagram(&bytes), &mut out);
                 }
@@ -152,16 +175,25 @@ fn read_vector(protocol: &'static dyn Protocol, name: &str, file: &Path) -> Vect
     let (headers, body) = split(name, &text);
     let known = ["message", "way", "deviations", "error"];
     for (key, _) in &headers {
-        assert!(known.contains(key), "vectors/{name}.txt: unknown header `{key}`; known are {}", known.join(", "));
+        assert!(
+            known.contains(key),
+            "vectors/{name}.txt: unknown header `{key}`; known are {}",
+            known.join(", ")
+        );
     }
     let header = |key: &str| match headers.iter().find(|(own, _)| *own == key) {
         Some((_, value)) => *value,
         None => panic!("vectors/{name}.txt: add a header `{key}: …`"),
     };
-    let some = |key| Some(header(key)).filter(|value| *value != "none").map(String::from);
+    let some = |key| {
+        Some(header(key))
+            .filter(|value| *value != "none")
+            .map(String::from)
+    };
     let mut bytes = Vec::new();
     for (number, line) in body {
-        append(line, &mut bytes).unwrap_or_else(|problem| panic!("vectors/{name}.txt:{number}: {problem}"));
+        append(line, &mut bytes)
+            .unwrap_or_else(|problem| panic!("vectors/{name}.txt:{number}: {problem}"));
     }
     Vector {
         name: name.into(),
@@ -172,7 +204,11 @@ fn read_vector(protocol: &'static dyn Protocol, name: &str, file: &Path) -> Vect
             "reply" => Way::Reply,
             other => panic!("vectors/{name}.txt: way `{other}` is neither request nor reply"),
         },
-        deviations: some("deviations").iter().flat_map(|list| list.split(", ")).map(String::from).collect(),
+        deviations: some("deviations")
+            .iter()
+            .flat_map(|list| list.split(", "))
+            .map(String::from)
+            .collect(),
         error: some("error"),
         bytes,
     }
@@ -199,7 +235,8 @@ fn read_conversation(protocol: &'static dyn Protocol, name: &str, file: &Path) -
     for (number, text) in body {
         let bytes = |text: &str| {
             let mut bytes = Vec::new();
-            append(text, &mut bytes).unwrap_or_else(|problem| panic!("conversation {name}:{number}: {problem}"));
+            append(text, &mut bytes)
+                .unwrap_or_else(|problem| panic!("conversation {name}:{number}: {problem}"));
             bytes
         };
         let blank = text.trim().is_empty() || text.trim_start().starts_with('#');
@@ -211,7 +248,11 @@ fn read_conversation(protocol: &'static dyn Protocol, name: &str, file: &Path) -
             }
             (Some((">", text)), _) => Line::Sent(bytes(text)),
             (Some(("<", text)), _) => Line::Heard(bytes(text)),
-            _ => match text.trim_end().split_once(' ').unwrap_or((text.trim_end(), "")) {
+            _ => match text
+                .trim_end()
+                .split_once(' ')
+                .unwrap_or((text.trim_end(), ""))
+            {
                 ("timeout", "") => Line::Timeout,
                 ("give", "up") => Line::GiveUp,
                 ("wait", "") => Line::Wait,
@@ -224,14 +265,24 @@ fn read_conversation(protocol: &'static dyn Protocol, name: &str, file: &Path) -
         lines.push((number, line));
     }
     let cookie = cookie.unwrap_or_else(|| panic!("conversation {name}: add a header `cookie: N`"));
-    Conversation { name: name.into(), protocol, ask, cookie, lines }
+    Conversation {
+        name: name.into(),
+        protocol,
+        ask,
+        cookie,
+        lines,
+    }
 }
 
 type Headers<'a> = Vec<(&'a str, &'a str)>;
 
 /// Headers up to the first blank line, and the numbered lines behind it.
 fn split<'a>(name: &str, text: &'a str) -> (Headers<'a>, Vec<(usize, &'a str)>) {
-    let mut lines = text.lines().enumerate().map(|(i, line)| (i + 1, line)).peekable();
+    let mut lines = text
+        .lines()
+        .enumerate()
+        .map(|(i, line)| (i + 1, line))
+        .peekable();
     let mut headers = Vec::new();
     while let Some((number, line)) = lines.next_if(|(_, line)| !line.starts_with(['>', '<', '='])) {
         if line.starts_with('#') {
@@ -263,7 +314,9 @@ pub(crate) fn append(line: &str, bytes: &mut Vec<u8>) -> Result<(), String> {
                 let second = chars.next().unwrap_or(' ');
                 let digits = (first.to_digit(16), second.to_digit(16));
                 let (Some(high), Some(low)) = digits else {
-                    return Err(format!("`{first}{second}` is no pair of hexadecimal digits"));
+                    return Err(format!(
+                        "`{first}{second}` is no pair of hexadecimal digits"
+                    ));
                 };
                 bytes.push((high << 4 | low) as u8);
             }
@@ -281,7 +334,12 @@ fn quoted(chars: &mut std::str::Chars<'_>, bytes: &mut Vec<u8>) -> Result<(), St
                 't' => bytes.push(b'\t'),
                 c @ ('"' | '\\') => bytes.push(c as u8),
                 'x' => {
-                    let mut digit = || chars.next().and_then(|c| c.to_digit(16)).ok_or("\\x wants two digits");
+                    let mut digit = || {
+                        chars
+                            .next()
+                            .and_then(|c| c.to_digit(16))
+                            .ok_or("\\x wants two digits")
+                    };
                     let (high, low) = (digit()?, digit()?);
                     bytes.push((high << 4 | low) as u8);
                 }

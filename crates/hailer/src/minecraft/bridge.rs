@@ -201,7 +201,10 @@ impl Bridge {
 
     /// Says goodbye to both sides, as far as they understand it.
     pub fn kick(&mut self, reason: &str) {
-        let kick: Packet = Kick { reason: reason.into() }.into();
+        let kick: Packet = Kick {
+            reason: reason.into(),
+        }
+        .into();
         let _ = self.near.send(&kick);
         if self.is_announced {
             let _ = self.far.send(&kick);
@@ -216,12 +219,24 @@ impl Bridge {
         if self.is_over() || !self.listen()? {
             return Ok(None);
         }
-        if let Some(packet) = self.near.next().map_err(|error| self.fault(Way::ToServer, error))? {
+        if let Some(packet) = self
+            .near
+            .next()
+            .map_err(|error| self.fault(Way::ToServer, error))?
+        {
             let passed = self.passed(Way::ToServer, packet);
             self.pass_to_server(&passed, random)?;
-            return Ok(Some(Passed { build: self.build(), is_sure: self.is_sure, ..passed }));
+            return Ok(Some(Passed {
+                build: self.build(),
+                is_sure: self.is_sure,
+                ..passed
+            }));
         }
-        if let Some(packet) = self.far.next().map_err(|error| self.fault(Way::ToClient, error))? {
+        if let Some(packet) = self
+            .far
+            .next()
+            .map_err(|error| self.fault(Way::ToClient, error))?
+        {
             let passed = self.passed(Way::ToClient, packet);
             self.pass_to_client(&passed, random)?;
             return Ok(Some(passed));
@@ -240,7 +255,9 @@ impl Bridge {
             (None, _) => {}
             (Some(announced), _) => {
                 let Some(build) = announced.build(self.wish) else {
-                    let Announced::Number(number) = announced else { return Ok(false) };
+                    let Announced::Number(number) = announced else {
+                        return Ok(false);
+                    };
                     return Err(Fault::Protocol(number));
                 };
                 self.set_build(build);
@@ -264,7 +281,14 @@ impl Bridge {
         let bytes = from.last_bytes().to_vec();
         let offset = *at;
         *at += bytes.len() as u64;
-        Passed { way, build: from.build(), is_sure: self.is_sure, packet, bytes, offset }
+        Passed {
+            way,
+            build: from.build(),
+            is_sure: self.is_sure,
+            packet,
+            bytes,
+            offset,
+        }
     }
 
     fn fault(&self, way: Way, error: PeerError) -> Fault {
@@ -273,16 +297,32 @@ impl Bridge {
             Way::ToClient => (&self.far, self.to_client),
         };
         // A packet out of place was read, one that is broken was not.
-        let read = if let PeerError::Unexpected(_) = error { from.last_bytes() } else { &[] };
-        Fault::Peer { way, build: from.build(), error, offset, bytes: [read, from.unread()].concat() }
+        let read = if let PeerError::Unexpected(_) = error {
+            from.last_bytes()
+        } else {
+            &[]
+        };
+        Fault::Peer {
+            way,
+            build: from.build(),
+            error,
+            offset,
+            bytes: [read, from.unread()].concat(),
+        }
     }
 
-    fn pass_to_server(&mut self, passed: &Passed, random: &mut impl FnMut(&mut [u8])) -> Result<(), Fault> {
+    fn pass_to_server(
+        &mut self,
+        passed: &Passed,
+        random: &mut impl FnMut(&mut [u8]),
+    ) -> Result<(), Fault> {
         match &passed.packet {
             Packet::EncryptionResponse(response) => return self.secure(response, random),
             Packet::LoginRequest(login) if passed.build < Build::W17a => {
                 // Nobody else has this number: the server says what it thinks of another.
-                if let Some(build) = Build::of_protocol(login.protocol).filter(|build| *build < Build::W17a) {
+                if let Some(build) =
+                    Build::of_protocol(login.protocol).filter(|build| *build < Build::W17a)
+                {
                     self.set_build(build);
                 }
                 self.is_sure = true;
@@ -293,7 +333,11 @@ impl Bridge {
         sent.map_err(|error| self.out_of_place(Way::ToServer, error))
     }
 
-    fn pass_to_client(&mut self, passed: &Passed, random: &mut impl FnMut(&mut [u8])) -> Result<(), Fault> {
+    fn pass_to_client(
+        &mut self,
+        passed: &Passed,
+        random: &mut impl FnMut(&mut [u8]),
+    ) -> Result<(), Fault> {
         let sent = match &passed.packet {
             Packet::EncryptionRequest(request) => {
                 if request.server_id != *NO_CHECK {
@@ -331,13 +375,22 @@ impl Bridge {
     }
 
     /// The client's secret holds on its side; on the other we choose our own.
-    fn secure(&mut self, response: &EncryptionResponse, random: &mut impl FnMut(&mut [u8])) -> Result<(), Fault> {
-        let (Some(kind), Some(request)) = (CipherKind::of(self.build()), self.request.take()) else {
+    fn secure(
+        &mut self,
+        response: &EncryptionResponse,
+        random: &mut impl FnMut(&mut [u8]),
+    ) -> Result<(), Fault> {
+        let (Some(kind), Some(request)) = (CipherKind::of(self.build()), self.request.take())
+        else {
             return Err(Fault::ClientSecret);
         };
         let has_token = self.build() >= Build::W25a;
         let near = self.key.decrypt(&response.secret, kind.secret_len());
-        let token = if has_token { self.key.decrypt(&response.token, TOKEN) } else { Some(self.token.to_vec()) };
+        let token = if has_token {
+            self.key.decrypt(&response.token, TOKEN)
+        } else {
+            Some(self.token.to_vec())
+        };
         let near = near.filter(|_| token.is_some_and(|token| same_token(&self.token, &token)));
         let near = near.ok_or(Fault::ClientSecret)?;
         self.near.secure(&near).map_err(|_| Fault::ClientSecret)?;
@@ -346,11 +399,19 @@ impl Bridge {
         random(&mut far);
         let mut for_server = |plain: &[u8]| {
             let field = encrypt(&request.key, plain, random);
-            field.map(Bytes16::new).map_err(|error| Fault::ServerKey(error.to_string()))
+            field
+                .map(Bytes16::new)
+                .map_err(|error| Fault::ServerKey(error.to_string()))
         };
         let secret = for_server(&far)?;
-        let token = if has_token { for_server(&request.token)? } else { Bytes16::default() };
-        self.far.secure(&far).map_err(|error| Fault::ServerKey(error.to_string()))?;
+        let token = if has_token {
+            for_server(&request.token)?
+        } else {
+            Bytes16::default()
+        };
+        self.far
+            .secure(&far)
+            .map_err(|error| Fault::ServerKey(error.to_string()))?;
         let sent = self.far.send(&EncryptionResponse { secret, token }.into());
         sent.map_err(|error| self.out_of_place(Way::ToServer, error))?;
         self.secrets = Some(Secrets { near, far });

@@ -45,7 +45,11 @@ pub struct Join {
 
 impl Default for Join {
     fn default() -> Self {
-        Self { client: Settings::default(), timeout: Duration::from_secs(10), name_server: None }
+        Self {
+            client: Settings::default(),
+            timeout: Duration::from_secs(10),
+            name_server: None,
+        }
     }
 }
 
@@ -98,8 +102,12 @@ pub enum JoinError {
 fn late(connected: bool, after: Duration) -> String {
     let after = after.as_secs_f64();
     match connected {
-        true => format!("connected, but not let in within {after:.1} s: another service, or the server hangs"),
-        false => format!("no connection in {after:.1} s: filtered, on another port, or the server is down"),
+        true => format!(
+            "connected, but not let in within {after:.1} s: another service, or the server hangs"
+        ),
+        false => format!(
+            "no connection in {after:.1} s: filtered, on another port, or the server is down"
+        ),
     }
 }
 
@@ -137,13 +145,19 @@ impl JoinError {
 
 /// Connects, and says who we are. What the server makes of it, [`Session::next`] tells.
 pub async fn join(target: &Target, join: Join) -> Result<Session, JoinError> {
-    let Join { client: mut settings, timeout, name_server } = join;
+    let Join {
+        client: mut settings,
+        timeout,
+        name_server,
+    } = join;
     let names = Names::new(name_server);
     let addresses = names.addresses(target, PORT, Some(SERVICE)).await?;
     let (stream, address) = connect(&addresses, timeout).await?;
     settings.host = target.host.to_string();
     settings.port = address.port();
-    let local = stream.local_addr().map_err(|cause| JoinError::Connect { address, cause })?;
+    let local = stream
+        .local_addr()
+        .map_err(|cause| JoinError::Connect { address, cause })?;
     let mut ticker = tokio::time::interval(TICK);
     ticker.set_missed_tick_behavior(MissedTickBehavior::Delay);
     // The system's source of randomness fails on no system that has sockets; without it nothing is kept secret.
@@ -163,7 +177,10 @@ pub async fn join(target: &Target, join: Join) -> Result<Session, JoinError> {
 }
 
 /// To the first address that lets us, one after the other.
-async fn connect(addresses: &[SocketAddr], timeout: Duration) -> Result<(TcpStream, SocketAddr), JoinError> {
+async fn connect(
+    addresses: &[SocketAddr],
+    timeout: Duration,
+) -> Result<(TcpStream, SocketAddr), JoinError> {
     let mut last = None;
     for &address in addresses {
         let end = match tokio::time::timeout(timeout, TcpStream::connect(address)).await {
@@ -173,7 +190,11 @@ async fn connect(addresses: &[SocketAddr], timeout: Duration) -> Result<(TcpStre
                 return Ok((stream, address));
             }
             Ok(Err(cause)) => JoinError::Connect { address, cause },
-            Err(_) => JoinError::TimedOut { address, connected: false, after: timeout },
+            Err(_) => JoinError::TimedOut {
+                address,
+                connected: false,
+                after: timeout,
+            },
         };
         last.get_or_insert(end);
     }
@@ -250,10 +271,19 @@ impl Session {
                     return Ok(event);
                 }
                 Ok(None) => {}
-                Err(error) => return Err(JoinError::Game { address: self.address, error: error.into() }),
+                Err(error) => {
+                    return Err(JoinError::Game {
+                        address: self.address,
+                        error: error.into(),
+                    });
+                }
             }
             if self.joined.is_none() && self.started.elapsed() >= self.timeout {
-                return Err(JoinError::TimedOut { address: self.address, connected: true, after: self.timeout });
+                return Err(JoinError::TimedOut {
+                    address: self.address,
+                    connected: true,
+                    after: self.timeout,
+                });
             }
             self.wait().await?;
         }
@@ -288,7 +318,9 @@ impl Session {
         if let Some(recorder) = &mut self.recorder {
             let at = self.started.elapsed();
             for (way, bytes) in self.client.take_packets() {
-                recorder.packet(at, way, &bytes).map_err(JoinError::Recording)?;
+                recorder
+                    .packet(at, way, &bytes)
+                    .map_err(JoinError::Recording)?;
             }
         }
         Ok(())
@@ -313,6 +345,9 @@ impl Session {
         };
         let _ = tokio::time::timeout(GOODBYE, goodbye).await;
         self.write_down()?;
-        self.recorder.as_mut().map_or(Ok(()), Recorder::flush).map_err(JoinError::Recording)
+        self.recorder
+            .as_mut()
+            .map_or(Ok(()), Recorder::flush)
+            .map_err(JoinError::Recording)
     }
 }

@@ -74,7 +74,11 @@ pub struct Secret<'a> {
 
 impl fmt::Debug for Secret<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Secret({:?} {} {} {})", self.side, self.client, self.server, self.build)
+        write!(
+            f,
+            "Secret({:?} {} {} {})",
+            self.side, self.client, self.server, self.build
+        )
     }
 }
 
@@ -130,10 +134,15 @@ impl fmt::Display for End {
             Self::Goodbye => f.write_str("goodbye was said"),
             Self::Hangup(side, 0) => write!(f, "the {side} closed the connection"),
             Self::Hangup(side, count) => {
-                write!(f, "the {side} closed the connection in the middle of a packet, {count} bytes of it were there")
+                write!(
+                    f,
+                    "the {side} closed the connection in the middle of a packet, {count} bytes of it were there"
+                )
             }
             Self::Fault(fault) => fault.fmt(f),
-            Self::Unreachable(error) => write!(f, "the server cannot be reached: {}", unreachable(error)),
+            Self::Unreachable(error) => {
+                write!(f, "the server cannot be reached: {}", unreachable(error))
+            }
             Self::Silence => write!(f, "the client said nothing for {} s", SILENCE.as_secs()),
             Self::Full => f.write_str("sent away, too many connections"),
             Self::Io(side, error) => write!(f, "the connection to the {side} broke: {error}"),
@@ -160,9 +169,15 @@ pub struct Proxy {
 impl Proxy {
     /// A proxy with a key of its own.
     pub fn new(settings: Settings) -> io::Result<Self> {
-        let key = KeyPair::generate(&mut random).map_err(|error| io::Error::other(error.to_string()))?;
+        let key =
+            KeyPair::generate(&mut random).map_err(|error| io::Error::other(error.to_string()))?;
         let places = Arc::new(Semaphore::new(settings.max_connections));
-        Ok(Self { settings, key: Arc::new(key), places, stopped: watch::Sender::new(false) })
+        Ok(Self {
+            settings,
+            key: Arc::new(key),
+            places,
+            stopped: watch::Sender::new(false),
+        })
     }
 
     /// Takes clients until told to stop; then both sides of each connection are told so, and it is waited for them within
@@ -181,7 +196,9 @@ impl Proxy {
                 accepted = accept(listener) => Some(accepted),
                 () = &mut until => None,
             };
-            let Some((client, from)) = accepted else { break };
+            let Some((client, from)) = accepted else {
+                break;
+            };
             while connections.try_join_next().is_some() {}
             let (proxy, watch) = (Arc::clone(&self), Arc::clone(&watch));
             let started = Instant::now();
@@ -248,11 +265,24 @@ impl Proxy {
                     let build = bridge.build();
                     let secret = |side, ends: io::Result<(SocketAddr, SocketAddr)>, secret| {
                         if let Ok((client, server)) = ends {
-                            tell(Event::Secret(Secret { side, client, server, build, secret }));
+                            tell(Event::Secret(Secret {
+                                side,
+                                client,
+                                server,
+                                build,
+                                secret,
+                            }));
                         }
                     };
-                    secret(Side::Client, near.socket.local_addr().map(|local| (from, local)), &secrets.near);
-                    let ends = far.socket.local_addr().and_then(|local| Ok((local, far.socket.peer_addr()?)));
+                    secret(
+                        Side::Client,
+                        near.socket.local_addr().map(|local| (from, local)),
+                        &secrets.near,
+                    );
+                    let ends = far
+                        .socket
+                        .local_addr()
+                        .and_then(|local| Ok((local, far.socket.peer_addr()?)));
                     secret(Side::Server, ends, &secrets.far);
                 }
             }
@@ -270,7 +300,11 @@ impl Proxy {
             match hangup {
                 Ok(Turn::Moved) => {}
                 Ok(Turn::Ended(side)) => {
-                    let way = if side == Side::Client { Way::ToServer } else { Way::ToClient };
+                    let way = if side == Side::Client {
+                        Way::ToServer
+                    } else {
+                        Way::ToClient
+                    };
                     // Somebody who asks for the status may stop talking, and still listens.
                     if side == Side::Server || bridge.state() != State::Pinged {
                         return End::Hangup(side, bridge.unread(way).len());
@@ -330,7 +364,13 @@ impl Link {
             Side::Client => (Way::ToServer, Way::ToClient),
             Side::Server => (Way::ToClient, Way::ToServer),
         };
-        Self { socket, side, from, to, is_ended: false }
+        Self {
+            socket,
+            side,
+            from,
+            to,
+            is_ended: false,
+        }
     }
 
     /// Waits until something can be read or written on either side, and does it.
@@ -364,14 +404,22 @@ impl Link {
         }
     }
 
-    fn moved(&mut self, bridge: &mut Bridge, ready: io::Result<bool>) -> Result<Turn, (Side, io::Error)> {
+    fn moved(
+        &mut self,
+        bridge: &mut Bridge,
+        ready: io::Result<bool>,
+    ) -> Result<Turn, (Side, io::Error)> {
         let moved = ready.and_then(|to_read| match to_read {
             true => {
                 let mut chunk = [0; CHUNK];
                 let count = self.socket.try_read(&mut chunk)?;
                 bridge.receive(self.from, chunk.get(..count).unwrap_or_default());
                 self.is_ended = count == 0;
-                Ok(if count == 0 { Turn::Ended(self.side) } else { Turn::Moved })
+                Ok(if count == 0 {
+                    Turn::Ended(self.side)
+                } else {
+                    Turn::Moved
+                })
             }
             false => {
                 let count = self.socket.try_write(bridge.outgoing(self.to))?;
@@ -392,7 +440,13 @@ impl Link {
 
     /// Sends what is left, ends our half, and waits a little for the other.
     async fn finish(mut self, bridge: &Bridge) {
-        if self.socket.write_all(bridge.outgoing(self.to)).await.is_err() || self.socket.shutdown().await.is_err() {
+        if self
+            .socket
+            .write_all(bridge.outgoing(self.to))
+            .await
+            .is_err()
+            || self.socket.shutdown().await.is_err()
+        {
             return;
         }
         let listen = async {
@@ -406,7 +460,15 @@ impl Link {
 /// Tells a client why it cannot stay, if its socket takes that at once.
 fn send_away(client: &TcpStream) {
     let mut connection = Connection::new(Role::Server, Build::LATEST);
-    if connection.send(&Kick { reason: "hailer proxy: too many connections".into() }.into()).is_ok() {
+    if connection
+        .send(
+            &Kick {
+                reason: "hailer proxy: too many connections".into(),
+            }
+            .into(),
+        )
+        .is_ok()
+    {
         let _ = client.try_write(connection.outgoing());
     }
     debug_assert_eq!(connection.state(), State::Closed);

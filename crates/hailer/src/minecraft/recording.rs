@@ -37,7 +37,12 @@ impl<W: Write> Recorder<W> {
     /// Writes a packet, so long after the beginning.
     pub fn packet(&mut self, at: Duration, way: Way, bytes: &[u8]) -> io::Result<()> {
         let arrow = if way == Way::ToServer { '>' } else { '<' };
-        let line = format!("{arrow} {}.{:06} {}\n", at.as_secs(), at.subsec_micros(), hexadecimal(bytes));
+        let line = format!(
+            "{arrow} {}.{:06} {}\n",
+            at.as_secs(),
+            at.subsec_micros(),
+            hexadecimal(bytes)
+        );
         // In one piece, so that a reader of the growing file meets whole lines.
         self.out.write_all(line.as_bytes())
     }
@@ -92,16 +97,26 @@ impl<R: BufRead> Recording<R> {
 
     /// Reads the head.
     pub fn open(input: R) -> Result<Self, RecordingError> {
-        let mut recording = Self { input, build: Build::LATEST, line: 0 };
+        let mut recording = Self {
+            input,
+            build: Build::LATEST,
+            line: 0,
+        };
         let wrong = |line, problem: String| RecordingError::Line { line, problem };
         let magic = recording.next_line()?.unwrap_or_default();
         if magic.trim_end() != MAGIC {
-            return Err(wrong(1, format!("no recording; the first line should be {MAGIC:?}")));
+            return Err(wrong(
+                1,
+                format!("no recording; the first line should be {MAGIC:?}"),
+            ));
         }
         let head = recording.next_line()?.unwrap_or_default();
         let build = head.trim_end().strip_prefix("# build ");
-        let build = build.ok_or_else(|| wrong(2, "should name the build, such as `# build 1.3.2`".into()))?;
-        recording.build = build.parse().map_err(|error| wrong(2, format!("{error}")))?;
+        let build = build
+            .ok_or_else(|| wrong(2, "should name the build, such as `# build 1.3.2`".into()))?;
+        recording.build = build
+            .parse()
+            .map_err(|error| wrong(2, format!("{error}")))?;
         Ok(recording)
     }
 
@@ -118,12 +133,19 @@ impl<R: BufRead> Recording<R> {
     }
 
     fn entry(&self, text: &str) -> Result<Entry, RecordingError> {
-        let wrong = |problem: &str| RecordingError::Line { line: self.line, problem: problem.into() };
+        let wrong = |problem: &str| RecordingError::Line {
+            line: self.line,
+            problem: problem.into(),
+        };
         let mut words = text.split_ascii_whitespace();
         let way = match words.next() {
             Some(">") => Way::ToServer,
             Some("<") => Way::ToClient,
-            _ => return Err(wrong("should begin with `>` (to the server), `<` (to the client) or `#`")),
+            _ => {
+                return Err(wrong(
+                    "should begin with `>` (to the server), `<` (to the client) or `#`",
+                ));
+            }
         };
         let seconds = words.next().and_then(|word| word.parse().ok());
         let at = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
@@ -164,27 +186,54 @@ mod tests {
     fn what_is_recorded_is_read() {
         let mut file = Vec::new();
         let mut recorder = Recorder::start(&mut file, Build::W17a).unwrap();
-        recorder.packet(Duration::from_micros(1_500_001), Way::ToServer, &[0xFE]).unwrap();
-        recorder.packet(Duration::from_secs(2), Way::ToClient, &[0xFF, 0, 0]).unwrap();
+        recorder
+            .packet(Duration::from_micros(1_500_001), Way::ToServer, &[0xFE])
+            .unwrap();
+        recorder
+            .packet(Duration::from_secs(2), Way::ToClient, &[0xFF, 0, 0])
+            .unwrap();
         assert!(Recording::<&[u8]>::is_one(&file));
         let recording = Recording::open(&file[..]).unwrap();
         assert_eq!(recording.build(), Build::W17a);
         let entries: Vec<Entry> = recording.map(Result::unwrap).collect();
         assert_eq!(entries.len(), 2);
-        assert_eq!(entries[0], Entry { at: Duration::from_micros(1_500_001), way: Way::ToServer, bytes: vec![0xFE] });
+        assert_eq!(
+            entries[0],
+            Entry {
+                at: Duration::from_micros(1_500_001),
+                way: Way::ToServer,
+                bytes: vec![0xFE]
+            }
+        );
     }
 
     #[test]
     fn errors_name_the_line() {
         let error = |text: &str| match Recording::open(text.as_bytes()) {
-            Ok(recording) => recording.filter_map(Result::err).map(|error| error.to_string()).next(),
+            Ok(recording) => recording
+                .filter_map(Result::err)
+                .map(|error| error.to_string())
+                .next(),
             Err(error) => Some(error.to_string()),
         };
         let head = "# hailer session 1\n# build 39\n";
-        assert!(error("nonsense").unwrap().starts_with("line 1: no recording"));
-        assert!(error("# hailer session 1\n# build 2.0\n").unwrap().starts_with("line 2: \"2.0\" is no build"));
+        assert!(
+            error("nonsense")
+                .unwrap()
+                .starts_with("line 1: no recording")
+        );
+        assert!(
+            error("# hailer session 1\n# build 2.0\n")
+                .unwrap()
+                .starts_with("line 2: \"2.0\" is no build")
+        );
         for line in ["? 0 fe", "> soon fe", "> 0 f", "> 0", "> 0 zz", "> -1 fe"] {
-            assert!(error(&format!("{head}\n{line}\n")).unwrap().starts_with("line 4: "), "{line}");
+            assert!(
+                error(&format!("{head}\n{line}\n"))
+                    .unwrap()
+                    .starts_with("line 4: "),
+                "{line}"
+            );
         }
         assert_eq!(error(&format!("{head}# note\n\n< 1 ff0000")), None);
     }

@@ -111,18 +111,34 @@ impl Shared {
 
 impl GameServer {
     /// A server that listens at these addresses. Nobody is let in before [`GameServer::run`].
-    pub async fn bind(addresses: &[SocketAddr], settings: Settings) -> Result<Self, GameServerError> {
+    pub async fn bind(
+        addresses: &[SocketAddr],
+        settings: Settings,
+    ) -> Result<Self, GameServerError> {
         let mut listeners = Vec::new();
         for &address in addresses {
             let listener = TcpListener::bind(address).await;
             listeners.push(listener.map_err(|error| GameServerError::Listen { address, error })?);
         }
-        let random = |bytes: &mut [u8]| getrandom::fill(bytes).expect("the operating system has a random source");
+        let random = |bytes: &mut [u8]| {
+            getrandom::fill(bytes).expect("the operating system has a random source")
+        };
         let server = Server::new(settings, random)?;
         let (log, events) = mpsc::channel(EVENTS);
-        let state = Mutex::new(State { server, bells: HashMap::new() });
-        let shared = Arc::new(Shared { state, started: Instant::now(), log });
-        Ok(Self { listeners, shared, events: Some(events) })
+        let state = Mutex::new(State {
+            server,
+            bells: HashMap::new(),
+        });
+        let shared = Arc::new(Shared {
+            state,
+            started: Instant::now(),
+            log,
+        });
+        Ok(Self {
+            listeners,
+            shared,
+            events: Some(events),
+        })
     }
 
     /// Where it listens.
@@ -164,16 +180,25 @@ impl GameServer {
             state.server.close("Server closed");
             self.shared.pass_on(&mut state);
         }
-        let _ = timeout(GOODBYE, async { while connections.join_next().await.is_some() {} }).await;
+        let _ = timeout(GOODBYE, async {
+            while connections.join_next().await.is_some() {}
+        })
+        .await;
     }
 
     fn welcome(&self, socket: TcpStream, from: SocketAddr, connections: &mut JoinSet<()>) {
         let mut state = self.shared.state();
-        let connected = state.server.connect(self.shared.now(), from.ip().to_canonical());
+        let connected = state
+            .server
+            .connect(self.shared.now(), from.ip().to_canonical());
         let bell = Arc::new(Notify::new());
         if let Ok(id) = connected {
             state.bells.insert(id, Arc::clone(&bell));
-            let connection = Connection { shared: Arc::clone(&self.shared), id, bell };
+            let connection = Connection {
+                shared: Arc::clone(&self.shared),
+                id,
+                bell,
+            };
             connections.spawn(connection.carry(socket));
         }
         self.shared.pass_on(&mut state);
@@ -183,7 +208,10 @@ impl GameServer {
 /// The next connection to any of them.
 async fn accept(listeners: &[TcpListener]) -> io::Result<(TcpStream, SocketAddr)> {
     poll_fn(|context| {
-        let ready = listeners.iter().map(|listener| listener.poll_accept(context)).find(Poll::is_ready);
+        let ready = listeners
+            .iter()
+            .map(|listener| listener.poll_accept(context))
+            .find(Poll::is_ready);
         ready.unwrap_or(Poll::Pending)
     })
     .await

@@ -13,7 +13,12 @@ pub(super) enum Event {
     /// A server has stopped, or its hash has expired.
     Offline { server: String },
     /// A player is on a server now, and on no other.
-    Join { uuid: [u8; 16], server: String, name: Text, server_name: String },
+    Join {
+        uuid: [u8; 16],
+        server: String,
+        name: Text,
+        server_name: String,
+    },
     /// A player has left a server.
     Leave { uuid: [u8; 16], server: String },
 }
@@ -21,20 +26,36 @@ pub(super) enum Event {
 impl Event {
     /// Nothing, if it is no event or one of a kind not known.
     pub(super) fn read(data: &[u8]) -> Option<Self> {
-        let Value::Object(members) = serde_json::from_slice(data).ok()? else { return None };
+        let Value::Object(members) = serde_json::from_slice(data).ok()? else {
+            return None;
+        };
         let text = |key: &str| members.get(key)?.as_str();
-        let id = |key: &str| text(key).filter(|id| !id.is_empty() && id.len() <= MAX_TEXT).map(str::to_owned);
+        let id = |key: &str| {
+            text(key)
+                .filter(|id| !id.is_empty() && id.len() <= MAX_TEXT)
+                .map(str::to_owned)
+        };
         let name = |key: &str| cut(text(key).unwrap_or_default()).to_owned();
         Some(match text("type")? {
-            "server_online" => Self::Online { server: id("serverId")?, name: name("serverName") },
-            "server_offline" => Self::Offline { server: id("serverId")? },
+            "server_online" => Self::Online {
+                server: id("serverId")?,
+                name: name("serverName"),
+            },
+            "server_offline" => Self::Offline {
+                server: id("serverId")?,
+            },
             "join" => Self::Join {
                 uuid: uuid(text("uuid")?)?,
                 server: id("server")?,
-                name: Text::unformatted(cut(text("username").filter(|name| !name.trim().is_empty())?)),
+                name: Text::unformatted(cut(
+                    text("username").filter(|name| !name.trim().is_empty())?
+                )),
                 server_name: name("serverName"),
             },
-            "leave" => Self::Leave { uuid: uuid(text("uuid")?)?, server: id("server")? },
+            "leave" => Self::Leave {
+                uuid: uuid(text("uuid")?)?,
+                server: id("server")?,
+            },
             _ => return None,
         })
     }
@@ -64,9 +85,19 @@ mod tests {
             "uuid":"00010203-0405-0607-0809-0a0b0c0d0e0f"}"#;
         let uuid = std::array::from_fn(|i| i as u8);
         let name = Text::unformatted("A/B");
-        let wanted = Event::Join { uuid, server: "lobby".into(), name, server_name: "Lobby <1>".into() };
+        let wanted = Event::Join {
+            uuid,
+            server: "lobby".into(),
+            name,
+            server_name: "Lobby <1>".into(),
+        };
         assert_eq!(Event::read(join), Some(wanted));
-        for no_event in ["", "{}", r#"{"type":"party"}"#, r#"{"type":"leave","uuid":"?","server":"a"}"#] {
+        for no_event in [
+            "",
+            "{}",
+            r#"{"type":"party"}"#,
+            r#"{"type":"leave","uuid":"?","server":"a"}"#,
+        ] {
             assert_eq!(Event::read(no_event.as_bytes()), None);
         }
     }
@@ -76,11 +107,13 @@ mod tests {
         prop_oneof![
             (id, name).prop_map(|(server, name)| Event::Online { server, name }),
             id.prop_map(|server| Event::Offline { server }),
-            (any::<[u8; 16]>(), id, name, name).prop_map(|(uuid, server, name, server_name)| Event::Join {
-                uuid,
-                server,
-                name: Text::unformatted(name),
-                server_name
+            (any::<[u8; 16]>(), id, name, name).prop_map(|(uuid, server, name, server_name)| {
+                Event::Join {
+                    uuid,
+                    server,
+                    name: Text::unformatted(name),
+                    server_name,
+                }
             }),
             (any::<[u8; 16]>(), id).prop_map(|(uuid, server)| Event::Leave { uuid, server }),
         ]

@@ -11,7 +11,9 @@ pub(super) struct Keys {
 
 impl Keys {
     pub(super) fn new(word: &str, network: &str) -> Self {
-        Self { prefix: format!("{word}:network:{{{network}}}:") }
+        Self {
+            prefix: format!("{word}:network:{{{network}}}:"),
+        }
     }
 
     /// The set of the ids of servers.
@@ -48,10 +50,19 @@ mod tests {
     fn keys_are_those_of_the_page() {
         let keys = Keys::new("onequery", "default");
         assert_eq!(keys.servers(), "onequery:network:{default}:servers");
-        assert_eq!(keys.server("lobby"), "onequery:network:{default}:server:lobby");
-        assert_eq!(keys.players("lobby"), "onequery:network:{default}:server:lobby:players");
+        assert_eq!(
+            keys.server("lobby"),
+            "onequery:network:{default}:server:lobby"
+        );
+        assert_eq!(
+            keys.players("lobby"),
+            "onequery:network:{default}:server:lobby:players"
+        );
         assert_eq!(keys.events(), "onequery:network:{default}:events");
         let uuid = std::array::from_fn(|i| 0xA0 + i as u8);
-        assert_eq!(keys.player(&uuid), "onequery:network:{default}:player:a0a1a2a3-a4a5-a6a7-a8a9-aaabacadaeaf");
+        assert_eq!(
+            keys.player(&uuid),
+            "onequery:network:{default}:player:a0a1a2a3-a4a5-a6a7-a8a9-aaabacadaeaf"
+        );
     }
 }

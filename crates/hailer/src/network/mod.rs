@@ -165,11 +165,18 @@ impl Network {
         settings.check()?;
         let runtime = tokio::runtime::Handle::try_current().map_err(|_| SettingsError {
             key: "runtime",
-            problem: "there is none: call this from inside of a tokio runtime with time and I/O".into(),
+            problem: "there is none: call this from inside of a tokio runtime with time and I/O"
+                .into(),
         })?;
-        let bounds =
-            Bounds { servers: settings.max_servers, players: settings.max_players, stale: millis(settings.stale) };
-        let mut local = Status { name: settings.name.as_deref().map(Text::unformatted), ..Status::default() };
+        let bounds = Bounds {
+            servers: settings.max_servers,
+            players: settings.max_players,
+            stale: millis(settings.stale),
+        };
+        let mut local = Status {
+            name: settings.name.as_deref().map(Text::unformatted),
+            ..Status::default()
+        };
         local.players.max = Some(0);
         let state = State {
             local,
@@ -187,13 +194,24 @@ impl Network {
             refused: 0,
         };
         let keys = Keys::new(&settings.prefix, &settings.network_id);
-        let shared =
-            Arc::new(Shared { settings, keys, state: Mutex::new(state), wake: Notify::new(), changed: Notify::new() });
+        let shared = Arc::new(Shared {
+            settings,
+            keys,
+            state: Mutex::new(state),
+            wake: Notify::new(),
+            changed: Notify::new(),
+        });
         let (stop, stopped) = watch::channel(false);
         let (sender, updates) = watch::channel(Arc::new(shared.status()));
         let session = runtime.spawn(session::run(shared.clone(), stopped));
         let teller = runtime.spawn(tell(shared.clone(), sender));
-        Ok(Self { shared, updates, stop, session, teller })
+        Ok(Self {
+            shared,
+            updates,
+            stop,
+            session,
+            teller,
+        })
     }
 
     /// A player is on this server now, and so on no other. Returns whether there was room.
@@ -225,7 +243,15 @@ impl Network {
         if let Some(name) = name {
             state.leave(uuid, Some(to.clone()));
             // Without this the player would be nowhere until the stream says so.
-            state.known.apply(Event::Join { uuid, server: to, name, server_name: String::new() }, wall());
+            state.known.apply(
+                Event::Join {
+                    uuid,
+                    server: to,
+                    name,
+                    server_name: String::new(),
+                },
+                wall(),
+            );
         }
         drop(state);
         self.shared.notify();
@@ -236,15 +262,26 @@ impl Network {
     pub fn set_players(&self, players: &[Player]) -> usize {
         let now = wall();
         let mut state = self.shared.state();
-        let known = players.iter().filter_map(|player| Some((player.uuid?, player.name.raw())));
+        let known = players
+            .iter()
+            .filter_map(|player| Some((player.uuid?, player.name.raw())));
         let members: HashMap<_, _> = known.take(MAX_OWN).collect();
-        let gone: Vec<_> = state.roster.keys().filter(|uuid| !members.contains_key(*uuid)).copied().collect();
+        let gone: Vec<_> = state
+            .roster
+            .keys()
+            .filter(|uuid| !members.contains_key(*uuid))
+            .copied()
+            .collect();
         for uuid in gone {
             state.leave(uuid, None);
         }
         let left_out = players.len().saturating_sub(members.len());
         for (uuid, name) in members {
-            if state.roster.get(&uuid).is_none_or(|member| member.name.raw() != cut(name)) {
+            if state
+                .roster
+                .get(&uuid)
+                .is_none_or(|member| member.name.raw() != cut(name))
+            {
                 state.join(uuid, name, now);
             }
         }
@@ -259,7 +296,10 @@ impl Network {
         let max = status.players.max;
         // The others need not wait for the next heartbeat.
         state.rewrite |= state.local.players.max != max || state.local.name != status.name;
-        state.local = Status { players: Default::default(), ..status.clone() };
+        state.local = Status {
+            players: Default::default(),
+            ..status.clone()
+        };
         state.local.players.max = max;
         drop(state);
         self.shared.notify();
@@ -287,10 +327,17 @@ impl Network {
             host: record.host,
             port: record.port,
             max_players: record.max,
-            players: state.roster.iter().map(|(uuid, member)| (*uuid, member.clone())).collect(),
+            players: state
+                .roster
+                .iter()
+                .map(|(uuid, member)| (*uuid, member.clone()))
+                .collect(),
         };
         servers.insert(0, Arc::new(own));
-        View { servers, age: state.heard.map(|heard| heard.elapsed()) }
+        View {
+            servers,
+            age: state.heard.map(|heard| heard.elapsed()),
+        }
     }
 
     /// How it fares.
@@ -321,7 +368,10 @@ impl fmt::Debug for Network {
     /// Settings and health, not each player.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (settings, health) = (&self.shared.settings, self.health());
-        f.debug_struct("Network").field("settings", settings).field("health", &health).finish_non_exhaustive()
+        f.debug_struct("Network")
+            .field("settings", settings)
+            .field("health", &health)
+            .finish_non_exhaustive()
     }
 }
 
@@ -340,13 +390,21 @@ impl State {
         }
         self.gone.remove(&uuid);
         self.known.claim(&uuid);
-        self.roster.insert(uuid, Member { name: Text::unformatted(cut(name)), joined: now });
+        self.roster.insert(
+            uuid,
+            Member {
+                name: Text::unformatted(cut(name)),
+                joined: now,
+            },
+        );
         self.fresh.insert(uuid);
         true
     }
 
     fn leave(&mut self, uuid: Uuid, to: Option<String>) {
-        let Some(member) = self.roster.remove(&uuid) else { return };
+        let Some(member) = self.roster.remove(&uuid) else {
+            return;
+        };
         self.fresh.remove(&uuid);
         // A heartbeat finds out by itself who is not in the roster any more.
         if self.gone.len() >= MAX_CHANGES {
@@ -377,7 +435,9 @@ impl Shared {
 
     fn counts_others(&self, state: &State) -> bool {
         let fresh = |heard: Instant| heard.elapsed() <= self.settings.keep_view;
-        self.settings.mode == Mode::Aggregate && state.refreshed.is_some() && state.heard.is_some_and(fresh)
+        self.settings.mode == Mode::Aggregate
+            && state.refreshed.is_some()
+            && state.heard.is_some_and(fresh)
     }
 
     fn status(&self) -> Status {
@@ -385,7 +445,11 @@ impl Shared {
         let (local, roster, others, network) = {
             let state = self.state();
             let network = self.counts_others(&state);
-            let others: Vec<_> = if network { state.known.shown().cloned().collect() } else { Vec::new() };
+            let others: Vec<_> = if network {
+                state.known.shown().cloned().collect()
+            } else {
+                Vec::new()
+            };
             (state.local.clone(), state.roster.clone(), others, network)
         };
         let mut status = view::aggregate(&local, &roster, &others);
@@ -395,7 +459,11 @@ impl Shared {
 
     /// What is written of this server.
     fn record(&self, state: &State) -> Record {
-        let name = self.settings.name.clone().or_else(|| state.local.name.as_ref().map(Text::plain));
+        let name = self
+            .settings
+            .name
+            .clone()
+            .or_else(|| state.local.name.as_ref().map(Text::plain));
         Record {
             name: cut(&name.unwrap_or_default()).to_owned(),
             host: self.settings.host.clone(),
@@ -408,7 +476,13 @@ impl Shared {
 
     fn joining(&self, uuid: Uuid, member: &Member, server: &str, server_name: &str) -> String {
         let (server, server_name) = (server.to_owned(), server_name.to_owned());
-        Event::Join { uuid, server, name: member.name.clone(), server_name }.write()
+        Event::Join {
+            uuid,
+            server,
+            name: member.name.clone(),
+            server_name,
+        }
+        .write()
     }
 }
 
@@ -438,7 +512,11 @@ fn now() -> i64 {
 
 /// Milliseconds since 1970 by the clock on the wall: for others to read.
 fn wall() -> i64 {
-    millis(SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default())
+    millis(
+        SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap_or_default(),
+    )
 }
 
 fn millis(time: Duration) -> i64 {

@@ -8,7 +8,14 @@ use serde_json::Value;
 pub(super) const MAX_TEXT: usize = 255;
 
 /// The fields of a server's hash, in the order in which they are read.
-pub(super) const FIELDS: [&str; 6] = ["serverName", "playerCount", "maxPlayers", "port", "lastHeartbeat", "host"];
+pub(super) const FIELDS: [&str; 6] = [
+    "serverName",
+    "playerCount",
+    "maxPlayers",
+    "port",
+    "lastHeartbeat",
+    "host",
+];
 
 /// What the hash of a server says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +42,9 @@ impl Record {
             name: text(0).unwrap_or_default(),
             count: number(1),
             max: number(2).unwrap_or(100).max(0),
-            port: number(3).and_then(|port| port.try_into().ok()).unwrap_or(5520),
+            port: number(3)
+                .and_then(|port| port.try_into().ok())
+                .unwrap_or(5520),
             heartbeat: number(4),
             host: text(5).filter(|host| !host.trim().is_empty()),
         })
@@ -48,7 +57,10 @@ impl Record {
             ("maxPlayers", self.max.to_string()),
             ("port", self.port.to_string()),
         ];
-        fields.extend(self.heartbeat.map(|heartbeat| ("lastHeartbeat", heartbeat.to_string())));
+        fields.extend(
+            self.heartbeat
+                .map(|heartbeat| ("lastHeartbeat", heartbeat.to_string())),
+        );
         fields.extend(self.host.clone().map(|host| ("host", host)));
         fields
     }
@@ -68,10 +80,21 @@ impl Member {
     pub(super) fn read(field: &[u8], value: &[u8], now: i64) -> Option<([u8; 16], Self)> {
         let uuid = uuid(std::str::from_utf8(field).ok()?)?;
         // By way of a tree, since a member that comes twice is no error to the reference either.
-        let Value::Object(entry) = serde_json::from_slice(value).ok()? else { return None };
-        let name = entry.get("username")?.as_str().filter(|name| !name.trim().is_empty())?;
+        let Value::Object(entry) = serde_json::from_slice(value).ok()? else {
+            return None;
+        };
+        let name = entry
+            .get("username")?
+            .as_str()
+            .filter(|name| !name.trim().is_empty())?;
         let joined = entry.get("joinTime").and_then(integer).unwrap_or(now);
-        Some((uuid, Self { name: Text::unformatted(cut(name)), joined }))
+        Some((
+            uuid,
+            Self {
+                name: Text::unformatted(cut(name)),
+                joined,
+            },
+        ))
     }
 
     /// The value of a players hash.
@@ -82,7 +105,10 @@ impl Member {
 }
 
 fn integer(value: &Value) -> Option<i64> {
-    value.as_i64().or_else(|| Some(value.as_f64()? as i64)).or_else(|| value.as_str()?.trim().parse().ok())
+    value
+        .as_i64()
+        .or_else(|| Some(value.as_f64()? as i64))
+        .or_else(|| value.as_str()?.trim().parse().ok())
 }
 
 /// A UUID with hyphens, in any case.
@@ -109,14 +135,30 @@ mod tests {
     use proptest::prelude::*;
 
     fn values(texts: [Option<&str>; 6]) -> Vec<Option<Vec<u8>>> {
-        texts.map(|text| text.map(|text| text.as_bytes().to_vec())).to_vec()
+        texts
+            .map(|text| text.map(|text| text.as_bytes().to_vec()))
+            .to_vec()
     }
 
     #[test]
     fn numbers_are_read_leniently() {
-        let bad = values([Some("Lobby"), Some("x"), Some(""), Some("70000"), Some("soon"), Some(" ")]);
+        let bad = values([
+            Some("Lobby"),
+            Some("x"),
+            Some(""),
+            Some("70000"),
+            Some("soon"),
+            Some(" "),
+        ]);
         let record = Record::read(&bad).unwrap();
-        let wanted = Record { name: "Lobby".into(), host: None, port: 5520, max: 100, count: None, heartbeat: None };
+        let wanted = Record {
+            name: "Lobby".into(),
+            host: None,
+            port: 5520,
+            max: 100,
+            count: None,
+            heartbeat: None,
+        };
         assert_eq!(record, wanted);
         assert_eq!(Record::read(&values([None; 6])), None);
         assert!(Record::read(&values([None, Some("3"), None, None, None, None])).is_some());
@@ -128,13 +170,24 @@ mod tests {
         let gson = br#"{"username":"\u003cA\u0026B\u003d\u0027\u003e","joinTime":1773792000000}"#;
         let (bytes, member) = Member::read(uuid.as_bytes(), gson, 0).unwrap();
         assert_eq!(uuid_text(&bytes), uuid.to_lowercase());
-        assert_eq!((member.name.raw(), member.joined), ("<A&B='>", 1_773_792_000_000));
+        assert_eq!(
+            (member.name.raw(), member.joined),
+            ("<A&B='>", 1_773_792_000_000)
+        );
     }
 
     #[test]
     fn broken_entries_name_nobody() {
         let uuid = b"00010203-0405-0607-0809-0a0b0c0d0e0f";
-        for broken in [r#"{}"#, "", "null", r#"{"username":null}"#, r#"{"username":7}"#, r#"{"username":" "}"#, "[1"] {
+        for broken in [
+            r#"{}"#,
+            "",
+            "null",
+            r#"{"username":null}"#,
+            r#"{"username":7}"#,
+            r#"{"username":" "}"#,
+            "[1",
+        ] {
             assert_eq!(Member::read(uuid, broken.as_bytes(), 0), None, "{broken}");
         }
         assert_eq!(Member::read(b"nobody", br#"{"username":"A"}"#, 0), None);

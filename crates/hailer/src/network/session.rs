@@ -47,7 +47,10 @@ pub(super) async fn run(shared: Arc<Shared>, mut stop: watch::Receiver<bool>) {
             connected = timeout(CONNECT, Link::connect(&shared.settings.redis)) => connected,
         };
         let failure = match connected {
-            Err(_) => format!("{}: no connection within {CONNECT:?}", shared.settings.redis),
+            Err(_) => format!(
+                "{}: no connection within {CONNECT:?}",
+                shared.settings.redis
+            ),
             Ok(Err(error)) => said(&shared, &error),
             Ok(Ok(link)) => {
                 let next = Instant::now();
@@ -80,7 +83,8 @@ pub(super) async fn run(shared: Arc<Shared>, mut stop: watch::Receiver<bool>) {
         }
         shared.changed.notify_one();
         // All members lose Redis at one moment; they should not all be back at one moment.
-        let spread = 0.75 + f64::from(getrandom::u32().unwrap_or_default()) / f64::from(u32::MAX) / 2.0;
+        let spread =
+            0.75 + f64::from(getrandom::u32().unwrap_or_default()) / f64::from(u32::MAX) / 2.0;
         tokio::select! {
             () = told(&mut stop) => return,
             () = sleep(wait.mul_f64(spread)) => {}
@@ -102,7 +106,8 @@ fn said(shared: &Shared, error: &RedisError) -> String {
 
 /// Whether an error says no more than that one key holds something else than it should.
 fn is_about_content(error: &RedisError) -> bool {
-    error.code() == Some("WRONGTYPE") || matches!(error.kind(), redis::ErrorKind::UnexpectedReturnType)
+    error.code() == Some("WRONGTYPE")
+        || matches!(error.kind(), redis::ErrorKind::UnexpectedReturnType)
 }
 
 struct Session<'a> {
@@ -175,22 +180,38 @@ impl Session<'_> {
             // It finds out by itself who is gone, but not whereto.
             state.gone.retain(|_, to| to.is_some());
             state.rewrite = false;
-            let players = state.roster.iter().map(|(uuid, member)| (*uuid, member.clone(), state.fresh.contains(uuid)));
+            let players = state
+                .roster
+                .iter()
+                .map(|(uuid, member)| (*uuid, member.clone(), state.fresh.contains(uuid)));
             (shared.record(&state), players.collect::<Vec<_>>())
         };
         let fields = record.fields();
-        let online = Event::Online { server: id.clone(), name: record.name.clone() };
+        let online = Event::Online {
+            server: id.clone(),
+            name: record.name.clone(),
+        };
         let keys = &shared.keys;
         let mut script = BEAT.key(keys.server(id));
-        script.key(keys.players(id)).key(keys.servers()).key(keys.events());
-        script.arg(id).arg(&keys.prefix).arg(LIFE).arg(i32::from(!*self.registered)).arg(online.write());
+        script
+            .key(keys.players(id))
+            .key(keys.servers())
+            .key(keys.events());
+        script
+            .arg(id)
+            .arg(&keys.prefix)
+            .arg(LIFE)
+            .arg(i32::from(!*self.registered))
+            .arg(online.write());
         script.arg(fields.len() * 2);
         for (field, value) in &fields {
             script.arg(*field).arg(value);
         }
         for (uuid, member, fresh) in &players {
             script.arg(uuid_text(uuid)).arg(member.write());
-            script.arg(shared.joining(*uuid, member, id, &record.name)).arg(i32::from(*fresh));
+            script
+                .arg(shared.joining(*uuid, member, id, &record.name))
+                .arg(i32::from(*fresh));
         }
         let (knew, _): (i64, i64) = script.invoke_async(&mut self.link).await?;
         {
@@ -223,15 +244,30 @@ impl Session<'_> {
         let (gone, fresh, name) = {
             let mut state = shared.state();
             let gone: Vec<_> = state.gone.drain().map(|(uuid, _)| uuid).collect();
-            let fresh = state.fresh.iter().filter_map(|uuid| Some((*uuid, state.roster.get(uuid)?.clone())));
+            let fresh = state
+                .fresh
+                .iter()
+                .filter_map(|uuid| Some((*uuid, state.roster.get(uuid)?.clone())));
             (gone, fresh.collect::<Vec<_>>(), shared.record(&state).name)
         };
         let keys = &shared.keys;
         for uuid in gone {
-            let event = Event::Leave { uuid, server: id.clone() }.write();
+            let event = Event::Leave {
+                uuid,
+                server: id.clone(),
+            }
+            .write();
             let mut script = LEAVE.key(keys.server(id));
-            script.key(keys.players(id)).key(keys.player(&uuid)).key(keys.events());
-            let _: i64 = script.arg(id).arg(uuid_text(&uuid)).arg(event).invoke_async(&mut self.link).await?;
+            script
+                .key(keys.players(id))
+                .key(keys.player(&uuid))
+                .key(keys.events());
+            let _: i64 = script
+                .arg(id)
+                .arg(uuid_text(&uuid))
+                .arg(event)
+                .invoke_async(&mut self.link)
+                .await?;
         }
         for (uuid, member) in fresh {
             match self.join(id, uuid, &member, &name).await? {
@@ -247,13 +283,21 @@ impl Session<'_> {
     async fn write_moves(&mut self) -> RedisResult<()> {
         let moves: Vec<_> = {
             let mut state = self.shared.state();
-            let moves = state.gone.iter_mut().filter_map(|(uuid, to)| Some((*uuid, to.take()?)));
+            let moves = state
+                .gone
+                .iter_mut()
+                .filter_map(|(uuid, to)| Some((*uuid, to.take()?)));
             moves.collect()
         };
         for (uuid, (to, member)) in moves {
-            let name: Option<Vec<u8>> =
-                cmd("HGET").arg(self.shared.keys.server(&to)).arg("serverName").query_async(&mut self.link).await?;
-            let name = name.map(|name| super::record::text(&name)).unwrap_or_default();
+            let name: Option<Vec<u8>> = cmd("HGET")
+                .arg(self.shared.keys.server(&to))
+                .arg("serverName")
+                .query_async(&mut self.link)
+                .await?;
+            let name = name
+                .map(|name| super::record::text(&name))
+                .unwrap_or_default();
             // Where it fails, the entry stays among the gone, and so becomes a plain leave.
             if self.join(&to, uuid, &member, &name).await? {
                 self.shared.state().gone.remove(&uuid);
@@ -263,11 +307,22 @@ impl Session<'_> {
     }
 
     /// Writes that a player is on a server. False if Redis does not know the server.
-    async fn join(&mut self, server: &str, uuid: Uuid, member: &Member, name: &str) -> RedisResult<bool> {
+    async fn join(
+        &mut self,
+        server: &str,
+        uuid: Uuid,
+        member: &Member,
+        name: &str,
+    ) -> RedisResult<bool> {
         let keys = &self.shared.keys;
         let mut script = JOIN.key(keys.server(server));
         script.key(keys.players(server)).key(keys.events());
-        script.arg(server).arg(&keys.prefix).arg(LIFE).arg(uuid_text(&uuid)).arg(member.write());
+        script
+            .arg(server)
+            .arg(&keys.prefix)
+            .arg(LIFE)
+            .arg(uuid_text(&uuid))
+            .arg(member.write());
         script.arg(self.shared.joining(uuid, member, server, name));
         Ok(script.invoke_async::<i64>(&mut self.link).await? == 1)
     }
@@ -276,16 +331,29 @@ impl Session<'_> {
         let (keys, id) = (&self.shared.keys, &self.shared.settings.server_id);
         let event = Event::Offline { server: id.clone() }.write();
         let mut script = UNREGISTER.key(keys.server(id));
-        script.key(keys.players(id)).key(keys.servers()).key(keys.events());
+        script
+            .key(keys.players(id))
+            .key(keys.servers())
+            .key(keys.events());
         // Whoever stops does not look for Redis again.
-        let _ = script.arg(id).arg(event).invoke_async::<i64>(&mut self.link).await;
+        let _ = script
+            .arg(id)
+            .arg(event)
+            .invoke_async::<i64>(&mut self.link)
+            .await;
         self.shared.state().connected = false;
         Ok(())
     }
 
     /// Reads everything. The stream goes on from where it was before that, so that nothing falls in between.
     async fn refresh(&mut self) -> RedisResult<()> {
-        let newest = cmd("XREVRANGE").arg(self.shared.keys.events()).arg("+").arg("-").arg("COUNT").arg(1).to_owned();
+        let newest = cmd("XREVRANGE")
+            .arg(self.shared.keys.events())
+            .arg("+")
+            .arg("-")
+            .arg("COUNT")
+            .arg(1)
+            .to_owned();
         if let Some(newest) = self.ask::<Vec<(String, Value)>>(&newest).await? {
             self.cursor = newest.into_iter().next().map_or("0-0".into(), |(id, _)| id);
         }
@@ -320,16 +388,30 @@ impl Session<'_> {
     async fn ids(&mut self) -> RedisResult<Vec<String>> {
         let shared = self.shared;
         let (own, most) = (&shared.settings.server_id, shared.settings.max_servers);
-        let mut ids: BTreeSet<String> = shared.state().known.ids().map(|id| id.to_string()).collect();
+        let mut ids: BTreeSet<String> = shared
+            .state()
+            .known
+            .ids()
+            .map(|id| id.to_string())
+            .collect();
         let mut cursor = 0;
         loop {
-            let scan = cmd("SSCAN").arg(shared.keys.servers()).arg(cursor).arg("COUNT").arg(ENTRIES).to_owned();
-            let Some((next, found)) = self.ask::<(u64, Vec<Vec<u8>>)>(&scan).await? else { break };
+            let scan = cmd("SSCAN")
+                .arg(shared.keys.servers())
+                .arg(cursor)
+                .arg("COUNT")
+                .arg(ENTRIES)
+                .to_owned();
+            let Some((next, found)) = self.ask::<(u64, Vec<Vec<u8>>)>(&scan).await? else {
+                break;
+            };
             for id in found {
                 match String::from_utf8(id) {
                     Ok(id) if id == *own => {}
                     Ok(id) if id.len() > MAX_TEXT => shared.state().skipped += 1,
-                    Ok(id) if ids.len() >= most && !ids.contains(&id) => shared.state().refused += 1,
+                    Ok(id) if ids.len() >= most && !ids.contains(&id) => {
+                        shared.state().refused += 1
+                    }
                     Ok(id) => drop(ids.insert(id)),
                     Err(_) => shared.state().skipped += 1,
                 }
@@ -340,7 +422,10 @@ impl Session<'_> {
                 break;
             }
         }
-        let listed = cmd("SISMEMBER").arg(shared.keys.servers()).arg(own).to_owned();
+        let listed = cmd("SISMEMBER")
+            .arg(shared.keys.servers())
+            .arg(own)
+            .to_owned();
         if self.ask::<i64>(&listed).await? != Some(1) {
             // Emptied while we were connected: the others will be back, as we are.
             shared.state().known.be_patient(now(), None);
@@ -364,7 +449,11 @@ impl Session<'_> {
                 pipe.cmd("HMGET").arg(keys.server(id)).arg(&FIELDS);
                 pipe.cmd("PTTL").arg(keys.server(id));
                 if with_players {
-                    pipe.cmd("HSCAN").arg(keys.players(id)).arg(0).arg("COUNT").arg(ENTRIES);
+                    pipe.cmd("HSCAN")
+                        .arg(keys.players(id))
+                        .arg(0)
+                        .arg("COUNT")
+                        .arg(ENTRIES);
                 }
             }
             let replies: Vec<RedisResult<Value>> = pipe.query_async(&mut self.link).await?;
@@ -389,7 +478,9 @@ impl Session<'_> {
                         if with_players && let Some(players) = self.read_players(id, first).await? {
                             let State { known, gone, .. } = &mut *self.shared.state();
                             // Redis does not know yet of those who are on their way.
-                            known.list(id, players, said, |uuid| gone.get(uuid).is_some_and(Option::is_some));
+                            known.list(id, players, said, |uuid| {
+                                gone.get(uuid).is_some_and(Option::is_some)
+                            });
                         }
                     }
                 }
@@ -405,13 +496,23 @@ impl Session<'_> {
         fields: Option<RedisResult<Value>>,
         life: Option<RedisResult<Value>>,
     ) -> RedisResult<Result<Option<(Record, Age)>, ()>> {
-        let Some(fields) = content::<Vec<Option<Vec<u8>>>>(fields)? else { return Ok(Err(())) };
+        let Some(fields) = content::<Vec<Option<Vec<u8>>>>(fields)? else {
+            return Ok(Err(()));
+        };
         let life: i64 = content(life)?.unwrap_or(-1);
         // Whoever writes another life than ours says nothing of its age.
         let by_redis = Some(LIFE * 1_000 - life).filter(|age| life >= 0 && *age >= 0);
         Ok(Ok(Record::read(&fields).map(|record| {
-            let by_itself = record.heartbeat.map(|heartbeat| wall().saturating_sub(heartbeat));
-            (record, Age { by_redis, by_itself })
+            let by_itself = record
+                .heartbeat
+                .map(|heartbeat| wall().saturating_sub(heartbeat));
+            (
+                record,
+                Age {
+                    by_redis,
+                    by_itself,
+                },
+            )
         })))
     }
 
@@ -428,7 +529,9 @@ impl Session<'_> {
         while let Some((cursor, entries)) = page {
             for pair in entries.chunks_exact(2) {
                 match Member::read(&pair[0], &pair[1], wall()) {
-                    Some((uuid, member)) if players.len() < most => drop(players.insert(uuid, member)),
+                    Some((uuid, member)) if players.len() < most => {
+                        drop(players.insert(uuid, member))
+                    }
                     Some(_) => left_out += 1,
                     None => skipped += 1,
                 }
@@ -440,7 +543,9 @@ impl Session<'_> {
                 return Ok(Some(players));
             }
             let key = self.shared.keys.players(id);
-            page = self.ask(cmd("HSCAN").arg(key).arg(cursor).arg("COUNT").arg(ENTRIES)).await?;
+            page = self
+                .ask(cmd("HSCAN").arg(key).arg(cursor).arg("COUNT").arg(ENTRIES))
+                .await?;
         }
         Ok(None)
     }
@@ -451,7 +556,11 @@ impl Session<'_> {
         let mut script = GONE.key(keys.server(id));
         script.key(keys.servers()).key(keys.events());
         let event = Event::Offline { server: id.into() }.write();
-        let _: i64 = script.arg(id).arg(event).invoke_async(&mut self.link).await?;
+        let _: i64 = script
+            .arg(id)
+            .arg(event)
+            .invoke_async(&mut self.link)
+            .await?;
         Ok(())
     }
 
@@ -461,9 +570,18 @@ impl Session<'_> {
         type Streams = Option<Vec<(Vec<u8>, Entries)>>;
         for _ in 0..READS {
             let mut read = cmd("XREAD");
-            read.arg("COUNT").arg(EVENTS).arg("STREAMS").arg(self.shared.keys.events()).arg(&self.cursor);
+            read.arg("COUNT")
+                .arg(EVENTS)
+                .arg("STREAMS")
+                .arg(self.shared.keys.events())
+                .arg(&self.cursor);
             let read: Option<Streams> = self.ask(&read).await?;
-            let entries: Entries = read.flatten().into_iter().flatten().flat_map(|(_, entries)| entries).collect();
+            let entries: Entries = read
+                .flatten()
+                .into_iter()
+                .flatten()
+                .flat_map(|(_, entries)| entries)
+                .collect();
             let full = entries.len() >= EVENTS;
             if full && self.has_gap().await? {
                 // Counts tell whose players need to be read.
@@ -472,7 +590,10 @@ impl Session<'_> {
             let mut unknown = BTreeSet::new();
             for (id, fields) in entries {
                 let fields = fields.unwrap_or_default();
-                let data = fields.chunks_exact(2).find(|pair| pair[0] == b"data").map(|pair| &pair[1]);
+                let data = fields
+                    .chunks_exact(2)
+                    .find(|pair| pair[0] == b"data")
+                    .map(|pair| &pair[1]);
                 match data.and_then(|data| Event::read(data)) {
                     Some(event) => unknown.extend(self.apply(event)),
                     None => self.shared.state().skipped += 1,
@@ -492,9 +613,21 @@ impl Session<'_> {
     /// Whether the stream was cut behind the place up to which it was read: it keeps about a thousand entries, and a crowd that
     /// arrives at once is more than that.
     async fn has_gap(&mut self) -> RedisResult<bool> {
-        let oldest = cmd("XRANGE").arg(self.shared.keys.events()).arg("-").arg("+").arg("COUNT").arg(1).to_owned();
-        let oldest = self.ask::<Vec<(String, Value)>>(&oldest).await?.and_then(|entries| entries.into_iter().next());
-        let number = |id: &str| id.split_once('-').map(|(ms, seq)| (ms.parse::<u64>().ok(), seq.parse::<u64>().ok()));
+        let oldest = cmd("XRANGE")
+            .arg(self.shared.keys.events())
+            .arg("-")
+            .arg("+")
+            .arg("COUNT")
+            .arg(1)
+            .to_owned();
+        let oldest = self
+            .ask::<Vec<(String, Value)>>(&oldest)
+            .await?
+            .and_then(|entries| entries.into_iter().next());
+        let number = |id: &str| {
+            id.split_once('-')
+                .map(|(ms, seq)| (ms.parse::<u64>().ok(), seq.parse::<u64>().ok()))
+        };
         Ok(oldest.is_some_and(|(oldest, _)| number(&oldest) > number(&self.cursor)))
     }
 

@@ -74,10 +74,17 @@ impl Settings {
     /// Whether all of it makes sense. [`super::Network::start`] asks this too.
     pub fn check(&self) -> Result<(), SettingsError> {
         let wrong = |key, problem: String| Err(SettingsError { key, problem });
-        for (key, text) in [("prefix", &self.prefix), ("network-id", &self.network_id), ("server-id", &self.server_id)]
-        {
-            if text.trim().is_empty() || text.len() > MAX_TEXT || text.chars().any(char::is_control) {
-                return wrong(key, format!("must have 1 to {MAX_TEXT} bytes and no control characters"));
+        for (key, text) in [
+            ("prefix", &self.prefix),
+            ("network-id", &self.network_id),
+            ("server-id", &self.server_id),
+        ] {
+            if text.trim().is_empty() || text.len() > MAX_TEXT || text.chars().any(char::is_control)
+            {
+                return wrong(
+                    key,
+                    format!("must have 1 to {MAX_TEXT} bytes and no control characters"),
+                );
             }
         }
         // They would move the keys of one network to several nodes of a cluster.
@@ -86,14 +93,30 @@ impl Settings {
                 return wrong(key, "must not have braces".into());
             }
         }
-        for (key, time, range) in [("heartbeat", self.heartbeat, HEARTBEAT), ("refresh", self.refresh, REFRESH)] {
-            let (least, most) = (Duration::from_secs(*range.start()), Duration::from_secs(*range.end()));
+        for (key, time, range) in [
+            ("heartbeat", self.heartbeat, HEARTBEAT),
+            ("refresh", self.refresh, REFRESH),
+        ] {
+            let (least, most) = (
+                Duration::from_secs(*range.start()),
+                Duration::from_secs(*range.end()),
+            );
             if !self.any_interval && !(least..=most).contains(&time) || time.is_zero() {
-                return wrong(key, format!("must be {} to {} seconds, not {time:?}", range.start(), range.end()));
+                return wrong(
+                    key,
+                    format!(
+                        "must be {} to {} seconds, not {time:?}",
+                        range.start(),
+                        range.end()
+                    ),
+                );
             }
         }
         if self.stale.is_zero() {
-            return wrong("stale", "must be longer than nothing; 45 seconds is usual".into());
+            return wrong(
+                "stale",
+                "must be longer than nothing; 45 seconds is usual".into(),
+            );
         }
         Ok(())
     }
@@ -127,7 +150,10 @@ impl FromStr for Mode {
             "PUBLISH" => Ok(Self::Publish),
             "SYNC" => Ok(Self::Sync),
             "AGGREGATE" => Ok(Self::Aggregate),
-            _ => Err(SettingsError { key: "mode", problem: "must be PUBLISH, SYNC or AGGREGATE".into() }),
+            _ => Err(SettingsError {
+                key: "mode",
+                problem: "must be PUBLISH, SYNC or AGGREGATE".into(),
+            }),
         }
     }
 }
@@ -151,16 +177,28 @@ mod tests {
         let mut settings = Settings::new("redis://hailer:s3cret%40x@127.0.0.1:7/3").unwrap();
         settings.redis.identity = Some((b"certificate".to_vec(), b"k3y".to_vec()));
         let shown = format!("{settings:?} {settings:#?} {}", settings.redis);
-        assert!(!shown.contains("s3cret") && !shown.contains("k3y") && !shown.contains("107, 51"), "{shown}");
+        assert!(
+            !shown.contains("s3cret") && !shown.contains("k3y") && !shown.contains("107, 51"),
+            "{shown}"
+        );
         assert!(shown.contains("127.0.0.1:7"), "{shown}");
-        assert_eq!(settings.redis.info.redis_settings().password(), Some("s3cret@x"));
+        assert_eq!(
+            settings.redis.info.redis_settings().password(),
+            Some("s3cret@x")
+        );
         assert_eq!(settings.redis.info.redis_settings().db(), 3);
-        assert_eq!(settings.redis.without_secrets("ERR args: 's3cret@x'"), "ERR args: '…'");
+        assert_eq!(
+            settings.redis.without_secrets("ERR args: 's3cret@x'"),
+            "ERR args: '…'"
+        );
         settings.redis.log_in(Some("x"), "an@ther/:");
         assert!(!settings.redis.without_secrets("an@ther/:").contains("an@"));
-        for bad in
-            ["redis://u:s3cret@:x", "http://u:s3cret@host", "rediss://u:s3cret@host/#insecure", "redis://u:s3cret@h/x"]
-        {
+        for bad in [
+            "redis://u:s3cret@:x",
+            "http://u:s3cret@host",
+            "rediss://u:s3cret@host/#insecure",
+            "redis://u:s3cret@h/x",
+        ] {
             let error = Settings::new(bad).unwrap_err();
             assert!(!format!("{error} {error:?}").contains("s3cret"), "{error}");
         }

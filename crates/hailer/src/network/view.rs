@@ -24,17 +24,27 @@ pub struct View {
 impl View {
     /// The servers whose id a pattern covers: `*` is any run of characters, `?` any one, case does not matter.
     pub fn matching(&self, pattern: &str) -> impl Iterator<Item = &Server> {
-        self.servers.iter().map(|server| &**server).filter(move |server| matches(pattern, &server.id))
+        self.servers
+            .iter()
+            .map(|server| &**server)
+            .filter(move |server| matches(pattern, &server.id))
     }
 
     /// How many players are on, each counted once.
     pub fn count(&self) -> usize {
-        self.servers.iter().flat_map(|server| server.players.keys()).collect::<HashSet<_>>().len()
+        self.servers
+            .iter()
+            .flat_map(|server| server.players.keys())
+            .collect::<HashSet<_>>()
+            .len()
     }
 
     /// The server on which a player is.
     pub fn find(&self, uuid: &[u8; 16]) -> Option<&Server> {
-        self.servers.iter().map(|server| &**server).find(|server| server.players.contains_key(uuid))
+        self.servers
+            .iter()
+            .map(|server| &**server)
+            .find(|server| server.players.contains_key(uuid))
     }
 }
 
@@ -102,7 +112,13 @@ struct Entry {
 
 impl Known {
     pub(super) fn new(bounds: Bounds) -> Self {
-        Self { servers: HashMap::new(), places: HashMap::new(), bounds, patient_until: i64::MIN, refused: 0 }
+        Self {
+            servers: HashMap::new(),
+            places: HashMap::new(),
+            bounds,
+            patient_until: i64::MIN,
+            refused: 0,
+        }
     }
 
     /// Ids of all servers kept, the silent ones too.
@@ -112,7 +128,10 @@ impl Known {
 
     /// Servers shown.
     pub(super) fn shown(&self) -> impl Iterator<Item = &Arc<Server>> {
-        self.servers.values().filter(|entry| !entry.stale).map(|entry| &entry.server)
+        self.servers
+            .values()
+            .filter(|entry| !entry.stale)
+            .map(|entry| &entry.server)
     }
 
     /// Players of all servers shown.
@@ -144,7 +163,13 @@ impl Known {
             // Its clock is all that there is to go by, and Redis' if that says that it is older.
             let alive = by_redis.min(now.saturating_sub(age.by_itself.unwrap_or(0)));
             let stale = alive < now - self.bounds.stale;
-            let mut entry = Entry { server: Arc::default(), heartbeat: record.heartbeat, alive, said: None, stale };
+            let mut entry = Entry {
+                server: Arc::default(),
+                heartbeat: record.heartbeat,
+                alive,
+                said: None,
+                stale,
+            };
             entry.describe(id, record);
             self.servers.insert(id.into(), entry);
             return !stale;
@@ -170,12 +195,18 @@ impl Known {
         said: Option<i64>,
         is_coming: impl Fn(&Uuid) -> bool,
     ) {
-        let Some((id, entry)) = self.servers.get_key_value(id) else { return };
+        let Some((id, entry)) = self.servers.get_key_value(id) else {
+            return;
+        };
         if entry.stale {
             return;
         }
         let id = id.clone();
-        let gone = entry.server.players.keys().filter(|uuid| !players.contains_key(*uuid) && !is_coming(uuid));
+        let gone = entry
+            .server
+            .players
+            .keys()
+            .filter(|uuid| !players.contains_key(*uuid) && !is_coming(uuid));
         let gone: Vec<_> = gone.copied().collect();
         for uuid in gone {
             self.take(&id, &uuid);
@@ -183,7 +214,8 @@ impl Known {
         for (uuid, member) in players {
             // In two lists: the later one to join is where the player is.
             let elsewhere = self.places.get(&uuid).filter(|place| **place != id);
-            let there = elsewhere.and_then(|place| self.servers.get(place)?.server.players.get(&uuid));
+            let there =
+                elsewhere.and_then(|place| self.servers.get(place)?.server.players.get(&uuid));
             if there.is_none_or(|there| there.joined < member.joined) {
                 self.put(&id, uuid, member);
             }
@@ -211,7 +243,9 @@ impl Known {
                 self.forget(&server);
                 None
             }
-            Event::Join { uuid, server, name, .. } => {
+            Event::Join {
+                uuid, server, name, ..
+            } => {
                 let id = match self.servers.get_key_value(&*server) {
                     Some((id, entry)) if !entry.stale => id.clone(),
                     _ => return Some(server),
@@ -228,7 +262,10 @@ impl Known {
 
     /// A player is here, and so not on any other server.
     pub(super) fn claim(&mut self, uuid: &Uuid) -> bool {
-        self.places.get(uuid).cloned().is_some_and(|place| self.take(&place, uuid))
+        self.places
+            .get(uuid)
+            .cloned()
+            .is_some_and(|place| self.take(&place, uuid))
     }
 
     /// Leaves out servers that have been silent for too long.
@@ -237,7 +274,10 @@ impl Known {
             return;
         }
         let limit = now - self.bounds.stale;
-        let silent = self.servers.iter().filter(|(_, entry)| !entry.stale && entry.alive < limit);
+        let silent = self
+            .servers
+            .iter()
+            .filter(|(_, entry)| !entry.stale && entry.alive < limit);
         let silent: Vec<_> = silent.map(|(id, _)| id.clone()).collect();
         for id in &silent {
             self.empty(id);
@@ -296,9 +336,17 @@ impl Known {
 
 impl Entry {
     fn describe(&mut self, id: &str, record: Record) {
-        let Record { name, host, port, max, .. } = record;
+        let Record {
+            name,
+            host,
+            port,
+            max,
+            ..
+        } = record;
         let old = &*self.server;
-        if (&*old.id, &old.name, &old.host, old.port, old.max_players) != (id, &name, &host, port, max) {
+        if (&*old.id, &old.name, &old.host, old.port, old.max_players)
+            != (id, &name, &host, port, max)
+        {
             let server = Arc::make_mut(&mut self.server);
             *server = Server {
                 id: id.into(),
@@ -319,7 +367,10 @@ pub(super) fn aggregate<'a>(
     roster: impl IntoIterator<Item = (&'a Uuid, &'a Member)>,
     others: impl IntoIterator<Item = &'a Arc<Server>>,
 ) -> Status {
-    let mut status = Status { players: Default::default(), ..local.clone() };
+    let mut status = Status {
+        players: Default::default(),
+        ..local.clone()
+    };
     let mut max = local.players.max;
     let mut members: HashMap<_, _> = roster.into_iter().collect();
     for server in others {
@@ -333,7 +384,10 @@ pub(super) fn aggregate<'a>(
     status.players.online = Some(members.len() as i64);
     status.players.max = max;
     status.players.roster = Roster::Whole;
-    let player = |(uuid, member): (&Uuid, &Member)| Player { uuid: Some(*uuid), ..Player::named(member.name.clone()) };
+    let player = |(uuid, member): (&Uuid, &Member)| Player {
+        uuid: Some(*uuid),
+        ..Player::named(member.name.clone())
+    };
     status.players.list = members.into_iter().map(player).collect();
     status
 }
@@ -350,10 +404,21 @@ mod tests {
     use hailer_proto::Text;
     use proptest::prelude::*;
 
-    const BOUNDS: Bounds = Bounds { servers: 3, players: 5, stale: 45_000 };
+    const BOUNDS: Bounds = Bounds {
+        servers: 3,
+        players: 5,
+        stale: 45_000,
+    };
 
     fn record(heartbeat: i64) -> Record {
-        Record { name: "Name".into(), host: None, port: 5520, max: 10, count: Some(0), heartbeat: Some(heartbeat) }
+        Record {
+            name: "Name".into(),
+            host: None,
+            port: 5520,
+            max: 10,
+            count: Some(0),
+            heartbeat: Some(heartbeat),
+        }
     }
 
     fn known() -> Known {
@@ -364,21 +429,40 @@ mod tests {
         /// What a hash says, as if all clocks but its own were one.
         fn hears(&mut self, id: &str, record: Record, written: i64, now: i64) -> bool {
             let by_itself = record.heartbeat.map(|heartbeat| now - heartbeat);
-            self.record(id, record, Age { by_redis: Some(written), by_itself }, now)
+            self.record(
+                id,
+                record,
+                Age {
+                    by_redis: Some(written),
+                    by_itself,
+                },
+                now,
+            )
         }
     }
 
     fn member(joined: i64) -> Member {
-        Member { name: Text::unformatted("A"), joined }
+        Member {
+            name: Text::unformatted("A"),
+            joined,
+        }
     }
 
     fn join(uuid: u8, server: &str) -> Event {
         let name = Text::unformatted("A");
-        Event::Join { uuid: [uuid; 16], server: server.into(), name, server_name: "Name".into() }
+        Event::Join {
+            uuid: [uuid; 16],
+            server: server.into(),
+            name,
+            server_name: "Name".into(),
+        }
     }
 
     fn leave(uuid: u8, server: &str) -> Event {
-        Event::Leave { uuid: [uuid; 16], server: server.into() }
+        Event::Leave {
+            uuid: [uuid; 16],
+            server: server.into(),
+        }
     }
 
     /// Players by the servers' lists and by the places, which must agree.
@@ -386,7 +470,12 @@ mod tests {
         let listed: usize = known.shown().map(|server| server.players.len()).sum();
         assert_eq!(listed, known.players());
         for server in known.shown() {
-            assert!(server.players.keys().all(|uuid| *known.places[uuid] == *server.id));
+            assert!(
+                server
+                    .players
+                    .keys()
+                    .all(|uuid| *known.places[uuid] == *server.id)
+            );
         }
         listed
     }
@@ -394,7 +483,11 @@ mod tests {
     #[test]
     fn events_move_players() {
         let mut known = known();
-        assert_eq!(known.apply(join(1, "a"), 0), Some("a".into()), "not known: it needs to be read");
+        assert_eq!(
+            known.apply(join(1, "a"), 0),
+            Some("a".into()),
+            "not known: it needs to be read"
+        );
         assert!(known.hears("a", record(0), 0, 0));
         assert!(known.hears("b", record(0), 0, 0));
         known.apply(join(1, "a"), 1);
@@ -412,15 +505,42 @@ mod tests {
         let mut known = known();
         known.hears("a", record(0), 0, 0);
         known.hears("b", record(0), 0, 0);
-        known.list("a", [([1; 16], member(10)), ([2; 16], member(10))].into(), Some(2), |_| false);
-        known.list("b", [([1; 16], member(5)), ([2; 16], member(20))].into(), Some(2), |_| false);
-        let on =
-            |known: &Known, id: &str| known.servers[id].server.players.keys().map(|uuid| uuid[0]).collect::<Vec<_>>();
+        known.list(
+            "a",
+            [([1; 16], member(10)), ([2; 16], member(10))].into(),
+            Some(2),
+            |_| false,
+        );
+        known.list(
+            "b",
+            [([1; 16], member(5)), ([2; 16], member(20))].into(),
+            Some(2),
+            |_| false,
+        );
+        let on = |known: &Known, id: &str| {
+            known.servers[id]
+                .server
+                .players
+                .keys()
+                .map(|uuid| uuid[0])
+                .collect::<Vec<_>>()
+        };
         assert_eq!((on(&known, "a"), on(&known, "b")), (vec![1], vec![2]));
         known.list("a", HashMap::new(), Some(0), |_| false);
         assert_eq!(count(&known), 1);
         assert!(!known.hears("a", record(1), 0, 1));
-        assert!(known.hears("a", Record { count: Some(1), ..record(2) }, 0, 2), "another count: read the list");
+        assert!(
+            known.hears(
+                "a",
+                Record {
+                    count: Some(1),
+                    ..record(2)
+                },
+                0,
+                2
+            ),
+            "another count: read the list"
+        );
     }
 
     #[test]
@@ -430,10 +550,16 @@ mod tests {
         known.list("a", [([1; 16], member(0))].into(), Some(0), |_| false);
         known.prune(46_000);
         assert_eq!(count(&known), 1);
-        assert!(!known.hears("a", record(1_000), 45_000, 46_000), "the same heartbeat is no sign of life");
+        assert!(
+            !known.hears("a", record(1_000), 45_000, 46_000),
+            "the same heartbeat is no sign of life"
+        );
         known.prune(46_001);
         assert_eq!((count(&known), known.shown().count()), (0, 0));
-        assert!(known.hears("a", record(50_000), 0, 50_000), "back, and to be read");
+        assert!(
+            known.hears("a", record(50_000), 0, 50_000),
+            "back, and to be read"
+        );
         assert_eq!(known.shown().count(), 1);
     }
 
@@ -479,7 +605,10 @@ mod tests {
     #[test]
     fn a_hash_of_a_count_alone_is_no_sign_of_life() {
         let mut known = known();
-        let alone = || Record { heartbeat: None, ..record(0) };
+        let alone = || Record {
+            heartbeat: None,
+            ..record(0)
+        };
         for now in [0, 15_000, 30_000, 45_000] {
             known.record("a", alone(), Age::default(), now);
             known.prune(now);
@@ -497,21 +626,38 @@ mod tests {
             known.hears(id, record(0), 0, 0);
         }
         (0..9).for_each(|i| drop(known.apply(join(i, "a"), 0)));
-        assert_eq!((known.shown().count(), count(&known), known.refused), (3, 5, 5));
+        assert_eq!(
+            (known.shown().count(), count(&known), known.refused),
+            (3, 5, 5)
+        );
     }
 
     #[test]
     fn counts_agree_with_the_list() {
         let mut known = known();
-        known.hears("a", Record { count: Some(77), ..record(0) }, 0, 0);
+        known.hears(
+            "a",
+            Record {
+                count: Some(77),
+                ..record(0)
+            },
+            0,
+            0,
+        );
         known.apply(join(1, "a"), 0);
         known.apply(join(2, "a"), 0);
-        let mut local = Status { name: Some(Text::unformatted("Here")), ..Status::default() };
+        let mut local = Status {
+            name: Some(Text::unformatted("Here")),
+            ..Status::default()
+        };
         local.players.max = Some(i64::MAX);
         // One who is here as well as there.
         let (uuid, own) = ([2; 16], member(0));
         let status = aggregate(&local, [(&uuid, &own)], known.shown());
-        assert_eq!((status.players.online, status.players.list.len()), (Some(2), 2));
+        assert_eq!(
+            (status.players.online, status.players.list.len()),
+            (Some(2), 2)
+        );
         assert_eq!(status.players.max, Some(i64::MAX));
         assert_eq!(status.name, local.name);
     }

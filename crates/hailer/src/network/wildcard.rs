@@ -3,7 +3,11 @@
 /// Whether a pattern covers the whole of a server's id: `*` is any run of characters, `?` any one, and the case of letters
 /// counts for nothing. Time is at most the product of both lengths.
 pub fn matches(pattern: &str, id: &str) -> bool {
-    let lower = |text: &str| text.chars().flat_map(char::to_lowercase).collect::<Vec<_>>();
+    let lower = |text: &str| {
+        text.chars()
+            .flat_map(char::to_lowercase)
+            .collect::<Vec<_>>()
+    };
     let (pattern, id) = (lower(pattern), lower(id));
     let (mut p, mut i) = (0, 0);
     // Where the last star stood, and how much of the id it covers so far.
@@ -38,12 +42,23 @@ mod tests {
 
     #[test]
     fn stars_and_question_marks() {
-        for (pattern, id) in [("*", ""), ("*", "a"), ("lobby-*", "LOBBY-1"), ("*-?", "eu-lobby-7"), ("a*b*c", "aXbXbc")]
-        {
+        for (pattern, id) in [
+            ("*", ""),
+            ("*", "a"),
+            ("lobby-*", "LOBBY-1"),
+            ("*-?", "eu-lobby-7"),
+            ("a*b*c", "aXbXbc"),
+        ] {
             assert!(matches(pattern, id), "{pattern} {id}");
         }
-        for (pattern, id) in [("", "a"), ("lobby", "lobby-1"), ("?", ""), ("a*b", "abc"), ("[a]", "a"), ("a.c", "abc")]
-        {
+        for (pattern, id) in [
+            ("", "a"),
+            ("lobby", "lobby-1"),
+            ("?", ""),
+            ("a*b", "abc"),
+            ("[a]", "a"),
+            ("a.c", "abc"),
+        ] {
             assert!(!matches(pattern, id), "{pattern} {id}");
         }
         assert!(!matches(&"*a".repeat(200), &"a".repeat(199)), "and quickly");
@@ -54,7 +69,9 @@ mod tests {
         match pattern {
             [] => id.is_empty(),
             ['*', rest @ ..] => (0..=id.len()).any(|skipped| slowly(rest, &id[skipped..])),
-            [c, rest @ ..] => id.first().is_some_and(|first| *c == '?' || c == first) && slowly(rest, &id[1..]),
+            [c, rest @ ..] => {
+                id.first().is_some_and(|first| *c == '?' || c == first) && slowly(rest, &id[1..])
+            }
         }
     }
 

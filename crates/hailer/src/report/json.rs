@@ -93,11 +93,20 @@ pub fn rules(out: &mut Vec<u8>, rules: &[Rule]) {
 
 /// What only one protocol says, as in the schema.
 pub fn extras(out: &mut Vec<u8>, extras: &[Extra]) {
-    object(out, extras.iter().map(|extra| (extra.key, &extra.value)), name, value);
+    object(
+        out,
+        extras.iter().map(|extra| (extra.key, &extra.value)),
+        name,
+        value,
+    );
 }
 
 /// A list, in the given order.
-pub fn list<T>(out: &mut Vec<u8>, items: impl IntoIterator<Item = T>, mut write: impl FnMut(&mut Vec<u8>, T)) {
+pub fn list<T>(
+    out: &mut Vec<u8>,
+    items: impl IntoIterator<Item = T>,
+    mut write: impl FnMut(&mut Vec<u8>, T),
+) {
     out.push(b'[');
     for (i, item) in items.into_iter().enumerate() {
         if i > 0 {
@@ -123,7 +132,11 @@ pub(super) fn line(line: &Line<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(line.schema.as_bytes());
     out.extend_from_slice(b"\",\"target\":");
     string(out, line.target);
-    out.extend_from_slice(if line.ok { b",\"ok\":true,\"protocol\":" } else { b",\"ok\":false,\"protocol\":" });
+    out.extend_from_slice(if line.ok {
+        b",\"ok\":true,\"protocol\":"
+    } else {
+        b",\"ok\":false,\"protocol\":"
+    });
     maybe(out, line.protocol, string);
     out.extend_from_slice(b",\"address\":");
     maybe(out, line.address, |out, it| {
@@ -145,15 +158,29 @@ pub(super) fn line(line: &Line<'_>, out: &mut Vec<u8>) {
 }
 
 fn status(out: &mut Vec<u8>, status: &Status) {
-    let Status { name: title, motd, game, mode, map, version, players, rules: settings, address, extra, deviations } =
-        status;
+    let Status {
+        name: title,
+        motd,
+        game,
+        mode,
+        map,
+        version,
+        players,
+        rules: settings,
+        address,
+        extra,
+        deviations,
+    } = status;
     out.extend_from_slice(b"{\"name\":");
     maybe(out, title.as_ref(), text);
     out.extend_from_slice(b",\"motd\":");
     maybe(out, motd.as_ref(), text);
-    for (member, value) in
-        [(&b",\"game\":"[..], game), (b",\"mode\":", mode), (b",\"map\":", map), (b",\"version\":", version)]
-    {
+    for (member, value) in [
+        (&b",\"game\":"[..], game),
+        (b",\"mode\":", mode),
+        (b",\"map\":", map),
+        (b",\"version\":", version),
+    ] {
         out.extend_from_slice(member);
         maybe(out, value.as_deref(), string);
     }
@@ -177,7 +204,12 @@ fn status(out: &mut Vec<u8>, status: &Status) {
 }
 
 fn on(out: &mut Vec<u8>, on: &Players) {
-    let Players { online, max, roster: what, list } = on;
+    let Players {
+        online,
+        max,
+        roster: what,
+        list,
+    } = on;
     out.extend_from_slice(b"{\"online\":");
     maybe(out, *online, int::<i64>);
     out.extend_from_slice(b",\"max\":");
@@ -220,7 +252,10 @@ fn uuid_digits(uuid: &[u8; 16]) -> [u8; 36] {
     let mut at = 0;
     for (i, byte) in uuid.iter().enumerate() {
         at += usize::from(matches!(i, 4 | 6 | 8 | 10));
-        (text[at], text[at + 1]) = (DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]);
+        (text[at], text[at + 1]) = (
+            DIGITS[usize::from(byte >> 4)],
+            DIGITS[usize::from(byte & 15)],
+        );
         at += 2;
     }
     text
@@ -235,7 +270,8 @@ fn text(out: &mut Vec<u8>, text: &Text) {
         out.extend_from_slice(b"\",\"raw\":\"");
         out.extend_from_slice(raw.as_bytes());
     } else {
-        text.runs().for_each(|(_, piece)| escaped(out, piece, false));
+        text.runs()
+            .for_each(|(_, piece)| escaped(out, piece, false));
         out.extend_from_slice(b"\",\"raw\":\"");
         escaped(out, raw, true);
     }
@@ -243,7 +279,11 @@ fn text(out: &mut Vec<u8>, text: &Text) {
 }
 
 fn failed(out: &mut Vec<u8>, failed: &Failed) {
-    let Failed { kind, message, datagram } = failed;
+    let Failed {
+        kind,
+        message,
+        datagram,
+    } = failed;
     out.extend_from_slice(b"{\"kind\":");
     string(out, kind);
     out.extend_from_slice(b",\"message\":");
@@ -263,7 +303,12 @@ fn value(out: &mut Vec<u8>, it: &Value) {
         Value::Float(number) => float(out, *number),
         Value::Str(text) => string(out, text),
         Value::List(values) => list(out, values, value),
-        Value::Table(entries) => object(out, entries.iter().map(|(key, value)| (&**key, value)), string, value),
+        Value::Table(entries) => object(
+            out,
+            entries.iter().map(|(key, value)| (&**key, value)),
+            string,
+            value,
+        ),
         Value::Rows(rows) => list(out, rows.iter(), |out, row| object(out, row, name, string)),
         Value::Point(axes) => list(out, *axes, float),
         // A kind of value that this does not know yet.
@@ -301,8 +346,16 @@ fn maybe<T>(out: &mut Vec<u8>, value: Option<T>, write: impl FnOnce(&mut Vec<u8>
 fn is_tame(text: &str) -> bool {
     // Eight at a time; the last eight may overlap those before.
     match text.as_bytes().last_chunk::<8>() {
-        Some(last) => text.as_bytes().as_chunks().0.iter().chain([last]).all(|eight| are_tame(*eight)),
-        None => text.bytes().all(|byte| byte.is_ascii() && !SUSPECTS[usize::from(byte)]),
+        Some(last) => text
+            .as_bytes()
+            .as_chunks()
+            .0
+            .iter()
+            .chain([last])
+            .all(|eight| are_tame(*eight)),
+        None => text
+            .bytes()
+            .all(|byte| byte.is_ascii() && !SUSPECTS[usize::from(byte)]),
     }
 }
 
@@ -322,7 +375,8 @@ const SUSPECTS: [bool; 256] = {
     let mut suspects = [false; 256];
     let mut byte = 0;
     while byte < 256 {
-        suspects[byte] = byte < 0x20 || matches!(byte as u8, b'"' | b'\\' | 0x7F | 0xC2 | 0xD8 | 0xE2);
+        suspects[byte] =
+            byte < 0x20 || matches!(byte as u8, b'"' | b'\\' | 0x7F | 0xC2 | 0xD8 | 0xE2);
         byte += 1;
     }
     suspects
@@ -336,7 +390,9 @@ fn escaped(out: &mut Vec<u8>, text: &str, keep: bool) {
         if !SUSPECTS[usize::from(byte)] {
             continue;
         }
-        let Some(c) = text.get(at..).and_then(|rest| rest.chars().next()) else { continue };
+        let Some(c) = text.get(at..).and_then(|rest| rest.chars().next()) else {
+            continue;
+        };
         let is_control = is_control(c) && c != '\n';
         let short: &[u8] = match c {
             '"' => b"\\\"",
@@ -394,11 +450,19 @@ mod tests {
                 vec(inner.clone(), 0..3).prop_map(Value::List),
                 // A JSON object that has a key twice loses one of them in a map.
                 option::of(("[a-z]{1,3}", inner)).prop_map(|entry| Value::Table(
-                    entry.map(|(key, value)| (key.into(), value)).into_iter().collect()
+                    entry
+                        .map(|(key, value)| (key.into(), value))
+                        .into_iter()
+                        .collect()
                 )),
-                vec((option::of(".{0,6}|[a-z.]{0,30}"), option::of(".{0,6}")), 0..3).prop_map(|all| {
+                vec(
+                    (option::of(".{0,6}|[a-z.]{0,30}"), option::of(".{0,6}")),
+                    0..3
+                )
+                .prop_map(|all| {
                     let mut rows = Rows::with_capacity(&(&["one", "two"] as &[_]), all.len());
-                    all.iter().for_each(|(one, two)| rows.push([one.as_deref(), two.as_deref()]));
+                    all.iter()
+                        .for_each(|(one, two)| rows.push([one.as_deref(), two.as_deref()]));
                     Value::Rows(rows)
                 }),
                 any::<[f64; 3]>().prop_map(Value::Point),
@@ -407,24 +471,48 @@ mod tests {
     }
 
     fn extra() -> impl Strategy<Value = Vec<Extra>> {
-        option::of(value()).prop_map(|value| value.map(|value| Extra::new("some-key", value)).into_iter().collect())
+        option::of(value()).prop_map(|value| {
+            value
+                .map(|value| Extra::new("some-key", value))
+                .into_iter()
+                .collect()
+        })
     }
 
     fn status() -> impl Strategy<Value = Status> {
         let word = || option::of(".{0,8}|[a-z.]{0,8}");
-        let player = (text(), option::of(any::<[u8; 16]>()), extra()).prop_map(|(name, uuid, extra)| Player {
-            name,
-            uuid,
-            extra,
+        let player = (text(), option::of(any::<[u8; 16]>()), extra())
+            .prop_map(|(name, uuid, extra)| Player { name, uuid, extra });
+        let rule = (".{0,6}", ".{0,6}").prop_map(|(key, value)| Rule {
+            key: key.into(),
+            value: value.into(),
         });
-        let rule = (".{0,6}", ".{0,6}").prop_map(|(key, value)| Rule { key: key.into(), value: value.into() });
-        let address =
-            (word(), option::of(any::<u16>())).prop_map(|(host, port)| Address { host: host.map(Into::into), port });
+        let address = (word(), option::of(any::<u16>())).prop_map(|(host, port)| Address {
+            host: host.map(Into::into),
+            port,
+        });
         let deviations = &registry::PROTOCOLS[0].info().deviations;
         (
-            (option::of(text()), option::of(text()), word(), word(), word(), word()),
-            (option::of(any::<i64>()), option::of(any::<i64>()), 0..4_usize, vec(player, 0..4)),
-            (vec(rule, 0..3), option::of(address), extra(), 0..deviations.len()),
+            (
+                option::of(text()),
+                option::of(text()),
+                word(),
+                word(),
+                word(),
+                word(),
+            ),
+            (
+                option::of(any::<i64>()),
+                option::of(any::<i64>()),
+                0..4_usize,
+                vec(player, 0..4),
+            ),
+            (
+                vec(rule, 0..3),
+                option::of(address),
+                extra(),
+                0..deviations.len(),
+            ),
         )
             .prop_map(
                 |(
@@ -432,17 +520,42 @@ mod tests {
                     (online, max, what, list),
                     (rules, address, extra, count),
                 )| {
-                    let roster = [Roster::Absent, Roster::Refused, Roster::Partial, Roster::Whole][what];
-                    let players = Players { online, max, roster, list };
+                    let roster = [
+                        Roster::Absent,
+                        Roster::Refused,
+                        Roster::Partial,
+                        Roster::Whole,
+                    ][what];
+                    let players = Players {
+                        online,
+                        max,
+                        roster,
+                        list,
+                    };
                     let deviations = deviations[..count].to_vec();
-                    let [game, mode, map, version] = [game, mode, map, version].map(|text| text.map(Into::into));
-                    Status { name, motd, game, mode, map, version, players, rules, address, extra, deviations }
+                    let [game, mode, map, version] =
+                        [game, mode, map, version].map(|text| text.map(Into::into));
+                    Status {
+                        name,
+                        motd,
+                        game,
+                        mode,
+                        map,
+                        version,
+                        players,
+                        rules,
+                        address,
+                        extra,
+                        deviations,
+                    }
                 },
             )
     }
 
     fn has_exponent(json: &str) -> bool {
-        let is_one = |&[digit, e, sign]: &[u8; 3]| digit.is_ascii_digit() && e == b'e' && !sign.is_ascii_alphabetic();
+        let is_one = |&[digit, e, sign]: &[u8; 3]| {
+            digit.is_ascii_digit() && e == b'e' && !sign.is_ascii_alphabetic()
+        };
         json.as_bytes().array_windows().any(is_one)
     }
 
@@ -456,7 +569,8 @@ mod tests {
         if !serdes.chars().any(is_control) && !has_exponent(&ours) && !has_exponent(&serdes) {
             assert_eq!(ours, serdes);
         }
-        let [ours, serdes] = [ours, serdes].map(|json| serde_json::from_str::<serde_json::Value>(&json).unwrap());
+        let [ours, serdes] =
+            [ours, serdes].map(|json| serde_json::from_str::<serde_json::Value>(&json).unwrap());
         assert_eq!(ours, serdes);
     }
 
@@ -483,11 +597,20 @@ mod tests {
                 for at in 0..length {
                     let mut text = vec![b'a'; length];
                     text[at] = byte;
-                    assert_eq!(is_tame(std::str::from_utf8(&text).unwrap()), expected, "{byte} at {at} of {length}");
+                    assert_eq!(
+                        is_tame(std::str::from_utf8(&text).unwrap()),
+                        expected,
+                        "{byte} at {at} of {length}"
+                    );
                 }
             }
         }
-        assert!(is_tame("") && !is_tame("\u{80}") && !is_tame("seven ch\u{E9}") && !is_tame("\u{10FFFF}aaaaaaaa"));
+        assert!(
+            is_tame("")
+                && !is_tame("\u{80}")
+                && !is_tame("seven ch\u{E9}")
+                && !is_tame("\u{10FFFF}aaaaaaaa")
+        );
     }
 
     #[test]
@@ -497,17 +620,27 @@ mod tests {
             string(&mut out, c.encode_utf8(&mut [0; 4]));
             let text = String::from_utf8(out).unwrap();
             assert!(!text.chars().any(is_control), "{c:?}");
-            assert_eq!(serde_json::from_str::<String>(&text).unwrap(), c.to_string());
+            assert_eq!(
+                serde_json::from_str::<String>(&text).unwrap(),
+                c.to_string()
+            );
         }
     }
 
     #[test]
     fn times_are_short() {
-        for (nanos, expected) in
-            [(0, "0.0"), (1_000, "0.001"), (80_000_000, "80.0"), (12_340_499, "12.34"), (1_200_500, "1.201")]
-        {
+        for (nanos, expected) in [
+            (0, "0.0"),
+            (1_000, "0.001"),
+            (80_000_000, "80.0"),
+            (12_340_499, "12.34"),
+            (1_200_500, "1.201"),
+        ] {
             let mut out = Vec::new();
-            milliseconds(&mut out, super::super::milliseconds(Duration::from_nanos(nanos)));
+            milliseconds(
+                &mut out,
+                super::super::milliseconds(Duration::from_nanos(nanos)),
+            );
             assert_eq!(String::from_utf8(out).unwrap(), expected);
         }
     }
@@ -517,7 +650,11 @@ mod tests {
     #[ignore = "a measurement"]
     fn how_long_it_takes() {
         let (asked, status) = typical();
-        let answer = Answer { asked, status: status.into(), round_trip: Duration::from_micros(80_123) };
+        let answer = Answer {
+            asked,
+            status: status.into(),
+            round_trip: Duration::from_micros(80_123),
+        };
         let mut out = Vec::with_capacity(1 << 20);
         let mut measure = |name: &str, write: &dyn Fn(&mut Vec<u8>)| {
             let started = std::time::Instant::now();
@@ -525,7 +662,11 @@ mod tests {
                 out.clear();
                 write(&mut out);
             }
-            println!("{name}: {} ns, {} bytes", started.elapsed().as_nanos() / 200_000, out.len());
+            println!(
+                "{name}: {} ns, {} bytes",
+                started.elapsed().as_nanos() / 200_000,
+                out.len()
+            );
         };
         let line = Line::answered("minecraft-query://192.0.2.7:25565", &answer);
         for _ in 0..3 {
@@ -542,21 +683,37 @@ mod tests {
             mode: Some("SMP".into()),
             map: Some("world".into()),
             version: Some("1.21.8".into()),
-            address: Some(Address { host: Some("127.0.0.1".into()), port: Some(25565) }),
+            address: Some(Address {
+                host: Some("127.0.0.1".into()),
+                port: Some(25565),
+            }),
             extra: vec![
                 Extra::new("software", "Paper on Bukkit 1.21.8"),
                 Extra::new(
                     "plugins",
-                    Value::List(["WorldEdit 7.3", "Essentials 2.20", "LuckPerms 5.4"].map(Value::from).into()),
+                    Value::List(
+                        ["WorldEdit 7.3", "Essentials 2.20", "LuckPerms 5.4"]
+                            .map(Value::from)
+                            .into(),
+                    ),
                 ),
             ],
             ..Status::default()
         };
         (status.players.online, status.players.max) = (Some(8), Some(20));
-        status.players.set_list((0..8).map(|i| Player::named(Text::legacy(format!("player_{i}{i}")))).collect());
+        status.players.set_list(
+            (0..8)
+                .map(|i| Player::named(Text::legacy(format!("player_{i}{i}"))))
+                .collect(),
+        );
         let address = "192.0.2.7:25565".parse().unwrap();
-        let asked =
-            Asked { protocol: registry::PROTOCOLS[0].info(), address, sent: 2, heard: 2, datagrams: Vec::new() };
+        let asked = Asked {
+            protocol: registry::PROTOCOLS[0].info(),
+            address,
+            sent: 2,
+            heard: 2,
+            datagrams: Vec::new(),
+        };
         (asked, status)
     }
 }

@@ -46,8 +46,12 @@ impl<'a> Line<'a> {
     /// An answer.
     pub fn answered(target: &'a str, answer: &'a Answer) -> Self {
         let round_trip_ms = milliseconds(answer.round_trip);
-        let line =
-            Self { ok: true, status: Some(&answer.status), round_trip_ms: Some(round_trip_ms), ..Self::empty(target) };
+        let line = Self {
+            ok: true,
+            status: Some(&answer.status),
+            round_trip_ms: Some(round_trip_ms),
+            ..Self::empty(target)
+        };
         line.asked(&answer.asked)
     }
 
@@ -57,8 +61,15 @@ impl<'a> Line<'a> {
             Error::Malformed { datagram, .. } => Some(hexadecimal(datagram)),
             _ => None,
         };
-        let failed = Failed { kind: error.kind(), message: error.to_string(), datagram };
-        let line = Self { error: Some(failed), ..Self::empty(target) };
+        let failed = Failed {
+            kind: error.kind(),
+            message: error.to_string(),
+            datagram,
+        };
+        let line = Self {
+            error: Some(failed),
+            ..Self::empty(target)
+        };
         match error.asked() {
             Some(asked) => line.asked(asked),
             None => line,

@@ -56,8 +56,10 @@ impl Budget {
     #[must_use]
     pub fn share(mut self, workers: usize) -> Self {
         let workers = u32::try_from(workers).unwrap_or(u32::MAX).max(1);
-        (self.unproven_total, self.unproven_total_packets) =
-            (self.unproven_total / workers, self.unproven_total_packets.div_ceil(workers));
+        (self.unproven_total, self.unproven_total_packets) = (
+            self.unproven_total / workers,
+            self.unproven_total_packets.div_ceil(workers),
+        );
         self
     }
 }
@@ -195,8 +197,18 @@ impl Bucket {
 impl Purse {
     /// A full purse. The seed keeps outsiders from choosing who shares a row with whom.
     pub fn new(budget: Budget, seed: u64) -> Self {
-        let (sources, networks) = (vec![Default::default(); ROWS].into(), vec![Default::default(); ROWS].into());
-        Self { budget, seed, total: Bucket::default(), total_packets: Bucket::default(), sources, networks }
+        let (sources, networks) = (
+            vec![Default::default(); ROWS].into(),
+            vec![Default::default(); ROWS].into(),
+        );
+        Self {
+            budget,
+            seed,
+            total: Bucket::default(),
+            total_packets: Bucket::default(),
+            sources,
+            networks,
+        }
     }
 
     /// Another budget from now on. What was spent is still spent.
@@ -207,24 +219,54 @@ impl Purse {
     /// Pays for a reply of `length` bytes to a request of `asked`, or refuses. What is no more than [`HARMLESS`] times the
     /// request is not paid by everybody: a flood of requests from forged sources must not keep all others from being
     /// answered, and whoever sends it gains nothing by our replies.
-    pub fn spend(&mut self, to: IpAddr, asked: usize, length: usize, proven: bool, since: Duration) -> bool {
+    pub fn spend(
+        &mut self,
+        to: IpAddr,
+        asked: usize,
+        length: usize,
+        proven: bool,
+        since: Duration,
+    ) -> bool {
         let to = to.to_canonical();
-        let Budget { unproven_per_source, unproven_packets, unproven_per_network, unproven_network_packets, .. } =
-            self.budget;
-        let Budget { unproven_total, unproven_total_packets, proven_per_source, proven_packets, .. } = self.budget;
+        let Budget {
+            unproven_per_source,
+            unproven_packets,
+            unproven_per_network,
+            unproven_network_packets,
+            ..
+        } = self.budget;
+        let Budget {
+            unproven_total,
+            unproven_total_packets,
+            proven_per_source,
+            proven_packets,
+            ..
+        } = self.budget;
         let now = since.as_millis() as u64;
         let network = place(&mut self.networks, network(to), self.seed);
         let is_free = to.is_loopback() && !self.budget.limit_loopback;
         let is_paid = is_free || {
             let source = place(&mut self.sources, source(to), self.seed);
             if proven {
-                source.proven_packets.spend(1, proven_packets, BURST_SECONDS, now)
-                    && source.proven.spend(length, proven_per_source, BURST_SECONDS, now)
+                source
+                    .proven_packets
+                    .spend(1, proven_packets, BURST_SECONDS, now)
+                    && source
+                        .proven
+                        .spend(length, proven_per_source, BURST_SECONDS, now)
             } else {
-                source.packets.spend(1, unproven_packets, BURST_SECONDS, now)
-                    && source.unproven.spend(length, unproven_per_source, BURST_SECONDS, now)
-                    && network.packets.spend(1, unproven_network_packets, BURST_SECONDS, now)
-                    && network.unproven.spend(length, unproven_per_network, BURST_SECONDS, now)
+                source
+                    .packets
+                    .spend(1, unproven_packets, BURST_SECONDS, now)
+                    && source
+                        .unproven
+                        .spend(length, unproven_per_source, BURST_SECONDS, now)
+                    && network
+                        .packets
+                        .spend(1, unproven_network_packets, BURST_SECONDS, now)
+                    && network
+                        .unproven
+                        .spend(length, unproven_per_network, BURST_SECONDS, now)
                     && (length <= asked * HARMLESS
                         || self.total_packets.spend(1, unproven_total_packets, 1, now)
                             && self.total.spend(length, unproven_total, 1, now))
@@ -258,13 +300,21 @@ impl Purse {
 
     /// How much is left.
     pub fn left(&self, since: Duration) -> Left {
-        let (rate, now) = (u64::from(self.budget.unproven_total), since.as_millis() as u64);
+        let (rate, now) = (
+            u64::from(self.budget.unproven_total),
+            since.as_millis() as u64,
+        );
         let flown = now.saturating_sub(self.total.at).saturating_mul(rate);
         let spent = self.total.spent.saturating_sub(flown).div_ceil(1_000);
         Left {
             bytes: rate.saturating_sub(spent),
             bytes_per_second: rate,
-            networks: self.networks.iter().flatten().filter(|network| network.prefix != 0).count() as u64,
+            networks: self
+                .networks
+                .iter()
+                .flatten()
+                .filter(|network| network.prefix != 0)
+                .count() as u64,
             places: (ROWS * ROW) as u64,
         }
     }
@@ -274,16 +324,35 @@ impl Purse {
     pub(super) fn top(&mut self, ago: Duration, top: &mut Vec<Top>) {
         top.clear();
         let rate = |count: u32| f64::from(count) / ago.as_secs_f64().max(1e-3);
-        for network in self.networks.iter_mut().flatten().filter(|network| network.flow.asked > 0) {
+        for network in self
+            .networks
+            .iter_mut()
+            .flatten()
+            .filter(|network| network.flow.asked > 0)
+        {
             let flow = std::mem::take(&mut network.flow);
             let asked = rate(flow.asked);
-            let least = top.last().filter(|_| top.len() == MOST_TOP).map_or(0.0, |least| least.asked);
+            let least = top
+                .last()
+                .filter(|_| top.len() == MOST_TOP)
+                .map_or(0.0, |least| least.asked);
             if asked > least {
                 top.truncate(MOST_TOP - 1);
                 let (address, bits) = address(network.prefix);
                 let at = top.partition_point(|other: &Top| other.asked >= asked);
-                let [asked_bytes, sent, sent_bytes] = [flow.asked_bytes, flow.sent, flow.sent_bytes].map(rate);
-                top.insert(at, Top { network: address, bits, asked, asked_bytes, sent, sent_bytes });
+                let [asked_bytes, sent, sent_bytes] =
+                    [flow.asked_bytes, flow.sent, flow.sent_bytes].map(rate);
+                top.insert(
+                    at,
+                    Top {
+                        network: address,
+                        bits,
+                        asked,
+                        asked_bytes,
+                        sent,
+                        sent_bytes,
+                    },
+                );
             }
         }
     }
@@ -307,7 +376,10 @@ impl Placed for Source {
     }
 
     fn new(prefix: u128) -> Self {
-        Self { prefix, ..Self::default() }
+        Self {
+            prefix,
+            ..Self::default()
+        }
     }
 }
 
@@ -321,7 +393,10 @@ impl Placed for Network {
     }
 
     fn new(prefix: u128) -> Self {
-        Self { prefix, ..Self::default() }
+        Self {
+            prefix,
+            ..Self::default()
+        }
     }
 }
 
@@ -337,7 +412,11 @@ fn place<T: Placed>(rows: &mut [[T; ROW]], prefix: u128, seed: u64) -> &mut T {
 }
 
 /// The row that a prefix belongs to, and its place there if it has one.
-fn row<T: Placed>(rows: &mut [[T; ROW]], prefix: u128, seed: u64) -> (&mut [T; ROW], Option<usize>) {
+fn row<T: Placed>(
+    rows: &mut [[T; ROW]],
+    prefix: u128,
+    seed: u64,
+) -> (&mut [T; ROW], Option<usize>) {
     let mut hasher = SipHasher13::new_with_keys(seed, 0);
     hasher.write_u128(prefix);
     let row = &mut rows[hasher.finish() as usize % ROWS];
@@ -386,8 +465,17 @@ mod tests {
         text.parse().unwrap()
     }
 
-    fn spend_all(purse: &mut Purse, to: IpAddr, length: usize, proven: bool, since: Duration) -> usize {
-        (0..1_000_000).take_while(|_| purse.spend(to, 1, length, proven, since)).count() * length
+    fn spend_all(
+        purse: &mut Purse,
+        to: IpAddr,
+        length: usize,
+        proven: bool,
+        since: Duration,
+    ) -> usize {
+        (0..1_000_000)
+            .take_while(|_| purse.spend(to, 1, length, proven, since))
+            .count()
+            * length
     }
 
     #[test]
@@ -395,19 +483,36 @@ mod tests {
         let mut purse = Purse::new(Budget::default(), 1);
         let source = ip("192.0.2.7");
         assert_eq!(spend_all(&mut purse, source, 64, false, SECOND), 32 << 10);
-        assert_eq!(spend_all(&mut purse, source, 64, false, SECOND * 2), 8 << 10);
-        assert_eq!(spend_all(&mut purse, source, 64, true, SECOND * 2), 4 << 20, "proving the address helps");
-        assert_eq!(spend_all(&mut purse, source, 64, false, SECOND * 1000), 32 << 10, "no more than the burst");
+        assert_eq!(
+            spend_all(&mut purse, source, 64, false, SECOND * 2),
+            8 << 10
+        );
+        assert_eq!(
+            spend_all(&mut purse, source, 64, true, SECOND * 2),
+            4 << 20,
+            "proving the address helps"
+        );
+        assert_eq!(
+            spend_all(&mut purse, source, 64, false, SECOND * 1000),
+            32 << 10,
+            "no more than the burst"
+        );
     }
 
     #[test]
     fn one_network_is_one_source() {
         let mut purse = Purse::new(Budget::default(), 1);
         assert!(spend_all(&mut purse, ip("2001:db8::1"), 64, false, SECOND) > 0);
-        assert_eq!(spend_all(&mut purse, ip("2001:db8::2"), 64, false, SECOND), 0);
+        assert_eq!(
+            spend_all(&mut purse, ip("2001:db8::2"), 64, false, SECOND),
+            0
+        );
         assert!(spend_all(&mut purse, ip("2001:db8:0:1::1"), 64, false, SECOND) > 0);
         assert!(spend_all(&mut purse, ip("192.0.2.1"), 64, false, SECOND) > 0);
-        assert_eq!(spend_all(&mut purse, ip("::ffff:192.0.2.1"), 64, false, SECOND), 0);
+        assert_eq!(
+            spend_all(&mut purse, ip("::ffff:192.0.2.1"), 64, false, SECOND),
+            0
+        );
     }
 
     #[test]
@@ -416,7 +521,11 @@ mod tests {
         let mut sent = 0;
         for i in 0..200_000u32 {
             let source = IpAddr::V4((0x0A00_0000 + i).into());
-            sent += if purse.spend(source, 1, 1_000, false, SECOND) { 1_000 } else { 0 };
+            sent += if purse.spend(source, 1, 1_000, false, SECOND) {
+                1_000
+            } else {
+                0
+            };
         }
         assert!(sent <= 1 << 20, "{sent}");
         assert!(sent > 1_000_000, "{sent}");
@@ -425,20 +534,38 @@ mod tests {
     #[test]
     fn a_flood_of_small_requests_starves_nobody() {
         let mut purse = Purse::new(Budget::default(), 1);
-        let all =
-            (0..200_000u32).all(|i| purse.spend(IpAddr::V4((0x0A00_0000 + i * 256).into()), 7, 16, false, SECOND));
-        assert!(all, "each is a network of its own, and gets hardly more than it sent");
+        let all = (0..200_000u32).all(|i| {
+            purse.spend(
+                IpAddr::V4((0x0A00_0000 + i * 256).into()),
+                7,
+                16,
+                false,
+                SECOND,
+            )
+        });
+        assert!(
+            all,
+            "each is a network of its own, and gets hardly more than it sent"
+        );
     }
 
     #[test]
     fn networks_and_packets_are_limited_too() {
         let mut purse = Purse::new(Budget::default(), 1);
         let hosts = (0..=255).map(|i| IpAddr::from([192, 0, 2, i]));
-        let sent: usize = hosts.map(|host| spend_all(&mut purse, host, 64, false, SECOND)).sum();
+        let sent: usize = hosts
+            .map(|host| spend_all(&mut purse, host, 64, false, SECOND))
+            .sum();
         assert_eq!(sent, 256 << 10, "eight sources' worth");
-        assert_eq!(spend_all(&mut purse, ip("198.51.100.1"), 1, false, SECOND), 512, "packets of four seconds");
+        assert_eq!(
+            spend_all(&mut purse, ip("198.51.100.1"), 1, false, SECOND),
+            512,
+            "packets of four seconds"
+        );
         let hosts = (2..=255).map(|i| IpAddr::from([198, 51, 100, i]));
-        let sent: usize = hosts.map(|host| spend_all(&mut purse, host, 1, false, SECOND)).sum();
+        let sent: usize = hosts
+            .map(|host| spend_all(&mut purse, host, 1, false, SECOND))
+            .sum();
         assert_eq!(512 + sent, 4_096, "and of a network eight sources' worth");
     }
 
@@ -454,18 +581,35 @@ mod tests {
         purse.top(SECOND * 2, &mut top);
         let seen = |top: &[Top]| -> Vec<_> {
             top.iter()
-                .map(|top| (top.network, top.bits, top.asked, top.asked_bytes, top.sent, top.sent_bytes))
+                .map(|top| {
+                    (
+                        top.network,
+                        top.bits,
+                        top.asked,
+                        top.asked_bytes,
+                        top.sent,
+                        top.sent_bytes,
+                    )
+                })
                 .collect()
         };
-        let expected = [(ip("192.0.2.0"), 24, 50.0, 500.0, 0.0, 0.0), (ip("2001:db8::"), 56, 15.0, 105.0, 15.0, 240.0)];
+        let expected = [
+            (ip("192.0.2.0"), 24, 50.0, 500.0, 0.0, 0.0),
+            (ip("2001:db8::"), 56, 15.0, 105.0, 15.0, 240.0),
+        ];
         assert_eq!(seen(&top), expected);
         purse.top(SECOND, &mut top);
         assert_eq!(seen(&top), [], "of late");
         // A flood that nobody answers makes nobody forget what a network was sent.
         let victim = ip("198.51.100.1");
         assert!(spend_all(&mut purse, victim, 64, false, SECOND) > 0);
-        (0..100_000u32).for_each(|i| purse.heard(IpAddr::V4((0x0A00_0000 + i * 256).into()), 10, SECOND * 2));
-        let there = purse.networks.iter().flatten().any(|network| network.prefix == super::network(victim));
+        (0..100_000u32)
+            .for_each(|i| purse.heard(IpAddr::V4((0x0A00_0000 + i * 256).into()), 10, SECOND * 2));
+        let there = purse
+            .networks
+            .iter()
+            .flatten()
+            .any(|network| network.prefix == super::network(victim));
         assert!(there);
         assert!(purse.left(SECOND).networks <= purse.left(SECOND).places);
     }
@@ -482,8 +626,17 @@ mod tests {
             purse.spend(IpAddr::V4((0x0A00_0000 + i * 256).into()), 1, 1, false, now);
             sent += usize::from(purse.spend(greedy, 1, 1, false, now));
         }
-        assert!((512..=512 + 52).contains(&sent), "a burst and what flows back in 0.4 s, never forgotten: {sent}");
-        let known = |ip| purse.sources.iter().flatten().any(|placed| placed.prefix == source(ip));
+        assert!(
+            (512..=512 + 52).contains(&sent),
+            "a burst and what flows back in 0.4 s, never forgotten: {sent}"
+        );
+        let known = |ip| {
+            purse
+                .sources
+                .iter()
+                .flatten()
+                .any(|placed| placed.prefix == source(ip))
+        };
         assert_eq!((known(greedy), known(old)), (true, false));
         assert_eq!(purse.sources.len() * ROW, 8_192);
     }
@@ -493,9 +646,17 @@ mod tests {
         let mut purse = Purse::new(Budget::default(), 1);
         let source = ip("192.0.2.7");
         assert_eq!(spend_all(&mut purse, source, 256, false, SECOND), 32 << 10);
-        let mut budget = Budget { unproven_per_source: 16 << 10, unproven_total: 100 << 10, ..Budget::default() };
+        let mut budget = Budget {
+            unproven_per_source: 16 << 10,
+            unproven_total: 100 << 10,
+            ..Budget::default()
+        };
         purse.change(budget);
-        assert_eq!(spend_all(&mut purse, source, 256, false, SECOND), 32 << 10, "what was spent is still spent");
+        assert_eq!(
+            spend_all(&mut purse, source, 256, false, SECOND),
+            32 << 10,
+            "what was spent is still spent"
+        );
         assert_eq!(purse.left(SECOND).bytes_per_second, 100 << 10);
         budget.unproven_per_source = 1 << 10;
         purse.change(budget);
@@ -504,8 +665,17 @@ mod tests {
 
     #[test]
     fn loopback_is_free_unless_told_otherwise() {
-        let mut purse = Purse::new(Budget { limit_loopback: true, ..Budget::default() }, 1);
-        assert_eq!(spend_all(&mut purse, ip("127.0.0.1"), 1024, false, SECOND), 32 << 10);
+        let mut purse = Purse::new(
+            Budget {
+                limit_loopback: true,
+                ..Budget::default()
+            },
+            1,
+        );
+        assert_eq!(
+            spend_all(&mut purse, ip("127.0.0.1"), 1024, false, SECOND),
+            32 << 10
+        );
         let mut purse = Purse::new(Budget::default(), 1);
         assert!((0..100_000).all(|_| purse.spend(ip("127.0.0.1"), 1, 1024, false, SECOND)));
     }
@@ -514,13 +684,21 @@ mod tests {
     fn a_protocol_that_proves_nothing_is_capped() {
         use crate::respond::{Board, Service};
         use hailer_proto::model::{Rule, Status};
-        let rule = |i: u32| Rule { key: format!("rule {i}").into(), value: "v".repeat(30).into() };
-        let status = Status { rules: (0..60).map(rule).collect(), ..Status::default() };
+        let rule = |i: u32| Rule {
+            key: format!("rule {i}").into(),
+            value: "v".repeat(30).into(),
+        };
+        let status = Status {
+            rules: (0..60).map(rule).collect(),
+            ..Status::default()
+        };
         let board = Board::new(&[&hailer_proto::ugp::Ugp], &status).unwrap();
         let mut service = Service::new(board, Budget::default());
         let mut ask = |from: u32, since: Duration| {
             let from = (std::net::Ipv4Addr::from(from), 50_000).into();
-            service.answer_at(from, b"\xFF\xFFUGP\0\x01\x01\x0B\x7D\x7F\x3D\x07", since).map_or(0, <[u8]>::len)
+            service
+                .answer_at(from, b"\xFF\xFFUGP\0\x01\x01\x0B\x7D\x7F\x3D\x07", since)
+                .map_or(0, <[u8]>::len)
         };
         let one = ask(0x0101_0101, SECOND);
         assert!((900..=1_024).contains(&one), "{one}");
@@ -528,10 +706,19 @@ mod tests {
         let sent: usize = one + (0..1_000).map(|_| ask(0x0101_0101, SECOND)).sum::<usize>();
         assert!(sent <= 32 << 10 && sent > 31 << 10, "{sent}");
         let sent: usize = (0..1_000).map(|_| ask(0x0101_0101, SECOND * 2)).sum();
-        assert!(sent <= (8 << 10) + 1_024, "{sent}, with what was left of the burst");
+        assert!(
+            sent <= (8 << 10) + 1_024,
+            "{sent}, with what was left of the burst"
+        );
         // All of them together, each with a network of its own.
-        let sent: usize = (0..50_000).map(|i| ask(0x0A00_0000 + i * 256, SECOND * 100)).sum();
+        let sent: usize = (0..50_000)
+            .map(|i| ask(0x0A00_0000 + i * 256, SECOND * 100))
+            .sum();
         assert!(sent <= 1 << 20 && sent > 1 << 19, "{sent}");
-        assert_eq!(ask(0x0101_0101, SECOND * 100), 0, "past it there is silence, for everybody");
+        assert_eq!(
+            ask(0x0101_0101, SECOND * 100),
+            0,
+            "past it there is silence, for everybody"
+        );
     }
 }

@@ -74,7 +74,12 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { workers: 0, budget: Budget::default(), relay_sessions: 1_024, relay_idle: Duration::from_secs(60) }
+        Self {
+            workers: 0,
+            budget: Budget::default(),
+            relay_sessions: 1_024,
+            relay_idle: Duration::from_secs(60),
+        }
     }
 }
 
@@ -148,10 +153,18 @@ impl Engine {
     pub fn start(posts: Vec<Post>, settings: &Settings) -> Result<Self, BindError> {
         let count = settings.threads();
         let list = bind(posts, count, &[])?;
-        let no_poll =
-            |cause| BindError { address: list.first().map_or(([0; 4], 0).into(), |bound| bound.local), cause };
-        let polls = (0..count).map(|_| Poll::new()).collect::<io::Result<Vec<_>>>().map_err(no_poll)?;
-        let wakers = polls.iter().map(|poll| Waker::new(poll.registry(), WAKER)).collect::<io::Result<Vec<_>>>();
+        let no_poll = |cause| BindError {
+            address: list.first().map_or(([0; 4], 0).into(), |bound| bound.local),
+            cause,
+        };
+        let polls = (0..count)
+            .map(|_| Poll::new())
+            .collect::<io::Result<Vec<_>>>()
+            .map_err(no_poll)?;
+        let wakers = polls
+            .iter()
+            .map(|poll| Waker::new(poll.registry(), WAKER))
+            .collect::<io::Result<Vec<_>>>();
         let wakers = wakers.map_err(no_poll)?;
         let shared = Arc::new(Shared {
             list: ArcSwap::from_pointee(list),
@@ -162,14 +175,19 @@ impl Engine {
         });
         let start = |(index, poll)| {
             let worker = Worker::new(index, poll, shared.clone());
-            std::thread::Builder::new().name(format!("answer-{index}")).spawn(move || worker.run())
+            std::thread::Builder::new()
+                .name(format!("answer-{index}"))
+                .spawn(move || worker.run())
         };
         let workers: io::Result<Vec<_>> = polls.into_iter().enumerate().map(start).collect();
         match workers {
             Ok(workers) => Ok(Self { shared, workers }),
             Err(cause) => {
                 shared.stop.store(true, Ordering::Relaxed);
-                Err(BindError { address: ([0; 4], 0).into(), cause })
+                Err(BindError {
+                    address: ([0; 4], 0).into(),
+                    cause,
+                })
             }
         }
     }
@@ -197,7 +215,12 @@ impl Engine {
 
     /// The addresses, in the order of the posts, with the ports that the system chose.
     pub fn addresses(&self) -> Vec<SocketAddr> {
-        self.shared.list.load().iter().map(|bound| bound.local).collect()
+        self.shared
+            .list
+            .load()
+            .iter()
+            .map(|bound| bound.local)
+            .collect()
     }
 
     /// How many threads answer.
@@ -207,12 +230,21 @@ impl Engine {
 
     /// What was done so far, a moment ago.
     pub fn done(&self) -> Vec<Done> {
-        self.shared.list.load().iter().map(|bound| bound.done()).collect()
+        self.shared
+            .list
+            .load()
+            .iter()
+            .map(|bound| bound.done())
+            .collect()
     }
 
     /// What is left of the budget for askers that have proved nothing, a moment ago.
     pub fn left(&self) -> Left {
-        let each = self.shared.told.iter().map(|told| told.lock().unwrap_or_else(PoisonError::into_inner).left);
+        let each = self
+            .shared
+            .told
+            .iter()
+            .map(|told| told.lock().unwrap_or_else(PoisonError::into_inner).left);
         each.fold(Left::default(), |all, one| Left {
             bytes: all.bytes + one.bytes,
             bytes_per_second: all.bytes_per_second + one.bytes_per_second,
@@ -224,7 +256,12 @@ impl Engine {
     /// The networks that ask most, at all posts together, a moment ago; who asks most first.
     pub fn top(&self) -> Vec<Top> {
         let each = self.shared.told.iter();
-        Top::merged(each.flat_map(|told| told.lock().unwrap_or_else(PoisonError::into_inner).top.clone()))
+        Top::merged(each.flat_map(|told| {
+            told.lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .top
+                .clone()
+        }))
     }
 
     /// Stops: what waits in the sockets is still answered. Returns what was done.
@@ -258,24 +295,46 @@ impl Drop for Engine {
 
 impl Bound {
     fn done(&self) -> Done {
-        let lock = |counts: &Mutex<Counts>| counts.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let lock = |counts: &Mutex<Counts>| {
+            counts
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .clone()
+        };
         let mut counts = Counts::default();
         self.told.iter().for_each(|told| counts.add(&lock(told)));
         counts.overflows = self.sockets.iter().map(Socket::overflows).sum();
-        Done { address: self.local, counts }
+        Done {
+            address: self.local,
+            counts,
+        }
     }
 }
 
 /// Binds what is not bound yet.
-fn bind(posts: Vec<Post>, workers: usize, old: &[Arc<Bound>]) -> Result<Vec<Arc<Bound>>, BindError> {
+fn bind(
+    posts: Vec<Post>,
+    workers: usize,
+    old: &[Arc<Bound>],
+) -> Result<Vec<Arc<Bound>>, BindError> {
     let mut list: Vec<Arc<Bound>> = Vec::with_capacity(posts.len());
-    for Post { address, board, relay, handed } in posts {
-        let kept = old.iter().find(|bound| bound.asked == address && !list.iter().any(|new| new.local == bound.local));
+    for Post {
+        address,
+        board,
+        relay,
+        handed,
+    } in posts
+    {
+        let kept = old.iter().find(|bound| {
+            bound.asked == address && !list.iter().any(|new| new.local == bound.local)
+        });
         let (local, sockets, told) = match kept {
             Some(kept) => (kept.local, kept.sockets.clone(), kept.told.clone()),
             None => {
                 let sockets = match &handed {
-                    Some(handed) if !handed.is_empty() => adopt(&handed[..handed.len().min(workers)]),
+                    Some(handed) if !handed.is_empty() => {
+                        adopt(&handed[..handed.len().min(workers)])
+                    }
                     _ => open(address, workers),
                 };
                 let sockets = sockets.map_err(|cause| BindError { address, cause })?;
@@ -283,7 +342,14 @@ fn bind(posts: Vec<Post>, workers: usize, old: &[Arc<Bound>]) -> Result<Vec<Arc<
                 (sockets[0].local_addr(), sockets.into(), told)
             }
         };
-        list.push(Arc::new(Bound { asked: address, local, board, relay, sockets, told }));
+        list.push(Arc::new(Bound {
+            asked: address,
+            local,
+            board,
+            relay,
+            sockets,
+            told,
+        }));
     }
     Ok(list)
 }
@@ -377,10 +443,9 @@ impl Worker {
             let is_over = self.shared.stop.load(Ordering::Relaxed);
             self.follow_settings();
             self.follow_list();
-            let is_hot = self
-                .desks
-                .iter_mut()
-                .fold(false, |hot, desk| hot | desk.serve(self.index, &mut self.purse, &mut self.inbox, &self.clock));
+            let is_hot = self.desks.iter_mut().fold(false, |hot, desk| {
+                hot | desk.serve(self.index, &mut self.purse, &mut self.inbox, &self.clock)
+            });
             let now = Instant::now();
             left -= usize::from(is_over);
             let is_last = is_over && (!is_hot || left == 0);
@@ -417,7 +482,8 @@ impl Worker {
             return;
         }
         self.settings = settings.clone();
-        self.purse.change(self.settings.budget.share(self.shared.wakers.len()));
+        self.purse
+            .change(self.settings.budget.share(self.shared.wakers.len()));
         for relay in self.desks.iter_mut().filter_map(|desk| desk.relay.as_mut()) {
             relay.set_bounds(self.settings.relay_sessions, self.settings.relay_idle);
         }
@@ -433,7 +499,9 @@ impl Worker {
         let mut old = std::mem::take(&mut self.desks);
         let mine = list.iter().filter(|bound| bound.sockets.len() > self.index);
         for (place, bound) in mine.enumerate().take(PLACES) {
-            let same = old.iter().position(|desk| Arc::ptr_eq(&desk.bound.sockets, &bound.sockets));
+            let same = old
+                .iter()
+                .position(|desk| Arc::ptr_eq(&desk.bound.sockets, &bound.sockets));
             let mut desk = match same {
                 Some(same) => old.swap_remove(same),
                 None => Desk::new(bound.clone()),
@@ -488,17 +556,37 @@ const PLACES: usize = 1 << 16;
 
 impl Desk {
     fn new(bound: Arc<Bound>) -> Self {
-        Self { bound, outbox: Outbox::new(), counts: Counts::default(), relay: None, is_hot: true }
+        Self {
+            bound,
+            outbox: Outbox::new(),
+            counts: Counts::default(),
+            relay: None,
+            is_hot: true,
+        }
     }
 
     /// The post may have another board or relay than before.
-    fn take_post(&mut self, bound: Arc<Bound>, place: usize, settings: &Settings, registry: &mio::Registry) {
-        let is_same = self.relay.as_ref().map(Relay::server) == bound.relay && self.bound.relay == bound.relay;
+    fn take_post(
+        &mut self,
+        bound: Arc<Bound>,
+        place: usize,
+        settings: &Settings,
+        registry: &mio::Registry,
+    ) {
+        let is_same = self.relay.as_ref().map(Relay::server) == bound.relay
+            && self.bound.relay == bound.relay;
         if !is_same || bound.relay.is_none() {
             self.relay = None;
         }
         if let Some(server) = bound.relay {
-            let make = || Relay::new(server, settings.relay_sessions, settings.relay_idle, registry);
+            let make = || {
+                Relay::new(
+                    server,
+                    settings.relay_sessions,
+                    settings.relay_idle,
+                    registry,
+                )
+            };
             if self.relay.is_none() {
                 self.relay = make().ok();
             }
@@ -512,7 +600,13 @@ impl Desk {
 
     /// A batch, if there may be one. Returns whether there may be more.
     fn serve(&mut self, index: usize, purse: &mut Purse, inbox: &mut Inbox, clock: &Clock) -> bool {
-        let Self { bound, outbox, counts, relay, is_hot } = self;
+        let Self {
+            bound,
+            outbox,
+            counts,
+            relay,
+            is_hot,
+        } = self;
         let socket = &bound.sockets[index];
         if !outbox.is_empty() {
             send(socket, outbox, counts);
@@ -527,10 +621,20 @@ impl Desk {
                 Err(_) => std::thread::sleep(Duration::from_millis(1)),
             }
             let batch = inbox.iter().take(heard);
-            answer_batch(&bound.board, purse, counts, clock, batch, outbox, |datagram, now, counts| match relay {
-                Some(relay) => relay.pass(datagram.from, datagram.to, datagram.bytes, now, counts),
-                None => counts.drop(NO_QUERY.name),
-            });
+            answer_batch(
+                &bound.board,
+                purse,
+                counts,
+                clock,
+                batch,
+                outbox,
+                |datagram, now, counts| match relay {
+                    Some(relay) => {
+                        relay.pass(datagram.from, datagram.to, datagram.bytes, now, counts)
+                    }
+                    None => counts.drop(NO_QUERY.name),
+                },
+            );
             send(socket, outbox, counts);
         }
         *is_hot = heard == BATCH || !outbox.is_empty();
@@ -539,7 +643,13 @@ impl Desk {
 
     /// What the game server says to one of its players.
     fn hear_server(&mut self, session: usize, index: usize, clock: &Clock) {
-        let Self { bound, outbox, counts, relay, .. } = self;
+        let Self {
+            bound,
+            outbox,
+            counts,
+            relay,
+            ..
+        } = self;
         if let Some(relay) = relay {
             relay.hear(session, clock.started + clock.since(), counts, outbox);
             send(&bound.sockets[index], outbox, counts);

@@ -42,7 +42,9 @@ pub use engine::{BindError, Done, Engine, Post, Settings};
 pub use reason::{REASONS, Reason};
 
 use arc_swap::ArcSwap;
-use hailer_proto::{Epoch, Keys, OptionError, Options, Protocol, Responder, Status, Transport, Verdict};
+use hailer_proto::{
+    Epoch, Keys, OptionError, Options, Protocol, Responder, Status, Transport, Verdict,
+};
 use hailer_udp::{Outbox, Received};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -79,7 +81,10 @@ struct Face {
 impl Board {
     /// A board for these protocols with their default options and fresh random keys.
     pub fn new(protocols: &[&'static dyn Protocol], status: &Status) -> Result<Self, OptionError> {
-        let protocols = protocols.iter().map(|&protocol| (protocol, Options::default())).collect();
+        let protocols = protocols
+            .iter()
+            .map(|&protocol| (protocol, Options::default()))
+            .collect();
         Self::with_options(protocols, Keys::new(random_secret()), status)
     }
 
@@ -90,9 +95,16 @@ impl Board {
         status: &Status,
     ) -> Result<Self, OptionError> {
         protocols.retain(|(protocol, _)| protocol.info().transport == Transport::Datagram);
-        let face = Face { responders: build(&protocols, &keys, status)?, is_silent: false };
+        let face = Face {
+            responders: build(&protocols, &keys, status)?,
+            is_silent: false,
+        };
         let truth = Mutex::new((status.clone(), keys));
-        Ok(Self(Arc::new(Inner { protocols, truth, face: ArcSwap::from_pointee(face) })))
+        Ok(Self(Arc::new(Inner {
+            protocols,
+            truth,
+            face: ArcSwap::from_pointee(face),
+        })))
     }
 
     /// Replaces the status. Readers never wait: whoever is answering at this moment still uses the old one.
@@ -109,24 +121,38 @@ impl Board {
 
     /// Replaces the secret behind the challenge tokens. Those of the old one stay good until the next rotation.
     pub fn rotate(&self, secret: [u8; 16]) -> Result<(), OptionError> {
-        self.rebuild(self.0.face.load().is_silent, |truth| truth.1 = truth.1.rotate(secret))
+        self.rebuild(self.0.face.load().is_silent, |truth| {
+            truth.1 = truth.1.rotate(secret)
+        })
     }
 
     /// The keys behind the challenge tokens: a board that is made with them accepts the tokens of this one.
     pub fn keys(&self) -> Keys {
-        self.0.truth.lock().unwrap_or_else(PoisonError::into_inner).1.clone()
+        self.0
+            .truth
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .1
+            .clone()
     }
 
     fn face(&self) -> arc_swap::Guard<Arc<Face>> {
         self.0.face.load()
     }
 
-    fn rebuild(&self, is_silent: bool, change: impl FnOnce(&mut (Status, Keys))) -> Result<(), OptionError> {
+    fn rebuild(
+        &self,
+        is_silent: bool,
+        change: impl FnOnce(&mut (Status, Keys)),
+    ) -> Result<(), OptionError> {
         // A writer that panicked in between left a truth that is whole all the same.
         let mut truth = self.0.truth.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut truth);
         let responders = build(&self.0.protocols, &truth.1, &truth.0)?;
-        self.0.face.store(Arc::new(Face { responders, is_silent }));
+        self.0.face.store(Arc::new(Face {
+            responders,
+            is_silent,
+        }));
         Ok(())
     }
 }
@@ -137,7 +163,10 @@ fn build(
     status: &Status,
 ) -> Result<Responders, OptionError> {
     let build = |(protocol, options): &(&'static dyn Protocol, Options)| {
-        Ok((protocol.info().id, protocol.responder(status, keys, options)?))
+        Ok((
+            protocol.info().id,
+            protocol.responder(status, keys, options)?,
+        ))
     };
     protocols.iter().map(build).collect()
 }
@@ -235,7 +264,12 @@ impl Counts {
         let likely = Some(place).filter(|place| all.get(*place).is_some_and(|of| of.id == id));
         let found = likely.or_else(|| all.iter().position(|of| of.id == id));
         let at = found.unwrap_or_else(|| {
-            all.push(OfProtocol { id, requests: 0, answered: 0, unproven: 0 });
+            all.push(OfProtocol {
+                id,
+                requests: 0,
+                answered: 0,
+                unproven: 0,
+            });
             all.len() - 1
         });
         &mut all[at]
@@ -271,7 +305,16 @@ fn answer_batch<'a>(
     let (epoch, now) = (clock.epoch(since), clock.started + since);
     for datagram in batch {
         let reply = out.draft();
-        match judge(&face, purse, counts, epoch, since, datagram.from, datagram.bytes, reply) {
+        match judge(
+            &face,
+            purse,
+            counts,
+            epoch,
+            since,
+            datagram.from,
+            datagram.bytes,
+            reply,
+        ) {
             Judgement::Reply => drop(out.commit(datagram.from, datagram.to)),
             Judgement::Silence => {}
             Judgement::Unclaimed => unclaimed(datagram, now, counts),
@@ -280,7 +323,10 @@ fn answer_batch<'a>(
 }
 
 /// Asks each responder of a board in turn, and spends the budget.
-#[expect(clippy::too_many_arguments, reason = "all that a datagram depends on, and nothing of it is of one owner")]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "all that a datagram depends on, and nothing of it is of one owner"
+)]
 fn judge(
     face: &Face,
     purse: &mut Purse,
@@ -299,7 +345,10 @@ fn judge(
         debug_assert!((out.len() == start) == !matches!(verdict, Verdict::Reply { .. }));
         (*id, verdict)
     });
-    let Some((place, (id, verdict))) = verdicts.enumerate().find(|(_, (_, verdict))| *verdict != Verdict::Pass) else {
+    let Some((place, (id, verdict))) = verdicts
+        .enumerate()
+        .find(|(_, (_, verdict))| *verdict != Verdict::Pass)
+    else {
         purse.heard(from.ip(), bytes.len(), since);
         return Judgement::Unclaimed;
     };
@@ -309,8 +358,16 @@ fn judge(
         Verdict::Reply { proven } if !face.is_silent => {
             let length = out.len() - start;
             if purse.spend(from.ip(), bytes.len(), length, proven, since) {
-                *if proven { &mut of.answered } else { &mut of.unproven } += 1;
-                *if proven { &mut counts.answered } else { &mut counts.unproven } += 1;
+                *if proven {
+                    &mut of.answered
+                } else {
+                    &mut of.unproven
+                } += 1;
+                *if proven {
+                    &mut counts.answered
+                } else {
+                    &mut counts.unproven
+                } += 1;
                 counts.bytes_out += length as u64;
                 return Judgement::Reply;
             }
@@ -318,7 +375,11 @@ fn judge(
         }
         unanswered => {
             purse.heard(from.ip(), bytes.len(), since);
-            if let Verdict::Drop(reason) = unanswered { reason } else { reason::STALE.name }
+            if let Verdict::Drop(reason) = unanswered {
+                reason
+            } else {
+                reason::STALE.name
+            }
         }
     };
     out.truncate(start);
@@ -337,7 +398,10 @@ struct Clock {
 impl Clock {
     fn start() -> Self {
         let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        Self { started: Instant::now(), started_at: since_1970.map_or(0, |since| since.as_secs()) }
+        Self {
+            started: Instant::now(),
+            started_at: since_1970.map_or(0, |since| since.as_secs()),
+        }
     }
 
     fn since(&self) -> Duration {
@@ -368,9 +432,24 @@ impl Service {
 
     /// [`Service::answer`] at a time of the caller's, counted from the start of the service.
     pub fn answer_at(&mut self, from: SocketAddr, bytes: &[u8], since: Duration) -> Option<&[u8]> {
-        let Self { board, purse, clock, reply, counts } = self;
+        let Self {
+            board,
+            purse,
+            clock,
+            reply,
+            counts,
+        } = self;
         reply.clear();
-        match judge(&board.face(), purse, counts, clock.epoch(since), since, from, bytes, reply) {
+        match judge(
+            &board.face(),
+            purse,
+            counts,
+            clock.epoch(since),
+            since,
+            from,
+            bytes,
+            reply,
+        ) {
             Judgement::Reply => Some(reply),
             Judgement::Silence => None,
             Judgement::Unclaimed => {
@@ -381,9 +460,21 @@ impl Service {
     }
 
     /// Answers a batch as the worker of an engine does: the replies are added to the outbox.
-    pub fn answer_batch<'a>(&mut self, batch: impl Iterator<Item = Received<'a>>, out: &mut Outbox) {
-        let Self { board, purse, clock, counts, .. } = self;
-        answer_batch(board, purse, counts, clock, batch, out, |_, _, counts| counts.drop(reason::NO_QUERY.name));
+    pub fn answer_batch<'a>(
+        &mut self,
+        batch: impl Iterator<Item = Received<'a>>,
+        out: &mut Outbox,
+    ) {
+        let Self {
+            board,
+            purse,
+            clock,
+            counts,
+            ..
+        } = self;
+        answer_batch(board, purse, counts, clock, batch, out, |_, _, counts| {
+            counts.drop(reason::NO_QUERY.name)
+        });
     }
 
     /// What it did so far.
@@ -419,14 +510,26 @@ mod tests {
 
     /// Whether a token got at one time is good at another.
     fn is_good(service: &mut Service, token: &[u8], since: u64) -> bool {
-        let number: i32 = std::str::from_utf8(&token[5..token.len() - 1]).unwrap().parse().unwrap();
+        let number: i32 = std::str::from_utf8(&token[5..token.len() - 1])
+            .unwrap()
+            .parse()
+            .unwrap();
         let request = [b"\xFE\xFD\x00\x01\x02\x03\x04", &number.to_be_bytes()[..]].concat();
-        service.answer_at("192.0.2.7:50000".parse().unwrap(), &request, Duration::from_secs(since)).is_some()
+        service
+            .answer_at(
+                "192.0.2.7:50000".parse().unwrap(),
+                &request,
+                Duration::from_secs(since),
+            )
+            .is_some()
     }
 
     fn token(service: &mut Service, since: u64) -> Vec<u8> {
         let from = "192.0.2.7:50000".parse().unwrap();
-        service.answer_at(from, HANDSHAKE, Duration::from_secs(since)).unwrap().to_vec()
+        service
+            .answer_at(from, HANDSHAKE, Duration::from_secs(since))
+            .unwrap()
+            .to_vec()
     }
 
     #[test]
@@ -441,7 +544,10 @@ mod tests {
         board.rotate([1; 16]).unwrap();
         assert!(is_good(&mut service, &second, 600));
         board.publish(&Status::default()).unwrap();
-        assert!(is_good(&mut service, &second, 600), "a new status keeps the keys");
+        assert!(
+            is_good(&mut service, &second, 600),
+            "a new status keeps the keys"
+        );
         board.rotate([2; 16]).unwrap();
         assert!(!is_good(&mut service, &second, 600));
     }

@@ -12,8 +12,14 @@ pub struct Reason {
 
 pub(super) const BUDGET: Reason = reason("budget", "over the limit for replies");
 pub(super) const NO_QUERY: Reason = reason("no query", "in no protocol served here");
-pub(super) const RELAY_FULL: Reason = reason("relay full", "for the game server, with no room for another session");
-pub(super) const RELAY_FAILED: Reason = reason("relay failed", "that the game server's machine would not take");
+pub(super) const RELAY_FULL: Reason = reason(
+    "relay full",
+    "for the game server, with no room for another session",
+);
+pub(super) const RELAY_FAILED: Reason = reason(
+    "relay failed",
+    "that the game server's machine would not take",
+);
 pub(super) const STALE: Reason = reason("stale", "while silent, since the truth is too old");
 
 /// Every reason that the library and its protocols give. A protocol of somebody else may give others.
@@ -39,7 +45,9 @@ const fn reason(name: &'static str, words: &'static str) -> Reason {
 impl Reason {
     /// The reason that is counted by this name, or by its [key](Self::key).
     pub fn find(name: &str) -> Option<&'static Self> {
-        REASONS.iter().find(|reason| reason.name.split(' ').eq(name.split([' ', '-'])))
+        REASONS
+            .iter()
+            .find(|reason| reason.name.split(' ').eq(name.split([' ', '-'])))
     }
 
     /// The name for programs: with hyphens.
@@ -54,10 +62,13 @@ mod tests {
 
     #[test]
     fn every_reason_that_a_protocol_gives_is_listed() {
-        let protocols = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../hailer-proto/src")).unwrap();
+        let protocols =
+            std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../hailer-proto/src")).unwrap();
         let mut seen = 0;
         for folder in protocols {
-            let Ok(text) = std::fs::read_to_string(folder.unwrap().path().join("server.rs")) else { continue };
+            let Ok(text) = std::fs::read_to_string(folder.unwrap().path().join("server.rs")) else {
+                continue;
+            };
             for rest in text.split("Verdict::Drop(\"").skip(1) {
                 let name = rest.split('"').next().unwrap();
                 assert_eq!(Reason::find(name).map(|reason| reason.name), Some(name));
@@ -66,7 +77,10 @@ mod tests {
         }
         assert!(seen > 5);
         for reason in REASONS {
-            assert_eq!((Reason::find(reason.name), Reason::find(&reason.key())), (Some(reason), Some(reason)));
+            assert_eq!(
+                (Reason::find(reason.name), Reason::find(&reason.key())),
+                (Some(reason), Some(reason))
+            );
         }
         assert_eq!(Reason::find("what?"), None);
     }

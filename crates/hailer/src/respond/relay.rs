@@ -48,7 +48,12 @@ struct Session {
 
 impl Relay {
     /// No session yet.
-    pub(super) fn new(server: SocketAddr, most: usize, idle: Duration, registry: &Registry) -> io::Result<Self> {
+    pub(super) fn new(
+        server: SocketAddr,
+        most: usize,
+        idle: Duration,
+        registry: &Registry,
+    ) -> io::Result<Self> {
         Ok(Self {
             server,
             most,
@@ -86,7 +91,9 @@ impl Relay {
             if let Some(session) = session {
                 let token = Token((place + 1) * step + offset);
                 // One that cannot be watched any more is idle, and ends.
-                let _ = self.registry.reregister(&mut session.socket, token, Interest::READABLE);
+                let _ = self
+                    .registry
+                    .reregister(&mut session.socket, token, Interest::READABLE);
             }
         }
     }
@@ -108,7 +115,9 @@ impl Relay {
                 Err(_) => return counts.drop(RELAY_FAILED.name),
             },
         };
-        let Some(session) = self.sessions.get_mut(place).and_then(Option::as_mut) else { return };
+        let Some(session) = self.sessions.get_mut(place).and_then(Option::as_mut) else {
+            return;
+        };
         // A session that nobody answers does not live on what a forged sender sends.
         if session.is_answered {
             session.moved = now;
@@ -120,15 +129,33 @@ impl Relay {
         }
     }
 
-    fn open(&mut self, asker: SocketAddr, asked: Option<IpAddr>, now: Instant) -> io::Result<usize> {
-        let any: IpAddr =
-            if self.server.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    fn open(
+        &mut self,
+        asker: SocketAddr,
+        asked: Option<IpAddr>,
+        now: Instant,
+    ) -> io::Result<usize> {
+        let any: IpAddr = if self.server.is_ipv4() {
+            Ipv4Addr::UNSPECIFIED.into()
+        } else {
+            Ipv6Addr::UNSPECIFIED.into()
+        };
         let mut socket = UdpSocket::bind((any, 0).into())?;
         socket.connect(self.server)?;
         let place = self.free.pop().unwrap_or(self.sessions.len());
         let (step, offset) = self.tokens;
-        self.registry.register(&mut socket, Token((place + 1) * step + offset), Interest::READABLE)?;
-        let session = Some(Session { asker, asked, socket, moved: now, is_answered: false });
+        self.registry.register(
+            &mut socket,
+            Token((place + 1) * step + offset),
+            Interest::READABLE,
+        )?;
+        let session = Some(Session {
+            asker,
+            asked,
+            socket,
+            moved: now,
+            is_answered: false,
+        });
         match self.sessions.get_mut(place) {
             Some(empty) => *empty = session,
             None => self.sessions.push(session),
@@ -138,14 +165,24 @@ impl Relay {
     }
 
     /// What the server says in a session goes back to the asker. `token`: which session, from 1 on.
-    pub(super) fn hear(&mut self, token: usize, now: Instant, counts: &mut Counts, out: &mut Outbox) {
-        let session = token.checked_sub(1).and_then(|place| self.sessions.get_mut(place)?.as_mut());
+    pub(super) fn hear(
+        &mut self,
+        token: usize,
+        now: Instant,
+        counts: &mut Counts,
+        out: &mut Outbox,
+    ) {
+        let session = token
+            .checked_sub(1)
+            .and_then(|place| self.sessions.get_mut(place)?.as_mut());
         let Some(session) = session else { return };
         for _ in 0..MAX_HEARD {
             match session.socket.recv(&mut self.buffer) {
                 Ok(length) => {
                     (session.moved, session.is_answered) = (now, true);
-                    out.push(session.asker, session.asked, |out| out.extend_from_slice(&self.buffer[..length]));
+                    out.push(session.asker, session.asked, |out| {
+                        out.extend_from_slice(&self.buffer[..length])
+                    });
                     counts.relayed_back += 1;
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
@@ -155,15 +192,30 @@ impl Relay {
         }
         // There may be more, of which nothing is said again until it is asked for.
         let (step, offset) = self.tokens;
-        let _ = self.registry.reregister(&mut session.socket, Token(token * step + offset), Interest::READABLE);
+        let _ = self.registry.reregister(
+            &mut session.socket,
+            Token(token * step + offset),
+            Interest::READABLE,
+        );
     }
 
     /// Closes what is idle.
     pub(super) fn expire(&mut self, now: Instant) {
-        let Self { sessions, places, free, registry, idle, .. } = self;
+        let Self {
+            sessions,
+            places,
+            free,
+            registry,
+            idle,
+            ..
+        } = self;
         for (place, slot) in sessions.iter_mut().enumerate() {
             let is_over = |session: &Session| {
-                let limit = if session.is_answered { *idle } else { UNANSWERED.min(*idle) };
+                let limit = if session.is_answered {
+                    *idle
+                } else {
+                    UNANSWERED.min(*idle)
+                };
                 now.saturating_duration_since(session.moved) >= limit
             };
             if let Some(mut session) = slot.take_if(|session| is_over(session)) {

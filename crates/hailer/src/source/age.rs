@@ -34,7 +34,10 @@ impl Policy {
     /// What to publish at a time, and when to decide again if no truth comes before.
     pub fn decide(&self, truth: Option<&Truth>, now: Instant) -> (Published, Option<Instant>) {
         let Some(truth) = truth else {
-            let before = self.before.clone().map_or(Published::Silence, Published::Status);
+            let before = self
+                .before
+                .clone()
+                .map_or(Published::Silence, Published::Status);
             return (before, None);
         };
         let as_it_is = Published::Status(truth.status.clone());
@@ -67,7 +70,9 @@ pub struct WordingError;
 
 impl fmt::Display for WordingError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("braces stand only around {text} and {age}, as in \"{text} (last seen {age} ago)\"")
+        f.write_str(
+            "braces stand only around {text} and {age}, as in \"{text} (last seen {age} ago)\"",
+        )
     }
 }
 
@@ -83,7 +88,11 @@ impl FromStr for Wording {
     type Err = WordingError;
 
     fn from_str(text: &str) -> Result<Self, WordingError> {
-        match text.replace("{text}", "").replace("{age}", "").contains(['{', '}']) {
+        match text
+            .replace("{text}", "")
+            .replace("{age}", "")
+            .contains(['{', '}'])
+        {
             true => Err(WordingError),
             false => Ok(Self(text.into())),
         }
@@ -102,7 +111,9 @@ impl Wording {
             // Where section signs are text, those of the wording would be seen.
             *old = match has_codes(old.raw(), &old.plain()) {
                 true => Text::legacy(fill(&self.0, old.raw(), age)),
-                false => Text::unformatted(fill(&Text::legacy(self.0.as_str()).plain(), old.raw(), age)),
+                false => {
+                    Text::unformatted(fill(&Text::legacy(self.0.as_str()).plain(), old.raw(), age))
+                }
             };
         }
         status
@@ -124,7 +135,10 @@ fn in_words(age: Duration) -> (String, Duration) {
         _ => (86_400, "days"),
     };
     let count = seconds / unit;
-    (format!("{count} {word}"), Duration::from_secs((count + 1).saturating_mul(unit)))
+    (
+        format!("{count} {word}"),
+        Duration::from_secs((count + 1).saturating_mul(unit)),
+    )
 }
 
 #[cfg(test)]
@@ -132,7 +146,11 @@ mod tests {
     use super::*;
 
     fn status(name: Option<Text>, motd: Option<Text>) -> Arc<Status> {
-        Arc::new(Status { name, motd, ..Status::default() })
+        Arc::new(Status {
+            name,
+            motd,
+            ..Status::default()
+        })
     }
 
     fn said(published: &Published) -> Option<(Option<String>, Option<String>)> {
@@ -146,7 +164,10 @@ mod tests {
     #[test]
     fn nothing_is_known_at_first() {
         let now = Instant::now();
-        let mut policy = Policy { stale_after: Some(Duration::from_secs(1)), ..Policy::default() };
+        let mut policy = Policy {
+            stale_after: Some(Duration::from_secs(1)),
+            ..Policy::default()
+        };
         assert_eq!(policy.decide(None, now), (Published::Silence, None));
         let before = status(Some(Text::unformatted("Soon")), None);
         policy.before = Some(before.clone());
@@ -157,13 +178,23 @@ mod tests {
     #[test]
     fn each_policy_takes_its_course() {
         let start = Instant::now();
-        let truth = Truth { status: status(None, Some(Text::legacy("\u{A7}aHi"))), since: start };
+        let truth = Truth {
+            status: status(None, Some(Text::legacy("\u{A7}aHi"))),
+            since: start,
+        };
         let course = |stale: Stale, stale_after: Option<u64>| {
-            let policy = Policy { before: None, stale_after: stale_after.map(Duration::from_secs), stale };
+            let policy = Policy {
+                before: None,
+                stale_after: stale_after.map(Duration::from_secs),
+                stale,
+            };
             let (mut now, mut course) = (start, Vec::new());
             for _ in 0..5 {
                 let (published, again) = policy.decide(Some(&truth), now);
-                course.push(((now - start).as_secs(), said(&published).and_then(|(_, motd)| motd)));
+                course.push((
+                    (now - start).as_secs(),
+                    said(&published).and_then(|(_, motd)| motd),
+                ));
                 match again {
                     Some(again) => now = again,
                     None => break,
@@ -198,7 +229,10 @@ mod tests {
             (172_799, "47 h", 172_800),
             (172_800, "2 days", 259_200),
         ] {
-            assert_eq!(in_words(Duration::from_secs(seconds)), (words.into(), Duration::from_secs(until)));
+            assert_eq!(
+                in_words(Duration::from_secs(seconds)),
+                (words.into(), Duration::from_secs(until))
+            );
         }
         let (_, until) = in_words(Duration::MAX);
         assert!(until > Duration::from_secs(1 << 40));
@@ -207,15 +241,32 @@ mod tests {
     #[test]
     fn both_names_say_it_in_the_words_chosen() {
         let wording: Wording = "[{age} old] {text}".parse().unwrap();
-        let old =
-            wording.on(&status(Some(Text::unformatted("a \u{A7}b {age}")), Some(Text::legacy("\u{A7}cm"))), "3 h");
+        let old = wording.on(
+            &status(
+                Some(Text::unformatted("a \u{A7}b {age}")),
+                Some(Text::legacy("\u{A7}cm")),
+            ),
+            "3 h",
+        );
         // Section signs stay text where they were text, and codes where they were codes.
         assert_eq!(old.name.unwrap().plain(), "[3 h old] a \u{A7}b {age}");
         let motd = old.motd.unwrap();
-        assert_eq!((motd.plain().as_str(), motd.raw()), ("[3 h old] m", "[3 h old] \u{A7}cm"));
+        assert_eq!(
+            (motd.plain().as_str(), motd.raw()),
+            ("[3 h old] m", "[3 h old] \u{A7}cm")
+        );
         let grey: Wording = "\u{A7}7{text}".parse().unwrap();
-        let old = grey.on(&status(Some(Text::unformatted("\u{A7}b")), Some(Text::legacy("\u{A7}cm"))), "3 h");
-        assert_eq!((old.name.unwrap().raw(), old.motd.unwrap().plain().as_str()), ("\u{A7}b", "m"));
+        let old = grey.on(
+            &status(
+                Some(Text::unformatted("\u{A7}b")),
+                Some(Text::legacy("\u{A7}cm")),
+            ),
+            "3 h",
+        );
+        assert_eq!(
+            (old.name.unwrap().raw(), old.motd.unwrap().plain().as_str()),
+            ("\u{A7}b", "m")
+        );
         let nameless = Wording::default().on(&Status::default(), "3 h");
         assert_eq!(nameless.motd.unwrap().plain(), "(last seen 3 h ago)");
         assert!("{name}".parse::<Wording>().is_err() && "{".parse::<Wording>().is_err());

@@ -49,7 +49,10 @@ enum Found {
 impl File {
     /// Looks at it every two seconds.
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into(), look: Duration::from_secs(2) }
+        Self {
+            path: path.into(),
+            look: Duration::from_secs(2),
+        }
     }
 
     /// Reads until nobody listens any more. What cannot be read changes nothing: the last good one stands, and `say` is
@@ -69,7 +72,9 @@ impl File {
             match read {
                 Some(Found::Truth(stamp, truth)) => {
                     known = stamp.is_settled().then_some(Some(stamp));
-                    complaint.over(format!("{}: good again", self.path.display())).map(&mut say);
+                    complaint
+                        .over(format!("{}: good again", self.path.display()))
+                        .map(&mut say);
                     truths.send_replace(Some(truth));
                 }
                 Some(Found::Problem(stamp, problem)) => {
@@ -95,7 +100,9 @@ impl File {
     async fn look(&self, known: Option<Option<Stamp>>) -> Option<Found> {
         let path = self.path.clone();
         let read = tokio::task::spawn_blocking(move || {
-            let seen = std::fs::metadata(&path).ok().map(|metadata| Stamp::of(&metadata));
+            let seen = std::fs::metadata(&path)
+                .ok()
+                .map(|metadata| Stamp::of(&metadata));
             (known != Some(seen)).then(|| read(&path))
         });
         read.await.ok().flatten()
@@ -108,13 +115,19 @@ impl Stamp {
         let inode = std::os::unix::fs::MetadataExt::ino(metadata);
         #[cfg(not(unix))]
         let inode = 0;
-        Self { modified: metadata.modified().ok(), length: metadata.len(), inode }
+        Self {
+            modified: metadata.modified().ok(),
+            length: metadata.len(),
+            inode,
+        }
     }
 
     /// Whether whatever is written from now on shows. Clocks of file systems are coarse: what is written in the same
     /// tick may leave the stamp as it is, so that a young file is read again at the next look.
     fn is_settled(&self) -> bool {
-        self.modified.and_then(|modified| modified.elapsed().ok()).is_none_or(|age| age > SETTLE)
+        self.modified
+            .and_then(|modified| modified.elapsed().ok())
+            .is_none_or(|age| age > SETTLE)
     }
 }
 
@@ -138,19 +151,30 @@ fn try_read(path: &Path, stamp: &mut Option<Stamp>) -> Result<(Stamp, Truth), St
     let before = Stamp::of(&metadata);
     *stamp = Some(before);
     let mut bytes = Vec::new();
-    file.by_ref().take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(in_words)?;
+    file.by_ref()
+        .take(MAX_BYTES as u64 + 1)
+        .read_to_end(&mut bytes)
+        .map_err(in_words)?;
     if Stamp::of(&file.metadata().map_err(in_words)?) != before {
         // Not what it looked like: the next look tries again.
         *stamp = None;
         return Err(" changes while it is read".into());
     }
     let status = json::status(&bytes).map_err(|error| error.to_string())?;
-    Ok((before, Truth { status: Arc::new(status), since: moment(before.modified) }))
+    Ok((
+        before,
+        Truth {
+            status: Arc::new(status),
+            since: moment(before.modified),
+        },
+    ))
 }
 
 /// A time of the wall clock on the monotonic one; now, if it is not known or to come.
 fn moment(modified: Option<SystemTime>) -> Instant {
-    let mut age = modified.and_then(|modified| modified.elapsed().ok()).unwrap_or_default();
+    let mut age = modified
+        .and_then(|modified| modified.elapsed().ok())
+        .unwrap_or_default();
     let now = Instant::now();
     // Some systems' clocks began when the machine did, and a file may be older.
     loop {
@@ -171,7 +195,9 @@ fn watch(path: &Path, wake: mpsc::Sender<()>) -> Option<impl Watcher> {
         let is_news = |kind| {
             !matches!(
                 kind,
-                EventKind::Access(AccessKind::Open(_) | AccessKind::Read | AccessKind::Close(AccessMode::Read))
+                EventKind::Access(
+                    AccessKind::Open(_) | AccessKind::Read | AccessKind::Close(AccessMode::Read)
+                )
             )
         };
         if event.is_ok_and(|event| is_news(event.kind)) {
@@ -197,7 +223,8 @@ mod tests {
     }
 
     fn folder(name: &str) -> Folder {
-        let folder = std::env::temp_dir().join(format!("hailer-file-{name}-{}", std::process::id()));
+        let folder =
+            std::env::temp_dir().join(format!("hailer-file-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         Folder(folder)
     }
@@ -213,7 +240,11 @@ mod tests {
         for (path, target, look) in [
             (path.clone(), path.clone(), Duration::from_secs(3_600)),
             #[cfg(unix)]
-            (folder.0.join("link.json"), elsewhere.join("real.json"), Duration::from_millis(50)),
+            (
+                folder.0.join("link.json"),
+                elsewhere.join("real.json"),
+                Duration::from_millis(50),
+            ),
         ] {
             #[cfg(unix)]
             if path != target {
@@ -222,7 +253,10 @@ mod tests {
             let (sender, mut truths) = super::super::truths();
             let said = Arc::new(Mutex::new(Vec::new()));
             let heard = said.clone();
-            let file = File { look, ..File::new(&path) };
+            let file = File {
+                look,
+                ..File::new(&path)
+            };
             let task = tokio::spawn(file.run(sender, move |word| {
                 if let Word::Trouble(line) | Word::Over(Some(line)) = word {
                     heard.lock().unwrap().push(line);
@@ -234,9 +268,13 @@ mod tests {
                 std::fs::rename(new, &target).unwrap();
             };
             let mut map_is = async |map: &str| {
-                let is =
-                    |truth: &Option<Truth>| truth.as_ref().and_then(|truth| truth.status.map.as_deref()) == Some(map);
-                tokio::time::timeout(Duration::from_secs(10), truths.wait_for(is)).await.unwrap().unwrap();
+                let is = |truth: &Option<Truth>| {
+                    truth.as_ref().and_then(|truth| truth.status.map.as_deref()) == Some(map)
+                };
+                tokio::time::timeout(Duration::from_secs(10), truths.wait_for(is))
+                    .await
+                    .unwrap()
+                    .unwrap();
             };
             // The watcher starts with the task.
             sleep(Duration::from_millis(400)).await;
@@ -254,9 +292,15 @@ mod tests {
             replace(r#"{"map": "three"}"#);
             map_is("three").await;
             let said = said.lock().unwrap().join("\n");
-            let expected = format!("{}:2: EOF while parsing a string; what it said last is kept", path.display());
+            let expected = format!(
+                "{}:2: EOF while parsing a string; what it said last is kept",
+                path.display()
+            );
             assert!(said.contains(&expected), "{said}");
-            assert!(said.ends_with("good again") && said.lines().count() <= 6, "{said}");
+            assert!(
+                said.ends_with("good again") && said.lines().count() <= 6,
+                "{said}"
+            );
             task.abort();
         }
     }
@@ -267,8 +311,11 @@ mod tests {
         let path = folder.0.join("status.json");
         std::fs::write(&path, "{}").unwrap();
         let file = std::fs::File::options().write(true).open(&path).unwrap();
-        file.set_modified(SystemTime::now() - Duration::from_secs(300)).unwrap();
-        let Found::Truth(_, truth) = read(&path) else { panic!() };
+        file.set_modified(SystemTime::now() - Duration::from_secs(300))
+            .unwrap();
+        let Found::Truth(_, truth) = read(&path) else {
+            panic!()
+        };
         let age = truth.age(Instant::now()).as_secs();
         assert!((299..400).contains(&age), "{age}");
         // From the future, and from before everything.

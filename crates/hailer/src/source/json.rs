@@ -44,11 +44,21 @@ pub struct ReadError {
 /// If it is longer than [`MAX_BYTES`], no JSON, or has members that a status has not.
 pub fn status(json: &[u8]) -> Result<Status, ReadError> {
     if json.len() > MAX_BYTES {
-        return Err(ReadError { line: 1, problem: format!("longer than {MAX_BYTES} bytes") });
+        return Err(ReadError {
+            line: 1,
+            problem: format!("longer than {MAX_BYTES} bytes"),
+        });
     }
     // Serde would take a list for the members of an object in their order.
-    if json.trim_ascii_start().first().is_some_and(|byte| *byte != b'{') {
-        return Err(ReadError { line: 1, problem: "a status is an object: {…}".into() });
+    if json
+        .trim_ascii_start()
+        .first()
+        .is_some_and(|byte| *byte != b'{')
+    {
+        return Err(ReadError {
+            line: 1,
+            problem: "a status is an object: {…}".into(),
+        });
     }
     // A line of `hailer query --json` names its schema, and a status has no such member.
     match serde_json::from_slice(json) {
@@ -56,10 +66,15 @@ pub fn status(json: &[u8]) -> Result<Status, ReadError> {
             let line: Line = serde_json::from_slice(json).map_err(|e| error(&e))?;
             match line.status {
                 Some(said) => Ok(said.into()),
-                None => Err(ReadError { line: 1, problem: "an answer without a status: the query failed".into() }),
+                None => Err(ReadError {
+                    line: 1,
+                    problem: "an answer without a status: the query failed".into(),
+                }),
             }
         }
-        _ => serde_json::from_slice(json).map(Said::into).map_err(|e| error(&e)),
+        _ => serde_json::from_slice(json)
+            .map(Said::into)
+            .map_err(|e| error(&e)),
     }
 }
 
@@ -67,8 +82,14 @@ fn error(error: &serde_json::Error) -> ReadError {
     let text = error.to_string();
     // The place is told apart; the words need it no more.
     let place = format!(" at line {} column {}", error.line(), error.column());
-    let problem = printable(text.strip_suffix(&place).unwrap_or(&text)).chars().take(MAX_PROBLEM).collect();
-    ReadError { line: error.line().max(1), problem }
+    let problem = printable(text.strip_suffix(&place).unwrap_or(&text))
+        .chars()
+        .take(MAX_PROBLEM)
+        .collect();
+    ReadError {
+        line: error.line().max(1),
+        problem,
+    }
 }
 
 #[derive(Deserialize)]
@@ -130,13 +151,25 @@ impl<'de> Deserialize<'de> for SaidPlayers {
                 while let Some(player) = seq.next_element()? {
                     list.push(player);
                 }
-                Ok(SaidPlayers { list: Some(list), ..SaidPlayers::default() })
+                Ok(SaidPlayers {
+                    list: Some(list),
+                    ..SaidPlayers::default()
+                })
             }
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<SaidPlayers, A::Error> {
-                let Members { online, max, roster, list } =
-                    Members::deserialize(de::value::MapAccessDeserializer::new(map))?;
-                Ok(SaidPlayers { online, max, roster, list })
+                let Members {
+                    online,
+                    max,
+                    roster,
+                    list,
+                } = Members::deserialize(de::value::MapAccessDeserializer::new(map))?;
+                Ok(SaidPlayers {
+                    online,
+                    max,
+                    roster,
+                    list,
+                })
             }
         }
         deserializer.deserialize_any(It)
@@ -174,13 +207,25 @@ impl From<Said> for Status {
             version: said.version.map(Into::into),
             rules: said.rules.map(|rules| rules.0).unwrap_or_default(),
             extra: said.extra.map(|extra| extra.0).unwrap_or_default(),
-            deviations: said.deviations.into_iter().flatten().map(|named| named.0).collect(),
+            deviations: said
+                .deviations
+                .into_iter()
+                .flatten()
+                .map(|named| named.0)
+                .collect(),
             ..Self::default()
         };
-        status.address = said.address.map(|SaidAddress { host, port }| Address { host: host.map(Into::into), port });
+        status.address = said.address.map(|SaidAddress { host, port }| Address {
+            host: host.map(Into::into),
+            port,
+        });
         let players = said.players.unwrap_or_default();
-        let list: Option<Vec<Player>> = players.list.map(|list| list.into_iter().map(|player| player.0).collect());
-        let counted = list.as_ref().and_then(|list| i64::try_from(list.len()).ok());
+        let list: Option<Vec<Player>> = players
+            .list
+            .map(|list| list.into_iter().map(|player| player.0).collect());
+        let counted = list
+            .as_ref()
+            .and_then(|list| i64::try_from(list.len()).ok());
         status.players.online = players.online.unwrap_or(counted);
         status.players.max = players.max;
         if let Some(list) = list {
@@ -222,12 +267,19 @@ impl<'de> Deserialize<'de> for SaidText {
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<SaidText, A::Error> {
                 match Members::deserialize(de::value::MapAccessDeserializer::new(map))? {
-                    Members { plain: Some(plain), raw: Some(raw) } if !has_codes(&raw, &plain) => {
-                        Ok(SaidText(Text::unformatted(raw)))
-                    }
+                    Members {
+                        plain: Some(plain),
+                        raw: Some(raw),
+                    } if !has_codes(&raw, &plain) => Ok(SaidText(Text::unformatted(raw))),
                     Members { raw: Some(raw), .. } => Ok(SaidText(Text::legacy(raw))),
-                    Members { plain: Some(plain), raw: None } => Ok(SaidText(Text::unformatted(plain))),
-                    Members { plain: None, raw: None } => Err(de::Error::invalid_length(0, &self)),
+                    Members {
+                        plain: Some(plain),
+                        raw: None,
+                    } => Ok(SaidText(Text::unformatted(plain))),
+                    Members {
+                        plain: None,
+                        raw: None,
+                    } => Err(de::Error::invalid_length(0, &self)),
                 }
             }
         }
@@ -261,7 +313,11 @@ impl<'de> Deserialize<'de> for SaidPlayer {
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<SaidPlayer, A::Error> {
                 let said = Members::deserialize(de::value::MapAccessDeserializer::new(map))?;
                 let extra = said.extra.map(|extra| extra.0).unwrap_or_default();
-                Ok(SaidPlayer(Player { name: said.name.0, uuid: said.uuid.map(|uuid| uuid.0), extra }))
+                Ok(SaidPlayer(Player {
+                    name: said.name.0,
+                    uuid: said.uuid.map(|uuid| uuid.0),
+                    extra,
+                }))
             }
         }
         deserializer.deserialize_any(It)
@@ -273,7 +329,11 @@ struct Uuid([u8; 16]);
 impl<'de> Deserialize<'de> for Uuid {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        let wrong = || de::Error::custom(format_args!("{text:?} is no UUID; it has 32 hexadecimal digits"));
+        let wrong = || {
+            de::Error::custom(format_args!(
+                "{text:?} is no UUID; it has 32 hexadecimal digits"
+            ))
+        };
         uuid_from_text(&text).map(Self).ok_or_else(wrong)
     }
 }
@@ -299,7 +359,10 @@ impl<'de> Deserialize<'de> for Rules {
             fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Rules, A::Error> {
                 let mut rules = Vec::new();
                 while let Some(Members { key, value }) = seq.next_element()? {
-                    rules.push(Rule { key: key.into(), value: value.0.into() });
+                    rules.push(Rule {
+                        key: key.into(),
+                        value: value.0.into(),
+                    });
                 }
                 Ok(Rules(rules))
             }
@@ -307,7 +370,10 @@ impl<'de> Deserialize<'de> for Rules {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Rules, A::Error> {
                 let mut rules = Vec::new();
                 while let Some((key, value)) = map.next_entry::<String, Words>()? {
-                    rules.push(Rule { key: key.into(), value: value.0.into() });
+                    rules.push(Rule {
+                        key: key.into(),
+                        value: value.0.into(),
+                    });
                 }
                 Ok(Rules(rules))
             }
@@ -359,9 +425,13 @@ struct Named(&'static Deviation);
 impl<'de> Deserialize<'de> for Named {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let name = String::deserialize(deserializer)?;
-        let mut all = registry::PROTOCOLS.iter().flat_map(|protocol| protocol.info().deviations);
+        let mut all = registry::PROTOCOLS
+            .iter()
+            .flat_map(|protocol| protocol.info().deviations);
         let known = all.find(|deviation| deviation.name == name);
-        known.map(|known| Self(known)).ok_or_else(|| de::Error::custom(format_args!("unknown deviation {name:?}")))
+        known
+            .map(|known| Self(known))
+            .ok_or_else(|| de::Error::custom(format_args!("unknown deviation {name:?}")))
     }
 }
 
@@ -418,7 +488,10 @@ impl<'de, W: Whose> Deserialize<'de> for Extras<W> {
 /// The documented key of this name.
 fn known<W: Whose>(name: &str) -> Result<&'static str, String> {
     let mut known: Vec<&'static str> = Vec::new();
-    for doc in registry::PROTOCOLS.iter().flat_map(|protocol| W::keys(protocol.info())) {
+    for doc in registry::PROTOCOLS
+        .iter()
+        .flat_map(|protocol| W::keys(protocol.info()))
+    {
         if doc.key == name {
             return Ok(doc.key);
         }
@@ -427,7 +500,10 @@ fn known<W: Whose>(name: &str) -> Result<&'static str, String> {
         }
     }
     let name: String = name.chars().take(40).collect();
-    Err(format!("unknown extra {name:?}; known are {}", known.join(", ")))
+    Err(format!(
+        "unknown extra {name:?}; known are {}",
+        known.join(", ")
+    ))
 }
 
 struct SaidValue(Value);
@@ -504,7 +580,8 @@ mod tests {
     /// Written as JSON, read and written again: the same.
     fn comes_back(said: &Status) {
         let json = serde_json::to_value(said).unwrap();
-        let read = status(json.to_string().as_bytes()).unwrap_or_else(|error| panic!("{error}: {json}"));
+        let read =
+            status(json.to_string().as_bytes()).unwrap_or_else(|error| panic!("{error}: {json}"));
         assert_eq!(serde_json::to_value(&read).unwrap(), json);
     }
 
@@ -512,10 +589,23 @@ mod tests {
     fn line(status: Status) -> Vec<u8> {
         let address = "192.0.2.7:25565".parse().unwrap();
         let protocol = registry::PROTOCOLS[0].info();
-        let asked = Asked { protocol, address, sent: 1, heard: 1, datagrams: Vec::new() };
+        let asked = Asked {
+            protocol,
+            address,
+            sent: 1,
+            heard: 1,
+            datagrams: Vec::new(),
+        };
         let mut line = Vec::new();
-        report::Line::answered("x", &Answer { asked, status: status.into(), round_trip: Duration::ZERO })
-            .write(&mut line);
+        report::Line::answered(
+            "x",
+            &Answer {
+                asked,
+                status: status.into(),
+                round_trip: Duration::ZERO,
+            },
+        )
+        .write(&mut line);
         line
     }
 
@@ -533,11 +623,24 @@ mod tests {
                     continue;
                 }
                 let text = std::fs::read_to_string(&path).unwrap();
-                let Ok(json) = serde_json::from_str::<serde_json::Value>(&text) else { continue };
-                let said = status(text.as_bytes()).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-                assert_eq!(serde_json::to_value(&said).unwrap(), json, "{}", path.display());
+                let Ok(json) = serde_json::from_str::<serde_json::Value>(&text) else {
+                    continue;
+                };
+                let said = status(text.as_bytes())
+                    .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+                assert_eq!(
+                    serde_json::to_value(&said).unwrap(),
+                    json,
+                    "{}",
+                    path.display()
+                );
                 let again = status(&line(said)).unwrap();
-                assert_eq!(serde_json::to_value(&again).unwrap(), json, "{}", path.display());
+                assert_eq!(
+                    serde_json::to_value(&again).unwrap(),
+                    json,
+                    "{}",
+                    path.display()
+                );
                 count += 1;
             }
         }
@@ -552,21 +655,39 @@ mod tests {
                 "rules": { "pvp": true, "rate": 2, "owner": "me" }, "extra": { "software": null, "password": false } }"#,
         )
         .unwrap();
-        assert_eq!((said.name.as_ref().unwrap().plain().as_str(), said.players.online), ("Bob's", Some(2)));
+        assert_eq!(
+            (
+                said.name.as_ref().unwrap().plain().as_str(),
+                said.players.online
+            ),
+            ("Bob's", Some(2))
+        );
         assert_eq!(said.motd.as_ref().unwrap().plain(), "5 § a head");
-        assert_eq!((said.players.max, said.players.roster), (Some(9), Roster::Whole));
-        assert_eq!(said.players.list[1].uuid.map(u128::from_be_bytes), Some(0x4000_8000_0000_0000_0001));
-        let rules: Vec<_> = said.rules.iter().map(|rule| (rule.key.as_str(), rule.value.as_str())).collect();
+        assert_eq!(
+            (said.players.max, said.players.roster),
+            (Some(9), Roster::Whole)
+        );
+        assert_eq!(
+            said.players.list[1].uuid.map(u128::from_be_bytes),
+            Some(0x4000_8000_0000_0000_0001)
+        );
+        let rules: Vec<_> = said
+            .rules
+            .iter()
+            .map(|rule| (rule.key.as_str(), rule.value.as_str()))
+            .collect();
         assert_eq!(rules, [("pvp", "true"), ("rate", "2"), ("owner", "me")]);
-        assert_eq!((said.extra.len(), said.extra("password")), (1, Some(&Value::Bool(false))));
+        assert_eq!(
+            (said.extra.len(), said.extra("password")),
+            (1, Some(&Value::Bool(false)))
+        );
         comes_back(&said);
         assert_eq!(read("{}"), Ok(Status::default()));
         assert_eq!(
             read(r#"{ "players": null, "extra": null, "rules": null, "address": null }"#),
             Ok(Status::default())
         );
-        let line =
-            r#"{ "schema": "hailer/answer/1", "target": "x", "address": "192.0.2.7:1", "status": { "map": "m" } }"#;
+        let line = r#"{ "schema": "hailer/answer/1", "target": "x", "address": "192.0.2.7:1", "status": { "map": "m" } }"#;
         assert_eq!(read(line).unwrap().map.as_deref(), Some("m"));
     }
 
@@ -575,34 +696,81 @@ mod tests {
         for (json, expected) in [
             ("", "1: EOF while parsing a value"),
             ("{\n\"motd\": \"half", "2: EOF while parsing a string"),
-            ("{\n\n\"motdd\": 1}", "3: unknown field `motdd`, expected one of `name`, `motd`"),
-            ("{\n\"players\": {\"online\": \"many\"}}", "2: invalid type: string \"many\", expected i64"),
-            ("{\"players\": {\"online\": 1e999}}", "1: number out of range"),
-            ("{\"players\": {\"online\": 99999999999999999999}}", "1: invalid type: floating point"),
+            (
+                "{\n\n\"motdd\": 1}",
+                "3: unknown field `motdd`, expected one of `name`, `motd`",
+            ),
+            (
+                "{\n\"players\": {\"online\": \"many\"}}",
+                "2: invalid type: string \"many\", expected i64",
+            ),
+            (
+                "{\"players\": {\"online\": 1e999}}",
+                "1: number out of range",
+            ),
+            (
+                "{\"players\": {\"online\": 99999999999999999999}}",
+                "1: invalid type: floating point",
+            ),
             ("{\"players\": {\"list\": [{}]}}", "1: missing field `name`"),
-            ("{\"players\": {\"list\": [{\n\"name\": \"a\", \"uuid\": \"12\"}]}}", "2: \"12\" is no UUID"),
-            ("{\"name\": 1}", "1: invalid type: integer `1`, expected a text, or {\"plain\": …, \"raw\": …}"),
-            ("{\n\"extra\": {\"softwear\": 1}}", "2: unknown extra \"softwear\"; known are software, plugins"),
+            (
+                "{\"players\": {\"list\": [{\n\"name\": \"a\", \"uuid\": \"12\"}]}}",
+                "2: \"12\" is no UUID",
+            ),
+            (
+                "{\"name\": 1}",
+                "1: invalid type: integer `1`, expected a text, or {\"plain\": …, \"raw\": …}",
+            ),
+            (
+                "{\n\"extra\": {\"softwear\": 1}}",
+                "2: unknown extra \"softwear\"; known are software, plugins",
+            ),
             ("{\"deviations\": [\"x\"]}", "1: unknown deviation \"x\""),
-            ("{\"map\": \"a\", \"map\": \"b\"}", "1: duplicate field `map`"),
+            (
+                "{\"map\": \"a\", \"map\": \"b\"}",
+                "1: duplicate field `map`",
+            ),
             ("{} {}", "1: trailing characters"),
             ("[]", "1: a status is an object: {…}"),
-            ("\n{\"players\": 3}", "2: invalid type: integer `3`, expected an object, or a list of players"),
-            ("{\"schema\": \"hailer/answer/1\", \"status\": null}", "1: an answer without a status"),
+            (
+                "\n{\"players\": 3}",
+                "2: invalid type: integer `3`, expected an object, or a list of players",
+            ),
+            (
+                "{\"schema\": \"hailer/answer/1\", \"status\": null}",
+                "1: an answer without a status",
+            ),
             ("{\"a\u{1b}[2J\u{202e}\": 1}", "1: "),
         ] {
             let problem = read(json).unwrap_err();
-            assert!(problem.starts_with(expected) && problem.len() < 600, "{json:?}: {problem}");
+            assert!(
+                problem.starts_with(expected) && problem.len() < 600,
+                "{json:?}: {problem}"
+            );
             assert_eq!(printable(&problem), problem);
         }
     }
 
     #[test]
     fn what_is_deep_or_long_is_refused() {
-        let deep = |n| format!("{{\"extra\": {{\"software\": {}1{}}}}}", "[".repeat(n), "]".repeat(n));
+        let deep = |n| {
+            format!(
+                "{{\"extra\": {{\"software\": {}1{}}}}}",
+                "[".repeat(n),
+                "]".repeat(n)
+            )
+        };
         assert!(read(&deep(100)).is_ok());
-        assert!(read(&deep(200_000)).unwrap_err().contains("recursion limit"));
-        assert!(read(&" ".repeat(MAX_BYTES + 1)).unwrap_err().contains("longer than"));
+        assert!(
+            read(&deep(200_000))
+                .unwrap_err()
+                .contains("recursion limit")
+        );
+        assert!(
+            read(&" ".repeat(MAX_BYTES + 1))
+                .unwrap_err()
+                .contains("longer than")
+        );
     }
 
     proptest! {

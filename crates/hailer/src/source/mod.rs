@@ -47,7 +47,10 @@ pub struct Truth {
 impl Truth {
     /// What is true now.
     pub fn now(status: Status) -> Self {
-        Self { status: Arc::new(status), since: Instant::now() }
+        Self {
+            status: Arc::new(status),
+            since: Instant::now(),
+        }
     }
 
     /// How long ago it was true.
@@ -72,7 +75,11 @@ pub fn truths() -> (watch::Sender<Option<Truth>>, watch::Receiver<Option<Truth>>
 
 /// Hands on what a policy makes of the truths that come, and of their age, whenever that changes. Runs until it is
 /// dropped: the end of a source is no reason to forget what it said.
-pub async fn keep(policy: Policy, mut truths: watch::Receiver<Option<Truth>>, mut publish: impl FnMut(Published)) {
+pub async fn keep(
+    policy: Policy,
+    mut truths: watch::Receiver<Option<Truth>>,
+    mut publish: impl FnMut(Published),
+) {
     let mut last = None;
     let mut is_over = false;
     loop {
@@ -123,7 +130,11 @@ pub struct Visitors {
 impl Visitors {
     /// None yet.
     pub fn new(most: usize) -> Self {
-        Self { most, tasks: JoinSet::new(), here: VecDeque::new() }
+        Self {
+            most,
+            tasks: JoinSet::new(),
+            here: VecDeque::new(),
+        }
     }
 
     /// One more. Within a tokio runtime.
@@ -164,7 +175,11 @@ impl Visitors {
 
 /// The end of a line about trouble: what is answered meanwhile.
 fn kept(truths: &watch::Sender<Option<Truth>>) -> &'static str {
-    if truths.borrow().is_some() { "; what it said last is kept" } else { "" }
+    if truths.borrow().is_some() {
+        "; what it said last is kept"
+    } else {
+        ""
+    }
 }
 
 /// Something goes wrong again and again, and is told at a bounded rate, with a count of what was not told.
@@ -184,7 +199,13 @@ pub struct Complaint {
 impl Complaint {
     /// In the long run at most one line in so long; so many at once if there were none for long.
     pub fn new(every: Duration, at_once: u32) -> Self {
-        Self { every, ahead: every * at_once.saturating_sub(1), due: None, untold: 0, stands: false }
+        Self {
+            every,
+            ahead: every * at_once.saturating_sub(1),
+            due: None,
+            untold: 0,
+            stands: false,
+        }
     }
 
     /// The line to tell, if it is time for one.
@@ -203,7 +224,8 @@ impl Complaint {
 
     /// The same as a word.
     pub fn word(&mut self, problem: String, now: Instant) -> Word {
-        self.about(&problem, now).map_or(Word::Untold(problem), Word::Trouble)
+        self.about(&problem, now)
+            .map_or(Word::Untold(problem), Word::Trouble)
     }
 
     /// All is well, in these words. Nothing, if it was before.
@@ -231,16 +253,30 @@ mod tests {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
         let mut complaint = Complaint::new(Duration::from_secs(60), 1);
-        let told: Vec<_> = (0..=120).filter_map(|second| complaint.about("bad", at(second))).collect();
+        let told: Vec<_> = (0..=120)
+            .filter_map(|second| complaint.about("bad", at(second)))
+            .collect();
         let counted = "bad (and 59 times more since the last such line)";
         assert_eq!(told, ["bad", counted, counted]);
         let mut over = || complaint.over("good".into());
-        assert_eq!([over(), over()], [Some(Word::Over(Some("good".into()))), None]);
+        assert_eq!(
+            [over(), over()],
+            [Some(Word::Over(Some("good".into()))), None]
+        );
         // Well in between is no reason to be told more often.
-        assert_eq!(complaint.word("bad".into(), at(121)), Word::Untold("bad".into()));
-        assert_eq!(complaint.over("good".into()), Some(Word::Over(None)), "it was seen, if not told");
+        assert_eq!(
+            complaint.word("bad".into(), at(121)),
+            Word::Untold("bad".into())
+        );
+        assert_eq!(
+            complaint.over("good".into()),
+            Some(Word::Over(None)),
+            "it was seen, if not told"
+        );
         let mut complaint = Complaint::new(Duration::from_secs(10), 3);
-        let told: Vec<_> = (0..30).filter(|second| complaint.about("bad", at(*second)).is_some()).collect();
+        let told: Vec<_> = (0..30)
+            .filter(|second| complaint.about("bad", at(*second)).is_some())
+            .collect();
         assert_eq!(told, [0, 1, 2, 10, 20]);
     }
 
@@ -249,11 +285,26 @@ mod tests {
         let (sender, receiver) = truths();
         let said = Arc::new(Mutex::new(Vec::new()));
         let heard = said.clone();
-        let name = |name: &str| Arc::new(Status { name: Some(Text::unformatted(name)), ..Status::default() });
-        let policy =
-            Policy { before: Some(name("before")), stale_after: Some(Duration::from_secs(60)), stale: Stale::Silent };
-        let task = tokio::spawn(keep(policy, receiver, move |published| heard.lock().unwrap().push(published)));
-        let truth = |text| Some(Truth { status: name(text), since: now() });
+        let name = |name: &str| {
+            Arc::new(Status {
+                name: Some(Text::unformatted(name)),
+                ..Status::default()
+            })
+        };
+        let policy = Policy {
+            before: Some(name("before")),
+            stale_after: Some(Duration::from_secs(60)),
+            stale: Stale::Silent,
+        };
+        let task = tokio::spawn(keep(policy, receiver, move |published| {
+            heard.lock().unwrap().push(published)
+        }));
+        let truth = |text| {
+            Some(Truth {
+                status: name(text),
+                since: now(),
+            })
+        };
         let wait = |seconds| tokio::time::sleep(Duration::from_secs(seconds));
         wait(10).await;
         sender.send_replace(truth("one"));
@@ -261,14 +312,20 @@ mod tests {
         // The same again: nothing to publish, but younger.
         sender.send_replace(truth("one"));
         wait(59).await;
-        assert_eq!(*said.lock().unwrap(), ["before", "one"].map(|text| Published::Status(name(text))));
+        assert_eq!(
+            *said.lock().unwrap(),
+            ["before", "one"].map(|text| Published::Status(name(text)))
+        );
         wait(2).await;
         assert_eq!(said.lock().unwrap().last(), Some(&Published::Silence));
         sender.send_replace(truth("two"));
         // The source ends, and what it said is kept until it is too old.
         drop(sender);
         wait(59).await;
-        assert_eq!(said.lock().unwrap().last(), Some(&Published::Status(name("two"))));
+        assert_eq!(
+            said.lock().unwrap().last(),
+            Some(&Published::Status(name("two")))
+        );
         wait(2).await;
         assert_eq!(said.lock().unwrap().len(), 5);
         assert_eq!(said.lock().unwrap().last(), Some(&Published::Silence));

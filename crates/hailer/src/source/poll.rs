@@ -31,7 +31,12 @@ pub struct Poll {
 impl Poll {
     /// Asks every five seconds, for everything.
     pub fn new(target: Target) -> Self {
-        Self { target, every: Duration::from_secs(5), keep_address: false, settings: Settings::default() }
+        Self {
+            target,
+            every: Duration::from_secs(5),
+            keep_address: false,
+            settings: Settings::default(),
+        }
     }
 
     /// Asks until nobody listens any more. When there is no answer the last one stands, and `say` is told, at most once
@@ -43,10 +48,15 @@ impl Poll {
             let asked = Instant::now();
             match client.query(&self.target).await {
                 Ok(answer) => {
-                    complaint.over(format!("{}: answers again", self.target)).map(&mut say);
+                    complaint
+                        .over(format!("{}: answers again", self.target))
+                        .map(&mut say);
                     let status = Arc::new(self.cleaned(*answer.status));
                     // True when it was asked at the earliest; an answer that took long is not younger for that.
-                    truths.send_replace(Some(Truth { status, since: asked.into_std() }));
+                    truths.send_replace(Some(Truth {
+                        status,
+                        since: asked.into_std(),
+                    }));
                 }
                 Err(error) => {
                     let problem = format!("{}: {error}{}", self.target, kept(&truths));
@@ -83,8 +93,14 @@ mod tests {
 
     #[test]
     fn a_private_address_stays_private() {
-        let address = Some(Address { host: Some("10.0.0.7".into()), port: Some(25565) });
-        let status = Status { address: address.clone(), ..Status::default() };
+        let address = Some(Address {
+            host: Some("10.0.0.7".into()),
+            port: Some(25565),
+        });
+        let status = Status {
+            address: address.clone(),
+            ..Status::default()
+        };
         let mut poll = Poll::new("ugp://127.0.0.1".parse().unwrap());
         assert_eq!(poll.cleaned(status.clone()).address, None);
         poll.keep_address = true;
@@ -93,8 +109,13 @@ mod tests {
 
     #[test]
     fn the_pace_is_about_what_was_asked_for() {
-        let times: Vec<_> = (0..1000).map(|_| jittered(Duration::from_secs(10)).as_secs_f64()).collect();
-        assert!(times.iter().all(|time| (8.9..=11.1).contains(time)), "{times:?}");
+        let times: Vec<_> = (0..1000)
+            .map(|_| jittered(Duration::from_secs(10)).as_secs_f64())
+            .collect();
+        assert!(
+            times.iter().all(|time| (8.9..=11.1).contains(time)),
+            "{times:?}"
+        );
         assert!(times.iter().any(|time| *time < 9.5) && times.iter().any(|time| *time > 10.5));
     }
 }

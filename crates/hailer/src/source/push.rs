@@ -77,7 +77,11 @@ pub struct Door {
 impl Door {
     /// A door at `/status/NAME`, or at `/status`, for those who know the token.
     pub fn new(name: Option<String>, token: &Secret, truths: watch::Sender<Option<Truth>>) -> Self {
-        Self { name, token: Sha256::digest(token.reveal()).into(), truths }
+        Self {
+            name,
+            token: Sha256::digest(token.reveal()).into(),
+            truths,
+        }
     }
 
     fn opens(&self, digest: &[u8; 32]) -> bool {
@@ -120,7 +124,10 @@ impl Push {
             #[cfg(not(unix))]
             Place::Path(_) => return Err(io::ErrorKind::Unsupported.into()),
         };
-        Ok(Self { listener, doors: doors.into() })
+        Ok(Self {
+            listener,
+            doors: doors.into(),
+        })
     }
 
     /// Where it listens.
@@ -137,7 +144,9 @@ impl Push {
         let mut visitors = Visitors::new(AT_ONCE);
         match &self.listener {
             Listener::Tcp(listener) => {
-                let _ = visitors.receive(listener, |stream, _| converse(stream, self.doors.clone())).await;
+                let _ = visitors
+                    .receive(listener, |stream, _| converse(stream, self.doors.clone()))
+                    .await;
             }
             #[cfg(unix)]
             Listener::Unix(listener, _) => loop {
@@ -151,7 +160,10 @@ impl Push {
 }
 
 /// One request and its answer: who pushes every second can afford a connection every second.
-async fn converse<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(stream: S, doors: Arc<[Door]>) {
+async fn converse<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
+    stream: S,
+    doors: Arc<[Door]>,
+) {
     let service = service_fn(move |request| {
         let doors = doors.clone();
         async move { Ok::<_, Infallible>(answer(request, &doors).await) }
@@ -172,31 +184,55 @@ async fn answer(request: Request<Incoming>, doors: &[Door]) -> Reply {
     let is_known = |door: &&Door| digest.is_some_and(|digest| door.opens(&digest));
     // Without a token that opens something nobody learns which names there are.
     if !doors.iter().any(|door| is_known(&door)) {
-        let mut reply =
-            refusal(StatusCode::UNAUTHORIZED, "say Authorization: Bearer TOKEN, with the token of this server");
-        reply.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        let mut reply = refusal(
+            StatusCode::UNAUTHORIZED,
+            "say Authorization: Bearer TOKEN, with the token of this server",
+        );
+        reply
+            .headers_mut()
+            .insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         return reply;
     }
     let name = match request.uri().path().strip_prefix("/status") {
         Some("") => None,
         Some(rest) if rest.len() > 1 && rest.starts_with('/') => Some(&rest[1..]),
-        _ => return refusal(StatusCode::NOT_FOUND, "only /status and /status/NAME are here"),
+        _ => {
+            return refusal(
+                StatusCode::NOT_FOUND,
+                "only /status and /status/NAME are here",
+            );
+        }
     };
-    let Some(door) = doors.iter().filter(is_known).find(|door| door.name.as_deref() == name) else {
-        return refusal(StatusCode::NOT_FOUND, "this token opens no server of this name");
+    let Some(door) = doors
+        .iter()
+        .filter(is_known)
+        .find(|door| door.name.as_deref() == name)
+    else {
+        return refusal(
+            StatusCode::NOT_FOUND,
+            "this token opens no server of this name",
+        );
     };
     match *request.method() {
         Method::PUT => match put(request).await {
             Ok(status) => {
-                door.truths.send_replace(Some(Truth { status: Arc::new(status), since: now() }));
+                door.truths.send_replace(Some(Truth {
+                    status: Arc::new(status),
+                    since: now(),
+                }));
                 reply(StatusCode::NO_CONTENT, Vec::new())
             }
             Err((code, problem)) => refusal(code, &problem),
         },
         Method::GET => reply(StatusCode::OK, known(door)),
         _ => {
-            let mut reply = refusal(StatusCode::METHOD_NOT_ALLOWED, "PUT a status, or GET what is known");
-            reply.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, PUT"));
+            let mut reply = refusal(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "PUT a status, or GET what is known",
+            );
+            reply
+                .headers_mut()
+                .insert(ALLOW, HeaderValue::from_static("GET, PUT"));
             reply
         }
     }
@@ -205,11 +241,18 @@ async fn answer(request: Request<Incoming>, doors: &[Door]) -> Reply {
 fn bearer<B>(request: &Request<B>) -> Option<&[u8]> {
     let value = request.headers().get(AUTHORIZATION)?.as_bytes();
     let (scheme, token) = value.split_at_checked(7)?;
-    scheme.eq_ignore_ascii_case(b"bearer ").then(|| token.trim_ascii())
+    scheme
+        .eq_ignore_ascii_case(b"bearer ")
+        .then(|| token.trim_ascii())
 }
 
 async fn put(request: Request<Incoming>) -> Result<Status, (StatusCode, String)> {
-    let too_large = || (StatusCode::PAYLOAD_TOO_LARGE, format!("a status has at most {MAX_BYTES} bytes"));
+    let too_large = || {
+        (
+            StatusCode::PAYLOAD_TOO_LARGE,
+            format!("a status has at most {MAX_BYTES} bytes"),
+        )
+    };
     let (mut body, mut bytes, mut length) = (request.into_body(), Vec::new(), 0);
     let read = async {
         while let Some(frame) = body.frame().await {
@@ -229,8 +272,12 @@ async fn put(request: Request<Incoming>) -> Result<Status, (StatusCode, String)>
         return Err(too_large());
     }
     match read {
-        Ok(Ok(())) => json::status(&bytes).map_err(|error| (StatusCode::UNPROCESSABLE_ENTITY, format!("line {error}"))),
-        Ok(Err(error)) => Err((StatusCode::BAD_REQUEST, format!("the body ended early: {error}"))),
+        Ok(Ok(())) => json::status(&bytes)
+            .map_err(|error| (StatusCode::UNPROCESSABLE_ENTITY, format!("line {error}"))),
+        Ok(Err(error)) => Err((
+            StatusCode::BAD_REQUEST,
+            format!("the body ended early: {error}"),
+        )),
         Err(_) => Err((StatusCode::REQUEST_TIMEOUT, "the body took too long".into())),
     }
 }
@@ -242,8 +289,13 @@ fn known(door: &Door) -> Vec<u8> {
         status: Option<&'a Status>,
     }
     let truth = door.truths.borrow().clone();
-    let age_seconds = truth.as_ref().map(|truth| (truth.age(now()).as_secs_f64() * 1e3).round() / 1e3);
-    to_json(&Known { age_seconds, status: truth.as_ref().map(|truth| &*truth.status) })
+    let age_seconds = truth
+        .as_ref()
+        .map(|truth| (truth.age(now()).as_secs_f64() * 1e3).round() / 1e3);
+    to_json(&Known {
+        age_seconds,
+        status: truth.as_ref().map(|truth| &*truth.status),
+    })
 }
 
 fn refusal(code: StatusCode, problem: &str) -> Reply {
@@ -265,7 +317,9 @@ fn reply(code: StatusCode, body: Vec<u8>) -> Reply {
     let mut reply = Response::new(Full::from(body));
     *reply.status_mut() = code;
     if code != StatusCode::NO_CONTENT {
-        reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        reply
+            .headers_mut()
+            .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     }
     reply
 }
@@ -279,10 +333,16 @@ mod tests {
     async fn say(bytes: &[u8]) -> (String, watch::Receiver<Option<Truth>>) {
         let (own, truth) = super::super::truths();
         let (other, _) = super::super::truths();
-        let doors =
-            vec![Door::new(None, &"a good token".into(), own), Door::new(Some("b".into()), &"another".into(), other)];
-        let push = Push::bind(&Place::Address(([127, 0, 0, 1], 0).into()), false, doors).await.unwrap();
-        let Ok(Place::Address(address)) = push.place() else { panic!() };
+        let doors = vec![
+            Door::new(None, &"a good token".into(), own),
+            Door::new(Some("b".into()), &"another".into(), other),
+        ];
+        let push = Push::bind(&Place::Address(([127, 0, 0, 1], 0).into()), false, doors)
+            .await
+            .unwrap();
+        let Ok(Place::Address(address)) = push.place() else {
+            panic!()
+        };
         let task = tokio::spawn(push.run());
         let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
         // It may hang up before it has heard all.
@@ -309,32 +369,90 @@ mod tests {
         for (bytes, code, body) in [
             (request("PUT /status", good, "{\"map\": \"m\"}"), 204, ""),
             (request("PUT /status", "bearer a good token", "{}"), 204, ""),
-            (request("GET /status", good, ""), 200, "{\"age_seconds\":null,\"status\":null}"),
-            (request("PUT /status", "Bearer a good toke", "{}"), 401, "{\"error\":\"say Authorization"),
-            (request("PUT /status", "Bearer ", "{}"), 401, "{\"error\":\"say Authorization"),
-            (request("PUT /status", "a good token", "{}"), 401, "{\"error\":\"say Authorization"),
+            (
+                request("GET /status", good, ""),
+                200,
+                "{\"age_seconds\":null,\"status\":null}",
+            ),
+            (
+                request("PUT /status", "Bearer a good toke", "{}"),
+                401,
+                "{\"error\":\"say Authorization",
+            ),
+            (
+                request("PUT /status", "Bearer ", "{}"),
+                401,
+                "{\"error\":\"say Authorization",
+            ),
+            (
+                request("PUT /status", "a good token", "{}"),
+                401,
+                "{\"error\":\"say Authorization",
+            ),
             (
                 b"PUT /status HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}".to_vec(),
                 401,
                 "{\"error\":\"say Authorization",
             ),
-            (request("PUT /status", "Bearer another", "{}"), 404, "{\"error\":\"this token opens no"),
+            (
+                request("PUT /status", "Bearer another", "{}"),
+                404,
+                "{\"error\":\"this token opens no",
+            ),
             (request("PUT /status/b", "Bearer another", "{}"), 204, ""),
-            (request("PUT /status/b", good, "{}"), 404, "{\"error\":\"this token opens no"),
-            (request("PUT /status/", good, "{}"), 404, "{\"error\":\"only /status"),
-            (request("PUT /", good, "{}"), 404, "{\"error\":\"only /status"),
-            (request("POST /status", good, "{}"), 405, "{\"error\":\"PUT a status"),
-            (request("PUT /status", good, &long), 413, "{\"error\":\"a status has at most 1048576 bytes\"}"),
-            (chunked.into_bytes(), 413, "{\"error\":\"a status has at most"),
-            (request("PUT /status", good, "{\n\"x\": 1}"), 422, "{\"error\":\"line 2: unknown field `x`"),
-            (request("PUT /status", good, ""), 422, "{\"error\":\"line 1: EOF"),
+            (
+                request("PUT /status/b", good, "{}"),
+                404,
+                "{\"error\":\"this token opens no",
+            ),
+            (
+                request("PUT /status/", good, "{}"),
+                404,
+                "{\"error\":\"only /status",
+            ),
+            (
+                request("PUT /", good, "{}"),
+                404,
+                "{\"error\":\"only /status",
+            ),
+            (
+                request("POST /status", good, "{}"),
+                405,
+                "{\"error\":\"PUT a status",
+            ),
+            (
+                request("PUT /status", good, &long),
+                413,
+                "{\"error\":\"a status has at most 1048576 bytes\"}",
+            ),
+            (
+                chunked.into_bytes(),
+                413,
+                "{\"error\":\"a status has at most",
+            ),
+            (
+                request("PUT /status", good, "{\n\"x\": 1}"),
+                422,
+                "{\"error\":\"line 2: unknown field `x`",
+            ),
+            (
+                request("PUT /status", good, ""),
+                422,
+                "{\"error\":\"line 1: EOF",
+            ),
             (b"nonsense\r\n\r\n".to_vec(), 400, ""),
         ] {
             let (heard, truth) = say(&bytes).await;
             let asked = String::from_utf8_lossy(&bytes[..bytes.len().min(100)]).into_owned();
-            assert!(heard.starts_with(&format!("HTTP/1.1 {code} ")), "{asked}: {heard}");
+            assert!(
+                heard.starts_with(&format!("HTTP/1.1 {code} ")),
+                "{asked}: {heard}"
+            );
             let (_, said) = heard.split_once("\r\n\r\n").unwrap();
-            assert!(said.starts_with(body) && said.lines().count() <= 1, "{asked}: {heard}");
+            assert!(
+                said.starts_with(body) && said.lines().count() <= 1,
+                "{asked}: {heard}"
+            );
             let is_ours = code == 204 && !asked.contains("/status/b");
             assert_eq!(truth.borrow().is_some(), is_ours, "{asked}");
         }
@@ -344,8 +462,16 @@ mod tests {
     #[tokio::test]
     async fn the_silent_make_room() {
         let door = Door::new(None, &"a good token".into(), super::super::truths().0);
-        let push = Push::bind(&Place::Address(([127, 0, 0, 1], 0).into()), false, vec![door]).await.unwrap();
-        let Ok(Place::Address(address)) = push.place() else { panic!() };
+        let push = Push::bind(
+            &Place::Address(([127, 0, 0, 1], 0).into()),
+            false,
+            vec![door],
+        )
+        .await
+        .unwrap();
+        let Ok(Place::Address(address)) = push.place() else {
+            panic!()
+        };
         let task = tokio::spawn(push.run());
         let mut silent = Vec::new();
         for _ in 0..2 * AT_ONCE {
@@ -353,10 +479,17 @@ mod tests {
         }
         let asked = async {
             let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
-            stream.write_all(&request("PUT /status", "Bearer a good token", "{}")).await.unwrap();
+            stream
+                .write_all(&request("PUT /status", "Bearer a good token", "{}"))
+                .await
+                .unwrap();
             let mut heard = Vec::new();
             stream.read_to_end(&mut heard).await.unwrap();
-            assert!(heard.starts_with(b"HTTP/1.1 204"), "{}", String::from_utf8_lossy(&heard));
+            assert!(
+                heard.starts_with(b"HTTP/1.1 204"),
+                "{}",
+                String::from_utf8_lossy(&heard)
+            );
         };
         timeout(Duration::from_secs(2), asked).await.unwrap();
         task.abort();
@@ -365,7 +498,10 @@ mod tests {
     #[tokio::test]
     async fn nothing_but_loopback_unless_told_so() {
         let anywhere = Place::Address(([0, 0, 0, 0], 0).into());
-        let error = Push::bind(&anywhere, false, Vec::new()).await.err().unwrap();
+        let error = Push::bind(&anywhere, false, Vec::new())
+            .await
+            .err()
+            .unwrap();
         assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
     }
 

@@ -42,7 +42,11 @@ pub struct Outboxes {
 impl Outboxes {
     /// The one for an address.
     pub fn of(&mut self, to: SocketAddr) -> &mut Outbox {
-        if to.is_ipv4() { &mut self.v4 } else { &mut self.v6 }
+        if to.is_ipv4() {
+            &mut self.v4
+        } else {
+            &mut self.v6
+        }
     }
 
     /// How many datagrams wait to be sent.
@@ -91,7 +95,8 @@ pub struct Engine {
 impl Engine {
     /// An engine at time zero. The secret makes its cookies.
     pub fn new(mut settings: Settings, secret: [u8; 16]) -> Self {
-        let [seed, other] = [0, 8].map(|at| u64::from_le_bytes(secret[at..at + 8].try_into().expect("eight bytes")));
+        let [seed, other] = [0, 8]
+            .map(|at| u64::from_le_bytes(secret[at..at + 8].try_into().expect("eight bytes")));
         let mut patience = settings.patience;
         patience.deadline = patience.deadline.min(MAX_DEADLINE);
         patience.timeout = patience.timeout.min(patience.deadline).min(MAX_TIMEOUT);
@@ -139,25 +144,39 @@ impl Engine {
 
     /// How far it has come.
     pub fn position(&self, source: &dyn Source) -> Position {
-        let Position { next, mut unfinished } = source.position();
+        let Position {
+            next,
+            mut unfinished,
+        } = source.position();
         unfinished.extend(self.flight.ids().map(|id| self.flight.slot(id).index()));
         unfinished.extend(self.held.as_ref().map(|(probe, _)| probe.index));
         unfinished.sort_unstable();
-        let next = next.max(self.next_index).max(unfinished.last().map_or(0, |last| last + 1));
+        let next = next
+            .max(self.next_index)
+            .max(unfinished.last().map_or(0, |last| last + 1));
         Position { next, unfinished }
     }
 
     /// Asks new servers: as many as pace, window and one batch allow. Returns whether the source gave any; those whose
     /// network is busy wait, and names without an address end here.
-    pub fn ask(&mut self, now: Duration, source: &mut dyn Source, out: &mut Outboxes, sink: &mut dyn Sink) -> bool {
+    pub fn ask(
+        &mut self,
+        now: Duration,
+        source: &mut dyn Source,
+        out: &mut Outboxes,
+        sink: &mut dyn Sink,
+    ) -> bool {
         let mut given = 0;
         self.idle_until = now;
-        while given < BATCH && out.len() < BATCH && !self.is_drained && self.throttle.is_ready(now) {
+        while given < BATCH && out.len() < BATCH && !self.is_drained && self.throttle.is_ready(now)
+        {
             if self.flight.len() >= self.window.size() + self.flight.waiting() {
                 self.window.limits();
                 break;
             }
-            if self.flight.waiting() >= MAX_WAITING || self.flight.len() >= self.settings.max_in_flight {
+            if self.flight.waiting() >= MAX_WAITING
+                || self.flight.len() >= self.settings.max_in_flight
+            {
                 break;
             }
             let (probe, due) = match self.held.take() {
@@ -169,11 +188,19 @@ impl Engine {
                         let due = self.prefixes.book(probe.address.ip(), now);
                         (probe, due)
                     }
-                    Next::Failed { index, target, error } => {
+                    Next::Failed {
+                        index,
+                        target,
+                        error,
+                    } => {
                         given += 1;
                         self.next_index = self.next_index.max(index + 1);
                         self.counts.unnamed += 1;
-                        sink.end(End { index, name: Some(target), result: Err(error) });
+                        sink.end(End {
+                            index,
+                            name: Some(target),
+                            result: Err(error),
+                        });
                         continue;
                     }
                     Next::Later => {
@@ -196,11 +223,22 @@ impl Engine {
         given > 0
     }
 
-    fn begin(&mut self, now: Duration, probe: Probe, due: Duration, out: &mut Outboxes, sink: &mut dyn Sink) {
+    fn begin(
+        &mut self,
+        now: Duration,
+        probe: Probe,
+        due: Duration,
+        out: &mut Outboxes,
+        sink: &mut dyn Sink,
+    ) {
         let id = probe.protocol.info().id;
-        let place = registry::PROTOCOLS.iter().position(|protocol| protocol.info().id == id);
+        let place = registry::PROTOCOLS
+            .iter()
+            .position(|protocol| protocol.info().id == id);
         let place = place.expect("a protocol of the registry") as u8;
-        let id = self.flight.insert(probe.address, place, probe.index, now, due);
+        let id = self
+            .flight
+            .insert(probe.address, place, probe.index, now, due);
         if let Some(name) = probe.name {
             self.names.insert(id, name);
         }
@@ -236,10 +274,16 @@ impl Engine {
     /// How long to wait for an answer to what a silent server is sent now. To the last try twice as long as to others, and
     /// the first has had all of the time-out by then: a server that is slower than all others still counts.
     fn wait(&self, now: Duration, id: Id) -> Duration {
-        let is_last = u32::from(self.flight.slot(id).resends) >= self.delays.retries(self.patience.retries);
+        let is_last =
+            u32::from(self.flight.slot(id).resends) >= self.delays.retries(self.patience.retries);
         let (usual, took) = (self.delays.wait(), self.took(now, id));
-        let wait = if is_last { (usual * 2).max(self.patience.timeout.saturating_sub(took)) } else { usual };
-        wait.min(self.patience.timeout).min(self.patience.deadline.saturating_sub(took))
+        let wait = if is_last {
+            (usual * 2).max(self.patience.timeout.saturating_sub(took))
+        } else {
+            usual
+        };
+        wait.min(self.patience.timeout)
+            .min(self.patience.deadline.saturating_sub(took))
     }
 
     /// How long a question takes so far, in whole milliseconds.
@@ -262,11 +306,20 @@ impl Engine {
     /// The driver of a server that has not answered, and in `out` what it was sent last.
     fn replay(&self, id: Id, now: Duration, out: &mut Vec<u8>) -> (Drive, Action) {
         let slot = self.flight.slot(id);
-        let exchange = self.protocol(id).exchange(&self.settings.ask, self.cookie(id));
+        let exchange = self
+            .protocol(id)
+            .exchange(&self.settings.ask, self.cookie(id));
         let sent = self.last_send(now, id);
         // The millisecond is rounded, the microsecond tells the delay.
         let began = now.saturating_sub(self.took(now, id)).min(sent);
-        Drive::replayed(exchange, self.patience, began, sent, u32::from(slot.resends), out)
+        Drive::replayed(
+            exchange,
+            self.patience,
+            began,
+            sent,
+            u32::from(slot.resends),
+            out,
+        )
     }
 
     fn protocol(&self, id: Id) -> &'static dyn Protocol {
@@ -281,7 +334,9 @@ impl Engine {
             IpAddr::V4(ip) => hasher.write_u32(ip.to_bits()),
             IpAddr::V6(ip) => hasher.write_u128(ip.to_bits()),
         }
-        hasher.write_u64(u64::from(address.port()) << 48 ^ u64::from(slot.protocol) << 40 ^ slot.index());
+        hasher.write_u64(
+            u64::from(address.port()) << 48 ^ u64::from(slot.protocol) << 40 ^ slot.index(),
+        );
         Cookie(hasher.finish())
     }
 
@@ -314,7 +369,10 @@ impl Engine {
         found.retain(|id| !self.flight.slot(*id).is_waiting());
         if found.is_empty() {
             self.counts.strays += 1;
-        } else if !found.iter().any(|id| self.offer(now, *id, waited, bytes, out, sink)) {
+        } else if !found
+            .iter()
+            .any(|id| self.offer(now, *id, waited, bytes, out, sink))
+        {
             self.counts.duplicates += 1;
         }
         self.found = found;
@@ -359,7 +417,11 @@ impl Engine {
             (action, due)
         };
         if self.settings.keep_replies {
-            let reply = Datagram { way: Way::Reply, at: self.took(at, id), bytes: bytes.to_vec() };
+            let reply = Datagram {
+                way: Way::Reply,
+                at: self.took(at, id),
+                bytes: bytes.to_vec(),
+            };
             self.replies.entry(id).or_default().push(reply);
         }
         match action {
@@ -410,7 +472,14 @@ impl Engine {
     }
 
     /// Hears that a datagram did not arrive. A refusal that quotes what was not sent is forged.
-    pub fn refuse(&mut self, now: Duration, to: SocketAddr, error: &io::Error, quoted: &[u8], sink: &mut dyn Sink) {
+    pub fn refuse(
+        &mut self,
+        now: Duration,
+        to: SocketAddr,
+        error: &io::Error,
+        quoted: &[u8],
+        sink: &mut dyn Sink,
+    ) {
         let mut found = std::mem::take(&mut self.found);
         self.flight.find(to, &mut found);
         let mut is_ours = false;
@@ -431,7 +500,10 @@ impl Engine {
                 let asked = Box::new(self.asked(id, Some(&drive)));
                 let error = match error.kind() {
                     io::ErrorKind::ConnectionRefused => Error::PortClosed { asked },
-                    _ => Error::Unreachable { asked, cause: copy(error) },
+                    _ => Error::Unreachable {
+                        asked,
+                        cause: copy(error),
+                    },
                 };
                 self.finish(id, Err(error), sink);
             }
@@ -473,7 +545,11 @@ impl Engine {
             }
         }
         self.delays.adapt(now);
-        self.window.adapt(now, self.flight.len() - self.flight.waiting(), self.delays.wait());
+        self.window.adapt(
+            now,
+            self.flight.len() - self.flight.waiting(),
+            self.delays.wait(),
+        );
     }
 
     /// Nothing came from a server that has not answered yet.
@@ -535,12 +611,23 @@ impl Engine {
     }
 
     /// Ends a question as its driver says.
-    fn end(&mut self, id: Id, drive: Option<&Drive>, end: Result<Outcome, Failure>, sink: &mut dyn Sink) {
+    fn end(
+        &mut self,
+        id: Id,
+        drive: Option<&Drive>,
+        end: Result<Outcome, Failure>,
+        sink: &mut dyn Sink,
+    ) {
         let asked = self.asked(id, drive);
         let result = match end {
             Ok(outcome) => {
                 let Outcome { status, round_trip } = outcome;
-                Answer { asked, status, round_trip }.accept(self.settings.strict)
+                Answer {
+                    asked,
+                    status,
+                    round_trip,
+                }
+                .accept(self.settings.strict)
             }
             Err(failure) => Err(Error::from_failure(asked, failure)),
         };
@@ -549,14 +636,28 @@ impl Engine {
 
     /// Who was asked, and how much went to and fro.
     fn asked(&mut self, id: Id, drive: Option<&Drive>) -> Asked {
-        let datagrams = if self.replies.is_empty() { Vec::new() } else { self.replies.remove(&id).unwrap_or_default() };
+        let datagrams = if self.replies.is_empty() {
+            Vec::new()
+        } else {
+            self.replies.remove(&id).unwrap_or_default()
+        };
         let slot = self.flight.slot(id);
-        let kept = if slot.has_answered() { self.drivers[slot.sent_or_driver as usize].as_ref() } else { None };
+        let kept = if slot.has_answered() {
+            self.drivers[slot.sent_or_driver as usize].as_ref()
+        } else {
+            None
+        };
         let (sent, heard) = match drive.or(kept) {
             Some(drive) => (drive.sent(), drive.heard()),
             None => (u32::from(slot.resends) + 1, 0),
         };
-        Asked { protocol: self.protocol(id).info(), address: self.flight.address(id), sent, heard, datagrams }
+        Asked {
+            protocol: self.protocol(id).info(),
+            address: self.flight.address(id),
+            sent,
+            heard,
+            datagrams,
+        }
     }
 
     fn finish(&mut self, id: Id, result: Result<Answer, Error>, sink: &mut dyn Sink) {
@@ -572,16 +673,28 @@ impl Engine {
         let index = slot.index();
         if matches!(result, Err(Error::Silence { .. })) {
             let most = self.patience.retries.into();
-            self.counts.in_vain += if slot.has_answered() { most } else { u64::from(slot.resends) };
+            self.counts.in_vain += if slot.has_answered() {
+                most
+            } else {
+                u64::from(slot.resends)
+            };
         }
         if slot.has_answered() {
             let place = slot.sent_or_driver;
             self.drivers[place as usize] = None;
             self.free_drivers.push(place);
         }
-        let name = if self.names.is_empty() { None } else { self.names.remove(&id) };
+        let name = if self.names.is_empty() {
+            None
+        } else {
+            self.names.remove(&id)
+        };
         self.flight.remove(id);
-        sink.end(End { index, name, result });
+        sink.end(End {
+            index,
+            name,
+            result,
+        });
     }
 
     /// When to call again at the latest, if nothing is heard before: something is due, or somebody new may be asked.
@@ -589,9 +702,14 @@ impl Engine {
     pub fn next_due(&mut self, now: Duration, horizon: Duration) -> Duration {
         let due = self.flight.next_due(horizon);
         let (all, waiting) = (self.flight.len(), self.flight.waiting());
-        let has_room = all < self.window.size() + waiting && waiting < MAX_WAITING && all < self.settings.max_in_flight;
+        let has_room = all < self.window.size() + waiting
+            && waiting < MAX_WAITING
+            && all < self.settings.max_in_flight;
         match !self.is_drained && has_room {
-            true => due.min(now.saturating_add(self.throttle.ready_in(now)).max(self.idle_until)),
+            true => due.min(
+                now.saturating_add(self.throttle.ready_in(now))
+                    .max(self.idle_until),
+            ),
             false => due,
         }
     }
@@ -607,7 +725,9 @@ fn before(now: Duration, micros: u32) -> Duration {
 
 /// The system's word, which has no `Clone`.
 fn copy(error: &io::Error) -> io::Error {
-    error.raw_os_error().map_or_else(|| error.kind().into(), io::Error::from_raw_os_error)
+    error
+        .raw_os_error()
+        .map_or_else(|| error.kind().into(), io::Error::from_raw_os_error)
 }
 
 #[cfg(test)]
@@ -636,9 +756,17 @@ mod tests {
             datagrams: Vec::new(),
         };
         let kind = |failure| Error::from_failure(asked(), failure).kind();
-        assert_eq!(kind(Failure::Silence { after: Duration::ZERO }), "silence");
+        assert_eq!(
+            kind(Failure::Silence {
+                after: Duration::ZERO
+            }),
+            "silence"
+        );
         assert_eq!(kind(Failure::Flood { bytes: 1 }), "flood");
-        let fault = |fault| Failure::Fault { fault, datagram: Vec::new() };
+        let fault = |fault| Failure::Fault {
+            fault,
+            datagram: Vec::new(),
+        };
         assert_eq!(kind(fault(Fault::Refused("no"))), "refused");
         assert_eq!(kind(fault(Fault::Misbehaved("so"))), "malformed");
     }

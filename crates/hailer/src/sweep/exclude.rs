@@ -10,9 +10,18 @@ use std::net::IpAddr;
 /// multicast. Loopback and private networks are not among them: whoever types them means them.
 const RESERVED: [Span; 4] = [
     Span { first: 0, last: 0 },
-    Span { first: 0xFFFF_0000_0000, last: 0xFFFF_00FF_FFFF },
-    Span { first: 0xFFFF_E000_0000, last: 0xFFFF_FFFF_FFFF },
-    Span { first: 0xFF << 120, last: u128::MAX },
+    Span {
+        first: 0xFFFF_0000_0000,
+        last: 0xFFFF_00FF_FFFF,
+    },
+    Span {
+        first: 0xFFFF_E000_0000,
+        last: 0xFFFF_FFFF_FFFF,
+    },
+    Span {
+        first: 0xFF << 120,
+        last: u128::MAX,
+    },
 ];
 
 /// Whom a sweep never asks: the addresses of a list, and those where no server can be (`0.0.0.0/8`, multicast, `240.0.0.0/4`).
@@ -76,13 +85,19 @@ impl Exclusions {
             Some(Ban::Reserved) => "where no server can be",
             Some(Ban::Excluded) => "which the exclusions forbid to ask",
         };
-        Err(Error::Excluded { name: name.into(), address, reason })
+        Err(Error::Excluded {
+            name: name.into(),
+            address,
+            reason,
+        })
     }
 
     /// What is left of a span, ascending, and how many addresses were reserved and excluded.
     pub(super) fn cut(&self, span: Span, mut keep: impl FnMut(Span)) -> (u128, u128) {
         let mut excluded = 0;
-        let reserved = subtract(span, &RESERVED, |span| excluded += subtract(span, &self.spans, &mut keep));
+        let reserved = subtract(span, &RESERVED, |span| {
+            excluded += subtract(span, &self.spans, &mut keep)
+        });
         (reserved, excluded)
     }
 
@@ -91,9 +106,17 @@ impl Exclusions {
     }
 
     fn push(&mut self, text: &str) -> Result<(), TargetError> {
-        let found = if text.contains("://") { Ok(None) } else { span(text) };
-        let needed = || "an exclusion is an address or a range of addresses, without protocol and port".into();
-        let span = found.and_then(|span| span.ok_or_else(needed)).map_err(|problem| TargetError::new(text, problem))?;
+        let found = if text.contains("://") {
+            Ok(None)
+        } else {
+            span(text)
+        };
+        let needed = || {
+            "an exclusion is an address or a range of addresses, without protocol and port".into()
+        };
+        let span = found
+            .and_then(|span| span.ok_or_else(needed))
+            .map_err(|problem| TargetError::new(text, problem))?;
         self.spans.push(span);
         Ok(())
     }
@@ -115,9 +138,15 @@ fn merge(spans: &mut Vec<Span>) {
 fn subtract(span: Span, takers: &[Span], mut keep: impl FnMut(Span)) -> u128 {
     let (mut first, mut taken) = (span.first, 0);
     let start = takers.partition_point(|taker| taker.last < span.first);
-    for taker in takers[start..].iter().take_while(|taker| taker.first <= span.last) {
+    for taker in takers[start..]
+        .iter()
+        .take_while(|taker| taker.first <= span.last)
+    {
         if first < taker.first {
-            keep(Span { first, last: taker.first - 1 });
+            keep(Span {
+                first,
+                last: taker.first - 1,
+            });
         }
         let last = taker.last.min(span.last);
         taken += last - taker.first.max(span.first) + 1;
@@ -127,7 +156,10 @@ fn subtract(span: Span, takers: &[Span], mut keep: impl FnMut(Span)) -> u128 {
         }
     }
     if first <= span.last {
-        keep(Span { first, last: span.last });
+        keep(Span {
+            first,
+            last: span.last,
+        });
     }
     taken
 }
@@ -141,7 +173,9 @@ mod tests {
         let mut exclusions = Exclusions::default();
         let list = "# do not ask\n192.0.2.0/24 they wrote to us\n\n 198.51.100.7-198.51.100.9\t# and these\n2001:db8::/32\n\
                     ::ffff:203.0.113.0/124";
-        exclusions.read("exclude.txt", list.as_bytes(), Err).unwrap();
+        exclusions
+            .read("exclude.txt", list.as_bytes(), Err)
+            .unwrap();
         exclusions.add("192.0.3.0").unwrap();
         for (address, is_banned) in [
             ("192.0.1.255", false),
@@ -167,20 +201,35 @@ mod tests {
             ("fe80::1", false),
             ("ff02::1", true),
         ] {
-            assert_eq!(exclusions.contains(address.parse().unwrap()), is_banned, "{address}");
+            assert_eq!(
+                exclusions.contains(address.parse().unwrap()),
+                is_banned,
+                "{address}"
+            );
         }
-        assert_eq!(exclusions.spans.len(), 4, "what touches is joined: {:?}", exclusions.spans);
+        assert_eq!(
+            exclusions.spans.len(),
+            4,
+            "what touches is joined: {:?}",
+            exclusions.spans
+        );
     }
 
     #[test]
     fn a_wrong_line_is_named() {
         for (text, reason) in [
-            ("\nexample.com", "exclude.txt:2: \"example.com\": an exclusion is an address"),
+            (
+                "\nexample.com",
+                "exclude.txt:2: \"example.com\": an exclusion is an address",
+            ),
             ("192.0.2.1:25565", "without protocol and port"),
             ("ugp://192.0.2.1", "without protocol and port"),
             ("192.0.2.0/33", "at most 32"),
         ] {
-            let error = Exclusions::default().read("exclude.txt", text.as_bytes(), Err).unwrap_err().to_string();
+            let error = Exclusions::default()
+                .read("exclude.txt", text.as_bytes(), Err)
+                .unwrap_err()
+                .to_string();
             assert!(error.contains(reason), "{error}");
         }
     }
@@ -190,9 +239,18 @@ mod tests {
         let mut exclusions = Exclusions::default();
         exclusions.add("::/0").unwrap();
         exclusions.add("0.0.0.0/0").unwrap();
-        assert_eq!(exclusions.spans, [Span { first: 0, last: u128::MAX }]);
+        assert_eq!(
+            exclusions.spans,
+            [Span {
+                first: 0,
+                last: u128::MAX
+            }]
+        );
         let mut left = Vec::new();
-        let all = Span { first: 5, last: u128::MAX };
+        let all = Span {
+            first: 5,
+            last: u128::MAX,
+        };
         let (reserved, excluded) = exclusions.cut(all, |span| left.push(span));
         assert_eq!((left, reserved + excluded), (vec![], u128::MAX - 4));
     }

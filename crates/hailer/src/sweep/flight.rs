@@ -137,7 +137,14 @@ impl Flight {
     }
 
     /// Adds a question that waits for its turn.
-    pub(super) fn insert(&mut self, address: SocketAddr, protocol: u8, index: u64, now: Duration, due: Duration) -> Id {
+    pub(super) fn insert(
+        &mut self,
+        address: SocketAddr,
+        protocol: u8,
+        index: u64,
+        now: Duration,
+        due: Duration,
+    ) -> Id {
         let (ip, wide) = match address {
             SocketAddr::V4(address) => (address.ip().to_bits(), 0),
             SocketAddr::V6(address) => (self.widen(address), WIDE),
@@ -202,7 +209,10 @@ impl Flight {
     pub(super) fn remove(&mut self, id: Id) {
         self.unlink(id);
         let address = self.address(id);
-        if let Ok(entry) = self.table.find_entry(hash(self.seed, address), |other| *other == id) {
+        if let Ok(entry) = self
+            .table
+            .find_entry(hash(self.seed, address), |other| *other == id)
+        {
             entry.remove();
         }
         let slot = &mut self.slots[id as usize];
@@ -241,7 +251,9 @@ impl Flight {
 
     fn link(&mut self, id: Id, due: Duration) {
         // Rounded up: never too early.
-        let tick = (due.as_micros() as u64).div_ceil(TICK_MICROS).clamp(self.cursor, self.cursor + HORIZON);
+        let tick = (due.as_micros() as u64)
+            .div_ceil(TICK_MICROS)
+            .clamp(self.cursor, self.cursor + HORIZON);
         let place = tick as usize % TICKS;
         let first = std::mem::replace(&mut self.wheel[place], id);
         if first != NONE {
@@ -252,7 +264,9 @@ impl Flight {
     }
 
     fn unlink(&mut self, id: Id) {
-        let Slot { before, after, due, .. } = self.slots[id as usize];
+        let Slot {
+            before, after, due, ..
+        } = self.slots[id as usize];
         match before {
             NONE if self.wheel[usize::from(due)] == id => self.wheel[usize::from(due)] = after,
             NONE => {}
@@ -284,7 +298,8 @@ impl Flight {
     /// When the next question wakes, looking at most so far ahead.
     pub(super) fn next_due(&self, horizon: Duration) -> Duration {
         let ticks = (horizon.as_micros() as u64 / TICK_MICROS).min(HORIZON);
-        let ahead = (0..ticks).find(|ahead| self.wheel[(self.cursor + ahead) as usize % TICKS] != NONE);
+        let ahead =
+            (0..ticks).find(|ahead| self.wheel[(self.cursor + ahead) as usize % TICKS] != NONE);
         Duration::from_micros((self.cursor + ahead.unwrap_or(ticks)) * TICK_MICROS)
     }
 
@@ -308,7 +323,9 @@ fn is_same(asked: SocketAddr, from: SocketAddr) -> bool {
 
 fn hash(seed: u64, address: SocketAddr) -> u64 {
     match address.ip() {
-        IpAddr::V4(ip) => Cookie(seed).derive(u64::from(ip.to_bits()) << 16 | u64::from(address.port())),
+        IpAddr::V4(ip) => {
+            Cookie(seed).derive(u64::from(ip.to_bits()) << 16 | u64::from(address.port()))
+        }
         IpAddr::V6(ip) => {
             let [high, low] = halves(ip);
             Cookie(Cookie(seed).derive(high)).derive(low ^ u64::from(address.port()))
@@ -386,7 +403,13 @@ mod tests {
     #[test]
     fn a_far_alarm_comes_at_the_horizon() {
         let mut flight = Flight::new(7);
-        let id = flight.insert(([127, 0, 0, 1], 1).into(), 0, 1 << 35 | 3, ms(0), ms(100_000_000));
+        let id = flight.insert(
+            ([127, 0, 0, 1], 1).into(),
+            0,
+            1 << 35 | 3,
+            ms(0),
+            ms(100_000_000),
+        );
         assert_eq!(flight.slot(id).index(), 1 << 35 | 3);
         assert_eq!(flight.wake(ms(200_000)), None);
         assert!(flight.next_due(ms(600_000)) <= ms(270_000));

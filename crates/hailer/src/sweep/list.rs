@@ -31,7 +31,12 @@ pub struct Walk {
 
 impl Default for Walk {
     fn default() -> Self {
-        Self { seed: 0, shard: Shard::default(), name_server: None, lookups: 64 }
+        Self {
+            seed: 0,
+            shard: Shard::default(),
+            name_server: None,
+            lookups: 64,
+        }
     }
 }
 
@@ -77,9 +82,15 @@ impl List {
     /// Goes on where another sweep stopped, whose [`digest`](Self::digest) was the same: first with what it left, then
     /// from there on. To be called before the first question.
     pub fn resume(&mut self, position: &Position) {
-        let is_ours =
-            |place: &u64| *place < position.next && *place < self.targets.len() && self.walk.shard.holds(*place);
-        let mut again: Vec<u64> = position.unfinished.iter().copied().filter(is_ours).collect();
+        let is_ours = |place: &u64| {
+            *place < position.next && *place < self.targets.len() && self.walk.shard.holds(*place)
+        };
+        let mut again: Vec<u64> = position
+            .unfinished
+            .iter()
+            .copied()
+            .filter(is_ours)
+            .collect();
         again.sort_unstable();
         again.dedup();
         self.again = again.into();
@@ -117,7 +128,12 @@ impl List {
             }
             // Nothing here depends on the one before, so that a processor fetches many at a time.
             let mut batch = std::mem::take(&mut self.batch);
-            batch.extend(indices[..count].iter().rev().filter_map(|index| self.fetch(*index)));
+            batch.extend(
+                indices[..count]
+                    .iter()
+                    .rev()
+                    .filter_map(|index| self.fetch(*index)),
+            );
             self.batch = batch;
         }
         let fetched = self.batch.pop()?;
@@ -136,9 +152,14 @@ impl List {
 
 impl Walk {
     pub(super) fn digest(&self, digest: &mut Digest, exclusions: &Exclusions) {
-        [self.seed, self.shard.number(), self.shard.of()].iter().for_each(|number| digest.number(*number));
+        [self.seed, self.shard.number(), self.shard.of()]
+            .iter()
+            .for_each(|number| digest.number(*number));
         digest.number(exclusions.spans().len() as u64);
-        exclusions.spans().iter().for_each(|span| digest.span(*span));
+        exclusions
+            .spans()
+            .iter()
+            .for_each(|span| digest.span(*span));
     }
 }
 
@@ -152,11 +173,20 @@ impl Source for List {
                 return Next::Later;
             }
             let Some((index, fetched)) = self.step() else {
-                return if self.lookups.is_empty() { Next::End } else { Next::Later };
+                return if self.lookups.is_empty() {
+                    Next::End
+                } else {
+                    Next::Later
+                };
             };
             match fetched {
                 Fetched::Address(address, protocol) => {
-                    return Next::Probe(Probe { index, address, protocol, name: None });
+                    return Next::Probe(Probe {
+                        index,
+                        address,
+                        protocol,
+                        name: None,
+                    });
                 }
                 Fetched::Name(at) => {
                     if let Some(Item::Name(name)) = self.targets.item(at) {
@@ -173,9 +203,17 @@ impl Source for List {
     }
 
     fn position(&self) -> Position {
-        let mut unfinished: Vec<u64> = self.again.iter().copied().chain(self.lookups.indices()).collect();
+        let mut unfinished: Vec<u64> = self
+            .again
+            .iter()
+            .copied()
+            .chain(self.lookups.indices())
+            .collect();
         unfinished.sort_unstable();
-        Position { next: self.next, unfinished }
+        Position {
+            next: self.next,
+            unfinished,
+        }
     }
 }
 
@@ -194,7 +232,15 @@ mod tests {
     }
 
     fn list(lines: &[&str], seed: u64, shard: Shard) -> List {
-        List::new(targets(lines), Arc::default(), Walk { seed, shard, ..Walk::default() })
+        List::new(
+            targets(lines),
+            Arc::default(),
+            Walk {
+                seed,
+                shard,
+                ..Walk::default()
+            },
+        )
     }
 
     /// The next questions, at most so many, by index.
@@ -202,7 +248,9 @@ mod tests {
         let mut taken = Vec::new();
         while taken.len() < most {
             match list.next() {
-                Next::Probe(probe) => taken.push((probe.index, (probe.address, probe.protocol.info().id))),
+                Next::Probe(probe) => {
+                    taken.push((probe.index, (probe.address, probe.protocol.info().id)))
+                }
                 Next::End => break,
                 _ => panic!("no names are asked"),
             }
@@ -249,22 +297,43 @@ mod tests {
         let one = Shard::default();
         let digest = |lines: &[&str], seed, shard| list(lines, seed, shard).digest();
         let first = digest(&["192.0.2.1", "ugp://host", "192.0.2.0/29:1"], 7, one);
-        assert_eq!(first, digest(&["192.0.2.0/29:1", "192.0.2.1", "192.0.2.1", "ugp://host"], 7, one));
+        assert_eq!(
+            first,
+            digest(
+                &["192.0.2.0/29:1", "192.0.2.1", "192.0.2.1", "ugp://host"],
+                7,
+                one
+            )
+        );
         for (lines, seed, shard) in [
             (["192.0.2.2", "ugp://host", "192.0.2.0/29:1"], 7, one),
             (["192.0.2.1", "ugp://other", "192.0.2.0/29:1"], 7, one),
             (["192.0.2.1", "ugp://host:1", "192.0.2.0/29:1"], 7, one),
             (["192.0.2.1", "ugp://host", "192.0.2.0/28:1"], 7, one),
             (["192.0.2.1", "ugp://host", "192.0.2.0/29:1"], 8, one),
-            (["192.0.2.1", "ugp://host", "192.0.2.0/29:1"], 7, Shard::new(1, 2).unwrap()),
+            (
+                ["192.0.2.1", "ugp://host", "192.0.2.0/29:1"],
+                7,
+                Shard::new(1, 2).unwrap(),
+            ),
         ] {
-            assert_ne!(first, digest(&lines, seed, shard), "{lines:?}, {seed}, {shard}");
+            assert_ne!(
+                first,
+                digest(&lines, seed, shard),
+                "{lines:?}, {seed}, {shard}"
+            );
         }
         let mut exclusions = Exclusions::default();
         exclusions.add("203.0.113.0/24").unwrap();
-        let walk = Walk { seed: 7, ..Walk::default() };
+        let walk = Walk {
+            seed: 7,
+            ..Walk::default()
+        };
         let lines = ["192.0.2.1", "ugp://host", "192.0.2.0/29:1"];
-        assert_ne!(first, List::new(targets(&lines), exclusions.into(), walk).digest());
+        assert_ne!(
+            first,
+            List::new(targets(&lines), exclusions.into(), walk).digest()
+        );
         // What was written down yesterday must mean the same tomorrow; another number only with another order.
         assert_eq!(first, 8_483_463_095_940_091_318);
     }
@@ -274,33 +343,57 @@ mod tests {
     #[test]
     #[ignore = "measures"]
     fn costs() {
-        let mut collector = Collector::new(&[hailer_proto::registry::find("ugp").unwrap()]).unwrap();
-        let count: u64 = std::env::var("TARGETS").ok().and_then(|count| count.parse().ok()).unwrap_or(1_000_000);
+        let mut collector =
+            Collector::new(&[hailer_proto::registry::find("ugp").unwrap()]).unwrap();
+        let count: u64 = std::env::var("TARGETS")
+            .ok()
+            .and_then(|count| count.parse().ok())
+            .unwrap_or(1_000_000);
         let memory = || {
             let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-            let line =
-                |key: &str| status.lines().find_map(|line| line.strip_prefix(key)).map(str::trim).map(String::from);
+            let line = |key: &str| {
+                status
+                    .lines()
+                    .find_map(|line| line.strip_prefix(key))
+                    .map(str::trim)
+                    .map(String::from)
+            };
             (line("VmHWM:"), line("VmRSS:"))
         };
         // Of this thread: the machine may be busy.
         let cpu = || {
             let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-            Duration::from_nanos(stat.split(' ').next().and_then(|spent| spent.parse().ok()).unwrap_or_default())
+            Duration::from_nanos(
+                stat.split(' ')
+                    .next()
+                    .and_then(|spent| spent.parse().ok())
+                    .unwrap_or_default(),
+            )
         };
         println!("before: {:?}", memory());
         let started = cpu();
-        let text =
-            |number: u64| std::net::Ipv4Addr::from_bits((number * 2_654_435_761 % 0xDFFF_0000) as u32 + 0x0100_0000);
+        let text = |number: u64| {
+            std::net::Ipv4Addr::from_bits(
+                (number * 2_654_435_761 % 0xDFFF_0000) as u32 + 0x0100_0000,
+            )
+        };
         (0..count).for_each(|number| collector.add(&text(number).to_string()).unwrap());
-        println!("{count} lines: {:?}, {:?}", (cpu() - started) / count as u32, memory());
+        println!(
+            "{count} lines: {:?}, {:?}",
+            (cpu() - started) / count as u32,
+            memory()
+        );
         let started = cpu();
         let singles = collector.finish(&Exclusions::default()).unwrap();
         println!("finish: {:?}, {:?}", cpu() - started, memory());
-        let lines: String = (0..count).map(|number| format!("ugp://{}\n", text(number))).collect();
+        let lines: String = (0..count)
+            .map(|number| format!("ugp://{}\n", text(number)))
+            .collect();
         let (walk, from) = (Walk::default(), Position::default());
         let (started, mut given, wall) = (cpu(), 0_u32, Instant::now());
         let input = std::io::Cursor::new(lines);
-        let mut stream = super::super::Stream::new("input", input, &[], Arc::default(), &walk, &from).unwrap();
+        let mut stream =
+            super::super::Stream::new("input", input, &[], Arc::default(), &walk, &from).unwrap();
         loop {
             match stream.next() {
                 Next::Probe(_) => given += 1,
@@ -308,8 +401,18 @@ mod tests {
                 _ => break,
             }
         }
-        println!("stream: {given} at {:?} each, {:?} on the clock", (cpu() - started) / given, wall.elapsed() / given);
-        for (what, targets) in [("singles", singles), ("ranges", targets(&["ugp://10.0.0.0/8", "ugp://192.0.0.0/9"]))] {
+        println!(
+            "stream: {given} at {:?} each, {:?} on the clock",
+            (cpu() - started) / given,
+            wall.elapsed() / given
+        );
+        for (what, targets) in [
+            ("singles", singles),
+            (
+                "ranges",
+                targets(&["ugp://10.0.0.0/8", "ugp://192.0.0.0/9"]),
+            ),
+        ] {
             let mut list = List::new(targets, Arc::default(), Walk::default());
             println!("{what}: digest {:?}", {
                 let now = Instant::now();
@@ -317,14 +420,24 @@ mod tests {
                 now.elapsed()
             });
             let (started, order) = (cpu(), list.order.clone());
-            let sum = (0..1_000_000).filter_map(|place| order.at(place % order.length())).fold(0, u64::wrapping_add);
-            println!("{what}: order alone {:?} each ({})", (cpu() - started) / 1_000_000, sum % 2);
+            let sum = (0..1_000_000)
+                .filter_map(|place| order.at(place % order.length()))
+                .fold(0, u64::wrapping_add);
+            println!(
+                "{what}: order alone {:?} each ({})",
+                (cpu() - started) / 1_000_000,
+                sum % 2
+            );
             let (started, mut given) = (cpu(), 0_u32);
             while let Next::Probe(probe) = list.next() {
                 std::hint::black_box(probe);
                 given += 1;
             }
-            println!("{what}: {given} at {:?} each, {:?}", (cpu() - started) / given, memory());
+            println!(
+                "{what}: {given} at {:?} each, {:?}",
+                (cpu() - started) / given,
+                memory()
+            );
         }
     }
 }

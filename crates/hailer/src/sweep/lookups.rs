@@ -60,8 +60,18 @@ enum Trouble {
 
 impl Lookups {
     /// Asks that name server, or as the operating system does; so many at once.
-    pub(super) fn new(server: Option<SocketAddr>, at_once: usize, exclusions: Arc<Exclusions>) -> Self {
-        Self { server, at_once: at_once.clamp(1, AHEAD), exclusions, waiting: HashMap::new(), worker: None }
+    pub(super) fn new(
+        server: Option<SocketAddr>,
+        at_once: usize,
+        exclusions: Arc<Exclusions>,
+    ) -> Self {
+        Self {
+            server,
+            at_once: at_once.clamp(1, AHEAD),
+            exclusions,
+            waiting: HashMap::new(),
+            worker: None,
+        }
     }
 
     /// Whether so many names wait that no more are taken.
@@ -85,8 +95,13 @@ impl Lookups {
             None => info.srv.map(|srv| (srv, info.port)),
             Some(_) => None,
         };
-        let key = Key { host: name.host().clone(), service };
-        let worker = self.worker.get_or_insert_with(|| Worker::start(self.server, self.at_once));
+        let key = Key {
+            host: name.host().clone(),
+            service,
+        };
+        let worker = self
+            .worker
+            .get_or_insert_with(|| Worker::start(self.server, self.at_once));
         // It has room for all that may wait. If the thread has ended, `next` tells.
         let _ = worker.wanted.try_send(Wanted { index, key });
         self.waiting.insert(index, name);
@@ -103,7 +118,12 @@ impl Lookups {
                 Err(mpsc::TryRecvError::Empty) => return None,
                 Err(mpsc::TryRecvError::Disconnected) => {
                     let index = self.waiting.keys().copied().next()?;
-                    (index, Err(Trouble::Failed("the thread that looks names up could not run".into())))
+                    (
+                        index,
+                        Err(Trouble::Failed(
+                            "the thread that looks names up could not run".into(),
+                        )),
+                    )
                 }
             };
             if let Some(name) = self.waiting.remove(&index) {
@@ -116,7 +136,10 @@ impl Lookups {
         let host = || String::from(&**name.host());
         let checked = match result {
             Err(Trouble::NotFound) => Err(Error::NameNotFound { name: host() }),
-            Err(Trouble::Failed(cause)) => Err(Error::Lookup { name: host(), cause: String::from(&*cause) }),
+            Err(Trouble::Failed(cause)) => Err(Error::Lookup {
+                name: host(),
+                cause: String::from(&*cause),
+            }),
             Ok(mut address) => {
                 address.set_port(name.port().unwrap_or(address.port()));
                 // Only of an address that is IPv4 in disguise another is made: a zone must stay.
@@ -130,9 +153,18 @@ impl Lookups {
         match checked {
             Ok(address) => {
                 let protocol: &'static dyn Protocol = name.protocol();
-                Next::Probe(Probe { index, address, protocol, name: Some(name.typed().clone()) })
+                Next::Probe(Probe {
+                    index,
+                    address,
+                    protocol,
+                    name: Some(name.typed().clone()),
+                })
             }
-            Err(error) => Next::Failed { index, target: name.typed().clone(), error },
+            Err(error) => Next::Failed {
+                index,
+                target: name.typed().clone(),
+                error,
+            },
         }
     }
 }
@@ -145,7 +177,9 @@ impl Worker {
         let run = move || {
             let builder = &mut tokio::runtime::Builder::new_current_thread();
             // The system's own resolver blocks a thread for each name.
-            let Ok(runtime) = builder.enable_all().max_blocking_threads(at_once).build() else { return };
+            let Ok(runtime) = builder.enable_all().max_blocking_threads(at_once).build() else {
+                return;
+            };
             runtime.block_on(work(&Names::new(server), wants, finds, at_once));
             runtime.shutdown_background();
         };
@@ -197,10 +231,32 @@ async fn look_up(names: &Names, key: &Key) -> Result<SocketAddr, Trouble> {
     let host = Host::Name(String::from(&*key.host));
     let found = match key.service {
         Some((service, port)) => {
-            names.addresses(&Target { protocol: None, host, port: None }, port, Some(service)).await
+            names
+                .addresses(
+                    &Target {
+                        protocol: None,
+                        host,
+                        port: None,
+                    },
+                    port,
+                    Some(service),
+                )
+                .await
         }
         // Its port is replaced by that of the target.
-        None => names.addresses(&Target { protocol: None, host, port: Some(1) }, 1, None).await,
+        None => {
+            names
+                .addresses(
+                    &Target {
+                        protocol: None,
+                        host,
+                        port: Some(1),
+                    },
+                    1,
+                    None,
+                )
+                .await
+        }
     };
     match found {
         Ok(addresses) => addresses.first().copied().ok_or(Trouble::NotFound),

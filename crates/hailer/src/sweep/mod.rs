@@ -216,13 +216,20 @@ pub struct Pace {
 
 impl Default for Pace {
     fn default() -> Self {
-        Self { packets_per_second: 1_000.0, bits_per_second: f64::INFINITY, per_prefix: 50.0 }
+        Self {
+            packets_per_second: 1_000.0,
+            bits_per_second: f64::INFINITY,
+            per_prefix: 50.0,
+        }
     }
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        let patience = Patience { retries: 2, ..Patience::default() };
+        let patience = Patience {
+            retries: 2,
+            ..Patience::default()
+        };
         Self {
             ask: Ask::default(),
             patience,

@@ -25,7 +25,12 @@ impl Order {
             state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
             mix(state)
         });
-        Self { length, high: bits / 2, low: bits - bits / 2, keys }
+        Self {
+            length,
+            high: bits / 2,
+            low: bits - bits / 2,
+            keys,
+        }
     }
 
     /// How many numbers it orders.
@@ -109,7 +114,11 @@ impl Shard {
     /// The first place in the share that is not before this one.
     pub fn first_from(self, place: u64) -> u64 {
         let (first, at) = (self.number - 1, place % self.of);
-        let ahead = if at <= first { first - at } else { self.of - at + first };
+        let ahead = if at <= first {
+            first - at
+        } else {
+            self.of - at + first
+        };
         place.saturating_add(ahead)
     }
 
@@ -165,7 +174,10 @@ mod tests {
     fn each_number_has_one_place_in_every_small_order() {
         for length in (0..300).chain([1023, 1024, 1025, 65_535, 65_536, 65_537]) {
             for seed in [0, 1, u64::MAX] {
-                assert!(is_permutation(&Order::new(length, seed)), "{length}, {seed}");
+                assert!(
+                    is_permutation(&Order::new(length, seed)),
+                    "{length}, {seed}"
+                );
             }
         }
     }
@@ -223,7 +235,10 @@ mod tests {
                 if place >= 256 {
                     count[network(place - 256)] -= 1;
                 }
-                assert!(count[network(place)] <= 12, "seed {seed}: a burst at {place}");
+                assert!(
+                    count[network(place)] <= 12,
+                    "seed {seed}: a burst at {place}"
+                );
             }
         }
     }
@@ -239,7 +254,10 @@ mod tests {
             for place in (0..65_536).filter(|place| place >> bit & 1 == 0) {
                 pairs[network(place) ^ network(place | 1 << bit)] += 1;
             }
-            assert!(pairs.iter().all(|count| (64..192).contains(count)), "seed {seed}, bit {bit}: {pairs:?}");
+            assert!(
+                pairs.iter().all(|count| (64..192).contains(count)),
+                "seed {seed}, bit {bit}: {pairs:?}"
+            );
         }
     }
 
@@ -248,7 +266,9 @@ mod tests {
     fn seeds_differ() {
         for seed in 0..20 {
             let (one, other) = (Order::new(10_000, seed), Order::new(10_000, seed + 1));
-            let same = (0..10_000).filter(|place| one.at(*place) == other.at(*place)).count();
+            let same = (0..10_000)
+                .filter(|place| one.at(*place) == other.at(*place))
+                .count();
             assert!(same < 12, "{same} places of seed {seed}");
         }
     }

@@ -31,7 +31,9 @@ impl Throttle {
         Self {
             packets: Bucket::new(
                 pace.packets_per_second,
-                (pace.packets_per_second * BURST_SECONDS).max(BURST.min(pace.packets_per_second)).max(1.0),
+                (pace.packets_per_second * BURST_SECONDS)
+                    .max(BURST.min(pace.packets_per_second))
+                    .max(1.0),
             ),
             bits: Bucket::new(pace.bits_per_second, bits_burst),
         }
@@ -44,7 +46,11 @@ impl Throttle {
 
     /// Pays for a datagram of `length` bytes of payload.
     pub fn spend(&mut self, to: IpAddr, length: usize) {
-        let headers = if to.is_ipv4() { IPV4_HEADERS } else { IPV6_HEADERS };
+        let headers = if to.is_ipv4() {
+            IPV4_HEADERS
+        } else {
+            IPV6_HEADERS
+        };
         self.packets.balance -= 1.0;
         self.bits.balance -= ((headers + length) * 8) as f64;
     }
@@ -68,14 +74,20 @@ struct Bucket {
 
 impl Bucket {
     fn new(rate: f64, burst: f64) -> Self {
-        Self { rate, burst, balance: burst, at: Duration::ZERO }
+        Self {
+            rate,
+            burst,
+            balance: burst,
+            at: Duration::ZERO,
+        }
     }
 
     fn refill(&mut self, now: Duration) -> f64 {
         if self.rate.is_infinite() {
             self.balance = f64::MAX;
         } else if now > self.at {
-            self.balance = (self.balance + (now - self.at).as_secs_f64() * self.rate).min(self.burst);
+            self.balance =
+                (self.balance + (now - self.at).as_secs_f64() * self.rate).min(self.burst);
             self.at = now;
         }
         self.balance
@@ -99,9 +111,18 @@ impl Prefixes {
     /// Nothing booked. The seed keeps outsiders from choosing who shares a place with whom.
     pub fn new(per_prefix: f64, seed: u64) -> Self {
         // One in 11 days is next to nothing.
-        let each = if per_prefix == f64::INFINITY { 0.0 } else { 1e6 / per_prefix.max(1e-6) };
+        let each = if per_prefix == f64::INFINITY {
+            0.0
+        } else {
+            1e6 / per_prefix.max(1e-6)
+        };
         let places = if each > 0.0 { PLACES } else { 0 };
-        Self { busy_until: vec![0; places].into(), owed: vec![0; places].into(), each, seed }
+        Self {
+            busy_until: vec![0; places].into(),
+            owed: vec![0; places].into(),
+            each,
+            seed,
+        }
     }
 
     /// Books one datagram to the network of an address. Returns when it may be sent, at the earliest now.
@@ -118,7 +139,11 @@ impl Prefixes {
 
     /// The time booked has come. If something is owed, it is paid with this turn, and the next turn is returned.
     pub fn turn(&mut self, to: IpAddr, now: Duration) -> Option<Duration> {
-        let owed = self.owed.get_mut(if self.each > 0.0 { place(to, self.seed) } else { 0 })?;
+        let owed = self.owed.get_mut(if self.each > 0.0 {
+            place(to, self.seed)
+        } else {
+            0
+        })?;
         if *owed == 0 {
             return None;
         }
@@ -219,11 +244,24 @@ mod tests {
             f64::from(sent) / 2.0
         };
         for rate in [0.7, 3.0, 100.0, 7_777.0, 150_000.0] {
-            let reached = sent(Pace { packets_per_second: rate, ..Pace::default() });
-            assert!((0.99..1.6).contains(&(reached / rate)), "{reached} for {rate}");
+            let reached = sent(Pace {
+                packets_per_second: rate,
+                ..Pace::default()
+            });
+            assert!(
+                (0.99..1.6).contains(&(reached / rate)),
+                "{reached} for {rate}"
+            );
         }
-        let reached = sent(Pace { packets_per_second: f64::INFINITY, bits_per_second: 400_000.0, ..Pace::default() });
-        assert!((0.95..1.1).contains(&(reached / 1_000.0)), "50 bytes each: {reached}");
+        let reached = sent(Pace {
+            packets_per_second: f64::INFINITY,
+            bits_per_second: 400_000.0,
+            ..Pace::default()
+        });
+        assert!(
+            (0.95..1.1).contains(&(reached / 1_000.0)),
+            "50 bytes each: {reached}"
+        );
     }
 
     #[test]
@@ -234,7 +272,10 @@ mod tests {
     }
 
     fn ready(rate: f64) {
-        let mut throttle = Throttle::new(&Pace { packets_per_second: rate, ..Pace::default() });
+        let mut throttle = Throttle::new(&Pace {
+            packets_per_second: rate,
+            ..Pace::default()
+        });
         let mut now = Duration::ZERO;
         for _ in 0..100 {
             while throttle.is_ready(now) {

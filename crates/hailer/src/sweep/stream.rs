@@ -111,7 +111,8 @@ impl Stream {
         defaults.digest(&mut digest);
 
         let mut from = from.clone();
-        from.unfinished.retain(|index| *index < from.next && walk.shard.holds(*index));
+        from.unfinished
+            .retain(|index| *index < from.next && walk.shard.holds(*index));
         from.unfinished.sort_unstable();
         from.unfinished.dedup();
         let (from, shared) = (Arc::new(from), Arc::new(Shared::default()));
@@ -155,7 +156,11 @@ impl Stream {
 
     /// What came and is not asked, so far, of all shares together.
     pub fn left_out(&self) -> LeftOut {
-        *self.shared.left_out.lock().unwrap_or_else(PoisonError::into_inner)
+        *self
+            .shared
+            .left_out
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A number for all that decides which index means what, but for the input: protocols, exclusions, seed and share.
@@ -170,7 +175,10 @@ impl Stream {
                 Ok(Message::Questions(questions)) => {
                     let now = Instant::now();
                     if self.pool.is_empty() {
-                        self.held = Some(Held { since: now, came: now });
+                        self.held = Some(Held {
+                            since: now,
+                            came: now,
+                        });
                     } else if let Some(held) = &mut self.held {
                         held.came = now;
                     }
@@ -229,10 +237,21 @@ impl Source for Stream {
                 return if is_end { Next::End } else { Next::Later };
             };
             match what {
-                What::Address(address, protocol) => return Next::Probe(Probe { index, address, protocol, name: None }),
+                What::Address(address, protocol) => {
+                    return Next::Probe(Probe {
+                        index,
+                        address,
+                        protocol,
+                        name: None,
+                    });
+                }
                 What::Name(name) => self.lookups.ask(index, *name),
                 What::Wrong(error) => {
-                    return Next::Failed { index, target: error.text().into(), error: Error::Target(*error) };
+                    return Next::Failed {
+                        index,
+                        target: error.text().into(),
+                        error: Error::Target(*error),
+                    };
                 }
             }
         }
@@ -247,10 +266,17 @@ impl Source for Stream {
         // What came in order and is older than what an earlier sweep left is still to come.
         let Position { next, unfinished } = &*self.from;
         let to_come = unfinished.partition_point(|index| *index < self.came);
-        let here = self.pool.iter().map(|question| question.index).chain(self.lookups.indices());
+        let here = self
+            .pool
+            .iter()
+            .map(|question| question.index)
+            .chain(self.lookups.indices());
         let mut unfinished: Vec<u64> = here.chain(unfinished[to_come..].iter().copied()).collect();
         unfinished.sort_unstable();
-        Position { next: self.came.max(*next), unfinished }
+        Position {
+            next: self.came.max(*next),
+            unfinished,
+        }
     }
 }
 
@@ -276,7 +302,12 @@ struct Reader {
 struct Gone;
 
 impl Reader {
-    fn run<R: Read>(mut self, name: &str, mut lines: Lines<R>, defaults: &Defaults) -> Result<(), Gone> {
+    fn run<R: Read>(
+        mut self,
+        name: &str,
+        mut lines: Lines<R>,
+        defaults: &Defaults,
+    ) -> Result<(), Gone> {
         loop {
             // Before waiting for the writer, what is here goes out.
             if !lines.is_ready() {
@@ -297,7 +328,9 @@ impl Reader {
             }
         }
         self.flush()?;
-        self.sender.send(Message::End(self.questions)).map_err(|_| Gone)
+        self.sender
+            .send(Message::End(self.questions))
+            .map_err(|_| Gone)
     }
 
     fn entry(&mut self, entry: &Entry, protocols: &[u8]) -> Result<(), Gone> {
@@ -312,15 +345,18 @@ impl Reader {
                 }
                 Ok(())
             }
-            Whom::Name { .. } => protocols.iter().filter_map(|protocol| entry.name(*protocol)).try_for_each(|name| {
-                let index = self.step()?;
-                if !self.seen.is_new(name.service(), name.host().as_bytes(), 1) {
-                    self.left_out.duplicates += 1;
-                } else if self.is_wanted(index) {
-                    self.push(index, What::Name(Box::new(name)))?;
-                }
-                Ok(())
-            }),
+            Whom::Name { .. } => protocols
+                .iter()
+                .filter_map(|protocol| entry.name(*protocol))
+                .try_for_each(|name| {
+                    let index = self.step()?;
+                    if !self.seen.is_new(name.service(), name.host().as_bytes(), 1) {
+                        self.left_out.duplicates += 1;
+                    } else if self.is_wanted(index) {
+                        self.push(index, What::Name(Box::new(name)))?;
+                    }
+                    Ok(())
+                }),
         }
     }
 
@@ -331,7 +367,9 @@ impl Reader {
         } else if let Some(ban) = self.exclusions.ban(ip) {
             self.left_out.add(ban);
         } else if self.is_wanted(index) {
-            let Item::Address(address, protocol) = item((service, ip)) else { return Ok(()) };
+            let Item::Address(address, protocol) = item((service, ip)) else {
+                return Ok(());
+            };
             self.push(index, What::Address(address, protocol))?;
         }
         Ok(())
@@ -368,16 +406,26 @@ impl Reader {
 
     fn push(&mut self, index: u64, what: What) -> Result<(), Gone> {
         self.chunk.push(Question { index, what });
-        if self.chunk.len() == CHUNK { self.flush() } else { Ok(()) }
+        if self.chunk.len() == CHUNK {
+            self.flush()
+        } else {
+            Ok(())
+        }
     }
 
     fn flush(&mut self) -> Result<(), Gone> {
-        *self.shared.left_out.lock().unwrap_or_else(PoisonError::into_inner) = self.left_out;
+        *self
+            .shared
+            .left_out
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = self.left_out;
         if self.chunk.is_empty() {
             return Ok(());
         }
         let chunk = std::mem::take(&mut self.chunk);
-        self.sender.send(Message::Questions(chunk)).map_err(|_| Gone)
+        self.sender
+            .send(Message::Questions(chunk))
+            .map_err(|_| Gone)
     }
 }
 
@@ -396,7 +444,12 @@ impl Seen {
     /// The key is the seed's, so that the same input leaves the same out.
     fn new(seed: u64, memory: usize) -> Self {
         let key = SipHasher13::new_with_keys(mix(seed), mix(!seed));
-        Self { memory, new: Hashes::default(), old: Hashes::default(), key }
+        Self {
+            memory,
+            new: Hashes::default(),
+            old: Hashes::default(),
+            key,
+        }
     }
 
     fn is_new(&mut self, service: Service, whom: &[u8], kind: u8) -> bool {
@@ -421,7 +474,9 @@ struct Already(u64);
 
 impl Hasher for Already {
     fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.0 = self.0 << 8 | u64::from(*byte));
+        bytes
+            .iter()
+            .for_each(|byte| self.0 = self.0 << 8 | u64::from(*byte));
     }
 
     fn write_u64(&mut self, hash: u64) {
@@ -452,12 +507,22 @@ mod tests {
         while taken.len() < most {
             match stream.next() {
                 Next::Probe(probe) => {
-                    taken.push((probe.index, format!("{}://{}", probe.protocol.info().id, probe.address)));
+                    taken.push((
+                        probe.index,
+                        format!("{}://{}", probe.protocol.info().id, probe.address),
+                    ));
                 }
-                Next::Failed { index, target, error } => taken.push((index, format!("{} {target}", error.kind()))),
+                Next::Failed {
+                    index,
+                    target,
+                    error,
+                } => taken.push((index, format!("{} {target}", error.kind()))),
                 Next::End => break,
                 Next::Later => {
-                    assert!(progress.elapsed() < Duration::from_secs(10), "nothing comes");
+                    assert!(
+                        progress.elapsed() < Duration::from_secs(10),
+                        "nothing comes"
+                    );
                     std::thread::sleep(Duration::from_millis(1));
                     continue;
                 }
@@ -487,11 +552,22 @@ mod tests {
         let taken = take(&mut stream, usize::MAX);
         let whom: BTreeSet<&str> = taken.iter().map(|(_, whom)| whom.as_str()).collect();
         let indices: BTreeSet<u64> = taken.iter().map(|(index, _)| *index).collect();
-        assert_eq!((whom.len(), indices.len()), (taken.len(), taken.len()), "doubles in {taken:?}");
+        assert_eq!(
+            (whom.len(), indices.len()),
+            (taken.len(), taken.len()),
+            "doubles in {taken:?}"
+        );
         // Of 256, six are excluded and one was there already.
         assert_eq!(taken.len(), 3 + 249 + 1 + 2 + 32 + 1 + 9);
         assert_eq!(stream.total(), Some(taken.len() as u64));
-        assert_eq!(stream.left_out(), LeftOut { duplicates: 1 + 1 + 1, excluded: 6, reserved: 3 });
+        assert_eq!(
+            stream.left_out(),
+            LeftOut {
+                duplicates: 1 + 1 + 1,
+                excluded: 6,
+                reserved: 3
+            }
+        );
         assert!(whom.contains("target bad..name") && whom.contains("target host:0"));
         assert!(!whom.contains("ugp://192.0.2.250:22000"));
     }
@@ -530,11 +606,20 @@ mod tests {
     #[test]
     fn shares_of_one_input_are_all_of_it_once() {
         let share = |number| {
-            let walk = Walk { shard: Shard::new(number, 3).unwrap(), ..Walk::default() };
-            take(&mut stream(INPUT.as_bytes(), &walk, &Position::default()), usize::MAX)
+            let walk = Walk {
+                shard: Shard::new(number, 3).unwrap(),
+                ..Walk::default()
+            };
+            take(
+                &mut stream(INPUT.as_bytes(), &walk, &Position::default()),
+                usize::MAX,
+            )
         };
         let mut all: Vec<_> = (1..=3).flat_map(share).collect();
-        let mut whole = take(&mut stream(INPUT.as_bytes(), &Walk::default(), &Position::default()), usize::MAX);
+        let mut whole = take(
+            &mut stream(INPUT.as_bytes(), &Walk::default(), &Position::default()),
+            usize::MAX,
+        );
         all.sort_unstable();
         whole.sort_unstable();
         assert_eq!(all, whole);
@@ -546,13 +631,26 @@ mod tests {
         let (reader, mut writer) = io::pipe().unwrap();
         let mut stream = stream(reader, &Walk::default(), &Position::default());
         assert!(matches!(stream.next(), Next::Later));
-        io::Write::write_all(&mut writer, b"ugp://192.0.2.1\nugp://192.0.2.2\nugp://192.0.2.3").unwrap();
-        let mut whom: Vec<String> = take(&mut stream, 2).into_iter().map(|(_, whom)| whom).collect();
+        io::Write::write_all(
+            &mut writer,
+            b"ugp://192.0.2.1\nugp://192.0.2.2\nugp://192.0.2.3",
+        )
+        .unwrap();
+        let mut whom: Vec<String> = take(&mut stream, 2)
+            .into_iter()
+            .map(|(_, whom)| whom)
+            .collect();
         whom.sort_unstable();
         // The third line may go on.
         assert_eq!(whom, ["ugp://192.0.2.1:22000", "ugp://192.0.2.2:22000"]);
         assert!(matches!(stream.next(), Next::Later));
-        assert_eq!(stream.position(), Position { next: 2, unfinished: vec![] });
+        assert_eq!(
+            stream.position(),
+            Position {
+                next: 2,
+                unfinished: vec![]
+            }
+        );
         assert_eq!(stream.total(), None);
         let started = Instant::now();
         drop(stream);
@@ -563,16 +661,38 @@ mod tests {
     #[test]
     fn what_is_still_to_come_is_unfinished() {
         let (reader, mut writer) = io::pipe().unwrap();
-        let from = Position { next: 5, unfinished: vec![0, 3] };
+        let from = Position {
+            next: 5,
+            unfinished: vec![0, 3],
+        };
         let mut stream = stream(reader, &Walk::default(), &from);
         io::Write::write_all(&mut writer, b"ugp://192.0.2.1\nugp://192.0.2.2\n").unwrap();
         assert_eq!(take(&mut stream, 1), [(0, "ugp://192.0.2.1:22000".into())]);
-        assert_eq!(stream.position(), Position { next: 5, unfinished: vec![3] });
-        io::Write::write_all(&mut writer, b"host:0\nhost:1:2\na..b\nugp://192.0.2.6\nugp://192.0.2.7\n").unwrap();
+        assert_eq!(
+            stream.position(),
+            Position {
+                next: 5,
+                unfinished: vec![3]
+            }
+        );
+        io::Write::write_all(
+            &mut writer,
+            b"host:0\nhost:1:2\na..b\nugp://192.0.2.6\nugp://192.0.2.7\n",
+        )
+        .unwrap();
         drop(writer);
-        let indices: BTreeSet<u64> = take(&mut stream, usize::MAX).iter().map(|(index, _)| *index).collect();
+        let indices: BTreeSet<u64> = take(&mut stream, usize::MAX)
+            .iter()
+            .map(|(index, _)| *index)
+            .collect();
         assert_eq!(indices, [3, 5, 6].into());
-        assert_eq!(stream.position(), Position { next: 7, unfinished: vec![] });
+        assert_eq!(
+            stream.position(),
+            Position {
+                next: 7,
+                unfinished: vec![]
+            }
+        );
     }
 
     /// An input without end is read no further than there is room, and its thread ends when nobody listens.
@@ -587,23 +707,35 @@ mod tests {
             }
         }
         let alive = Arc::new(());
-        let mut stream = stream(Endless(alive.clone()), &Walk::default(), &Position::default());
+        let mut stream = stream(
+            Endless(alive.clone()),
+            &Walk::default(),
+            &Position::default(),
+        );
         let taken = take(&mut stream, 1000);
         assert!(stream.pool.len() <= WINDOW + CHUNK);
         // Spread from the start, though the range is walked through in a stream.
-        let networks: BTreeSet<&str> = taken.iter().map(|(_, whom)| whom.rsplit_once('.').unwrap().0).collect();
+        let networks: BTreeSet<&str> = taken
+            .iter()
+            .map(|(_, whom)| whom.rsplit_once('.').unwrap().0)
+            .collect();
         assert!(networks.len() > 900, "{} networks", networks.len());
         drop(stream);
         let started = Instant::now();
         while Arc::strong_count(&alive) > 1 {
-            assert!(started.elapsed() < Duration::from_secs(10), "the reader lives on");
+            assert!(
+                started.elapsed() < Duration::from_secs(10),
+                "the reader lives on"
+            );
             std::thread::sleep(Duration::from_millis(1));
         }
     }
 
     #[test]
     fn a_sorted_list_is_spread_within_the_window() {
-        let lines: String = (0..16_384).map(|n| format!("ugp://10.1.{}.{}\n", n / 256, n % 256)).collect();
+        let lines: String = (0..16_384)
+            .map(|n| format!("ugp://10.1.{}.{}\n", n / 256, n % 256))
+            .collect();
         let mut stream = stream(Cursor::new(lines), &Walk::default(), &Position::default());
         let started = Instant::now();
         while !stream.is_over {
@@ -611,18 +743,27 @@ mod tests {
             stream.fill();
         }
         let taken = take(&mut stream, 256);
-        let networks: BTreeSet<&str> = taken.iter().map(|(_, whom)| whom.rsplit_once('.').unwrap().0).collect();
+        let networks: BTreeSet<&str> = taken
+            .iter()
+            .map(|(_, whom)| whom.rsplit_once('.').unwrap().0)
+            .collect();
         assert!(networks.len() > 50, "{} networks", networks.len());
     }
 
     #[test]
     fn memory_of_what_was_seen_is_bounded_and_long_enough() {
         let mut seen = Seen::new(1, 1000);
-        let service = Service { protocol: 0, port: 1 };
+        let service = Service {
+            protocol: 0,
+            port: 1,
+        };
         let mut is_new = |number: u64| seen.is_new(service, &number.to_le_bytes(), 0);
         let count = 2999_u64;
         assert!((0..count).all(&mut is_new));
-        assert!((count - 1000..count).all(|number| !is_new(number)), "the last ones are remembered");
+        assert!(
+            (count - 1000..count).all(|number| !is_new(number)),
+            "the last ones are remembered"
+        );
         assert!(is_new(0), "the first ones are forgotten");
         assert!(seen.new.len() + seen.old.len() <= 2000);
     }

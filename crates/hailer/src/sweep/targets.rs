@@ -117,12 +117,22 @@ impl Collector {
     /// in datagrams.
     pub fn new(protocols: &[&'static dyn Protocol]) -> Result<Self, ListError> {
         let defaults = Defaults::new(protocols)?;
-        Ok(Self { defaults, four: Vec::new(), six: Vec::new(), ranges: Vec::new(), names: Vec::new() })
+        Ok(Self {
+            defaults,
+            four: Vec::new(),
+            six: Vec::new(),
+            ranges: Vec::new(),
+            names: Vec::new(),
+        })
     }
 
     /// Adds what one line says.
     pub fn add(&mut self, line: &str) -> Result<(), TargetError> {
-        match line.split('#').next().and_then(|text| text.split_ascii_whitespace().next()) {
+        match line
+            .split('#')
+            .next()
+            .and_then(|text| text.split_ascii_whitespace().next())
+        {
             Some(text) => self.add_word(text),
             None => Ok(()),
         }
@@ -141,7 +151,13 @@ impl Collector {
 
     /// The set of all that was added, without what is double or excluded. Of a name, what it leads to is seen later.
     pub fn finish(self, exclusions: &Exclusions) -> Result<Targets, ListError> {
-        let Self { defaults: _, mut four, mut six, mut ranges, mut names } = self;
+        let Self {
+            defaults: _,
+            mut four,
+            mut six,
+            mut ranges,
+            mut names,
+        } = self;
         let singles = four.len() + six.len() + names.len();
         let mut left_out = LeftOut::default();
 
@@ -150,7 +166,9 @@ impl Collector {
         six.sort_unstable();
         six.dedup();
         names.sort_unstable();
-        names.dedup_by(|next, kept| (&next.host, next.protocol, next.port) == (&kept.host, kept.protocol, kept.port));
+        names.dedup_by(|next, kept| {
+            (&next.host, next.protocol, next.port) == (&kept.host, kept.protocol, kept.port)
+        });
         names.shrink_to_fit();
         let doubled_in_ranges = merge(&mut ranges);
         if !ranges.is_empty() {
@@ -174,13 +192,14 @@ impl Collector {
 
         let mut kept = Vec::with_capacity(ranges.len());
         for Range { service, span } in ranges {
-            let (reserved, excluded) = exclusions.cut(span, |span| kept.push(Range { service, span }));
+            let (reserved, excluded) =
+                exclusions.cut(span, |span| kept.push(Range { service, span }));
             left_out.reserved = left_out.reserved.saturating_add(narrow(reserved));
             left_out.excluded = left_out.excluded.saturating_add(narrow(excluded));
         }
         kept.shrink_to_fit();
-        let total =
-            kept.iter().map(|range| range.span.len()).sum::<u128>() + (four.len() + six.len() + names.len()) as u128;
+        let total = kept.iter().map(|range| range.span.len()).sum::<u128>()
+            + (four.len() + six.len() + names.len()) as u128;
         if total > MAX_QUESTIONS.into() {
             return Err(ListError::TooMany(total));
         }
@@ -190,7 +209,15 @@ impl Collector {
             starts.push(in_ranges);
             in_ranges += narrow(range.span.len());
         }
-        Ok(Targets { four, six, ranges: kept, starts, in_ranges, names, left_out })
+        Ok(Targets {
+            four,
+            six,
+            ranges: kept,
+            starts,
+            in_ranges,
+            names,
+            left_out,
+        })
     }
 
     fn add_word(&mut self, text: &str) -> Result<(), TargetError> {
@@ -201,8 +228,20 @@ impl Collector {
                     let service = entry.service(protocol);
                     match (span.first == span.last, address(span.first)) {
                         (true, IpAddr::V4(ip)) => push(&mut self.four, pack_four(service, ip)),
-                        (true, IpAddr::V6(ip)) => push(&mut self.six, Six { service, ip: ip.octets() }),
-                        (false, _) => push(&mut self.ranges, Range { service, span: *span }),
+                        (true, IpAddr::V6(ip)) => push(
+                            &mut self.six,
+                            Six {
+                                service,
+                                ip: ip.octets(),
+                            },
+                        ),
+                        (false, _) => push(
+                            &mut self.ranges,
+                            Range {
+                                service,
+                                span: *span,
+                            },
+                        ),
                     }
                 }
                 Whom::Name { .. } => self.names.extend(entry.name(protocol)),
@@ -228,20 +267,29 @@ impl Targets {
         let (mut at, four, six) = (index, self.four.len() as u64, self.six.len() as u64);
         if at < four {
             let packed = self.four[at as usize];
-            let address = SocketAddr::from((Ipv4Addr::from_bits(packed as u32), (packed >> 32) as u16));
-            return Some(Item::Address(address, registry::PROTOCOLS[(packed >> 48) as usize]));
+            let address =
+                SocketAddr::from((Ipv4Addr::from_bits(packed as u32), (packed >> 32) as u16));
+            return Some(Item::Address(
+                address,
+                registry::PROTOCOLS[(packed >> 48) as usize],
+            ));
         }
         at -= four;
         if at < self.in_ranges {
             let range = self.starts.partition_point(|start| *start <= at) - 1;
             let Range { service, span } = self.ranges[range];
-            return Some(item((service, span.first + u128::from(at - self.starts[range]))));
+            return Some(item((
+                service,
+                span.first + u128::from(at - self.starts[range]),
+            )));
         }
         at -= self.in_ranges;
         if at < six {
             return Some(item(self.six[at as usize].unpack()));
         }
-        self.names.get(usize::try_from(at - six).ok()?).map(Item::Name)
+        self.names
+            .get(usize::try_from(at - six).ok()?)
+            .map(Item::Name)
     }
 
     /// What was typed and is not among them.
@@ -284,7 +332,10 @@ impl Name {
     }
 
     pub(super) fn service(&self) -> Service {
-        Service { protocol: self.protocol, port: self.port }
+        Service {
+            protocol: self.protocol,
+            port: self.port,
+        }
     }
 
     /// The name alone.
@@ -348,7 +399,10 @@ fn pack_four(service: Service, ip: Ipv4Addr) -> u64 {
 }
 
 fn unpack_four(packed: u64) -> (Service, u128) {
-    let service = Service { protocol: (packed >> 48) as u8, port: (packed >> 32) as u16 };
+    let service = Service {
+        protocol: (packed >> 48) as u8,
+        port: (packed >> 32) as u16,
+    };
     (service, number(Ipv4Addr::from_bits(packed as u32).into()))
 }
 
@@ -382,11 +436,18 @@ fn merge(ranges: &mut Vec<Range>) -> u64 {
     ranges.sort_unstable();
     let mut doubled: u64 = 0;
     ranges.dedup_by(|next, kept| {
-        let joins = next.service == kept.service && next.span.first <= kept.span.last.saturating_add(1);
+        let joins =
+            next.service == kept.service && next.span.first <= kept.span.last.saturating_add(1);
         if joins {
             let both = kept.span.last.min(next.span.last);
             if next.span.first <= both {
-                doubled = doubled.saturating_add(narrow(Span { first: next.span.first, last: both }.len()));
+                doubled = doubled.saturating_add(narrow(
+                    Span {
+                        first: next.span.first,
+                        last: both,
+                    }
+                    .len(),
+                ));
             }
             kept.span.last = kept.span.last.max(next.span.last);
         }
@@ -396,8 +457,11 @@ fn merge(ranges: &mut Vec<Range>) -> u64 {
 }
 
 fn holds(ranges: &[Range], (service, address): (Service, u128)) -> bool {
-    let after = ranges.partition_point(|range| (range.service, range.span.last) < (service, address));
-    ranges.get(after).is_some_and(|range| range.service == service && range.span.first <= address)
+    let after =
+        ranges.partition_point(|range| (range.service, range.span.last) < (service, address));
+    ranges
+        .get(after)
+        .is_some_and(|range| range.service == service && range.span.first <= address)
 }
 
 fn narrow(count: u128) -> u64 {
@@ -410,7 +474,10 @@ pub(super) struct Defaults(Vec<u8>);
 
 impl Defaults {
     pub(super) fn new(protocols: &[&'static dyn Protocol]) -> Result<Self, ListError> {
-        if let Some(stream) = protocols.iter().find(|protocol| protocol.info().transport == Transport::Stream) {
+        if let Some(stream) = protocols
+            .iter()
+            .find(|protocol| protocol.info().transport == Transport::Stream)
+        {
             return Err(ListError::Stream(stream.info()));
         }
         let mut defaults: Vec<u8> = match protocols {
@@ -423,22 +490,32 @@ impl Defaults {
     }
 
     pub(super) fn of<'a>(&'a self, entry: &'a Entry) -> &'a [u8] {
-        entry.protocol.as_ref().map_or(&self.0, std::slice::from_ref)
+        entry
+            .protocol
+            .as_ref()
+            .map_or(&self.0, std::slice::from_ref)
     }
 
     pub(super) fn digest(&self, digest: &mut Digest) {
-        self.0.iter().for_each(|protocol| digest.number(u64::from(*protocol)));
+        self.0
+            .iter()
+            .for_each(|protocol| digest.number(u64::from(*protocol)));
     }
 }
 
 /// A protocol's place in the registry.
 fn place(protocol: &'static dyn Protocol) -> u8 {
     let id = protocol.info().id;
-    registry::PROTOCOLS.iter().position(|known| known.info().id == id).expect("every protocol is in the registry") as u8
+    registry::PROTOCOLS
+        .iter()
+        .position(|known| known.info().id == id)
+        .expect("every protocol is in the registry") as u8
 }
 
 fn datagram_ids() -> String {
-    let ids: Vec<&str> = registry::datagram().map(|protocol| protocol.info().id).collect();
+    let ids: Vec<&str> = registry::datagram()
+        .map(|protocol| protocol.info().id)
+        .collect();
     ids.join(", ")
 }
 
@@ -476,7 +553,9 @@ impl Entry {
             None => text.parse()?,
             Some(Span { first, .. }) => {
                 let first = Ipv6Addr::from_bits(first);
-                format!("{scheme}[{first}]{port}").parse().map_err(|error: TargetError| error.of(text))?
+                format!("{scheme}[{first}]{port}")
+                    .parse()
+                    .map_err(|error: TargetError| error.of(text))?
             }
         };
         if let Some(protocol) = target.protocol
@@ -486,33 +565,56 @@ impl Entry {
         }
         let whom = match (range, &target.host) {
             (Some(span), _) if span.len() > MAX_QUESTIONS.into() => {
-                return Err(error(format!("too many addresses: a sweep asks at most {MAX_QUESTIONS}")));
+                return Err(error(format!(
+                    "too many addresses: a sweep asks at most {MAX_QUESTIONS}"
+                )));
             }
             (Some(span), _) => Whom::Addresses(span),
-            (None, Host::Address(ip)) => Whom::Addresses(Span { first: number(*ip), last: number(*ip) }),
+            (None, Host::Address(ip)) => Whom::Addresses(Span {
+                first: number(*ip),
+                last: number(*ip),
+            }),
             (None, Host::Name(host)) => {
                 let host: Arc<str> = host.as_str().into();
-                let typed = if *text == *host { host.clone() } else { text.into() };
+                let typed = if *text == *host {
+                    host.clone()
+                } else {
+                    text.into()
+                };
                 Whom::Name { host, typed }
             }
         };
-        Ok(Self { protocol: target.protocol.map(place), port: target.port, whom })
+        Ok(Self {
+            protocol: target.protocol.map(place),
+            port: target.port,
+            whom,
+        })
     }
 
     pub(super) fn service(&self, protocol: u8) -> Service {
         let own = registry::PROTOCOLS[usize::from(protocol)].info().port;
-        Service { protocol, port: self.port.unwrap_or(own) }
+        Service {
+            protocol,
+            port: self.port.unwrap_or(own),
+        }
     }
 
     pub(super) fn name(&self, protocol: u8) -> Option<Name> {
-        let Whom::Name { host, typed } = &self.whom else { return None };
+        let Whom::Name { host, typed } = &self.whom else {
+            return None;
+        };
         let info = registry::PROTOCOLS[usize::from(protocol)].info();
         let port = match (self.port, info.srv) {
             (Some(port), _) => port,
             (None, Some(_)) => 0,
             (None, None) => info.port,
         };
-        Some(Name { host: host.clone(), protocol, port, typed: typed.clone() })
+        Some(Name {
+            host: host.clone(),
+            protocol,
+            port,
+            typed: typed.clone(),
+        })
     }
 }
 
@@ -520,8 +622,13 @@ impl Entry {
 pub(super) fn span(text: &str) -> Result<Option<Span>, String> {
     let ip = |text: &str| text.parse::<IpAddr>().ok();
     if let Some((network, bits)) = text.split_once('/') {
-        let address = ip(network).ok_or("before the slash an address is needed, as in 192.0.2.0/24")?;
-        let (most, before) = if address.is_ipv4() { (32, 96) } else { (128, 0) };
+        let address =
+            ip(network).ok_or("before the slash an address is needed, as in 192.0.2.0/24")?;
+        let (most, before) = if address.is_ipv4() {
+            (32, 96)
+        } else {
+            (128, 0)
+        };
         let bits: u32 = Some(bits)
             .filter(|bits| bits.bytes().all(|b| b.is_ascii_digit()))
             .and_then(|bits| bits.parse().ok())
@@ -529,7 +636,10 @@ pub(super) fn span(text: &str) -> Result<Option<Span>, String> {
             .ok_or_else(|| format!("after the slash a number of bits is needed, at most {most}"))?;
         let rest = u128::MAX.checked_shr(before + bits).unwrap_or(0);
         let address = number(address);
-        return Ok(Some(Span { first: address & !rest, last: address | rest }));
+        return Ok(Some(Span {
+            first: address & !rest,
+            last: address | rest,
+        }));
     }
     if let Some((first, last)) = text.split_once('-')
         && let Some(first) = ip(first)
@@ -539,12 +649,20 @@ pub(super) fn span(text: &str) -> Result<Option<Span>, String> {
         return match ip(last) {
             None if is_name => Ok(None),
             None => Err("after the dash the last address of the range is needed in full".into()),
-            Some(last) if first.is_ipv4() != last.is_ipv4() => Err("the ends of the range are of two families".into()),
+            Some(last) if first.is_ipv4() != last.is_ipv4() => {
+                Err("the ends of the range are of two families".into())
+            }
             Some(last) if last < first => Err("the range ends before it begins".into()),
-            Some(last) => Ok(Some(Span { first: number(first), last: number(last) })),
+            Some(last) => Ok(Some(Span {
+                first: number(first),
+                last: number(last),
+            })),
         };
     }
-    Ok(ip(text).map(|address| Span { first: number(address), last: number(address) }))
+    Ok(ip(text).map(|address| Span {
+        first: number(address),
+        last: number(address),
+    }))
 }
 
 /// Lines as they come, for who cannot wait for all of them.
@@ -566,7 +684,11 @@ pub(super) enum Line<'a> {
 
 impl<R: Read> Lines<R> {
     pub(super) fn new(input: R) -> Self {
-        Self { input: BufReader::with_capacity(1 << 16, input), line: Vec::new(), is_first: true }
+        Self {
+            input: BufReader::with_capacity(1 << 16, input),
+            line: Vec::new(),
+            is_first: true,
+        }
     }
 
     /// Whether the next line is here in full, so that reading it waits for nobody.
@@ -588,15 +710,21 @@ impl<R: Read> Lines<R> {
         if std::mem::replace(&mut self.is_first, false) && self.line.starts_with(b"\xEF\xBB\xBF") {
             self.line.drain(..3);
         }
-        let Some(word) = word(&self.line) else { return Ok(Some(Line::Blank)) };
+        let Some(word) = word(&self.line) else {
+            return Ok(Some(Line::Blank));
+        };
         // A long comment is no mistake; a word that may go on is.
         let is_cut = !is_whole && self.line.ends_with(word);
         Ok(Some(match std::str::from_utf8(word) {
-            _ if is_cut => {
-                Line::Wrong(TargetError::new(&String::from_utf8_lossy(word), format!("longer than {MAX_LINE} bytes")))
-            }
+            _ if is_cut => Line::Wrong(TargetError::new(
+                &String::from_utf8_lossy(word),
+                format!("longer than {MAX_LINE} bytes"),
+            )),
             Ok(word) => Line::Word(word),
-            Err(_) => Line::Wrong(TargetError::new(&String::from_utf8_lossy(word), "not text in UTF-8".into())),
+            Err(_) => Line::Wrong(TargetError::new(
+                &String::from_utf8_lossy(word),
+                "not text in UTF-8".into(),
+            )),
         }))
     }
 }
@@ -618,7 +746,11 @@ pub(super) fn read_lines(
             Err(cause) => return Err(ListError::Read { file, cause }),
         };
         if let Err(error) = result {
-            wrong(ListError::Line { file: file.clone(), line: number, error })?;
+            wrong(ListError::Line {
+                file: file.clone(),
+                line: number,
+                error,
+            })?;
         }
     }
     Ok(())
@@ -627,7 +759,8 @@ pub(super) fn read_lines(
 /// The first word of a line, if any stands before a comment.
 fn word(line: &[u8]) -> Option<&[u8]> {
     let text = line.split(|byte| *byte == b'#').next()?;
-    text.split(u8::is_ascii_whitespace).find(|word| !word.is_empty())
+    text.split(u8::is_ascii_whitespace)
+        .find(|word| !word.is_empty())
 }
 
 /// A number that is the same for the same questions, in every run and on every machine.
@@ -639,7 +772,9 @@ impl Digest {
         let mut digest = Self(SipHasher13::new());
         digest.text(of);
         // What stands for a protocol is its place among them.
-        registry::PROTOCOLS.iter().for_each(|protocol| digest.text(protocol.info().id));
+        registry::PROTOCOLS
+            .iter()
+            .for_each(|protocol| digest.text(protocol.info().id));
         digest
     }
 
@@ -654,7 +789,10 @@ impl Digest {
 
     fn place(&mut self, (service, address): (Service, u128)) {
         self.number(u64::from(service.protocol) << 16 | u64::from(service.port));
-        self.span(Span { first: address, last: address });
+        self.span(Span {
+            first: address,
+            last: address,
+        });
     }
 
     pub(super) fn span(&mut self, span: Span) {
@@ -696,26 +834,64 @@ mod tests {
     fn every_form_of_a_line_means_what_it_says() {
         let forms: &[(&str, &[&str])] = &[
             ("ugp://192.0.2.7", &["ugp://192.0.2.7:22000"]),
-            ("192.0.2.7", &["minecraft-query://192.0.2.7:25565", "ugp://192.0.2.7:22000", "onequery://192.0.2.7:5520"]),
-            ("  ugp://192.0.2.7:1\r\n\n# ugp://host\n", &["ugp://192.0.2.7:1"]),
-            ("\u{FEFF}ugp://192.0.2.7:1 Alice's # server", &["ugp://192.0.2.7:1"]),
+            (
+                "192.0.2.7",
+                &[
+                    "minecraft-query://192.0.2.7:25565",
+                    "ugp://192.0.2.7:22000",
+                    "onequery://192.0.2.7:5520",
+                ],
+            ),
+            (
+                "  ugp://192.0.2.7:1\r\n\n# ugp://host\n",
+                &["ugp://192.0.2.7:1"],
+            ),
+            (
+                "\u{FEFF}ugp://192.0.2.7:1 Alice's # server",
+                &["ugp://192.0.2.7:1"],
+            ),
             ("ugp://192.0.2.7:1#x", &["ugp://192.0.2.7:1"]),
             ("ugp://[::ffff:192.0.2.7]:1", &["ugp://192.0.2.7:1"]),
             ("ugp://[2001:db8::7]:1", &["ugp://[2001:db8::7]:1"]),
-            ("UGP://192.0.2.8/31", &["ugp://192.0.2.8:22000", "ugp://192.0.2.9:22000"]),
-            ("ugp://192.0.2.9/31:1/", &["ugp://192.0.2.8:1", "ugp://192.0.2.9:1"]),
+            (
+                "UGP://192.0.2.8/31",
+                &["ugp://192.0.2.8:22000", "ugp://192.0.2.9:22000"],
+            ),
+            (
+                "ugp://192.0.2.9/31:1/",
+                &["ugp://192.0.2.8:1", "ugp://192.0.2.9:1"],
+            ),
             ("ugp://192.0.2.9/32:1", &["ugp://192.0.2.9:1"]),
-            ("ugp://192.0.2.255-192.0.3.0:1", &["ugp://192.0.2.255:1", "ugp://192.0.3.0:1"]),
-            ("ugp://2001:db8::/127", &["ugp://[2001:db8::]:22000", "ugp://[2001:db8::1]:22000"]),
-            ("ugp://[2001:db8::1/127]:1", &["ugp://[2001:db8::]:1", "ugp://[2001:db8::1]:1"]),
-            ("ugp://[2001:db8::1-2001:db8::2]:1", &["ugp://[2001:db8::1]:1", "ugp://[2001:db8::2]:1"]),
+            (
+                "ugp://192.0.2.255-192.0.3.0:1",
+                &["ugp://192.0.2.255:1", "ugp://192.0.3.0:1"],
+            ),
+            (
+                "ugp://2001:db8::/127",
+                &["ugp://[2001:db8::]:22000", "ugp://[2001:db8::1]:22000"],
+            ),
+            (
+                "ugp://[2001:db8::1/127]:1",
+                &["ugp://[2001:db8::]:1", "ugp://[2001:db8::1]:1"],
+            ),
+            (
+                "ugp://[2001:db8::1-2001:db8::2]:1",
+                &["ugp://[2001:db8::1]:1", "ugp://[2001:db8::2]:1"],
+            ),
             ("ugp://Play.example.com", &["ugp://play.example.com:22000"]),
-            ("minecraft-query://play.example.com/", &["minecraft-query://play.example.com"]),
-            ("ugp://192.0.2.7-static.example.com:1", &["ugp://192.0.2.7-static.example.com:1"]),
+            (
+                "minecraft-query://play.example.com/",
+                &["minecraft-query://play.example.com"],
+            ),
+            (
+                "ugp://192.0.2.7-static.example.com:1",
+                &["ugp://192.0.2.7-static.example.com:1"],
+            ),
             ("ugp://[fe80::1%eth0]:1", &["ugp://fe80::1%eth0:1"]),
         ];
         for (lines, items) in forms {
-            let targets = collect(lines, &Exclusions::default()).unwrap_or_else(|error| panic!("{lines}: {error}"));
+            let targets = collect(lines, &Exclusions::default())
+                .unwrap_or_else(|error| panic!("{lines}: {error}"));
             assert_eq!(texts(&targets), *items, "{lines}");
         }
     }
@@ -741,12 +917,21 @@ mod tests {
             ("192.0.2.1,192.0.2.2", "neither"),
             (&long, "longer than"),
         ] {
-            let error = collect(&format!("# one\n{line}\n"), &Exclusions::default()).unwrap_err().to_string();
-            assert!(error.starts_with("list.txt:2: ") && error.contains(reason), "{line}: {error}");
+            let error = collect(&format!("# one\n{line}\n"), &Exclusions::default())
+                .unwrap_err()
+                .to_string();
+            assert!(
+                error.starts_with("list.txt:2: ") && error.contains(reason),
+                "{line}: {error}"
+            );
             assert!(error.len() < 600);
         }
         let bytes: &[u8] = b"caf\xE9.example.com";
-        let error = Collector::new(&[]).unwrap().read("list.txt", bytes, Err).unwrap_err().to_string();
+        let error = Collector::new(&[])
+            .unwrap()
+            .read("list.txt", bytes, Err)
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("UTF-8"), "{error}");
         let mut wrong = 0;
         let count = |_| {
@@ -754,19 +939,39 @@ mod tests {
             Ok(())
         };
         let mut collector = Collector::new(&[]).unwrap();
-        collector.read("list.txt", format!("a..b\nugp://host # {long}\n{long}\nhost:0").as_bytes(), count).unwrap();
+        collector
+            .read(
+                "list.txt",
+                format!("a..b\nugp://host # {long}\n{long}\nhost:0").as_bytes(),
+                count,
+            )
+            .unwrap();
         let targets = collector.finish(&Exclusions::default()).unwrap();
-        assert_eq!((wrong, texts(&targets)), (3, vec!["ugp://host:22000".into()]));
+        assert_eq!(
+            (wrong, texts(&targets)),
+            (3, vec!["ugp://host:22000".into()])
+        );
     }
 
     #[test]
     fn what_a_sweep_cannot_do_is_refused() {
         let stream = registry::find("minecraft-12w").unwrap();
         let error = Collector::new(&[stream]).unwrap_err().to_string();
-        assert!(error.contains("choose from minecraft-query, ugp, onequery"), "{error}");
+        assert!(
+            error.contains("choose from minecraft-query, ugp, onequery"),
+            "{error}"
+        );
         let lines = "ugp://[2001:db8::/88]\nugp://[2001:db8:1::/88]";
-        assert!(matches!(collect(lines, &Exclusions::default()), Err(ListError::TooMany(_))));
-        assert_eq!(collect("ugp://[2001:db8::/88]", &Exclusions::default()).unwrap().len(), 1 << 40);
+        assert!(matches!(
+            collect(lines, &Exclusions::default()),
+            Err(ListError::TooMany(_))
+        ));
+        assert_eq!(
+            collect("ugp://[2001:db8::/88]", &Exclusions::default())
+                .unwrap()
+                .len(),
+            1 << 40
+        );
     }
 
     #[test]
@@ -779,25 +984,34 @@ mod tests {
         // At port 25565 four addresses in three protocols; at 22000 and 5520 two each; a name at 25565 in three, at its
         // own port in three.
         assert_eq!(targets.len(), 12 + 4 + 6);
-        assert_eq!(targets.left_out().duplicates, 3 + 3 + 1 + 3 + 12 + 6 + 3 + 3 + 3 + 1 - targets.len());
+        assert_eq!(
+            targets.left_out().duplicates,
+            3 + 3 + 1 + 3 + 12 + 6 + 3 + 3 + 3 + 1 - targets.len()
+        );
     }
 
     /// A part of the addresses of a small universe: its text, and which of the universe it means.
     fn part() -> impl Strategy<Value = (String, Vec<IpAddr>)> {
         let bases = prop::sample::select(vec!["10.0.0.0", "223.255.255.248", "2001:db8::"]);
-        (bases, 0_u128..16, 0_u128..16, 0_u32..3, any::<bool>()).prop_map(|(base, one, other, kind, is_bare)| {
-            let base = number(base.parse().unwrap());
-            let (one, other) = (base + one.min(other), base + one.max(other));
-            let (first, last) = (address(one), address(other));
-            let bits = if first.is_ipv4() { 32 } else { 128 };
-            let (text, from, to) = match kind {
-                0 => (first.to_string(), one, one),
-                1 => (format!("{first}/{}", bits - 2), one & !3, one | 3),
-                _ => (format!("{first}-{last}"), one, other),
-            };
-            let text = if is_bare || first.is_ipv4() { text } else { format!("[{text}]") };
-            (text, (from..=to).map(address).collect())
-        })
+        (bases, 0_u128..16, 0_u128..16, 0_u32..3, any::<bool>()).prop_map(
+            |(base, one, other, kind, is_bare)| {
+                let base = number(base.parse().unwrap());
+                let (one, other) = (base + one.min(other), base + one.max(other));
+                let (first, last) = (address(one), address(other));
+                let bits = if first.is_ipv4() { 32 } else { 128 };
+                let (text, from, to) = match kind {
+                    0 => (first.to_string(), one, one),
+                    1 => (format!("{first}/{}", bits - 2), one & !3, one | 3),
+                    _ => (format!("{first}-{last}"), one, other),
+                };
+                let text = if is_bare || first.is_ipv4() {
+                    text
+                } else {
+                    format!("[{text}]")
+                };
+                (text, (from..=to).map(address).collect())
+            },
+        )
     }
 
     proptest! {
@@ -848,7 +1062,9 @@ mod tests {
     fn single_addresses_are_kept_small() {
         let mut collector = Collector::new(&[registry::find("ugp").unwrap()]).unwrap();
         for number in 0..100_000_u32 {
-            collector.add(&Ipv4Addr::from_bits(0x0A00_0000 + number / 2 * 7).to_string()).unwrap();
+            collector
+                .add(&Ipv4Addr::from_bits(0x0A00_0000 + number / 2 * 7).to_string())
+                .unwrap();
         }
         assert!(collector.four.capacity() <= 150_000);
         let targets = collector.finish(&Exclusions::default()).unwrap();

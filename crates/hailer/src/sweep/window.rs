@@ -97,7 +97,10 @@ impl Window {
 
     /// Our receive queue holds so many bytes: a sweep need not begin with less in flight than surely fits.
     pub(super) fn holds(&mut self, bytes: usize) {
-        self.size = self.size.max((bytes / PLACE).min(LARGEST_FIRST)).min(self.largest);
+        self.size = self
+            .size
+            .max((bytes / PLACE).min(LARGEST_FIRST))
+            .min(self.largest);
     }
 
     /// How many may be in flight.
@@ -155,9 +158,16 @@ impl Window {
             if now >= self.shrunk + self.delay * 2 + PERIOD {
                 self.shrink(now, in_flight * 9 / 10);
             }
-        } else if self.is_limiting && !self.is_lagging && now >= self.grown + self.delay + PERIOD / 2 {
+        } else if self.is_limiting
+            && !self.is_lagging
+            && now >= self.grown + self.delay + PERIOD / 2
+        {
             self.grown = now;
-            let more = if self.size < self.threshold { self.size } else { self.size / 8 };
+            let more = if self.size < self.threshold {
+                self.size
+            } else {
+                self.size / 8
+            };
             self.size = (self.size + more).min(self.largest);
         }
         self.period_began = now;
@@ -218,7 +228,14 @@ const HALF_LIFE: Duration = Duration::from_secs(2);
 impl Delays {
     /// Nothing known: waits as long as it may.
     pub(super) fn new(longest: Duration) -> Self {
-        Self { counts: [0; BUCKETS], count: 0, late: 0, longest, wait: longest, aged: Duration::ZERO }
+        Self {
+            counts: [0; BUCKETS],
+            count: 0,
+            late: 0,
+            longest,
+            wait: longest,
+            aged: Duration::ZERO,
+        }
     }
 
     /// How often to ask a silent server again, if it may be asked so often.
@@ -233,7 +250,10 @@ impl Delays {
     }
 
     pub(super) fn add(&mut self, delay: Duration) {
-        let bucket = (delay.as_secs_f64() / FIRST_BUCKET).max(1.0).log(STEP).ceil() as usize;
+        let bucket = (delay.as_secs_f64() / FIRST_BUCKET)
+            .max(1.0)
+            .log(STEP)
+            .ceil() as usize;
         self.counts[bucket.min(BUCKETS - 1)] += 1;
         self.count += 1;
     }
@@ -294,11 +314,18 @@ mod tests {
         assert_eq!(run(&mut window, &mut now, 8, ms(10)), SMALLEST << 8);
         let shrunk = run(&mut window, &mut now, 1, ms(100));
         assert!(shrunk < SMALLEST << 8);
-        assert_eq!(run(&mut window, &mut now, 2, ms(100)), shrunk, "the effect must show first");
+        assert_eq!(
+            run(&mut window, &mut now, 2, ms(100)),
+            shrunk,
+            "the effect must show first"
+        );
         assert!(run(&mut window, &mut now, 8, ms(100)) < shrunk);
         let small = window.size();
         let grown = run(&mut window, &mut now, 8, ms(15));
-        assert!(grown > small && grown < small * 3, "slowly: {small} to {grown}");
+        assert!(
+            grown > small && grown < small * 3,
+            "slowly: {small} to {grown}"
+        );
         // A longer way takes longer to show what more in flight does.
         let mut far = Window::new(1_000_000);
         let mut now = Duration::ZERO;
@@ -312,9 +339,16 @@ mod tests {
             window.holds(bytes);
             window.size()
         };
-        assert_eq!(first(212_992, 100_000), SMALLEST, "as much as any process gets");
+        assert_eq!(
+            first(212_992, 100_000),
+            SMALLEST,
+            "as much as any process gets"
+        );
         assert_eq!(first(4 << 20, 100_000), 1_024);
-        assert_eq!((first(1 << 30, 100_000), first(1 << 30, 100)), (LARGEST_FIRST, 100));
+        assert_eq!(
+            (first(1 << 30, 100_000), first(1 << 30, 100)),
+            (LARGEST_FIRST, 100)
+        );
     }
 
     #[test]
@@ -325,7 +359,10 @@ mod tests {
         // What waited in our queue for an unknown time seems quick: that is no new best, or all would be slow beside it.
         window.lag(ms(100));
         run(&mut window, &mut now, 1, ms(1));
-        assert!(run(&mut window, &mut now, 4, ms(40)) >= wide, "one lag is an accident");
+        assert!(
+            run(&mut window, &mut now, 4, ms(40)) >= wide,
+            "one lag is an accident"
+        );
         let before = window.size();
         for _ in 0..40 {
             window.lag(ms(100));
@@ -333,7 +370,10 @@ mod tests {
         }
         let narrow = window.size();
         assert!(narrow < before * 8 / 10, "{before} to {narrow}");
-        assert!(run(&mut window, &mut now, 2, ms(40)) < narrow * 3 / 2, "and it grows slowly again");
+        assert!(
+            run(&mut window, &mut now, 2, ms(40)) < narrow * 3 / 2,
+            "and it grows slowly again"
+        );
     }
 
     #[test]
@@ -366,7 +406,10 @@ mod tests {
         let shrunk = window.size();
         assert!(shrunk < before);
         lossy(&mut window, &mut now, 300);
-        assert!(window.size() > shrunk, "a network that always loses as much is not overfull");
+        assert!(
+            window.size() > shrunk,
+            "a network that always loses as much is not overfull"
+        );
         let before = window.size();
         window.overflow();
         run(&mut window, &mut now, 1, ms(80));
@@ -382,7 +425,11 @@ mod tests {
         assert_eq!(delays.wait(), SHORTEST_WAIT);
         (0..1_000).for_each(|_| delays.add(ms(180)));
         delays.adapt(ms(100));
-        assert!((ms(360)..ms(500)).contains(&delays.wait()), "{:?}", delays.wait());
+        assert!(
+            (ms(360)..ms(500)).contains(&delays.wait()),
+            "{:?}",
+            delays.wait()
+        );
         (0..1_000).for_each(|_| delays.add(ms(5_000)));
         delays.adapt(ms(150));
         assert_eq!(delays.wait(), ms(1_000));
@@ -390,6 +437,10 @@ mod tests {
             (0..100).for_each(|_| delays.add(ms(80)));
             delays.adapt(ms(1_000 * second));
         }
-        assert!((ms(160)..ms(260)).contains(&delays.wait()), "forgotten: {:?}", delays.wait());
+        assert!(
+            (ms(160)..ms(260)).contains(&delays.wait()),
+            "forgotten: {:?}",
+            delays.wait()
+        );
     }
 }

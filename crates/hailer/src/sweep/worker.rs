@@ -33,7 +33,11 @@ const LONGEST_BUSY: Duration = Duration::from_millis(500);
 
 /// Sweeps: asks what the source gives, and tells the sink what comes of it, until the source has no more or the sink says
 /// that it is over. Blocks. Returns an error if there is no socket to be had.
-pub fn run(settings: &Settings, source: &mut dyn Source, sink: &mut dyn Sink) -> io::Result<Counts> {
+pub fn run(
+    settings: &Settings,
+    source: &mut dyn Source,
+    sink: &mut dyn Sink,
+) -> io::Result<Counts> {
     let mut sockets = Sockets::bind(settings.pace.packets_per_second <= TIMESTAMPS)?;
     let mut engine = Engine::new(settings.clone(), random_secret());
     engine.queue_holds(sockets.receive_buffer());
@@ -44,11 +48,17 @@ pub fn run(settings: &Settings, source: &mut dyn Source, sink: &mut dyn Sink) ->
     loop {
         // Nobody new is asked before all that came is read, so that the queue stays short. What it holds for long is dear to
         // read, and makes answers look late.
-        let mut heard = Heard { count: 0, is_empty: false };
+        let mut heard = Heard {
+            count: 0,
+            is_empty: false,
+        };
         for _ in 0..MAX_RECEIVED {
             engine.lagged(started.elapsed() - empty_at);
             let more = sockets.receive(&mut engine, &mut inbox, &mut out, sink, started)?;
-            heard = Heard { count: heard.count + more.count, is_empty: more.is_empty };
+            heard = Heard {
+                count: heard.count + more.count,
+                is_empty: more.is_empty,
+            };
             if heard.is_empty {
                 break;
             }
@@ -67,7 +77,11 @@ pub fn run(settings: &Settings, source: &mut dyn Source, sink: &mut dyn Sink) ->
             engine.tick(now, &mut out, sink);
         }
         let (mut asked, mut is_blocked) = (0, sockets.send(&mut engine, &mut out, now, sink)?);
-        while !is_blocked && asked < MAX_SENT && !sink.is_full() && engine.ask(now, source, &mut out, sink) {
+        while !is_blocked
+            && asked < MAX_SENT
+            && !sink.is_full()
+            && engine.ask(now, source, &mut out, sink)
+        {
             is_blocked = sockets.send(&mut engine, &mut out, now, sink)?;
             asked += 1;
         }
@@ -76,7 +90,12 @@ pub fn run(settings: &Settings, source: &mut dyn Source, sink: &mut dyn Sink) ->
             beat_at = now + BEAT;
             let position = || engine.position(source);
             let (counts, total) = (engine.counts(), source.total());
-            sink.beat(&Beat { counts, total, in_flight: engine.in_flight(), position: &position });
+            sink.beat(&Beat {
+                counts,
+                total,
+                in_flight: engine.in_flight(),
+                position: &position,
+            });
         }
         if is_over {
             return Ok(engine.counts().clone());
@@ -89,8 +108,14 @@ pub fn run(settings: &Settings, source: &mut dyn Source, sink: &mut dyn Sink) ->
             std::thread::sleep(REST);
             continue;
         }
-        let due = if sink.is_full() { now + FULL } else { engine.next_due(now, LONGEST_WAIT).min(beat_at) };
-        let wait = due.saturating_sub(started.elapsed()).clamp(Duration::from_micros(100), LONGEST_WAIT);
+        let due = if sink.is_full() {
+            now + FULL
+        } else {
+            engine.next_due(now, LONGEST_WAIT).min(beat_at)
+        };
+        let wait = due
+            .saturating_sub(started.elapsed())
+            .clamp(Duration::from_micros(100), LONGEST_WAIT);
         sockets.wait(wait)?;
         // What ended the wait has not waited itself.
         empty_at = started.elapsed();
@@ -124,18 +149,26 @@ impl Sockets {
         let v6 = Socket::bind((Ipv6Addr::UNSPECIFIED, 0).into(), &settings).ok();
         match v4 {
             Err(error) if v6.is_none() => Err(error),
-            v4 => Ok(Self { v4: v4.ok(), v6, is_v6_used: false }),
+            v4 => Ok(Self {
+                v4: v4.ok(),
+                v6,
+                is_v6_used: false,
+            }),
         }
     }
 
     /// What the smaller of the receive queues holds, in bytes.
     fn receive_buffer(&self) -> usize {
         let both = self.v4.iter().chain(&self.v6);
-        both.map(|socket| socket.capabilities().receive_buffer).min().unwrap_or_default()
+        both.map(|socket| socket.capabilities().receive_buffer)
+            .min()
+            .unwrap_or_default()
     }
 
     fn all(&self) -> impl Iterator<Item = &Socket> {
-        self.v4.iter().chain(self.v6.iter().filter(|_| self.is_v6_used))
+        self.v4
+            .iter()
+            .chain(self.v6.iter().filter(|_| self.is_v6_used))
     }
 
     /// Receives a batch from each socket.
@@ -147,7 +180,10 @@ impl Sockets {
         sink: &mut dyn Sink,
         started: Instant,
     ) -> io::Result<Heard> {
-        let mut heard = Heard { count: 0, is_empty: true };
+        let mut heard = Heard {
+            count: 0,
+            is_empty: true,
+        };
         for socket in self.all() {
             let count = socket.receive(inbox)?;
             let now = started.elapsed();
@@ -164,7 +200,9 @@ impl Sockets {
 
     fn refusals(&self, engine: &mut Engine, now: Duration, sink: &mut dyn Sink) -> io::Result<()> {
         for socket in self.all() {
-            socket.refusals(&mut |refusal| engine.refuse(now, refusal.to, &refusal.error, refusal.quoted, sink))?;
+            socket.refusals(&mut |refusal| {
+                engine.refuse(now, refusal.to, &refusal.error, refusal.quoted, sink)
+            })?;
         }
         Ok(())
     }
@@ -184,7 +222,8 @@ impl Sockets {
                 None => {
                     let no_family = || io::Error::from(io::ErrorKind::NetworkUnreachable);
                     let all: Vec<SocketAddr> = outbox.pending().map(|(to, ..)| to).collect();
-                    all.iter().for_each(|to| engine.refuse(now, *to, &no_family(), &[], sink));
+                    all.iter()
+                        .for_each(|to| engine.refuse(now, *to, &no_family(), &[], sink));
                     outbox.clear();
                 }
             }

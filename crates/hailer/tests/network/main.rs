@@ -44,7 +44,10 @@ fn member(server: &Server, id: &str, heartbeat: Duration) -> Network {
 async fn until(what: &str, mut so: impl FnMut() -> bool) -> Duration {
     let started = Instant::now();
     while !so() {
-        assert!(started.elapsed() < Duration::from_secs(8), "not within 8 seconds: {what}");
+        assert!(
+            started.elapsed() < Duration::from_secs(8),
+            "not within 8 seconds: {what}"
+        );
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     started.elapsed()
@@ -55,8 +58,17 @@ async fn connected(network: &Network) {
 }
 
 fn names(status: &Status) -> Vec<&str> {
-    assert_eq!(status.players.online, Some(status.players.list.len() as i64), "counts are those of lists");
-    status.players.list.iter().map(|player| player.name.raw()).collect()
+    assert_eq!(
+        status.players.online,
+        Some(status.players.list.len() as i64),
+        "counts are those of lists"
+    );
+    status
+        .players
+        .list
+        .iter()
+        .map(|player| player.name.raw())
+        .collect()
 }
 
 fn is_network(status: &Status) -> bool {
@@ -83,7 +95,12 @@ async fn what_is_written_is_what_the_page_says() {
     let mut status = Status::default();
     status.players.max = Some(50);
     network.publish(&status);
-    until("registered", || raw.run::<Option<String>>("HGET @server:lobby maxPlayers").as_deref() == Some("50")).await;
+    until("registered", || {
+        raw.run::<Option<String>>("HGET @server:lobby maxPlayers")
+            .as_deref()
+            == Some("50")
+    })
+    .await;
     assert_eq!(raw.run::<Vec<String>>("SMEMBERS @servers"), ["lobby"]);
     assert_eq!(ttl(&mut raw, "@servers"), -1);
     let mut hash: BTreeMap<String, String> = raw.run("HGETALL @server:lobby");
@@ -96,9 +113,15 @@ async fn what_is_written_is_what_the_page_says() {
         ("port", "5520"),
         ("host", "play.example.com"),
     ];
-    assert_eq!(hash, fields.map(|(field, value)| (field.to_owned(), value.to_owned())).into());
+    assert_eq!(
+        hash,
+        fields
+            .map(|(field, value)| (field.to_owned(), value.to_owned()))
+            .into()
+    );
     assert!((80..=90).contains(&ttl(&mut raw, "@server:lobby")));
-    let online = json!({ "type": "server_online", "serverId": "lobby", "serverName": "Name of lobby" });
+    let online =
+        json!({ "type": "server_online", "serverId": "lobby", "serverName": "Name of lobby" });
     assert_eq!(raw.events(), [online]);
 
     // Somebody who is on another server, of the reference, comes here.
@@ -106,11 +129,21 @@ async fn what_is_written_is_what_the_page_says() {
     raw.entry("arena", A, r#"{"username":"Alice","joinTime":1}"#);
     raw.run::<Value>(&format!("SET @player:{A} arena EX 90"));
     network.joined(ALICE, "<Al\u{EF}ce & \"co\">");
-    until("joined", || raw.run::<Option<String>>(&format!("GET @player:{A}")).as_deref() == Some("lobby")).await;
+    until("joined", || {
+        raw.run::<Option<String>>(&format!("GET @player:{A}"))
+            .as_deref()
+            == Some("lobby")
+    })
+    .await;
     let entry: String = raw.run(&format!("HGET @server:lobby:players {A}"));
-    let joined = serde_json::from_str::<serde_json::Value>(&entry).unwrap()["joinTime"].as_i64().unwrap();
+    let joined = serde_json::from_str::<serde_json::Value>(&entry).unwrap()["joinTime"]
+        .as_i64()
+        .unwrap();
     assert!((before..=now()).contains(&(joined as u128)));
-    assert_eq!(entry, format!(r#"{{"username":"<Alïce & \"co\">","joinTime":{joined}}}"#));
+    assert_eq!(
+        entry,
+        format!(r#"{{"username":"<Alïce & \"co\">","joinTime":{joined}}}"#)
+    );
     assert_eq!(raw.run::<String>("HGET @server:lobby playerCount"), "1");
     assert_eq!(raw.run::<String>("HGET @server:arena playerCount"), "0");
     assert_eq!(raw.run::<i64>("EXISTS @server:arena:players"), 0);
@@ -121,24 +154,46 @@ async fn what_is_written_is_what_the_page_says() {
 
     // Who is on another server by now has not left it.
     network.joined(BOB, "Bob");
-    until("joined", || raw.run::<String>("HGET @server:lobby playerCount") == "2").await;
+    until("joined", || {
+        raw.run::<String>("HGET @server:lobby playerCount") == "2"
+    })
+    .await;
     raw.run::<Value>(&format!("SET @player:{B} arena EX 90"));
     let events = raw.events().len();
     network.left(BOB);
     network.left(ALICE);
     network.left(ALICE);
-    until("left", || raw.run::<i64>(&format!("EXISTS @player:{A}")) == 0).await;
+    until("left", || {
+        raw.run::<i64>(&format!("EXISTS @player:{A}")) == 0
+    })
+    .await;
     tokio::time::sleep(Duration::from_millis(50)).await;
     assert_eq!(raw.run::<String>(&format!("GET @player:{B}")), "arena");
-    assert_eq!(raw.events()[events..], [json!({ "type": "leave", "uuid": A, "server": "lobby" })]);
+    assert_eq!(
+        raw.events()[events..],
+        [json!({ "type": "leave", "uuid": A, "server": "lobby" })]
+    );
 
     network.joined(ALICE, "Alice");
-    until("joined", || raw.run::<i64>(&format!("EXISTS @player:{A}")) == 1).await;
+    until("joined", || {
+        raw.run::<i64>(&format!("EXISTS @player:{A}")) == 1
+    })
+    .await;
     network.stop().await;
     assert_eq!(raw.run::<Vec<String>>("SMEMBERS @servers"), ["arena"]);
-    assert_eq!(raw.run::<i64>("EXISTS @server:lobby @server:lobby:players"), 0);
-    assert_eq!(raw.run::<i64>(&format!("EXISTS @player:{A}")), 1, "left to expire");
-    assert_eq!(raw.events().last(), Some(&json!({ "type": "server_offline", "serverId": "lobby" })));
+    assert_eq!(
+        raw.run::<i64>("EXISTS @server:lobby @server:lobby:players"),
+        0
+    );
+    assert_eq!(
+        raw.run::<i64>(&format!("EXISTS @player:{A}")),
+        1,
+        "left to expire"
+    );
+    assert_eq!(
+        raw.events().last(),
+        Some(&json!({ "type": "server_offline", "serverId": "lobby" }))
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -151,25 +206,46 @@ async fn heartbeats_renew_and_put_right() {
     let network = member(&server, "lobby", BEAT);
     connected(&network).await;
     network.joined(ALICE, "Alice");
-    until("joined", || raw.run::<i64>(&format!("EXISTS @player:{A}")) == 1).await;
-    for key in ["@server:lobby", "@server:lobby:players", &format!("@player:{A}")] {
+    until("joined", || {
+        raw.run::<i64>(&format!("EXISTS @player:{A}")) == 1
+    })
+    .await;
+    for key in [
+        "@server:lobby",
+        "@server:lobby:players",
+        &format!("@player:{A}"),
+    ] {
         raw.run::<Value>(&format!("EXPIRE {key} 30"));
     }
     raw.run::<Value>("HSET @server:lobby playerCount 17");
     raw.entry("lobby", B, r#"{"username":"Ghost","joinTime":1}"#);
-    let took = until("put right", || raw.run::<String>("HGET @server:lobby playerCount") == "1").await;
+    let took = until("put right", || {
+        raw.run::<String>("HGET @server:lobby playerCount") == "1"
+    })
+    .await;
     assert!(took < BEAT * 2, "{took:?}");
-    for key in ["@server:lobby", "@server:lobby:players", &format!("@player:{A}")] {
+    for key in [
+        "@server:lobby",
+        "@server:lobby:players",
+        &format!("@player:{A}"),
+    ] {
         assert!(ttl(&mut raw, key) > 80, "{key}");
     }
     assert_eq!(raw.run::<Vec<String>>("HKEYS @server:lobby:players"), [A]);
-    let online = raw.events().iter().filter(|event| event["type"] == "server_online").count();
+    let online = raw
+        .events()
+        .iter()
+        .filter(|event| event["type"] == "server_online")
+        .count();
     assert_eq!(online, 1, "heartbeats are no news");
     // A player whom another server has taken is not taken back by a heartbeat.
     raw.register("arena", 1);
     raw.entry("arena", A, r#"{"username":"Alice","joinTime":2}"#);
     raw.run::<Value>(&format!("SET @player:{A} arena EX 90"));
-    until("moved on", || raw.run::<i64>("EXISTS @server:lobby:players") == 0).await;
+    until("moved on", || {
+        raw.run::<i64>("EXISTS @server:lobby:players") == 0
+    })
+    .await;
     assert_eq!(raw.run::<String>(&format!("GET @player:{A}")), "arena");
 }
 
@@ -179,8 +255,14 @@ async fn members_see_each_other() {
         return;
     }
     let server = Server::start();
-    let (lobby, arena) = (member(&server, "lobby", BEAT), member(&server, "arena", BEAT));
-    let mut status = Status { motd: Some(Text::unformatted("Of the lobby")), ..Status::default() };
+    let (lobby, arena) = (
+        member(&server, "lobby", BEAT),
+        member(&server, "arena", BEAT),
+    );
+    let mut status = Status {
+        motd: Some(Text::unformatted("Of the lobby")),
+        ..Status::default()
+    };
     for (network, max) in [(&lobby, 10), (&arena, 20)] {
         connected(network).await;
         status.players.max = Some(max);
@@ -191,7 +273,11 @@ async fn members_see_each_other() {
     for network in [&lobby, &arena] {
         let mut updates = network.updates();
         let both = updates.wait_for(|status| status.players.list.len() == 2);
-        let both = tokio::time::timeout(Duration::from_secs(2), both).await.expect("both").unwrap().clone();
+        let both = tokio::time::timeout(Duration::from_secs(2), both)
+            .await
+            .expect("both")
+            .unwrap()
+            .clone();
         assert_eq!(names(&both), ["Alice", "Bob"]);
         assert!(is_network(&both));
     }
@@ -206,7 +292,13 @@ async fn members_see_each_other() {
         assert_eq!(names(&lobby.status()), ["Alice", "Bob"]);
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
-    until("moved", || lobby.view().find(&ALICE).is_some_and(|place| place.id == "arena")).await;
+    until("moved", || {
+        lobby
+            .view()
+            .find(&ALICE)
+            .is_some_and(|place| place.id == "arena")
+    })
+    .await;
     until("moved", || arena.view().servers[0].players.len() == 2).await;
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert_eq!((lobby.view().count(), arena.view().count()), (2, 2));
@@ -214,7 +306,10 @@ async fn members_see_each_other() {
     let mut all: Vec<_> = (0..500u32)
         .map(|i| {
             let uuid = Some(u128::from(i).to_be_bytes());
-            Player { uuid, ..Player::named(Text::unformatted(format!("Player {i}"))) }
+            Player {
+                uuid,
+                ..Player::named(Text::unformatted(format!("Player {i}")))
+            }
         })
         .collect();
     all.push(Player::named(Text::unformatted("Nobody knows")));
@@ -234,7 +329,10 @@ async fn a_crowd_that_outruns_the_stream_is_seen() {
         return;
     }
     let server = Server::start();
-    let (lobby, arena) = (member(&server, "lobby", NEVER), member(&server, "arena", NEVER));
+    let (lobby, arena) = (
+        member(&server, "lobby", NEVER),
+        member(&server, "arena", NEVER),
+    );
     connected(&lobby).await;
     lobby.joined(BOB, "Bob");
     until("Bob", || names(&arena.status()) == ["Bob"]).await;
@@ -254,8 +352,16 @@ async fn members_of_the_reference_are_read() {
     let server = Server::start();
     let mut raw = server.raw();
     raw.register("arena", 9);
-    raw.entry("arena", A, r#"{"username":"\u003cAlice\u0026\u0027\u003d\u003e","joinTime":1773792000000}"#);
-    raw.entry("arena", "c0c0c0c0-c0c0-c0c0-c0c0-c0c0c0c0c0c0", r#"{"joinTime":1773792000000}"#);
+    raw.entry(
+        "arena",
+        A,
+        r#"{"username":"\u003cAlice\u0026\u0027\u003d\u003e","joinTime":1773792000000}"#,
+    );
+    raw.entry(
+        "arena",
+        "c0c0c0c0-c0c0-c0c0-c0c0-c0c0c0c0c0c0",
+        r#"{"joinTime":1773792000000}"#,
+    );
     raw.entry("arena", "d0d0d0d0-d0d0-d0d0-d0d0-d0d0d0d0d0d0", "no JSON");
     raw.entry("arena", "nobody", r#"{"username":"Nobody"}"#);
     // What is no server at all must not matter either.
@@ -263,29 +369,49 @@ async fn members_of_the_reference_are_read() {
     raw.run::<Value>("SADD @servers broken vanished");
     raw.event("no JSON");
     let network = member(&server, "lobby", NEVER);
-    let mut status = Status { motd: Some(Text::unformatted("Here")), ..Status::default() };
+    let mut status = Status {
+        motd: Some(Text::unformatted("Here")),
+        ..Status::default()
+    };
     status.players.max = Some(10);
     network.publish(&status);
     until("a list", || names(&network.status()) == ["<Alice&'=>"]).await;
     let status = network.status();
     assert!(is_network(&status));
-    assert_eq!((status.players.max, status.motd.as_ref().unwrap().raw()), (Some(50), "Here"));
+    assert_eq!(
+        (status.players.max, status.motd.as_ref().unwrap().raw()),
+        (Some(50), "Here")
+    );
     let health = network.health();
     assert!(health.skipped >= 4 && health.errors == 0, "{health:?}");
     assert_eq!((health.servers, health.players), (1, 1));
     let place = network.view().find(&ALICE).unwrap().clone();
-    assert_eq!((&*place.name, place.port, place.players[&ALICE].joined), ("Server arena", 5521, 1_773_792_000_000));
+    assert_eq!(
+        (&*place.name, place.port, place.players[&ALICE].joined),
+        ("Server arena", 5521, 1_773_792_000_000)
+    );
     // An id without a hash is removed for all.
-    until("removed", || raw.run::<i64>("SISMEMBER @servers vanished") == 0).await;
-    assert!(raw.events().contains(&json!({ "type": "server_offline", "serverId": "vanished" })));
+    until("removed", || {
+        raw.run::<i64>("SISMEMBER @servers vanished") == 0
+    })
+    .await;
+    assert!(
+        raw.events()
+            .contains(&json!({ "type": "server_offline", "serverId": "vanished" }))
+    );
 
     raw.event("{}");
     raw.event(&format!(
         r#"{{"uuid":"{B}","server":"arena","username":"B\u0026ob","type":"join","serverName":"Server arena"}}"#
     ));
-    let took = until("an event", || names(&network.status()) == ["<Alice&'=>", "B&ob"]).await;
+    let took = until("an event", || {
+        names(&network.status()) == ["<Alice&'=>", "B&ob"]
+    })
+    .await;
     assert!(took < Duration::from_millis(600), "{took:?}");
-    raw.event(&format!(r#"{{"type":"leave","server":"arena","uuid":"{A}"}}"#));
+    raw.event(&format!(
+        r#"{{"type":"leave","server":"arena","uuid":"{A}"}}"#
+    ));
     until("a leave", || names(&network.status()) == ["B&ob"]).await;
     // A new server says that it is there, and has players already.
     raw.register("mine", 1);
@@ -301,14 +427,23 @@ async fn a_lost_redis_never_stops_answers() {
         return;
     }
     let mut server = Server::start();
-    let (lobby, arena) = (member(&server, "lobby", BEAT), member(&server, "arena", BEAT));
+    let (lobby, arena) = (
+        member(&server, "lobby", BEAT),
+        member(&server, "arena", BEAT),
+    );
     connected(&lobby).await;
     connected(&arena).await;
     lobby.joined(ALICE, "Alice");
     arena.joined(BOB, "Bob");
-    until("both", || names(&lobby.status()).len() == 2 && names(&arena.status()).len() == 2).await;
+    until("both", || {
+        names(&lobby.status()).len() == 2 && names(&arena.status()).len() == 2
+    })
+    .await;
     let mut updates = arena.updates();
-    updates.wait_for(|status| status.players.list.len() == 2).await.unwrap();
+    updates
+        .wait_for(|status| status.players.list.len() == 2)
+        .await
+        .unwrap();
     // From here on nobody may see fewer than two, whatever happens.
     let watch = tokio::spawn(async move {
         let mut fewest = usize::MAX;
@@ -319,11 +454,18 @@ async fn a_lost_redis_never_stops_answers() {
     });
 
     server.kill();
-    until("noticed", || !lobby.health().connected && !arena.health().connected).await;
+    until("noticed", || {
+        !lobby.health().connected && !arena.health().connected
+    })
+    .await;
     assert_eq!(names(&arena.status()), ["Alice", "Bob"]);
     assert!(is_network(&arena.status()));
     arena.joined([0xC0; 16], "Carol");
-    assert_eq!(names(&arena.status()), ["Alice", "Bob", "Carol"], "the own players are right at any time");
+    assert_eq!(
+        names(&arena.status()),
+        ["Alice", "Bob", "Carol"],
+        "the own players are right at any time"
+    );
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert!(arena.health().age.unwrap() > Duration::from_millis(400));
     assert!(arena.health().last_error.unwrap().contains("127.0.0.1"));
@@ -331,7 +473,8 @@ async fn a_lost_redis_never_stops_answers() {
     server.run();
     let mut raw = server.raw();
     let whole = |raw: &mut Raw| {
-        let counts = ["lobby", "arena"].map(|id| raw.run::<Option<i64>>(&format!("HGET @server:{id} playerCount")));
+        let counts = ["lobby", "arena"]
+            .map(|id| raw.run::<Option<i64>>(&format!("HGET @server:{id} playerCount")));
         counts == [Some(1), Some(2)]
             && raw.run::<i64>("SCARD @servers") == 2
             && raw.run::<i64>("HLEN @server:lobby:players") == 1
@@ -341,7 +484,10 @@ async fn a_lost_redis_never_stops_answers() {
     // Two seconds and a quarter is what the pause between two tries may have grown to.
     let took = until("restored", || whole(&mut raw)).await;
     assert!(took < Duration::from_millis(2_500) + BEAT, "{took:?}");
-    until("seen", || names(&lobby.status()) == ["Alice", "Bob", "Carol"]).await;
+    until("seen", || {
+        names(&lobby.status()) == ["Alice", "Bob", "Carol"]
+    })
+    .await;
 
     // Emptied under our hands: the next heartbeat puts it right.
     raw.run::<Value>("FLUSHALL");
@@ -403,7 +549,10 @@ async fn a_redis_that_is_not_there_yet_is_found() {
     server.kill();
     let mut updates = network.updates();
     let local = updates.wait_for(|status| names(status) == ["Alice"] && !is_network(status));
-    tokio::time::timeout(Duration::from_secs(4), local).await.expect("local").unwrap();
+    tokio::time::timeout(Duration::from_secs(4), local)
+        .await
+        .expect("local")
+        .unwrap();
 }
 
 /// Nobody could give a sign of life while it was away, so that nobody is missed when it is back; not even by the first one.
@@ -463,13 +612,25 @@ async fn one_without_a_right_does_not_try_again_and_again() {
     if !is_installed() {
         return;
     }
-    let mut server = Server::absent(&["--user", "hailer", "on", ">s3cret", "~onequery:*", "+@all", "-xread"]);
+    let mut server = Server::absent(&[
+        "--user",
+        "hailer",
+        "on",
+        ">s3cret",
+        "~onequery:*",
+        "+@all",
+        "-xread",
+    ]);
     server.run();
     let url = format!("redis://hailer:s3cret@127.0.0.1:{}", server.port());
     let network = Network::start(settings(&url, "lobby", BEAT)).unwrap();
     tokio::time::sleep(Duration::from_millis(2_500)).await;
     let health = network.health();
-    assert!((1..=7).contains(&health.errors) && health.last_error.unwrap().contains("xread"), "{}", health.errors);
+    assert!(
+        (1..=7).contains(&health.errors) && health.last_error.unwrap().contains("xread"),
+        "{}",
+        health.errors
+    );
 }
 
 /// Three seconds of silence are noticed as a loss.
@@ -485,12 +646,18 @@ async fn a_redis_that_swallows_everything_holds_nobody_up() {
     network.joined(ALICE, "Alice");
     let mut updates = network.updates();
     let told = updates.wait_for(|status| names(status) == ["Alice"]);
-    tokio::time::timeout(Duration::from_millis(500), told).await.expect("told at once").unwrap();
+    tokio::time::timeout(Duration::from_millis(500), told)
+        .await
+        .expect("told at once")
+        .unwrap();
     until("noticed", || !network.health().connected).await;
     server.freeze(false);
     connected(&network).await;
     let mut raw = server.raw();
-    until("written", || raw.run::<Vec<String>>("HKEYS @server:lobby:players") == [A]).await;
+    until("written", || {
+        raw.run::<Vec<String>>("HKEYS @server:lobby:players") == [A]
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -548,7 +715,16 @@ async fn users_passwords_and_databases() {
     if !is_installed() {
         return;
     }
-    let user = ["--user", "hailer", "on", ">s3c@r:e/t", "~onequery:*", "+@all", "--requirepass", "0ther"];
+    let user = [
+        "--user",
+        "hailer",
+        "on",
+        ">s3c@r:e/t",
+        "~onequery:*",
+        "+@all",
+        "--requirepass",
+        "0ther",
+    ];
     let mut server = Server::absent(&user);
     server.run();
     let port = server.port();
@@ -564,7 +740,11 @@ async fn users_passwords_and_databases() {
     settings.redis.log_in(Some("hailer"), "wr0ng");
     let refused = Network::start(settings).unwrap();
     until("refused", || refused.health().last_error.is_some()).await;
-    let shown = format!("{refused:?} {:?} {network:?} {:?}", refused.health(), network.health());
+    let shown = format!(
+        "{refused:?} {:?} {network:?} {:?}",
+        refused.health(),
+        network.health()
+    );
     assert!(shown.contains("authentication failed"), "{shown}");
     for secret in ["wr0ng", "s3c", "0ther"] {
         assert!(!shown.contains(secret), "{shown}");
@@ -578,12 +758,22 @@ async fn a_cluster_takes_it_too() {
         return;
     }
     let bus = free_port().to_string();
-    let mut server =
-        Server::absent(&["--cluster-enabled", "yes", "--cluster-port", &bus, "--cluster-announce-ip", "127.0.0.1"]);
+    let mut server = Server::absent(&[
+        "--cluster-enabled",
+        "yes",
+        "--cluster-port",
+        &bus,
+        "--cluster-announce-ip",
+        "127.0.0.1",
+    ]);
     server.run();
     let mut raw = server.raw();
     raw.run::<Value>("CLUSTER ADDSLOTSRANGE 0 16383");
-    until("a cluster", || raw.run::<String>("CLUSTER INFO").contains("cluster_state:ok")).await;
+    until("a cluster", || {
+        raw.run::<String>("CLUSTER INFO")
+            .contains("cluster_state:ok")
+    })
+    .await;
     let join = |id: &str| {
         let mut settings = settings(&server.url(), id, BEAT);
         settings.redis.cluster = true;
@@ -594,7 +784,10 @@ async fn a_cluster_takes_it_too() {
     arena.joined(BOB, "Bob");
     let both = |network: &Network| names(&network.status()) == ["Alice", "Bob"];
     until("both", || both(&lobby) && both(&arena)).await;
-    assert_eq!(raw.run::<Vec<String>>(&format!("HKEYS {PREFIX}server:lobby:players")), [A]);
+    assert_eq!(
+        raw.run::<Vec<String>>(&format!("HKEYS {PREFIX}server:lobby:players")),
+        [A]
+    );
     assert_eq!(lobby.health().errors, 0, "{:?}", lobby.health());
 }
 
@@ -605,11 +798,32 @@ async fn tls_proves_the_server() {
         return;
     }
     let (port, folder) = (free_port().to_string(), std::env::temp_dir());
-    let [key, cert] = ["key", "pem"].map(|kind| folder.join(format!("hailer-redis-tls-{port}.{kind}")));
+    let [key, cert] =
+        ["key", "pem"].map(|kind| folder.join(format!("hailer-redis-tls-{port}.{kind}")));
     let made = Command::new("openssl")
-        .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"])
-        .args(["-addext", "subjectAltName=IP:127.0.0.1", "-addext", "basicConstraints=critical,CA:FALSE"])
-        .args(["-keyout".as_ref(), key.as_os_str(), "-out".as_ref(), cert.as_os_str()])
+        .args([
+            "req",
+            "-x509",
+            "-newkey",
+            "rsa:2048",
+            "-nodes",
+            "-days",
+            "2",
+            "-subj",
+            "/CN=localhost",
+        ])
+        .args([
+            "-addext",
+            "subjectAltName=IP:127.0.0.1",
+            "-addext",
+            "basicConstraints=critical,CA:FALSE",
+        ])
+        .args([
+            "-keyout".as_ref(),
+            key.as_os_str(),
+            "-out".as_ref(),
+            cert.as_os_str(),
+        ])
         .stderr(Stdio::null())
         .status();
     let Ok(true) = made.map(|status| status.success()) else {
@@ -617,7 +831,14 @@ async fn tls_proves_the_server() {
         return;
     };
     let [key_file, cert_file] = [&key, &cert].map(|path| path.to_str().unwrap());
-    let options = ["--tls-port", &port, "--tls-auth-clients", "no", "--tls-ca-cert-file", cert_file];
+    let options = [
+        "--tls-port",
+        &port,
+        "--tls-auth-clients",
+        "no",
+        "--tls-ca-cert-file",
+        cert_file,
+    ];
     let files = ["--tls-cert-file", cert_file, "--tls-key-file", key_file];
     let mut server = Server::absent(&[&options[..], &files[..]].concat());
     server.run();
@@ -626,8 +847,17 @@ async fn tls_proves_the_server() {
     settings.redis.authorities = Some(std::fs::read(&cert).unwrap());
     let network = Network::start(settings).unwrap();
     connected(&network).await;
-    assert_eq!(server.raw().run::<Vec<String>>("SMEMBERS @servers"), ["lobby"]);
-    until("refused", || stranger.health().last_error.is_some_and(|error| error.contains("ertificate"))).await;
+    assert_eq!(
+        server.raw().run::<Vec<String>>("SMEMBERS @servers"),
+        ["lobby"]
+    );
+    until("refused", || {
+        stranger
+            .health()
+            .last_error
+            .is_some_and(|error| error.contains("ertificate"))
+    })
+    .await;
     assert!(!stranger.health().connected);
     for file in [key, cert] {
         std::fs::remove_file(file).unwrap();

@@ -66,10 +66,16 @@ impl Redis {
 
     fn set(&self, how: Break, broken: bool) {
         match how {
-            Break::Down => namespace::ip(&format!("link set near{LINK} {}", if broken { "down" } else { "up" })),
+            Break::Down => namespace::ip(&format!(
+                "link set near{LINK} {}",
+                if broken { "down" } else { "up" }
+            )),
             Break::Deaf => {
                 let what = if broken { "add" } else { "del" };
-                namespace::ip_there(self.0.id(), &format!("route {what} blackhole {}/32", namespace::near(LINK)))
+                namespace::ip_there(
+                    self.0.id(),
+                    &format!("route {what} blackhole {}/32", namespace::near(LINK)),
+                )
             }
         }
         .unwrap();
@@ -97,8 +103,14 @@ fn member(link: u8, id: &str, mode: Mode) -> Network {
 async fn ask(network: &Network, over: Arc<AtomicBool>) -> tokio::task::JoinHandle<u32> {
     let mut updates = network.updates();
     let protocols: Vec<(&dyn Protocol, _)> = vec![(&MinecraftQuery, Options::default())];
-    let board = Board::with_options(protocols, Keys::new([7; 16]), &updates.borrow_and_update()).unwrap();
-    let post = Post { address: ([127, 0, 0, 1], 0).into(), board: board.clone(), relay: None, handed: None };
+    let board =
+        Board::with_options(protocols, Keys::new([7; 16]), &updates.borrow_and_update()).unwrap();
+    let post = Post {
+        address: ([127, 0, 0, 1], 0).into(),
+        board: board.clone(),
+        relay: None,
+        handed: None,
+    };
     let engine = Engine::start(vec![post], &respond::Settings::default()).unwrap();
     tokio::spawn(async move {
         while updates.changed().await.is_ok() {
@@ -110,8 +122,16 @@ async fn ask(network: &Network, over: Arc<AtomicBool>) -> tokio::task::JoinHandl
         let (client, mut count) = (Client::default(), 0);
         while !over.load(Ordering::Relaxed) {
             let answer = client.query(target.as_str()).await.expect("an answer");
-            assert!(answer.status.players.list.len() >= 2, "{:?}", answer.status.players);
-            assert!(answer.round_trip < Duration::from_millis(500), "{:?}", answer.round_trip);
+            assert!(
+                answer.status.players.list.len() >= 2,
+                "{:?}",
+                answer.status.players
+            );
+            assert!(
+                answer.round_trip < Duration::from_millis(500),
+                "{:?}",
+                answer.round_trip
+            );
             count += 1;
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -124,15 +144,25 @@ async fn survive(how: Break) {
     let redis = Redis::start();
     let mut raw = Raw::connect(&url(SAFE));
     // Several, since chance has a part in when each looks for Redis again.
-    let lobbies: Vec<_> = (0..6).map(|i| member(LINK, &format!("lobby-{i}"), Mode::Aggregate)).collect();
+    let lobbies: Vec<_> = (0..6)
+        .map(|i| member(LINK, &format!("lobby-{i}"), Mode::Aggregate))
+        .collect();
     let clerk = member(LINK, "clerk", Mode::Publish);
     let arena = member(SAFE, "arena", Mode::Aggregate);
     let all = || lobbies.iter().chain([&clerk, &arena]);
-    until("connected", || all().all(|network| network.health().connected)).await;
+    until("connected", || {
+        all().all(|network| network.health().connected)
+    })
+    .await;
     lobbies[0].joined(ALICE, "Alice");
     lobbies[1].joined(FRANK, "Frank");
     arena.joined(BOB, "Bob");
-    let see = |names: &[&str]| lobbies.iter().chain([&arena]).all(|network| sees(&network.status(), names));
+    let see = |names: &[&str]| {
+        lobbies
+            .iter()
+            .chain([&arena])
+            .all(|network| sees(&network.status(), names))
+    };
     until("all", || see(&["Alice", "Bob", "Frank"])).await;
     let over = Arc::new(AtomicBool::new(false));
     let answers = ask(&lobbies[0], over.clone()).await;
@@ -146,17 +176,32 @@ async fn survive(how: Break) {
     lobbies[0].joined(DAVE, "Dave");
     lobbies[1].left(FRANK);
     arena.joined(ERIN, "Erin");
-    until("noticed", || lobbies.iter().chain([&clerk]).all(|network| !network.health().connected)).await;
+    until("noticed", || {
+        lobbies
+            .iter()
+            .chain([&clerk])
+            .all(|network| !network.health().connected)
+    })
+    .await;
     let noticed = cut_at.elapsed();
     assert!(noticed < Duration::from_millis(3_500), "{noticed:?}");
     let status = lobbies[0].status();
-    assert!(is_network(&status) && sees(&status, &["Alice", "Bob", "Dave", "Frank"]), "{status:?}");
+    assert!(
+        is_network(&status) && sees(&status, &["Alice", "Bob", "Dave", "Frank"]),
+        "{status:?}"
+    );
     tokio::time::sleep(CUT_FOR.saturating_sub(cut_at.elapsed())).await;
 
     redis.set(how, false);
     let back_at = Instant::now();
-    let mut on = |id: &str| raw.run::<Vec<String>>(&format!("HKEYS @server:{id}:players")).len();
-    until("written", || (on("lobby-0"), on("lobby-1"), on("clerk"), on("arena")) == (2, 0, 0, 2)).await;
+    let mut on = |id: &str| {
+        raw.run::<Vec<String>>(&format!("HKEYS @server:{id}:players"))
+            .len()
+    };
+    until("written", || {
+        (on("lobby-0"), on("lobby-1"), on("clerk"), on("arena")) == (2, 0, 0, 2)
+    })
+    .await;
     let written = back_at.elapsed();
     until("seen", || see(&["Alice", "Bob", "Dave", "Erin"])).await;
     let seen = back_at.elapsed();
@@ -165,7 +210,11 @@ async fn survive(how: Break) {
     );
     assert!(written.max(seen) < HEARTBEAT);
     while cut_at.elapsed() < WATCH {
-        assert!(see(&["Alice", "Bob", "Dave", "Erin"]), "{:?}", arena.status().players);
+        assert!(
+            see(&["Alice", "Bob", "Dave", "Erin"]),
+            "{:?}",
+            arena.status().players
+        );
         assert_eq!(on("clerk"), 0, "a word of before the break came late");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -174,24 +223,39 @@ async fn survive(how: Break) {
 }
 
 fn sees(status: &Status, names: &[&str]) -> bool {
-    let mut seen: Vec<_> = status.players.list.iter().map(|player| player.name.raw()).collect();
+    let mut seen: Vec<_> = status
+        .players
+        .list
+        .iter()
+        .map(|player| player.name.raw())
+        .collect();
     seen.sort_unstable();
     seen == names
 }
 
 fn run(test: &str, how: Break) {
     if is_installed() && namespace::is_inside_for(test) {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .unwrap();
         runtime.block_on(survive(how));
     }
 }
 
 #[test]
 fn a_link_that_is_down_stops_no_answers() {
-    run("partition::a_link_that_is_down_stops_no_answers", Break::Down);
+    run(
+        "partition::a_link_that_is_down_stops_no_answers",
+        Break::Down,
+    );
 }
 
 #[test]
 fn a_link_that_swallows_replies_stops_no_answers() {
-    run("partition::a_link_that_swallows_replies_stops_no_answers", Break::Deaf);
+    run(
+        "partition::a_link_that_swallows_replies_stops_no_answers",
+        Break::Deaf,
+    );
 }

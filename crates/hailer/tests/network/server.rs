@@ -15,9 +15,16 @@ pub struct Server {
 
 /// Whether there is a Redis to test with. Where it must be there, its absence is a failure.
 pub fn is_installed() -> bool {
-    let found = Command::new("redis-server").arg("--version").stdout(Stdio::null()).status().is_ok();
+    let found = Command::new("redis-server")
+        .arg("--version")
+        .stdout(Stdio::null())
+        .status()
+        .is_ok();
     let needed = std::env::var_os("HAILER_NEEDS_REDIS").is_some();
-    assert!(found || !needed, "redis-server is not installed; on Debian: apt-get install redis-server");
+    assert!(
+        found || !needed,
+        "redis-server is not installed; on Debian: apt-get install redis-server"
+    );
     if !found {
         eprintln!("skipped: redis-server is not installed");
     }
@@ -25,16 +32,26 @@ pub fn is_installed() -> bool {
 }
 
 pub fn free_port() -> u16 {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port()
 }
 
 impl Server {
     /// A free port, and nobody there yet.
     pub fn absent(options: &[&str]) -> Self {
         let port = free_port();
-        let folder = std::env::temp_dir().join(format!("hailer-redis-{}-{port}", std::process::id()));
+        let folder =
+            std::env::temp_dir().join(format!("hailer-redis-{}-{port}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
-        Self { child: None, port, folder, options: options.iter().map(|option| (*option).into()).collect() }
+        Self {
+            child: None,
+            port,
+            folder,
+            options: options.iter().map(|option| (*option).into()).collect(),
+        }
     }
 
     pub fn start() -> Self {
@@ -46,8 +63,21 @@ impl Server {
     /// Starts it, empty.
     pub fn run(&mut self) {
         let mut command = Command::new("redis-server");
-        command.args(["--port", &self.port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
-        command.arg("--dir").arg(&self.folder).args(&self.options).stdout(Stdio::null());
+        command.args([
+            "--port",
+            &self.port.to_string(),
+            "--bind",
+            "127.0.0.1",
+            "--save",
+            "",
+            "--appendonly",
+            "no",
+        ]);
+        command
+            .arg("--dir")
+            .arg(&self.folder)
+            .args(&self.options)
+            .stdout(Stdio::null());
         self.child = Some(command.spawn().unwrap());
         let deadline = Instant::now() + Duration::from_secs(10);
         while std::net::TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).is_err() {
@@ -67,7 +97,13 @@ impl Server {
     pub fn freeze(&self, frozen: bool) {
         let signal = if frozen { "-STOP" } else { "-CONT" };
         let pid = self.child.as_ref().unwrap().id().to_string();
-        assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
+        assert!(
+            Command::new("kill")
+                .args([signal, &pid])
+                .status()
+                .unwrap()
+                .success()
+        );
     }
 
     pub fn url(&self) -> String {
@@ -109,11 +145,14 @@ impl Raw {
 
     /// A command, its words separated by blanks; `@` stands for the prefix, `~` for a blank.
     pub fn run<T: redis::FromRedisValue>(&mut self, command: &str) -> T {
-        self.attempt(command).unwrap_or_else(|error| panic!("{command}: {error}"))
+        self.attempt(command)
+            .unwrap_or_else(|error| panic!("{command}: {error}"))
     }
 
     pub fn attempt<T: redis::FromRedisValue>(&mut self, command: &str) -> RedisResult<T> {
-        let mut words = command.split(' ').map(|word| word.replace('@', PREFIX).replace('~', " "));
+        let mut words = command
+            .split(' ')
+            .map(|word| word.replace('@', PREFIX).replace('~', " "));
         let mut cmd = redis::cmd(&words.next().unwrap());
         for word in words {
             cmd.arg(word);
@@ -128,7 +167,8 @@ impl Raw {
             assert_eq!((fields.len(), &*fields[0]), (2, "data"));
             fields[1].clone()
         });
-        data.filter_map(|data| serde_json::from_str(&data).ok()).collect()
+        data.filter_map(|data| serde_json::from_str(&data).ok())
+            .collect()
     }
 
     /// What the reference does at its start, and with each heartbeat.
@@ -139,20 +179,34 @@ impl Raw {
         ));
         self.run::<Value>(&format!("EXPIRE @server:{id} 90"));
         self.run::<Value>(&format!("SADD @servers {id}"));
-        self.event(&format!(r#"{{"serverName":"Server {id}","type":"server_online","serverId":"{id}"}}"#));
+        self.event(&format!(
+            r#"{{"serverName":"Server {id}","type":"server_online","serverId":"{id}"}}"#
+        ));
     }
 
     pub fn event(&mut self, data: &str) {
         let key = format!("{PREFIX}events");
-        redis::cmd("XADD").arg(key).arg("*").arg("data").arg(data).query::<Value>(&mut self.0).unwrap();
+        redis::cmd("XADD")
+            .arg(key)
+            .arg("*")
+            .arg("data")
+            .arg(data)
+            .query::<Value>(&mut self.0)
+            .unwrap();
     }
 
     /// An entry of a players hash, as it stands there.
     pub fn entry(&mut self, id: &str, uuid: &str, json: &str) {
-        let _: Value = self.0.hset(format!("{PREFIX}server:{id}:players"), uuid, json).unwrap();
+        let _: Value = self
+            .0
+            .hset(format!("{PREFIX}server:{id}:players"), uuid, json)
+            .unwrap();
     }
 }
 
 pub fn now() -> u128 {
-    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis()
+    std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap()
+        .as_millis()
 }

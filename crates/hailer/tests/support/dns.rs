@@ -41,7 +41,9 @@ impl Dns {
         let asked = Arc::new(Mutex::new(Vec::new()));
         let log = asked.clone();
         let server = Server::run(loopback(), move |socket, bytes, from| {
-            let Some((name, kind, end)) = question(bytes) else { return };
+            let Some((name, kind, end)) = question(bytes) else {
+                return;
+            };
             log.lock().unwrap().push(format!("{kind} {name}"));
             if let Some(reply) = reply(bytes, end, (&name, kind), &zone.lock().unwrap(), seconds) {
                 let _ = socket.send_to(&reply, from);
@@ -57,7 +59,11 @@ impl Dns {
 
     /// Whether it was asked for the service of any name.
     pub fn was_asked_for_services(&self) -> bool {
-        self.asked.lock().unwrap().iter().any(|asked| asked.starts_with(&format!("{SRV} ")))
+        self.asked
+            .lock()
+            .unwrap()
+            .iter()
+            .any(|asked| asked.starts_with(&format!("{SRV} ")))
     }
 
     /// What it was asked: `1 name` for IPv4 addresses, `28 name` for IPv6 addresses, `33 name` for services.
@@ -79,7 +85,11 @@ fn question(bytes: &[u8]) -> Option<(String, u16, usize)> {
         at += length;
     }
     let kind = bytes.get(at..at + 2)?;
-    Some((labels.join("."), u16::from_be_bytes([kind[0], kind[1]]), at + 4))
+    Some((
+        labels.join("."),
+        u16::from_be_bytes([kind[0], kind[1]]),
+        at + 4,
+    ))
 }
 
 fn reply(
@@ -89,7 +99,11 @@ fn reply(
     zone: &[(&'static str, Record)],
     seconds: u8,
 ) -> Option<Vec<u8>> {
-    let known: Vec<&Record> = zone.iter().filter(|(known, _)| *known == name).map(|(_, record)| record).collect();
+    let known: Vec<&Record> = zone
+        .iter()
+        .filter(|(known, _)| *known == name)
+        .map(|(_, record)| record)
+        .collect();
     let mut code = if known.is_empty() { 3 } else { 0 };
     let mut answers = Vec::new();
     for record in known {

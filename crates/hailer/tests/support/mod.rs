@@ -34,9 +34,14 @@ impl Drop for Server {
 
 impl Server {
     /// Hears datagrams on a socket and lets a function act on each.
-    pub fn run(socket: UdpSocket, mut hear: impl FnMut(&UdpSocket, &[u8], SocketAddr) + Send + 'static) -> Self {
+    pub fn run(
+        socket: UdpSocket,
+        mut hear: impl FnMut(&UdpSocket, &[u8], SocketAddr) + Send + 'static,
+    ) -> Self {
         let address = socket.local_addr().unwrap();
-        socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+        socket
+            .set_read_timeout(Some(Duration::from_millis(200)))
+            .unwrap();
         let over = Arc::new(AtomicBool::new(false));
         let is_over = over.clone();
         let thread = std::thread::spawn(move || {
@@ -49,7 +54,11 @@ impl Server {
                 }
             }
         });
-        Self { address, over, thread: Some(thread) }
+        Self {
+            address,
+            over,
+            thread: Some(thread),
+        }
     }
 
     /// Answers each datagram with any number of datagrams.
@@ -83,7 +92,11 @@ impl Server {
 
     /// Answers in some protocols at a certain place.
     pub fn at(socket: UdpSocket, protocols: &[&'static dyn Protocol], status: &Status) -> Self {
-        Self::board(socket, Board::new(protocols, status).unwrap(), Budget::default())
+        Self::board(
+            socket,
+            Board::new(protocols, status).unwrap(),
+            Budget::default(),
+        )
     }
 
     /// The port.
@@ -121,11 +134,17 @@ impl Stream {
                     break;
                 }
                 stream.set_nodelay(true).unwrap();
-                stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+                stream
+                    .set_read_timeout(Some(Duration::from_secs(5)))
+                    .unwrap();
                 act(stream);
             }
         });
-        Self { address, over, thread: Some(thread) }
+        Self {
+            address,
+            over,
+            thread: Some(thread),
+        }
     }
 
     /// Answers whatever comes with these bytes, and closes.
@@ -183,7 +202,9 @@ pub fn protocol(id: &str) -> &'static dyn Protocol {
 
 /// The ids of all protocols that travel in datagrams, as our servers answer them.
 pub fn ids() -> Vec<&'static str> {
-    registry::datagram().map(|protocol| protocol.info().id).collect()
+    registry::datagram()
+        .map(|protocol| protocol.info().id)
+        .collect()
 }
 
 /// A status that every protocol can tell something of.
@@ -198,17 +219,25 @@ pub fn status(name: &str, players: &[&str]) -> Status {
     status.players.online = Some(players.len() as i64);
     status.players.max = Some(20);
     // A UUID each, since OneQuery tells players apart by it.
-    let list = players.iter().zip(1..).map(|(name, number): (_, u128)| Player {
-        uuid: Some(number.to_be_bytes()),
-        ..Player::named(Text::unformatted(*name))
-    });
+    let list = players
+        .iter()
+        .zip(1..)
+        .map(|(name, number): (_, u128)| Player {
+            uuid: Some(number.to_be_bytes()),
+            ..Player::named(Text::unformatted(*name))
+        });
     status.players.set_list(list.collect());
     status
 }
 
 /// Names of the players of an answer.
 pub fn names(status: &Status) -> Vec<String> {
-    status.players.list.iter().map(|player| player.name.plain()).collect()
+    status
+        .players
+        .list
+        .iter()
+        .map(|player| player.name.plain())
+        .collect()
 }
 
 /// Minecraft Query's reply to a handshake, or a stat with this body.

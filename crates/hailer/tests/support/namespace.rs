@@ -31,11 +31,18 @@ pub(crate) fn is_inside_for(test: &str) -> bool {
     let again = std::env::current_exe().map(enter);
     match again.expect("the path of this program") {
         Ok(mut again) => {
-            let output = again.args(["--exact", test, "--nocapture"]).output().expect("this program again");
+            let output = again
+                .args(["--exact", test, "--nocapture"])
+                .output()
+                .expect("this program again");
             let said = String::from_utf8_lossy(&output.stdout);
             print!("{said}");
             eprint!("{}", String::from_utf8_lossy(&output.stderr));
-            assert!(said.contains("1 passed"), "{test} in a namespace: {}", output.status);
+            assert!(
+                said.contains("1 passed"),
+                "{test} in a namespace: {}",
+                output.status
+            );
         }
         Err(reason) => {
             assert!(std::env::var_os(NEEDED).is_none(), "{reason}");
@@ -54,7 +61,10 @@ pub(crate) fn enter(program: impl AsRef<OsStr>) -> Result<Command, String> {
 
 /// A program in one more namespace without any link. Its process has the id of the child.
 pub(crate) fn apart(program: impl AsRef<OsStr>) -> Command {
-    assert!(is_inside(), "links are made between namespaces of ours only");
+    assert!(
+        is_inside(),
+        "links are made between namespaces of ours only"
+    );
     let mut command = Command::new("unshare");
     command.arg("--net").arg(program);
     command
@@ -72,16 +82,23 @@ pub(crate) fn far(link: u8) -> Ipv4Addr {
 
 /// Links the interface `near0` here with `far0` in the namespace of a process that was started [`apart`], and so on with other numbers.
 pub(crate) fn link(pid: u32, link: u8) -> io::Result<()> {
-    assert!(is_inside(), "links are made between namespaces of ours only");
+    assert!(
+        is_inside(),
+        "links are made between namespaces of ours only"
+    );
     let namespace = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/net"));
     let deadline = Instant::now() + Duration::from_secs(5);
     while namespace(&pid.to_string())? == namespace("self")? {
         if Instant::now() > deadline {
-            return Err(io::Error::other("the other process stays in this namespace"));
+            return Err(io::Error::other(
+                "the other process stays in this namespace",
+            ));
         }
         std::thread::sleep(Duration::from_millis(2));
     }
-    ip(&format!("link add near{link} type veth peer name far{link} netns {pid}"))?;
+    ip(&format!(
+        "link add near{link} type veth peer name far{link} netns {pid}"
+    ))?;
     ip(&format!("address add {}/30 dev near{link}", near(link)))?;
     ip_there(pid, &format!("address add {}/30 dev far{link}", far(link)))?;
     for name in ["lo".to_owned(), format!("near{link}")] {
@@ -103,7 +120,13 @@ pub(crate) fn ip(words: &str) -> io::Result<()> {
 pub(crate) fn ip_there(pid: u32, words: &str) -> io::Result<()> {
     assert!(is_inside(), "no network but ours is changed");
     let namespace = format!("--net=/proc/{pid}/ns/net");
-    finish(words, Command::new("nsenter").arg(namespace).arg("ip").args(words.split(' ')))
+    finish(
+        words,
+        Command::new("nsenter")
+            .arg(namespace)
+            .arg("ip")
+            .args(words.split(' ')),
+    )
 }
 
 /// How to make a namespace: as root of a namespace of users as well, which takes no privilege. Where that is refused, root needs none.
@@ -113,24 +136,37 @@ fn way() -> Result<&'static [&'static str], String> {
     for way in ways {
         // To be let in is not enough: some systems let everybody in and allow nothing there.
         let mut command = Command::new("unshare");
-        command.args(way).args(["ip", "link", "add", "type", "veth"]).stdin(Stdio::null());
+        command
+            .args(way)
+            .args(["ip", "link", "add", "type", "veth"])
+            .stdin(Stdio::null());
         match command.output() {
             Ok(output) if output.status.success() => return Ok(way),
             Ok(output) => reasons.push(complaint(&output)),
             Err(error) => reasons.push(format!("unshare: {error}")),
         }
     }
-    Err(format!("no network namespaces here, or no iproute2: {}", reasons.swap_remove(0)))
+    Err(format!(
+        "no network namespaces here, or no iproute2: {}",
+        reasons.swap_remove(0)
+    ))
 }
 
 fn finish(words: &str, command: &mut Command) -> io::Result<()> {
     let output = command.stdin(Stdio::null()).output()?;
     match output.status.success() {
         true => Ok(()),
-        false => Err(io::Error::other(format!("ip {words}: {}", complaint(&output)))),
+        false => Err(io::Error::other(format!(
+            "ip {words}: {}",
+            complaint(&output)
+        ))),
     }
 }
 
 fn complaint(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).lines().next().unwrap_or("no reason was given").to_owned()
+    String::from_utf8_lossy(&output.stderr)
+        .lines()
+        .next()
+        .unwrap_or("no reason was given")
+        .to_owned()
 }

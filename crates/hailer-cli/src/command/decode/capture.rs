@@ -36,11 +36,23 @@ pub(super) fn is_capture(start: &[u8]) -> bool {
 pub(super) fn start(stream: &mut impl Read) -> std::io::Result<Vec<u8>> {
     let mut start = Vec::new();
     stream.take(PCAP_HEADER).read_to_end(&mut start)?;
-    if let [0x0A, 0x0D, 0x0D, 0x0A, length @ .., _, _, _, _] = start.as_slice().get(..12).unwrap_or_default() {
+    if let [0x0A, 0x0D, 0x0D, 0x0A, length @ .., _, _, _, _] =
+        start.as_slice().get(..12).unwrap_or_default()
+    {
         let length = [length[0], length[1], length[2], length[3]];
         let is_big = start[8..12] == [0x1A, 0x2B, 0x3C, 0x4D];
-        let length = if is_big { u32::from_be_bytes(length) } else { u32::from_le_bytes(length) };
-        stream.take(u64::from(length).min(BUFFER as u64).saturating_sub(PCAP_HEADER)).read_to_end(&mut start)?;
+        let length = if is_big {
+            u32::from_be_bytes(length)
+        } else {
+            u32::from_le_bytes(length)
+        };
+        stream
+            .take(
+                u64::from(length)
+                    .min(BUFFER as u64)
+                    .saturating_sub(PCAP_HEADER),
+            )
+            .read_to_end(&mut start)?;
     }
     Ok(start)
 }
@@ -96,7 +108,10 @@ pub(super) fn packets(
         }
     };
     if !whole {
-        tell!("\x1b[33mnote:\x1b[0m {name}: damaged or cut after packet {}", packets.count);
+        tell!(
+            "\x1b[33mnote:\x1b[0m {name}: damaged or cut after packet {}",
+            packets.count
+        );
     }
     Ok(packets.count)
 }
@@ -116,7 +131,11 @@ impl Packets {
     fn block(&mut self, block: &PcapBlockOwned<'_>) -> Option<Carried> {
         match block {
             PcapBlockOwned::LegacyHeader(header) => {
-                let units = if header.is_nanosecond_precision() { 1_000_000_000 } else { 1_000_000 };
+                let units = if header.is_nanosecond_precision() {
+                    1_000_000_000
+                } else {
+                    1_000_000
+                };
                 self.interfaces = vec![(header.network, units)];
                 None
             }
@@ -131,13 +150,20 @@ impl Packets {
                 None
             }
             PcapBlockOwned::NG(Block::InterfaceDescription(interface)) => {
-                self.interfaces.push((interface.linktype, interface.ts_resolution().unwrap_or(1_000_000)));
+                self.interfaces.push((
+                    interface.linktype,
+                    interface.ts_resolution().unwrap_or(1_000_000),
+                ));
                 None
             }
             PcapBlockOwned::NG(Block::EnhancedPacket(packet)) => {
                 let &(link, units) = self.interfaces.get(packet.if_id as usize)?;
                 let time = u128::from(packet.ts_high) << 32 | u128::from(packet.ts_low);
-                self.packet(link, time * 1_000_000_000 / u128::from(units.max(1)), packet.packet_data())
+                self.packet(
+                    link,
+                    time * 1_000_000_000 / u128::from(units.max(1)),
+                    packet.packet_data(),
+                )
             }
             PcapBlockOwned::NG(Block::SimplePacket(packet)) => {
                 let &(link, _) = self.interfaces.first()?;
@@ -151,24 +177,51 @@ impl Packets {
         self.count += 1;
         let first = *self.first.get_or_insert(time);
         let (source, destination, transport) = self.transport(&slice(link, data)?)?;
-        let (from, to) = ((source, transport.ports().0).into(), (destination, transport.ports().1).into());
+        let (from, to) = (
+            (source, transport.ports().0).into(),
+            (destination, transport.ports().1).into(),
+        );
         let seconds = time.saturating_sub(first) as f64 / 1e9;
         let place = format!("#{} {seconds:.6} s {from} > {to}", self.count);
         Some(match transport {
-            Transport::Udp { payload, .. } => {
-                Carried::Datagram(Found { place, ends: Some((from, to)), bytes: payload })
-            }
-            Transport::Tcp { seq, syn, ack, payload, .. } => {
+            Transport::Udp { payload, .. } => Carried::Datagram(Found {
+                place,
+                ends: Some((from, to)),
+                bytes: payload,
+            }),
+            Transport::Tcp {
+                seq,
+                syn,
+                ack,
+                payload,
+                ..
+            } => {
                 let time = Duration::from_nanos(u64::try_from(time).unwrap_or(u64::MAX));
-                Carried::Segment(Segment { place, seconds, time, from, to, seq, syn, ack, payload })
+                Carried::Segment(Segment {
+                    place,
+                    seconds,
+                    time,
+                    from,
+                    to,
+                    seq,
+                    syn,
+                    ack,
+                    payload,
+                })
             }
         })
     }
 
     fn transport(&mut self, packet: &SlicedPacket<'_>) -> Option<(IpAddr, IpAddr, Transport)> {
         let (source, destination): (IpAddr, IpAddr) = match packet.net.as_ref()? {
-            NetSlice::Ipv4(ip) => (ip.header().source_addr().into(), ip.header().destination_addr().into()),
-            NetSlice::Ipv6(ip) => (ip.header().source_addr().into(), ip.header().destination_addr().into()),
+            NetSlice::Ipv4(ip) => (
+                ip.header().source_addr().into(),
+                ip.header().destination_addr().into(),
+            ),
+            NetSlice::Ipv6(ip) => (
+                ip.header().source_addr().into(),
+                ip.header().destination_addr().into(),
+            ),
             _ => return None,
         };
         if !packet.is_ip_payload_fragmented() {
@@ -184,8 +237,14 @@ impl Packets {
         }
         let whole = self.pool.process_sliced_packet(packet, (), ()).ok()??;
         let transport = match whole.ip_number {
-            IpNumber::UDP => UdpSlice::from_slice(&whole.payload).ok().as_ref().map(Transport::from),
-            IpNumber::TCP => TcpSlice::from_slice(&whole.payload).ok().as_ref().map(Transport::from),
+            IpNumber::UDP => UdpSlice::from_slice(&whole.payload)
+                .ok()
+                .as_ref()
+                .map(Transport::from),
+            IpNumber::TCP => TcpSlice::from_slice(&whole.payload)
+                .ok()
+                .as_ref()
+                .map(Transport::from),
             _ => None,
         };
         self.pool.return_buf(whole);
@@ -195,8 +254,17 @@ impl Packets {
 
 /// A datagram or segment without its addresses.
 enum Transport {
-    Udp { ports: (u16, u16), payload: Vec<u8> },
-    Tcp { ports: (u16, u16), seq: u32, syn: bool, ack: bool, payload: Vec<u8> },
+    Udp {
+        ports: (u16, u16),
+        payload: Vec<u8>,
+    },
+    Tcp {
+        ports: (u16, u16),
+        seq: u32,
+        syn: bool,
+        ack: bool,
+        payload: Vec<u8>,
+    },
 }
 
 impl Transport {
@@ -208,7 +276,10 @@ impl Transport {
 
 impl From<&UdpSlice<'_>> for Transport {
     fn from(udp: &UdpSlice<'_>) -> Self {
-        Self::Udp { ports: (udp.source_port(), udp.destination_port()), payload: udp.payload().to_vec() }
+        Self::Udp {
+            ports: (udp.source_port(), udp.destination_port()),
+            payload: udp.payload().to_vec(),
+        }
     }
 }
 
@@ -235,7 +306,9 @@ fn slice(link: Linktype, data: &[u8]) -> Option<SlicedPacket<'_>> {
         // BSD loopback: four bytes of address family before the packet.
         Linktype::NULL | Linktype::LOOP => SlicedPacket::from_ip(data.get(4..)?).ok(),
         // 12 is what some systems write for 101.
-        Linktype::RAW | Linktype::IPV4 | Linktype::IPV6 | Linktype(12) => SlicedPacket::from_ip(data).ok(),
+        Linktype::RAW | Linktype::IPV4 | Linktype::IPV6 | Linktype(12) => {
+            SlicedPacket::from_ip(data).ok()
+        }
         _ => None,
     }
 }

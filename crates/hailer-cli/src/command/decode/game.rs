@@ -58,9 +58,18 @@ impl<'a> Game<'a> {
         Ok(Self {
             args,
             filter: Filter::new(&args.choice, way),
-            form: Form { json: args.json, long: args.choice.long, hex: args.choice.hex },
+            form: Form {
+                json: args.json,
+                long: args.choice.long,
+                hex: args.choice.hex,
+            },
             summary: Summary::default(),
-            secrets: args.secrets.as_deref().map(Secrets::read).transpose()?.unwrap_or_default(),
+            secrets: args
+                .secrets
+                .as_deref()
+                .map(Secrets::read)
+                .transpose()?
+                .unwrap_or_default(),
             connections: HashMap::new(),
             sound: true,
             sessions: 0,
@@ -68,11 +77,19 @@ impl<'a> Game<'a> {
     }
 
     fn tap(&self) -> Tap {
-        Tap::new(self.args.build, self.args.secret.as_ref().map(|secret| secret.0.clone()))
+        Tap::new(
+            self.args.build,
+            self.args.secret.as_ref().map(|secret| secret.0.clone()),
+        )
     }
 
     /// The packets of a recording. A line that is no packet does not end it, since the next one begins anew.
-    pub(super) fn recording(&mut self, out: &mut impl Write, name: &str, input: impl BufRead) -> anyhow::Result<()> {
+    pub(super) fn recording(
+        &mut self,
+        out: &mut impl Write,
+        name: &str,
+        input: impl BufRead,
+    ) -> anyhow::Result<()> {
         self.sessions += 1;
         let recording = match Recording::open(input) {
             Ok(recording) => recording,
@@ -92,22 +109,49 @@ impl<'a> Game<'a> {
             };
             let seconds = entry.at.as_micros() as f64 / 1e6;
             let text = format!("{seconds:.6} s");
-            let place = Place { text: &text, seconds: Some(seconds) };
-            let at = if entry.way == Way::ToServer { &mut to_server } else { &mut to_client };
+            let place = Place {
+                text: &text,
+                seconds: Some(seconds),
+            };
+            let at = if entry.way == Way::ToServer {
+                &mut to_server
+            } else {
+                &mut to_client
+            };
             let offset = *at;
             *at += entry.bytes.len() as u64;
-            let broken = match read(&entry.bytes, entry.way, build, MAX_PACKET, &mut Notes::discarding()) {
+            let broken = match read(
+                &entry.bytes,
+                entry.way,
+                build,
+                MAX_PACKET,
+                &mut Notes::discarding(),
+            ) {
                 Outcome::Packet(packet, length) if length == entry.bytes.len() => {
-                    let seen = Seen { way: entry.way, build, packet, bytes: entry.bytes, offset };
+                    let seen = Seen {
+                        way: entry.way,
+                        build,
+                        packet,
+                        bytes: entry.bytes,
+                        offset,
+                    };
                     self.packet(out, place, &seen)?;
                     continue;
                 }
                 Outcome::Packet(packet, length) => {
                     let error = Error::bad("end of packet", length, "no more bytes");
-                    Broken { packet: Some(packet.name()), id: packet.id(), error, at: offset }
+                    Broken {
+                        packet: Some(packet.name()),
+                        id: packet.id(),
+                        error,
+                        at: offset,
+                    }
                 }
                 Outcome::Need(_) => cut(&entry.bytes, entry.way, build, offset),
-                Outcome::Broken(broken) => Broken { at: offset, ..broken },
+                Outcome::Broken(broken) => Broken {
+                    at: offset,
+                    ..broken
+                },
             };
             self.sound = false;
             let shown = Shown {
@@ -125,7 +169,12 @@ impl<'a> Game<'a> {
     }
 
     /// Bytes of one direction.
-    pub(super) fn bytes(&mut self, out: &mut impl Write, way: Way, mut input: impl Read) -> anyhow::Result<()> {
+    pub(super) fn bytes(
+        &mut self,
+        out: &mut impl Write,
+        way: Way,
+        mut input: impl Read,
+    ) -> anyhow::Result<()> {
         self.sessions += 1;
         let mut tap = self.tap();
         self.pour(out, &mut tap, way, &mut input)?;
@@ -151,7 +200,13 @@ impl<'a> Game<'a> {
         self.form.long = true;
     }
 
-    fn pour(&mut self, out: &mut impl Write, tap: &mut Tap, way: Way, input: &mut impl Read) -> anyhow::Result<()> {
+    fn pour(
+        &mut self,
+        out: &mut impl Write,
+        tap: &mut Tap,
+        way: Way,
+        input: &mut impl Read,
+    ) -> anyhow::Result<()> {
         let mut chunk = vec![0; CHUNK];
         loop {
             let count = input.read(&mut chunk)?;
@@ -164,7 +219,12 @@ impl<'a> Game<'a> {
     }
 
     /// Shows what the tap sees now.
-    fn drain(&mut self, out: &mut impl Write, place: Place<'_>, tap: &mut Tap) -> anyhow::Result<()> {
+    fn drain(
+        &mut self,
+        out: &mut impl Write,
+        place: Place<'_>,
+        tap: &mut Tap,
+    ) -> anyhow::Result<()> {
         loop {
             match tap.next() {
                 Ok(Some(seen)) => self.packet(out, place, &seen)?,
@@ -174,7 +234,12 @@ impl<'a> Game<'a> {
         }
     }
 
-    fn packet(&mut self, out: &mut impl Write, place: Place<'_>, seen: &Seen) -> anyhow::Result<()> {
+    fn packet(
+        &mut self,
+        out: &mut impl Write,
+        place: Place<'_>,
+        seen: &Seen,
+    ) -> anyhow::Result<()> {
         if !self.filter.shows(&seen.packet, seen.way) {
             return Ok(());
         }
@@ -182,8 +247,22 @@ impl<'a> Game<'a> {
         if self.args.summary {
             return Ok(());
         }
-        let &Seen { way, build, offset, ref bytes, .. } = seen;
-        let shown = Shown { place: place.text, connection: None, time: place.seconds, way, build, offset, bytes };
+        let &Seen {
+            way,
+            build,
+            offset,
+            ref bytes,
+            ..
+        } = seen;
+        let shown = Shown {
+            place: place.text,
+            connection: None,
+            time: place.seconds,
+            way,
+            build,
+            offset,
+            bytes,
+        };
         Ok(shown.packet(out, &seen.packet, self.form)?)
     }
 
@@ -201,18 +280,29 @@ impl<'a> Game<'a> {
             return Ok(());
         };
         let (build, bytes) = (tap.likely(), tap.rest(way));
-        let shown =
-            Shown { place: place.text, connection: None, time: place.seconds, way, build, offset: broken.at, bytes };
+        let shown = Shown {
+            place: place.text,
+            connection: None,
+            time: place.seconds,
+            way,
+            build,
+            offset: broken.at,
+            bytes,
+        };
         shown.broken(out, broken, self.form)?;
         out.flush()?;
         tell!("\x1b[31m{way}:\x1b[0m {broken}; nothing after it can be read");
         match tap.encrypted_at(way).map(|at| broken.at.saturating_sub(at)) {
             Some(after @ 0..SOON) => {
                 let after = count(after, "byte");
-                tell!("\x1b[33mnote:\x1b[0m {after} after encryption began: the secret may be another connection's");
+                tell!(
+                    "\x1b[33mnote:\x1b[0m {after} after encryption began: the secret may be another connection's"
+                );
             }
             None if self.args.build.is_some() && broken.at == 0 => {
-                tell!("\x1b[33mnote:\x1b[0m without --build, the build is learned from the handshake");
+                tell!(
+                    "\x1b[33mnote:\x1b[0m without --build, the build is learned from the handshake"
+                );
             }
             _ => {}
         }
@@ -236,7 +326,15 @@ impl<'a> Game<'a> {
             {
                 self.sound = false;
                 let (build, offset) = (tap.likely(), tap.at(way));
-                let shown = Shown { place: "", connection: None, time: None, way, build, offset, bytes: rest };
+                let shown = Shown {
+                    place: "",
+                    connection: None,
+                    time: None,
+                    way,
+                    build,
+                    offset,
+                    bytes: rest,
+                };
                 shown.broken(out, &cut(rest, way, build, offset), self.form)?;
                 out.flush()?;
                 tell!("\x1b[33mnote:\x1b[0m {name}, {way}: ends in the middle of a packet");
@@ -246,7 +344,11 @@ impl<'a> Game<'a> {
     }
 
     /// A TCP segment of a capture.
-    pub(super) fn segment(&mut self, out: &mut impl Write, segment: &Segment) -> anyhow::Result<()> {
+    pub(super) fn segment(
+        &mut self,
+        out: &mut impl Write,
+        segment: &Segment,
+    ) -> anyhow::Result<()> {
         let (from, to) = (segment.from, segment.to);
         let ends = if from < to { (from, to) } else { (to, from) };
         let mut begun = self.connections.remove(&ends);
@@ -258,7 +360,8 @@ impl<'a> Game<'a> {
         if begun.is_none() && self.connections.len() >= MAX_CONNECTIONS {
             self.finish_all(out)?;
         }
-        let mut it = begun.unwrap_or_else(|| Conversation::new(segment, self.args.port.unwrap_or(PORT)));
+        let mut it =
+            begun.unwrap_or_else(|| Conversation::new(segment, self.args.port.unwrap_or(PORT)));
         if segment.syn {
             it.flow(from).syn(segment.seq);
         }
@@ -267,21 +370,37 @@ impl<'a> Game<'a> {
         shown
     }
 
-    fn conversation(&mut self, out: &mut impl Write, it: &mut Conversation, segment: &Segment) -> anyhow::Result<()> {
-        let way = if segment.from == it.client { Way::ToServer } else { Way::ToClient };
+    fn conversation(
+        &mut self,
+        out: &mut impl Write,
+        it: &mut Conversation,
+        segment: &Segment,
+    ) -> anyhow::Result<()> {
+        let way = if segment.from == it.client {
+            Way::ToServer
+        } else {
+            Way::ToClient
+        };
         if let Kind::Other = it.kind {
             return Ok(());
         }
         let is_start = it.flow(segment.from).is_at_start();
         let mut due = Vec::new();
-        let whole = it.flow(segment.from).segment(segment.seq, &segment.payload, |bytes| due.extend_from_slice(bytes));
+        let whole = it
+            .flow(segment.from)
+            .segment(segment.seq, &segment.payload, |bytes| {
+                due.extend_from_slice(bytes)
+            });
         if !due.is_empty() {
             if let Kind::Unknown = it.kind {
                 it.kind = self.kind(it, way, is_start, &due);
             }
             if let Kind::Game(tap) = &mut it.kind {
                 tap.push(way, &due);
-                let place = Place { text: &segment.place, seconds: Some(segment.seconds) };
+                let place = Place {
+                    text: &segment.place,
+                    seconds: Some(segment.seconds),
+                };
                 self.drain(out, place, tap)?;
             }
         }
@@ -299,7 +418,10 @@ impl<'a> Game<'a> {
             _ => false,
         };
         let port = it.server.port();
-        let is_ours = self.args.port.map_or(port == PORT || begins && it.is_whole, |only| port == only);
+        let is_ours = self
+            .args
+            .port
+            .map_or(port == PORT || begins && it.is_whole, |only| port == only);
         if !is_ours {
             return Kind::Other;
         }
@@ -316,21 +438,31 @@ impl<'a> Game<'a> {
         let known = self.secrets.of(it.client, it.server, it.begun);
         let given = self.args.secret.as_ref().map(|secret| secret.0.clone());
         let build = self.args.build.or(known.map(|(build, _)| build));
-        Kind::Game(Box::new(Tap::new(build, given.or(known.map(|(_, secret)| secret.to_vec())))))
+        Kind::Game(Box::new(Tap::new(
+            build,
+            given.or(known.map(|(_, secret)| secret.to_vec())),
+        )))
     }
 
     fn missing(&mut self, name: &str, way: Way, missing: Missing) {
         self.sound = false;
         let Missing { at, bytes } = missing;
         let bytes = count(bytes, "byte");
-        tell!("\x1b[33mnote:\x1b[0m {name}, {way}: {bytes} missing at offset {at}; nothing after them can be read");
+        tell!(
+            "\x1b[33mnote:\x1b[0m {name}, {way}: {bytes} missing at offset {at}; nothing after them can be read"
+        );
     }
 
     fn finish(&mut self, out: &mut impl Write, mut it: Conversation) -> anyhow::Result<()> {
         let name = it.name();
-        let Kind::Game(mut tap) = it.kind else { return Ok(()) };
+        let Kind::Game(mut tap) = it.kind else {
+            return Ok(());
+        };
         self.end(out, &name, &mut tap)?;
-        for (way, flow) in [(Way::ToServer, &mut it.to_server), (Way::ToClient, &mut it.to_client)] {
+        for (way, flow) in [
+            (Way::ToServer, &mut it.to_server),
+            (Way::ToClient, &mut it.to_client),
+        ] {
             if let Err(missing) = flow.end() {
                 self.missing(&name, way, missing);
             }
@@ -340,7 +472,9 @@ impl<'a> Game<'a> {
 
     /// The end of a capture.
     pub(super) fn finish_all(&mut self, out: &mut impl Write) -> anyhow::Result<()> {
-        let mut all: Vec<_> = std::mem::take(&mut self.connections).into_values().collect();
+        let mut all: Vec<_> = std::mem::take(&mut self.connections)
+            .into_values()
+            .collect();
         all.sort_by_key(|it| (it.begun, it.client));
         all.into_iter().try_for_each(|it| self.finish(out, it))
     }
@@ -352,7 +486,10 @@ impl<'a> Game<'a> {
         }
         if self.filter.hidden > 0 {
             out.flush()?;
-            tell!("\x1b[2m{} not shown\x1b[0m", count(self.filter.hidden, "packet"));
+            tell!(
+                "\x1b[2m{} not shown\x1b[0m",
+                count(self.filter.hidden, "packet")
+            );
         }
         Ok(())
     }
@@ -388,7 +525,11 @@ impl Conversation {
             (false, true, false) => false,
             _ => from.port() > to.port(),
         };
-        let (client, server) = if is_from_client { (from, to) } else { (to, from) };
+        let (client, server) = if is_from_client {
+            (from, to)
+        } else {
+            (to, from)
+        };
         Self {
             client,
             server,
@@ -401,7 +542,11 @@ impl Conversation {
     }
 
     fn flow(&mut self, from: SocketAddr) -> &mut Flow {
-        if from == self.client { &mut self.to_server } else { &mut self.to_client }
+        if from == self.client {
+            &mut self.to_server
+        } else {
+            &mut self.to_client
+        }
     }
 
     fn name(&self) -> String {
@@ -412,13 +557,24 @@ impl Conversation {
 /// What is wrong with the beginning of a packet.
 fn cut(bytes: &[u8], way: Way, build: Build, at: u64) -> Broken {
     let id = bytes.first().copied().unwrap_or_default();
-    let row = TABLE.iter().find(|row| row.id == id && row.is_in(way, build));
+    let row = TABLE
+        .iter()
+        .find(|row| row.id == id && row.is_in(way, build));
     let need = match read(bytes, way, build, MAX_PACKET, &mut Notes::discarding()) {
         Outcome::Need(need) => need,
         _ => 1,
     };
-    let error = Error { field: "the rest", at: bytes.len(), kind: ErrorKind::Short { need } };
-    Broken { packet: row.map(|row| row.name), id, error, at }
+    let error = Error {
+        field: "the rest",
+        at: bytes.len(),
+        kind: ErrorKind::Short { need },
+    };
+    Broken {
+        packet: row.map(|row| row.name),
+        id,
+        error,
+        at,
+    }
 }
 
 /// The direction of a stream.

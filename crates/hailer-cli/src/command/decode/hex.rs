@@ -4,9 +4,14 @@ use super::Found;
 
 /// The bytes of one datagram.
 pub(super) fn bytes(text: &str) -> Result<Vec<u8>, String> {
-    let text = text.replace("0x", " ").replace("0X", " ").replace("\\x", " ");
+    let text = text
+        .replace("0x", " ")
+        .replace("0X", " ")
+        .replace("\\x", " ");
     let mut bytes = Vec::new();
-    for word in text.split(|c: char| c.is_whitespace() || matches!(c, ':' | ',' | ';')).filter(|word| !word.is_empty())
+    for word in text
+        .split(|c: char| c.is_whitespace() || matches!(c, ':' | ',' | ';'))
+        .filter(|word| !word.is_empty())
     {
         if let Some(wrong) = word.chars().find(|c| !c.is_ascii_hexdigit()) {
             return Err(format!("{wrong:?} is no hexadecimal digit"));
@@ -30,16 +35,28 @@ pub(super) fn lines(text: &str) -> Result<Vec<Found>, String> {
     let mut found: Vec<Found> = Vec::new();
     for (number, line) in text.lines().enumerate() {
         let number = number + 1;
-        let line = line.split('#').next().unwrap_or_default().trim().trim_start_matches(['<', '>', ' ']);
+        let line = line
+            .split('#')
+            .next()
+            .unwrap_or_default()
+            .trim()
+            .trim_start_matches(['<', '>', ' ']);
         if line.is_empty() {
             continue;
         }
-        let (offset, digits) = dump_line(line).map_or((None, line), |(offset, digits)| (Some(offset), digits));
+        let (offset, digits) =
+            dump_line(line).map_or((None, line), |(offset, digits)| (Some(offset), digits));
         let bytes = bytes(digits).map_err(|problem| format!("line {number}: {problem}"))?;
         match (offset, found.last_mut()) {
-            (Some(offset @ 1..), Some(last)) if last.bytes.len() == offset => last.bytes.extend(bytes),
+            (Some(offset @ 1..), Some(last)) if last.bytes.len() == offset => {
+                last.bytes.extend(bytes)
+            }
             _ if bytes.is_empty() => {}
-            _ => found.push(Found { place: format!("line {number}"), ends: None, bytes }),
+            _ => found.push(Found {
+                place: format!("line {number}"),
+                ends: None,
+                bytes,
+            }),
         }
     }
     Ok(found)
@@ -60,7 +77,8 @@ fn dump_line(line: &str) -> Option<(usize, &str)> {
     // Two blanks part the digits from the text, but also the two halves of a row; text is what is no hexadecimal.
     let mut end = 0;
     for word in rest.split(' ') {
-        let is_text = !word.is_empty() && (word.len() % 2 == 1 || !word.bytes().all(|b| b.is_ascii_hexdigit()));
+        let is_text = !word.is_empty()
+            && (word.len() % 2 == 1 || !word.bytes().all(|b| b.is_ascii_hexdigit()));
         let after_gap = rest[..end].ends_with("  ");
         if is_text || after_gap && bytes(&rest[..end]).is_ok_and(|bytes| bytes.len() >= 16) {
             break;
@@ -77,9 +95,14 @@ mod tests {
     #[test]
     fn every_way_to_write_bytes() {
         let expected = Ok(vec![0xFE, 0xFD, 0x09, 0x00]);
-        for text in
-            ["fefd0900", "FE FD 09 00", "fe:fd:09:00", "0xfe, 0xfd, 0x09, 0x00", "\\xfe\\xfd\\x09\\x00", "fe fd 9 0"]
-        {
+        for text in [
+            "fefd0900",
+            "FE FD 09 00",
+            "fe:fd:09:00",
+            "0xfe, 0xfd, 0x09, 0x00",
+            "\\xfe\\xfd\\x09\\x00",
+            "fe fd 9 0",
+        ] {
             assert_eq!(bytes(text), expected, "{text}");
         }
         assert!(bytes("fef").unwrap_err().contains("odd"));
@@ -94,8 +117,7 @@ mod tests {
         assert_eq!(found.len(), 2);
         assert_eq!(found[0].bytes.len(), 18);
         assert_eq!(found[1].bytes, b"ABC");
-        let canonical =
-            "00000000  fe fd 09 00 00 00 01 00  01 02 03 04 05 06 07 08  |................|\n00000010  aa bb  |..|\n";
+        let canonical = "00000000  fe fd 09 00 00 00 01 00  01 02 03 04 05 06 07 08  |................|\n00000010  aa bb  |..|\n";
         assert_eq!(lines(canonical).unwrap()[0].bytes.len(), 18);
     }
 

@@ -35,29 +35,51 @@ struct Found {
 
 pub(crate) fn run(args: &Decode) -> anyhow::Result<Exit> {
     let game = Game::new(args)?;
-    let mut session =
-        Session { args, out: anstream::stdout(), sound: true, skipped: 0, requests: HashMap::new(), game };
+    let mut session = Session {
+        args,
+        out: anstream::stdout(),
+        sound: true,
+        skipped: 0,
+        requests: HashMap::new(),
+        game,
+    };
     let shown = match args.stream {
         Some(stream) => streams(args, stream, &mut session),
         None => inputs(args, &mut session),
     };
     let is_sound = session.sound && session.game.sound;
-    as_known(shown, if is_sound { Exit::Success } else { Exit::Partial })
+    as_known(
+        shown,
+        if is_sound {
+            Exit::Success
+        } else {
+            Exit::Partial
+        },
+    )
 }
 
 /// Inputs that are bytes of the game.
-fn streams(args: &Decode, stream: Stream, session: &mut Session<'_, impl Write>) -> anyhow::Result<()> {
+fn streams(
+    args: &Decode,
+    stream: Stream,
+    session: &mut Session<'_, impl Write>,
+) -> anyhow::Result<()> {
     let Session { out, game, .. } = session;
     match (game::way(stream), args.inputs.as_slice()) {
         (None, [to_server, to_client]) => game.both(out, file(to_server)?, file(to_client)?)?,
-        (None, _) => usage!("--stream both takes two files: what went to the server, and what went to the client"),
+        (None, _) => usage!(
+            "--stream both takes two files: what went to the server, and what went to the client"
+        ),
         (Some(way), []) => game.bytes(out, way, std::io::stdin())?,
         (Some(way), [path]) if is_file(path) => game.bytes(out, way, file(path)?)?,
         (Some(way), words) => {
             let bytes = match hex::bytes(&words.join(" ")) {
                 Ok(bytes) if bytes.is_empty() => usage!("no bytes"),
                 Ok(bytes) => bytes,
-                Err(problem) => usage!("{}: neither one file nor hexadecimal: {problem}", words.join(" ")),
+                Err(problem) => usage!(
+                    "{}: neither one file nor hexadecimal: {problem}",
+                    words.join(" ")
+                ),
             };
             game.in_full();
             game.bytes(out, way, &bytes[..])?;
@@ -132,7 +154,10 @@ impl<W: Write> Session<'_, W> {
             Ok(start) => start,
             Err(error) => usage!("{name}: {error}"),
         };
-        let (is_capture, is_recording) = (capture::is_capture(&start), Recording::<&[u8]>::is_one(&start));
+        let (is_capture, is_recording) = (
+            capture::is_capture(&start),
+            Recording::<&[u8]>::is_one(&start),
+        );
         let stream = std::io::Cursor::new(start).chain(stream);
         if is_capture {
             return self.capture(name, stream);
@@ -141,7 +166,9 @@ impl<W: Write> Session<'_, W> {
             return self.game.recording(&mut self.out, name, stream);
         }
         if self.args.build.is_some() {
-            usage!("{name}: no recording and no capture; for bytes of the game, say --stream to-server or to-client");
+            usage!(
+                "{name}: no recording and no capture; for bytes of the game, say --stream to-server or to-client"
+            );
         }
         let text = match std::io::read_to_string(stream) {
             Ok(text) => text,
@@ -149,7 +176,9 @@ impl<W: Write> Session<'_, W> {
         };
         match hex::lines(&text) {
             Ok(found) if found.is_empty() => usage!("{name}: no bytes in it"),
-            Ok(found) => found.into_iter().try_for_each(|found| self.show(&found, false)),
+            Ok(found) => found
+                .into_iter()
+                .try_for_each(|found| self.show(&found, false)),
             Err(problem) => usage!("{name}: {problem}"),
         }
     }
@@ -165,26 +194,43 @@ impl<W: Write> Session<'_, W> {
         })?;
         self.game.finish_all(&mut self.out)?;
         if datagrams == 0 && self.game.sessions == sessions {
-            tell!("\x1b[33mnote:\x1b[0m {name}: no UDP datagram and no game session in {}", count(packets, "packet"));
+            tell!(
+                "\x1b[33mnote:\x1b[0m {name}: no UDP datagram and no game session in {}",
+                count(packets, "packet")
+            );
         }
         Ok(())
     }
 
     fn hex(&mut self, words: &str) -> anyhow::Result<()> {
         if self.args.build.is_some() && !words.is_empty() {
-            usage!("which way did these bytes go? --stream to-server or --stream to-client says so");
+            usage!(
+                "which way did these bytes go? --stream to-server or --stream to-client says so"
+            );
         }
         match hex::bytes(words) {
             Ok(bytes) if bytes.is_empty() => Ok(()),
-            Ok(bytes) => self.show(&Found { place: String::new(), ends: None, bytes }, false),
+            Ok(bytes) => self.show(
+                &Found {
+                    place: String::new(),
+                    ends: None,
+                    bytes,
+                },
+                false,
+            ),
             Err(problem) => usage!("{problem}"),
         }
     }
 
-    fn show(&mut self, Found { place, ends, bytes }: &Found, from_capture: bool) -> anyhow::Result<()> {
+    fn show(
+        &mut self,
+        Found { place, ends, bytes }: &Found,
+        from_capture: bool,
+    ) -> anyhow::Result<()> {
         let (found, notes) = self.explain_in_turn(bytes, *ends);
         // On the wire around us are other things too; a shape with an error in it is most likely one of them.
-        let certain = found.is_some_and(|(_, explanation)| explanation.sure || explanation.error.is_none());
+        let certain =
+            found.is_some_and(|(_, explanation)| explanation.sure || explanation.error.is_none());
         if from_capture && !certain && !self.args.all && self.args.protocol.is_none() {
             self.skipped += 1;
             return Ok(());
@@ -205,17 +251,27 @@ impl<W: Write> Session<'_, W> {
     }
 
     /// Explains a datagram beside the request before it, if it is a reply, and remembers it, if it is a request.
-    fn explain_in_turn(&mut self, bytes: &[u8], ends: Option<Ends>) -> (Option<(&'static Info, Explanation)>, Notes) {
+    fn explain_in_turn(
+        &mut self,
+        bytes: &[u8],
+        ends: Option<Ends>,
+    ) -> (Option<(&'static Info, Explanation)>, Notes) {
         let seen = self.args.way.map_or(Seen::Unknown, Seen::from);
         let mut explained = self.explain(bytes, seen);
         let opposite = ends.map(|(from, to)| (to, from));
         if let Some(request) = self.requests.get(&opposite)
-            && (ends.is_some() || explained.0.is_some_and(|(_, explanation)| explanation.way == Way::Reply))
+            && (ends.is_some()
+                || explained
+                    .0
+                    .is_some_and(|(_, explanation)| explanation.way == Way::Reply))
             && let beside @ (Some(_), _) = self.explain(bytes, Seen::ReplyTo(request))
         {
             explained = beside;
         }
-        if explained.0.is_some_and(|(_, explanation)| explanation.way == Way::Request) {
+        if explained
+            .0
+            .is_some_and(|(_, explanation)| explanation.way == Way::Request)
+        {
             if self.requests.len() >= MAX_CONVERSATIONS {
                 self.requests.clear();
             }
@@ -224,7 +280,11 @@ impl<W: Write> Session<'_, W> {
         explained
     }
 
-    fn explain(&self, bytes: &[u8], seen: Seen<'_>) -> (Option<(&'static Info, Explanation)>, Notes) {
+    fn explain(
+        &self,
+        bytes: &[u8],
+        seen: Seen<'_>,
+    ) -> (Option<(&'static Info, Explanation)>, Notes) {
         match self.args.protocol {
             Some(protocol) => {
                 let mut notes = Notes::explaining();

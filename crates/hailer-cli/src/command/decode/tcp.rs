@@ -45,7 +45,12 @@ impl Flow {
     }
 
     /// Takes a segment's bytes and gives out those that are due.
-    pub(super) fn segment(&mut self, seq: u32, bytes: &[u8], mut due: impl FnMut(&[u8])) -> Result<(), Missing> {
+    pub(super) fn segment(
+        &mut self,
+        seq: u32,
+        bytes: &[u8],
+        mut due: impl FnMut(&[u8]),
+    ) -> Result<(), Missing> {
         if bytes.is_empty() || self.is_lost {
             return Ok(());
         }
@@ -62,7 +67,11 @@ impl Flow {
                 Some(new) => self.give(new, &mut due),
             },
         }
-        while let Some(first) = self.pending.first_entry().filter(|first| *first.key() <= self.at) {
+        while let Some(first) = self
+            .pending
+            .first_entry()
+            .filter(|first| *first.key() <= self.at)
+        {
             let (offset, bytes) = first.remove_entry();
             self.pending_bytes -= bytes.len();
             let seen = usize::try_from(self.at - offset).unwrap_or(usize::MAX);
@@ -70,16 +79,25 @@ impl Flow {
                 self.give(new, &mut due);
             }
         }
-        if self.pending_bytes > MAX_PENDING { self.end() } else { Ok(()) }
+        if self.pending_bytes > MAX_PENDING {
+            self.end()
+        } else {
+            Ok(())
+        }
     }
 
     /// Nothing more comes: what is missing now stays so.
     pub(super) fn end(&mut self) -> Result<(), Missing> {
-        let Some((&first, _)) = self.pending.first_key_value() else { return Ok(()) };
+        let Some((&first, _)) = self.pending.first_key_value() else {
+            return Ok(());
+        };
         self.pending.clear();
         self.pending_bytes = 0;
         self.is_lost = true;
-        Err(Missing { at: self.at, bytes: first - self.at })
+        Err(Missing {
+            at: self.at,
+            bytes: first - self.at,
+        })
     }
 
     fn give(&mut self, bytes: &[u8], due: &mut impl FnMut(&[u8])) {
@@ -106,7 +124,9 @@ mod tests {
         flow.syn(first.wrapping_sub(1));
         let mut text = Vec::new();
         for (at, bytes) in segments {
-            let result = flow.segment(first.wrapping_add(*at), bytes.as_bytes(), |bytes| text.extend_from_slice(bytes));
+            let result = flow.segment(first.wrapping_add(*at), bytes.as_bytes(), |bytes| {
+                text.extend_from_slice(bytes)
+            });
             result.unwrap();
         }
         (String::from_utf8(text).unwrap(), flow.end())
@@ -119,28 +139,50 @@ mod tests {
             for segments in [
                 &[(0, "abc"), (3, "def"), (6, "g")][..],
                 &[(6, "g"), (3, "def"), (0, "abc")],
-                &[(0, "abc"), (0, "abc"), (3, "def"), (3, "d"), (6, "g"), (0, "abc")],
+                &[
+                    (0, "abc"),
+                    (0, "abc"),
+                    (3, "def"),
+                    (3, "d"),
+                    (6, "g"),
+                    (0, "abc"),
+                ],
                 &[(0, "abc"), (2, "cdef"), (1, "bcdefg")],
                 &[(3, "de"), (3, "defg"), (4, "ef"), (0, "abcd")],
                 &[(5, "fg"), (1, "bcdef"), (0, "a")],
                 &[(0, ""), (0, "abcdefg"), (7, "")],
             ] {
-                assert_eq!(read(first, segments), ("abcdefg".into(), Ok(())), "{first} {segments:?}");
+                assert_eq!(
+                    read(first, segments),
+                    ("abcdefg".into(), Ok(())),
+                    "{first} {segments:?}"
+                );
             }
         }
     }
 
     #[test]
     fn what_is_missing_is_told() {
-        assert_eq!(read(7, &[(0, "ab"), (5, "fg")]), ("ab".into(), Err(Missing { at: 2, bytes: 3 })));
+        assert_eq!(
+            read(7, &[(0, "ab"), (5, "fg")]),
+            ("ab".into(), Err(Missing { at: 2, bytes: 3 }))
+        );
         let mut flow = Flow::default();
         flow.syn(0);
         let piece = vec![0; 60_000];
         let mut lost = None;
         for i in 1..200_u32 {
-            lost = lost.or(flow.segment(i * 60_000, &piece, |_| panic!("nothing is due")).err());
+            lost = lost.or(flow
+                .segment(i * 60_000, &piece, |_| panic!("nothing is due"))
+                .err());
         }
-        assert_eq!(lost, Some(Missing { at: 0, bytes: 59_999 }));
+        assert_eq!(
+            lost,
+            Some(Missing {
+                at: 0,
+                bytes: 59_999
+            })
+        );
         assert!(flow.pending.is_empty());
     }
 

@@ -3,14 +3,18 @@
 #[cfg(feature = "parquet")]
 use super::parquet::Sheet;
 use super::plan;
-use crate::args::{MonitorAdd, MonitorExport, MonitorImport, MonitorName, MonitorRemote, MonitorTest};
+use crate::args::{
+    MonitorAdd, MonitorExport, MonitorImport, MonitorName, MonitorRemote, MonitorTest,
+};
 use crate::command::watch::remote::{away, escape, reach};
 use crate::exit::{Exit, usage};
 use crate::print::{line, table, tell};
 use anyhow::{Context, bail};
 use futures_util::StreamExt;
 use hailer_monitor::alert;
-use hailer_monitor::history::{Format, History, HistoryError, Lines, Record, Records, Selection, Table, read};
+use hailer_monitor::history::{
+    Format, History, HistoryError, Lines, Record, Records, Selection, Table, read,
+};
 use serde_json::{Map, Value, json};
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
@@ -26,8 +30,13 @@ const CELL: usize = 60;
 
 /// `hailer monitor add`
 pub(super) fn add(args: &MonitorAdd) -> anyhow::Result<Exit> {
-    let labels: Map<String, Value> = (args.label.iter()).map(|(key, value)| (key.clone(), json!(value))).collect();
-    let name = args.name.clone().unwrap_or_else(|| plan::name_of(&args.target));
+    let labels: Map<String, Value> = (args.label.iter())
+        .map(|(key, value)| (key.clone(), json!(value)))
+        .collect();
+    let name = args
+        .name
+        .clone()
+        .unwrap_or_else(|| plan::name_of(&args.target));
     let server = json!({
         "name": name,
         "target": args.target,
@@ -37,18 +46,35 @@ pub(super) fn add(args: &MonitorAdd) -> anyhow::Result<Exit> {
     });
     let added = Api::new(&args.remote)?.send("POST", "servers", Some(server))?;
     let shown = added["name"].as_str().unwrap_or(&name);
-    writeln!(anstream::stdout(), "watching {} as {}", line(&args.target, 300), line(shown, CELL))?;
+    writeln!(
+        anstream::stdout(),
+        "watching {} as {}",
+        line(&args.target, 300),
+        line(shown, CELL)
+    )?;
     Ok(Exit::Success)
 }
 
 /// `hailer monitor remove`
 pub(super) fn remove(args: &MonitorName) -> anyhow::Result<Exit> {
     // It becomes part of an address.
-    if !args.name.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c)) || args.name.starts_with('.') {
-        usage!("{}: no name of a server; `hailer monitor list` shows them", args.name);
+    if !args
+        .name
+        .chars()
+        .all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
+        || args.name.starts_with('.')
+    {
+        usage!(
+            "{}: no name of a server; `hailer monitor list` shows them",
+            args.name
+        );
     }
     Api::new(&args.remote)?.send("DELETE", &format!("servers/{}", args.name), None)?;
-    writeln!(anstream::stdout(), "{} is watched no more; what was seen of it is kept", args.name)?;
+    writeln!(
+        anstream::stdout(),
+        "{} is watched no more; what was seen of it is kept",
+        args.name
+    )?;
     Ok(Exit::Success)
 }
 
@@ -59,12 +85,20 @@ pub(super) fn list(remote: &MonitorRemote, as_json: bool) -> anyhow::Result<Exit
     let (mut rows, mut next) = (Vec::new(), Some(format!("servers?limit={PAGE}")));
     while let Some(path) = next.take() {
         let page = api.send("GET", &path, None)?;
-        for server in page["servers"].as_array().context("the monitor answers without servers")? {
+        for server in page["servers"]
+            .as_array()
+            .context("the monitor answers without servers")?
+        {
             if as_json {
                 writeln!(out, "{server}")?;
                 continue;
             }
-            let text = |value: &Value| value.as_str().map(|text| line(text, CELL)).unwrap_or_default();
+            let text = |value: &Value| {
+                value
+                    .as_str()
+                    .map(|text| line(text, CELL))
+                    .unwrap_or_default()
+            };
             let last = &server["last"];
             let players = match (last["players"].as_u64(), last["max"].as_u64()) {
                 (Some(on), Some(max)) => format!("{on}/{max}"),
@@ -77,9 +111,16 @@ pub(super) fn list(remote: &MonitorRemote, as_json: bool) -> anyhow::Result<Exit
             });
             let latency = latency.unwrap_or_default();
             let cells = [&server["state"], &server["name"], &server["group"]].map(text);
-            rows.push(cells.into_iter().chain([players, latency, text(&server["target"])]).collect());
+            rows.push(
+                cells
+                    .into_iter()
+                    .chain([players, latency, text(&server["target"])])
+                    .collect(),
+            );
         }
-        next = page["next"].as_str().map(|cursor| format!("servers?limit={PAGE}&cursor={}", escape(cursor)));
+        next = page["next"]
+            .as_str()
+            .map(|cursor| format!("servers?limit={PAGE}&cursor={}", escape(cursor)));
     }
     if !as_json {
         let header = [
@@ -99,14 +140,24 @@ pub(super) fn list(remote: &MonitorRemote, as_json: bool) -> anyhow::Result<Exit
 /// `hailer monitor test-alert`: from here, with the plan, so that it works before the monitor runs.
 pub(super) fn test_alert(args: &MonitorTest) -> anyhow::Result<Exit> {
     let plan = plan::read(&args.config)?;
-    let receivers: Vec<String> = plan.alerts.receivers().map(|outlet| outlet.name.clone()).collect();
+    let receivers: Vec<String> = plan
+        .alerts
+        .receivers()
+        .map(|outlet| outlet.name.clone())
+        .collect();
     if receivers.is_empty() {
-        usage!("{}: it has no [[receiver]]; write one", args.config.display());
+        usage!(
+            "{}: it has no [[receiver]]; write one",
+            args.config.display()
+        );
     }
     let chosen = match &args.receiver {
         None => receivers,
         Some(name) if receivers.contains(name) => vec![name.clone()],
-        Some(name) => usage!("{name}: no receiver of the plan; it has {}", receivers.join(", ")),
+        Some(name) => usage!(
+            "{name}: no receiver of the plan; it has {}",
+            receivers.join(", ")
+        ),
     };
     let mut exit = Exit::Success;
     for name in chosen {
@@ -127,7 +178,10 @@ pub(super) async fn export(args: &MonitorExport) -> anyhow::Result<Exit> {
     let format = format_of(args)?;
     let url = super::history_of(args.config.as_deref(), args.history.as_deref())?;
     // Opened, it would be made.
-    if let Some(path) = url.strip_prefix("sqlite:").filter(|path| !Path::new(path).exists()) {
+    if let Some(path) = url
+        .strip_prefix("sqlite:")
+        .filter(|path| !Path::new(path).exists())
+    {
         usage!("{path}: there is no history; say where it is with --history or --config");
     }
     let history = History::open(&url).await?;
@@ -153,7 +207,11 @@ pub(super) async fn export(args: &MonitorExport) -> anyhow::Result<Exit> {
         }
     };
     std::fs::rename(&partial, &args.output).with_context(|| args.output.display().to_string())?;
-    tell!("{count} record{} in {}", if count == 1 { "" } else { "s" }, args.output.display());
+    tell!(
+        "{count} record{} in {}",
+        if count == 1 { "" } else { "s" },
+        args.output.display()
+    );
     Ok(Exit::Success)
 }
 
@@ -166,7 +224,11 @@ enum Kind {
 
 /// By the end of its name.
 fn format_of(args: &MonitorExport) -> anyhow::Result<Kind> {
-    let extension = args.output.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+    let extension = args
+        .output
+        .extension()
+        .and_then(|extension| extension.to_str())
+        .unwrap_or_default();
     let one = || match &args.table[..] {
         [one] => anyhow::Ok(*one),
         _ => usage!(
@@ -182,12 +244,20 @@ fn format_of(args: &MonitorExport) -> anyhow::Result<Kind> {
         #[cfg(not(feature = "parquet"))]
         "parquet" => usage!("this hailer was built without Parquet"),
         _ => {
-            usage!("{}: the name does not tell the format; end it in .ndjson, .csv or .parquet", args.output.display())
+            usage!(
+                "{}: the name does not tell the format; end it in .ndjson, .csv or .parquet",
+                args.output.display()
+            )
         }
     })
 }
 
-async fn write_all(history: &History, selection: Selection, format: Kind, file: File) -> anyhow::Result<u64> {
+async fn write_all(
+    history: &History,
+    selection: Selection,
+    format: Kind,
+    file: File,
+) -> anyhow::Result<u64> {
     enum To {
         Lines(Lines<BufWriter<File>>),
         #[cfg(feature = "parquet")]
@@ -215,7 +285,9 @@ async fn write_all(history: &History, selection: Selection, format: Kind, file: 
         #[cfg(feature = "parquet")]
         To::Parquet(sheet) => sheet.finish()?,
     };
-    file.into_inner().map_err(std::io::IntoInnerError::into_error)?.sync_all()?;
+    file.into_inner()
+        .map_err(std::io::IntoInnerError::into_error)?
+        .sync_all()?;
     Ok(count)
 }
 
@@ -229,7 +301,11 @@ pub(super) async fn import(args: &MonitorImport) -> anyhow::Result<Exit> {
         Ok(records) => records,
         Err(error) => usage!("{}: {error}", args.file.display()),
     };
-    let history = History::open(&super::history_of(args.config.as_deref(), args.history.as_deref())?).await?;
+    let history = History::open(&super::history_of(
+        args.config.as_deref(),
+        args.history.as_deref(),
+    )?)
+    .await?;
     let imported = match history.import(records).await {
         Err(error @ HistoryError::Import { .. }) => usage!("{}: {error}", args.file.display()),
         imported => imported.with_context(|| args.file.display().to_string())?,
@@ -261,7 +337,10 @@ fn records(file: File) -> Result<Records<'static>, HistoryError> {
 /// The tables of an export by their words.
 pub(crate) fn table_of(word: &str) -> Result<Table, String> {
     let known = || Table::ALL.map(Table::word).join(", ");
-    Table::ALL.into_iter().find(|table| table.word() == word).ok_or_else(|| format!("there is {}", known()))
+    Table::ALL
+        .into_iter()
+        .find(|table| table.word() == word)
+        .ok_or_else(|| format!("there is {}", known()))
 }
 
 /// A running monitor.
@@ -295,8 +374,15 @@ impl Api {
         if !body.is_empty() {
             request = request.header("Content-Type", "application/json");
         }
-        let mut answer = self.agent.run(request.body(body)?).map_err(|error| away(&self.url, error))?;
-        let text = answer.body_mut().with_config().limit(LONGEST).read_to_string()?;
+        let mut answer = self
+            .agent
+            .run(request.body(body)?)
+            .map_err(|error| away(&self.url, error))?;
+        let text = answer
+            .body_mut()
+            .with_config()
+            .limit(LONGEST)
+            .read_to_string()?;
         let said: Value = serde_json::from_str(&text).unwrap_or_default();
         let status = answer.status().as_u16();
         let is_written = method != "GET" && status == 204;
@@ -305,14 +391,22 @@ impl Api {
         }
         // A monitor says what is wrong in its own words; whoever does not is none.
         let Some(detail) = said["detail"].as_str() else {
-            bail!("{} is no hailer monitor, or another version of it: it answers with status {status}", self.url);
+            bail!(
+                "{} is no hailer monitor, or another version of it: it answers with status {status}",
+                self.url
+            );
         };
         let errors = said["errors"].as_array().map_or(&[][..], Vec::as_slice);
         let all = errors.iter().map(|error| {
-            let [field, message] = ["field", "message"].map(|key| line(error[key].as_str().unwrap_or_default(), 200));
+            let [field, message] =
+                ["field", "message"].map(|key| line(error[key].as_str().unwrap_or_default(), 200));
             format!("{field}: {message}")
         });
-        let words = if errors.is_empty() { line(detail, 300) } else { all.collect::<Vec<_>>().join("; ") };
+        let words = if errors.is_empty() {
+            line(detail, 300)
+        } else {
+            all.collect::<Vec<_>>().join("; ")
+        };
         let mut problem = format!("the monitor refuses ({status}): {words}");
         if status == 401 {
             problem.push_str(match self.token {

@@ -60,7 +60,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     threads(async {
         let listener = match TcpListener::bind(plan.listen).await {
             Ok(listener) => listener,
-            Err(error) => usage!("cannot listen on {}: {error}; choose another place with --listen", plan.listen),
+            Err(error) => usage!(
+                "cannot listen on {}: {error}; choose another place with --listen",
+                plan.listen
+            ),
         };
         let history = History::open(&plan.history).await?;
         monitor(args, plan, listener, history).await
@@ -78,14 +81,20 @@ fn share_a_heap() {
         if let (None, Ok(program)) = (var_os(ARENAS), current_exe()) {
             let mut again = std::process::Command::new(program);
             // It returns only if that cannot be done, and then all goes on as it is.
-            let _ = again.arg0(args_os().next().unwrap_or_default()).args(args_os().skip(1)).env(ARENAS, "1").exec();
+            let _ = again
+                .arg0(args_os().next().unwrap_or_default())
+                .args(args_os().skip(1))
+                .env(ARENAS, "1")
+                .exec();
         }
     }
 }
 
 /// On threads: SQL, pages and names of servers go on beside each other.
 fn threads(work: impl Future<Output = anyhow::Result<Exit>>) -> anyhow::Result<Exit> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
     let end = runtime.block_on(work);
     runtime.shutdown_timeout(std::time::Duration::from_secs(1));
     end
@@ -117,7 +126,10 @@ fn plan_aside(args: &Args) -> anyhow::Result<Plan> {
 fn plan(args: &Args) -> anyhow::Result<Plan> {
     let mut plan = match &args.config {
         Some(path) => plan::read(path)?,
-        None => Plan { servers: from_targets(&args.target)?, ..Plan::default() },
+        None => Plan {
+            servers: from_targets(&args.target)?,
+            ..Plan::default()
+        },
     };
     plan.listen = args.listen.unwrap_or(plan.listen);
     plan.interval = args.interval.unwrap_or(plan.interval);
@@ -135,7 +147,11 @@ fn plan(args: &Args) -> anyhow::Result<Plan> {
 /// The URL of a history: a file, unless it is one.
 fn url_of(history: &str) -> String {
     let is_url = history.starts_with("postgres://") || history.starts_with("postgresql://");
-    if is_url { history.to_owned() } else { plan::sqlite(Path::new(history)) }
+    if is_url {
+        history.to_owned()
+    } else {
+        plan::sqlite(Path::new(history))
+    }
 }
 
 /// Where a history is that is asked for without a monitor.
@@ -156,7 +172,14 @@ fn from_targets(targets: &[String]) -> anyhow::Result<Vec<NewServer>> {
             usage!("{target}: given twice; drop one of them");
         }
         let (group, labels, origin) = (String::new(), BTreeMap::new(), Origin::Plan);
-        let new = NewServer { name, target: target.clone(), group, labels, interval: None, origin };
+        let new = NewServer {
+            name,
+            target: target.clone(),
+            group,
+            labels,
+            interval: None,
+            origin,
+        };
         if let Some(wrong) = server::check(&new).first() {
             usage!("{target}: {}", wrong.message);
         }
@@ -165,15 +188,26 @@ fn from_targets(targets: &[String]) -> anyhow::Result<Vec<NewServer>> {
     Ok(servers)
 }
 
-async fn monitor(args: &Args, mut plan: Plan, listener: TcpListener, history: History) -> anyhow::Result<Exit> {
+async fn monitor(
+    args: &Args,
+    mut plan: Plan,
+    listener: TcpListener,
+    history: History,
+) -> anyhow::Result<Exit> {
     let address = listener.local_addr()?;
     let monitor = Monitor::start(history.clone(), settings(&plan, &history).await?).await?;
     monitor.follow(std::mem::take(&mut plan.servers)).await?;
     let app = app(&monitor, &plan);
     let (closing, closed) = tokio::sync::oneshot::channel::<()>();
-    let pages = tokio::spawn(web::serve(listener, app, web::Bounds::default(), async { drop(closed.await) }));
+    let pages = tokio::spawn(web::serve(listener, app, web::Bounds::default(), async {
+        drop(closed.await)
+    }));
     let mut out = anstream::stdout();
-    writeln!(out, "watching {} at http://{address}", count(monitor.live().len()))?;
+    writeln!(
+        out,
+        "watching {} at http://{address}",
+        count(monitor.live().len())
+    )?;
     out.flush()?;
     activation::ready("watching");
     tell!("\x1b[2mCtrl-C stops.\x1b[0m");
@@ -230,7 +264,10 @@ impl Trouble {
             match history.is_failing {
                 true => tell!(
                     "\x1b[33mwarning:\x1b[0m {}; what comes is kept in memory",
-                    line(&without_numbers(history.message.as_deref().unwrap_or("the history fails")), 300)
+                    line(
+                        &without_numbers(history.message.as_deref().unwrap_or("the history fails")),
+                        300
+                    )
                 ),
                 false => tell!("the history is written again, with what was kept"),
             }
@@ -238,7 +275,10 @@ impl Trouble {
         // Each time that it is twice as much: it may go on for days.
         if history.dropped > 2 * self.dropped {
             self.dropped = history.dropped;
-            tell!("\x1b[33mwarning:\x1b[0m there is no more room in memory: {} records are lost", history.dropped);
+            tell!(
+                "\x1b[33mwarning:\x1b[0m there is no more room in memory: {} records are lost",
+                history.dropped
+            );
         }
     }
 }
@@ -247,11 +287,16 @@ fn app(monitor: &Monitor, plan: &Plan) -> App {
     let mut settings = api::Settings::default();
     settings.token.clone_from(&plan.token);
     settings.shows_players = plan.players == Players::Names;
-    settings.server_metrics = if plan.server_metrics { SERVER_METRICS } else { 0 };
+    settings.server_metrics = if plan.server_metrics {
+        SERVER_METRICS
+    } else {
+        0
+    };
     (settings.interval, settings.keep) = (plan.interval, plan.keep);
     settings.hosts = plan.names().unwrap_or_default();
     settings.is_behind_proxy = plan.is_behind_proxy;
-    (settings.badges, settings.widgets, settings.max_servers) = (plan.badges, plan.widgets, plan.max_servers);
+    (settings.badges, settings.widgets, settings.max_servers) =
+        (plan.badges, plan.widgets, plan.max_servers);
     let parts = api::Parts {
         live: monitor.live().clone(),
         history: monitor.history().clone(),
@@ -275,7 +320,10 @@ async fn settings(plan: &Plan, history: &History) -> anyhow::Result<Settings> {
     settings.poll.sweep.pace.packets_per_second = plan.rate;
     settings.keep = plan.keep;
     settings.alerts = plan.alerts.clone();
-    settings.cluster = plan.cluster.as_ref().map(|cluster| cluster.settings(plan.interval));
+    settings.cluster = plan
+        .cluster
+        .as_ref()
+        .map(|cluster| cluster.settings(plan.interval));
     settings.privacy = match plan.players {
         Players::Names => Privacy::Names,
         Players::Hashed => Privacy::Hashed(history.players_key().await?),

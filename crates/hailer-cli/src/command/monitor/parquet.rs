@@ -20,8 +20,14 @@ pub(super) struct Sheet {
 
 impl Sheet {
     pub(super) fn new(table: Table, to: BufWriter<File>) -> io::Result<Self> {
-        let shape = table.columns().iter().map(|column| (column.name, cells(column.kind)));
-        Ok(Self { table, rows: Rows::new(table.record(), &shape.collect::<Vec<_>>(), to)? })
+        let shape = table
+            .columns()
+            .iter()
+            .map(|column| (column.name, cells(column.kind)));
+        Ok(Self {
+            table,
+            rows: Rows::new(table.record(), &shape.collect::<Vec<_>>(), to)?,
+        })
     }
 
     pub(super) fn write(&mut self, record: &Record) -> io::Result<()> {
@@ -56,7 +62,10 @@ fn cells(kind: Kind) -> Cells {
 /// Whether a file begins as one of Parquet.
 pub(super) fn begins(file: &mut impl BufRead) -> Result<bool, HistoryError> {
     let begins = file.fill_buf().map(|bytes| bytes.starts_with(b"PAR1"));
-    begins.map_err(|error| HistoryError::Import { line: 1, message: error.to_string() })
+    begins.map_err(|error| HistoryError::Import {
+        line: 1,
+        message: error.to_string(),
+    })
 }
 
 /// Records of a file, each with the number of its row.
@@ -65,16 +74,30 @@ pub(super) fn read(file: File) -> Result<Records<'static>, HistoryError> {
     let reader = SerializedFileReader::new(file).map_err(|error| failed(error.to_string()))?;
     let names: Vec<String> = {
         let schema = reader.metadata().file_metadata().schema();
-        schema.get_fields().iter().map(|field| field.name().to_owned()).collect()
+        schema
+            .get_fields()
+            .iter()
+            .map(|field| field.name().to_owned())
+            .collect()
     };
-    let table = Table::ALL.into_iter().find(|table| table.columns().iter().map(|column| column.name).eq(&names));
+    let table = Table::ALL
+        .into_iter()
+        .find(|table| table.columns().iter().map(|column| column.name).eq(&names));
     let Some(table) = table else {
-        return Err(failed("the columns of this file are not those of a table that was exported".into()));
+        return Err(failed(
+            "the columns of this file are not those of a table that was exported".into(),
+        ));
     };
-    Ok(Box::new(reader.into_iter().zip(1..).map(move |(row, line)| {
-        let record = row.map_err(|error| error.to_string()).and_then(|row| record(table, row));
-        record.map(|record| (line, record)).map_err(|message| HistoryError::Import { line, message })
-    })))
+    Ok(Box::new(reader.into_iter().zip(1..).map(
+        move |(row, line)| {
+            let record = row
+                .map_err(|error| error.to_string())
+                .and_then(|row| record(table, row));
+            record
+                .map(|record| (line, record))
+                .map_err(|message| HistoryError::Import { line, message })
+        },
+    )))
 }
 
 fn record(table: Table, row: Row) -> Result<Record, String> {
@@ -93,13 +116,17 @@ fn value(column: &Column, field: Field) -> Result<Option<Value>, String> {
     Ok(Some(match (column.kind, field) {
         (_, Field::Null) => return Ok(None),
         (Kind::Text, Field::Str(text)) => text.into(),
-        (Kind::Json, Field::Str(text)) => {
-            serde_json::from_str(&text).map_err(|error| format!("column {}: no JSON: {error}", column.name))?
-        }
+        (Kind::Json, Field::Str(text)) => serde_json::from_str(&text)
+            .map_err(|error| format!("column {}: no JSON: {error}", column.name))?,
         (Kind::Int, Field::Long(number)) => number.into(),
         (Kind::Time, Field::TimestampMicros(micros)) => micros.div_euclid(1_000).into(),
         (Kind::Time, Field::TimestampMillis(millis)) => millis.into(),
         (Kind::Flag, Field::Bool(flag)) => flag.into(),
-        (_, other) => return Err(format!("column {}: {other} is not what was exported", column.name)),
+        (_, other) => {
+            return Err(format!(
+                "column {}: {other} is not what was exported",
+                column.name
+            ));
+        }
     }))
 }

@@ -100,7 +100,13 @@ pub(crate) struct Cluster {
 impl Cluster {
     /// All as it is without a plan.
     pub(crate) fn new(redis: Redis) -> Self {
-        Self { redis, name: "hailer".into(), lease: None, roles: Roles::default(), backlog: None }
+        Self {
+            redis,
+            name: "hailer".into(),
+            lease: None,
+            roles: Roles::default(),
+            backlog: None,
+        }
     }
 
     pub(crate) fn settings(&self, interval: Duration) -> cluster::Settings {
@@ -161,7 +167,14 @@ impl Plan {
     /// read it anyway.
     pub(crate) fn names(&self) -> Option<Vec<String>> {
         let is_strict = self.hosts.is_some() || self.listen.ip().is_loopback();
-        is_strict.then(|| self.hosts.iter().flatten().chain(&self.page_host).cloned().collect())
+        is_strict.then(|| {
+            self.hosts
+                .iter()
+                .flatten()
+                .chain(&self.page_host)
+                .cloned()
+                .collect()
+        })
     }
 }
 
@@ -174,21 +187,38 @@ pub(crate) fn sqlite(path: &Path) -> String {
 pub(crate) fn read(path: &Path) -> anyhow::Result<Plan> {
     let text = config::text(path)?;
     let folder = path.parent().unwrap_or(Path::new(""));
-    let (mut plan, page) = match Document::parse(&text).and_then(|document| plan(&document.root(), folder)) {
-        Ok(plan) => plan,
-        Err(Wrong { line, problem }) => usage!("{}:{line}: {problem}", path.display()),
-    };
-    let Alerts { alert: rules, receiver: receivers } = match toml::from_str(&text) {
+    let (mut plan, page) =
+        match Document::parse(&text).and_then(|document| plan(&document.root(), folder)) {
+            Ok(plan) => plan,
+            Err(Wrong { line, problem }) => usage!("{}:{line}: {problem}", path.display()),
+        };
+    let Alerts {
+        alert: rules,
+        receiver: receivers,
+    } = match toml::from_str(&text) {
         Ok(alerts) => alerts,
         Err(error) => {
-            let line = text[..error.span().map_or(0, |span| span.start)].matches('\n').count() + 1;
-            usage!("{}:{line}: {}", path.display(), error.message().replace('\n', "; "));
+            let line = text[..error.span().map_or(0, |span| span.start)]
+                .matches('\n')
+                .count()
+                + 1;
+            usage!(
+                "{}:{line}: {}",
+                path.display(),
+                error.message().replace('\n', "; ")
+            );
         }
     };
     // It was read before.
     plan.others = toml::from_str(&text).unwrap_or_default();
     plan.others.remove("server");
-    match (alert::Plan { rules, receivers, page }).check(folder) {
+    match (alert::Plan {
+        rules,
+        receivers,
+        page,
+    })
+    .check(folder)
+    {
         Ok(alerts) => plan.alerts = alerts,
         Err(error) => usage!("{}: {error}", path.display()),
     }
@@ -198,17 +228,28 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<Plan> {
 fn plan(root: &Table<'_>, folder: &Path) -> Result<(Plan, Option<String>), Wrong> {
     const BLOCKS: &str = "server: write [[server]], with two brackets, before each server";
     let (monitor, shared) = (root.take("monitor"), root.take("cluster"));
-    let blocks = root.take("server").map_or(Ok(Vec::new()), |item| item.list(BLOCKS))?;
+    let blocks = root
+        .take("server")
+        .map_or(Ok(Vec::new()), |item| item.list(BLOCKS))?;
     let _ = (root.take("alert"), root.take("receiver"));
     root.finish()?;
-    let default = (Plan { history: sqlite(&folder.join("hailer.db")), ..Plan::default() }, None);
+    let default = (
+        Plan {
+            history: sqlite(&folder.join("hailer.db")),
+            ..Plan::default()
+        },
+        None,
+    );
     let (mut plan, page) = monitor.map_or(Ok(default), |item| monitor_table(item, folder))?;
     plan.cluster = shared.map(|item| cluster_table(item, folder)).transpose()?;
     let mut lines: HashMap<String, usize> = HashMap::new();
     for block in blocks {
         let server = server(&block.table("[[server]]", BLOCKS)?)?;
         if let Some(first) = lines.insert(server.name.clone(), block.line) {
-            let problem = format!("name {:?}: the server in line {first} has it; write another", server.name);
+            let problem = format!(
+                "name {:?}: the server in line {first} has it; write another",
+                server.name
+            );
             return Err(Wrong::at(block.line, problem));
         }
         plan.servers.push(server);
@@ -217,8 +258,14 @@ fn plan(root: &Table<'_>, folder: &Path) -> Result<(Plan, Option<String>), Wrong
 }
 
 fn monitor_table(item: Item<'_>, folder: &Path) -> Result<(Plan, Option<String>), Wrong> {
-    let table = item.table("[monitor]", "monitor: write [monitor], and what it is to do in the lines after it")?;
-    let mut plan = Plan { history: sqlite(&folder.join("hailer.db")), ..Plan::default() };
+    let table = item.table(
+        "[monitor]",
+        "monitor: write [monitor], and what it is to do in the lines after it",
+    )?;
+    let mut plan = Plan {
+        history: sqlite(&folder.join("hailer.db")),
+        ..Plan::default()
+    };
     if let Some(item) = table.take("listen") {
         let fix = "an \"ADDRESS:PORT\" such as \"127.0.0.1:8080\"";
         plan.listen = config::address("listen", &item.text(&format!("listen: write {fix}"))?, fix)?;
@@ -249,14 +296,17 @@ fn monitor_table(item: Item<'_>, folder: &Path) -> Result<(Plan, Option<String>)
     }
     if let Some(item) = table.take("token-file") {
         let token = Token::new(config::token("token-file", item, folder, MIN_TOKEN)?.reveal());
-        plan.token = Some(token.map_err(|problem| Wrong::at(item.line, format!("token-file: {problem}")))?);
+        plan.token =
+            Some(token.map_err(|problem| Wrong::at(item.line, format!("token-file: {problem}")))?);
     }
     if let Some(item) = table.take("server-metrics") {
         plan.server_metrics = item.flag("server-metrics")?;
     }
-    for (key, switch) in
-        [("behind-proxy", &mut plan.is_behind_proxy), ("badges", &mut plan.badges), ("widgets", &mut plan.widgets)]
-    {
+    for (key, switch) in [
+        ("behind-proxy", &mut plan.is_behind_proxy),
+        ("badges", &mut plan.badges),
+        ("widgets", &mut plan.widgets),
+    ] {
         if let Some(item) = table.take(key) {
             *switch = item.flag(key)?;
         }
@@ -264,7 +314,10 @@ fn monitor_table(item: Item<'_>, folder: &Path) -> Result<(Plan, Option<String>)
     if let Some(item) = table.take("max-servers") {
         plan.max_servers = item.number("max-servers", 0..=10_000_000)? as usize;
     }
-    let page = table.take("page").map(|item| item.text("page: write \"https://HOST\"").map(|text| text.it.to_owned()));
+    let page = table.take("page").map(|item| {
+        item.text("page: write \"https://HOST\"")
+            .map(|text| text.it.to_owned())
+    });
     let page = page.transpose()?;
     plan.page_host = page.as_deref().and_then(host_of).map(str::to_owned);
     plan.hosts = table.take("hosts").map(hosts).transpose()?;
@@ -285,8 +338,12 @@ fn hosts(item: Item<'_>) -> Result<Vec<String>, Wrong> {
     let fix = "hosts: write names such as [\"status.example.com\"], without scheme and port";
     let names = item.texts(fix)?;
     let is_good = |name: &str| {
-        let is_part =
-            |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+        let is_part = |part: &str| {
+            !part.is_empty()
+                && part
+                    .bytes()
+                    .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+        };
         name.len() <= 253 && name.split('.').all(is_part)
     };
     match names.iter().find(|name| !is_good(&name.it)) {
@@ -298,14 +355,18 @@ fn hosts(item: Item<'_>) -> Result<Vec<String>, Wrong> {
 fn cluster_table(item: Item<'_>, folder: &Path) -> Result<Cluster, Wrong> {
     const URL: &str = "\"redis://HOST:PORT\", rediss: for TLS, redis+cluster:, or redis+sentinel://HOST,HOST/MASTER";
     const ROLES: &str = "roles: write a list of \"poll\", \"write\" and \"page\"";
-    let table = item.table("[cluster]", "cluster: write [cluster], and url = … in the line after it")?;
+    let table = item.table(
+        "[cluster]",
+        "cluster: write [cluster], and url = … in the line after it",
+    )?;
     let url = table.need("url", URL)?;
     let redis = Redis::new(url.text(&format!("url: write {URL}"))?.it);
     let mut cluster = Cluster::new(redis.map_err(|error| Wrong::at(url.line, error.to_string()))?);
     config::redis_keys(&table, folder, &mut cluster.redis)?;
     if let Some(item) = table.take("name") {
         cluster.name = item.text("name: write a text in quotes")?.it.into();
-        cluster::check_name(&cluster.name).map_err(|problem| Wrong::at(item.line, format!("name: {problem}")))?;
+        cluster::check_name(&cluster.name)
+            .map_err(|problem| Wrong::at(item.line, format!("name: {problem}")))?;
     }
     if let Some(item) = table.take("lease") {
         cluster.lease = Some(item.duration("lease", cluster::SHORTEST_LEASE)?);
@@ -314,7 +375,11 @@ fn cluster_table(item: Item<'_>, folder: &Path) -> Result<Cluster, Wrong> {
         cluster.backlog = Some(item.number("backlog", 1_000..=1_000_000_000_000)? as u64);
     }
     if let Some(item) = table.take("roles") {
-        cluster.roles = Roles { poll: false, write: false, page: false };
+        cluster.roles = Roles {
+            poll: false,
+            write: false,
+            page: false,
+        };
         for role in item.list(ROLES)? {
             match role.text(ROLES)?.it {
                 "poll" => cluster.roles.poll = true,
@@ -336,7 +401,9 @@ fn history(item: Item<'_>, folder: &Path) -> Result<String, Wrong> {
         Some("postgres" | "postgresql") => Ok(text.into()),
         Some(_) => Err(Wrong::at(item.line, fix)),
         None if text.is_empty() => Err(Wrong::at(item.line, fix)),
-        None => Ok(sqlite(&folder.join(text.strip_prefix("sqlite:").unwrap_or(text)))),
+        None => Ok(sqlite(
+            &folder.join(text.strip_prefix("sqlite:").unwrap_or(text)),
+        )),
     }
 }
 
@@ -360,7 +427,10 @@ fn keep(item: Item<'_>) -> Result<Keep, Wrong> {
             // Roll-ups are made of what is finer: that must last until they are made.
             *level = humantime::parse_duration(text.it).map_err(|_| Wrong::at(item.line, fix))?;
             if *level < Duration::from_secs(2 * 86_400) {
-                return Err(Wrong::at(item.line, format!("keep: {key}: write at least \"2d\"")));
+                return Err(Wrong::at(
+                    item.line,
+                    format!("keep: {key}: write at least \"2d\""),
+                ));
             }
         }
     }
@@ -369,24 +439,54 @@ fn keep(item: Item<'_>) -> Result<Keep, Wrong> {
 }
 
 fn server(table: &Table<'_>) -> Result<NewServer, Wrong> {
-    let name = table.need("name", "name = \"lobby\"")?.text("name: write a text")?.it.to_owned();
+    let name = table
+        .need("name", "name = \"lobby\"")?
+        .text("name: write a text")?
+        .it
+        .to_owned();
     let target = table.need("target", "target = \"minecraft-query://127.0.0.1\"")?;
-    let target = target.text("target: write a text such as \"minecraft-query://127.0.0.1\"")?.it.to_owned();
-    let group = table.take("group").map(|item| item.text("group: write a text").map(|text| text.it.to_owned()));
+    let target = target
+        .text("target: write a text such as \"minecraft-query://127.0.0.1\"")?
+        .it
+        .to_owned();
+    let group = table.take("group").map(|item| {
+        item.text("group: write a text")
+            .map(|text| text.it.to_owned())
+    });
     let labels = table.take("labels").map_or(Ok(BTreeMap::new()), labels)?;
     let interval = table.take("interval").map(interval).transpose()?;
     table.finish()?;
     let group = group.transpose()?.unwrap_or_default();
-    let new = NewServer { name, target, group, labels, interval, origin: Origin::Plan };
+    let new = NewServer {
+        name,
+        target,
+        group,
+        labels,
+        interval,
+        origin: Origin::Plan,
+    };
     match server::check(&new).first() {
         None => Ok(new),
         Some(wrong) => {
-            let scheme = new.target.split_once("://").map(|(scheme, _)| scheme).filter(|_| wrong.field == "target");
-            let near = scheme.and_then(|scheme| close(scheme, registry::PROTOCOLS.iter().map(|p| p.info().id)));
-            let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
-            let line =
-                table.all().iter().find(|(key, _)| key.it == wrong.field).map_or(table.line, |(key, _)| key.line);
-            Err(Wrong::at(line, format!("{}: {}{near}", wrong.field, wrong.message)))
+            let scheme = new
+                .target
+                .split_once("://")
+                .map(|(scheme, _)| scheme)
+                .filter(|_| wrong.field == "target");
+            let near = scheme
+                .and_then(|scheme| close(scheme, registry::PROTOCOLS.iter().map(|p| p.info().id)));
+            let near = near
+                .map(|near| format!("; did you mean `{near}`?"))
+                .unwrap_or_default();
+            let line = table
+                .all()
+                .iter()
+                .find(|(key, _)| key.it == wrong.field)
+                .map_or(table.line, |(key, _)| key.line);
+            Err(Wrong::at(
+                line,
+                format!("{}: {}{near}", wrong.field, wrong.message),
+            ))
         }
     }
 }
@@ -394,7 +494,11 @@ fn server(table: &Table<'_>) -> Result<NewServer, Wrong> {
 fn labels(item: Item<'_>) -> Result<BTreeMap<String, String>, Wrong> {
     const FIX: &str = "labels: write { key = \"value\" }";
     let table = item.table("labels", FIX)?;
-    table.all().iter().map(|(key, item)| Ok((key.it.to_owned(), item.words(FIX)?))).collect()
+    table
+        .all()
+        .iter()
+        .map(|(key, item)| Ok((key.it.to_owned(), item.words(FIX)?)))
+        .collect()
 }
 
 /// A name for a target: what was typed, with dashes for what a name may not hold.
@@ -417,39 +521,73 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<Plan, String> {
-        let document = Document::parse(text).map_err(|wrong| format!("{}: {}", wrong.line, wrong.problem))?;
+        let document =
+            Document::parse(text).map_err(|wrong| format!("{}: {}", wrong.line, wrong.problem))?;
         let read = plan(&document.root(), Path::new("/plans"));
-        read.map(|(plan, _)| plan).map_err(|wrong| format!("{}: {}", wrong.line, wrong.problem))
+        read.map(|(plan, _)| plan)
+            .map_err(|wrong| format!("{}: {}", wrong.line, wrong.problem))
     }
 
     #[test]
     fn the_plan_on_the_front_page_is_sound() {
         let text = include_str!("plan.rs");
-        let lines =
-            text.lines().skip_while(|line| *line != "//! ```toml").skip(1).take_while(|line| *line != "//! ```");
-        let text: Vec<&str> = lines.map(|line| line.trim_start_matches("//!").trim_start()).collect();
+        let lines = text
+            .lines()
+            .skip_while(|line| *line != "//! ```toml")
+            .skip(1)
+            .take_while(|line| *line != "//! ```");
+        let text: Vec<&str> = lines
+            .map(|line| line.trim_start_matches("//!").trim_start())
+            .collect();
         // What stands in files that are not here.
         let without_files = |text: &[&str]| {
-            let lines = text.iter().filter(|line| !["token-file", "user"].iter().any(|key| line.starts_with(key)));
+            let lines = text.iter().filter(|line| {
+                !["token-file", "user"]
+                    .iter()
+                    .any(|key| line.starts_with(key))
+            });
             lines.copied().collect::<Vec<_>>().join("\n")
         };
         let plan = read(&without_files(&text)).unwrap();
-        assert_eq!(plan.names().unwrap(), ["status.example.com", "status.example.com"]);
-        assert_eq!((plan.servers.len(), plan.max_servers, plan.badges), (1, 200_000, true));
-        let readme =
-            include_str!("../../../../../README.md").split("```toml\n").find(|text| text.starts_with("[monitor]"));
+        assert_eq!(
+            plan.names().unwrap(),
+            ["status.example.com", "status.example.com"]
+        );
+        assert_eq!(
+            (plan.servers.len(), plan.max_servers, plan.badges),
+            (1, 200_000, true)
+        );
+        let readme = include_str!("../../../../../README.md")
+            .split("```toml\n")
+            .find(|text| text.starts_with("[monitor]"));
         let (example, _) = readme.unwrap().split_once("```").unwrap();
-        assert_eq!(read(&without_files(&example.lines().collect::<Vec<_>>())).unwrap().servers.len(), 1);
+        assert_eq!(
+            read(&without_files(&example.lines().collect::<Vec<_>>()))
+                .unwrap()
+                .servers
+                .len(),
+            1
+        );
     }
 
     #[test]
     fn whoever_listens_on_loopback_is_called_by_its_own_names_only() {
         let hosts = |rest: &str| read(&format!("[monitor]\n{rest}")).unwrap().names();
         assert_eq!(hosts(""), Some(Vec::new()));
-        assert_eq!(hosts("page = \"https://status.example.com:8443/x\"").unwrap(), ["status.example.com"]);
+        assert_eq!(
+            hosts("page = \"https://status.example.com:8443/x\"").unwrap(),
+            ["status.example.com"]
+        );
         assert_eq!(hosts("listen = \"0.0.0.0:80\""), None);
-        assert_eq!(hosts("listen = \"0.0.0.0:80\"\nhosts = [\"a\"]").unwrap(), ["a"]);
-        assert_eq!(read("").unwrap().names(), Some(Vec::new()), "as without a plan");
+        assert_eq!(
+            hosts("listen = \"0.0.0.0:80\"\nhosts = [\"a\"]").unwrap(),
+            ["a"]
+        );
+        assert_eq!(
+            read("").unwrap().names(),
+            Some(Vec::new()),
+            "as without a plan"
+        );
     }
 
     #[test]
@@ -466,8 +604,13 @@ mod tests {
             ("max_servers = 5", "max-servers"),
             ("behind_proxy = true", "behind-proxy"),
         ] {
-            let problem = read(&format!("[monitor]\n{text}")).err().unwrap_or_default();
-            assert!(problem.contains(wanted), "{text}: {problem:?} has no {wanted:?}");
+            let problem = read(&format!("[monitor]\n{text}"))
+                .err()
+                .unwrap_or_default();
+            assert!(
+                problem.contains(wanted),
+                "{text}: {problem:?} has no {wanted:?}"
+            );
         }
     }
 }

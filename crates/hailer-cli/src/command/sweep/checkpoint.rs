@@ -55,7 +55,11 @@ struct File {
 impl Checkpoint {
     fn to_json(&self) -> io::Result<Vec<u8>> {
         let mut before = 0;
-        let distances = self.position.unfinished.iter().map(|index| index - std::mem::replace(&mut before, *index));
+        let distances = self
+            .position
+            .unfinished
+            .iter()
+            .map(|index| index - std::mem::replace(&mut before, *index));
         let file = File {
             schema: SCHEMA.into(),
             kind: self.kind.clone(),
@@ -79,12 +83,19 @@ impl Checkpoint {
                 return None;
             }
             let before = unfinished.last().copied().unwrap_or_default();
-            unfinished.push(distance.checked_add(before).filter(|index| *index < file.next)?);
+            unfinished.push(
+                distance
+                    .checked_add(before)
+                    .filter(|index| *index < file.next)?,
+            );
         }
         (file.schema == SCHEMA && file.seconds >= 0.0).then(|| Self {
             kind: file.kind,
             length: file.length,
-            position: Position { next: file.next, unfinished },
+            position: Position {
+                next: file.next,
+                unfinished,
+            },
             counts: tally::from_json(&file.counts),
             seconds: file.seconds,
         })
@@ -94,7 +105,12 @@ impl Checkpoint {
     pub(super) fn save(&self, path: &Path) -> io::Result<()> {
         let new = beside(path, "new");
         let saved = fs::write(&new, self.to_json()?).and_then(|()| fs::rename(&new, path));
-        saved.map_err(|error| io::Error::new(error.kind(), format!("checkpoint {}: {error}", path.display())))
+        saved.map_err(|error| {
+            io::Error::new(
+                error.kind(),
+                format!("checkpoint {}: {error}", path.display()),
+            )
+        })
     }
 
     /// Reads the one that a sweep left.
@@ -103,13 +119,17 @@ impl Checkpoint {
         let json = match fs::read(path) {
             Ok(json) => json,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                usage!("there is no checkpoint {shown}: the sweep ended, or never began; begin without --resume")
+                usage!(
+                    "there is no checkpoint {shown}: the sweep ended, or never began; begin without --resume"
+                )
             }
             Err(error) => usage!("checkpoint {shown}: {error}"),
         };
         match Self::from_json(&json) {
             Some(checkpoint) => Ok(checkpoint),
-            None => usage!("{shown} is no checkpoint of this version of hailer, or damaged; begin again with --force"),
+            None => usage!(
+                "{shown} is no checkpoint of this version of hailer, or damaged; begin again with --force"
+            ),
         }
     }
 
@@ -123,7 +143,11 @@ impl Checkpoint {
             );
         }
         if self.kind.output != kind.output {
-            usage!("the checkpoint {shown} is of other output, {}; this would be {}", self.kind.output, kind.output);
+            usage!(
+                "the checkpoint {shown} is of other output, {}; this would be {}",
+                self.kind.output,
+                kind.output
+            );
         }
         Ok(())
     }
@@ -176,22 +200,61 @@ mod tests {
     #[test]
     fn another_sweep_is_not_continued() {
         let path = std::env::temp_dir().join(format!("hailer-checkpoint-{}", std::process::id()));
-        let kind = Sweep { targets: "1".into(), output: "csv".into() };
-        let position = Position { next: 3, unfinished: vec![0, 2] };
-        let checkpoint =
-            Checkpoint { kind: kind.clone(), length: Some(7), position, counts: Counts::default(), seconds: 1.5 };
+        let kind = Sweep {
+            targets: "1".into(),
+            output: "csv".into(),
+        };
+        let position = Position {
+            next: 3,
+            unfinished: vec![0, 2],
+        };
+        let checkpoint = Checkpoint {
+            kind: kind.clone(),
+            length: Some(7),
+            position,
+            counts: Counts::default(),
+            seconds: 1.5,
+        };
         checkpoint.save(&path).unwrap();
         assert_eq!(Checkpoint::load(&path).unwrap(), checkpoint);
         checkpoint.check(&path, &kind).unwrap();
         for (kind, expected) in [
-            (Sweep { targets: "2".into(), ..kind.clone() }, "other targets"),
-            (Sweep { output: "ndjson".into(), ..kind }, "other output, csv; this would be ndjson"),
+            (
+                Sweep {
+                    targets: "2".into(),
+                    ..kind.clone()
+                },
+                "other targets",
+            ),
+            (
+                Sweep {
+                    output: "ndjson".into(),
+                    ..kind
+                },
+                "other output, csv; this would be ndjson",
+            ),
         ] {
-            assert!(checkpoint.check(&path, &kind).unwrap_err().to_string().contains(expected));
+            assert!(
+                checkpoint
+                    .check(&path, &kind)
+                    .unwrap_err()
+                    .to_string()
+                    .contains(expected)
+            );
         }
         fs::write(&path, "{}").unwrap();
-        assert!(Checkpoint::load(&path).unwrap_err().to_string().contains("no checkpoint of this version"));
+        assert!(
+            Checkpoint::load(&path)
+                .unwrap_err()
+                .to_string()
+                .contains("no checkpoint of this version")
+        );
         fs::remove_file(&path).unwrap();
-        assert!(Checkpoint::load(&path).unwrap_err().to_string().contains("there is no checkpoint"));
+        assert!(
+            Checkpoint::load(&path)
+                .unwrap_err()
+                .to_string()
+                .contains("there is no checkpoint")
+        );
     }
 }

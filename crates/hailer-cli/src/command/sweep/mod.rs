@@ -34,7 +34,8 @@ use stop::{Cause, Stop};
 const SUMMARY: &str = "hailer/sweep-summary/1";
 
 pub(crate) fn run(args: &Sweep) -> anyhow::Result<Exit> {
-    if matches!(args.writing.fields.as_slice(), [word] if ["list", "help"].contains(&word.as_str())) {
+    if matches!(args.writing.fields.as_slice(), [word] if ["list", "help"].contains(&word.as_str()))
+    {
         return show_fields();
     }
     let choice = Choice::new(args)?;
@@ -47,12 +48,26 @@ pub(crate) fn run(args: &Sweep) -> anyhow::Result<Exit> {
     if before.is_none() && !args.writing.force {
         refuse_to_overwrite(&choice)?;
     }
-    let mut targets = Targets::read(args, &before.as_ref().map(|it| it.position.clone()).unwrap_or_default())?;
-    let kind = checkpoint::Sweep { targets: targets.digest(), output: choice.describe(args) };
+    let mut targets = Targets::read(
+        args,
+        &before
+            .as_ref()
+            .map(|it| it.position.clone())
+            .unwrap_or_default(),
+    )?;
+    let kind = checkpoint::Sweep {
+        targets: targets.digest(),
+        output: choice.describe(args),
+    };
     if let (Some(before), Some(path)) = (&before, &choice.checkpoint) {
         before.check(path, &kind)?;
     }
-    if let Some(path) = args.writing.summary.as_deref().filter(|path| *path != Path::new("-")) {
+    if let Some(path) = args
+        .writing
+        .summary
+        .as_deref()
+        .filter(|path| *path != Path::new("-"))
+    {
         // Not after hours of sweeping.
         if let Err(error) = File::options().append(true).create(true).open(path) {
             usage!("--summary {}: {error}", path.display());
@@ -68,11 +83,23 @@ pub(crate) fn run(args: &Sweep) -> anyhow::Result<Exit> {
     let on_terminal = journal.is_none() && io::stdout().is_terminal();
     // Whoever reads a pipe may write to the same terminal, into the bar.
     let piped = journal.is_none() && !on_terminal && !is_file(&io::stdout());
-    let progress = Progress::new(!args.writing.quiet && !piped && io::stderr().is_terminal(), on_terminal);
+    let progress = Progress::new(
+        !args.writing.quiet && !piped && io::stderr().is_terminal(),
+        on_terminal,
+    );
     let stop = Stop::watch(args.pace.r#for)?;
     let (encoder, failed) = (choice.encoder(), args.writing.failed);
     let checkpoint = choice.checkpoint.clone().map(|path| (path, kind));
-    let plan = Plan { encoder, failed, to, length, checkpoint, before, progress, stop: stop.clone() };
+    let plan = Plan {
+        encoder,
+        failed,
+        to,
+        length,
+        checkpoint,
+        before,
+        progress,
+        stop: stop.clone(),
+    };
     let mut output = match Output::new(plan) {
         Ok(output) => output,
         Err(error) => usage!("{error}"),
@@ -90,15 +117,24 @@ pub(crate) fn run(args: &Sweep) -> anyhow::Result<Exit> {
         (Ok(written), _) => written,
         (Err(error), Some(_)) => {
             let resume = " (once it can, the same command with --resume goes on)";
-            let resume = if choice.checkpoint.is_some() { resume } else { "" };
-            return Err(anyhow::Error::from(error).context(format!("the output could not be written{resume}")));
+            let resume = if choice.checkpoint.is_some() {
+                resume
+            } else {
+                ""
+            };
+            return Err(anyhow::Error::from(error)
+                .context(format!("the output could not be written{resume}")));
         }
         // Standard output: that nobody reads it any more is no failure.
-        (Err(error), None) => return Err(anyhow::Error::from(error).context("standard output could not be written")),
+        (Err(error), None) => {
+            return Err(anyhow::Error::from(error).context("standard output could not be written"));
+        }
     };
     let cause = stop.cause();
     if cause.is_none() {
-        if let (true, false, Some(output)) = (choice.is_turned_over(), args.writing.quiet, &choice.output) {
+        if let (true, false, Some(output)) =
+            (choice.is_turned_over(), args.writing.quiet, &choice.output)
+        {
             tell!("writing {}", output.display());
         }
         conclude(&choice)?;
@@ -108,9 +144,16 @@ pub(crate) fn run(args: &Sweep) -> anyhow::Result<Exit> {
         progress::summary(&sum, took, &left_out);
     }
     if let (Some(cause), Some(path)) = (cause, &choice.checkpoint) {
-        tell!("{}, noted in {}: the same command with --resume goes on", cause.words(), path.display());
+        tell!(
+            "{}, noted in {}: the same command with --resume goes on",
+            cause.words(),
+            path.display()
+        );
     } else if let Some(cause) = cause {
-        tell!("{}, and nothing notes how far it came: --checkpoint FILE or -o FILE would", cause.words());
+        tell!(
+            "{}, and nothing notes how far it came: --checkpoint FILE or -o FILE would",
+            cause.words()
+        );
     }
     if let Some(path) = &args.writing.summary {
         write_summary(path, cause, targets.source().total(), &sum, took, &left_out)?;
@@ -127,7 +170,8 @@ pub(crate) fn run(args: &Sweep) -> anyhow::Result<Exit> {
 fn is_file(out: &io::Stdout) -> bool {
     use std::os::fd::AsFd;
     let file = out.as_fd().try_clone_to_owned().map(File::from);
-    file.and_then(|file| file.metadata()).is_ok_and(|it| it.is_file())
+    file.and_then(|file| file.metadata())
+        .is_ok_and(|it| it.is_file())
 }
 
 #[cfg(not(unix))]
@@ -138,12 +182,18 @@ fn is_file(_: &io::Stdout) -> bool {
 /// A new sweep never takes the place of an older one's work by itself.
 fn refuse_to_overwrite(choice: &Choice) -> anyhow::Result<()> {
     if let Some(path) = choice.checkpoint.as_ref().filter(|path| path.exists()) {
-        usage!("{} is of a sweep that is not done: --resume continues it, --force begins again", path.display());
+        usage!(
+            "{} is of a sweep that is not done: --resume continues it, --force begins again",
+            path.display()
+        );
     }
     for path in choice.output.iter().chain(&choice.journal()) {
         // An empty one is of a sweep that ended as it began.
         if fs::metadata(path).is_ok_and(|it| it.is_file() && it.len() > 0) {
-            usage!("{} is there already: another name, or --force to take its place", path.display());
+            usage!(
+                "{} is there already: another name, or --force to take its place",
+                path.display()
+            );
         }
     }
     Ok(())
@@ -152,7 +202,12 @@ fn refuse_to_overwrite(choice: &Choice) -> anyhow::Result<()> {
 /// Opens what is written to, at the place where the next byte belongs, and says where that is; a pipe or a device has no
 /// such place.
 fn open(path: &Path, before: Option<&Checkpoint>) -> anyhow::Result<(File, Option<u64>)> {
-    let mut file = match File::options().write(true).create(before.is_none()).truncate(false).open(path) {
+    let mut file = match File::options()
+        .write(true)
+        .create(before.is_none())
+        .truncate(false)
+        .open(path)
+    {
         Ok(file) => file,
         Err(error) => usage!("{}: {error}", path.display()),
     };
@@ -184,7 +239,9 @@ fn open(path: &Path, before: Option<&Checkpoint>) -> anyhow::Result<(File, Optio
 
 /// The end of a sweep that is done: the output gets its last form, and nothing is left beside it.
 fn conclude(choice: &Choice) -> anyhow::Result<()> {
-    if let (true, Some(output), Some(journal)) = (choice.is_turned_over(), &choice.output, choice.journal()) {
+    if let (true, Some(output), Some(journal)) =
+        (choice.is_turned_over(), &choice.output, choice.journal())
+    {
         let part = beside(output, "part");
         turn_over(&journal, choice, &part)?;
         fs::rename(&part, output)?;
@@ -201,7 +258,9 @@ fn turn_over(journal: &Path, choice: &Choice, to: &Path) -> anyhow::Result<()> {
     let lines = BufReader::with_capacity(1 << 20, File::open(journal)?);
     let mut file = BufWriter::new(File::create(to)?);
     crate::print::parquet::write(lines, fields, &mut file)?;
-    file.into_inner().map_err(|error| error.into_error())?.sync_all()?;
+    file.into_inner()
+        .map_err(|error| error.into_error())?
+        .sync_all()?;
     Ok(())
 }
 
@@ -248,14 +307,22 @@ fn write_summary(
         Some(Cause::Signal) => "signal",
         Some(Cause::Time) => "time",
     };
-    let LeftOut { duplicates, excluded, reserved } = *left_out;
+    let LeftOut {
+        duplicates,
+        excluded,
+        reserved,
+    } = *left_out;
     let summary = serde_json::to_string(&Summary {
         schema: SUMMARY,
         end,
         seconds: (took.as_secs_f64() * 1e3).round() / 1e3,
         questions: total,
         counts: tally::Members(sum),
-        left_out: Omitted { duplicates, excluded, reserved },
+        left_out: Omitted {
+            duplicates,
+            excluded,
+            reserved,
+        },
     })?;
     let line = format!("{summary}\n");
     if path == Path::new("-") {
@@ -263,13 +330,25 @@ fn write_summary(
     }
     match fs::write(path, line) {
         Ok(()) => Ok(()),
-        Err(error) => Err(anyhow::Error::from(error).context(format!("--summary {}", path.display()))),
+        Err(error) => {
+            Err(anyhow::Error::from(error).context(format!("--summary {}", path.display())))
+        }
     }
 }
 
 fn show_fields() -> anyhow::Result<Exit> {
-    let header = [("field", table::Fit::Whole), ("values", table::Fit::Whole), ("meaning", table::Fit::Fold)];
-    let row = |it: &fields::Field| vec![it.name.to_owned(), it.kind.name().to_owned(), it.help.to_owned()];
+    let header = [
+        ("field", table::Fit::Whole),
+        ("values", table::Fit::Whole),
+        ("meaning", table::Fit::Fold),
+    ];
+    let row = |it: &fields::Field| {
+        vec![
+            it.name.to_owned(),
+            it.kind.name().to_owned(),
+            it.help.to_owned(),
+        ]
+    };
     let rows: Vec<_> = fields::FIELDS.iter().map(row).collect();
     table::print(&mut anstream::stdout(), &header, &rows)?;
     Ok(Exit::Success)

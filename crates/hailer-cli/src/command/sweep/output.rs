@@ -60,7 +60,11 @@ impl Encoder {
             Self::Whole | Self::Lines(_) => SystemTime::UNIX_EPOCH,
             Self::Flat(_) | Self::Csv(_) => SystemTime::now(),
         };
-        let record = Record { target, at, result: &end.result };
+        let record = Record {
+            target,
+            at,
+            result: &end.result,
+        };
         match self {
             Self::Whole => ndjson::whole(out, &record),
             Self::Flat(fields) => ndjson::flat(out, fields, &record),
@@ -127,18 +131,43 @@ struct Shared {
 impl Output {
     /// Starts the writer, with the header of a new output.
     pub(super) fn new(plan: Plan) -> io::Result<Self> {
-        let Plan { mut encoder, failed, to, length, checkpoint, before, progress, stop } = plan;
+        let Plan {
+            mut encoder,
+            failed,
+            to,
+            length,
+            checkpoint,
+            before,
+            progress,
+            stop,
+        } = plan;
         if let (None, Some((path, kind))) = (&before, &checkpoint) {
             // There is one before the first question is asked, and before the first byte.
             let (position, counts) = Default::default();
-            Checkpoint { kind: kind.clone(), length, position, counts, seconds: 0.0 }.save(path)?;
+            Checkpoint {
+                kind: kind.clone(),
+                length,
+                position,
+                counts,
+                seconds: 0.0,
+            }
+            .save(path)?;
         }
         let (path, checkpoints) = checkpoint.unzip();
         let (batches, receiver) = sync_channel(QUEUE);
         let shared = Arc::new(Shared::default());
         let (used, spare) = sync_channel(QUEUE);
-        let writer = Writer { to, length, path, used, shared: shared.clone(), progress: progress.clone() };
-        let writer = std::thread::Builder::new().name("writer".into()).spawn(move || writer.run(&receiver))?;
+        let writer = Writer {
+            to,
+            length,
+            path,
+            used,
+            shared: shared.clone(),
+            progress: progress.clone(),
+        };
+        let writer = std::thread::Builder::new()
+            .name("writer".into())
+            .spawn(move || writer.run(&receiver))?;
         let mut buffer = room();
         if length.map_or(before.is_none(), |length| length == 0) {
             encoder.header(&mut buffer);
@@ -166,10 +195,24 @@ impl Output {
     /// Writes what is left and waits until it is written. Returns what happened, earlier parts of the sweep included, and how
     /// long it took.
     pub(super) fn finish(mut self, counts: &Counts) -> io::Result<(Counts, Duration)> {
-        let checkpoint = self.stopped_at.take().and_then(|position| self.checkpoint(position, counts));
-        let Self { buffer, batches, writer, progress, before, started, .. } = self;
+        let checkpoint = self
+            .stopped_at
+            .take()
+            .and_then(|position| self.checkpoint(position, counts));
+        let Self {
+            buffer,
+            batches,
+            writer,
+            progress,
+            before,
+            started,
+            ..
+        } = self;
         // If the writer has ended, it says why.
-        let _ = batches.send(Batch { bytes: buffer, checkpoint });
+        let _ = batches.send(Batch {
+            bytes: buffer,
+            checkpoint,
+        });
         drop(batches);
         let written = writer.join();
         progress.finish();
@@ -184,7 +227,13 @@ impl Output {
         // Those without an end are asked again.
         counts.asked = tally::ended(&counts).saturating_sub(counts.unnamed);
         let seconds = self.before.1 + self.started.elapsed().as_secs_f64();
-        Some(Checkpoint { kind, length: None, position, counts, seconds })
+        Some(Checkpoint {
+            kind,
+            length: None,
+            position,
+            counts,
+            seconds,
+        })
     }
 
     /// Gives the buffer to the writer, if the queue has room; else it stays. Returns whether it is gone.
@@ -244,7 +293,9 @@ impl Sink for Output {
         if !due && self.buffer.is_empty() || self.shared.waiting.load(Ordering::Acquire) >= QUEUE {
             return;
         }
-        let checkpoint = due.then(|| self.checkpoint((beat.position)(), beat.counts)).flatten();
+        let checkpoint = due
+            .then(|| self.checkpoint((beat.position)(), beat.counts))
+            .flatten();
         if self.hand_over(checkpoint) && due {
             self.last = Instant::now();
         }
@@ -284,8 +335,18 @@ impl Writer {
     }
 
     fn write(&mut self, batch: Batch) -> io::Result<()> {
-        let Self { to, length, path, used, shared, progress } = self;
-        let Batch { mut bytes, checkpoint } = batch;
+        let Self {
+            to,
+            length,
+            path,
+            used,
+            shared,
+            progress,
+        } = self;
+        let Batch {
+            mut bytes,
+            checkpoint,
+        } = batch;
         if !bytes.is_empty() {
             progress.suspend(|| {
                 to.write_all(&bytes)?;
@@ -298,7 +359,11 @@ impl Writer {
         let _ = used.try_send(bytes);
         shared.waiting.fetch_sub(1, Ordering::AcqRel);
         match (path, checkpoint) {
-            (Some(path), Some(checkpoint)) => Checkpoint { length: *length, ..checkpoint }.save(path),
+            (Some(path), Some(checkpoint)) => Checkpoint {
+                length: *length,
+                ..checkpoint
+            }
+            .save(path),
             _ => Ok(()),
         }
     }
@@ -335,10 +400,19 @@ mod tests {
 
     impl Write for Gate {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            drop(self.0.opened.wait_while(self.0.is_open.lock().unwrap(), |is_open| !*is_open).unwrap());
+            drop(
+                self.0
+                    .opened
+                    .wait_while(self.0.is_open.lock().unwrap(), |is_open| !*is_open)
+                    .unwrap(),
+            );
             // Pieces of any length, as from a pipe.
             let taken = bytes.len().min(70_000);
-            self.0.written.lock().unwrap().extend_from_slice(&bytes[..taken]);
+            self.0
+                .written
+                .lock()
+                .unwrap()
+                .extend_from_slice(&bytes[..taken]);
             Ok(taken)
         }
 
@@ -362,12 +436,21 @@ mod tests {
     }
 
     fn end(index: u64) -> End {
-        End { index, name: Some(format!("{index}.example.com").into()), result: answer("Hello") }
+        End {
+            index,
+            name: Some(format!("{index}.example.com").into()),
+            result: answer("Hello"),
+        }
     }
 
     fn beat(output: &mut Output) {
         let counts = Counts::default();
-        output.beat(&Beat { counts: &counts, total: None, in_flight: 0, position: &Position::default });
+        output.beat(&Beat {
+            counts: &counts,
+            total: None,
+            in_flight: 0,
+            position: &Position::default,
+        });
     }
 
     #[test]
@@ -396,11 +479,15 @@ mod tests {
         }
         output.end(end(ends));
         output.finish(&Counts::default()).unwrap();
-        let targets = gate.written().lines().zip(0..).fold(0, |count, (line, index)| {
-            let line: serde_json::Value = serde_json::from_str(line).unwrap();
-            assert_eq!(line["target"], format!("{index}.example.com"));
-            count + 1
-        });
+        let targets = gate
+            .written()
+            .lines()
+            .zip(0..)
+            .fold(0, |count, (line, index)| {
+                let line: serde_json::Value = serde_json::from_str(line).unwrap();
+                assert_eq!(line["target"], format!("{index}.example.com"));
+                count + 1
+            });
         assert_eq!(targets, ends + 1);
     }
 
@@ -432,7 +519,10 @@ mod tests {
         }
         (0..10_000).for_each(|index| output.end(end(index)));
         assert!(output.buffer.len() < BATCH, "nothing is kept for nobody");
-        assert_eq!(output.finish(&Counts::default()).unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+        assert_eq!(
+            output.finish(&Counts::default()).unwrap_err().kind(),
+            io::ErrorKind::BrokenPipe
+        );
     }
 
     #[test]
@@ -442,7 +532,11 @@ mod tests {
             gate.open();
             let mut output = output(gate.clone());
             output.failed = failed;
-            output.end(End { index: 0, name: None, result: failure() });
+            output.end(End {
+                index: 0,
+                name: None,
+                result: failure(),
+            });
             output.finish(&Counts::default()).unwrap();
             let written = gate.written();
             assert_eq!(written.starts_with("{\"schema\""), failed);
@@ -452,7 +546,8 @@ mod tests {
 
     #[test]
     fn when_told_to_stop_the_checkpoint_is_the_last_word() {
-        let path = std::env::temp_dir().join(format!("hailer-output-{}.checkpoint", std::process::id()));
+        let path =
+            std::env::temp_dir().join(format!("hailer-output-{}.checkpoint", std::process::id()));
         let gate = Gate::default();
         gate.open();
         let mut first = Output::new(Plan {
@@ -471,13 +566,24 @@ mod tests {
         assert!(first.is_over());
         let mut counts = Counts::default();
         (counts.asked, counts.answered) = (3, 1);
-        let position = || Position { next: 3, unfinished: vec![1, 2] };
-        first.beat(&Beat { counts: &counts, total: None, in_flight: 2, position: &position });
+        let position = || Position {
+            next: 3,
+            unfinished: vec![1, 2],
+        };
+        first.beat(&Beat {
+            counts: &counts,
+            total: None,
+            in_flight: 2,
+            position: &position,
+        });
         first.finish(&counts).unwrap();
         let checkpoint = Checkpoint::load(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
         assert_eq!(checkpoint.position, position());
-        assert_eq!((checkpoint.counts.asked, checkpoint.counts.answered), (1, 1));
+        assert_eq!(
+            (checkpoint.counts.asked, checkpoint.counts.answered),
+            (1, 1)
+        );
         assert_eq!(checkpoint.length, Some(gate.written().len() as u64));
     }
 
@@ -487,7 +593,10 @@ mod tests {
     fn how_long_an_end_takes() {
         let file = || std::fs::File::create("/dev/null").unwrap();
         let fields = || -> Vec<&'static Field> {
-            crate::print::fields::USUAL.iter().filter_map(|name| crate::print::fields::find(name)).collect()
+            crate::print::fields::USUAL
+                .iter()
+                .filter_map(|name| crate::print::fields::find(name))
+                .collect()
         };
         type New = fn(Vec<&'static Field>) -> Encoder;
         let encoders: [(&str, New); 4] = [
@@ -500,14 +609,21 @@ mod tests {
             let mut output = output(file());
             output.encoder = encoder(fields());
             let answer = crate::print::tests::typical();
-            let end = || End { index: 0, name: None, result: Ok(answer.clone()) };
+            let end = || End {
+                index: 0,
+                name: None,
+                result: Ok(answer.clone()),
+            };
             // To make an end takes time too, which is not the sink's.
             let started = Instant::now();
             (0..200_000).for_each(|_| drop(std::hint::black_box(end())));
             let made = started.elapsed();
             let started = Instant::now();
             (0..200_000).for_each(|_| output.end(end()));
-            println!("{name}: {} ns", started.elapsed().saturating_sub(made).as_nanos() / 200_000);
+            println!(
+                "{name}: {} ns",
+                started.elapsed().saturating_sub(made).as_nanos() / 200_000
+            );
         }
     }
 }

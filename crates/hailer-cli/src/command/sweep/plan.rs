@@ -8,7 +8,9 @@ use crate::print::csv::Csv;
 use crate::print::fields::{self, Field};
 use crate::web;
 use hailer::Depth;
-use hailer::sweep::{Collector, Exclusions, LeftOut, List, Position, Settings, Source, Stream, Walk};
+use hailer::sweep::{
+    Collector, Exclusions, LeftOut, List, Position, Settings, Source, Stream, Walk,
+};
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -52,7 +54,11 @@ impl Choice {
             #[cfg(feature = "parquet")]
             Format::Parquet => Some(fields::FIELDS.iter().collect()),
         };
-        let lists = |fields: &[&Field]| fields.iter().any(|field| ["players", "roster"].contains(&field.name));
+        let lists = |fields: &[&Field]| {
+            fields
+                .iter()
+                .any(|field| ["players", "roster"].contains(&field.name))
+        };
         if args.what.players
             && let Some(fields) = fields.as_mut().filter(|fields| !lists(fields))
         {
@@ -64,15 +70,30 @@ impl Choice {
             (None, _) => true,
         };
         // A pipe or a device cannot be cut to a length, and may have no room for a file beside it.
-        let file = output.as_deref().filter(|path| fs::metadata(path).map_or(true, |it| it.is_file()));
-        let checkpoint = writing.checkpoint.clone().or_else(|| Some(beside(file?, "checkpoint")));
+        let file = output
+            .as_deref()
+            .filter(|path| fs::metadata(path).map_or(true, |it| it.is_file()));
+        let checkpoint = writing
+            .checkpoint
+            .clone()
+            .or_else(|| Some(beside(file?, "checkpoint")));
         if writing.resume && checkpoint.is_none() {
-            usage!("--resume continues what a checkpoint tells of; name it with --checkpoint, or the output with -o");
+            usage!(
+                "--resume continues what a checkpoint tells of; name it with --checkpoint, or the output with -o"
+            );
         }
         if writing.summary.as_deref() == Some(Path::new("-")) && output.is_none() {
-            usage!("--summary - would stand among the answers on standard output; write them to a file with -o");
+            usage!(
+                "--summary - would stand among the answers on standard output; write them to a file with -o"
+            );
         }
-        let choice = Self { format, fields, players: asked_for && !args.what.no_players, output, checkpoint };
+        let choice = Self {
+            format,
+            fields,
+            players: asked_for && !args.what.no_players,
+            output,
+            checkpoint,
+        };
         choice.refuse_one_file_for_two(args)?;
         Ok(choice)
     }
@@ -86,18 +107,40 @@ impl Choice {
         let journal = self.journal();
         let written = [
             ("--output", self.output.as_deref()),
-            ("its journal", journal.as_deref().filter(|_| self.is_turned_over())),
+            (
+                "its journal",
+                journal.as_deref().filter(|_| self.is_turned_over()),
+            ),
             ("--checkpoint", self.checkpoint.as_deref()),
-            ("--summary", args.writing.summary.as_deref().filter(|path| *path != Path::new("-"))),
+            (
+                "--summary",
+                args.writing
+                    .summary
+                    .as_deref()
+                    .filter(|path| *path != Path::new("-")),
+            ),
         ];
-        let written = written.into_iter().filter_map(|(what, path)| path.map(|path| (what, path)));
-        let read = args.targets.iter().map(|path| ("--targets", path.as_path()));
-        let read = read.chain(args.exclude.iter().map(|path| ("--exclude", path.as_path())));
-        let mut before: Vec<(&str, PathBuf)> = read.map(|(what, path)| (what, whole(path))).collect();
+        let written = written
+            .into_iter()
+            .filter_map(|(what, path)| path.map(|path| (what, path)));
+        let read = args
+            .targets
+            .iter()
+            .map(|path| ("--targets", path.as_path()));
+        let read = read.chain(
+            args.exclude
+                .iter()
+                .map(|path| ("--exclude", path.as_path())),
+        );
+        let mut before: Vec<(&str, PathBuf)> =
+            read.map(|(what, path)| (what, whole(path))).collect();
         for (what, path) in written.filter(|(_, path)| !is_device(path)) {
             let path = whole(path);
             if let Some((other, _)) = before.iter().find(|(_, other)| *other == path) {
-                usage!("{}: {other} and {what} cannot be one file; give one of them another name", path.display());
+                usage!(
+                    "{}: {other} and {what} cannot be one file; give one of them another name",
+                    path.display()
+                );
             }
             before.push((what, path));
         }
@@ -107,7 +150,11 @@ impl Choice {
     /// Where bytes are written while the sweep runs.
     pub(super) fn journal(&self) -> Option<PathBuf> {
         let output = self.output.as_deref()?;
-        Some(if self.is_turned_over() { beside(output, "journal") } else { output.to_owned() })
+        Some(if self.is_turned_over() {
+            beside(output, "journal")
+        } else {
+            output.to_owned()
+        })
     }
 
     /// Whether the format is made of the journal at the end.
@@ -136,30 +183,51 @@ impl Choice {
             #[cfg(feature = "parquet")]
             Format::Parquet => "parquet",
         };
-        let names = self.fields.iter().flatten().map(|field| field.name).collect::<Vec<_>>().join(",");
-        let names = if names.is_empty() { names } else { format!(" of {names}") };
+        let names = self
+            .fields
+            .iter()
+            .flatten()
+            .map(|field| field.name)
+            .collect::<Vec<_>>()
+            .join(",");
+        let names = if names.is_empty() {
+            names
+        } else {
+            format!(" of {names}")
+        };
         let more = [
             (args.writing.failed, " with failures"),
             (args.what.no_players, " without players"),
             (args.what.basic, " of short replies"),
             (args.what.strict, " without deviations"),
         ];
-        let more = more.into_iter().filter_map(|(is_so, words)| is_so.then_some(words));
+        let more = more
+            .into_iter()
+            .filter_map(|(is_so, words)| is_so.then_some(words));
         format!("{name}{names}{}", more.collect::<String>())
     }
 }
 
 fn format(args: &Sweep, output: Option<&Path>) -> anyhow::Result<Format> {
-    let asked = if args.writing.json { Some(Format::Ndjson) } else { args.writing.format };
+    let asked = if args.writing.json {
+        Some(Format::Ndjson)
+    } else {
+        args.writing.format
+    };
     let Some(output) = output else {
         let format = asked.unwrap_or(Format::Lines);
         #[cfg(feature = "parquet")]
         if format == Format::Parquet {
-            usage!("Parquet cannot be written to a pipe: its end says where its beginning is; name a file with -o");
+            usage!(
+                "Parquet cannot be written to a pipe: its end says where its beginning is; name a file with -o"
+            );
         }
         return Ok(format);
     };
-    let suffix = output.extension().and_then(|suffix| suffix.to_str()).map(str::to_ascii_lowercase);
+    let suffix = output
+        .extension()
+        .and_then(|suffix| suffix.to_str())
+        .map(str::to_ascii_lowercase);
     let named = match suffix.as_deref() {
         Some("ndjson" | "jsonl" | "json") => Some(Format::Ndjson),
         Some("csv") => Some(Format::Csv),
@@ -183,7 +251,9 @@ fn named(names: &[impl AsRef<str>]) -> anyhow::Result<Vec<&'static Field>> {
     let mut fields: Vec<&'static Field> = Vec::new();
     for name in names.iter().map(|name| name.as_ref().trim()) {
         let Some(field) = fields::find(name) else {
-            usage!("--fields: there is no {name:?}; `hailer sweep --fields list` shows all there are");
+            usage!(
+                "--fields: there is no {name:?}; `hailer sweep --fields list` shows all there are"
+            );
         };
         if !fields.iter().any(|it| it.name == field.name) {
             fields.push(field);
@@ -197,7 +267,11 @@ pub(super) fn settings(args: &Sweep, players: bool) -> anyhow::Result<Settings> 
     let (what, pace) = (&args.what, &args.pace);
     let mut settings = Settings::default();
     settings.ask.players = players;
-    settings.ask.depth = if what.basic { Depth::Basic } else { Depth::Full };
+    settings.ask.depth = if what.basic {
+        Depth::Basic
+    } else {
+        Depth::Full
+    };
     settings.ask.auth_token = what.auth.token()?.map(Into::into);
     settings.strict = what.strict;
     let patience = &mut settings.patience;
@@ -221,24 +295,37 @@ impl Targets {
     /// Reads what is to be asked, but for what an earlier part of the sweep has done.
     pub(super) fn read(args: &Sweep, from: &Position) -> anyhow::Result<Self> {
         let is_input = |path: &PathBuf| path == Path::new("-");
-        let streamed = args.given.iter().any(|text| text == "-") || args.targets.iter().any(is_input);
+        let streamed =
+            args.given.iter().any(|text| text == "-") || args.targets.iter().any(is_input);
         if args.given.is_empty() && args.targets.is_empty() {
             usage!("name somebody to ask: targets, --targets FILE, or - for standard input");
         }
         if streamed && args.given.len() + args.targets.len() > 1 {
-            usage!("standard input is swept as it comes, and nothing beside it; put the other targets into it");
+            usage!(
+                "standard input is swept as it comes, and nothing beside it; put the other targets into it"
+            );
         }
         let mut exclusions = Exclusions::default();
         for path in &args.exclude {
-            if let Err(error) = exclusions.read(&path.display().to_string(), open("--exclude", path)?, Err) {
+            if let Err(error) =
+                exclusions.read(&path.display().to_string(), open("--exclude", path)?, Err)
+            {
                 usage!("--exclude {error}");
             }
         }
         let exclusions = Arc::new(exclusions);
         let mut walk = Walk::default();
-        (walk.seed, walk.shard, walk.name_server) = (args.seed, args.shard.unwrap_or_default(), args.name_server);
+        (walk.seed, walk.shard, walk.name_server) =
+            (args.seed, args.shard.unwrap_or_default(), args.name_server);
         if streamed {
-            let stream = Stream::new("standard input", std::io::stdin(), &args.protocol, exclusions, &walk, from);
+            let stream = Stream::new(
+                "standard input",
+                std::io::stdin(),
+                &args.protocol,
+                exclusions,
+                &walk,
+                from,
+            );
             return match stream {
                 Ok(stream) => Ok(Self::Stream(Box::new(stream))),
                 Err(error) => usage!("{error}"),
@@ -301,7 +388,13 @@ fn open(flag: &str, path: &Path) -> anyhow::Result<Box<dyn Read>> {
     if let Some(uri) = path.to_str().and_then(web_address) {
         let agent = web::config(&uri, LIST_PATIENCE).build().new_agent();
         return match agent.get(&uri).call() {
-            Ok(answer) => Ok(Box::new(answer.into_body().into_with_config().limit(LONGEST_LIST).reader())),
+            Ok(answer) => Ok(Box::new(
+                answer
+                    .into_body()
+                    .into_with_config()
+                    .limit(LONGEST_LIST)
+                    .reader(),
+            )),
             Err(error) => usage!("{flag} {shown}: {}", web::words(error)),
         };
     }
@@ -312,5 +405,7 @@ fn open(flag: &str, path: &Path) -> anyhow::Result<Box<dyn Read>> {
 }
 
 fn web_address(text: &str) -> Option<Uri> {
-    text.parse().ok().filter(|uri: &Uri| matches!(uri.scheme_str(), Some("http" | "https")))
+    text.parse()
+        .ok()
+        .filter(|uri: &Uri| matches!(uri.scheme_str(), Some("http" | "https")))
 }

@@ -18,11 +18,19 @@ pub(super) struct Progress {
 impl Progress {
     /// A bar if somebody watches; `shared`: answers are shown on the same terminal.
     pub(super) fn new(visible: bool, shared: bool) -> Self {
-        let bar = if visible { ProgressBar::new_spinner() } else { ProgressBar::hidden() };
+        let bar = if visible {
+            ProgressBar::new_spinner()
+        } else {
+            ProgressBar::hidden()
+        };
         if visible {
             bar.enable_steady_tick(Duration::from_millis(200));
         }
-        Self { bar, shared, started: Instant::now() }
+        Self {
+            bar,
+            shared,
+            started: Instant::now(),
+        }
     }
 
     /// Shows how it is.
@@ -33,17 +41,24 @@ impl Progress {
         let sum = tally::sum(before, beat.counts);
         if let Some(total) = beat.total.filter(|total| self.bar.length() != Some(*total)) {
             self.bar.set_length(total);
-            if let Ok(style) = ProgressStyle::with_template("{bar:12} {percent}% of {human_len}, {wide_msg}") {
+            if let Ok(style) =
+                ProgressStyle::with_template("{bar:12} {percent}% of {human_len}, {wide_msg}")
+            {
                 self.bar.set_style(style);
             }
         }
         self.bar.set_position(tally::ended(&sum));
-        self.bar.set_message(message(beat, &sum, self.started.elapsed()));
+        self.bar
+            .set_message(message(beat, &sum, self.started.elapsed()));
     }
 
     /// Does something with the bar out of the way, if it would be in it.
     pub(super) fn suspend<T>(&self, act: impl FnOnce() -> T) -> T {
-        if self.shared && !self.bar.is_hidden() { self.bar.suspend(act) } else { act() }
+        if self.shared && !self.bar.is_hidden() {
+            self.bar.suspend(act)
+        } else {
+            act()
+        }
     }
 
     /// Takes the bar away.
@@ -55,8 +70,16 @@ impl Progress {
 fn message(beat: &Beat<'_>, sum: &Counts, elapsed: Duration) -> String {
     let (ended, now) = (tally::ended(sum), tally::ended(beat.counts));
     let rate = now as f64 / elapsed.as_secs_f64().max(0.001);
-    let eta = beat.total.filter(|_| rate >= 1.0).map(|total| (total.saturating_sub(ended) as f64 / rate).min(1e9));
-    let eta = eta.map(|seconds| format!(", {} left", humantime::format_duration(Duration::from_secs(seconds as u64))));
+    let eta = beat
+        .total
+        .filter(|_| rate >= 1.0)
+        .map(|total| (total.saturating_sub(ended) as f64 / rate).min(1e9));
+    let eta = eta.map(|seconds| {
+        format!(
+            ", {} left",
+            humantime::format_duration(Duration::from_secs(seconds as u64))
+        )
+    });
     format!(
         "{rate:.0}/s{}, {} answered, {} silent, {} resent, {} in flight",
         eta.unwrap_or_default(),
@@ -84,20 +107,31 @@ pub(super) fn summary(sum: &Counts, took: Duration, excluded: &LeftOut) {
         (sum.faulty, "with a faulty answer"),
         (sum.unnamed, "names without address"),
     ];
-    let rest: Vec<_> =
-        rest.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
+    let rest: Vec<_> = rest
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{count} {what}"))
+        .collect();
     if !rest.is_empty() {
         tell!("{}", rest.join(", "));
     }
-    tell!("{} datagrams sent, {} heard, about {} lost on the way", sum.sent, sum.heard, share(lost(sum)));
+    tell!(
+        "{} datagrams sent, {} heard, about {} lost on the way",
+        sum.sent,
+        sum.heard,
+        share(lost(sum))
+    );
     let odd = [
         (sum.overflows, "lost in our own queue"),
         (sum.strays, "from strangers or too late"),
         (sum.duplicates, "doubled"),
         (sum.forged_refusals, "forged refusals"),
     ];
-    let odd: Vec<_> =
-        odd.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
+    let odd: Vec<_> = odd
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{count} {what}"))
+        .collect();
     if !odd.is_empty() {
         tell!("{}", odd.join(", "));
     }
@@ -108,9 +142,20 @@ pub(super) fn summary(sum: &Counts, took: Duration, excluded: &LeftOut) {
 
 /// What was given and not asked, if there is anything.
 pub(super) fn left_out(left_out: &LeftOut) -> Option<String> {
-    let LeftOut { duplicates, excluded, reserved } = *left_out;
-    let counts = [(duplicates, "given twice"), (excluded, "excluded"), (reserved, "where no server can be")];
-    let counts = counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}"));
+    let LeftOut {
+        duplicates,
+        excluded,
+        reserved,
+    } = *left_out;
+    let counts = [
+        (duplicates, "given twice"),
+        (excluded, "excluded"),
+        (reserved, "where no server can be"),
+    ];
+    let counts = counts
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{count} {what}"));
     let counts: Vec<_> = counts.collect();
     (!counts.is_empty()).then(|| format!("left out: {}", counts.join(", ")))
 }
@@ -119,12 +164,22 @@ pub(super) fn left_out(left_out: &LeftOut) -> Option<String> {
 /// counted.
 pub(super) fn lost(sum: &Counts) -> f64 {
     let resent = sum.resent.saturating_sub(sum.in_vain);
-    let sent = sum.sent.saturating_sub(sum.in_vain.saturating_add(sum.silent));
-    if sent == 0 { 0.0 } else { (resent as f64 / sent as f64).min(1.0) }
+    let sent = sum
+        .sent
+        .saturating_sub(sum.in_vain.saturating_add(sum.silent));
+    if sent == 0 {
+        0.0
+    } else {
+        (resent as f64 / sent as f64).min(1.0)
+    }
 }
 
 fn percent(part: u64, whole: u64) -> String {
-    share(if whole == 0 { 0.0 } else { part as f64 / whole as f64 })
+    share(if whole == 0 {
+        0.0
+    } else {
+        part as f64 / whole as f64
+    })
 }
 
 fn share(of_one: f64) -> String {

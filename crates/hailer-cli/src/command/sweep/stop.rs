@@ -36,32 +36,36 @@ impl Stop {
     pub(super) fn watch(time: Option<Duration>) -> std::io::Result<Arc<Self>> {
         let stop = Arc::new(Self::default());
         let set = stop.clone();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
         // Signals are caught once the future was polled: before that, one would end the process.
         let (ready, is_ready) = std::sync::mpsc::channel();
-        std::thread::Builder::new().name("signals".into()).spawn(move || {
-            runtime.block_on(async {
-                let time = async {
-                    match time {
-                        Some(time) => tokio::time::sleep(time).await,
-                        None => pending().await,
+        std::thread::Builder::new()
+            .name("signals".into())
+            .spawn(move || {
+                runtime.block_on(async {
+                    let time = async {
+                        match time {
+                            Some(time) => tokio::time::sleep(time).await,
+                            None => pending().await,
+                        }
+                    };
+                    let mut signals = Box::pin(interrupted());
+                    let _ = futures_util::poll!(&mut signals);
+                    let _ = ready.send(());
+                    tokio::select! {
+                        () = &mut signals => {
+                            set.set(Cause::Signal);
+                            tell!("stopping; once more ends it at once");
+                            signals = Box::pin(interrupted());
+                        }
+                        () = time => set.set(Cause::Time),
                     }
-                };
-                let mut signals = Box::pin(interrupted());
-                let _ = futures_util::poll!(&mut signals);
-                let _ = ready.send(());
-                tokio::select! {
-                    () = &mut signals => {
-                        set.set(Cause::Signal);
-                        tell!("stopping; once more ends it at once");
-                        signals = Box::pin(interrupted());
-                    }
-                    () = time => set.set(Cause::Time),
-                }
-                signals.await;
-                std::process::exit(STOPPED.into());
-            });
-        })?;
+                    signals.await;
+                    std::process::exit(STOPPED.into());
+                });
+            })?;
         let _ = is_ready.recv();
         Ok(stop)
     }
@@ -77,6 +81,8 @@ impl Stop {
 
     /// Stops it. The first cause counts.
     pub(super) fn set(&self, cause: Cause) {
-        let _ = self.0.compare_exchange(0, cause as u8, Ordering::Relaxed, Ordering::Relaxed);
+        let _ = self
+            .0
+            .compare_exchange(0, cause as u8, Ordering::Relaxed, Ordering::Relaxed);
     }
 }

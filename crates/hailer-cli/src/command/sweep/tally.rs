@@ -39,8 +39,18 @@ pub(super) fn sum(before: &Counts, now: &Counts) -> Counts {
 
 /// Questions that came to an end.
 pub(super) fn ended(counts: &Counts) -> u64 {
-    let Counts { answered, silent, closed, unreachable, faulty, unnamed, .. } = *counts;
-    [answered, silent, closed, unreachable, faulty, unnamed].iter().fold(0, |sum, count| sum.saturating_add(*count))
+    let Counts {
+        answered,
+        silent,
+        closed,
+        unreachable,
+        faulty,
+        unnamed,
+        ..
+    } = *counts;
+    [answered, silent, closed, unreachable, faulty, unnamed]
+        .iter()
+        .fold(0, |sum, count| sum.saturating_add(*count))
 }
 
 /// Counts as the members of an object.
@@ -57,7 +67,10 @@ impl Serialize for Members<'_> {
 pub(super) fn from_json(members: &Value) -> Counts {
     let mut counts = Counts::default();
     for (name, count) in COUNTS {
-        *count(&mut counts) = members.get(name).and_then(Value::as_u64).unwrap_or_default();
+        *count(&mut counts) = members
+            .get(name)
+            .and_then(Value::as_u64)
+            .unwrap_or_default();
     }
     counts
 }
@@ -74,9 +87,15 @@ mod tests {
         }
         // What the library prints of it has all of them, in its order.
         let printed = format!("{counts:?}");
-        let expected: Vec<String> = (1..).zip(COUNTS).map(|(i, (name, _))| format!("{name}: {i}")).collect();
+        let expected: Vec<String> = (1..)
+            .zip(COUNTS)
+            .map(|(i, (name, _))| format!("{name}: {i}"))
+            .collect();
         assert_eq!(printed, format!("Counts {{ {} }}", expected.join(", ")));
-        assert_eq!(from_json(&serde_json::to_value(Members(&counts)).unwrap()), counts);
+        assert_eq!(
+            from_json(&serde_json::to_value(Members(&counts)).unwrap()),
+            counts
+        );
         assert_eq!(sum(&counts, &counts).overflows, 2 * COUNTS.len() as u64);
     }
 }

@@ -33,8 +33,12 @@ const GAP: u16 = 2;
 const ROOMY: u16 = 58;
 const NARROW: u16 = 38;
 
-const KEYS: &[(&str, &str)] =
-    &[("q", "end"), ("Tab ← →", "another listener"), ("p", "pause, or go on"), ("?", "this text, or not")];
+const KEYS: &[(&str, &str)] = &[
+    ("q", "end"),
+    ("Tab ← →", "another listener"),
+    ("p", "pause, or go on"),
+    ("?", "this text, or not"),
+];
 
 const TERMS: &[(&str, &str)] = &[
     ("received", "datagrams that came"),
@@ -70,44 +74,83 @@ pub(super) struct View<'a> {
 
 pub(super) fn draw(frame: &mut Frame<'_>, view: &View<'_>) {
     let area = frame.area();
-    let Some(snapshot) = view.history.last() else { return };
+    let Some(snapshot) = view.history.last() else {
+        return;
+    };
     if area.width < LEAST.0 || area.height < LEAST.1 {
         let (width, height) = LEAST;
-        return frame.render_widget(Paragraph::new(format!("too small: {width}x{height} at the least")), area);
+        return frame.render_widget(
+            Paragraph::new(format!("too small: {width}x{height} at the least")),
+            area,
+        );
     }
-    let [top, tabs, body, bottom] =
-        Layout::vertical([Constraint::Length(1), Constraint::Length(1), Constraint::Fill(1), Constraint::Length(1)])
-            .areas(area);
+    let [top, tabs, body, bottom] = Layout::vertical([
+        Constraint::Length(1),
+        Constraint::Length(1),
+        Constraint::Fill(1),
+        Constraint::Length(1),
+    ])
+    .areas(area);
     frame.render_widget(process(snapshot, view, top.width), top);
     frame.render_widget(listeners(snapshot, view.chosen, tabs.width), tabs);
     frame.render_widget(footer(view, bottom.width), bottom);
 
-    let listener = view.chosen.checked_sub(1).and_then(|i| snapshot.listeners.get(i)).map(|one| &*one.address);
+    let listener = view
+        .chosen
+        .checked_sub(1)
+        .and_then(|i| snapshot.listeners.get(i))
+        .map(|one| &*one.address);
     let all = view.history.counts(listener);
-    let (rates, answers) = (rates(view.history, listener, &all), answers(view.history, listener, &all));
+    let (rates, answers) = (
+        rates(view.history, listener, &all),
+        answers(view.history, listener, &all),
+    );
     let half = (body.width - GAP) / 2;
-    let (drops, truth, asking) = (drops(view.history, listener, &all, half), truth(snapshot), asking(snapshot, half));
-    let budget = Section { title: None, rows: vec![budget(snapshot)], least: 1 };
+    let (drops, truth, asking) = (
+        drops(view.history, listener, &all, half),
+        truth(snapshot),
+        asking(snapshot, half),
+    );
+    let budget = Section {
+        title: None,
+        rows: vec![budget(snapshot)],
+        least: 1,
+    };
     if body.width >= WIDE {
-        let [left, _, right] =
-            Layout::horizontal([Constraint::Fill(1), Constraint::Length(GAP), Constraint::Fill(1)]).areas(body);
+        let [left, _, right] = Layout::horizontal([
+            Constraint::Fill(1),
+            Constraint::Length(GAP),
+            Constraint::Fill(1),
+        ])
+        .areas(body);
         column(frame, left, &[rates, budget, answers]);
         column(frame, right, &[drops, truth, asking]);
     } else {
-        let under = [answers.height().saturating_add(drops.height()), truth.height().saturating_add(asking.height())];
+        let under = [
+            answers.height().saturating_add(drops.height()),
+            truth.height().saturating_add(asking.height()),
+        ];
         let under = under.into_iter().max();
         let above = [&rates, &budget];
         let [above_height, _] = share(
             [
-                (above.iter().map(|section| section.least).sum(), above.iter().map(|section| section.height()).sum()),
+                (
+                    above.iter().map(|section| section.least).sum(),
+                    above.iter().map(|section| section.height()).sum(),
+                ),
                 (6, under.unwrap_or(0)),
             ],
             body.height,
         );
-        let [above, under] = Layout::vertical([Constraint::Length(above_height), Constraint::Fill(1)]).areas(body);
+        let [above, under] =
+            Layout::vertical([Constraint::Length(above_height), Constraint::Fill(1)]).areas(body);
         column(frame, above, &[rates, budget]);
-        let [left, _, right] =
-            Layout::horizontal([Constraint::Fill(1), Constraint::Length(GAP), Constraint::Fill(1)]).areas(under);
+        let [left, _, right] = Layout::horizontal([
+            Constraint::Fill(1),
+            Constraint::Length(GAP),
+            Constraint::Fill(1),
+        ])
+        .areas(under);
         column(frame, left, &[answers, drops]);
         column(frame, right, &[truth, asking]);
     }
@@ -125,10 +168,21 @@ pub(in crate::command) fn bold() -> Style {
 }
 
 /// Two texts at both ends of a line; the right one stays.
-pub(in crate::command) fn both_ends(left: Vec<Span<'static>>, right: Span<'static>, width: u16) -> Line<'static> {
-    let (mut spans, mut room) = (Vec::new(), usize::from(width).saturating_sub(right.content.width() + 1));
+pub(in crate::command) fn both_ends(
+    left: Vec<Span<'static>>,
+    right: Span<'static>,
+    width: u16,
+) -> Line<'static> {
+    let (mut spans, mut room) = (
+        Vec::new(),
+        usize::from(width).saturating_sub(right.content.width() + 1),
+    );
     for span in left {
-        let text = if span.content.width() > room { line(&span.content, room) } else { span.content.into_owned() };
+        let text = if span.content.width() > room {
+            line(&span.content, room)
+        } else {
+            span.content.into_owned()
+        };
         room -= text.width().min(room);
         spans.push(Span::styled(text, span.style));
         if room == 0 {
@@ -151,21 +205,36 @@ fn process(snapshot: &Snapshot, view: &View<'_>, width: u16) -> Line<'static> {
             _ => count(snapshot.relay.sessions, "relay session"),
         },
     ];
-    let words = words.into_iter().filter(|words| !words.is_empty()).collect::<Vec<_>>().join(", ");
+    let words = words
+        .into_iter()
+        .filter(|words| !words.is_empty())
+        .collect::<Vec<_>>()
+        .join(", ");
     let right = match view.link {
-        Link::Lost(seconds, _) => Span::styled(format!("lost for {}", since(*seconds as f64)), bold().fg(Color::Red)),
+        Link::Lost(seconds, _) => Span::styled(
+            format!("lost for {}", since(*seconds as f64)),
+            bold().fg(Color::Red),
+        ),
         Link::Live if view.paused => Span::styled("paused", bold().fg(Color::Yellow)),
         Link::Live => Span::styled("live", Style::new().fg(Color::Green)),
     };
-    both_ends(vec![Span::styled("hailer serve", bold()), Span::raw(words)], right, width)
+    both_ends(
+        vec![Span::styled("hailer serve", bold()), Span::raw(words)],
+        right,
+        width,
+    )
 }
 
 /// The listeners side by side, scrolled so that the chosen one is seen.
 fn listeners(snapshot: &Snapshot, chosen: usize, width: u16) -> Line<'static> {
-    let names = snapshot.listeners.iter().map(|listener| format!(" {} ", line(&listener.address, 48)));
+    let names = snapshot
+        .listeners
+        .iter()
+        .map(|listener| format!(" {} ", line(&listener.address, 48)));
     let names: Vec<String> = std::iter::once(" all ".into()).chain(names).collect();
     let chosen = chosen.min(names.len() - 1);
-    let until_chosen = |from: usize| -> usize { names[from..=chosen].iter().map(|name| name.width()).sum() };
+    let until_chosen =
+        |from: usize| -> usize { names[from..=chosen].iter().map(|name| name.width()).sum() };
     let mut first = 0;
     while first < chosen && until_chosen(first) + 4 > usize::from(width) {
         first += 1;
@@ -182,7 +251,11 @@ fn listeners(snapshot: &Snapshot, chosen: usize, width: u16) -> Line<'static> {
             spans.push(Span::styled(" ›", dim()));
             break;
         }
-        let style = if i == chosen { Style::new().add_modifier(Modifier::REVERSED) } else { dim() };
+        let style = if i == chosen {
+            Style::new().add_modifier(Modifier::REVERSED)
+        } else {
+            dim()
+        };
         spans.push(Span::styled(line(name, room), style));
         room = room.saturating_sub(name.width());
     }
@@ -192,9 +265,10 @@ fn listeners(snapshot: &Snapshot, chosen: usize, width: u16) -> Line<'static> {
 fn footer(view: &View<'_>, width: u16) -> Line<'static> {
     let width = usize::from(width);
     match (view.link, view.notice) {
-        (Link::Lost(_, why), _) => {
-            Line::styled(line(&format!("{why}. Asking again every second."), width), Style::new().fg(Color::Red))
-        }
+        (Link::Lost(_, why), _) => Line::styled(
+            line(&format!("{why}. Asking again every second."), width),
+            Style::new().fg(Color::Red),
+        ),
         (_, Some(notice)) => Line::styled(line(notice, width), Style::new().fg(Color::Yellow)),
         _ => Line::styled("q ends  Tab another listener  p pauses  ? explains", dim()),
     }
@@ -230,7 +304,11 @@ struct Section {
 impl Section {
     fn new(title: impl Into<String>, rows: Vec<Row>) -> Self {
         let least = 1 + u16::try_from(rows.len()).unwrap_or(u16::MAX).min(2);
-        Self { title: Some(title.into()), rows, least }
+        Self {
+            title: Some(title.into()),
+            rows,
+            least,
+        }
     }
 
     /// Lines for everything.
@@ -269,16 +347,30 @@ fn share_out(wishes: &[(u16, u16)], mut left: u16, given: &mut [u16]) {
 }
 
 fn column(frame: &mut Frame<'_>, area: Rect, sections: &[Section]) {
-    let wishes: Vec<_> = sections.iter().map(|section| (section.least, section.height())).collect();
+    let wishes: Vec<_> = sections
+        .iter()
+        .map(|section| (section.least, section.height()))
+        .collect();
     let mut heights = vec![0; sections.len()];
     share_out(&wishes, area.height, &mut heights);
     let used: u16 = heights.iter().sum();
     // Room that nobody needs makes the trends taller.
     let is_trend = |row: &&Row| matches!(row, Row::Trend { .. });
-    let trends: usize = sections.iter().map(|section| section.rows.iter().filter(is_trend).count()).sum();
+    let trends: usize = sections
+        .iter()
+        .map(|section| section.rows.iter().filter(is_trend).count())
+        .sum();
     let spare = usize::from(area.height - used);
-    let everything = sections.iter().map(|section| usize::from(section.height())).sum::<usize>() == usize::from(used);
-    let taller = if everything && trends > 0 { (spare / trends).min(2) as u16 } else { 0 };
+    let everything = sections
+        .iter()
+        .map(|section| usize::from(section.height()))
+        .sum::<usize>()
+        == usize::from(used);
+    let taller = if everything && trends > 0 {
+        (spare / trends).min(2) as u16
+    } else {
+        0
+    };
     let mut y = area.y;
     for (section, height) in sections.iter().zip(heights) {
         let mut end = y + height;
@@ -286,8 +378,18 @@ fn column(frame: &mut Frame<'_>, area: Rect, sections: &[Section]) {
             && let Some(title) = &section.title
         {
             let rule = "─".repeat(usize::from(area.width).saturating_sub(title.width() + 1));
-            let title = Line::from(vec![Span::styled(format!("{title} "), bold()), Span::styled(rule, dim())]);
-            frame.render_widget(title, Rect { y, height: 1, ..area });
+            let title = Line::from(vec![
+                Span::styled(format!("{title} "), bold()),
+                Span::styled(rule, dim()),
+            ]);
+            frame.render_widget(
+                title,
+                Rect {
+                    y,
+                    height: 1,
+                    ..area
+                },
+            );
             y += 1;
         }
         let names = section.rows.iter().filter_map(|row| match row {
@@ -315,9 +417,20 @@ fn draw_row(frame: &mut Frame<'_>, area: Rect, row: &Row, name_width: u16) {
     let width = usize::from(area.width);
     match row {
         Row::Text(text) => frame.render_widget(text, area),
-        Row::Ends(left, right) => frame.render_widget(both_ends(left.clone(), right.clone(), area.width), area),
-        Row::Trend { name, number, series, colour } => {
-            let number_width = if area.width < NARROW { NUMBER - 3 } else { NUMBER };
+        Row::Ends(left, right) => {
+            frame.render_widget(both_ends(left.clone(), right.clone(), area.width), area)
+        }
+        Row::Trend {
+            name,
+            number,
+            series,
+            colour,
+        } => {
+            let number_width = if area.width < NARROW {
+                NUMBER - 3
+            } else {
+                NUMBER
+            };
             let text = format!(
                 "{}{:>width$}",
                 padded(&line(name, usize::from(name_width) - 1), name_width.into()),
@@ -326,12 +439,20 @@ fn draw_row(frame: &mut Frame<'_>, area: Rect, row: &Row, name_width: u16) {
             );
             frame.render_widget(Line::raw(line(&text, width)), Rect { height: 1, ..area });
             let left = name_width + number_width;
-            let Some(room) = area.width.checked_sub(left).filter(|room| *room >= 4) else { return };
+            let Some(room) = area.width.checked_sub(left).filter(|room| *room >= 4) else {
+                return;
+            };
             let shown = room.min(RATES as u16);
             // Newest at the right. Thousandths, as the widget takes whole numbers.
             let data = series.iter().rev().map(|rate| (rate * 1e3) as u64);
-            let trend = Sparkline::default().data(data).direction(RenderDirection::RightToLeft);
-            let place = Rect { x: area.x + left, width: shown, ..area };
+            let trend = Sparkline::default()
+                .data(data)
+                .direction(RenderDirection::RightToLeft);
+            let place = Rect {
+                x: area.x + left,
+                width: shown,
+                ..area
+            };
             frame.render_widget(trend.style(Style::new().fg(*colour)), place);
         }
         Row::Gauge { name, words, share } => {
@@ -342,7 +463,10 @@ fn draw_row(frame: &mut Frame<'_>, area: Rect, row: &Row, name_width: u16) {
             };
             let name = padded(name, 10);
             let words_width = words.width() as u16;
-            let shown = area.width.saturating_sub(10 + words_width + 1).min(RATES as u16);
+            let shown = area
+                .width
+                .saturating_sub(10 + words_width + 1)
+                .min(RATES as u16);
             let full = (share.clamp(0.0, 1.0) * f64::from(shown)).round() as usize;
             let bar = Line::from(vec![
                 Span::raw(name),
@@ -351,7 +475,11 @@ fn draw_row(frame: &mut Frame<'_>, area: Rect, row: &Row, name_width: u16) {
             ]);
             frame.render_widget(bar, area);
             let x = area.x + 10 + shown + 1;
-            let place = Rect { x, width: (area.x + area.width).saturating_sub(x), ..area };
+            let place = Rect {
+                x,
+                width: (area.x + area.width).saturating_sub(x),
+                ..area
+            };
             frame.render_widget(Line::raw(words.clone()), place);
         }
     }
@@ -362,13 +490,22 @@ fn per_second(text: &str) -> String {
 }
 
 fn trend(name: &str, series: Vec<f64>, words: fn(f64) -> String, colour: Color) -> Row {
-    let number = series.last().map_or_else(|| "…".into(), |last| per_second(&words(*last)));
-    Row::Trend { name: name.into(), number, series, colour }
+    let number = series
+        .last()
+        .map_or_else(|| "…".into(), |last| per_second(&words(*last)));
+    Row::Trend {
+        name: name.into(),
+        number,
+        series,
+        colour,
+    }
 }
 
 fn rates(history: &History, listener: Option<&str>, all: &Counts) -> Section {
     type Counter = fn(&Counts) -> u64;
-    let of = |name, counter: Counter, words, colour| trend(name, history.rates(listener, counter), words, colour);
+    let of = |name, counter: Counter, words, colour| {
+        trend(name, history.rates(listener, counter), words, colour)
+    };
     let mut rows = vec![
         of("received", |counts| counts.received, rate, Color::Cyan),
         of("answered", |counts| counts.answered, rate, Color::Green),
@@ -379,19 +516,33 @@ fn rates(history: &History, listener: Option<&str>, all: &Counts) -> Section {
     ];
     if all.relayed > 0 {
         rows.push(of("relayed", |counts| counts.relayed, rate, Color::Magenta));
-        rows.push(of("and back", |counts| counts.relayed_back, rate, Color::Magenta));
+        rows.push(of(
+            "and back",
+            |counts| counts.relayed_back,
+            rate,
+            Color::Magenta,
+        ));
     }
     if all.overflows > 0 {
         rows.push(of("lost", |counts| counts.overflows, rate, Color::Red));
     }
     let least = 6;
-    Section { least, ..Section::new(listener.map_or("all listeners".into(), |address| line(address, 48)), rows) }
+    Section {
+        least,
+        ..Section::new(
+            listener.map_or("all listeners".into(), |address| line(address, 48)),
+            rows,
+        )
+    }
 }
 
 fn budget(snapshot: &Snapshot) -> Row {
     let budget = &snapshot.budget;
     if budget.bytes_per_second == 0 {
-        return Row::Text(Line::from(vec![Span::raw(padded("budget", 10)), Span::styled("no limit", dim())]));
+        return Row::Text(Line::from(vec![
+            Span::raw(padded("budget", 10)),
+            Span::styled("no limit", dim()),
+        ]));
     }
     let share = budget.left_bytes as f64 / budget.bytes_per_second as f64;
     let words = format!(
@@ -400,7 +551,11 @@ fn budget(snapshot: &Snapshot) -> Row {
         bytes(budget.bytes_per_second as f64),
         count(budget.sources, "network")
     );
-    Row::Gauge { name: "budget", words, share }
+    Row::Gauge {
+        name: "budget",
+        words,
+        share,
+    }
 }
 
 fn answers(history: &History, listener: Option<&str>, all: &Counts) -> Section {
@@ -408,11 +563,22 @@ fn answers(history: &History, listener: Option<&str>, all: &Counts) -> Section {
         let series = history.rates(listener, |counts| counts.of(protocol));
         trend(protocol, series, rate, Color::Green)
     });
-    let kinds = all.answers.iter().flat_map(|(protocol, kinds)| kinds.keys().map(move |kind| (protocol, kind)));
+    let kinds = all
+        .answers
+        .iter()
+        .flat_map(|(protocol, kinds)| kinds.keys().map(move |kind| (protocol, kind)));
     let kinds = kinds.map(|(protocol, kind)| {
-        let of = |counts: &Counts| counts.answers.get(protocol).and_then(|kinds| kinds.get(kind)).copied();
+        let of = |counts: &Counts| {
+            counts
+                .answers
+                .get(protocol)
+                .and_then(|kinds| kinds.get(kind))
+                .copied()
+        };
         let series = history.rates(listener, |counts| of(counts).unwrap_or(0));
-        let number = series.last().map_or_else(|| "…".into(), |last| per_second(&rate(*last)));
+        let number = series
+            .last()
+            .map_or_else(|| "…".into(), |last| per_second(&rate(*last)));
         let name = format!("{} {}", line(protocol, 24), line(kind, 24));
         Row::Ends(vec![Span::styled(name, dim())], Span::styled(number, dim()))
     });
@@ -429,7 +595,9 @@ fn or_none(mut rows: Vec<Row>, words: &'static str) -> Vec<Row> {
 
 fn drops(history: &History, listener: Option<&str>, all: &Counts, width: u16) -> Section {
     let of = |key: &str| {
-        let series = history.rates(listener, |counts| counts.dropped.get(key).copied().unwrap_or(0));
+        let series = history.rates(listener, |counts| {
+            counts.dropped.get(key).copied().unwrap_or(0)
+        });
         series.last().copied().unwrap_or(0.0)
     };
     let dropped = all.dropped.iter().filter(|(_, count)| **count > 0);
@@ -437,10 +605,21 @@ fn drops(history: &History, listener: Option<&str>, all: &Counts, width: u16) ->
     dropped.sort_by(|a, b| b.0.total_cmp(&a.0).then(b.1.cmp(&a.1)));
     let rows = dropped.into_iter().map(|(now, count, key)| {
         let (name, words) = (line(key, 24), in_words(key));
-        let style = if now > 0.0 { Style::new().fg(Color::Red) } else { Style::new() };
+        let style = if now > 0.0 {
+            Style::new().fg(Color::Red)
+        } else {
+            Style::new()
+        };
         let numbers = format!("{:>7} {:>7}", per_second(&rate(now)), rate(count as f64));
-        let words = (width >= ROOMY && words != key).then(|| Span::styled(format!("  {words}"), dim()));
-        Row::Ends([Some(Span::styled(name, style)), words].into_iter().flatten().collect(), Span::raw(numbers))
+        let words =
+            (width >= ROOMY && words != key).then(|| Span::styled(format!("  {words}"), dim()));
+        Row::Ends(
+            [Some(Span::styled(name, style)), words]
+                .into_iter()
+                .flatten()
+                .collect(),
+            Span::raw(numbers),
+        )
     });
     Section::new("dropped", or_none(rows.collect(), "nothing"))
 }
@@ -460,12 +639,17 @@ fn truth(snapshot: &Snapshot) -> Section {
             Some(age) if source.state == State::Fresh => since(age),
             Some(age) => format!("{}, {}", source.state.name(), since(age)),
         };
-        let name = vec![Span::raw(line(&source.name, 40)), Span::styled(format!(" {}", line(&source.kind, 12)), dim())];
+        let name = vec![
+            Span::raw(line(&source.name, 40)),
+            Span::styled(format!(" {}", line(&source.kind, 12)), dim()),
+        ];
         let age = Span::styled(words, Style::new().fg(colour(source.state)));
-        let trouble = source
-            .last_error
-            .as_deref()
-            .map(|error| Row::Ends(vec![Span::styled(format!("  {}", line(error, 200)), dim())], Span::raw("")));
+        let trouble = source.last_error.as_deref().map(|error| {
+            Row::Ends(
+                vec![Span::styled(format!("  {}", line(error, 200)), dim())],
+                Span::raw(""),
+            )
+        });
         std::iter::once(Row::Ends(name, age)).chain(trouble)
     });
     Section::new("truth", or_none(rows.collect(), "no sources"))
@@ -483,8 +667,15 @@ fn asking(snapshot: &Snapshot, width: u16) -> Section {
         }
         // More than half of it for nothing.
         let is_vain = top.packets_per_s > 2.0 * top.replies_per_s;
-        let style = if is_vain { Style::new().fg(Color::Red) } else { Style::new() };
-        Row::Ends(vec![Span::styled(line(&top.prefix, 48), style)], Span::raw(numbers))
+        let style = if is_vain {
+            Style::new().fg(Color::Red)
+        } else {
+            Style::new()
+        };
+        Row::Ends(
+            vec![Span::styled(line(&top.prefix, 48), style)],
+            Span::raw(numbers),
+        )
     });
     let title = match width {
         ROOMY.. => "who asks most: asked, answered, in, out",
@@ -496,15 +687,29 @@ fn asking(snapshot: &Snapshot, width: u16) -> Section {
 
 fn help(frame: &mut Frame<'_>, area: Rect) {
     let row = |(name, words): &(&str, &str)| {
-        Line::from(vec![Span::styled(padded(name, 11), bold()), Span::raw((*words).to_owned())])
+        Line::from(vec![
+            Span::styled(padded(name, 11), bold()),
+            Span::raw((*words).to_owned()),
+        ])
     };
     let lines: Vec<Line<'_>> = KEYS.iter().chain(TERMS).map(row).collect();
     let height = (lines.len() as u16 + 2).min(area.height);
     let width = 60.min(area.width);
-    let place = Rect { x: (area.width - width) / 2, y: (area.height - height) / 2, width, height };
+    let place = Rect {
+        x: (area.width - width) / 2,
+        y: (area.height - height) / 2,
+        width,
+        height,
+    };
     frame.render_widget(Clear, place);
     frame.render_widget(Block::bordered().title(" hailer top "), place);
-    frame.render_widget(Paragraph::new(lines), place.inner(Margin { horizontal: 2, vertical: 1 }));
+    frame.render_widget(
+        Paragraph::new(lines),
+        place.inner(Margin {
+            horizontal: 2,
+            vertical: 1,
+        }),
+    );
 }
 
 #[cfg(test)]
@@ -517,26 +722,48 @@ mod tests {
 
     fn history(seconds: u32) -> History {
         let mut history = History::default();
-        (0..=seconds).for_each(|second| assert_eq!(history.push(invented::snapshot(f64::from(second))), None));
+        (0..=seconds).for_each(|second| {
+            assert_eq!(history.push(invented::snapshot(f64::from(second))), None)
+        });
         history
     }
 
     fn plain(history: &History) -> View<'_> {
-        View { history, chosen: 0, paused: false, help: false, link: &Link::Live, notice: None }
+        View {
+            history,
+            chosen: 0,
+            paused: false,
+            help: false,
+            link: &Link::Live,
+            notice: None,
+        }
     }
 
     fn shown(view: &View<'_>, width: u16, height: u16) -> String {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
         terminal.draw(|frame| draw(frame, view)).unwrap();
         let buffer = terminal.backend().buffer();
-        let row = |y| (0..width).map(|x| buffer[(x, y)].symbol()).collect::<String>();
-        (0..height).map(|y| format!("{}\n", row(y).trim_end())).collect()
+        let row = |y| {
+            (0..width)
+                .map(|x| buffer[(x, y)].symbol())
+                .collect::<String>()
+        };
+        (0..height)
+            .map(|y| format!("{}\n", row(y).trim_end()))
+            .collect()
     }
 
     #[test]
     fn every_size_shows_what_matters() {
         let history = history(100);
-        for (width, height) in [(60, 16), (80, 24), (99, 30), (100, 24), (120, 40), (200, 60)] {
+        for (width, height) in [
+            (60, 16),
+            (80, 24),
+            (99, 30),
+            (100, 24),
+            (120, 40),
+            (200, 60),
+        ] {
             let screen = shown(&plain(&history), width, height);
             for expected in [
                 "hailer serve 0.1.0, process 4711, up 1m 40s",
@@ -555,13 +782,21 @@ mod tests {
                 "203.0.113.0/24",
                 "q ends",
             ] {
-                assert!(screen.contains(expected), "{width}x{height}: {expected}\n{screen}");
+                assert!(
+                    screen.contains(expected),
+                    "{width}x{height}: {expected}\n{screen}"
+                );
             }
             // Something has been asked all the time, so there is a trend.
             assert!(screen.lines().any(|line| line.starts_with("received") && line.contains(['▅', '▆', '▇', '█'])));
         }
         let wide = shown(&plain(&history), 120, 40);
-        for expected in ["over the limit for replies", "Redis at 127.0.0.1:6379", "onequery unproven", "relayed"] {
+        for expected in [
+            "over the limit for replies",
+            "Redis at 127.0.0.1:6379",
+            "onequery unproven",
+            "relayed",
+        ] {
             assert!(wide.contains(expected), "{expected}\n{wide}");
         }
     }
@@ -574,7 +809,14 @@ mod tests {
         let long = "名前\u{1b}[2J\n\u{301}".repeat(20);
         snapshot.listeners[0].address.clone_from(&long);
         snapshot.version.clone_from(&long);
-        snapshot.sources = vec![Source { name: long.clone(), last_error: Some(long.clone()), ..Source::default() }; 50];
+        snapshot.sources = vec![
+            Source {
+                name: long.clone(),
+                last_error: Some(long.clone()),
+                ..Source::default()
+            };
+            50
+        ];
         snapshot.top[0].prefix.clone_from(&long);
         snapshot.top[0].packets_per_s = f64::MAX;
         snapshot.budget.left_bytes = u64::MAX;
@@ -582,9 +824,26 @@ mod tests {
         let mut empty = History::default();
         empty.push(Snapshot::default());
         for history in [&full, &odd, &empty, &History::default()] {
-            for (width, height) in [(1, 1), (29, 9), (30, 8), (40, 10), (47, 13), (80, 9), (101, 8), (300, 100)] {
+            for (width, height) in [
+                (1, 1),
+                (29, 9),
+                (30, 8),
+                (40, 10),
+                (47, 13),
+                (80, 9),
+                (101, 8),
+                (300, 100),
+            ] {
                 for (chosen, help) in [(0, false), (1, true), (2, false), (9, false)] {
-                    let screen = shown(&View { chosen, help, ..plain(history) }, width, height);
+                    let screen = shown(
+                        &View {
+                            chosen,
+                            help,
+                            ..plain(history)
+                        },
+                        width,
+                        height,
+                    );
                     assert!(!screen.contains('\u{1b}'), "{screen:?}");
                 }
             }
@@ -595,24 +854,78 @@ mod tests {
     #[test]
     fn one_listener_alone() {
         let history = history(100);
-        let screen = shown(&View { chosen: 3, ..plain(&history) }, 80, 24);
-        assert!(screen.contains("0.0.0.0:22000 ──") && screen.contains("ugp"), "{screen}");
-        assert!(!screen.contains("minecraft-query") && !screen.contains("relayed"), "{screen}");
+        let screen = shown(
+            &View {
+                chosen: 3,
+                ..plain(&history)
+            },
+            80,
+            24,
+        );
+        assert!(
+            screen.contains("0.0.0.0:22000 ──") && screen.contains("ugp"),
+            "{screen}"
+        );
+        assert!(
+            !screen.contains("minecraft-query") && !screen.contains("relayed"),
+            "{screen}"
+        );
         // In a narrow terminal the chosen one is seen, whatever else.
-        let screen = shown(&View { chosen: 3, ..plain(&history) }, 40, 20);
-        assert!(screen.lines().nth(1).unwrap().contains("0.0.0.0:22000"), "{screen}");
+        let screen = shown(
+            &View {
+                chosen: 3,
+                ..plain(&history)
+            },
+            40,
+            20,
+        );
+        assert!(
+            screen.lines().nth(1).unwrap().contains("0.0.0.0:22000"),
+            "{screen}"
+        );
     }
 
     #[test]
     fn what_happened_is_said() {
         let history = history(10);
         let lost = Link::Lost(5, "hailer serve has ended".into());
-        let screen = shown(&View { link: &lost, ..plain(&history) }, 80, 24);
-        assert!(screen.contains("lost for 5s") && screen.contains("has ended. Asking again"), "{screen}");
-        let screen = shown(&View { paused: true, notice: Some("it restarted"), ..plain(&history) }, 80, 24);
-        assert!(screen.contains("paused") && screen.contains("it restarted"), "{screen}");
-        let screen = shown(&View { help: true, ..plain(&history) }, 60, 16);
-        assert!(screen.contains("another listener") && screen.contains("can be forged"), "{screen}");
+        let screen = shown(
+            &View {
+                link: &lost,
+                ..plain(&history)
+            },
+            80,
+            24,
+        );
+        assert!(
+            screen.contains("lost for 5s") && screen.contains("has ended. Asking again"),
+            "{screen}"
+        );
+        let screen = shown(
+            &View {
+                paused: true,
+                notice: Some("it restarted"),
+                ..plain(&history)
+            },
+            80,
+            24,
+        );
+        assert!(
+            screen.contains("paused") && screen.contains("it restarted"),
+            "{screen}"
+        );
+        let screen = shown(
+            &View {
+                help: true,
+                ..plain(&history)
+            },
+            60,
+            16,
+        );
+        assert!(
+            screen.contains("another listener") && screen.contains("can be forged"),
+            "{screen}"
+        );
     }
 
     #[test]

@@ -16,7 +16,8 @@ impl History {
     pub(super) fn push(&mut self, snapshot: Snapshot) -> Option<u32> {
         let last = self.0.back();
         let other = last.filter(|last| {
-            (last.pid, last.started) != (snapshot.pid, snapshot.started) || last.uptime_s > snapshot.uptime_s
+            (last.pid, last.started) != (snapshot.pid, snapshot.started)
+                || last.uptime_s > snapshot.uptime_s
         });
         let before = other.map(|last| last.pid);
         if before.is_some() {
@@ -37,22 +38,45 @@ impl History {
     /// What was counted at a listener, or at all of them.
     pub(super) fn counts(&self, listener: Option<&str>) -> Counts {
         let mut all = Counts::default();
-        self.last().into_iter().flat_map(|frame| chosen(frame, listener)).for_each(|one| all.add(&one.counts));
+        self.last()
+            .into_iter()
+            .flat_map(|frame| chosen(frame, listener))
+            .for_each(|one| all.add(&one.counts));
         all
     }
 
     /// How fast a counter grew from each snapshot to the next, in a second; oldest first, at most [`RATES`]. A listener
     /// that came in between starts with no rate, and one that went takes nothing with it.
-    pub(super) fn rates(&self, listener: Option<&str>, counter: impl Fn(&Counts) -> u64) -> Vec<f64> {
-        let sum = |frame: &Snapshot| chosen(frame, listener).map(|one| counter(&one.counts)).sum::<u64>();
-        let values: Vec<_> = self.0.iter().map(|frame| (frame.uptime_s, sum(frame))).collect();
+    pub(super) fn rates(
+        &self,
+        listener: Option<&str>,
+        counter: impl Fn(&Counts) -> u64,
+    ) -> Vec<f64> {
+        let sum = |frame: &Snapshot| {
+            chosen(frame, listener)
+                .map(|one| counter(&one.counts))
+                .sum::<u64>()
+        };
+        let values: Vec<_> = self
+            .0
+            .iter()
+            .map(|frame| (frame.uptime_s, sum(frame)))
+            .collect();
         let pairs = values.windows(2).filter(|pair| pair[1].0 > pair[0].0);
-        pairs.map(|pair| pair[1].1.saturating_sub(pair[0].1) as f64 / (pair[1].0 - pair[0].0)).collect()
+        pairs
+            .map(|pair| pair[1].1.saturating_sub(pair[0].1) as f64 / (pair[1].0 - pair[0].0))
+            .collect()
     }
 }
 
-fn chosen<'a>(snapshot: &'a Snapshot, listener: Option<&'a str>) -> impl Iterator<Item = &'a Listener> {
-    snapshot.listeners.iter().filter(move |one| listener.is_none_or(|address| one.address == address))
+fn chosen<'a>(
+    snapshot: &'a Snapshot,
+    listener: Option<&'a str>,
+) -> impl Iterator<Item = &'a Listener> {
+    snapshot
+        .listeners
+        .iter()
+        .filter(move |one| listener.is_none_or(|address| one.address == address))
 }
 
 #[cfg(test)]
@@ -62,10 +86,18 @@ mod tests {
     fn at(uptime_s: f64, counts: &[(&str, u64)]) -> Snapshot {
         let listener = |&(address, received): &(&str, u64)| Listener {
             address: address.into(),
-            counts: Counts { received, ..Counts::default() },
+            counts: Counts {
+                received,
+                ..Counts::default()
+            },
             ..Listener::default()
         };
-        Snapshot { pid: 1, uptime_s, listeners: counts.iter().map(listener).collect(), ..Snapshot::default() }
+        Snapshot {
+            pid: 1,
+            uptime_s,
+            listeners: counts.iter().map(listener).collect(),
+            ..Snapshot::default()
+        }
     }
 
     #[test]
@@ -92,11 +124,24 @@ mod tests {
     fn another_process_begins_anew_and_memory_is_bounded() {
         let mut history = History::default();
         for i in 0..200 {
-            assert_eq!(history.push(at(f64::from(i), &[("a", 10 * i as u64)])), None);
+            assert_eq!(
+                history.push(at(f64::from(i), &[("a", 10 * i as u64)])),
+                None
+            );
         }
         assert_eq!(history.rates(None, |counts| counts.received), [10.0; RATES]);
-        assert_eq!(history.push(at(0.5, &[("a", 3)])), Some(1), "its clock went back");
+        assert_eq!(
+            history.push(at(0.5, &[("a", 3)])),
+            Some(1),
+            "its clock went back"
+        );
         assert!(history.rates(None, |counts| counts.received).is_empty());
-        assert_eq!(history.push(Snapshot { pid: 2, ..at(9.0, &[]) }), Some(1));
+        assert_eq!(
+            history.push(Snapshot {
+                pid: 2,
+                ..at(9.0, &[])
+            }),
+            Some(1)
+        );
     }
 }

@@ -31,7 +31,9 @@ const NOTICE: Duration = Duration::from_secs(30);
 
 pub(crate) async fn run(args: Top) -> anyhow::Result<Exit> {
     if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
-        usage!("hailer top needs a terminal to draw on; for programs there is `hailer serve status --json`");
+        usage!(
+            "hailer top needs a terminal to draw on; for programs there is `hailer serve status --json`"
+        );
     }
     let path = args.running.control.unwrap_or_else(default_path);
     // Nobody there from the start is a mistake, and nothing to wait for.
@@ -57,7 +59,12 @@ async fn watch(path: &Path, every: Duration) -> anyhow::Result<(Client, Snapshot
 }
 
 /// Hears one responder after the other, until nobody wants to know.
-async fn listen(first: (Client, Snapshot), path: PathBuf, every: Duration, to: mpsc::Sender<Heard>) {
+async fn listen(
+    first: (Client, Snapshot),
+    path: PathBuf,
+    every: Duration,
+    to: mpsc::Sender<Heard>,
+) {
     let mut next = Ok(first);
     loop {
         let error = match next {
@@ -76,7 +83,11 @@ async fn listen(first: (Client, Snapshot), path: PathBuf, every: Duration, to: m
 }
 
 /// Passes on what one responder says until it is lost, and returns why. None: nobody wants to know.
-async fn pass_on(mut client: Client, mut snapshot: Snapshot, to: &mpsc::Sender<Heard>) -> Option<anyhow::Error> {
+async fn pass_on(
+    mut client: Client,
+    mut snapshot: Snapshot,
+    to: &mpsc::Sender<Heard>,
+) -> Option<anyhow::Error> {
     loop {
         to.send(Ok(snapshot)).await.ok()?;
         match client.next().await {
@@ -87,7 +98,10 @@ async fn pass_on(mut client: Client, mut snapshot: Snapshot, to: &mpsc::Sender<H
 }
 
 /// The loop of the terminal.
-async fn show(terminal: &mut ratatui::DefaultTerminal, mut heard: mpsc::Receiver<Heard>) -> anyhow::Result<()> {
+async fn show(
+    terminal: &mut ratatui::DefaultTerminal,
+    mut heard: mpsc::Receiver<Heard>,
+) -> anyhow::Result<()> {
     let mut screen = Screen::default();
     let ink = Ink::wanted();
     let mut typed = EventStream::new();
@@ -150,20 +164,34 @@ impl Screen {
     fn view(&self) -> View<'_> {
         let Self { history, link, .. } = self;
         let notice = self.notice.as_ref().map(|(_, notice)| &**notice);
-        View { history, chosen: self.chosen, paused: self.paused, help: self.help, link, notice }
+        View {
+            history,
+            chosen: self.chosen,
+            paused: self.paused,
+            help: self.help,
+            link,
+            notice,
+        }
     }
 
     /// Obeys a key; false ends it.
     fn press(&mut self, key: KeyEvent) -> bool {
-        let places = 1 + self.history.last().map_or(0, |snapshot| snapshot.listeners.len());
+        let places = 1 + self
+            .history
+            .last()
+            .map_or(0, |snapshot| snapshot.listeners.len());
         match key.code {
             KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => return false,
             KeyCode::Esc if self.help => self.help = false,
             KeyCode::Char('q') | KeyCode::Esc => return false,
             KeyCode::Char('p' | ' ') => self.paused = !self.paused,
             KeyCode::Char('?' | 'h') | KeyCode::F(1) => self.help = !self.help,
-            KeyCode::Tab | KeyCode::Right | KeyCode::Down => self.chosen = (self.chosen + 1) % places,
-            KeyCode::BackTab | KeyCode::Left | KeyCode::Up => self.chosen = (self.chosen + places - 1) % places,
+            KeyCode::Tab | KeyCode::Right | KeyCode::Down => {
+                self.chosen = (self.chosen + 1) % places
+            }
+            KeyCode::BackTab | KeyCode::Left | KeyCode::Up => {
+                self.chosen = (self.chosen + places - 1) % places
+            }
             _ => {}
         }
         true
@@ -182,7 +210,8 @@ impl Screen {
                     self.chosen = 0;
                 }
                 if let Some(before) = self.history.push(snapshot) {
-                    let words = format!("hailer serve has restarted: process {before} before, {pid} now");
+                    let words =
+                        format!("hailer serve has restarted: process {before} before, {pid} now");
                     self.notice = Some((now, words));
                 }
             }
@@ -214,20 +243,34 @@ mod tests {
     fn keys_do_what_the_help_says() {
         let mut screen = Screen::default();
         screen.hear(Ok(invented::snapshot(1.0)), Instant::now());
-        for (code, chosen) in [(KeyCode::Tab, 1), (KeyCode::Right, 2), (KeyCode::BackTab, 1), (KeyCode::Left, 0)] {
+        for (code, chosen) in [
+            (KeyCode::Tab, 1),
+            (KeyCode::Right, 2),
+            (KeyCode::BackTab, 1),
+            (KeyCode::Left, 0),
+        ] {
             assert!(screen.press(key(code)));
             assert_eq!(screen.chosen, chosen);
         }
-        assert!(screen.press(key(KeyCode::Up)) && screen.chosen == 3 && screen.press(key(KeyCode::Down)));
+        assert!(
+            screen.press(key(KeyCode::Up))
+                && screen.chosen == 3
+                && screen.press(key(KeyCode::Down))
+        );
         assert_eq!(screen.chosen, 0);
         assert!(screen.press(key(KeyCode::Char('?'))) && screen.help);
-        assert!(screen.press(key(KeyCode::Esc)) && !screen.help, "Esc closes the help first");
+        assert!(
+            screen.press(key(KeyCode::Esc)) && !screen.help,
+            "Esc closes the help first"
+        );
         assert!(screen.press(key(KeyCode::Char('p'))) && screen.paused);
         screen.hear(Ok(invented::snapshot(9.0)), Instant::now());
         assert_eq!(screen.history.last().unwrap().uptime_s, 1.0);
-        for last in
-            [key(KeyCode::Char('q')), key(KeyCode::Esc), KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL)]
-        {
+        for last in [
+            key(KeyCode::Char('q')),
+            key(KeyCode::Esc),
+            KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL),
+        ] {
             assert!(!screen.press(last));
         }
         assert!(screen.press(key(KeyCode::Char('c'))));
@@ -244,11 +287,20 @@ mod tests {
         screen.tick(after(4));
         screen.hear(Err("still gone".into()), after(5));
         assert_eq!(screen.link, Link::Lost(4, "still gone".into()));
-        let mut restarted = Snapshot { pid: 4800, ..invented::snapshot(0.1) };
+        let mut restarted = Snapshot {
+            pid: 4800,
+            ..invented::snapshot(0.1)
+        };
         restarted.listeners.truncate(1);
         screen.hear(Ok(restarted), after(6));
         assert_eq!((&screen.link, screen.chosen), (&Link::Live, 0));
-        assert!(screen.view().notice.unwrap().ends_with("process 4711 before, 4800 now"));
+        assert!(
+            screen
+                .view()
+                .notice
+                .unwrap()
+                .ends_with("process 4711 before, 4800 now")
+        );
         screen.tick(after(60));
         assert_eq!(screen.view().notice, None);
     }

@@ -94,18 +94,36 @@ impl Entry {
 
     fn spell(&mut self) {
         let said = self.seen.said.as_deref();
-        self.version = said.and_then(|said| said.version.as_deref()).map(short).unwrap_or_default();
-        let motd =
-            said.and_then(|said| said.motd.as_ref().map(Text::plain).or_else(|| said.title.clone().map(Into::into)));
+        self.version = said
+            .and_then(|said| said.version.as_deref())
+            .map(short)
+            .unwrap_or_default();
+        let motd = said.and_then(|said| {
+            said.motd
+                .as_ref()
+                .map(Text::plain)
+                .or_else(|| said.title.clone().map(Into::into))
+        });
         self.motd = motd.map(|motd| short(&motd)).unwrap_or_default();
         let server = &self.seen.server;
-        self.words =
-            [&*server.name, &server.group, &server.target, &self.version, &self.motd].join("\n").to_lowercase();
+        self.words = [
+            &*server.name,
+            &server.group,
+            &server.target,
+            &self.version,
+            &self.motd,
+        ]
+        .join("\n")
+        .to_lowercase();
     }
 
     /// The id of its protocol; empty: not known yet.
     pub(super) fn protocol(&self) -> &str {
-        self.seen.server.target.split_once("://").map_or("", |(protocol, _)| protocol)
+        self.seen
+            .server
+            .target
+            .split_once("://")
+            .map_or("", |(protocol, _)| protocol)
     }
 
     pub(super) fn players(&self) -> Option<u32> {
@@ -195,8 +213,14 @@ impl Sort {
     /// By another column, in the direction that is asked for most; by the same one, the other way round.
     pub(super) fn press(self, by: By) -> Self {
         match self.by == by && by != By::Given {
-            true => Self { is_descending: !self.is_descending, ..self },
-            false => Self { by, is_descending: by == By::Players },
+            true => Self {
+                is_descending: !self.is_descending,
+                ..self
+            },
+            false => Self {
+                by,
+                is_descending: by == By::Players,
+            },
         }
     }
 }
@@ -233,7 +257,10 @@ impl Default for Board {
             entries: Vec::new(),
             by_id: HashMap::new(),
             order: Vec::new(),
-            sort: Sort { by: By::Given, is_descending: false },
+            sort: Sort {
+                by: By::Given,
+                is_descending: false,
+            },
             filter: Filter::default(),
             totals: Totals::default(),
             events: VecDeque::new(),
@@ -255,7 +282,9 @@ impl Board {
                 self.entries.len() - 1
             });
             let most = (ALL_LOOKS / self.by_id.len()).clamp(FEWEST_LOOKS, LOOKS);
-            let Some(entry) = self.entries.get_mut(place) else { continue };
+            let Some(entry) = self.entries.get_mut(place) else {
+                continue;
+            };
             let (before, after) = (entry.seen.state, seen.state);
             if before != after && before != State::Unknown {
                 changed.push(id);
@@ -287,7 +316,13 @@ impl Board {
     /// Puts looks of before, the oldest first, in front of those that we have.
     pub(super) fn remember(&mut self, id: ServerId, looks: Vec<Look>) {
         let most = (ALL_LOOKS / self.by_id.len().max(1)).clamp(FEWEST_LOOKS, LOOKS);
-        let Some(entry) = self.by_id.get(&id).and_then(|place| self.entries.get_mut(*place)) else { return };
+        let Some(entry) = self
+            .by_id
+            .get(&id)
+            .and_then(|place| self.entries.get_mut(*place))
+        else {
+            return;
+        };
         entry.has_before = true;
         let oldest = entry.looks.front().map_or(Millis::MAX, |look| look.at);
         for look in looks.into_iter().rev().filter(|look| look.at < oldest) {
@@ -301,18 +336,29 @@ impl Board {
     /// Forgets all but these.
     pub(super) fn keep(&mut self, ids: &[ServerId]) {
         let ids: HashSet<ServerId> = ids.iter().copied().collect();
-        if self.entries.iter().all(|entry| ids.contains(&entry.seen.server.id)) {
+        if self
+            .entries
+            .iter()
+            .all(|entry| ids.contains(&entry.seen.server.id))
+        {
             return;
         }
-        self.entries.retain(|entry| ids.contains(&entry.seen.server.id));
-        let places = self.entries.iter().enumerate().map(|(place, entry)| (entry.seen.server.id, place));
+        self.entries
+            .retain(|entry| ids.contains(&entry.seen.server.id));
+        let places = self
+            .entries
+            .iter()
+            .enumerate()
+            .map(|(place, entry)| (entry.seen.server.id, place));
         self.by_id = places.collect();
         self.arrange();
     }
 
     /// Remembers what happened.
     pub(super) fn happen(&mut self, events: Vec<Event>) {
-        events.into_iter().for_each(|event| self.events.push_front(event));
+        events
+            .into_iter()
+            .for_each(|event| self.events.push_front(event));
         self.events.truncate(EVENTS);
     }
 
@@ -342,7 +388,10 @@ impl Board {
     /// Picks the rows that are shown, and puts them in order.
     pub(super) fn arrange(&mut self) {
         self.is_stale = false;
-        self.totals = Totals { servers: self.entries.len(), ..Totals::default() };
+        self.totals = Totals {
+            servers: self.entries.len(),
+            ..Totals::default()
+        };
         self.has_groups = false;
         self.order.clear();
         for (place, entry) in self.entries.iter().enumerate() {
@@ -350,7 +399,11 @@ impl Board {
             totals.up += usize::from(entry.seen.state == State::Up);
             totals.down += usize::from(entry.seen.state == State::Down);
             totals.players += u64::from(entry.players().unwrap_or(0));
-            totals.max += entry.seen.last.and_then(|last| last.max).map_or(0, u64::from);
+            totals.max += entry
+                .seen
+                .last
+                .and_then(|last| last.max)
+                .map_or(0, u64::from);
             self.has_groups |= !entry.seen.server.group.is_empty();
             if self.filter.matches(entry) {
                 self.order.push(place as u32);
@@ -358,7 +411,8 @@ impl Board {
         }
         let (entries, sort) = (&self.entries, self.sort);
         let entry = |place: &u32| &entries[*place as usize];
-        self.order.sort_unstable_by(|a, b| order(sort, entry(a), entry(b)));
+        self.order
+            .sort_unstable_by(|a, b| order(sort, entry(a), entry(b)));
     }
 
     /// How many rows are shown.
@@ -368,12 +422,16 @@ impl Board {
 
     /// A row that is shown.
     pub(super) fn entry(&self, row: usize) -> Option<&Entry> {
-        self.order.get(row).and_then(|place| self.entries.get(*place as usize))
+        self.order
+            .get(row)
+            .and_then(|place| self.entries.get(*place as usize))
     }
 
     /// A server, shown or not.
     pub(super) fn server(&self, id: ServerId) -> Option<&Entry> {
-        self.by_id.get(&id).and_then(|place| self.entries.get(*place))
+        self.by_id
+            .get(&id)
+            .and_then(|place| self.entries.get(*place))
     }
 
     /// In which row it is shown.
@@ -398,7 +456,13 @@ impl Board {
 
 /// What is not known comes last, in either direction; what is alike stays as given.
 fn order(sort: Sort, a: &Entry, b: &Entry) -> Ordering {
-    let turned = |order: Ordering| if sort.is_descending { order.reverse() } else { order };
+    let turned = |order: Ordering| {
+        if sort.is_descending {
+            order.reverse()
+        } else {
+            order
+        }
+    };
     let numbers = |a: Option<u32>, b: Option<u32>| match (a, b) {
         (Some(a), Some(b)) => turned(a.cmp(&b)),
         (a, b) => b.is_some().cmp(&a.is_some()),
@@ -438,7 +502,10 @@ fn natural(a: &str, b: &str) -> Ordering {
         let (digits_a, digits_b) = (digits(a), digits(b));
         if digits_a > 0 && digits_b > 0 {
             let (number, other) = (without_zeros(&a[..digits_a]), without_zeros(&b[..digits_b]));
-            let found = number.len().cmp(&other.len()).then_with(|| number.cmp(other));
+            let found = number
+                .len()
+                .cmp(&other.len())
+                .then_with(|| number.cmp(other));
             if found.is_ne() {
                 return found;
             }
@@ -472,21 +539,55 @@ mod tests {
     use crate::command::watch::invented::{self, board, seen};
 
     fn names(board: &Board) -> Vec<&str> {
-        (0..board.len()).filter_map(|row| board.entry(row)).map(|entry| &*entry.seen.server.name).collect()
+        (0..board.len())
+            .filter_map(|row| board.entry(row))
+            .map(|entry| &*entry.seen.server.name)
+            .collect()
     }
 
     #[test]
     fn columns_sort_both_ways_and_the_unknown_is_last() {
         let mut board = board();
-        assert_eq!(names(&board), ["lobby", "survival-10", "survival-9", "Arena", "silent"]);
+        assert_eq!(
+            names(&board),
+            ["lobby", "survival-10", "survival-9", "Arena", "silent"]
+        );
         for (by, first, again) in [
-            (By::Name, "Arena lobby silent survival-9 survival-10", "survival-10 survival-9 silent lobby Arena"),
-            (By::Players, "survival-10 Arena lobby survival-9 silent", "survival-9 lobby Arena survival-10 silent"),
-            (By::Latency, "lobby survival-10 survival-9 Arena silent", "Arena survival-9 survival-10 lobby silent"),
-            (By::State, "silent Arena lobby survival-10 survival-9", "lobby survival-10 survival-9 Arena silent"),
-            (By::Uptime, "silent Arena lobby survival-10 survival-9", "lobby survival-10 survival-9 Arena silent"),
-            (By::Version, "lobby survival-9 Arena survival-10 silent", "survival-10 Arena survival-9 lobby silent"),
-            (By::Group, "Arena silent lobby survival-10 survival-9", "lobby survival-10 survival-9 Arena silent"),
+            (
+                By::Name,
+                "Arena lobby silent survival-9 survival-10",
+                "survival-10 survival-9 silent lobby Arena",
+            ),
+            (
+                By::Players,
+                "survival-10 Arena lobby survival-9 silent",
+                "survival-9 lobby Arena survival-10 silent",
+            ),
+            (
+                By::Latency,
+                "lobby survival-10 survival-9 Arena silent",
+                "Arena survival-9 survival-10 lobby silent",
+            ),
+            (
+                By::State,
+                "silent Arena lobby survival-10 survival-9",
+                "lobby survival-10 survival-9 Arena silent",
+            ),
+            (
+                By::Uptime,
+                "silent Arena lobby survival-10 survival-9",
+                "lobby survival-10 survival-9 Arena silent",
+            ),
+            (
+                By::Version,
+                "lobby survival-9 Arena survival-10 silent",
+                "survival-10 Arena survival-9 lobby silent",
+            ),
+            (
+                By::Group,
+                "Arena silent lobby survival-10 survival-9",
+                "lobby survival-10 survival-9 Arena silent",
+            ),
         ] {
             board.sort_by(board.sort().press(by));
             assert_eq!(names(&board).join(" "), first, "{by:?}");
@@ -499,10 +600,19 @@ mod tests {
 
     #[test]
     fn people_count_differently() {
-        for (a, b) in
-            [("a9", "a10"), ("a09b", "a9c"), ("A2", "b1"), ("127.0.0.2", "127.0.0.10"), ("a", "a1"), ("", "x")]
-        {
-            assert_eq!((natural(a, b), natural(b, a)), (Ordering::Less, Ordering::Greater), "{a} {b}");
+        for (a, b) in [
+            ("a9", "a10"),
+            ("a09b", "a9c"),
+            ("A2", "b1"),
+            ("127.0.0.2", "127.0.0.10"),
+            ("a", "a1"),
+            ("", "x"),
+        ] {
+            assert_eq!(
+                (natural(a, b), natural(b, a)),
+                (Ordering::Less, Ordering::Greater),
+                "{a} {b}"
+            );
         }
         assert_eq!(natural("Lobby-1", "lobby-01"), Ordering::Equal);
     }
@@ -510,13 +620,26 @@ mod tests {
     #[test]
     fn totals_count_all_and_rows_those_that_match() {
         let mut board = board();
-        let all = Totals { servers: 5, up: 4, down: 1, players: 12 + 250 + 3 + 40, max: 20 + 500 + 20 + 100 };
+        let all = Totals {
+            servers: 5,
+            up: 4,
+            down: 1,
+            players: 12 + 250 + 3 + 40,
+            max: 20 + 500 + 20 + 100,
+        };
         assert_eq!(board.totals(), &all);
         board.filter_by(Filter::read("survival"));
         assert_eq!((board.len(), board.totals()), (2, &all));
         let id = ServerId(3);
-        assert_eq!((board.row_of(id), board.row_of(ServerId(1))), (Some(1), None));
-        assert_eq!(board.server(ServerId(1)).unwrap().seen.server.name, "lobby", "hidden, and known all the same");
+        assert_eq!(
+            (board.row_of(id), board.row_of(ServerId(1))),
+            (Some(1), None)
+        );
+        assert_eq!(
+            board.server(ServerId(1)).unwrap().seen.server.name,
+            "lobby",
+            "hidden, and known all the same"
+        );
     }
 
     #[test]
@@ -535,7 +658,11 @@ mod tests {
         let events = (0..5_000).map(|at| invented::event(1, at)).collect();
         board.happen(events);
         assert_eq!(board.events(ServerId(1)).count(), EVENTS);
-        assert_eq!(board.events(ServerId(1)).next().unwrap().at, 4_999, "the newest first");
+        assert_eq!(
+            board.events(ServerId(1)).next().unwrap().at,
+            4_999,
+            "the newest first"
+        );
     }
 
     #[test]
@@ -544,23 +671,41 @@ mod tests {
         let mut down = seen(3, "survival-9");
         down.state = State::Down;
         let new = seen(9, "new");
-        assert_eq!(board.see(vec![down.clone(), new]), [ServerId(3)], "a new server is no change");
+        assert_eq!(
+            board.see(vec![down.clone(), new]),
+            [ServerId(3)],
+            "a new server is no change"
+        );
         assert_eq!(board.see(vec![down]), []);
         board.keep(&[ServerId(3), ServerId(9)]);
         assert_eq!(names(&board), ["survival-9", "new"]);
-        assert_eq!((board.row_of(ServerId(9)), board.row_of(ServerId(1))), (Some(1), None));
+        assert_eq!(
+            (board.row_of(ServerId(9)), board.row_of(ServerId(1))),
+            (Some(1), None)
+        );
     }
 
     #[test]
     fn ten_thousand_servers_are_sorted_at_once() {
         let mut board = Board::default();
-        board.see((0..10_000).map(|id| seen(id, &format!("server-{}", id * 7_919 % 10_000))).collect());
+        board.see(
+            (0..10_000)
+                .map(|id| seen(id, &format!("server-{}", id * 7_919 % 10_000)))
+                .collect(),
+        );
         let started = std::time::Instant::now();
         for by in By::ALL {
-            board.sort_by(Sort { by, is_descending: true });
+            board.sort_by(Sort {
+                by,
+                is_descending: true,
+            });
         }
         // Ten orders, not optimized, on a busy machine.
-        assert!(started.elapsed().as_secs_f64() < 5.0, "{:?}", started.elapsed());
+        assert!(
+            started.elapsed().as_secs_f64() < 5.0,
+            "{:?}",
+            started.elapsed()
+        );
         assert_eq!(board.len(), 10_000);
     }
 }

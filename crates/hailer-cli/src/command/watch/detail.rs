@@ -44,34 +44,83 @@ const CHART: (u16, u16) = (5, 12);
 /// Two charts stand side by side from so many columns on.
 const SIDE_BY_SIDE: u16 = 90;
 
-pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, view: &View<'_>, entry: &Entry, past: Option<&Past>) {
+pub(super) fn draw(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    view: &View<'_>,
+    entry: &Entry,
+    past: Option<&Past>,
+) {
     let [head, charts, text] = places(area, entry, past);
-    for (y, line) in (head.y..head.y + head.height).zip(facts(entry, past, view.now, usize::from(area.width))) {
-        frame.render_widget(line, Rect { y, height: 1, ..head });
+    for (y, line) in
+        (head.y..head.y + head.height).zip(facts(entry, past, view.now, usize::from(area.width)))
+    {
+        frame.render_widget(
+            line,
+            Rect {
+                y,
+                height: 1,
+                ..head
+            },
+        );
     }
     if charts.height > 0 {
         let sides: [Rect; 2] = match charts.width >= SIDE_BY_SIDE {
             true => {
-                let [left, _, right] =
-                    Layout::horizontal([Constraint::Fill(1), Constraint::Length(2), Constraint::Fill(1)]).areas(charts);
+                let [left, _, right] = Layout::horizontal([
+                    Constraint::Fill(1),
+                    Constraint::Length(2),
+                    Constraint::Fill(1),
+                ])
+                .areas(charts);
                 [left, right]
             }
             false => Layout::vertical([Constraint::Fill(1), Constraint::Fill(1)]).areas(charts),
         };
         let looks = looks(entry, past);
-        chart(frame, sides[0], "players", &looks, view.now, Color::Cyan, |look| look.players);
-        chart(frame, sides[1], "latency, ms", &looks, view.now, Color::Green, |look| look.latency);
+        chart(
+            frame,
+            sides[0],
+            "players",
+            &looks,
+            view.now,
+            Color::Cyan,
+            |look| look.players,
+        );
+        chart(
+            frame,
+            sides[1],
+            "latency, ms",
+            &looks,
+            view.now,
+            Color::Green,
+            |look| look.latency,
+        );
     }
     let lines = text_of(entry, past, view, usize::from(area.width));
     for (y, line) in (text.y..text.y + text.height).zip(lines.into_iter().skip(view.scroll)) {
-        frame.render_widget(line, Rect { y, height: 1, ..text });
+        frame.render_widget(
+            line,
+            Rect {
+                y,
+                height: 1,
+                ..text
+            },
+        );
     }
 }
 
 /// Lines that can be scrolled away.
-pub(super) fn most_scroll(area: Rect, view: &View<'_>, entry: &Entry, past: Option<&Past>) -> usize {
+pub(super) fn most_scroll(
+    area: Rect,
+    view: &View<'_>,
+    entry: &Entry,
+    past: Option<&Past>,
+) -> usize {
     let [_, _, text] = places(area, entry, past);
-    text_of(entry, past, view, usize::from(area.width)).len().saturating_sub(usize::from(text.height))
+    text_of(entry, past, view, usize::from(area.width))
+        .len()
+        .saturating_sub(usize::from(text.height))
 }
 
 /// Facts, charts, and the text that can be scrolled: facts first, then at least a few lines of text, and charts of what is left.
@@ -85,18 +134,28 @@ fn places(area: Rect, entry: &Entry, past: Option<&Past>) -> [Rect; 3] {
         height if height < CHART.0 => 0,
         height => height.min(CHART.1) * rows,
     };
-    Layout::vertical([Constraint::Length(head), Constraint::Length(charts), Constraint::Fill(1)]).areas(area)
+    Layout::vertical([
+        Constraint::Length(head),
+        Constraint::Length(charts),
+        Constraint::Fill(1),
+    ])
+    .areas(area)
 }
 
 fn said<'a>(entry: &'a Entry, past: Option<&'a Past>) -> Option<&'a Said> {
-    past.and_then(|past| past.said.as_deref()).or(entry.seen.said.as_deref())
+    past.and_then(|past| past.said.as_deref())
+        .or(entry.seen.said.as_deref())
 }
 
 /// What the history knows, and what came since.
 fn looks(entry: &Entry, past: Option<&Past>) -> Vec<Look> {
     let known = past.map_or(&[][..], |past| &past.looks);
     let newest = known.last().map_or(Millis::MIN, |look| look.at);
-    known.iter().chain(entry.looks.iter().filter(|look| look.at > newest)).copied().collect()
+    known
+        .iter()
+        .chain(entry.looks.iter().filter(|look| look.at > newest))
+        .copied()
+        .collect()
 }
 
 /// How it stands, in a few lines.
@@ -108,11 +167,19 @@ fn facts(entry: &Entry, past: Option<&Past>, now: Millis, width: usize) -> Vec<L
         _ => word.to_owned(),
     };
     let cut = u16::try_from(width).unwrap_or(u16::MAX);
-    let mut lines =
-        vec![both_ends(vec![Span::styled(line(&seen.server.name, width), bold())], Span::styled(word, style), cut)];
-    let address =
-        said(entry, past).and_then(|said| said.address).map(|address| format!(" at {address}")).unwrap_or_default();
-    lines.push(Line::styled(line(&format!("{}{address}", seen.server.target), width), dim()));
+    let mut lines = vec![both_ends(
+        vec![Span::styled(line(&seen.server.name, width), bold())],
+        Span::styled(word, style),
+        cut,
+    )];
+    let address = said(entry, past)
+        .and_then(|said| said.address)
+        .map(|address| format!(" at {address}"))
+        .unwrap_or_default();
+    lines.push(Line::styled(
+        line(&format!("{}{address}", seen.server.target), width),
+        dim(),
+    ));
     let answer = said(entry, past);
     if let Some(motd) = answer.and_then(motd) {
         lines.extend(coloured_lines(&motd, width, MOTD_LINES));
@@ -127,13 +194,24 @@ fn facts(entry: &Entry, past: Option<&Past>, now: Millis, width: usize) -> Vec<L
     };
     if let Some(last) = seen.last.filter(|last| last.answered) {
         let max = last.max.map(|max| format!(" of {max}")).unwrap_or_default();
-        let on = last.players.map_or("unknown".into(), |players| players.to_string());
+        let on = last
+            .players
+            .map_or("unknown".into(), |players| players.to_string());
         add("players", Span::raw(format!("{on}{max}")));
         if let Some(latency) = last.latency {
-            add("latency", Span::styled(format!("{:.1} ms", f64::from(latency) / 1e3), speed(latency)));
+            add(
+                "latency",
+                Span::styled(
+                    format!("{:.1} ms", f64::from(latency) / 1e3),
+                    speed(latency),
+                ),
+            );
         }
         if last.resent > 0 {
-            add("lost", Span::raw(format!("{} of {} datagrams", last.resent, last.sent)));
+            add(
+                "lost",
+                Span::raw(format!("{} of {} datagrams", last.resent, last.sent)),
+            );
         }
     }
     if let Some(share) = uptime(seen.uptime).spans.into_iter().next() {
@@ -142,12 +220,20 @@ fn facts(entry: &Entry, past: Option<&Past>, now: Millis, width: usize) -> Vec<L
     }
     lines.push(fitting(words, width));
     let named = |said: &Said| {
-        let named = [("game", said.game.clone()), ("version", said.version.clone()), ("map", said.map.clone())];
-        let words =
-            named.into_iter().filter_map(|(name, value)| Some((name, value.filter(|value| !value.is_empty())?)));
+        let named = [
+            ("game", said.game.clone()),
+            ("version", said.version.clone()),
+            ("map", said.map.clone()),
+        ];
+        let words = named
+            .into_iter()
+            .filter_map(|(name, value)| Some((name, value.filter(|value| !value.is_empty())?)));
         words
             .flat_map(|(name, value)| {
-                [Span::styled(format!("{name} "), dim()), Span::raw(format!("{}  ", line(&value, 40)))]
+                [
+                    Span::styled(format!("{name} "), dim()),
+                    Span::raw(format!("{}  ", line(&value, 40))),
+                ]
             })
             .collect::<Vec<_>>()
     };
@@ -156,8 +242,15 @@ fn facts(entry: &Entry, past: Option<&Past>, now: Millis, width: usize) -> Vec<L
         lines.push(fitting(named, width));
     }
     if let Some(error) = &seen.error {
-        let words = if seen.state == State::Up { "the last try: " } else { "" };
-        lines.push(Line::styled(line(&format!("{words}{}", error.1), width), Style::new().fg(Color::Red)));
+        let words = if seen.state == State::Up {
+            "the last try: "
+        } else {
+            ""
+        };
+        lines.push(Line::styled(
+            line(&format!("{words}{}", error.1), width),
+            Style::new().fg(Color::Red),
+        ));
     }
     lines
 }
@@ -165,7 +258,10 @@ fn facts(entry: &Entry, past: Option<&Past>, now: Millis, width: usize) -> Vec<L
 /// Spans up to a width.
 fn fitting(spans: Vec<Span<'static>>, width: usize) -> Line<'static> {
     let mut fitting = Fitting::new(width);
-    spans.into_iter().take_while(|span| fitting.push(&span.content, span.style)).for_each(drop);
+    spans
+        .into_iter()
+        .take_while(|span| fitting.push(&span.content, span.style))
+        .for_each(drop);
     fitting.line()
 }
 
@@ -180,7 +276,11 @@ fn motd(said: &Said) -> Option<Text> {
     };
     let motd = said.motd.clone()?;
     let has_colours = motd.runs().any(|(style, _)| style != Default::default());
-    if has_colours { Some(motd) } else { raw().or(Some(motd)) }
+    if has_colours {
+        Some(motd)
+    } else {
+        raw().or(Some(motd))
+    }
 }
 
 /// A line of numbers over time, with axes. What was not answered is a gap.
@@ -193,10 +293,19 @@ fn chart(
     colour: Color,
     number: fn(&Look) -> Option<f32>,
 ) {
-    let numbers = || looks.iter().filter_map(number).filter(|number| number.is_finite());
+    let numbers = || {
+        looks
+            .iter()
+            .filter_map(number)
+            .filter(|number| number.is_finite())
+    };
     let (most, last) = (numbers().fold(0.0, f32::max), looks.last().and_then(number));
     let shown = |number: f32| {
-        if number < 1e4 { format!("{number:.1}").trim_end_matches(".0").to_owned() } else { rate(f64::from(number)) }
+        if number < 1e4 {
+            format!("{number:.1}").trim_end_matches(".0").to_owned()
+        } else {
+            rate(f64::from(number))
+        }
     };
     let words = match last {
         Some(last) => format!("{}, at most {}", shown(last), shown(most)),
@@ -204,8 +313,18 @@ fn chart(
         None => format!("no answer, at most {}", shown(most)),
     };
     let heading = rule(title, &words, usize::from(area.width));
-    frame.render_widget(heading, Rect { height: 1.min(area.height), ..area });
-    let place = Rect { y: area.y + 1, height: area.height.saturating_sub(1), ..area };
+    frame.render_widget(
+        heading,
+        Rect {
+            height: 1.min(area.height),
+            ..area
+        },
+    );
+    let place = Rect {
+        y: area.y + 1,
+        height: area.height.saturating_sub(1),
+        ..area
+    };
     let Some(first) = looks.first() else { return };
     let seconds = |at: Millis| at.saturating_sub(now) as f64 / 1e3;
     let begin = seconds(first.at).min(-1.0);
@@ -220,7 +339,11 @@ fn chart(
     }
     let datasets = parts.iter().filter(|part| !part.is_empty()).map(|part| {
         let style = Style::new().fg(colour);
-        Dataset::default().marker(Marker::Braille).graph_type(GraphType::Line).style(style).data(part)
+        Dataset::default()
+            .marker(Marker::Braille)
+            .graph_type(GraphType::Line)
+            .style(style)
+            .data(part)
     });
     let top = nice(f64::from(most));
     let label = |text: String| Span::styled(text, dim());
@@ -229,10 +352,18 @@ fn chart(
         .x_axis(
             Axis::default()
                 .bounds([begin, 0.0])
-                .labels([label(format!("{} ago", ago(first.at, now))), label("now".into())])
+                .labels([
+                    label(format!("{} ago", ago(first.at, now))),
+                    label("now".into()),
+                ])
                 .style(dim()),
         )
-        .y_axis(Axis::default().bounds([0.0, top]).labels([label("0".into()), label(shown(top as f32))]).style(dim()));
+        .y_axis(
+            Axis::default()
+                .bounds([0.0, top])
+                .labels([label("0".into()), label(shown(top as f32))])
+                .style(dim()),
+        );
     frame.render_widget(chart, place);
 }
 
@@ -242,7 +373,11 @@ fn nice(most: f64) -> f64 {
         return 1.0;
     }
     let power = 10f64.powf(most.log10().floor());
-    [1.0, 2.0, 5.0, 10.0].into_iter().map(|step| step * power).find(|top| *top >= most).unwrap_or(most)
+    [1.0, 2.0, 5.0, 10.0]
+        .into_iter()
+        .map(|step| step * power)
+        .find(|top| *top >= most)
+        .unwrap_or(most)
 }
 
 /// A title, and what there is to say of it, in a line.
@@ -250,34 +385,62 @@ fn rule(title: &str, words: &str, width: usize) -> Line<'static> {
     let words = line(words, width.saturating_sub(title.width() + 2));
     let rest = "─".repeat(width.saturating_sub(title.width() + words.width() + 3));
     fitting(
-        vec![Span::styled(format!("{title} "), bold()), Span::raw(format!("{words} ")), Span::styled(rest, dim())],
+        vec![
+            Span::styled(format!("{title} "), bold()),
+            Span::raw(format!("{words} ")),
+            Span::styled(rest, dim()),
+        ],
         width,
     )
 }
 
 /// Who is on, what happened, rules and extras.
-fn text_of(entry: &Entry, past: Option<&Past>, view: &View<'_>, width: usize) -> Vec<Line<'static>> {
+fn text_of(
+    entry: &Entry,
+    past: Option<&Past>,
+    view: &View<'_>,
+    width: usize,
+) -> Vec<Line<'static>> {
     let mut lines = Vec::new();
     let answer = said(entry, past);
     if let Some(said) = answer {
-        let on = entry.players().map(|players| format!("{players} on")).unwrap_or_default();
+        let on = entry
+            .players()
+            .map(|players| format!("{players} on"))
+            .unwrap_or_default();
         let words = match (said.players.len(), said.is_whole) {
             (0, _) => format!("{on}{}no names", if on.is_empty() { "" } else { ", " }),
             (_, true) => on,
-            (listed, false) => format!("{on}{}{listed} listed", if on.is_empty() { "" } else { ", " }),
+            (listed, false) => format!(
+                "{on}{}{listed} listed",
+                if on.is_empty() { "" } else { ", " }
+            ),
         };
         lines.push(rule("who is on", &words, width));
         lines.extend(names(&said.players, width));
     }
-    let mut events: Vec<&Event> =
-        view.board.events(entry.seen.server.id).chain(past.iter().flat_map(|past| &past.events)).collect();
+    let mut events: Vec<&Event> = view
+        .board
+        .events(entry.seen.server.id)
+        .chain(past.iter().flat_map(|past| &past.events))
+        .collect();
     events.sort_by_key(|event| std::cmp::Reverse(event.at));
     events.dedup();
-    lines.push(rule("events", if events.is_empty() { "none so far" } else { "" }, width));
+    lines.push(rule(
+        "events",
+        if events.is_empty() { "none so far" } else { "" },
+        width,
+    ));
     for event in events.into_iter().take(EVENTS) {
         let age = padded(&format!("{} ago", ago(event.at, view.now)), 12);
         let (words, style) = happened(&event.kind);
-        lines.push(fitting(vec![Span::styled(age, dim()), Span::styled(line(&words, width), style)], width));
+        lines.push(fitting(
+            vec![
+                Span::styled(age, dim()),
+                Span::styled(line(&words, width), style),
+            ],
+            width,
+        ));
     }
     let Some(said) = answer else { return lines };
     let status: Value = serde_json::from_slice::<Value>(&said.answer)
@@ -285,21 +448,55 @@ fn text_of(entry: &Entry, past: Option<&Past>, view: &View<'_>, width: usize) ->
         .and_then(|mut answer| answer.get_mut("status").map(Value::take))
         .unwrap_or_default();
     let text = |value: Option<&Value>| value.map(human).unwrap_or_default();
-    let rules = status.get("rules").and_then(Value::as_array).into_iter().flatten();
-    let rules: Vec<_> = rules.take(VALUES).map(|rule| (text(rule.get("key")), text(rule.get("value")))).collect();
-    let extra = status.get("extra").and_then(Value::as_object).into_iter().flatten();
-    let extra: Vec<_> = extra.take(VALUES).map(|(key, value)| (key.clone(), human(value))).collect();
-    let deviations = status.get("deviations").and_then(Value::as_array).into_iter().flatten();
-    let deviations: Vec<_> = deviations.take(VALUES).map(|name| (human(name), String::new())).collect();
-    for (title, pairs) in [("rules", rules), ("extras", extra), ("deviates from the protocol", deviations)] {
+    let rules = status
+        .get("rules")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten();
+    let rules: Vec<_> = rules
+        .take(VALUES)
+        .map(|rule| (text(rule.get("key")), text(rule.get("value"))))
+        .collect();
+    let extra = status
+        .get("extra")
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten();
+    let extra: Vec<_> = extra
+        .take(VALUES)
+        .map(|(key, value)| (key.clone(), human(value)))
+        .collect();
+    let deviations = status
+        .get("deviations")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten();
+    let deviations: Vec<_> = deviations
+        .take(VALUES)
+        .map(|name| (human(name), String::new()))
+        .collect();
+    for (title, pairs) in [
+        ("rules", rules),
+        ("extras", extra),
+        ("deviates from the protocol", deviations),
+    ] {
         if pairs.is_empty() {
             continue;
         }
         lines.push(rule(title, "", width));
-        let key = pairs.iter().map(|(key, _)| key.width()).max().unwrap_or(0).clamp(4, KEY) + 2;
+        let key = pairs
+            .iter()
+            .map(|(key, _)| key.width())
+            .max()
+            .unwrap_or(0)
+            .clamp(4, KEY)
+            + 2;
         lines.extend(pairs.iter().map(|(name, value)| {
             let name = padded(&line(name, key - 2), key);
-            fitting(vec![Span::styled(name, dim()), Span::raw(line(value, width))], width)
+            fitting(
+                vec![Span::styled(name, dim()), Span::raw(line(value, width))],
+                width,
+            )
         }));
     }
     lines
@@ -307,10 +504,20 @@ fn text_of(entry: &Entry, past: Option<&Past>, view: &View<'_>, width: usize) ->
 
 /// Names in columns.
 fn names(players: &[impl AsRef<str>], width: usize) -> Vec<Line<'static>> {
-    let names: Vec<String> = players.iter().take(PLAYERS).map(|name| line(name.as_ref(), 32.min(width))).collect();
+    let names: Vec<String> = players
+        .iter()
+        .take(PLAYERS)
+        .map(|name| line(name.as_ref(), 32.min(width)))
+        .collect();
     let column = names.iter().map(|name| name.width()).max().unwrap_or(0) + 2;
     let row = |row: &[String]| {
-        Line::raw(row.iter().map(|name| padded(name, column)).collect::<String>().trim_end().to_owned())
+        Line::raw(
+            row.iter()
+                .map(|name| padded(name, column))
+                .collect::<String>()
+                .trim_end()
+                .to_owned(),
+        )
     };
     names.chunks((width / column).max(1)).map(row).collect()
 }
@@ -318,13 +525,23 @@ fn names(players: &[impl AsRef<str>], width: usize) -> Vec<Line<'static>> {
 fn happened(kind: &EventKind) -> (String, Style) {
     let plain = Style::new();
     let difference = |what: &str, difference: &hailer_monitor::sample::Difference| {
-        let side = |side: &Option<String>| side.as_deref().map_or("nothing".into(), |text| line(text, 60));
-        format!("{what}: {} → {}", side(&difference.from), side(&difference.to))
+        let side = |side: &Option<String>| {
+            side.as_deref()
+                .map_or("nothing".into(), |text| line(text, 60))
+        };
+        format!(
+            "{what}: {} → {}",
+            side(&difference.from),
+            side(&difference.to)
+        )
     };
     match kind {
         EventKind::Up => ("up".into(), plain.fg(Color::Green)),
         EventKind::Down { reason } => (format!("down: {}", line(reason, 60)), plain.fg(Color::Red)),
-        EventKind::Flapping => ("flaps: goes up and down all the time".into(), plain.fg(Color::Yellow)),
+        EventKind::Flapping => (
+            "flaps: goes up and down all the time".into(),
+            plain.fg(Color::Yellow),
+        ),
         EventKind::Steady => ("steady again".into(), plain),
         EventKind::Version(of) => (difference("version", of), plain),
         EventKind::Map(of) => (difference("map", of), plain),
@@ -340,7 +557,11 @@ fn ago(at: Millis, now: Millis) -> String {
 /// A value for a line: of objects only the values, since their names would repeat in every row.
 fn human(value: &Value) -> String {
     let all = |values: &mut dyn Iterator<Item = &Value>, separator| {
-        values.take(VALUES).map(human).collect::<Vec<_>>().join(separator)
+        values
+            .take(VALUES)
+            .map(human)
+            .collect::<Vec<_>>()
+            .join(separator)
     };
     match value {
         Value::String(text) => text.clone(),
@@ -369,11 +590,26 @@ mod tests {
             "extra":{"software":"Paper","plugins":[{"name":"Tides","version":"2.1"},{"name":"LuckPerms","version":"5"}],"online-mode":true},
             "deviations":["late-players"]}}"#[..].into();
         board.see(vec![seen]);
-        let at = |seconds: i64, kind| Event { server: ServerId(1), at: NOW - 1_000 * seconds, kind };
+        let at = |seconds: i64, kind| Event {
+            server: ServerId(1),
+            at: NOW - 1_000 * seconds,
+            kind,
+        };
         board.happen(vec![
-            at(7_200, EventKind::Down { reason: "silence".into() }),
+            at(
+                7_200,
+                EventKind::Down {
+                    reason: "silence".into(),
+                },
+            ),
             at(3_600, EventKind::Up),
-            at(5, EventKind::Version(Difference { from: Some("1.20".into()), to: Some("1.20.4".into()) })),
+            at(
+                5,
+                EventKind::Version(Difference {
+                    from: Some("1.20".into()),
+                    to: Some("1.20.4".into()),
+                }),
+            ),
         ]);
         board.arrange();
         board
@@ -382,7 +618,10 @@ mod tests {
     #[test]
     fn everything_is_told_of_one_server() {
         let board = with_answer();
-        let view = View { detail: Some(ServerId(1)), ..plain(&board) };
+        let view = View {
+            detail: Some(ServerId(1)),
+            ..plain(&board)
+        };
         let screen = shown(&view, 100, 50);
         for expected in [
             "● up for 1h",
@@ -408,65 +647,149 @@ mod tests {
         ] {
             assert!(screen.contains(expected), "{expected}\n{screen}");
         }
-        assert!(screen.contains(['⠤', '⣀', '⠒', '⠉', '⡠', '⢄']), "a chart\n{screen}");
-        let events = screen.find("version: 1.20 →").unwrap() < screen.find("down: silence").unwrap();
+        assert!(
+            screen.contains(['⠤', '⣀', '⠒', '⠉', '⡠', '⢄']),
+            "a chart\n{screen}"
+        );
+        let events =
+            screen.find("version: 1.20 →").unwrap() < screen.find("down: silence").unwrap();
         assert!(events, "the newest first\n{screen}");
-        assert!(!screen.contains("survival"), "the table makes room\n{screen}");
+        assert!(
+            !screen.contains("survival"),
+            "the table makes room\n{screen}"
+        );
         let wide = shown(&view, 160, 50);
-        assert!(wide.contains("survival-9") && wide.contains("who is on"), "both\n{wide}");
+        assert!(
+            wide.contains("survival-9") && wide.contains("who is on"),
+            "both\n{wide}"
+        );
     }
 
     #[test]
     fn small_terminals_scroll() {
         let board = with_answer();
         for (width, height) in [(40, 10), (60, 16), (80, 24)] {
-            let view = View { detail: Some(ServerId(1)), ..plain(&board) };
+            let view = View {
+                detail: Some(ServerId(1)),
+                ..plain(&board)
+            };
             let screen = shown(&view, width, height);
             assert!(
-                screen.contains("lobby") && screen.contains("12 of 20") && screen.contains("who is on"),
+                screen.contains("lobby")
+                    && screen.contains("12 of 20")
+                    && screen.contains("who is on"),
                 "{screen}"
             );
             assert!(!screen.contains("late-players"), "{screen}");
             let most = super::super::draw::most_scroll(Rect::new(0, 0, width, height), &view);
-            let screen = shown(&View { scroll: most, ..view }, width, height);
-            assert!(screen.contains("late-players") && screen.contains("lobby"), "the end\n{screen}");
+            let screen = shown(
+                &View {
+                    scroll: most,
+                    ..view
+                },
+                width,
+                height,
+            );
+            assert!(
+                screen.contains("late-players") && screen.contains("lobby"),
+                "the end\n{screen}"
+            );
         }
     }
 
     #[test]
     fn silence_is_a_gap_and_has_a_reason() {
         let board = board();
-        let silent = shown(&View { detail: Some(ServerId(5)), ..plain(&board) }, 80, 24);
-        for expected in ["✗ down", "did not answer within 3 s", "nothing yet", "up 0.0 %", "none so far"] {
+        let silent = shown(
+            &View {
+                detail: Some(ServerId(5)),
+                ..plain(&board)
+            },
+            80,
+            24,
+        );
+        for expected in [
+            "✗ down",
+            "did not answer within 3 s",
+            "nothing yet",
+            "up 0.0 %",
+            "none so far",
+        ] {
             assert!(silent.contains(expected), "{expected}\n{silent}");
         }
-        let arena = shown(&View { detail: Some(ServerId(4)), ..plain(&board) }, 80, 24);
-        assert!(arena.contains("at most 40") && arena.contains("<b>Arena</b>"), "{arena}");
+        let arena = shown(
+            &View {
+                detail: Some(ServerId(4)),
+                ..plain(&board)
+            },
+            80,
+            24,
+        );
+        assert!(
+            arena.contains("at most 40") && arena.contains("<b>Arena</b>"),
+            "{arena}"
+        );
     }
 
     #[test]
     fn what_a_monitor_knows_of_before_comes_first() {
         let board = board();
-        let look = |seconds: i64, players| Look { at: NOW - seconds * 1_000, players: Some(players), latency: None };
-        let mut said = board.server(ServerId(1)).unwrap().seen.said.as_deref().unwrap().clone();
+        let look = |seconds: i64, players| Look {
+            at: NOW - seconds * 1_000,
+            players: Some(players),
+            latency: None,
+        };
+        let mut said = board
+            .server(ServerId(1))
+            .unwrap()
+            .seen
+            .said
+            .as_deref()
+            .unwrap()
+            .clone();
         said.motd = Some(Text::unformatted("Red"));
-        said.answer = r#"{"status":{"motd":{"plain":"Red","raw":"§cRed"}}}"#.as_bytes().into();
+        said.answer = r#"{"status":{"motd":{"plain":"Red","raw":"§cRed"}}}"#
+            .as_bytes()
+            .into();
         let past = Past {
             server: ServerId(1),
             looks: vec![look(86_400, 77.0), look(60, 5.0)],
-            events: vec![Event { server: ServerId(1), at: NOW - 86_000_000, kind: EventKind::Steady }],
+            events: vec![Event {
+                server: ServerId(1),
+                at: NOW - 86_000_000,
+                kind: EventKind::Steady,
+            }],
             said: Some(Arc::new(said)),
         };
         let looks = looks(board.server(ServerId(1)).unwrap(), Some(&past));
-        assert_eq!((looks[0].players, looks[1].players, looks.len()), (Some(77.0), Some(5.0), 2 + 12), "no look twice");
-        let view = View { detail: Some(ServerId(1)), past: Some(&past), ..plain(&board) };
+        assert_eq!(
+            (looks[0].players, looks[1].players, looks.len()),
+            (Some(77.0), Some(5.0), 2 + 12),
+            "no look twice"
+        );
+        let view = View {
+            detail: Some(ServerId(1)),
+            past: Some(&past),
+            ..plain(&board)
+        };
         let screen = shown(&view, 80, 30);
         for expected in ["at most 77", "1d ago", "steady again", "Red"] {
             assert!(screen.contains(expected), "{expected}\n{screen}");
         }
-        assert_eq!(motd(past.said.as_deref().unwrap()).unwrap().raw(), "§cRed", "colours of the whole answer");
+        assert_eq!(
+            motd(past.said.as_deref().unwrap()).unwrap().raw(),
+            "§cRed",
+            "colours of the whole answer"
+        );
         // What is known of another server is not shown here.
-        let other = shown(&View { detail: Some(ServerId(2)), ..view }, 80, 30);
+        let other = shown(
+            &View {
+                detail: Some(ServerId(2)),
+                ..view
+            },
+            80,
+            30,
+        );
         assert!(!other.contains("steady again"), "{other}");
     }
 

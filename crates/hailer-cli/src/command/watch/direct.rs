@@ -57,23 +57,57 @@ pub(super) fn servers(args: &Watch) -> anyhow::Result<Vec<Server>> {
         );
     }
     // The protocol is part of the name only where one host is watched in two.
-    let bare = |target: &str| target.split_once("://").map_or(target, |(_, rest)| rest).to_owned();
+    let bare = |target: &str| {
+        target
+            .split_once("://")
+            .map_or(target, |(_, rest)| rest)
+            .to_owned()
+    };
     let mut count: HashMap<String, u32> = HashMap::new();
-    targets.iter().for_each(|target| *count.entry(bare(target)).or_default() += 1);
+    targets
+        .iter()
+        .for_each(|target| *count.entry(bare(target)).or_default() += 1);
     let typed = targets.into_iter().map(|target| NewServer {
-        name: Some(bare(&target)).filter(|name| count.get(name) == Some(&1)).unwrap_or_else(|| target.clone()),
+        name: Some(bare(&target))
+            .filter(|name| count.get(name) == Some(&1))
+            .unwrap_or_else(|| target.clone()),
         target,
         group: String::new(),
         labels: BTreeMap::new(),
         interval: None,
         origin: Origin::Plan,
     });
-    let planned = args.config.as_deref().map(plan::read).transpose()?.map(|plan| plan.servers).unwrap_or_default();
+    let planned = args
+        .config
+        .as_deref()
+        .map(plan::read)
+        .transpose()?
+        .map(|plan| plan.servers)
+        .unwrap_or_default();
     // How often is said here: what a plan says is for a history that goes on for years.
-    let servers = planned.into_iter().chain(typed).zip(0..).map(|(new, number)| {
-        let NewServer { name, target, group, labels, origin, .. } = new;
-        Server { id: ServerId(number), name, target, group, labels, interval: None, origin }
-    });
+    let servers = planned
+        .into_iter()
+        .chain(typed)
+        .zip(0..)
+        .map(|(new, number)| {
+            let NewServer {
+                name,
+                target,
+                group,
+                labels,
+                origin,
+                ..
+            } = new;
+            Server {
+                id: ServerId(number),
+                name,
+                target,
+                group,
+                labels,
+                interval: None,
+                origin,
+            }
+        });
     let servers: Vec<Server> = servers.collect();
     if servers.is_empty() && args.monitor.is_none() {
         usage!("there is no [[server]] in the configuration to watch");
@@ -87,10 +121,15 @@ fn read(path: &Path) -> anyhow::Result<Vec<String>> {
         Ok(text) => text,
         Err(error) => usage!("--targets {}: {error}", path.display()),
     };
-    let words = text.lines().filter_map(|line| line.split('#').next()?.split_whitespace().next());
+    let words = text
+        .lines()
+        .filter_map(|line| line.split('#').next()?.split_whitespace().next());
     let words: Vec<String> = words.map(str::to_owned).collect();
     if words.is_empty() {
-        usage!("--targets {}: there is no target in it; write one a line", path.display());
+        usage!(
+            "--targets {}: there is no target in it; write one a line",
+            path.display()
+        );
     }
     Ok(words)
 }
@@ -113,23 +152,43 @@ impl Direct {
         let asking = args.asking.settings(RETRIES, None);
         let round = Duration::from_millis((servers.len() * 1_000 / A_SECOND) as u64);
         let interval = args.interval.max(round);
-        let mut settings = Settings { interval, name_server: asking.name_server, ..Settings::default() };
+        let mut settings = Settings {
+            interval,
+            name_server: asking.name_server,
+            ..Settings::default()
+        };
         settings.sweep.patience = asking.patience;
         settings.sweep.pace.per_prefix = PER_NETWORK;
         // Nobody looks at the bytes here.
         settings.sweep.keep_replies = false;
         let live = Arc::new(Live::default());
         // There is no history to write to.
-        let (poll, _) = Poll::start(settings, live.clone()).context("cannot open a socket to ask with")?;
+        let (poll, _) =
+            Poll::start(settings, live.clone()).context("cannot open a socket to ask with")?;
         let first = Duration::from_secs(1).max(round).min(interval);
-        Ok(Self { live, poll, servers, client: Client::new(asking), first })
+        Ok(Self {
+            live,
+            poll,
+            servers,
+            client: Client::new(asking),
+            first,
+        })
     }
 
     /// Tells what comes, until nobody wants to know.
     pub(super) async fn run(self, to: mpsc::Sender<News>) {
-        let Self { live, poll, servers, client, first } = self;
+        let Self {
+            live,
+            poll,
+            servers,
+            client,
+            first,
+        } = self;
         let watch = |server: Server, fresh: &mut HashMap<ServerId, Server>| {
-            let soon = Server { interval: Some(first), ..server.clone() };
+            let soon = Server {
+                interval: Some(first),
+                ..server.clone()
+            };
             // Its target was read before, and has a protocol.
             if poll.watch(soon, None).is_ok() {
                 fresh.insert(server.id, server);
@@ -138,11 +197,23 @@ impl Direct {
         let mut updates = live.listen();
         let mut fresh = HashMap::new();
         let (finder, mut found) = mpsc::channel(FINDING);
-        let (named, nameless): (Vec<_>, Vec<_>) = servers.into_iter().partition(|server| server.target.contains("://"));
+        let (named, nameless): (Vec<_>, Vec<_>) = servers
+            .into_iter()
+            .partition(|server| server.target.contains("://"));
         let mut is_over = false;
         if !nameless.is_empty() {
-            let seen = nameless.iter().map(|server| unheard(server, None)).collect();
-            is_over = to.send(News::Seen { seen, all: None, events: Vec::new() }).await.is_err();
+            let seen = nameless
+                .iter()
+                .map(|server| unheard(server, None))
+                .collect();
+            is_over = to
+                .send(News::Seen {
+                    seen,
+                    all: None,
+                    events: Vec::new(),
+                })
+                .await
+                .is_err();
         }
         // It ends with whoever hears it.
         tokio::spawn(find(client, nameless, finder));
@@ -182,7 +253,10 @@ impl Direct {
 type Changed = (Option<HashSet<ServerId>>, Vec<Event>);
 
 /// An update, and all that have come behind it by now. `None`: there will be no more.
-fn gather(first: Result<Arc<Update>, RecvError>, updates: &mut Receiver<Arc<Update>>) -> Option<Changed> {
+fn gather(
+    first: Result<Arc<Update>, RecvError>,
+    updates: &mut Receiver<Arc<Update>>,
+) -> Option<Changed> {
     let (mut ids, mut events) = (Some(HashSet::new()), Vec::new());
     let mut next = match first {
         Ok(update) => Some(update),
@@ -208,17 +282,29 @@ fn gather(first: Result<Arc<Update>, RecvError>, updates: &mut Receiver<Arc<Upda
 fn told(live: &Live, (ids, events): Changed) -> News {
     let now = since_1970();
     let seen = match ids {
-        Some(ids) => ids.into_iter().filter_map(|id| live.row(id)).map(|row| Seen::of(&row, now)).collect(),
+        Some(ids) => ids
+            .into_iter()
+            .filter_map(|id| live.row(id))
+            .map(|row| Seen::of(&row, now))
+            .collect(),
         None => live.pick(|row| Some(Seen::of(row, now))),
     };
-    News::Seen { seen, all: None, events }
+    News::Seen {
+        seen,
+        all: None,
+        events,
+    }
 }
 
 /// A server that nobody has heard of yet.
 fn unheard(server: &Server, error: Option<&Error>) -> Seen {
     Seen {
         server: Arc::new(server.clone()),
-        state: if error.is_some() { State::Down } else { State::Unknown },
+        state: if error.is_some() {
+            State::Down
+        } else {
+            State::Unknown
+        },
         is_flapping: false,
         since: 0,
         last: None,
@@ -231,15 +317,20 @@ fn unheard(server: &Server, error: Option<&Error>) -> Seen {
 /// Asks servers in all protocols, again and again until each has answered in one.
 async fn find(client: Client, mut servers: Vec<Server>, to: mpsc::Sender<Found>) {
     while !servers.is_empty() {
-        let mut left: HashMap<String, Server> =
-            servers.into_iter().map(|server| (server.target.clone(), server)).collect();
+        let mut left: HashMap<String, Server> = servers
+            .into_iter()
+            .map(|server| (server.target.clone(), server))
+            .collect();
         servers = Vec::new();
         let targets: Vec<String> = left.keys().cloned().collect();
         let mut ends = client.query_many(targets.iter().map(String::as_str), FINDING);
         while let Some((target, end)) = ends.next().await {
-            let Some(server) = left.remove(target) else { continue };
+            let Some(server) = left.remove(target) else {
+                continue;
+            };
             let end = end.and_then(|answers| {
-                let protocol = best(&answers).and_then(|answer| hailer::registry::find(answer.asked.protocol.id));
+                let protocol = best(&answers)
+                    .and_then(|answer| hailer::registry::find(answer.asked.protocol.id));
                 Ok((protocol, target.parse::<Target>()?))
             });
             let end = match end {
@@ -274,7 +365,8 @@ mod tests {
     use hailer::{Asked, registry};
 
     fn read(flags: &[&str]) -> anyhow::Result<Vec<Server>> {
-        let Command::Watch(Later(args)) = Arguments::try_parse_from([&["hailer", "watch"], flags].concat())?.command
+        let Command::Watch(Later(args)) =
+            Arguments::try_parse_from([&["hailer", "watch"], flags].concat())?.command
         else {
             unreachable!()
         };
@@ -283,28 +375,50 @@ mod tests {
 
     fn names(flags: &[&str]) -> Vec<(String, String)> {
         let servers = read(flags).unwrap();
-        servers.into_iter().map(|server| (server.name, server.target)).collect()
+        servers
+            .into_iter()
+            .map(|server| (server.name, server.target))
+            .collect()
     }
 
     #[test]
     fn targets_become_servers_each_once() {
         let of = |name: &str, target: &str| (name.to_owned(), target.to_owned());
         assert_eq!(
-            names(&["ugp://192.0.2.7", "play.example.com", "ugp://192.0.2.7", "[2001:db8::7]:5520"]),
+            names(&[
+                "ugp://192.0.2.7",
+                "play.example.com",
+                "ugp://192.0.2.7",
+                "[2001:db8::7]:5520"
+            ]),
             [
                 of("192.0.2.7", "ugp://192.0.2.7"),
                 of("play.example.com", "play.example.com"),
                 of("[2001:db8::7]:5520", "[2001:db8::7]:5520")
             ]
         );
-        assert_eq!(names(&["ugp://a", "onequery://a"])[1], of("onequery://a", "onequery://a"), "one host, two names");
+        assert_eq!(
+            names(&["ugp://a", "onequery://a"])[1],
+            of("onequery://a", "onequery://a"),
+            "one host, two names"
+        );
         assert_eq!(names(&["-p", "ugp", "a"]), [of("a", "ugp://a")]);
-        for (wrong, hint) in [("no such host", "no such host"), ("telnet://a", "known are"), ("a:99999", "port")] {
+        for (wrong, hint) in [
+            ("no such host", "no such host"),
+            ("telnet://a", "known are"),
+            ("a:99999", "port"),
+        ] {
             let error = read(&[wrong]).unwrap_err();
-            assert!(error.is::<crate::exit::Usage>() && error.to_string().contains(hint), "{error}");
+            assert!(
+                error.is::<crate::exit::Usage>() && error.to_string().contains(hint),
+                "{error}"
+            );
         }
         assert!(read(&[]).is_err(), "nobody to watch");
-        assert!(read(&["a", "--monitor", "http://127.0.0.1:1"]).is_err(), "either or");
+        assert!(
+            read(&["a", "--monitor", "http://127.0.0.1:1"]).is_err(),
+            "either or"
+        );
     }
 
     #[test]
@@ -313,7 +427,14 @@ mod tests {
         let mut updates = live.listen();
         let change = |id: i64| {
             let event = crate::command::watch::invented::event(id, id);
-            live.change(Update { servers: vec![ServerId(id)], events: vec![event], is_other_list: false }, |_| {});
+            live.change(
+                Update {
+                    servers: vec![ServerId(id)],
+                    events: vec![event],
+                    is_other_list: false,
+                },
+                |_| {},
+            );
         };
         [1, 2, 1].into_iter().for_each(change);
         let first = updates.try_recv().map_err(|_| RecvError::Closed);
@@ -321,7 +442,11 @@ mod tests {
         assert_eq!((ids.unwrap().len(), events.len()), (2, 3));
         (0..10_000).for_each(change);
         let first = updates.try_recv().map_err(|_| RecvError::Lagged(1));
-        assert_eq!(gather(first, &mut updates).unwrap().0, None, "too many to be noted");
+        assert_eq!(
+            gather(first, &mut updates).unwrap().0,
+            None,
+            "too many to be noted"
+        );
         assert_eq!(gather(Err(RecvError::Closed), &mut updates), None);
     }
 
@@ -342,7 +467,10 @@ mod tests {
             let answers: Vec<Answer> = ids.iter().map(|id| answer(id)).collect();
             best(&answers).map(|answer| answer.asked.protocol.id)
         };
-        assert_eq!(chosen(&["minecraft-12w", "minecraft-query"]), Some("minecraft-query"));
+        assert_eq!(
+            chosen(&["minecraft-12w", "minecraft-query"]),
+            Some("minecraft-query")
+        );
         assert_eq!(chosen(&["minecraft-12w"]), Some("minecraft-12w"));
         assert_eq!(chosen(&[]), None);
     }

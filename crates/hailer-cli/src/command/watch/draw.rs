@@ -36,15 +36,24 @@ const VERY_SLOW: u32 = 250_000;
 
 const KEYS: &[(&str, &str)] = &[
     ("q", "end"),
-    ("↑ ↓ j k", "another server; PageUp, PageDown, Home and End as well"),
+    (
+        "↑ ↓ j k",
+        "another server; PageUp, PageDown, Home and End as well",
+    ),
     ("Enter", "details, or not; PageUp and PageDown scroll them"),
-    ("1 to 9", "sort by that column; again, the other way round; 0 as given"),
+    (
+        "1 to 9",
+        "sort by that column; again, the other way round; 0 as given",
+    ),
     ("r", "the other way round"),
     ("/", "filter; Enter keeps it, Esc clears it"),
     ("p", "pause, or go on"),
     ("?", "this text, or not"),
     ("", ""),
-    ("a filter", "words found in name, group, target, version or MOTD"),
+    (
+        "a filter",
+        "words found in name, group, target, version or MOTD",
+    ),
     ("!down", "of a state only: !up !down !new !flapping"),
     ("ms", "shortest time from a request to its reply"),
     ("up%", "share of the last day's looks that were answered"),
@@ -86,7 +95,10 @@ impl<'a> View<'a> {
     /// The server whose details are shown, and what is known of before.
     fn shown(&self) -> Option<(&'a Entry, Option<&'a Past>)> {
         let id = self.detail?;
-        Some((self.board.server(id)?, self.past.filter(|past| past.server == id)))
+        Some((
+            self.board.server(id)?,
+            self.past.filter(|past| past.server == id),
+        ))
     }
 }
 
@@ -94,10 +106,17 @@ pub(super) fn draw(frame: &mut Frame<'_>, view: &View<'_>) {
     let area = frame.area();
     if area.width < LEAST.0 || area.height < LEAST.1 {
         let (width, height) = LEAST;
-        return frame.render_widget(Paragraph::new(format!("too small: {width}x{height} at the least")), area);
+        return frame.render_widget(
+            Paragraph::new(format!("too small: {width}x{height} at the least")),
+            area,
+        );
     }
-    let [top, body, bottom] =
-        Layout::vertical([Constraint::Length(1), Constraint::Fill(1), Constraint::Length(1)]).areas(area);
+    let [top, body, bottom] = Layout::vertical([
+        Constraint::Length(1),
+        Constraint::Fill(1),
+        Constraint::Length(1),
+    ])
+    .areas(area);
     frame.render_widget(totals(view, top.width), top);
     frame.render_widget(footer(view, bottom.width), bottom);
     match (view.shown(), sides(body)) {
@@ -120,9 +139,14 @@ pub(super) fn rows(area: Rect) -> usize {
 
 /// Lines of the details that can be scrolled away.
 pub(super) fn most_scroll(area: Rect, view: &View<'_>) -> usize {
-    let body = Rect { height: area.height.saturating_sub(2), ..area };
+    let body = Rect {
+        height: area.height.saturating_sub(2),
+        ..area
+    };
     let area = sides(body).map_or(body, |[_, right]| right);
-    view.shown().map_or(0, |(entry, past)| detail::most_scroll(area, view, entry, past))
+    view.shown().map_or(0, |(entry, past)| {
+        detail::most_scroll(area, view, entry, past)
+    })
 }
 
 /// The places of table and details, if there is room for both.
@@ -130,8 +154,12 @@ fn sides(body: Rect) -> Option<[Rect; 2]> {
     if body.width < WIDE {
         return None;
     }
-    let [left, _, right] =
-        Layout::horizontal([Constraint::Fill(1), Constraint::Length(2), Constraint::Fill(1)]).areas(body);
+    let [left, _, right] = Layout::horizontal([
+        Constraint::Fill(1),
+        Constraint::Length(2),
+        Constraint::Fill(1),
+    ])
+    .areas(body);
     Some([left, right])
 }
 
@@ -157,7 +185,10 @@ fn totals(view: &View<'_>, width: u16) -> Line<'static> {
     let title = Span::styled(if is_narrow { "" } else { "hailer watch " }, bold());
     let green = Style::new().fg(Color::Green);
     let right = match view.link {
-        Link::Lost(seconds, _) => Span::styled(format!("lost for {}", since(*seconds as f64)), bold().fg(Color::Red)),
+        Link::Lost(seconds, _) => Span::styled(
+            format!("lost for {}", since(*seconds as f64)),
+            bold().fg(Color::Red),
+        ),
         _ if view.is_paused => Span::styled("paused", bold().fg(Color::Yellow)),
         Link::Waiting => Span::styled("asking", Style::new().fg(Color::Yellow)),
         Link::Live => Span::styled(if view.is_remote { "monitor" } else { "live" }, green),
@@ -176,26 +207,47 @@ fn footer(view: &View<'_>, width: u16) -> Line<'static> {
         while typed.width() > room {
             typed.remove(0);
         }
-        let mut spans = vec![Span::styled("/", bold()), Span::raw(typed), Span::styled(" ", Style::new().reversed())];
+        let mut spans = vec![
+            Span::styled("/", bold()),
+            Span::raw(typed),
+            Span::styled(" ", Style::new().reversed()),
+        ];
         let left = room.saturating_sub(spans[1].content.width());
         if let Some(word) = filter.unknown_state() {
             let hint = format!("  there is no state !{word}; there are !up !down !new !flapping");
             spans.push(Span::styled(line(&hint, left), yellow));
         } else if filter.typed().is_empty() {
-            spans.push(Span::styled(line("  words, and states such as !down", left), dim()));
+            spans.push(Span::styled(
+                line("  words, and states such as !down", left),
+                dim(),
+            ));
         }
         return Line::from(spans);
     }
     match (view.link, view.notice) {
-        (Link::Lost(_, why), _) => {
-            Line::styled(line(&format!("{why}. Asking again every second."), width), Style::new().fg(Color::Red))
-        }
+        (Link::Lost(_, why), _) => Line::styled(
+            line(&format!("{why}. Asking again every second."), width),
+            Style::new().fg(Color::Red),
+        ),
         (_, Some(notice)) => Line::styled(line(notice, width), yellow),
-        _ if !filter.is_empty() => Line::styled(line(&format!("/{}  Esc clears it", filter.typed()), width), bold()),
-        _ if view.detail.is_some() => {
-            Line::styled(line("Esc closes  ↑↓ another server  PageDown scrolls  ? explains", width), dim())
-        }
-        _ => Line::styled(line("q ends  Enter details  / filters  1-9 sort  p pauses  ? explains", width), dim()),
+        _ if !filter.is_empty() => Line::styled(
+            line(&format!("/{}  Esc clears it", filter.typed()), width),
+            bold(),
+        ),
+        _ if view.detail.is_some() => Line::styled(
+            line(
+                "Esc closes  ↑↓ another server  PageDown scrolls  ? explains",
+                width,
+            ),
+            dim(),
+        ),
+        _ => Line::styled(
+            line(
+                "q ends  Enter details  / filters  1-9 sort  p pauses  ? explains",
+                width,
+            ),
+            dim(),
+        ),
     }
 }
 
@@ -249,7 +301,10 @@ fn columns(width: u16, has_groups: bool) -> Vec<(Column, u16)> {
         left -= needs;
     }
     // The name gets what it can use first, what is left goes to all in turn.
-    if let Some((_, least, _)) = chosen.iter_mut().find(|(column, ..)| *column == Column::By(By::Name)) {
+    if let Some((_, least, _)) = chosen
+        .iter_mut()
+        .find(|(column, ..)| *column == Column::By(By::Name))
+    {
         let more = left.min(8);
         (*least, left) = (*least + more, left - more);
     }
@@ -265,8 +320,16 @@ fn columns(width: u16, has_groups: bool) -> Vec<(Column, u16)> {
             break;
         }
     }
-    let width = |column: &Column| chosen.iter().find(|(other, ..)| other == column).map(|(_, width, _)| *width);
-    ORDER.into_iter().filter_map(|column| Some((column, width(&column)?))).collect()
+    let width = |column: &Column| {
+        chosen
+            .iter()
+            .find(|(other, ..)| other == column)
+            .map(|(_, width, _)| *width)
+    };
+    ORDER
+        .into_iter()
+        .filter_map(|column| Some((column, width(&column)?)))
+        .collect()
 }
 
 fn is_right(column: Column) -> bool {
@@ -276,30 +339,51 @@ fn is_right(column: Column) -> bool {
 fn table(frame: &mut Frame<'_>, area: Rect, view: &View<'_>) {
     let columns = columns(area.width, view.board.has_groups());
     header(frame, area, &columns, view);
-    let body = Rect { y: area.y + 1, height: area.height.saturating_sub(1), ..area };
+    let body = Rect {
+        y: area.y + 1,
+        height: area.height.saturating_sub(1),
+        ..area
+    };
     if view.board.len() == 0 {
         let words = match (view.link, view.board.totals().servers) {
             (Link::Waiting, _) => "waiting for the first answers",
             (_, 0) => "no servers",
             _ => "no server matches the filter; Esc clears it",
         };
-        return frame.render_widget(Line::styled(line(words, usize::from(body.width)), dim()), body);
+        return frame.render_widget(
+            Line::styled(line(words, usize::from(body.width)), dim()),
+            body,
+        );
     }
     for offset in 0..body.height {
         let row = view.top + usize::from(offset);
-        let Some(entry) = view.board.entry(row) else { break };
-        let place = Rect { y: body.y + offset, height: 1, ..body };
+        let Some(entry) = view.board.entry(row) else {
+            break;
+        };
+        let place = Rect {
+            y: body.y + offset,
+            height: 1,
+            ..body
+        };
         let mut x = place.x;
         for (column, width) in &columns {
-            let cell = Rect { x, width: *width, ..place };
+            let cell = Rect {
+                x,
+                width: *width,
+                ..place
+            };
             match column {
                 Column::Trend => trend(frame, cell, entry),
-                Column::By(by) => frame.render_widget(cell_of(*by, entry, usize::from(*width)), cell),
+                Column::By(by) => {
+                    frame.render_widget(cell_of(*by, entry, usize::from(*width)), cell)
+                }
             }
             x += width + 1;
         }
         if row == view.cursor {
-            frame.buffer_mut().set_style(place, Style::new().add_modifier(Modifier::REVERSED));
+            frame
+                .buffer_mut()
+                .set_style(place, Style::new().add_modifier(Modifier::REVERSED));
         }
     }
 }
@@ -319,8 +403,20 @@ fn header(frame: &mut Frame<'_>, area: Rect, columns: &[(Column, u16)], view: &V
                 Line::styled(format!("{}{arrow}{}", by.digit(), by.word()), style)
             }
         };
-        let words = if is_right(*column) { words.right_aligned() } else { words };
-        frame.render_widget(words, Rect { x, width: *width, height: 1, ..area });
+        let words = if is_right(*column) {
+            words.right_aligned()
+        } else {
+            words
+        };
+        frame.render_widget(
+            words,
+            Rect {
+                x,
+                width: *width,
+                height: 1,
+                ..area
+            },
+        );
         x += width + 1;
     }
 }
@@ -329,11 +425,22 @@ fn header(frame: &mut Frame<'_>, area: Rect, columns: &[(Column, u16)], view: &V
 fn trend(frame: &mut Frame<'_>, area: Rect, entry: &Entry) {
     let newest = entry.looks.iter().rev().take(usize::from(area.width));
     // Hundredths, as the widget takes whole numbers. Nobody on is blank, no answer is a dot.
-    let data: Vec<Option<u64>> = newest.map(|look| look.players.map(|players| (players * 1e2) as u64)).collect();
+    let data: Vec<Option<u64>> = newest
+        .map(|look| look.players.map(|players| (players * 1e2) as u64))
+        .collect();
     let most = data.iter().flatten().copied().max().unwrap_or(0).max(100);
-    let trend = Sparkline::default().data(data).max(most).direction(RenderDirection::RightToLeft);
+    let trend = Sparkline::default()
+        .data(data)
+        .max(most)
+        .direction(RenderDirection::RightToLeft);
     let colour = Style::new().fg(Color::Cyan);
-    frame.render_widget(trend.style(colour).absent_value_symbol("·").absent_value_style(dim()), area);
+    frame.render_widget(
+        trend
+            .style(colour)
+            .absent_value_symbol("·")
+            .absent_value_style(dim()),
+        area,
+    );
 }
 
 fn cell_of(by: By, entry: &Entry, width: usize) -> Line<'static> {
@@ -356,7 +463,10 @@ fn cell_of(by: By, entry: &Entry, width: usize) -> Line<'static> {
             (Some(error), _) if seen.state != State::Up => {
                 Line::styled(line(reason(&error.1), width), Style::new().fg(Color::Red))
             }
-            (_, Some(said)) => said.motd.as_ref().map_or_else(|| text(&entry.motd), |motd| coloured(motd, width)),
+            (_, Some(said)) => said
+                .motd
+                .as_ref()
+                .map_or_else(|| text(&entry.motd), |motd| coloured(motd, width)),
             _ => Line::default(),
         },
         By::Given => Line::default(),
@@ -365,7 +475,10 @@ fn cell_of(by: By, entry: &Entry, width: usize) -> Line<'static> {
 
 /// The reason of an error without the address, which the row has already.
 fn reason(error: &str) -> &str {
-    error.split_once(": ").filter(|(address, _)| !address.contains(' ')).map_or(error, |(_, reason)| reason)
+    error
+        .split_once(": ")
+        .filter(|(address, _)| !address.contains(' '))
+        .map_or(error, |(_, reason)| reason)
 }
 
 /// Symbol and word; the colour says it once more.
@@ -380,16 +493,32 @@ pub(super) fn state(entry: &Entry) -> (&'static str, Style) {
 
 /// `  12/20`: numbers below each other.
 fn players(entry: &Entry) -> Line<'static> {
-    let few = |number: u32| if number < 10_000 { number.to_string() } else { rate(f64::from(number)) };
-    let Some(last) = entry.seen.last.filter(|last| last.answered) else { return Line::styled("   -", dim()) };
+    let few = |number: u32| {
+        if number < 10_000 {
+            number.to_string()
+        } else {
+            rate(f64::from(number))
+        }
+    };
+    let Some(last) = entry.seen.last.filter(|last| last.answered) else {
+        return Line::styled("   -", dim());
+    };
     let on = last.players.map_or("?".into(), few);
-    let max = last.max.map(|max| format!("/{}", few(max))).unwrap_or_default();
-    Line::from(vec![Span::raw(format!("{on:>4}")), Span::styled(max, dim())])
+    let max = last
+        .max
+        .map(|max| format!("/{}", few(max)))
+        .unwrap_or_default();
+    Line::from(vec![
+        Span::raw(format!("{on:>4}")),
+        Span::styled(max, dim()),
+    ])
 }
 
 /// Milliseconds, with a colour where they are many.
 fn latency(micros: Option<u32>) -> Line<'static> {
-    let Some(micros) = micros else { return Line::styled("-", dim()) };
+    let Some(micros) = micros else {
+        return Line::styled("-", dim());
+    };
     let milliseconds = f64::from(micros) / 1e3;
     let words = match milliseconds {
         ..99.95 => format!("{milliseconds:.1}"),
@@ -409,20 +538,27 @@ pub(super) fn speed(micros: u32) -> Style {
 
 /// Per cent of the last day. What is not all of it never looks like all of it.
 pub(super) fn uptime(share: Option<f32>) -> Line<'static> {
-    let Some(share) = share else { return Line::styled("-", dim()) };
+    let Some(share) = share else {
+        return Line::styled("-", dim());
+    };
     let (share, colour) = match share {
         1.0.. => return Line::styled("100", Style::new().fg(Color::Green)),
         0.99.. => (share, Color::Green),
         0.9.. => (share, Color::Yellow),
         _ => (share, Color::Red),
     };
-    Line::styled(format!("{:.1}", (share * 1e3).floor() / 10.0), Style::new().fg(colour))
+    Line::styled(
+        format!("{:.1}", (share * 1e3).floor() / 10.0),
+        Style::new().fg(colour),
+    )
 }
 
 /// A text in its colours, as one line of a width.
 pub(super) fn coloured(text: &Text, width: usize) -> Line<'static> {
     let mut fitting = Fitting::new(width);
-    text.runs().take_while(|(style, piece)| fitting.push(piece, style_of(*style))).for_each(drop);
+    text.runs()
+        .take_while(|(style, piece)| fitting.push(piece, style_of(*style)))
+        .for_each(drop);
     fitting.line()
 }
 
@@ -460,7 +596,12 @@ pub(super) struct Fitting {
 
 impl Fitting {
     pub(super) fn new(width: usize) -> Self {
-        Self { spans: Vec::new(), room: width, width, is_full: width == 0 }
+        Self {
+            spans: Vec::new(),
+            room: width,
+            width,
+            is_full: width == 0,
+        }
     }
 
     /// Adds a piece, cut where there is no more room, which it says. Whether there is room for more.
@@ -480,7 +621,11 @@ impl Fitting {
             return false;
         }
         self.is_full = text.width() > self.room;
-        let text = if self.is_full { line(&text, self.room) } else { text };
+        let text = if self.is_full {
+            line(&text, self.room)
+        } else {
+            text
+        };
         self.room = self.room.saturating_sub(text.width());
         self.spans.push(Span::styled(text, style));
         !self.is_full
@@ -498,7 +643,10 @@ fn style_of(style: hailer::proto::model::Style) -> Style {
         (style.underline, Modifier::UNDERLINED),
         (style.strikethrough, Modifier::CROSSED_OUT),
     ];
-    let modifiers = flags.into_iter().filter(|(is_on, _)| *is_on).map(|(_, modifier)| modifier);
+    let modifiers = flags
+        .into_iter()
+        .filter(|(is_on, _)| *is_on)
+        .map(|(_, modifier)| modifier);
     let looks = modifiers.fold(Style::new(), Style::add_modifier);
     match style.colour {
         Some(colour) => looks.fg(colour_of(colour)),
@@ -532,15 +680,29 @@ fn colour_of(colour: Colour) -> Color {
 
 fn help(frame: &mut Frame<'_>, area: Rect) {
     let row = |(name, words): &(&str, &str)| {
-        Line::from(vec![Span::styled(padded(name, 11), bold()), Span::raw((*words).to_owned())])
+        Line::from(vec![
+            Span::styled(padded(name, 11), bold()),
+            Span::raw((*words).to_owned()),
+        ])
     };
     let lines: Vec<Line<'_>> = KEYS.iter().map(row).collect();
     let height = (lines.len() as u16 + 2).min(area.height);
     let width = 74.min(area.width);
-    let place = Rect { x: (area.width - width) / 2, y: (area.height - height) / 2, width, height };
+    let place = Rect {
+        x: (area.width - width) / 2,
+        y: (area.height - height) / 2,
+        width,
+        height,
+    };
     frame.render_widget(Clear, place);
     frame.render_widget(Block::bordered().title(" hailer watch "), place);
-    frame.render_widget(Paragraph::new(lines), place.inner(Margin { horizontal: 2, vertical: 1 }));
+    frame.render_widget(
+        Paragraph::new(lines),
+        place.inner(Margin {
+            horizontal: 2,
+            vertical: 1,
+        }),
+    );
 }
 
 #[cfg(test)]
@@ -592,13 +754,22 @@ pub(super) mod tests {
             }
             text
         };
-        (0..height).map(|y| format!("{}\n", row(y).trim_end())).collect()
+        (0..height)
+            .map(|y| format!("{}\n", row(y).trim_end()))
+            .collect()
     }
 
     #[test]
     fn every_size_shows_what_matters() {
         let board = board();
-        for (width, height) in [(40, 10), (60, 16), (80, 24), (100, 24), (120, 40), (250, 60)] {
+        for (width, height) in [
+            (40, 10),
+            (60, 16),
+            (80, 24),
+            (100, 24),
+            (120, 40),
+            (250, 60),
+        ] {
             let screen = shown(&plain(&board), width, height);
             for expected in [
                 "● up",
@@ -614,26 +785,45 @@ pub(super) mod tests {
                 "305 of 640",
                 "live",
             ] {
-                assert!(screen.contains(expected), "{width}x{height}: {expected}\n{screen}");
+                assert!(
+                    screen.contains(expected),
+                    "{width}x{height}: {expected}\n{screen}"
+                );
             }
-            assert!(screen.lines().last().unwrap().starts_with("q ends"), "{screen}");
+            assert!(
+                screen.lines().last().unwrap().starts_with("q ends"),
+                "{screen}"
+            );
         }
         let wide = shown(&plain(&board), 160, 24);
-        for expected in ["100", "87.5", "Paper 1.21.8", "ugp", "Welcome to the lobby", "名前の鯖へようこそ[2J"]
-        {
+        for expected in [
+            "100",
+            "87.5",
+            "Paper 1.21.8",
+            "ugp",
+            "Welcome to the lobby",
+            "名前の鯖へようこそ[2J",
+        ] {
             assert!(wide.contains(expected), "{expected}\n{wide}");
         }
         let wider = shown(&plain(&board), 220, 24);
         assert!(wider.contains("did not answer within 3 s"), "why\n{wider}");
         assert!(wide.contains("Survival, 10th secret"), "one line\n{wide}");
-        assert!(wide.lines().nth(2).unwrap().contains(['▅', '▆', '▇', '█']), "a trend\n{wide}");
+        assert!(
+            wide.lines().nth(2).unwrap().contains(['▅', '▆', '▇', '█']),
+            "a trend\n{wide}"
+        );
     }
 
     #[test]
     fn colours_are_those_of_the_server() {
         let board = board();
         let buffer = drawn(&plain(&board), 200, 10);
-        let find = |y: u16, letter: &str, from: u16| (from..200).find(|x| buffer[(*x, y)].symbol() == letter).unwrap();
+        let find = |y: u16, letter: &str, from: u16| {
+            (from..200)
+                .find(|x| buffer[(*x, y)].symbol() == letter)
+                .unwrap()
+        };
         let welcome = find(2, "W", 0);
         assert_eq!(buffer[(welcome, 2)].fg, Color::LightGreen);
         let survival = find(3, "S", 0);
@@ -643,7 +833,10 @@ pub(super) mod tests {
                 && !buffer[(0, 3)].modifier.contains(Modifier::REVERSED)
         );
         // Colours come on top: each state has its word.
-        assert_eq!((buffer[(0, 2)].fg, buffer[(0, 6)].fg), (Color::Green, Color::Red));
+        assert_eq!(
+            (buffer[(0, 2)].fg, buffer[(0, 6)].fg),
+            (Color::Green, Color::Red)
+        );
         assert_eq!(
             [99_999, 100_000, 250_000].map(|micros| speed(micros).fg.unwrap()),
             [Color::Green, Color::Yellow, Color::Red]
@@ -656,48 +849,121 @@ pub(super) mod tests {
         for width in [100, 140, 200] {
             let columns = columns(width, true);
             let x_of = |wanted: By| {
-                let before = columns.iter().take_while(|(column, _)| *column != Column::By(wanted));
-                before.map(|(_, width)| usize::from(*width) + 1).sum::<usize>()
+                let before = columns
+                    .iter()
+                    .take_while(|(column, _)| *column != Column::By(wanted));
+                before
+                    .map(|(_, width)| usize::from(*width) + 1)
+                    .sum::<usize>()
             };
             let screen = shown(&plain(&board), width, 10);
             for row in screen.lines().skip(2).take(5) {
                 let at = row.find('/').map(|at| row[..at].width());
-                assert!(at.is_none() || at == Some(x_of(By::Players) + 4), "{width}\n{screen}");
+                assert!(
+                    at.is_none() || at == Some(x_of(By::Players) + 4),
+                    "{width}\n{screen}"
+                );
             }
-            assert!(columns.iter().map(|(_, width)| width + 1).sum::<u16>() <= width + 1, "{width}");
+            assert!(
+                columns.iter().map(|(_, width)| width + 1).sum::<u16>() <= width + 1,
+                "{width}"
+            );
         }
     }
 
     #[test]
     fn the_header_says_how_it_is_sorted() {
         let mut board = board();
-        board.sort_by(Sort { by: By::Players, is_descending: true });
+        board.sort_by(Sort {
+            by: By::Players,
+            is_descending: true,
+        });
         let screen = shown(&plain(&board), 120, 10);
-        assert!(screen.lines().nth(1).unwrap().contains("4▼players"), "{screen}");
-        assert!(screen.lines().nth(2).unwrap().contains("survival-10"), "{screen}");
+        assert!(
+            screen.lines().nth(1).unwrap().contains("4▼players"),
+            "{screen}"
+        );
+        assert!(
+            screen.lines().nth(2).unwrap().contains("survival-10"),
+            "{screen}"
+        );
         board.filter_by(Filter::read("lobby"));
         let screen = shown(&plain(&board), 120, 10);
         assert!(
-            screen.contains("1 shown") && screen.contains("/lobby  Esc clears it") && !screen.contains("Arena"),
+            screen.contains("1 shown")
+                && screen.contains("/lobby  Esc clears it")
+                && !screen.contains("Arena"),
             "{screen}"
         );
         board.filter_by(Filter::read("!dwon"));
-        let screen = shown(&View { is_typing: true, ..plain(&board) }, 100, 10);
-        assert!(screen.contains("no server matches") && screen.contains("there is no state !dwon"), "{screen}");
+        let screen = shown(
+            &View {
+                is_typing: true,
+                ..plain(&board)
+            },
+            100,
+            10,
+        );
+        assert!(
+            screen.contains("no server matches") && screen.contains("there is no state !dwon"),
+            "{screen}"
+        );
     }
 
     #[test]
     fn what_happened_is_said() {
         let board = board();
         let lost = Link::Lost(65, "no monitor at http://127.0.0.1:1: refused".into());
-        let screen = shown(&View { link: &lost, ..plain(&board) }, 100, 10);
-        assert!(screen.contains("lost for 1m 5s") && screen.contains("refused. Asking again every second"), "{screen}");
-        let screen = shown(&View { is_paused: true, notice: Some("lobby is down"), ..plain(&board) }, 60, 10);
-        assert!(screen.contains("paused") && screen.contains("lobby is down"), "{screen}");
-        let screen = shown(&View { has_help: true, ..plain(&board) }, 80, 24);
-        assert!(screen.contains("!flapping") && screen.contains("the other way round"), "{screen}");
+        let screen = shown(
+            &View {
+                link: &lost,
+                ..plain(&board)
+            },
+            100,
+            10,
+        );
+        assert!(
+            screen.contains("lost for 1m 5s")
+                && screen.contains("refused. Asking again every second"),
+            "{screen}"
+        );
+        let screen = shown(
+            &View {
+                is_paused: true,
+                notice: Some("lobby is down"),
+                ..plain(&board)
+            },
+            60,
+            10,
+        );
+        assert!(
+            screen.contains("paused") && screen.contains("lobby is down"),
+            "{screen}"
+        );
+        let screen = shown(
+            &View {
+                has_help: true,
+                ..plain(&board)
+            },
+            80,
+            24,
+        );
+        assert!(
+            screen.contains("!flapping") && screen.contains("the other way round"),
+            "{screen}"
+        );
         let empty = Board::default();
-        assert!(shown(&View { link: &Link::Waiting, ..plain(&empty) }, 80, 10).contains("waiting for the first"));
+        assert!(
+            shown(
+                &View {
+                    link: &Link::Waiting,
+                    ..plain(&empty)
+                },
+                80,
+                10
+            )
+            .contains("waiting for the first")
+        );
         assert!(shown(&plain(&empty), 80, 10).contains("no servers"));
     }
 
@@ -720,7 +986,8 @@ pub(super) mod tests {
         seen.error = Some(Arc::new((long.clone(), long)));
         (seen.uptime, seen.since) = (Some(f32::NAN), i64::MIN / 2);
         if let Some(last) = &mut seen.last {
-            (last.players, last.max, last.latency) = (Some(u32::MAX), Some(u32::MAX), Some(u32::MAX));
+            (last.players, last.max, last.latency) =
+                (Some(u32::MAX), Some(u32::MAX), Some(u32::MAX));
         }
         seen
     }
@@ -729,14 +996,37 @@ pub(super) mod tests {
     fn no_size_and_no_content_is_too_odd() {
         let mut odd_ones = Board::default();
         odd_ones.see((0..20).map(odd).collect());
-        odd_ones.happen(vec![invented::event(3, i64::MAX), invented::event(3, i64::MIN / 2)]);
+        odd_ones.happen(vec![
+            invented::event(3, i64::MAX),
+            invented::event(3, i64::MIN / 2),
+        ]);
         odd_ones.arrange();
         for board in [&board(), &odd_ones, &Board::default()] {
-            for (width, height) in
-                [(1, 1), (29, 9), (30, 5), (40, 10), (47, 13), (80, 9), (119, 8), (120, 8), (121, 30), (300, 100)]
-            {
-                for (detail, has_help) in [(None, false), (Some(ServerId(3)), false), (Some(ServerId(99)), true)] {
-                    let view = View { detail, has_help, cursor: 9, top: 3, scroll: 1, ..plain(board) };
+            for (width, height) in [
+                (1, 1),
+                (29, 9),
+                (30, 5),
+                (40, 10),
+                (47, 13),
+                (80, 9),
+                (119, 8),
+                (120, 8),
+                (121, 30),
+                (300, 100),
+            ] {
+                for (detail, has_help) in [
+                    (None, false),
+                    (Some(ServerId(3)), false),
+                    (Some(ServerId(99)), true),
+                ] {
+                    let view = View {
+                        detail,
+                        has_help,
+                        cursor: 9,
+                        top: 3,
+                        scroll: 1,
+                        ..plain(board)
+                    };
                     let screen = shown(&view, width, height);
                     let is_safe = |c: char| c == '\n' || !hailer::proto::model::is_control(c);
                     assert!(screen.chars().all(is_safe), "{screen:?}");
@@ -750,13 +1040,31 @@ pub(super) mod tests {
     #[test]
     fn only_what_is_seen_is_drawn() {
         let mut board = Board::default();
-        board.see((0..10_000).map(|id| seen(id, &format!("server-{id}"))).collect());
+        board.see(
+            (0..10_000)
+                .map(|id| seen(id, &format!("server-{id}")))
+                .collect(),
+        );
         board.arrange();
         let started = std::time::Instant::now();
-        let screen = shown(&View { top: 9_980, cursor: 9_999, ..plain(&board) }, 200, 23);
-        assert!(started.elapsed().as_secs_f64() < 1.0, "{:?}", started.elapsed());
+        let screen = shown(
+            &View {
+                top: 9_980,
+                cursor: 9_999,
+                ..plain(&board)
+            },
+            200,
+            23,
+        );
         assert!(
-            screen.contains("server-9980") && screen.contains("server-9999") && !screen.contains("server-9979"),
+            started.elapsed().as_secs_f64() < 1.0,
+            "{:?}",
+            started.elapsed()
+        );
+        assert!(
+            screen.contains("server-9980")
+                && screen.contains("server-9999")
+                && !screen.contains("server-9979"),
             "{screen}"
         );
     }
@@ -764,8 +1072,14 @@ pub(super) mod tests {
     #[test]
     fn not_all_is_never_shown_as_all() {
         let words = |share| uptime(Some(share)).spans[0].content.to_string();
-        assert_eq!([1.0, 0.9999, 0.5, 0.0].map(words), ["100", "99.9", "50.0", "0.0"]);
+        assert_eq!(
+            [1.0, 0.9999, 0.5, 0.0].map(words),
+            ["100", "99.9", "50.0", "0.0"]
+        );
         let words = |micros| latency(Some(micros)).spans[0].content.to_string();
-        assert_eq!([0, 12_340, 99_960, 1_234_000, u32::MAX].map(words), ["0.0", "12.3", "100", "1234", "4.3M"]);
+        assert_eq!(
+            [0, 12_340, 99_960, 1_234_000, u32::MAX].map(words),
+            ["0.0", "12.3", "100", "1234", "4.3M"]
+        );
     }
 }

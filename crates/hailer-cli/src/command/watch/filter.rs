@@ -18,11 +18,16 @@ pub(super) struct Filter {
 impl Filter {
     pub(super) fn read(typed: &str) -> Self {
         let small = typed.to_lowercase();
-        let (states, words): (Vec<_>, Vec<_>) = small.split_whitespace().partition(|word| word.starts_with('!'));
+        let (states, words): (Vec<_>, Vec<_>) = small
+            .split_whitespace()
+            .partition(|word| word.starts_with('!'));
         Self {
             typed: typed.into(),
             words: words.into_iter().map(str::to_owned).collect(),
-            states: states.into_iter().map(|word| word[1..].to_owned()).collect(),
+            states: states
+                .into_iter()
+                .map(|word| word[1..].to_owned())
+                .collect(),
         }
     }
 
@@ -37,14 +42,22 @@ impl Filter {
 
     /// A word with `!` that is no state's.
     pub(super) fn unknown_state(&self) -> Option<&str> {
-        let is_known = |word: &&String| !STATES.iter().any(|state| state.starts_with(word.as_str()));
+        let is_known =
+            |word: &&String| !STATES.iter().any(|state| state.starts_with(word.as_str()));
         self.states.iter().find(is_known).map(String::as_str)
     }
 
     pub(super) fn matches(&self, entry: &Entry) -> bool {
         let word = entry.word();
-        (self.states.is_empty() || self.states.iter().any(|state| word.starts_with(state.as_str())))
-            && self.words.iter().all(|word| entry.words.contains(word.as_str()))
+        (self.states.is_empty()
+            || self
+                .states
+                .iter()
+                .any(|state| word.starts_with(state.as_str())))
+            && self
+                .words
+                .iter()
+                .all(|word| entry.words.contains(word.as_str()))
     }
 }
 
@@ -72,8 +85,10 @@ mod tests {
             ("nothing like that", ""),
         ] {
             board.filter_by(Filter::read(typed));
-            let names: Vec<&str> =
-                (0..board.len()).filter_map(|row| board.entry(row)).map(|entry| &*entry.seen.server.name).collect();
+            let names: Vec<&str> = (0..board.len())
+                .filter_map(|row| board.entry(row))
+                .map(|entry| &*entry.seen.server.name)
+                .collect();
             assert_eq!(names.join(" "), expected, "{typed}");
         }
         assert_eq!(Filter::read("a !dwon").unknown_state(), Some("dwon"));

@@ -13,7 +13,11 @@ use std::sync::Arc;
 pub(super) const NOW: Millis = 1_800_000_000_000;
 
 pub(super) fn event(id: i64, at: Millis) -> Event {
-    Event { server: ServerId(id), at, kind: EventKind::Up }
+    Event {
+        server: ServerId(id),
+        at,
+        kind: EventKind::Up,
+    }
 }
 
 pub(super) fn server(id: i64, name: &str) -> Server {
@@ -74,13 +78,31 @@ fn change(seen: &mut Seen, players: (u32, u32), latency: u32, version: &str, mot
 
 /// Five servers: three well, one that flaps, one that never answered.
 pub(super) fn five() -> Vec<Seen> {
-    let mut all = [(1, "lobby"), (2, "survival-10"), (3, "survival-9"), (4, "Arena"), (5, "silent")]
-        .map(|(id, name)| seen(id, name));
+    let mut all = [
+        (1, "lobby"),
+        (2, "survival-10"),
+        (3, "survival-9"),
+        (4, "Arena"),
+        (5, "silent"),
+    ]
+    .map(|(id, name)| seen(id, name));
     for seen in &mut all[..3] {
         Arc::make_mut(&mut seen.server).group = "eu".into();
     }
-    change(&mut all[1], (250, 500), 95_000, "Paper 1.21.8", "§x§f§f§8§0§0§1Survival§r, 10th\n§ksecret");
-    change(&mut all[2], (3, 20), 250_000, "1.20.5", "名前の鯖へようこそ\u{1b}[2J");
+    change(
+        &mut all[1],
+        (250, 500),
+        95_000,
+        "Paper 1.21.8",
+        "§x§f§f§8§0§0§1Survival§r, 10th\n§ksecret",
+    );
+    change(
+        &mut all[2],
+        (3, 20),
+        250_000,
+        "1.20.5",
+        "名前の鯖へようこそ\u{1b}[2J",
+    );
     change(&mut all[3], (40, 100), 1_234_000, "1.20.6", "<b>Arena</b>");
     Arc::make_mut(&mut all[3].server).target = "ugp://arena.example.com".into();
     Arc::make_mut(&mut all[3].server).group = "de".into();
@@ -88,7 +110,10 @@ pub(super) fn five() -> Vec<Seen> {
     let silent = &mut all[4];
     (silent.state, silent.uptime, silent.said) = (State::Down, Some(0.0), None);
     Arc::make_mut(&mut silent.server).group = "de".into();
-    silent.error = Some(Arc::new(("silence".into(), "192.0.2.5:25565 did not answer within 3 s".into())));
+    silent.error = Some(Arc::new((
+        "silence".into(),
+        "192.0.2.5:25565 did not answer within 3 s".into(),
+    )));
     let last = silent.last.as_mut().expect("invented with one");
     (last.answered, last.players, last.max, last.latency) = (false, None, None, None);
     all.into()

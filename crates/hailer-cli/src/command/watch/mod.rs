@@ -22,7 +22,9 @@ use crate::print::ink::Ink;
 use crate::print::line;
 use anyhow::Context;
 use board::{Board, By, Entry, Look, Seen};
-use crossterm::event::{Event as Typed, EventStream, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use crossterm::event::{
+    Event as Typed, EventStream, KeyCode, KeyEvent, KeyEventKind, KeyModifiers,
+};
 use detail::Past;
 use draw::{Link, View};
 use filter::Filter;
@@ -47,9 +49,15 @@ const LONGEST_FILTER: usize = 200;
 pub(crate) async fn run(args: Watch) -> anyhow::Result<Exit> {
     // What was typed wrong is said wherever it was typed.
     let servers = direct::servers(&args)?;
-    let monitor = args.monitor.as_deref().map(remote::Monitor::new).transpose()?;
+    let monitor = args
+        .monitor
+        .as_deref()
+        .map(remote::Monitor::new)
+        .transpose()?;
     if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
-        usage!("hailer watch needs a terminal to draw on; for programs there is `hailer query --json`");
+        usage!(
+            "hailer watch needs a terminal to draw on; for programs there is `hailer query --json`"
+        );
     }
     let (sender, news) = mpsc::channel(4);
     let (wants, wanted) = std::sync::mpsc::channel();
@@ -60,11 +68,19 @@ pub(crate) async fn run(args: Watch) -> anyhow::Result<Exit> {
             monitor.listen(args.interval, wanted, sender)?;
             None
         }
-        None => Some(tokio::spawn(direct::Direct::start(&args, servers)?.run(sender))),
+        None => Some(tokio::spawn(
+            direct::Direct::start(&args, servers)?.run(sender),
+        )),
     };
     // Puts the terminal back in a panic, too.
     let mut terminal = ratatui::try_init().context("cannot draw on this terminal")?;
-    let end = show(&mut terminal, Screen::new(args.monitor.is_some()), news, &wants).await;
+    let end = show(
+        &mut terminal,
+        Screen::new(args.monitor.is_some()),
+        news,
+        &wants,
+    )
+    .await;
     ratatui::restore();
     if let Some(feed) = feed {
         feed.abort();
@@ -224,9 +240,13 @@ impl Screen {
         self.page = draw::rows(area).max(1);
         self.cursor = self.cursor.min(self.board.len().saturating_sub(1));
         self.top = self.top.min(self.board.len().saturating_sub(self.page));
-        self.top = self.top.clamp((self.cursor + 1).saturating_sub(self.page), self.cursor);
+        self.top = self
+            .top
+            .clamp((self.cursor + 1).saturating_sub(self.page), self.cursor);
         self.scroll = match self.detail {
-            Some(_) => self.scroll.min(draw::most_scroll(area, &self.view(since_1970()))),
+            Some(_) => self
+                .scroll
+                .min(draw::most_scroll(area, &self.view(since_1970()))),
             None => 0,
         };
     }
@@ -236,7 +256,12 @@ impl Screen {
         let detail = self.detail.and_then(|id| self.board.server(id)).map(named);
         let shown = (self.top..self.top + self.page).map_while(|row| self.board.entry(row));
         let new = shown.filter(|entry| self.is_remote && !entry.has_before);
-        Wants { detail, rows: new.map(|entry| (entry.seen.server.id, named(entry))).collect() }
+        Wants {
+            detail,
+            rows: new
+                .map(|entry| (entry.seen.server.id, named(entry)))
+                .collect(),
+        }
     }
 
     /// Obeys a key; false ends it.
@@ -269,12 +294,17 @@ impl Screen {
                 self.find();
             }
             KeyCode::Enter => {
-                let chosen = self.board.entry(self.cursor).map(|entry| entry.seen.server.id);
+                let chosen = self
+                    .board
+                    .entry(self.cursor)
+                    .map(|entry| entry.seen.server.id);
                 self.detail = if self.detail.is_some() { None } else { chosen };
                 (self.held, self.scroll) = (chosen, 0);
             }
             KeyCode::PageDown if self.detail.is_some() => self.scroll += self.page / 2 + 1,
-            KeyCode::PageUp if self.detail.is_some() => self.scroll = self.scroll.saturating_sub(self.page / 2 + 1),
+            KeyCode::PageUp if self.detail.is_some() => {
+                self.scroll = self.scroll.saturating_sub(self.page / 2 + 1)
+            }
             KeyCode::Down | KeyCode::Char('j') => self.go((self.cursor + 1).min(last)),
             KeyCode::Up | KeyCode::Char('k') => self.go(self.cursor.saturating_sub(1)),
             KeyCode::PageDown => self.go((self.cursor + self.page).min(last)),
@@ -357,7 +387,10 @@ impl Screen {
                 if let Some(words) = self.told(&changed) {
                     self.notice = Some((now, words));
                 }
-                if self.detail.is_some_and(|id| self.board.server(id).is_none()) {
+                if self
+                    .detail
+                    .is_some_and(|id| self.board.server(id).is_none())
+                {
                     self.detail = None;
                 }
             }
@@ -374,8 +407,13 @@ impl Screen {
             State::Up => "up",
             State::Unknown => "unknown",
         };
-        let states = changed.iter().filter_map(|id| self.board.server(*id)).filter(|entry| !entry.seen.is_flapping);
-        let states: Vec<_> = states.map(|entry| (line(&entry.seen.server.name, 40), word(entry.seen.state))).collect();
+        let states = changed
+            .iter()
+            .filter_map(|id| self.board.server(*id))
+            .filter(|entry| !entry.seen.is_flapping);
+        let states: Vec<_> = states
+            .map(|entry| (line(&entry.seen.server.name, 40), word(entry.seen.state)))
+            .collect();
         match &states[..] {
             [] => None,
             [(name, state)] => Some(format!("{name} is {state}")),
@@ -383,7 +421,9 @@ impl Screen {
                 let count = |word| many.iter().filter(|(_, state)| *state == word).count();
                 let words = ["down", "up"].map(|word| (count(word), word));
                 let words = words.iter().filter(|(count, _)| *count > 0);
-                let words: Vec<_> = words.map(|(count, word)| format!("{count} went {word}")).collect();
+                let words: Vec<_> = words
+                    .map(|(count, word)| format!("{count} went {word}"))
+                    .collect();
                 (!words.is_empty()).then(|| words.join(", "))
             }
         }
@@ -416,13 +456,17 @@ mod tests {
 
     fn press(screen: &mut Screen, codes: &[KeyCode]) {
         for code in codes {
-            assert!(screen.press(KeyEvent::new(*code, KeyModifiers::NONE)), "{code:?} ended it");
+            assert!(
+                screen.press(KeyEvent::new(*code, KeyModifiers::NONE)),
+                "{code:?} ended it"
+            );
             screen.settle(Rect::new(0, 0, 80, 24));
         }
     }
 
     fn type_text(screen: &mut Screen, text: &str) {
-        text.chars().for_each(|letter| press(screen, &[KeyCode::Char(letter)]));
+        text.chars()
+            .for_each(|letter| press(screen, &[KeyCode::Char(letter)]));
     }
 
     fn chosen(screen: &Screen) -> &str {
@@ -437,23 +481,37 @@ mod tests {
     fn the_cursor_stays_with_its_server() {
         let mut screen = screen();
         type_text(&mut screen, "4");
-        assert_eq!(chosen(&screen), "survival-10", "nobody moved it: it stays at the top");
+        assert_eq!(
+            chosen(&screen),
+            "survival-10",
+            "nobody moved it: it stays at the top"
+        );
         press(&mut screen, &[KeyCode::Down, KeyCode::Char('j')]);
         assert_eq!(chosen(&screen), "lobby");
         type_text(&mut screen, "4");
         assert_eq!((chosen(&screen), screen.cursor), ("lobby", 1));
         type_text(&mut screen, "2");
-        assert_eq!((chosen(&screen), screen.board.sort().by), ("lobby", By::Name));
+        assert_eq!(
+            (chosen(&screen), screen.board.sort().by),
+            ("lobby", By::Name)
+        );
         type_text(&mut screen, "r");
         assert!(screen.board.sort().is_descending && chosen(&screen) == "lobby");
         press(&mut screen, &[KeyCode::End]);
         assert_eq!(chosen(&screen), "Arena");
-        press(&mut screen, &[KeyCode::PageUp, KeyCode::Up, KeyCode::Char('k')]);
+        press(
+            &mut screen,
+            &[KeyCode::PageUp, KeyCode::Up, KeyCode::Char('k')],
+        );
         assert_eq!(screen.cursor, 0);
         // It follows when others come, too.
         press(&mut screen, &[KeyCode::Char('j')]);
         let before = chosen(&screen).to_owned();
-        let new = News::Seen { seen: vec![seen(8, "zebra")], all: None, events: Vec::new() };
+        let new = News::Seen {
+            seen: vec![seen(8, "zebra")],
+            all: None,
+            events: Vec::new(),
+        };
         screen.hear(new, Instant::now());
         screen.tick(Instant::now());
         assert_eq!((chosen(&screen), screen.cursor), (&*before, 2));
@@ -463,7 +521,10 @@ mod tests {
     fn a_filter_is_typed_kept_and_cleared() {
         let mut screen = screen();
         type_text(&mut screen, "/surq");
-        assert!(screen.is_typing && screen.board.len() == 0, "q is a letter there");
+        assert!(
+            screen.is_typing && screen.board.len() == 0,
+            "q is a letter there"
+        );
         press(&mut screen, &[KeyCode::Backspace]);
         assert_eq!(screen.board.len(), 2);
         press(&mut screen, &[KeyCode::Enter]);
@@ -478,7 +539,10 @@ mod tests {
         type_text(&mut screen, "/");
         type_text(&mut screen, &"x".repeat(500));
         assert_eq!(screen.board.filter().typed().len(), LONGEST_FILTER);
-        assert!(ends(&mut screen, KeyCode::Char('c'), KeyModifiers::CONTROL), "even there");
+        assert!(
+            ends(&mut screen, KeyCode::Char('c'), KeyModifiers::CONTROL),
+            "even there"
+        );
     }
 
     #[test]
@@ -488,20 +552,41 @@ mod tests {
         assert!(screen.has_help);
         press(&mut screen, &[KeyCode::Esc, KeyCode::Enter]);
         assert!(!screen.has_help, "Esc closes the help first");
-        assert_eq!((screen.detail, screen.wants().detail.as_deref()), (Some(ServerId(1)), Some("lobby")));
+        assert_eq!(
+            (screen.detail, screen.wants().detail.as_deref()),
+            (Some(ServerId(1)), Some("lobby"))
+        );
         press(&mut screen, &[KeyCode::Down]);
-        assert_eq!(screen.wants().detail.as_deref(), Some("survival-10"), "the details go with the cursor");
+        assert_eq!(
+            screen.wants().detail.as_deref(),
+            Some("survival-10"),
+            "the details go with the cursor"
+        );
         press(&mut screen, &[KeyCode::PageDown; 50]);
-        assert!(screen.scroll < 100, "scrolled to the end: {}", screen.scroll);
+        assert!(
+            screen.scroll < 100,
+            "scrolled to the end: {}",
+            screen.scroll
+        );
         press(&mut screen, &[KeyCode::Esc]);
         assert_eq!((screen.detail, screen.wants()), (None, Wants::default()));
         type_text(&mut screen, "p");
         let before = screen.board.totals().up;
         let mut down = five();
         down[0].state = State::Down;
-        screen.hear(News::Seen { seen: down, all: None, events: Vec::new() }, Instant::now());
+        screen.hear(
+            News::Seen {
+                seen: down,
+                all: None,
+                events: Vec::new(),
+            },
+            Instant::now(),
+        );
         screen.tick(Instant::now());
-        assert!(screen.is_paused && screen.board.totals().up == before, "nothing moves meanwhile");
+        assert!(
+            screen.is_paused && screen.board.totals().up == before,
+            "nothing moves meanwhile"
+        );
         for (code, modifiers) in [
             (KeyCode::Char('q'), KeyModifiers::NONE),
             (KeyCode::Esc, KeyModifiers::NONE),
@@ -520,18 +605,43 @@ mod tests {
             let mut seen = five();
             change(&mut seen);
             let now = start + Duration::from_secs(seconds);
-            screen.hear(News::Seen { seen, all: None, events: Vec::new() }, now);
+            screen.hear(
+                News::Seen {
+                    seen,
+                    all: None,
+                    events: Vec::new(),
+                },
+                now,
+            );
             screen.tick(now);
-            screen.notice.as_ref().map(|(_, notice)| notice.clone()).unwrap_or_default()
+            screen
+                .notice
+                .as_ref()
+                .map(|(_, notice)| notice.clone())
+                .unwrap_or_default()
         };
         assert_eq!(tell(&mut screen, |_| {}, 0), "");
-        assert_eq!(tell(&mut screen, |all| all[0].state = State::Down, 1), "lobby is down");
+        assert_eq!(
+            tell(&mut screen, |all| all[0].state = State::Down, 1),
+            "lobby is down"
+        );
         assert_eq!(screen.board.totals().down, 2);
         assert_eq!(
-            tell(&mut screen, |all| all[1..3].iter_mut().for_each(|one| one.state = State::Down), 2),
+            tell(
+                &mut screen,
+                |all| all[1..3].iter_mut().for_each(|one| one.state = State::Down),
+                2
+            ),
             "2 went down, 1 went up"
         );
-        assert_eq!(tell(&mut screen, |all| all[1..3].iter_mut().for_each(|one| one.state = State::Down), 60), "");
+        assert_eq!(
+            tell(
+                &mut screen,
+                |all| all[1..3].iter_mut().for_each(|one| one.state = State::Down),
+                60
+            ),
+            ""
+        );
         screen.hear(News::Lost("gone".into()), start + Duration::from_secs(61));
         screen.tick(start + Duration::from_secs(70));
         assert_eq!(screen.link, Link::Lost(9, "gone".into()));
@@ -539,7 +649,14 @@ mod tests {
         assert_eq!(screen.link, Link::Live);
         // Whose details are shown is gone.
         press(&mut screen, &[KeyCode::Enter]);
-        screen.hear(News::Seen { seen: Vec::new(), all: Some(vec![ServerId(2)]), events: Vec::new() }, start);
+        screen.hear(
+            News::Seen {
+                seen: Vec::new(),
+                all: Some(vec![ServerId(2)]),
+                events: Vec::new(),
+            },
+            start,
+        );
         assert_eq!((screen.detail, screen.board.len()), (None, 1));
         screen.settle(Rect::new(0, 0, 80, 24));
         assert_eq!(chosen(&screen), "survival-10");
@@ -548,17 +665,40 @@ mod tests {
     #[test]
     fn rows_on_the_screen_get_what_was_before() {
         let mut screen = Screen::new(true);
-        let many = (0..100).map(|id| seen(id, &format!("server-{id}"))).collect();
-        screen.hear(News::Seen { seen: many, all: None, events: Vec::new() }, Instant::now());
+        let many = (0..100)
+            .map(|id| seen(id, &format!("server-{id}")))
+            .collect();
+        screen.hear(
+            News::Seen {
+                seen: many,
+                all: None,
+                events: Vec::new(),
+            },
+            Instant::now(),
+        );
         screen.settle(Rect::new(0, 0, 80, 24));
         let rows = screen.wants().rows;
         assert_eq!((rows.len(), &*rows[0].1), (screen.page, "server-0"));
-        let look = |at, players| Look { at, players: Some(players), latency: None };
+        let look = |at, players| Look {
+            at,
+            players: Some(players),
+            latency: None,
+        };
         let now = invented::NOW;
         let looks = vec![look(now - 2, 1.0), look(now - 1, 2.0), look(now, 3.0)];
-        screen.hear(News::Before { server: rows[0].0, looks }, Instant::now());
+        screen.hear(
+            News::Before {
+                server: rows[0].0,
+                looks,
+            },
+            Instant::now(),
+        );
         let entry = screen.board.entry(0).unwrap();
-        let players: Vec<_> = entry.looks.iter().map(|look| look.players.unwrap()).collect();
+        let players: Vec<_> = entry
+            .looks
+            .iter()
+            .map(|look| look.players.unwrap())
+            .collect();
         assert_eq!(players, [1.0, 2.0, 12.0], "no look twice, and ours counts");
         assert_eq!(screen.wants().rows[0].1, "server-1", "once is enough");
     }
@@ -566,10 +706,22 @@ mod tests {
     #[test]
     fn ten_thousand_rows_scroll() {
         let mut screen = Screen::new(true);
-        let many = (0..10_000).map(|id| seen(id, &format!("server-{id}"))).collect();
-        screen.hear(News::Seen { seen: many, all: None, events: Vec::new() }, Instant::now());
+        let many = (0..10_000)
+            .map(|id| seen(id, &format!("server-{id}")))
+            .collect();
+        screen.hear(
+            News::Seen {
+                seen: many,
+                all: None,
+                events: Vec::new(),
+            },
+            Instant::now(),
+        );
         press(&mut screen, &[KeyCode::End]);
-        assert_eq!((screen.cursor, screen.top), (9_999, 9_999 + 1 - screen.page));
+        assert_eq!(
+            (screen.cursor, screen.top),
+            (9_999, 9_999 + 1 - screen.page)
+        );
         press(&mut screen, &[KeyCode::Up]);
         assert_eq!(screen.top, 10_000 - screen.page, "only the cursor moves");
         press(&mut screen, &[KeyCode::PageUp, KeyCode::PageUp]);

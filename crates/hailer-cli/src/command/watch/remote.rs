@@ -51,14 +51,22 @@ pub(super) struct Monitor {
 
 /// How to speak to the monitor of a page, and its address without a slash at the end.
 pub(crate) fn reach(typed: &str, redirects: u32) -> anyhow::Result<(ureq::Agent, String)> {
-    let url = if typed.contains("://") { typed.to_owned() } else { format!("http://{typed}") };
+    let url = if typed.contains("://") {
+        typed.to_owned()
+    } else {
+        format!("http://{typed}")
+    };
     let url = url.trim_end_matches('/').to_owned();
     let parsed = url.parse::<ureq::http::Uri>().ok();
-    let is_http = |uri: &ureq::http::Uri| matches!(uri.scheme_str(), Some("http" | "https")) && uri.query().is_none();
+    let is_http = |uri: &ureq::http::Uri| {
+        matches!(uri.scheme_str(), Some("http" | "https")) && uri.query().is_none()
+    };
     let Some(uri) = parsed.filter(is_http) else {
         usage!("--monitor {typed}: write the address of its page, such as http://127.0.0.1:8080");
     };
-    let config = web::config(&uri, PATIENCE).http_status_as_error(false).max_redirects(redirects);
+    let config = web::config(&uri, PATIENCE)
+        .http_status_as_error(false)
+        .max_redirects(redirects);
     Ok((config.build().new_agent(), url))
 }
 
@@ -83,7 +91,11 @@ struct Heard<T> {
 impl Monitor {
     pub(super) fn new(typed: &str) -> anyhow::Result<Self> {
         let (agent, url) = reach(typed, 3)?;
-        Ok(Self { agent, url, pages: Vec::new() })
+        Ok(Self {
+            agent,
+            url,
+            pages: Vec::new(),
+        })
     }
 
     /// Whether there is a monitor at all.
@@ -101,7 +113,8 @@ impl Monitor {
         to: mpsc::Sender<News>,
     ) -> anyhow::Result<()> {
         let body = move || {
-            let (mut wants, mut next, mut next_details) = (Wants::default(), Instant::now(), Instant::now());
+            let (mut wants, mut next, mut next_details) =
+                (Wants::default(), Instant::now(), Instant::now());
             let mut known = HashSet::new();
             loop {
                 let now = Instant::now();
@@ -128,21 +141,39 @@ impl Monitor {
                 let row = wants.rows.iter().find(|(id, _)| known.insert(*id));
                 if let Some((server, name)) = row
                     && let Ok(looks) = self.before(name)
-                    && to.blocking_send(News::Before { server: *server, looks }).is_err()
+                    && to
+                        .blocking_send(News::Before {
+                            server: *server,
+                            looks,
+                        })
+                        .is_err()
                 {
                     return;
                 }
-                let until = if wants.detail.is_some() { next.min(next_details) } else { next };
-                let until = if row.is_some() { until.min(Instant::now() + BETWEEN) } else { until };
+                let until = if wants.detail.is_some() {
+                    next.min(next_details)
+                } else {
+                    next
+                };
+                let until = if row.is_some() {
+                    until.min(Instant::now() + BETWEEN)
+                } else {
+                    until
+                };
                 match wanted.recv_timeout(until.saturating_duration_since(Instant::now())) {
-                    Ok(new) if new.detail != wants.detail => (wants, next_details) = (new, Instant::now()),
+                    Ok(new) if new.detail != wants.detail => {
+                        (wants, next_details) = (new, Instant::now())
+                    }
                     Ok(new) => wants = new,
                     Err(RecvTimeoutError::Timeout) => {}
                     Err(RecvTimeoutError::Disconnected) => return,
                 }
             }
         };
-        std::thread::Builder::new().name("monitor".into()).spawn(body).context("cannot start a thread")?;
+        std::thread::Builder::new()
+            .name("monitor".into())
+            .spawn(body)
+            .context("cannot start a thread")?;
         Ok(())
     }
 
@@ -151,26 +182,51 @@ impl Monitor {
         let (mut seen, mut all) = (Vec::new(), Vec::new());
         for number in 0..PAGES {
             self.page(number, None, &mut seen)?;
-            let Some(page) = self.pages.get(number) else { break };
+            let Some(page) = self.pages.get(number) else {
+                break;
+            };
             all.extend_from_slice(&page.ids);
             if page.next.is_none() {
                 self.pages.truncate(number + 1);
                 break;
             }
         }
-        Ok(News::Seen { seen, all: Some(all), events: Vec::new() })
+        Ok(News::Seen {
+            seen,
+            all: Some(all),
+            events: Vec::new(),
+        })
     }
 
-    fn page(&mut self, number: usize, limit: Option<usize>, seen: &mut Vec<Seen>) -> anyhow::Result<()> {
-        let cursor = number.checked_sub(1).and_then(|before| self.pages.get(before)?.next.as_deref());
-        let cursor = cursor.map(|cursor| format!("&cursor={}", escape(cursor))).unwrap_or_default();
+    fn page(
+        &mut self,
+        number: usize,
+        limit: Option<usize>,
+        seen: &mut Vec<Seen>,
+    ) -> anyhow::Result<()> {
+        let cursor = number
+            .checked_sub(1)
+            .and_then(|before| self.pages.get(before)?.next.as_deref());
+        let cursor = cursor
+            .map(|cursor| format!("&cursor={}", escape(cursor)))
+            .unwrap_or_default();
         let path = format!("/api/v1/servers?limit={}{cursor}", limit.unwrap_or(PAGE));
-        let known = self.pages.get(number).map(|page| page.etag.clone()).filter(|etag| !etag.is_empty());
+        let known = self
+            .pages
+            .get(number)
+            .map(|page| page.etag.clone())
+            .filter(|etag| !etag.is_empty());
         let Heard { body, etag } = self.get::<Listed>(&path, known.as_deref())?;
-        let Some(Listed { servers, next }) = body else { return Ok(()) };
+        let Some(Listed { servers, next }) = body else {
+            return Ok(());
+        };
         let ids = servers.iter().map(|server| ServerId(server.id)).collect();
         // Pages behind one that begins elsewhere are others.
-        if self.pages.get(number).is_some_and(|before| before.next != next) {
+        if self
+            .pages
+            .get(number)
+            .is_some_and(|before| before.next != next)
+        {
             self.pages.truncate(number);
         }
         let page = Page { etag, ids, next };
@@ -186,29 +242,67 @@ impl Monitor {
     fn past(&self, name: &str) -> anyhow::Result<Past> {
         let path = format!("/api/v1/servers/{}", escape(name));
         let of = |path: &str| format!("{path}: there is nothing");
-        let whole = self.get::<Whole>(&path, None)?.body.with_context(|| of(&path))?;
+        let whole = self
+            .get::<Whole>(&path, None)?
+            .body
+            .with_context(|| of(&path))?;
         let id = ServerId(whole.shown.id);
-        let series = self.get::<Series>(&format!("{path}/series"), None)?.body.with_context(|| of("series"))?;
-        let events =
-            self.get::<Events>(&format!("{path}/events?limit={EVENTS}"), None)?.body.with_context(|| of("events"))?;
-        let Whole { shown, players, answer } = whole;
+        let series = self
+            .get::<Series>(&format!("{path}/series"), None)?
+            .body
+            .with_context(|| of("series"))?;
+        let events = self
+            .get::<Events>(&format!("{path}/events?limit={EVENTS}"), None)?
+            .body
+            .with_context(|| of("events"))?;
+        let Whole {
+            shown,
+            players,
+            answer,
+        } = whole;
         let seen = shown.seen();
         let mut said = seen.said.as_deref().cloned().unwrap_or_default();
-        said.is_whole = seen.last.and_then(|last| last.players).is_some_and(|on| on as usize == players.len());
+        said.is_whole = seen
+            .last
+            .and_then(|last| last.players)
+            .is_some_and(|on| on as usize == players.len());
         said.players = players.into_iter().map(Into::into).collect();
-        said.answer = answer.map(|answer| answer.to_string().into_bytes().into()).unwrap_or_default();
-        let events = events.events.into_iter().filter_map(|happened| happened.event(id)).collect();
-        Ok(Past { server: id, looks: series.looks(), events, said: Some(Arc::new(said)) })
+        said.answer = answer
+            .map(|answer| answer.to_string().into_bytes().into())
+            .unwrap_or_default();
+        let events = events
+            .events
+            .into_iter()
+            .filter_map(|happened| happened.event(id))
+            .collect();
+        Ok(Past {
+            server: id,
+            looks: series.looks(),
+            events,
+            said: Some(Arc::new(said)),
+        })
     }
 
     /// The last hour of one server.
     fn before(&self, name: &str) -> anyhow::Result<Vec<Look>> {
-        let path = format!("/api/v1/servers/{}/series?from={}&points={POINTS}", escape(name), since_1970() - BEFORE);
-        Ok(self.get::<Series>(&path, None)?.body.map(Series::looks).unwrap_or_default())
+        let path = format!(
+            "/api/v1/servers/{}/series?from={}&points={POINTS}",
+            escape(name),
+            since_1970() - BEFORE
+        );
+        Ok(self
+            .get::<Series>(&path, None)?
+            .body
+            .map(Series::looks)
+            .unwrap_or_default())
     }
 
     /// One answer in JSON. `known`: the ETag of what is known.
-    fn get<T: DeserializeOwned>(&self, path: &str, known: Option<&str>) -> anyhow::Result<Heard<T>> {
+    fn get<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        known: Option<&str>,
+    ) -> anyhow::Result<Heard<T>> {
         let url = format!("{}{path}", self.url);
         let mut request = self.agent.get(&url).header("Accept", "application/json");
         if let Some(known) = known {
@@ -216,21 +310,40 @@ impl Monitor {
         }
         let mut response = request.call().map_err(|error| away(&self.url, error))?;
         let status = response.status().as_u16();
-        let etag = response.headers().get("ETag").and_then(|etag| etag.to_str().ok()).unwrap_or_default().to_owned();
+        let etag = response
+            .headers()
+            .get("ETag")
+            .and_then(|etag| etag.to_str().ok())
+            .unwrap_or_default()
+            .to_owned();
         if status == 304 {
             return Ok(Heard { body: None, etag });
         }
-        let body = response.body_mut().with_config().limit(LONGEST).read_to_vec();
-        let body = body.map_err(|error| anyhow!("the monitor at {} broke off: {error}", self.url))?;
+        let body = response
+            .body_mut()
+            .with_config()
+            .limit(LONGEST)
+            .read_to_vec();
+        let body =
+            body.map_err(|error| anyhow!("the monitor at {} broke off: {error}", self.url))?;
         if status != 200 {
-            let problem =
-                serde_json::from_slice::<Problem>(&body).ok().and_then(|problem| problem.detail.or(problem.title));
-            let words = problem.map(|words| format!(": {words}")).unwrap_or_default();
+            let problem = serde_json::from_slice::<Problem>(&body)
+                .ok()
+                .and_then(|problem| problem.detail.or(problem.title));
+            let words = problem
+                .map(|words| format!(": {words}"))
+                .unwrap_or_default();
             bail!("{} answers with status {status}{words}", self.url);
         }
         match serde_json::from_slice(&body) {
-            Ok(body) => Ok(Heard { body: Some(body), etag }),
-            Err(error) => bail!("{} is no hailer monitor, or another version of it: {error}", self.url),
+            Ok(body) => Ok(Heard {
+                body: Some(body),
+                etag,
+            }),
+            Err(error) => bail!(
+                "{} is no hailer monitor, or another version of it: {error}",
+                self.url
+            ),
         }
     }
 }
@@ -238,8 +351,13 @@ impl Monitor {
 /// Text as part of an address.
 pub(crate) fn escape(text: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-    let pieces =
-        text.bytes().map(|byte| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") });
+    let pieces = text.bytes().map(|byte| {
+        if is_plain(byte) {
+            char::from(byte).to_string()
+        } else {
+            format!("%{byte:02X}")
+        }
+    });
     pieces.collect()
 }
 
@@ -376,7 +494,9 @@ impl Shown {
             is_flapping: self.is_flapping,
             since: self.since.unwrap_or(0),
             last,
-            error: self.error.map(|error| Arc::new((error.kind, error.message))),
+            error: self
+                .error
+                .map(|error| Arc::new((error.kind, error.message))),
             said: self.said.map(|said| Arc::new(said.said())),
             uptime: self.uptime,
         }
@@ -400,10 +520,15 @@ impl Told {
 
 impl Happened {
     fn event(self, server: ServerId) -> Option<Event> {
-        let difference = Difference { from: self.from, to: self.to };
+        let difference = Difference {
+            from: self.from,
+            to: self.to,
+        };
         let kind = match &*self.kind {
             "up" => EventKind::Up,
-            "down" => EventKind::Down { reason: self.reason.unwrap_or_default() },
+            "down" => EventKind::Down {
+                reason: self.reason.unwrap_or_default(),
+            },
             "flapping" => EventKind::Flapping,
             "steady" => EventKind::Steady,
             "version" => EventKind::Version(difference),
@@ -413,7 +538,11 @@ impl Happened {
             // A newer monitor has others.
             _ => return None,
         };
-        Some(Event { server, at: self.at, kind })
+        Some(Event {
+            server,
+            at: self.at,
+            kind,
+        })
     }
 }
 
@@ -433,7 +562,9 @@ mod tests {
     }
 
     /// A monitor for as many requests as there are answers: path and ETag that are expected, status, body.
-    fn pretend(answers: Vec<(&'static str, &'static str, u16, String)>) -> (Monitor, std::thread::JoinHandle<()>) {
+    fn pretend(
+        answers: Vec<(&'static str, &'static str, u16, String)>,
+    ) -> (Monitor, std::thread::JoinHandle<()>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("127.0.0.1:{}/", listener.local_addr().unwrap().port());
         let server = std::thread::spawn(move || {
@@ -446,50 +577,87 @@ mod tests {
                 }
                 assert!(head.starts_with(&format!("GET {path} ")), "{path}: {head}");
                 let sent = head.lines().find_map(|line| {
-                    line.split_once(": ").filter(|(key, _)| key.eq_ignore_ascii_case("if-none-match"))
+                    line.split_once(": ")
+                        .filter(|(key, _)| key.eq_ignore_ascii_case("if-none-match"))
                 });
                 assert_eq!(sent.map_or("", |(_, etag)| etag), known, "{head}");
                 let length = body.len();
                 let head = format!(
                     "HTTP/1.1 {status} X\r\nETag: W/\"{length}\"\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
                 );
-                (&stream).write_all(format!("{head}{body}").as_bytes()).unwrap();
+                (&stream)
+                    .write_all(format!("{head}{body}").as_bytes())
+                    .unwrap();
             }
         });
         (Monitor::new(&url).unwrap(), server)
     }
 
     fn list(monitor: &mut Monitor) -> (Vec<(i64, u32)>, Vec<i64>) {
-        let News::Seen { seen, all, .. } = monitor.list().unwrap() else { panic!("no list") };
-        let seen = seen.iter().map(|seen| (seen.server.id.0, seen.last.unwrap().players.unwrap())).collect();
+        let News::Seen { seen, all, .. } = monitor.list().unwrap() else {
+            panic!("no list")
+        };
+        let seen = seen
+            .iter()
+            .map(|seen| (seen.server.id.0, seen.last.unwrap().players.unwrap()))
+            .collect();
         (seen, all.unwrap().iter().map(|id| id.0).collect())
     }
 
     #[test]
     fn pages_that_have_not_changed_are_not_sent_again() {
-        let first = format!(r#"{{"servers":[{},{}],"count":3,"next":"~~a b"}}"#, shown(1, 4), shown(2, 5));
-        let second = |players| format!(r#"{{"servers":[{}],"count":3,"next":null}}"#, shown(3, players));
+        let first = format!(
+            r#"{{"servers":[{},{}],"count":3,"next":"~~a b"}}"#,
+            shown(1, 4),
+            shown(2, 5)
+        );
+        let second = |players| {
+            format!(
+                r#"{{"servers":[{}],"count":3,"next":null}}"#,
+                shown(3, players)
+            )
+        };
         let etag = |body: &str| -> &'static str { format!("W/\"{}\"", body.len()).leak() };
         let (known, of_second) = (etag(&first), etag(&second(6)));
-        let (path, next) = ("/api/v1/servers?limit=500", "/api/v1/servers?limit=500&cursor=~~a%20b");
+        let (path, next) = (
+            "/api/v1/servers?limit=500",
+            "/api/v1/servers?limit=500&cursor=~~a%20b",
+        );
         let (mut monitor, server) = pretend(vec![
             (path, "", 200, first.clone()),
             (next, "", 200, second(6)),
             (path, known, 304, String::new()),
             (next, of_second, 200, second(7)),
-            (path, known, 503, r#"{"title":"x","detail":"the history cannot be read"}"#.into()),
+            (
+                path,
+                known,
+                503,
+                r#"{"title":"x","detail":"the history cannot be read"}"#.into(),
+            ),
             (path, known, 200, "<html>".into()),
         ]);
-        assert_eq!(list(&mut monitor), (vec![(1, 4), (2, 5), (3, 6)], vec![1, 2, 3]));
+        assert_eq!(
+            list(&mut monitor),
+            (vec![(1, 4), (2, 5), (3, 6)], vec![1, 2, 3])
+        );
         assert_eq!(list(&mut monitor), (vec![(3, 7)], vec![1, 2, 3]));
-        let error = |monitor: &mut Monitor| monitor.list().err().map(|error| format!("{error:#}")).unwrap();
+        let error = |monitor: &mut Monitor| {
+            monitor
+                .list()
+                .err()
+                .map(|error| format!("{error:#}"))
+                .unwrap()
+        };
         let words = error(&mut monitor);
         assert!(words.contains("503: the history cannot be read"), "{words}");
         let words = error(&mut monitor);
         assert!(words.contains("no hailer monitor"), "{words}");
         server.join().unwrap();
         let words = error(&mut monitor);
-        assert!(words.starts_with("no monitor at http://127.0.0.1:"), "{words}");
+        assert!(
+            words.starts_with("no monitor at http://127.0.0.1:"),
+            "{words}"
+        );
     }
 
     #[test]
@@ -505,27 +673,52 @@ mod tests {
         let (monitor, server) = pretend(vec![
             ("/api/v1/servers/server-1", "", 200, whole),
             ("/api/v1/servers/server-1/series", "", 200, series.into()),
-            ("/api/v1/servers/server-1/events?limit=50", "", 200, events.into()),
+            (
+                "/api/v1/servers/server-1/events?limit=50",
+                "",
+                200,
+                events.into(),
+            ),
         ]);
         let past = monitor.past("server-1").unwrap();
         server.join().unwrap();
         assert_eq!(past.server, ServerId(1));
-        assert_eq!(past.looks[0], Look { at: 5, players: Some(4.5), latency: Some(12.5) });
+        assert_eq!(
+            past.looks[0],
+            Look {
+                at: 5,
+                players: Some(4.5),
+                latency: Some(12.5)
+            }
+        );
         assert_eq!(past.looks[1].players, None);
         let words: Vec<&str> = past.events.iter().map(|event| event.kind.word()).collect();
         assert_eq!(words, ["down", "version"], "what is not known is left out");
         let said = past.said.unwrap();
-        assert_eq!((&*said.answer, &said.players[..]), (&br#"{"ok":true}"#[..], &["Alice".into()][..]));
+        assert_eq!(
+            (&*said.answer, &said.players[..]),
+            (&br#"{"ok":true}"#[..], &["Alice".into()][..])
+        );
         assert_eq!(said.version.as_deref(), Some("1.1"));
     }
 
     #[test]
     fn addresses_of_pages() {
-        for good in ["http://127.0.0.1:8080", "https://monitor.example.com/status/", "127.0.0.1:8080", "[::1]:8080"] {
-            assert!(Monitor::new(good).is_ok_and(|monitor| !monitor.url.ends_with('/')), "{good}");
+        for good in [
+            "http://127.0.0.1:8080",
+            "https://monitor.example.com/status/",
+            "127.0.0.1:8080",
+            "[::1]:8080",
+        ] {
+            assert!(
+                Monitor::new(good).is_ok_and(|monitor| !monitor.url.ends_with('/')),
+                "{good}"
+            );
         }
         for wrong in ["ftp://a", "", "http://", "http://a b", "http://a/?x=1"] {
-            let error = Monitor::new(wrong).err().unwrap_or_else(|| panic!("{wrong}"));
+            let error = Monitor::new(wrong)
+                .err()
+                .unwrap_or_else(|| panic!("{wrong}"));
             assert!(error.is::<crate::exit::Usage>(), "{error}");
         }
         assert_eq!(escape("a-b_c.~ü/?"), "a-b_c.~%C3%BC%2F%3F");

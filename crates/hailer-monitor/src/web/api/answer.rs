@@ -17,7 +17,10 @@ pub(super) fn json(asked: &HeaderMap, value: &impl Serialize) -> Response {
             tagged(asked, "application/json", ASK_AGAIN, bytes)
         }
         // Our own types: a key of a map that is no text, or an error that one of them made up.
-        Err(error) => super::Problem::unavailable(format!("this cannot be written as JSON: {error}")).into_response(),
+        Err(error) => {
+            super::Problem::unavailable(format!("this cannot be written as JSON: {error}"))
+                .into_response()
+        }
     }
 }
 
@@ -29,12 +32,17 @@ pub(super) fn tagged(
     bytes: impl AsRef<[u8]> + IntoResponse,
 ) -> Response {
     // Weak: compressed or not, it says the same.
-    let tag = format!("W/\"{}\"", hexadecimal(&Sha256::digest(bytes.as_ref())[..12]));
+    let tag = format!(
+        "W/\"{}\"",
+        hexadecimal(&Sha256::digest(bytes.as_ref())[..12])
+    );
     let mut response = match is_known(asked, &tag) {
         true => StatusCode::NOT_MODIFIED.into_response(),
         false => {
             let mut response = bytes.into_response();
-            response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+            response
+                .headers_mut()
+                .insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
             response
         }
     };
@@ -50,6 +58,11 @@ pub(super) fn tagged(
 fn is_known(asked: &HeaderMap, tag: &str) -> bool {
     let bare = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
     let tag = bare(tag);
-    let lists = asked.get_all(header::IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
-    lists.flat_map(|list| list.split(',')).any(|known| known.trim() == "*" || bare(known) == tag)
+    let lists = asked
+        .get_all(header::IF_NONE_MATCH)
+        .iter()
+        .filter_map(|value| value.to_str().ok());
+    lists
+        .flat_map(|list| list.split(','))
+        .any(|known| known.trim() == "*" || bare(known) == tag)
 }

@@ -52,7 +52,8 @@ impl FromRequestParts<Api> for Writer {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Problem> {
-        api.authorize(&parts.headers, bearer(&parts.headers)).map(|()| Self)
+        api.authorize(&parts.headers, bearer(&parts.headers))
+            .map(|()| Self)
     }
 }
 
@@ -63,7 +64,11 @@ impl Api {
     }
 
     /// Lets those write who know the token; `None`: they said none.
-    pub(super) fn authorize(&self, headers: &HeaderMap, said: Option<&[u8]>) -> Result<(), Problem> {
+    pub(super) fn authorize(
+        &self,
+        headers: &HeaderMap,
+        said: Option<&[u8]>,
+    ) -> Result<(), Problem> {
         let settings = self.settings();
         if !is_ours(headers, &settings.hosts) {
             let hint = "a page of another site may not write";
@@ -86,9 +91,13 @@ impl Api {
 /// What the asker presents; two headers are none.
 fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
     let mut all = headers.get_all(header::AUTHORIZATION).iter();
-    let (value, None) = (all.next()?.as_bytes(), all.next()) else { return None };
+    let (value, None) = (all.next()?.as_bytes(), all.next()) else {
+        return None;
+    };
     let (scheme, token) = value.split_at_checked(7)?;
-    scheme.eq_ignore_ascii_case(b"bearer ").then(|| token.trim_ascii())
+    scheme
+        .eq_ignore_ascii_case(b"bearer ")
+        .then(|| token.trim_ascii())
 }
 
 /// Whether this comes from no browser, or from one that shows a page of ours. Who may write has a header that no page of another
@@ -98,9 +107,15 @@ fn is_ours(headers: &HeaderMap, hosts: &[String]) -> bool {
     if text("sec-fetch-site").is_some_and(|site| !["same-origin", "none"].contains(&site)) {
         return false;
     }
-    let Some(origin) = text("origin") else { return true };
-    let Some((_, origin)) = origin.split_once("://") else { return false };
-    let Some(host) = text("host") else { return false };
+    let Some(origin) = text("origin") else {
+        return true;
+    };
+    let Some((_, origin)) = origin.split_once("://") else {
+        return false;
+    };
+    let Some(host) = text("host") else {
+        return false;
+    };
     if !origin.eq_ignore_ascii_case(host) {
         return false;
     }
@@ -126,16 +141,37 @@ mod tests {
     fn pages_of_others_do_not_write() {
         let hosts = ["watch.example.com".to_owned()];
         let is_ours = |headers: &[(&'static str, &str)]| {
-            let headers = headers.iter().map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap()));
+            let headers = headers
+                .iter()
+                .map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap()));
             is_ours(&headers.collect(), &hosts)
         };
         assert!(is_ours(&[("host", "anything.example.com")]), "no browser");
-        assert!(is_ours(&[("host", "127.0.0.1:8080"), ("origin", "http://127.0.0.1:8080")]));
-        assert!(is_ours(&[("host", "[::1]:8080"), ("origin", "http://[::1]:8080"), ("sec-fetch-site", "same-origin")]));
-        assert!(is_ours(&[("host", "watch.example.com"), ("origin", "https://Watch.Example.com")]));
-        assert!(!is_ours(&[("host", "rebound.example.com"), ("origin", "http://rebound.example.com")]));
-        assert!(!is_ours(&[("host", "127.0.0.1:8080"), ("origin", "https://evil.example.com")]));
+        assert!(is_ours(&[
+            ("host", "127.0.0.1:8080"),
+            ("origin", "http://127.0.0.1:8080")
+        ]));
+        assert!(is_ours(&[
+            ("host", "[::1]:8080"),
+            ("origin", "http://[::1]:8080"),
+            ("sec-fetch-site", "same-origin")
+        ]));
+        assert!(is_ours(&[
+            ("host", "watch.example.com"),
+            ("origin", "https://Watch.Example.com")
+        ]));
+        assert!(!is_ours(&[
+            ("host", "rebound.example.com"),
+            ("origin", "http://rebound.example.com")
+        ]));
+        assert!(!is_ours(&[
+            ("host", "127.0.0.1:8080"),
+            ("origin", "https://evil.example.com")
+        ]));
         assert!(!is_ours(&[("host", "127.0.0.1:8080"), ("origin", "null")]));
-        assert!(!is_ours(&[("host", "127.0.0.1:8080"), ("sec-fetch-site", "cross-site")]));
+        assert!(!is_ours(&[
+            ("host", "127.0.0.1:8080"),
+            ("sec-fetch-site", "cross-site")
+        ]));
     }
 }

@@ -60,10 +60,16 @@ pub(super) async fn show(
     asked: HeaderMap,
 ) -> Result<Response, Problem> {
     let name = file.strip_suffix(".svg").filter(|_| api.settings().badges);
-    let Some(name) = name else { return Err(Problem::not_found("a badge is at /badge/NAME.svg, unless they are off")) };
+    let Some(name) = name else {
+        return Err(Problem::not_found(
+            "a badge is at /badge/NAME.svg, unless they are off",
+        ));
+    };
     let mut params = Params::read(&uri, &["label", "style"], &[]);
     let label = params.text("label", LONGEST_LABEL);
-    let radius = params.word("style", &[("round", 3), ("square", 0)]).unwrap_or(3);
+    let radius = params
+        .word("style", &[("round", 3), ("square", 0)])
+        .unwrap_or(3);
     params.end()?;
 
     let row = api.live().named(name);
@@ -72,7 +78,10 @@ pub(super) async fn show(
         None => ("not found".into(), "#6a737d"),
     };
     // Of a name that is none of ours, nothing is repeated.
-    let label = label.unwrap_or_else(|| row.as_ref().map_or("server".into(), |row| row.server.name.clone()));
+    let label = label.unwrap_or_else(|| {
+        row.as_ref()
+            .map_or("server".into(), |row| row.server.name.clone())
+    });
     let svg = draw(&printable(&label), &message, colour, radius);
     // A browser shows the picture of a 404 all the same; of what is not there, nobody has an old one.
     let mut response = match row {
@@ -86,7 +95,10 @@ pub(super) async fn show(
     let headers = response.headers_mut();
     for (name, value) in [
         (header::ACCESS_CONTROL_ALLOW_ORIGIN, "*"),
-        (HeaderName::from_static("cross-origin-resource-policy"), "cross-origin"),
+        (
+            HeaderName::from_static("cross-origin-resource-policy"),
+            "cross-origin",
+        ),
         (header::CONTENT_SECURITY_POLICY, POLICY),
     ] {
         headers.insert(name, HeaderValue::from_static(value));
@@ -101,7 +113,10 @@ fn message(row: &Row) -> (String, &'static str) {
         Health::Unknown => ("unknown".into(), "#6a737d"),
         Health::Up => {
             let last = row.last.as_ref();
-            let message = match (last.and_then(|last| last.players), last.and_then(|last| last.max)) {
+            let message = match (
+                last.and_then(|last| last.players),
+                last.and_then(|last| last.max),
+            ) {
                 (Some(players), Some(max)) => format!("{players}/{max}"),
                 (Some(players), None) => players.to_string(),
                 (None, _) => "up".into(),
@@ -116,15 +131,29 @@ fn draw(label: &str, message: &str, colour: &'static str, radius: u32) -> String
     let (left, right) = (label_width + 2 * PADDING, message_width + 2 * PADDING);
     let at = PADDING;
     let (width, message_at) = (left + right, left + PADDING);
-    let badge =
-        Badge { label, message, colour, radius, label_width, message_width, width, left, right, at, message_at };
+    let badge = Badge {
+        label,
+        message,
+        colour,
+        radius,
+        label_width,
+        message_width,
+        width,
+        left,
+        right,
+        at,
+        message_at,
+    };
     // A `String` takes everything.
     badge.render().unwrap_or_default()
 }
 
 /// In pixels.
 fn width(text: &str) -> u32 {
-    let tenths = |c: char| match (c as usize).checked_sub(0x20).and_then(|place| WIDTHS.get(place)) {
+    let tenths = |c: char| match (c as usize)
+        .checked_sub(0x20)
+        .and_then(|place| WIDTHS.get(place))
+    {
         Some(width) => u32::from(*width),
         // From the letters of Korean on, most are square.
         None if c as u32 >= 0x1100 => 110,
@@ -135,7 +164,9 @@ fn width(text: &str) -> u32 {
 
 /// Without what steers the text around it, and without what XML has no way to say.
 fn printable(text: &str) -> String {
-    text.chars().filter(|&c| !is_control(c) && !matches!(c, '\u{FFFE}' | '\u{FFFF}')).collect()
+    text.chars()
+        .filter(|&c| !is_control(c) && !matches!(c, '\u{FFFE}' | '\u{FFFF}'))
+        .collect()
 }
 
 #[cfg(test)]
@@ -144,10 +175,26 @@ mod tests {
 
     #[test]
     fn texts_stay_texts() {
-        let svg = draw(&printable("</text><script>\"&'\u{202e}\0x"), "1/2", "#1a7f37", 3);
-        assert!(!svg.contains("<script") && !svg.contains('\0') && !svg.contains('\u{202e}'), "{svg}");
-        assert_eq!(svg.matches('<').count(), draw("a", "b", "#1a7f37", 3).matches('<').count(), "{svg}");
-        assert_eq!(svg.matches('"').count(), draw("a", "b", "#1a7f37", 3).matches('"').count(), "{svg}");
+        let svg = draw(
+            &printable("</text><script>\"&'\u{202e}\0x"),
+            "1/2",
+            "#1a7f37",
+            3,
+        );
+        assert!(
+            !svg.contains("<script") && !svg.contains('\0') && !svg.contains('\u{202e}'),
+            "{svg}"
+        );
+        assert_eq!(
+            svg.matches('<').count(),
+            draw("a", "b", "#1a7f37", 3).matches('<').count(),
+            "{svg}"
+        );
+        assert_eq!(
+            svg.matches('"').count(),
+            draw("a", "b", "#1a7f37", 3).matches('"').count(),
+            "{svg}"
+        );
         assert_eq!(width("il"), 7);
         assert!(width("MMM") > width("iii") && width("漢") == 11);
     }

@@ -106,7 +106,10 @@ impl Shown {
             since: (row.since > 0).then_some(row.since),
             uptime: row.day.uptime(now).map(|share| round(share, 1e4)),
             last: row.last.map(Looked::from),
-            error: row.error.as_deref().map(|(kind, message)| Failed { kind: kind.clone(), message: message.clone() }),
+            error: row.error.as_deref().map(|(kind, message)| Failed {
+                kind: kind.clone(),
+                message: message.clone(),
+            }),
             said: row.said.as_deref().map(Told::from),
         }
     }
@@ -119,11 +122,17 @@ impl Whole {
         let first = now.div_euclid(live::SPARK) - (live::SPARKS as Millis - 1);
         Self {
             shown: Shown::new(row, now),
-            players: said.map(|said| said.players.iter().map(ToString::to_string).collect()).unwrap_or_default(),
+            players: said
+                .map(|said| said.players.iter().map(ToString::to_string).collect())
+                .unwrap_or_default(),
             day: Day {
                 from: first * live::SPARK,
                 step: live::SPARK,
-                players: row.day.players(now).map(|mean| mean.map(|mean| round(mean, 1e2))).into(),
+                players: row
+                    .day
+                    .players(now)
+                    .map(|mean| mean.map(|mean| round(mean, 1e2)))
+                    .into(),
             },
             answer: said.and_then(answer),
         }
@@ -138,7 +147,9 @@ pub(super) fn answer(said: &Said) -> Option<Box<RawValue>> {
 
 /// Seconds that somebody wrote as a number.
 pub(super) fn interval(seconds: f64) -> Option<Duration> {
-    Duration::try_from_secs_f64(seconds).ok().map(|time| Duration::from_millis(time.as_millis() as u64))
+    Duration::try_from_secs_f64(seconds)
+        .ok()
+        .map(|time| Duration::from_millis(time.as_millis() as u64))
 }
 
 /// Microseconds as programs read them, like `round_trip_ms` of an answer.
@@ -152,8 +163,25 @@ fn round(number: f32, parts: f64) -> f64 {
 
 impl From<Sample> for Looked {
     fn from(sample: Sample) -> Self {
-        let Sample { server: _, at, answered, players, max, latency, sent, resent } = sample;
-        Self { at, answered, players, max, latency_ms: latency.map(milliseconds), sent, resent }
+        let Sample {
+            server: _,
+            at,
+            answered,
+            players,
+            max,
+            latency,
+            sent,
+            resent,
+        } = sample;
+        Self {
+            at,
+            answered,
+            players,
+            max,
+            latency_ms: latency.map(milliseconds),
+            sent,
+            resent,
+        }
     }
 }
 
@@ -183,6 +211,14 @@ impl Happened {
             | EventKind::Address(difference) => (from, to) = (difference.from, difference.to),
             EventKind::Up | EventKind::Flapping | EventKind::Steady => {}
         }
-        Self { server_id: event.server.0, server: name, at: event.at, kind, reason, from, to }
+        Self {
+            server_id: event.server.0,
+            server: name,
+            at: event.at,
+            kind,
+            reason,
+            from,
+            to,
+        }
     }
 }

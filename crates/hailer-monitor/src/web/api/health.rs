@@ -87,13 +87,18 @@ struct Check {
 /// `GET /healthz`, `GET /api/v1/health`
 pub(super) async fn show(State(api): State<Api>) -> Response {
     let vitals = (api.0.parts.look)();
-    let checks = api.0.marks.check(&vitals, api.live(), api.settings().interval, since_1970());
+    let checks = api
+        .0
+        .marks
+        .check(&vitals, api.live(), api.settings().interval, since_1970());
     let (code, status) = match checks.iter().all(|check| check.ok) {
         true => (StatusCode::OK, "ok"),
         false => (StatusCode::SERVICE_UNAVAILABLE, "failing"),
     };
     let mut response = (code, Json(Report { status, checks })).into_response();
-    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+        .headers_mut()
+        .insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }
 
@@ -107,12 +112,20 @@ impl Api {
     pub fn notice(&self) -> Notice {
         let api = self.clone();
         Arc::new(move || {
-            let mut said = api.0.notice.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut said = api
+                .0
+                .notice
+                .0
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
             if let Some((_, text)) = said.as_ref().filter(|(at, _)| at.elapsed() < FRESH) {
                 return text.clone();
             }
             let (vitals, now) = ((api.0.parts.look)(), since_1970());
-            let checks = api.0.marks.check(&vitals, api.live(), api.settings().interval, now);
+            let checks = api
+                .0
+                .marks
+                .check(&vitals, api.live(), api.settings().interval, now);
             let text = notice(&vitals.history, &checks, now);
             *said = Some((Instant::now(), text.clone()));
             text
@@ -146,9 +159,16 @@ impl Marks {
         let message = match (history.is_failing, &history.message) {
             (false, _) => "written".into(),
             (true, Some(message)) => format!("{message}; {} samples wait in memory", history.kept),
-            (true, None) => format!("it cannot be written; {} samples wait in memory", history.kept),
+            (true, None) => format!(
+                "it cannot be written; {} samples wait in memory",
+                history.kept
+            ),
         };
-        let history = Check { name: "history", ok: !history.is_failing, message };
+        let history = Check {
+            name: "history",
+            ok: !history.is_failing,
+            message,
+        };
 
         let mut shortest = None;
         live.pick(|row| -> Option<()> {
@@ -157,15 +177,25 @@ impl Marks {
             None
         });
         let samples = match shortest {
-            None => Check { name: "samples", ok: true, message: "no server is watched".into() },
+            None => Check {
+                name: "samples",
+                ok: true,
+                message: "no server is watched".into(),
+            },
             Some(shortest) => {
-                let patience = 2 * Millis::try_from(shortest.as_millis()).unwrap_or(Millis::MAX / 4) + PATIENCE;
+                let patience = 2 * Millis::try_from(shortest.as_millis())
+                    .unwrap_or(Millis::MAX / 4)
+                    + PATIENCE;
                 let age = (now - vitals.last.unwrap_or(vitals.started)).max(0);
                 let message = match vitals.last {
                     Some(_) => format!("the last was taken {} s ago", age / 1_000),
                     None => format!("none since the start {} s ago", age / 1_000),
                 };
-                Check { name: "samples", ok: age <= patience, message }
+                Check {
+                    name: "samples",
+                    ok: age <= patience,
+                    message,
+                }
             }
         };
 
@@ -175,14 +205,30 @@ impl Marks {
         let minutes = (now - before.at) as f64 / 60_000.0;
         let message = format!("{missed} missed and {taken} taken in the last {minutes:.1} minutes");
         let ok = missed * 1_000 <= (missed + taken) * MOST_MISSED;
-        [history, samples, Check { name: "intervals", ok, message }]
+        [
+            history,
+            samples,
+            Check {
+                name: "intervals",
+                ok,
+                message,
+            },
+        ]
     }
 
     /// Counts of some minutes ago, as far as somebody asked then.
     fn before(&self, vitals: &Vitals, now: Millis) -> Mark {
         let mut marks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mark = Mark { at: now, samples: vitals.samples, missed: vitals.missed };
-        let start = Mark { at: vitals.started, samples: 0, missed: 0 };
+        let mark = Mark {
+            at: now,
+            samples: vitals.samples,
+            missed: vitals.missed,
+        };
+        let start = Mark {
+            at: vitals.started,
+            samples: 0,
+            missed: 0,
+        };
         // Of the two, the older one is some minutes old and counts, the newer one takes its place in time.
         match marks[1] {
             Some(newer) if now - newer.at < WINDOW => {}
@@ -202,30 +248,73 @@ mod tests {
         let (live, marks, minute) = (Live::default(), Marks::default(), Duration::from_secs(60));
         let failing = |vitals: &Vitals, live: &Live, at: i64| {
             let checks = marks.check(vitals, live, minute, at * 1_000);
-            checks.into_iter().filter(|check| !check.ok).map(|check| check.name).collect::<Vec<_>>()
+            checks
+                .into_iter()
+                .filter(|check| !check.ok)
+                .map(|check| check.name)
+                .collect::<Vec<_>>()
         };
         let mut vitals = Vitals::default();
-        assert_eq!(failing(&vitals, &live, 1_000), [""; 0], "nobody is watched, and so nobody is asked");
-        let (name, target, group, labels) = ("a".into(), "ugp://[::1]".into(), String::new(), [].into());
-        live.set(Server { id: ServerId(1), name, target, group, labels, interval: None, origin: Origin::Plan });
+        assert_eq!(
+            failing(&vitals, &live, 1_000),
+            [""; 0],
+            "nobody is watched, and so nobody is asked"
+        );
+        let (name, target, group, labels) =
+            ("a".into(), "ugp://[::1]".into(), String::new(), [].into());
+        live.set(Server {
+            id: ServerId(1),
+            name,
+            target,
+            group,
+            labels,
+            interval: None,
+            origin: Origin::Plan,
+        });
         assert_eq!(failing(&vitals, &live, 100), [""; 0], "it has just begun");
         assert_eq!(failing(&vitals, &live, 200), ["samples"]);
         (vitals.last, vitals.samples, vitals.missed) = (Some(200_000), 10_000, 50);
         let message = Some("disk full: /secret/path".into());
-        vitals.history = HistoryVitals { is_failing: true, since: Some(60_000), message, kept: 50_000, dropped: 3 };
+        vitals.history = HistoryVitals {
+            is_failing: true,
+            since: Some(60_000),
+            message,
+            kept: 50_000,
+            dropped: 3,
+        };
         assert_eq!(failing(&vitals, &live, 210), ["history"]);
-        let said = notice(&vitals.history, &marks.check(&vitals, &live, minute, 210_000), 210_000).unwrap();
-        assert!(said.contains("in memory since 1 Jan 00:01 UTC, 50\u{202f}000 by now; 3 are lost."), "{said}");
+        let said = notice(
+            &vitals.history,
+            &marks.check(&vitals, &live, minute, 210_000),
+            210_000,
+        )
+        .unwrap();
+        assert!(
+            said.contains("in memory since 1 Jan 00:01 UTC, 50\u{202f}000 by now; 3 are lost."),
+            "{said}"
+        );
         assert!(!said.contains("secret"), "it is for everybody");
         vitals.history.is_failing = false;
         (vitals.last, vitals.missed) = (Some(2_000_000), 1_000);
         assert_eq!(failing(&vitals, &live, 2_000), ["intervals"]);
-        let said = notice(&vitals.history, &marks.check(&vitals, &live, minute, 2_000_000), 2_000_000).unwrap();
-        assert!(said.starts_with("The monitor is behind") && said.contains("1000 missed"), "{said}");
+        let said = notice(
+            &vitals.history,
+            &marks.check(&vitals, &live, minute, 2_000_000),
+            2_000_000,
+        )
+        .unwrap();
+        assert!(
+            said.starts_with("The monitor is behind") && said.contains("1000 missed"),
+            "{said}"
+        );
         for at in [2_100, 2_130, 2_260, 2_400] {
             vitals.last = Some(at * 1_000);
             failing(&vitals, &live, at);
         }
-        assert_eq!(failing(&vitals, &live, 2_400), [""; 0], "what was missed long ago is over");
+        assert_eq!(
+            failing(&vitals, &live, 2_400),
+            [""; 0],
+            "what was missed long ago is over"
+        );
     }
 }

@@ -39,7 +39,10 @@ struct Table {
 
 impl Limits {
     pub(super) fn new(reads: Rate, writes: Rate) -> Self {
-        Self { reads: Table::new(reads), writes: Table::new(writes) }
+        Self {
+            reads: Table::new(reads),
+            writes: Table::new(writes),
+        }
     }
 }
 
@@ -48,13 +51,19 @@ impl Table {
         let number = |number: u32| NonZeroU32::new(number).unwrap_or(NonZeroU32::MIN);
         let quota = Quota::per_second(number(rate.per_second)).allow_burst(number(rate.burst));
         let places = (0..PLACES).map(|_| RateLimiter::direct(quota)).collect();
-        Self { places, clock: DefaultClock::default(), hash: RandomState::new() }
+        Self {
+            places,
+            clock: DefaultClock::default(),
+            hash: RandomState::new(),
+        }
     }
 
     /// Lets one request through, or says after how long.
     fn take(&self, address: IpAddr) -> Result<(), Duration> {
         let place = &self.places[self.hash.hash_one(network(address)) as usize % PLACES];
-        place.check().map_err(|not_until| not_until.wait_time_from(self.clock.now()))
+        place
+            .check()
+            .map_err(|not_until| not_until.wait_time_from(self.clock.now()))
     }
 }
 
@@ -78,9 +87,20 @@ impl Api {
     /// Whether its address may ask this now.
     pub(in crate::web) fn admit(&self, request: &Request) -> Result<(), Problem> {
         let limits = &self.0.limits;
-        let is_read = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
-        let table = if is_read { &limits.reads } else { &limits.writes };
-        let who = visitor(request.extensions(), request.headers(), self.settings().is_behind_proxy);
+        let is_read = matches!(
+            *request.method(),
+            Method::GET | Method::HEAD | Method::OPTIONS
+        );
+        let table = if is_read {
+            &limits.reads
+        } else {
+            &limits.writes
+        };
+        let who = visitor(
+            request.extensions(),
+            request.headers(),
+            self.settings().is_behind_proxy,
+        );
         table.take(who).map_err(|wait| {
             self.0.refused.rate.fetch_add(1, Ordering::Relaxed);
             Problem::too_many(wait.as_secs() + 1)
@@ -89,8 +109,14 @@ impl Api {
 }
 
 /// Who asks; all are one where the listener does not tell.
-pub(in crate::web) fn visitor(known: &Extensions, headers: &HeaderMap, is_behind_proxy: bool) -> IpAddr {
-    let peer = known.get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(peer)| peer.ip());
+pub(in crate::web) fn visitor(
+    known: &Extensions,
+    headers: &HeaderMap,
+    is_behind_proxy: bool,
+) -> IpAddr {
+    let peer = known
+        .get::<ConnectInfo<SocketAddr>>()
+        .map(|ConnectInfo(peer)| peer.ip());
     client(peer, headers, is_behind_proxy)
 }
 
@@ -100,8 +126,14 @@ fn client(peer: Option<IpAddr>, headers: &HeaderMap, is_behind_proxy: bool) -> I
     if !is_behind_proxy || !peer.to_canonical().is_loopback() {
         return peer;
     }
-    let forwarded = headers.get_all("x-forwarded-for").iter().next_back().and_then(|value| value.to_str().ok());
-    let last = forwarded.and_then(|list| list.rsplit(',').next()).map(str::trim);
+    let forwarded = headers
+        .get_all("x-forwarded-for")
+        .iter()
+        .next_back()
+        .and_then(|value| value.to_str().ok());
+    let last = forwarded
+        .and_then(|list| list.rsplit(',').next())
+        .map(str::trim);
     last.and_then(|last| last.parse().ok()).unwrap_or(peer)
 }
 
@@ -111,25 +143,41 @@ mod tests {
 
     #[test]
     fn a_burst_and_then_a_wait() {
-        let table = Table::new(Rate { per_second: 1, burst: 3 });
-        let [one, same]: [IpAddr; 2] = ["2001:db8::1", "2001:db8::2:3"].map(|text| text.parse().unwrap());
+        let table = Table::new(Rate {
+            per_second: 1,
+            burst: 3,
+        });
+        let [one, same]: [IpAddr; 2] =
+            ["2001:db8::1", "2001:db8::2:3"].map(|text| text.parse().unwrap());
         assert!((0..3).all(|_| table.take(one).is_ok()));
         let wait = table.take(same).unwrap_err();
-        assert!(wait > Duration::ZERO && wait <= Duration::from_secs(1), "{wait:?}");
+        assert!(
+            wait > Duration::ZERO && wait <= Duration::from_secs(1),
+            "{wait:?}"
+        );
         // One of them may share its place with those.
-        let others = (1..=50).filter(|last| table.take(Ipv4Addr::new(192, 0, 2, *last).into()).is_ok());
+        let others =
+            (1..=50).filter(|last| table.take(Ipv4Addr::new(192, 0, 2, *last).into()).is_ok());
         assert!(others.count() >= 49, "somebody else");
     }
 
     #[test]
     fn nobody_chooses_the_address_that_counts() {
-        let [loopback, far]: [IpAddr; 2] = ["127.0.0.1", "192.0.2.9"].map(|text| text.parse().unwrap());
+        let [loopback, far]: [IpAddr; 2] =
+            ["127.0.0.1", "192.0.2.9"].map(|text| text.parse().unwrap());
         let mut headers = HeaderMap::new();
-        headers.append("x-forwarded-for", "198.51.100.1, 203.0.113.5".parse().unwrap());
+        headers.append(
+            "x-forwarded-for",
+            "198.51.100.1, 203.0.113.5".parse().unwrap(),
+        );
         let proxy: IpAddr = "203.0.113.5".parse().unwrap();
         assert_eq!(client(Some(loopback), &headers, true), proxy);
         assert_eq!(client(Some(loopback), &headers, false), loopback);
-        assert_eq!(client(Some(far), &headers, true), far, "only our own proxy is believed");
+        assert_eq!(
+            client(Some(far), &headers, true),
+            far,
+            "only our own proxy is believed"
+        );
         headers.append("x-forwarded-for", "rubbish".parse().unwrap());
         assert_eq!(client(Some(loopback), &headers, true), loopback);
     }

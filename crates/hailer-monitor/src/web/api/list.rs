@@ -56,20 +56,34 @@ pub(super) struct Page {
 
 impl Wanted {
     pub(super) fn read(uri: &Uri) -> Result<Self, Problem> {
-        let known = ["group", "protocol", "state", "search", "sort", "order", "limit", "cursor"];
+        let known = [
+            "group", "protocol", "state", "search", "sort", "order", "limit", "cursor",
+        ];
         let mut params = Params::read(uri, &known, &["label"]);
         let states = Shown::ALL.map(|(state, word)| (word, state));
-        let orders: Vec<_> = Sort::ALL.into_iter().filter(|(sort, ..)| *sort != Sort::Version).collect();
-        let orders: Vec<_> = orders.iter().map(|(sort, word, _)| (*word, *sort)).collect();
-        let protocols: Vec<_> = hailer::registry::PROTOCOLS.iter().map(|protocol| protocol.info().id).collect();
+        let orders: Vec<_> = Sort::ALL
+            .into_iter()
+            .filter(|(sort, ..)| *sort != Sort::Version)
+            .collect();
+        let orders: Vec<_> = orders
+            .iter()
+            .map(|(sort, word, _)| (*word, *sort))
+            .collect();
+        let protocols: Vec<_> = hailer::registry::PROTOCOLS
+            .iter()
+            .map(|protocol| protocol.info().id)
+            .collect();
         let protocols: Vec<_> = protocols.iter().map(|id| (*id, *id)).collect();
         let by = params.word("sort", &orders).unwrap_or(Sort::Name);
         // An empty group is one: of those that have none.
         let group = params.take("group");
-        let labels = params.all("label").into_iter().map(|label| match label.split_once('=') {
-            Some((key, value)) => (key.to_owned(), Some(value.to_owned())),
-            None => (label, None),
-        });
+        let labels = params
+            .all("label")
+            .into_iter()
+            .map(|label| match label.split_once('=') {
+                Some((key, value)) => (key.to_owned(), Some(value.to_owned())),
+                None => (label, None),
+            });
         let labels = labels.collect();
         let cursor = params.text("cursor", LONGEST_CURSOR);
         let after = cursor.and_then(|text| match Place::read(&text, by) {
@@ -83,10 +97,15 @@ impl Wanted {
                 state: params.word("state", &states),
                 labels,
             },
-            words: params.text("search", LONGEST_SEARCH).map(|text| Words::of(&text)).unwrap_or_default(),
+            words: params
+                .text("search", LONGEST_SEARCH)
+                .map(|text| Words::of(&text))
+                .unwrap_or_default(),
             by,
             // The most players first, unless told otherwise.
-            is_descending: params.word("order", &[("asc", false), ("desc", true)]).unwrap_or(by.is_descending()),
+            is_descending: params
+                .word("order", &[("asc", false), ("desc", true)])
+                .unwrap_or(by.is_descending()),
             limit: params.number("limit", 1..=MOST).unwrap_or(PAGE),
             after,
         };
@@ -97,9 +116,17 @@ impl Wanted {
         let all = Candidates::of(live, &self.words);
         let mut entries: Vec<Entry> = if self.by == Sort::Name {
             let all = all.matching(live, &self.matching).into_iter();
-            all.map(|(place, id)| Entry { number: None, group: CompactString::default(), place, id }).collect()
+            all.map(|(place, id)| Entry {
+                number: None,
+                group: CompactString::default(),
+                place,
+                id,
+            })
+            .collect()
         } else {
-            all.pick(live, |place, row| self.matching.fits(row).then(|| self.entry(place, row, now)))
+            all.pick(live, |place, row| {
+                self.matching.fits(row).then(|| self.entry(place, row, now))
+            })
         };
         let count = entries.len();
         if let Some(after) = &self.after {
@@ -109,7 +136,10 @@ impl Wanted {
                 Err(next) if entry.place < next => Ordering::Less,
                 Err(_) => Ordering::Greater,
             };
-            entries.retain(|entry| self.order(entry, after.number, &after.group, names(entry)).is_gt());
+            entries.retain(|entry| {
+                self.order(entry, after.number, &after.group, names(entry))
+                    .is_gt()
+            });
         }
         let order = |a: &Entry, b: &Entry| self.order(a, b.number, &b.group, a.place.cmp(&b.place));
         let has_more = entries.len() > self.limit;
@@ -119,28 +149,62 @@ impl Wanted {
             entries.truncate(self.limit);
         }
         entries.sort_unstable_by(order);
-        let next = entries.last().filter(|_| has_more).map(|entry| cursor(entry, all.name(entry.place)));
-        Page { count, ids: entries.iter().map(|entry| entry.id).collect(), next }
+        let next = entries
+            .last()
+            .filter(|_| has_more)
+            .map(|entry| cursor(entry, all.name(entry.place)));
+        Page {
+            count,
+            ids: entries.iter().map(|entry| entry.id).collect(),
+            next,
+        }
     }
 
     fn entry(&self, place: usize, row: &Row, now: Millis) -> Entry {
-        let group = if self.by == Sort::Group { &*row.server.group } else { "" };
-        Entry { number: self.by.number(row, now), group: group.into(), place, id: row.server.id }
+        let group = if self.by == Sort::Group {
+            &*row.server.group
+        } else {
+            ""
+        };
+        Entry {
+            number: self.by.number(row, now),
+            group: group.into(),
+            place,
+            id: row.server.id,
+        }
     }
 
     /// Of an entry and another, whose names stand in this order.
     fn order(&self, entry: &Entry, number: Option<i64>, group: &str, names: Ordering) -> Ordering {
-        let turned = |order: Ordering| if self.is_descending { order.reverse() } else { order };
+        let turned = |order: Ordering| {
+            if self.is_descending {
+                order.reverse()
+            } else {
+                order
+            }
+        };
         // Those of one number stand by name, in either direction.
-        directed(self.is_descending, entry.number.as_ref(), number.as_ref(), i64::cmp)
-            .then_with(|| turned(natural(&entry.group, group)))
-            .then(if self.by == Sort::Name { turned(names) } else { names })
+        directed(
+            self.is_descending,
+            entry.number.as_ref(),
+            number.as_ref(),
+            i64::cmp,
+        )
+        .then_with(|| turned(natural(&entry.group, group)))
+        .then(if self.by == Sort::Name {
+            turned(names)
+        } else {
+            names
+        })
     }
 }
 
 /// `NUMBER~GROUP~NAME`, with what the order needs: names have no tilde.
 fn cursor(entry: &Entry, name: &str) -> String {
-    let number = entry.number.map(|number| number.to_string()).unwrap_or_default();
+    let number = entry
+        .number
+        .map(|number| number.to_string())
+        .unwrap_or_default();
     format!("{number}~{}~{name}", entry.group)
 }
 
@@ -148,13 +212,21 @@ impl Place {
     fn read(text: &str, by: Sort) -> Option<Self> {
         let (number, rest) = text.split_once('~')?;
         let (group, name) = rest.rsplit_once('~')?;
-        let number = if number.is_empty() { None } else { Some(number.parse().ok()?) };
+        let number = if number.is_empty() {
+            None
+        } else {
+            Some(number.parse().ok()?)
+        };
         let is_sound = match by {
             Sort::Name => number.is_none() && group.is_empty(),
             Sort::Group => number.is_none(),
             _ => group.is_empty(),
         };
-        is_sound.then(|| Self { number, group: group.into(), name: name.into() })
+        is_sound.then(|| Self {
+            number,
+            group: group.into(),
+            name: name.into(),
+        })
     }
 }
 
@@ -172,19 +244,45 @@ mod tests {
         let live = Arc::new(Live::default());
         for id in 0..25 {
             let labels = [("even".to_owned(), (id % 2 == 0).to_string())].into();
-            let (name, group) = (format!("s{id:02}"), ["", "a~b", "Zoo"][id as usize % 3].to_owned());
+            let (name, group) = (
+                format!("s{id:02}"),
+                ["", "a~b", "Zoo"][id as usize % 3].to_owned(),
+            );
             let target = format!("{}://127.0.0.1", ["ugp", "onequery"][id as usize % 2]);
             let (id, interval) = (ServerId(id), None);
-            live.set(Server { id, name, target, group, labels, interval, origin: Origin::Plan });
+            live.set(Server {
+                id,
+                name,
+                target,
+                group,
+                labels,
+                interval,
+                origin: Origin::Plan,
+            });
         }
         let servers = (0..20).map(ServerId).collect();
-        live.change(Update { servers, ..Update::default() }, |row| {
-            let (id, at) = (row.server.id, 1_000_000);
-            let players = Some(id.0 as u32 / 4);
-            (row.state, row.since) = (State::Up, at);
-            let (max, latency) = (Some(9), Some(1_000));
-            row.last = Some(Sample { server: id, at, answered: true, players, max, latency, sent: 2, resent: 0 });
-        });
+        live.change(
+            Update {
+                servers,
+                ..Update::default()
+            },
+            |row| {
+                let (id, at) = (row.server.id, 1_000_000);
+                let players = Some(id.0 as u32 / 4);
+                (row.state, row.since) = (State::Up, at);
+                let (max, latency) = (Some(9), Some(1_000));
+                row.last = Some(Sample {
+                    server: id,
+                    at,
+                    answered: true,
+                    players,
+                    max,
+                    latency,
+                    sent: 2,
+                    resent: 0,
+                });
+            },
+        );
         live
     }
 
@@ -193,9 +291,14 @@ mod tests {
         let mut cursor = String::new();
         loop {
             let uri = format!("/?{query}{cursor}").parse().unwrap();
-            let page =
-                Wanted::read(&uri).unwrap_or_else(|problem| panic!("{query}: {problem:?}")).find(live, 1_000_000);
-            names.extend(page.ids.iter().map(|id| live.row(*id).unwrap().server.name.clone()));
+            let page = Wanted::read(&uri)
+                .unwrap_or_else(|problem| panic!("{query}: {problem:?}"))
+                .find(live, 1_000_000);
+            names.extend(
+                page.ids
+                    .iter()
+                    .map(|id| live.row(*id).unwrap().server.name.clone()),
+            );
             match page.next {
                 Some(next) => cursor = format!("&cursor={}", next.replace('~', "%7E")),
                 None if names.len() == page.count => return names,
@@ -216,8 +319,16 @@ mod tests {
             }
         }
         let players = names(&live, "sort=players");
-        assert_eq!((&*players[0], &*players[19], &*players[24]), ("s16", "s03", "s24"), "{players:?}");
-        assert_eq!(names(&live, "sort=players&order=asc")[24], "s24", "what is not known comes last");
+        assert_eq!(
+            (&*players[0], &*players[19], &*players[24]),
+            ("s16", "s03", "s24"),
+            "{players:?}"
+        );
+        assert_eq!(
+            names(&live, "sort=players&order=asc")[24],
+            "s24",
+            "what is not known comes last"
+        );
         assert_eq!(names(&live, "order=desc")[0], "s24");
     }
 
@@ -238,15 +349,31 @@ mod tests {
     fn filters_meet() {
         let live = live();
         assert_eq!(names(&live, "group=").len(), 9);
-        assert_eq!(names(&live, "group=a~b&state=up&protocol=ugp&label=even=true&limit=1"), ["s04", "s10", "s16"]);
+        assert_eq!(
+            names(
+                &live,
+                "group=a~b&state=up&protocol=ugp&label=even=true&limit=1"
+            ),
+            ["s04", "s10", "s16"]
+        );
         assert_eq!(names(&live, "label=even").len(), 25);
         assert_eq!(names(&live, "label=even&label=odd").len(), 0);
         assert_eq!(names(&live, "state=unknown").len(), 5);
         assert_eq!(names(&live, "search=ZOO").len(), 8);
-        for bad in
-            ["limit=0", "limit=501", "sort=x", "cursor=x", "cursor=x~~y", "grup=a", "state=up&state=up", "protocol=x"]
-        {
-            assert!(Wanted::read(&format!("/?{bad}").parse().unwrap()).is_err(), "{bad}");
+        for bad in [
+            "limit=0",
+            "limit=501",
+            "sort=x",
+            "cursor=x",
+            "cursor=x~~y",
+            "grup=a",
+            "state=up&state=up",
+            "protocol=x",
+        ] {
+            assert!(
+                Wanted::read(&format!("/?{bad}").parse().unwrap()).is_err(),
+                "{bad}"
+            );
         }
     }
 }

@@ -92,8 +92,14 @@ impl Default for Settings {
             token: None,
             hosts: Vec::new(),
             is_behind_proxy: false,
-            reads: Rate { per_second: 100, burst: 500 },
-            writes: Rate { per_second: 20, burst: 100 },
+            reads: Rate {
+                per_second: 100,
+                burst: 500,
+            },
+            writes: Rate {
+                per_second: 20,
+                burst: 100,
+            },
             badges: true,
             widgets: true,
             shows_players: true,
@@ -195,14 +201,18 @@ impl Api {
 /// Whether an address is for programs, which are told in JSON what went wrong.
 pub(super) fn is_for_programs(path: &str) -> bool {
     let folders = ["/api/", "/badge/", "/widget/", "/schema/"];
-    ["/api", "/metrics", "/healthz", "/openapi.json"].contains(&path) || folders.iter().any(|it| path.starts_with(it))
+    ["/api", "/metrics", "/healthz", "/openapi.json"].contains(&path)
+        || folders.iter().any(|it| path.starts_with(it))
 }
 
 /// All addresses that are for programs, to be merged into the router of the page. `open`: who watches rows change.
 pub(super) fn router<S: Clone + Send + Sync + 'static>(api: Api, open: Arc<Places>) -> Router<S> {
     let v1 = Router::new()
         .route("/servers", get(servers::list).post(servers::add))
-        .route("/servers/{name}", get(servers::show).put(servers::put).delete(servers::remove))
+        .route(
+            "/servers/{name}",
+            get(servers::show).put(servers::put).delete(servers::remove),
+        )
         .route("/servers/{name}/answer", get(servers::answer))
         .route("/servers/{name}/series", get(past::series))
         .route("/servers/{name}/events", get(past::events_of))
@@ -213,7 +223,9 @@ pub(super) fn router<S: Clone + Send + Sync + 'static>(api: Api, open: Arc<Place
         .route("/health", get(health::show))
         .route("/alerts/test", post(watchlist::test_alert))
         .fallback(|| async {
-            Problem::not_found("there is nothing at this address; /openapi.json lists what there is")
+            Problem::not_found(
+                "there is nothing at this address; /openapi.json lists what there is",
+            )
         })
         .method_not_allowed_fallback(|| async { Problem::method() });
     Router::new()

@@ -20,7 +20,8 @@ impl<S: Send + Sync> FromRequestParts<S> for Name {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         let name = Path::<String>::from_request_parts(parts, state).await;
-        name.map(|Path(name)| Self(name)).map_err(|_| Problem::not_found("no name has such letters"))
+        name.map(|Path(name)| Self(name))
+            .map_err(|_| Problem::not_found("no name has such letters"))
     }
 }
 
@@ -38,13 +39,23 @@ impl Params {
         for (number, (key, value)) in all.into_owned().enumerate() {
             let is_often = often.contains(&&*key);
             if number >= MOST {
-                wrong.push(Wrong::new(&key, format!("there are {MOST} parameters at most")));
+                wrong.push(Wrong::new(
+                    &key,
+                    format!("there are {MOST} parameters at most"),
+                ));
                 break;
             }
             if !is_often && !known.contains(&&*key) {
                 let known: Vec<&str> = known.iter().chain(often).copied().collect();
-                let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-                wrong.push(Wrong::new(&key, format!("there is no such parameter; there are: {known}")));
+                let known = if known.is_empty() {
+                    "none".to_owned()
+                } else {
+                    known.join(", ")
+                };
+                wrong.push(Wrong::new(
+                    &key,
+                    format!("there is no such parameter; there are: {known}"),
+                ));
             } else if !is_often && pairs.iter().any(|(other, _)| *other == key) {
                 wrong.push(Wrong::new(&key, "say it once"));
             } else {
@@ -72,7 +83,10 @@ impl Params {
         let text = self.take(key)?;
         match text.parse::<T>() {
             Ok(number) if range.contains(&number) => Some(number),
-            _ => self.refuse(key, format!("a whole number from {} to {}", range.start(), range.end())),
+            _ => self.refuse(
+                key,
+                format!("a whole number from {} to {}", range.start(), range.end()),
+            ),
         }
     }
 

@@ -26,8 +26,12 @@ const MINUTE: Millis = 60_000;
 const HOUR: Millis = 60 * MINUTE;
 
 /// The levels, the finest first, with their words.
-const LEVELS: [(&str, Level); 4] =
-    [("raw", Level::Raw), ("5m", Level::FiveMinutes), ("1h", Level::Hour), ("1d", Level::Day)];
+const LEVELS: [(&str, Level); 4] = [
+    ("raw", Level::Raw),
+    ("5m", Level::FiveMinutes),
+    ("1h", Level::Hour),
+    ("1d", Level::Day),
+];
 
 /// What a series is to show.
 struct Span {
@@ -90,15 +94,23 @@ pub(super) async fn series(
 ) -> Result<Response, Problem> {
     let row = find(&api, &name)?;
     let settings = api.settings();
-    let step = Millis::try_from(row.server.interval.unwrap_or(settings.interval).as_millis()).unwrap_or(MINUTE);
+    let step = Millis::try_from(row.server.interval.unwrap_or(settings.interval).as_millis())
+        .unwrap_or(MINUTE);
     let span = Span::read(&uri, since_1970(), step, api.live().len(), settings)?;
     let _turn = api.0.queries.acquire().await;
-    let points = api.history().series(row.server.id, span.from, span.to, span.level).await?;
+    let points = api
+        .history()
+        .series(row.server.id, span.from, span.to, span.level)
+        .await?;
     Ok(answer::json(&asked, &span.show(points)))
 }
 
 /// `GET /api/v1/totals/series`
-pub(super) async fn totals(State(api): State<Api>, uri: Uri, asked: HeaderMap) -> Result<Response, Problem> {
+pub(super) async fn totals(
+    State(api): State<Api>,
+    uri: Uri,
+    asked: HeaderMap,
+) -> Result<Response, Problem> {
     // Of all together, a point of the finest level is a minute.
     let span = Span::read(&uri, since_1970(), MINUTE, api.live().len(), api.settings())?;
     let _turn = api.0.queries.acquire().await;
@@ -107,7 +119,11 @@ pub(super) async fn totals(State(api): State<Api>, uri: Uri, asked: HeaderMap) -
 }
 
 /// `GET /api/v1/events`
-pub(super) async fn events(State(api): State<Api>, uri: Uri, asked: HeaderMap) -> Result<Response, Problem> {
+pub(super) async fn events(
+    State(api): State<Api>,
+    uri: Uri,
+    asked: HeaderMap,
+) -> Result<Response, Problem> {
     all_events(&api, None, &uri, &asked).await
 }
 
@@ -132,24 +148,52 @@ pub(super) async fn sessions(
     let id = find(&api, &name)?.server.id;
     let (before, limit) = page(&uri)?;
     let sessions = api.history().sessions(id, before, limit).await?;
-    let next = sessions.last().filter(|_| sessions.len() >= limit as usize).map(|session| session.first);
+    let next = sessions
+        .last()
+        .filter(|_| sessions.len() >= limit as usize)
+        .map(|session| session.first);
     let sessions = sessions.into_iter().map(|session| {
         let played_s = (session.last - session.first).max(0) as f64 / 1e3;
-        Stayed { player: session.player, first: session.first, last: session.last, played_s }
+        Stayed {
+            player: session.player,
+            first: session.first,
+            last: session.last,
+            played_s,
+        }
     });
-    Ok(answer::json(&asked, &Sessions { sessions: sessions.collect(), next }))
+    Ok(answer::json(
+        &asked,
+        &Sessions {
+            sessions: sessions.collect(),
+            next,
+        },
+    ))
 }
 
-async fn all_events(api: &Api, id: Option<ServerId>, uri: &Uri, asked: &HeaderMap) -> Result<Response, Problem> {
+async fn all_events(
+    api: &Api,
+    id: Option<ServerId>,
+    uri: &Uri,
+    asked: &HeaderMap,
+) -> Result<Response, Problem> {
     let (before, limit) = page(uri)?;
     let events = api.history().events(id, before, limit).await?;
-    let next = events.last().filter(|_| events.len() >= limit as usize).map(|event| event.at);
+    let next = events
+        .last()
+        .filter(|_| events.len() >= limit as usize)
+        .map(|event| event.at);
     let name = |id| api.live().row(id).map(|row| row.server.name.clone());
     let events = events.into_iter().map(|event| {
         let name = name(event.server);
         describe::Happened::new(event, name)
     });
-    Ok(answer::json(asked, &Events { events: events.collect(), next }))
+    Ok(answer::json(
+        asked,
+        &Events {
+            events: events.collect(),
+            next,
+        },
+    ))
 }
 
 /// `before` and `limit`.
@@ -162,26 +206,43 @@ fn page(uri: &Uri) -> Result<(Millis, u32), Problem> {
 
 impl Span {
     /// `step`: between two points of the finest level, in milliseconds; `servers`: how many are watched.
-    fn read(uri: &Uri, now: Millis, step: Millis, servers: usize, settings: &Settings) -> Result<Self, Problem> {
+    fn read(
+        uri: &Uri,
+        now: Millis,
+        step: Millis,
+        servers: usize,
+        settings: &Settings,
+    ) -> Result<Self, Problem> {
         let mut params = Params::read(uri, &["from", "to", "level", "points"], &[]);
         // To the end of this minute: a series that is the same in a second has the same tag.
         let this_minute = (now.div_euclid(MINUTE) + 1) * MINUTE;
         let to = params.number("to", 0..=LATEST).unwrap_or(this_minute);
-        let from = params.number("from", 0..=LATEST).unwrap_or((to - 24 * HOUR).max(0));
+        let from = params
+            .number("from", 0..=LATEST)
+            .unwrap_or((to - 24 * HOUR).max(0));
         let most = params.number("points", 1..=MOST_POINTS).unwrap_or(POINTS);
         let asked = params.word("level", &LEVELS);
         if from >= to {
             params.refuse::<()>("from", "must be before `to`");
         }
-        let step_of = |level: Level| if level == Level::Raw { step.max(1_000) } else { level.length() };
+        let step_of = |level: Level| {
+            if level == Level::Raw {
+                step.max(1_000)
+            } else {
+                level.length()
+            }
+        };
         let points = |level| (to - from).max(0) / step_of(level) + 1;
-        let usual = Millis::try_from(settings.interval.as_millis()).unwrap_or(MINUTE).max(1_000);
+        let usual = Millis::try_from(settings.interval.as_millis())
+            .unwrap_or(MINUTE)
+            .max(1_000);
         let samples = ((to - from).max(0) / usual).saturating_mul(servers as i64);
         let is_cheap = |level| level != Level::Raw || samples <= MOST_SAMPLES;
         let level = match asked {
-            Some(level) if points(level) > MOST_POINTS || !is_cheap(level) => {
-                params.refuse("level", "too much for so long a time; ask for a shorter one, or for a coarser level")
-            }
+            Some(level) if points(level) > MOST_POINTS || !is_cheap(level) => params.refuse(
+                "level",
+                "too much for so long a time; ask for a shorter one, or for a coarser level",
+            ),
             Some(level) => Some(level),
             // The finest that is not too much, and that still is kept from then on.
             None => {
@@ -194,7 +255,12 @@ impl Span {
         if points(level) > MOST_POINTS {
             params.refuse::<()>("from", "too long ago");
         }
-        params.end().map(|()| Self { from, to, level, step: step_of(level) })
+        params.end().map(|()| Self {
+            from,
+            to,
+            level,
+            step: step_of(level),
+        })
     }
 
     fn show(&self, points: Vec<Point>) -> Series {
@@ -212,8 +278,17 @@ impl Span {
         });
         // An interval that was shorter once makes more points than this one does.
         let points = points.take(MOST_POINTS as usize).collect();
-        let level = LEVELS.iter().find(|(_, level)| *level == self.level).map_or("raw", |(word, _)| word);
-        Series { from: self.from, to: self.to, level, step: self.step, points }
+        let level = LEVELS
+            .iter()
+            .find(|(_, level)| *level == self.level)
+            .map_or("raw", |(word, _)| word);
+        Series {
+            from: self.from,
+            to: self.to,
+            level,
+            step: self.step,
+            points,
+        }
     }
 }
 
@@ -237,15 +312,34 @@ mod tests {
         let level_of = |query: &str, servers| {
             let uri = format!("/?{query}").parse().unwrap();
             let span = Span::read(&uri, now, MINUTE, servers, &Settings::default());
-            span.map(|span| LEVELS.iter().find(|(_, level)| *level == span.level).unwrap().0).map_err(|_| ())
+            span.map(|span| {
+                LEVELS
+                    .iter()
+                    .find(|(_, level)| *level == span.level)
+                    .unwrap()
+                    .0
+            })
+            .map_err(|_| ())
         };
         let level = |query: &str| level_of(query, 10);
         let back = |days: i64| format!("from={}", now - days * 24 * HOUR);
         assert_eq!(level("points=1500"), Ok("raw"));
-        assert_eq!(level(&back(1)), Ok("5m"), "1,440 samples are more than a chart shows");
+        assert_eq!(
+            level(&back(1)),
+            Ok("5m"),
+            "1,440 samples are more than a chart shows"
+        );
         assert_eq!(level(&back(30)), Ok("1h"));
         assert_eq!(level(&back(365)), Ok("1d"));
-        assert_eq!(level(&format!("{}&to={}&points=12000", back(20), now - 19 * 24 * HOUR)), Ok("5m"), "raw is gone");
+        assert_eq!(
+            level(&format!(
+                "{}&to={}&points=12000",
+                back(20),
+                now - 19 * 24 * HOUR
+            )),
+            Ok("5m"),
+            "raw is gone"
+        );
         assert_eq!(level(&format!("{}&level=raw", back(7))), Ok("raw"));
         let hour = format!("from={}", now - HOUR);
         assert_eq!(
@@ -254,9 +348,14 @@ mod tests {
             "others' samples are read too"
         );
         assert_eq!(level_of(&format!("{hour}&level=raw"), 100_000), Err(()));
-        for bad in
-            [&*format!("{}&level=raw", back(30)), "from=5&to=5", "level=1w", "points=0", "from=x", "from=0&level=1h"]
-        {
+        for bad in [
+            &*format!("{}&level=raw", back(30)),
+            "from=5&to=5",
+            "level=1w",
+            "points=0",
+            "from=x",
+            "from=0&level=1h",
+        ] {
             assert_eq!(level(bad), Err(()), "{bad}");
         }
     }

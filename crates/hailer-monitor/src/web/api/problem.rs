@@ -45,8 +45,20 @@ impl Problem {
         self.retry_after
     }
 
-    fn new(status: StatusCode, word: &'static str, title: &'static str, detail: impl Into<String>) -> Self {
-        Self { status, word, title, detail: detail.into(), errors: Vec::new(), retry_after: None }
+    fn new(
+        status: StatusCode,
+        word: &'static str,
+        title: &'static str,
+        detail: impl Into<String>,
+    ) -> Self {
+        Self {
+            status,
+            word,
+            title,
+            detail: detail.into(),
+            errors: Vec::new(),
+            retry_after: None,
+        }
     }
 
     /// Parameters or members that cannot be understood: 400 of an address, 422 of a body.
@@ -55,22 +67,40 @@ impl Problem {
             [one] => format!("{}: {}", one.field, one.message),
             all => format!("{} things are wrong; `errors` has them", all.len()),
         };
-        Self { errors, ..Self::new(status, "invalid", "Not understood", detail) }
+        Self {
+            errors,
+            ..Self::new(status, "invalid", "Not understood", detail)
+        }
     }
 
     /// A body that is no JSON object.
     pub(super) fn body(detail: impl Into<String>) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, "body", "The body cannot be read", detail)
+        Self::new(
+            StatusCode::BAD_REQUEST,
+            "body",
+            "The body cannot be read",
+            detail,
+        )
     }
 
     pub(super) fn too_large(limit: usize) -> Self {
         let detail = format!("a body has {limit} bytes at most");
-        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", "The body is too large", detail)
+        Self::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "too-large",
+            "The body is too large",
+            detail,
+        )
     }
 
     pub(super) fn media_type() -> Self {
         let detail = "send the body with Content-Type: application/json";
-        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "media-type", "The body is no JSON", detail)
+        Self::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "media-type",
+            "The body is no JSON",
+            detail,
+        )
     }
 
     pub(super) fn not_found(detail: impl Into<String>) -> Self {
@@ -85,12 +115,22 @@ impl Problem {
 
     pub(super) fn method() -> Self {
         let detail = "this address has other methods; the header Allow names them";
-        Self::new(StatusCode::METHOD_NOT_ALLOWED, "method", "Not this method", detail)
+        Self::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "method",
+            "Not this method",
+            detail,
+        )
     }
 
     /// The token is missing or wrong.
     pub(super) fn unauthorized(detail: &str) -> Self {
-        Self::new(StatusCode::UNAUTHORIZED, "token", "Only with the token", detail)
+        Self::new(
+            StatusCode::UNAUTHORIZED,
+            "token",
+            "Only with the token",
+            detail,
+        )
     }
 
     pub(super) fn forbidden(word: &'static str, detail: impl Into<String>) -> Self {
@@ -103,13 +143,26 @@ impl Problem {
 
     pub(super) fn too_many(seconds: u64) -> Self {
         let detail = format!("too many requests from this address; come again in {seconds} s");
-        let problem = Self::new(StatusCode::TOO_MANY_REQUESTS, "rate", "Too many requests", detail);
-        Self { retry_after: Some(seconds), ..problem }
+        let problem = Self::new(
+            StatusCode::TOO_MANY_REQUESTS,
+            "rate",
+            "Too many requests",
+            detail,
+        );
+        Self {
+            retry_after: Some(seconds),
+            ..problem
+        }
     }
 
     /// Somebody behind us failed.
     pub(super) fn behind(detail: impl Into<String>) -> Self {
-        Self::new(StatusCode::BAD_GATEWAY, "delivery", "It was not delivered", detail)
+        Self::new(
+            StatusCode::BAD_GATEWAY,
+            "delivery",
+            "It was not delivered",
+            detail,
+        )
     }
 
     /// A name that is none of ours.
@@ -118,20 +171,41 @@ impl Problem {
         let detail = format!(
             "this monitor is not known as {name:?}; if it should be: hosts = [{name:?}] in [monitor] of its plan"
         );
-        Self::new(StatusCode::MISDIRECTED_REQUEST, "host", "Not this name", detail)
+        Self::new(
+            StatusCode::MISDIRECTED_REQUEST,
+            "host",
+            "Not this name",
+            detail,
+        )
     }
 
     /// It took too long.
     pub(in crate::web) fn slow(patience: Duration) -> Self {
         let detail = format!("there was no answer within {} s", patience.as_secs());
-        let problem = Self::new(StatusCode::SERVICE_UNAVAILABLE, "slow", "Not in time", detail);
-        Self { retry_after: Some(5), ..problem }
+        let problem = Self::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "slow",
+            "Not in time",
+            detail,
+        );
+        Self {
+            retry_after: Some(5),
+            ..problem
+        }
     }
 
     /// The history cannot be read or written now.
     pub(super) fn unavailable(detail: impl Into<String>) -> Self {
-        let problem = Self::new(StatusCode::SERVICE_UNAVAILABLE, "history", "Not now", detail);
-        Self { retry_after: Some(5), ..problem }
+        let problem = Self::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "history",
+            "Not now",
+            detail,
+        );
+        Self {
+            retry_after: Some(5),
+            ..problem
+        }
     }
 }
 
@@ -143,20 +217,39 @@ impl From<HistoryError> for Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let Self { status, word, title, detail, errors, retry_after } = self;
+        let Self {
+            status,
+            word,
+            title,
+            detail,
+            errors,
+            retry_after,
+        } = self;
         let r#type = format!("urn:hailer:problem:{word}");
-        let body = Body { r#type, title, status: status.as_u16(), detail: &detail, errors: &errors };
+        let body = Body {
+            r#type,
+            title,
+            status: status.as_u16(),
+            detail: &detail,
+            errors: &errors,
+        };
         let mut json = serde_json::to_vec(&body).unwrap_or_default();
         json.push(b'\n');
         let mut response = (status, json).into_response();
         let headers = response.headers_mut();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        headers.insert(
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("application/problem+json"),
+        );
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         if let Some(seconds) = retry_after {
             headers.insert(header::RETRY_AFTER, seconds.into());
         }
         if status == StatusCode::UNAUTHORIZED {
-            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"hailer\""));
+            headers.insert(
+                header::WWW_AUTHENTICATE,
+                HeaderValue::from_static("Bearer realm=\"hailer\""),
+            );
         }
         response
     }

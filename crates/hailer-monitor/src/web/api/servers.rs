@@ -26,7 +26,11 @@ struct Listed {
 }
 
 /// `GET /api/v1/servers`
-pub(super) async fn list(State(api): State<Api>, uri: Uri, asked: HeaderMap) -> Result<Response, Problem> {
+pub(super) async fn list(
+    State(api): State<Api>,
+    uri: Uri,
+    asked: HeaderMap,
+) -> Result<Response, Problem> {
     let (now, wanted) = (since_1970(), Wanted::read(&uri)?);
     // One after the other, and on a thread of its own: whoever asks for lists all the time waits, and nobody else.
     let _turn = api.0.lists.acquire().await;
@@ -35,7 +39,14 @@ pub(super) async fn list(State(api): State<Api>, uri: Uri, asked: HeaderMap) -> 
     let page = page.map_err(|_| Problem::unavailable("the list was not made; ask again"))?;
     let rows = page.ids.into_iter().filter_map(|id| api.live().row(id));
     let servers = rows.map(|row| describe::Shown::new(&row, now)).collect();
-    Ok(answer::json(&asked, &Listed { servers, count: page.count, next: page.next }))
+    Ok(answer::json(
+        &asked,
+        &Listed {
+            servers,
+            count: page.count,
+            next: page.next,
+        },
+    ))
 }
 
 /// `GET /api/v1/servers/{name}`
@@ -47,7 +58,10 @@ pub(super) async fn show(
 ) -> Result<Response, Problem> {
     Params::read(&uri, &[], &[]).end()?;
     let row = find(&api, &name)?;
-    Ok(answer::json(&asked, &describe::Whole::new(&row, since_1970(), api.settings().shows_players)))
+    Ok(answer::json(
+        &asked,
+        &describe::Whole::new(&row, since_1970(), api.settings().shows_players),
+    ))
 }
 
 /// `GET /api/v1/servers/{name}/answer`
@@ -60,10 +74,17 @@ pub(super) async fn answer(
     Params::read(&uri, &[], &[]).end()?;
     let row = find(&api, &name)?;
     if !api.settings().shows_players {
-        return Err(Problem::not_found("this monitor does not tell who plays, and so no whole answers"));
+        return Err(Problem::not_found(
+            "this monitor does not tell who plays, and so no whole answers",
+        ));
     }
     match row.said.as_deref().filter(|said| !said.answer.is_empty()) {
-        Some(said) => Ok(answer::tagged(&asked, "application/json", "no-cache", said.answer.to_vec())),
+        Some(said) => Ok(answer::tagged(
+            &asked,
+            "application/json",
+            "no-cache",
+            said.answer.to_vec(),
+        )),
         None => Err(Problem::not_found(format!(
             "{name} has not answered since the monitor started, or its answer is not kept"
         ))),
@@ -93,19 +114,41 @@ pub(super) async fn put(
     let Some(row) = api.live().named(&name) else {
         if new.name != name {
             let wrong = Wrong::new("name", format!("there is no {name} that could be renamed"));
-            return Err(Problem::invalid(StatusCode::UNPROCESSABLE_ENTITY, vec![wrong]));
+            return Err(Problem::invalid(
+                StatusCode::UNPROCESSABLE_ENTITY,
+                vec![wrong],
+            ));
         }
         return insert(&api, &asked, new).await;
     };
     let old = ours(&row)?;
-    let NewServer { name, target, group, labels, interval, origin } = new;
-    let server = Server { id: old.id, name: name.clone(), target, group, labels, interval, origin };
+    let NewServer {
+        name,
+        target,
+        group,
+        labels,
+        interval,
+        origin,
+    } = new;
+    let server = Server {
+        id: old.id,
+        name: name.clone(),
+        target,
+        group,
+        labels,
+        interval,
+        origin,
+    };
     watchlist(&api)?.change(server).await?;
     Ok(written(&api, &asked, &name, StatusCode::OK))
 }
 
 /// `DELETE /api/v1/servers/{name}`
-pub(super) async fn remove(State(api): State<Api>, _: Writer, Name(name): Name) -> Result<StatusCode, Problem> {
+pub(super) async fn remove(
+    State(api): State<Api>,
+    _: Writer,
+    Name(name): Name,
+) -> Result<StatusCode, Problem> {
     let row = find(&api, &name)?;
     match watchlist(&api)?.remove(ours(&row)?.id).await? {
         true => Ok(StatusCode::NO_CONTENT),
@@ -115,18 +158,32 @@ pub(super) async fn remove(State(api): State<Api>, _: Writer, Name(name): Name) 
 
 /// The row of this name.
 pub(super) fn find(api: &Api, name: &str) -> Result<Row, Problem> {
-    api.live().named(name).ok_or_else(|| Problem::no_server(name))
+    api.live()
+        .named(name)
+        .ok_or_else(|| Problem::no_server(name))
 }
 
 /// A body that is a JSON object.
-pub(super) fn object(asked: &HeaderMap, body: Result<Bytes, BytesRejection>) -> Result<Map<String, Value>, Problem> {
+pub(super) fn object(
+    asked: &HeaderMap,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Map<String, Value>, Problem> {
     let body = body.map_err(|rejection| match rejection.status() {
         StatusCode::PAYLOAD_TOO_LARGE => Problem::too_large(LONGEST_BODY),
         _ => Problem::body(rejection.body_text()),
     })?;
     // A form of another site can send no such type unasked.
-    let kind = asked.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    if !kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json") {
+    let kind = asked
+        .get(header::CONTENT_TYPE)
+        .and_then(|kind| kind.to_str().ok())
+        .unwrap_or_default();
+    if !kind
+        .split(';')
+        .next()
+        .unwrap_or_default()
+        .trim()
+        .eq_ignore_ascii_case("application/json")
+    {
         return Err(Problem::media_type());
     }
     match serde_json::from_slice(&body) {
@@ -148,7 +205,10 @@ fn read(object: &Map<String, Value>, called: Option<&str>) -> Result<NewServer, 
         origin: Origin::Api,
     };
     let has_name = called.is_some() || object.contains_key("name");
-    for (is_there, key) in [(has_name, "name"), (object.contains_key("target"), "target")] {
+    for (is_there, key) in [
+        (has_name, "name"),
+        (object.contains_key("target"), "target"),
+    ] {
         if !is_there {
             wrong.push(Wrong::new(key, "must be there"));
         }
@@ -163,7 +223,9 @@ fn read(object: &Map<String, Value>, called: Option<&str>) -> Result<NewServer, 
             "interval_s" if value.is_null() => Ok(()),
             "interval_s" => {
                 let interval = value.as_f64().and_then(describe::interval);
-                interval.map(|interval| new.interval = Some(interval)).ok_or("must be a number of seconds, or null")
+                interval
+                    .map(|interval| new.interval = Some(interval))
+                    .ok_or("must be a number of seconds, or null")
             }
             _ => Err("there is no such member; there are: name, target, group, labels, interval_s"),
         };
@@ -172,11 +234,15 @@ fn read(object: &Map<String, Value>, called: Option<&str>) -> Result<NewServer, 
         }
     }
     // What was not understood is not checked on top.
-    let checked = check(&new).into_iter().map(|checked| match &*checked.field {
-        "interval" => Wrong::new("interval_s", checked.message),
-        _ => checked,
-    });
-    let checked: Vec<_> = checked.filter(|checked| wrong.iter().all(|wrong| wrong.field != checked.field)).collect();
+    let checked = check(&new)
+        .into_iter()
+        .map(|checked| match &*checked.field {
+            "interval" => Wrong::new("interval_s", checked.message),
+            _ => checked,
+        });
+    let checked: Vec<_> = checked
+        .filter(|checked| wrong.iter().all(|wrong| wrong.field != checked.field))
+        .collect();
     wrong.extend(checked);
     match wrong.is_empty() {
         true => Ok(new),
@@ -187,15 +253,18 @@ fn read(object: &Map<String, Value>, called: Option<&str>) -> Result<NewServer, 
 fn labels(value: &Value) -> Result<BTreeMap<String, String>, &'static str> {
     let wrong = "must be an object whose members are texts";
     let object = value.as_object().ok_or(wrong)?;
-    let labels = object.iter().map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())));
+    let labels = object
+        .iter()
+        .map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())));
     labels.collect::<Option<_>>().ok_or(wrong)
 }
 
 async fn insert(api: &Api, asked: &HeaderMap, new: NewServer) -> Result<Response, Problem> {
     let most = api.settings().max_servers;
     if api.live().len() >= most {
-        let detail =
-            format!("{most} servers are watched, and more are not added here; remove some, or name them in the plan");
+        let detail = format!(
+            "{most} servers are watched, and more are not added here; remove some, or name them in the plan"
+        );
         return Err(Problem::conflict("full", detail));
     }
     let server = watchlist(api)?.add(new).await?;
@@ -205,10 +274,15 @@ async fn insert(api: &Api, asked: &HeaderMap, new: NewServer) -> Result<Response
 /// What was written, as it is now.
 fn written(api: &Api, asked: &HeaderMap, name: &str, status: StatusCode) -> Response {
     // Somebody else may have removed it meanwhile.
-    let Ok(row) = find(api, name) else { return Problem::no_server(name).into_response() };
+    let Ok(row) = find(api, name) else {
+        return Problem::no_server(name).into_response();
+    };
     let mut asked = asked.clone();
     asked.remove(header::IF_NONE_MATCH);
-    let mut response = answer::json(&asked, &describe::Whole::new(&row, since_1970(), api.settings().shows_players));
+    let mut response = answer::json(
+        &asked,
+        &describe::Whole::new(&row, since_1970(), api.settings().shows_players),
+    );
     *response.status_mut() = status;
     if let Ok(place) = HeaderValue::try_from(format!("/api/v1/servers/{name}")) {
         response.headers_mut().insert(header::LOCATION, place);
@@ -221,7 +295,10 @@ fn ours(row: &Row) -> Result<&Server, Problem> {
     match row.server.origin {
         Origin::Api => Ok(&row.server),
         Origin::Plan => {
-            let detail = format!("{} is a server of the plan; change it there", row.server.name);
+            let detail = format!(
+                "{} is a server of the plan; change it there",
+                row.server.name
+            );
             Err(Problem::conflict("plan", detail))
         }
     }
@@ -229,17 +306,24 @@ fn ours(row: &Row) -> Result<&Server, Problem> {
 
 fn watchlist(api: &Api) -> Result<&dyn Watchlist, Problem> {
     let hint = "this process only shows what others watch; write to one that watches";
-    api.0.parts.watchlist.as_deref().ok_or_else(|| Problem::forbidden("read-only", hint))
+    api.0
+        .parts
+        .watchlist
+        .as_deref()
+        .ok_or_else(|| Problem::forbidden("read-only", hint))
 }
 
 impl From<NotDone> for Problem {
     fn from(error: NotDone) -> Self {
         match error {
-            NotDone::Taken(name) => Self::conflict("taken", format!("another server is called {name}")),
-            NotDone::Gone => Self::not_found("somebody else has removed this server meanwhile"),
-            NotDone::Invalid(message) => {
-                Self::invalid(StatusCode::UNPROCESSABLE_ENTITY, vec![Wrong::new("target", message)])
+            NotDone::Taken(name) => {
+                Self::conflict("taken", format!("another server is called {name}"))
             }
+            NotDone::Gone => Self::not_found("somebody else has removed this server meanwhile"),
+            NotDone::Invalid(message) => Self::invalid(
+                StatusCode::UNPROCESSABLE_ENTITY,
+                vec![Wrong::new("target", message)],
+            ),
             NotDone::Failed(message) => Self::unavailable(message),
         }
     }

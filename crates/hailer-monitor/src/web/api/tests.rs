@@ -43,7 +43,9 @@ impl TestAlert for Alerts {
                     Ok("1 target took it".into())
                 }
                 Some("broken") => Err(NotSent::Failed("connection refused".into())),
-                Some(other) => Err(NotSent::Unknown(format!("no target is called {other}; there is: broken"))),
+                Some(other) => Err(NotSent::Unknown(format!(
+                    "no target is called {other}; there is: broken"
+                ))),
             }
         })
     }
@@ -84,32 +86,74 @@ struct Monitor {
 impl Monitor {
     async fn start() -> Self {
         let protocols: Vec<_> = registry::datagram().collect();
-        let mut status = Status { version: Some(HOSTILE.into()), ..Status::default() };
+        let mut status = Status {
+            version: Some(HOSTILE.into()),
+            ..Status::default()
+        };
         status.motd = Some(Text::unformatted(HOSTILE));
-        status.players.set_list(vec![Player::named(Text::unformatted(HOSTILE))]);
+        status
+            .players
+            .set_list(vec![Player::named(Text::unformatted(HOSTILE))]);
         status.players.max = Some(20);
         let board = Board::new(&protocols, &status).unwrap();
         let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let post = Post { address: any, board, relay: None, handed: None };
+        let post = Post {
+            address: any,
+            board,
+            relay: None,
+            handed: None,
+        };
         let engine = Engine::start(vec![post], &respond::Settings::default()).unwrap();
         let target = format!("minecraft-query://{}", engine.addresses()[0]);
-        let closed = std::net::UdpSocket::bind(any).unwrap().local_addr().unwrap();
+        let closed = std::net::UdpSocket::bind(any)
+            .unwrap()
+            .local_addr()
+            .unwrap();
 
         let history = History::open("sqlite::memory:").await.unwrap();
         let live = Arc::new(Live::default());
         let (poll, batches) = Poll::start(poll::Settings::default(), live.clone()).unwrap();
         let poll = Arc::new(poll);
-        for (name, target) in [("lobby", &*target), ("quiet", &format!("minecraft-query://{closed}"))] {
+        for (name, target) in [
+            ("lobby", &*target),
+            ("quiet", &format!("minecraft-query://{closed}")),
+        ] {
             let second = Some(Duration::from_secs(1));
-            let (name, target, group, labels) = (name.into(), target.into(), "games \"1\"\\".into(), BTreeMap::new());
-            let new = NewServer { name, target, group, labels, interval: second, origin: Origin::Plan };
+            let (name, target, group, labels) = (
+                name.into(),
+                target.into(),
+                "games \"1\"\\".into(),
+                BTreeMap::new(),
+            );
+            let new = NewServer {
+                name,
+                target,
+                group,
+                labels,
+                interval: second,
+                origin: Origin::Plan,
+            };
             poll.watch(history.add(&new).await.unwrap(), None).unwrap();
         }
-        let watchlist: Arc<dyn Watchlist> = Arc::new(Here::new(history.clone(), poll, live.clone()));
-        let vitals = Vitals { started: since_1970(), samples: 100, last: Some(since_1970()), ..Vitals::default() };
+        let watchlist: Arc<dyn Watchlist> =
+            Arc::new(Here::new(history.clone(), poll, live.clone()));
+        let vitals = Vitals {
+            started: since_1970(),
+            samples: 100,
+            last: Some(since_1970()),
+            ..Vitals::default()
+        };
         let vitals = Arc::new(Mutex::new(vitals));
         let batches = tokio::sync::Mutex::new(batches);
-        let monitor = Self { history, live, watchlist, vitals, target, engine: Some(engine), batches };
+        let monitor = Self {
+            history,
+            live,
+            watchlist,
+            vitals,
+            target,
+            engine: Some(engine),
+            batches,
+        };
         monitor.until("quiet", crate::health::State::Down).await;
         monitor.until("lobby", crate::health::State::Up).await;
         monitor
@@ -126,7 +170,10 @@ impl Monitor {
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        panic!("{name} is not {state:?} after ten seconds: {:?}", self.live.named(name));
+        panic!(
+            "{name} is not {state:?} after ten seconds: {:?}",
+            self.live.named(name)
+        );
     }
 
     fn router(&self, change: impl FnOnce(&mut Parts, &mut Settings)) -> Router {
@@ -142,9 +189,15 @@ impl Monitor {
             alerts: Some(Arc::new(Alerts(crate::alert::Checked::default()))),
             look: Arc::new(move || vitals.lock().unwrap().clone()),
         };
-        let often = Rate { per_second: 10_000, burst: 10_000 };
-        let mut settings =
-            Settings { token: Some(Token::new(TOKEN).unwrap()), server_metrics: 10, ..Settings::default() };
+        let often = Rate {
+            per_second: 10_000,
+            burst: 10_000,
+        };
+        let mut settings = Settings {
+            token: Some(Token::new(TOKEN).unwrap()),
+            server_metrics: 10,
+            ..Settings::default()
+        };
         (settings.reads, settings.writes) = (often, often);
         change(&mut parts, &mut settings);
         let mut app = web::App::new(self.live.clone(), self.history.clone());
@@ -164,7 +217,9 @@ struct Heard {
 
 impl Heard {
     fn header(&self, name: &str) -> &str {
-        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+        self.headers
+            .get(name)
+            .map_or("", |value| value.to_str().unwrap())
     }
 
     fn text(&self) -> &str {
@@ -177,19 +232,32 @@ impl Heard {
 
     /// The word of a problem.
     fn word(&self) -> String {
-        self.json()["type"].as_str().unwrap().replace("urn:hailer:problem:", "")
+        self.json()["type"]
+            .as_str()
+            .unwrap()
+            .replace("urn:hailer:problem:", "")
     }
 
     fn fields(&self) -> Vec<String> {
-        let errors = self.json()["errors"].as_array().cloned().unwrap_or_default();
-        errors.iter().map(|error| error["field"].as_str().unwrap().to_owned()).collect()
+        let errors = self.json()["errors"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
+        errors
+            .iter()
+            .map(|error| error["field"].as_str().unwrap().to_owned())
+            .collect()
     }
 }
 
 async fn ask(router: &Router, request: Request<Body>) -> Heard {
     let response = router.clone().oneshot(request).await.unwrap();
     let (parts, body) = response.into_parts();
-    Heard { status: parts.status, headers: parts.headers, body: body.collect().await.unwrap().to_bytes().into() }
+    Heard {
+        status: parts.status,
+        headers: parts.headers,
+        body: body.collect().await.unwrap().to_bytes().into(),
+    }
 }
 
 /// The document, and what of it was seen.
@@ -208,13 +276,20 @@ impl Contract {
             .and_then(|registry| registry.add(format!("{AT}/schema/answer-v1.json"), answer))
             .and_then(|registry| registry.prepare())
             .unwrap();
-        Self { document, registry, seen: Mutex::default() }
+        Self {
+            document,
+            registry,
+            seen: Mutex::default(),
+        }
     }
 
     /// Follows a reference of this document, if it is one.
     fn follow<'a>(&'a self, value: &'a Value) -> &'a Value {
         match value["$ref"].as_str() {
-            Some(there) => self.document.pointer(there.strip_prefix('#').unwrap()).unwrap(),
+            Some(there) => self
+                .document
+                .pointer(there.strip_prefix('#').unwrap())
+                .unwrap(),
             None => value,
         }
     }
@@ -224,31 +299,57 @@ impl Contract {
         let paths = self.document["paths"].as_object().unwrap();
         paths.iter().flat_map(|(path, methods)| {
             let methods = methods.as_object().unwrap().iter();
-            methods.map(move |(method, operation)| (method.to_uppercase().parse().unwrap(), &**path, operation))
+            methods.map(move |(method, operation)| {
+                (method.to_uppercase().parse().unwrap(), &**path, operation)
+            })
         })
     }
 
     fn operation(&self, method: &Method, path: &str) -> &Value {
         let fits = |template: &str| {
-            let (template, path): (Vec<_>, Vec<_>) = (template.split('/').collect(), path.split('/').collect());
+            let (template, path): (Vec<_>, Vec<_>) =
+                (template.split('/').collect(), path.split('/').collect());
             let fit = |part: &str, said: &str| match part.split_once("{name}") {
                 Some((before, after)) => said.starts_with(before) && said.ends_with(after),
                 None => part == said,
             };
-            template.len() == path.len() && template.iter().zip(path).all(|(part, said)| fit(part, said))
+            template.len() == path.len()
+                && template
+                    .iter()
+                    .zip(path)
+                    .all(|(part, said)| fit(part, said))
         };
-        let mut all = self.operations().filter(|(its, template, _)| its == method && fits(template));
-        all.next().unwrap_or_else(|| panic!("{method} {path} is not in the document")).2
+        let mut all = self
+            .operations()
+            .filter(|(its, template, _)| its == method && fits(template));
+        all.next()
+            .unwrap_or_else(|| panic!("{method} {path} is not in the document"))
+            .2
     }
 
     #[track_caller]
     fn check(&self, schema: &Value, value: &Value, what: &str) {
-        let schema = schema.to_string().replace("\"#/", &format!("\"{AT}/openapi.json#/"));
-        let schema = schema.replace("\"schema/answer-v1.json\"", &format!("\"{AT}/schema/answer-v1.json\""));
+        let schema = schema
+            .to_string()
+            .replace("\"#/", &format!("\"{AT}/openapi.json#/"));
+        let schema = schema.replace(
+            "\"schema/answer-v1.json\"",
+            &format!("\"{AT}/schema/answer-v1.json\""),
+        );
         let schema: Value = serde_json::from_str(&schema).unwrap();
-        let validator = jsonschema::options().with_registry(&self.registry).build(&schema).unwrap();
-        let errors: Vec<_> = validator.iter_errors(value).map(|e| format!("{}: {e}", e.instance_path())).collect();
-        assert!(errors.is_empty(), "{what}: {}\n{value:#}", errors.join("\n"));
+        let validator = jsonschema::options()
+            .with_registry(&self.registry)
+            .build(&schema)
+            .unwrap();
+        let errors: Vec<_> = validator
+            .iter_errors(value)
+            .map(|e| format!("{}: {e}", e.instance_path()))
+            .collect();
+        assert!(
+            errors.is_empty(),
+            "{what}: {}\n{value:#}",
+            errors.join("\n")
+        );
     }
 
     /// Asks, and holds what comes back against the document.
@@ -274,15 +375,28 @@ impl Contract {
         for (name, header) in response["headers"].as_object().into_iter().flatten() {
             let value = said.header(name);
             assert!(!value.is_empty(), "{what}: {status} without {name}");
-            let value = value.parse::<i64>().map_or_else(|_| value.into(), Value::from);
+            let value = value
+                .parse::<i64>()
+                .map_or_else(|_| value.into(), Value::from);
             self.check(&header["schema"], &value, &format!("{what}: {name}"));
         }
         match response["content"].as_object() {
             None => assert!(said.body.is_empty(), "{what}: {status} has a body"),
             Some(content) => {
-                let kind = said.header("content-type").split(';').next().unwrap().to_owned();
-                let schema = &content.get(&kind).unwrap_or_else(|| panic!("{what}: {status} is {kind}"))["schema"];
-                let value = if kind.ends_with("json") { said.json() } else { said.text().into() };
+                let kind = said
+                    .header("content-type")
+                    .split(';')
+                    .next()
+                    .unwrap()
+                    .to_owned();
+                let schema = &content
+                    .get(&kind)
+                    .unwrap_or_else(|| panic!("{what}: {status} is {kind}"))["schema"];
+                let value = if kind.ends_with("json") {
+                    said.json()
+                } else {
+                    said.text().into()
+                };
                 self.check(schema, &value, &what);
                 if kind == "application/problem+json" {
                     assert_eq!(value["status"], said.status.as_u16(), "{what}");
@@ -292,8 +406,14 @@ impl Contract {
         assert_eq!(said.header("x-content-type-options"), "nosniff", "{what}");
         let is_badge = path.starts_with("/badge/");
         let is_open = said.headers.contains_key("access-control-allow-origin");
-        assert!(!is_open || is_badge, "{what}: only badges are for the scripts of all sites");
-        self.seen.lock().unwrap().insert((operation["operationId"].as_str().unwrap().into(), status.into()));
+        assert!(
+            !is_open || is_badge,
+            "{what}: only badges are for the scripts of all sites"
+        );
+        self.seen.lock().unwrap().insert((
+            operation["operationId"].as_str().unwrap().into(),
+            status.into(),
+        ));
     }
 
     async fn get(&self, router: &Router, uri: &str) -> Heard {
@@ -311,7 +431,9 @@ fn write(method: Method, uri: &str, token: Option<&str>, body: Option<&Value>) -
         request = request.header("authorization", format!("Bearer {token}"));
     }
     match body {
-        Some(body) => request.header("content-type", "application/json").body(body.to_string().into()),
+        Some(body) => request
+            .header("content-type", "application/json")
+            .body(body.to_string().into()),
         None => request.body(Body::empty()),
     }
     .unwrap()
@@ -327,32 +449,64 @@ async fn every_operation_answers_as_the_document_says() {
     refusals(&contract, &monitor).await;
 
     // The monitor fails: it says so.
-    monitor.vitals.lock().unwrap().history =
-        HistoryVitals { is_failing: true, message: Some("disk full".into()), kept: 7, ..HistoryVitals::default() };
+    monitor.vitals.lock().unwrap().history = HistoryVitals {
+        is_failing: true,
+        message: Some("disk full".into()),
+        kept: 7,
+        ..HistoryVitals::default()
+    };
     // Another router: what pages say of the monitor is kept for a moment.
     let router = monitor.router(|_, _| {});
     for uri in ["/healthz", "/api/v1/health"] {
         let health = contract.get(&router, uri).await;
-        assert_eq!((health.status.as_u16(), &health.json()["status"]), (503, &"failing".into()));
+        assert_eq!(
+            (health.status.as_u16(), &health.json()["status"]),
+            (503, &"failing".into())
+        );
         assert!(health.text().contains("disk full"), "{}", health.text());
     }
     for path in ["/", "/server/lobby", "/events"] {
         let page = ask(&router, get(path)).await;
-        assert!(page.text().contains("samples are kept in memory, 7 by now"), "{path}: {}", page.text());
-        assert!(!page.text().contains("disk full"), "why is for those who run it");
+        assert!(
+            page.text().contains("samples are kept in memory, 7 by now"),
+            "{path}: {}",
+            page.text()
+        );
+        assert!(
+            !page.text().contains("disk full"),
+            "why is for those who run it"
+        );
     }
     monitor.history.close().await;
-    for uri in
-        ["/events", "/totals/series", "/servers/lobby/series", "/servers/lobby/events", "/servers/lobby/sessions"]
-    {
-        assert_eq!(contract.get(&router, &format!("/api/v1{uri}")).await.word(), "history", "{uri}");
+    for uri in [
+        "/events",
+        "/totals/series",
+        "/servers/lobby/series",
+        "/servers/lobby/events",
+        "/servers/lobby/sessions",
+    ] {
+        assert_eq!(
+            contract.get(&router, &format!("/api/v1{uri}")).await.word(),
+            "history",
+            "{uri}"
+        );
     }
     let new = json!({ "name": "late", "target": monitor.target });
-    for (method, uri) in [(Method::POST, "/api/v1/servers"), (Method::PUT, "/api/v1/servers/mine")] {
-        let said = contract.ask(&router, write(method, uri, Some(TOKEN), Some(&new))).await;
+    for (method, uri) in [
+        (Method::POST, "/api/v1/servers"),
+        (Method::PUT, "/api/v1/servers/mine"),
+    ] {
+        let said = contract
+            .ask(&router, write(method, uri, Some(TOKEN), Some(&new)))
+            .await;
         assert_eq!(said.status, StatusCode::SERVICE_UNAVAILABLE);
     }
-    let said = contract.ask(&router, write(Method::DELETE, "/api/v1/servers/mine", Some(TOKEN), None)).await;
+    let said = contract
+        .ask(
+            &router,
+            write(Method::DELETE, "/api/v1/servers/mine", Some(TOKEN), None),
+        )
+        .await;
     assert_eq!(said.status, StatusCode::SERVICE_UNAVAILABLE);
     assert!(monitor.live.named("mine").is_some() && monitor.live.named("late").is_none());
     monitor.engine.take().unwrap().stop();
@@ -361,7 +515,10 @@ async fn every_operation_answers_as_the_document_says() {
     for (method, path, operation) in contract.operations() {
         for status in operation["responses"].as_object().unwrap().keys() {
             let id = operation["operationId"].as_str().unwrap();
-            assert!(seen.contains(&(id.into(), status.clone())), "{method} {path}: nobody has seen {status}");
+            assert!(
+                seen.contains(&(id.into(), status.clone())),
+                "{method} {path}: nobody has seen {status}"
+            );
         }
     }
 }
@@ -369,54 +526,155 @@ async fn every_operation_answers_as_the_document_says() {
 async fn reads(contract: &Contract, monitor: &Monitor, router: &Router) {
     let id = monitor.live.named("lobby").unwrap().server.id;
     let now = since_1970();
-    let sessions = vec![Session { server: id, player: HOSTILE.into(), first: now - 90_000, last: now }];
-    let gone = Event { server: ServerId(999), at: now - 5_000, kind: EventKind::Steady };
-    monitor.history.write(&Batch { sessions, events: vec![gone], ..Batch::default() }).await.unwrap();
+    let sessions = vec![Session {
+        server: id,
+        player: HOSTILE.into(),
+        first: now - 90_000,
+        last: now,
+    }];
+    let gone = Event {
+        server: ServerId(999),
+        at: now - 5_000,
+        kind: EventKind::Steady,
+    };
+    monitor
+        .history
+        .write(&Batch {
+            sessions,
+            events: vec![gone],
+            ..Batch::default()
+        })
+        .await
+        .unwrap();
     monitor.history.tidy(now, &Keep::default()).await.unwrap();
 
     let page = contract.get(router, "/api/v1/servers?limit=1").await.json();
-    assert_eq!((&page["count"], &page["servers"][0]["name"]), (&2.into(), &"lobby".into()));
-    let next = format!("/api/v1/servers?limit=1&cursor={}", page["next"].as_str().unwrap());
+    assert_eq!(
+        (&page["count"], &page["servers"][0]["name"]),
+        (&2.into(), &"lobby".into())
+    );
+    let next = format!(
+        "/api/v1/servers?limit=1&cursor={}",
+        page["next"].as_str().unwrap()
+    );
     let page = contract.get(router, &next).await.json();
-    assert_eq!((&page["servers"][0]["name"], &page["next"]), (&"quiet".into(), &Value::Null));
-    let bad = contract.get(router, "/api/v1/servers?limit=501&sort=x&grup=y").await;
+    assert_eq!(
+        (&page["servers"][0]["name"], &page["next"]),
+        (&"quiet".into(), &Value::Null)
+    );
+    let bad = contract
+        .get(router, "/api/v1/servers?limit=501&sort=x&grup=y")
+        .await;
     assert_eq!(bad.fields(), ["grup", "sort", "limit"]);
 
     let lobby = contract.get(router, "/api/v1/servers/lobby").await.json();
-    assert_eq!((&lobby["state"], &lobby["last"]["players"]), (&"up".into(), &1.into()));
+    assert_eq!(
+        (&lobby["state"], &lobby["last"]["players"]),
+        (&"up".into(), &1.into())
+    );
     assert_eq!(lobby["answer"]["status"]["players"]["online"], 1);
     let said = contract.get(router, "/api/v1/servers/lobby/answer").await;
     let kept = monitor.live.named("lobby").unwrap().said.unwrap();
     assert_eq!(said.json()["schema"], "hailer/answer/1");
-    assert_eq!(said.json()["target"], serde_json::from_slice::<Value>(&kept.answer).unwrap()["target"]);
-    assert_eq!(contract.get(router, "/api/v1/servers/quiet").await.json()["answer"], Value::Null);
+    assert_eq!(
+        said.json()["target"],
+        serde_json::from_slice::<Value>(&kept.answer).unwrap()["target"]
+    );
+    assert_eq!(
+        contract.get(router, "/api/v1/servers/quiet").await.json()["answer"],
+        Value::Null
+    );
 
-    let series = format!("/api/v1/servers/lobby/series?level=raw&from={}", now - 60_000);
+    let series = format!(
+        "/api/v1/servers/lobby/series?level=raw&from={}",
+        now - 60_000
+    );
     let series = contract.get(router, &series).await.json();
-    assert!(series["points"].as_array().is_some_and(|points| !points.is_empty()), "{series}");
+    assert!(
+        series["points"]
+            .as_array()
+            .is_some_and(|points| !points.is_empty()),
+        "{series}"
+    );
     let events = contract.get(router, "/api/v1/events").await.json();
-    let kinds: Vec<_> = events["events"].as_array().unwrap().iter().map(|event| &event["kind"]).collect();
-    assert!(kinds.contains(&&"up".into()) && kinds.contains(&&"down".into()), "{events}");
-    let gone = &events["events"].as_array().unwrap().iter().find(|event| event["server_id"] == 999).unwrap();
+    let kinds: Vec<_> = events["events"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|event| &event["kind"])
+        .collect();
+    assert!(
+        kinds.contains(&&"up".into()) && kinds.contains(&&"down".into()),
+        "{events}"
+    );
+    let gone = &events["events"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|event| event["server_id"] == 999)
+        .unwrap();
     assert_eq!(gone["server"], Value::Null);
-    let sessions = contract.get(router, "/api/v1/servers/lobby/sessions").await.json();
+    let sessions = contract
+        .get(router, "/api/v1/servers/lobby/sessions")
+        .await
+        .json();
     assert_eq!(sessions["sessions"][0]["played_s"], 90.0);
     let totals = contract.get(router, "/api/v1/totals").await.json();
-    assert_eq!((&totals["up"], &totals["down"], &totals["players"]), (&1.into(), &1.into(), &1.into()));
+    assert_eq!(
+        (&totals["up"], &totals["down"], &totals["players"]),
+        (&1.into(), &1.into(), &1.into())
+    );
 
     // What a server says is no markup, wherever it appears.
-    for uri in ["/badge/lobby.svg", "/badge/lobby.svg?label=%3Cscript%3E&style=square", "/widget/lobby"] {
+    for uri in [
+        "/badge/lobby.svg",
+        "/badge/lobby.svg?label=%3Cscript%3E&style=square",
+        "/widget/lobby",
+    ] {
         let said = contract.get(router, uri).await;
-        assert!(!said.text().contains("<script") && !said.text().contains('\u{202e}'), "{uri}: {}", said.text());
-        assert!(said.header("content-security-policy").starts_with("default-src 'none';"), "{uri}");
-        assert_eq!(said.header("cross-origin-resource-policy"), "cross-origin", "{uri}");
+        assert!(
+            !said.text().contains("<script") && !said.text().contains('\u{202e}'),
+            "{uri}: {}",
+            said.text()
+        );
+        assert!(
+            said.header("content-security-policy")
+                .starts_with("default-src 'none';"),
+            "{uri}"
+        );
+        assert_eq!(
+            said.header("cross-origin-resource-policy"),
+            "cross-origin",
+            "{uri}"
+        );
     }
-    assert!(contract.get(router, "/badge/lobby.svg").await.text().contains(">1/20</text>"));
-    assert!(contract.get(router, "/badge/quiet.svg").await.text().contains(">down</text>"));
     assert!(
-        contract.get(router, "/widget/lobby").await.header("content-security-policy").ends_with("frame-ancestors *")
+        contract
+            .get(router, "/badge/lobby.svg")
+            .await
+            .text()
+            .contains(">1/20</text>")
     );
-    assert!(ask(router, get("/")).await.header("content-security-policy").contains("frame-ancestors 'none'"));
+    assert!(
+        contract
+            .get(router, "/badge/quiet.svg")
+            .await
+            .text()
+            .contains(">down</text>")
+    );
+    assert!(
+        contract
+            .get(router, "/widget/lobby")
+            .await
+            .header("content-security-policy")
+            .ends_with("frame-ancestors *")
+    );
+    assert!(
+        ask(router, get("/"))
+            .await
+            .header("content-security-policy")
+            .contains("frame-ancestors 'none'")
+    );
 
     // All that has a tag is not sent twice; what changes each second may need some tries.
     for (method, path, operation) in contract.operations() {
@@ -429,7 +687,9 @@ async fn reads(contract: &Contract, monitor: &Monitor, router: &Router) {
         loop {
             let tag = contract.get(router, &uri).await.header("etag").to_owned();
             let request = Request::get(&uri).header("if-none-match", format!("\"other\", {tag}"));
-            let said = contract.ask(router, request.body(Body::empty()).unwrap()).await;
+            let said = contract
+                .ask(router, request.body(Body::empty()).unwrap())
+                .await;
             if said.status == StatusCode::NOT_MODIFIED {
                 break;
             }
@@ -437,73 +697,197 @@ async fn reads(contract: &Contract, monitor: &Monitor, router: &Router) {
             assert!(tries < 20, "{uri} is never 304");
         }
         if known[1] {
-            assert_eq!(contract.get(router, &format!("{uri}?unheard=of")).await.fields(), ["unheard"], "{uri}");
+            assert_eq!(
+                contract
+                    .get(router, &format!("{uri}?unheard=of"))
+                    .await
+                    .fields(),
+                ["unheard"],
+                "{uri}"
+            );
         }
         if path.contains("{name}") {
-            let request = Request::get(path.replace("{name}", "no-such")).header("if-none-match", "*");
-            let said = contract.ask(router, request.body(Body::empty()).unwrap()).await;
+            let request =
+                Request::get(path.replace("{name}", "no-such")).header("if-none-match", "*");
+            let said = contract
+                .ask(router, request.body(Body::empty()).unwrap())
+                .await;
             assert_eq!(said.status, StatusCode::NOT_FOUND, "{uri}");
         }
     }
-    assert_eq!(contract.get(router, "/api/v1/servers/%FF").await.word(), "not-found");
+    assert_eq!(
+        contract.get(router, "/api/v1/servers/%FF").await.word(),
+        "not-found"
+    );
     for uri in ["/api/v1/nothing", "/api/v1/servers/"] {
         assert_eq!(ask(router, get(uri)).await.word(), "not-found", "{uri}");
     }
-    let said = ask(router, write(Method::PATCH, "/api/v1/servers", Some(TOKEN), None)).await;
-    assert_eq!((said.word(), said.header("allow")), ("method".into(), "GET,HEAD,POST"));
-    assert_eq!(ask(router, Request::head("/api/v1/servers").body(Body::empty()).unwrap()).await.body.len(), 0);
-    assert_eq!(contract.get(router, "/api/v1/health").await.json()["status"], "ok");
+    let said = ask(
+        router,
+        write(Method::PATCH, "/api/v1/servers", Some(TOKEN), None),
+    )
+    .await;
+    assert_eq!(
+        (said.word(), said.header("allow")),
+        ("method".into(), "GET,HEAD,POST")
+    );
+    assert_eq!(
+        ask(
+            router,
+            Request::head("/api/v1/servers")
+                .body(Body::empty())
+                .unwrap()
+        )
+        .await
+        .body
+        .len(),
+        0
+    );
+    assert_eq!(
+        contract.get(router, "/api/v1/health").await.json()["status"],
+        "ok"
+    );
     contract.get(router, "/healthz").await;
 }
 
 async fn writes(contract: &Contract, monitor: &Monitor, router: &Router) {
     let send = |method: Method, uri: &'static str, body: Option<Value>| async move {
-        contract.ask(router, write(method, uri, Some(TOKEN), body.as_ref())).await
+        contract
+            .ask(router, write(method, uri, Some(TOKEN), body.as_ref()))
+            .await
     };
     let new = json!({
         "name": "mine", "target": monitor.target, "group": HOSTILE.trim_end_matches('\u{202e}'),
         "labels": { "region": "eu" }, "interval_s": 1.5,
     });
     let said = send(Method::POST, "/api/v1/servers", Some(new.clone())).await;
-    assert_eq!((said.status.as_u16(), said.header("location")), (201, "/api/v1/servers/mine"), "{}", said.text());
-    assert_eq!((&said.json()["interval_s"], &said.json()["labels"]["region"]), (&1.5.into(), &"eu".into()));
+    assert_eq!(
+        (said.status.as_u16(), said.header("location")),
+        (201, "/api/v1/servers/mine"),
+        "{}",
+        said.text()
+    );
+    assert_eq!(
+        (&said.json()["interval_s"], &said.json()["labels"]["region"]),
+        (&1.5.into(), &"eu".into())
+    );
     assert_eq!(monitor.history.servers().await.unwrap().len(), 3);
     monitor.until("mine", crate::health::State::Up).await;
-    assert_eq!(send(Method::POST, "/api/v1/servers", Some(new)).await.word(), "taken");
+    assert_eq!(
+        send(Method::POST, "/api/v1/servers", Some(new))
+            .await
+            .word(),
+        "taken"
+    );
 
     let put = "/api/v1/servers/mine";
-    let said = send(Method::PUT, put, Some(json!({ "target": monitor.target, "group": "other" }))).await;
+    let said = send(
+        Method::PUT,
+        put,
+        Some(json!({ "target": monitor.target, "group": "other" })),
+    )
+    .await;
     assert_eq!(
-        (said.status.as_u16(), &said.json()["group"], &said.json()["labels"]),
+        (
+            said.status.as_u16(),
+            &said.json()["group"],
+            &said.json()["labels"]
+        ),
         (200, &"other".into(), &json!({}))
     );
-    assert_eq!(said.json()["state"], "up", "its state stays as long as its target does");
-    let said = send(Method::PUT, put, Some(json!({ "name": "lobby", "target": monitor.target }))).await;
+    assert_eq!(
+        said.json()["state"],
+        "up",
+        "its state stays as long as its target does"
+    );
+    let said = send(
+        Method::PUT,
+        put,
+        Some(json!({ "name": "lobby", "target": monitor.target })),
+    )
+    .await;
     assert_eq!(said.word(), "taken");
-    let said = send(Method::PUT, put, Some(json!({ "name": "ours", "target": monitor.target }))).await;
-    assert_eq!((said.status.as_u16(), said.header("location")), (200, "/api/v1/servers/ours"));
+    let said = send(
+        Method::PUT,
+        put,
+        Some(json!({ "name": "ours", "target": monitor.target })),
+    )
+    .await;
+    assert_eq!(
+        (said.status.as_u16(), said.header("location")),
+        (200, "/api/v1/servers/ours")
+    );
     assert!(monitor.live.named("mine").is_none());
-    let said = send(Method::PUT, put, Some(json!({ "name": "yours", "target": monitor.target }))).await;
+    let said = send(
+        Method::PUT,
+        put,
+        Some(json!({ "name": "yours", "target": monitor.target })),
+    )
+    .await;
     assert_eq!(said.fields(), ["name"], "nothing is there to rename");
-    assert_eq!(send(Method::PUT, put, Some(json!({ "target": monitor.target }))).await.status, StatusCode::CREATED);
+    assert_eq!(
+        send(Method::PUT, put, Some(json!({ "target": monitor.target })))
+            .await
+            .status,
+        StatusCode::CREATED
+    );
 
-    for (method, body) in [(Method::PUT, Some(json!({ "target": monitor.target }))), (Method::DELETE, None)] {
-        assert_eq!(send(method, "/api/v1/servers/lobby", body).await.word(), "plan");
+    for (method, body) in [
+        (Method::PUT, Some(json!({ "target": monitor.target }))),
+        (Method::DELETE, None),
+    ] {
+        assert_eq!(
+            send(method, "/api/v1/servers/lobby", body).await.word(),
+            "plan"
+        );
     }
-    assert_eq!(send(Method::DELETE, "/api/v1/servers/ours", None).await.status, StatusCode::NO_CONTENT);
-    assert_eq!(send(Method::DELETE, "/api/v1/servers/ours", None).await.status, StatusCode::NOT_FOUND);
-    assert_eq!(contract.get(router, "/api/v1/servers/ours").await.status, StatusCode::NOT_FOUND);
+    assert_eq!(
+        send(Method::DELETE, "/api/v1/servers/ours", None)
+            .await
+            .status,
+        StatusCode::NO_CONTENT
+    );
+    assert_eq!(
+        send(Method::DELETE, "/api/v1/servers/ours", None)
+            .await
+            .status,
+        StatusCode::NOT_FOUND
+    );
+    assert_eq!(
+        contract.get(router, "/api/v1/servers/ours").await.status,
+        StatusCode::NOT_FOUND
+    );
 
-    let bad =
-        json!({ "name": "..", "target": "play.example.com", "labels": [], "interval_s": "often", "colour": "red" });
+    let bad = json!({ "name": "..", "target": "play.example.com", "labels": [], "interval_s": "often", "colour": "red" });
     let said = send(Method::POST, "/api/v1/servers", Some(bad)).await;
-    assert_eq!(said.fields(), ["colour", "interval_s", "labels", "name", "target"]);
-    let said = send(Method::PUT, put, Some(json!({ "target": "ugp://[::1]", "interval_s": 0.1 }))).await;
+    assert_eq!(
+        said.fields(),
+        ["colour", "interval_s", "labels", "name", "target"]
+    );
+    let said = send(
+        Method::PUT,
+        put,
+        Some(json!({ "target": "ugp://[::1]", "interval_s": 0.1 })),
+    )
+    .await;
     assert_eq!(said.fields(), ["interval_s"]);
     let test = "/api/v1/alerts/test";
-    assert_eq!(send(Method::POST, test, Some(json!({}))).await.json()["message"], "1 target took it");
-    assert_eq!(send(Method::POST, test, Some(json!({ "to": "nobody" }))).await.fields(), ["to"]);
-    assert_eq!(send(Method::POST, test, Some(json!({ "to": "broken" }))).await.word(), "delivery");
+    assert_eq!(
+        send(Method::POST, test, Some(json!({}))).await.json()["message"],
+        "1 target took it"
+    );
+    assert_eq!(
+        send(Method::POST, test, Some(json!({ "to": "nobody" })))
+            .await
+            .fields(),
+        ["to"]
+    );
+    assert_eq!(
+        send(Method::POST, test, Some(json!({ "to": "broken" })))
+            .await
+            .word(),
+        "delivery"
+    );
 }
 
 /// Asks until there is one request too many: a busy machine takes a second for one.
@@ -525,65 +909,126 @@ fn endless() -> impl futures_util::Stream<Item = Result<&'static str, std::io::E
 async fn refusals(contract: &Contract, monitor: &Monitor) {
     let router = monitor.router(|_, _| {});
     let closed = monitor.router(|_, settings| settings.token = None);
-    let shows =
-        monitor.router(|parts, settings| (parts.watchlist, parts.alerts, settings.max_servers) = (None, None, 1));
+    let shows = monitor.router(|parts, settings| {
+        (parts.watchlist, parts.alerts, settings.max_servers) = (None, None, 1)
+    });
     let watchlist = monitor.watchlist.clone();
-    let full = monitor.router(move |parts, settings| (parts.watchlist, settings.max_servers) = (Some(watchlist), 1));
+    let full = monitor.router(move |parts, settings| {
+        (parts.watchlist, settings.max_servers) = (Some(watchlist), 1)
+    });
     let body = json!({ "name": "new", "target": monitor.target });
     let servers = monitor.live.len();
-    for (method, path, operation) in contract.operations().filter(|(method, ..)| *method != Method::GET) {
+    for (method, path, operation) in contract
+        .operations()
+        .filter(|(method, ..)| *method != Method::GET)
+    {
         let uri = path.replace("{name}", "mine");
         let body = operation["requestBody"].is_object().then_some(&body);
         let request = |token| write(method.clone(), &uri, token, body);
-        assert_eq!(contract.ask(&closed, request(Some(TOKEN))).await.word(), "no-token", "{uri}");
-        for wrong in [None, Some(""), Some("a-token-for-tests-onlY"), Some("a-token-for-tests-only,")] {
-            assert_eq!(contract.ask(&router, request(wrong)).await.word(), "token", "{uri}");
+        assert_eq!(
+            contract.ask(&closed, request(Some(TOKEN))).await.word(),
+            "no-token",
+            "{uri}"
+        );
+        for wrong in [
+            None,
+            Some(""),
+            Some("a-token-for-tests-onlY"),
+            Some("a-token-for-tests-only,"),
+        ] {
+            assert_eq!(
+                contract.ask(&router, request(wrong)).await.word(),
+                "token",
+                "{uri}"
+            );
         }
         let mut two = request(Some(TOKEN));
-        two.headers_mut().append("authorization", "Bearer other".parse().unwrap());
+        two.headers_mut()
+            .append("authorization", "Bearer other".parse().unwrap());
         assert_eq!(contract.ask(&router, two).await.word(), "token", "{uri}");
         let mut foreign = request(Some(TOKEN));
-        foreign.headers_mut().insert("host", "127.0.0.1:8080".parse().unwrap());
-        foreign.headers_mut().insert("origin", "https://evil.example.com".parse().unwrap());
-        assert_eq!(contract.ask(&router, foreign).await.word(), "origin", "{uri}");
+        foreign
+            .headers_mut()
+            .insert("host", "127.0.0.1:8080".parse().unwrap());
+        foreign
+            .headers_mut()
+            .insert("origin", "https://evil.example.com".parse().unwrap());
+        assert_eq!(
+            contract.ask(&router, foreign).await.word(),
+            "origin",
+            "{uri}"
+        );
         if body.is_some() {
             let mut form = request(Some(TOKEN));
-            form.headers_mut().insert("content-type", "text/plain".parse().unwrap());
-            assert_eq!(contract.ask(&router, form).await.word(), "media-type", "{uri}");
+            form.headers_mut()
+                .insert("content-type", "text/plain".parse().unwrap());
+            assert_eq!(
+                contract.ask(&router, form).await.word(),
+                "media-type",
+                "{uri}"
+            );
             let mut long = request(Some(TOKEN));
             *long.body_mut() = Body::from(format!("{{\"a\":\"{}\"}}", "x".repeat(LONGEST_BODY)));
-            assert_eq!(contract.ask(&router, long).await.word(), "too-large", "{uri}");
+            assert_eq!(
+                contract.ask(&router, long).await.word(),
+                "too-large",
+                "{uri}"
+            );
             for text in ["[]", "{", "[[[["] {
                 let mut bad = request(Some(TOKEN));
                 *bad.body_mut() = text.into();
-                assert_eq!(contract.ask(&router, bad).await.word(), "body", "{uri}: {text}");
+                assert_eq!(
+                    contract.ask(&router, bad).await.word(),
+                    "body",
+                    "{uri}: {text}"
+                );
             }
         }
     }
     assert_eq!(monitor.live.len(), servers, "nobody has changed anything");
     let send = |router, uri, body| async move {
-        contract.ask(router, write(Method::POST, uri, Some(TOKEN), Some(body))).await
+        contract
+            .ask(router, write(Method::POST, uri, Some(TOKEN), Some(body)))
+            .await
     };
     assert_eq!(send(&full, "/api/v1/servers", &body).await.word(), "full");
     let empty = json!({});
-    assert_eq!(send(&shows, "/api/v1/alerts/test", &empty).await.word(), "no-alerts");
+    assert_eq!(
+        send(&shows, "/api/v1/alerts/test", &empty).await.word(),
+        "no-alerts"
+    );
     let request = write(Method::DELETE, "/api/v1/servers/mine", Some(TOKEN), None);
     assert_eq!(contract.ask(&shows, request).await.word(), "read-only");
 
     let gone = monitor.router(|parts, _| parts.watchlist = Some(Arc::new(Gone)));
-    for (method, body) in [(Method::PUT, Some(json!({ "target": monitor.target }))), (Method::DELETE, None)] {
-        let said = contract.ask(&gone, write(method, "/api/v1/servers/mine", Some(TOKEN), body.as_ref())).await;
+    for (method, body) in [
+        (Method::PUT, Some(json!({ "target": monitor.target }))),
+        (Method::DELETE, None),
+    ] {
+        let said = contract
+            .ask(
+                &gone,
+                write(method, "/api/v1/servers/mine", Some(TOKEN), body.as_ref()),
+            )
+            .await;
         assert_eq!(said.status, StatusCode::NOT_FOUND);
     }
 
     // Each operation, once too often.
     for (method, path, _) in contract.operations() {
-        let once = Rate { per_second: 1, burst: 1 };
+        let once = Rate {
+            per_second: 1,
+            burst: 1,
+        };
         let router = monitor.router(|_, settings| (settings.reads, settings.writes) = (once, once));
         let uri = path.replace("{name}", "lobby");
         let said = once_too_often(&router, || write(method.clone(), &uri, None, None)).await;
         contract.hold(&method, &uri, &said);
-        assert_eq!((said.word(), said.header("retry-after")), ("rate".into(), "1"), "{method} {uri}");
+        assert_eq!(
+            (said.word(), said.header("retry-after")),
+            ("rate".into(), "1"),
+            "{method} {uri}"
+        );
     }
 
     // By a name that somebody else pointed at us.
@@ -591,13 +1036,39 @@ async fn refusals(contract: &Contract, monitor: &Monitor) {
     app.hosts = Some(vec!["status.example.com".into()]);
     let strict = web::router(app);
     for (method, path, _) in contract.operations() {
-        let mut request = write(method.clone(), &path.replace("{name}", "lobby"), Some(TOKEN), None);
-        request.headers_mut().insert("host", "evil.example.com:8080".parse().unwrap());
-        assert_eq!(contract.ask(&strict, request).await.word(), "host", "{method} {path}");
+        let mut request = write(
+            method.clone(),
+            &path.replace("{name}", "lobby"),
+            Some(TOKEN),
+            None,
+        );
+        request
+            .headers_mut()
+            .insert("host", "evil.example.com:8080".parse().unwrap());
+        assert_eq!(
+            contract.ask(&strict, request).await.word(),
+            "host",
+            "{method} {path}"
+        );
     }
-    for (host, status) in [("evil.example.com", 421), ("status.example.com", 200), ("127.0.0.1:1", 200)] {
-        let page = ask(&strict, Request::get("/").header("host", host).body(Body::empty()).unwrap()).await;
-        assert_eq!((page.status.as_u16(), page.header("content-type")), (status, "text/html; charset=utf-8"), "{host}");
+    for (host, status) in [
+        ("evil.example.com", 421),
+        ("status.example.com", 200),
+        ("127.0.0.1:1", 200),
+    ] {
+        let page = ask(
+            &strict,
+            Request::get("/")
+                .header("host", host)
+                .body(Body::empty())
+                .unwrap(),
+        )
+        .await;
+        assert_eq!(
+            (page.status.as_u16(), page.header("content-type")),
+            (status, "text/html; charset=utf-8"),
+            "{host}"
+        );
         assert_eq!(page.text().contains("hosts = ["), status == 421, "{host}");
     }
 
@@ -606,39 +1077,82 @@ async fn refusals(contract: &Contract, monitor: &Monitor) {
     app.patience = Duration::ZERO;
     // Others have all the turns there are.
     let (api, turns) = (app.api.clone().unwrap(), app.turns.clone());
-    let _lists = (api.0.lists.acquire().await, turns.acquire_many(turns.available_permits() as u32).await);
+    let _lists = (
+        api.0.lists.acquire().await,
+        turns.acquire_many(turns.available_permits() as u32).await,
+    );
     let hasty = web::router(app.clone());
     for request in [
         get("/api/v1/servers"),
-        write(Method::POST, "/api/v1/alerts/test", Some(TOKEN), Some(&json!({ "to": "slow" }))),
+        write(
+            Method::POST,
+            "/api/v1/alerts/test",
+            Some(TOKEN),
+            Some(&json!({ "to": "slow" })),
+        ),
     ] {
         let said = contract.ask(&hasty, request).await;
-        assert_eq!((said.word(), said.header("retry-after")), ("slow".into(), "5"));
+        assert_eq!(
+            (said.word(), said.header("retry-after")),
+            ("slow".into(), "5")
+        );
     }
     let page = ask(&hasty, get("/")).await;
-    assert_eq!((page.status.as_u16(), page.header("content-type")), (503, "text/html; charset=utf-8"));
+    assert_eq!(
+        (page.status.as_u16(), page.header("content-type")),
+        (503, "text/html; charset=utf-8")
+    );
 
     // However long a body is, and whether or not it says so before.
-    for body in [Body::from("x".repeat(1 << 20)), Body::from_stream(endless())] {
-        let mut request = write(Method::POST, "/api/v1/servers", Some(TOKEN), Some(&json!({})));
+    for body in [
+        Body::from("x".repeat(1 << 20)),
+        Body::from_stream(endless()),
+    ] {
+        let mut request = write(
+            Method::POST,
+            "/api/v1/servers",
+            Some(TOKEN),
+            Some(&json!({})),
+        );
         *request.body_mut() = body;
         assert_eq!(contract.ask(&router, request).await.word(), "too-large");
     }
 
     // Pages are counted as programs are.
-    let once = Rate { per_second: 1, burst: 1 };
+    let once = Rate {
+        per_second: 1,
+        burst: 1,
+    };
     let counted = monitor.router(|_, settings| settings.reads = once);
     let page = once_too_often(&counted, || get("/events")).await;
-    assert_eq!((page.status.as_u16(), page.header("content-type")), (429, "text/html; charset=utf-8"));
+    assert_eq!(
+        (page.status.as_u16(), page.header("content-type")),
+        (429, "text/html; charset=utf-8")
+    );
     assert_eq!(page.header("retry-after"), "1");
 
     // Names of players are told by nobody if they are not to be told.
-    let discreet = monitor
-        .router(|_, settings| (settings.shows_players, settings.widgets, settings.badges) = (false, false, false));
-    let lobby = contract.get(&discreet, "/api/v1/servers/lobby").await.json();
-    assert_eq!((&lobby["players"], &lobby["answer"]), (&json!([]), &Value::Null));
-    for uri in ["/api/v1/servers/lobby/answer", "/widget/lobby", "/badge/lobby.svg"] {
-        assert_eq!(contract.get(&discreet, uri).await.word(), "not-found", "{uri}");
+    let discreet = monitor.router(|_, settings| {
+        (settings.shows_players, settings.widgets, settings.badges) = (false, false, false)
+    });
+    let lobby = contract
+        .get(&discreet, "/api/v1/servers/lobby")
+        .await
+        .json();
+    assert_eq!(
+        (&lobby["players"], &lobby["answer"]),
+        (&json!([]), &Value::Null)
+    );
+    for uri in [
+        "/api/v1/servers/lobby/answer",
+        "/widget/lobby",
+        "/badge/lobby.svg",
+    ] {
+        assert_eq!(
+            contract.get(&discreet, uri).await.word(),
+            "not-found",
+            "{uri}"
+        );
     }
 }
 
@@ -649,25 +1163,70 @@ async fn a_hundred_thousand_servers() {
     let live = Arc::new(Live::default());
     let servers: Vec<_> = (0..100_000).map(ServerId).collect();
     for &id in &servers {
-        let (name, group) = (format!("server-{:05}", id.0 * 7_919 % 100_000), format!("group {}", id.0 % 100));
+        let (name, group) = (
+            format!("server-{:05}", id.0 * 7_919 % 100_000),
+            format!("group {}", id.0 % 100),
+        );
         let (target, labels) = (format!("ugp://192.0.2.{}", id.0 % 250), BTreeMap::new());
-        live.set(Server { id, name, target, group, labels, interval: None, origin: Origin::Plan });
+        live.set(Server {
+            id,
+            name,
+            target,
+            group,
+            labels,
+            interval: None,
+            origin: Origin::Plan,
+        });
     }
     let at = since_1970();
-    live.change(Update { servers, ..Update::default() }, |row| {
-        let (server, players) = (row.server.id, Some(row.server.id.0 as u32 % 64));
-        row.state = crate::health::State::Up;
-        let (max, latency) = (Some(64), Some(20_000));
-        row.last = Some(Sample { server, at, answered: true, players, max, latency, sent: 2, resent: 0 });
-        row.day.add(at, 1, 1, players.unwrap_or_default());
-        let motd = Some(Text::legacy(format!("&aWelcome to &lnumber {}&r, a place like others", server.0)));
-        row.said =
-            Some(Arc::new(Said { at, title: motd.as_ref().map(|motd| motd.plain().into()), motd, ..Said::default() }));
-    });
-    let mut settings = Settings { server_metrics: 10_000, ..Settings::default() };
-    settings.reads = Rate { per_second: 10_000, burst: 10_000 };
+    live.change(
+        Update {
+            servers,
+            ..Update::default()
+        },
+        |row| {
+            let (server, players) = (row.server.id, Some(row.server.id.0 as u32 % 64));
+            row.state = crate::health::State::Up;
+            let (max, latency) = (Some(64), Some(20_000));
+            row.last = Some(Sample {
+                server,
+                at,
+                answered: true,
+                players,
+                max,
+                latency,
+                sent: 2,
+                resent: 0,
+            });
+            row.day.add(at, 1, 1, players.unwrap_or_default());
+            let motd = Some(Text::legacy(format!(
+                "&aWelcome to &lnumber {}&r, a place like others",
+                server.0
+            )));
+            row.said = Some(Arc::new(Said {
+                at,
+                title: motd.as_ref().map(|motd| motd.plain().into()),
+                motd,
+                ..Said::default()
+            }));
+        },
+    );
+    let mut settings = Settings {
+        server_metrics: 10_000,
+        ..Settings::default()
+    };
+    settings.reads = Rate {
+        per_second: 10_000,
+        burst: 10_000,
+    };
     let history = History::open("sqlite::memory:").await.unwrap();
-    let parts = Parts { live, history, watchlist: None, alerts: None, look: Arc::new(Vitals::default) };
+    let parts = Parts {
+        live,
+        history,
+        watchlist: None,
+        alerts: None,
+        look: Arc::new(Vitals::default),
+    };
     let router = router::<()>(Api::new(parts, settings), Arc::default());
     for uri in [
         "/api/v1/servers/server-00000",
@@ -688,7 +1247,10 @@ async fn a_hundred_thousand_servers() {
             times.push(begun.elapsed());
         }
         times.sort_unstable();
-        eprintln!("{uri}: {bytes} bytes, median {:?}, slowest {:?}", times[4], times[8]);
+        eprintln!(
+            "{uri}: {bytes} bytes, median {:?}, slowest {:?}",
+            times[4], times[8]
+        );
     }
 }
 
@@ -696,32 +1258,51 @@ async fn a_hundred_thousand_servers() {
 fn the_document_says_what_everything_means() {
     /// Every member has a description, and every object with members is closed.
     fn walk(schema: &Value, path: &str) {
-        let Value::Object(object) = schema else { return };
-        if let Some(Value::Object(members)) =
-            object.get("properties").filter(|_| object.contains_key("additionalProperties"))
+        let Value::Object(object) = schema else {
+            return;
+        };
+        if let Some(Value::Object(members)) = object
+            .get("properties")
+            .filter(|_| object.contains_key("additionalProperties"))
         {
             assert_eq!(object["additionalProperties"], false, "{path} is open");
             for (name, member) in members {
-                assert!(member["description"].is_string() || member["$ref"].is_string(), "{path}/{name}");
+                assert!(
+                    member["description"].is_string() || member["$ref"].is_string(),
+                    "{path}/{name}"
+                );
             }
         }
-        object.iter().for_each(|(key, value)| walk(value, &format!("{path}/{key}")));
+        object
+            .iter()
+            .for_each(|(key, value)| walk(value, &format!("{path}/{key}")));
     }
     let contract = Contract::new();
-    for (name, schema) in contract.document["components"]["schemas"].as_object().unwrap() {
+    for (name, schema) in contract.document["components"]["schemas"]
+        .as_object()
+        .unwrap()
+    {
         assert!(jsonschema::meta::is_valid(schema), "{name}");
         walk(schema, name);
     }
     let mut ids = BTreeSet::new();
     for (method, path, operation) in contract.operations() {
-        assert!(operation["summary"].is_string() && ids.insert(operation["operationId"].as_str()), "{method} {path}");
+        assert!(
+            operation["summary"].is_string() && ids.insert(operation["operationId"].as_str()),
+            "{method} {path}"
+        );
         assert_eq!(
             operation["security"].is_array(),
             method != Method::GET,
             "{method} {path}: who writes has the token"
         );
-        let parameters = operation["parameters"].as_array().cloned().unwrap_or_default();
-        let has_name = parameters.iter().any(|parameter| contract.follow(parameter)["in"] == "path");
+        let parameters = operation["parameters"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
+        let has_name = parameters
+            .iter()
+            .any(|parameter| contract.follow(parameter)["in"] == "path");
         assert_eq!(has_name, path.contains("{name}"), "{method} {path}");
     }
 }
@@ -733,14 +1314,35 @@ fn parse(text: &str) -> BTreeMap<(String, BTreeMap<String, String>), f64> {
     while let Some(line) = lines.next() {
         if let Some(help) = line.strip_prefix("# HELP ") {
             let (name, words) = help.split_once(' ').unwrap();
-            assert!(name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_') && !words.contains('\\'), "{line}");
-            let (typed, kind) = lines.next().unwrap().strip_prefix("# TYPE ").unwrap().split_once(' ').unwrap();
-            assert_eq!((typed, kind), (name, if name.ends_with("_total") { "counter" } else { "gauge" }));
+            assert!(
+                name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_') && !words.contains('\\'),
+                "{line}"
+            );
+            let (typed, kind) = lines
+                .next()
+                .unwrap()
+                .strip_prefix("# TYPE ")
+                .unwrap()
+                .split_once(' ')
+                .unwrap();
+            assert_eq!(
+                (typed, kind),
+                (
+                    name,
+                    if name.ends_with("_total") {
+                        "counter"
+                    } else {
+                        "gauge"
+                    }
+                )
+            );
             assert!(families.insert(name), "{name} twice");
             family = name;
             continue;
         }
-        let mut rest = line.strip_prefix(family).expect("a sample outside of its family");
+        let mut rest = line
+            .strip_prefix(family)
+            .expect("a sample outside of its family");
         let mut labels = BTreeMap::new();
         while let Some(label) = rest.strip_prefix(['{', ',']) {
             let (name, value) = label.split_once("=\"").unwrap();
@@ -756,11 +1358,21 @@ fn parse(text: &str) -> BTreeMap<(String, BTreeMap<String, String>), f64> {
                     (_, c) => text.push(c),
                 }
             };
-            assert!(labels.insert(name.to_owned(), text).is_none(), "{name} twice");
+            assert!(
+                labels.insert(name.to_owned(), text).is_none(),
+                "{name} twice"
+            );
             rest = &value[end + 1..];
         }
-        let value = rest.strip_prefix(if labels.is_empty() { " " } else { "} " }).unwrap().parse().unwrap();
-        assert!(samples.insert((family.to_owned(), labels), value).is_none(), "a series twice: {line}");
+        let value = rest
+            .strip_prefix(if labels.is_empty() { " " } else { "} " })
+            .unwrap()
+            .parse()
+            .unwrap();
+        assert!(
+            samples.insert((family.to_owned(), labels), value).is_none(),
+            "a series twice: {line}"
+        );
     }
     samples
 }
@@ -770,29 +1382,65 @@ async fn the_page_sends_tests_for_whoever_knows_the_token() {
     let monitor = Monitor::start().await;
     let router = monitor.router(|_, _| {});
     let form = |body: &str, origin: &str| {
-        let request = Request::post("/alerts/test").header("host", "localhost:1").header("origin", origin);
+        let request = Request::post("/alerts/test")
+            .header("host", "localhost:1")
+            .header("origin", origin);
         request.body(Body::from(body.to_owned())).unwrap()
     };
     let own = "http://localhost:1";
     let good = format!("to=&token={TOKEN}");
     let heard = ask(&router, form(&good, own)).await;
-    assert!(heard.status == 200 && heard.text().contains("1 target took it"), "{}", heard.text());
+    assert!(
+        heard.status == 200 && heard.text().contains("1 target took it"),
+        "{}",
+        heard.text()
+    );
     for (body, origin, status, says) in [
-        ("to=&token=a-guess-of-a-token", own, 401, "this is not the token"),
+        (
+            "to=&token=a-guess-of-a-token",
+            own,
+            401,
+            "this is not the token",
+        ),
         ("to=", own, 401, "this is not the token"),
         (&*good, "http://evil.example", 403, "another site"),
-        (&format!("to=broken&token={TOKEN}"), own, 502, "connection refused"),
+        (
+            &format!("to=broken&token={TOKEN}"),
+            own,
+            502,
+            "connection refused",
+        ),
         (&format!("to=%3Cb%3E&token={TOKEN}"), own, 422, ""),
     ] {
         let heard = ask(&router, form(body, origin)).await;
-        assert!(heard.status == status && heard.text().contains(says), "{body}: {} {}", heard.status, heard.text());
-        assert!(!heard.text().contains(TOKEN) && !heard.text().contains("<b>"), "{}", heard.text());
+        assert!(
+            heard.status == status && heard.text().contains(says),
+            "{body}: {} {}",
+            heard.status,
+            heard.text()
+        );
+        assert!(
+            !heard.text().contains(TOKEN) && !heard.text().contains("<b>"),
+            "{}",
+            heard.text()
+        );
     }
-    assert_eq!(ask(&router, form(&"x".repeat(5_000), own)).await.status, 413);
+    assert_eq!(
+        ask(&router, form(&"x".repeat(5_000), own)).await.status,
+        413
+    );
     let nobody = monitor.router(|_, settings| settings.token = None);
     assert_eq!(ask(&nobody, form(&good, own)).await.status, 403);
-    let page = ask(&nobody, Request::get("/alerts").body(Body::empty()).unwrap()).await;
-    assert!(page.status == 200 && page.text().contains("No alerts are set up"), "{}", page.text());
+    let page = ask(
+        &nobody,
+        Request::get("/alerts").body(Body::empty()).unwrap(),
+    )
+    .await;
+    assert!(
+        page.status == 200 && page.text().contains("No alerts are set up"),
+        "{}",
+        page.text()
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -800,25 +1448,47 @@ async fn metrics_are_for_prometheus_and_the_dashboard_shows_no_others() {
     let monitor = Monitor::start().await;
     monitor.vitals.lock().unwrap().samples = 12;
     let scrape = async |most| {
-        let said = ask(&monitor.router(|_, settings| settings.server_metrics = most), get("/metrics")).await;
-        assert_eq!(said.header("content-type"), "text/plain; version=0.0.4; charset=utf-8");
+        let said = ask(
+            &monitor.router(|_, settings| settings.server_metrics = most),
+            get("/metrics"),
+        )
+        .await;
+        assert_eq!(
+            said.header("content-type"),
+            "text/plain; version=0.0.4; charset=utf-8"
+        );
         parse(said.text())
     };
     let page = scrape(10).await;
     let value = |name: &str, labels: &[(&str, &str)]| {
-        let labels = labels.iter().map(|(label, value)| ((*label).to_owned(), (*value).to_owned())).collect();
+        let labels = labels
+            .iter()
+            .map(|(label, value)| ((*label).to_owned(), (*value).to_owned()))
+            .collect();
         page.get(&(name.to_owned(), labels)).copied()
     };
     assert_eq!(value("hailer_monitor_samples_total", &[]), Some(12.0));
-    assert_eq!(value("hailer_monitor_servers", &[("state", "down")]), Some(1.0));
+    assert_eq!(
+        value("hailer_monitor_servers", &[("state", "down")]),
+        Some(1.0)
+    );
     let group = ("group", "games \"1\"\\");
     let lobby = [("server", "lobby"), group, ("protocol", "minecraft-query")];
     assert_eq!(value("hailer_server_up", &lobby), Some(1.0));
     assert_eq!(value("hailer_server_players", &lobby), Some(1.0));
     assert_eq!(value("hailer_server_max_players", &lobby), Some(20.0));
-    assert!(value("hailer_server_latency_seconds", &lobby).is_some_and(|seconds| seconds > 0.0 && seconds < 1.0));
+    assert!(
+        value("hailer_server_latency_seconds", &lobby)
+            .is_some_and(|seconds| seconds > 0.0 && seconds < 1.0)
+    );
     let quiet = [("server", "quiet"), group, ("protocol", "minecraft-query")];
-    assert_eq!((value("hailer_server_up", &quiet), value("hailer_server_players", &quiet)), (Some(0.0), None));
+    assert_eq!(
+        (
+            value("hailer_server_up", &quiet),
+            value("hailer_server_players", &quiet)
+        ),
+        (Some(0.0), None)
+    );
 
     let of_servers = |page: &BTreeMap<(String, BTreeMap<String, String>), f64>| {
         page.keys()
@@ -826,18 +1496,43 @@ async fn metrics_are_for_prometheus_and_the_dashboard_shows_no_others() {
             .map(|(name, _)| name.clone())
             .collect::<Vec<_>>()
     };
-    assert_eq!(of_servers(&scrape(0).await), [""; 0], "only behind the switch");
+    assert_eq!(
+        of_servers(&scrape(0).await),
+        [""; 0],
+        "only behind the switch"
+    );
     let first = scrape(1).await;
-    assert_eq!(of_servers(&first).len(), 4, "as many servers as are wanted, no more");
-    assert_eq!(first[&("hailer_monitor_servers_without_series".to_owned(), BTreeMap::new())], 1.0);
+    assert_eq!(
+        of_servers(&first).len(),
+        4,
+        "as many servers as are wanted, no more"
+    );
+    assert_eq!(
+        first[&(
+            "hailer_monitor_servers_without_series".to_owned(),
+            BTreeMap::new()
+        )],
+        1.0
+    );
 
     let dashboard = include_str!("../../../../../contrib/grafana/hailer-monitor.json");
     let dashboard_json: Value = serde_json::from_str(dashboard).unwrap();
-    assert!(dashboard_json["panels"].as_array().is_some_and(|panels| panels.len() > 5));
+    assert!(
+        dashboard_json["panels"]
+            .as_array()
+            .is_some_and(|panels| panels.len() > 5)
+    );
     let exported: BTreeSet<&str> = page.keys().map(|(name, _)| &**name).collect();
     let words = dashboard.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     let named: BTreeSet<&str> = words.filter(|word| word.starts_with("hailer_")).collect();
-    assert!(named.is_subset(&exported), "not exported: {:?}", named.difference(&exported));
-    let unused: Vec<_> = exported.difference(&named).filter(|name| !name.ends_with("_info")).collect();
+    assert!(
+        named.is_subset(&exported),
+        "not exported: {:?}",
+        named.difference(&exported)
+    );
+    let unused: Vec<_> = exported
+        .difference(&named)
+        .filter(|name| !name.ends_with("_info"))
+        .collect();
     assert!(unused.is_empty(), "not on the dashboard: {unused:?}");
 }

@@ -62,7 +62,11 @@ impl Totals {
     fn of(live: &Live) -> Self {
         let mut totals = Self::default();
         live.pick::<()>(|row| {
-            let (server, state, players) = (&*row.server, row.state, row.last.and_then(|last| last.players));
+            let (server, state, players) = (
+                &*row.server,
+                row.state,
+                row.last.and_then(|last| last.players),
+            );
             let is = |other| u64::from(state == other);
             let one = Sum {
                 servers: 1,
@@ -102,7 +106,11 @@ impl Sum {
 }
 
 /// `GET /api/v1/totals`
-pub(super) async fn now(State(api): State<Api>, uri: Uri, asked: HeaderMap) -> Result<Response, Problem> {
+pub(super) async fn now(
+    State(api): State<Api>,
+    uri: Uri,
+    asked: HeaderMap,
+) -> Result<Response, Problem> {
     Params::read(&uri, &[], &[]).end()?;
     Ok(answer::json(&asked, &*api.0.totals.now(api.live()).await))
 }

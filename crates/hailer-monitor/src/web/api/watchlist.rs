@@ -71,7 +71,12 @@ struct Both {
 impl Here {
     /// The watchlist of this poller.
     pub fn new(history: History, poll: Arc<Poll>, live: Arc<Live>) -> Self {
-        Self(Arc::new(Both { history, poll, live, turn: Mutex::default() }))
+        Self(Arc::new(Both {
+            history,
+            poll,
+            live,
+            turn: Mutex::default(),
+        }))
     }
 }
 
@@ -114,14 +119,17 @@ impl Both {
         let _turn = self.turn.lock().await;
         let added = store_all(&self.history, &new).await?;
         // Each was checked.
-        self.poll.watch_all(added.into_iter().map(|server| (server, None)));
+        self.poll
+            .watch_all(added.into_iter().map(|server| (server, None)));
         Ok(())
     }
 
     async fn change(&self, server: Server) -> Result<(), NotDone> {
         let _turn = self.turn.lock().await;
         self.live.row(server.id).ok_or(NotDone::Gone)?;
-        server.target().map_err(|error| NotDone::Invalid(error.to_string()))?;
+        server
+            .target()
+            .map_err(|error| NotDone::Invalid(error.to_string()))?;
         self.history.change(&server).await?;
         self.poll.watch(server, None).map_err(NotDone::Invalid)
     }
@@ -135,10 +143,16 @@ impl Both {
 }
 
 /// Checks all, and has the history store them.
-pub(crate) async fn store_all(history: &History, new: &[NewServer]) -> Result<Vec<Server>, (Option<String>, NotDone)> {
+pub(crate) async fn store_all(
+    history: &History,
+    new: &[NewServer],
+) -> Result<Vec<Server>, (Option<String>, NotDone)> {
     for new in new {
         if let Some(wrong) = check(new).into_iter().next() {
-            return Err((Some(new.name.clone()), NotDone::Invalid(format!("{}: {}", wrong.field, wrong.message))));
+            return Err((
+                Some(new.name.clone()),
+                NotDone::Invalid(format!("{}: {}", wrong.field, wrong.message)),
+            ));
         }
     }
     let named = |problem| match problem {
@@ -151,7 +165,9 @@ pub(crate) async fn store_all(history: &History, new: &[NewServer]) -> Result<Ve
 async fn to_the_end<T: Send + 'static>(
     work: impl Future<Output = Result<T, NotDone>> + Send + 'static,
 ) -> Result<T, NotDone> {
-    tokio::spawn(work).await.unwrap_or_else(|_| Err(NotDone::Failed("it was not done; try again".into())))
+    tokio::spawn(work)
+        .await
+        .unwrap_or_else(|_| Err(NotDone::Failed("it was not done; try again".into())))
 }
 
 /// Who sends an alert to see whether it arrives.
@@ -189,9 +205,17 @@ pub(super) async fn test_alert(
             ("to", Value::String(name)) => to = Some(name),
             ("to", Value::Null) => {}
             ("to", _) => {
-                return Err(invalid(vec![Wrong::new("to", "must be the name of a target of alerts, or null")]));
+                return Err(invalid(vec![Wrong::new(
+                    "to",
+                    "must be the name of a target of alerts, or null",
+                )]));
             }
-            _ => return Err(invalid(vec![Wrong::new(&key, "there is no such member; there is: to")])),
+            _ => {
+                return Err(invalid(vec![Wrong::new(
+                    &key,
+                    "there is no such member; there is: to",
+                )]));
+            }
         }
     }
     let message = api.test_alert(to).await?;
@@ -221,9 +245,10 @@ impl Api {
             return Err(Problem::conflict("no-alerts", hint));
         };
         alerts.send(to).await.map_err(|problem| match problem {
-            NotSent::Unknown(message) => {
-                Problem::invalid(StatusCode::UNPROCESSABLE_ENTITY, vec![Wrong::new("to", message)])
-            }
+            NotSent::Unknown(message) => Problem::invalid(
+                StatusCode::UNPROCESSABLE_ENTITY,
+                vec![Wrong::new("to", message)],
+            ),
             NotSent::Failed(message) => Problem::behind(message),
         })
     }

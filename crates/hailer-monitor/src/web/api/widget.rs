@@ -64,24 +64,43 @@ pub(super) async fn show(
     }
     let mut params = Params::read(&uri, &["label", "style"], &[]);
     let label = params.text("label", LONGEST_LABEL);
-    let style = params.word("style", &[("auto", "auto"), ("light", "light"), ("dark", "dark")]).unwrap_or("auto");
+    let style = params
+        .word(
+            "style",
+            &[("auto", "auto"), ("light", "light"), ("dark", "dark")],
+        )
+        .unwrap_or("auto");
     params.end()?;
     let row = api.live().named(&name);
     let label = label.or_else(|| row.as_ref().map(|row| row.server.name.clone()));
-    let html = draw(row.as_ref(), &printable(label.as_deref().unwrap_or("not found")), style);
+    let html = draw(
+        row.as_ref(),
+        &printable(label.as_deref().unwrap_or("not found")),
+        style,
+    );
     let mut response = match row {
         Some(_) => answer::tagged(&asked, "text/html; charset=utf-8", KEEP, html),
         None => {
-            let mut response = answer::tagged(&HeaderMap::new(), "text/html; charset=utf-8", KEEP, html);
+            let mut response =
+                answer::tagged(&HeaderMap::new(), "text/html; charset=utf-8", KEEP, html);
             *response.status_mut() = StatusCode::NOT_FOUND;
             response
         }
     };
     let headers = response.headers_mut();
-    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    headers.insert(
+        header::CONTENT_SECURITY_POLICY,
+        HeaderValue::from_static(POLICY),
+    );
     // The policy says who may frame it; of the old header there is no value that lets everybody, so that it must say nothing known.
-    headers.insert(header::X_FRAME_OPTIONS, HeaderValue::from_static("ALLOWALL"));
-    headers.insert(HeaderName::from_static("cross-origin-resource-policy"), HeaderValue::from_static("cross-origin"));
+    headers.insert(
+        header::X_FRAME_OPTIONS,
+        HeaderValue::from_static("ALLOWALL"),
+    );
+    headers.insert(
+        HeaderName::from_static("cross-origin-resource-policy"),
+        HeaderValue::from_static("cross-origin"),
+    );
     Ok(response)
 }
 
@@ -91,16 +110,29 @@ fn draw(row: Option<&Row>, label: &str, style: &'static str) -> String {
         Health::Down => "down",
         Health::Unknown => "unknown",
     });
-    let last = row.filter(|row| row.state == Health::Up).and_then(|row| row.last);
+    let last = row
+        .filter(|row| row.state == Health::Up)
+        .and_then(|row| row.last);
     let players = last.and_then(|last| {
         let players = last.players?;
-        Some(last.max.map_or_else(|| players.to_string(), |max| format!("{players}/{max}")))
+        Some(
+            last.max
+                .map_or_else(|| players.to_string(), |max| format!("{players}/{max}")),
+        )
     });
     let said = row.and_then(|row| row.said.as_deref());
     let cut = |text: &str| printable(text).chars().take(LONGEST).collect::<String>();
     let title = said.and_then(|said| said.title.as_deref()).map(cut);
     let version = said.and_then(|said| said.version.as_deref()).map(cut);
-    let card = Card { css: STYLE, style, label, state, players, title, version };
+    let card = Card {
+        css: STYLE,
+        style,
+        label,
+        state,
+        players,
+        title,
+        version,
+    };
     // A `String` takes everything.
     card.render().unwrap_or_default()
 }
@@ -114,6 +146,9 @@ mod tests {
     #[test]
     fn the_policy_lets_this_style_through_and_no_other() {
         let digest = base64::engine::general_purpose::STANDARD.encode(Sha256::digest(STYLE));
-        assert!(POLICY.contains(&format!("'sha256-{digest}'")), "put {digest} into POLICY");
+        assert!(
+            POLICY.contains(&format!("'sha256-{digest}'")),
+            "put {digest} into POLICY"
+        );
     }
 }

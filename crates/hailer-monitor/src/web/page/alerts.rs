@@ -41,11 +41,25 @@ pub(crate) async fn test(Of(app): Of<App>, asked: HeaderMap, form: Bytes) -> Res
             _ => {}
         }
     }
-    let Some(api) = &app.api else { return page(&app, &asked, StatusCode::NOT_FOUND, None).await };
+    let Some(api) = &app.api else {
+        return page(&app, &asked, StatusCode::NOT_FOUND, None).await;
+    };
     let token = token.unwrap_or_default();
     let (status, came) = match api.try_alerts(&asked, token.trim().as_bytes(), to).await {
-        Ok(text) => (StatusCode::OK, Came { is_good: true, text }),
-        Err(problem) => (problem.status(), Came { is_good: false, text: problem.detail().to_owned() }),
+        Ok(text) => (
+            StatusCode::OK,
+            Came {
+                is_good: true,
+                text,
+            },
+        ),
+        Err(problem) => (
+            problem.status(),
+            Came {
+                is_good: false,
+                text: problem.detail().to_owned(),
+            },
+        ),
     };
     page(&app, &asked, status, Some(came)).await
 }
@@ -112,7 +126,10 @@ async fn page(app: &App, asked: &HeaderMap, status: StatusCode, came: Option<Cam
     let plan = app.api.as_ref().and_then(|api| api.alerts());
     let open = open.into_iter().map(|open| Open {
         rule: open.rule,
-        server: open.server.and_then(|id| app.live.row(id)).map(|row| row.server.name.clone()),
+        server: open
+            .server
+            .and_then(|id| app.live.row(id))
+            .map(|row| row.server.name.clone()),
         since: Time::of(open.since, now),
     });
     let page = Alerts {
@@ -121,11 +138,20 @@ async fn page(app: &App, asked: &HeaderMap, status: StatusCode, came: Option<Cam
         problem,
         open: open.collect(),
         more,
-        rules: plan.map(|plan| plan.rules().iter().map(Rule::of).collect()).unwrap_or_default(),
-        receivers: plan
-            .map(|plan| plan.receivers().map(|outlet| (outlet.name.clone(), outlet.word())).collect())
+        rules: plan
+            .map(|plan| plan.rules().iter().map(Rule::of).collect())
             .unwrap_or_default(),
-        messages: messages.into_iter().map(|message| Message::of(message, now)).collect(),
+        receivers: plan
+            .map(|plan| {
+                plan.receivers()
+                    .map(|outlet| (outlet.name.clone(), outlet.word()))
+                    .collect()
+            })
+            .unwrap_or_default(),
+        messages: messages
+            .into_iter()
+            .map(|message| Message::of(message, now))
+            .collect(),
         has_token: app.api.as_ref().is_some_and(Api::has_token),
     };
     html(status, &page)
@@ -137,12 +163,29 @@ impl Rule {
         if rule.lasts > 0 {
             when += &format!(" for {}", length(rule.lasts));
         }
-        let alert::Filter { servers, groups, labels } = &rule.filter;
+        let alert::Filter {
+            servers,
+            groups,
+            labels,
+        } = &rule.filter;
         let mut about: Vec<String> = servers.clone();
         about.extend(groups.iter().map(|group| format!("group {group}")));
-        about.extend(labels.iter().map(|(label, value)| format!("{label} = {value}")));
-        let about = if about.is_empty() { "all servers".to_owned() } else { about.join(", ") };
-        Self { name: rule.name.clone(), when, about: cut(&about, 120), to: rule.to.join(", ") }
+        about.extend(
+            labels
+                .iter()
+                .map(|(label, value)| format!("{label} = {value}")),
+        );
+        let about = if about.is_empty() {
+            "all servers".to_owned()
+        } else {
+            about.join(", ")
+        };
+        Self {
+            name: rule.name.clone(),
+            when,
+            about: cut(&about, 120),
+            to: rule.to.join(", "),
+        }
     }
 }
 
@@ -157,9 +200,14 @@ impl Message {
             about += &format!(" and {more} more");
         }
         let (word, state) = match message.state {
-            State::Waiting => {
-                ("unknown", if message.is_held { "waits for the end of quiet hours" } else { "on its way" })
-            }
+            State::Waiting => (
+                "unknown",
+                if message.is_held {
+                    "waits for the end of quiet hours"
+                } else {
+                    "on its way"
+                },
+            ),
             State::Done => ("up", "arrived"),
             State::GivenUp => ("down", "given up"),
         };

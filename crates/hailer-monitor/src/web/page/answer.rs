@@ -59,15 +59,23 @@ impl Details {
         let info = protocol.map(Protocol::info);
         let help = |key: &str| {
             let docs = info.map(|info| info.fields).unwrap_or_default();
-            docs.iter().find(|doc| doc.key == key).map_or("", |doc| doc.help)
+            docs.iter()
+                .find(|doc| doc.key == key)
+                .map_or("", |doc| doc.help)
         };
         let meaning = |name: &str| {
             let all = info.map(|info| info.deviations).unwrap_or_default();
-            all.iter().find(|deviation| deviation.name == name).map_or("", |deviation| deviation.help)
+            all.iter()
+                .find(|deviation| deviation.name == name)
+                .map_or("", |deviation| deviation.help)
         };
         let list = |value: &'_ Value| value.as_array().cloned().unwrap_or_default();
         let rules = list(&status["rules"]).into_iter().take(ENTRIES);
-        let extras = status["extra"].as_object().into_iter().flatten().take(ENTRIES);
+        let extras = status["extra"]
+            .as_object()
+            .into_iter()
+            .flatten()
+            .take(ENTRIES);
         let deviations = list(&status["deviations"]).into_iter().take(ENTRIES);
         let address = &status["address"];
         let own_address = match (address["host"].as_str(), address["port"].as_u64()) {
@@ -78,9 +86,15 @@ impl Details {
             }
         };
         let mut details = Self {
-            rules: rules.map(|rule| Entry::new(&text(&rule["key"]), "", &text(&rule["value"]))).collect(),
-            extras: extras.map(|(key, value)| Entry::new(key, help(key), &text(value))).collect(),
-            deviations: deviations.map(|name| Entry::new(&text(&name), meaning(&text(&name)), "")).collect(),
+            rules: rules
+                .map(|rule| Entry::new(&text(&rule["key"]), "", &text(&rule["value"])))
+                .collect(),
+            extras: extras
+                .map(|(key, value)| Entry::new(key, help(key), &text(value)))
+                .collect(),
+            deviations: deviations
+                .map(|name| Entry::new(&text(&name), meaning(&text(&name)), ""))
+                .collect(),
             mode: status["mode"].as_str().map(|mode| show::cut(mode, 60)),
             own_address,
             roster: match status["players"]["roster"].as_str() {
@@ -93,11 +107,25 @@ impl Details {
         // Whose names may be shown is decided where they are kept; the answer only adds to them.
         let listed = list(&status["players"]["list"]);
         let player = |(name, listed): (&CompactString, Option<&Value>)| {
-            let listed = listed.filter(|listed| listed["name"]["plain"].as_str() == Some(name.as_str()));
-            Entry::new(name, "", &listed.and_then(|listed| listed.get("extra")).map(text).unwrap_or_default())
+            let listed =
+                listed.filter(|listed| listed["name"]["plain"].as_str() == Some(name.as_str()));
+            Entry::new(
+                name,
+                "",
+                &listed
+                    .and_then(|listed| listed.get("extra"))
+                    .map(text)
+                    .unwrap_or_default(),
+            )
         };
         let listed = listed.iter().map(Some).chain(std::iter::repeat(None));
-        details.players = said.players.iter().zip(listed).take(ENTRIES).map(player).collect();
+        details.players = said
+            .players
+            .iter()
+            .zip(listed)
+            .take(ENTRIES)
+            .map(player)
+            .collect();
         details.more_players = said.players.len().saturating_sub(ENTRIES);
         details
     }
@@ -119,13 +147,18 @@ impl Details {
 
     /// Those who are on, by name.
     pub(crate) fn sort_players(&mut self) {
-        self.players.sort_by(|a, b| natural(&a.key.text, &b.key.text));
+        self.players
+            .sort_by(|a, b| natural(&a.key.text, &b.key.text));
     }
 }
 
 impl Entry {
     fn new(key: &str, help: &'static str, value: &str) -> Self {
-        Self { key: show::cut(key, 80), help, value: show::cut(value, VALUE) }
+        Self {
+            key: show::cut(key, 80),
+            help,
+            value: show::cut(value, VALUE),
+        }
     }
 }
 
@@ -155,7 +188,9 @@ fn write(out: &mut String, value: &Value) {
         }
         // A name and a version need no words before them.
         Value::Object(entries)
-            if entries.len() == 2 && entries.contains_key("name") && entries.contains_key("version") =>
+            if entries.len() == 2
+                && entries.contains_key("name")
+                && entries.contains_key("version") =>
         {
             write(out, &entries["name"]);
             out.push('\u{A0}');
@@ -193,7 +228,9 @@ pub(crate) struct Line {
 pub(crate) fn explain(said: &Said, protocol: Option<&dyn Protocol>) -> Vec<Datagram> {
     let mut left = FIELDS;
     let replies = said.replies.iter().take(DATAGRAMS);
-    replies.map(|bytes| datagram(bytes, protocol, &mut left)).collect()
+    replies
+        .map(|bytes| datagram(bytes, protocol, &mut left))
+        .collect()
 }
 
 fn datagram(bytes: &[u8], protocol: Option<&dyn Protocol>, left: &mut usize) -> Datagram {
@@ -208,7 +245,10 @@ fn datagram(bytes: &[u8], protocol: Option<&dyn Protocol>, left: &mut usize) -> 
     };
     let mut hidden = vec![false; bytes.len()];
     for field in notes.fields().iter().filter(|field| field.secret) {
-        hidden.get_mut(field.range.clone()).unwrap_or_default().fill(true);
+        hidden
+            .get_mut(field.range.clone())
+            .unwrap_or_default()
+            .fill(true);
     }
     let digits = |range: std::ops::Range<usize>| hexadecimal(bytes, &hidden, range);
     let mut fields = Vec::new();
@@ -229,7 +269,15 @@ fn datagram(bytes: &[u8], protocol: Option<&dyn Protocol>, left: &mut usize) -> 
     *left = left.saturating_sub(notes.fields().len());
     let error = found.and_then(|found| found.error);
     if shown < bytes.len() && more == 0 {
-        fields.push(Line::bare(shown, digits(shown..bytes.len()), if error.is_some() { "not understood" } else { "" }));
+        fields.push(Line::bare(
+            shown,
+            digits(shown..bytes.len()),
+            if error.is_some() {
+                "not understood"
+            } else {
+                ""
+            },
+        ));
     }
     let deviation = |(deviation, at): &(&'static Deviation, usize)| {
         format!("{} at offset {at}: {}", deviation.name, deviation.help)
@@ -246,13 +294,22 @@ fn datagram(bytes: &[u8], protocol: Option<&dyn Protocol>, left: &mut usize) -> 
 
 impl Line {
     fn bare(offset: usize, bytes: String, name: &str) -> Self {
-        Self { offset, bytes, name: name.into(), value: Cut::default() }
+        Self {
+            offset,
+            bytes,
+            name: name.into(),
+            value: Cut::default(),
+        }
     }
 }
 
 /// The value of a field, for everybody to see.
 fn value(field: &Field) -> &str {
-    if field.secret { "not shown" } else { &field.value }
+    if field.secret {
+        "not shown"
+    } else {
+        &field.value
+    }
 }
 
 /// Pairs of digits, a line for each so many; bytes of a secret are dots.
@@ -270,7 +327,11 @@ fn hexadecimal(bytes: &[u8], hidden: &[bool], range: std::ops::Range<usize>) -> 
         }
     }
     if range.len() > BYTES {
-        let _ = write!(out, "\n… {} more", show::count((range.len() - BYTES) as u64));
+        let _ = write!(
+            out,
+            "\n… {} more",
+            show::count((range.len() - BYTES) as u64)
+        );
     }
     out
 }
@@ -296,15 +357,38 @@ mod tests {
             ..Said::default()
         };
         let details = Details::of(&said(answer.to_string().as_bytes()), protocol);
-        let texts =
-            |entries: &[Entry]| entries.iter().map(|e| format!("{}={}", e.key.text, e.value.text)).collect::<Vec<_>>();
+        let texts = |entries: &[Entry]| {
+            entries
+                .iter()
+                .map(|e| format!("{}={}", e.key.text, e.value.text))
+                .collect::<Vec<_>>()
+        };
         assert_eq!(texts(&details.rules), ["ab=c", "–=–"]);
         assert!(texts(&details.extras).contains(&"plugins=Tides\u{A0}2.1".to_owned()));
-        assert_eq!(texts(&details.players), ["Ada=id\u{A0}3", "Cy="], "of others than are kept, nothing is told");
-        assert_eq!((details.deviations[0].help, details.deviations[1].help), (deviation.help, ""));
-        assert_eq!((details.own_address.as_deref(), details.roster.is_some()), (Some("10.0.0.1:1"), true));
-        for broken in ["", "{", "[]", r#"{"status":{"rules":{},"extra":[],"players":3}}"#] {
-            assert_eq!(Details::of(&said(broken.as_bytes()), None).players.len(), 2, "{broken}");
+        assert_eq!(
+            texts(&details.players),
+            ["Ada=id\u{A0}3", "Cy="],
+            "of others than are kept, nothing is told"
+        );
+        assert_eq!(
+            (details.deviations[0].help, details.deviations[1].help),
+            (deviation.help, "")
+        );
+        assert_eq!(
+            (details.own_address.as_deref(), details.roster.is_some()),
+            (Some("10.0.0.1:1"), true)
+        );
+        for broken in [
+            "",
+            "{",
+            "[]",
+            r#"{"status":{"rules":{},"extra":[],"players":3}}"#,
+        ] {
+            assert_eq!(
+                Details::of(&said(broken.as_bytes()), None).players.len(),
+                2,
+                "{broken}"
+            );
         }
     }
 
@@ -312,13 +396,21 @@ mod tests {
     fn any_bytes_are_explained_within_bounds() {
         for protocol in registry::PROTOCOLS.iter().copied().map(Some).chain([None]) {
             for seed in 0..40_u8 {
-                let reply: Vec<u8> = (0..2_000_usize).map(|at| (at as u8).wrapping_mul(seed) ^ seed).collect();
-                let said = Said { replies: vec![reply.into(); 3], ..Said::default() };
+                let reply: Vec<u8> = (0..2_000_usize)
+                    .map(|at| (at as u8).wrapping_mul(seed) ^ seed)
+                    .collect();
+                let said = Said {
+                    replies: vec![reply.into(); 3],
+                    ..Said::default()
+                };
                 let datagrams = explain(&said, protocol);
                 let lines: usize = datagrams.iter().map(|datagram| datagram.fields.len()).sum();
                 assert!(datagrams.len() == 3 && lines <= 2 * FIELDS + 3);
                 assert!(
-                    datagrams.iter().flat_map(|datagram| &datagram.fields).all(|line| line.bytes.len() < 4 * BYTES)
+                    datagrams
+                        .iter()
+                        .flat_map(|datagram| &datagram.fields)
+                        .all(|line| line.bytes.len() < 4 * BYTES)
                 );
             }
         }

@@ -21,13 +21,23 @@ const LOOKED_THROUGH: usize = 5_000;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Orders: by time through all events, by anything else through the newest [`LOOKED_THROUGH`].
-const SORTS: [(&str, &str); 4] =
-    [("", "newest first"), ("time", "oldest first"), ("server", "by server"), ("kind", "by kind")];
+const SORTS: [(&str, &str); 4] = [
+    ("", "newest first"),
+    ("time", "oldest first"),
+    ("server", "by server"),
+    ("kind", "by kind"),
+];
 /// Words of kinds of events.
-const KINDS: [&str; 8] = ["up", "down", "flapping", "steady", "version", "map", "motd", "address"];
+const KINDS: [&str; 8] = [
+    "up", "down", "flapping", "steady", "version", "map", "motd", "address",
+];
 
 /// `/events?q=TEXT&kind=WORD&sort=WORD`, and where the page begins: `before=MILLISECONDS`, `after=MILLISECONDS` or `page=NUMBER`.
-pub(crate) async fn show(State(app): State<App>, RawQuery(query): RawQuery, asked: HeaderMap) -> Response {
+pub(crate) async fn show(
+    State(app): State<App>,
+    RawQuery(query): RawQuery,
+    asked: HeaderMap,
+) -> Response {
     let wanted = Wanted::read(query.as_deref().unwrap_or_default());
     let now = app.now();
     let read = tokio::time::timeout(PATIENCE, wanted.find(&app, now)).await;
@@ -35,8 +45,16 @@ pub(crate) async fn show(State(app): State<App>, RawQuery(query): RawQuery, aske
         Ok(Ok(found)) => (found, None),
         _ => (Found::default(), Some("The history cannot be read now.")),
     };
-    let kinds = KINDS.iter().map(|kind| Choice::new(kind, (*kind).to_owned(), wanted.kind));
-    let next = found.next.map(|place| Wanted { place: Some(place), ..wanted.clone() }.address());
+    let kinds = KINDS
+        .iter()
+        .map(|kind| Choice::new(kind, (*kind).to_owned(), wanted.kind));
+    let next = found.next.map(|place| {
+        Wanted {
+            place: Some(place),
+            ..wanted.clone()
+        }
+        .address()
+    });
     let [first, further] = match wanted.sort {
         "" => ["Newest", "Older"],
         "time" => ["Oldest", "Newer"],
@@ -44,13 +62,28 @@ pub(crate) async fn show(State(app): State<App>, RawQuery(query): RawQuery, aske
     };
     let page = Events {
         frame: Frame::new(&app, &asked, wanted.address()),
-        sorts: SORTS.iter().map(|(word, text)| Choice::new(word, (*text).to_owned(), wanted.sort)).collect(),
-        kinds: [Choice::new("", "all kinds".into(), wanted.kind)].into_iter().chain(kinds).collect(),
+        sorts: SORTS
+            .iter()
+            .map(|(word, text)| Choice::new(word, (*text).to_owned(), wanted.sort))
+            .collect(),
+        kinds: [Choice::new("", "all kinds".into(), wanted.kind)]
+            .into_iter()
+            .chain(kinds)
+            .collect(),
         events: found.events,
         is_cut: found.is_cut,
         looked_through: LOOKED_THROUGH,
         problem,
-        first: wanted.place.map(|_| (Wanted { place: None, ..wanted.clone() }.address(), first)),
+        first: wanted.place.map(|_| {
+            (
+                Wanted {
+                    place: None,
+                    ..wanted.clone()
+                }
+                .address(),
+                first,
+            )
+        }),
         next: next.map(|address| (address, further)),
         at: now,
         is_live: wanted.place.is_none() && wanted.sort != "time",
@@ -102,17 +135,35 @@ struct Found {
 
 impl Wanted {
     fn read(query: &str) -> Self {
-        let mut wanted = Self { search: String::new(), kind: "", sort: "", place: None };
+        let mut wanted = Self {
+            search: String::new(),
+            kind: "",
+            sort: "",
+            place: None,
+        };
         let mut places = Vec::new();
         for (key, value) in form_urlencoded::parse(query.as_bytes()) {
             match &*key {
                 "q" => wanted.search = value.trim().chars().take(LONGEST_SEARCH).collect(),
-                "kind" => wanted.kind = KINDS.into_iter().find(|kind| *kind == value).unwrap_or_default(),
-                "sort" => wanted.sort = SORTS.iter().find(|(word, _)| *word == value).map_or("", |(word, _)| word),
+                "kind" => {
+                    wanted.kind = KINDS
+                        .into_iter()
+                        .find(|kind| *kind == value)
+                        .unwrap_or_default()
+                }
+                "sort" => {
+                    wanted.sort = SORTS
+                        .iter()
+                        .find(|(word, _)| *word == value)
+                        .map_or("", |(word, _)| word)
+                }
                 _ => places.extend(value.parse().ok().map(|place: i64| (key, place))),
             }
         }
-        wanted.place = places.iter().find(|(key, _)| key == wanted.cursor()).map(|(_, place)| *place);
+        wanted.place = places
+            .iter()
+            .find(|(key, _)| key == wanted.cursor())
+            .map(|(_, place)| *place);
         wanted
     }
 
@@ -127,7 +178,11 @@ impl Wanted {
 
     fn address(&self) -> String {
         let mut query = form_urlencoded::Serializer::new(String::new());
-        for (key, value) in [("q", self.search.as_str()), ("kind", self.kind), ("sort", self.sort)] {
+        for (key, value) in [
+            ("q", self.search.as_str()),
+            ("kind", self.kind),
+            ("sort", self.sort),
+        ] {
             if !value.is_empty() {
                 query.append_pair(key, value);
             }
@@ -136,7 +191,11 @@ impl Wanted {
             query.append_pair(self.cursor(), &place.to_string());
         }
         let query = query.finish();
-        if query.is_empty() { "/events".into() } else { format!("/events?{query}") }
+        if query.is_empty() {
+            "/events".into()
+        } else {
+            format!("/events?{query}")
+        }
     }
 
     async fn find(&self, app: &App, now: Millis) -> Result<Found, HistoryError> {
@@ -145,7 +204,11 @@ impl Wanted {
         }
         let words = Words::of(&self.search);
         let is_ascending = self.sort == "time";
-        let mut place = self.place.unwrap_or(if is_ascending { Millis::MIN } else { Millis::MAX });
+        let mut place = self.place.unwrap_or(if is_ascending {
+            Millis::MIN
+        } else {
+            Millis::MAX
+        });
         let mut found = Found::default();
         let mut seen = 0;
         loop {
@@ -176,28 +239,52 @@ impl Wanted {
     /// The newest by something else than time.
     async fn in_order(&self, app: &App, now: Millis) -> Result<Found, HistoryError> {
         let words = Words::of(&self.search);
-        let events = app.history.events(None, Millis::MAX, LOOKED_THROUGH as u32).await?;
-        let mut fitting: Vec<_> = events.iter().filter_map(|event| self.fits(&words, app, event, now)).collect();
+        let events = app
+            .history
+            .events(None, Millis::MAX, LOOKED_THROUGH as u32)
+            .await?;
+        let mut fitting: Vec<_> = events
+            .iter()
+            .filter_map(|event| self.fits(&words, app, event, now))
+            .collect();
         match self.sort {
-            "server" => fitting.sort_by(|(a, _), (b, _)| directed(false, a.as_deref(), b.as_deref(), natural)),
-            _ => fitting.sort_by_key(|(_, event)| KINDS.iter().position(|kind| *kind == event.word)),
+            "server" => fitting
+                .sort_by(|(a, _), (b, _)| directed(false, a.as_deref(), b.as_deref(), natural)),
+            _ => {
+                fitting.sort_by_key(|(_, event)| KINDS.iter().position(|kind| *kind == event.word))
+            }
         }
         let page = usize::try_from(self.place.unwrap_or_default()).unwrap_or_default();
         let begin = page.saturating_mul(PAGE).min(fitting.len());
         let mut shown = fitting.split_off(begin);
         let next = (shown.len() > PAGE).then_some(page as i64 + 1);
         shown.truncate(PAGE);
-        Ok(Found { events: shown, next, is_cut: events.len() >= LOOKED_THROUGH })
+        Ok(Found {
+            events: shown,
+            next,
+            is_cut: events.len() >= LOOKED_THROUGH,
+        })
     }
 
     /// An event with the name of its server, if it is looked for.
-    fn fits(&self, words: &Words, app: &App, event: &Event, now: Millis) -> Option<(Option<String>, EventView)> {
+    fn fits(
+        &self,
+        words: &Words,
+        app: &App,
+        event: &Event,
+        now: Millis,
+    ) -> Option<(Option<String>, EventView)> {
         if !self.kind.is_empty() && event.kind.word() != self.kind {
             return None;
         }
-        let name = app.live.row(event.server).map(|row| row.server.name.clone());
+        let name = app
+            .live
+            .row(event.server)
+            .map(|row| row.server.name.clone());
         let view = EventView::of(event, now);
-        words.are_in_one_of(&[name.as_deref().unwrap_or_default(), &view.text.text]).then_some((name, view))
+        words
+            .are_in_one_of(&[name.as_deref().unwrap_or_default(), &view.text.text])
+            .then_some((name, view))
     }
 }
 
@@ -208,10 +295,15 @@ mod tests {
 
     #[test]
     fn every_kind_can_be_chosen() {
-        let difference = crate::sample::Difference { from: None, to: None };
+        let difference = crate::sample::Difference {
+            from: None,
+            to: None,
+        };
         let kinds = [
             EventKind::Up,
-            EventKind::Down { reason: String::new() },
+            EventKind::Down {
+                reason: String::new(),
+            },
             EventKind::Flapping,
             EventKind::Steady,
             EventKind::Version(difference.clone()),
@@ -226,8 +318,15 @@ mod tests {
             "/events?q=a&kind=up&sort=kind",
             "there are pages by number"
         );
-        for address in ["/events?before=7", "/events?sort=time&after=7", "/events?q=a&kind=up&sort=kind&page=7"] {
-            assert_eq!(Wanted::read(address.split_once('?').unwrap().1).address(), address);
+        for address in [
+            "/events?before=7",
+            "/events?sort=time&after=7",
+            "/events?q=a&kind=up&sort=kind&page=7",
+        ] {
+            assert_eq!(
+                Wanted::read(address.split_once('?').unwrap().1).address(),
+                address
+            );
         }
     }
 }

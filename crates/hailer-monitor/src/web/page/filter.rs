@@ -50,13 +50,20 @@ impl Filter {
                 "q" => filter.search = value.trim().chars().take(LONGEST_SEARCH).collect(),
                 "group" => filter.group = value.into_owned(),
                 "protocol" => filter.protocol = value.into_owned(),
-                "state" => filter.state = Shown::ALL.iter().find(|(_, word)| *word == value).map(|(shown, _)| *shown),
+                "state" => {
+                    filter.state = Shown::ALL
+                        .iter()
+                        .find(|(_, word)| *word == value)
+                        .map(|(shown, _)| *shown)
+                }
                 "sort" => {
                     let word = value.strip_prefix('-');
                     filter.is_reversed = word.is_some();
                     let word = word.unwrap_or(&value);
-                    filter.sort =
-                        Sort::ALL.iter().find(|(_, known, _)| *known == word).map_or_else(Sort::default, |s| s.0);
+                    filter.sort = Sort::ALL
+                        .iter()
+                        .find(|(_, known, _)| *known == word)
+                        .map_or_else(Sort::default, |s| s.0);
                 }
                 "page" => filter.page = value.parse::<usize>().unwrap_or(1).saturating_sub(1),
                 _ => {}
@@ -69,7 +76,11 @@ impl Filter {
     pub(crate) fn address(&self) -> String {
         let mut query = form_urlencoded::Serializer::new(String::new());
         let usual = Self::default();
-        for (key, value) in [("q", &self.search), ("group", &self.group), ("protocol", &self.protocol)] {
+        for (key, value) in [
+            ("q", &self.search),
+            ("group", &self.group),
+            ("protocol", &self.protocol),
+        ] {
             if !value.is_empty() {
                 query.append_pair(key, value);
             }
@@ -84,38 +95,68 @@ impl Filter {
             query.append_pair("page", &(self.page + 1).to_string());
         }
         let query = query.finish();
-        if query.is_empty() { "/".into() } else { format!("/?{query}") }
+        if query.is_empty() {
+            "/".into()
+        } else {
+            format!("/?{query}")
+        }
     }
 
     /// Whether it shows less than there is.
     pub(crate) fn is_narrow(&self) -> bool {
-        let Self { search, group, protocol, state, .. } = self;
-        state.is_some() || [search, group, protocol].iter().any(|text| !text.is_empty())
+        let Self {
+            search,
+            group,
+            protocol,
+            state,
+            ..
+        } = self;
+        state.is_some()
+            || [search, group, protocol]
+                .iter()
+                .any(|text| !text.is_empty())
     }
 
     pub(crate) fn state_word(&self) -> Option<&'static str> {
-        Shown::ALL.iter().find(|(shown, _)| Some(*shown) == self.state).map(|(_, word)| *word)
+        Shown::ALL
+            .iter()
+            .find(|(shown, _)| Some(*shown) == self.state)
+            .map(|(_, word)| *word)
     }
 
     pub(crate) fn sort_word(&self) -> String {
-        format!("{}{}", if self.is_reversed { "-" } else { "" }, self.sort.word())
+        format!(
+            "{}{}",
+            if self.is_reversed { "-" } else { "" },
+            self.sort.word()
+        )
     }
 
     /// The rows of the page that is asked for.
     pub(crate) fn find(&self, live: &Arc<Live>, now: Millis) -> Found {
         let text = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
         let (group, protocol) = (text(&self.group), text(&self.protocol));
-        let wanted = Match { group, protocol, state: self.state, labels: Vec::new() };
+        let wanted = Match {
+            group,
+            protocol,
+            state: self.state,
+            labels: Vec::new(),
+        };
         let words = Words::of(&self.search);
         let (count, page, ids) = match self.sort {
             Sort::Players | Sort::Latency | Sort::Uptime | Sort::State => {
-                let number = |row: &Row| wanted.fits(row).then(|| (self.sort.number(row, now), row.server.id));
+                let number = |row: &Row| {
+                    wanted
+                        .fits(row)
+                        .then(|| (self.sort.number(row, now), row.server.id))
+                };
                 let mut numbers = match words.is_empty() {
                     true => live.pick(number),
                     false => Candidates::of(live, &words).pick(live, |_, row| number(row)),
                 };
                 let compare = |a: &(Option<i64>, ServerId), b: &(Option<i64>, ServerId)| {
-                    self.directed(a.0.as_ref(), b.0.as_ref(), i64::cmp).then_with(|| a.1.cmp(&b.1))
+                    self.directed(a.0.as_ref(), b.0.as_ref(), i64::cmp)
+                        .then_with(|| a.1.cmp(&b.1))
                 };
                 let (page, shown) = self.page_of(&mut numbers, compare);
                 let ids: Vec<ServerId> = shown.iter().map(|(_, id)| *id).collect();
@@ -123,25 +164,40 @@ impl Filter {
             }
             Sort::Name => {
                 let mut all = Candidates::of(live, &words).matching(live, &wanted);
-                let (page, shown) = self.page_of(&mut all, |a, b| self.directed(Some(&a.0), Some(&b.0), usize::cmp));
+                let (page, shown) = self.page_of(&mut all, |a, b| {
+                    self.directed(Some(&a.0), Some(&b.0), usize::cmp)
+                });
                 let ids: Vec<ServerId> = shown.iter().map(|(_, id)| *id).collect();
                 (all.len(), page, ids)
             }
             Sort::Group | Sort::Version => {
-                let entry = |place, row: &Row| wanted.fits(row).then(|| (self.text(row), place, row.server.id));
+                let entry = |place, row: &Row| {
+                    wanted
+                        .fits(row)
+                        .then(|| (self.text(row), place, row.server.id))
+                };
                 let mut texts = Candidates::of(live, &words).pick(live, entry);
                 let (page, shown) = self.page_of(&mut texts, |a, b| {
-                    self.directed(a.0.as_deref(), b.0.as_deref(), natural).then(a.1.cmp(&b.1))
+                    self.directed(a.0.as_deref(), b.0.as_deref(), natural)
+                        .then(a.1.cmp(&b.1))
                 });
                 let ids: Vec<ServerId> = shown.iter().map(|(.., id)| *id).collect();
                 (texts.len(), page, ids)
             }
         };
-        Found { count, rows: ids.into_iter().filter_map(|id| live.row(id)).collect(), page }
+        Found {
+            count,
+            rows: ids.into_iter().filter_map(|id| live.row(id)).collect(),
+            page,
+        }
     }
 
     /// The page that there is, and its entries in order. What is before and behind them is in no order.
-    fn page_of<'a, T>(&self, entries: &'a mut [T], compare: impl Fn(&T, &T) -> Ordering) -> (usize, &'a [T]) {
+    fn page_of<'a, T>(
+        &self,
+        entries: &'a mut [T],
+        compare: impl Fn(&T, &T) -> Ordering,
+    ) -> (usize, &'a [T]) {
         let page = self.page.min(entries.len().saturating_sub(1) / PAGE);
         let (start, end) = (page * PAGE, ((page + 1) * PAGE).min(entries.len()));
         if start > 0 && start < entries.len() {
@@ -159,13 +215,20 @@ impl Filter {
     /// What a row is ordered by, if that is a text other than its name: a copy, so that comparing need not go far.
     fn text(&self, row: &Row) -> Option<CompactString> {
         match self.sort {
-            Sort::Group => Some(&row.server.group).filter(|group| !group.is_empty()).map(CompactString::from),
+            Sort::Group => Some(&row.server.group)
+                .filter(|group| !group.is_empty())
+                .map(CompactString::from),
             Sort::Version => row.said.as_ref()?.version.clone(),
             _ => None,
         }
     }
 
-    fn directed<T: ?Sized>(&self, a: Option<&T>, b: Option<&T>, compare: fn(&T, &T) -> Ordering) -> Ordering {
+    fn directed<T: ?Sized>(
+        &self,
+        a: Option<&T>,
+        b: Option<&T>,
+        compare: fn(&T, &T) -> Ordering,
+    ) -> Ordering {
         directed(self.is_reversed != self.sort.is_descending(), a, b, compare)
     }
 }
@@ -186,10 +249,15 @@ mod tests {
             page: 2,
         };
         let address = filter.address();
-        assert!(address.starts_with("/?q=a+%26+b%3D%C3%A4&group=EU+west"), "{address}");
+        assert!(
+            address.starts_with("/?q=a+%26+b%3D%C3%A4&group=EU+west"),
+            "{address}"
+        );
         assert_eq!(Filter::read(address.trim_start_matches("/?")), filter);
         assert_eq!(Filter::default().address(), "/");
-        let odd = Filter::read("q=%ff&q=x&page=-1&page=99999999999999999999999&sort=--&state=sideways&=&&%");
+        let odd = Filter::read(
+            "q=%ff&q=x&page=-1&page=99999999999999999999999&sort=--&state=sideways&=&&%",
+        );
         assert_eq!((odd.page, odd.sort, odd.state), (0, Sort::Players, None));
     }
 }

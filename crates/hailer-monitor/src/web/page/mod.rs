@@ -49,18 +49,34 @@ enum Theme {
 }
 
 impl Theme {
-    const ALL: [(Self, &'static str, &'static str); 3] =
-        [(Self::Auto, "auto", "As the system"), (Self::Light, "light", "Light"), (Self::Dark, "dark", "Dark")];
+    const ALL: [(Self, &'static str, &'static str); 3] = [
+        (Self::Auto, "auto", "As the system"),
+        (Self::Light, "light", "Light"),
+        (Self::Dark, "dark", "Dark"),
+    ];
 
     fn word(self) -> &'static str {
-        Self::ALL.iter().find(|(theme, ..)| *theme == self).map_or("auto", |(_, word, _)| word)
+        Self::ALL
+            .iter()
+            .find(|(theme, ..)| *theme == self)
+            .map_or("auto", |(_, word, _)| word)
     }
 
     fn of(asked: &HeaderMap) -> Self {
-        let cookies = asked.get_all(header::COOKIE).iter().filter_map(|cookies| cookies.to_str().ok());
-        let mut pairs = cookies.flat_map(|cookies| cookies.split(';')).filter_map(|pair| pair.trim().split_once('='));
-        let word = pairs.find(|(name, _)| *name == "theme").map_or("auto", |(_, word)| word);
-        Self::ALL.iter().find(|(_, known, _)| *known == word).map_or(Self::Auto, |(theme, ..)| *theme)
+        let cookies = asked
+            .get_all(header::COOKIE)
+            .iter()
+            .filter_map(|cookies| cookies.to_str().ok());
+        let mut pairs = cookies
+            .flat_map(|cookies| cookies.split(';'))
+            .filter_map(|pair| pair.trim().split_once('='));
+        let word = pairs
+            .find(|(name, _)| *name == "theme")
+            .map_or("auto", |(_, word)| word);
+        Self::ALL
+            .iter()
+            .find(|(_, known, _)| *known == word)
+            .map_or(Self::Auto, |(theme, ..)| *theme)
     }
 }
 
@@ -89,7 +105,9 @@ pub(crate) fn html(status: StatusCode, page: &impl Template) -> Response {
     match page.render() {
         Ok(text) => {
             let mut answer = (status, Html(text)).into_response();
-            answer.headers_mut().insert(header::VARY, HeaderValue::from_static("cookie"));
+            answer
+                .headers_mut()
+                .insert(header::VARY, HeaderValue::from_static("cookie"));
             answer
         }
         // Templates fail only where a value of ours does.
@@ -107,7 +125,14 @@ struct Failed<'a> {
 
 /// A page that says what went wrong.
 pub(crate) fn error(app: &App, asked: &HeaderMap, status: StatusCode, text: &str) -> Response {
-    html(status, &Failed { frame: Frame::new(app, asked, "/".into()), status, text })
+    html(
+        status,
+        &Failed {
+            frame: Frame::new(app, asked, "/".into()),
+            status,
+            text,
+        },
+    )
 }
 
 /// The same, of what programs are told in JSON.
@@ -119,7 +144,9 @@ pub(crate) fn problem(app: &App, asked: &HeaderMap, problem: &Problem) -> Respon
     text.push('.');
     let mut answer = error(app, asked, problem.status(), &text);
     if let Some(seconds) = problem.retry_after() {
-        answer.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+        answer
+            .headers_mut()
+            .insert(header::RETRY_AFTER, seconds.into());
     }
     answer
 }
@@ -132,28 +159,54 @@ struct NoticeView {
 
 /// What is wrong with the monitor itself, or the place where it would stand.
 pub(crate) fn notice(app: &App) -> String {
-    NoticeView { notice: (app.notice)() }.render().unwrap_or_default()
+    NoticeView {
+        notice: (app.notice)(),
+    }
+    .render()
+    .unwrap_or_default()
 }
 
 /// Whatever else was asked for.
 pub(super) async fn not_found(State(app): State<App>, asked: HeaderMap) -> Response {
-    error(&app, &asked, StatusCode::NOT_FOUND, "There is no such page.")
+    error(
+        &app,
+        &asked,
+        StatusCode::NOT_FOUND,
+        "There is no such page.",
+    )
 }
 
 /// A page that cannot be written to.
 pub(super) async fn not_allowed(State(app): State<App>, asked: HeaderMap) -> Response {
-    error(&app, &asked, StatusCode::METHOD_NOT_ALLOWED, "This page can only be looked at.")
+    error(
+        &app,
+        &asked,
+        StatusCode::METHOD_NOT_ALLOWED,
+        "This page can only be looked at.",
+    )
 }
 
 /// `/theme?to=WORD&back=PATH`: the switch of those without scripts.
-pub(super) async fn theme(State(app): State<App>, RawQuery(query): RawQuery, asked: HeaderMap) -> Response {
+pub(super) async fn theme(
+    State(app): State<App>,
+    RawQuery(query): RawQuery,
+    asked: HeaderMap,
+) -> Response {
     let query = query.unwrap_or_default();
     let value = |key: &str| form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == key);
-    let wanted = value("to").and_then(|(_, to)| Theme::ALL.into_iter().find(|(_, word, _)| *word == to));
+    let wanted =
+        value("to").and_then(|(_, to)| Theme::ALL.into_iter().find(|(_, word, _)| *word == to));
     let Some((_, word, _)) = wanted else {
-        return error(&app, &asked, StatusCode::BAD_REQUEST, "Choose auto, light or dark.");
+        return error(
+            &app,
+            &asked,
+            StatusCode::BAD_REQUEST,
+            "Choose auto, light or dark.",
+        );
     };
-    let back = value("back").map(|(_, back)| back.into_owned()).filter(|back| is_ours(back));
+    let back = value("back")
+        .map(|(_, back)| back.into_owned())
+        .filter(|back| is_ours(back));
     let mut answer = Redirect::to(back.as_deref().unwrap_or("/")).into_response();
     let cookie = format!("theme={word}; Path=/; Max-Age={REMEMBERED}; SameSite=Lax");
     if let Ok(cookie) = HeaderValue::from_str(&cookie) {
@@ -165,7 +218,12 @@ pub(super) async fn theme(State(app): State<App>, RawQuery(query): RawQuery, ask
 /// Whether an address leads to a page of ours, and not to where somebody else would like.
 fn is_ours(address: &str) -> bool {
     let is_path = address.starts_with('/') && !address.starts_with("//") && !address.contains('\\');
-    is_path && address.len() <= LONGEST_BACK && address.bytes().all(|byte| byte.is_ascii_graphic()) && {
-        address.parse::<Uri>().is_ok_and(|uri| uri.authority().is_none())
-    }
+    is_path
+        && address.len() <= LONGEST_BACK
+        && address.bytes().all(|byte| byte.is_ascii_graphic())
+        && {
+            address
+                .parse::<Uri>()
+                .is_ok_and(|uri| uri.authority().is_none())
+        }
 }

@@ -14,15 +14,22 @@ use axum::response::{IntoResponse, Response};
 use hailer::registry;
 
 /// `/`
-pub(crate) async fn show(State(app): State<App>, RawQuery(query): RawQuery, asked: HeaderMap) -> Response {
+pub(crate) async fn show(
+    State(app): State<App>,
+    RawQuery(query): RawQuery,
+    asked: HeaderMap,
+) -> Response {
     let filter = Filter::read(query.as_deref().unwrap_or_default());
     // A hundred thousand rows are looked through for some milliseconds: not where connections are served, and not by all
     // at the same time.
     let Ok(_turn) = app.turns.clone().acquire_owned().await else {
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     };
-    let made = tokio::task::spawn_blocking(move || html(StatusCode::OK, &Overview::of(&app, &asked, filter)));
-    made.await.unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response())
+    let made = tokio::task::spawn_blocking(move || {
+        html(StatusCode::OK, &Overview::of(&app, &asked, filter))
+    });
+    made.await
+        .unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response())
 }
 
 #[derive(Template)]
@@ -55,7 +62,11 @@ pub(crate) struct Choice {
 
 impl Choice {
     pub(crate) fn new(value: &str, text: String, chosen: &str) -> Self {
-        Self { value: value.into(), text, is_chosen: value == chosen }
+        Self {
+            value: value.into(),
+            text,
+            is_chosen: value == chosen,
+        }
     }
 }
 
@@ -90,9 +101,13 @@ impl Overview {
         Self {
             frame: Frame::new(app, asked, filter.address()),
             totals: TotalsView::of(&totals).render().unwrap_or_default(),
-            groups: choices("all groups", &totals.groups, &filter.group, |group| show::cut(group, 40).text),
+            groups: choices("all groups", &totals.groups, &filter.group, |group| {
+                show::cut(group, 40).text
+            }),
             protocols: choices("all protocols", &totals.protocols, &filter.protocol, |id| {
-                registry::find(id).map_or(id, |protocol| protocol.info().title).into()
+                registry::find(id)
+                    .map_or(id, |protocol| protocol.info().title)
+                    .into()
             }),
             states: states(&totals, &filter),
             sorts: sorts(&filter),
@@ -109,13 +124,26 @@ impl Overview {
 }
 
 /// What can be chosen, "all" first. What is chosen is among them even if there is no such server any more.
-fn choices(all: &str, counts: &[(String, usize)], chosen: &str, text: impl Fn(&str) -> String) -> Vec<Choice> {
+fn choices(
+    all: &str,
+    counts: &[(String, usize)],
+    chosen: &str,
+    text: impl Fn(&str) -> String,
+) -> Vec<Choice> {
     let choice = |value: &str, text| Choice::new(value, text, chosen);
-    let some =
-        counts.iter().map(|(name, count)| choice(name, format!("{} ({})", text(name), show::count(*count as u64))));
-    let gone =
-        (!chosen.is_empty() && counts.iter().all(|(name, _)| name != chosen)).then(|| choice(chosen, text(chosen)));
-    [choice("", all.into())].into_iter().chain(gone).chain(some).collect()
+    let some = counts.iter().map(|(name, count)| {
+        choice(
+            name,
+            format!("{} ({})", text(name), show::count(*count as u64)),
+        )
+    });
+    let gone = (!chosen.is_empty() && counts.iter().all(|(name, _)| name != chosen))
+        .then(|| choice(chosen, text(chosen)));
+    [choice("", all.into())]
+        .into_iter()
+        .chain(gone)
+        .chain(some)
+        .collect()
 }
 
 fn states(totals: &Totals, filter: &Filter) -> Vec<Choice> {
@@ -128,17 +156,35 @@ fn states(totals: &Totals, filter: &Filter) -> Vec<Choice> {
         };
         (word.to_owned(), count)
     });
-    choices("all states", &counts, filter.state_word().unwrap_or_default(), str::to_owned)
+    choices(
+        "all states",
+        &counts,
+        filter.state_word().unwrap_or_default(),
+        str::to_owned,
+    )
 }
 
 fn sorts(filter: &Filter) -> Vec<Choice> {
     let mut sorts = Vec::new();
     for (sort, _, text) in Sort::ALL {
         for is_reversed in [false, true] {
-            let value = Filter { sort, is_reversed, ..Filter::default() }.sort_word();
-            let arrow = if is_reversed == sort.is_descending() { "↑" } else { "↓" };
+            let value = Filter {
+                sort,
+                is_reversed,
+                ..Filter::default()
+            }
+            .sort_word();
+            let arrow = if is_reversed == sort.is_descending() {
+                "↑"
+            } else {
+                "↓"
+            };
             let is_chosen = (filter.sort, filter.is_reversed) == (sort, is_reversed);
-            sorts.push(Choice { value, text: format!("{text} {arrow}"), is_chosen });
+            sorts.push(Choice {
+                value,
+                text: format!("{text} {arrow}"),
+                is_chosen,
+            });
         }
     }
     sorts
@@ -146,18 +192,37 @@ fn sorts(filter: &Filter) -> Vec<Choice> {
 
 fn columns(filter: &Filter) -> Vec<Column> {
     let column = |sort: Sort| {
-        let (_, class, text) = Sort::ALL.into_iter().find(|(known, ..)| *known == sort).unwrap_or(Sort::ALL[0]);
+        let (_, class, text) = Sort::ALL
+            .into_iter()
+            .find(|(known, ..)| *known == sort)
+            .unwrap_or(Sort::ALL[0]);
         let is_current = filter.sort == sort;
-        let next = Filter { sort, is_reversed: is_current && !filter.is_reversed, page: 0, ..filter.clone() };
+        let next = Filter {
+            sort,
+            is_reversed: is_current && !filter.is_reversed,
+            page: 0,
+            ..filter.clone()
+        };
         let order = match (is_current, filter.is_reversed == sort.is_descending()) {
             (false, _) => "none",
             (true, true) => "ascending",
             (true, false) => "descending",
         };
-        Column { class, text, address: Some(next.address()), order }
+        Column {
+            class,
+            text,
+            address: Some(next.address()),
+            order,
+        }
     };
-    let day = Column { class: "day", text: "Day", address: None, order: "none" };
-    let [state, name, players, latency, uptime, version, group] = Sort::ALL.map(|(sort, ..)| column(sort));
+    let day = Column {
+        class: "day",
+        text: "Day",
+        address: None,
+        order: "none",
+    };
+    let [state, name, players, latency, uptime, version, group] =
+        Sort::ALL.map(|(sort, ..)| column(sort));
     vec![state, name, players, day, latency, uptime, version, group]
 }
 
@@ -167,7 +232,13 @@ fn steps(filter: &Filter, count: usize) -> Vec<Step> {
         return Vec::new();
     }
     let step = |text, rel, to: Option<usize>| {
-        let address = to.filter(|to| *to != page).map(|page| Filter { page, ..filter.clone() }.address());
+        let address = to.filter(|to| *to != page).map(|page| {
+            Filter {
+                page,
+                ..filter.clone()
+            }
+            .address()
+        });
         Step { text, rel, address }
     };
     vec![

@@ -58,7 +58,10 @@ impl Range {
             // Two looks for each, since they are not even: a line that has gaps says what is not so.
             Self::Hour => {
                 let steps = [1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30];
-                let step = steps.into_iter().find(|minutes| minutes * MINUTE >= 2 * interval).unwrap_or(60);
+                let step = steps
+                    .into_iter()
+                    .find(|minutes| minutes * MINUTE >= 2 * interval)
+                    .unwrap_or(60);
                 (Level::Raw, step * MINUTE, (60 / step) as usize)
             }
             Self::Day => of(Level::FiveMinutes, 1, 288),
@@ -131,7 +134,10 @@ impl Wanted {
                     wanted.range = Range::ALL.into_iter().find(|range| range.word() == value);
                 }
                 "sessions" => {
-                    wanted.order = Order::ALL.into_iter().find(|order| order.word() == value).unwrap_or_default();
+                    wanted.order = Order::ALL
+                        .into_iter()
+                        .find(|order| order.word() == value)
+                        .unwrap_or_default();
                 }
                 "who" => wanted.is_who_by_name = value == "name",
                 "find" => wanted.find = value.trim().chars().take(LONGEST_SEARCH).collect(),
@@ -145,8 +151,16 @@ impl Wanted {
     pub(crate) fn query(&self) -> String {
         let mut query = form_urlencoded::Serializer::new(String::new());
         for (key, word, is_usual) in [
-            ("range", self.range.unwrap_or_default().word(), self.range.is_none()),
-            ("sessions", self.order.word(), self.order == Order::default()),
+            (
+                "range",
+                self.range.unwrap_or_default().word(),
+                self.range.is_none(),
+            ),
+            (
+                "sessions",
+                self.order.word(),
+                self.order == Order::default(),
+            ),
             ("who", "name", !self.is_who_by_name),
             ("find", &self.find, self.find.is_empty()),
         ] {
@@ -155,7 +169,11 @@ impl Wanted {
             }
         }
         let query = query.finish();
-        if query.is_empty() { query } else { format!("?{query}") }
+        if query.is_empty() {
+            query
+        } else {
+            format!("?{query}")
+        }
     }
 }
 
@@ -202,24 +220,51 @@ pub(crate) struct SessionView {
 impl Past {
     /// Reads it. Where the history fails, the page says so and shows the rest.
     /// `on`: who is on now.
-    pub(crate) async fn of(app: &App, server: ServerId, on: &[CompactString], wanted: &Wanted, now: Millis) -> Self {
+    pub(crate) async fn of(
+        app: &App,
+        server: ServerId,
+        on: &[CompactString],
+        wanted: &Wanted,
+        now: Millis,
+    ) -> Self {
         let (order, words) = (wanted.order, Words::of(&wanted.find));
         let range = wanted.range.unwrap_or_default();
-        let range = if range.is_cheap(app) { range } else { Range::Day };
-        let events_read = if words.is_empty() { EVENTS } else { LOOKED_THROUGH };
-        let sessions_read = if words.is_empty() && order == Order::From { SESSIONS } else { LOOKED_THROUGH };
+        let range = if range.is_cheap(app) {
+            range
+        } else {
+            Range::Day
+        };
+        let events_read = if words.is_empty() {
+            EVENTS
+        } else {
+            LOOKED_THROUGH
+        };
+        let sessions_read = if words.is_empty() && order == Order::From {
+            SESSIONS
+        } else {
+            LOOKED_THROUGH
+        };
         let all = async {
             tokio::try_join!(
                 Seen::read(app, server, range, wanted.range.is_none(), now),
                 app.history.events(Some(server), now + 1, events_read),
-                app.history.sessions(server, now + 1, if app.shows_players { sessions_read } else { 0 }),
+                app.history.sessions(
+                    server,
+                    now + 1,
+                    if app.shows_players { sessions_read } else { 0 }
+                ),
             )
         };
         let read: Result<Result<_, HistoryError>, _> = tokio::time::timeout(PATIENCE, all).await;
         // What fails there is for the log of the monitor, not for whoever looks at the page.
         let Ok(Ok((seen, events, mut sessions))) = read else {
-            let problem = "The history cannot be read now. What is shown is what is known without it.".into();
-            return Self { range, problem: Some(problem), ..Self::default() };
+            let problem =
+                "The history cannot be read now. What is shown is what is known without it.".into();
+            return Self {
+                range,
+                problem: Some(problem),
+                ..Self::default()
+            };
         };
         let (has_events, has_sessions) = (!events.is_empty(), !sessions.is_empty());
         // The newest session of somebody who is on lasts: what is written of it is some moments old.
@@ -227,7 +272,9 @@ impl Past {
         let mut newest = HashSet::new();
         let lasts: HashSet<(Millis, String)> = sessions
             .iter()
-            .filter(|session| newest.insert(session.player.clone()) && on.contains(&*session.player))
+            .filter(|session| {
+                newest.insert(session.player.clone()) && on.contains(&*session.player)
+            })
             .map(|session| (session.first, session.player.clone()))
             .collect();
         for session in &mut sessions {
@@ -243,13 +290,26 @@ impl Past {
         }
         sessions.truncate(SESSIONS as usize);
         // A server that is watched for less time than the charts show says so.
-        let Seen { range, from, step, count, points } = seen;
-        let begins = points.first().map(|point| point.at).filter(|at| at - from > 2 * step);
+        let Seen {
+            range,
+            from,
+            step,
+            count,
+            points,
+        } = seen;
+        let begins = points
+            .first()
+            .map(|point| point.at)
+            .filter(|at| at - from > 2 * step);
         let buckets = Buckets::of(&points, from, step, count);
         Self {
             range,
             problem: None,
-            charts: if points.is_empty() { Vec::new() } else { buckets.charts(range, now) },
+            charts: if points.is_empty() {
+                Vec::new()
+            } else {
+                buckets.charts(range, now)
+            },
             begins: begins.map(|at| show::time(at, now)),
             events: events
                 .iter()
@@ -259,7 +319,13 @@ impl Past {
                 .collect(),
             sessions: sessions
                 .iter()
-                .map(|session| SessionView::of(session, lasts.contains(&(session.first, session.player.clone())), now))
+                .map(|session| {
+                    SessionView::of(
+                        session,
+                        lasts.contains(&(session.first, session.player.clone())),
+                        now,
+                    )
+                })
                 .collect(),
             has_events,
             has_sessions,
@@ -269,7 +335,9 @@ impl Past {
 
 /// Between two looks at a server that has no interval of its own, in milliseconds.
 fn interval_of(app: &App) -> Millis {
-    app.api.as_ref().map_or(MINUTE, |api| Millis::try_from(api.interval().as_millis()).unwrap_or(MINUTE))
+    app.api.as_ref().map_or(MINUTE, |api| {
+        Millis::try_from(api.interval().as_millis()).unwrap_or(MINUTE)
+    })
 }
 
 /// What charts are made of.
@@ -297,11 +365,24 @@ impl Seen {
             let to = now.div_euclid(step) * step + step;
             let from = to - step * count as Millis;
             let points = app.history.series(server, from, to, level).await?;
-            Ok(Self { range, from, step, count, points })
+            Ok(Self {
+                range,
+                from,
+                step,
+                count,
+                points,
+            })
         };
         let whole = read(range).await?;
-        let is_new = whole.points.first().is_none_or(|first| first.at > now - 50 * MINUTE);
-        if may_be_less && is_new && Range::Hour.is_cheap(app) { read(Range::Hour).await } else { Ok(whole) }
+        let is_new = whole
+            .points
+            .first()
+            .is_none_or(|first| first.at > now - 50 * MINUTE);
+        if may_be_less && is_new && Range::Hour.is_cheap(app) {
+            read(Range::Hour).await
+        } else {
+            Ok(whole)
+        }
     }
 }
 
@@ -404,8 +485,13 @@ impl Buckets {
                     words: &dyn Fn(&Sum) -> String,
                     axis: &dyn Fn(f64) -> String| {
             let label = format!("{title} of the last {}: {summary}", range.text());
-            let words =
-                |bucket: usize| self.sums.get(bucket).filter(|sum| sum.asked > 0).map(words).unwrap_or_default();
+            let words = |bucket: usize| {
+                self.sums
+                    .get(bucket)
+                    .filter(|sum| sum.asked > 0)
+                    .map(words)
+                    .unwrap_or_default()
+            };
             let chart = Chart {
                 label: &label,
                 from: self.from,
@@ -417,7 +503,11 @@ impl Buckets {
                 look,
                 now,
             };
-            ChartView { title, svg: chart.draw(), summary }
+            ChartView {
+                title,
+                svg: chart.draw(),
+                summary,
+            }
         };
         let sums = |value: fn(&Sum) -> Option<f64>| self.sums.iter().map(value).collect::<Vec<_>>();
         let players = draw(
@@ -432,7 +522,11 @@ impl Buckets {
             sums(|sum| sum.players_max.map(f64::from)),
             &|sum| match (sum.players(), sum.players_max) {
                 (Some(mean), Some(most)) if mean.round() < f64::from(most) => {
-                    format!("{} players, at most {}", show::mean(mean), show::count(most.into()))
+                    format!(
+                        "{} players, at most {}",
+                        show::mean(mean),
+                        show::count(most.into())
+                    )
                 }
                 (Some(mean), _) => format!("{} players", show::mean(mean)),
                 (None, _) if sum.answered == 0 => "no answer".into(),
@@ -451,13 +545,18 @@ impl Buckets {
             sums(Sum::latency),
             sums(|sum| sum.latency_max.map(|most| f64::from(most) / 1e3)),
             &|sum| match (sum.latency(), sum.latency_max) {
-                (Some(mean), Some(most)) => format!("{}, at most {}", micros(mean), show::latency(most)),
+                (Some(mean), Some(most)) => {
+                    format!("{}, at most {}", micros(mean), show::latency(most))
+                }
                 (Some(mean), None) => micros(mean),
                 (None, _) => "no answer".into(),
             },
             &|millis| format!("{}\u{202F}ms", show::mean(millis)),
         );
-        let lost = format!("{} of the datagrams sent again", show::share(whole.resent, whole.sent));
+        let lost = format!(
+            "{} of the datagrams sent again",
+            show::share(whole.resent, whole.sent)
+        );
         let uptime = draw(
             "Uptime",
             format!("{} · {lost}", or_nothing(whole.uptime().map(show::percent))),
@@ -466,8 +565,18 @@ impl Buckets {
             Vec::new(),
             &|sum| {
                 let all = sum.answered == sum.asked;
-                let of = || format!(" ({} of {} answered)", show::count(sum.answered), show::count(sum.asked));
-                format!("{}{}", show::share(sum.answered, sum.asked), if all { String::new() } else { of() })
+                let of = || {
+                    format!(
+                        " ({} of {} answered)",
+                        show::count(sum.answered),
+                        show::count(sum.asked)
+                    )
+                };
+                format!(
+                    "{}{}",
+                    show::share(sum.answered, sum.asked),
+                    if all { String::new() } else { of() }
+                )
             },
             &|share| format!("{:.0}\u{202F}%", share * 100.0),
         );
@@ -479,24 +588,38 @@ impl EventView {
     pub(crate) fn of(event: &Event, now: Millis) -> Self {
         let difference = |what: &Difference| {
             let side = |side: &Option<String>| {
-                side.as_deref().filter(|side| !side.trim().is_empty()).unwrap_or(NOTHING).to_owned()
+                side.as_deref()
+                    .filter(|side| !side.trim().is_empty())
+                    .unwrap_or(NOTHING)
+                    .to_owned()
             };
             show::cut(&format!("{} → {}", side(&what.from), side(&what.to)), TEXT)
         };
         let (what, text) = match &event.kind {
             EventKind::Up => ("Up", Cut::default()),
-            EventKind::Down { reason } if reason == "silence" => ("Down", show::cut("no answer", TEXT)),
-            EventKind::Down { reason } => ("Down", show::cut(&reason.replace('-', " "), TEXT)),
-            EventKind::Flapping => {
-                ("Flapping", show::cut("up and down all the time, from here on not told one by one", TEXT))
+            EventKind::Down { reason } if reason == "silence" => {
+                ("Down", show::cut("no answer", TEXT))
             }
+            EventKind::Down { reason } => ("Down", show::cut(&reason.replace('-', " "), TEXT)),
+            EventKind::Flapping => (
+                "Flapping",
+                show::cut(
+                    "up and down all the time, from here on not told one by one",
+                    TEXT,
+                ),
+            ),
             EventKind::Steady => ("Steady again", Cut::default()),
             EventKind::Version(what) => ("Version", difference(what)),
             EventKind::Map(what) => ("Map", difference(what)),
             EventKind::Motd(what) => ("MOTD", difference(what)),
             EventKind::Address(what) => ("Address", difference(what)),
         };
-        Self { word: event.kind.word(), at: Time::of(event.at, now), what, text }
+        Self {
+            word: event.kind.word(),
+            at: Time::of(event.at, now),
+            what,
+            text,
+        }
     }
 }
 
@@ -505,7 +628,11 @@ impl SessionView {
         Self {
             player: show::cut(&session.player, NAME),
             from: show::when(session.first, now),
-            to: if lasts { "now".into() } else { show::when(session.last, now) },
+            to: if lasts {
+                "now".into()
+            } else {
+                show::when(session.last, now)
+            },
             played: show::length(session.last - session.first),
         }
     }
@@ -525,11 +652,22 @@ mod tests {
             players_max: Some(players as u32 + 1),
             ..Point::default()
         };
-        let points =
-            [point(-1, 10, 99.0), point(0, 10, 4.0), point(50, 5, 1.0), point(199, 0, 0.0), point(200, 10, 99.0)];
+        let points = [
+            point(-1, 10, 99.0),
+            point(0, 10, 4.0),
+            point(50, 5, 1.0),
+            point(199, 0, 0.0),
+            point(200, 10, 99.0),
+        ];
         let buckets = Buckets::of(&points, 0, 100, 2);
-        assert_eq!((buckets.sums[0].players(), buckets.sums[0].uptime()), (Some(3.0), Some(0.75)));
-        assert_eq!((buckets.sums[0].players_max, buckets.sums[1].uptime()), (Some(5), Some(0.0)));
+        assert_eq!(
+            (buckets.sums[0].players(), buckets.sums[0].uptime()),
+            (Some(3.0), Some(0.75))
+        );
+        assert_eq!(
+            (buckets.sums[0].players_max, buckets.sums[1].uptime()),
+            (Some(5), Some(0.0))
+        );
         assert_eq!(buckets.whole().asked, 30);
     }
 
@@ -538,7 +676,12 @@ mod tests {
         for range in Range::ALL {
             for order in Order::ALL {
                 for (is_who_by_name, find) in [(false, ""), (true, "a & b")] {
-                    let wanted = Wanted { range: Some(range), order, is_who_by_name, find: find.into() };
+                    let wanted = Wanted {
+                        range: Some(range),
+                        order,
+                        is_who_by_name,
+                        find: find.into(),
+                    };
                     assert_eq!(Wanted::read(wanted.query().trim_start_matches('?')), wanted);
                 }
             }
@@ -547,7 +690,10 @@ mod tests {
             assert_eq!(step * count as Millis, hours * 3_600_000);
         }
         let minutes = |seconds: Millis| Range::Hour.buckets(seconds * 1_000).1 / MINUTE;
-        assert_eq!([1, 30, 31, 60, 400, 90_000].map(minutes), [1, 1, 2, 2, 15, 60]);
+        assert_eq!(
+            [1, 30, 31, 60, 400, 90_000].map(minutes),
+            [1, 1, 2, 2, 15, 60]
+        );
         assert_eq!(Wanted::read("range=3h&sessions=&x"), Wanted::default());
     }
 }

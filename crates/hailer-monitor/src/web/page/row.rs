@@ -58,7 +58,11 @@ pub(crate) struct Time {
 
 impl Time {
     pub(crate) fn of(at: Millis, now: Millis) -> Self {
-        Self { exact: show::rfc3339(at), ago: show::length(now - at), day: show::time(at, now) }
+        Self {
+            exact: show::rfc3339(at),
+            ago: show::length(now - at),
+            day: show::time(at, now),
+        }
     }
 }
 
@@ -71,7 +75,11 @@ impl StateView {
             State::Unknown => "unknown",
         };
         let reason = row.error.as_ref().map(|error| show::cut(&error.1, 200));
-        Self { word, since: (row.since > 0).then(|| Time::of(row.since, now)), reason }
+        Self {
+            word,
+            since: (row.since > 0).then(|| Time::of(row.since, now)),
+            reason,
+        }
     }
 }
 
@@ -84,11 +92,17 @@ impl RowView {
         // A narrow column cuts sooner than that.
         let motd_whole = motd.map(|motd| show::cut(&motd.plain(), MOTD).whole().to_owned());
         // A name that the MOTD says again is said once.
-        let title = said
-            .and_then(|said| said.title.as_deref())
-            .filter(|title| !title.trim().is_empty() && motd.is_none_or(|motd| !motd.plain().contains(title.trim())));
+        let title = said.and_then(|said| said.title.as_deref()).filter(|title| {
+            !title.trim().is_empty() && motd.is_none_or(|motd| !motd.plain().contains(title.trim()))
+        });
         let group = &server.group;
-        let of_group = || Filter { group: group.clone(), ..Filter::default() }.address();
+        let of_group = || {
+            Filter {
+                group: group.clone(),
+                ..Filter::default()
+            }
+            .address()
+        };
         Self {
             id: server.id.0,
             name: server.name.clone(),
@@ -96,12 +110,21 @@ impl RowView {
             title: title.map(|title| show::cut(title, 60)),
             motd: motd.map(|motd| pieces(motd, MOTD)).unwrap_or_default(),
             motd_whole: motd_whole.unwrap_or_default(),
-            players: last.and_then(|last| last.players).map(|players| show::count(players.into())),
-            max: last.and_then(|last| last.max).map(|max| show::count(max.into())),
+            players: last
+                .and_then(|last| last.players)
+                .map(|players| show::count(players.into())),
+            max: last
+                .and_then(|last| last.max)
+                .map(|max| show::count(max.into())),
             spark: sparkline(&row.day.players(now), Some(&row.day.answered(now))),
             latency: last.and_then(|last| last.latency).map(show::latency),
-            uptime: row.day.uptime(now).map(|share| (show::percent(share.into()), grade(share))),
-            version: said.and_then(|said| said.version.as_deref()).map(|version| show::cut(version, VERSION)),
+            uptime: row
+                .day
+                .uptime(now)
+                .map(|share| (show::percent(share.into()), grade(share))),
+            version: said
+                .and_then(|said| said.version.as_deref())
+                .map(|version| show::cut(version, VERSION)),
             group: (!group.is_empty()).then(|| (show::cut(group, GROUP), of_group())),
         }
     }

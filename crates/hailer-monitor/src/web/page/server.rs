@@ -30,13 +30,25 @@ pub(crate) async fn show(
     asked: HeaderMap,
 ) -> Response {
     let Some(row) = app.live.named(&name) else {
-        return page::error(&app, &asked, StatusCode::NOT_FOUND, "There is no server of this name.");
+        return page::error(
+            &app,
+            &asked,
+            StatusCode::NOT_FOUND,
+            "There is no server of this name.",
+        );
     };
     let wanted = Wanted::read(query.as_deref().unwrap_or_default());
     let now = app.now();
-    let on = row.said.as_deref().map(|said| &*said.players).unwrap_or_default();
+    let on = row
+        .said
+        .as_deref()
+        .map(|said| &*said.players)
+        .unwrap_or_default();
     let past = Past::of(&app, row.server.id, on, &wanted, now).await;
-    html(StatusCode::OK, &ServerPage::of(&app, &asked, &row, wanted, past, now))
+    html(
+        StatusCode::OK,
+        &ServerPage::of(&app, &asked, &row, wanted, past, now),
+    )
 }
 
 #[derive(Template)]
@@ -78,11 +90,20 @@ struct Figure {
 }
 
 impl ServerPage {
-    fn of(app: &App, asked: &HeaderMap, row: &Row, wanted: Wanted, past: Past, now: Millis) -> Self {
+    fn of(
+        app: &App,
+        asked: &HeaderMap,
+        row: &Row,
+        wanted: Wanted,
+        past: Past,
+        now: Millis,
+    ) -> Self {
         let server = &*row.server;
         let said = row.said.as_deref();
         let speaks = registry::find(protocol(server));
-        let mut details = said.map(|said| Details::of(said, speaks)).unwrap_or_default();
+        let mut details = said
+            .map(|said| Details::of(said, speaks))
+            .unwrap_or_default();
         let mut datagrams = said.map(|said| explain(said, speaks)).unwrap_or_default();
         if !app.shows_players {
             details.players.clear();
@@ -93,29 +114,62 @@ impl ServerPage {
         if wanted.is_who_by_name {
             details.sort_players();
         }
-        let group = Filter { group: server.group.clone(), ..Filter::default() };
+        let group = Filter {
+            group: server.group.clone(),
+            ..Filter::default()
+        };
         let here = |wanted: &Wanted| format!("/server/{}{}", server.name, wanted.query());
         let (has_badges, has_widgets) = app.api.as_ref().map_or((false, false), Api::for_sites);
-        let who = Wanted { is_who_by_name: !wanted.is_who_by_name, ..wanted.clone() };
+        let who = Wanted {
+            is_who_by_name: !wanted.is_who_by_name,
+            ..wanted.clone()
+        };
         Self {
             frame: Frame::new(app, asked, here(&wanted)),
             at: row.last.map_or(0, |last| last.at),
             name: server.name.clone(),
             state: StateView::of(row, now),
-            title: said.and_then(|said| said.title.as_deref()).map(|title| show::cut(title, 120)),
-            motd: said.and_then(|said| said.motd.as_ref()).map(|motd| pieces(motd, MOTD)).unwrap_or_default(),
+            title: said
+                .and_then(|said| said.title.as_deref())
+                .map(|title| show::cut(title, 120)),
+            motd: said
+                .and_then(|said| said.motd.as_ref())
+                .map(|motd| pieces(motd, MOTD))
+                .unwrap_or_default(),
             target: show::cut(&server.target, 100),
-            group: (!server.group.is_empty()).then(|| (show::cut(&server.group, 40), group.address())),
-            labels: server.labels.iter().map(|(key, value)| (show::cut(key, 40), show::cut(value, 60))).collect(),
+            group: (!server.group.is_empty())
+                .then(|| (show::cut(&server.group, 40), group.address())),
+            labels: server
+                .labels
+                .iter()
+                .map(|(key, value)| (show::cut(key, 40), show::cut(value, 60)))
+                .collect(),
             figures: figures(row, &details, speaks, now),
             ranges: Range::ALL
                 .into_iter()
                 .filter(|range| range.is_cheap(app))
-                .map(|range| (range, here(&Wanted { range: Some(range), ..wanted.clone() })))
+                .map(|range| {
+                    (
+                        range,
+                        here(&Wanted {
+                            range: Some(range),
+                            ..wanted.clone()
+                        }),
+                    )
+                })
                 .map(|(range, address)| (range.text(), address, range == past.range))
                 .collect(),
             orders: Order::ALL.map(|order| {
-                (format!("{}#sessions", here(&Wanted { order, ..wanted.clone() })), order == wanted.order)
+                (
+                    format!(
+                        "{}#sessions",
+                        here(&Wanted {
+                            order,
+                            ..wanted.clone()
+                        })
+                    ),
+                    order == wanted.order,
+                )
             }),
             past,
             shows_players: app.shows_players,
@@ -124,19 +178,30 @@ impl ServerPage {
             wanted,
             badge: has_badges.then(|| format!("/badge/{}.svg", server.name)),
             widget: has_widgets.then(|| format!("/widget/{}", server.name)),
-            said: said.filter(|said| said.at > 0).map(|said| Time::of(said.at, now)),
+            said: said
+                .filter(|said| said.at > 0)
+                .map(|said| Time::of(said.at, now)),
             datagrams,
         }
     }
 }
 
-fn figures(row: &Row, details: &Details, speaks: Option<&dyn Protocol>, now: Millis) -> Vec<Figure> {
+fn figures(
+    row: &Row,
+    details: &Details,
+    speaks: Option<&dyn Protocol>,
+    now: Millis,
+) -> Vec<Figure> {
     let last = row.last.filter(|last| last.answered);
     let said = row.said.as_deref();
     let mut figures = Vec::new();
     let mut add = |name, value: Option<String>, note: String| {
         if let Some(value) = value.filter(|value| !value.trim().is_empty()) {
-            figures.push(Figure { name, value: show::cut(&value, 60), note });
+            figures.push(Figure {
+                name,
+                value: show::cut(&value, 60),
+                note,
+            });
         }
     };
     let count = |number: Option<u32>| number.map(|number| show::count(number.into()));
@@ -144,21 +209,63 @@ fn figures(row: &Row, details: &Details, speaks: Option<&dyn Protocol>, now: Mil
     add(
         "Players",
         count(last.and_then(|last| last.players)),
-        count(max).map(|max| format!("of {max}")).unwrap_or_default(),
+        count(max)
+            .map(|max| format!("of {max}"))
+            .unwrap_or_default(),
     );
-    let resent = last.filter(|last| last.resent > 0).map(|last| format!("{} of {} sent again", last.resent, last.sent));
-    add("Latency", last.and_then(|last| last.latency).map(show::latency), resent.unwrap_or_default());
-    add("Uptime", row.day.uptime(now).map(|share| show::percent(share.into())), "last day".into());
-    add("Version", said.and_then(|said| said.version.clone()).map(Into::into), String::new());
-    add("Map", said.and_then(|said| said.map.clone()).map(Into::into), String::new());
-    add("Mode", details.mode.as_ref().map(|mode| mode.text.clone()), String::new());
-    add("Game", said.and_then(|said| said.game.clone()).map(Into::into), String::new());
-    add("Protocol", speaks.map(|speaks| speaks.info().title.to_owned()), String::new());
-    add("Asked every", row.server.interval.map(|every| show::length(every.as_millis() as Millis)), String::new());
-    let calls_itself = details.own_address.as_ref().map(|address| format!("calls itself {address}"));
+    let resent = last
+        .filter(|last| last.resent > 0)
+        .map(|last| format!("{} of {} sent again", last.resent, last.sent));
+    add(
+        "Latency",
+        last.and_then(|last| last.latency).map(show::latency),
+        resent.unwrap_or_default(),
+    );
+    add(
+        "Uptime",
+        row.day.uptime(now).map(|share| show::percent(share.into())),
+        "last day".into(),
+    );
+    add(
+        "Version",
+        said.and_then(|said| said.version.clone()).map(Into::into),
+        String::new(),
+    );
+    add(
+        "Map",
+        said.and_then(|said| said.map.clone()).map(Into::into),
+        String::new(),
+    );
+    add(
+        "Mode",
+        details.mode.as_ref().map(|mode| mode.text.clone()),
+        String::new(),
+    );
+    add(
+        "Game",
+        said.and_then(|said| said.game.clone()).map(Into::into),
+        String::new(),
+    );
+    add(
+        "Protocol",
+        speaks.map(|speaks| speaks.info().title.to_owned()),
+        String::new(),
+    );
+    add(
+        "Asked every",
+        row.server
+            .interval
+            .map(|every| show::length(every.as_millis() as Millis)),
+        String::new(),
+    );
+    let calls_itself = details
+        .own_address
+        .as_ref()
+        .map(|address| format!("calls itself {address}"));
     add(
         "Address",
-        said.and_then(|said| said.address).map(|address| address.to_string()),
+        said.and_then(|said| said.address)
+            .map(|address| address.to_string()),
         calls_itself.unwrap_or_default(),
     );
     figures

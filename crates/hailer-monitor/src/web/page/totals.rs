@@ -79,8 +79,15 @@ impl Totals {
             add(&mut protocols, protocol(&row.server));
             None
         });
-        sums.groups = groups.into_iter().filter(|(group, _)| !group.is_empty()).take(GROUPS).collect();
-        sums.protocols = protocols.into_iter().filter(|(protocol, _)| !protocol.is_empty()).collect();
+        sums.groups = groups
+            .into_iter()
+            .filter(|(group, _)| !group.is_empty())
+            .take(GROUPS)
+            .collect();
+        sums.protocols = protocols
+            .into_iter()
+            .filter(|(protocol, _)| !protocol.is_empty())
+            .collect();
         sums
     }
 }
@@ -145,7 +152,12 @@ impl Last {
         let totals = Arc::new(Totals::of(live, now));
         let end = Instant::now();
         let took = end - start;
-        Self { totals, until: end + took * KEPT, took, is_made: false }
+        Self {
+            totals,
+            until: end + took * KEPT,
+            took,
+            is_made: false,
+        }
     }
 }
 

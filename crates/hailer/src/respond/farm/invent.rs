@@ -9,10 +9,13 @@ use hailer_proto::{Address, Info, Player, Status, Text};
 /// The most players on one server.
 const MOST: u64 = 40;
 
-const ADJECTIVES: &[&str] =
-    &["Amber", "Broken", "Calm", "Deep", "Eastern", "Frozen", "Golden", "Hidden", "Iron", "Jolly", "Lost", "Quiet"];
+const ADJECTIVES: &[&str] = &[
+    "Amber", "Broken", "Calm", "Deep", "Eastern", "Frozen", "Golden", "Hidden", "Iron", "Jolly",
+    "Lost", "Quiet",
+];
 const NOUNS: &[&str] = &[
-    "Harbour", "Valley", "Keep", "Isles", "Market", "Orchard", "Ridge", "Caverns", "Meadow", "Tower", "Coast", "Mill",
+    "Harbour", "Valley", "Keep", "Isles", "Market", "Orchard", "Ridge", "Caverns", "Meadow",
+    "Tower", "Coast", "Mill",
 ];
 /// In ASCII, in ISO-8859-1, and past it: readers have to tell the encodings apart.
 const GREETINGS: &[&str] = &[
@@ -25,11 +28,30 @@ const GREETINGS: &[&str] = &[
     "\u{2605} season 7 \u{2605}",
     "\u{6E2F}\u{3078}\u{3088}\u{3046}\u{3053}\u{305D}",
 ];
-const COLOURS: &[&str] =
-    &["\u{A7}6", "\u{A7}b", "\u{A7}a", "\u{A7}c\u{A7}l", "\u{A7}x\u{A7}f\u{A7}f\u{A7}8\u{A7}8\u{A7}0\u{A7}0", ""];
-const MAPS: &[&str] = &["world", "harbour", "old_mill", "lighthouse", "high_pass", "survival", "hub"];
+const COLOURS: &[&str] = &[
+    "\u{A7}6",
+    "\u{A7}b",
+    "\u{A7}a",
+    "\u{A7}c\u{A7}l",
+    "\u{A7}x\u{A7}f\u{A7}f\u{A7}8\u{A7}8\u{A7}0\u{A7}0",
+    "",
+];
+const MAPS: &[&str] = &[
+    "world",
+    "harbour",
+    "old_mill",
+    "lighthouse",
+    "high_pass",
+    "survival",
+    "hub",
+];
 const GAME_VERSIONS: &[&str] = &["1.8.9", "1.12.2", "1.16.5", "1.19.4", "1.20.1", "1.21.8"];
-const SOFTWARE: &[&str] = &["Paper on Bukkit", "CraftBukkit on Bukkit", "Spigot on Bukkit", "Hailer farm"];
+const SOFTWARE: &[&str] = &[
+    "Paper on Bukkit",
+    "CraftBukkit on Bukkit",
+    "Spigot on Bukkit",
+    "Hailer farm",
+];
 const PLUGINS: &[&str] = &[
     "Tides",
     "Seagulls",
@@ -55,11 +77,18 @@ const RULES: &[(&str, &[&str])] = &[
     ("Owner", &["The harbour master", "Nobody", "A committee"]),
     ("Language", &["any", "English", "Deutsch", "fran\u{E7}ais"]),
     ("Weather", &["sunny", "rain", "fog"]),
-    ("Website", &["https://example.com", "https://example.org/play"]),
+    (
+        "Website",
+        &["https://example.com", "https://example.org/play"],
+    ),
     ("Gravity", &["0.008", "0.004"]),
 ];
-const FIRST: &[&str] = &["Ar", "Bel", "Cor", "Dun", "El", "Fin", "Gar", "Hal", "Is", "Jor", "Kel", "Lu", "Mor", "Nim"];
-const LAST: &[&str] = &["wen", "mar", "dis", "thas", "la", "nor", "rik", "via", "ston", "o", "bert", "_x"];
+const FIRST: &[&str] = &[
+    "Ar", "Bel", "Cor", "Dun", "El", "Fin", "Gar", "Hal", "Is", "Jor", "Kel", "Lu", "Mor", "Nim",
+];
+const LAST: &[&str] = &[
+    "wen", "mar", "dis", "thas", "la", "nor", "rik", "via", "ston", "o", "bert", "_x",
+];
 
 /// The status that a seed stands for, in the manner of a protocol's games.
 pub(super) fn status(info: &Info, seed: u64) -> Status {
@@ -67,7 +96,10 @@ pub(super) fn status(info: &Info, seed: u64) -> Status {
     let random = &mut random;
     let name = format!("{} {}", random.pick(ADJECTIVES), random.pick(NOUNS));
     let mut players: Vec<Player> = (0..random.players()).map(|_| player(random)).collect();
-    let mut status = Status { map: Some(random.text(MAPS).into()), ..Status::default() };
+    let mut status = Status {
+        map: Some(random.text(MAPS).into()),
+        ..Status::default()
+    };
     match info.id {
         "minecraft-query" => {
             status.motd = Some(motd(random, &name));
@@ -75,30 +107,54 @@ pub(super) fn status(info: &Info, seed: u64) -> Status {
             status.mode = Some("SMP".into());
             let version = random.text(GAME_VERSIONS);
             if random.below(4) > 0 {
-                status.extra.push(Extra::new("software", format!("{} {version}", random.pick(SOFTWARE))));
+                status.extra.push(Extra::new(
+                    "software",
+                    format!("{} {version}", random.pick(SOFTWARE)),
+                ));
                 let names: Vec<&str> = some(random, PLUGINS).collect();
-                let plugins: Vec<_> = names.into_iter().map(|name| (name, plugin_version(random))).collect();
+                let plugins: Vec<_> = names
+                    .into_iter()
+                    .map(|name| (name, plugin_version(random)))
+                    .collect();
                 let plugins = plugins.iter().map(|(name, version)| (*name, &**version));
                 status.extra.extend(minecraft_query::plugins(plugins));
             }
             status.version = Some(version.into());
             if random.below(8) == 0 {
-                status.rules.push(Rule { key: "whitelist".into(), value: random.text(&["on", "off"]).into() });
+                status.rules.push(Rule {
+                    key: "whitelist".into(),
+                    value: random.text(&["on", "off"]).into(),
+                });
             }
-            let host = format!("10.{}.{}.{}", random.below(256), random.below(256), random.below(256));
-            status.address = Some(Address { host: Some(host.into()), port: Some(25_565) });
+            let host = format!(
+                "10.{}.{}.{}",
+                random.below(256),
+                random.below(256),
+                random.below(256)
+            );
+            status.address = Some(Address {
+                host: Some(host.into()),
+                port: Some(25_565),
+            });
             for player in &mut players {
                 player.uuid = None;
             }
         }
         "ugp" => {
             status.name = Some(Text::unformatted(name));
-            status.mode = Some(random.text(&["Roleplay", "Deathmatch", "Freeroam", "Race"]).into());
+            status.mode = Some(
+                random
+                    .text(&["Roleplay", "Deathmatch", "Freeroam", "Race"])
+                    .into(),
+            );
             let (id, game) = random.pick(table::GAMES);
             status.game = Some(game.into());
             status.extra.push(Extra::new("game-id", i64::from(id)));
             status.rules = some(random, RULES)
-                .map(|(key, values)| Rule { key: key.into(), value: random.text(values).into() })
+                .map(|(key, values)| Rule {
+                    key: key.into(),
+                    value: random.text(values).into(),
+                })
                 .collect();
             for (id, player) in (0_i64..).zip(&mut players) {
                 player.uuid = None;
@@ -111,8 +167,13 @@ pub(super) fn status(info: &Info, seed: u64) -> Status {
             // The protocol has none.
             status.map = None;
             status.version = Some(random.text(&["2026.11", "2026.10.2", "0.9"]).into());
-            status.extra.push(Extra::new("protocol-version", random.below(9) as i64));
-            status.extra.push(Extra::new("protocol-hash", format!("{:08X}", random.below(1 << 32))));
+            status
+                .extra
+                .push(Extra::new("protocol-version", random.below(9) as i64));
+            status.extra.push(Extra::new(
+                "protocol-hash",
+                format!("{:08X}", random.below(1 << 32)),
+            ));
             status.extra.push(Extra::new("network", false));
             // Servers list by UUID.
             players.sort_by_key(|player| player.uuid);
@@ -134,7 +195,10 @@ fn motd(random: &mut Random, name: &str) -> Text {
     let colour = random.pick(COLOURS);
     let line_break = random.pick(&[" ", " - ", "\n"]);
     let second = random.pick(&["", "\u{A7}7", "\u{A7}r\u{A7}o"]);
-    let text = format!("{colour}{name}{line_break}{second}{}", random.pick(GREETINGS));
+    let text = format!(
+        "{colour}{name}{line_break}{second}{}",
+        random.pick(GREETINGS)
+    );
     // As vanilla servers send it: in ISO-8859-1, if that holds it and is not read as something else.
     let bytes: Option<Vec<u8>> = text.chars().map(Latin1::byte).collect();
     let latin1 = bytes.is_some_and(|bytes| std::str::from_utf8(&bytes).is_err());
@@ -157,13 +221,22 @@ fn player(random: &mut Random) -> Player {
     // Version 4, variant 1, as random UUIDs are marked.
     uuid[6] = uuid[6] & 0x0F | 0x40;
     uuid[8] = uuid[8] & 0x3F | 0x80;
-    Player { uuid: Some(uuid), ..Player::named(Text::unformatted(name)) }
+    Player {
+        uuid: Some(uuid),
+        ..Player::named(Text::unformatted(name))
+    }
 }
 
 /// Some of a list, in its order.
-fn some<T: Copy + 'static>(random: &mut Random, from: &'static [T]) -> impl Iterator<Item = T> + use<T> {
+fn some<T: Copy + 'static>(
+    random: &mut Random,
+    from: &'static [T],
+) -> impl Iterator<Item = T> + use<T> {
     let chosen = random.next();
-    from.iter().enumerate().filter(move |(i, _)| chosen >> i & 1 == 1).map(|(_, one)| *one)
+    from.iter()
+        .enumerate()
+        .filter(move |(i, _)| chosen >> i & 1 == 1)
+        .map(|(_, one)| *one)
 }
 
 /// SplitMix64.
@@ -194,6 +267,9 @@ impl Random {
 
     /// Few on most servers, many on few, 8 in the mean.
     fn players(&mut self) -> u64 {
-        (0..4).map(|_| self.below(MOST + 1)).min().unwrap_or_default()
+        (0..4)
+            .map(|_| self.below(MOST + 1))
+            .min()
+            .unwrap_or_default()
     }
 }

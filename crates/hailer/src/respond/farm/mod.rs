@@ -33,7 +33,9 @@ mod weather;
 
 pub use run::{BindError, Bound};
 
-use hailer_proto::{Epoch, Keys, OptionError, Options, Protocol, Responder, Status, Transport, Verdict, registry};
+use hailer_proto::{
+    Epoch, Keys, OptionError, Options, Protocol, Responder, Status, Transport, Verdict, registry,
+};
 use hailer_udp::Outbox;
 use invent::Random;
 use siphasher::sip::SipHasher13;
@@ -84,7 +86,9 @@ impl Settings {
     pub fn new(network: Ipv4Addr, bits: u8) -> Self {
         Self {
             networks: vec![(network, bits)],
-            ports: registry::datagram().map(|protocol| (protocol, protocol.info().port)).collect(),
+            ports: registry::datagram()
+                .map(|protocol| (protocol, protocol.info().port))
+                .collect(),
             seed: 1,
             silent: 0.0,
             loss: 0.0,
@@ -169,14 +173,25 @@ struct Place {
 impl Farm {
     /// A farm. Builds all of its responders: some hundred thousand in a second.
     pub fn new(settings: Settings) -> Result<Self, FarmError> {
-        let networks = settings.networks.iter().map(|&(address, bits)| Network::new(address, bits));
+        let networks = settings
+            .networks
+            .iter()
+            .map(|&(address, bits)| Network::new(address, bits));
         let networks: Vec<Network> = networks.collect::<Option<_>>().ok_or(FarmError::Network)?;
         if networks.is_empty() {
             return Err(FarmError::Network);
         }
-        let loopback = Network { base: u32::from(Ipv4Addr::new(127, 0, 0, 0)), mask: 0xFF00_0000 };
-        let inside = |network: &Network| network.base & loopback.mask == loopback.base && network.mask >= loopback.mask;
-        let open = networks.iter().position(|network| !inside(network)).filter(|_| !settings.beyond_loopback);
+        let loopback = Network {
+            base: u32::from(Ipv4Addr::new(127, 0, 0, 0)),
+            mask: 0xFF00_0000,
+        };
+        let inside = |network: &Network| {
+            network.base & loopback.mask == loopback.base && network.mask >= loopback.mask
+        };
+        let open = networks
+            .iter()
+            .position(|network| !inside(network))
+            .filter(|_| !settings.beyond_loopback);
         if let Some(&(address, bits)) = open.and_then(|open| settings.networks.get(open)) {
             return Err(FarmError::Open(address, bits));
         }
@@ -184,7 +199,13 @@ impl Farm {
             return Err(FarmError::Variants);
         }
         let share = |share, name| Share::new(share).ok_or(FarmError::Share(name));
-        let time = |time: Duration, name| if time > MAX_DELAY { Err(FarmError::Time(name)) } else { Ok(time) };
+        let time = |time: Duration, name| {
+            if time > MAX_DELAY {
+                Err(FarmError::Time(name))
+            } else {
+                Ok(time)
+            }
+        };
         let weather = Weather {
             loss: share(settings.loss, "loss")?,
             duplicates: share(settings.duplicates, "duplicates")?,
@@ -206,7 +227,11 @@ impl Farm {
         for (protocol, port) in settings.ports {
             farm.plant(protocol, port)?;
         }
-        if farm.doors.is_empty() { Err(FarmError::NoProtocol) } else { Ok(farm) }
+        if farm.doors.is_empty() {
+            Err(FarmError::NoProtocol)
+        } else {
+            Ok(farm)
+        }
     }
 
     /// Lets a protocol answer on a port.
@@ -215,7 +240,10 @@ impl Farm {
         if info.transport != Transport::Datagram {
             return Err(FarmError::Stream(info.id));
         }
-        let known = self.crops.iter().position(|crop| crop.protocol.info().id == info.id);
+        let known = self
+            .crops
+            .iter()
+            .position(|crop| crop.protocol.info().id == info.id);
         let crop = match known {
             Some(crop) => crop,
             None => {
@@ -223,16 +251,28 @@ impl Farm {
                 let mut secret = [0; 16];
                 secret[..8].copy_from_slice(&self.seed.to_be_bytes());
                 let keys = Keys::new(secret);
-                let build = |variant| protocol.responder(&self.invent(protocol, variant), &keys, &Options::default());
+                let build = |variant| {
+                    protocol.responder(&self.invent(protocol, variant), &keys, &Options::default())
+                };
                 let responders = (0..self.variants).map(build).collect::<Result<_, _>>()?;
-                self.crops.push(Crop { protocol, responders });
+                self.crops.push(Crop {
+                    protocol,
+                    responders,
+                });
                 self.crops.len() - 1
             }
         };
-        match self.doors.iter_mut().find(|door| port != 0 && door.port == port) {
+        match self
+            .doors
+            .iter_mut()
+            .find(|door| port != 0 && door.port == port)
+        {
             Some(door) if door.crops.contains(&crop) => {}
             Some(door) => door.crops.push(crop),
-            None => self.doors.push(Door { port, crops: vec![crop] }),
+            None => self.doors.push(Door {
+                port,
+                crops: vec![crop],
+            }),
         }
         Ok(())
     }
@@ -241,16 +281,27 @@ impl Farm {
     /// the client reads it. `None`: it never answers, it is not of this farm, or the farm does not speak the protocol.
     pub fn status(&self, protocol: &dyn Protocol, address: SocketAddr) -> Option<Status> {
         let id = protocol.info().id;
-        let crop = self.crops.iter().find(|crop| crop.protocol.info().id == id)?;
-        let IpAddr::V4(ip) = address.ip() else { return None };
+        let crop = self
+            .crops
+            .iter()
+            .find(|crop| crop.protocol.info().id == id)?;
+        let IpAddr::V4(ip) = address.ip() else {
+            return None;
+        };
         let place = self.place(ip, address.port());
         (self.holds(ip) && !place.silent).then(|| self.invent(crop.protocol, place.variant))
     }
 
     /// Which protocols answer on a port.
     pub fn protocols(&self, bound: &Bound) -> impl Iterator<Item = &'static dyn Protocol> {
-        let crops = self.doors.get(bound.index()).into_iter().flat_map(|door| &door.crops);
-        crops.filter_map(|crop| self.crops.get(*crop)).map(|crop| crop.protocol)
+        let crops = self
+            .doors
+            .get(bound.index())
+            .into_iter()
+            .flat_map(|door| &door.crops);
+        crops
+            .filter_map(|crop| self.crops.get(*crop))
+            .map(|crop| crop.protocol)
     }
 
     /// How many ports it answers on.
@@ -278,7 +329,10 @@ impl Farm {
 
     /// Whether an address is one of the farm's. The first and the last of 127.0.0.0/8 are no hosts.
     fn holds(&self, ip: Ipv4Addr) -> bool {
-        let inside = self.networks.iter().any(|network| u32::from(ip) & network.mask == network.base);
+        let inside = self
+            .networks
+            .iter()
+            .any(|network| u32::from(ip) & network.mask == network.base);
         inside && !matches!(ip.octets(), [127, 0, 0, 0] | [127, 255, 255, 255])
     }
 
@@ -287,7 +341,10 @@ impl Farm {
         let [e, f] = port.to_be_bytes();
         let hash = self.hash_of(&[a, b, c, d, e, f]);
         let variant = (u64::from(hash as u32) * u64::from(self.variants)) >> 32;
-        Place { variant: variant as u32, silent: self.silent.has((hash >> 32) as u32) }
+        Place {
+            variant: variant as u32,
+            silent: self.silent.has((hash >> 32) as u32),
+        }
     }
 
     fn hash_of(&self, bytes: &[u8]) -> u64 {
@@ -312,7 +369,10 @@ impl Network {
             1..=32 => u32::MAX << (32 - bits),
             _ => return None,
         };
-        Some(Self { base: u32::from(address) & mask, mask })
+        Some(Self {
+            base: u32::from(address) & mask,
+            mask,
+        })
     }
 }
 
@@ -382,12 +442,23 @@ impl Counts {
 impl Gate<'_> {
     /// Hears a datagram sent by `from` to `to`, an address of the farm's. What is answered at once goes to `out`. Time is
     /// counted from 1970, by a clock that never goes back.
-    pub fn hear(&mut self, now: Duration, from: SocketAddr, to: Option<IpAddr>, bytes: &[u8], out: &mut Outbox) {
+    pub fn hear(
+        &mut self,
+        now: Duration,
+        from: SocketAddr,
+        to: Option<IpAddr>,
+        bytes: &[u8],
+        out: &mut Outbox,
+    ) {
         let farm = self.farm;
         self.counts.received += 1;
         self.counts.bytes_in += bytes.len() as u64;
         let to = match to {
-            Some(IpAddr::V4(to)) if farm.holds(to) && (farm.beyond_loopback || from.ip().is_loopback()) => to,
+            Some(IpAddr::V4(to))
+                if farm.holds(to) && (farm.beyond_loopback || from.ip().is_loopback()) =>
+            {
+                to
+            }
             _ => {
                 self.counts.foreign += 1;
                 return;
@@ -403,13 +474,20 @@ impl Gate<'_> {
         }
         let epoch = Epoch::at(now.as_secs());
         let instant = farm.weather.is_instant();
-        let buffer = if instant { out.draft() } else { &mut self.scratch };
+        let buffer = if instant {
+            out.draft()
+        } else {
+            &mut self.scratch
+        };
         if !instant {
             buffer.clear();
         }
         let start = buffer.len();
-        let responders =
-            self.door.crops.iter().filter_map(|crop| farm.crops[*crop].responders.get(place.variant as usize));
+        let responders = self
+            .door
+            .crops
+            .iter()
+            .filter_map(|crop| farm.crops[*crop].responders.get(place.variant as usize));
         let mut verdicts = responders.map(|responder| responder.answer(from, epoch, bytes, buffer));
         let reason = match verdicts.find(|verdict| *verdict != Verdict::Pass) {
             Some(Verdict::Reply { .. }) => return self.reply(now, from, to.into(), start, out),
@@ -420,7 +498,14 @@ impl Gate<'_> {
     }
 
     /// Sends through the weather what is in the draft from `start` on, or in the scratch buffer.
-    fn reply(&mut self, now: Duration, to: SocketAddr, from: IpAddr, start: usize, out: &mut Outbox) {
+    fn reply(
+        &mut self,
+        now: Duration,
+        to: SocketAddr,
+        from: IpAddr,
+        start: usize,
+        out: &mut Outbox,
+    ) {
         if self.is_lost() {
             return;
         }
@@ -455,7 +540,9 @@ impl Gate<'_> {
             && let Some(letter) = self.delayed.take(now)
         {
             let length = letter.bytes.len();
-            out.push(letter.to, Some(letter.from), |arena| arena.extend_from_slice(&letter.bytes));
+            out.push(letter.to, Some(letter.from), |arena| {
+                arena.extend_from_slice(&letter.bytes)
+            });
             self.count(length);
         }
     }

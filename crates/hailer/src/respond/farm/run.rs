@@ -53,7 +53,9 @@ pub enum BindError {
         cause: io::Error,
     },
     /// The system does not tell which address was asked.
-    #[error("a farm does not work on this system, which does not tell which of its addresses was asked")]
+    #[error(
+        "a farm does not work on this system, which does not tell which of its addresses was asked"
+    )]
     Destination,
 }
 
@@ -88,8 +90,14 @@ impl Farm {
     /// ports.
     pub fn run(&self, bound: &[Bound], stop: &AtomicBool) -> Counts {
         let sockets: Vec<&Socket> = bound.iter().map(Bound::socket).collect();
-        let gates = bound.iter().map(|bound| self.gate(bound.index, bound.port()));
-        let posts = gates.zip(&sockets).map(|(gate, socket)| Post { gate, socket, outbox: Outbox::new() });
+        let gates = bound
+            .iter()
+            .map(|bound| self.gate(bound.index, bound.port()));
+        let posts = gates.zip(&sockets).map(|(gate, socket)| Post {
+            gate,
+            socket,
+            outbox: Outbox::new(),
+        });
         let mut posts: Vec<Post<'_>> = posts.collect();
         let mut inbox = Inbox::for_length(MAX_REQUEST);
         let clock = Clock::start();
@@ -130,7 +138,13 @@ impl Post<'_> {
                 Err(_) => std::thread::sleep(Duration::from_millis(1)),
             }
             for datagram in inbox.iter().take(heard) {
-                self.gate.hear(now, datagram.from, datagram.to, datagram.bytes, &mut self.outbox);
+                self.gate.hear(
+                    now,
+                    datagram.from,
+                    datagram.to,
+                    datagram.bytes,
+                    &mut self.outbox,
+                );
             }
         }
         if self.socket.send(&mut self.outbox).is_err() {
@@ -149,8 +163,13 @@ struct Clock {
 
 impl Clock {
     fn start() -> Self {
-        let started_at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        Self { started: Instant::now(), started_at }
+        let started_at = SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap_or_default();
+        Self {
+            started: Instant::now(),
+            started_at,
+        }
     }
 
     fn now(&self) -> Duration {

@@ -12,11 +12,17 @@ fn asker() -> SocketAddr {
 
 fn server(number: u32, port: u16) -> SocketAddr {
     // Spread over the network, without its ends.
-    SocketAddr::from((Ipv4Addr::from(0x7F00_0001 + number.wrapping_mul(0x9E37_79B1) % 0x00FF_FFFE), port))
+    SocketAddr::from((
+        Ipv4Addr::from(0x7F00_0001 + number.wrapping_mul(0x9E37_79B1) % 0x00FF_FFFE),
+        port,
+    ))
 }
 
 fn settings() -> Settings {
-    Settings { variants: 64, ..Settings::new(LOOPBACK, 8) }
+    Settings {
+        variants: 64,
+        ..Settings::new(LOOPBACK, 8)
+    }
 }
 
 fn farm(settings: Settings) -> Farm {
@@ -24,7 +30,11 @@ fn farm(settings: Settings) -> Farm {
 }
 
 /// What a client reads, in fair weather and in no time; and the length of the longest reply.
-fn query(gate: &mut Gate<'_>, protocol: &dyn Protocol, address: SocketAddr) -> Option<(Status, usize)> {
+fn query(
+    gate: &mut Gate<'_>,
+    protocol: &dyn Protocol,
+    address: SocketAddr,
+) -> Option<(Status, usize)> {
     let mut exchange = protocol.exchange(&Ask::default(), Cookie(7));
     let (mut outbox, mut request, mut longest) = (Outbox::new(), Vec::new(), 0);
     let mut step = exchange.handle(Input::Start, &mut request);
@@ -51,13 +61,23 @@ fn query(gate: &mut Gate<'_>, protocol: &dyn Protocol, address: SocketAddr) -> O
 /// Hears requests for challenge tokens, each of another address, and returns the replies.
 fn pings(gate: &mut Gate<'_>, count: u32, out: &mut Outbox) {
     for number in 0..count {
-        gate.hear(START, asker(), Some(server(number, 0).ip()), b"\xFE\xFD\x09\x01\x02\x03\x04", out);
+        gate.hear(
+            START,
+            asker(),
+            Some(server(number, 0).ip()),
+            b"\xFE\xFD\x09\x01\x02\x03\x04",
+            out,
+        );
     }
 }
 
 #[test]
 fn clients_read_exactly_what_the_farm_says() {
-    let farm = farm(Settings { variants: 4_096, silent: 0.1, ..settings() });
+    let farm = farm(Settings {
+        variants: 4_096,
+        silent: 0.1,
+        ..settings()
+    });
     for (index, protocol) in registry::datagram().enumerate() {
         let port = protocol.info().port;
         let mut gate = farm.gate(index, port);
@@ -66,53 +86,107 @@ fn clients_read_exactly_what_the_farm_says() {
             let address = server(number, port);
             let heard = query(&mut gate, protocol, address);
             let said = farm.status(protocol, address);
-            assert_eq!(heard.as_ref().map(|(status, _)| status), said.as_ref(), "{address} {}", protocol.info().id);
-            let Some((status, longest)) = heard else { continue };
-            assert_eq!((status.players.roster, status.deviations.len()), (Roster::Whole, 0));
+            assert_eq!(
+                heard.as_ref().map(|(status, _)| status),
+                said.as_ref(),
+                "{address} {}",
+                protocol.info().id
+            );
+            let Some((status, longest)) = heard else {
+                continue;
+            };
+            assert_eq!(
+                (status.players.roster, status.deviations.len()),
+                (Roster::Whole, 0)
+            );
             answers += 1;
             players += status.players.list.len();
             bytes += longest;
             titles.insert(status.title());
         }
         let id = protocol.info().id;
-        eprintln!("{id}: {} players, {} bytes, {} titles", players / answers, bytes / answers, titles.len());
-        assert!((6..=10).contains(&(players / answers)) && titles.len() > 50, "{id}");
-        assert!(id != "minecraft-query" || (380..=420).contains(&(bytes / answers)), "{}", bytes / answers);
+        eprintln!(
+            "{id}: {} players, {} bytes, {} titles",
+            players / answers,
+            bytes / answers,
+            titles.len()
+        );
+        assert!(
+            (6..=10).contains(&(players / answers)) && titles.len() > 50,
+            "{id}"
+        );
+        assert!(
+            id != "minecraft-query" || (380..=420).contains(&(bytes / answers)),
+            "{}",
+            bytes / answers
+        );
     }
 }
 
 #[test]
 fn texts_travel_in_both_encodings() {
     let farm = farm(settings());
-    let motds: Vec<_> = (0..64).filter_map(|variant| farm.invent(farm.crops[0].protocol, variant).motd).collect();
+    let motds: Vec<_> = (0..64)
+        .filter_map(|variant| farm.invent(farm.crops[0].protocol, variant).motd)
+        .collect();
     let latin1 = |motd: &&hailer_proto::Text| std::str::from_utf8(&motd.bytes()).is_err();
-    let accented = |motd: &&hailer_proto::Text| motd.plain().chars().any(|c| ('\u{A1}'..='\u{FF}').contains(&c));
+    let accented = |motd: &&hailer_proto::Text| {
+        motd.plain()
+            .chars()
+            .any(|c| ('\u{A1}'..='\u{FF}').contains(&c))
+    };
     assert!(motds.iter().filter(latin1).filter(accented).count() > 5);
-    assert!(motds.iter().filter(|motd| !latin1(motd) && !motd.raw().is_ascii()).count() > 5);
+    assert!(
+        motds
+            .iter()
+            .filter(|motd| !latin1(motd) && !motd.raw().is_ascii())
+            .count()
+            > 5
+    );
 }
 
 #[test]
 fn the_silent_are_a_share_and_always_the_same() {
-    let farms = [1, 1, 2].map(|seed| farm(Settings { silent: 0.2, seed, ..settings() }));
+    let farms = [1, 1, 2].map(|seed| {
+        farm(Settings {
+            silent: 0.2,
+            seed,
+            ..settings()
+        })
+    });
     let protocol = registry::datagram().next().unwrap();
     let silent = |farm: &Farm, port| -> HashSet<u32> {
-        (0..20_000).filter(|number| farm.status(protocol, server(*number, port)).is_none()).collect()
+        (0..20_000)
+            .filter(|number| farm.status(protocol, server(*number, port)).is_none())
+            .collect()
     };
     let first = silent(&farms[0], 1);
     // Five standard deviations.
     assert!((3_717..=4_283).contains(&first.len()), "{}", first.len());
     assert_eq!(first, silent(&farms[1], 1));
     assert_ne!(first, silent(&farms[2], 1));
-    assert_ne!(first, silent(&farms[0], 2), "another port is another server");
+    assert_ne!(
+        first,
+        silent(&farms[0], 2),
+        "another port is another server"
+    );
 }
 
 #[test]
 fn the_same_seed_gives_the_same_bytes() {
     let replies = |seed| {
-        let farm = farm(Settings { loss: 0.1, duplicates: 0.1, seed, ..settings() });
+        let farm = farm(Settings {
+            loss: 0.1,
+            duplicates: 0.1,
+            seed,
+            ..settings()
+        });
         let (mut gate, mut outbox) = (farm.gate(0, 25_565), Outbox::new());
         pings(&mut gate, 200, &mut outbox);
-        let all: Vec<_> = outbox.pending().map(|(to, from, bytes)| (to, from, bytes.to_vec())).collect();
+        let all: Vec<_> = outbox
+            .pending()
+            .map(|(to, from, bytes)| (to, from, bytes.to_vec()))
+            .collect();
         all
     };
     assert_eq!(replies(1), replies(1));
@@ -121,24 +195,43 @@ fn the_same_seed_gives_the_same_bytes() {
 
 #[test]
 fn loss_and_duplicates_are_shares() {
-    let farm = farm(Settings { loss: 0.1, duplicates: 0.2, ..settings() });
+    let farm = farm(Settings {
+        loss: 0.1,
+        duplicates: 0.2,
+        ..settings()
+    });
     let (mut gate, mut outbox) = (farm.gate(0, 25_565), Outbox::new());
     pings(&mut gate, 20_000, &mut outbox);
     let counts = gate.counts();
     // Each way a tenth: 0.81 arrive, of which a fifth twice. Five standard deviations.
-    assert!((3_800 - 280..3_800 + 280).contains(&counts.lost), "{counts:?}");
-    assert!((3_240 - 270..3_240 + 270).contains(&counts.doubled), "{counts:?}");
+    assert!(
+        (3_800 - 280..3_800 + 280).contains(&counts.lost),
+        "{counts:?}"
+    );
+    assert!(
+        (3_240 - 270..3_240 + 270).contains(&counts.doubled),
+        "{counts:?}"
+    );
     assert_eq!(counts.answered, 20_000 - counts.lost + counts.doubled);
     assert_eq!(outbox.len() as u64, counts.answered);
     let bytes: usize = outbox.pending().map(|(.., bytes)| bytes.len()).sum();
     assert_eq!(bytes as u64, counts.bytes_out);
-    let all: Vec<_> = outbox.pending().map(|(_, from, bytes)| (from, bytes)).collect();
-    assert_eq!(all.windows(2).filter(|pair| pair[0] == pair[1]).count() as u64, counts.doubled);
+    let all: Vec<_> = outbox
+        .pending()
+        .map(|(_, from, bytes)| (from, bytes))
+        .collect();
+    assert_eq!(
+        all.windows(2).filter(|pair| pair[0] == pair[1]).count() as u64,
+        counts.doubled
+    );
 }
 
 #[test]
 fn everything_can_be_lost() {
-    let farm = farm(Settings { loss: 1.0, ..settings() });
+    let farm = farm(Settings {
+        loss: 1.0,
+        ..settings()
+    });
     let (mut gate, mut outbox) = (farm.gate(0, 25_565), Outbox::new());
     pings(&mut gate, 100, &mut outbox);
     assert_eq!((gate.counts().lost, outbox.len()), (100, 0));
@@ -146,7 +239,10 @@ fn everything_can_be_lost() {
 
 #[test]
 fn what_is_not_the_farms_is_not_answered() {
-    let mut farm = farm(Settings { networks: vec![(Ipv4Addr::new(127, 7, 0, 0), 16)], ..settings() });
+    let mut farm = farm(Settings {
+        networks: vec![(Ipv4Addr::new(127, 7, 0, 0), 16)],
+        ..settings()
+    });
     for beyond in [false, true] {
         farm.beyond_loopback = beyond;
         for (from, to, answered) in [
@@ -160,8 +256,18 @@ fn what_is_not_the_farms_is_not_answered() {
         ] {
             let (mut gate, mut outbox) = (farm.gate(0, 25_565), Outbox::new());
             let to = to.map(|to| to.parse().unwrap());
-            gate.hear(START, from.parse().unwrap(), to, b"\xFE\xFD\x09\x01\x02\x03\x04", &mut outbox);
-            assert_eq!((outbox.len(), gate.counts().foreign), (answered.into(), (!answered).into()), "{from} {to:?}");
+            gate.hear(
+                START,
+                from.parse().unwrap(),
+                to,
+                b"\xFE\xFD\x09\x01\x02\x03\x04",
+                &mut outbox,
+            );
+            assert_eq!(
+                (outbox.len(), gate.counts().foreign),
+                (answered.into(), (!answered).into()),
+                "{from} {to:?}"
+            );
         }
     }
     farm.networks = vec![Network::new(LOOPBACK, 8).unwrap()];
@@ -171,11 +277,25 @@ fn what_is_not_the_farms_is_not_answered() {
 #[test]
 fn a_farm_is_not_open_to_the_world() {
     let of = |networks: &[(&str, u8)], beyond_loopback| {
-        let networks = networks.iter().map(|(address, bits)| (address.parse().unwrap(), *bits)).collect();
-        Farm::new(Settings { networks, beyond_loopback, variants: 1, ..settings() }).map(drop)
+        let networks = networks
+            .iter()
+            .map(|(address, bits)| (address.parse().unwrap(), *bits))
+            .collect();
+        Farm::new(Settings {
+            networks,
+            beyond_loopback,
+            variants: 1,
+            ..settings()
+        })
+        .map(drop)
     };
     assert_eq!(of(&[("127.0.0.0", 8), ("127.3.2.1", 32)], false), Ok(()));
-    for (address, bits) in [("127.0.0.0", 7), ("10.0.0.0", 8), ("0.0.0.0", 0), ("128.0.0.0", 8)] {
+    for (address, bits) in [
+        ("127.0.0.0", 7),
+        ("10.0.0.0", 8),
+        ("0.0.0.0", 0),
+        ("128.0.0.0", 8),
+    ] {
         let open = Err(FarmError::Open(address.parse().unwrap(), bits));
         assert_eq!(of(&[("127.0.0.0", 8), (address, bits)], false), open);
         assert_eq!(of(&[(address, bits)], true), Ok(()));
@@ -191,10 +311,22 @@ fn settings_are_checked() {
         change(&mut settings);
         Farm::new(settings).err()
     };
-    assert_eq!(refused(|s| s.silent = 1.01), Some(FarmError::Share("silent")));
-    assert_eq!(refused(|s| s.loss = f64::NAN), Some(FarmError::Share("loss")));
-    assert_eq!(refused(|s| s.duplicates = -0.1), Some(FarmError::Share("duplicates")));
-    assert_eq!(refused(|s| s.delay = Duration::from_secs(61)), Some(FarmError::Time("delay")));
+    assert_eq!(
+        refused(|s| s.silent = 1.01),
+        Some(FarmError::Share("silent"))
+    );
+    assert_eq!(
+        refused(|s| s.loss = f64::NAN),
+        Some(FarmError::Share("loss"))
+    );
+    assert_eq!(
+        refused(|s| s.duplicates = -0.1),
+        Some(FarmError::Share("duplicates"))
+    );
+    assert_eq!(
+        refused(|s| s.delay = Duration::from_secs(61)),
+        Some(FarmError::Time("delay"))
+    );
     assert_eq!(refused(|s| s.variants = 0), Some(FarmError::Variants));
     assert_eq!(refused(|s| s.ports.clear()), Some(FarmError::NoProtocol));
     assert_eq!(
@@ -205,17 +337,37 @@ fn settings_are_checked() {
 
 #[test]
 fn protocols_share_ports_and_have_several() {
-    let [a, b]: [&'static dyn Protocol; 2] = ["minecraft-query", "ugp"].map(|id| registry::find(id).unwrap());
-    let farm =
-        farm(Settings { ports: vec![(a, 1_000), (b, 1_000), (a, 2_000), (a, 0), (b, 0), (a, 1_000)], ..settings() });
+    let [a, b]: [&'static dyn Protocol; 2] =
+        ["minecraft-query", "ugp"].map(|id| registry::find(id).unwrap());
+    let farm = farm(Settings {
+        ports: vec![
+            (a, 1_000),
+            (b, 1_000),
+            (a, 2_000),
+            (a, 0),
+            (b, 0),
+            (a, 1_000),
+        ],
+        ..settings()
+    });
     assert_eq!((farm.gates(), farm.crops.len()), (4, 2));
-    for (index, port, spoken) in [(0, 1_000, [true, true]), (1, 2_000, [true, false]), (3, 7_777, [false, true])] {
+    for (index, port, spoken) in [
+        (0, 1_000, [true, true]),
+        (1, 2_000, [true, false]),
+        (3, 7_777, [false, true]),
+    ] {
         let mut gate = farm.gate(index, port);
         for (protocol, spoken) in [a, b].into_iter().zip(spoken) {
             let said = query(&mut gate, protocol, server(5, port)).map(|(status, _)| status);
-            assert_eq!(said, farm.status(protocol, server(5, port)).filter(|_| spoken));
+            assert_eq!(
+                said,
+                farm.status(protocol, server(5, port)).filter(|_| spoken)
+            );
         }
-        assert_eq!(gate.counts().dropped.get("no query"), spoken.contains(&false).then_some(&1));
+        assert_eq!(
+            gate.counts().dropped.get("no query"),
+            spoken.contains(&false).then_some(&1)
+        );
     }
 }
 
@@ -251,7 +403,11 @@ proptest! {
 
 #[test]
 fn what_is_under_way_is_bounded() {
-    let farm = farm(Settings { delay: Duration::from_secs(1), max_delayed: 50, ..settings() });
+    let farm = farm(Settings {
+        delay: Duration::from_secs(1),
+        max_delayed: 50,
+        ..settings()
+    });
     let (mut gate, mut outbox) = (farm.gate(0, 25_565), Outbox::new());
     for round in 1..=3 {
         pings(&mut gate, 80, &mut outbox);

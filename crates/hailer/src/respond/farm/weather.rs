@@ -14,7 +14,9 @@ impl Share {
     /// `None`: it is not from 0 to 1.
     pub(super) fn new(share: f64) -> Option<Self> {
         // 1 is past all of the 32 bits, so that it means all.
-        (0.0..=1.0).contains(&share).then(|| Self((share * (1_u64 << 32) as f64).round() as u64))
+        (0.0..=1.0)
+            .contains(&share)
+            .then(|| Self((share * (1_u64 << 32) as f64).round() as u64))
     }
 
     /// Whether 32 random bits are of the share.
@@ -68,11 +70,23 @@ pub(super) struct Queue {
 
 impl Queue {
     pub(super) fn new(most: usize) -> Self {
-        Self { order: BinaryHeap::new(), letters: Vec::new(), free: Vec::new(), taken: 0, most }
+        Self {
+            order: BinaryHeap::new(),
+            letters: Vec::new(),
+            free: Vec::new(),
+            taken: 0,
+            most,
+        }
     }
 
     /// Takes a copy of a datagram. `false`: there is no room.
-    pub(super) fn put(&mut self, due: Duration, to: SocketAddr, from: IpAddr, bytes: &[u8]) -> bool {
+    pub(super) fn put(
+        &mut self,
+        due: Duration,
+        to: SocketAddr,
+        from: IpAddr,
+        bytes: &[u8],
+    ) -> bool {
         let place = match self.free.pop() {
             Some(place) => {
                 let letter = &mut self.letters[place];
@@ -82,7 +96,11 @@ impl Queue {
                 place
             }
             None if self.letters.len() < self.most => {
-                self.letters.push(Letter { to, from, bytes: bytes.to_vec() });
+                self.letters.push(Letter {
+                    to,
+                    from,
+                    bytes: bytes.to_vec(),
+                });
                 self.letters.len() - 1
             }
             None => return false,

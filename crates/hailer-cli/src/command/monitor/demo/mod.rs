@@ -66,7 +66,12 @@ impl Fleet {
             };
             servers.push(town.server(address));
         }
-        Ok(Self { towns: all(now), servers, folder: Folder::new()?, _tasks: tasks })
+        Ok(Self {
+            towns: all(now),
+            servers,
+            folder: Folder::new()?,
+            _tasks: tasks,
+        })
     }
 
     /// Where the history goes, and with it at the end.
@@ -83,15 +88,22 @@ impl Fleet {
 }
 
 /// The port that was asked for, else the usual one, else any.
-pub(super) async fn listen(wanted: Option<SocketAddr>, usual: SocketAddr) -> anyhow::Result<TcpListener> {
+pub(super) async fn listen(
+    wanted: Option<SocketAddr>,
+    usual: SocketAddr,
+) -> anyhow::Result<TcpListener> {
     match wanted {
         Some(wanted) => match TcpListener::bind(wanted).await {
             Ok(listener) => Ok(listener),
-            Err(error) => usage!("cannot listen on {wanted}: {error}; choose another place with --listen"),
+            Err(error) => {
+                usage!("cannot listen on {wanted}: {error}; choose another place with --listen")
+            }
         },
         None => match TcpListener::bind(usual).await {
             Ok(listener) => Ok(listener),
-            Err(_) => TcpListener::bind((usual.ip(), 0)).await.context("no port is free"),
+            Err(_) => TcpListener::bind((usual.ip(), 0))
+                .await
+                .context("no port is free"),
         },
     }
 }
@@ -122,8 +134,12 @@ async fn serve(town: Arc<Town>, socket: Arc<UdpSocket>, board: Board) {
         if !town.is_up(now) || town.loses(town.random(count, 70)) {
             continue;
         }
-        let Some(reply) = service.answer(from, &buffer[..length]) else { continue };
-        let Ok(place) = places.clone().try_acquire_owned() else { continue };
+        let Some(reply) = service.answer(from, &buffer[..length]) else {
+            continue;
+        };
+        let Ok(place) = places.clone().try_acquire_owned() else {
+            continue;
+        };
         let (reply, socket, delay) = (reply.to_vec(), socket.clone(), town.latency(now));
         tokio::spawn(async move {
             tokio::time::sleep(Duration::from_micros(delay.into())).await;
@@ -147,7 +163,13 @@ async fn serve_stream(town: Arc<Town>, listener: TcpListener) {
             let (status, delay) = (town.status(now), town.latency(now));
             let town = town.clone();
             tokio::spawn(async move {
-                let answer = answer_stream(&town, &status, stream, from, Duration::from_micros(delay.into()));
+                let answer = answer_stream(
+                    &town,
+                    &status,
+                    stream,
+                    from,
+                    Duration::from_micros(delay.into()),
+                );
                 let _ = tokio::time::timeout(PATIENCE, answer).await;
                 drop(place);
             });
@@ -162,7 +184,9 @@ async fn answer_stream(
     from: SocketAddr,
     delay: Duration,
 ) -> anyhow::Result<()> {
-    let responder = town.protocol.responder(status, &Keys::new(random_secret()), &Options::default())?;
+    let responder =
+        town.protocol
+            .responder(status, &Keys::new(random_secret()), &Options::default())?;
     let (mut heard, mut reply) = (Vec::new(), Vec::new());
     while heard.len() < LONGEST && stream.read_buf(&mut heard).await? > 0 {
         if let Verdict::Reply { .. } = responder.answer(from, Epoch::at(0), &heard, &mut reply) {
@@ -179,7 +203,11 @@ struct Folder(PathBuf);
 
 impl Folder {
     fn new() -> anyhow::Result<Self> {
-        let path = std::env::temp_dir().join(format!("hailer-demo-{}-{}", std::process::id(), since_1970()));
+        let path = std::env::temp_dir().join(format!(
+            "hailer-demo-{}-{}",
+            std::process::id(),
+            since_1970()
+        ));
         std::fs::create_dir(&path).with_context(|| path.display().to_string())?;
         Ok(Self(path))
     }

@@ -29,9 +29,14 @@ pub(super) async fn write(
     servers: &[Server],
     now: Millis,
 ) -> Result<(), HistoryError> {
-    let all: Vec<(&Town, ServerId)> = towns.iter().zip(servers.iter().map(|server| server.id)).collect();
+    let all: Vec<(&Town, ServerId)> = towns
+        .iter()
+        .zip(servers.iter().map(|server| server.id))
+        .collect();
     let raw = (now - RAW).div_euclid(HOUR) * HOUR;
-    history.import(rollups(towns, raw, now).map(|record| Ok((0, record)))).await?;
+    history
+        .import(rollups(towns, raw, now).map(|record| Ok((0, record))))
+        .await?;
     let mut batch = Batch::default();
     for (town, id) in &all {
         samples(town, *id, raw, now, &mut batch.samples);
@@ -49,9 +54,17 @@ pub(super) async fn write(
 /// A day each for a year, an hour for a month, five minutes for as long as there are samples: the oldest first.
 fn rollups(towns: &[Town], raw: Millis, now: Millis) -> impl Iterator<Item = Record> {
     let today = now.div_euclid(DAY);
-    let levels = [(Level::Day, (today - DAYS) * DAY), (Level::Hour, (today - HOURLY) * DAY), (Level::FiveMinutes, raw)];
+    let levels = [
+        (Level::Day, (today - DAYS) * DAY),
+        (Level::Hour, (today - HOURLY) * DAY),
+        (Level::FiveMinutes, raw),
+    ];
     levels.into_iter().flat_map(move |(level, from)| {
-        let (thinly, each) = if level == Level::Day { (THINLY, THINLY as usize) } else { (1, 1) };
+        let (thinly, each) = if level == Level::Day {
+            (THINLY, THINLY as usize)
+        } else {
+            (1, 1)
+        };
         let length = (level.length() / MINUTE) as usize;
         (from.div_euclid(DAY)..=today).flat_map(move |day| {
             let minutes: Vec<_> = towns.iter().map(|town| town.minutes(day, thinly)).collect();
@@ -64,7 +77,10 @@ fn rollups(towns: &[Town], raw: Millis, now: Millis) -> impl Iterator<Item = Rec
                 // The newest is not over.
                 let last = (first + length).min(((now - day * DAY) / MINUTE) as usize + 1);
                 let towns = towns.iter().zip(&minutes);
-                records.extend(towns.filter_map(|(town, all)| rollup(town, level, at, &all[first..last], each)));
+                records
+                    .extend(towns.filter_map(|(town, all)| {
+                        rollup(town, level, at, &all[first..last], each)
+                    }));
             }
             records
         })
@@ -72,7 +88,13 @@ fn rollups(towns: &[Town], raw: Millis, now: Millis) -> impl Iterator<Item = Rec
 }
 
 /// A bucket, of players in each of its minutes; of so many one is looked at.
-fn rollup(town: &Town, level: Level, start: Millis, minutes: &[u32], each: usize) -> Option<Record> {
+fn rollup(
+    town: &Town,
+    level: Level,
+    start: Millis,
+    minutes: &[u32],
+    each: usize,
+) -> Option<Record> {
     let mut sum = RollupRecord {
         server: town.name.into(),
         level,
@@ -111,7 +133,13 @@ fn rollup(town: &Town, level: Level, start: Millis, minutes: &[u32], each: usize
     }
     (sum.told, sum.timed) = (sum.answered, sum.answered);
     if sum.answered == 0 {
-        (sum.players, sum.players_max, sum.max, sum.latency, sum.latency_max) = (None, None, None, None, None);
+        (
+            sum.players,
+            sum.players_max,
+            sum.max,
+            sum.latency,
+            sum.latency_max,
+        ) = (None, None, None, None, None);
     }
     (sum.asked > 0).then_some(Record::Rollup(sum))
 }
@@ -146,7 +174,9 @@ fn samples(town: &Town, server: ServerId, from: Millis, now: Millis, samples: &m
 fn events(town: &Town, server: ServerId, now: Millis, events: &mut Vec<Event>) {
     let today = now.div_euclid(DAY);
     let mut add = |at, kind| events.push(Event { server, at, kind });
-    let silence = || EventKind::Down { reason: "silence".into() };
+    let silence = || EventKind::Down {
+        reason: "silence".into(),
+    };
     add(town.opened().max((today - DAYS) * DAY), EventKind::Up);
     let mut version = town.version((today - DAYS) * DAY);
     for day in today - DAYS..=today {
@@ -157,7 +187,13 @@ fn events(town: &Town, server: ServerId, now: Millis, events: &mut Vec<Event>) {
         let at = (day * DAY + 9 * HOUR).min(now);
         let next = town.version(at);
         if next != version && at > town.opened() {
-            add(at, EventKind::Version(Difference { from: version, to: next.clone() }));
+            add(
+                at,
+                EventKind::Version(Difference {
+                    from: version,
+                    to: next.clone(),
+                }),
+            );
         }
         version = next;
     }
@@ -174,7 +210,12 @@ fn sessions(town: &Town, server: ServerId, now: Millis, sessions: &mut Vec<Sessi
             // Those who are on when a server fails are thrown out; a list in the middle of it would be empty.
             let last = to.min(now);
             if town.is_up(from) && town.is_up(last - 1) {
-                sessions.push(Session { server, player: town.name_of(member), first: from, last });
+                sessions.push(Session {
+                    server,
+                    player: town.name_of(member),
+                    first: from,
+                    last,
+                });
             }
         }
     }

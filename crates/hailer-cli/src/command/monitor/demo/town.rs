@@ -29,7 +29,9 @@ const FLAP: Millis = 7_000;
 /// The one that is built all the time has another version so often.
 const BUILD: Millis = 40_000;
 /// Releases, a new one after so many days.
-const RELEASES: [&str; 8] = ["1.21.4", "1.21.5", "1.21.6", "1.21.7", "1.21.8", "1.21.9", "1.21.10", "1.21.11"];
+const RELEASES: [&str; 8] = [
+    "1.21.4", "1.21.5", "1.21.6", "1.21.7", "1.21.8", "1.21.9", "1.21.10", "1.21.11",
+];
 const RELEASE: Millis = 52 * DAY;
 
 /// An invented server.
@@ -75,7 +77,16 @@ enum Way {
 
 use Region::{America, Asia, Europe};
 
-type Row = (&'static str, &'static str, &'static str, &'static str, u32, u32, Region, Way);
+type Row = (
+    &'static str,
+    &'static str,
+    &'static str,
+    &'static str,
+    u32,
+    u32,
+    Region,
+    Way,
+);
 
 /// Name, group, protocol, MOTD or name, players of a good evening, the most that fit, and the rest.
 #[rustfmt::skip]
@@ -125,7 +136,18 @@ pub(super) fn all(started: Millis) -> Vec<Town> {
     let town = |(seed, row): (u64, &Row)| {
         let (name, group, protocol, motd, peak, max, region, way) = *row;
         let protocol = registry::find(protocol).expect("a protocol of the registry");
-        Town { seed, name, group, protocol, motd, peak, max, region, way, started }
+        Town {
+            seed,
+            name,
+            group,
+            protocol,
+            motd,
+            peak,
+            max,
+            region,
+            way,
+            started,
+        }
     };
     (1..).zip(TOWNS).map(town).collect()
 }
@@ -163,7 +185,9 @@ impl Town {
             Way::Flaps if at >= self.started => (at - self.started) / FLAP % 2 == 0,
             // Before that it was not asked as often.
             Way::Flaps if at >= self.started - FLAPS => at / MINUTE % 12 < 7,
-            _ => !self.outage(at.div_euclid(DAY)).is_some_and(|(from, to)| (from..to).contains(&at)),
+            _ => !self
+                .outage(at.div_euclid(DAY))
+                .is_some_and(|(from, to)| (from..to).contains(&at)),
         }
     }
 
@@ -201,9 +225,15 @@ impl Town {
         };
         let base = base + self.random(0, 30) % (base / 2);
         // In the evening the lines are full; now and then something is.
-        let evening = (at.rem_euclid(DAY) as f64 / DAY as f64 * std::f64::consts::TAU - 1.0).sin() * 0.06 + 1.0;
+        let evening = (at.rem_euclid(DAY) as f64 / DAY as f64 * std::f64::consts::TAU - 1.0).sin()
+            * 0.06
+            + 1.0;
         let minute = self.random((at / MINUTE) as u64, 31);
-        let spike = if minute.is_multiple_of(150) { minute % 60_000 } else { 0 };
+        let spike = if minute.is_multiple_of(150) {
+            minute % 60_000
+        } else {
+            0
+        };
         (base as f64 * evening) as u32 + (minute % 3_000 + spike) as u32
     }
 
@@ -216,7 +246,9 @@ impl Town {
             ("minecraft-query", _) => {
                 // Each takes its time.
                 let late = (self.random(0, 40) % 20) as Millis * DAY;
-                RELEASES[((since - late).max(0) / RELEASE).clamp(0, RELEASES.len() as i64 - 1) as usize].into()
+                RELEASES
+                    [((since - late).max(0) / RELEASE).clamp(0, RELEASES.len() as i64 - 1) as usize]
+                    .into()
             }
             ("onequery", Way::Builds) => format!("2026.11.{}", at / BUILD % 1_000),
             ("onequery", _) => format!("2026.{}", 1 + since / (40 * DAY)),
@@ -236,13 +268,20 @@ impl Town {
         }
         if info.id == "minecraft-query" {
             status.extra = vec![Extra::new("software", "Paper on Bukkit")];
-            status.extra.extend(minecraft_query::plugins([("Tides", "2.1"), ("Seagulls", "0.9.4"), ("Vault", "1.7")]));
+            status.extra.extend(minecraft_query::plugins([
+                ("Tides", "2.1"),
+                ("Seagulls", "0.9.4"),
+                ("Vault", "1.7"),
+            ]));
         }
         status.version = self.version(at).map(Into::into);
         if self.way == Way::Hostile {
             status.map = Some("</title><script>alert('owned')</script>".into());
         }
-        let on = self.on(at).map(|member| self.player(member)).take(self.max as usize);
+        let on = self
+            .on(at)
+            .map(|member| self.player(member))
+            .take(self.max as usize);
         let on: Vec<Player> = on.collect();
         status.players.max = Some(self.max.into());
         status.players.online = Some(on.len() as i64);
@@ -253,8 +292,14 @@ impl Town {
     fn player(&self, member: u32) -> Player {
         let player = Population { seed: self.seed }.player(member.into());
         match (self.way, member % 3) {
-            (Way::Hostile, 0) => Player { name: Text::unformatted("<b onclick=alert(1)>Mallory</b>"), ..player },
-            (Way::Hostile, 1) => Player { name: Text::unformatted(format!("\u{202E}{member} evE")), ..player },
+            (Way::Hostile, 0) => Player {
+                name: Text::unformatted("<b onclick=alert(1)>Mallory</b>"),
+                ..player
+            },
+            (Way::Hostile, 1) => Player {
+                name: Text::unformatted(format!("\u{202E}{member} evE")),
+                ..player
+            },
             _ => player,
         }
     }
@@ -273,7 +318,9 @@ impl Town {
         let today = at.div_euclid(DAY);
         (0..self.members()).filter(move |member| {
             let is_on = |(from, to): (Millis, Millis)| from <= at && at < to;
-            (today - 1..=today + 1).filter_map(|day| self.session(*member, day)).any(is_on)
+            (today - 1..=today + 1)
+                .filter_map(|day| self.session(*member, day))
+                .any(is_on)
         })
     }
 
@@ -327,7 +374,10 @@ impl Town {
 
     /// All who played on a day: who, from when to when.
     pub(super) fn sessions(&self, day: i64) -> impl Iterator<Item = (u32, Millis, Millis)> {
-        (0..self.members()).filter_map(move |member| self.session(member, day).map(|(from, to)| (member, from, to)))
+        (0..self.members()).filter_map(move |member| {
+            self.session(member, day)
+                .map(|(from, to)| (member, from, to))
+        })
     }
 
     pub(super) fn random(&self, index: u64, purpose: u64) -> u64 {
@@ -345,13 +395,23 @@ mod tests {
         let now = 20_000 * DAY + 18 * HOUR;
         let mut most = 0;
         for town in all(now) {
-            assert_eq!(check(&town.server(([127, 0, 0, 1], 25_565).into())), [], "{}", town.name);
+            assert_eq!(
+                check(&town.server(([127, 0, 0, 1], 25_565).into())),
+                [],
+                "{}",
+                town.name
+            );
             let day = now.div_euclid(DAY);
             let minutes = town.minutes(day, 1);
             for hour in 0..18 {
                 let at = day * DAY + hour * HOUR;
                 let status = town.status(at);
-                assert_eq!(status.players.online, Some(minutes[hour as usize * 60].into()), "{} at {hour}", town.name);
+                assert_eq!(
+                    status.players.online,
+                    Some(minutes[hour as usize * 60].into()),
+                    "{} at {hour}",
+                    town.name
+                );
                 most = most.max(status.players.count());
             }
             let is_up = town.is_up(now + 1);
