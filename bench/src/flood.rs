@@ -433,7 +433,7 @@ fn send_loopback(
                 Ipv4Addr::new(127, a | 1, b, c)
             };
             outbox.push(to.into(), Some(from.into()), |out| {
-                out.extend_from_slice(request(from))
+                out.extend_from_slice(request(from));
             });
         }
         sent += socket.send(&mut outbox)? as u64;

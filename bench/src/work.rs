@@ -205,7 +205,7 @@ fn datagrams(times: u64) -> anyhow::Result<u64> {
             }
             for received in inbox.iter() {
                 outbox.push(received.from, received.to, |out| {
-                    out.extend_from_slice(&[7; 500])
+                    out.extend_from_slice(&[7; 500]);
                 });
             }
             done += socket.send(&mut outbox)? as u64;

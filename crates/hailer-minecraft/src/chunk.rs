@@ -381,7 +381,7 @@ impl Column {
         };
         for plane in [IDS, METADATA, BLOCK_LIGHT, SKY_LIGHT] {
             written().for_each(|(_, section)| {
-                out.extend_from_slice(section.bytes.get(plane.clone()).unwrap_or_default())
+                out.extend_from_slice(section.bytes.get(plane.clone()).unwrap_or_default());
             });
         }
         let mut adds = 0;
@@ -972,7 +972,7 @@ mod tests {
                     assert_eq!(columns[1].2.biome(0, 0), 0x11);
                 }
                 Err(error) => {
-                    assert_eq!((error.field, n == least || n == most), ("columns", false))
+                    assert_eq!((error.field, n == least || n == most), ("columns", false));
                 }
             }
         }

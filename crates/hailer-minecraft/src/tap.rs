@@ -344,7 +344,7 @@ impl Candidate {
         };
         match &packet {
             Packet::EncryptionResponse(_) if lane.encrypted_at.is_none() => {
-                lane.seal(build, secret)
+                lane.seal(build, secret);
             }
             Packet::LoginRequest(login) if is_guess && build < Build::W17a => {
                 if login.protocol != build.protocol().into() {

@@ -471,7 +471,7 @@ fn a_session_in_every_wire_version() {
                     assert_eq!(by.yaw, Angle(64));
                 }
                 Packet::EntityTeleport(to) if to.entity == entity => {
-                    place = Some([to.x.0, to.y.0, to.z.0])
+                    place = Some([to.x.0, to.y.0, to.z.0]);
                 }
                 _ => {}
             }

@@ -1001,10 +1001,10 @@ async fn look_up(shared: Arc<Shared>) {
                         }
                         // A name server that fails for a while does not take away what is known.
                         Err(Error::NameNotFound { .. }) => {
-                            watched.address = Err("there is no such name".into())
+                            watched.address = Err("there is no such name".into());
                         }
                         Err(error) if watched.address.is_err() => {
-                            watched.address = Err(error.to_string().into())
+                            watched.address = Err(error.to_string().into());
                         }
                         Err(_) => {}
                     }

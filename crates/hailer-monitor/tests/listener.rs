@@ -37,7 +37,7 @@ impl Site {
         let address = listener.local_addr().unwrap();
         let (end, ended) = oneshot::channel::<()>();
         let served = tokio::spawn(serve(listener, app.clone(), bounds, async {
-            drop(ended.await)
+            drop(ended.await);
         }));
         Self {
             address,

@@ -126,7 +126,7 @@ pub fn exchange(bytes: &[u8]) {
         match step {
             Step::Send => core::mem::swap(&mut sent, &mut out),
             Step::Wait | Step::Bad(_) => {
-                assert!(out.is_empty(), "only a step that sends fills the buffer")
+                assert!(out.is_empty(), "only a step that sends fills the buffer");
             }
             Step::Fail(_) => return,
             Step::Done(status) => {

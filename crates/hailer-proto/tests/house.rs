@@ -386,7 +386,7 @@ fn amplification_is_as_documented() {
                     ));
                 }
                 _ if !out.is_empty() => {
-                    complaints.push(format!("{id}: {verdict:?} but bytes in the buffer"))
+                    complaints.push(format!("{id}: {verdict:?} but bytes in the buffer"));
                 }
                 _ => {}
             }

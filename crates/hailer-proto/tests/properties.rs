@@ -474,7 +474,7 @@ fn mutate(bytes: &mut Vec<u8>, random: &mut Random) {
     match random.below(8) {
         0 if length > 0 => bytes[from] ^= 1 << random.below(8),
         1 if length > 0 => {
-            bytes[from] = [0, 0x7F, 0x80, 0xFF, random.next() as u8][random.below(5) as usize]
+            bytes[from] = [0, 0x7F, 0x80, 0xFF, random.next() as u8][random.below(5) as usize];
         }
         2 => drop(bytes.drain(piece)),
         3 => bytes.extend_from_within(piece),

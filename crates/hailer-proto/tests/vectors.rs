@@ -33,7 +33,7 @@ fn every_conversation_goes_as_written() {
             }
             Ok(None) => {}
             Err((line, complaint)) => {
-                complaints.push(format!("conversation {name}:{line}: {complaint}"))
+                complaints.push(format!("conversation {name}:{line}: {complaint}"));
             }
         }
     }
@@ -233,7 +233,7 @@ fn talk(conversation: &Conversation) -> Result<Option<Status>, (usize, String)> 
                     (Line::Done, Some(Step::Done(status))) => end = Some(Some(*status)),
                     (Line::Bad(text), Some(Step::Bad(fault))) if *text == fault.to_string() => {}
                     (Line::Fail(text), Some(Step::Fail(fault))) if *text == fault.to_string() => {
-                        end = Some(None)
+                        end = Some(None);
                     }
                     (_, Some(other)) => {
                         return fail(format!("expected {expected:02x?}, found {other:?}"));

@@ -311,7 +311,7 @@ mod linux {
             for out in out {
                 self.outbox
                     .push(out.to.into(), out.from.map(IpAddr::from), |bytes| {
-                        bytes.extend(&[7; LONG][..out.length])
+                        bytes.extend(&[7; LONG][..out.length]);
                     });
             }
         }

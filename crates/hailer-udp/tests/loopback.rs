@@ -216,7 +216,7 @@ fn a_closed_port_is_heard_of_at_once() {
         wait(&[&socket], false, PATIENCE).unwrap();
         let mut heard = Vec::new();
         let mut hear = |refusal: Refusal<'_>| {
-            heard.push((refusal.to, refusal.error.kind(), refusal.quoted.to_vec()))
+            heard.push((refusal.to, refusal.error.kind(), refusal.quoted.to_vec()));
         };
         assert_eq!(socket.refusals(&mut hear).unwrap(), 1);
         assert_eq!(
@@ -262,7 +262,7 @@ fn refused_datagrams_do_no_harm_to_others() {
                 for number in 50 * piece..50 * (piece + 1) {
                     outbox.push(closed, None, |out| out.extend(number.to_be_bytes()));
                     outbox.push(theirs.local_addr(), None, |out| {
-                        out.extend(number.to_be_bytes())
+                        out.extend(number.to_be_bytes());
                     });
                 }
                 sent += ours.send(&mut outbox).unwrap();
@@ -315,7 +315,7 @@ fn threads_that_share_a_socket_do_each_other_no_harm() {
             for number in 0..EACH {
                 outbox.push(closed, None, |_| ());
                 outbox.push(theirs.local_addr(), None, |out| {
-                    out.extend(number.to_be_bytes())
+                    out.extend(number.to_be_bytes());
                 });
                 // Whoever is interrupted too often comes back.
                 while number % 20 == 0 && !outbox.is_empty() {

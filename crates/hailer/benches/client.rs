@@ -248,7 +248,7 @@ fn respond() {
         for received in inbox.iter() {
             if let Some(reply) = service.answer(received.from, received.bytes) {
                 outbox.push(received.from, received.to, |out| {
-                    out.extend_from_slice(reply)
+                    out.extend_from_slice(reply);
                 });
             }
         }

@@ -408,7 +408,7 @@ async fn a_closed_port_is_told_at_once() {
     for form in [address.to_string(), format!("ugp://{address}")] {
         match Client::new(settings()).query(form.as_str()).await {
             Err(Error::PortClosed { asked }) => {
-                assert_eq!((asked.address, asked.sent), (address, 1))
+                assert_eq!((asked.address, asked.sent), (address, 1));
             }
             other => panic!("{form}: {other:?}"),
         }
@@ -641,7 +641,7 @@ async fn a_flood_ends_the_query() {
         .await
     {
         Err(Error::Flood { asked, bytes: 130 }) => {
-            assert_eq!((asked.address, asked.heard), (server.address, 26))
+            assert_eq!((asked.address, asked.heard), (server.address, 26));
         }
         other => panic!("{other:?}"),
     }
@@ -996,7 +996,7 @@ async fn a_stream_that_stays_silent_is_given_up_in_time() {
     let started = Instant::now();
     match client.query(list_ping(&server).as_str()).await {
         Err(Error::Malformed { fault, .. }) => {
-            assert!(fault.to_string().contains("too early"), "{fault}")
+            assert!(fault.to_string().contains("too early"), "{fault}");
         }
         other => panic!("{other:?}"),
     }
@@ -1054,7 +1054,7 @@ async fn a_stream_without_end_costs_little() {
         .await
     {
         Err(Error::Malformed { datagram, .. }) => {
-            assert!(datagram.len() <= 128 << 10, "{}", datagram.len())
+            assert!(datagram.len() <= 128 << 10, "{}", datagram.len());
         }
         other => panic!("{other:?}"),
     }

@@ -305,7 +305,7 @@ fn a_socket_that_was_handed_over_is_answered_on() {
             assert_eq!(
                 ask(&client(&format!("127.0.{i}.1"), address)).as_deref(),
                 Some(expected)
-            )
+            );
         });
     }
     engine.reload(vec![taken.clone()]).unwrap();

@@ -156,7 +156,7 @@ impl World {
                 }
                 Passage::To(to, bytes) if self.capacity == usize::MAX => self.serve(at, to, &bytes),
                 Passage::To(to, bytes) if self.queue.len() < self.queue_length => {
-                    self.queue.push_back((to, bytes))
+                    self.queue.push_back((to, bytes));
                 }
                 Passage::To(..) => self.dropped += 1,
                 Passage::From(from, bytes) if self.inbox.len() < self.inbox_length => {
@@ -401,7 +401,7 @@ fn check(world: &World, run: &Run, total: u64, may_be_lost: usize) {
                 lost += usize::from(world.truth(asked.address, asked.protocol.id).is_some());
             }
             Err(Error::PortClosed { asked }) => {
-                assert!(world.closed.contains(&asked.address.port()))
+                assert!(world.closed.contains(&asked.address.port()));
             }
             Err(other) => panic!("{other}"),
         }

@@ -394,7 +394,7 @@ fn publisher(boards: Vec<(u16, Board)>) -> serve_sources::Publish {
             match &published {
                 // The options were accepted at the start, and they have not changed.
                 Published::Status(status) => {
-                    drop(board.publish(&config::at_port((**status).clone(), *port)))
+                    drop(board.publish(&config::at_port((**status).clone(), *port)));
                 }
                 Published::Silence => board.silence(),
             }

@@ -30,7 +30,7 @@ impl Csv {
     /// The names of the columns.
     pub(crate) fn header(&mut self, out: &mut Vec<u8>) {
         self.line(out, |field, cell| {
-            cell.extend_from_slice(field.name.as_bytes())
+            cell.extend_from_slice(field.name.as_bytes());
         });
     }
 

@@ -193,7 +193,7 @@ fn row(
         );
         match i {
             0 if !name.is_empty() => {
-                writeln!(out, "{text}  {name} \x1b[36m{}\x1b[0m", printable(value))?
+                writeln!(out, "{text}  {name} \x1b[36m{}\x1b[0m", printable(value))?;
             }
             _ => writeln!(out, "{}", text.trim_end())?,
         }

@@ -412,10 +412,10 @@ fn captures_are_put_together_in_any_order() {
                     .collect();
             }),
             ("neighbours swapped", |packets| {
-                packets[3..].chunks_mut(2).for_each(<[_]>::reverse)
+                packets[3..].chunks_mut(2).for_each(<[_]>::reverse);
             }),
             ("in threes, backwards", |packets| {
-                packets[3..].chunks_mut(3).for_each(<[_]>::reverse)
+                packets[3..].chunks_mut(3).for_each(<[_]>::reverse);
             }),
         ] {
             let mut tcp = Tcp {

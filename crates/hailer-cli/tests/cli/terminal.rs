@@ -72,7 +72,7 @@ impl Terminal {
         let has_none = |seen: &str| {
             never
                 .iter()
-                .for_each(|never| assert!(!seen.contains(never), "{never:?} in {seen:?}"))
+                .for_each(|never| assert!(!seen.contains(never), "{never:?} in {seen:?}"));
         };
         self.reads(
             |seen| {

@@ -206,7 +206,7 @@ impl Game {
                 }
             }
             Packet::SetExperience(packet) => {
-                (self.me.experience, self.me.level) = (packet.bar, packet.level)
+                (self.me.experience, self.me.level) = (packet.bar, packet.level);
             }
             Packet::PlayerAbilities(packet) => self.me.abilities = Some(packet.clone()),
             Packet::ChangeGameState(packet) => self.state(packet.reason, packet.value, events),

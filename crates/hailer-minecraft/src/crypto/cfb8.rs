@@ -140,7 +140,7 @@ impl BlockCipherEncClosure for Batches<'_> {
             }
             match batch.get_mut(..piece.len()) {
                 Some(part) if piece.len() < B::ParBlocksSize::USIZE => {
-                    backend.encrypt_tail_blocks(part.into())
+                    backend.encrypt_tail_blocks(part.into());
                 }
                 _ => backend.encrypt_par_blocks((&mut batch).into()),
             }

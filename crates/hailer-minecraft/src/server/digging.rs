@@ -27,9 +27,9 @@ impl Server {
                     .is_some_and(|it| it.block == place);
                 self.stop_digging(id);
                 if begun {
-                    self.dig_out(id, place)
+                    self.dig_out(id, place);
                 } else {
-                    self.show_block(id, place)
+                    self.show_block(id, place);
                 }
             }
             4 => {

@@ -143,7 +143,7 @@ impl Server {
                 .find(|build| i32::from(build.protocol()) == request.protocol);
             match build {
                 Some(build) if build < Build::W17a && (build == ours || old) => {
-                    client.connection.set_build(build)
+                    client.connection.set_build(build);
                 }
                 _ => return self.kick(id, outdated(request.protocol, ours)),
             }

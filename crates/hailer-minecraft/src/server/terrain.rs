@@ -59,7 +59,7 @@ impl Terrain {
             match self.kind {
                 WorldKind::Flat => flat(&mut column, x, z),
                 WorldKind::Hilly => {
-                    self.hills(&mut column, (x, z), (block_of(cx, x), block_of(cz, z)))
+                    self.hills(&mut column, (x, z), (block_of(cx, x), block_of(cz, z)));
                 }
             }
         }

@@ -266,7 +266,7 @@ impl Mirror {
             ..Update::default()
         };
         shared.live.change(update, |row| {
-            row.said = said.remove(&row.server.id).or(row.said.take())
+            row.said = said.remove(&row.server.id).or(row.said.take());
         });
     }
 }

@@ -366,7 +366,7 @@ impl<'a> Import<'a> {
                 });
             }
             Record::Event(EventRecord { at, kind, .. }) => {
-                self.batch.events.push(Event { server, at, kind })
+                self.batch.events.push(Event { server, at, kind });
             }
             Record::Session(SessionRecord {
                 player,
@@ -499,7 +499,7 @@ fn runs(rollups: &[(ServerId, RollupRecord)]) -> Vec<(Level, Millis, Millis)> {
     for (level, bucket) in buckets {
         match runs.last_mut() {
             Some((of, _, last)) if *of == level && *last + level.length() == bucket => {
-                *last = bucket
+                *last = bucket;
             }
             _ => runs.push((level, bucket, bucket)),
         }

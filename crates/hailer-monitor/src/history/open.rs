@@ -234,7 +234,7 @@ fn quote(path: &str) -> String {
     for byte in path.bytes() {
         match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'_' | b'-' => {
-                quoted.push(byte.into())
+                quoted.push(byte.into());
             }
             _ => write!(quoted, "%{byte:02x}").expect("texts take everything"),
         }

@@ -262,7 +262,7 @@ impl Browser {
                         .push(heard["params"]["exceptionDetails"].to_string());
                 }
                 Some("Log.entryAdded") => {
-                    self.complaints.push(heard["params"]["entry"].to_string())
+                    self.complaints.push(heard["params"]["entry"].to_string());
                 }
                 _ => {}
             }

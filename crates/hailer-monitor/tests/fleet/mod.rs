@@ -75,7 +75,7 @@ pub(crate) async fn history(now: Millis) -> History {
                 server: id,
                 at: now - minutes * 60_000,
                 kind,
-            })
+            });
         };
         event(
             339,

@@ -43,7 +43,7 @@ fn sqlite_rolls_up() {
                 &samples,
                 stop,
             )
-            .await
+            .await;
         });
         Ok(())
     })

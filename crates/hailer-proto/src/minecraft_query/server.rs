@@ -197,7 +197,7 @@ impl Body<'_> {
         let latin1: Option<Vec<u8>> = text.chars().map(Latin1::byte).collect();
         match (self.encoding, latin1) {
             (Encoding::Latin1, None) => {
-                out.extend(text.chars().map(|c| Latin1::byte(c).unwrap_or(b'?')))
+                out.extend(text.chars().map(|c| Latin1::byte(c).unwrap_or(b'?')));
             }
             (Encoding::Latin1, Some(bytes)) => out.extend(bytes),
             // Bytes that are UTF-8 by accident would be read as such.

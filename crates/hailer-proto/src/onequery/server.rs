@@ -369,7 +369,7 @@ fn port(status: &Status) -> u16 {
 fn version_1(status: &Status, network: bool) -> Vec<u8> {
     let info = info(status, false, MAX_V1_TEXT);
     with_motd(&info, MAX_V1_REPLY, |info, out| {
-        v1::write_basic(info, port(status), network, out)
+        v1::write_basic(info, port(status), network, out);
     })
 }
 

@@ -126,7 +126,7 @@ impl Asked {
         out.extend(self.server);
         match self.list {
             Some(List::Players { fields, extra }) if fields & player::EXTRA != 0 => {
-                out.extend([fields, extra])
+                out.extend([fields, extra]);
             }
             Some(List::Players { fields, .. } | List::Teams { fields }) => out.push(fields),
             None => {}

@@ -121,7 +121,7 @@ impl GameServer {
             listeners.push(listener.map_err(|error| GameServerError::Listen { address, error })?);
         }
         let random = |bytes: &mut [u8]| {
-            getrandom::fill(bytes).expect("the operating system has a random source")
+            getrandom::fill(bytes).expect("the operating system has a random source");
         };
         let server = Server::new(settings, random)?;
         let (log, events) = mpsc::channel(EVENTS);

@@ -410,7 +410,7 @@ impl Session<'_> {
                     Ok(id) if id == *own => {}
                     Ok(id) if id.len() > MAX_TEXT => shared.state().skipped += 1,
                     Ok(id) if ids.len() >= most && !ids.contains(&id) => {
-                        shared.state().refused += 1
+                        shared.state().refused += 1;
                     }
                     Ok(id) => drop(ids.insert(id)),
                     Err(_) => shared.state().skipped += 1,
@@ -530,7 +530,7 @@ impl Session<'_> {
             for pair in entries.chunks_exact(2) {
                 match Member::read(&pair[0], &pair[1], wall()) {
                     Some((uuid, member)) if players.len() < most => {
-                        drop(players.insert(uuid, member))
+                        drop(players.insert(uuid, member));
                     }
                     Some(_) => left_out += 1,
                     None => skipped += 1,

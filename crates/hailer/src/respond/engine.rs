@@ -630,7 +630,7 @@ impl Desk {
                 outbox,
                 |datagram, now, counts| match relay {
                     Some(relay) => {
-                        relay.pass(datagram.from, datagram.to, datagram.bytes, now, counts)
+                        relay.pass(datagram.from, datagram.to, datagram.bytes, now, counts);
                     }
                     None => counts.drop(NO_QUERY.name),
                 },

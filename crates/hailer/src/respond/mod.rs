@@ -122,7 +122,7 @@ impl Board {
     /// Replaces the secret behind the challenge tokens. Those of the old one stay good until the next rotation.
     pub fn rotate(&self, secret: [u8; 16]) -> Result<(), OptionError> {
         self.rebuild(self.0.face.load().is_silent, |truth| {
-            truth.1 = truth.1.rotate(secret)
+            truth.1 = truth.1.rotate(secret);
         })
     }
 
@@ -473,7 +473,7 @@ impl Service {
             ..
         } = self;
         answer_batch(board, purse, counts, clock, batch, out, |_, _, counts| {
-            counts.drop(reason::NO_QUERY.name)
+            counts.drop(reason::NO_QUERY.name);
         });
     }
 

@@ -181,7 +181,7 @@ impl Relay {
                 Ok(length) => {
                     (session.moved, session.is_answered) = (now, true);
                     out.push(session.asker, session.asked, |out| {
-                        out.extend_from_slice(&self.buffer[..length])
+                        out.extend_from_slice(&self.buffer[..length]);
                     });
                     counts.relayed_back += 1;
                 }

@@ -297,7 +297,7 @@ mod tests {
             stale: Stale::Silent,
         };
         let task = tokio::spawn(keep(policy, receiver, move |published| {
-            heard.lock().unwrap().push(published)
+            heard.lock().unwrap().push(published);
         }));
         let truth = |text| {
             Some(Truth {

@@ -96,7 +96,7 @@ impl Exclusions {
     pub(super) fn cut(&self, span: Span, mut keep: impl FnMut(Span)) -> (u128, u128) {
         let mut excluded = 0;
         let reserved = subtract(span, &RESERVED, |span| {
-            excluded += subtract(span, &self.spans, &mut keep)
+            excluded += subtract(span, &self.spans, &mut keep);
         });
         (reserved, excluded)
     }

@@ -249,7 +249,7 @@ mod tests {
         while taken.len() < most {
             match list.next() {
                 Next::Probe(probe) => {
-                    taken.push((probe.index, (probe.address, probe.protocol.info().id)))
+                    taken.push((probe.index, (probe.address, probe.protocol.info().id)));
                 }
                 Next::End => break,
                 _ => panic!("no names are asked"),

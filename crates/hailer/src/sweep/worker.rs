@@ -201,7 +201,7 @@ impl Sockets {
     fn refusals(&self, engine: &mut Engine, now: Duration, sink: &mut dyn Sink) -> io::Result<()> {
         for socket in self.all() {
             socket.refusals(&mut |refusal| {
-                engine.refuse(now, refusal.to, &refusal.error, refusal.quoted, sink)
+                engine.refuse(now, refusal.to, &refusal.error, refusal.quoted, sink);
             })?;
         }
         Ok(())

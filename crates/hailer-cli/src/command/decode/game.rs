@@ -389,7 +389,7 @@ impl<'a> Game<'a> {
         let whole = it
             .flow(segment.from)
             .segment(segment.seq, &segment.payload, |bytes| {
-                due.extend_from_slice(bytes)
+                due.extend_from_slice(bytes);
             });
         if !due.is_empty() {
             if let Kind::Unknown = it.kind {

@@ -49,7 +49,7 @@ pub(super) fn lines(text: &str) -> Result<Vec<Found>, String> {
         let bytes = bytes(digits).map_err(|problem| format!("line {number}: {problem}"))?;
         match (offset, found.last_mut()) {
             (Some(offset @ 1..), Some(last)) if last.bytes.len() == offset => {
-                last.bytes.extend(bytes)
+                last.bytes.extend(bytes);
             }
             _ if bytes.is_empty() => {}
             _ => found.push(Found {

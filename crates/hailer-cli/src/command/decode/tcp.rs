@@ -125,7 +125,7 @@ mod tests {
         let mut text = Vec::new();
         for (at, bytes) in segments {
             let result = flow.segment(first.wrapping_add(*at), bytes.as_bytes(), |bytes| {
-                text.extend_from_slice(bytes)
+                text.extend_from_slice(bytes);
             });
             result.unwrap();
         }

@@ -200,7 +200,7 @@ async fn monitor(
     let app = app(&monitor, &plan);
     let (closing, closed) = tokio::sync::oneshot::channel::<()>();
     let pages = tokio::spawn(web::serve(listener, app, web::Bounds::default(), async {
-        drop(closed.await)
+        drop(closed.await);
     }));
     let mut out = anstream::stdout();
     writeln!(

@@ -418,7 +418,7 @@ fn draw_row(frame: &mut Frame<'_>, area: Rect, row: &Row, name_width: u16) {
     match row {
         Row::Text(text) => frame.render_widget(text, area),
         Row::Ends(left, right) => {
-            frame.render_widget(both_ends(left.clone(), right.clone(), area.width), area)
+            frame.render_widget(both_ends(left.clone(), right.clone(), area.width), area);
         }
         Row::Trend {
             name,
@@ -723,7 +723,7 @@ mod tests {
     fn history(seconds: u32) -> History {
         let mut history = History::default();
         (0..=seconds).for_each(|second| {
-            assert_eq!(history.push(invented::snapshot(f64::from(second))), None)
+            assert_eq!(history.push(invented::snapshot(f64::from(second))), None);
         });
         history
     }

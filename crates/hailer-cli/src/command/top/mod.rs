@@ -187,10 +187,10 @@ impl Screen {
             KeyCode::Char('p' | ' ') => self.paused = !self.paused,
             KeyCode::Char('?' | 'h') | KeyCode::F(1) => self.help = !self.help,
             KeyCode::Tab | KeyCode::Right | KeyCode::Down => {
-                self.chosen = (self.chosen + 1) % places
+                self.chosen = (self.chosen + 1) % places;
             }
             KeyCode::BackTab | KeyCode::Left | KeyCode::Up => {
-                self.chosen = (self.chosen + places - 1) % places
+                self.chosen = (self.chosen + places - 1) % places;
             }
             _ => {}
         }

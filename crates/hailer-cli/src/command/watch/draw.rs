@@ -375,7 +375,7 @@ fn table(frame: &mut Frame<'_>, area: Rect, view: &View<'_>) {
             match column {
                 Column::Trend => trend(frame, cell, entry),
                 Column::By(by) => {
-                    frame.render_widget(cell_of(*by, entry, usize::from(*width)), cell)
+                    frame.render_widget(cell_of(*by, entry, usize::from(*width)), cell);
                 }
             }
             x += width + 1;

@@ -303,7 +303,7 @@ impl Screen {
             }
             KeyCode::PageDown if self.detail.is_some() => self.scroll += self.page / 2 + 1,
             KeyCode::PageUp if self.detail.is_some() => {
-                self.scroll = self.scroll.saturating_sub(self.page / 2 + 1)
+                self.scroll = self.scroll.saturating_sub(self.page / 2 + 1);
             }
             KeyCode::Down | KeyCode::Char('j') => self.go((self.cursor + 1).min(last)),
             KeyCode::Up | KeyCode::Char('k') => self.go(self.cursor.saturating_sub(1)),

@@ -162,7 +162,7 @@ impl Monitor {
                 };
                 match wanted.recv_timeout(until.saturating_duration_since(Instant::now())) {
                     Ok(new) if new.detail != wants.detail => {
-                        (wants, next_details) = (new, Instant::now())
+                        (wants, next_details) = (new, Instant::now());
                     }
                     Ok(new) => wants = new,
                     Err(RecvTimeoutError::Timeout) => {}

@@ -910,11 +910,11 @@ async fn refusals(contract: &Contract, monitor: &Monitor) {
     let router = monitor.router(|_, _| {});
     let closed = monitor.router(|_, settings| settings.token = None);
     let shows = monitor.router(|parts, settings| {
-        (parts.watchlist, parts.alerts, settings.max_servers) = (None, None, 1)
+        (parts.watchlist, parts.alerts, settings.max_servers) = (None, None, 1);
     });
     let watchlist = monitor.watchlist.clone();
     let full = monitor.router(move |parts, settings| {
-        (parts.watchlist, settings.max_servers) = (Some(watchlist), 1)
+        (parts.watchlist, settings.max_servers) = (Some(watchlist), 1);
     });
     let body = json!({ "name": "new", "target": monitor.target });
     let servers = monitor.live.len();
@@ -1133,7 +1133,7 @@ async fn refusals(contract: &Contract, monitor: &Monitor) {
 
     // Names of players are told by nobody if they are not to be told.
     let discreet = monitor.router(|_, settings| {
-        (settings.shows_players, settings.widgets, settings.badges) = (false, false, false)
+        (settings.shows_players, settings.widgets, settings.badges) = (false, false, false);
     });
     let lobby = contract
         .get(&discreet, "/api/v1/servers/lobby")

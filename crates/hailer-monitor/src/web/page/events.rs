@@ -149,13 +149,13 @@ impl Wanted {
                     wanted.kind = KINDS
                         .into_iter()
                         .find(|kind| *kind == value)
-                        .unwrap_or_default()
+                        .unwrap_or_default();
                 }
                 "sort" => {
                     wanted.sort = SORTS
                         .iter()
                         .find(|(word, _)| *word == value)
-                        .map_or("", |(word, _)| word)
+                        .map_or("", |(word, _)| word);
                 }
                 _ => places.extend(value.parse().ok().map(|place: i64| (key, place))),
             }
@@ -251,7 +251,7 @@ impl Wanted {
             "server" => fitting
                 .sort_by(|(a, _), (b, _)| directed(false, a.as_deref(), b.as_deref(), natural)),
             _ => {
-                fitting.sort_by_key(|(_, event)| KINDS.iter().position(|kind| *kind == event.word))
+                fitting.sort_by_key(|(_, event)| KINDS.iter().position(|kind| *kind == event.word));
             }
         }
         let page = usize::try_from(self.place.unwrap_or_default()).unwrap_or_default();

@@ -54,7 +54,7 @@ impl Filter {
                     filter.state = Shown::ALL
                         .iter()
                         .find(|(_, word)| *word == value)
-                        .map(|(shown, _)| *shown)
+                        .map(|(shown, _)| *shown);
                 }
                 "sort" => {
                     let word = value.strip_prefix('-');

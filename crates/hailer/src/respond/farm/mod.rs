@@ -541,7 +541,7 @@ impl Gate<'_> {
         {
             let length = letter.bytes.len();
             out.push(letter.to, Some(letter.from), |arena| {
-                arena.extend_from_slice(&letter.bytes)
+                arena.extend_from_slice(&letter.bytes);
             });
             self.count(length);
         }
