@@ -31,11 +31,6 @@ count:
 memcheck:
     cargo test -p hailer-udp --tests --config "target.'cfg(unix)'.runner = ['valgrind', '-q', '--error-exitcode=9', '--suppressions={{justfile_directory()}}/crates/hailer-udp/tests/valgrind.supp']"
 
-# The code that a query runs, for the linker to put in one place: after changes to what starts with the program; needs valgrind
-order:
-    cargo build --release -p hailer-cli
-    cargo run --release -p hailer-bench -- order > order.ld && mv order.ld crates/hailer-cli/order.ld
-
 # The sweep against bare loops: some ten minutes on a machine that does nothing else
 bench-sweep:
     cargo build --release -p hailer-cli
