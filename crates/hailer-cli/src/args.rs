@@ -5,7 +5,7 @@ use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand,
 use clap_complete::Shell;
 use hailer::game::server::{Encryption, GameMode, WorldKind};
 use hailer::game::{self, Build};
-use hailer::proto::{Protocol, Transport, Way};
+use hailer::proto::{Direction, Protocol, Transport};
 use hailer::registry;
 use hailer::sweep::Shard;
 use std::mem::ManuallyDrop;
@@ -866,7 +866,7 @@ pub(crate) struct Decode {
     pub(crate) protocol: Option<&'static dyn Protocol>,
     /// The bytes went this way; of game sessions, show only packets that did
     #[arg(long, value_parser = way, value_name = "request|reply")]
-    pub(crate) way: Option<Way>,
+    pub(crate) way: Option<Direction>,
     /// One line of JSON for each datagram or packet, as in schema/datagram-v1.json and schema/packet-v1.json
     #[arg(long)]
     pub(crate) json: bool,
@@ -1084,10 +1084,10 @@ fn encryption(text: &str) -> Result<Encryption, String> {
     }
 }
 
-fn way(text: &str) -> Result<Way, String> {
+fn way(text: &str) -> Result<Direction, String> {
     match text {
-        "request" | "to-server" => Ok(Way::Request),
-        "reply" | "to-client" => Ok(Way::Reply),
+        "request" | "to-server" => Ok(Direction::Request),
+        "reply" | "to-client" => Ok(Direction::Reply),
         _ => Err("request or reply, which is the same as to-server or to-client".into()),
     }
 }

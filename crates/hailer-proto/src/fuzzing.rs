@@ -6,7 +6,7 @@
 
 use crate::model::{Address, Extra, Player, Rule, Status, Text, Value};
 use crate::protocol::{
-    Ask, Cookie, Depth, Input, Options, Protocol, Responder, Seen, Step, Verdict,
+    Ask, Cookie, DatagramContext, Depth, Input, Options, Protocol, Responder, Step, Verdict,
 };
 use crate::registry::PROTOCOLS;
 use crate::token::{Epoch, Keys};
@@ -23,10 +23,10 @@ pub fn explain(bytes: &[u8]) {
     for protocol in PROTOCOLS {
         let (half, _) = bytes.split_at(bytes.len() / 2);
         for seen in [
-            Seen::Unknown,
-            Seen::Request,
-            Seen::Reply,
-            Seen::ReplyTo(half),
+            DatagramContext::Unknown,
+            DatagramContext::Request,
+            DatagramContext::Reply,
+            DatagramContext::ReplyTo(half),
         ] {
             let (mut notes, mut silent) = (Notes::explaining(), Notes::default());
             let explanation = protocol.explain(bytes, seen, &mut notes);
@@ -48,7 +48,10 @@ pub fn explain(bytes: &[u8]) {
             let Some(explanation) = explanation else {
                 continue;
             };
-            assert!(seen.way().is_none_or(|way| way == explanation.way));
+            assert!(
+                seen.direction()
+                    .is_none_or(|direction| direction == explanation.direction)
+            );
             assert!(
                 explanation
                     .error
@@ -222,7 +225,7 @@ fn build(protocol: &dyn Protocol, status: &Status) -> Option<Arc<dyn Responder>>
 /// Asserts that our own parser finds nothing wrong with a reply of ours.
 fn readable(protocol: &dyn Protocol, reply: &[u8]) {
     let mut notes = Notes::default();
-    let explanation = protocol.explain(reply, Seen::Reply, &mut notes);
+    let explanation = protocol.explain(reply, DatagramContext::Reply, &mut notes);
     assert!(
         explanation.is_some_and(|explanation| explanation.error.is_none()),
         "{explanation:?} of {reply:02x?}"

@@ -63,8 +63,9 @@ pub mod wire;
 
 pub use model::{Address, Extra, Player, Players, Roster, Rows, Rule, Status, Text, Value};
 pub use protocol::{
-    Amplification, Ask, Cookie, Depth, Doc, Exchange, Explanation, Fault, Info, Input, OptionError,
-    Options, Proof, Protocol, Responder, Secret, Seen, Step, Transport, Verdict, Way,
+    Amplification, Ask, Cookie, DatagramContext, Depth, Direction, Doc, Exchange, Explanation,
+    Fault, Info, Input, OptionError, Options, Proof, Protocol, Responder, Secret, Step, Transport,
+    Verdict,
 };
 pub use token::{Epoch, Keys};
 pub use wire::Deviation;

@@ -38,8 +38,12 @@ pub trait Protocol: Sync {
 
     /// Reads one datagram of either direction with the protocol's own parser, for its notes.
     /// `None`: certainly not this protocol.
-    fn explain(&self, bytes: &[u8], seen: Seen<'_>, notes: &mut wire::Notes)
-    -> Option<Explanation>;
+    fn explain(
+        &self,
+        bytes: &[u8],
+        seen: DatagramContext<'_>,
+        notes: &mut wire::Notes,
+    ) -> Option<Explanation>;
 }
 
 /// What can be known of a protocol without running it. Tables, help texts and house tests are made from it.
@@ -286,7 +290,7 @@ pub enum Verdict {
 
 /// Direction of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum Direction {
     /// From client to server.
     Request,
     /// From server to client.
@@ -295,7 +299,7 @@ pub enum Way {
 
 /// What is known of a datagram before it is looked into.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Seen<'a> {
+pub enum DatagramContext<'a> {
     /// Nothing.
     #[default]
     Unknown,
@@ -307,13 +311,13 @@ pub enum Seen<'a> {
     ReplyTo(&'a [u8]),
 }
 
-impl<'a> Seen<'a> {
+impl<'a> DatagramContext<'a> {
     /// Its direction.
-    pub fn way(self) -> Option<Way> {
+    pub fn direction(self) -> Option<Direction> {
         match self {
             Self::Unknown => None,
-            Self::Request => Some(Way::Request),
-            Self::Reply | Self::ReplyTo(_) => Some(Way::Reply),
+            Self::Request => Some(Direction::Request),
+            Self::Reply | Self::ReplyTo(_) => Some(Direction::Reply),
         }
     }
 
@@ -326,11 +330,11 @@ impl<'a> Seen<'a> {
     }
 }
 
-impl From<Way> for Seen<'_> {
-    fn from(way: Way) -> Self {
-        match way {
-            Way::Request => Self::Request,
-            Way::Reply => Self::Reply,
+impl From<Direction> for DatagramContext<'_> {
+    fn from(direction: Direction) -> Self {
+        match direction {
+            Direction::Request => Self::Request,
+            Direction::Reply => Self::Reply,
         }
     }
 }
@@ -341,9 +345,9 @@ pub struct Explanation {
     /// Name of the message, as on the spec page.
     pub message: &'static str,
     /// Its direction.
-    pub way: Way,
+    pub direction: Direction,
     /// Whether a magic number says so; otherwise it is a guess by shape.
-    pub sure: bool,
+    pub is_certain: bool,
     /// The first thing wrong with it.
     pub error: Option<wire::Error>,
 }

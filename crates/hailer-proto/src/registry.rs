@@ -3,7 +3,7 @@
 use crate::minecraft_12w::Minecraft12w;
 use crate::minecraft_query::MinecraftQuery;
 use crate::onequery::OneQuery;
-use crate::protocol::{Explanation, Protocol, Seen, Transport};
+use crate::protocol::{DatagramContext, Explanation, Protocol, Transport};
 use crate::ugp::Ugp;
 use crate::wire::Notes;
 use alloc::{string::String, vec::Vec};
@@ -45,12 +45,13 @@ pub fn known() -> String {
 /// the one whose shape it has; without errors before with errors.
 pub fn explain(
     bytes: &[u8],
-    seen: Seen<'_>,
+    seen: DatagramContext<'_>,
 ) -> Option<(&'static dyn Protocol, Explanation, Notes)> {
     let explained = PROTOCOLS.iter().filter_map(|&protocol| {
         let mut notes = Notes::explaining();
         let explanation = protocol.explain(bytes, seen, &mut notes)?;
         Some((protocol, explanation, notes))
     });
-    explained.max_by_key(|(_, explanation, _)| (explanation.sure, explanation.error.is_none()))
+    explained
+        .max_by_key(|(_, explanation, _)| (explanation.is_certain, explanation.error.is_none()))
 }

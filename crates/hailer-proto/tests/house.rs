@@ -5,10 +5,10 @@ mod statuses;
 mod vector;
 
 use hailer_proto::wire::Notes;
-use hailer_proto::{Ask, Depth, Seen, registry};
+use hailer_proto::{Ask, DatagramContext, Depth, registry};
 use hailer_proto::{
-    Cookie, Doc, Epoch, Exchange, Input, Keys, Options, Proof, Protocol, Responder, Status, Step,
-    Verdict, Way,
+    Cookie, Direction, Doc, Epoch, Exchange, Input, Keys, Options, Proof, Protocol, Responder,
+    Status, Step, Verdict,
 };
 use statuses::Random;
 use std::collections::BTreeSet;
@@ -130,7 +130,7 @@ fn vectors_cover_both_ways_and_every_deviation() {
     let mut complaints = Vec::new();
     for (id, protocol) in protocols() {
         let (vectors, conversations) = (vector::vectors(protocol), vector::conversations(protocol));
-        for (way, word) in [(Way::Request, "request"), (Way::Reply, "reply")] {
+        for (way, word) in [(Direction::Request, "request"), (Direction::Reply, "reply")] {
             if !vectors
                 .iter()
                 .any(|vector| vector.way == way && vector.message.is_some())
@@ -245,7 +245,7 @@ fn no_request_is_claimed_by_two_protocols() {
         .collect();
     for vector in vector::all_vectors()
         .iter()
-        .filter(|vector| vector.way == Way::Request)
+        .filter(|vector| vector.way == Direction::Request)
     {
         let claims = |(_, responder): &&(_, Arc<dyn Responder>)| {
             responder.answer(asker(), NOW, &vector.bytes, &mut Vec::new()) != Verdict::Pass
@@ -276,14 +276,15 @@ fn no_responder_answers_a_reply() {
     let mut replies: Vec<(String, Vec<u8>)> = Vec::new();
     for vector in vector::all_vectors()
         .into_iter()
-        .filter(|vector| vector.way == Way::Reply)
+        .filter(|vector| vector.way == Direction::Reply)
     {
         // A server whose replies lack the mark of a reply cannot be told from a client. That is no loop of ours: our
         // replies have the mark.
-        let explanation =
-            vector
-                .protocol
-                .explain(&vector.bytes, Seen::Request, &mut Notes::default());
+        let explanation = vector.protocol.explain(
+            &vector.bytes,
+            DatagramContext::Request,
+            &mut Notes::default(),
+        );
         if !vector.deviations.is_empty()
             && explanation.is_some_and(|explanation| explanation.error.is_none())
         {
@@ -866,8 +867,13 @@ fn at_most_one_protocol_is_sure_of_a_datagram() {
     let mut complaints = Vec::new();
     for vector in vector::all_vectors() {
         let sure = |(_, protocol): &(_, &'static dyn Protocol)| {
-            let explanation = protocol.explain(&vector.bytes, Seen::Unknown, &mut Notes::default());
-            explanation.is_some_and(|explanation| explanation.sure && explanation.error.is_none())
+            let explanation = protocol.explain(
+                &vector.bytes,
+                DatagramContext::Unknown,
+                &mut Notes::default(),
+            );
+            explanation
+                .is_some_and(|explanation| explanation.is_certain && explanation.error.is_none())
         };
         let owners: Vec<_> = protocols().filter(sure).map(|(id, _)| id).collect();
         if owners.len() > 1 {

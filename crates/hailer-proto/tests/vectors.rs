@@ -4,7 +4,7 @@ mod golden;
 mod vector;
 
 use hailer_proto::wire::Notes;
-use hailer_proto::{Explanation, Input, Protocol, Seen, Status, Step};
+use hailer_proto::{DatagramContext, Explanation, Input, Protocol, Status, Step};
 use std::fmt::Write;
 use vector::{Conversation, Line, Vector};
 
@@ -60,7 +60,11 @@ fn conversations_replay() {
     }
 }
 
-fn explain(protocol: &dyn Protocol, bytes: &[u8], seen: Seen<'_>) -> (Option<Explanation>, Notes) {
+fn explain(
+    protocol: &dyn Protocol,
+    bytes: &[u8],
+    seen: DatagramContext<'_>,
+) -> (Option<Explanation>, Notes) {
     let mut notes = Notes::explaining();
     let explanation = protocol.explain(bytes, seen, &mut notes);
     (explanation, notes)
@@ -71,7 +75,7 @@ fn explained(vector: &Vector) -> Result<(), String> {
         protocol, bytes, ..
     } = vector;
     let (explanation, notes) = explain(*protocol, bytes, vector.way.into());
-    let (anyway, other_notes) = explain(*protocol, bytes, Seen::Unknown);
+    let (anyway, other_notes) = explain(*protocol, bytes, DatagramContext::Unknown);
     let Some(explanation) = explanation else {
         return match (&vector.message, anyway) {
             (None, None) => Ok(()),
@@ -98,7 +102,7 @@ fn explained(vector: &Vector) -> Result<(), String> {
     same(
         "way",
         format!("{:?}", vector.way),
-        format!("{:?}", explanation.way),
+        format!("{:?}", explanation.direction),
     );
     same("deviations", vector.deviations.join(", "), met.join(", "));
     same(
@@ -107,7 +111,7 @@ fn explained(vector: &Vector) -> Result<(), String> {
         error.unwrap_or_else(none),
     );
     let clean = vector.deviations.is_empty() && vector.error.is_none();
-    if !clean && anyway.is_some_and(|anyway| anyway.way != vector.way) {
+    if !clean && anyway.is_some_and(|anyway| anyway.direction != vector.way) {
         // What breaks the rules may look like a message of the other way, and only who sent it can tell.
         return well_placed(&notes, bytes.len())
             .and(golden::check(
@@ -189,7 +193,11 @@ fn well_placed(notes: &Notes, length: usize) -> Result<(), String> {
 }
 
 fn listing(explanation: &Explanation, notes: &Notes) -> String {
-    let sure = if explanation.sure { "sure" } else { "by shape" };
+    let sure = if explanation.is_certain {
+        "sure"
+    } else {
+        "by shape"
+    };
     let mut out = format!("{} ({sure})\n", explanation.message);
     for field in notes.fields() {
         let _ = writeln!(

@@ -12,8 +12,8 @@
 
 use hailer::proto::wire::{Error, Notes, Reader, by_content, cut};
 use hailer::proto::{
-    Amplification, Ask, Cookie, Depth, Epoch, Exchange, Explanation, Info, Input, Keys,
-    OptionError, Options, Proof, Protocol, Responder, Seen, Step, Transport, Verdict, Way,
+    Amplification, Ask, Cookie, DatagramContext, Depth, Direction, Epoch, Exchange, Explanation,
+    Info, Input, Keys, OptionError, Options, Proof, Protocol, Responder, Step, Transport, Verdict,
 };
 use hailer::respond::{Board, Budget, Service};
 use hailer::target::Host;
@@ -70,16 +70,25 @@ impl Protocol for Who {
         Ok(Arc::new(Answering { body }))
     }
 
-    fn explain(&self, bytes: &[u8], known: Seen<'_>, notes: &mut Notes) -> Option<Explanation> {
+    fn explain(
+        &self,
+        bytes: &[u8],
+        known: DatagramContext<'_>,
+        notes: &mut Notes,
+    ) -> Option<Explanation> {
         let (message, seen, error) = match bytes.get(..4)? {
-            b"WHO?" => ("question", Way::Request, read_question(bytes, notes).err()),
-            b"HERE" => ("answer", Way::Reply, read_answer(bytes, notes).err()),
+            b"WHO?" => (
+                "question",
+                Direction::Request,
+                read_question(bytes, notes).err(),
+            ),
+            b"HERE" => ("answer", Direction::Reply, read_answer(bytes, notes).err()),
             _ => return None,
         };
-        (known.way().is_none() || known.way() == Some(seen)).then_some(Explanation {
+        (known.direction().is_none() || known.direction() == Some(seen)).then_some(Explanation {
             message,
-            way: seen,
-            sure: true,
+            direction: seen,
+            is_certain: true,
             error,
         })
     }
@@ -205,7 +214,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let mut notes = Notes::explaining();
     let seen = Who
-        .explain(b"HERE\x07\x03\x08Hello", Seen::Unknown, &mut notes)
+        .explain(
+            b"HERE\x07\x03\x08Hello",
+            DatagramContext::Unknown,
+            &mut notes,
+        )
         .ok_or("not explained")?;
     println!("{}:", seen.message);
     for field in notes.fields() {

@@ -7,7 +7,7 @@ use crate::hub::{Hubs, Seat};
 use crate::names::Names;
 use crate::target::Target;
 use futures_util::stream::{self, BoxStream, FuturesUnordered, Stream, StreamExt};
-use hailer_proto::{Ask, Cookie, Depth, Info, Protocol, Status, Transport, Way, registry};
+use hailer_proto::{Ask, Cookie, Depth, Direction, Info, Protocol, Status, Transport, registry};
 use std::future::Future;
 use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -135,7 +135,7 @@ pub struct Asked {
 #[derive(Clone, PartialEq, Eq)]
 pub struct Datagram {
     /// Request or reply.
-    pub way: Way,
+    pub direction: Direction,
     /// Time since the query began; of what came in pieces, the last one's.
     pub at: Duration,
     /// Its payload. A request may hold an auth token.
@@ -147,7 +147,7 @@ impl std::fmt::Debug for Datagram {
         write!(
             f,
             "Datagram({:?} of {} bytes at {:?})",
-            self.way,
+            self.direction,
             self.bytes.len(),
             self.at
         )
@@ -372,11 +372,13 @@ impl Client {
 
         let cookie = Cookie(getrandom::u64()?);
         let mut drive = Drive::new(protocol.exchange(ask, cookie), patience);
-        let mut keep = |way, at, bytes: &[u8]| {
+        let mut keep = |direction, at, bytes: &[u8]| {
             if self.settings.keep_datagrams {
-                asked.datagrams.pop_if(|last| is_stream && last.way == way);
+                asked
+                    .datagrams
+                    .pop_if(|last| is_stream && last.direction == direction);
                 asked.datagrams.push(Datagram {
-                    way,
+                    direction,
                     at,
                     bytes: bytes.to_vec(),
                 });
@@ -391,7 +393,7 @@ impl Client {
             match action {
                 Action::Send => {
                     let now = started.elapsed();
-                    keep(Way::Request, now, &request);
+                    keep(Direction::Request, now, &request);
                     drive.sending(now);
                     sent = socket.send(&request).await;
                 }
@@ -413,7 +415,7 @@ impl Client {
             action = match came {
                 Some(Ok(at)) => {
                     let at = at.saturating_duration_since(started);
-                    keep(Way::Reply, at, &heard);
+                    keep(Direction::Reply, at, &heard);
                     match is_stream {
                         false => drive.datagram(at, &heard, &mut request),
                         true => drive.stream(at, &heard, &mut request),

@@ -3,7 +3,7 @@
 
 mod support;
 
-use hailer::proto::{Fault, Options, Roster, Way};
+use hailer::proto::{Direction, Fault, Options, Roster};
 use hailer::respond::{Board, Budget, Service, random_secret};
 use hailer::{Answer, Client, Depth, Error, Patience, Settings, Status, registry};
 use std::io::{Read, Write};
@@ -748,19 +748,19 @@ async fn datagrams_are_kept_on_request() {
             .query(url(id, &server).as_str())
             .await
             .unwrap();
-        let count = |way| {
+        let count = |direction| {
             answer
                 .asked
                 .datagrams
                 .iter()
-                .filter(|datagram| datagram.way == way)
+                .filter(|datagram| datagram.direction == direction)
                 .count() as u32
         };
         assert_eq!(
-            (count(Way::Request), count(Way::Reply)),
+            (count(Direction::Request), count(Direction::Reply)),
             (answer.asked.sent, answer.asked.heard)
         );
-        assert_eq!(answer.asked.datagrams[0].way, Way::Request);
+        assert_eq!(answer.asked.datagrams[0].direction, Direction::Request);
         assert!(
             answer
                 .asked
@@ -770,9 +770,12 @@ async fn datagrams_are_kept_on_request() {
         for datagram in &answer.asked.datagrams {
             let mut notes = hailer::proto::wire::Notes::explaining();
             let explained = protocol(id)
-                .explain(&datagram.bytes, datagram.way.into(), &mut notes)
+                .explain(&datagram.bytes, datagram.direction.into(), &mut notes)
                 .unwrap();
-            assert_eq!((explained.way, explained.error), (datagram.way, None));
+            assert_eq!(
+                (explained.direction, explained.error),
+                (datagram.direction, None)
+            );
         }
         settings.keep_datagrams = false;
         let answer = Client::new(settings.clone())
@@ -829,11 +832,14 @@ async fn a_stream_is_asked_with_one_byte_and_heard_whole_or_in_pieces() {
             .asked
             .datagrams
             .iter()
-            .map(|kept| (kept.way, kept.bytes.clone()))
+            .map(|kept| (kept.direction, kept.bytes.clone()))
             .collect();
         assert_eq!(
             kept,
-            [(Way::Request, vec![0xFE]), (Way::Reply, kick(LISTING))]
+            [
+                (Direction::Request, vec![0xFE]),
+                (Direction::Reply, kick(LISTING))
+            ]
         );
         assert!(answer.asked.datagrams.is_sorted_by_key(|kept| kept.at));
         assert!(

@@ -4,7 +4,7 @@ use super::count;
 use hailer::Asked;
 use hailer::proto::model::printable;
 use hailer::proto::wire::{Error, Field, Notes};
-use hailer::proto::{Explanation, Info, Seen, Way, registry};
+use hailer::proto::{DatagramContext, Direction, Explanation, Info, registry};
 use std::io::Write;
 
 /// Bytes in one row of hexadecimal.
@@ -18,11 +18,11 @@ pub(crate) const MAX_BYTES: usize = 16 * ROW;
 pub(crate) fn exchange(out: &mut impl Write, asked: &Asked) -> std::io::Result<()> {
     let mut request: &[u8] = &[];
     for datagram in &asked.datagrams {
-        let seen = match datagram.way {
-            Way::Request => Seen::Request,
-            Way::Reply => Seen::ReplyTo(request),
+        let seen = match datagram.direction {
+            Direction::Request => DatagramContext::Request,
+            Direction::Reply => DatagramContext::ReplyTo(request),
         };
-        if datagram.way == Way::Request {
+        if datagram.direction == Direction::Request {
             request = &datagram.bytes;
         }
         let at = format!("{:8.2} ms", datagram.at.as_secs_f64() * 1e3);
@@ -33,7 +33,7 @@ pub(crate) fn exchange(out: &mut impl Write, asked: &Asked) -> std::io::Result<(
         heading(
             out,
             &at,
-            Some(datagram.way),
+            Some(datagram.direction),
             found.map(|found| (asked.protocol, found)),
             datagram.bytes.len(),
         )?;
@@ -52,7 +52,7 @@ pub(crate) fn exchange(out: &mut impl Write, asked: &Asked) -> std::io::Result<(
 pub(crate) fn culprit(out: &mut impl Write, protocol: &str, bytes: &[u8]) -> std::io::Result<()> {
     let mut notes = Notes::explaining();
     let found = registry::find(protocol)
-        .and_then(|protocol| protocol.explain(bytes, Seen::Reply, &mut notes));
+        .and_then(|protocol| protocol.explain(bytes, DatagramContext::Reply, &mut notes));
     body(
         out,
         bytes,
@@ -66,21 +66,28 @@ pub(crate) fn culprit(out: &mut impl Write, protocol: &str, bytes: &[u8]) -> std
 pub(crate) fn heading(
     out: &mut impl Write,
     place: &str,
-    way: Option<Way>,
+    way: Option<Direction>,
     found: Option<(&Info, Explanation)>,
     length: usize,
 ) -> std::io::Result<()> {
-    let arrow = match way.or(found.map(|(_, explanation)| explanation.way)) {
-        Some(Way::Request) => "\x1b[36m→\x1b[0m",
-        Some(Way::Reply) => "\x1b[32m←\x1b[0m",
+    let arrow = match way.or(found.map(|(_, explanation)| explanation.direction)) {
+        Some(Direction::Request) => "\x1b[36m→\x1b[0m",
+        Some(Direction::Reply) => "\x1b[32m←\x1b[0m",
         None => "·",
     };
     let name = match found {
-        Some((info, Explanation { message, sure, .. })) => {
+        Some((
+            info,
+            Explanation {
+                message,
+                is_certain,
+                ..
+            },
+        )) => {
             format!(
                 "\x1b[1m{} {message}\x1b[0m{}",
                 info.title,
-                if sure { "" } else { " (by its shape)" }
+                if is_certain { "" } else { " (by its shape)" }
             )
         }
         None => "\x1b[1munknown\x1b[0m".into(),
@@ -212,8 +219,8 @@ pub(crate) fn json(
         "schema": "hailer/datagram/1",
         "protocol": found.map(|(info, _)| info.id),
         "message": found.map(|(_, explanation)| explanation.message),
-        "way": found.map(|(_, explanation)| way_name(explanation.way)),
-        "sure": found.map(|(_, explanation)| explanation.sure),
+        "way": found.map(|(_, explanation)| way_name(explanation.direction)),
+        "sure": found.map(|(_, explanation)| explanation.is_certain),
         "length": bytes.len(),
         "hex": digits(bytes, notes, "--").concat(),
         "fields": fields(notes),
@@ -233,10 +240,10 @@ pub(crate) fn fields(notes: &Notes) -> serde_json::Value {
 }
 
 /// `request` or `reply`.
-pub(crate) fn way_name(way: Way) -> &'static str {
+pub(crate) fn way_name(way: Direction) -> &'static str {
     match way {
-        Way::Request => "request",
-        Way::Reply => "reply",
+        Direction::Request => "request",
+        Direction::Reply => "reply",
     }
 }
 
@@ -267,7 +274,9 @@ mod tests {
     #[test]
     fn an_auth_token_is_hidden_and_its_place_is_not() {
         for bytes in queries() {
-            let Some((protocol, found, notes)) = registry::explain(&bytes, Seen::Request) else {
+            let Some((protocol, found, notes)) =
+                registry::explain(&bytes, DatagramContext::Request)
+            else {
                 panic!("{bytes:?}")
             };
             let mut out = Vec::new();

@@ -8,11 +8,11 @@ use alloc::{boxed::Box, vec::Vec};
 
 /// Asks one server.
 #[derive(Debug)]
-pub struct ListPing {
+pub struct ListPingExchange {
     depth: Depth,
 }
 
-impl ListPing {
+impl ListPingExchange {
     /// An exchange that has not sent anything yet.
     pub fn new(ask: &Ask) -> Self {
         Self { depth: ask.depth }
@@ -35,7 +35,7 @@ impl ListPing {
     }
 }
 
-impl Exchange for ListPing {
+impl Exchange for ListPingExchange {
     fn handle(&mut self, input: Input<'_>, out: &mut Vec<u8>) -> Step {
         match input {
             Input::Start => {
@@ -74,8 +74,8 @@ mod tests {
 
     const REPLY: &[u8] = b"\xFF\0\x06\0A\0\xA7\x000\0\xA7\x002\x000";
 
-    fn asking(depth: Depth) -> ListPing {
-        let mut exchange = ListPing::new(&Ask {
+    fn asking(depth: Depth) -> ListPingExchange {
+        let mut exchange = ListPingExchange::new(&Ask {
             depth,
             ..Ask::default()
         });

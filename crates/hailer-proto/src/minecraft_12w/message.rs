@@ -1,7 +1,7 @@
 //! Bytes ⇄ messages. The only file that knows offsets (spec/minecraft-12w.md#6.1).
 
 use super::deviation::*;
-use crate::protocol::{Explanation, Way};
+use crate::protocol::{Direction, Explanation};
 use crate::wire::{Error, Notes, Reader, utf16};
 use alloc::{format, string::String, vec::Vec};
 
@@ -154,17 +154,21 @@ impl Parts<'_> {
 
 /// Both packets are short and have no magic number. So bytes that went nobody knows where are explained only if they are
 /// one of them, whole and alone.
-pub fn explain(bytes: &[u8], way: Option<Way>, notes: &mut Notes) -> Option<Explanation> {
-    let say = |message, way, error| {
+pub fn explain(
+    bytes: &[u8],
+    direction: Option<Direction>,
+    notes: &mut Notes,
+) -> Option<Explanation> {
+    let say = |message, direction, error| {
         Some(Explanation {
             message,
-            way,
-            sure: false,
+            direction,
+            is_certain: false,
             error,
         })
     };
-    match (way, bytes) {
-        (None, [LIST_PING]) | (Some(Way::Request), [LIST_PING] | [LIST_PING, NEWER, ..]) => {
+    match (direction, bytes) {
+        (None, [LIST_PING]) | (Some(Direction::Request), [LIST_PING] | [LIST_PING, NEWER, ..]) => {
             let mut r = Reader::new(bytes, notes);
             let mut read = || {
                 r.raw(1, "packet id")?;
@@ -174,15 +178,17 @@ pub fn explain(bytes: &[u8], way: Option<Way>, notes: &mut Notes) -> Option<Expl
                 }
                 Ok(())
             };
-            say("list ping", Way::Request, read().err())
+            say("list ping", Direction::Request, read().err())
         }
-        (None | Some(Way::Reply), [KICK, ..]) if way.is_some() || is_whole_kick(bytes) => {
+        (None | Some(Direction::Reply), [KICK, ..])
+            if direction.is_some() || is_whole_kick(bytes) =>
+        {
             let (message, error) = match Listing::read(bytes, notes) {
                 Ok(Some(_)) => ("list ping reply", None),
                 Ok(None) => ("kick", None),
                 Err(error) => ("kick", Some(error)),
             };
-            say(message, Way::Reply, error)
+            say(message, Direction::Reply, error)
         }
         _ => None,
     }
@@ -337,8 +343,9 @@ mod tests {
 
     #[test]
     fn only_whole_packets_are_explained_to_who_knows_nothing() {
-        let explained =
-            |bytes: &[u8], way| explain(bytes, way, &mut Notes::explaining()).map(|it| it.message);
+        let explained = |bytes: &[u8], direction| {
+            explain(bytes, direction, &mut Notes::explaining()).map(|it| it.message)
+        };
         let (reply, banned) = (kick("A\u{A7}0\u{A7}20"), kick("You are banned"));
         for (bytes, unknown, request, answer) in [
             (&b"\xFE"[..], Some("list ping"), Some("list ping"), None),
@@ -358,8 +365,8 @@ mod tests {
         ] {
             let found = (
                 explained(bytes, None),
-                explained(bytes, Some(Way::Request)),
-                explained(bytes, Some(Way::Reply)),
+                explained(bytes, Some(Direction::Request)),
+                explained(bytes, Some(Direction::Reply)),
             );
             assert_eq!(found, (unknown, request, answer), "{bytes:02x?}");
         }

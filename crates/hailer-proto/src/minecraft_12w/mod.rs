@@ -15,12 +15,12 @@ pub mod deviation;
 pub mod message;
 mod server;
 
-pub use client::ListPing;
-pub use server::ListResponder;
+pub use client::ListPingExchange;
+pub use server::ListPingResponder;
 
 use crate::protocol::{
-    Amplification, Ask, Cookie, Doc, Exchange, Explanation, Info, OptionError, Options, Proof,
-    Protocol, Responder, Seen, Transport,
+    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, OptionError,
+    Options, Proof, Protocol, Responder, Transport,
 };
 use crate::token::Keys;
 use crate::{Status, wire::Notes};
@@ -57,7 +57,7 @@ impl Protocol for Minecraft12w {
     }
 
     fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {
-        Box::new(ListPing::new(ask))
+        Box::new(ListPingExchange::new(ask))
     }
 
     fn responder(
@@ -67,10 +67,15 @@ impl Protocol for Minecraft12w {
         options: &Options,
     ) -> Result<Arc<dyn Responder>, OptionError> {
         options.check(INFO.options)?;
-        Ok(Arc::new(ListResponder::new(status)))
+        Ok(Arc::new(ListPingResponder::new(status)))
     }
 
-    fn explain(&self, bytes: &[u8], seen: Seen<'_>, notes: &mut Notes) -> Option<Explanation> {
-        message::explain(bytes, seen.way(), notes)
+    fn explain(
+        &self,
+        bytes: &[u8],
+        seen: DatagramContext<'_>,
+        notes: &mut Notes,
+    ) -> Option<Explanation> {
+        message::explain(bytes, seen.direction(), notes)
     }
 }

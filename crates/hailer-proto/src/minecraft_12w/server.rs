@@ -9,11 +9,11 @@ use core::net::SocketAddr;
 
 /// Answers for one server.
 #[derive(Debug)]
-pub struct ListResponder {
+pub struct ListPingResponder {
     reply: Vec<u8>,
 }
 
-impl ListResponder {
+impl ListPingResponder {
     /// A responder for this status.
     pub fn new(status: &Status) -> Self {
         let motd = [&status.motd, &status.name]
@@ -33,7 +33,7 @@ impl ListResponder {
     }
 }
 
-impl Responder for ListResponder {
+impl Responder for ListPingResponder {
     fn answer(&self, _: SocketAddr, _: Epoch, bytes: &[u8], out: &mut Vec<u8>) -> Verdict {
         if !message::is_list_ping(bytes) {
             return Verdict::Pass;
@@ -58,7 +58,7 @@ mod tests {
         let mut out = Vec::new();
         let from = SocketAddr::from(([192, 0, 2, 7], 50_000));
         (
-            ListResponder::new(status).answer(from, Epoch(1), request, &mut out),
+            ListPingResponder::new(status).answer(from, Epoch(1), request, &mut out),
             out,
         )
     }

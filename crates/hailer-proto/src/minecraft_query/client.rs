@@ -15,7 +15,7 @@ const STAT_RESENDS: u8 = 2;
 
 /// Asks one Minecraft server.
 #[derive(Debug)]
-pub struct QueryExchange {
+pub struct MinecraftQueryExchange {
     session: SessionId,
     depth: Depth,
     players: bool,
@@ -31,7 +31,7 @@ enum State {
     Stat { token: Token, resends: u8 },
 }
 
-impl QueryExchange {
+impl MinecraftQueryExchange {
     /// An exchange that has not sent anything yet.
     pub fn new(ask: &Ask, cookie: Cookie) -> Self {
         Self {
@@ -61,9 +61,9 @@ impl QueryExchange {
         Step::Send
     }
 
-    fn hear_challenge(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Step {
+    fn receive_challenge(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Step {
         let mut notes = Notes::default();
-        let token = match message::read_challenge(bytes, Some(self.session), &mut notes) {
+        let token = match message::parse_challenge(bytes, Some(self.session), &mut notes) {
             Ok(Some(token)) => token,
             Ok(None) => return Step::Wait,
             Err(error) => return Step::Bad(error.into()),
@@ -89,17 +89,17 @@ impl QueryExchange {
         }
     }
 
-    fn hear_stat(&mut self, bytes: &[u8]) -> Step {
+    fn receive_stat(&mut self, bytes: &[u8]) -> Step {
         // A stat that cannot be read must not take along what was met in the handshake.
         let mut notes = self.notes.clone();
-        match message::read_stat(bytes, Some(self.full()), &mut notes) {
+        match message::parse_stat(bytes, Some(self.full()), &mut notes) {
             Ok(stat) => Step::Done(status(&stat, Utf8::end_of(bytes), self.players, &mut notes)),
             Err(error) => Step::Bad(Fault::Malformed(error)),
         }
     }
 }
 
-impl Exchange for QueryExchange {
+impl Exchange for MinecraftQueryExchange {
     fn handle(&mut self, input: Input<'_>, out: &mut Vec<u8>) -> Step {
         match (input, &mut self.state) {
             (Input::Start, _) | (Input::Timeout, State::Handshake) => self.send(out),
@@ -114,10 +114,10 @@ impl Exchange for QueryExchange {
             (Input::Datagram(bytes), State::Stat { .. })
                 if message::is_stat(bytes, self.session) =>
             {
-                self.hear_stat(bytes)
+                self.receive_stat(bytes)
             }
             (Input::Datagram(bytes), _) if message::is_challenge(bytes) => {
-                self.hear_challenge(bytes, out)
+                self.receive_challenge(bytes, out)
             }
             // Half an answer does not exist here.
             (Input::Datagram(_) | Input::GiveUp, _) => Step::Wait,
@@ -253,8 +253,8 @@ mod tests {
     use super::*;
     use alloc::string::ToString;
 
-    fn start(ask: &Ask) -> (QueryExchange, SessionId) {
-        let mut exchange = QueryExchange::new(ask, Cookie(1));
+    fn start(ask: &Ask) -> (MinecraftQueryExchange, SessionId) {
+        let mut exchange = MinecraftQueryExchange::new(ask, Cookie(1));
         let mut out = Vec::new();
         assert_eq!(exchange.handle(Input::Start, &mut out), Step::Send);
         let Ok(Request::Handshake { session }) = Request::read(&out, &mut Notes::default()) else {
@@ -267,7 +267,7 @@ mod tests {
         (exchange, session)
     }
 
-    fn hear(exchange: &mut QueryExchange, bytes: &[u8]) -> (Step, Vec<u8>) {
+    fn hear(exchange: &mut MinecraftQueryExchange, bytes: &[u8]) -> (Step, Vec<u8>) {
         let mut out = Vec::new();
         (exchange.handle(Input::Datagram(bytes), &mut out), out)
     }
@@ -276,7 +276,7 @@ mod tests {
         [&[9], session.0.as_slice(), payload].concat()
     }
 
-    fn wait(exchange: &mut QueryExchange) -> Vec<u8> {
+    fn wait(exchange: &mut MinecraftQueryExchange) -> Vec<u8> {
         let mut out = Vec::new();
         assert_eq!(exchange.handle(Input::Timeout, &mut out), Step::Send);
         out

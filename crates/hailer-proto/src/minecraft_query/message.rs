@@ -1,7 +1,7 @@
 //! Bytes ⇄ messages. The only file that knows offsets (spec/minecraft-query.md#2, #3 and #6).
 
 use super::deviation::*;
-use crate::protocol::{Explanation, Seen, Way};
+use crate::protocol::{DatagramContext, Direction, Explanation};
 use crate::wire::{Error, ErrorKind, Notes, Reader, Writer, by_content, first_nul, nuls};
 use alloc::vec::Vec;
 use alloc::{format, string::String};
@@ -158,7 +158,7 @@ pub fn is_challenge(bytes: &[u8]) -> bool {
 }
 
 /// Reads a handshake reply. `None`: it belongs to another session. Without a session, any will do.
-pub fn read_challenge(
+pub fn parse_challenge(
     bytes: &[u8],
     session: Option<SessionId>,
     notes: &mut Notes,
@@ -405,7 +405,7 @@ impl<'a> Key<'a> {
 
 /// Reads a stat reply of any server. `asked_full` is what the request asked for, if known; the content decides
 /// (spec/minecraft-query.md#6.2).
-pub fn read_stat<'a>(
+pub fn parse_stat<'a>(
     bytes: &'a [u8],
     asked_full: Option<bool>,
     notes: &mut Notes,
@@ -419,19 +419,19 @@ pub fn read_stat<'a>(
         if asked_full == Some(false) {
             r.notes().deviation(&FULL_FOR_BASIC, 0);
         }
-        return read_full(&mut r).map(Stat::Full);
+        return parse_full(&mut r).map(Stat::Full);
     }
     if asked_full == Some(true) {
         // A reply with an unknown start reads as a basic stat only by accident; if it does not, say what a full stat
         // would have needed.
         let Some(layout) = basic_layout(bytes) else {
-            return read_full(&mut r).map(Stat::Full);
+            return parse_full(&mut r).map(Stat::Full);
         };
         r.notes().deviation(&BASIC_FOR_FULL, 0);
-        return read_basic(&mut r, Some(layout)).map(Stat::Basic);
+        return parse_basic(&mut r, Some(layout)).map(Stat::Basic);
     }
     let layout = basic_layout(bytes);
-    read_basic(&mut r, layout).map(Stat::Basic)
+    parse_basic(&mut r, layout).map(Stat::Basic)
 }
 
 fn is_full(rest: &[u8], asked_full: Option<bool>) -> bool {
@@ -452,7 +452,7 @@ fn is_full(rest: &[u8], asked_full: Option<bool>) -> bool {
 /// Names are seldom shorter, with their NUL: room for so many is room enough.
 const SHORT_NAME: usize = 6;
 
-fn read_full<'a>(r: &mut Reader<'a, '_>) -> Result<Full<'a>, Error> {
+fn parse_full<'a>(r: &mut Reader<'a, '_>) -> Result<Full<'a>, Error> {
     let at = r.at();
     let start = r.raw(PAIRS_START.len(), "start of pairs")?;
     if start != PAIRS_START {
@@ -480,7 +480,7 @@ fn read_full<'a>(r: &mut Reader<'a, '_>) -> Result<Full<'a>, Error> {
         Some(split) => {
             // Without any pair, the separator's first NUL is the last byte of the start.
             if split >= r.at() {
-                read_pairs(r, split, start != GEYSER_START, &mut full)?;
+                parse_pairs(r, split, start != GEYSER_START, &mut full)?;
                 r.take(1, "pair.value")?;
             }
             let at = r.at();
@@ -489,9 +489,9 @@ fn read_full<'a>(r: &mut Reader<'a, '_>) -> Result<Full<'a>, Error> {
                 String::from("\\0\\x01player_\\0\\0")
             });
         }
-        None => read_pairs_without_separator(r, &mut full)?,
+        None => parse_pairs_without_separator(r, &mut full)?,
     }
-    read_players(r, &mut full)?;
+    parse_players(r, &mut full)?;
     if full.known.count_ones() as usize != KEYS.len() {
         r.notes().deviation(&MISSING_KEY, at);
     }
@@ -512,7 +512,7 @@ fn last_players_start(bytes: &[u8]) -> Option<usize> {
 }
 
 /// The pairs up to `end`, where the NUL of the last value stands.
-fn read_pairs<'a>(
+fn parse_pairs<'a>(
     r: &mut Reader<'a, '_>,
     end: usize,
     ordered: bool,
@@ -536,7 +536,7 @@ fn read_pairs<'a>(
             whole,
             ranges: &ranges,
         };
-        for (index, Place { key, first, last }) in lay_out(pieces, ordered).into_iter().enumerate()
+        for (index, Layout { key, first, last }) in lay_out(pieces, ordered).into_iter().enumerate()
         {
             r.notes().group("pair", index);
             let (Some(key), Some(first_range), Some(last_range)) =
@@ -566,14 +566,14 @@ fn read_pairs<'a>(
 }
 
 /// A key, and the pieces that are its value: more than one if the value holds NULs.
-struct Place {
+struct Layout {
     key: usize,
     first: usize,
     last: usize,
 }
 
 /// Which pieces between NULs are keys, and which values (spec/minecraft-query.md#6.4).
-fn lay_out(pieces: Pieces<'_, '_>, ordered: bool) -> Vec<Place> {
+fn lay_out(pieces: Pieces<'_, '_>, ordered: bool) -> Vec<Layout> {
     let known = |i: usize| {
         pieces
             .get(i)
@@ -591,7 +591,7 @@ fn lay_out(pieces: Pieces<'_, '_>, ordered: bool) -> Vec<Place> {
             .find(is_count)
             .unwrap_or(pieces.len());
         if let Some(game_type) = (2..counts).rev().find(|&i| known(i) == Some(Key::GameType)) {
-            places.push(Place {
+            places.push(Layout {
                 key: 0,
                 first: 1,
                 last: game_type - 1,
@@ -612,7 +612,7 @@ fn lay_out(pieces: Pieces<'_, '_>, ordered: bool) -> Vec<Place> {
         while odd_left(last) && known(last + 1).is_none() && known(last + 2).is_some() {
             last += 1;
         }
-        places.push(Place {
+        places.push(Layout {
             key: next,
             first,
             last,
@@ -730,7 +730,7 @@ fn ended_text<'a>(r: &mut Reader<'a, '_>, field: &'static str) -> Result<(&'a [u
 }
 
 /// spec/minecraft-query.md#6.4: the empty key ends the pairs, ten bytes of anything follow.
-fn read_pairs_without_separator<'a>(
+fn parse_pairs_without_separator<'a>(
     r: &mut Reader<'a, '_>,
     full: &mut Full<'a>,
 ) -> Result<(), Error> {
@@ -771,7 +771,7 @@ fn read_pairs_without_separator<'a>(
     Ok(())
 }
 
-fn read_players<'a>(r: &mut Reader<'a, '_>, full: &mut Full<'a>) -> Result<(), Error> {
+fn parse_players<'a>(r: &mut Reader<'a, '_>, full: &mut Full<'a>) -> Result<(), Error> {
     let (whole, list) = (r.whole(), r.at());
     let mut start = list;
     let mut ends = nuls(r.rest()).map(|end| list + end);
@@ -888,7 +888,10 @@ fn is_port_as_text(rest: &[u8]) -> bool {
     digits_fit && host.len() > 1 && host.iter().skip(1).all(u8::is_ascii_graphic)
 }
 
-fn read_basic<'a>(r: &mut Reader<'a, '_>, layout: Option<BasicLayout>) -> Result<Basic<'a>, Error> {
+fn parse_basic<'a>(
+    r: &mut Reader<'a, '_>,
+    layout: Option<BasicLayout>,
+) -> Result<Basic<'a>, Error> {
     let at = r.at();
     let first_nul = r
         .rest()
@@ -990,20 +993,24 @@ fn display(bytes: &[u8]) -> String {
 }
 
 /// Reads one datagram for its notes.
-pub(super) fn explain(bytes: &[u8], seen: Seen<'_>, notes: &mut Notes) -> Option<Explanation> {
-    let way = seen.way();
+pub(super) fn explain(
+    bytes: &[u8],
+    seen: DatagramContext<'_>,
+    notes: &mut Notes,
+) -> Option<Explanation> {
+    let direction = seen.direction();
     let asked = seen
         .request()
         .and_then(|request| Request::read(request, &mut Notes::discarding()).ok());
-    let explained = |message, way, sure, error| {
+    let explained = |message, direction, is_certain, error| {
         Some(Explanation {
             message,
-            way,
-            sure,
+            direction,
+            is_certain,
             error,
         })
     };
-    if way != Some(Way::Reply) && bytes.starts_with(&MAGIC) {
+    if direction != Some(Direction::Reply) && bytes.starts_with(&MAGIC) {
         let request = Request::read(bytes, notes);
         let message = match (&request, bytes.get(2)) {
             (Ok(Request::Handshake { .. }), _) | (Err(_), Some(&TYPE_HANDSHAKE)) => {
@@ -1014,9 +1021,9 @@ pub(super) fn explain(bytes: &[u8], seen: Seen<'_>, notes: &mut Notes) -> Option
             (Err(_), Some(&TYPE_STAT)) => "stat request",
             (Err(_), _) => "request",
         };
-        return explained(message, Way::Request, true, request.err());
+        return explained(message, Direction::Request, true, request.err());
     }
-    if way == Some(Way::Request) {
+    if direction == Some(Direction::Request) {
         return None;
     }
     match reply_type(bytes)? {
@@ -1027,19 +1034,19 @@ pub(super) fn explain(bytes: &[u8], seen: Seen<'_>, notes: &mut Notes) -> Option
                 }
                 None => None,
             };
-            let error = match read_challenge(bytes, session, notes) {
+            let error = match parse_challenge(bytes, session, notes) {
                 // Of another session: then this request is not what it answers.
-                Ok(None) => read_challenge(bytes, None, notes).err(),
+                Ok(None) => parse_challenge(bytes, None, notes).err(),
                 read => read.err(),
             };
-            explained("handshake reply", Way::Reply, false, error)
+            explained("handshake reply", Direction::Reply, false, error)
         }
         _ => {
             let asked_full = match asked {
                 Some(Request::Stat { full, .. }) => Some(full),
                 _ => None,
             };
-            let stat = read_stat(bytes, asked_full, notes);
+            let stat = parse_stat(bytes, asked_full, notes);
             let start = bytes.get(REPLY_HEADER..).unwrap_or_default();
             let full = start.starts_with(PAIRS_START) || start.starts_with(GEYSER_START);
             let message = match &stat {
@@ -1048,7 +1055,7 @@ pub(super) fn explain(bytes: &[u8], seen: Seen<'_>, notes: &mut Notes) -> Option
                 Err(_) if full => "full stat reply",
                 Err(_) => "stat reply",
             };
-            explained(message, Way::Reply, full, stat.err())
+            explained(message, Direction::Reply, full, stat.err())
         }
     }
 }
@@ -1082,7 +1089,7 @@ mod tests {
             };
             (name.unwrap_or(other), by_content(value).0.into_owned())
         };
-        let pairs = match read_stat(&bytes, Some(true), &mut notes) {
+        let pairs = match parse_stat(&bytes, Some(true), &mut notes) {
             Ok(Stat::Full(full)) => Ok(full.pairs.iter().map(shown).collect()),
             Ok(Stat::Basic(basic)) => panic!("{basic:?}"),
             Err(error) => Err(error),
@@ -1237,7 +1244,7 @@ mod tests {
             .for_each(|piece| bytes.extend([piece.as_bytes(), b"\0"].concat()));
         bytes.extend([0; 12]);
         assert_eq!(
-            read_stat(&bytes, Some(true), &mut Notes::default())
+            parse_stat(&bytes, Some(true), &mut Notes::default())
                 .unwrap_err()
                 .kind,
             limit

@@ -17,12 +17,12 @@ pub mod deviation;
 pub mod message;
 mod server;
 
-pub use client::QueryExchange;
-pub use server::{Encoding, QueryResponder, Settings};
+pub use client::MinecraftQueryExchange;
+pub use server::{Encoding, MinecraftQueryConfig, MinecraftQueryResponder};
 
 use crate::protocol::{
-    Amplification, Ask, Cookie, Doc, Exchange, Explanation, Info, OptionError, Options, Proof,
-    Protocol, Responder, Seen, Transport,
+    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, OptionError,
+    Options, Proof, Protocol, Responder, Transport,
 };
 use crate::token::Keys;
 use crate::{Extra, Rows, Status, Value, wire::Notes};
@@ -79,7 +79,7 @@ impl Protocol for MinecraftQuery {
     }
 
     fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange> {
-        Box::new(QueryExchange::new(ask, cookie))
+        Box::new(MinecraftQueryExchange::new(ask, cookie))
     }
 
     fn responder(
@@ -88,14 +88,19 @@ impl Protocol for MinecraftQuery {
         keys: &Keys,
         options: &Options,
     ) -> Result<Arc<dyn Responder>, OptionError> {
-        Ok(Arc::new(QueryResponder::new(
+        Ok(Arc::new(MinecraftQueryResponder::new(
             status,
             keys,
-            &Settings::read(options)?,
+            &MinecraftQueryConfig::read(options)?,
         )))
     }
 
-    fn explain(&self, bytes: &[u8], seen: Seen<'_>, notes: &mut Notes) -> Option<Explanation> {
+    fn explain(
+        &self,
+        bytes: &[u8],
+        seen: DatagramContext<'_>,
+        notes: &mut Notes,
+    ) -> Option<Explanation> {
         message::explain(bytes, seen, notes)
     }
 }

@@ -49,10 +49,10 @@ pub enum Encoding {
     Utf8,
 }
 
-/// Settings of the responder.
+/// MinecraftQueryConfig of the responder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Settings {
+pub struct MinecraftQueryConfig {
     /// How texts travel.
     pub encoding: Encoding,
     /// Whether a challenge token is good only for the port that asked for it, not just for the address.
@@ -61,7 +61,7 @@ pub struct Settings {
     pub max_reply: usize,
 }
 
-impl Default for Settings {
+impl Default for MinecraftQueryConfig {
     fn default() -> Self {
         Self {
             encoding: Encoding::Auto,
@@ -71,7 +71,7 @@ impl Default for Settings {
     }
 }
 
-impl Settings {
+impl MinecraftQueryConfig {
     /// Reads the documented options.
     pub fn read(options: &Options) -> Result<Self, OptionError> {
         options.check(OPTIONS)?;
@@ -95,7 +95,7 @@ impl Settings {
 
 /// Answers for one Minecraft server. Both replies are built once; answering copies one and writes its session id.
 #[derive(Debug)]
-pub struct QueryResponder {
+pub struct MinecraftQueryResponder {
     keys: Keys,
     bind_port: bool,
     /// Everything after type and session id.
@@ -103,18 +103,18 @@ pub struct QueryResponder {
     full: Vec<u8>,
 }
 
-impl QueryResponder {
+impl MinecraftQueryResponder {
     /// A responder for this status.
-    pub fn new(status: &Status, keys: &Keys, settings: &Settings) -> Self {
-        let limit = settings.max_reply.clamp(MIN_REPLY, MAX_REPLY) - REPLY_HEADER;
+    pub fn new(status: &Status, keys: &Keys, config: &MinecraftQueryConfig) -> Self {
+        let limit = config.max_reply.clamp(MIN_REPLY, MAX_REPLY) - REPLY_HEADER;
         let body = Body {
             status,
-            encoding: settings.encoding,
+            encoding: config.encoding,
             limit,
         };
         Self {
             keys: keys.clone(),
-            bind_port: settings.bind_port,
+            bind_port: config.bind_port,
             basic: body.basic(),
             full: body.full(),
         }
@@ -145,7 +145,7 @@ impl QueryResponder {
     }
 }
 
-impl Responder for QueryResponder {
+impl Responder for MinecraftQueryResponder {
     fn answer(&self, from: SocketAddr, epoch: Epoch, bytes: &[u8], out: &mut Vec<u8>) -> Verdict {
         if !bytes.starts_with(&message::MAGIC) {
             return Verdict::Pass;
@@ -403,22 +403,22 @@ mod tests {
         status
     }
 
-    fn responder(status: &Status, settings: &Settings) -> QueryResponder {
-        QueryResponder::new(status, &Keys::new([7; 16]), settings)
+    fn responder(status: &Status, config: &MinecraftQueryConfig) -> MinecraftQueryResponder {
+        MinecraftQueryResponder::new(status, &Keys::new([7; 16]), config)
     }
 
-    fn token(responder: &QueryResponder, from: SocketAddr, epoch: Epoch) -> Token {
+    fn token(responder: &MinecraftQueryResponder, from: SocketAddr, epoch: Epoch) -> Token {
         let mut out = Vec::new();
         let verdict = responder.answer(from, epoch, &[0xFE, 0xFD, 9, 1, 2, 3, 4], &mut out);
         assert_eq!(verdict, Verdict::Reply { proven: false });
         assert!(out.len() <= message::CHALLENGE_MAX);
-        message::read_challenge(&out, Some(SESSION), &mut Notes::default())
+        message::parse_challenge(&out, Some(SESSION), &mut Notes::default())
             .unwrap()
             .unwrap()
     }
 
     fn stat(
-        responder: &QueryResponder,
+        responder: &MinecraftQueryResponder,
         from: SocketAddr,
         epoch: Epoch,
         token: Token,
@@ -435,7 +435,7 @@ mod tests {
 
     #[test]
     fn a_token_lives_two_epochs_at_one_address_and_port() {
-        let responder = responder(&status(1), &Settings::default());
+        let responder = responder(&status(1), &MinecraftQueryConfig::default());
         let token = token(&responder, asker(), NOW);
         let Token::Number(number) = token else {
             panic!()
@@ -468,11 +468,11 @@ mod tests {
 
     #[test]
     fn a_token_may_be_bound_to_the_address_alone() {
-        let settings = Settings {
+        let config = MinecraftQueryConfig {
             bind_port: false,
-            ..Settings::default()
+            ..MinecraftQueryConfig::default()
         };
-        let responder = responder(&status(1), &settings);
+        let responder = responder(&status(1), &config);
         let token = token(&responder, asker(), NOW);
         let other_port = SocketAddr::new(asker().ip(), 50001);
         assert_eq!(
@@ -488,7 +488,7 @@ mod tests {
 
     #[test]
     fn length_alone_decides_what_is_answered() {
-        let responder = responder(&status(2), &Settings::default());
+        let responder = responder(&status(2), &MinecraftQueryConfig::default());
         let Token::Number(token) = token(&responder, asker(), NOW) else {
             panic!()
         };
@@ -502,11 +502,11 @@ mod tests {
                 0 | 1 => assert_eq!(verdict, Verdict::Pass),
                 2..11 => assert_eq!(verdict, Verdict::Drop("malformed")),
                 15 => assert!(matches!(
-                    message::read_stat(&out, None, &mut notes),
+                    message::parse_stat(&out, None, &mut notes),
                     Ok(Stat::Full(_))
                 )),
                 _ => assert!(matches!(
-                    message::read_stat(&out, None, &mut notes),
+                    message::parse_stat(&out, None, &mut notes),
                     Ok(Stat::Basic(_))
                 )),
             }
@@ -532,7 +532,7 @@ mod tests {
             .players
             .set_list(alloc::vec![Player::named(Text::legacy("Notch"))]);
         status.version = Some("1.0.0".into());
-        let responder = responder(&status, &Settings::default());
+        let responder = responder(&status, &MinecraftQueryConfig::default());
         let token = token(&responder, asker(), NOW);
         let expected = b"\0\x01\x02\x03\x04splitnum\0\x80\0hostname\0A \xA7aMinecraft Server\0gametype\0SMP\0\
             game_id\0MINECRAFT\0version\x001.0.0\0plugins\0\0map\0world\0numplayers\x001\0maxplayers\x0020\0\
@@ -563,11 +563,11 @@ mod tests {
                 value: "o\0n".into()
             },
         ];
-        let responder = responder(&status, &Settings::default());
+        let responder = responder(&status, &MinecraftQueryConfig::default());
         let token = token(&responder, asker(), NOW);
         let mut notes = Notes::default();
         let reply = stat(&responder, asker(), NOW, token).1;
-        let Stat::Full(full) = message::read_stat(&reply, Some(true), &mut notes).unwrap() else {
+        let Stat::Full(full) = message::parse_stat(&reply, Some(true), &mut notes).unwrap() else {
             panic!()
         };
         assert_eq!(notes.met().count(), 0);
@@ -601,15 +601,15 @@ mod tests {
             };
             let responder = responder(
                 &status,
-                &Settings {
+                &MinecraftQueryConfig {
                     encoding,
-                    ..Settings::default()
+                    ..MinecraftQueryConfig::default()
                 },
             );
             let token = token(&responder, asker(), NOW);
             let reply = stat(&responder, asker(), NOW, token).1;
             let Ok(Stat::Full(full)) =
-                message::read_stat(&reply, Some(true), &mut Notes::default())
+                message::parse_stat(&reply, Some(true), &mut Notes::default())
             else {
                 panic!()
             };
@@ -630,16 +630,16 @@ mod tests {
         for max_reply in [MIN_REPLY, 1400, 4096, MAX_REPLY] {
             let responder = responder(
                 &status,
-                &Settings {
+                &MinecraftQueryConfig {
                     max_reply,
-                    ..Settings::default()
+                    ..MinecraftQueryConfig::default()
                 },
             );
             let token = token(&responder, asker(), NOW);
             let reply = stat(&responder, asker(), NOW, token).1;
             assert!(reply.len() <= max_reply, "{} > {max_reply}", reply.len());
             let mut notes = Notes::default();
-            let Ok(Stat::Full(full)) = message::read_stat(&reply, Some(true), &mut notes) else {
+            let Ok(Stat::Full(full)) = message::parse_stat(&reply, Some(true), &mut notes) else {
                 panic!()
             };
             assert_eq!(notes.met().count(), 0);
@@ -655,8 +655,13 @@ mod tests {
 
     #[test]
     fn options_are_checked() {
-        let read = |options: Options| Settings::read(&options).map_err(|error| error.to_string());
-        assert_eq!(read(Options::default()), Ok(Settings::default()));
+        let read = |options: Options| {
+            MinecraftQueryConfig::read(&options).map_err(|error| error.to_string())
+        };
+        assert_eq!(
+            read(Options::default()),
+            Ok(MinecraftQueryConfig::default())
+        );
         assert_eq!(
             read(Options::default().with("max-reply", 1400)).map(|s| s.max_reply),
             Ok(1400)

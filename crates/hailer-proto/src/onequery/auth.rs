@@ -25,7 +25,7 @@ impl Endpoints {
     };
 
     /// Whether an endpoint is in the set.
-    pub fn contain(self, endpoint: Endpoint) -> bool {
+    pub fn contains(self, endpoint: Endpoint) -> bool {
         match endpoint {
             Endpoint::Basic => self.basic,
             Endpoint::Players => self.players,
@@ -85,11 +85,11 @@ impl AuthTokens {
     }
 
     /// Whether this token opens this endpoint. Looks at every entry, whichever matches.
-    pub(super) fn open(&self, token: &[u8], endpoint: Endpoint) -> bool {
+    pub(super) fn permit(&self, token: &[u8], endpoint: Endpoint) -> bool {
         let offered: [u8; 32] = Sha256::digest(token).into();
         let mut open = Choice::from(0);
         for (digest, endpoints) in &self.0 {
-            open |= digest.ct_eq(&offered) & Choice::from(u8::from(endpoints.contain(endpoint)));
+            open |= digest.ct_eq(&offered) & Choice::from(u8::from(endpoints.contains(endpoint)));
         }
         open.into()
     }
@@ -151,14 +151,16 @@ mod tests {
             ("none", &[]),
         ])
         .unwrap();
-        assert!(tokens.open(b"all", Endpoint::Basic) && tokens.open(b"all", Endpoint::Players));
-        assert!(!tokens.open(b"some", Endpoint::Basic) && tokens.open(b"some", Endpoint::Players));
+        assert!(tokens.permit(b"all", Endpoint::Basic) && tokens.permit(b"all", Endpoint::Players));
         assert!(
-            !tokens.open(b"none", Endpoint::Basic),
+            !tokens.permit(b"some", Endpoint::Basic) && tokens.permit(b"some", Endpoint::Players)
+        );
+        assert!(
+            !tokens.permit(b"none", Endpoint::Basic),
             "an empty entry opens nothing"
         );
         for unknown in [&b""[..], b"al", b"all\0", b"ALL", &[0xFF; 9000]] {
-            assert!(!tokens.open(unknown, Endpoint::Basic));
+            assert!(!tokens.permit(unknown, Endpoint::Basic));
         }
     }
 
@@ -169,9 +171,9 @@ mod tests {
         let upper = hash.to_uppercase().replace("SHA", "sha");
         for entry in [hash, &upper] {
             let tokens = tokens(&[(entry, &["players"])]).unwrap();
-            assert!(tokens.open(b"secret", Endpoint::Players));
+            assert!(tokens.permit(b"secret", Endpoint::Players));
             assert!(
-                !tokens.open(entry.as_bytes(), Endpoint::Players),
+                !tokens.permit(entry.as_bytes(), Endpoint::Players),
                 "the hash is not the token"
             );
         }

@@ -2,7 +2,7 @@
 
 use super::auth::AuthToken;
 use super::deviation::{COUNT_NOT_TOTAL, OFFSET_NOT_ASKED, REPEATED_PLAYER};
-use super::message::{self, Answer, Endpoint, Flags, Page, Query, Request, ServerInfo, Token};
+use super::message::{self, Endpoint, Flags, Page, Query, Reply, Request, ServerInfo, Token};
 use crate::model::{Address, Extra, Player, Roster, Status, Text};
 use crate::protocol::{Ask, Cookie, Depth, Exchange, Fault, Input, Step};
 use crate::wire::{Deviation, Notes, by_content, filled};
@@ -27,16 +27,16 @@ pub struct OneQueryExchange {
     depth: Depth,
     players: bool,
     auth_token: Option<AuthToken>,
-    question: Question,
+    stage: Stage,
     state: State,
-    roll: Roll,
+    pages: PlayerPages,
     /// What is known so far.
     status: Status,
 }
 
 /// The question whose answer is wanted, now or once there is a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Question {
+enum Stage {
     Basic,
     Players { offset: u32 },
 }
@@ -51,7 +51,7 @@ enum State {
 
 /// The players of the pages so far.
 #[derive(Debug, Default)]
-struct Roll {
+struct PlayerPages {
     list: Vec<Player>,
     uuids: BTreeSet<[u8; 16]>,
     pages: usize,
@@ -69,9 +69,9 @@ impl OneQueryExchange {
                 .auth_token
                 .as_ref()
                 .map(|token| AuthToken(token.reveal().into())),
-            question: Question::Basic,
+            stage: Stage::Basic,
             state: State::Challenge,
-            roll: Roll::default(),
+            pages: PlayerPages::default(),
             status: Status::default(),
         }
     }
@@ -79,17 +79,17 @@ impl OneQueryExchange {
     /// Each question has an id of its own, so late answers to earlier ones are known for what they are. A question
     /// asked again keeps its id: any answer to it will do.
     fn id(&self) -> u32 {
-        let purpose = match self.question {
-            Question::Basic => 0,
-            Question::Players { offset } => 1 + u64::from(offset),
+        let purpose = match self.stage {
+            Stage::Basic => 0,
+            Stage::Players { offset } => 1 + u64::from(offset),
         };
         self.cookie.derive(purpose) as u32
     }
 
     fn send(&self, out: &mut Vec<u8>) -> Step {
-        let (endpoint, offset) = match self.question {
-            Question::Basic => (Endpoint::Basic, 0),
-            Question::Players { offset } => (Endpoint::Players, offset.cast_signed()),
+        let (endpoint, offset) = match self.stage {
+            Stage::Basic => (Endpoint::Basic, 0),
+            Stage::Players { offset } => (Endpoint::Players, offset.cast_signed()),
         };
         match self.state {
             State::Challenge => Request::Challenge,
@@ -108,15 +108,15 @@ impl OneQueryExchange {
         Step::Send
     }
 
-    fn ask(&mut self, question: Question, out: &mut Vec<u8>) -> Step {
-        self.question = question;
+    fn ask(&mut self, stage: Stage, out: &mut Vec<u8>) -> Step {
+        self.stage = stage;
         if let State::Query { resends, .. } = &mut self.state {
             *resends = 0;
         }
         self.send(out)
     }
 
-    fn send_again(&mut self, out: &mut Vec<u8>) -> Step {
+    fn resend(&mut self, out: &mut Vec<u8>) -> Step {
         match &mut self.state {
             State::Query { resends, .. } if *resends < QUERY_RESENDS => *resends += 1,
             state => *state = State::Challenge,
@@ -124,9 +124,9 @@ impl OneQueryExchange {
         self.send(out)
     }
 
-    fn hear_challenge(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Step {
+    fn receive_challenge(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Step {
         let mut notes = Notes::default();
-        let token = match message::read_challenge(bytes, &mut notes) {
+        let token = match message::parse_challenge(bytes, &mut notes) {
             Ok(token) => token,
             Err(error) => return Step::Bad(error.into()),
         };
@@ -138,63 +138,69 @@ impl OneQueryExchange {
         self.send(out)
     }
 
-    fn hear_answer(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Step {
+    fn receive_reply(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Step {
         let mut notes = Notes::default();
-        let answer = match message::read_answer(bytes, &mut notes) {
+        let answer = match message::parse_reply(bytes, &mut notes) {
             Ok(answer) => answer,
             Err(error) => return Step::Bad(error.into()),
         };
         let refused = answer.flags.has(Flags::REFUSED);
-        match (self.question, &answer) {
+        match (self.stage, &answer) {
             (
-                Question::Basic,
-                Answer {
+                Stage::Basic,
+                Reply {
                     info: Some(info), ..
                 },
             ) => {
                 self.keep(notes.met());
                 describe(info, answer.flags, &mut self.status);
                 match self.depth == Depth::Full && self.players {
-                    true => self.ask(Question::Players { offset: 0 }, out),
+                    true => self.ask(Stage::Players { offset: 0 }, out),
                     false => self.done(),
                 }
             }
-            (Question::Basic, _) if refused => Step::Fail(Fault::Refused(match self.auth_token {
+            (Stage::Basic, _) if refused => Step::Fail(Fault::Refused(match self.auth_token {
                 None => "the server wants an auth token",
                 Some(_) => "the server refuses the auth token",
             })),
-            (Question::Players { .. }, _) if refused => {
+            (Stage::Players { .. }, _) if refused => {
                 self.keep(notes.met());
                 self.status.players.roster = Roster::Refused;
-                if self.roll.pages > 0 {
+                if self.pages.pages > 0 {
                     self.list();
                 }
                 self.done()
             }
             (
-                Question::Players { offset },
-                Answer {
+                Stage::Players { offset },
+                Reply {
                     page: Some(page), ..
                 },
             ) => {
                 self.keep(notes.met());
-                self.roll.bytes += bytes.len();
-                self.hear_page(offset, page, answer.flags, out)
+                self.pages.bytes += bytes.len();
+                self.receive_page(offset, page, answer.flags, out)
             }
             _ => Step::Bad(Fault::Misbehaved("the reply lacks what was asked for")),
         }
     }
 
-    fn hear_page(&mut self, asked: u32, page: &Page<'_>, flags: Flags, out: &mut Vec<u8>) -> Step {
+    fn receive_page(
+        &mut self,
+        asked: u32,
+        page: &Page<'_>,
+        flags: Flags,
+        out: &mut Vec<u8>,
+    ) -> Step {
         if page.offset != asked {
             self.keep([&OFFSET_NOT_ASKED]);
         }
-        if self.roll.add(page) {
+        if self.pages.add(page) {
             self.keep([&REPEATED_PLAYER]);
         }
         let next = page.offset.saturating_add(page.players.len() as u32);
         if !flags.has(Flags::MORE) || next >= page.total {
-            if self.roll.list.len() != page.total as usize {
+            if self.pages.list.len() != page.total as usize {
                 self.keep([&COUNT_NOT_TOTAL]);
             }
             self.list();
@@ -207,21 +213,21 @@ impl OneQueryExchange {
             Step::Fail(Fault::Misbehaved(
                 "pages do not advance, but say that more players follow",
             ))
-        } else if self.roll.is_full() {
+        } else if self.pages.is_full() {
             self.list();
             self.done()
         } else {
-            self.ask(Question::Players { offset: next }, out)
+            self.ask(Stage::Players { offset: next }, out)
         }
     }
 
     /// Server info without its players, or with the first of them, is worth more than nothing.
-    fn what_there_is(&mut self) -> Step {
-        let Question::Players { .. } = self.question else {
+    fn partial_result(&mut self) -> Step {
+        let Stage::Players { .. } = self.stage else {
             return Step::Wait;
         };
         self.status.extra.push(Extra::new("unanswered", "players"));
-        if self.roll.pages > 0 {
+        if self.pages.pages > 0 {
             self.list();
         }
         self.done()
@@ -238,7 +244,7 @@ impl OneQueryExchange {
     fn list(&mut self) {
         self.status
             .players
-            .set_list(core::mem::take(&mut self.roll.list));
+            .set_list(core::mem::take(&mut self.pages.list));
     }
 
     fn done(&mut self) -> Step {
@@ -261,23 +267,23 @@ impl Exchange for OneQueryExchange {
                 ))
             }
             Input::Start => self.send(out),
-            Input::Timeout => self.send_again(out),
+            Input::Timeout => self.resend(out),
             // A challenge reply carries no id, so it counts only while one is wanted: a forged one must not replace a
             // good token.
             Input::Datagram(bytes) if waits_for_token && message::is_challenge(bytes) => {
-                self.hear_challenge(bytes, out)
+                self.receive_challenge(bytes, out)
             }
             // An answer proves itself by its id, also if it comes so late that a new token was asked for.
-            Input::Datagram(bytes) if message::answered_id(bytes) == Some(self.id()) => {
-                self.hear_answer(bytes, out)
+            Input::Datagram(bytes) if message::reply_id(bytes) == Some(self.id()) => {
+                self.receive_reply(bytes, out)
             }
             Input::Datagram(_) => Step::Wait,
-            Input::GiveUp => self.what_there_is(),
+            Input::GiveUp => self.partial_result(),
         }
     }
 }
 
-impl Roll {
+impl PlayerPages {
     /// Adds a page. `true`: somebody was on the roll before.
     fn add(&mut self, page: &Page<'_>) -> bool {
         let before = self.list.len();
@@ -331,7 +337,7 @@ fn text(bytes: &[u8]) -> Text {
 
 #[cfg(test)]
 mod tests {
-    use super::super::server::{OneQueryResponder, Settings};
+    use super::super::server::{OneQueryConfig, OneQueryResponder};
     use super::*;
     use crate::protocol::{Responder, Verdict};
     use crate::token::{Epoch, Keys};
@@ -396,7 +402,7 @@ mod tests {
 
     fn reply(query: &[u8], flags: Flags, payload: &[u8]) -> Vec<u8> {
         let mut reply = Vec::new();
-        message::write_answer_header(flags, asked(query).id, payload.len(), &mut reply);
+        message::write_reply_header(flags, asked(query).id, payload.len(), &mut reply);
         [reply, payload.to_vec()].concat()
     }
 
@@ -610,7 +616,7 @@ mod tests {
         assert_eq!(
             hear(&mut exchange, &right).0,
             Step::Wait,
-            "an answer to the question before"
+            "an answer to the stage before"
         );
         assert_ne!(asked(&players).id, asked(&query).id);
     }
@@ -913,7 +919,7 @@ mod tests {
     }
 
     fn responder(status: &Status) -> OneQueryResponder {
-        OneQueryResponder::new(status, &Keys::new([7; 16]), &Settings::default())
+        OneQueryResponder::new(status, &Keys::new([7; 16]), &OneQueryConfig::default())
     }
 
     /// 250 names of 5 to 20 characters in several scripts.
@@ -982,9 +988,9 @@ mod tests {
         said.extra.push(Extra::new("protocol-hash", "0A1B2C3D"));
         said.extra.push(Extra::new("network", true));
         said.players.list.sort_by_key(|player| player.uuid);
-        let mut settings = Settings::default();
-        (settings.network, settings.announce_address) = (Some(true), true);
-        let responder = OneQueryResponder::new(&said, &Keys::new([7; 16]), &settings);
+        let mut config = OneQueryConfig::default();
+        (config.network, config.announce_address) = (Some(true), true);
+        let responder = OneQueryResponder::new(&said, &Keys::new([7; 16]), &config);
         assert_eq!(done(ask(&[responder], &Ask::default()).0).0, said);
     }
 }

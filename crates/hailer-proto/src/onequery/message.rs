@@ -2,7 +2,7 @@
 
 use super::deviation::*;
 use crate::model::uuid_text;
-use crate::protocol::{Explanation, Seen, Way};
+use crate::protocol::{DatagramContext, Direction, Explanation};
 use crate::wire::{Error, Notes, Reader, Writer, by_content};
 use alloc::format;
 use alloc::vec::Vec;
@@ -40,7 +40,7 @@ const TYPE_CHALLENGE: u8 = 0;
 const TYPE_BASIC: u8 = 1;
 const TYPE_PLAYERS: u8 = 2;
 const VERSION_CHALLENGE: u8 = 0;
-const VERSION_ANSWER: u8 = 1;
+const VERSION_REPLY: u8 = 1;
 const TLV_SERVER_INFO: u16 = 1;
 const TLV_PLAYERS: u16 = 2;
 /// The one flag of a request.
@@ -228,7 +228,7 @@ pub fn is_challenge(bytes: &[u8]) -> bool {
 }
 
 /// Request id of a reply to a query, of whatever version.
-pub fn answered_id(bytes: &[u8]) -> Option<u32> {
+pub fn reply_id(bytes: &[u8]) -> Option<u32> {
     let id = bytes
         .get(11..15)
         .filter(|_| is_reply(bytes) && !is_challenge(bytes))?;
@@ -240,7 +240,7 @@ fn is_reply(bytes: &[u8]) -> bool {
 }
 
 /// Reads a challenge reply.
-pub fn read_challenge(bytes: &[u8], notes: &mut Notes) -> Result<Token, Error> {
+pub fn parse_challenge(bytes: &[u8], notes: &mut Notes) -> Result<Token, Error> {
     let mut r = Reader::new(bytes, notes);
     magic(&mut r, [REPLY_MAGIC, HYQUERY_REPLY_MAGIC])?;
     if r.u8("version")? != VERSION_CHALLENGE {
@@ -270,7 +270,7 @@ pub fn write_challenge(token: Token, out: &mut Vec<u8>) {
 
 /// The reply to a query, borrowed from its datagram. Texts are bytes without their length.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer<'a> {
+pub struct Reply<'a> {
     /// What the server says of the reply.
     pub flags: Flags,
     /// Echo of the query's.
@@ -314,15 +314,15 @@ pub struct Page<'a> {
 }
 
 /// Reads the reply to a query.
-pub fn read_answer<'a>(bytes: &'a [u8], notes: &mut Notes) -> Result<Answer<'a>, Error> {
+pub fn parse_reply<'a>(bytes: &'a [u8], notes: &mut Notes) -> Result<Reply<'a>, Error> {
     let mut r = Reader::new(bytes, notes);
     magic(&mut r, [REPLY_MAGIC, HYQUERY_REPLY_MAGIC])?;
-    if r.u8("version")? != VERSION_ANSWER {
+    if r.u8("version")? != VERSION_REPLY {
         return Err(Error::bad("version", 8, "0 (challenge) or 1"));
     }
     let names = Flags::NAMES.map(|(flag, name)| (flag.0, name));
     let flags = Flags(flags(&mut r, &names)?);
-    let mut answer = Answer {
+    let mut answer = Reply {
         flags,
         id: r.u32_le("request id")?,
         info: None,
@@ -342,7 +342,7 @@ pub fn read_answer<'a>(bytes: &'a [u8], notes: &mut Notes) -> Result<Answer<'a>,
 }
 
 /// Of two parts of one type the first counts. Unknown types are stepped over: they are what types are for.
-fn read_payload<'a>(r: &mut Reader<'a, '_>, answer: &mut Answer<'a>) -> Result<(), Error> {
+fn read_payload<'a>(r: &mut Reader<'a, '_>, answer: &mut Reply<'a>) -> Result<(), Error> {
     while r.remaining() > 0 {
         let kind = r.u16_le("tlv type")?;
         let length = r.u16_le("tlv length")?;
@@ -404,10 +404,10 @@ fn read_page<'a>(r: &mut Reader<'a, '_>, flags: Flags) -> Result<Page<'a>, Error
 }
 
 /// Appends everything before the payload of a reply to a query.
-pub(super) fn write_answer_header(flags: Flags, id: u32, payload: usize, out: &mut Vec<u8>) {
+pub(super) fn write_reply_header(flags: Flags, id: u32, payload: usize, out: &mut Vec<u8>) {
     let mut w = Writer(out);
     w.bytes(REPLY_MAGIC)
-        .u8(VERSION_ANSWER)
+        .u8(VERSION_REPLY)
         .u16_le(flags.0)
         .u32_le(id)
         .u16_le(payload as u16);
@@ -527,33 +527,37 @@ fn within<'a, 'r>(r: &'r mut Reader<'a, '_>, length: u16) -> Result<Reader<'a, '
 }
 
 /// Reads one datagram for its notes.
-pub(super) fn explain(bytes: &[u8], seen: Seen<'_>, notes: &mut Notes) -> Option<Explanation> {
-    let way = seen.way();
-    let explained = |message, way, error| {
+pub(super) fn explain(
+    bytes: &[u8],
+    seen: DatagramContext<'_>,
+    notes: &mut Notes,
+) -> Option<Explanation> {
+    let direction = seen.direction();
+    let explained = |message, direction, error| {
         Some(Explanation {
             message,
-            way,
-            sure: true,
+            direction,
+            is_certain: true,
             error,
         })
     };
     let is_request = bytes.starts_with(REQUEST_MAGIC) || bytes.starts_with(HYQUERY_REQUEST_MAGIC);
-    if is_request && way != Some(Way::Reply) {
+    if is_request && direction != Some(Direction::Reply) {
         let error = Request::read(bytes, notes).err();
-        return explained(request_name(bytes), Way::Request, error);
+        return explained(request_name(bytes), Direction::Request, error);
     }
-    if is_reply(bytes) && way != Some(Way::Request) {
+    if is_reply(bytes) && direction != Some(Direction::Request) {
         let error = match is_challenge(bytes) {
-            true => read_challenge(bytes, notes).err(),
-            false => explain_answer(bytes, seen.request(), notes).err(),
+            true => parse_challenge(bytes, notes).err(),
+            false => explain_reply(bytes, seen.request(), notes).err(),
         };
-        return explained(reply_name(bytes), Way::Reply, error);
+        return explained(reply_name(bytes), Direction::Reply, error);
     }
     None
 }
 
-fn explain_answer(bytes: &[u8], request: Option<&[u8]>, notes: &mut Notes) -> Result<(), Error> {
-    let answer = read_answer(bytes, notes)?;
+fn explain_reply(bytes: &[u8], request: Option<&[u8]>, notes: &mut Notes) -> Result<(), Error> {
+    let answer = parse_reply(bytes, notes)?;
     let asked = request.and_then(|request| Request::read(request, &mut Notes::discarding()).ok());
     if let (Some(Request::Query(query)), Some(page)) = (asked, answer.page)
         && i64::from(query.offset) != i64::from(page.offset)
@@ -578,9 +582,9 @@ fn reply_name(bytes: &[u8]) -> &'static str {
     let refused = u16_at(9).is_some_and(|flags| Flags(flags).has(Flags::REFUSED));
     match (bytes.get(8), u16_at(REPLY_HEADER)) {
         (Some(&VERSION_CHALLENGE), _) => "challenge reply",
-        (Some(&VERSION_ANSWER), _) if refused => "refusal",
-        (Some(&VERSION_ANSWER), Some(TLV_SERVER_INFO)) => "basic reply",
-        (Some(&VERSION_ANSWER), Some(TLV_PLAYERS)) => "players reply",
+        (Some(&VERSION_REPLY), _) if refused => "refusal",
+        (Some(&VERSION_REPLY), Some(TLV_SERVER_INFO)) => "basic reply",
+        (Some(&VERSION_REPLY), Some(TLV_PLAYERS)) => "players reply",
         _ => "reply",
     }
 }
@@ -602,17 +606,17 @@ mod tests {
         )
     }
 
-    fn answer(bytes: &[u8]) -> (Result<Answer<'_>, Error>, Vec<&'static str>) {
+    fn answer(bytes: &[u8]) -> (Result<Reply<'_>, Error>, Vec<&'static str>) {
         let mut notes = Notes::default();
         (
-            read_answer(bytes, &mut notes),
+            parse_reply(bytes, &mut notes),
             notes.met().map(|met| met.name).collect(),
         )
     }
 
     fn fields(bytes: &[u8]) -> Vec<String> {
         let mut notes = Notes::explaining();
-        explain(bytes, Seen::Unknown, &mut notes);
+        explain(bytes, DatagramContext::Unknown, &mut notes);
         notes
             .fields()
             .iter()
@@ -622,7 +626,7 @@ mod tests {
 
     fn reply(flags: u16, payload: &[u8]) -> Vec<u8> {
         let mut reply = Vec::new();
-        write_answer_header(Flags(flags), 0x0403_0201, payload.len(), &mut reply);
+        write_reply_header(Flags(flags), 0x0403_0201, payload.len(), &mut reply);
         [reply, payload.to_vec()].concat()
     }
 
@@ -680,7 +684,7 @@ mod tests {
             ..info()
         };
         assert_eq!(info_reply(0x20, &info), basic);
-        let read = Answer {
+        let read = Reply {
             flags: Flags(0x20),
             id: 0x0403_0201,
             info: Some(info),
@@ -697,7 +701,7 @@ mod tests {
             offset: 0,
             players: vec![(b"Ann", core::array::from_fn(|i| i as u8))],
         };
-        let read = Answer {
+        let read = Reply {
             flags: Flags::MORE,
             id: 0x0403_0201,
             info: None,
@@ -709,7 +713,10 @@ mod tests {
         write_challenge(TOKEN, &mut challenge);
         assert_eq!(challenge, [b"ONEREPLY\0", &TOKEN.0[..], &[0; 7]].concat());
         assert_eq!(challenge.len(), CHALLENGE_REPLY);
-        assert_eq!(read_challenge(&challenge, &mut Notes::default()), Ok(TOKEN));
+        assert_eq!(
+            parse_challenge(&challenge, &mut Notes::default()),
+            Ok(TOKEN)
+        );
     }
 
     #[test]
@@ -884,7 +891,7 @@ mod tests {
         for length in 0..challenge.len() {
             let mut notes = Notes::default();
             assert_eq!(
-                read_challenge(&challenge[..length], &mut notes).is_ok(),
+                parse_challenge(&challenge[..length], &mut notes).is_ok(),
                 length >= 41
             );
             assert_eq!(
@@ -998,7 +1005,7 @@ mod tests {
         challenge.extend_from_slice(b"!");
         challenge[47] = 1;
         let mut notes = Notes::default();
-        assert_eq!(read_challenge(&challenge, &mut notes), Ok(TOKEN));
+        assert_eq!(parse_challenge(&challenge, &mut notes), Ok(TOKEN));
         let met: Vec<_> = notes.met().map(|met| met.name).collect();
         assert_eq!(met, ["reserved-not-zero", "trailing-bytes"]);
     }
@@ -1021,35 +1028,39 @@ mod tests {
 
     #[test]
     fn every_message_is_recognised_by_its_magic() {
-        let name = |bytes: &[u8], seen: Option<Way>| {
+        let name = |bytes: &[u8], seen: Option<Direction>| {
             explain(
                 bytes,
-                seen.map_or(Seen::Unknown, Seen::from),
+                seen.map_or(DatagramContext::Unknown, DatagramContext::from),
                 &mut Notes::default(),
             )
             .map(|found| found.message)
         };
         let mut challenge = Vec::new();
         write_challenge(TOKEN, &mut challenge);
-        let cases: [(&[u8], &str, Way); 9] = [
-            (b"ONEQUERY", "request", Way::Request),
-            (b"ONEQUERY\0", "challenge request", Way::Request),
-            (b"HYQUERY2\x01", "basic request", Way::Request),
-            (&full_query(), "players request", Way::Request),
-            (&challenge, "challenge reply", Way::Reply),
-            (&info_reply(0, &info()), "basic reply", Way::Reply),
-            (&page_reply(0, 1, 0, &[b"Ann"]), "players reply", Way::Reply),
-            (&info_reply(0x22, &info()), "refusal", Way::Reply),
-            (b"ONEREPLY\x02", "reply", Way::Reply),
+        let cases: [(&[u8], &str, Direction); 9] = [
+            (b"ONEQUERY", "request", Direction::Request),
+            (b"ONEQUERY\0", "challenge request", Direction::Request),
+            (b"HYQUERY2\x01", "basic request", Direction::Request),
+            (&full_query(), "players request", Direction::Request),
+            (&challenge, "challenge reply", Direction::Reply),
+            (&info_reply(0, &info()), "basic reply", Direction::Reply),
+            (
+                &page_reply(0, 1, 0, &[b"Ann"]),
+                "players reply",
+                Direction::Reply,
+            ),
+            (&info_reply(0x22, &info()), "refusal", Direction::Reply),
+            (b"ONEREPLY\x02", "reply", Direction::Reply),
         ];
-        for (bytes, message, way) in cases {
-            let other = if way == Way::Request {
-                Way::Reply
+        for (bytes, message, direction) in cases {
+            let other = if direction == Direction::Request {
+                Direction::Reply
             } else {
-                Way::Request
+                Direction::Request
             };
             assert_eq!(name(bytes, None), Some(message));
-            assert_eq!(name(bytes, Some(way)), Some(message));
+            assert_eq!(name(bytes, Some(direction)), Some(message));
             assert_eq!(name(bytes, Some(other)), None);
         }
         for foreign in [

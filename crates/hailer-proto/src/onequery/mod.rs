@@ -22,11 +22,11 @@ pub mod v1;
 
 pub use auth::{AuthTokens, Endpoints};
 pub use client::OneQueryExchange;
-pub use server::{OneQueryResponder, Settings};
+pub use server::{OneQueryConfig, OneQueryResponder};
 
 use crate::protocol::{
-    Amplification, Ask, Cookie, Doc, Exchange, Explanation, Info, OptionError, Options, Proof,
-    Protocol, Responder, Seen, Transport,
+    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, OptionError,
+    Options, Proof, Protocol, Responder, Transport,
 };
 use crate::token::Keys;
 use crate::{Status, wire::Notes};
@@ -89,11 +89,16 @@ impl Protocol for OneQuery {
         Ok(Arc::new(OneQueryResponder::new(
             status,
             keys,
-            &Settings::read(options)?,
+            &OneQueryConfig::read(options)?,
         )))
     }
 
-    fn explain(&self, bytes: &[u8], seen: Seen<'_>, notes: &mut Notes) -> Option<Explanation> {
-        message::explain(bytes, seen, notes).or_else(|| v1::explain(bytes, seen.way(), notes))
+    fn explain(
+        &self,
+        bytes: &[u8],
+        seen: DatagramContext<'_>,
+        notes: &mut Notes,
+    ) -> Option<Explanation> {
+        message::explain(bytes, seen, notes).or_else(|| v1::explain(bytes, seen.direction(), notes))
     }
 }

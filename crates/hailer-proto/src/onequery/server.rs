@@ -60,10 +60,10 @@ pub(super) static OPTIONS: &[Doc] = &[
     },
 ];
 
-/// Settings of the responder.
+/// OneQueryConfig of the responder.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Settings {
+pub struct OneQueryConfig {
     /// What everybody may ask.
     pub public: Endpoints,
     /// What holders of auth tokens may ask too.
@@ -72,11 +72,11 @@ pub struct Settings {
     pub network: Option<bool>,
     /// Tell the status' address, if it has a host.
     pub announce_address: bool,
-    /// Answer version 1 too, if basic is public.
+    /// Reply version 1 too, if basic is public.
     pub v1: bool,
 }
 
-impl Default for Settings {
+impl Default for OneQueryConfig {
     fn default() -> Self {
         let (public, tokens) = (Endpoints::ALL, AuthTokens::default());
         Self {
@@ -89,7 +89,7 @@ impl Default for Settings {
     }
 }
 
-impl Settings {
+impl OneQueryConfig {
     /// Reads the documented options.
     pub fn read(options: &Options) -> Result<Self, OptionError> {
         options.check(OPTIONS)?;
@@ -97,7 +97,7 @@ impl Settings {
             let key = key.into();
             move |problem| OptionError { key, problem }
         };
-        let mut settings = Self {
+        let mut config = Self {
             network: options
                 .value("network")
                 .map(|_| options.bool("network", false))
@@ -107,18 +107,18 @@ impl Settings {
             ..Self::default()
         };
         if let Some(value) = options.value("public") {
-            settings.public = Endpoints::read(value).map_err(wrong("public"))?;
+            config.public = Endpoints::read(value).map_err(wrong("public"))?;
         }
         if let Some(value) = options.value("tokens") {
-            settings.tokens = AuthTokens::read(value).map_err(wrong("tokens"))?;
+            config.tokens = AuthTokens::read(value).map_err(wrong("tokens"))?;
         }
-        if settings.v1 && !settings.public.basic {
+        if config.v1 && !config.public.basic {
             return Err(OptionError::new(
                 "v1",
                 "version 1 knows no auth tokens; remove it or make \"basic\" public",
             ));
         }
-        Ok(settings)
+        Ok(config)
     }
 }
 
@@ -138,14 +138,14 @@ pub struct OneQueryResponder {
 
 impl OneQueryResponder {
     /// A responder for this status.
-    pub fn new(status: &Status, keys: &Keys, settings: &Settings) -> Self {
-        let Settings {
+    pub fn new(status: &Status, keys: &Keys, config: &OneQueryConfig) -> Self {
+        let OneQueryConfig {
             public,
             ref tokens,
             network,
             announce_address,
             v1,
-        } = *settings;
+        } = *config;
         let network = network.unwrap_or(status.extra("network") == Some(&Value::Bool(true)));
         let status = &without_formatting(status);
         let info = info(status, announce_address, MAX_TEXT);
@@ -183,15 +183,15 @@ impl OneQueryResponder {
     }
 
     fn allows(&self, query: &Query<'_>) -> bool {
-        let opened = |token| self.tokens.open(token, query.endpoint);
-        self.public.contain(query.endpoint) || query.auth_token.is_some_and(opened)
+        let opened = |token| self.tokens.permit(token, query.endpoint);
+        self.public.contains(query.endpoint) || query.auth_token.is_some_and(opened)
     }
 
     fn answer_query(&self, query: &Query<'_>, out: &mut Vec<u8>) {
         match query.endpoint {
             Endpoint::Basic => {
                 let (flags, payload) = &self.basic;
-                message::write_answer_header(*flags, query.id, payload.len(), out);
+                message::write_reply_header(*flags, query.id, payload.len(), out);
                 out.extend_from_slice(payload);
             }
             Endpoint::Players => {
@@ -203,7 +203,7 @@ impl OneQueryResponder {
                 let flags = Flags::default()
                     .with(Flags::NETWORK, self.network)
                     .with(Flags::MORE, more);
-                message::write_answer_header(
+                message::write_reply_header(
                     flags,
                     query.id,
                     TLV_HEADER + PAGE_HEADER + entries.len(),
@@ -239,7 +239,7 @@ impl Responder for OneQueryResponder {
                 let allowed = self.allows(&query);
                 match allowed {
                     true => self.answer_query(&query, out),
-                    false => message::write_answer_header(Flags::REFUSED, query.id, 0, out),
+                    false => message::write_reply_header(Flags::REFUSED, query.id, 0, out),
                 }
                 // Whoever offers tokens that open nothing may be guessing, and is paid from the purse of strangers.
                 Verdict::Reply {
@@ -402,7 +402,7 @@ fn with_motd(
 
 #[cfg(test)]
 mod tests {
-    use super::super::message::{Answer, Page};
+    use super::super::message::{Page, Reply};
     use super::*;
     use crate::{Address, Extra, Text};
     use alloc::format;
@@ -445,7 +445,7 @@ mod tests {
         OneQueryResponder::new(
             status,
             &Keys::new([7; 16]),
-            &Settings::read(options).unwrap(),
+            &OneQueryConfig::read(options).unwrap(),
         )
     }
 
@@ -465,7 +465,7 @@ mod tests {
             Verdict::Reply { proven: false }
         );
         assert_eq!((out.len(), &out[41..]), (48, &[0; 7][..]));
-        message::read_challenge(&out, &mut Notes::default()).unwrap()
+        message::parse_challenge(&out, &mut Notes::default()).unwrap()
     }
 
     fn query(responder: &OneQueryResponder, endpoint: Endpoint) -> Query<'static> {
@@ -488,9 +488,9 @@ mod tests {
         reply
     }
 
-    fn read(reply: &[u8]) -> Answer<'_> {
+    fn read(reply: &[u8]) -> Reply<'_> {
         let mut notes = Notes::default();
-        let answer = message::read_answer(reply, &mut notes).unwrap();
+        let answer = message::parse_reply(reply, &mut notes).unwrap();
         assert_eq!(notes.met().count(), 0);
         assert_eq!(answer.id, 0xFFFF_FFFE);
         answer
@@ -504,7 +504,7 @@ mod tests {
                 ..query(responder, Endpoint::Players)
             },
         );
-        let Answer {
+        let Reply {
             flags,
             page:
                 Some(Page {
@@ -574,7 +574,7 @@ mod tests {
                 }
                 assert_eq!(verdict, PROVEN);
                 let id = if length < 45 { 0 } else { 0xFFFF_FFFE };
-                let answer = message::read_answer(&reply, &mut Notes::default()).unwrap();
+                let answer = message::parse_reply(&reply, &mut Notes::default()).unwrap();
                 assert_eq!(answer.id, id, "{length}");
                 assert_eq!(answer.info.is_some(), endpoint == Endpoint::Basic);
                 let offset = answer.page.map(|page| page.offset);
@@ -709,7 +709,8 @@ mod tests {
     fn a_token_outlives_one_rotation() {
         let first = Keys::new([1; 16]);
         let second = first.rotate([2; 16]);
-        let with = |keys: &Keys| OneQueryResponder::new(&status(1), keys, &Settings::default());
+        let with =
+            |keys: &Keys| OneQueryResponder::new(&status(1), keys, &OneQueryConfig::default());
         let old = Query {
             token: token(&with(&first), asker(), NOW),
             ..query(&with(&second), Endpoint::Basic)
@@ -861,7 +862,7 @@ mod tests {
 
     #[test]
     fn options_are_checked() {
-        let problem = |options: Options| Settings::read(&options).unwrap_err().to_string();
+        let problem = |options: Options| OneQueryConfig::read(&options).unwrap_err().to_string();
         assert!(problem(Options::default().with("host", "x")).contains("known are public, tokens"));
         assert!(
             problem(Options::default().with("public", "basic"))
@@ -885,7 +886,7 @@ mod tests {
             .contains("make \"basic\" public")
         );
         assert_eq!(
-            Settings::read(&Options::default()).unwrap().public,
+            OneQueryConfig::read(&Options::default()).unwrap().public,
             Endpoints::ALL
         );
     }

@@ -5,7 +5,7 @@
 
 use super::deviation::*;
 use super::message::{ServerInfo, natural, string, uuid, write_string};
-use crate::protocol::{Explanation, Way};
+use crate::protocol::{Direction, Explanation};
 use crate::wire::{Error, Notes, Reader, Writer};
 use alloc::vec::Vec;
 
@@ -165,31 +165,39 @@ pub(super) fn write_basic(info: &ServerInfo<'_>, port: u16, network: bool, out: 
 }
 
 /// Reads one datagram for its notes.
-pub(super) fn explain(bytes: &[u8], way: Option<Way>, notes: &mut Notes) -> Option<Explanation> {
-    let explained = |message, way, error| {
+pub(super) fn explain(
+    bytes: &[u8],
+    direction: Option<Direction>,
+    notes: &mut Notes,
+) -> Option<Explanation> {
+    let explained = |message, direction, error| {
         Some(Explanation {
             message,
-            way,
-            sure: true,
+            direction,
+            is_certain: true,
             error,
         })
     };
     let full = bytes.get(REQUEST_MAGIC.len()) == Some(&TYPE_FULL);
-    if bytes.starts_with(REQUEST_MAGIC) && way != Some(Way::Reply) {
+    if bytes.starts_with(REQUEST_MAGIC) && direction != Some(Direction::Reply) {
         let message = if full {
             "version 1 full request"
         } else {
             "version 1 basic request"
         };
-        return explained(message, Way::Request, read_request(bytes, notes).err());
+        return explained(
+            message,
+            Direction::Request,
+            read_request(bytes, notes).err(),
+        );
     }
-    if bytes.starts_with(REPLY_MAGIC) && way != Some(Way::Request) {
+    if bytes.starts_with(REPLY_MAGIC) && direction != Some(Direction::Request) {
         let message = if full {
             "version 1 full reply"
         } else {
             "version 1 basic reply"
         };
-        return explained(message, Way::Reply, read_reply(bytes, notes).err());
+        return explained(message, Direction::Reply, read_reply(bytes, notes).err());
     }
     None
 }

@@ -1,7 +1,7 @@
 //! The client: the players first, then the rules, and no player list lost in transit takes the rest with it
 //! (spec/ugp.md#10.2).
 
-use super::message::{Answer, Asked, Given, List, MAGIC, Request, Said};
+use super::message::{ListFlags, MAGIC, QueryFlags, QueryReply, Reply, Request, WireText};
 use super::table::{self, player, player_extra, server};
 use crate::model::{Extra, Status};
 use crate::protocol::{Ask, Depth, Exchange, Input, Step};
@@ -16,7 +16,7 @@ const TRIES: u8 = 2;
 const SERVER: u8 =
     server::GAME | server::NAME | server::MODE | server::MAP | server::ONLINE | server::MAX;
 /// All but the time joined, whose unit is not known: what the known clients ask for.
-const PLAYERS: List = List::Players {
+const PLAYERS: ListFlags = ListFlags::Players {
     fields: player::ID
         | player::NAME
         | player::TEAM
@@ -36,16 +36,16 @@ const LONGEST_REQUEST: usize = 16;
 /// The one value that is known to be answered.
 const RULES: u8 = 0x07;
 
-const SERVER_ONLY: Asked = Asked {
+const SERVER_ONLY: QueryFlags = QueryFlags {
     server: Some(SERVER),
     list: None,
     rules: None,
 };
-const WITH_PLAYERS: Asked = Asked {
+const WITH_PLAYERS: QueryFlags = QueryFlags {
     list: Some(PLAYERS),
     ..SERVER_ONLY
 };
-const WITH_RULES: Asked = Asked {
+const WITH_RULES: QueryFlags = QueryFlags {
     rules: Some(RULES),
     ..SERVER_ONLY
 };
@@ -59,7 +59,7 @@ pub struct UgpExchange {
     /// Tries of this stage that stayed silent.
     silent: u8,
     /// The answer to the request for players, while the rules are asked for.
-    first: Option<Heard>,
+    first: Option<ParsedReply>,
     /// The last answer could not be read: asking again for that reason is no silence.
     unreadable: bool,
     /// Times that the request for players was sent again, each good for a late copy of its answer.
@@ -70,7 +70,7 @@ pub struct UgpExchange {
 
 /// An answer, and what was met in reading it.
 #[derive(Debug)]
-struct Heard {
+struct ParsedReply {
     status: Box<Status>,
     /// What the server said that it gives.
     sections: u8,
@@ -159,43 +159,52 @@ impl UgpExchange {
             return Step::Wait;
         }
         let mut notes = Notes::default();
-        match (self.stage, Answer::read(bytes, &mut notes)) {
+        match (self.stage, Reply::read(bytes, &mut notes)) {
             (_, Err(error)) => {
                 self.unreadable = true;
                 Step::Bad(error.into())
             }
-            (Stage::Ping, Ok(Answer::Ping)) => Step::Done(Box::new(Status {
+            (Stage::Ping, Ok(Reply::Ping)) => Step::Done(Box::new(Status {
                 deviations: notes.met().collect(),
                 ..Status::default()
             })),
-            (Stage::Ping, Ok(_)) | (_, Ok(Answer::Ping)) => Step::Wait,
-            (_, Ok(Answer::Query(given))) => self.hear_query(given, notes, out),
+            (Stage::Ping, Ok(_)) | (_, Ok(Reply::Ping)) => Step::Wait,
+            (_, Ok(Reply::Query(given))) => self.receive_query_reply(given, notes, out),
         }
     }
 
     /// Nothing ties an answer to its request but its sections: it must not hold one that was not asked for.
-    fn hear_query(&mut self, given: Given<'_>, notes: Notes, out: &mut Vec<u8>) -> Step {
+    fn receive_query_reply(
+        &mut self,
+        given: QueryReply<'_>,
+        notes: Notes,
+        out: &mut Vec<u8>,
+    ) -> Step {
         match self.stage {
-            Stage::Server if SERVER_ONLY.covers(&given) => Heard::new(given, notes).done(None),
+            Stage::Server if SERVER_ONLY.covers(&given) => {
+                ParsedReply::new(given, notes).done(None)
+            }
             Stage::Players if WITH_PLAYERS.covers(&given) => {
-                self.first = Some(Heard::new(given, notes));
+                self.first = Some(ParsedReply::new(given, notes));
                 self.copies = self.silent;
                 self.ask_rules(out)
             }
-            Stage::Rules => self.hear_rules(given, notes),
+            Stage::Rules => self.receive_rules(given, notes),
             _ => Step::Wait,
         }
     }
 
-    fn hear_rules(&mut self, given: Given<'_>, notes: Notes) -> Step {
+    fn receive_rules(&mut self, given: QueryReply<'_>, notes: Notes) -> Step {
         let answers = WITH_RULES.covers(&given);
         match self.first.take() {
             // Given up already, the answer about players did come. The rules are on their way.
             None if self.players && WITH_PLAYERS.covers(&given) => {
-                self.first = Some(Heard::new(given, notes));
+                self.first = Some(ParsedReply::new(given, notes));
                 Step::Wait
             }
-            None if answers => Heard::new(given, notes).done(self.players.then_some("players")),
+            None if answers => {
+                ParsedReply::new(given, notes).done(self.players.then_some("players"))
+            }
             Some(mut first) if answers && given.sections != first.sections => {
                 first.status.rules = given.rules.unwrap_or_default();
                 for (met, at) in notes.deviations() {
@@ -227,8 +236,8 @@ impl Exchange for UgpExchange {
     }
 }
 
-impl Heard {
-    fn new(given: Given<'_>, notes: Notes) -> Self {
+impl ParsedReply {
+    fn new(given: QueryReply<'_>, notes: Notes) -> Self {
         let mut status = Box::<Status>::default();
         let server = given.server.unwrap_or_default();
         status
@@ -246,7 +255,7 @@ impl Heard {
         status.mode = filled(server.mode);
         status.map = filled(server.map);
         status.version = filled(server.version);
-        status.name = server.name.map(Said::text);
+        status.name = server.name.map(WireText::text);
         status.rules = given.rules.unwrap_or_default();
         status.players.online = server.online.map(i64::from);
         status.players.max = server.max.map(i64::from);
@@ -271,14 +280,14 @@ impl Heard {
 }
 
 /// A text without control characters, or nothing if that is empty.
-fn filled(text: Option<Said<'_>>) -> Option<CompactString> {
-    text.map(Said::plain).filter(|text| !text.is_empty())
+fn filled(text: Option<WireText<'_>>) -> Option<CompactString> {
+    text.map(WireText::plain).filter(|text| !text.is_empty())
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::deviation::ALL;
-    use super::super::server::{Settings, UgpResponder};
+    use super::super::server::{UgpConfig, UgpResponder};
     use super::*;
     use crate::token::Epoch;
     use crate::{Fault, Player, Responder, Roster, Rule, Text, Value, Verdict};
@@ -647,7 +656,7 @@ mod tests {
             value: "none".into(),
         }]
         .into();
-        let responder = UgpResponder::new(&said, &Settings::default());
+        let responder = UgpResponder::new(&said, &UgpConfig::default());
 
         for lost in [2, 3, 1000] {
             assert_eq!(converse(&Ask::default(), &responder, lost), said);

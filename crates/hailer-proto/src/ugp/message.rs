@@ -3,7 +3,7 @@
 use super::deviation::*;
 use super::table::{self, player, player_extra, section, server, server_extra, team};
 use crate::model::{Extra, Player, Rule, Text, Value};
-use crate::protocol::{Explanation, Way};
+use crate::protocol::{Direction, Explanation};
 use crate::wire::{Error, Notes, Reader, Utf8, cut};
 use alloc::borrow::Cow;
 use alloc::{format, vec::Vec};
@@ -26,10 +26,10 @@ pub const TEXT_MAX: usize = 254;
 const VERSION: [u8; 2] = [0, 1];
 const PING: u8 = 0x00;
 const QUERY: u8 = 0x01;
-const PING_ANSWER: u8 = 0x80;
-const QUERY_ANSWER: u8 = 0x81;
+const PING_REPLY: u8 = 0x80;
+const QUERY_REPLY: u8 = 0x81;
 /// Header, game id and sections of a query answer.
-pub(super) const ANSWER_HEADER: usize = PING_LENGTH + 2;
+pub(super) const REPLY_HEADER: usize = PING_LENGTH + 2;
 
 /// A request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,23 +37,23 @@ pub enum Request {
     /// Asks for a sign of life.
     Ping,
     /// Asks for sections.
-    Query(Asked),
+    Query(QueryFlags),
 }
 
 /// What a query asks for. Flags that no table knows are kept in their byte, except those of sections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Asked {
+pub struct QueryFlags {
     /// The server section, by its [flags](server).
     pub server: Option<u8>,
     /// Players or teams.
-    pub list: Option<List>,
+    pub list: Option<ListFlags>,
     /// The rule section. What its flags mean is not known.
     pub rules: Option<u8>,
 }
 
 /// Players or teams, never both: the order of their flags in one request is disputed (spec/ugp.md#5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum List {
+pub enum ListFlags {
     /// The player section.
     Players {
         /// [Flags](player) of the fields.
@@ -77,7 +77,7 @@ impl Request {
         let at = r.at();
         let request = match r.raw(1, "type")? {
             [PING] => Self::Ping,
-            [QUERY] => Self::Query(Asked::read(&mut r)?),
+            [QUERY] => Self::Query(QueryFlags::read(&mut r)?),
             _ => return Err(Error::bad("type", at, "0 (ping) or 1 (query)")),
         };
         let surplus = r.remaining();
@@ -99,7 +99,7 @@ impl Request {
     }
 }
 
-impl Asked {
+impl QueryFlags {
     /// Of a request for both players and teams the players are kept, read in the order that servers of today document.
     fn read(r: &mut Reader<'_, '_>) -> Result<Self, Error> {
         let sections = flags(r, "request flags", section::NAMES)?;
@@ -109,11 +109,11 @@ impl Asked {
         }
         if sections & section::PLAYERS != 0 {
             let (fields, extra) = player_flags(r, flags)?;
-            asked.list = Some(List::Players { fields, extra });
+            asked.list = Some(ListFlags::Players { fields, extra });
         }
         if sections & section::TEAMS != 0 {
             let fields = flags(r, "team flags", team::NAMES)?;
-            asked.list.get_or_insert(List::Teams { fields });
+            asked.list.get_or_insert(ListFlags::Teams { fields });
         }
         if sections & section::RULES != 0 {
             asked.rules = Some(flags(r, "rule flags", &[])?);
@@ -125,10 +125,12 @@ impl Asked {
         out.push(self.sections());
         out.extend(self.server);
         match self.list {
-            Some(List::Players { fields, extra }) if fields & player::EXTRA != 0 => {
+            Some(ListFlags::Players { fields, extra }) if fields & player::EXTRA != 0 => {
                 out.extend([fields, extra]);
             }
-            Some(List::Players { fields, .. } | List::Teams { fields }) => out.push(fields),
+            Some(ListFlags::Players { fields, .. } | ListFlags::Teams { fields }) => {
+                out.push(fields);
+            }
             None => {}
         }
         out.extend(self.rules);
@@ -137,8 +139,8 @@ impl Asked {
     /// The [sections](section) asked for.
     pub fn sections(&self) -> u8 {
         let list = match self.list {
-            Some(List::Players { .. }) => section::PLAYERS,
-            Some(List::Teams { .. }) => section::TEAMS,
+            Some(ListFlags::Players { .. }) => section::PLAYERS,
+            Some(ListFlags::Teams { .. }) => section::TEAMS,
             None => 0,
         };
         let server = if self.server.is_some() {
@@ -155,7 +157,7 @@ impl Asked {
     }
 
     /// Whether this may be the answer: it holds no section that was not asked for.
-    pub fn covers(&self, given: &Given<'_>) -> bool {
+    pub fn covers(&self, given: &QueryReply<'_>) -> bool {
         given.sections & !self.sections() == 0
     }
 }
@@ -166,16 +168,16 @@ impl Asked {
     clippy::large_enum_variant,
     reason = "pings are rare, and a sweep would allocate for each other answer"
 )]
-pub enum Answer<'a> {
+pub enum Reply<'a> {
     /// To a ping.
     Ping,
     /// To a query.
-    Query(Given<'a>),
+    Query(QueryReply<'a>),
 }
 
 /// What a server gives. Of each section the same flags apply to all its entries.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Given<'a> {
+pub struct QueryReply<'a> {
     /// Number of the [game](table::GAMES).
     pub game: u8,
     /// The [sections](section) that follow, by the server's own word.
@@ -194,19 +196,19 @@ pub struct Given<'a> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Server<'a> {
     /// Game, as the server calls it.
-    pub game: Option<Said<'a>>,
+    pub game: Option<WireText<'a>>,
     /// Whether a password is needed. This and the next two are assumed (spec/ugp.md#9.2).
     pub password: Option<bool>,
     /// Version of the server.
-    pub version: Option<Said<'a>>,
+    pub version: Option<WireText<'a>>,
     /// Operating system of the server.
-    pub os: Option<Said<'a>>,
+    pub os: Option<WireText<'a>>,
     /// Name.
-    pub name: Option<Said<'a>>,
+    pub name: Option<WireText<'a>>,
     /// Game mode.
-    pub mode: Option<Said<'a>>,
+    pub mode: Option<WireText<'a>>,
     /// Map.
-    pub map: Option<Said<'a>>,
+    pub map: Option<WireText<'a>>,
     /// Players on.
     pub online: Option<u8>,
     /// The most that fit.
@@ -217,7 +219,7 @@ pub struct Server<'a> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Team<'a> {
     /// Name.
-    pub name: Option<Said<'a>>,
+    pub name: Option<WireText<'a>>,
     /// Score.
     pub score: Option<i32>,
     /// Members on.
@@ -228,9 +230,9 @@ pub struct Team<'a> {
 
 /// A text, borrowed from its datagram unless it is ISO-8859-1.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Said<'a>(Cow<'a, str>);
+pub struct WireText<'a>(Cow<'a, str>);
 
-impl<'a> Said<'a> {
+impl<'a> WireText<'a> {
     /// A text that may not end in one NUL, or not be UTF-8.
     #[cold]
     fn odd(bytes: &'a [u8], at: usize, utf8: Utf8<'a>, notes: &mut Notes) -> Self {
@@ -265,7 +267,7 @@ impl<'a> Said<'a> {
     }
 }
 
-impl<'a> Answer<'a> {
+impl<'a> Reply<'a> {
     /// Reads an answer by its own flags, whatever was asked for (spec/ugp.md#10.1).
     pub fn read(bytes: &'a [u8], notes: &mut Notes) -> Result<Self, Error> {
         let mut r = Reader::new(bytes, notes);
@@ -280,8 +282,8 @@ impl<'a> Answer<'a> {
             r.notes().deviation(&UNMARKED_TYPE, at);
         }
         let answer = match kind {
-            [PING | PING_ANSWER] => Self::Ping,
-            [QUERY | QUERY_ANSWER] => Self::Query(Given::read(&mut r)?),
+            [PING | PING_REPLY] => Self::Ping,
+            [QUERY | QUERY_REPLY] => Self::Query(QueryReply::read(&mut r)?),
             _ => {
                 return Err(Error::bad(
                     "type",
@@ -295,7 +297,7 @@ impl<'a> Answer<'a> {
     }
 }
 
-impl<'a> Given<'a> {
+impl<'a> QueryReply<'a> {
     fn read(r: &mut Reader<'a, '_>) -> Result<Self, Error> {
         let at = r.at();
         let [game] = r.array("game id")?;
@@ -536,7 +538,7 @@ fn text<'a>(
     r: &mut Reader<'a, '_>,
     utf8: Utf8<'a>,
     field: &'static str,
-) -> Result<Said<'a>, Error> {
+) -> Result<WireText<'a>, Error> {
     let at = r.at();
     let [length] = r.array(field)?;
     let bytes = r.take(usize::from(length), field)?;
@@ -546,8 +548,8 @@ fn text<'a>(
         _ => None,
     };
     let said = text.map_or_else(
-        || Said::odd(bytes, at, utf8, r.notes()),
-        |text| Said(Cow::Borrowed(text)),
+        || WireText::odd(bytes, at, utf8, r.notes()),
+        |text| WireText(Cow::Borrowed(text)),
     );
     r.note(at, field, || format!("{:?}", said.0));
     Ok(said)
@@ -560,13 +562,13 @@ fn write_header(kind: u8, out: &mut Vec<u8>) {
 }
 
 /// Appends a ping answer.
-pub fn write_ping_answer(out: &mut Vec<u8>) {
-    write_header(PING_ANSWER, out);
+pub fn write_ping_reply(out: &mut Vec<u8>) {
+    write_header(PING_REPLY, out);
 }
 
 /// Appends what stands before the sections of a query answer.
-pub fn write_answer_header(game: u8, sections: u8, out: &mut Vec<u8>) {
-    write_header(QUERY_ANSWER, out);
+pub fn write_reply_header(game: u8, sections: u8, out: &mut Vec<u8>) {
+    write_header(QUERY_REPLY, out);
     out.extend([game, sections]);
 }
 
@@ -579,30 +581,38 @@ pub fn write_text(text: &str, out: &mut Vec<u8>) {
 }
 
 /// Reads one datagram for its notes.
-pub(super) fn explain(bytes: &[u8], way: Option<Way>, notes: &mut Notes) -> Option<Explanation> {
+pub(super) fn explain(
+    bytes: &[u8],
+    direction: Option<Direction>,
+    notes: &mut Notes,
+) -> Option<Explanation> {
     if !bytes.starts_with(&MAGIC) {
         return None;
     }
     let kind = bytes.get(PING_LENGTH - 1).copied();
     // Without knowing its way, an answer of unmarked type is told from a request only by being too long for one.
-    let answer = kind.is_some_and(|kind| kind >= PING_ANSWER) || bytes.len() > QUERY_MAX;
-    let way = way.unwrap_or(if answer { Way::Reply } else { Way::Request });
-    let error = match way {
-        Way::Request => Request::read(bytes, notes).err(),
-        Way::Reply => Answer::read(bytes, notes).err(),
+    let answer = kind.is_some_and(|kind| kind >= PING_REPLY) || bytes.len() > QUERY_MAX;
+    let direction = direction.unwrap_or(if answer {
+        Direction::Reply
+    } else {
+        Direction::Request
+    });
+    let error = match direction {
+        Direction::Request => Request::read(bytes, notes).err(),
+        Direction::Reply => Reply::read(bytes, notes).err(),
     };
-    let message = match (way, kind) {
-        (Way::Request, Some(PING)) => "ping request",
-        (Way::Request, Some(QUERY)) => "query request",
-        (Way::Request, _) => "request",
-        (Way::Reply, Some(PING | PING_ANSWER)) => "ping answer",
-        (Way::Reply, Some(QUERY | QUERY_ANSWER)) => "query answer",
-        (Way::Reply, _) => "answer",
+    let message = match (direction, kind) {
+        (Direction::Request, Some(PING)) => "ping request",
+        (Direction::Request, Some(QUERY)) => "query request",
+        (Direction::Request, _) => "request",
+        (Direction::Reply, Some(PING | PING_REPLY)) => "ping answer",
+        (Direction::Reply, Some(QUERY | QUERY_REPLY)) => "query answer",
+        (Direction::Reply, _) => "answer",
     };
     Some(Explanation {
         message,
-        way,
-        sure: true,
+        direction,
+        is_certain: true,
         error,
     })
 }
@@ -622,16 +632,16 @@ mod tests {
         \xFF\x01\0\xFF\0\0\0\x80\0\0\0\0\0\0\0\0\
         \xFF\xFF\x05\0\0\0\0\0\0\0\0\0\xC0\x7F\0\0\0\0\0\0\0\0\0\0\0";
 
-    fn read(bytes: &[u8]) -> (Result<Answer<'_>, Error>, Vec<&'static str>) {
+    fn read(bytes: &[u8]) -> (Result<Reply<'_>, Error>, Vec<&'static str>) {
         let mut notes = Notes::explaining();
-        let answer = Answer::read(bytes, &mut notes);
+        let answer = Reply::read(bytes, &mut notes);
         (answer, notes.met().map(|met| met.name).collect())
     }
 
     /// The bytes are leaked: an answer borrows from them.
-    fn given(bytes: &[u8]) -> (Given<'static>, Vec<&'static str>) {
+    fn given(bytes: &[u8]) -> (QueryReply<'static>, Vec<&'static str>) {
         match read(bytes.to_vec().leak()) {
-            (Ok(Answer::Query(given)), met) => (given, met),
+            (Ok(Reply::Query(given)), met) => (given, met),
             other => panic!("{other:?}"),
         }
     }
@@ -644,49 +654,52 @@ mod tests {
         Text::unformatted(text)
     }
 
-    fn said(text: &str) -> Said<'_> {
-        Said(text.into())
+    fn said(text: &str) -> WireText<'_> {
+        WireText(text.into())
     }
 
     #[test]
     fn worked_requests_both_ways() {
         let server = Some(0x6C);
-        let list = Some(List::Players {
+        let list = Some(ListFlags::Players {
             fields: 0x7F,
             extra: 0x3D,
         });
         let cases: [(Request, &[u8]); 6] = [
             (Request::Ping, b"\xFF\xFFUGP\0\x01\0"),
-            (Request::Query(Asked::default()), b"\xFF\xFFUGP\0\x01\x01\0"),
             (
-                Request::Query(Asked {
+                Request::Query(QueryFlags::default()),
+                b"\xFF\xFFUGP\0\x01\x01\0",
+            ),
+            (
+                Request::Query(QueryFlags {
                     server,
                     rules: Some(7),
-                    ..Asked::default()
+                    ..QueryFlags::default()
                 }),
                 b"\xFF\xFFUGP\0\x01\x01\x09\x6C\x07",
             ),
             (
-                Request::Query(Asked {
+                Request::Query(QueryFlags {
                     server,
                     list,
-                    ..Asked::default()
+                    ..QueryFlags::default()
                 }),
                 b"\xFF\xFFUGP\0\x01\x01\x03\x6C\x7F\x3D",
             ),
             (
-                Request::Query(Asked {
-                    list: Some(List::Players {
+                Request::Query(QueryFlags {
+                    list: Some(ListFlags::Players {
                         fields: 3,
                         extra: 0,
                     }),
-                    ..Asked::default()
+                    ..QueryFlags::default()
                 }),
                 b"\xFF\xFFUGP\0\x01\x01\x02\x03",
             ),
             (
-                Request::Query(Asked {
-                    list: Some(List::Teams { fields: 0x0F }),
+                Request::Query(QueryFlags {
+                    list: Some(ListFlags::Teams { fields: 0x0F }),
                     rules: Some(7),
                     server,
                 }),
@@ -794,10 +807,7 @@ mod tests {
             Some([player(0, "Al"), player(1, "Bo")].into())
         );
         assert_eq!((answer.server, met.len()), (Some(server), 0));
-        assert_eq!(
-            read(b"\xFF\xFFUGP\0\x01\x80"),
-            (Ok(Answer::Ping), [].into())
-        );
+        assert_eq!(read(b"\xFF\xFFUGP\0\x01\x80"), (Ok(Reply::Ping), [].into()));
     }
 
     #[test]
@@ -929,9 +939,9 @@ mod tests {
         );
         assert_eq!(
             given(&query(0, b"")).0,
-            Given {
+            QueryReply {
                 game: 1,
-                ..Given::default()
+                ..QueryReply::default()
             }
         );
     }
@@ -1060,12 +1070,12 @@ mod tests {
 
     #[test]
     fn explaining_both_ways() {
-        let explained = |bytes: &[u8], way| {
+        let explained = |bytes: &[u8], direction| {
             let mut notes = Notes::explaining();
-            let explanation = explain(bytes, way, &mut notes)?;
+            let explanation = explain(bytes, direction, &mut notes)?;
             Some((
                 explanation.message,
-                explanation.way,
+                explanation.direction,
                 explanation.error.map(|error| error.to_string()),
             ))
         };
@@ -1073,30 +1083,30 @@ mod tests {
         let unmarked = [&HEADER[..7], b"\x01", &rules[8..]].concat();
         assert_eq!(
             explained(&rules, None),
-            Some(("query answer", Way::Reply, None))
+            Some(("query answer", Direction::Reply, None))
         );
         assert_eq!(
             explained(&unmarked, None),
-            Some(("query answer", Way::Reply, None)),
+            Some(("query answer", Direction::Reply, None)),
             "too long for a request"
         );
         assert_eq!(
             explained(b"\xFF\xFFUGP\0\x01\0", None),
-            Some(("ping request", Way::Request, None))
+            Some(("ping request", Direction::Request, None))
         );
         assert_eq!(
-            explained(b"\xFF\xFFUGP\0\x01\0", Some(Way::Reply)),
-            Some(("ping answer", Way::Reply, None))
+            explained(b"\xFF\xFFUGP\0\x01\0", Some(Direction::Reply)),
+            Some(("ping answer", Direction::Reply, None))
         );
         assert_eq!(
             explained(b"\xFF\xFFUGP\0\x01\x01\x01\x7D", None),
-            Some(("query request", Way::Request, None))
+            Some(("query request", Direction::Request, None))
         );
         assert_eq!(
-            explained(&rules, Some(Way::Request)),
+            explained(&rules, Some(Direction::Request)),
             Some((
                 "request",
-                Way::Request,
+                Direction::Request,
                 Some("type at offset 7: expected 0 (ping) or 1 (query)".into())
             ))
         );
@@ -1104,7 +1114,7 @@ mod tests {
             explained(b"\xFF\xFFUGP\0\x01", None),
             Some((
                 "request",
-                Way::Request,
+                Direction::Request,
                 Some("type at offset 7: ends 1 byte too early".into())
             ))
         );

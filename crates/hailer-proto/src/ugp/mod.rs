@@ -19,11 +19,11 @@ mod server;
 pub mod table;
 
 pub use client::UgpExchange;
-pub use server::{Settings, UgpResponder};
+pub use server::{UgpConfig, UgpResponder};
 
 use crate::protocol::{
-    Amplification, Ask, Cookie, Doc, Exchange, Explanation, Info, OptionError, Options, Proof,
-    Protocol, Responder, Seen, Transport,
+    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, OptionError,
+    Options, Proof, Protocol, Responder, Transport,
 };
 use crate::token::Keys;
 use crate::{Status, wire::Notes};
@@ -130,11 +130,16 @@ impl Protocol for Ugp {
     ) -> Result<Arc<dyn Responder>, OptionError> {
         Ok(Arc::new(UgpResponder::new(
             status,
-            &Settings::read(options)?,
+            &UgpConfig::read(options)?,
         )))
     }
 
-    fn explain(&self, bytes: &[u8], seen: Seen<'_>, notes: &mut Notes) -> Option<Explanation> {
-        message::explain(bytes, seen.way(), notes)
+    fn explain(
+        &self,
+        bytes: &[u8],
+        seen: DatagramContext<'_>,
+        notes: &mut Notes,
+    ) -> Option<Explanation> {
+        message::explain(bytes, seen.direction(), notes)
     }
 }

@@ -1,6 +1,6 @@
 //! The server: the reference server's bytes within a cap, since an asker proves nothing (spec/ugp.md#11).
 
-use super::message::{self, Asked, List, Request, TEXT_MAX};
+use super::message::{self, ListFlags, QueryFlags, Request, TEXT_MAX};
 use super::table::{self, player, section, server};
 use crate::model::{Player, Status, Text, Value};
 use crate::protocol::{Doc, OptionError, Options, Responder, Verdict};
@@ -40,17 +40,17 @@ pub(super) static OPTIONS: &[Doc] = &[
     },
 ];
 
-/// Settings of the responder.
+/// UgpConfig of the responder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Settings {
+pub struct UgpConfig {
     /// The longest answer, bytes.
     pub max_reply: usize,
     /// Number of the game; without one the status decides.
     pub game: Option<u8>,
 }
 
-impl Default for Settings {
+impl Default for UgpConfig {
     fn default() -> Self {
         Self {
             max_reply: DEFAULT_REPLY,
@@ -59,7 +59,7 @@ impl Default for Settings {
     }
 }
 
-impl Settings {
+impl UgpConfig {
     /// Reads the documented options.
     pub fn read(options: &Options) -> Result<Self, OptionError> {
         options.check(OPTIONS)?;
@@ -119,11 +119,11 @@ struct Rules {
 
 impl UgpResponder {
     /// A responder for this status.
-    pub fn new(status: &Status, settings: &Settings) -> Self {
-        let max_reply = settings.max_reply.clamp(MIN_REPLY, MAX_REPLY);
+    pub fn new(status: &Status, config: &UgpConfig) -> Self {
+        let max_reply = config.max_reply.clamp(MIN_REPLY, MAX_REPLY);
         let list = &status.players.list;
         let online = byte(status.players.count());
-        let game = settings
+        let game = config
             .game
             .or_else(|| status.extra("game-id").and_then(game_id));
         Self {
@@ -141,7 +141,7 @@ impl UgpResponder {
     }
 
     /// Appends the answer to a query: what is asked for, can be given, and fits (spec/ugp.md#11.3).
-    fn write(&self, asked: &Asked, out: &mut Vec<u8>) {
+    fn write(&self, asked: &QueryFlags, out: &mut Vec<u8>) {
         let fields = asked.server.map(|asked| asked & FIELDS);
         let server = || {
             self.server
@@ -149,13 +149,13 @@ impl UgpResponder {
                 .filter(|(flag, _)| fields.unwrap_or(0) & flag != 0)
                 .map(|(_, field)| field)
         };
-        let head = message::ANSWER_HEADER
+        let head = message::REPLY_HEADER
             + usize::from(fields.is_some())
             + server().map(Vec::len).sum::<usize>();
         let room = self.max_reply.saturating_sub(head);
 
         let players = match (asked.list, &self.players) {
-            (Some(List::Players { fields, .. }), Some(sections)) => {
+            (Some(ListFlags::Players { fields, .. }), Some(sections)) => {
                 sections.get(usize::from(fields & LISTED))
             }
             _ => None,
@@ -169,7 +169,7 @@ impl UgpResponder {
         let sections = flag(fields.is_some(), section::SERVER)
             | flag(players.is_some(), section::PLAYERS)
             | flag(rules.is_some(), section::RULES);
-        message::write_answer_header(self.game, sections, out);
+        message::write_reply_header(self.game, sections, out);
         out.extend(fields);
         server().for_each(|field| out.extend_from_slice(field));
         out.extend_from_slice(players.map_or(&[], Vec::as_slice));
@@ -191,7 +191,7 @@ impl Responder for UgpResponder {
         // Answers are malformed requests, so two servers cannot be made to answer each other.
         match Request::read(bytes, &mut Notes::discarding()) {
             Err(_) => return Verdict::Drop("malformed"),
-            Ok(Request::Ping) => message::write_ping_answer(out),
+            Ok(Request::Ping) => message::write_ping_reply(out),
             Ok(Request::Query(asked)) => self.write(&asked, out),
         }
         Verdict::Reply { proven: false }
@@ -217,7 +217,7 @@ fn string(text: &str, limit: usize) -> Vec<u8> {
 
 /// spec/ugp.md#6.1. Each text gets a quarter of the room, so that the section fits whatever else must go.
 fn server_fields(status: &Status, online: u8, max_reply: usize) -> [(u8, Vec<u8>); 6] {
-    let limit = ((max_reply - message::ANSWER_HEADER - BESIDE_TEXTS) / 4 - 2).min(TEXT_MAX);
+    let limit = ((max_reply - message::REPLY_HEADER - BESIDE_TEXTS) / 4 - 2).min(TEXT_MAX);
     let or_empty =
         |text: &Option<CompactString>| string(text.as_deref().unwrap_or_default(), limit);
     [
@@ -283,7 +283,7 @@ impl Rules {
 
 #[cfg(test)]
 mod tests {
-    use super::super::message::{Answer, Given};
+    use super::super::message::{QueryReply, Reply};
     use super::*;
     use crate::{Extra, Rule};
     use alloc::string::ToString;
@@ -328,10 +328,10 @@ mod tests {
     }
 
     /// The bytes are leaked: an answer borrows from them.
-    fn given(bytes: &[u8]) -> Given<'static> {
+    fn given(bytes: &[u8]) -> QueryReply<'static> {
         let mut notes = Notes::default();
-        match Answer::read(bytes.to_vec().leak(), &mut notes) {
-            Ok(Answer::Query(given)) if notes.met().count() == 0 => given,
+        match Reply::read(bytes.to_vec().leak(), &mut notes) {
+            Ok(Reply::Query(given)) if notes.met().count() == 0 => given,
             other => panic!("{other:?} {notes:?}"),
         }
     }
@@ -347,7 +347,7 @@ mod tests {
             value: "Me".into(),
         }]
         .into();
-        let responder = UgpResponder::new(&status, &Settings::default());
+        let responder = UgpResponder::new(&status, &UgpConfig::default());
         assert_eq!(
             query(&responder, b"\x09\x6C\x07"),
             b"\xFF\xFFUGP\0\x01\x81\x01\x09\x6C\x05Test\0\x03DM\0\x02\x20\x01\x06Owner\0\x03Me\0"
@@ -375,7 +375,7 @@ mod tests {
         let mut status = status(2, 1);
         status.version = Some("1.0".into());
         status.extra.push(Extra::new("password", true));
-        let responder = UgpResponder::new(&status, &Settings::default());
+        let responder = UgpResponder::new(&status, &UgpConfig::default());
         for flags in 0..=u8::MAX {
             for fields in 0..=u8::MAX {
                 let asked = [&[flags], &[fields; 5][..]].concat();
@@ -392,7 +392,7 @@ mod tests {
 
     #[test]
     fn only_requests_are_answered() {
-        let responder = UgpResponder::new(&status(3, 3), &Settings::default());
+        let responder = UgpResponder::new(&status(3, 3), &UgpConfig::default());
         let answer = query(&responder, b"\x03\x7D\x7F\x3D");
         assert_eq!(hear(&responder, &answer).0, Verdict::Drop("oversized"));
         assert_eq!(
@@ -435,18 +435,18 @@ mod tests {
     #[test]
     fn past_the_cap_the_list_goes_first_and_whole_then_rules_from_the_end() {
         let everything = b"\x0B\x7D\x03\x07";
-        let free = Settings {
+        let free = UgpConfig {
             max_reply: MAX_REPLY,
-            ..Settings::default()
+            ..UgpConfig::default()
         };
         let status = status(20, 20);
         let length = query(&UgpResponder::new(&status, &free), everything).len();
         let at = |max_reply| {
             let responder = UgpResponder::new(
                 &status,
-                &Settings {
+                &UgpConfig {
                     max_reply,
-                    ..Settings::default()
+                    ..UgpConfig::default()
                 },
             );
             let answer = query(&responder, everything);
@@ -482,9 +482,9 @@ mod tests {
         for max_reply in [MIN_REPLY, 100, DEFAULT_REPLY, 1400, 20_000, MAX_REPLY] {
             let responder = UgpResponder::new(
                 &status,
-                &Settings {
+                &UgpConfig {
                     max_reply,
-                    ..Settings::default()
+                    ..UgpConfig::default()
                 },
             );
             for flags in 0..=0x0F {
@@ -501,7 +501,7 @@ mod tests {
         let figure = super::super::INFO.amplification;
         assert_eq!(
             (figure.request, figure.reply),
-            (10, Settings::default().max_reply)
+            (10, UgpConfig::default().max_reply)
         );
     }
 
@@ -517,7 +517,7 @@ mod tests {
         ] {
             status.players.online = online;
             let given = given(&query(
-                &UgpResponder::new(&status, &Settings::default()),
+                &UgpResponder::new(&status, &UgpConfig::default()),
                 b"\x03\x20\x03",
             ));
             let count = online.unwrap_or(3).max(0) as u8;
@@ -525,7 +525,7 @@ mod tests {
             assert_eq!(given.players.map(|list| list.len()), listed.then_some(3));
         }
         status.players = crate::Players::default();
-        let responder = UgpResponder::new(&status, &Settings::default());
+        let responder = UgpResponder::new(&status, &UgpConfig::default());
         assert_eq!(&query(&responder, b"\x03\x20\x03")[9..], b"\x03\x20\0\0");
     }
 
@@ -550,7 +550,7 @@ mod tests {
         ]
         .into();
         let given = given(&query(
-            &UgpResponder::new(&status, &Settings::default()),
+            &UgpResponder::new(&status, &UgpConfig::default()),
             b"\x0B\x0D\x03\x07",
         ));
         let server = given.server.unwrap();
@@ -576,11 +576,11 @@ mod tests {
 
     #[test]
     fn options_are_checked() {
-        let read = |options: Options| Settings::read(&options).map_err(|error| error.to_string());
+        let read = |options: Options| UgpConfig::read(&options).map_err(|error| error.to_string());
         let none = Options::default;
-        assert_eq!(read(none()), Ok(Settings::default()));
+        assert_eq!(read(none()), Ok(UgpConfig::default()));
         assert_eq!(
-            read(none().with("max-reply", 64)).map(|settings| settings.max_reply),
+            read(none().with("max-reply", 64)).map(|config| config.max_reply),
             Ok(64)
         );
         assert!(
@@ -589,11 +589,11 @@ mod tests {
                 .contains("64 to 65507")
         );
         assert_eq!(
-            read(none().with("game", "mafia:one")).map(|settings| settings.game),
+            read(none().with("game", "mafia:one")).map(|config| config.game),
             Ok(Some(10))
         );
         assert_eq!(
-            read(none().with("game", 99)).map(|settings| settings.game),
+            read(none().with("game", 99)).map(|config| config.game),
             Ok(Some(99))
         );
         assert!(
@@ -618,9 +618,9 @@ mod tests {
         let game = |status: &Status, game| {
             let responder = UgpResponder::new(
                 status,
-                &Settings {
+                &UgpConfig {
                     game,
-                    ..Settings::default()
+                    ..UgpConfig::default()
                 },
             );
             given(&query(&responder, b"\0")).game

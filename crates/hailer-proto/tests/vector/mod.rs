@@ -31,7 +31,7 @@
 #![allow(dead_code)]
 
 use crate::golden;
-use hailer_proto::{Ask, Cookie, Depth, Exchange, Input, Protocol, Step, Way, registry};
+use hailer_proto::{Ask, Cookie, Depth, Direction, Exchange, Input, Protocol, Step, registry};
 use std::path::{Path, PathBuf};
 
 /// One datagram and what it must be explained as.
@@ -41,7 +41,7 @@ pub(crate) struct Vector {
     pub(crate) protocol: &'static dyn Protocol,
     /// `None`: not this protocol.
     pub(crate) message: Option<String>,
-    pub(crate) way: Way,
+    pub(crate) way: Direction,
     pub(crate) deviations: Vec<String>,
     pub(crate) error: Option<String>,
     pub(crate) bytes: Vec<u8>,
@@ -200,8 +200,8 @@ fn read_vector(protocol: &'static dyn Protocol, name: &str, file: &Path) -> Vect
         protocol,
         message: some("message"),
         way: match header("way") {
-            "request" => Way::Request,
-            "reply" => Way::Reply,
+            "request" => Direction::Request,
+            "reply" => Direction::Reply,
             other => panic!("vectors/{name}.txt: way `{other}` is neither request nor reply"),
         },
         deviations: some("deviations")

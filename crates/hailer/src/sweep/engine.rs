@@ -11,7 +11,7 @@ use super::{Counts, End, Next, Position, Probe, Settings, Sink, Source};
 use crate::client::{Answer, Asked, Datagram};
 use crate::drive::{Action, Drive, Failure, Outcome, Patience};
 use crate::error::Error;
-use hailer_proto::{Cookie, Protocol, Way, registry};
+use hailer_proto::{Cookie, Direction, Protocol, registry};
 use hailer_udp::{BATCH, Outbox};
 use siphasher::sip::SipHasher24;
 use std::collections::HashMap;
@@ -418,7 +418,7 @@ impl Engine {
         };
         if self.settings.keep_replies {
             let reply = Datagram {
-                way: Way::Reply,
+                direction: Direction::Reply,
                 at: self.took(at, id),
                 bytes: bytes.to_vec(),
             };

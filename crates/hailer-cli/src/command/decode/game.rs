@@ -52,8 +52,8 @@ struct Place<'a> {
 impl<'a> Game<'a> {
     pub(super) fn new(args: &'a Decode) -> anyhow::Result<Self> {
         let way = args.way.map(|way| match way {
-            proto::Way::Request => Way::ToServer,
-            proto::Way::Reply => Way::ToClient,
+            proto::Direction::Request => Way::ToServer,
+            proto::Direction::Reply => Way::ToClient,
         });
         Ok(Self {
             args,

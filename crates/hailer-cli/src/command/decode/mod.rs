@@ -12,7 +12,7 @@ use capture::Carried;
 use game::Game;
 use hailer::minecraft::Recording;
 use hailer::proto::wire::Notes;
-use hailer::proto::{Explanation, Info, Seen, Way};
+use hailer::proto::{DatagramContext, Direction, Explanation, Info};
 use hailer::registry;
 use std::collections::HashMap;
 use std::io::{BufReader, IsTerminal, Read, Write};
@@ -229,8 +229,8 @@ impl<W: Write> Session<'_, W> {
     ) -> anyhow::Result<()> {
         let (found, notes) = self.explain_in_turn(bytes, *ends);
         // On the wire around us are other things too; a shape with an error in it is most likely one of them.
-        let certain =
-            found.is_some_and(|(_, explanation)| explanation.sure || explanation.error.is_none());
+        let certain = found
+            .is_some_and(|(_, explanation)| explanation.is_certain || explanation.error.is_none());
         if from_capture && !certain && !self.args.all && self.args.protocol.is_none() {
             self.skipped += 1;
             return Ok(());
@@ -256,21 +256,24 @@ impl<W: Write> Session<'_, W> {
         bytes: &[u8],
         ends: Option<Ends>,
     ) -> (Option<(&'static Info, Explanation)>, Notes) {
-        let seen = self.args.way.map_or(Seen::Unknown, Seen::from);
+        let seen = self
+            .args
+            .way
+            .map_or(DatagramContext::Unknown, DatagramContext::from);
         let mut explained = self.explain(bytes, seen);
         let opposite = ends.map(|(from, to)| (to, from));
         if let Some(request) = self.requests.get(&opposite)
             && (ends.is_some()
                 || explained
                     .0
-                    .is_some_and(|(_, explanation)| explanation.way == Way::Reply))
-            && let beside @ (Some(_), _) = self.explain(bytes, Seen::ReplyTo(request))
+                    .is_some_and(|(_, explanation)| explanation.direction == Direction::Reply))
+            && let beside @ (Some(_), _) = self.explain(bytes, DatagramContext::ReplyTo(request))
         {
             explained = beside;
         }
         if explained
             .0
-            .is_some_and(|(_, explanation)| explanation.way == Way::Request)
+            .is_some_and(|(_, explanation)| explanation.direction == Direction::Request)
         {
             if self.requests.len() >= MAX_CONVERSATIONS {
                 self.requests.clear();
@@ -283,7 +286,7 @@ impl<W: Write> Session<'_, W> {
     fn explain(
         &self,
         bytes: &[u8],
-        seen: Seen<'_>,
+        seen: DatagramContext<'_>,
     ) -> (Option<(&'static Info, Explanation)>, Notes) {
         match self.args.protocol {
             Some(protocol) => {

@@ -5,7 +5,7 @@ use crate::web::find::{Words, natural};
 use crate::web::show::{self, Cut};
 use compact_str::CompactString;
 use hailer::proto::wire::{Deviation, Field, Notes};
-use hailer::proto::{Protocol, Seen};
+use hailer::proto::{DatagramContext, Protocol};
 use hailer::registry;
 use serde_json::Value;
 use std::fmt::Write;
@@ -237,8 +237,8 @@ fn datagram(bytes: &[u8], protocol: Option<&dyn Protocol>, left: &mut usize) -> 
     let mut notes = Notes::explaining();
     // Asked in all protocols, a server answers in one that only its bytes tell.
     let found = match protocol {
-        Some(protocol) => protocol.explain(bytes, Seen::Reply, &mut notes),
-        None => registry::explain(bytes, Seen::Reply).map(|(_, found, seen)| {
+        Some(protocol) => protocol.explain(bytes, DatagramContext::Reply, &mut notes),
+        None => registry::explain(bytes, DatagramContext::Reply).map(|(_, found, seen)| {
             notes = seen;
             found
         }),
