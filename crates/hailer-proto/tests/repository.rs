@@ -39,10 +39,12 @@ fn dependencies_without_reason(manifest: &str) -> Vec<&str> {
     for line in manifest.lines() {
         if line.starts_with('[') {
             is_inside = line == "[workspace.dependencies]";
-        } else if let (true, Some((name, value))) = (is_inside, line.split_once(" = ")) {
-            if !previous.starts_with('#') && !value.contains("path = ") && !line.starts_with('#') {
-                missing.push(name);
-            }
+        } else if let (true, Some((name, value))) = (is_inside, line.split_once(" = "))
+            && !previous.starts_with('#')
+            && !value.contains("path = ")
+            && !line.starts_with('#')
+        {
+            missing.push(name);
         }
         previous = line;
     }
