@@ -50,7 +50,7 @@ use hailer::proto::model::{Address, Extra, Rule, Value, uuid_from_text};
 use hailer::proto::{Keys, Options, Protocol, Secret, Transport};
 use hailer::source::poll::{MIN_EVERY, Poll};
 use hailer::source::push::Place;
-use hailer::source::{Policy, Published, Stale, Truth, Wording};
+use hailer::source::{Policy, Published, Stale, TimedStatus, Wording};
 use hailer::{Player, Settings, Status, Target, Text, registry};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -107,7 +107,7 @@ pub(crate) enum Origin {
     /// HTTP.
     Push(Push),
     /// The network of OneQuery, by way of Redis.
-    Redis(Box<network::Settings>),
+    Redis(Box<network::NetworkConfig>),
 }
 
 impl Origin {
@@ -122,7 +122,7 @@ impl Origin {
                 push.name.as_deref().unwrap_or_default()
             ),
             Self::Redis(settings) => {
-                let network::Settings {
+                let network::NetworkConfig {
                     redis,
                     prefix,
                     network_id,
@@ -189,7 +189,7 @@ impl Source {
         listener: &Listener,
         port: u16,
         seconds: u64,
-        said: Option<&Truth>,
+        said: Option<&TimedStatus>,
     ) -> Option<Status> {
         let status = match self {
             Self::Fixed(status) => (**status).clone(),
@@ -512,7 +512,7 @@ fn poll_source(item: Item<'_>, folder: &Path) -> Result<Poll, Wrong> {
 }
 
 /// A server of a network. What it says of itself is `status`.
-fn redis_source(item: Item<'_>, folder: &Path) -> Result<network::Settings, Wrong> {
+fn redis_source(item: Item<'_>, folder: &Path) -> Result<network::NetworkConfig, Wrong> {
     const URL: &str = "\"redis://HOST:PORT\", or rediss: for TLS";
     let table = item.table(
         "source.redis",
@@ -522,9 +522,9 @@ fn redis_source(item: Item<'_>, folder: &Path) -> Result<network::Settings, Wron
     let id = table.need("server-id", "another one for each server of the network")?;
     // The line of the key that is wrong, where there is one.
     let located = |line| {
-        move |error: network::SettingsError| Wrong::at(line, format!("source.redis: {error}"))
+        move |error: network::NetworkConfigError| Wrong::at(line, format!("source.redis: {error}"))
     };
-    let mut settings = network::Settings::new(url.text(&format!("url: write {URL}"))?.it)
+    let mut settings = network::NetworkConfig::new(url.text(&format!("url: write {URL}"))?.it)
         .map_err(located(url.line))?;
     settings.server_id = id.text("server-id: write a text in quotes")?.it.into();
     if let Some(item) = table.take("network") {
@@ -568,7 +568,7 @@ fn redis_source(item: Item<'_>, folder: &Path) -> Result<network::Settings, Wron
 pub(crate) fn redis_keys(
     table: &Table<'_>,
     folder: &Path,
-    redis: &mut network::Redis,
+    redis: &mut network::RedisConfig,
 ) -> Result<(), Wrong> {
     let (user, password) = (table.take("user"), table.take("password-file"));
     if let Some(item) = password {

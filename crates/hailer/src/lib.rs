@@ -3,7 +3,7 @@
 //! ```text
 //!   asking      Target ─► Names ─► socket ─► Drive ─► Exchange ─► Status     (Client)
 //!   answering   Status ─► Board ─► Responder ◄─ Service ◄─ socket            (respond)
-//!               source ─► Truth ─► Policy ─► Board                           (source)
+//!               source ─► TimedStatus ─► Policy ─► Board                           (source)
 //! ```
 //!
 //! The protocols live in [`hailer_proto`], re-exported as [`proto`]; this crate adds sockets, clocks and patience.

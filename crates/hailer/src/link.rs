@@ -1,6 +1,6 @@
 //! Where Redis is, and a connection to it: to one server, to the master that sentinels name, or to a cluster.
 
-use crate::network::SettingsError;
+use crate::network::NetworkConfigError;
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::cluster::ClusterClientBuilder;
 use redis::cluster_async::ClusterConnection;
@@ -21,7 +21,7 @@ const RETRIES: u32 = 3;
 
 /// Where Redis is, and as whom. Passwords and keys are in no output of it.
 #[derive(Clone)]
-pub struct Redis {
+pub struct RedisConfig {
     pub(crate) info: ConnectionInfo,
     /// Whether it is a cluster: other nodes are then found by way of this one.
     pub cluster: bool,
@@ -33,12 +33,12 @@ pub struct Redis {
     sentinels: Option<(Vec<ConnectionAddr>, String)>,
 }
 
-impl Redis {
+impl RedisConfig {
     /// From `redis://user:password@host:port/database`, or `rediss:` for TLS. Only the host is needed. With `redis+cluster:` it is a
     /// node of a cluster; `redis+sentinel://user:password@host:26379,host:26379/MASTER/database` names sentinels, and user and
     /// password are those of Redis itself.
-    pub fn new(url: &str) -> Result<Self, SettingsError> {
-        let wrong = |problem: &str| SettingsError {
+    pub fn new(url: &str) -> Result<Self, NetworkConfigError> {
+        let wrong = |problem: &str| NetworkConfigError {
             key: "url",
             problem: problem.into(),
         };
@@ -67,8 +67,8 @@ impl Redis {
         })
     }
 
-    fn behind_sentinels(scheme: &str, rest: &str) -> Result<Self, SettingsError> {
-        let wrong = || SettingsError {
+    fn behind_sentinels(scheme: &str, rest: &str) -> Result<Self, NetworkConfigError> {
+        let wrong = || NetworkConfigError {
             key: "url",
             problem: "must look like redis+sentinel://user:password@host:26379,host:26379/MASTER/0"
                 .into(),
@@ -141,13 +141,13 @@ impl Redis {
     }
 }
 
-impl fmt::Debug for Redis {
+impl fmt::Debug for RedisConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Redis({self})")
+        write!(f, "RedisConfig({self})")
     }
 }
 
-impl fmt::Display for Redis {
+impl fmt::Display for RedisConfig {
     /// Host and port.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.info.addr().fmt(f)
@@ -156,7 +156,7 @@ impl fmt::Display for Redis {
 
 /// A connection. Clones share it.
 #[derive(Clone)]
-pub struct Link(Kind);
+pub struct RedisConnection(Kind);
 
 #[derive(Clone)]
 enum Kind {
@@ -164,18 +164,18 @@ enum Kind {
     Cluster(ClusterConnection),
 }
 
-impl fmt::Debug for Link {
+impl fmt::Debug for RedisConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Link")
+        f.write_str("RedisConnection")
     }
 }
 
-impl Link {
+impl RedisConnection {
     /// Connects. When it breaks it stays broken: whoever needs it connects again.
     ///
     /// # Errors
-    /// Why there is no connection; it may repeat the password, see [`Redis::without_secrets`].
-    pub async fn connect(redis: &Redis) -> RedisResult<Self> {
+    /// Why there is no connection; it may repeat the password, see [`RedisConfig::without_secrets`].
+    pub async fn connect(redis: &RedisConfig) -> RedisResult<Self> {
         let tls = matches!(redis.info.addr(), ConnectionAddr::TcpTls { .. });
         if tls {
             // A program that has chosen a provider keeps it; without a choice, rustls panics where it finds two.
@@ -210,7 +210,7 @@ impl Link {
     }
 }
 
-async fn connect(redis: &Redis, info: ConnectionInfo) -> RedisResult<MultiplexedConnection> {
+async fn connect(redis: &RedisConfig, info: ConnectionInfo) -> RedisResult<MultiplexedConnection> {
     let config = AsyncConnectionConfig::new();
     let config = config
         .set_connection_timeout(Some(TIMEOUT))
@@ -226,7 +226,7 @@ async fn connect(redis: &Redis, info: ConnectionInfo) -> RedisResult<Multiplexed
 
 /// Where the master is, by the first sentinel that knows.
 async fn master_of(
-    redis: &Redis,
+    redis: &RedisConfig,
     sentinels: &[ConnectionAddr],
     master: &str,
     tcp: &TcpSettings,
@@ -270,7 +270,7 @@ async fn master_of(
     )))
 }
 
-impl ConnectionLike for Link {
+impl ConnectionLike for RedisConnection {
     fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
         match &mut self.0 {
             Kind::Single(link) => link.req_packed_command(cmd),

@@ -15,20 +15,20 @@ const WAITING: i32 = 16;
 
 /// The file of a socket. Removed when dropped, if it is still the same.
 #[derive(Debug)]
-pub struct Bound {
+pub struct SocketFile {
     path: PathBuf,
     /// Device and number.
     file: (u64, u64),
 }
 
-impl Bound {
+impl SocketFile {
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }
 }
 
-impl Drop for Bound {
+impl Drop for SocketFile {
     fn drop(&mut self) {
         if identity(&self.path).is_ok_and(|file| file == self.file) {
             let _ = std::fs::remove_file(&self.path);
@@ -45,7 +45,7 @@ fn identity(path: &Path) -> io::Result<(u64, u64)> {
 /// # Errors
 /// [`ErrorKind::AddrInUse`] if somebody answers there, [`ErrorKind::AlreadyExists`] if what is there is no socket, or what the
 /// system says.
-pub fn bind(path: &Path, mode: u32) -> io::Result<(UnixListener, Bound)> {
+pub fn bind(path: &Path, mode: u32) -> io::Result<(UnixListener, SocketFile)> {
     // Of two that start at once and find the same dead file, one would remove the socket of the other.
     let _one_at_a_time = lock(path);
     match std::fs::symlink_metadata(path) {
@@ -57,7 +57,7 @@ pub fn bind(path: &Path, mode: u32) -> io::Result<(UnixListener, Bound)> {
     let listener = private(path, mode)?;
     Ok((
         listener,
-        Bound {
+        SocketFile {
             path: path.into(),
             file: identity(path)?,
         },

@@ -9,7 +9,7 @@ use hailer::Status;
 use hailer::network::{Mode, Network};
 use hailer::source::file::File;
 use hailer::source::push::{Door, Place, Push};
-use hailer::source::{Complaint, Policy, Published, Stale, Truth, Word, keep, truths};
+use hailer::source::{Complaint, Policy, Published, SourceEvent, Stale, TimedStatus, keep, truths};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -43,7 +43,7 @@ pub(crate) struct Sources {
     watched: Vec<Watched>,
     members: Vec<(String, Member)>,
     /// What each said last, by its identity.
-    said: BTreeMap<String, Receiver<Option<Truth>>>,
+    said: BTreeMap<String, Receiver<Option<TimedStatus>>>,
     /// Of lines about sources. It stays through reloads, and so does its count.
     gate: Arc<Mutex<Gate>>,
 }
@@ -52,7 +52,7 @@ pub(crate) struct Sources {
 pub(crate) struct Watched {
     kind: &'static str,
     policy: Policy,
-    truth: Receiver<Option<Truth>>,
+    truth: Receiver<Option<TimedStatus>>,
     trouble: Trouble,
 }
 
@@ -94,7 +94,7 @@ impl Watched {
 
 impl Sources {
     /// What such a source said last.
-    pub(crate) fn said(&self, origin: &Origin) -> Option<Truth> {
+    pub(crate) fn said(&self, origin: &Origin) -> Option<TimedStatus> {
         self.said.get(&origin.identity())?.borrow().clone()
     }
 
@@ -157,8 +157,8 @@ pub(crate) async fn start(
         let own = feed.policy.before.clone();
         let say = {
             let (trouble, gate) = (trouble.clone(), sources.gate.clone());
-            move |word: Word| {
-                if let Word::Trouble(line) | Word::Over(Some(line)) = &word
+            move |word: SourceEvent| {
+                if let SourceEvent::Trouble(line) | SourceEvent::Over(Some(line)) = &word
                     && gate
                         .lock()
                         .unwrap_or_else(PoisonError::into_inner)
@@ -167,8 +167,8 @@ pub(crate) async fn start(
                     tell!("\x1b[33msource:\x1b[0m {line}");
                 }
                 *trouble.lock().unwrap_or_else(PoisonError::into_inner) = match word {
-                    Word::Trouble(line) | Word::Untold(line) => Some(line),
-                    Word::Over(_) => None,
+                    SourceEvent::Trouble(line) | SourceEvent::Untold(line) => Some(line),
+                    SourceEvent::Over(_) => None,
                 };
             }
         };
@@ -238,9 +238,9 @@ type Member = Arc<Mutex<Option<Network>>>;
 async fn follow(
     member: Member,
     mut updates: Receiver<Arc<Status>>,
-    sender: Sender<Option<Truth>>,
+    sender: Sender<Option<TimedStatus>>,
     hold: Duration,
-    mut say: impl FnMut(Word),
+    mut say: impl FnMut(SourceEvent),
 ) {
     let health = || {
         member
@@ -259,7 +259,7 @@ async fn follow(
             since.filter(|_| health.refreshed.is_some() || Instant::now() >= alone_from)
         {
             let status = updates.borrow_and_update().clone();
-            sender.send_replace(Some(Truth { status, since }));
+            sender.send_replace(Some(TimedStatus { status, since }));
         }
         if health.connected {
             complaint

@@ -14,7 +14,7 @@
 use super::snapshot::{SCHEMA, Snapshot};
 use super::{CLIENTS, Look};
 use anyhow::{Context, anyhow, bail};
-use hailer::unix::{self, Bound};
+use hailer::unix::{self, SocketFile};
 use serde::{Deserialize, Serialize};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::DirBuilderExt;
@@ -72,7 +72,7 @@ struct Refusal {
 ///
 /// # Errors
 /// Somebody answers there, something else is there, or the system refuses.
-pub(crate) fn bind(path: &Path) -> anyhow::Result<(UnixListener, Bound)> {
+pub(crate) fn bind(path: &Path) -> anyhow::Result<(UnixListener, SocketFile)> {
     let shown = path.display();
     let hint = "--control PATH chooses another place";
     let folder = path

@@ -5,7 +5,7 @@
 
 use super::snapshot::{Counts, Snapshot, State, reasons};
 use super::{CLIENTS, Look};
-use hailer::source::Visitors;
+use hailer::source::ConnectionLimiter;
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{ALLOW, CONTENT_TYPE};
@@ -29,7 +29,9 @@ pub(super) async fn serve(listener: TcpListener, look: Look) {
         let look = look.clone();
         async move { drop(timeout(PATIENCE, answer(stream, look)).await) }
     };
-    let _ = Visitors::new(CLIENTS).receive(&listener, converse).await;
+    let _ = ConnectionLimiter::new(CLIENTS)
+        .receive(&listener, converse)
+        .await;
 }
 
 async fn answer(stream: TcpStream, look: Look) -> hyper::Result<()> {

@@ -14,7 +14,7 @@ mod metrics;
 pub(crate) mod snapshot;
 
 use anyhow::{Context, bail};
-use hailer::unix::Bound;
+use hailer::unix::SocketFile;
 use snapshot::Snapshot;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -53,7 +53,7 @@ pub(crate) enum Control {
 /// Lets others look until it is dropped. Then the socket's file is removed.
 pub(crate) struct Observer {
     metrics: Option<SocketAddr>,
-    control: Option<Bound>,
+    control: Option<SocketFile>,
     note: Option<String>,
     tasks: Vec<AbortHandle>,
 }
@@ -106,7 +106,7 @@ impl Observer {
 
     /// Where the control socket is.
     pub(crate) fn control(&self) -> Option<&Path> {
-        self.control.as_ref().map(Bound::path)
+        self.control.as_ref().map(SocketFile::path)
     }
 
     /// Why there is no control socket, where none was asked for.

@@ -10,7 +10,7 @@ use crate::live::Update;
 use crate::poll::{Known, Resumed};
 use crate::sample::Millis;
 use crate::server::ServerId;
-use hailer::link::Link;
+use hailer::link::RedisConnection;
 use redis::{RedisError, RedisResult, Script, pipe};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::Ordering;
@@ -101,7 +101,7 @@ pub(super) async fn watch_over(shared: Arc<Shared>) {
 }
 
 impl Control {
-    async fn live(&mut self, link: &mut Link) -> RedisResult<()> {
+    async fn live(&mut self, link: &mut RedisConnection) -> RedisResult<()> {
         let shared = self.shared.clone();
         loop {
             let next = shared.now() + shared.beat().as_millis() as Millis;
@@ -123,7 +123,7 @@ impl Control {
     }
 
     /// One beat. Tells whether there is more to be had at once.
-    async fn beat(&mut self, link: &mut Link, is_leaving: bool) -> RedisResult<bool> {
+    async fn beat(&mut self, link: &mut RedisConnection, is_leaving: bool) -> RedisResult<bool> {
         let shared = self.shared.clone();
         let (asked, beat) = (shared.now(), shared.leases().beat());
         let mut script = BEAT.prepare_invoke();
@@ -270,7 +270,7 @@ impl Control {
     }
 
     /// Reads some of the chunks that are new, or other than they were.
-    async fn read_some(&mut self, link: &mut Link) -> RedisResult<()> {
+    async fn read_some(&mut self, link: &mut RedisConnection) -> RedisResult<()> {
         let mut chunks: BTreeMap<usize, Vec<(Chunk, Handed)>> = BTreeMap::new();
         for _ in 0..AT_ONCE {
             let Some((chunk, since)) = self.to_read.pop_front() else {
@@ -405,7 +405,7 @@ impl Control {
     }
 
     /// Gives everything back.
-    async fn leave(&mut self, link: &mut Link) {
+    async fn leave(&mut self, link: &mut RedisConnection) {
         let held: Vec<Chunk> = self.shared.leases().held().collect();
         let servers = self.servers_of(&held);
         self.shared.poll.pause(&servers);

@@ -11,7 +11,7 @@ use super::{Shared, scripts};
 use crate::history::HistoryError;
 use crate::sample::Millis;
 use crate::server::{Server, ServerId};
-use hailer::link::Link;
+use hailer::link::RedisConnection;
 use redis::{RedisError, Script, Value, cmd, pipe};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
@@ -78,7 +78,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
     }
 }
 
-async fn fill(shared: &Shared, link: &mut Link) -> Result<(), Failure> {
+async fn fill(shared: &Shared, link: &mut RedisConnection) -> Result<(), Failure> {
     if shared.must_fill.load(Ordering::Relaxed) {
         let last = Chunk::of(shared.history.last_server().await?);
         let mut first = 0;
@@ -140,7 +140,7 @@ fn take(shared: &Shared, some: &BTreeSet<Chunk>) {
 /// Writes chunks that are not what the database says, and tells of all of them.
 async fn write(
     shared: &Shared,
-    link: &mut Link,
+    link: &mut RedisConnection,
     chunks: BTreeSet<Chunk>,
     wait: Millis,
 ) -> Result<(), Failure> {
@@ -233,7 +233,7 @@ async fn write(
 /// What was known of servers that are watched no more.
 async fn forget(
     shared: &Shared,
-    link: &mut Link,
+    link: &mut RedisConnection,
     chunk: Chunk,
     servers: &[Server],
 ) -> Result<(), Failure> {

@@ -15,7 +15,7 @@ use crate::poll::since_1970;
 use crate::sample::Millis;
 use crate::server::ServerId;
 use futures_util::future::join_all;
-use hailer::link::Link;
+use hailer::link::RedisConnection;
 use redis::{RedisResult, cmd};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -92,7 +92,7 @@ impl Mirror {
         }
     }
 
-    async fn live(&mut self, shared: &Shared, link: &mut Link) -> RedisResult<()> {
+    async fn live(&mut self, shared: &Shared, link: &mut RedisConnection) -> RedisResult<()> {
         self.look(shared, link).await?;
         loop {
             if self.changed != shared.changed.load(Ordering::Relaxed) {
@@ -107,7 +107,7 @@ impl Mirror {
     }
 
     /// Servers that came, went, or are others.
-    async fn look(&mut self, shared: &Shared, link: &mut Link) -> RedisResult<()> {
+    async fn look(&mut self, shared: &Shared, link: &mut RedisConnection) -> RedisResult<()> {
         let changed: Option<u64> = cmd("GET")
             .arg(shared.keys.control("changed"))
             .query_async(link)
@@ -169,7 +169,7 @@ impl Mirror {
     }
 
     /// Tells whether there is no more just now.
-    async fn read(&mut self, shared: &Shared, link: &Link) -> RedisResult<bool> {
+    async fn read(&mut self, shared: &Shared, link: &RedisConnection) -> RedisResult<bool> {
         let reads = self.cursors.iter().enumerate().map(|(stream, cursor)| {
             let key = if stream < PARTS {
                 shared.keys.results(stream)

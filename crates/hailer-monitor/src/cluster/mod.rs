@@ -58,7 +58,7 @@ use crate::sessions::Privacy;
 use crate::web::api::{NotDone, Watchlist, store_all};
 use crate::{alert, history::Batch};
 use futures_util::future::BoxFuture;
-use hailer::link::{Link, Redis};
+use hailer::link::{RedisConfig, RedisConnection};
 use keys::Keys;
 use redis::{RedisError, RedisResult};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -80,7 +80,7 @@ const LAST: Duration = Duration::from_secs(3);
 #[non_exhaustive]
 pub struct Settings {
     /// Where Redis is.
-    pub redis: Redis,
+    pub redis: RedisConfig,
     /// First word of all keys: which cluster.
     pub name: String,
     /// How long a chunk stays somebody's without a sign of life: longer than a pause of the network, shorter than the intervals. A worker
@@ -115,7 +115,7 @@ impl Default for Roles {
 
 impl Settings {
     /// The defaults for this Redis and servers that are asked so often.
-    pub fn new(redis: Redis, interval: Duration) -> Self {
+    pub fn new(redis: RedisConfig, interval: Duration) -> Self {
         let lease = (interval / 4).clamp(SHORTEST_LEASE, Duration::from_secs(15));
         Self {
             redis,
@@ -211,10 +211,12 @@ impl Shared {
     }
 
     /// A connection, however long it takes.
-    async fn connect(&self, task: &'static str) -> Link {
+    async fn connect(&self, task: &'static str) -> RedisConnection {
         loop {
             let what =
-                match tokio::time::timeout(CONNECT, Link::connect(&self.settings.redis)).await {
+                match tokio::time::timeout(CONNECT, RedisConnection::connect(&self.settings.redis))
+                    .await
+                {
                     Ok(Ok(link)) => return link,
                     Ok(Err(error)) => self.said(&error),
                     Err(_) => format!(
@@ -248,7 +250,7 @@ impl Shared {
 /// Keeps up a conversation: connects again when it breaks.
 async fn converse<W>(shared: Arc<Shared>, task: &'static str, mut work: W)
 where
-    W: AsyncFnMut(&Shared, &mut Link) -> RedisResult<()>,
+    W: AsyncFnMut(&Shared, &mut RedisConnection) -> RedisResult<()>,
 {
     loop {
         let mut link = shared.connect(task).await;

@@ -12,7 +12,7 @@ use crate::monitor::add_sessions;
 use crate::sample::{Event, Millis, Sample};
 use crate::server::ServerId;
 use crate::sessions::{Privacy, Sessions};
-use hailer::link::Link;
+use hailer::link::RedisConnection;
 use redis::{Pipeline, RedisResult, Value, pipe};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -86,7 +86,7 @@ struct Push {
     /// Those that it has just taken, and when.
     fresh: VecDeque<(Instant, Parcel)>,
     kept_rows: usize,
-    link: Option<Link>,
+    link: Option<RedisConnection>,
     not_before: Instant,
 }
 
@@ -315,7 +315,7 @@ impl Push {
     async fn carry(&mut self, pipes: Vec<Pipeline>) -> Result<(), String> {
         let redis = &self.shared.settings.redis;
         if self.link.is_none() {
-            let connected = timeout(super::CONNECT, Link::connect(redis)).await;
+            let connected = timeout(super::CONNECT, RedisConnection::connect(redis)).await;
             let connected = connected.map_err(|_| format!("Redis at {redis}: no connection"))?;
             self.link = Some(connected.map_err(|error| self.shared.said(&error))?);
         }

@@ -9,7 +9,7 @@ use super::keys::PARTS;
 use crate::history::Batch;
 use crate::sample::Millis;
 use futures_util::future::{join_all, try_join_all};
-use hailer::link::Link;
+use hailer::link::RedisConnection;
 use redis::{RedisResult, Value, cmd, pipe};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
     .await;
 }
 
-async fn live(shared: &Shared, link: &mut Link) -> RedisResult<()> {
+async fn live(shared: &Shared, link: &mut RedisConnection) -> RedisResult<()> {
     for part in 0..PARTS {
         let mut create = cmd("XGROUP");
         create
@@ -194,7 +194,7 @@ async fn write(shared: &Shared, mut batch: Batch) {
 }
 
 /// Claims what the dead have read, and deletes what all have read. Tells whether results wait for long.
-async fn tidy(shared: &Shared, link: &mut Link, taken: &mut Taken) -> RedisResult<bool> {
+async fn tidy(shared: &Shared, link: &mut RedisConnection, taken: &mut Taken) -> RedisResult<bool> {
     let (now, mut oldest) = (shared.redis_now(), Millis::MAX);
     for part in 0..PARTS {
         let key = shared.keys.results(part);

@@ -1,7 +1,7 @@
 //! The listener: whoever comes is let in, and nobody keeps a place for nothing.
 //!
 //! ```text
-//!   accept ─► Visitors ─► head within `Bounds::head` ─► router ─► answer, as long as somebody reads it
+//!   accept ─► ConnectionLimiter ─► head within `Bounds::head` ─► router ─► answer, as long as somebody reads it
 //!             at most `Bounds::connections`: who came first makes room
 //! ```
 //!
@@ -11,7 +11,7 @@
 use crate::web::{App, router};
 use axum::Router;
 use axum::extract::{ConnectInfo, Request};
-use hailer::source::Visitors;
+use hailer::source::ConnectionLimiter;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -65,7 +65,7 @@ pub async fn serve(
     until: impl Future<Output = ()>,
 ) {
     let pages = router(app.clone());
-    let mut visitors = Visitors::new(bounds.connections);
+    let mut visitors = ConnectionLimiter::new(bounds.connections);
     let closing = app.closing.clone();
     let converse =
         |stream, peer| converse(stream, peer, pages.clone(), closing.subscribe(), bounds);

@@ -136,7 +136,7 @@ fn process() {
                 .unwrap(),
         );
         settings.poll.interval = interval;
-        let redis = hailer::link::Redis::new(&redis).unwrap();
+        let redis = hailer::link::RedisConfig::new(&redis).unwrap();
         let mut cluster = cluster::Settings::new(redis, interval);
         let roles = std::env::var("HAILER_TEST_ROLES").unwrap();
         let has = |role| roles.split(' ').any(|word| word == role);

@@ -10,12 +10,12 @@
 //! A member in a program, the feature `redis` turned on:
 //!
 //! ```
-//! use hailer::network::{Network, Settings};
+//! use hailer::network::{Network, NetworkConfig};
 //! use hailer::{Status, Text};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let mut settings = Settings::new("redis://127.0.0.1:6379/0")?;
+//! let mut settings = NetworkConfig::new("redis://127.0.0.1:6379/0")?;
 //! settings.server_id = "lobby-1".into();
 //! // Returns at once, whether Redis is there or not; it is joined as soon as it is.
 //! let network = Network::start(settings)?;
@@ -41,28 +41,28 @@
 //!
 //! # What holds
 //!
-//! - **Answers never stop.** Without Redis the last view is answered for [`Settings::keep_view`], then what this server knows of
+//! - **Answers never stop.** Without Redis the last view is answered for [`NetworkConfig::keep_view`], then what this server knows of
 //!   itself; the own players are right at any time. [`Health`] says which it is, and how old. The extra `network` of a status is
 //!   true while others are counted.
 //! - **Redis is found again** within a few seconds, whatever it has lost by then: each heartbeat writes the whole truth of this
 //!   server, and removes what is not true.
 //! - **Counts are those of lists**, each player is counted once, and servers that are silent for 45 seconds are left out.
-//! - **Bounds**: 10,000 players of this server, and of the others what [`Settings`] says; what does not fit is counted in
+//! - **Bounds**: 10,000 players of this server, and of the others what [`NetworkConfig`] says; what does not fit is counted in
 //!   [`Health::refused`]. One command is under way at a time, none is queued: after a loss the state is written, not its history.
 //! - **Secrets** are in no error and no `Debug`. Redis itself is trusted: whoever can write there can say anything.
 
+mod config;
 mod event;
 mod keys;
 mod record;
 mod scripts;
 mod session;
-mod settings;
 mod view;
 mod wildcard;
 
-pub use crate::link::Redis;
+pub use crate::link::RedisConfig;
+pub use config::{Mode, NetworkConfig, NetworkConfigError};
 pub use record::Member;
-pub use settings::{Mode, Settings, SettingsError};
 pub use view::{Server, View};
 pub use wildcard::matches;
 
@@ -126,7 +126,7 @@ pub struct Health {
 
 /// What the game's threads, the session and the teller share.
 struct Shared {
-    settings: Settings,
+    settings: NetworkConfig,
     keys: Keys,
     state: Mutex<State>,
     /// There is something to write.
@@ -161,9 +161,9 @@ impl Network {
     ///
     /// # Errors
     /// If the settings make no sense, or if there is no tokio runtime to run on.
-    pub fn start(settings: Settings) -> Result<Self, SettingsError> {
+    pub fn start(settings: NetworkConfig) -> Result<Self, NetworkConfigError> {
         settings.check()?;
-        let runtime = tokio::runtime::Handle::try_current().map_err(|_| SettingsError {
+        let runtime = tokio::runtime::Handle::try_current().map_err(|_| NetworkConfigError {
             key: "runtime",
             problem: "there is none: call this from inside of a tokio runtime with time and I/O"
                 .into(),
@@ -365,7 +365,7 @@ impl Network {
 }
 
 impl fmt::Debug for Network {
-    /// Settings and health, not each player.
+    /// Configuration and health, not each player.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (settings, health) = (&self.shared.settings, self.health());
         f.debug_struct("Network")

@@ -5,7 +5,7 @@ use super::record::{FIELDS, MAX_TEXT, Member, Record};
 use super::scripts;
 use super::view::{Age, Uuid};
 use super::{MAX_CHANGES, Shared, State, millis, now, wall};
-use crate::link::Link;
+use crate::link::RedisConnection;
 use hailer_proto::model::uuid_text;
 use redis::{Cmd, Pipeline, RedisError, RedisResult, Script, Value, cmd, from_redis_value};
 use std::collections::{BTreeSet, HashMap};
@@ -44,7 +44,7 @@ pub(super) async fn run(shared: Arc<Shared>, mut stop: watch::Receiver<bool>) {
     loop {
         let connected = tokio::select! {
             () = told(&mut stop) => return,
-            connected = timeout(CONNECT, Link::connect(&shared.settings.redis)) => connected,
+            connected = timeout(CONNECT, RedisConnection::connect(&shared.settings.redis)) => connected,
         };
         let failure = match connected {
             Err(_) => format!(
@@ -111,7 +111,7 @@ fn is_about_content(error: &RedisError) -> bool {
 }
 
 struct Session<'a> {
-    link: Link,
+    link: RedisConnection,
     shared: &'a Shared,
     /// Whether this process has ever registered.
     registered: &'a mut bool,

@@ -1,6 +1,6 @@
 //! The age of a truth: what is said of it when, as a pure function of truth and time.
 
-use super::{Published, Truth, has_codes};
+use super::{Published, TimedStatus, has_codes};
 use hailer_proto::{Status, Text};
 use std::fmt;
 use std::str::FromStr;
@@ -32,7 +32,11 @@ pub enum Stale {
 
 impl Policy {
     /// What to publish at a time, and when to decide again if no truth comes before.
-    pub fn decide(&self, truth: Option<&Truth>, now: Instant) -> (Published, Option<Instant>) {
+    pub fn decide(
+        &self,
+        truth: Option<&TimedStatus>,
+        now: Instant,
+    ) -> (Published, Option<Instant>) {
         let Some(truth) = truth else {
             let before = self
                 .before
@@ -178,7 +182,7 @@ mod tests {
     #[test]
     fn each_policy_takes_its_course() {
         let start = Instant::now();
-        let truth = Truth {
+        let truth = TimedStatus {
             status: status(None, Some(Text::legacy("\u{A7}aHi"))),
             since: start,
         };

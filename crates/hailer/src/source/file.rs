@@ -5,7 +5,7 @@
 //! status is as old as the file: who writes the same again says that it is still true.
 
 use super::json::{self, MAX_BYTES};
-use super::{Complaint, Truth, Word, kept, now};
+use super::{Complaint, SourceEvent, TimedStatus, kept, now};
 use notify::event::{AccessKind, AccessMode};
 use notify::{EventKind, RecursiveMode, Watcher};
 use std::io::Read;
@@ -41,7 +41,7 @@ struct Stamp {
 
 /// What came of reading.
 enum Found {
-    Truth(Stamp, Truth),
+    Status(Stamp, TimedStatus),
     /// Nothing to use, and how it looked, if it is there at all.
     Problem(Option<Stamp>, String),
 }
@@ -57,7 +57,11 @@ impl File {
 
     /// Reads until nobody listens any more. What cannot be read changes nothing: the last good one stands, and `say` is
     /// told file, line and problem, in the long run at most once in ten seconds.
-    pub async fn run(self, truths: watch::Sender<Option<Truth>>, mut say: impl FnMut(Word) + Send) {
+    pub async fn run(
+        self,
+        truths: watch::Sender<Option<TimedStatus>>,
+        mut say: impl FnMut(SourceEvent) + Send,
+    ) {
         let (wake, mut woken) = mpsc::channel(1);
         // Without a watcher, or when its folder goes away, what is left is to look now and then.
         let _watcher = watch(&self.path, wake);
@@ -70,7 +74,7 @@ impl File {
                 read = self.look(known).await;
             }
             match read {
-                Some(Found::Truth(stamp, truth)) => {
+                Some(Found::Status(stamp, truth)) => {
                     known = stamp.is_settled().then_some(Some(stamp));
                     complaint
                         .over(format!("{}: good again", self.path.display()))
@@ -81,7 +85,7 @@ impl File {
                     let problem = format!("{}:{problem}{}", self.path.display(), kept(&truths));
                     let word = complaint.word(problem, now());
                     // What was not told yet is found again at the next look.
-                    if let Word::Trouble(_) = word {
+                    if let SourceEvent::Trouble(_) = word {
                         known = Some(stamp);
                     }
                     say(word);
@@ -134,13 +138,13 @@ impl Stamp {
 fn read(path: &Path) -> Found {
     let mut stamp = None;
     match try_read(path, &mut stamp) {
-        Ok((stamp, truth)) => Found::Truth(stamp, truth),
+        Ok((stamp, truth)) => Found::Status(stamp, truth),
         Err(problem) => Found::Problem(stamp, problem),
     }
 }
 
 /// Reads as much as is allowed. What changes while it is read is not taken.
-fn try_read(path: &Path, stamp: &mut Option<Stamp>) -> Result<(Stamp, Truth), String> {
+fn try_read(path: &Path, stamp: &mut Option<Stamp>) -> Result<(Stamp, TimedStatus), String> {
     let in_words = |error: std::io::Error| format!(" {error}");
     // Before it is opened: to open a pipe may take for ever.
     if !std::fs::metadata(path).map_err(in_words)?.is_file() {
@@ -163,7 +167,7 @@ fn try_read(path: &Path, stamp: &mut Option<Stamp>) -> Result<(Stamp, Truth), St
     let status = json::status(&bytes).map_err(|error| error.to_string())?;
     Ok((
         before,
-        Truth {
+        TimedStatus {
             status: Arc::new(status),
             since: moment(before.modified),
         },
@@ -258,7 +262,7 @@ mod tests {
                 ..File::new(&path)
             };
             let task = tokio::spawn(file.run(sender, move |word| {
-                if let Word::Trouble(line) | Word::Over(Some(line)) = word {
+                if let SourceEvent::Trouble(line) | SourceEvent::Over(Some(line)) = word {
                     heard.lock().unwrap().push(line);
                 }
             }));
@@ -268,7 +272,7 @@ mod tests {
                 std::fs::rename(new, &target).unwrap();
             };
             let mut map_is = async |map: &str| {
-                let is = |truth: &Option<Truth>| {
+                let is = |truth: &Option<TimedStatus>| {
                     truth.as_ref().and_then(|truth| truth.status.map.as_deref()) == Some(map)
                 };
                 tokio::time::timeout(Duration::from_secs(10), truths.wait_for(is))
@@ -313,7 +317,7 @@ mod tests {
         let file = std::fs::File::options().write(true).open(&path).unwrap();
         file.set_modified(SystemTime::now() - Duration::from_secs(300))
             .unwrap();
-        let Found::Truth(_, truth) = read(&path) else {
+        let Found::Status(_, truth) = read(&path) else {
             panic!()
         };
         let age = truth.age(Instant::now()).as_secs();

@@ -1,7 +1,7 @@
 //! Where the truth about a server comes from, and how old it may grow.
 //!
 //! ```text
-//!   source: file, poll, push ──► Truth ──► Policy ──► Published ──► Board
+//!   source: file, poll, push ──► TimedStatus ──► Policy ──► Published ──► Board
 //!           a task of its own     watch    pure       status or silence
 //! ```
 //!
@@ -37,14 +37,14 @@ pub(crate) const PAUSE: Duration = Duration::from_millis(50);
 
 /// What is known of a server.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Truth {
+pub struct TimedStatus {
     /// What it says of itself.
     pub status: Arc<Status>,
     /// When that was true.
     pub since: Instant,
 }
 
-impl Truth {
+impl TimedStatus {
     /// What is true now.
     pub fn now(status: Status) -> Self {
         Self {
@@ -69,7 +69,10 @@ pub enum Published {
 }
 
 /// A channel for truths, before the first one.
-pub fn truths() -> (watch::Sender<Option<Truth>>, watch::Receiver<Option<Truth>>) {
+pub fn truths() -> (
+    watch::Sender<Option<TimedStatus>>,
+    watch::Receiver<Option<TimedStatus>>,
+) {
     watch::channel(None)
 }
 
@@ -77,7 +80,7 @@ pub fn truths() -> (watch::Sender<Option<Truth>>, watch::Receiver<Option<Truth>>
 /// dropped: the end of a source is no reason to forget what it said.
 pub async fn keep(
     policy: Policy,
-    mut truths: watch::Receiver<Option<Truth>>,
+    mut truths: watch::Receiver<Option<TimedStatus>>,
     mut publish: impl FnMut(Published),
 ) {
     let mut last = None;
@@ -108,7 +111,7 @@ fn now() -> Instant {
 
 /// What a source says of itself, in one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Word {
+pub enum SourceEvent {
     /// Something is wrong.
     Trouble(String),
     /// Something is wrong, but such lines were told often enough lately: for whoever looks, not for a log.
@@ -120,14 +123,14 @@ pub enum Word {
 /// Connections of those who have come with a request, at most so many. One more, and whoever has been there for longest goes: a
 /// request takes a moment, and who only holds a place must not keep others from theirs. All end when this is dropped.
 #[derive(Debug)]
-pub struct Visitors {
+pub struct ConnectionLimiter {
     most: usize,
     tasks: JoinSet<()>,
     /// In the order in which they came.
     here: VecDeque<AbortHandle>,
 }
 
-impl Visitors {
+impl ConnectionLimiter {
     /// None yet.
     pub fn new(most: usize) -> Self {
         Self {
@@ -138,7 +141,7 @@ impl Visitors {
     }
 
     /// One more. Within a tokio runtime.
-    pub fn let_in(&mut self, conversation: impl Future<Output = ()> + Send + 'static) {
+    pub fn insert(&mut self, conversation: impl Future<Output = ()> + Send + 'static) {
         while self.tasks.try_join_next().is_some() {}
         self.here.retain(|visitor| !visitor.is_finished());
         if self.here.len() >= self.most
@@ -160,7 +163,7 @@ impl Visitors {
     {
         loop {
             match listener.accept().await {
-                Ok((stream, peer)) => self.let_in(converse(stream, peer)),
+                Ok((stream, peer)) => self.insert(converse(stream, peer)),
                 // An error of one connection, or too many open files: passes, but not at once.
                 Err(_) => tokio::time::sleep(PAUSE).await,
             }
@@ -174,7 +177,7 @@ impl Visitors {
 }
 
 /// The end of a line about trouble: what is answered meanwhile.
-fn kept(truths: &watch::Sender<Option<Truth>>) -> &'static str {
+fn kept(truths: &watch::Sender<Option<TimedStatus>>) -> &'static str {
     if truths.borrow().is_some() {
         "; what it said last is kept"
     } else {
@@ -223,17 +226,17 @@ impl Complaint {
     }
 
     /// The same as a word.
-    pub fn word(&mut self, problem: String, now: Instant) -> Word {
+    pub fn word(&mut self, problem: String, now: Instant) -> SourceEvent {
         self.about(&problem, now)
-            .map_or(Word::Untold(problem), Word::Trouble)
+            .map_or(SourceEvent::Untold(problem), SourceEvent::Trouble)
     }
 
     /// All is well, in these words. Nothing, if it was before.
-    pub fn over(&mut self, line: String) -> Option<Word> {
+    pub fn over(&mut self, line: String) -> Option<SourceEvent> {
         let is_untold = std::mem::take(&mut self.untold) > 0;
         match std::mem::take(&mut self.stands) {
-            true => Some(Word::Over(Some(line))),
-            false => is_untold.then_some(Word::Over(None)),
+            true => Some(SourceEvent::Over(Some(line))),
+            false => is_untold.then_some(SourceEvent::Over(None)),
         }
     }
 }
@@ -261,16 +264,16 @@ mod tests {
         let mut over = || complaint.over("good".into());
         assert_eq!(
             [over(), over()],
-            [Some(Word::Over(Some("good".into()))), None]
+            [Some(SourceEvent::Over(Some("good".into()))), None]
         );
         // Well in between is no reason to be told more often.
         assert_eq!(
             complaint.word("bad".into(), at(121)),
-            Word::Untold("bad".into())
+            SourceEvent::Untold("bad".into())
         );
         assert_eq!(
             complaint.over("good".into()),
-            Some(Word::Over(None)),
+            Some(SourceEvent::Over(None)),
             "it was seen, if not told"
         );
         let mut complaint = Complaint::new(Duration::from_secs(10), 3);
@@ -300,7 +303,7 @@ mod tests {
             heard.lock().unwrap().push(published);
         }));
         let truth = |text| {
-            Some(Truth {
+            Some(TimedStatus {
                 status: name(text),
                 since: now(),
             })

@@ -1,6 +1,6 @@
 //! Hailer asks the real server, by any protocol that it speaks: what it answers for it is a shield and a translator.
 
-use super::{Complaint, Truth, Word, kept, now};
+use super::{Complaint, SourceEvent, TimedStatus, kept, now};
 use crate::client::{Client, Settings};
 use crate::target::Target;
 use hailer_proto::Status;
@@ -41,7 +41,11 @@ impl Poll {
 
     /// Asks until nobody listens any more. When there is no answer the last one stands, and `say` is told, at most once
     /// a minute.
-    pub async fn run(self, truths: watch::Sender<Option<Truth>>, mut say: impl FnMut(Word) + Send) {
+    pub async fn run(
+        self,
+        truths: watch::Sender<Option<TimedStatus>>,
+        mut say: impl FnMut(SourceEvent) + Send,
+    ) {
         let client = Client::new(self.settings.clone());
         let mut complaint = Complaint::new(COMPLAIN, 1);
         loop {
@@ -53,7 +57,7 @@ impl Poll {
                         .map(&mut say);
                     let status = Arc::new(self.cleaned(*answer.status));
                     // True when it was asked at the earliest; an answer that took long is not younger for that.
-                    truths.send_replace(Some(Truth {
+                    truths.send_replace(Some(TimedStatus {
                         status,
                         since: asked.into_std(),
                     }));

@@ -11,9 +11,9 @@
 #[cfg(unix)]
 use super::PAUSE;
 use super::json::{self, MAX_BYTES};
-use super::{Truth, Visitors, now};
+use super::{ConnectionLimiter, TimedStatus, now};
 #[cfg(unix)]
-use crate::unix::Bound;
+use crate::unix::SocketFile;
 use hailer_proto::{Secret, Status};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
@@ -71,12 +71,16 @@ pub struct Door {
     name: Option<String>,
     /// What is compared is the digest, in constant time; the token itself is not kept.
     token: [u8; 32],
-    truths: watch::Sender<Option<Truth>>,
+    truths: watch::Sender<Option<TimedStatus>>,
 }
 
 impl Door {
     /// A door at `/status/NAME`, or at `/status`, for those who know the token.
-    pub fn new(name: Option<String>, token: &Secret, truths: watch::Sender<Option<Truth>>) -> Self {
+    pub fn new(
+        name: Option<String>,
+        token: &Secret,
+        truths: watch::Sender<Option<TimedStatus>>,
+    ) -> Self {
         Self {
             name,
             token: Sha256::digest(token.reveal()).into(),
@@ -98,7 +102,7 @@ pub struct Push {
 enum Listener {
     Tcp(TcpListener),
     #[cfg(unix)]
-    Unix(UnixListener, Bound),
+    Unix(UnixListener, SocketFile),
 }
 
 impl Push {
@@ -141,7 +145,7 @@ impl Push {
 
     /// Takes statuses until it is dropped. No request ends it.
     pub async fn run(self) {
-        let mut visitors = Visitors::new(AT_ONCE);
+        let mut visitors = ConnectionLimiter::new(AT_ONCE);
         match &self.listener {
             Listener::Tcp(listener) => {
                 let _ = visitors
@@ -151,7 +155,7 @@ impl Push {
             #[cfg(unix)]
             Listener::Unix(listener, _) => loop {
                 match listener.accept().await {
-                    Ok((stream, _)) => visitors.let_in(converse(stream, self.doors.clone())),
+                    Ok((stream, _)) => visitors.insert(converse(stream, self.doors.clone())),
                     Err(_) => tokio::time::sleep(PAUSE).await,
                 }
             },
@@ -216,7 +220,7 @@ async fn answer(request: Request<Incoming>, doors: &[Door]) -> Reply {
     match *request.method() {
         Method::PUT => match put(request).await {
             Ok(status) => {
-                door.truths.send_replace(Some(Truth {
+                door.truths.send_replace(Some(TimedStatus {
                     status: Arc::new(status),
                     since: now(),
                 }));
@@ -330,7 +334,7 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     /// Two servers; what an answer to some bytes begins with, and its body.
-    async fn say(bytes: &[u8]) -> (String, watch::Receiver<Option<Truth>>) {
+    async fn say(bytes: &[u8]) -> (String, watch::Receiver<Option<TimedStatus>>) {
         let (own, truth) = super::super::truths();
         let (other, _) = super::super::truths();
         let doors = vec![

@@ -7,7 +7,7 @@ mod namespace;
 mod partition;
 mod server;
 
-use hailer::network::{Mode, Network, Settings};
+use hailer::network::{Mode, Network, NetworkConfig};
 use hailer::proto::Value as Field;
 use hailer::{Player, Status, Text};
 use redis::Value;
@@ -27,8 +27,8 @@ const BEAT: Duration = Duration::from_millis(400);
 /// One that they never see a second time.
 const NEVER: Duration = Duration::from_secs(200);
 
-fn settings(url: &str, id: &str, heartbeat: Duration) -> Settings {
-    let mut settings = Settings::new(url).unwrap();
+fn settings(url: &str, id: &str, heartbeat: Duration) -> NetworkConfig {
+    let mut settings = NetworkConfig::new(url).unwrap();
     settings.server_id = id.into();
     settings.name = Some(format!("Name of {id}"));
     settings.heartbeat = heartbeat;

@@ -4,7 +4,7 @@
 use crate::namespace;
 use crate::server::{Raw, is_installed};
 use crate::{ALICE, BOB, is_network, until};
-use hailer::network::{Mode, Network, Settings};
+use hailer::network::{Mode, Network, NetworkConfig};
 use hailer::proto::minecraft_query::MinecraftQuery;
 use hailer::proto::{Keys, Options, Protocol};
 use hailer::respond::{self, Board, Engine, Post};
@@ -94,7 +94,7 @@ fn url(link: u8) -> String {
 }
 
 fn member(link: u8, id: &str, mode: Mode) -> Network {
-    let mut settings = Settings::new(&url(link)).unwrap();
+    let mut settings = NetworkConfig::new(&url(link)).unwrap();
     (settings.server_id, settings.heartbeat, settings.mode) = (id.into(), HEARTBEAT, mode);
     Network::start(settings).unwrap()
 }

@@ -13,7 +13,7 @@ use crate::activation;
 use crate::args::{Monitor as Args, MonitorAction};
 use crate::exit::{Exit, usage, without_numbers, words};
 use crate::print::{line, tell};
-use hailer::link::Redis;
+use hailer::link::RedisConfig;
 use hailer_monitor::history::{History, NewServer};
 use hailer_monitor::monitor::{Monitor, MonitorError, Settings};
 use hailer_monitor::server::{self, Origin};
@@ -135,7 +135,7 @@ fn plan(args: &Args) -> anyhow::Result<Plan> {
     plan.interval = args.interval.unwrap_or(plan.interval);
     plan.history = args.history.as_deref().map_or(plan.history, url_of);
     if let Some(url) = &args.cluster {
-        match (Redis::new(url), &mut plan.cluster) {
+        match (RedisConfig::new(url), &mut plan.cluster) {
             (Err(error), _) => usage!("--cluster {error}"),
             (Ok(redis), Some(cluster)) => cluster.redis = redis,
             (Ok(redis), none) => *none = Some(plan::Cluster::new(redis)),

@@ -48,7 +48,7 @@
 use crate::config::table::{Document, Item, Table, Wrong, close};
 use crate::config::{self, MIN_TOKEN};
 use crate::exit::usage;
-use hailer::link::Redis;
+use hailer::link::RedisConfig;
 use hailer::registry;
 use hailer_monitor::alert::{self, Receiver, Rule};
 use hailer_monitor::cluster::{self, Roles};
@@ -89,7 +89,7 @@ pub(crate) struct Plan {
 
 /// Others to share the work with.
 pub(crate) struct Cluster {
-    pub(crate) redis: Redis,
+    pub(crate) redis: RedisConfig,
     name: String,
     /// `None`: by the interval.
     lease: Option<Duration>,
@@ -99,7 +99,7 @@ pub(crate) struct Cluster {
 
 impl Cluster {
     /// All as it is without a plan.
-    pub(crate) fn new(redis: Redis) -> Self {
+    pub(crate) fn new(redis: RedisConfig) -> Self {
         Self {
             redis,
             name: "hailer".into(),
@@ -360,7 +360,7 @@ fn cluster_table(item: Item<'_>, folder: &Path) -> Result<Cluster, Wrong> {
         "cluster: write [cluster], and url = … in the line after it",
     )?;
     let url = table.need("url", URL)?;
-    let redis = Redis::new(url.text(&format!("url: write {URL}"))?.it);
+    let redis = RedisConfig::new(url.text(&format!("url: write {URL}"))?.it);
     let mut cluster = Cluster::new(redis.map_err(|error| Wrong::at(url.line, error.to_string()))?);
     config::redis_keys(&table, folder, &mut cluster.redis)?;
     if let Some(item) = table.take("name") {

@@ -1,7 +1,7 @@
 //! What a member of a network is told, and told off for.
 
 use super::record::MAX_TEXT;
-use crate::link::Redis;
+use crate::link::RedisConfig;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
@@ -13,12 +13,12 @@ const REFRESH: RangeInclusive<u64> = 10..=300;
 
 /// How a server takes part in a network (spec/onequery.md#12.1).
 ///
-/// With [`Settings::new`] everything but the URL has the reference's default.
+/// With [`NetworkConfig::new`] everything but the URL has the reference's default.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Settings {
+pub struct NetworkConfig {
     /// Where Redis is, and as whom.
-    pub redis: Redis,
+    pub redis: RedisConfig,
     /// First word of all keys. A fork of OneQuery has `monitoringhytalequery`.
     pub prefix: String,
     /// Which network. Servers of one network share their players.
@@ -49,11 +49,11 @@ pub struct Settings {
     pub any_interval: bool,
 }
 
-impl Settings {
+impl NetworkConfig {
     /// The reference's defaults for the Redis at a URL.
-    pub fn new(url: &str) -> Result<Self, SettingsError> {
+    pub fn new(url: &str) -> Result<Self, NetworkConfigError> {
         Ok(Self {
-            redis: Redis::new(url)?,
+            redis: RedisConfig::new(url)?,
             prefix: "onequery".into(),
             network_id: "default".into(),
             server_id: "server-1".into(),
@@ -72,8 +72,8 @@ impl Settings {
     }
 
     /// Whether all of it makes sense. [`super::Network::start`] asks this too.
-    pub fn check(&self) -> Result<(), SettingsError> {
-        let wrong = |key, problem: String| Err(SettingsError { key, problem });
+    pub fn check(&self) -> Result<(), NetworkConfigError> {
+        let wrong = |key, problem: String| Err(NetworkConfigError { key, problem });
         for (key, text) in [
             ("prefix", &self.prefix),
             ("network-id", &self.network_id),
@@ -142,15 +142,15 @@ impl Mode {
 }
 
 impl FromStr for Mode {
-    type Err = SettingsError;
+    type Err = NetworkConfigError;
 
     /// In any case. Unlike the reference, which takes any other word for AGGREGATE, this tells a slip of the pen.
-    fn from_str(text: &str) -> Result<Self, SettingsError> {
+    fn from_str(text: &str) -> Result<Self, NetworkConfigError> {
         match text.to_ascii_uppercase().as_str() {
             "PUBLISH" => Ok(Self::Publish),
             "SYNC" => Ok(Self::Sync),
             "AGGREGATE" => Ok(Self::Aggregate),
-            _ => Err(SettingsError {
+            _ => Err(NetworkConfigError {
                 key: "mode",
                 problem: "must be PUBLISH, SYNC or AGGREGATE".into(),
             }),
@@ -161,7 +161,7 @@ impl FromStr for Mode {
 /// A setting that makes no sense: which, and what it must be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{key}: {problem}")]
-pub struct SettingsError {
+pub struct NetworkConfigError {
     /// The setting.
     pub key: &'static str,
     /// What to do.
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn secrets_show_nowhere() {
-        let mut settings = Settings::new("redis://hailer:s3cret%40x@127.0.0.1:7/3").unwrap();
+        let mut settings = NetworkConfig::new("redis://hailer:s3cret%40x@127.0.0.1:7/3").unwrap();
         settings.redis.identity = Some((b"certificate".to_vec(), b"k3y".to_vec()));
         let shown = format!("{settings:?} {settings:#?} {}", settings.redis);
         assert!(
@@ -199,16 +199,16 @@ mod tests {
             "rediss://u:s3cret@host/#insecure",
             "redis://u:s3cret@h/x",
         ] {
-            let error = Settings::new(bad).unwrap_err();
+            let error = NetworkConfig::new(bad).unwrap_err();
             assert!(!format!("{error} {error:?}").contains("s3cret"), "{error}");
         }
     }
 
     #[test]
     fn nonsense_is_told() {
-        let sound = Settings::new("redis://127.0.0.1").unwrap();
+        let sound = NetworkConfig::new("redis://127.0.0.1").unwrap();
         assert_eq!(sound.check(), Ok(()));
-        let told = |change: fn(&mut Settings)| {
+        let told = |change: fn(&mut NetworkConfig)| {
             let mut settings = sound.clone();
             change(&mut settings);
             settings.check().unwrap_err().key
