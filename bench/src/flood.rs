@@ -9,8 +9,8 @@ use crate::respond::Server;
 use anyhow::{Context, ensure};
 use clap::Args;
 use hailer::Client;
-use hailer::respond::{Budget, HARMLESS};
-use hailer_udp::{Inbox, Outbox, Settings, Socket};
+use hailer::respond::{Budget, FREE_RATIO};
+use hailer_udp::{Inbox, Outbox, Socket, SocketConfig};
 use nix::sys::socket::{AddressFamily, SockFlag, SockProtocol, SockType, socket};
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, Write};
@@ -162,7 +162,7 @@ fn judge(seconds: f64, pace: Pace) -> anyhow::Result<()> {
         "  {:.0} replies to forged sources in a second, {} kB of it; {:.1} times the datagrams that the budget has for them",
         replies / wall,
         (bytes as f64 / wall / 1e3) as u64,
-        forged / wall / f64::from(budget.unproven_total_packets)
+        forged / wall / f64::from(budget.unverified_total_packets)
     );
     let share = answered as f64 / asked.max(1) as f64;
     at_least(
@@ -283,7 +283,7 @@ pub(crate) fn forge(plan: &Plan) -> anyhow::Result<()> {
         is_ours,
         "floods go to loopback, and to namespaces of our own"
     );
-    let mut settings = Settings::default();
+    let mut settings = SocketConfig::default();
     (settings.destination, settings.receive_buffer) = (true, Some(32 << 20));
     let socket = Socket::bind((Ipv4Addr::UNSPECIFIED, 0).into(), &settings)?;
     let before = if plan.raw { arrived()? } else { 0 };
@@ -493,11 +493,11 @@ impl Gauge {
 
 /// Counts what comes to forged sources.
 fn hear(socket: &Socket, stop: &AtomicBool) -> anyhow::Result<Figures> {
-    let (mut inbox, mut figures) = (Inbox::for_length(4_096), Figures::default());
+    let (mut inbox, mut figures) = (Inbox::with_max_length(4_096), Figures::default());
     let budget = Budget::default();
-    let mut all = Gauge::new(budget.unproven_total, 1.0);
-    let mut datagrams = Gauge::new(budget.unproven_total_packets, 1.0);
-    let mut victim = Gauge::new(budget.unproven_per_source, 4.0);
+    let mut all = Gauge::new(budget.unverified_total, 1.0);
+    let mut datagrams = Gauge::new(budget.unverified_total_packets, 1.0);
+    let mut victim = Gauge::new(budget.unverified_per_source, 4.0);
     while !stop.load(Ordering::Relaxed) {
         if socket.receive(&mut inbox)? == 0 {
             hailer_udp::wait(&[socket], false, Duration::from_millis(20))?;
@@ -510,7 +510,7 @@ fn hear(socket: &Socket, stop: &AtomicBool) -> anyhow::Result<Figures> {
             };
             let length = received.bytes.len();
             (figures.replies, figures.bytes) = (figures.replies + 1, figures.bytes + length as u64);
-            if length > request(to).len() * HARMLESS {
+            if length > request(to).len() * FREE_RATIO {
                 figures.paid += length as u64;
                 all.add(length as f64, now);
                 datagrams.add(1.0, now);

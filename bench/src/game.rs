@@ -149,13 +149,13 @@ impl Canned {
     /// Writes the answers. `silent`: share of the addresses.
     pub(crate) fn new(game: Game, silent: f64) -> anyhow::Result<Self> {
         let port = game.protocol().info().port;
-        let mut settings = farm::Settings::new(Ipv4Addr::new(127, 0, 0, 0), 8);
+        let mut settings = farm::FarmConfig::new(Ipv4Addr::new(127, 0, 0, 0), 8);
         settings.ports = vec![(game.protocol(), port)];
         let farm = farm::Farm::new(settings)?;
-        let mut gate = farm.gate(0, port);
+        let mut farm_port = farm.port(0, port);
         // Servers that take more than two requests are none of these.
         let replies: Vec<_> = (0..32 * VARIANTS as u32)
-            .filter_map(|target| talk(game, &mut gate, target))
+            .filter_map(|target| talk(game, &mut farm_port, target))
             .take(VARIANTS)
             .collect();
         if replies.len() < VARIANTS {
@@ -264,7 +264,7 @@ fn decimal(number: u32, out: &mut [u8]) -> usize {
 }
 
 /// Both replies of a farm's server, if there are two.
-fn talk(game: Game, gate: &mut farm::Gate<'_>, target: u32) -> Option<[Vec<u8>; 2]> {
+fn talk(game: Game, farm_port: &mut farm::FarmPort<'_>, target: u32) -> Option<[Vec<u8>; 2]> {
     let us = SocketAddr::from(([127, 0, 0, 1], 9));
     let mut exchange = game.protocol().exchange(&game.ask(), Cookie(1));
     let mut request = Vec::new();
@@ -273,7 +273,7 @@ fn talk(game: Game, gate: &mut farm::Gate<'_>, target: u32) -> Option<[Vec<u8>; 
     for (i, kept) in replies.iter_mut().enumerate() {
         let mut out = Outbox::new();
         let to = IpAddr::from(Ipv4Addr::from_bits(ip(target)));
-        gate.hear(
+        farm_port.receive(
             Duration::from_secs(1 << 30),
             us,
             Some(to),

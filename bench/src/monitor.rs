@@ -4,7 +4,7 @@ use crate::host;
 use crate::measure::{at_least, at_most, heading};
 use anyhow::{Context, bail, ensure};
 use hailer::registry;
-use hailer::respond::farm::{Farm, Settings};
+use hailer::respond::farm::{Farm, FarmConfig};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::fs::File;
@@ -62,7 +62,7 @@ pub(crate) fn fleet() -> anyhow::Result<()> {
         let _ = std::io::stdin().read(&mut [0]);
         told.store(true, Ordering::Relaxed);
     });
-    let mut settings = Settings::new(Ipv4Addr::new(127, 0, 0, 0), 8);
+    let mut settings = FarmConfig::new(Ipv4Addr::new(127, 0, 0, 0), 8);
     settings.ports = registry::datagram().map(|protocol| (protocol, 0)).collect();
     (settings.silent, settings.loss) = (SILENT, LOSS);
     (settings.delay, settings.jitter) = (DELAY, JITTER);

@@ -1,4 +1,4 @@
-//! The responder's engine against a bare loop that answers the same sizes without looking: a process of its own on one
+//! The responder's pool against a bare loop that answers the same sizes without looking: a process of its own on one
 //! core, asked from another, as fast as it goes and then at half of what the loop can do.
 
 use crate::bare::{self, BATCH, Batch, Peer};
@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use hailer::proto::{
     Cookie, Extra, Input, Keys, Options, Protocol, Step, minecraft_query, registry,
 };
-use hailer::respond::{Board, Budget, Engine, Post, Settings, random_secret};
+use hailer::respond::{Board, Budget, ListenerConfig, PoolConfig, ResponderPool, random_secret};
 use hailer::{Ask, Depth, Player, Status, Text};
 use std::io::{BufRead, BufReader, Read};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -29,8 +29,8 @@ const LONGEST: usize = 4_096;
 pub(crate) enum Kind {
     /// The same bytes to everybody.
     Raw,
-    /// `hailer::respond::Engine`, one worker.
-    Engine,
+    /// `hailer::respond::ResponderPool`, one worker.
+    ResponderPool,
 }
 
 /// What to answer.
@@ -42,10 +42,10 @@ pub(crate) struct Plan {
     /// Of the raw loop: the bytes.
     #[arg(long)]
     reply: Option<PathBuf>,
-    /// Of the engine: loopback pays from the default budget, as others do.
+    /// Of the pool: loopback pays from the default budget, as others do.
     #[arg(long)]
     strict: bool,
-    /// Of the engine: where it listens.
+    /// Of the pool: where it listens.
     #[arg(long, default_value_t = Ipv4Addr::LOCALHOST)]
     at: Ipv4Addr,
 }
@@ -96,8 +96,8 @@ pub(crate) const CASES: [Case; 4] = [
 pub(crate) fn answer(plan: &Plan) -> anyhow::Result<()> {
     match plan.kind {
         Kind::Raw => raw(&std::fs::read(plan.reply.as_ref().context("--reply")?)?),
-        Kind::Engine => {
-            let mut settings = Settings::default();
+        Kind::ResponderPool => {
+            let mut settings = PoolConfig::default();
             settings.workers = 1;
             settings.budget = if plan.strict {
                 Budget::default()
@@ -107,20 +107,20 @@ pub(crate) fn answer(plan: &Plan) -> anyhow::Result<()> {
             settings.budget.limit_loopback = true;
             let board = board()?;
             let address = SocketAddr::from((plan.at, 0));
-            let engine = Engine::start(
-                vec![Post {
+            let pool = ResponderPool::start(
+                vec![ListenerConfig {
                     address,
                     board,
                     relay: None,
-                    handed: None,
+                    inherited: None,
                 }],
                 &settings,
             )?;
-            println!("{}", engine.addresses()[0].port());
+            println!("{}", pool.addresses()[0].port());
             std::io::stdin().read_to_end(&mut Vec::new())?;
-            let done = engine.stop();
+            let done = pool.stop();
             let counts = &done[0].counts;
-            eprintln!("  the engine: {counts:?}");
+            eprintln!("  the pool: {counts:?}");
             println!("{}", counts.received);
             Ok(())
         }
@@ -165,12 +165,12 @@ pub(crate) fn board() -> anyhow::Result<Board> {
 /// Everybody pays, and everybody can.
 pub(crate) fn ample() -> Budget {
     let mut budget = Budget::default();
-    (budget.unproven_per_source, budget.unproven_packets) = (u32::MAX, u32::MAX);
-    (budget.unproven_per_network, budget.unproven_total) = (u32::MAX, u32::MAX);
-    (budget.proven_per_source, budget.proven_packets) = (u32::MAX, u32::MAX);
+    (budget.unverified_per_source, budget.unverified_packets) = (u32::MAX, u32::MAX);
+    (budget.unverified_per_network, budget.unverified_total) = (u32::MAX, u32::MAX);
+    (budget.verified_per_source, budget.verified_packets) = (u32::MAX, u32::MAX);
     (
-        budget.unproven_network_packets,
-        budget.unproven_total_packets,
+        budget.unverified_network_packets,
+        budget.unverified_total_packets,
     ) = (u32::MAX, u32::MAX);
     budget
 }
@@ -240,12 +240,12 @@ impl Server {
         self.child.id()
     }
 
-    /// Ends an engine. Returns how many datagrams it heard.
+    /// Ends an pool. Returns how many datagrams it heard.
     pub(crate) fn end(mut self) -> anyhow::Result<u64> {
         drop(self.child.stdin.take());
         let mut line = String::new();
         self.out.read_line(&mut line)?;
-        line.trim().parse().context("the engine told nothing")
+        line.trim().parse().context("the pool told nothing")
     }
 }
 
@@ -361,11 +361,11 @@ fn offer(
     time: Duration,
 ) -> anyhow::Result<[f64; 4]> {
     let to = SocketAddr::from((Ipv4Addr::LOCALHOST, server.port));
-    let mut settings = hailer_udp::Settings::default();
+    let mut settings = hailer_udp::SocketConfig::default();
     settings.timestamps = true;
     let socket = hailer_udp::Socket::adopt(socket, &settings)?;
     let (mut inbox, mut outbox) = (
-        hailer_udp::Inbox::for_length(LONGEST),
+        hailer_udp::Inbox::with_max_length(LONGEST),
         hailer_udp::Outbox::new(),
     );
     let total = (rate * time.as_secs_f64()) as usize;
@@ -421,8 +421,8 @@ pub(crate) fn respond(rounds: usize, scale: f64) -> anyhow::Result<()> {
     host::pin(1);
     let time = Duration::from_secs_f64(2.0 * scale);
     for case in &CASES {
-        let engine = Server::start(&["engine"])?;
-        let (socket, request, reply) = open(case, &engine)?;
+        let pool = Server::start(&["pool"])?;
+        let (socket, request, reply) = open(case, &pool)?;
         let file = std::env::temp_dir().join(format!("hailer-bench-{}.reply", std::process::id()));
         std::fs::write(&file, &reply)?;
         let raw = Server::start(&["raw", "--reply", file.to_str().context("a path in UTF-8")?]);
@@ -431,7 +431,7 @@ pub(crate) fn respond(rounds: usize, scale: f64) -> anyhow::Result<()> {
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
         for _ in 0..rounds {
             theirs.push(load(&raw, &socket, &request, reply.len(), time)?);
-            ours.push(load(&engine, &socket, &request, reply.len(), time)?);
+            ours.push(load(&pool, &socket, &request, reply.len(), time)?);
         }
         println!(
             "{}: requests of {} bytes, replies of {}",
@@ -439,7 +439,7 @@ pub(crate) fn respond(rounds: usize, scale: f64) -> anyhow::Result<()> {
             request.len(),
             reply.len()
         );
-        for (name, runs) in [("raw", &theirs), ("engine", &ours)] {
+        for (name, runs) in [("raw", &theirs), ("pool", &ours)] {
             let (rate, cost) = (
                 median(runs.iter().map(|run| run.0).collect()),
                 median(runs.iter().map(|run| run.1).collect()),
@@ -461,7 +461,7 @@ pub(crate) fn respond(rounds: usize, scale: f64) -> anyhow::Result<()> {
             &range(ratios.into_iter()),
         );
         let rate = median(theirs.iter().map(|run| run.0).collect()) / 2.0;
-        half_load(case, &raw, &engine, rate, rounds, time)?;
+        half_load(case, &raw, &pool, rate, rounds, time)?;
     }
     Ok(())
 }
@@ -470,7 +470,7 @@ pub(crate) fn respond(rounds: usize, scale: f64) -> anyhow::Result<()> {
 fn half_load(
     case: &Case,
     raw: &Server,
-    engine: &Server,
+    pool: &Server,
     rate: f64,
     rounds: usize,
     time: Duration,
@@ -480,11 +480,11 @@ fn half_load(
     );
     let mut runs = [(); 2].map(|()| Vec::new());
     for _ in 0..rounds {
-        for (server, runs) in [raw, engine].iter().zip(&mut runs) {
-            runs.push(offer(server, open(case, engine)?, rate, time)?);
+        for (server, runs) in [raw, pool].iter().zip(&mut runs) {
+            runs.push(offer(server, open(case, pool)?, rate, time)?);
         }
     }
-    for (name, runs) in ["raw", "engine"].iter().zip(&runs) {
+    for (name, runs) in ["raw", "pool"].iter().zip(&runs) {
         let [p50, p99, p999, late] =
             [0, 1, 2, 3].map(|i| median(runs.iter().map(|run| run[i]).collect()));
         let spread = range(runs.iter().map(|run| run[1]));

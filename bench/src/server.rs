@@ -54,7 +54,7 @@ pub(crate) fn run(plan: &Plan) -> anyhow::Result<()> {
     match plan.kind {
         Kind::Canned => canned(plan, &stop),
         Kind::Farm => {
-            let mut settings = farm::Settings::new(Ipv4Addr::new(127, 0, 0, 0), 8);
+            let mut settings = farm::FarmConfig::new(Ipv4Addr::new(127, 0, 0, 0), 8);
             settings.ports = vec![(plan.game.protocol(), 0)];
             settings.silent = plan.silent;
             settings.delay = Duration::from_millis(plan.delay_ms);
@@ -68,7 +68,7 @@ pub(crate) fn run(plan: &Plan) -> anyhow::Result<()> {
             };
             println!("{port} {alive}");
             let counts = farm.run(&bound, &stop);
-            println!("{}", counts.overflows + counts.crowded + counts.unsent);
+            println!("{}", counts.overflows + counts.queue_full + counts.unsent);
             Ok(())
         }
     }

@@ -188,11 +188,11 @@ fn exchange(protocol: &'static dyn Protocol, times: u64) -> anyhow::Result<u64> 
 fn datagrams(times: u64) -> anyhow::Result<u64> {
     let socket = Socket::bind(
         (Ipv4Addr::LOCALHOST, 0).into(),
-        &hailer_udp::Settings::default(),
+        &hailer_udp::SocketConfig::default(),
     )?;
     let client = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     client.connect(socket.local_addr())?;
-    let (mut inbox, mut outbox, mut done) = (Inbox::for_length(2_048), Outbox::new(), 0);
+    let (mut inbox, mut outbox, mut done) = (Inbox::with_max_length(2_048), Outbox::new(), 0);
     while done < times {
         for _ in 0..BATCH {
             client.send(&[7; 15])?;

@@ -21,9 +21,9 @@
 //! [engine]
 //! workers = 0                             # threads that answer; 0 is one for each core
 //! # Bytes of replies in a second, and how many replies.
-//! budget.unproven-per-source = "8KiB"
-//! budget.unproven-total = { bytes = "1MiB", packets = 5000 }
-//! budget.proven-per-source = "1MiB"
+//! budget.unverified-per-source = "8KiB"
+//! budget.unverified-total = { bytes = "1MiB", packets = 5000 }
+//! budget.verified-per-source = "1MiB"
 //! relay.sessions = 1024                   # players behind a relay, for each address and thread; each is an open file
 //! relay.idle = "1min"                     # a session in which nothing moves ends after so long
 //!
@@ -160,9 +160,9 @@ pub(crate) struct Engine {
     pub(crate) workers: Option<usize>,
     pub(crate) relay_sessions: Option<usize>,
     pub(crate) relay_idle: Option<Duration>,
-    pub(crate) unproven_per_source: Allowance,
-    pub(crate) unproven_total: Allowance,
-    pub(crate) proven_per_source: Allowance,
+    pub(crate) unverified_per_source: Allowance,
+    pub(crate) unverified_total: Allowance,
+    pub(crate) verified_per_source: Allowance,
 }
 
 /// What may be sent in a second; `None`: as by default.
@@ -718,15 +718,18 @@ fn engine(item: Item<'_>) -> Result<Engine, Wrong> {
         .map_or(Ok(0), |item| item.number("workers", 0..=1024))?;
     engine.workers = usize::try_from(workers).ok().filter(|workers| *workers > 0);
     if let Some(item) = table.take("budget") {
-        let table = item.table("budget", "budget: write { unproven-per-source = \"8KiB\" }")?;
+        let table = item.table(
+            "budget",
+            "budget: write { unverified-per-source = \"8KiB\" }",
+        )?;
         let take = |key| {
             table
                 .take(key)
                 .map_or(Ok(Allowance::default()), |item| allowance(key, item))
         };
-        engine.unproven_per_source = take("unproven-per-source")?;
-        engine.unproven_total = take("unproven-total")?;
-        engine.proven_per_source = take("proven-per-source")?;
+        engine.unverified_per_source = take("unverified-per-source")?;
+        engine.unverified_total = take("unverified-total")?;
+        engine.verified_per_source = take("verified-per-source")?;
         table.finish()?;
     }
     if let Some(item) = table.take("relay") {
@@ -1367,9 +1370,9 @@ mod tests {
             workers = 3
             relay = { sessions = 9, idle = "5s" }
             [engine.budget]
-            unproven-per-source = "8KiB"
-            unproven-total = { packets = 40 }
-            proven-per-source = { bytes = "2 MB", packets = 1 }
+            unverified-per-source = "8KiB"
+            unverified-total = { packets = 40 }
+            verified-per-source = { bytes = "2 MB", packets = 1 }
             [observe]
             metrics = "[::1]:9100"
             control = "control.sock"
@@ -1384,9 +1387,9 @@ mod tests {
             workers: Some(3),
             relay_sessions: Some(9),
             relay_idle: Some(Duration::from_secs(5)),
-            unproven_per_source: allow(Some(8192), None),
-            unproven_total: allow(None, Some(40)),
-            proven_per_source: allow(Some(2_000_000), Some(1)),
+            unverified_per_source: allow(Some(8192), None),
+            unverified_total: allow(None, Some(40)),
+            verified_per_source: allow(Some(2_000_000), Some(1)),
         };
         assert_eq!(config.engine, engine);
         let control = Some(folder.join("control.sock"));
@@ -1534,15 +1537,15 @@ mod tests {
                 "FILE:4: stale-text: braces stand only around {text} and {age}",
             ),
             (
-                "[engine]\nbudget.unproven-total = \"8 apples\"",
-                "FILE:2: unproven-total: write bytes in a second",
+                "[engine]\nbudget.unverified-total = \"8 apples\"",
+                "FILE:2: unverified-total: write bytes in a second",
             ),
             (
-                "[engine]\nbudget.unproven-total = \"8GiB\"",
-                "FILE:2: unproven-total: write bytes in a second",
+                "[engine]\nbudget.unverified-total = \"8GiB\"",
+                "FILE:2: unverified-total: write bytes in a second",
             ),
             (
-                "[engine]\nbudget.unproven-total = { packets = 0 }",
+                "[engine]\nbudget.unverified-total = { packets = 0 }",
                 "FILE:2: packets: write a whole number from 1",
             ),
             (

@@ -1,7 +1,7 @@
 //! The whole monitor, without its page, with real responders on loopback.
 
 use hailer::proto::registry;
-use hailer::respond::{self, Board, Engine, Post};
+use hailer::respond::{Board, ListenerConfig, PoolConfig, ResponderPool};
 use hailer::{Player, Status, Text};
 use hailer_monitor::history::{History, NewServer};
 use hailer_monitor::monitor::{Monitor, Settings};
@@ -10,26 +10,26 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-fn respond(player: &str) -> (Engine, u16) {
+fn respond(player: &str) -> (ResponderPool, u16) {
     let mut status = Status::default();
     status.players.list = vec![Player::named(Text::unformatted(player))];
     let protocols: Vec<_> = registry::datagram().collect();
     let board = Board::new(&protocols, &status).unwrap();
     let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    let post = Post {
+    let post = ListenerConfig {
         address: any,
         board,
         relay: None,
-        handed: None,
+        inherited: None,
     };
-    let engine = Engine::start(vec![post], &respond::Settings::default()).unwrap();
-    let port = engine.addresses()[0].port();
-    (engine, port)
+    let pool = ResponderPool::start(vec![post], &PoolConfig::default()).unwrap();
+    let port = pool.addresses()[0].port();
+    (pool, port)
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_is_on_a_server_that_is_watched_again_has_come_anew() {
-    let (engine, port) = respond("Alice");
+    let (pool, port) = respond("Alice");
     let history = History::open("sqlite::memory:").await.unwrap();
     let mut settings = Settings::default();
     settings.poll.interval = Duration::from_secs(1);
@@ -55,7 +55,7 @@ async fn who_is_on_a_server_that_is_watched_again_has_come_anew() {
     let times = until(&history, server.id, 2).await;
     assert!(times.contains(&first), "{times:?}");
     monitor.stop().await;
-    engine.stop();
+    pool.stop();
 }
 
 /// When sessions of Alice began, once there are so many.

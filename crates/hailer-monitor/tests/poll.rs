@@ -5,7 +5,7 @@
 mod support;
 
 use hailer::proto::registry;
-use hailer::respond::{self, Board, Engine, Post};
+use hailer::respond::{Board, ListenerConfig, PoolConfig, ResponderPool};
 use hailer::{Status, Text};
 use hailer_monitor::health::State;
 use hailer_monitor::history::Batch;
@@ -65,14 +65,14 @@ async fn servers_are_asked_and_what_changes_is_told() {
     let protocols: Vec<_> = registry::datagram().collect();
     let board = Board::new(&protocols, &status("1.0", 7)).unwrap();
     let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    let post = Post {
+    let post = ListenerConfig {
         address: any,
         board: board.clone(),
         relay: None,
-        handed: None,
+        inherited: None,
     };
-    let engine = Engine::start(vec![post], &respond::Settings::default()).unwrap();
-    let port = engine.addresses()[0].port();
+    let pool = ResponderPool::start(vec![post], &PoolConfig::default()).unwrap();
+    let port = pool.addresses()[0].port();
     // Nobody listens where somebody just did.
     let closed = std::net::TcpListener::bind(any)
         .unwrap()
@@ -176,7 +176,7 @@ async fn servers_are_asked_and_what_changes_is_told() {
 
     poll.forget(ServerId(1));
     assert_eq!(live.len(), protocols.len() + 1);
-    engine.stop();
+    pool.stop();
     let ended = until(&mut batches, |batch| words(batch, "down").len() == 3).await;
     assert_eq!(words(&ended, "down"), [0, 2, 10]);
     let row = live.named("server-0").unwrap();
@@ -193,14 +193,14 @@ async fn who_moves_is_followed() {
     let start = |address: SocketAddr| {
         let board =
             Board::new(&registry::datagram().collect::<Vec<_>>(), &status("1.0", 7)).unwrap();
-        Engine::start(
-            vec![Post {
+        ResponderPool::start(
+            vec![ListenerConfig {
                 address,
                 board,
                 relay: None,
-                handed: None,
+                inherited: None,
             }],
-            &respond::Settings::default(),
+            &PoolConfig::default(),
         )
     };
     let old = start((here, 0).into()).unwrap();

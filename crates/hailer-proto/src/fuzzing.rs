@@ -63,7 +63,7 @@ pub fn explain(bytes: &[u8]) {
 
 /// Sends a responder two requests. The first byte picks the protocol, the second the length of the first request, and
 /// the rest of it becomes the status too. A reply must be readable by our own client code without an error and without
-/// a deviation; unproven askers get no more than documented.
+/// a deviation; unverified askers get no more than documented.
 pub fn responder(bytes: &[u8]) {
     let Some((protocol, bytes)) = pick(bytes) else {
         return;
@@ -79,7 +79,7 @@ pub fn responder(bytes: &[u8]) {
     for request in [first, second, first] {
         reply.clear();
         let verdict = responder.answer(asker(), EPOCH, request, &mut reply);
-        let Verdict::Reply { proven } = verdict else {
+        let Verdict::Reply { verified } = verdict else {
             assert!(
                 reply.is_empty(),
                 "a verdict without a reply leaves the buffer alone"
@@ -87,9 +87,9 @@ pub fn responder(bytes: &[u8]) {
             continue;
         };
         let amplification = protocol.info().amplification;
-        assert!(proven || reply.len() <= amplification.reply);
+        assert!(verified || reply.len() <= amplification.reply);
         assert!(
-            proven || reply.len() * amplification.request <= request.len() * amplification.reply
+            verified || reply.len() * amplification.request <= request.len() * amplification.reply
         );
         readable(protocol, &reply);
     }

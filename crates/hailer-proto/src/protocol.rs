@@ -277,10 +277,10 @@ pub trait Responder: Send + Sync {
 /// What a responder decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Send the reply. `proven`: the asker showed that it hears what is sent to its address.
+    /// Send the reply. `verified`: the asker showed that it hears what is sent to its address.
     Reply {
         /// Whether the asker proved its address, and is not guessing at secrets.
-        proven: bool,
+        verified: bool,
     },
     /// Mine, but not to be answered; the text is the reason, for counting.
     Drop(&'static str),

@@ -206,20 +206,20 @@ fn answering(protocol: &'static dyn Protocol) -> Vec<String> {
     }
     let responder = responder(protocol, 300);
     let mut out = Vec::with_capacity(1 << 17);
-    let mut proven = 0;
+    let mut verified = 0;
     for request in &requests {
         out.clear();
         let mut verdict = Verdict::Pass;
         let (count, bytes) =
             measure(|| verdict = responder.answer(asker(), NOW, request, &mut out));
-        proven += usize::from(matches!(verdict, Verdict::Reply { .. }));
+        verified += usize::from(matches!(verdict, Verdict::Reply { .. }));
         if count > 0 {
             complaints.push(format!(
                 "{count} allocations of {bytes} bytes, {verdict:?} to {request:02x?}"
             ));
         }
     }
-    if proven < 2 {
+    if verified < 2 {
         complaints.push("fewer than two requests were answered; this test tests nothing".into());
     }
     complaints

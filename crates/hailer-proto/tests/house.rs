@@ -360,7 +360,7 @@ fn amplification_is_as_documented() {
                 Verdict::Reply { .. } if out.is_empty() => {
                     complaints.push(format!("{id}: an empty reply to {request:02x?}"));
                 }
-                Verdict::Reply { proven: false } => {
+                Verdict::Reply { verified: false } => {
                     if out.len() > documented.reply
                         || out.len() * documented.request > documented.reply * request.len()
                     {
@@ -379,9 +379,9 @@ fn amplification_is_as_documented() {
                         worst = (out.len(), request.len());
                     }
                 }
-                Verdict::Reply { proven: true } if info.proof == Proof::Connection => {}
+                Verdict::Reply { verified: true } if info.proof == Proof::Connection => {}
                 // No request here was made with a token of these keys.
-                Verdict::Reply { proven: true } => {
+                Verdict::Reply { verified: true } => {
                     complaints.push(format!(
                         "{id}: takes {request:02x?} of a stranger for proof of an address"
                     ));
@@ -511,7 +511,7 @@ fn a_token_is_good_only_where_and_when_it_was_given() {
             responder.answer(asker(), NOW, &last, &mut reply);
             step = exchange.handle(Input::Datagram(&reply), &mut request);
         }
-        let proven = Verdict::Reply { proven: true };
+        let verified = Verdict::Reply { verified: true };
         let ask = |responder: &dyn Responder, from: &str, epoch: u32| {
             responder.answer(
                 from.parse().expect("an address"),
@@ -520,10 +520,10 @@ fn a_token_is_good_only_where_and_when_it_was_given() {
                 &mut Vec::new(),
             )
         };
-        assert_eq!(ask(&*responder, "192.0.2.7:50000", NOW.0), proven, "{id}");
+        assert_eq!(ask(&*responder, "192.0.2.7:50000", NOW.0), verified, "{id}");
         assert_eq!(
             ask(&*responder, "[::ffff:192.0.2.7]:50000", NOW.0),
-            proven,
+            verified,
             "{id}: the same asker on a dual socket"
         );
         for (from, epoch) in [
@@ -536,7 +536,7 @@ fn a_token_is_good_only_where_and_when_it_was_given() {
         ] {
             assert_ne!(
                 ask(&*responder, from, epoch),
-                proven,
+                verified,
                 "{id}: {from} in epoch {epoch} with a token of another"
             );
         }
@@ -548,7 +548,7 @@ fn a_token_is_good_only_where_and_when_it_was_given() {
         let others = others.expect("no options are good options");
         assert_ne!(
             ask(&*others, "192.0.2.7:50000", NOW.0),
-            proven,
+            verified,
             "{id}: a token of other keys"
         );
     }

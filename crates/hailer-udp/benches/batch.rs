@@ -23,7 +23,7 @@ fn main() {
 // The bare loop is what the safe ones are measured with.
 #[allow(unsafe_code)]
 mod linux {
-    use hailer_udp::{BATCH, Inbox, Outbox, Settings, Socket};
+    use hailer_udp::{BATCH, Inbox, Outbox, Socket, SocketConfig};
     use libc::{c_int, in_addr, in_pktinfo, iovec, mmsghdr, sockaddr_in};
     use nix::sys::socket::{
         self, ControlMessage, ControlMessageOwned, MsgFlags, MultiHeaders, SockaddrIn, sockopt,
@@ -288,19 +288,19 @@ mod linux {
     }
 
     impl Ours {
-        fn new(asked: bool, change: impl FnOnce(&mut Settings)) -> Self {
+        fn new(asked: bool, change: impl FnOnce(&mut SocketConfig)) -> Self {
             let at = if asked {
                 Ipv4Addr::UNSPECIFIED
             } else {
                 Ipv4Addr::LOCALHOST
             };
-            let mut settings = Settings::default();
+            let mut settings = SocketConfig::default();
             settings.destination = asked;
             change(&mut settings);
             let socket = Socket::bind((at, 0).into(), &settings).unwrap();
             Self {
                 socket,
-                inbox: Inbox::for_length(LONG),
+                inbox: Inbox::with_max_length(LONG),
                 outbox: Outbox::new(),
             }
         }

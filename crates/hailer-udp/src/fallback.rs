@@ -1,20 +1,20 @@
 //! Any system: one call for each datagram.
 
 use crate::inbox::Meta;
-use crate::outbox::{Pending, TRIES, is_of_others};
-use crate::{Capabilities, Inbox, Outbox, Refusal, Settings};
+use crate::outbox::{MAX_SEND_TRIES, Pending, is_of_others};
+use crate::{Capabilities, Inbox, Outbox, Refusal, SocketConfig};
 use socket2::{Domain, Protocol, Socket as Raw, Type};
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 /// There is no way to wait for several sockets, so they are looked at so often.
-const LOOK: Duration = Duration::from_micros(500);
+const POLL_INTERVAL: Duration = Duration::from_micros(500);
 /// Systems take the size of a queue as a C `int`.
-pub(crate) const LARGEST: usize = i32::MAX as usize;
+pub(crate) const MAX_BUFFER_BYTES: usize = i32::MAX as usize;
 
 /// A socket with what all systems can set, not bound yet.
-pub(crate) fn open(address: SocketAddr, settings: &Settings) -> io::Result<Raw> {
+pub(crate) fn open(address: SocketAddr, settings: &SocketConfig) -> io::Result<Raw> {
     let raw = Raw::new(
         Domain::for_address(address),
         Type::DGRAM,
@@ -32,18 +32,18 @@ pub(crate) fn open(address: SocketAddr, settings: &Settings) -> io::Result<Raw> 
     Ok(raw)
 }
 
-fn set_queues(raw: &Raw, settings: &Settings) -> io::Result<()> {
+fn set_queues(raw: &Raw, settings: &SocketConfig) -> io::Result<()> {
     if let Some(size) = settings.receive_buffer {
-        raw.set_recv_buffer_size(size.min(LARGEST))?;
+        raw.set_recv_buffer_size(size.min(MAX_BUFFER_BYTES))?;
     }
     if let Some(size) = settings.send_buffer {
-        raw.set_send_buffer_size(size.min(LARGEST))?;
+        raw.set_send_buffer_size(size.min(MAX_BUFFER_BYTES))?;
     }
     Ok(())
 }
 
 /// A socket that is bound already, with what can be set all the same.
-pub(crate) fn take(socket: UdpSocket, settings: &Settings) -> io::Result<Raw> {
+pub(crate) fn take(socket: UdpSocket, settings: &SocketConfig) -> io::Result<Raw> {
     let raw = Raw::from(socket);
     raw.set_nonblocking(true)?;
     set_queues(&raw, settings)?;
@@ -58,7 +58,7 @@ pub(crate) struct Socket {
 impl Socket {
     pub(crate) fn bind(
         address: SocketAddr,
-        settings: &Settings,
+        settings: &SocketConfig,
     ) -> io::Result<(Self, Capabilities)> {
         let raw = open(address, settings)?;
         raw.bind(&address.into())?;
@@ -67,7 +67,7 @@ impl Socket {
 
     pub(crate) fn adopt(
         socket: UdpSocket,
-        settings: &Settings,
+        settings: &SocketConfig,
     ) -> io::Result<(Self, Capabilities)> {
         Self::of(take(socket, settings)?)
     }
@@ -93,7 +93,7 @@ impl Socket {
                 match self.socket.recv_from(slot) {
                     Ok(received) => break received,
                     Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(metas.len()),
-                    Err(_) if tries < TRIES => tries += 1,
+                    Err(_) if tries < MAX_SEND_TRIES => tries += 1,
                     Err(error) if is_of_others(&error) => return Ok(metas.len()),
                     Err(error) => return Err(error),
                 }
@@ -135,12 +135,17 @@ impl std::os::fd::AsFd for Socket {
 
 /// As [`crate::wait`]. Room to send cannot be seen: the next look may find it.
 pub(crate) fn wait(has_something: impl Fn() -> bool, writable: bool, timeout: Duration) {
-    let end = Instant::now() + if writable { timeout.min(LOOK) } else { timeout };
+    let end = Instant::now()
+        + if writable {
+            timeout.min(POLL_INTERVAL)
+        } else {
+            timeout
+        };
     while !has_something() {
         let left = end.saturating_duration_since(Instant::now());
         if left.is_zero() {
             break;
         }
-        std::thread::sleep(left.min(LOOK));
+        std::thread::sleep(left.min(POLL_INTERVAL));
     }
 }

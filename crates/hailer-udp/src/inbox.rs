@@ -31,9 +31,9 @@ pub(crate) struct Meta {
 pub struct Received<'a> {
     /// Who sent it.
     pub from: SocketAddr,
-    /// The address of this machine that it went to, if [`Settings::destination`](crate::Settings::destination).
+    /// The address of this machine that it went to, if [`SocketConfig::destination`](crate::SocketConfig::destination).
     pub to: Option<IpAddr>,
-    /// How long it waited in the receive queue, if [`Settings::timestamps`](crate::Settings::timestamps).
+    /// How long it waited in the receive queue, if [`SocketConfig::timestamps`](crate::SocketConfig::timestamps).
     pub waited: Option<Duration>,
     /// Its payload; cut if it is longer than the inbox was made for.
     pub bytes: &'a [u8],
@@ -42,11 +42,11 @@ pub struct Received<'a> {
 impl Inbox {
     /// Room for [`BATCH`] datagrams of any length.
     pub fn new() -> Self {
-        Self::for_length(LONGEST)
+        Self::with_max_length(LONGEST)
     }
 
     /// Room for [`BATCH`] datagrams of at most so many bytes; longer ones are cut.
-    pub fn for_length(length: usize) -> Self {
+    pub fn with_max_length(length: usize) -> Self {
         let slot = length.clamp(1, LONGEST) + SLACK;
         Self {
             arena: vec![0; slot * BATCH],

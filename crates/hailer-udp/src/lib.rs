@@ -6,19 +6,19 @@
 //! ```
 //!
 //! A [`Socket`] is not connected and never blocks; [`wait`] does, for several sockets at once. Where there is one way to
-//! do it on every system and a better one on Linux, both are here ([`Settings::portable`]), with the same tests. What the
+//! do it on every system and a better one on Linux, both are here ([`SocketConfig::portable`]), with the same tests. What the
 //! system cannot do is left out, and [`Capabilities`] say so, and what that means; everything else is the same.
 //!
 //! ```
-//! use hailer_udp::{Inbox, Outbox, Settings, Socket, wait};
+//! use hailer_udp::{Inbox, Outbox, SocketConfig, Socket, wait};
 //! use std::time::Duration;
 //!
 //! # fn main() -> std::io::Result<()> {
 //! // A responder on all addresses, that answers from the one that was asked.
-//! let mut settings = Settings::default();
+//! let mut settings = SocketConfig::default();
 //! settings.destination = true;
 //! let responder = Socket::bind(([0, 0, 0, 0], 0).into(), &settings)?;
-//! let client = Socket::bind(([127, 0, 0, 1], 0).into(), &Settings::default())?;
+//! let client = Socket::bind(([127, 0, 0, 1], 0).into(), &SocketConfig::default())?;
 //!
 //! let (mut inbox, mut outbox) = (Inbox::new(), Outbox::new());
 //! for host in 1..=100 {
@@ -63,12 +63,12 @@ use std::time::Duration;
 pub const BATCH: usize = 64;
 
 /// The most sockets to [`wait`] for at once.
-pub const MOST_SOCKETS: usize = 16;
+pub const MAX_WAIT_SOCKETS: usize = 16;
 
 /// What a socket should be able to do.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
-pub struct Settings {
+pub struct SocketConfig {
     /// Bytes wanted for the receive queue, as the system counts them; it may give less. `None`: the system's default.
     pub receive_buffer: Option<usize>,
     /// The same for what waits to be sent.
@@ -105,7 +105,7 @@ pub struct Capabilities {
     /// [`Received::to`] is told. Else, or if not wanted: `None`. Linux sends from the address that [`Outbox::push`] was
     /// given in any case; elsewhere the system chooses.
     pub destination: bool,
-    /// [`Settings::spread`] is in force.
+    /// [`SocketConfig::spread`] is in force.
     pub spread: bool,
     /// [`Socket::overflows`] counts. Else: 0.
     pub overflows: bool,
@@ -157,7 +157,7 @@ macro_rules! system {
 
 impl Socket {
     /// Binds a socket. One on an IPv6 address does not hear IPv4.
-    pub fn bind(address: SocketAddr, settings: &Settings) -> io::Result<Self> {
+    pub fn bind(address: SocketAddr, settings: &SocketConfig) -> io::Result<Self> {
         let (system, capabilities) = match settings.portable {
             #[cfg(target_os = "linux")]
             false => linux::Socket::bind(address, settings)
@@ -175,9 +175,9 @@ impl Socket {
     }
 
     /// Takes over a socket that is bound already, such as one that a service manager hands over. What must be set before
-    /// binding stays as it is: [`Settings::reuse_port`]. Of sockets that share their address by it, any one can be told of
-    /// [`Settings::spread`], and so can all.
-    pub fn adopt(socket: std::net::UdpSocket, settings: &Settings) -> io::Result<Self> {
+    /// binding stays as it is: [`SocketConfig::reuse_port`]. Of sockets that share their address by it, any one can be told of
+    /// [`SocketConfig::spread`], and so can all.
+    pub fn adopt(socket: std::net::UdpSocket, settings: &SocketConfig) -> io::Result<Self> {
         let local = socket.local_addr()?;
         let (system, capabilities) = match settings.portable {
             #[cfg(target_os = "linux")]
@@ -217,7 +217,7 @@ impl Socket {
         system!(self, system => system.send(outbox))
     }
 
-    /// Hears the refusals that wait, if [`Settings::refusals`]: at most a few hundred in one call. Returns how many.
+    /// Hears the refusals that wait, if [`SocketConfig::refusals`]: at most a few hundred in one call. Returns how many.
     /// Whoever wants them must hear them in time: those that wait take room in the receive queue, and end each [`wait`].
     pub fn refusals(&self, hear: &mut dyn FnMut(Refusal<'_>)) -> io::Result<usize> {
         system!(self, system => system.refusals(hear))
@@ -245,12 +245,12 @@ impl AsRawFd for Socket {
     }
 }
 
-/// Waits until one of at most [`MOST_SOCKETS`] sockets has something to receive or a refusal to hear, or, if `writable`,
+/// Waits until one of at most [`MAX_WAIT_SOCKETS`] sockets has something to receive or a refusal to hear, or, if `writable`,
 /// room to send; at most so long. It may return earlier.
 pub fn wait(sockets: &[&Socket], writable: bool, timeout: Duration) -> io::Result<()> {
-    if sockets.len() > MOST_SOCKETS {
+    if sockets.len() > MAX_WAIT_SOCKETS {
         let message = format!(
-            "cannot wait for {} sockets at once, only for {MOST_SOCKETS}",
+            "cannot wait for {} sockets at once, only for {MAX_WAIT_SOCKETS}",
             sockets.len()
         );
         return Err(io::Error::new(io::ErrorKind::InvalidInput, message));

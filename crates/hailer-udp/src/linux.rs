@@ -1,10 +1,12 @@
 //! Linux: one call for up to [`BATCH`] datagrams, and all that the system knows of them.
 
 use crate::envelope::{Envelope, Note};
-use crate::fallback::LARGEST;
+use crate::fallback::MAX_BUFFER_BYTES;
 use crate::inbox::Meta;
-use crate::outbox::{TRIES, is_of_others};
-use crate::{BATCH, Capabilities, Inbox, MOST_SOCKETS, Outbox, Refusal, Settings, fallback, sys};
+use crate::outbox::{MAX_SEND_TRIES, is_of_others};
+use crate::{
+    BATCH, Capabilities, Inbox, MAX_WAIT_SOCKETS, Outbox, Refusal, SocketConfig, fallback, sys,
+};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::socket::sockopt::{
@@ -37,7 +39,7 @@ pub(crate) struct Socket {
 impl Socket {
     pub(crate) fn bind(
         address: SocketAddr,
-        settings: &Settings,
+        settings: &SocketConfig,
     ) -> io::Result<(Self, Capabilities)> {
         let raw = fallback::open(address, settings)?;
         let mut capabilities = Self::set(&raw, address.is_ipv4(), settings)?;
@@ -57,7 +59,7 @@ impl Socket {
 
     pub(crate) fn adopt(
         socket: UdpSocket,
-        settings: &Settings,
+        settings: &SocketConfig,
     ) -> io::Result<(Self, Capabilities)> {
         let v4 = socket.local_addr()?.is_ipv4();
         let raw = fallback::take(socket, settings)?;
@@ -72,13 +74,13 @@ impl Socket {
         ))
     }
 
-    fn set(raw: &socket2::Socket, v4: bool, settings: &Settings) -> io::Result<Capabilities> {
+    fn set(raw: &socket2::Socket, v4: bool, settings: &SocketConfig) -> io::Result<Capabilities> {
         // Whoever may set the sizes beyond what others get.
         if let Some(size) = settings.receive_buffer {
-            can(raw, RcvBufForce, &size.min(LARGEST));
+            can(raw, RcvBufForce, &size.min(MAX_BUFFER_BYTES));
         }
         if let Some(size) = settings.send_buffer {
-            can(raw, SndBufForce, &size.min(LARGEST));
+            can(raw, SndBufForce, &size.min(MAX_BUFFER_BYTES));
         }
         let refusals = |raw| {
             if v4 {
@@ -157,7 +159,7 @@ impl Socket {
                 };
             match received {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(0),
-                Err(_) if tries < TRIES => tries += 1,
+                Err(_) if tries < MAX_SEND_TRIES => tries += 1,
                 Err(error) if is_of_others(&error) => return Ok(0),
                 received => return received,
             }
@@ -310,7 +312,7 @@ pub(crate) fn wait(sockets: &[impl AsFd], writable: bool, timeout: Duration) -> 
     };
     // The list is longer than it is used.
     let polled = |i| PollFd::new(sockets.get(i).unwrap_or(last).as_fd(), wanted);
-    let mut polled: [_; MOST_SOCKETS] = std::array::from_fn(polled);
+    let mut polled: [_; MAX_WAIT_SOCKETS] = std::array::from_fn(polled);
     match ppoll(
         &mut polled[..sockets.len()],
         Some(TimeSpec::from_duration(timeout)),
@@ -328,7 +330,7 @@ mod tests {
     #[test]
     fn the_count_of_lost_datagrams_wraps_around_and_never_falls() {
         let (socket, _) =
-            Socket::bind((Ipv4Addr::LOCALHOST, 0).into(), &Settings::default()).unwrap();
+            Socket::bind((Ipv4Addr::LOCALHOST, 0).into(), &SocketConfig::default()).unwrap();
         let told = [
             (5, 5),
             (3, 5),

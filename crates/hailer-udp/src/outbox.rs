@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 
 /// A call may report the error of an earlier datagram, once. What it reports so often in a row is the first one's own.
-pub(crate) const TRIES: usize = 16;
+pub(crate) const MAX_SEND_TRIES: usize = 16;
 
 /// Datagrams to send, in order, each to an address of its own. Its memory is kept from one batch to the next.
 #[derive(Debug, Default)]
@@ -136,7 +136,7 @@ impl Outbox {
                     tries = 0;
                 }
                 Err(error) if is_full(&error) => break,
-                Err(_) if tries < TRIES => tries += 1,
+                Err(_) if tries < MAX_SEND_TRIES => tries += 1,
                 Err(error) if is_of_others(&error) => break,
                 Err(error) => {
                     self.drop_first(error);
@@ -233,7 +233,7 @@ mod tests {
                     Say::Full => return Err(ErrorKind::WouldBlock.into()),
                     Say::Refused => return Err(ErrorKind::ConnectionRefused.into()),
                     // Could be about the datagram; is not told too often.
-                    Say::Unreachable if unreachable < TRIES => {
+                    Say::Unreachable if unreachable < MAX_SEND_TRIES => {
                         unreachable += 1;
                         return Err(ErrorKind::HostUnreachable.into());
                     }

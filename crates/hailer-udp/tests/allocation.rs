@@ -1,6 +1,6 @@
 //! Neither side allocates, once its buffers have their capacity. One test alone: the allocator counts for the process.
 
-use hailer_udp::{Inbox, Outbox, Settings, Socket, wait};
+use hailer_udp::{Inbox, Outbox, Socket, SocketConfig, wait};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use std::alloc::System;
 use std::net::Ipv4Addr;
@@ -11,7 +11,7 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 #[test]
 fn batches_take_no_memory() {
-    let mut settings = Settings::default();
+    let mut settings = SocketConfig::default();
     (settings.destination, settings.timestamps, settings.refusals) = (true, true, true);
     for portable in [false, true] {
         settings.portable = portable;

@@ -1,6 +1,6 @@
 //! Over loopback: what every system does, with both implementations, and what each says that it can.
 
-use hailer_udp::{Inbox, Outbox, Refusal, Settings, Socket, wait};
+use hailer_udp::{Inbox, Outbox, Refusal, Socket, SocketConfig, wait};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseResult};
 use std::collections::BTreeMap;
@@ -13,13 +13,13 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const V4: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const V6: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
 
-fn settings(change: impl FnOnce(&mut Settings)) -> Settings {
-    let mut settings = Settings::default();
+fn settings(change: impl FnOnce(&mut SocketConfig)) -> SocketConfig {
+    let mut settings = SocketConfig::default();
     change(&mut settings);
     settings
 }
 
-fn bind(address: IpAddr, change: impl FnOnce(&mut Settings)) -> Socket {
+fn bind(address: IpAddr, change: impl FnOnce(&mut SocketConfig)) -> Socket {
     Socket::bind((address, 0).into(), &settings(change)).unwrap()
 }
 
@@ -54,7 +54,7 @@ fn receive(socket: &Socket, inbox: &mut Inbox) -> usize {
 }
 
 fn nothing_waits(socket: &Socket) {
-    assert_eq!(socket.receive(&mut Inbox::for_length(9)).unwrap(), 0);
+    assert_eq!(socket.receive(&mut Inbox::with_max_length(9)).unwrap(), 0);
 }
 
 /// The datagrams all arrive, in order, each as it was, and so they come back.
@@ -93,7 +93,7 @@ fn datagrams_of_any_length_arrive_as_they_are() {
     let payload = |length: usize| (0..length).map(|i| (i % 251) as u8).collect::<Vec<_>>();
     both(|portable| {
         for family in families() {
-            let small = |settings: &mut Settings| settings.portable = portable;
+            let small = |settings: &mut SocketConfig| settings.portable = portable;
             let (ours, theirs) = (bind(family, small), bind(family, small));
             for length in [0, 1, 1_472, 65_507] {
                 there_and_back(&ours, &theirs, &[payload(length)]).unwrap();
@@ -115,7 +115,7 @@ proptest! {
     ) {
         for family in families() {
             // What waits must have room even where the system counts a page for each datagram.
-            let all = |settings: &mut Settings| {
+            let all = |settings: &mut SocketConfig| {
                 settings.receive_buffer = Some(4 << 20);
                 (settings.portable, settings.destination, settings.timestamps) = (portable, destination, timestamps);
             };
@@ -131,7 +131,7 @@ fn what_is_longer_than_the_inbox_is_cut() {
             bind(V4, |_| ()),
             bind(V4, |settings| settings.portable = portable),
         );
-        let (mut outbox, mut inbox) = (Outbox::new(), Inbox::for_length(5));
+        let (mut outbox, mut inbox) = (Outbox::new(), Inbox::with_max_length(5));
         outbox.push(theirs.local_addr(), None, |out| out.extend(b"123456789"));
         outbox.push(theirs.local_addr(), None, |out| out.extend(b"next"));
         ours.send(&mut outbox).unwrap();
@@ -242,8 +242,9 @@ fn refused_datagrams_do_no_harm_to_others() {
     const EACH: u32 = 1_000;
     both(|portable| {
         for family in families() {
-            let change =
-                |settings: &mut Settings| (settings.refusals, settings.portable) = (true, portable);
+            let change = |settings: &mut SocketConfig| {
+                (settings.refusals, settings.portable) = (true, portable);
+            };
             let (ours, theirs) = (bind(family, change), bind(family, change));
             let closed = closed(family);
             let (mut outbox, mut inbox) = (Outbox::new(), Inbox::new());
@@ -292,7 +293,7 @@ fn refused_datagrams_do_no_harm_to_others() {
 fn threads_that_share_a_socket_do_each_other_no_harm() {
     const EACH: u32 = 250;
     both(|portable| {
-        let change = |settings: &mut Settings| {
+        let change = |settings: &mut SocketConfig| {
             (
                 settings.receive_buffer,
                 settings.refusals,
@@ -304,7 +305,7 @@ fn threads_that_share_a_socket_do_each_other_no_harm() {
         // Between the sender's calls, refusals of what it just sent become pending errors, and are taken away again.
         let refused = std::thread::scope(|scope| {
             let hearing = scope.spawn(|| {
-                let (mut inbox, mut refused) = (Inbox::for_length(9), 0);
+                let (mut inbox, mut refused) = (Inbox::with_max_length(9), 0);
                 while !done.load(Ordering::Acquire) {
                     assert_eq!(ours.receive(&mut inbox).unwrap(), 0);
                     refused += ours.refusals(&mut |_| ()).unwrap();
@@ -337,7 +338,7 @@ fn threads_that_share_a_socket_do_each_other_no_harm() {
                 0
             }
         );
-        let (mut inbox, mut next) = (Inbox::for_length(9), 0);
+        let (mut inbox, mut next) = (Inbox::with_max_length(9), 0);
         while next < EACH && receive(&theirs, &mut inbox) > 0 {
             for received in inbox.iter() {
                 assert_eq!(received.bytes, u32::to_be_bytes(next));
@@ -352,7 +353,7 @@ fn threads_that_share_a_socket_do_each_other_no_harm() {
 fn what_can_never_be_sent_is_told_and_the_rest_goes() {
     both(|portable| {
         let change =
-            |settings: &mut Settings| (settings.portable, settings.refusals) = (portable, true);
+            |settings: &mut SocketConfig| (settings.portable, settings.refusals) = (portable, true);
         let (ours, theirs) = (bind(V4, change), bind(V4, change));
         let (mut outbox, mut inbox) = (Outbox::new(), Inbox::new());
         let bad = [
@@ -484,8 +485,9 @@ fn the_time_in_the_queue_is_told() {
 #[test]
 fn sockets_share_an_address_only_if_all_want_to() {
     both(|portable| {
-        let change =
-            |settings: &mut Settings| (settings.reuse_port, settings.portable) = (true, portable);
+        let change = |settings: &mut SocketConfig| {
+            (settings.reuse_port, settings.portable) = (true, portable);
+        };
         let first = bind(V4, change);
         let second = Socket::bind(first.local_addr(), &settings(change)).unwrap();
         assert_eq!(first.local_addr(), second.local_addr());
@@ -513,7 +515,7 @@ fn sockets_share_an_address_only_if_all_want_to() {
 fn waiting_ends_with_the_first_event_or_the_time() {
     both(|portable| {
         let change =
-            |settings: &mut Settings| (settings.portable, settings.refusals) = (portable, true);
+            |settings: &mut SocketConfig| (settings.portable, settings.refusals) = (portable, true);
         let (ours, theirs) = (bind(V4, change), bind(V4, change));
         let both = [&ours, &theirs];
         let timed = |writable, timeout| {
@@ -557,7 +559,7 @@ fn waiting_ends_with_the_first_event_or_the_time() {
 #[cfg(target_os = "linux")]
 #[test]
 fn all_of_one_network_comes_to_one_socket() {
-    let mut settings = Settings::default();
+    let mut settings = SocketConfig::default();
     (settings.reuse_port, settings.spread) = (true, 3);
     let first = Socket::bind("127.0.0.1:0".parse().unwrap(), &settings).unwrap();
     assert!(first.capabilities().spread);

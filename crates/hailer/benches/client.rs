@@ -231,7 +231,7 @@ fn respond() {
     let board = Board::new(registry::PROTOCOLS, &status).expect("default options");
     let mut service = Service::new(board, Budget::default());
 
-    let mut settings = hailer_udp::Settings::default();
+    let mut settings = hailer_udp::SocketConfig::default();
     (settings.destination, settings.receive_buffer) = (true, Some(8 << 20));
     let socket =
         Socket::bind((IpAddr::from(Ipv4Addr::UNSPECIFIED), 0).into(), &settings).expect("a socket");
@@ -240,7 +240,7 @@ fn respond() {
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
         std::process::exit(0);
     });
-    let (mut inbox, mut outbox) = (Inbox::for_length(2_048), Outbox::new());
+    let (mut inbox, mut outbox) = (Inbox::with_max_length(2_048), Outbox::new());
     loop {
         if socket.receive(&mut inbox).expect("receives") == 0 {
             hailer_udp::wait(&[&socket], false, Duration::from_secs(1)).expect("waits");

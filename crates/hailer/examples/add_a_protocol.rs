@@ -177,7 +177,7 @@ impl Responder for Answering {
                 out.extend(b"HERE");
                 out.push(id);
                 out.extend(&self.body);
-                Verdict::Reply { proven: false }
+                Verdict::Reply { verified: false }
             }
         }
     }

@@ -158,7 +158,7 @@ impl Hub {
         } else {
             Ipv4Addr::UNSPECIFIED.into()
         };
-        let mut settings = hailer_udp::Settings::default();
+        let mut settings = hailer_udp::SocketConfig::default();
         settings.receive_buffer = Some(RECEIVE_BUFFER);
         settings.refusals = true;
         let socket = Socket::bind(SocketAddr::new(ip, 0), &settings)?;

@@ -1459,7 +1459,7 @@ async fn a_published_status_is_told_from_then_on() {
 #[tokio::test]
 async fn past_the_budget_there_is_silence() {
     let mut budget = Budget::default();
-    (budget.limit_loopback, budget.unproven_per_source) = (true, 256);
+    (budget.limit_loopback, budget.unverified_per_source) = (true, 256);
     let board = Board::new(registry::PROTOCOLS, &status("Budget", ALICE)).unwrap();
     let server = Server::board(loopback(), board, budget);
     let socket = loopback();
@@ -1534,7 +1534,7 @@ async fn no_garbage_stops_a_service() {
         counts.received > 10 && counts.dropped.values().sum::<u64>() > 0,
         "{counts:?}"
     );
-    let sum = counts.answered + counts.unproven + counts.dropped.values().sum::<u64>();
+    let sum = counts.answered + counts.unverified + counts.dropped.values().sum::<u64>();
     assert_eq!(counts.received, sum, "every datagram is counted once");
 }
 

@@ -1,9 +1,9 @@
-//! The responder's engine on real sockets, on loopback only.
+//! The responder pool on real sockets, on loopback only.
 #![cfg(target_os = "linux")]
 
 use hailer::proto::minecraft_query::MinecraftQuery;
 use hailer::proto::{Keys, Options, Protocol, registry};
-use hailer::respond::{Board, Budget, Engine, Post, Settings};
+use hailer::respond::{Board, Budget, ListenerConfig, PoolConfig, ResponderPool};
 use hailer::{Status, Text};
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
@@ -27,17 +27,17 @@ fn board(motd: &str) -> Board {
     Board::with_options(protocols, Keys::new([7; 16]), &status(motd)).unwrap()
 }
 
-fn post(address: &str, board: &Board) -> Post {
-    Post {
+fn post(address: &str, board: &Board) -> ListenerConfig {
+    ListenerConfig {
         address: address.parse().unwrap(),
         board: board.clone(),
         relay: None,
-        handed: None,
+        inherited: None,
     }
 }
 
-fn settings(workers: usize) -> Settings {
-    let mut settings = Settings::default();
+fn config(workers: usize) -> PoolConfig {
+    let mut settings = PoolConfig::default();
     settings.workers = workers;
     settings
 }
@@ -80,9 +80,8 @@ fn ask(client: &UdpSocket) -> Option<String> {
     text.split('\0').next().map(ToOwned::to_owned)
 }
 
-fn dropped(engine: &Engine, reason: &str) -> u64 {
-    engine
-        .done()
+fn dropped(pool: &ResponderPool, reason: &str) -> u64 {
+    pool.counts()
         .iter()
         .filter_map(|done| done.counts.dropped.get(reason))
         .sum()
@@ -99,8 +98,8 @@ fn until(mut is_so: impl FnMut() -> bool) {
 
 #[test]
 fn replies_leave_from_the_address_that_was_asked_whichever_worker_hears() {
-    let engine = Engine::start(vec![post("0.0.0.0:0", &board("here"))], &settings(3)).unwrap();
-    let port = engine.addresses()[0].port();
+    let pool = ResponderPool::start(vec![post("0.0.0.0:0", &board("here"))], &config(3)).unwrap();
+    let port = pool.addresses()[0].port();
     for network in 0..16 {
         let to = SocketAddr::from(([127, 0, 9, network], port));
         assert_eq!(
@@ -109,23 +108,26 @@ fn replies_leave_from_the_address_that_was_asked_whichever_worker_hears() {
         );
     }
     // All of them within one of the times that rates are of, or within two.
-    until(|| engine.top().len() >= 8);
+    until(|| pool.top_talkers().len() >= 8);
     assert!(
-        engine
-            .top()
+        pool.top_talkers()
             .iter()
-            .all(|top| top.asked == top.sent && top.asked_bytes < top.sent_bytes)
+            .all(|top| top.requests_per_s == top.replies_per_s
+                && top.request_bytes_per_s < top.reply_bytes_per_s)
     );
-    until(|| engine.top().is_empty());
-    let done = engine.stop();
-    assert_eq!((done[0].counts.unproven, done[0].counts.answered), (16, 16));
+    until(|| pool.top_talkers().is_empty());
+    let done = pool.stop();
+    assert_eq!(
+        (done[0].counts.unverified, done[0].counts.answered),
+        (16, 16)
+    );
 }
 
 #[test]
 fn what_is_published_is_answered_and_silence_is_kept() {
     let board = board("old");
-    let engine = Engine::start(vec![post("127.0.0.1:0", &board)], &settings(2)).unwrap();
-    let client = client("127.0.0.1", engine.addresses()[0]);
+    let pool = ResponderPool::start(vec![post("127.0.0.1:0", &board)], &config(2)).unwrap();
+    let client = client("127.0.0.1", pool.addresses()[0]);
     assert_eq!(ask(&client).as_deref(), Some("old"));
     board.publish(&status("new")).unwrap();
     assert_eq!(ask(&client).as_deref(), Some("new"));
@@ -135,7 +137,7 @@ fn what_is_published_is_answered_and_silence_is_kept() {
         .set_read_timeout(Some(Duration::from_millis(200)))
         .unwrap();
     assert_eq!(ask(&client), None);
-    until(|| dropped(&engine, "stale") == 1);
+    until(|| dropped(&pool, "stale") == 1);
     board.publish(&status("back")).unwrap();
     client.set_read_timeout(Some(WAIT)).unwrap();
     assert_eq!(ask(&client).as_deref(), Some("back"));
@@ -152,8 +154,8 @@ fn a_reload_under_load_loses_nothing() {
         )
         .unwrap()
     };
-    let engine = Engine::start(vec![post("127.0.0.1:0", &fresh("0"))], &settings(2)).unwrap();
-    let address = engine.addresses()[0];
+    let pool = ResponderPool::start(vec![post("127.0.0.1:0", &fresh("0"))], &config(2)).unwrap();
+    let address = pool.addresses()[0];
     let (stop, asked, lost) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
     std::thread::scope(|scope| {
         for i in 0..4 {
@@ -171,8 +173,8 @@ fn a_reload_under_load_loses_nothing() {
             // Another board, and a second address that comes and goes. The first was asked for as port 0.
             let mut posts = vec![post("127.0.0.1:0", &fresh(&i.to_string()))];
             posts.extend((i % 2 == 0).then(|| post("127.0.0.2:0", &board("second"))));
-            engine.reload(posts).unwrap();
-            assert_eq!(engine.addresses()[0], address);
+            pool.reload(posts).unwrap();
+            assert_eq!(pool.addresses()[0], address);
         }
         assert_eq!(ask(&client("127.0.0.1", address)).as_deref(), Some("40"));
         stop.store(true, Ordering::Relaxed);
@@ -188,8 +190,8 @@ fn an_address_that_cannot_be_had_changes_nothing() {
         .local_addr()
         .unwrap();
     let board = board("still");
-    let engine = Engine::start(vec![post("127.0.0.1:0", &board)], &settings(2)).unwrap();
-    let address = engine.addresses()[0];
+    let pool = ResponderPool::start(vec![post("127.0.0.1:0", &board)], &config(2)).unwrap();
+    let address = pool.addresses()[0];
     let hold = UdpSocket::bind(taken).unwrap();
     let posts = || {
         vec![
@@ -197,18 +199,18 @@ fn an_address_that_cannot_be_had_changes_nothing() {
             post(&taken.to_string(), &board),
         ]
     };
-    assert_eq!(engine.reload(posts()).unwrap_err().address, taken);
-    assert_eq!(engine.addresses(), [address]);
+    assert_eq!(pool.reload(posts()).unwrap_err().address, taken);
+    assert_eq!(pool.addresses(), [address]);
     assert_eq!(ask(&client("127.0.0.1", address)).as_deref(), Some("still"));
     drop(hold);
-    engine.reload(posts()).unwrap();
+    pool.reload(posts()).unwrap();
     assert_eq!(ask(&client("127.0.0.1", taken)).as_deref(), Some("still"));
     let twice = vec![
         post(&taken.to_string(), &board),
         post(&taken.to_string(), &board),
     ];
     assert_eq!(
-        engine.reload(twice).unwrap_err().address,
+        pool.reload(twice).unwrap_err().address,
         taken,
         "no two posts share an address"
     );
@@ -220,10 +222,10 @@ fn what_nobody_claims_goes_to_the_game_and_back() {
     game.set_read_timeout(Some(WAIT)).unwrap();
     let mut with_relay = post("127.0.0.1:0", &board("front"));
     with_relay.relay = Some(game.local_addr().unwrap());
-    let mut settings = settings(1);
+    let mut settings = config(1);
     (settings.relay_sessions, settings.relay_idle) = (2, Duration::from_millis(400));
-    let engine = Engine::start(vec![with_relay.clone()], &settings).unwrap();
-    let address = engine.addresses()[0];
+    let pool = ResponderPool::start(vec![with_relay.clone()], &settings).unwrap();
+    let address = pool.addresses()[0];
     let [one, two, three] = [(); 3].map(|()| client("127.0.0.1", address));
     let mut buffer = [0; 2_048];
     let mut hear = |expected: &[u8]| {
@@ -237,7 +239,7 @@ fn what_nobody_claims_goes_to_the_game_and_back() {
     let as_two = hear(b"login two");
     assert_ne!(as_one, as_two, "the game can tell them apart");
     three.send(b"too many").unwrap();
-    until(|| dropped(&engine, "relay full") == 1);
+    until(|| dropped(&pool, "relay full") == 1);
     let long = vec![0x55; 1_400];
     for _ in 0..80 {
         game.send_to(&long, as_two).unwrap();
@@ -254,27 +256,27 @@ fn what_nobody_claims_goes_to_the_game_and_back() {
         "queries are still answered here"
     );
     // A new list with the same game keeps the sessions.
-    engine.reload(vec![with_relay]).unwrap();
+    pool.reload(vec![with_relay]).unwrap();
     std::thread::sleep(Duration::from_millis(50));
     one.send(b"still me").unwrap();
     assert_eq!(hear(b"still me"), as_one);
-    until(|| engine.done()[0].counts.sessions == 0);
+    until(|| pool.counts()[0].counts.sessions == 0);
     three.send(b"now there is room").unwrap();
     hear(b"now there is room");
-    let counts = &engine.stop()[0].counts;
+    let counts = &pool.stop()[0].counts;
     assert_eq!((counts.relayed, counts.relayed_back), (4, 81));
 }
 
 #[test]
-fn the_unproven_are_sent_no_more_than_the_budget() {
-    let mut settings = settings(2);
+fn the_unverified_are_sent_no_more_than_the_budget() {
+    let mut settings = config(2);
     settings.budget = Budget::default();
     (
         settings.budget.limit_loopback,
-        settings.budget.unproven_packets,
+        settings.budget.unverified_packets,
     ) = (true, 10);
-    let engine = Engine::start(vec![post("127.0.0.1:0", &board("poor"))], &settings).unwrap();
-    let client = client("127.0.0.1", engine.addresses()[0]);
+    let pool = ResponderPool::start(vec![post("127.0.0.1:0", &board("poor"))], &settings).unwrap();
+    let client = client("127.0.0.1", pool.addresses()[0]);
     client
         .set_read_timeout(Some(Duration::from_millis(300)))
         .unwrap();
@@ -286,20 +288,20 @@ fn the_unproven_are_sent_no_more_than_the_budget() {
         (40..=50).contains(&heard),
         "a burst of four seconds: {heard}"
     );
-    until(|| dropped(&engine, "budget") == 200 - heard as u64);
+    until(|| dropped(&pool, "budget") == 200 - heard as u64);
 }
 
 #[test]
 fn a_socket_that_was_handed_over_is_answered_on() {
     let handed = UdpSocket::bind("127.0.0.1:0").unwrap();
     let mut taken = post(&handed.local_addr().unwrap().to_string(), &board("handed"));
-    taken.handed = Some([handed].into());
-    let engine = Engine::start(
+    taken.inherited = Some([handed].into());
+    let pool = ResponderPool::start(
         vec![taken.clone(), post("127.0.0.1:0", &board("own"))],
-        &settings(2),
+        &config(2),
     )
     .unwrap();
-    for (i, address) in engine.addresses().into_iter().enumerate() {
+    for (i, address) in pool.addresses().into_iter().enumerate() {
         let expected = ["handed", "own"][i];
         (1..8).for_each(|i| {
             assert_eq!(
@@ -308,7 +310,7 @@ fn a_socket_that_was_handed_over_is_answered_on() {
             );
         });
     }
-    engine.reload(vec![taken.clone()]).unwrap();
+    pool.reload(vec![taken.clone()]).unwrap();
     assert_eq!(
         ask(&client("127.0.0.1", taken.address)).as_deref(),
         Some("handed")
@@ -329,13 +331,13 @@ fn sockets_handed_over_for_one_address_share_its_networks() {
     // Three for two workers: none may wait where nobody looks.
     let handed = [first, bind(address), bind(address)];
     let mut taken = post(&address.to_string(), &board("handed"));
-    taken.handed = Some(handed.into());
-    let mut settings = settings(2);
+    taken.inherited = Some(handed.into());
+    let mut settings = config(2);
     (
         settings.budget.limit_loopback,
-        settings.budget.unproven_packets,
+        settings.budget.unverified_packets,
     ) = (true, 1);
-    let engine = Engine::start(vec![taken], &settings).unwrap();
+    let pool = ResponderPool::start(vec![taken], &settings).unwrap();
     for network in 0..16 {
         // Each from a port of its own, which is what the system would choose by. With a worker for each network there is
         // one burst of four.
@@ -352,7 +354,7 @@ fn sockets_handed_over_for_one_address_share_its_networks() {
         let heard = ports.iter().filter(|client| heard(client)).count();
         assert!((4..=5).contains(&heard), "{network}: {heard}");
     }
-    let received: u64 = engine.stop().iter().map(|done| done.counts.received).sum();
+    let received: u64 = pool.stop().iter().map(|done| done.counts.received).sum();
     assert_eq!(received, 16 * 12);
 }
 
@@ -362,22 +364,22 @@ fn other_settings_hold_without_a_restart() {
     game.set_read_timeout(Some(WAIT)).unwrap();
     let mut with_relay = post("127.0.0.1:0", &board("front"));
     with_relay.relay = Some(game.local_addr().unwrap());
-    let mut settings = settings(1);
+    let mut settings = config(1);
     (settings.relay_sessions, settings.budget.limit_loopback) = (1, true);
-    let engine = Engine::start(vec![with_relay], &settings).unwrap();
-    let [one, two] = [(); 2].map(|()| client("127.0.0.1", engine.addresses()[0]));
+    let pool = ResponderPool::start(vec![with_relay], &settings).unwrap();
+    let [one, two] = [(); 2].map(|()| client("127.0.0.1", pool.addresses()[0]));
     one.send(b"one").unwrap();
     assert!(game.recv(&mut [0; 16]).is_ok());
     two.send(b"two").unwrap();
-    until(|| dropped(&engine, "relay full") == 1);
+    until(|| dropped(&pool, "relay full") == 1);
     (settings.workers, settings.relay_sessions) = (7, 2);
     (
-        settings.budget.unproven_packets,
-        settings.budget.unproven_total,
+        settings.budget.unverified_packets,
+        settings.budget.unverified_total,
     ) = (1, 512 << 10);
-    engine.change(&settings);
-    until(|| engine.left().bytes_per_second == 512 << 10);
-    assert_eq!((engine.workers(), engine.settings().relay_sessions), (1, 2));
+    pool.configure(&settings);
+    until(|| pool.remaining_budget().bytes_per_second == 512 << 10);
+    assert_eq!((pool.workers(), pool.config().relay_sessions), (1, 2));
     two.send(b"two").unwrap();
     assert!(game.recv(&mut [0; 16]).is_ok(), "there is room for another");
     (0..20).for_each(|_| assert_eq!(two.send(HANDSHAKE).unwrap(), HANDSHAKE.len()));

@@ -7,7 +7,7 @@ use crate::print::{count, tell};
 use anyhow::Context;
 use hailer::proto::Protocol;
 use hailer::registry;
-use hailer::respond::farm::{BindError, Counts, Farm, Settings};
+use hailer::respond::farm::{Farm, FarmBindError, FarmConfig, FarmCounts};
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -17,7 +17,7 @@ pub(crate) fn run(args: &Serve) -> anyhow::Result<Exit> {
         Err(error) => usage!("--farm: {error}"),
     };
     let bound = farm.bind().map_err(|error| {
-        let taken = matches!(error, BindError::Bind { .. });
+        let taken = matches!(error, FarmBindError::Bind { .. });
         let hint = "--port PROTOCOL=PORT chooses another; port 0 takes any free one";
         if taken {
             anyhow::anyhow!("{error} ({hint})")
@@ -71,10 +71,10 @@ pub(crate) fn run(args: &Serve) -> anyhow::Result<Exit> {
 }
 
 /// What the flags ask for.
-fn settings(args: &Serve) -> anyhow::Result<Settings> {
+fn settings(args: &Serve) -> anyhow::Result<FarmConfig> {
     let flags = &args.farm;
     let (address, bits) = flags.farm[0];
-    let mut settings = Settings::new(address, bits);
+    let mut settings = FarmConfig::new(address, bits);
     settings.networks = flags.farm.clone();
     let protocols: Vec<&'static dyn Protocol> = match args.protocol.is_empty() {
         true => registry::datagram().collect(),
@@ -117,12 +117,12 @@ fn settings(args: &Serve) -> anyhow::Result<Settings> {
     Ok(settings)
 }
 
-fn summary(counts: &Counts) -> String {
+fn summary(counts: &FarmCounts) -> String {
     let reasons = [
         (counts.silent, "to silent servers"),
         (counts.lost, "lost on the way"),
         (counts.foreign, "not to the farm, or not from this machine"),
-        (counts.crowded, "dropped because too many were delayed"),
+        (counts.queue_full, "dropped because too many were delayed"),
         (counts.unsent, "that the system would not send"),
         (counts.overflows, "lost because the receive queue was full"),
     ];
@@ -140,8 +140,8 @@ fn summary(counts: &Counts) -> String {
         .into_iter()
         .map(|(count, reason)| format!("{count} {reason}"))
         .collect();
-    let doubled = if counts.doubled > 0 {
-        format!(" ({} twice)", counts.doubled)
+    let doubled = if counts.duplicated > 0 {
+        format!(" ({} twice)", counts.duplicated)
     } else {
         String::new()
     };
@@ -171,9 +171,9 @@ mod tests {
 
     #[test]
     fn the_summary_is_for_people() {
-        let mut counts = Counts::default();
+        let mut counts = FarmCounts::default();
         assert_eq!(summary(&counts), "0 datagrams received: 0 replies sent");
-        (counts.received, counts.answered, counts.doubled) = (9, 1, 1);
+        (counts.received, counts.answered, counts.duplicated) = (9, 1, 1);
         (counts.silent, counts.lost) = (3, 2);
         counts.dropped.insert("token", 1);
         assert_eq!(

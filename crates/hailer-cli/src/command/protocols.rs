@@ -21,7 +21,7 @@ pub(crate) fn run(args: &Protocols) -> anyhow::Result<Exit> {
                 ("title", Fit::Spare(0)),
                 ("port", Fit::Whole),
                 ("asker proves", Fit::Spare(1)),
-                ("unproven reply", Fit::Spare(2)),
+                ("unverified reply", Fit::Spare(2)),
                 ("who speaks it", Fit::Fold),
             ];
             let rows = all().map(|info| {
@@ -30,7 +30,7 @@ pub(crate) fn run(args: &Protocols) -> anyhow::Result<Exit> {
                     info.title,
                     &port(info),
                     proof(info),
-                    &unproven(info),
+                    &unverified(info),
                     info.games,
                 ];
                 row.map(str::to_owned).to_vec()
@@ -57,7 +57,7 @@ fn proof(info: &Info) -> &'static str {
 }
 
 /// The most that an asker gets before it has proved what it must.
-fn unproven(info: &Info) -> String {
+fn unverified(info: &Info) -> String {
     match info.amplification.reply {
         0 => "none".into(),
         _ => format!("at most ×{:.1}", info.amplification.factor()),
@@ -73,10 +73,10 @@ fn details(out: &mut impl Write, info: &Info) -> anyhow::Result<()> {
     writeln!(out, "Spoken by {}.", info.games)?;
     let amplification = info.amplification;
     match amplification.reply {
-        0 => writeln!(out, "Unproven reply: none.")?,
+        0 => writeln!(out, "Unverified reply: none.")?,
         reply => writeln!(
             out,
-            "Unproven reply: at most {reply} bytes for {} (×{:.1}), by default.",
+            "Unverified reply: at most {reply} bytes for {} (×{:.1}), by default.",
             amplification.request,
             amplification.factor()
         )?,
@@ -141,7 +141,7 @@ mod tests {
                 info.games,
                 port(info),
                 proof(info),
-                unproven(info),
+                unverified(info),
                 id = info.id,
             );
             assert!(

@@ -11,7 +11,8 @@ use crate::{activation, observe};
 use hailer::Status;
 use hailer::proto::Keys;
 use hailer::respond::{
-    BindError, Board, Counts, Done, Engine, Post, Reason, Settings, random_secret,
+    Board, Counts, ListenError, ListenerConfig, ListenerCounts, PoolConfig, Reason, ResponderPool,
+    random_secret,
 };
 use hailer::source::Published;
 use std::collections::BTreeSet;
@@ -79,7 +80,7 @@ async fn serve(config: &Config, args: &Serve, handed: &Handed) -> anyhow::Result
     let settings = settings(&config.engine);
     let crowded = serve_files::make_room(plans, &settings);
     let mut stage = Stage::new(plans, None, handed)?;
-    let engine = Arc::new(Engine::start(stage.posts.clone(), &settings).map_err(hint)?);
+    let engine = Arc::new(ResponderPool::start(stage.posts.clone(), &settings).map_err(hint)?);
     if let Some(problem) = stage
         .open(plans, &engine, &Sources::default())
         .await?
@@ -120,7 +121,7 @@ async fn serve(config: &Config, args: &Serve, handed: &Handed) -> anyhow::Result
         tokio::select! {
             () = &mut over => break,
             _ = report.tick() => {
-                let counts = total(&engine.done());
+                let counts = total(&engine.counts());
                 if counts.received != reported.received {
                     tell!("\x1b[2m{}\x1b[0m", summary(&counts));
                     reported = counts;
@@ -144,7 +145,7 @@ async fn serve(config: &Config, args: &Serve, handed: &Handed) -> anyhow::Result
     drop((stage, observer, view));
     let counts = match Arc::try_unwrap(engine) {
         Ok(engine) => total(&engine.stop()),
-        Err(engine) => total(&engine.done()),
+        Err(engine) => total(&engine.counts()),
     };
     tell!("{}", summary(&counts));
     Ok(Exit::Success)
@@ -155,7 +156,7 @@ async fn reload(
     args: &Serve,
     (running, handed): (&Config, &Handed),
     stage: &mut Stage,
-    engine: &Engine,
+    engine: &ResponderPool,
     view: &View,
 ) -> anyhow::Result<Option<String>> {
     let Some(path) = &args.config else {
@@ -167,7 +168,7 @@ async fn reload(
     let settings = settings(&wished.engine);
     let crowded = serve_files::make_room(plans, &settings);
     engine.reload(new.asked()).map_err(hint)?;
-    engine.change(&settings);
+    engine.configure(&settings);
     // First the old sources end: a new one may listen where an old one did. Networks are left only by who does not return.
     let returns: BTreeSet<_> = plans
         .iter()
@@ -219,27 +220,27 @@ fn watching(args: &Serve, wished: &config::Observe) -> observe::Settings {
     settings
 }
 
-fn settings(wished: &config::Engine) -> Settings {
-    let mut settings = Settings::default();
+fn settings(wished: &config::Engine) -> PoolConfig {
+    let mut settings = PoolConfig::default();
     settings.workers = wished.workers.unwrap_or_default();
     settings.relay_sessions = wished.relay_sessions.unwrap_or(settings.relay_sessions);
     settings.relay_idle = wished.relay_idle.unwrap_or(settings.relay_idle);
     let budget = &mut settings.budget;
     for (allowed, bytes, packets) in [
         (
-            wished.unproven_per_source,
-            &mut budget.unproven_per_source,
-            &mut budget.unproven_packets,
+            wished.unverified_per_source,
+            &mut budget.unverified_per_source,
+            &mut budget.unverified_packets,
         ),
         (
-            wished.unproven_total,
-            &mut budget.unproven_total,
-            &mut budget.unproven_total_packets,
+            wished.unverified_total,
+            &mut budget.unverified_total,
+            &mut budget.unverified_total_packets,
         ),
         (
-            wished.proven_per_source,
-            &mut budget.proven_per_source,
-            &mut budget.proven_packets,
+            wished.verified_per_source,
+            &mut budget.verified_per_source,
+            &mut budget.verified_packets,
         ),
     ] {
         *bytes = allowed.bytes.unwrap_or(*bytes);
@@ -251,7 +252,7 @@ fn settings(wished: &config::Engine) -> Settings {
 /// The boards of one configuration and the tasks that write on them. Dropping it ends the tasks.
 pub(super) struct Stage {
     /// In the order of the plans' listeners. With the ports that the system chose, once they are open.
-    posts: Vec<Post>,
+    posts: Vec<ListenerConfig>,
     /// What was asked for, of each post.
     asked: Vec<Listener>,
     tasks: JoinSet<()>,
@@ -298,11 +299,11 @@ impl Stage {
                 .iter()
                 .find(|(address, _)| *address == listener.address);
             let handed = handed.map(|(_, sockets)| sockets.clone());
-            posts.push(Post {
+            posts.push(ListenerConfig {
                 address,
                 board,
                 relay: plan.relay,
-                handed,
+                inherited: handed,
             });
             asked.push(listener.clone());
         }
@@ -315,8 +316,8 @@ impl Stage {
     }
 
     /// The posts as they were asked for.
-    fn asked(&self) -> Vec<Post> {
-        let with = |(post, asked): (&Post, &Listener)| Post {
+    fn asked(&self) -> Vec<ListenerConfig> {
+        let with = |(post, asked): (&ListenerConfig, &Listener)| ListenerConfig {
             address: asked.address,
             ..post.clone()
         };
@@ -328,7 +329,7 @@ impl Stage {
     async fn open(
         &mut self,
         plans: &[Plan],
-        engine: &Engine,
+        engine: &ResponderPool,
         before: &Sources,
     ) -> anyhow::Result<Vec<anyhow::Error>> {
         for ((post, address), (plan, listener)) in self
@@ -408,13 +409,13 @@ pub(super) fn listeners(plans: &[Plan]) -> impl Iterator<Item = (&Plan, &Listene
         .flat_map(|plan| plan.listeners.iter().map(move |listener| (plan, listener)))
 }
 
-fn hint(error: BindError) -> anyhow::Error {
+fn hint(error: ListenError) -> anyhow::Error {
     let hint =
         "--listen ADDRESS:PORT chooses another, or `listen` in the file; port 0 takes any free one";
     anyhow::Error::new(error.cause).context(format!("cannot listen on {} ({hint})", error.address))
 }
 
-fn total(done: &[Done]) -> Counts {
+fn total(done: &[ListenerCounts]) -> Counts {
     let mut total = Counts::default();
     done.iter().for_each(|done| total.add(&done.counts));
     total
@@ -457,7 +458,7 @@ fn notes(addresses: &[SocketAddr]) -> Vec<String> {
 }
 
 /// What somebody who hands over sockets may want to know.
-fn notes_on_handed(handed: &Handed, posts: &[Post], workers: usize) -> Vec<String> {
+fn notes_on_handed(handed: &Handed, posts: &[ListenerConfig], workers: usize) -> Vec<String> {
     let note = |(address, sockets): &(SocketAddr, Arc<[UdpSocket]>)| {
         let count = sockets.len();
         if posts.iter().all(|post| post.address != *address) {
@@ -512,15 +513,15 @@ fn summary(counts: &Counts) -> String {
             format!(" ({text})")
         }
     };
-    let unproven = match counts.unproven {
+    let unverified = match counts.unverified {
         0 => String::new(),
-        unproven => format!("{unproven} of them before the asker had proved its address"),
+        unverified => format!("{unverified} of them before the asker had proved its address"),
     };
     format!(
         "{} received: {} answered{}, {unanswered} left unanswered{}",
         count(counts.received, "datagram"),
-        counts.answered + counts.unproven,
-        braces(unproven),
+        counts.answered + counts.unverified,
+        braces(unverified),
         braces(dropped.join(", "))
     )
 }
@@ -558,7 +559,7 @@ mod tests {
             summary(&counts),
             "1 datagram received: 1 answered, 0 left unanswered"
         );
-        (counts.received, counts.unproven) = (9, 2);
+        (counts.received, counts.unverified) = (9, 2);
         counts
             .dropped
             .extend([("budget", 1), ("malformed", 3), ("no query", 2)]);

@@ -2,14 +2,14 @@
 
 use super::serve::listeners;
 use crate::config::Plan;
-use hailer::respond::Settings;
+use hailer::respond::PoolConfig;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// What is open beside: listeners, sources, those who look, and what libraries need.
 const OTHERS: u64 = 256;
 
 /// Makes room for as many sessions as there may be. Returns what is missing, in words.
-pub(super) fn make_room(plans: &[Plan], settings: &Settings) -> Option<String> {
+pub(super) fn make_room(plans: &[Plan], settings: &PoolConfig) -> Option<String> {
     let relays = listeners(plans)
         .filter(|(plan, _)| plan.relay.is_some())
         .count();

@@ -4,14 +4,14 @@ use super::serve::{Stage, listeners};
 use super::serve_sources;
 use crate::config::{self, Listener, Plan};
 use crate::observe::snapshot::{self, Snapshot};
-use hailer::respond::{Done, Engine, Top};
+use hailer::respond::{ListenerCounts, ResponderPool, TopTalker};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Instant, SystemTime};
 
 /// The engine, and what is answered on it.
 pub(super) struct View {
     /// Whoever looks keeps nobody from stopping it.
-    engine: Weak<Engine>,
+    engine: Weak<ResponderPool>,
     started: SystemTime,
     clock: Instant,
     shown: Mutex<Shown>,
@@ -33,7 +33,7 @@ enum Told {
 }
 
 impl View {
-    pub(super) fn new(engine: &Arc<Engine>) -> Self {
+    pub(super) fn new(engine: &Arc<ResponderPool>) -> Self {
         Self {
             engine: Arc::downgrade(engine),
             started: SystemTime::now(),
@@ -75,7 +75,7 @@ impl View {
         let Some(engine) = self.engine.upgrade() else {
             return Snapshot::default();
         };
-        let (done, left) = (engine.done(), engine.left());
+        let (done, left) = (engine.counts(), engine.remaining_budget());
         let since = self
             .started
             .duration_since(SystemTime::UNIX_EPOCH)
@@ -100,16 +100,16 @@ impl View {
             budget: snapshot::Budget {
                 left_bytes: left.bytes,
                 bytes_per_second: left.bytes_per_second,
-                sources: left.networks,
-                places: left.places,
+                sources: left.tracked_networks,
+                places: left.max_networks,
             },
             relay: snapshot::Relay {
                 sessions: done.iter().map(|done| done.counts.sessions).sum(),
-                places: (shown.relays * engine.workers() * engine.settings().relay_sessions) as u64,
+                places: (shown.relays * engine.workers() * engine.config().relay_sessions) as u64,
             },
             sources: shown.sources.iter().map(source).collect(),
             top: engine
-                .top()
+                .top_talkers()
                 .iter()
                 .take(snapshot::TOP)
                 .map(prefix)
@@ -124,22 +124,22 @@ impl View {
     }
 }
 
-fn prefix(top: &Top) -> snapshot::Prefix {
+fn prefix(top: &TopTalker) -> snapshot::Prefix {
     snapshot::Prefix {
         prefix: format!("{}/{}", top.network, top.bits),
-        packets_per_s: top.asked,
-        bytes_per_s: top.asked_bytes,
-        replies_per_s: top.sent,
-        reply_bytes_per_s: top.sent_bytes,
+        packets_per_s: top.requests_per_s,
+        bytes_per_s: top.request_bytes_per_s,
+        replies_per_s: top.replies_per_s,
+        reply_bytes_per_s: top.reply_bytes_per_s,
     }
 }
 
-fn listener(done: &Done, protocols: &[String]) -> snapshot::Listener {
+fn listener(done: &ListenerCounts, protocols: &[String]) -> snapshot::Listener {
     let from = &done.counts;
     let mut counts = snapshot::Counts {
         received: from.received,
         answered: from.answered,
-        unproven: from.unproven,
+        unverified: from.unverified,
         bytes_in: from.bytes_in,
         bytes_out: from.bytes_out,
         relayed: from.relayed,
@@ -154,7 +154,7 @@ fn listener(done: &Done, protocols: &[String]) -> snapshot::Listener {
             .requests
             .insert(id.clone(), of.map_or(0, |of| of.requests));
         counts.reply(id, "answer", of.map_or(0, |of| of.answered));
-        counts.reply(id, "unproven", of.map_or(0, |of| of.unproven));
+        counts.reply(id, "unverified", of.map_or(0, |of| of.unverified));
     }
     from.dropped
         .iter()

@@ -52,7 +52,7 @@ fn show(out: &mut impl Write, snapshot: &Snapshot) -> std::io::Result<()> {
         let networks = count(budget.sources, "network");
         writeln!(
             out,
-            "budget for unproven askers: {left} left of {full}/s; {networks} of {} known",
+            "budget for unverified askers: {left} left of {full}/s; {networks} of {} known",
             budget.places
         )?;
     }
@@ -70,7 +70,7 @@ fn show(out: &mut impl Write, snapshot: &Snapshot) -> std::io::Result<()> {
         ("protocols", Fit::Cut),
         ("received", Fit::Number),
         ("answered", Fit::Number),
-        ("unproven", Fit::Spare(3)),
+        ("unverified", Fit::Spare(3)),
         ("dropped", Fit::Number),
         ("relayed", Fit::Spare(2)),
         ("passed back", Fit::Spare(2)),
@@ -98,7 +98,7 @@ fn show(out: &mut impl Write, snapshot: &Snapshot) -> std::io::Result<()> {
             let Counts {
                 received,
                 answered,
-                unproven,
+                unverified,
                 bytes_in,
                 bytes_out,
                 ..
@@ -113,7 +113,7 @@ fn show(out: &mut impl Write, snapshot: &Snapshot) -> std::io::Result<()> {
                     .join(", "),
                 received.to_string(),
                 answered.to_string(),
-                unproven.to_string(),
+                unverified.to_string(),
                 listener.counts.all_dropped().to_string(),
                 number(is_relayed, listener.counts.relayed),
                 number(is_relayed, listener.counts.relayed_back),
@@ -241,7 +241,7 @@ mod tests {
             "too old, silent",
             "3h 6m",
             "203.0.113.0/24",
-            "unproven",
+            "unverified",
             "Who asks most",
         ] {
             assert!(shown.contains(expected), "{expected}:\n{shown}");

@@ -9,9 +9,9 @@ pub(crate) fn snapshot(seconds: f64) -> Snapshot {
         for (j, protocol) in protocols.iter().enumerate() {
             // UGP has no proofs.
             let kinds: &[&str] = if *protocol == "ugp" {
-                &["unproven"]
+                &["unverified"]
             } else {
-                &["answer", "unproven"]
+                &["answer", "unverified"]
             };
             for (k, kind) in kinds.iter().enumerate() {
                 let pace = 400.0 / (1 + i * 7 + j as u64 * 3 + k as u64) as f64;
@@ -21,11 +21,11 @@ pub(crate) fn snapshot(seconds: f64) -> Snapshot {
             counts.requests.insert((*protocol).into(), asked);
         }
         let replies: u64 = protocols.iter().map(|protocol| counts.of(protocol)).sum();
-        counts.unproven = protocols
+        counts.unverified = protocols
             .iter()
-            .map(|protocol| counts.answers[*protocol]["unproven"])
+            .map(|protocol| counts.answers[*protocol]["unverified"])
             .sum();
-        counts.answered = replies - counts.unproven;
+        counts.answered = replies - counts.unverified;
         for (reason, pace) in [
             ("token", 9.0),
             ("budget", 55.0),

@@ -176,12 +176,12 @@ pub(super) fn text(snapshot: &Snapshot) -> String {
     let budget = &snapshot.budget;
     for (name, help, value) in [
         (
-            "unproven_budget_left_bytes",
+            "unverified_budget_left_bytes",
             "What may be sent now to askers that proved nothing.",
             budget.left_bytes,
         ),
         (
-            "unproven_budget_bytes",
+            "unverified_budget_bytes",
             "What flows back into that budget in a second; 0: no limit.",
             budget.bytes_per_second,
         ),
@@ -417,13 +417,13 @@ mod tests {
             requests,
             Some(first.counts.requests["minecraft-query"] as f64)
         );
-        let proven = [
+        let verified = [
             listener,
             ("protocol", "minecraft-query"),
             ("kind", "answer"),
         ];
         let count = first.counts.answers["minecraft-query"]["answer"];
-        assert_eq!(value(&page, "answers_total", &proven), Some(count as f64));
+        assert_eq!(value(&page, "answers_total", &verified), Some(count as f64));
         let token = [listener, ("reason", "token")];
         assert_eq!(
             value(&page, "dropped_datagrams_total", &token),

@@ -77,7 +77,7 @@ pub(crate) struct Counts {
     /// Replies to askers that proved their address.
     pub(crate) answered: u64,
     /// Replies to askers that proved nothing: challenges, and all of a protocol without challenges.
-    pub(crate) unproven: u64,
+    pub(crate) unverified: u64,
     /// Bytes received, of UDP payload.
     pub(crate) bytes_in: u64,
     /// Bytes sent, of UDP payload.
@@ -93,7 +93,7 @@ pub(crate) struct Counts {
     /// Datagrams in each protocol, answered or not.
     #[serde(default)]
     pub(crate) requests: BTreeMap<String, u64>,
-    /// Replies by protocol and kind: `answer` to askers that proved their address, `unproven` to others.
+    /// Replies by protocol and kind: `answer` to askers that proved their address, `unverified` to others.
     pub(crate) answers: BTreeMap<String, BTreeMap<String, u64>>,
     /// Datagrams left unanswered, by the key of one of the [`reasons`].
     pub(crate) dropped: BTreeMap<String, u64>,
@@ -120,7 +120,7 @@ impl Counts {
     pub(crate) fn add(&mut self, other: &Self) {
         self.received += other.received;
         self.answered += other.answered;
-        self.unproven += other.unproven;
+        self.unverified += other.unverified;
         self.bytes_in += other.bytes_in;
         self.bytes_out += other.bytes_out;
         self.relayed += other.relayed;

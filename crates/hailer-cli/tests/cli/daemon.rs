@@ -183,7 +183,7 @@ fn a_budget_changes_with_a_hangup() {
     let control = std::env::temp_dir().join(format!("hailer-budget-{}.sock", std::process::id()));
     let text = |kib: u32, metrics: &str| {
         format!(
-            "[[server]]\nlisten = \"127.0.0.1:0\"\n[engine]\nbudget.unproven-total = \"{kib}KiB\"\n[observe]\n{metrics}"
+            "[[server]]\nlisten = \"127.0.0.1:0\"\n[engine]\nbudget.unverified-total = \"{kib}KiB\"\n[observe]\n{metrics}"
         )
     };
     let config = Temporary::file("budget.toml", text(64, ""));

@@ -2,7 +2,7 @@
 
 use crate::support::{ids, protocol};
 use crate::tool::{Serve, run};
-use hailer::respond::farm::{Farm, Settings};
+use hailer::respond::farm::{Farm, FarmConfig};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ fn every_address_says_what_the_library_says() {
     let Some(serve) = start(&["--variant-seed", "7", "--silent", "30%"]) else {
         return;
     };
-    let mut settings = Settings::new([127, 0, 0, 0].into(), 8);
+    let mut settings = FarmConfig::new([127, 0, 0, 0].into(), 8);
     (settings.seed, settings.silent) = (7, 0.3);
     let farm = Farm::new(settings).unwrap();
     for (line, id) in serve.listening.iter().zip(ids()) {

@@ -5,7 +5,7 @@
 use crate::farm::port;
 use crate::support::{ids, protocol};
 use crate::tool::{Process, Serve, Temporary, command};
-use hailer::respond::farm::{Farm, Settings};
+use hailer::respond::farm::{Farm, FarmConfig};
 use serde_json::Value;
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -141,7 +141,7 @@ fn every_server_that_answers_is_written_once_as_it_is_and_shares_are_the_same() 
     let serve = Serve::start_for(6 * patience(), 3, WEATHER);
     let each = number() / 3;
     let ranges = &ranges(&serve, each);
-    let mut settings = Settings::new([127, 0, 0, 0].into(), 8);
+    let mut settings = FarmConfig::new([127, 0, 0, 0].into(), 8);
     (settings.seed, settings.silent) = (SEED, SILENT);
     let farm = &Farm::new(settings).unwrap();
 

@@ -40,9 +40,9 @@ fn snapshot(pid: u32, seconds: f64, state: &str) -> Value {
         "listeners": [{
             "address": "127.0.0.1:25565", "protocols": ["minecraft-query"],
             "counts": {
-                "received": received, "answered": received / 2, "unproven": received / 4, "bytes_in": received * 11,
+                "received": received, "answered": received / 2, "unverified": received / 4, "bytes_in": received * 11,
                 "bytes_out": received * 300, "relayed": 0,
-                "answers": { "minecraft-query": { "answer": received / 2, "unproven": received / 4 } },
+                "answers": { "minecraft-query": { "answer": received / 2, "unverified": received / 4 } },
                 "dropped": { "token": received / 4 },
             },
         }],

@@ -567,8 +567,8 @@ fn a_running_server_is_seen_by_status_and_metrics() {
     assert!(is_told, "{}", status());
     let counts = &status()["listeners"][0]["counts"];
     assert_eq!(counts["answers"]["minecraft-query"]["answer"], 1);
-    assert_eq!(counts["answers"]["minecraft-query"]["unproven"], 1);
-    assert_eq!(counts["answers"]["ugp"]["unproven"], 2);
+    assert_eq!(counts["answers"]["minecraft-query"]["unverified"], 1);
+    assert_eq!(counts["answers"]["ugp"]["unverified"], 2);
     assert_eq!(status()["sources"][0]["kind"], "fixed");
     assert!(
         run(["serve", "status", "--control", control])

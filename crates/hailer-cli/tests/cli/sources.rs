@@ -503,8 +503,8 @@ fn every_mistake_is_one_line_with_file_line_and_fix() {
         (server("relay = \"mars\""), ":2: relay \"mars\": write the game server's \"ADDRESS:PORT\"".into()),
         (server("listen = \"127.0.0.1:9\"\nrelay = \"127.0.0.1:9\""), ":3: relay 127.0.0.1:9: that is where this server listens; write where the game is".into()),
         (server("[engine]\nworkers = -1"), ":3: workers: write a whole number from 0 to 1024".into()),
-        (server("[engine]\nbudget.unproven-per-sauce = \"8KiB\""), ":3: unknown key `unproven-per-sauce` in budget; did you mean `unproven-per-source`?".into()),
-        (server("[engine]\nbudget.unproven-total = \"much\""), ":3: unproven-total: write bytes in a second such as \"8KiB\", or { bytes = \"8KiB\", packets = 40 }; units are B, kB, MB, KiB and MiB, up to 4 GiB".into()),
+        (server("[engine]\nbudget.unverified-per-sauce = \"8KiB\""), ":3: unknown key `unverified-per-sauce` in budget; did you mean `unverified-per-source`?".into()),
+        (server("[engine]\nbudget.unverified-total = \"much\""), ":3: unverified-total: write bytes in a second such as \"8KiB\", or { bytes = \"8KiB\", packets = 40 }; units are B, kB, MB, KiB and MiB, up to 4 GiB".into()),
         (server("[observe]\nmetrics = \"0.0.0.0:9100\""), ":3: metrics \"0.0.0.0:9100\": everybody there could read them; write a loopback address and a port, such as \"127.0.0.1:9100\"".into()),
         (server("[enigne]\nworkers = 1"), ":2: unknown key `enigne` in the file; did you mean `engine`?".into()),
     ] {

@@ -13,7 +13,7 @@ mod redis_server;
 
 pub use folder::Folder;
 use hailer::registry;
-use hailer::respond::farm::{Farm, Settings};
+use hailer::respond::farm::{Farm, FarmConfig};
 use hailer_monitor::history::{History, NewServer};
 use hailer_monitor::sample::Millis;
 use hailer_monitor::server::Origin;
@@ -30,7 +30,7 @@ const SERVERS: u32 = 2_000;
 
 /// Servers on loopback, until the process ends. Returns their port.
 pub fn farm() -> u16 {
-    let mut settings = Settings::new([127, 0, 0, 0].into(), 8);
+    let mut settings = FarmConfig::new([127, 0, 0, 0].into(), 8);
     settings.ports = vec![(registry::find("minecraft-query").unwrap(), 0)];
     settings.variants = 64;
     let farm: &'static Farm = Box::leak(Box::new(Farm::new(settings).unwrap()));

@@ -39,7 +39,7 @@ impl Responder for ListPingResponder {
             return Verdict::Pass;
         }
         out.extend_from_slice(&self.reply);
-        Verdict::Reply { proven: true }
+        Verdict::Reply { verified: true }
     }
 }
 
@@ -82,7 +82,7 @@ mod tests {
         for request in [&b"\xFE"[..], b"\xFE\x01", b"\xFE\x01\xFA\0\x0B"] {
             assert_eq!(
                 answer(&status, request),
-                (Verdict::Reply { proven: true }, reply.clone())
+                (Verdict::Reply { verified: true }, reply.clone())
             );
         }
         for request in [

@@ -155,7 +155,7 @@ impl Responder for MinecraftQueryResponder {
             Ok(Request::Handshake { session }) => {
                 let token = Self::token(self.keys.mint(PURPOSE, self.asker(from), epoch));
                 message::write_challenge(session, token, out);
-                Verdict::Reply { proven: false }
+                Verdict::Reply { verified: false }
             }
             Ok(Request::Stat {
                 session,
@@ -164,7 +164,7 @@ impl Responder for MinecraftQueryResponder {
             }) if self.accepts(token, from, epoch) => {
                 message::write_stat_header(session, out);
                 out.extend_from_slice(if full { &self.full } else { &self.basic });
-                Verdict::Reply { proven: true }
+                Verdict::Reply { verified: true }
             }
             Ok(Request::Stat { .. }) => Verdict::Drop("token"),
         }
@@ -410,7 +410,7 @@ mod tests {
     fn token(responder: &MinecraftQueryResponder, from: SocketAddr, epoch: Epoch) -> Token {
         let mut out = Vec::new();
         let verdict = responder.answer(from, epoch, &[0xFE, 0xFD, 9, 1, 2, 3, 4], &mut out);
-        assert_eq!(verdict, Verdict::Reply { proven: false });
+        assert_eq!(verdict, Verdict::Reply { verified: false });
         assert!(out.len() <= message::CHALLENGE_MAX);
         message::parse_challenge(&out, Some(SESSION), &mut Notes::default())
             .unwrap()
@@ -441,7 +441,7 @@ mod tests {
             panic!()
         };
         assert!(number > 0);
-        let ok = Verdict::Reply { proven: true };
+        let ok = Verdict::Reply { verified: true };
         assert_eq!(stat(&responder, asker(), NOW, token).0, ok);
         assert_eq!(stat(&responder, asker(), Epoch(1001), token).0, ok);
         assert_eq!(
@@ -477,7 +477,7 @@ mod tests {
         let other_port = SocketAddr::new(asker().ip(), 50001);
         assert_eq!(
             stat(&responder, other_port, NOW, token).0,
-            Verdict::Reply { proven: true }
+            Verdict::Reply { verified: true }
         );
         let other_address = SocketAddr::new("192.0.2.8".parse().unwrap(), 50000);
         assert_eq!(
@@ -510,13 +510,13 @@ mod tests {
                     Ok(Stat::Basic(_))
                 )),
             }
-            assert_eq!(verdict == Verdict::Reply { proven: true }, length >= 11);
+            assert_eq!(verdict == Verdict::Reply { verified: true }, length >= 11);
         }
         for length in 0..=32 {
             let mut out = Vec::new();
             let handshake = [&[0xFE, 0xFD, 9, 1, 2, 3, 4][..], &[0; 32]].concat();
             let verdict = responder.answer(asker(), NOW, &handshake[..length], &mut out);
-            assert_eq!(verdict == Verdict::Reply { proven: false }, length >= 7);
+            assert_eq!(verdict == Verdict::Reply { verified: false }, length >= 7);
         }
         let raknet = [1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255, 0];
         assert_eq!(

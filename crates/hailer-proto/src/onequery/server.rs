@@ -56,7 +56,7 @@ pub(super) static OPTIONS: &[Doc] = &[
     Doc {
         key: "v1",
         help: "Whether to answer version 1 too, default false: always basic, which must be public; at most 256 bytes \
-               for 9 from any address, proven or not",
+               for 9 from any address, verified or not",
     },
 ];
 
@@ -223,7 +223,7 @@ impl Responder for OneQueryResponder {
                 return Verdict::Drop("v1 is off");
             };
             out.extend_from_slice(reply);
-            return Verdict::Reply { proven: false };
+            return Verdict::Reply { verified: false };
         }
         if !bytes.starts_with(message::REQUEST_MAGIC) || bytes.len() < message::CHALLENGE_REQUEST {
             return Verdict::Pass;
@@ -233,7 +233,7 @@ impl Responder for OneQueryResponder {
             Ok(Request::Challenge) => {
                 let token = Self::token(epoch, self.keys.mint(PURPOSE, from, epoch));
                 message::write_challenge(Token(token), out);
-                Verdict::Reply { proven: false }
+                Verdict::Reply { verified: false }
             }
             Ok(Request::Query(query)) if self.accepts(query.token, from, epoch) => {
                 let allowed = self.allows(&query);
@@ -243,7 +243,7 @@ impl Responder for OneQueryResponder {
                 }
                 // Whoever offers tokens that open nothing may be guessing, and is paid from the purse of strangers.
                 Verdict::Reply {
-                    proven: allowed || query.auth_token.is_none(),
+                    verified: allowed || query.auth_token.is_none(),
                 }
             }
             Ok(Request::Query(_)) => Verdict::Drop("token"),
@@ -409,7 +409,7 @@ mod tests {
     use alloc::string::{String, ToString};
 
     const NOW: Epoch = Epoch(1000);
-    const PROVEN: Verdict = Verdict::Reply { proven: true };
+    const VERIFIED: Verdict = Verdict::Reply { verified: true };
 
     fn asker() -> SocketAddr {
         "192.0.2.7:50000".parse().unwrap()
@@ -462,7 +462,7 @@ mod tests {
         let mut out = Vec::new();
         assert_eq!(
             responder.answer(from, epoch, b"ONEQUERY\0", &mut out),
-            Verdict::Reply { proven: false }
+            Verdict::Reply { verified: false }
         );
         assert_eq!((out.len(), &out[41..]), (48, &[0; 7][..]));
         message::parse_challenge(&out, &mut Notes::default()).unwrap()
@@ -483,7 +483,12 @@ mod tests {
         Request::Query(query).write(&mut request);
         let (verdict, reply) = hear(responder, &request);
         let guessing = query.auth_token.is_some() && read(&reply).flags.has(Flags::REFUSED);
-        assert_eq!(verdict, Verdict::Reply { proven: !guessing });
+        assert_eq!(
+            verdict,
+            Verdict::Reply {
+                verified: !guessing
+            }
+        );
         assert!(reply.len() <= MAX_REPLY, "{}", reply.len());
         reply
     }
@@ -549,7 +554,7 @@ mod tests {
             let (verdict, reply) = hear(&responder, &request);
             assert_eq!(
                 (verdict, reply.len()),
-                (Verdict::Reply { proven: false }, 48)
+                (Verdict::Reply { verified: false }, 48)
             );
         }
     }
@@ -572,7 +577,7 @@ mod tests {
                     assert_eq!((verdict, reply.len()), (Verdict::Drop("malformed"), 0));
                     continue;
                 }
-                assert_eq!(verdict, PROVEN);
+                assert_eq!(verdict, VERIFIED);
                 let id = if length < 45 { 0 } else { 0xFFFF_FFFE };
                 let answer = message::parse_reply(&reply, &mut Notes::default()).unwrap();
                 assert_eq!(answer.id, id, "{length}");
@@ -674,7 +679,7 @@ mod tests {
         };
         let dropped = Verdict::Drop("token");
         for age in 0..8 {
-            let expected = if age < 4 { PROVEN } else { dropped };
+            let expected = if age < 4 { VERIFIED } else { dropped };
             assert_eq!(
                 verdict(asker(), Epoch(1000 + age), minted),
                 expected,
@@ -695,7 +700,7 @@ mod tests {
         }
         assert_eq!(
             verdict("[::ffff:192.0.2.7]:50000".parse().unwrap(), NOW, minted),
-            PROVEN
+            VERIFIED
         );
         for bit in 0..256 {
             let mut forged = minted;
@@ -1028,7 +1033,7 @@ mod tests {
             \x03\0\x01";
         for request in [&b"HYQUERY\0\0"[..], b"HYQUERY\0\x01", b"HYQUERY\0\xFFjunk"] {
             let (verdict, reply) = hear(&on, request);
-            assert_eq!(verdict, Verdict::Reply { proven: false });
+            assert_eq!(verdict, Verdict::Reply { verified: false });
             assert_eq!(reply, expected, "always basic");
         }
         assert_eq!(hear(&on, b"HYQUERY\0").0, Verdict::Pass);
@@ -1046,7 +1051,7 @@ mod tests {
         Request::Query(query(&responder, Endpoint::Players)).write(&mut request);
         let mut out = Vec::with_capacity(MAX_REPLY);
         let place = out.as_ptr();
-        assert_eq!(responder.answer(asker(), NOW, &request, &mut out), PROVEN);
+        assert_eq!(responder.answer(asker(), NOW, &request, &mut out), VERIFIED);
         assert_eq!(out.as_ptr(), place);
     }
 }

@@ -609,7 +609,7 @@ mod tests {
                 &request,
                 &mut answer,
             );
-            assert_eq!(verdict, Verdict::Reply { proven: false });
+            assert_eq!(verdict, Verdict::Reply { verified: false });
             assert!(sent < 100);
             request.clear();
             step = if sent % lost == 0 {

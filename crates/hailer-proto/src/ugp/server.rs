@@ -194,7 +194,7 @@ impl Responder for UgpResponder {
             Ok(Request::Ping) => message::write_ping_reply(out),
             Ok(Request::Query(asked)) => self.write(&asked, out),
         }
-        Verdict::Reply { proven: false }
+        Verdict::Reply { verified: false }
     }
 }
 
@@ -323,7 +323,7 @@ mod tests {
     fn query(responder: &UgpResponder, flags: &[u8]) -> Vec<u8> {
         let request = [b"\xFF\xFFUGP\0\x01\x01", flags].concat();
         let (verdict, out) = hear(responder, &request);
-        assert_eq!(verdict, Verdict::Reply { proven: false });
+        assert_eq!(verdict, Verdict::Reply { verified: false });
         out
     }
 
@@ -410,7 +410,7 @@ mod tests {
             let expected = match length {
                 0 | 1 => Verdict::Pass,
                 _ if length < full => Verdict::Drop("malformed"),
-                _ if length <= MAX_REQUEST => Verdict::Reply { proven: false },
+                _ if length <= MAX_REQUEST => Verdict::Reply { verified: false },
                 _ => Verdict::Drop("oversized"),
             };
             assert_eq!(hear(&responder, &request[..length]).0, expected, "{length}");

@@ -8,14 +8,17 @@
 //! ```
 //!
 //! A worker takes no lock for a datagram, allocates nothing, and looks at the clock once a batch. What it answers hangs at
-//! a [`Board`], one atomic pointer; where it answers, in a list that [`Engine::reload`] replaces as a whole. A socket that
+//! a [`Board`], one atomic pointer; where it answers, in a list that [`ResponderPool::reload`] replaces as a whole. A socket that
 //! stays in the list stays open, so that no datagram is lost between two lists.
 
 use super::reason::NO_QUERY;
 use super::relay::Relay;
-use super::{Board, Budget, Clock, Counts, Left, MAX_REQUEST, Purse, Top, answer_batch};
+use super::{
+    Board, Budget, Clock, Counts, MAX_REQUEST, RateLimiter, RemainingBudget, TopTalker,
+    answer_batch,
+};
 use arc_swap::ArcSwap;
-use hailer_udp::{BATCH, Inbox, Outbox, Settings as SocketSettings, Socket};
+use hailer_udp::{BATCH, Inbox, Outbox, Socket, SocketConfig};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
 use std::io;
@@ -30,22 +33,22 @@ use std::time::{Duration, Instant};
 const RECEIVE_BUFFER: usize = 4 << 20;
 const SEND_BUFFER: usize = 4 << 20;
 /// Replies that wait for the system to take them; past that, nothing is heard.
-const MAX_WAITING: usize = 4 * BATCH;
+const MAX_UNSENT_REPLIES: usize = 4 * BATCH;
 /// A system that takes no more is given so long.
-const FULL: Duration = Duration::from_micros(500);
+const SEND_RETRY_DELAY: Duration = Duration::from_micros(500);
 /// Whoever wants to know reads counts that are at most so old.
-const TELL: Duration = Duration::from_millis(200);
+const REPORT_INTERVAL: Duration = Duration::from_millis(200);
 /// Rates are of so much time at least.
-const RATES: Duration = Duration::from_secs(1);
+const RATE_WINDOW: Duration = Duration::from_secs(1);
 /// A worker looks up at least so often.
-const LOOK: Duration = Duration::from_millis(200);
+const MAX_WAIT: Duration = Duration::from_millis(200);
 /// A socket that is taken off the list is emptied first, and at the end all are: so many batches at most, more than a queue
 /// holds, since a flood would have no end.
-const LAST_BATCHES: usize = 256;
+const MAX_DRAIN_BATCHES: usize = 256;
 
 /// What is answered at one address.
 #[derive(Clone)]
-pub struct Post {
+pub struct ListenerConfig {
     /// The address, port 0 for any free one.
     pub address: SocketAddr,
     /// What is answered.
@@ -55,13 +58,13 @@ pub struct Post {
     /// Sockets that are bound there already, such as those that a service manager hands over. A worker answers on each,
     /// and the others answer elsewhere: two on one socket would both count for the same networks. Several must have been
     /// bound with `SO_REUSEPORT`; of more than there are workers the first are taken.
-    pub handed: Option<Arc<[UdpSocket]>>,
+    pub inherited: Option<Arc<[UdpSocket]>>,
 }
 
 /// How an engine works.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Settings {
+pub struct PoolConfig {
     /// Threads; 0: one for each core.
     pub workers: usize,
     /// How much may be sent to whom.
@@ -72,7 +75,7 @@ pub struct Settings {
     pub relay_idle: Duration,
 }
 
-impl Default for Settings {
+impl Default for PoolConfig {
     fn default() -> Self {
         Self {
             workers: 0,
@@ -83,7 +86,7 @@ impl Default for Settings {
     }
 }
 
-impl Settings {
+impl PoolConfig {
     /// How many threads that means on this machine.
     pub fn threads(&self) -> usize {
         match self.workers {
@@ -94,36 +97,36 @@ impl Settings {
 }
 
 /// A running engine. Dropping it stops it.
-pub struct Engine {
+pub struct ResponderPool {
     shared: Arc<Shared>,
     workers: Vec<JoinHandle<()>>,
 }
 
 struct Shared {
-    list: ArcSwap<Vec<Arc<Bound>>>,
-    settings: ArcSwap<Settings>,
+    list: ArcSwap<Vec<Arc<BoundListener>>>,
+    settings: ArcSwap<PoolConfig>,
     stop: AtomicBool,
     wakers: Vec<Waker>,
     /// What each worker last told.
-    told: Vec<Mutex<Told>>,
+    told: Vec<Mutex<WorkerReport>>,
 }
 
 /// What a worker tells of all its posts together.
 #[derive(Default)]
-struct Told {
+struct WorkerReport {
     /// What is left of its budget.
-    left: Left,
+    left: RemainingBudget,
     /// The networks that ask most.
-    top: Vec<Top>,
+    top: Vec<TopTalker>,
 }
 
 /// A post with its sockets.
-struct Bound {
+struct BoundListener {
     asked: SocketAddr,
     local: SocketAddr,
     board: Board,
     relay: Option<SocketAddr>,
-    /// One for each worker, or, where they were handed over, for the first workers.
+    /// One for each worker, or, where they were inherited over, for the first workers.
     sockets: Arc<[Socket]>,
     /// What each worker did here, as it last told.
     told: Arc<[Mutex<Counts>]>,
@@ -131,7 +134,7 @@ struct Bound {
 
 /// What was done at one post.
 #[derive(Clone, Debug)]
-pub struct Done {
+pub struct ListenerCounts {
     /// The address, with its port.
     pub address: SocketAddr,
     /// What was done there, by all workers.
@@ -141,19 +144,19 @@ pub struct Done {
 /// An address that cannot be had.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen on {address}: {cause}")]
-pub struct BindError {
+pub struct ListenError {
     /// The address.
     pub address: SocketAddr,
     /// Why.
     pub cause: io::Error,
 }
 
-impl Engine {
+impl ResponderPool {
     /// Binds all posts and starts the workers.
-    pub fn start(posts: Vec<Post>, settings: &Settings) -> Result<Self, BindError> {
+    pub fn start(posts: Vec<ListenerConfig>, settings: &PoolConfig) -> Result<Self, ListenError> {
         let count = settings.threads();
         let list = bind(posts, count, &[])?;
-        let no_poll = |cause| BindError {
+        let no_poll = |cause| ListenError {
             address: list.first().map_or(([0; 4], 0).into(), |bound| bound.local),
             cause,
         };
@@ -184,7 +187,7 @@ impl Engine {
             Ok(workers) => Ok(Self { shared, workers }),
             Err(cause) => {
                 shared.stop.store(true, Ordering::Relaxed);
-                Err(BindError {
+                Err(ListenError {
                     address: ([0; 4], 0).into(),
                     cause,
                 })
@@ -194,7 +197,7 @@ impl Engine {
 
     /// Replaces the posts. Those whose address stays keep their sockets, so that nothing is lost; if one of the others
     /// cannot be had, all stays as it was.
-    pub fn reload(&self, posts: Vec<Post>) -> Result<(), BindError> {
+    pub fn reload(&self, posts: Vec<ListenerConfig>) -> Result<(), ListenError> {
         let list = bind(posts, self.workers.len(), &self.shared.list.load())?;
         self.shared.list.store(Arc::new(list));
         self.wake();
@@ -203,13 +206,13 @@ impl Engine {
 
     /// Other settings from now on, all but the number of workers, which stays. What was spent of the old budget is spent of
     /// the new one too.
-    pub fn change(&self, settings: &Settings) {
+    pub fn configure(&self, settings: &PoolConfig) {
         self.shared.settings.store(Arc::new(settings.clone()));
         self.wake();
     }
 
     /// The settings at work. Their number of workers is what was last wished for.
-    pub fn settings(&self) -> Arc<Settings> {
+    pub fn config(&self) -> Arc<PoolConfig> {
         self.shared.settings.load_full()
     }
 
@@ -229,7 +232,7 @@ impl Engine {
     }
 
     /// What was done so far, a moment ago.
-    pub fn done(&self) -> Vec<Done> {
+    pub fn counts(&self) -> Vec<ListenerCounts> {
         self.shared
             .list
             .load()
@@ -239,24 +242,24 @@ impl Engine {
     }
 
     /// What is left of the budget for askers that have proved nothing, a moment ago.
-    pub fn left(&self) -> Left {
+    pub fn remaining_budget(&self) -> RemainingBudget {
         let each = self
             .shared
             .told
             .iter()
             .map(|told| told.lock().unwrap_or_else(PoisonError::into_inner).left);
-        each.fold(Left::default(), |all, one| Left {
+        each.fold(RemainingBudget::default(), |all, one| RemainingBudget {
             bytes: all.bytes + one.bytes,
             bytes_per_second: all.bytes_per_second + one.bytes_per_second,
-            networks: all.networks + one.networks,
-            places: all.places + one.places,
+            tracked_networks: all.tracked_networks + one.tracked_networks,
+            max_networks: all.max_networks + one.max_networks,
         })
     }
 
     /// The networks that ask most, at all posts together, a moment ago; who asks most first.
-    pub fn top(&self) -> Vec<Top> {
+    pub fn top_talkers(&self) -> Vec<TopTalker> {
         let each = self.shared.told.iter();
-        Top::merged(each.flat_map(|told| {
+        TopTalker::merged(each.flat_map(|told| {
             told.lock()
                 .unwrap_or_else(PoisonError::into_inner)
                 .top
@@ -265,9 +268,9 @@ impl Engine {
     }
 
     /// Stops: what waits in the sockets is still answered. Returns what was done.
-    pub fn stop(mut self) -> Vec<Done> {
+    pub fn stop(mut self) -> Vec<ListenerCounts> {
         self.join();
-        self.done()
+        self.counts()
     }
 
     fn join(&mut self) {
@@ -287,14 +290,14 @@ impl Engine {
     }
 }
 
-impl Drop for Engine {
+impl Drop for ResponderPool {
     fn drop(&mut self) {
         self.join();
     }
 }
 
-impl Bound {
-    fn done(&self) -> Done {
+impl BoundListener {
+    fn done(&self) -> ListenerCounts {
         let lock = |counts: &Mutex<Counts>| {
             counts
                 .lock()
@@ -304,7 +307,7 @@ impl Bound {
         let mut counts = Counts::default();
         self.told.iter().for_each(|told| counts.add(&lock(told)));
         counts.overflows = self.sockets.iter().map(Socket::overflows).sum();
-        Done {
+        ListenerCounts {
             address: self.local,
             counts,
         }
@@ -313,16 +316,16 @@ impl Bound {
 
 /// Binds what is not bound yet.
 fn bind(
-    posts: Vec<Post>,
+    posts: Vec<ListenerConfig>,
     workers: usize,
-    old: &[Arc<Bound>],
-) -> Result<Vec<Arc<Bound>>, BindError> {
-    let mut list: Vec<Arc<Bound>> = Vec::with_capacity(posts.len());
-    for Post {
+    old: &[Arc<BoundListener>],
+) -> Result<Vec<Arc<BoundListener>>, ListenError> {
+    let mut list: Vec<Arc<BoundListener>> = Vec::with_capacity(posts.len());
+    for ListenerConfig {
         address,
         board,
         relay,
-        handed,
+        inherited,
     } in posts
     {
         let kept = old.iter().find(|bound| {
@@ -331,18 +334,18 @@ fn bind(
         let (local, sockets, told) = match kept {
             Some(kept) => (kept.local, kept.sockets.clone(), kept.told.clone()),
             None => {
-                let sockets = match &handed {
-                    Some(handed) if !handed.is_empty() => {
-                        adopt(&handed[..handed.len().min(workers)])
+                let sockets = match &inherited {
+                    Some(inherited) if !inherited.is_empty() => {
+                        adopt(&inherited[..inherited.len().min(workers)])
                     }
                     _ => open(address, workers),
                 };
-                let sockets = sockets.map_err(|cause| BindError { address, cause })?;
+                let sockets = sockets.map_err(|cause| ListenError { address, cause })?;
                 let told = (0..workers).map(|_| Mutex::default()).collect();
                 (sockets[0].local_addr(), sockets.into(), told)
             }
         };
-        list.push(Arc::new(Bound {
+        list.push(Arc::new(BoundListener {
             asked: address,
             local,
             board,
@@ -354,8 +357,8 @@ fn bind(
     Ok(list)
 }
 
-fn queues(address: SocketAddr) -> SocketSettings {
-    let mut settings = SocketSettings::default();
+fn queues(address: SocketAddr) -> SocketConfig {
+    let mut settings = SocketConfig::default();
     settings.receive_buffer = Some(RECEIVE_BUFFER);
     settings.send_buffer = Some(SEND_BUFFER);
     // Only where it is not clear which address was asked: it costs a little.
@@ -364,13 +367,13 @@ fn queues(address: SocketAddr) -> SocketSettings {
 }
 
 /// Sockets that share an address are given their networks as if they were our own.
-fn adopt(handed: &[UdpSocket]) -> io::Result<Vec<Socket>> {
+fn adopt(inherited: &[UdpSocket]) -> io::Result<Vec<Socket>> {
     let adopt = |socket: &UdpSocket| {
         let mut settings = queues(socket.local_addr()?);
-        settings.spread = handed.len() as u32;
+        settings.spread = inherited.len() as u32;
         Socket::adopt(socket.try_clone()?, &settings)
     };
-    handed.iter().map(adopt).collect()
+    inherited.iter().map(adopt).collect()
 }
 
 /// A socket for each worker, on one address. The kernel gives all that comes from one network to one of them.
@@ -396,20 +399,20 @@ struct Worker {
     index: usize,
     poll: Poll,
     shared: Arc<Shared>,
-    settings: Arc<Settings>,
-    purse: Purse,
+    settings: Arc<PoolConfig>,
+    limiter: RateLimiter,
     inbox: Inbox,
     clock: Clock,
     /// The list at work, and what this worker keeps of each post of it.
-    list: Arc<Vec<Arc<Bound>>>,
-    desks: Vec<Desk>,
+    list: Arc<Vec<Arc<BoundListener>>>,
+    listeners: Vec<Listener>,
     told_at: Instant,
     rated_at: Instant,
 }
 
 /// What a worker keeps of a post.
-struct Desk {
-    bound: Arc<Bound>,
+struct Listener {
+    bound: Arc<BoundListener>,
     outbox: Outbox,
     counts: Counts,
     relay: Option<Relay>,
@@ -425,11 +428,11 @@ impl Worker {
             index,
             poll,
             settings,
-            purse: Purse::new(budget, getrandom::u64().unwrap_or_default()),
-            inbox: Inbox::for_length(MAX_REQUEST),
+            limiter: RateLimiter::new(budget, getrandom::u64().unwrap_or_default()),
+            inbox: Inbox::with_max_length(MAX_REQUEST),
             clock: Clock::start(),
             list: Arc::default(),
-            desks: Vec::new(),
+            listeners: Vec::new(),
             told_at: Instant::now(),
             rated_at: Instant::now(),
             shared,
@@ -438,25 +441,25 @@ impl Worker {
 
     fn run(mut self) {
         let mut events = Events::with_capacity(256);
-        let mut left = LAST_BATCHES;
+        let mut left = MAX_DRAIN_BATCHES;
         loop {
             let is_over = self.shared.stop.load(Ordering::Relaxed);
             self.follow_settings();
             self.follow_list();
-            let is_hot = self.desks.iter_mut().fold(false, |hot, desk| {
-                hot | desk.serve(self.index, &mut self.purse, &mut self.inbox, &self.clock)
+            let is_hot = self.listeners.iter_mut().fold(false, |hot, listener| {
+                hot | listener.serve(self.index, &mut self.limiter, &mut self.inbox, &self.clock)
             });
             let now = Instant::now();
             left -= usize::from(is_over);
             let is_last = is_over && (!is_hot || left == 0);
-            if now >= self.told_at + TELL || is_last {
+            if now >= self.told_at + REPORT_INTERVAL || is_last {
                 self.told_at = now;
                 self.tell(now);
             }
             if is_last {
                 return;
             }
-            let wait = if is_hot { Duration::ZERO } else { LOOK };
+            let wait = if is_hot { Duration::ZERO } else { MAX_WAIT };
             match self.poll.poll(&mut events, Some(wait)) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -466,9 +469,11 @@ impl Worker {
             for event in &events {
                 let place = event.token().0;
                 // Low numbers are posts; the rest belongs to the sessions of relays.
-                match self.desks.get_mut(place % PLACES) {
-                    Some(desk) if place < PLACES => desk.is_hot = true,
-                    Some(desk) => desk.hear_server(place / PLACES, self.index, &self.clock),
+                match self.listeners.get_mut(place % MAX_LISTENERS) {
+                    Some(listener) if place < MAX_LISTENERS => listener.is_hot = true,
+                    Some(listener) => {
+                        listener.hear_server(place / MAX_LISTENERS, self.index, &self.clock);
+                    }
                     None => {}
                 }
             }
@@ -482,9 +487,13 @@ impl Worker {
             return;
         }
         self.settings = settings.clone();
-        self.purse
+        self.limiter
             .change(self.settings.budget.share(self.shared.wakers.len()));
-        for relay in self.desks.iter_mut().filter_map(|desk| desk.relay.as_mut()) {
+        for relay in self
+            .listeners
+            .iter_mut()
+            .filter_map(|listener| listener.relay.as_mut())
+        {
             relay.set_bounds(self.settings.relay_sessions, self.settings.relay_idle);
         }
     }
@@ -496,15 +505,15 @@ impl Worker {
             return;
         }
         let registry = self.poll.registry();
-        let mut old = std::mem::take(&mut self.desks);
+        let mut old = std::mem::take(&mut self.listeners);
         let mine = list.iter().filter(|bound| bound.sockets.len() > self.index);
-        for (place, bound) in mine.enumerate().take(PLACES) {
+        for (place, bound) in mine.enumerate().take(MAX_LISTENERS) {
             let same = old
                 .iter()
-                .position(|desk| Arc::ptr_eq(&desk.bound.sockets, &bound.sockets));
-            let mut desk = match same {
+                .position(|listener| Arc::ptr_eq(&listener.bound.sockets, &bound.sockets));
+            let mut listener = match same {
                 Some(same) => old.swap_remove(same),
-                None => Desk::new(bound.clone()),
+                None => Listener::new(bound.clone()),
             };
             let socket = &bound.sockets[self.index];
             let fd = socket.as_raw_fd();
@@ -513,18 +522,20 @@ impl Worker {
             let mut source = SourceFd(&fd);
             let watched = registry.reregister(&mut source, token, interest);
             let _ = watched.or_else(|_| registry.register(&mut source, token, interest));
-            desk.take_post(bound.clone(), place, &self.settings, registry);
-            self.desks.push(desk);
+            listener.take_post(bound.clone(), place, &self.settings, registry);
+            self.listeners.push(listener);
         }
         // What still waits at a post that is gone was asked while it stood.
-        for mut desk in old {
-            for _ in 0..LAST_BATCHES {
-                desk.is_hot = true;
-                if !desk.serve(self.index, &mut self.purse, &mut self.inbox, &self.clock) {
+        for mut listener in old {
+            for _ in 0..MAX_DRAIN_BATCHES {
+                listener.is_hot = true;
+                if !listener.serve(self.index, &mut self.limiter, &mut self.inbox, &self.clock) {
                     break;
                 }
             }
-            let _ = registry.deregister(&mut SourceFd(&desk.bound.sockets[self.index].as_raw_fd()));
+            let _ = registry.deregister(&mut SourceFd(
+                &listener.bound.sockets[self.index].as_raw_fd(),
+            ));
         }
         self.list = list;
     }
@@ -532,30 +543,30 @@ impl Worker {
     fn tell(&mut self, now: Instant) {
         // Whoever reads holds it for a moment; then the next time will do.
         if let Ok(mut told) = self.shared.told[self.index].try_lock() {
-            told.left = self.purse.left(self.clock.since());
+            told.left = self.limiter.remaining(self.clock.since());
             let ago = now - self.rated_at;
-            if ago >= RATES {
+            if ago >= RATE_WINDOW {
                 self.rated_at = now;
-                self.purse.top(ago, &mut told.top);
+                self.limiter.top(ago, &mut told.top);
             }
         }
-        for desk in &mut self.desks {
-            if let Some(relay) = &mut desk.relay {
+        for listener in &mut self.listeners {
+            if let Some(relay) = &mut listener.relay {
                 relay.expire(now);
-                desk.counts.sessions = relay.len() as u64;
+                listener.counts.sessions = relay.len() as u64;
             }
-            if let Ok(mut told) = desk.bound.told[self.index].try_lock() {
-                told.clone_from(&desk.counts);
+            if let Ok(mut told) = listener.bound.told[self.index].try_lock() {
+                told.clone_from(&listener.counts);
             }
         }
     }
 }
 
 /// Posts that a worker can tell apart by their tokens.
-const PLACES: usize = 1 << 16;
+const MAX_LISTENERS: usize = 1 << 16;
 
-impl Desk {
-    fn new(bound: Arc<Bound>) -> Self {
+impl Listener {
+    fn new(bound: Arc<BoundListener>) -> Self {
         Self {
             bound,
             outbox: Outbox::new(),
@@ -568,9 +579,9 @@ impl Desk {
     /// The post may have another board or relay than before.
     fn take_post(
         &mut self,
-        bound: Arc<Bound>,
+        bound: Arc<BoundListener>,
         place: usize,
-        settings: &Settings,
+        settings: &PoolConfig,
         registry: &mio::Registry,
     ) {
         let is_same = self.relay.as_ref().map(Relay::server) == bound.relay
@@ -592,14 +603,20 @@ impl Desk {
             }
         }
         if let Some(relay) = &mut self.relay {
-            relay.set_tokens(PLACES, place);
+            relay.set_tokens(MAX_LISTENERS, place);
         }
         self.is_hot = true;
         self.bound = bound;
     }
 
     /// A batch, if there may be one. Returns whether there may be more.
-    fn serve(&mut self, index: usize, purse: &mut Purse, inbox: &mut Inbox, clock: &Clock) -> bool {
+    fn serve(
+        &mut self,
+        index: usize,
+        limiter: &mut RateLimiter,
+        inbox: &mut Inbox,
+        clock: &Clock,
+    ) -> bool {
         let Self {
             bound,
             outbox,
@@ -615,7 +632,7 @@ impl Desk {
             return !outbox.is_empty();
         }
         let mut heard = 0;
-        if outbox.len() < MAX_WAITING {
+        if outbox.len() < MAX_UNSENT_REPLIES {
             match socket.receive(inbox) {
                 Ok(count) => heard = count,
                 Err(_) => std::thread::sleep(Duration::from_millis(1)),
@@ -623,7 +640,7 @@ impl Desk {
             let batch = inbox.iter().take(heard);
             answer_batch(
                 &bound.board,
-                purse,
+                limiter,
                 counts,
                 clock,
                 batch,
@@ -660,7 +677,7 @@ impl Desk {
 fn send(socket: &Socket, outbox: &mut Outbox, counts: &mut Counts) {
     // Where the system takes no more, to come back at once would only spin.
     if socket.send(outbox).is_err() || !outbox.is_empty() {
-        std::thread::sleep(FULL);
+        std::thread::sleep(SEND_RETRY_DELAY);
     }
     counts.unsent += outbox.take_unsent().len() as u64;
 }

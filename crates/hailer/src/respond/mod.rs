@@ -6,7 +6,7 @@
 //!   socket ──► Service::answer(from, bytes) ──► reply       loads the pointer, asks each responder, spends the budget
 //! ```
 //!
-//! For a server of its own there is the [`Engine`]: a thread for each core, and a relay to the game behind. From your own
+//! For a server of its own there is the [`ResponderPool`]: a thread for each core, and a relay to the game behind. From your own
 //! socket, in ten lines:
 //!
 //! ```no_run
@@ -36,9 +36,9 @@ mod reason;
 #[cfg(unix)]
 mod relay;
 
-pub use budget::{Budget, HARMLESS, Left, Purse, Top};
+pub use budget::{Budget, FREE_RATIO, RateLimiter, RemainingBudget, TopTalker};
 #[cfg(unix)]
-pub use engine::{BindError, Done, Engine, Post, Settings};
+pub use engine::{ListenError, ListenerConfig, ListenerCounts, PoolConfig, ResponderPool};
 pub use reason::{REASONS, Reason};
 
 use arc_swap::ArcSwap;
@@ -65,14 +65,14 @@ struct Inner {
     protocols: Vec<(&'static dyn Protocol, Options)>,
     /// What the responders were built from. Only writers look here.
     truth: Mutex<(Status, Keys)>,
-    face: ArcSwap<Face>,
+    published: ArcSwap<Published>,
 }
 
 /// With the ids of their protocols.
 type Responders = Vec<(&'static str, Arc<dyn Responder>)>;
 
 /// What askers see.
-struct Face {
+struct Published {
     responders: Responders,
     /// Nobody is answered, though queries are known as such.
     is_silent: bool,
@@ -95,7 +95,7 @@ impl Board {
         status: &Status,
     ) -> Result<Self, OptionError> {
         protocols.retain(|(protocol, _)| protocol.info().transport == Transport::Datagram);
-        let face = Face {
+        let published = Published {
             responders: build(&protocols, &keys, status)?,
             is_silent: false,
         };
@@ -103,7 +103,7 @@ impl Board {
         Ok(Self(Arc::new(Inner {
             protocols,
             truth,
-            face: ArcSwap::from_pointee(face),
+            published: ArcSwap::from_pointee(published),
         })))
     }
 
@@ -121,7 +121,7 @@ impl Board {
 
     /// Replaces the secret behind the challenge tokens. Those of the old one stay good until the next rotation.
     pub fn rotate(&self, secret: [u8; 16]) -> Result<(), OptionError> {
-        self.rebuild(self.0.face.load().is_silent, |truth| {
+        self.rebuild(self.0.published.load().is_silent, |truth| {
             truth.1 = truth.1.rotate(secret);
         })
     }
@@ -136,8 +136,8 @@ impl Board {
             .clone()
     }
 
-    fn face(&self) -> arc_swap::Guard<Arc<Face>> {
-        self.0.face.load()
+    fn published(&self) -> arc_swap::Guard<Arc<Published>> {
+        self.0.published.load()
     }
 
     fn rebuild(
@@ -149,7 +149,7 @@ impl Board {
         let mut truth = self.0.truth.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut truth);
         let responders = build(&self.0.protocols, &truth.1, &truth.0)?;
-        self.0.face.store(Arc::new(Face {
+        self.0.published.store(Arc::new(Published {
             responders,
             is_silent,
         }));
@@ -184,7 +184,7 @@ pub fn random_secret() -> [u8; 16] {
 /// Answers datagrams from a board, within a budget. One for each thread or socket.
 pub struct Service {
     board: Board,
-    purse: Purse,
+    limiter: RateLimiter,
     clock: Clock,
     reply: Vec<u8>,
     counts: Counts,
@@ -199,7 +199,7 @@ pub struct Counts {
     /// Replies to askers that proved their address.
     pub answered: u64,
     /// Replies to askers that proved nothing: challenges, and all of a protocol without challenges.
-    pub unproven: u64,
+    pub unverified: u64,
     /// Bytes received.
     pub bytes_in: u64,
     /// Bytes sent.
@@ -207,7 +207,7 @@ pub struct Counts {
     /// Datagrams not answered, by [`Reason::name`].
     pub dropped: BTreeMap<&'static str, u64>,
     /// What was done in each protocol that was asked.
-    pub by_protocol: Vec<OfProtocol>,
+    pub by_protocol: Vec<ProtocolCounts>,
     /// Datagrams passed on to a game server.
     pub relayed: u64,
     /// Datagrams of a game server's passed back.
@@ -223,7 +223,7 @@ pub struct Counts {
 /// What a service did so far in one protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct OfProtocol {
+pub struct ProtocolCounts {
     /// Which, as in its `Info`.
     pub id: &'static str,
     /// Datagrams that were in this protocol, answered or not.
@@ -231,7 +231,7 @@ pub struct OfProtocol {
     /// Replies to askers that proved their address.
     pub answered: u64,
     /// Replies to others.
-    pub unproven: u64,
+    pub unverified: u64,
 }
 
 impl Counts {
@@ -239,7 +239,7 @@ impl Counts {
     pub fn add(&mut self, other: &Self) {
         self.received += other.received;
         self.answered += other.answered;
-        self.unproven += other.unproven;
+        self.unverified += other.unverified;
         self.bytes_in += other.bytes_in;
         self.bytes_out += other.bytes_out;
         for (reason, count) in &other.dropped {
@@ -249,7 +249,7 @@ impl Counts {
             let own = self.of_protocol(place, of.id);
             own.requests += of.requests;
             own.answered += of.answered;
-            own.unproven += of.unproven;
+            own.unverified += of.unverified;
         }
         self.relayed += other.relayed;
         self.relayed_back += other.relayed_back;
@@ -259,16 +259,16 @@ impl Counts {
     }
 
     /// It is most likely at the place that it has on the board.
-    fn of_protocol(&mut self, place: usize, id: &'static str) -> &mut OfProtocol {
+    fn of_protocol(&mut self, place: usize, id: &'static str) -> &mut ProtocolCounts {
         let all = &mut self.by_protocol;
         let likely = Some(place).filter(|place| all.get(*place).is_some_and(|of| of.id == id));
         let found = likely.or_else(|| all.iter().position(|of| of.id == id));
         let at = found.unwrap_or_else(|| {
-            all.push(OfProtocol {
+            all.push(ProtocolCounts {
                 id,
                 requests: 0,
                 answered: 0,
-                unproven: 0,
+                unverified: 0,
             });
             all.len() - 1
         });
@@ -293,21 +293,21 @@ enum Judgement {
 /// Answers a batch, with one look at the board and one at the clock. What is in no protocol served there is the caller's.
 fn answer_batch<'a>(
     board: &Board,
-    purse: &mut Purse,
+    limiter: &mut RateLimiter,
     counts: &mut Counts,
     clock: &Clock,
     batch: impl Iterator<Item = Received<'a>>,
     out: &mut Outbox,
     mut unclaimed: impl FnMut(Received<'a>, Instant, &mut Counts),
 ) {
-    let face = board.face();
+    let published = board.published();
     let since = clock.since();
     let (epoch, now) = (clock.epoch(since), clock.started + since);
     for datagram in batch {
         let reply = out.draft();
         match judge(
-            &face,
-            purse,
+            &published,
+            limiter,
             counts,
             epoch,
             since,
@@ -328,8 +328,8 @@ fn answer_batch<'a>(
     reason = "all that a datagram depends on, and nothing of it is of one owner"
 )]
 fn judge(
-    face: &Face,
-    purse: &mut Purse,
+    published: &Published,
+    limiter: &mut RateLimiter,
     counts: &mut Counts,
     epoch: Epoch,
     since: Duration,
@@ -340,7 +340,7 @@ fn judge(
     counts.received += 1;
     counts.bytes_in += bytes.len() as u64;
     let start = out.len();
-    let verdicts = face.responders.iter().map(|(id, responder)| {
+    let verdicts = published.responders.iter().map(|(id, responder)| {
         let verdict = responder.answer(from, epoch, bytes, out);
         debug_assert!((out.len() == start) == !matches!(verdict, Verdict::Reply { .. }));
         (*id, verdict)
@@ -349,24 +349,24 @@ fn judge(
         .enumerate()
         .find(|(_, (_, verdict))| *verdict != Verdict::Pass)
     else {
-        purse.heard(from.ip(), bytes.len(), since);
+        limiter.record_unanswered(from.ip(), bytes.len(), since);
         return Judgement::Unclaimed;
     };
     let of = counts.of_protocol(place, id);
     of.requests += 1;
     let reason = match verdict {
-        Verdict::Reply { proven } if !face.is_silent => {
+        Verdict::Reply { verified } if !published.is_silent => {
             let length = out.len() - start;
-            if purse.spend(from.ip(), bytes.len(), length, proven, since) {
-                *if proven {
+            if limiter.try_spend(from.ip(), bytes.len(), length, verified, since) {
+                *if verified {
                     &mut of.answered
                 } else {
-                    &mut of.unproven
+                    &mut of.unverified
                 } += 1;
-                *if proven {
+                *if verified {
                     &mut counts.answered
                 } else {
-                    &mut counts.unproven
+                    &mut counts.unverified
                 } += 1;
                 counts.bytes_out += length as u64;
                 return Judgement::Reply;
@@ -374,7 +374,7 @@ fn judge(
             reason::BUDGET.name
         }
         unanswered => {
-            purse.heard(from.ip(), bytes.len(), since);
+            limiter.record_unanswered(from.ip(), bytes.len(), since);
             if let Verdict::Drop(reason) = unanswered {
                 reason
             } else {
@@ -418,7 +418,7 @@ impl Service {
     pub fn new(board: Board, budget: Budget) -> Self {
         Self {
             board,
-            purse: Purse::new(budget, getrandom::u64().unwrap_or_default()),
+            limiter: RateLimiter::new(budget, getrandom::u64().unwrap_or_default()),
             clock: Clock::start(),
             reply: Vec::new(),
             counts: Counts::default(),
@@ -434,15 +434,15 @@ impl Service {
     pub fn answer_at(&mut self, from: SocketAddr, bytes: &[u8], since: Duration) -> Option<&[u8]> {
         let Self {
             board,
-            purse,
+            limiter,
             clock,
             reply,
             counts,
         } = self;
         reply.clear();
         match judge(
-            &board.face(),
-            purse,
+            &board.published(),
+            limiter,
             counts,
             clock.epoch(since),
             since,
@@ -467,12 +467,12 @@ impl Service {
     ) {
         let Self {
             board,
-            purse,
+            limiter,
             clock,
             counts,
             ..
         } = self;
-        answer_batch(board, purse, counts, clock, batch, out, |_, _, counts| {
+        answer_batch(board, limiter, counts, clock, batch, out, |_, _, counts| {
             counts.drop(reason::NO_QUERY.name);
         });
     }

@@ -139,7 +139,7 @@ struct Heard {
 
 impl Sockets {
     fn bind(timestamps: bool) -> io::Result<Self> {
-        let mut settings = hailer_udp::Settings::default();
+        let mut settings = hailer_udp::SocketConfig::default();
         settings.receive_buffer = Some(RECEIVE_BUFFER);
         settings.send_buffer = Some(SEND_BUFFER);
         settings.refusals = true;

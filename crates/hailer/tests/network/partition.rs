@@ -7,7 +7,7 @@ use crate::{ALICE, BOB, is_network, until};
 use hailer::network::{Mode, Network, NetworkConfig};
 use hailer::proto::minecraft_query::MinecraftQuery;
 use hailer::proto::{Keys, Options, Protocol};
-use hailer::respond::{self, Board, Engine, Post};
+use hailer::respond::{Board, ListenerConfig, PoolConfig, ResponderPool};
 use hailer::{Client, Status};
 use std::process::{Child, Stdio};
 use std::sync::Arc;
@@ -105,19 +105,19 @@ async fn ask(network: &Network, over: Arc<AtomicBool>) -> tokio::task::JoinHandl
     let protocols: Vec<(&dyn Protocol, _)> = vec![(&MinecraftQuery, Options::default())];
     let board =
         Board::with_options(protocols, Keys::new([7; 16]), &updates.borrow_and_update()).unwrap();
-    let post = Post {
+    let post = ListenerConfig {
         address: ([127, 0, 0, 1], 0).into(),
         board: board.clone(),
         relay: None,
-        handed: None,
+        inherited: None,
     };
-    let engine = Engine::start(vec![post], &respond::Settings::default()).unwrap();
+    let pool = ResponderPool::start(vec![post], &PoolConfig::default()).unwrap();
     tokio::spawn(async move {
         while updates.changed().await.is_ok() {
             board.publish(&updates.borrow_and_update()).unwrap();
         }
     });
-    let target = format!("minecraft-query://{}", engine.addresses()[0]);
+    let target = format!("minecraft-query://{}", pool.addresses()[0]);
     tokio::spawn(async move {
         let (client, mut count) = (Client::default(), 0);
         while !over.load(Ordering::Relaxed) {
@@ -135,7 +135,7 @@ async fn ask(network: &Network, over: Arc<AtomicBool>) -> tokio::task::JoinHandl
             count += 1;
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        drop(engine);
+        drop(pool);
         count
     })
 }

@@ -43,7 +43,7 @@ const KEYS: &[(&str, &str)] = &[
 const TERMS: &[(&str, &str)] = &[
     ("received", "datagrams that came"),
     ("answered", "replies to askers that proved their address"),
-    ("unproven", "replies to others, paid from the budget"),
+    ("unverified", "replies to others, paid from the budget"),
     ("dropped", "datagrams left unanswered, by reason"),
     ("relayed", "datagrams for the game server behind, and back"),
     ("lost", "datagrams that there was no room for"),
@@ -509,7 +509,12 @@ fn rates(history: &History, listener: Option<&str>, all: &Counts) -> Section {
     let mut rows = vec![
         of("received", |counts| counts.received, rate, Color::Cyan),
         of("answered", |counts| counts.answered, rate, Color::Green),
-        of("unproven", |counts| counts.unproven, rate, Color::Yellow),
+        of(
+            "unverified",
+            |counts| counts.unverified,
+            rate,
+            Color::Yellow,
+        ),
         of("dropped", Counts::all_dropped, rate, Color::Red),
         of("bytes out", |counts| counts.bytes_out, bytes, Color::Blue),
         of("bytes in", |counts| counts.bytes_in, bytes, Color::Blue),
@@ -794,7 +799,7 @@ mod tests {
         for expected in [
             "over the limit for replies",
             "Redis at 127.0.0.1:6379",
-            "onequery unproven",
+            "onequery unverified",
             "relayed",
         ] {
             assert!(wide.contains(expected), "{expected}\n{wide}");

@@ -10,7 +10,7 @@ use crate::web;
 use axum::body::Body;
 use axum::http::{HeaderMap, Method, Request, StatusCode};
 use futures_util::future::BoxFuture;
-use hailer::respond::{self, Board, Engine, Post};
+use hailer::respond::{Board, ListenerConfig, PoolConfig, ResponderPool};
 use hailer::{Player, Status, Text, registry};
 use http_body_util::BodyExt;
 use jsonschema::Registry;
@@ -79,7 +79,7 @@ struct Monitor {
     watchlist: Arc<dyn Watchlist>,
     vitals: Arc<Mutex<Vitals>>,
     target: String,
-    engine: Option<Engine>,
+    pool: Option<ResponderPool>,
     batches: tokio::sync::Mutex<mpsc::Receiver<Batch>>,
 }
 
@@ -97,14 +97,14 @@ impl Monitor {
         status.players.max = Some(20);
         let board = Board::new(&protocols, &status).unwrap();
         let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let post = Post {
+        let post = ListenerConfig {
             address: any,
             board,
             relay: None,
-            handed: None,
+            inherited: None,
         };
-        let engine = Engine::start(vec![post], &respond::Settings::default()).unwrap();
-        let target = format!("minecraft-query://{}", engine.addresses()[0]);
+        let pool = ResponderPool::start(vec![post], &PoolConfig::default()).unwrap();
+        let target = format!("minecraft-query://{}", pool.addresses()[0]);
         let closed = std::net::UdpSocket::bind(any)
             .unwrap()
             .local_addr()
@@ -151,7 +151,7 @@ impl Monitor {
             watchlist,
             vitals,
             target,
-            engine: Some(engine),
+            pool: Some(pool),
             batches,
         };
         monitor.until("quiet", crate::health::State::Down).await;
@@ -509,7 +509,7 @@ async fn every_operation_answers_as_the_document_says() {
         .await;
     assert_eq!(said.status, StatusCode::SERVICE_UNAVAILABLE);
     assert!(monitor.live.named("mine").is_some() && monitor.live.named("late").is_none());
-    monitor.engine.take().unwrap().stop();
+    monitor.pool.take().unwrap().stop();
 
     let seen = contract.seen.lock().unwrap();
     for (method, path, operation) in contract.operations() {

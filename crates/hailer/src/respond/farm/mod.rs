@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   address, port ──► keyed hash ──► silent, or one of some thousand responders that were built at the start
-//!   datagram ──► Gate::hear ──► responder ──► weather ──► now: Outbox; later: a queue of bounded length ──► Gate::release
+//!   datagram ──► FarmPort::hear ──► responder ──► conditions ──► now: Outbox; later: a queue of bounded length ──► FarmPort::release
 //! ```
 //!
 //! For tests and benches of whoever asks many servers. What a server says is a pure function of the farm's seed and its
@@ -10,15 +10,15 @@
 //!
 //! A farm answers on loopback only. There is no [`Budget`](super::Budget) in it, so bound to the world it would flood
 //! whomever a forged address names. Only a socket on all addresses hears all of a network, and such a socket hears the
-//! world as well; a [`Gate`] therefore drops what was not sent to an address of the farm's, or not from loopback.
+//! world as well; a [`FarmPort`] therefore drops what was not sent to an address of the farm's, or not from loopback.
 //!
 //! ```no_run
 //! use hailer::registry;
-//! use hailer::respond::farm::{Farm, Settings};
+//! use hailer::respond::farm::{Farm, FarmConfig};
 //! use std::sync::atomic::AtomicBool;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let mut settings = Settings::new([127, 0, 0, 0].into(), 8);
+//! let mut settings = FarmConfig::new([127, 0, 0, 0].into(), 8);
 //! settings.ports = vec![(registry::find("minecraft-query").unwrap(), 25_565)];
 //! settings.silent = 0.2;
 //! let farm = Farm::new(settings)?;
@@ -27,12 +27,13 @@
 //! # Ok(()) }
 //! ```
 
+mod conditions;
 mod invent;
 mod run;
-mod weather;
 
-pub use run::{BindError, Bound};
+pub use run::{BoundPort, FarmBindError};
 
+use conditions::{Conditions, Queue, Share};
 use hailer_proto::{
     Epoch, Keys, OptionError, Options, Protocol, Responder, Status, Transport, Verdict, registry,
 };
@@ -44,7 +45,6 @@ use std::hash::Hasher;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
-use weather::{Queue, Share, Weather};
 
 /// The most kinds of servers.
 const MAX_VARIANTS: u32 = 1 << 20;
@@ -54,7 +54,7 @@ const MAX_DELAY: Duration = Duration::from_secs(60);
 /// What grows on a farm.
 #[derive(Clone)]
 #[non_exhaustive]
-pub struct Settings {
+pub struct FarmConfig {
     /// The addresses: networks as an address and its number of leading bits. They must lie inside 127.0.0.0/8.
     pub networks: Vec<(Ipv4Addr, u8)>,
     /// The protocols and their ports; 0 takes any free one. A protocol may have several ports, and a port several
@@ -81,8 +81,8 @@ pub struct Settings {
     pub beyond_loopback: bool,
 }
 
-impl Settings {
-    /// A network in fair weather: every datagram protocol on its usual port, all addresses answer at once.
+impl FarmConfig {
+    /// A network in fair conditions: every datagram protocol on its usual port, all addresses answer at once.
     pub fn new(network: Ipv4Addr, bits: u8) -> Self {
         Self {
             networks: vec![(network, bits)],
@@ -132,30 +132,30 @@ pub enum FarmError {
     Option(#[from] OptionError),
 }
 
-/// Invented servers: what they say, and who is silent. Immutable; what changes is in its [gates](Gate).
+/// Invented servers: what they say, and who is silent. Immutable; what changes is in its [ports](FarmPort).
 pub struct Farm {
     networks: Vec<Network>,
     beyond_loopback: bool,
     hash: SipHasher13,
     silent: Share,
-    weather: Weather,
+    conditions: Conditions,
     seed: u64,
     variants: u32,
     max_delayed: usize,
-    crops: Vec<Crop>,
-    doors: Vec<Door>,
+    services: Vec<ProtocolServers>,
+    ports: Vec<PortServices>,
 }
 
 /// All servers of one protocol.
-struct Crop {
+struct ProtocolServers {
     protocol: &'static dyn Protocol,
     responders: Vec<Arc<dyn Responder>>,
 }
 
-/// A port, and which crops answer there, in this order.
-struct Door {
+/// A port, and which services answer there, in this order.
+struct PortServices {
     port: u16,
-    crops: Vec<usize>,
+    services: Vec<usize>,
 }
 
 #[derive(Clone, Copy)]
@@ -165,14 +165,14 @@ struct Network {
 }
 
 /// Which server an address is.
-struct Place {
+struct ServerSlot {
     variant: u32,
     silent: bool,
 }
 
 impl Farm {
     /// A farm. Builds all of its responders: some hundred thousand in a second.
-    pub fn new(settings: Settings) -> Result<Self, FarmError> {
+    pub fn new(settings: FarmConfig) -> Result<Self, FarmError> {
         let networks = settings
             .networks
             .iter()
@@ -206,7 +206,7 @@ impl Farm {
                 Ok(time)
             }
         };
-        let weather = Weather {
+        let conditions = Conditions {
             loss: share(settings.loss, "loss")?,
             duplicates: share(settings.duplicates, "duplicates")?,
             delay: time(settings.delay, "delay")?,
@@ -217,17 +217,17 @@ impl Farm {
             beyond_loopback: settings.beyond_loopback,
             hash: SipHasher13::new_with_keys(settings.seed, u64::from_be_bytes(*b"the farm")),
             silent: share(settings.silent, "silent")?,
-            weather,
+            conditions,
             seed: settings.seed,
             variants: settings.variants,
             max_delayed: settings.max_delayed,
-            crops: Vec::new(),
-            doors: Vec::new(),
+            services: Vec::new(),
+            ports: Vec::new(),
         };
         for (protocol, port) in settings.ports {
             farm.plant(protocol, port)?;
         }
-        if farm.doors.is_empty() {
+        if farm.ports.is_empty() {
             Err(FarmError::NoProtocol)
         } else {
             Ok(farm)
@@ -241,11 +241,11 @@ impl Farm {
             return Err(FarmError::Stream(info.id));
         }
         let known = self
-            .crops
+            .services
             .iter()
-            .position(|crop| crop.protocol.info().id == info.id);
-        let crop = match known {
-            Some(crop) => crop,
+            .position(|service| service.protocol.info().id == info.id);
+        let service = match known {
+            Some(service) => service,
             None => {
                 // Nobody has anything to steal here, and the same seed gives the same bytes.
                 let mut secret = [0; 16];
@@ -255,23 +255,23 @@ impl Farm {
                     protocol.responder(&self.invent(protocol, variant), &keys, &Options::default())
                 };
                 let responders = (0..self.variants).map(build).collect::<Result<_, _>>()?;
-                self.crops.push(Crop {
+                self.services.push(ProtocolServers {
                     protocol,
                     responders,
                 });
-                self.crops.len() - 1
+                self.services.len() - 1
             }
         };
         match self
-            .doors
+            .ports
             .iter_mut()
-            .find(|door| port != 0 && door.port == port)
+            .find(|services_here| port != 0 && services_here.port == port)
         {
-            Some(door) if door.crops.contains(&crop) => {}
-            Some(door) => door.crops.push(crop),
-            None => self.doors.push(Door {
+            Some(services_here) if services_here.services.contains(&service) => {}
+            Some(services_here) => services_here.services.push(service),
+            None => self.ports.push(PortServices {
                 port,
-                crops: vec![crop],
+                services: vec![service],
             }),
         }
         Ok(())
@@ -281,49 +281,49 @@ impl Farm {
     /// the client reads it. `None`: it never answers, it is not of this farm, or the farm does not speak the protocol.
     pub fn status(&self, protocol: &dyn Protocol, address: SocketAddr) -> Option<Status> {
         let id = protocol.info().id;
-        let crop = self
-            .crops
+        let service = self
+            .services
             .iter()
-            .find(|crop| crop.protocol.info().id == id)?;
+            .find(|service| service.protocol.info().id == id)?;
         let IpAddr::V4(ip) = address.ip() else {
             return None;
         };
         let place = self.place(ip, address.port());
-        (self.holds(ip) && !place.silent).then(|| self.invent(crop.protocol, place.variant))
+        (self.holds(ip) && !place.silent).then(|| self.invent(service.protocol, place.variant))
     }
 
     /// Which protocols answer on a port.
-    pub fn protocols(&self, bound: &Bound) -> impl Iterator<Item = &'static dyn Protocol> {
-        let crops = self
-            .doors
+    pub fn protocols(&self, bound: &BoundPort) -> impl Iterator<Item = &'static dyn Protocol> {
+        let services = self
+            .ports
             .get(bound.index())
             .into_iter()
-            .flat_map(|door| &door.crops);
-        crops
-            .filter_map(|crop| self.crops.get(*crop))
-            .map(|crop| crop.protocol)
+            .flat_map(|services_here| &services_here.services);
+        services
+            .filter_map(|service| self.services.get(*service))
+            .map(|service| service.protocol)
     }
 
     /// How many ports it answers on.
-    pub fn gates(&self) -> usize {
-        self.doors.len()
+    pub fn ports(&self) -> usize {
+        self.ports.len()
     }
 
-    /// The gate of a port, in the order in which [`Settings::ports`] first names each, and which port that is: one that is
+    /// The port of a port, in the order in which [`FarmConfig::ports`] first names each, and which port that is: one that is
     /// left to the system is known only once it is bound, and which server an address is depends on it.
     ///
     /// # Panics
     /// If there are not so many.
-    pub fn gate(&self, index: usize, port: u16) -> Gate<'_> {
-        Gate {
+    pub fn port(&self, index: usize, port: u16) -> FarmPort<'_> {
+        FarmPort {
             farm: self,
-            door: &self.doors[index],
+            services_here: &self.ports[index],
             port,
-            // A weather of its own for each port.
+            // A conditions of its own for each port.
             random: Random(self.hash_of(&(index as u64).to_be_bytes())),
             delayed: Queue::new(self.max_delayed),
             scratch: Vec::new(),
-            counts: Counts::default(),
+            counts: FarmCounts::default(),
         }
     }
 
@@ -336,12 +336,12 @@ impl Farm {
         inside && !matches!(ip.octets(), [127, 0, 0, 0] | [127, 255, 255, 255])
     }
 
-    fn place(&self, ip: Ipv4Addr, port: u16) -> Place {
+    fn place(&self, ip: Ipv4Addr, port: u16) -> ServerSlot {
         let [a, b, c, d] = ip.octets();
         let [e, f] = port.to_be_bytes();
         let hash = self.hash_of(&[a, b, c, d, e, f]);
         let variant = (u64::from(hash as u32) * u64::from(self.variants)) >> 32;
-        Place {
+        ServerSlot {
             variant: variant as u32,
             silent: self.silent.has((hash >> 32) as u32),
         }
@@ -378,21 +378,21 @@ impl Network {
 
 /// One port of a farm: hears its datagrams, and keeps the replies that are under way. No I/O: whoever has the socket
 /// brings datagrams and time.
-pub struct Gate<'a> {
+pub struct FarmPort<'a> {
     farm: &'a Farm,
-    door: &'a Door,
+    services_here: &'a PortServices,
     port: u16,
     random: Random,
     delayed: Queue,
     /// A reply that is not sent at once.
     scratch: Vec<u8>,
-    counts: Counts,
+    counts: FarmCounts,
 }
 
 /// What a farm did so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Counts {
+pub struct FarmCounts {
     /// Datagrams received.
     pub received: u64,
     /// Replies sent, those sent twice counted twice.
@@ -408,9 +408,9 @@ pub struct Counts {
     /// Requests and replies lost on the way.
     pub lost: u64,
     /// Replies sent twice.
-    pub doubled: u64,
+    pub duplicated: u64,
     /// Replies dropped because too many are under way.
-    pub crowded: u64,
+    pub queue_full: u64,
     /// Replies that the system would not send.
     pub unsent: u64,
     /// Datagrams lost because the receive queue was full.
@@ -419,8 +419,8 @@ pub struct Counts {
     pub dropped: BTreeMap<&'static str, u64>,
 }
 
-impl Counts {
-    /// Adds what another gate did.
+impl FarmCounts {
+    /// Adds what another port did.
     pub fn add(&mut self, other: &Self) {
         self.received += other.received;
         self.answered += other.answered;
@@ -429,8 +429,8 @@ impl Counts {
         self.foreign += other.foreign;
         self.silent += other.silent;
         self.lost += other.lost;
-        self.doubled += other.doubled;
-        self.crowded += other.crowded;
+        self.duplicated += other.duplicated;
+        self.queue_full += other.queue_full;
         self.unsent += other.unsent;
         self.overflows += other.overflows;
         for (reason, count) in &other.dropped {
@@ -439,10 +439,10 @@ impl Counts {
     }
 }
 
-impl Gate<'_> {
+impl FarmPort<'_> {
     /// Hears a datagram sent by `from` to `to`, an address of the farm's. What is answered at once goes to `out`. Time is
     /// counted from 1970, by a clock that never goes back.
-    pub fn hear(
+    pub fn receive(
         &mut self,
         now: Duration,
         from: SocketAddr,
@@ -473,7 +473,7 @@ impl Gate<'_> {
             return;
         }
         let epoch = Epoch::at(now.as_secs());
-        let instant = farm.weather.is_instant();
+        let instant = farm.conditions.is_instant();
         let buffer = if instant {
             out.draft()
         } else {
@@ -483,11 +483,11 @@ impl Gate<'_> {
             buffer.clear();
         }
         let start = buffer.len();
-        let responders = self
-            .door
-            .crops
-            .iter()
-            .filter_map(|crop| farm.crops[*crop].responders.get(place.variant as usize));
+        let responders = self.services_here.services.iter().filter_map(|service| {
+            farm.services[*service]
+                .responders
+                .get(place.variant as usize)
+        });
         let mut verdicts = responders.map(|responder| responder.answer(from, epoch, bytes, buffer));
         let reason = match verdicts.find(|verdict| *verdict != Verdict::Pass) {
             Some(Verdict::Reply { .. }) => return self.reply(now, from, to.into(), start, out),
@@ -497,7 +497,7 @@ impl Gate<'_> {
         *self.counts.dropped.entry(reason).or_default() += 1;
     }
 
-    /// Sends through the weather what is in the draft from `start` on, or in the scratch buffer.
+    /// Sends through the conditions what is in the draft from `start` on, or in the scratch buffer.
     fn reply(
         &mut self,
         now: Duration,
@@ -509,10 +509,10 @@ impl Gate<'_> {
         if self.is_lost() {
             return;
         }
-        let weather = &self.farm.weather;
-        let twice = weather.duplicates.has(self.random.next() as u32);
-        self.counts.doubled += u64::from(twice);
-        if weather.is_instant() {
+        let conditions = &self.farm.conditions;
+        let twice = conditions.duplicates.has(self.random.next() as u32);
+        self.counts.duplicated += u64::from(twice);
+        if conditions.is_instant() {
             let length = out.commit(to, Some(from));
             self.count(length);
             if twice {
@@ -522,9 +522,9 @@ impl Gate<'_> {
             return;
         }
         for _ in 0..=u8::from(twice) {
-            let due = now + weather.time(&mut self.random);
-            if !self.delayed.put(due, to, from, &self.scratch) {
-                self.counts.crowded += 1;
+            let due = now + conditions.time(&mut self.random);
+            if !self.delayed.insert(due, to, from, &self.scratch) {
+                self.counts.queue_full += 1;
             }
         }
     }
@@ -537,18 +537,18 @@ impl Gate<'_> {
     /// Moves replies that have been under way for long enough to `out`, until that holds so many.
     pub fn release(&mut self, now: Duration, limit: usize, out: &mut Outbox) {
         while out.len() < limit
-            && let Some(letter) = self.delayed.take(now)
+            && let Some(datagram) = self.delayed.take(now)
         {
-            let length = letter.bytes.len();
-            out.push(letter.to, Some(letter.from), |arena| {
-                arena.extend_from_slice(&letter.bytes);
+            let length = datagram.bytes.len();
+            out.push(datagram.to, Some(datagram.from), |arena| {
+                arena.extend_from_slice(&datagram.bytes);
             });
             self.count(length);
         }
     }
 
     /// What it did so far.
-    pub fn counts(&self) -> &Counts {
+    pub fn counts(&self) -> &FarmCounts {
         &self.counts
     }
 
@@ -558,7 +558,7 @@ impl Gate<'_> {
     }
 
     fn is_lost(&mut self) -> bool {
-        let lost = self.farm.weather.loss.has(self.random.next() as u32);
+        let lost = self.farm.conditions.loss.has(self.random.next() as u32);
         self.counts.lost += u64::from(lost);
         lost
     }

@@ -1,30 +1,30 @@
 //! The farm on real sockets.
 
-use super::{Counts, Farm, Gate};
-use hailer_udp::{BATCH, Inbox, Outbox, Settings, Socket, wait};
+use super::{Farm, FarmCounts, FarmPort};
+use hailer_udp::{BATCH, Inbox, Outbox, Socket, SocketConfig, wait};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-/// Bytes wanted for each queue: a farm is asked in bursts, and is not to lose what the weather does not.
-const BUFFER: usize = 32 << 20;
+/// Bytes wanted for each queue: a farm is asked in bursts, and is not to lose what the conditions does not.
+const BUFFER_BYTES: usize = 32 << 20;
 /// Requests are not longer; what is cut is no request.
 const MAX_REQUEST: usize = 2_048;
 /// Replies that wait for the system to take them; past that, nothing is heard.
-const MAX_WAITING: usize = 4 * BATCH;
+const MAX_UNSENT_REPLIES: usize = 4 * BATCH;
 /// It looks so often whether to stop.
-const LOOK: Duration = Duration::from_millis(50);
+const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A farm's port, bound.
 #[derive(Debug)]
-pub struct Bound {
+pub struct BoundPort {
     index: usize,
     socket: Socket,
 }
 
-impl Bound {
-    /// Which of the farm's [gates](Farm::gate) it is for.
+impl BoundPort {
+    /// Which of the farm's [ports](Farm::port) it is for.
     pub fn index(&self) -> usize {
         self.index
     }
@@ -43,7 +43,7 @@ impl Bound {
 /// Why a farm's port cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum BindError {
+pub enum FarmBindError {
     /// It cannot be bound.
     #[error("cannot listen on port {port} of all addresses: {cause}")]
     Bind {
@@ -59,47 +59,47 @@ pub enum BindError {
     Destination,
 }
 
-/// A gate with its socket.
-struct Post<'a> {
-    gate: Gate<'a>,
+/// A port with its socket.
+struct OpenPort<'a> {
+    port: FarmPort<'a>,
     socket: &'a Socket,
     outbox: Outbox,
 }
 
 impl Farm {
-    /// Binds its ports, in the order of its [gates](Farm::gate). Only a socket on all addresses hears all of a network; see
+    /// Binds its ports, in the order of its [ports](Farm::port). Only a socket on all addresses hears all of a network; see
     /// [the module](crate::respond::farm) for what keeps the world out.
-    pub fn bind(&self) -> Result<Vec<Bound>, BindError> {
+    pub fn bind(&self) -> Result<Vec<BoundPort>, FarmBindError> {
         let bind = |index: usize| {
-            let port = self.doors[index].port;
-            let mut settings = Settings::default();
-            settings.receive_buffer = Some(BUFFER);
-            settings.send_buffer = Some(BUFFER);
+            let port = self.ports[index].port;
+            let mut settings = SocketConfig::default();
+            settings.receive_buffer = Some(BUFFER_BYTES);
+            settings.send_buffer = Some(BUFFER_BYTES);
             settings.destination = true;
             let socket = Socket::bind(SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)), &settings);
-            let socket = socket.map_err(|cause| BindError::Bind { port, cause })?;
+            let socket = socket.map_err(|cause| FarmBindError::Bind { port, cause })?;
             match socket.capabilities().destination {
-                true => Ok(Bound { index, socket }),
-                false => Err(BindError::Destination),
+                true => Ok(BoundPort { index, socket }),
+                false => Err(FarmBindError::Destination),
             }
         };
-        (0..self.doors.len()).map(bind).collect()
+        (0..self.ports.len()).map(bind).collect()
     }
 
     /// Answers on these ports until told to stop. No datagram ends it. Several threads can share a farm, each with its
     /// ports.
-    pub fn run(&self, bound: &[Bound], stop: &AtomicBool) -> Counts {
-        let sockets: Vec<&Socket> = bound.iter().map(Bound::socket).collect();
-        let gates = bound
+    pub fn run(&self, bound: &[BoundPort], stop: &AtomicBool) -> FarmCounts {
+        let sockets: Vec<&Socket> = bound.iter().map(BoundPort::socket).collect();
+        let ports = bound
             .iter()
-            .map(|bound| self.gate(bound.index, bound.port()));
-        let posts = gates.zip(&sockets).map(|(gate, socket)| Post {
-            gate,
+            .map(|bound| self.port(bound.index, bound.port()));
+        let posts = ports.zip(&sockets).map(|(port, socket)| OpenPort {
+            port,
             socket,
             outbox: Outbox::new(),
         });
-        let mut posts: Vec<Post<'_>> = posts.collect();
-        let mut inbox = Inbox::for_length(MAX_REQUEST);
+        let mut posts: Vec<OpenPort<'_>> = posts.collect();
+        let mut inbox = Inbox::with_max_length(MAX_REQUEST);
         let clock = Clock::start();
         while !stop.load(Ordering::Relaxed) {
             let mut more = false;
@@ -109,36 +109,38 @@ impl Farm {
             if more {
                 continue;
             }
-            let due = posts.iter().filter_map(|post| post.gate.due()).min();
-            let time = due.map_or(LOOK, |due| due.saturating_sub(clock.now()).min(LOOK));
+            let due = posts.iter().filter_map(|post| post.port.due()).min();
+            let time = due.map_or(STOP_CHECK_INTERVAL, |due| {
+                due.saturating_sub(clock.now()).min(STOP_CHECK_INTERVAL)
+            });
             let full = posts.iter().any(|post| !post.outbox.is_empty());
             if !time.is_zero() && wait(&sockets, full, time).is_err() {
                 // Passing shortages of the system: never a reason to stop, nor to spin.
                 std::thread::sleep(Duration::from_millis(1));
             }
         }
-        let mut total = Counts::default();
+        let mut total = FarmCounts::default();
         for post in &mut posts {
-            post.gate.counts.overflows = post.socket.overflows();
-            total.add(&post.gate.counts);
+            post.port.counts.overflows = post.socket.overflows();
+            total.add(&post.port.counts);
         }
         total
     }
 }
 
-impl Post<'_> {
+impl OpenPort<'_> {
     /// One round. Returns whether there is more to do at once.
     fn serve(&mut self, clock: &Clock, inbox: &mut Inbox) -> bool {
         let now = clock.now();
-        self.gate.release(now, MAX_WAITING, &mut self.outbox);
+        self.port.release(now, MAX_UNSENT_REPLIES, &mut self.outbox);
         let mut heard = 0;
-        if self.outbox.len() < MAX_WAITING {
+        if self.outbox.len() < MAX_UNSENT_REPLIES {
             match self.socket.receive(inbox) {
                 Ok(count) => heard = count,
                 Err(_) => std::thread::sleep(Duration::from_millis(1)),
             }
             for datagram in inbox.iter().take(heard) {
-                self.gate.hear(
+                self.port.receive(
                     now,
                     datagram.from,
                     datagram.to,
@@ -150,7 +152,7 @@ impl Post<'_> {
         if self.socket.send(&mut self.outbox).is_err() {
             std::thread::sleep(Duration::from_millis(1));
         }
-        self.gate.counts.unsent += self.outbox.take_unsent().len() as u64;
+        self.port.counts.unsent += self.outbox.take_unsent().len() as u64;
         heard == BATCH
     }
 }

@@ -18,20 +18,20 @@ fn server(number: u32, port: u16) -> SocketAddr {
     ))
 }
 
-fn settings() -> Settings {
-    Settings {
+fn settings() -> FarmConfig {
+    FarmConfig {
         variants: 64,
-        ..Settings::new(LOOPBACK, 8)
+        ..FarmConfig::new(LOOPBACK, 8)
     }
 }
 
-fn farm(settings: Settings) -> Farm {
+fn farm(settings: FarmConfig) -> Farm {
     Farm::new(settings).unwrap()
 }
 
-/// What a client reads, in fair weather and in no time; and the length of the longest reply.
+/// What a client reads, in fair conditions and in no time; and the length of the longest reply.
 fn query(
-    gate: &mut Gate<'_>,
+    port: &mut FarmPort<'_>,
     protocol: &dyn Protocol,
     address: SocketAddr,
 ) -> Option<(Status, usize)> {
@@ -40,7 +40,7 @@ fn query(
     let mut step = exchange.handle(Input::Start, &mut request);
     for _ in 0..20 {
         match step {
-            Step::Send => gate.hear(START, asker(), Some(address.ip()), &request, &mut outbox),
+            Step::Send => port.receive(START, asker(), Some(address.ip()), &request, &mut outbox),
             Step::Done(status) => return Some((*status, longest)),
             Step::Wait => return None,
             other => panic!("{address}: {other:?}"),
@@ -59,9 +59,9 @@ fn query(
 }
 
 /// Hears requests for challenge tokens, each of another address, and returns the replies.
-fn pings(gate: &mut Gate<'_>, count: u32, out: &mut Outbox) {
+fn pings(port: &mut FarmPort<'_>, count: u32, out: &mut Outbox) {
     for number in 0..count {
-        gate.hear(
+        port.receive(
             START,
             asker(),
             Some(server(number, 0).ip()),
@@ -73,18 +73,18 @@ fn pings(gate: &mut Gate<'_>, count: u32, out: &mut Outbox) {
 
 #[test]
 fn clients_read_exactly_what_the_farm_says() {
-    let farm = farm(Settings {
+    let farm = farm(FarmConfig {
         variants: 4_096,
         silent: 0.1,
         ..settings()
     });
     for (index, protocol) in registry::datagram().enumerate() {
         let port = protocol.info().port;
-        let mut gate = farm.gate(index, port);
+        let mut farm_port = farm.port(index, port);
         let (mut players, mut bytes, mut answers, mut titles) = (0, 0, 0, HashSet::new());
         for number in 0..3_000 {
             let address = server(number, port);
-            let heard = query(&mut gate, protocol, address);
+            let heard = query(&mut farm_port, protocol, address);
             let said = farm.status(protocol, address);
             assert_eq!(
                 heard.as_ref().map(|(status, _)| status),
@@ -127,7 +127,7 @@ fn clients_read_exactly_what_the_farm_says() {
 fn texts_travel_in_both_encodings() {
     let farm = farm(settings());
     let motds: Vec<_> = (0..64)
-        .filter_map(|variant| farm.invent(farm.crops[0].protocol, variant).motd)
+        .filter_map(|variant| farm.invent(farm.services[0].protocol, variant).motd)
         .collect();
     let latin1 = |motd: &&hailer_proto::Text| std::str::from_utf8(&motd.bytes()).is_err();
     let accented = |motd: &&hailer_proto::Text| {
@@ -148,7 +148,7 @@ fn texts_travel_in_both_encodings() {
 #[test]
 fn the_silent_are_a_share_and_always_the_same() {
     let farms = [1, 1, 2].map(|seed| {
-        farm(Settings {
+        farm(FarmConfig {
             silent: 0.2,
             seed,
             ..settings()
@@ -175,14 +175,14 @@ fn the_silent_are_a_share_and_always_the_same() {
 #[test]
 fn the_same_seed_gives_the_same_bytes() {
     let replies = |seed| {
-        let farm = farm(Settings {
+        let farm = farm(FarmConfig {
             loss: 0.1,
             duplicates: 0.1,
             seed,
             ..settings()
         });
-        let (mut gate, mut outbox) = (farm.gate(0, 25_565), Outbox::new());
-        pings(&mut gate, 200, &mut outbox);
+        let (mut port, mut outbox) = (farm.port(0, 25_565), Outbox::new());
+        pings(&mut port, 200, &mut outbox);
         let all: Vec<_> = outbox
             .pending()
             .map(|(to, from, bytes)| (to, from, bytes.to_vec()))
@@ -195,24 +195,24 @@ fn the_same_seed_gives_the_same_bytes() {
 
 #[test]
 fn loss_and_duplicates_are_shares() {
-    let farm = farm(Settings {
+    let farm = farm(FarmConfig {
         loss: 0.1,
         duplicates: 0.2,
         ..settings()
     });
-    let (mut gate, mut outbox) = (farm.gate(0, 25_565), Outbox::new());
-    pings(&mut gate, 20_000, &mut outbox);
-    let counts = gate.counts();
+    let (mut port, mut outbox) = (farm.port(0, 25_565), Outbox::new());
+    pings(&mut port, 20_000, &mut outbox);
+    let counts = port.counts();
     // Each way a tenth: 0.81 arrive, of which a fifth twice. Five standard deviations.
     assert!(
         (3_800 - 280..3_800 + 280).contains(&counts.lost),
         "{counts:?}"
     );
     assert!(
-        (3_240 - 270..3_240 + 270).contains(&counts.doubled),
+        (3_240 - 270..3_240 + 270).contains(&counts.duplicated),
         "{counts:?}"
     );
-    assert_eq!(counts.answered, 20_000 - counts.lost + counts.doubled);
+    assert_eq!(counts.answered, 20_000 - counts.lost + counts.duplicated);
     assert_eq!(outbox.len() as u64, counts.answered);
     let bytes: usize = outbox.pending().map(|(.., bytes)| bytes.len()).sum();
     assert_eq!(bytes as u64, counts.bytes_out);
@@ -222,24 +222,24 @@ fn loss_and_duplicates_are_shares() {
         .collect();
     assert_eq!(
         all.windows(2).filter(|pair| pair[0] == pair[1]).count() as u64,
-        counts.doubled
+        counts.duplicated
     );
 }
 
 #[test]
 fn everything_can_be_lost() {
-    let farm = farm(Settings {
+    let farm = farm(FarmConfig {
         loss: 1.0,
         ..settings()
     });
-    let (mut gate, mut outbox) = (farm.gate(0, 25_565), Outbox::new());
-    pings(&mut gate, 100, &mut outbox);
-    assert_eq!((gate.counts().lost, outbox.len()), (100, 0));
+    let (mut port, mut outbox) = (farm.port(0, 25_565), Outbox::new());
+    pings(&mut port, 100, &mut outbox);
+    assert_eq!((port.counts().lost, outbox.len()), (100, 0));
 }
 
 #[test]
 fn what_is_not_the_farms_is_not_answered() {
-    let mut farm = farm(Settings {
+    let mut farm = farm(FarmConfig {
         networks: vec![(Ipv4Addr::new(127, 7, 0, 0), 16)],
         ..settings()
     });
@@ -254,9 +254,9 @@ fn what_is_not_the_farms_is_not_answered() {
             ("127.0.0.1:1", None, false),
             ("192.0.2.7:1", Some("127.7.0.1"), beyond),
         ] {
-            let (mut gate, mut outbox) = (farm.gate(0, 25_565), Outbox::new());
+            let (mut port, mut outbox) = (farm.port(0, 25_565), Outbox::new());
             let to = to.map(|to| to.parse().unwrap());
-            gate.hear(
+            port.receive(
                 START,
                 from.parse().unwrap(),
                 to,
@@ -264,7 +264,7 @@ fn what_is_not_the_farms_is_not_answered() {
                 &mut outbox,
             );
             assert_eq!(
-                (outbox.len(), gate.counts().foreign),
+                (outbox.len(), port.counts().foreign),
                 (answered.into(), (!answered).into()),
                 "{from} {to:?}"
             );
@@ -281,7 +281,7 @@ fn a_farm_is_not_open_to_the_world() {
             .iter()
             .map(|(address, bits)| (address.parse().unwrap(), *bits))
             .collect();
-        Farm::new(Settings {
+        Farm::new(FarmConfig {
             networks,
             beyond_loopback,
             variants: 1,
@@ -306,7 +306,7 @@ fn a_farm_is_not_open_to_the_world() {
 
 #[test]
 fn settings_are_checked() {
-    let refused = |change: fn(&mut Settings)| {
+    let refused = |change: fn(&mut FarmConfig)| {
         let mut settings = settings();
         change(&mut settings);
         Farm::new(settings).err()
@@ -339,7 +339,7 @@ fn settings_are_checked() {
 fn protocols_share_ports_and_have_several() {
     let [a, b]: [&'static dyn Protocol; 2] =
         ["minecraft-query", "ugp"].map(|id| registry::find(id).unwrap());
-    let farm = farm(Settings {
+    let farm = farm(FarmConfig {
         ports: vec![
             (a, 1_000),
             (b, 1_000),
@@ -350,22 +350,22 @@ fn protocols_share_ports_and_have_several() {
         ],
         ..settings()
     });
-    assert_eq!((farm.gates(), farm.crops.len()), (4, 2));
+    assert_eq!((farm.ports(), farm.services.len()), (4, 2));
     for (index, port, spoken) in [
         (0, 1_000, [true, true]),
         (1, 2_000, [true, false]),
         (3, 7_777, [false, true]),
     ] {
-        let mut gate = farm.gate(index, port);
+        let mut farm_port = farm.port(index, port);
         for (protocol, spoken) in [a, b].into_iter().zip(spoken) {
-            let said = query(&mut gate, protocol, server(5, port)).map(|(status, _)| status);
+            let said = query(&mut farm_port, protocol, server(5, port)).map(|(status, _)| status);
             assert_eq!(
                 said,
                 farm.status(protocol, server(5, port)).filter(|_| spoken)
             );
         }
         assert_eq!(
-            gate.counts().dropped.get("no query"),
+            farm_port.counts().dropped.get("no query"),
             spoken.contains(&false).then_some(&1)
         );
     }
@@ -376,15 +376,15 @@ proptest! {
     #[test]
     fn delays_are_kept(delay in 0_u64..100, jitter in 0_u64..100, seed: u64, step in 1_u64..20) {
         let millis = Duration::from_millis;
-        let farm = farm(Settings { delay: millis(delay), jitter: millis(jitter), seed, variants: 1, ..settings() });
-        let (mut gate, mut outbox) = (farm.gate(0, 25_565), Outbox::new());
-        pings(&mut gate, 100, &mut outbox);
+        let farm = farm(FarmConfig { delay: millis(delay), jitter: millis(jitter), seed, variants: 1, ..settings() });
+        let (mut port, mut outbox) = (farm.port(0, 25_565), Outbox::new());
+        pings(&mut port, 100, &mut outbox);
         let mut sent = Vec::new();
         let mut arrived = 0;
         let mut passed = 0;
         while passed <= delay + jitter + step {
-            let due = gate.due();
-            gate.release(START + millis(passed), usize::MAX, &mut outbox);
+            let due = port.due();
+            port.release(START + millis(passed), usize::MAX, &mut outbox);
             if outbox.len() > arrived {
                 prop_assert!(passed >= delay);
                 prop_assert!(delay + jitter == 0 || due <= Some(START + millis(passed)));
@@ -393,7 +393,7 @@ proptest! {
             passed += step;
         }
         sent.extend(outbox.pending().map(|(_, from, _)| from.unwrap()));
-        prop_assert_eq!((sent.len(), gate.due()), (100, None));
+        prop_assert_eq!((sent.len(), port.due()), (100, None));
         let asked: Vec<_> = (0..100).map(|number| server(number, 0).ip()).collect();
         prop_assert!(jitter != 0 || sent == asked, "equal delays keep the order");
         prop_assert!(jitter < 5 || sent != asked, "unequal delays do not");
@@ -403,21 +403,21 @@ proptest! {
 
 #[test]
 fn what_is_under_way_is_bounded() {
-    let farm = farm(Settings {
+    let farm = farm(FarmConfig {
         delay: Duration::from_secs(1),
         max_delayed: 50,
         ..settings()
     });
-    let (mut gate, mut outbox) = (farm.gate(0, 25_565), Outbox::new());
+    let (mut port, mut outbox) = (farm.port(0, 25_565), Outbox::new());
     for round in 1..=3 {
-        pings(&mut gate, 80, &mut outbox);
-        assert_eq!((gate.counts().crowded, outbox.len()), (30 * round, 0));
+        pings(&mut port, 80, &mut outbox);
+        assert_eq!((port.counts().queue_full, outbox.len()), (30 * round, 0));
         let later = START + Duration::from_secs(1);
-        gate.release(later, 20, &mut outbox);
+        port.release(later, 20, &mut outbox);
         assert_eq!(outbox.len(), 20, "as many as there is room for");
-        gate.release(later, usize::MAX, &mut outbox);
-        assert_eq!((outbox.len(), gate.counts().answered), (50, 50 * round));
-        assert_eq!(gate.delayed.places(), 50, "places are used again");
+        port.release(later, usize::MAX, &mut outbox);
+        assert_eq!((outbox.len(), port.counts().answered), (50, 50 * round));
+        assert_eq!(port.delayed.places(), 50, "places are used again");
         outbox.clear();
     }
 }

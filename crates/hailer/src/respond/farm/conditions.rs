@@ -27,14 +27,14 @@ impl Share {
 
 /// What the weather is like.
 #[derive(Clone, Debug)]
-pub(super) struct Weather {
+pub(super) struct Conditions {
     pub(super) loss: Share,
     pub(super) duplicates: Share,
     pub(super) delay: Duration,
     pub(super) jitter: Duration,
 }
 
-impl Weather {
+impl Conditions {
     pub(super) fn is_instant(&self) -> bool {
         self.delay.is_zero() && self.jitter.is_zero()
     }
@@ -51,7 +51,7 @@ impl Weather {
 
 /// A datagram under way.
 #[derive(Clone, Debug)]
-pub(super) struct Letter {
+pub(super) struct DelayedDatagram {
     pub(super) to: SocketAddr,
     pub(super) from: IpAddr,
     pub(super) bytes: Vec<u8>,
@@ -60,27 +60,27 @@ pub(super) struct Letter {
 /// Datagrams under way: so many and no more. Buffers are used again.
 #[derive(Debug)]
 pub(super) struct Queue {
-    /// When each is due, in which order they came, which letter it is.
+    /// When each is due, in which order they came, which datagram it is.
     order: BinaryHeap<Reverse<(Duration, u64, usize)>>,
-    letters: Vec<Letter>,
+    datagrams: Vec<DelayedDatagram>,
     free: Vec<usize>,
     taken: u64,
-    most: usize,
+    capacity: usize,
 }
 
 impl Queue {
-    pub(super) fn new(most: usize) -> Self {
+    pub(super) fn new(capacity: usize) -> Self {
         Self {
             order: BinaryHeap::new(),
-            letters: Vec::new(),
+            datagrams: Vec::new(),
             free: Vec::new(),
             taken: 0,
-            most,
+            capacity,
         }
     }
 
     /// Takes a copy of a datagram. `false`: there is no room.
-    pub(super) fn put(
+    pub(super) fn insert(
         &mut self,
         due: Duration,
         to: SocketAddr,
@@ -89,19 +89,19 @@ impl Queue {
     ) -> bool {
         let place = match self.free.pop() {
             Some(place) => {
-                let letter = &mut self.letters[place];
-                (letter.to, letter.from) = (to, from);
-                letter.bytes.clear();
-                letter.bytes.extend_from_slice(bytes);
+                let datagram = &mut self.datagrams[place];
+                (datagram.to, datagram.from) = (to, from);
+                datagram.bytes.clear();
+                datagram.bytes.extend_from_slice(bytes);
                 place
             }
-            None if self.letters.len() < self.most => {
-                self.letters.push(Letter {
+            None if self.datagrams.len() < self.capacity => {
+                self.datagrams.push(DelayedDatagram {
                     to,
                     from,
                     bytes: bytes.to_vec(),
                 });
-                self.letters.len() - 1
+                self.datagrams.len() - 1
             }
             None => return false,
         };
@@ -112,7 +112,7 @@ impl Queue {
 
     #[cfg(test)]
     pub(super) fn places(&self) -> usize {
-        self.letters.len()
+        self.datagrams.len()
     }
 
     /// When the first is due.
@@ -121,12 +121,12 @@ impl Queue {
     }
 
     /// The first, if it is due.
-    pub(super) fn take(&mut self, now: Duration) -> Option<&Letter> {
+    pub(super) fn take(&mut self, now: Duration) -> Option<&DelayedDatagram> {
         if self.due()? > now {
             return None;
         }
         let Reverse((.., place)) = self.order.pop()?;
         self.free.push(place);
-        self.letters.get(place)
+        self.datagrams.get(place)
     }
 }
