@@ -11,7 +11,10 @@ use crate::poll::{self, Poll, since_1970};
 use crate::sample::EventKind;
 use crate::server::{Origin, Server, ServerId};
 use crate::sessions::{Privacy, Sessions};
-use crate::web::api::{Here, HistoryVitals, NotDone, NotSent, TestAlert, Vitals, Watchlist};
+use crate::web::api::{
+    HistoryHealth, LocalWatchlist, MonitorHealth, TestAlert, TestAlertError, Watchlist,
+    WatchlistError,
+};
 use futures_util::future::BoxFuture;
 use std::collections::HashMap;
 use std::io;
@@ -41,7 +44,7 @@ pub struct Settings {
     /// What becomes of the names of players.
     pub privacy: Privacy,
     /// What is worth telling, and to whom.
-    pub alerts: alert::Checked,
+    pub alerts: alert::CheckedConfig,
     /// Others that share the work; `None`: it is alone.
     pub cluster: Option<cluster::Settings>,
 }
@@ -51,7 +54,7 @@ impl Default for Settings {
         let (poll, keep, alerts) = (
             poll::Settings::default(),
             Keep::default(),
-            alert::Checked::default(),
+            alert::CheckedConfig::default(),
         );
         Self {
             poll,
@@ -85,7 +88,7 @@ pub enum MonitorError {
         /// Its name.
         name: String,
         /// Why.
-        problem: NotDone,
+        problem: WatchlistError,
     },
 }
 
@@ -98,7 +101,7 @@ pub struct Monitor {
     writer: Writer,
     /// In a cluster: while this process leads.
     alerts: Seat,
-    plan: Arc<alert::Checked>,
+    plan: Arc<alert::CheckedConfig>,
     started: i64,
     feeder: JoinHandle<()>,
     tidier: JoinHandle<()>,
@@ -177,7 +180,11 @@ impl Monitor {
         let alerts =
             Arc::new(Alerts::start(settings.alerts, live.clone(), &history, interval).await?);
         let alerts: Seat = Arc::new(Mutex::new(Some(alerts)));
-        let watchlist = Arc::new(Here::new(history.clone(), poll.clone(), live.clone()));
+        let watchlist = Arc::new(LocalWatchlist::new(
+            history.clone(),
+            poll.clone(),
+            live.clone(),
+        ));
         Ok(Self {
             live,
             history,
@@ -274,7 +281,7 @@ impl Monitor {
     }
 
     /// Looks at how the monitor itself is, whenever it is asked.
-    pub fn look(&self) -> impl Fn() -> Vitals + Send + Sync + 'static {
+    pub fn look(&self) -> impl Fn() -> MonitorHealth + Send + Sync + 'static {
         let (poll, writer, alerts, started) = (
             self.poll.clone(),
             self.writer.clone(),
@@ -296,13 +303,13 @@ impl Monitor {
                 health.dropped += dropped;
                 last = last.max(seen.unwrap_or(0) as u64);
             }
-            Vitals {
+            MonitorHealth {
                 started,
                 samples: counts.samples.load(Ordering::Relaxed),
                 missed: counts.missed.load(Ordering::Relaxed),
                 dropped: counts.dropped.load(Ordering::Relaxed) + health.dropped,
                 last: (last > 0).then_some(last as i64),
-                history: HistoryVitals {
+                history: HistoryHealth {
                     is_failing: health.is_failing,
                     since: health.since,
                     message: health.message.filter(|_| health.is_failing),
@@ -334,7 +341,7 @@ impl Monitor {
             match self.follow_once(plan.clone()).await {
                 // Another process with the same plan was faster.
                 Err(MonitorError::Server {
-                    problem: NotDone::Taken(_),
+                    problem: WatchlistError::Taken(_),
                     ..
                 }) => {}
                 done => return done,
@@ -478,30 +485,35 @@ fn end_sessions(
 }
 
 /// Sends tests, by alerts alone.
-pub struct Tests(Arc<alert::Checked>);
+pub struct Tests(Arc<alert::CheckedConfig>);
 
 impl TestAlert for Tests {
-    fn plan(&self) -> &alert::Checked {
+    fn plan(&self) -> &alert::CheckedConfig {
         &self.0
     }
 
-    fn send(&self, to: Option<String>) -> BoxFuture<'_, Result<String, NotSent>> {
+    fn send(&self, to: Option<String>) -> BoxFuture<'_, Result<String, TestAlertError>> {
         Box::pin(send_test(self.0.clone(), to))
     }
 }
 
-async fn send_test(plan: Arc<alert::Checked>, to: Option<String>) -> Result<String, NotSent> {
+async fn send_test(
+    plan: Arc<alert::CheckedConfig>,
+    to: Option<String>,
+) -> Result<String, TestAlertError> {
     let all: Vec<String> = plan.receivers().map(|outlet| outlet.name.clone()).collect();
     let chosen = match to {
         Some(name) if all.contains(&name) => vec![name],
         Some(name) => {
-            return Err(NotSent::Unknown(format!(
+            return Err(TestAlertError::Unknown(format!(
                 "there is no receiver {name:?}; there is {}",
                 all.join(", ")
             )));
         }
         None if all.is_empty() => {
-            return Err(NotSent::Unknown("the plan has no [[receiver]]".into()));
+            return Err(TestAlertError::Unknown(
+                "the plan has no [[receiver]]".into(),
+            ));
         }
         None => all,
     };
@@ -509,7 +521,7 @@ async fn send_test(plan: Arc<alert::Checked>, to: Option<String>) -> Result<Stri
         let (plan, receiver) = (plan.clone(), name.clone());
         let sent = tokio::task::spawn_blocking(move || plan.test(&receiver)).await;
         let sent = sent.unwrap_or_else(|_| Err("it was not sent; try again".into()));
-        sent.map_err(|why| NotSent::Failed(format!("{name}: {why}")))?;
+        sent.map_err(|why| TestAlertError::Failed(format!("{name}: {why}")))?;
     }
     Ok(format!("sent to {}", chosen.join(", ")))
 }

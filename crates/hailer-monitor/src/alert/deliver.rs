@@ -1,8 +1,8 @@
 //! Sends a message once, and says what came of it: HTTP, or a command. It blocks: it runs on a thread of its own.
 
-use super::engine::Firing;
+use super::engine::Notification;
 use super::message::{Form, Rendered, render};
-use super::rule::{Span, Wrong};
+use super::rule::{ConfigDuration, RuleError};
 use crate::sample::Millis;
 use hailer::proto::Secret;
 use hailer::proto::model::printable;
@@ -18,17 +18,17 @@ use ureq::Agent;
 use ureq::http::Uri;
 
 /// What a receiver answers, and what a command says of errors: so many bytes are read.
-const HEARD: u64 = 4 << 10;
+const MAX_RESPONSE_BYTES: u64 = 4 << 10;
 /// Of that so many characters are told.
-const TOLD: usize = 200;
+const MAX_QUOTED_CHARS: usize = 200;
 /// Unless told otherwise a receiver has so long to answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 /// What a killed command left open is waited for so long.
-const LEFT_OPEN: Duration = Duration::from_millis(500);
+const PIPE_CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 /// And the end of a killed command for so long.
-const LAST_WORDS: Duration = Duration::from_secs(5);
+const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 /// Nobody makes us wait longer.
-const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(24 * 3600);
 
 /// Who gets messages: a `[[receiver]]` of the plan.
 ///
@@ -50,11 +50,11 @@ const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
 /// timeout = "30s"                         # then it is killed, and what it started with it
 /// ```
 #[derive(Clone, Debug, Deserialize)]
-#[serde(try_from = "Written")]
+#[serde(try_from = "ReceiverConfig")]
 pub struct Receiver {
     /// Unique: alerts name it.
     pub name: String,
-    way: Way,
+    endpoint: Endpoint,
     /// How long it may take.
     pub timeout: Duration,
     /// Messages a minute.
@@ -62,18 +62,18 @@ pub struct Receiver {
 }
 
 #[derive(Clone, Debug)]
-enum Way {
+enum Endpoint {
     Http {
         form: Form,
-        url: Place,
-        token: Option<Place>,
+        url: SecretRef,
+        token: Option<SecretRef>,
     },
     Command(Vec<String>),
 }
 
 /// Where a secret is.
 #[derive(Clone, Debug)]
-enum Place {
+enum SecretRef {
     Here(Secret),
     File(PathBuf),
     Variable(String),
@@ -81,17 +81,17 @@ enum Place {
 
 /// A receiver whose secrets are read: it can be sent to.
 #[derive(Clone)]
-pub struct Outlet {
+pub struct OpenReceiver {
     /// Its name.
     pub name: String,
     /// Messages a minute.
     pub per_minute: u32,
     timeout: Duration,
-    exit: Exit,
+    endpoint: OpenEndpoint,
 }
 
 #[derive(Clone)]
-enum Exit {
+enum OpenEndpoint {
     Http {
         form: Form,
         url: Secret,
@@ -104,13 +104,13 @@ enum Exit {
 
 /// What came of sending.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum Delivery {
     /// It has it.
-    Done,
+    Delivered,
     /// It may have it another time: why not now, and when it wants to be asked again.
-    Later(String, Option<Duration>),
+    Retry(String, Option<Duration>),
     /// It does not want it: why.
-    Never(String),
+    Rejected(String),
 }
 
 impl Receiver {
@@ -118,18 +118,18 @@ impl Receiver {
     ///
     /// # Errors
     /// A secret that is not there, or no URL for HTTP.
-    pub fn open(&self, folder: &Path) -> Result<Outlet, Wrong> {
-        let wrong = |problem: String| Wrong(format!("receiver \"{}\": {problem}", self.name));
-        let exit = match &self.way {
-            Way::Command(command) => {
+    pub fn open(&self, folder: &Path) -> Result<OpenReceiver, RuleError> {
+        let wrong = |problem: String| RuleError(format!("receiver \"{}\": {problem}", self.name));
+        let endpoint = match &self.endpoint {
+            Endpoint::Command(command) => {
                 let mut command = command.clone();
                 // A name alone is looked for in the PATH.
                 if let Some(program) = command.first_mut().filter(|program| program.contains('/')) {
                     *program = folder.join(&*program).to_string_lossy().into_owned();
                 }
-                Exit::Command(command)
+                OpenEndpoint::Command(command)
             }
-            Way::Http { form, url, token } => {
+            Endpoint::Http { form, url, token } => {
                 let url = url.read(folder).map_err(&wrong)?;
                 let host = host(url.reveal()).map_err(|problem| wrong(problem.into()))?;
                 let token = token
@@ -138,7 +138,7 @@ impl Receiver {
                     .transpose()
                     .map_err(&wrong)?;
                 let agent = agent(&host, self.timeout);
-                Exit::Http {
+                OpenEndpoint::Http {
                     form: *form,
                     url,
                     host,
@@ -147,25 +147,31 @@ impl Receiver {
                 }
             }
         };
-        Ok(Outlet {
+        Ok(OpenReceiver {
             name: self.name.clone(),
             per_minute: self.per_minute,
             timeout: self.timeout,
-            exit,
+            endpoint,
         })
     }
 }
 
-impl Outlet {
+impl OpenReceiver {
     /// Sends what was put together from these; `key` is the same each time that the same is sent.
-    pub fn send(&self, firings: &[Firing], key: &str, page: Option<&str>, now: Millis) -> Outcome {
-        match &self.exit {
-            Exit::Command(command) => run(
+    pub fn send(
+        &self,
+        notifications: &[Notification],
+        key: &str,
+        page: Option<&str>,
+        now: Millis,
+    ) -> Delivery {
+        match &self.endpoint {
+            OpenEndpoint::Command(command) => run(
                 command,
-                &render(Form::Command, firings, key, page),
+                &render(Form::Command, notifications, key, page),
                 self.timeout,
             ),
-            Exit::Http {
+            OpenEndpoint::Http {
                 form,
                 url,
                 token,
@@ -175,7 +181,7 @@ impl Outlet {
                 agent,
                 url,
                 token.as_ref(),
-                &render(*form, firings, key, page),
+                &render(*form, notifications, key, page),
                 key,
                 now,
             ),
@@ -190,7 +196,7 @@ impl Outlet {
         message: &Rendered,
         key: &str,
         now: Millis,
-    ) -> Outcome {
+    ) -> Delivery {
         let mut request = agent.post(url.reveal()).header("Idempotency-Key", key);
         for (name, value) in &message.headers {
             // As bytes, since names may be in any script: ntfy reads UTF-8 here.
@@ -201,11 +207,11 @@ impl Outlet {
         }
         let mut response = match request.send(&message.body[..]) {
             Ok(response) => response,
-            Err(error) => return Outcome::Later(self.why(&error), None),
+            Err(error) => return Delivery::Retry(self.why(&error), None),
         };
         let status = response.status();
         if status.is_success() {
-            return Outcome::Done;
+            return Delivery::Delivered;
         }
         let header = |name: &str| {
             response
@@ -221,9 +227,9 @@ impl Outlet {
                 "it answers {status}, which sends messages elsewhere; put the new URL into the plan"
             );
             return if matches!(status.as_u16(), 301 | 308) {
-                Outcome::Never(why)
+                Delivery::Rejected(why)
             } else {
-                Outcome::Later(why, after)
+                Delivery::Retry(why, after)
             };
         }
         let mut body = Vec::new();
@@ -231,7 +237,7 @@ impl Outlet {
         let _ = response
             .body_mut()
             .as_reader()
-            .take(HEARD)
+            .take(MAX_RESPONSE_BYTES)
             .read_to_end(&mut body);
         let mut said = tell(&body);
         // Some tell the whole path in their errors, and the path is the password.
@@ -252,18 +258,18 @@ impl Outlet {
             format!("it answers {status}: {said}")
         };
         match status.as_u16() {
-            408 | 425 | 429 => Outcome::Later(why, after),
+            408 | 425 | 429 => Delivery::Retry(why, after),
             404 | 410 => {
-                Outcome::Never(format!("{why}; is it gone? put its new URL into the plan"))
+                Delivery::Rejected(format!("{why}; is it gone? put its new URL into the plan"))
             }
-            400..500 => Outcome::Never(why),
-            _ => Outcome::Later(why, after),
+            400..500 => Delivery::Rejected(why),
+            _ => Delivery::Retry(why, after),
         }
     }
 
     /// An error of HTTP without the URL.
     fn why(&self, error: &ureq::Error) -> String {
-        let Exit::Http { host, .. } = &self.exit else {
+        let OpenEndpoint::Http { host, .. } = &self.endpoint else {
             return String::new();
         };
         match error {
@@ -290,15 +296,20 @@ impl Outlet {
 ///
 /// # Errors
 /// Why it did not arrive.
-pub fn test(outlet: &Outlet, page: Option<&str>, now: Millis) -> Result<(), String> {
-    let firing = Firing::test(&outlet.name, now);
-    match outlet.send(std::slice::from_ref(&firing), &firing.id, page, now) {
-        Outcome::Done => Ok(()),
-        Outcome::Later(why, _) | Outcome::Never(why) => Err(why),
+pub fn test(outlet: &OpenReceiver, page: Option<&str>, now: Millis) -> Result<(), String> {
+    let notification = Notification::test(&outlet.name, now);
+    match outlet.send(
+        std::slice::from_ref(&notification),
+        &notification.id,
+        page,
+        now,
+    ) {
+        Delivery::Delivered => Ok(()),
+        Delivery::Retry(why, _) | Delivery::Rejected(why) => Err(why),
     }
 }
 
-impl fmt::Debug for Outlet {
+impl fmt::Debug for OpenReceiver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Outlet")
             .field("name", &self.name)
@@ -308,23 +319,23 @@ impl fmt::Debug for Outlet {
 }
 
 /// Where it sends to, without what must not be told.
-impl fmt::Display for Outlet {
+impl fmt::Display for OpenReceiver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.exit {
-            Exit::Http { form, host, .. } => write!(f, "{} at {host}", form.word()),
-            Exit::Command(command) => {
+        match &self.endpoint {
+            OpenEndpoint::Http { form, host, .. } => write!(f, "{} at {host}", form.word()),
+            OpenEndpoint::Command(command) => {
                 write!(f, "command {}", command.first().map_or("", String::as_str))
             }
         }
     }
 }
 
-impl Outlet {
+impl OpenReceiver {
     /// What it is, in a word.
     pub(crate) fn word(&self) -> &'static str {
-        match &self.exit {
-            Exit::Http { form, .. } => form.word(),
-            Exit::Command(_) => "command",
+        match &self.endpoint {
+            OpenEndpoint::Http { form, .. } => form.word(),
+            OpenEndpoint::Command(_) => "command",
         }
     }
 }
@@ -341,7 +352,7 @@ impl Form {
     }
 }
 
-impl Place {
+impl SecretRef {
     fn read(&self, folder: &Path) -> Result<Secret, String> {
         let text = match self {
             Self::Here(secret) => return Ok(secret.clone()),
@@ -415,7 +426,7 @@ fn retry_after(value: &str, now: Millis) -> Option<Duration> {
             Duration::from_millis(u64::try_from(at - now).unwrap_or(0))
         }
     };
-    Some(wait.min(LONGEST_WAIT))
+    Some(wait.min(MAX_RETRY_AFTER))
 }
 
 /// What somebody said, as part of a sentence of ours.
@@ -425,14 +436,14 @@ fn tell(said: &[u8]) -> String {
         .collect::<Vec<_>>()
         .join(" ")
         .chars()
-        .take(TOLD)
+        .take(MAX_QUOTED_CHARS)
         .collect()
 }
 
 /// Runs a command: no shell, nothing on its input, what it says is thrown away but for its errors.
-fn run(command: &[String], message: &Rendered, timeout: Duration) -> Outcome {
+fn run(command: &[String], message: &Rendered, timeout: Duration) -> Delivery {
     let Some((program, arguments)) = command.split_first() else {
-        return Outcome::Never("there is no command".into());
+        return Delivery::Rejected("there is no command".into());
     };
     let mut command = Command::new(program);
     command
@@ -445,13 +456,16 @@ fn run(command: &[String], message: &Rendered, timeout: Duration) -> Outcome {
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
     let mut child = match command.spawn() {
         Ok(child) => child,
-        Err(error) => return Outcome::Later(format!("{program}: {error}"), None),
+        Err(error) => return Delivery::Retry(format!("{program}: {error}"), None),
     };
     let (sender, errors) = mpsc::channel();
     if let Some(mut pipe) = child.stderr.take() {
         let reads = move || {
             let mut said = Vec::new();
-            let _ = pipe.by_ref().take(HEARD).read_to_end(&mut said);
+            let _ = pipe
+                .by_ref()
+                .take(MAX_RESPONSE_BYTES)
+                .read_to_end(&mut said);
             let _ = sender.send(said);
             // So that it can go on talking.
             let _ = std::io::copy(&mut pipe, &mut std::io::sink());
@@ -463,13 +477,13 @@ fn run(command: &[String], message: &Rendered, timeout: Duration) -> Outcome {
     }
     let is_over = wait(&mut child, Instant::now() + timeout);
     end(&mut child);
-    if !wait(&mut child, Instant::now() + LAST_WORDS) {
+    if !wait(&mut child, Instant::now() + KILL_TIMEOUT) {
         // It hangs within the system, where no signal reaches it.
-        return Outcome::Later(format!("{program} cannot be ended"), None);
+        return Delivery::Retry(format!("{program} cannot be ended"), None);
     }
     let status = child.wait();
     let said = errors
-        .recv_timeout(LEFT_OPEN)
+        .recv_timeout(PIPE_CLOSE_TIMEOUT)
         .map(|said| tell(&said))
         .unwrap_or_default();
     let said = if said.is_empty() {
@@ -478,16 +492,16 @@ fn run(command: &[String], message: &Rendered, timeout: Duration) -> Outcome {
         format!(": {said}")
     };
     match status {
-        _ if !is_over => Outcome::Later(
+        _ if !is_over => Delivery::Retry(
             format!(
                 "{program} was killed after {}{said}",
                 humantime::format_duration(timeout)
             ),
             None,
         ),
-        Ok(status) if status.success() => Outcome::Done,
-        Ok(status) => Outcome::Later(format!("{program} ended with {status}{said}"), None),
-        Err(error) => Outcome::Later(format!("{program}: {error}"), None),
+        Ok(status) if status.success() => Delivery::Delivered,
+        Ok(status) => Delivery::Retry(format!("{program} ended with {status}{said}"), None),
+        Err(error) => Delivery::Retry(format!("{program}: {error}"), None),
     }
 }
 
@@ -544,7 +558,7 @@ fn end(child: &mut std::process::Child) {
 /// A `[[receiver]]` as it was written.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct Written {
+struct ReceiverConfig {
     name: String,
     form: Option<Form>,
     url: Option<String>,
@@ -553,38 +567,38 @@ struct Written {
     token_file: Option<PathBuf>,
     token_env: Option<String>,
     command: Option<Vec<String>>,
-    timeout: Option<Span>,
+    timeout: Option<ConfigDuration>,
     per_minute: Option<u32>,
 }
 
-impl TryFrom<Written> for Receiver {
-    type Error = Wrong;
+impl TryFrom<ReceiverConfig> for Receiver {
+    type Error = RuleError;
 
-    fn try_from(written: Written) -> Result<Self, Wrong> {
-        let name = written.name;
-        let wrong = |problem: &str| Wrong(format!("receiver \"{name}\": {problem}"));
+    fn try_from(config: ReceiverConfig) -> Result<Self, RuleError> {
+        let name = config.name;
+        let wrong = |problem: &str| RuleError(format!("receiver \"{name}\": {problem}"));
         if name.is_empty()
             || name.chars().count() > 64
             || name.chars().any(hailer::proto::model::is_control)
         {
-            return Err(Wrong(
+            return Err(RuleError(
                 "a receiver has a name of 1 to 64 printable characters".into(),
             ));
         }
         let one = |here: Option<String>, file: Option<PathBuf>, variable: Option<String>| {
             let places = [
-                here.map(|text| Place::Here(text.into())),
-                file.map(Place::File),
-                variable.map(Place::Variable),
+                here.map(|text| SecretRef::Here(text.into())),
+                file.map(SecretRef::File),
+                variable.map(SecretRef::Variable),
             ];
             places.into_iter().flatten().collect::<Vec<_>>()
         };
-        let mut urls = one(written.url, written.url_file, written.url_env);
-        let mut tokens = one(None, written.token_file, written.token_env);
+        let mut urls = one(config.url, config.url_file, config.url_env);
+        let mut tokens = one(None, config.token_file, config.token_env);
         if tokens.len() > 1 {
             return Err(wrong("write token-file or token-env, not both"));
         }
-        let way = match (written.command, written.form, urls.pop()) {
+        let endpoint = match (config.command, config.form, urls.pop()) {
             (Some(_), Some(_), _) | (Some(_), _, Some(_)) => {
                 return Err(wrong("write command, or form and url, not both"));
             }
@@ -597,7 +611,7 @@ impl TryFrom<Written> for Receiver {
                 if !tokens.is_empty() {
                     return Err(wrong("a command has no token"));
                 }
-                Way::Command(command)
+                Endpoint::Command(command)
             }
             (None, Some(Form::Command), _) => {
                 return Err(wrong(
@@ -605,10 +619,10 @@ impl TryFrom<Written> for Receiver {
                 ));
             }
             (None, Some(form), Some(url)) if urls.is_empty() => {
-                if let Place::Here(url) = &url {
+                if let SecretRef::Here(url) = &url {
                     host(url.reveal()).map_err(wrong)?;
                 }
-                Way::Http {
+                Endpoint::Http {
                     form,
                     url,
                     token: tokens.pop(),
@@ -621,17 +635,17 @@ impl TryFrom<Written> for Receiver {
                 ));
             }
         };
-        let timeout = written.timeout.map_or(PATIENCE, |span| span.0);
+        let timeout = config.timeout.map_or(DEFAULT_TIMEOUT, |span| span.0);
         if !(Duration::from_millis(100)..=Duration::from_secs(300)).contains(&timeout) {
             return Err(wrong("a timeout is from 100ms to 5m"));
         }
-        let per_minute = written.per_minute.unwrap_or(20);
+        let per_minute = config.per_minute.unwrap_or(20);
         if !(1..=6_000).contains(&per_minute) {
             return Err(wrong("per-minute is from 1 to 6000"));
         }
         Ok(Self {
             name,
-            way,
+            endpoint,
             timeout,
             per_minute,
         })
@@ -650,7 +664,7 @@ mod tests {
         toml::from_str(&format!("name = 'ops'\n{toml}")).map_err(|error| error.message().to_owned())
     }
 
-    fn outlet(toml: &str) -> Outlet {
+    fn outlet(toml: &str) -> OpenReceiver {
         receiver(toml).unwrap().open(Path::new(".")).unwrap()
     }
 
@@ -692,8 +706,8 @@ mod tests {
         }
     }
 
-    fn send(outlet: &Outlet) -> Outcome {
-        outlet.send(&[Firing::test("ops", NOW)], "the-key", None, NOW)
+    fn send(outlet: &OpenReceiver) -> Delivery {
+        outlet.send(&[Notification::test("ops", NOW)], "the-key", None, NOW)
     }
 
     #[test]
@@ -740,12 +754,12 @@ mod tests {
                 "{request}"
             );
             match outcome {
-                Outcome::Done => assert_eq!(expected, Ok(()), "{head}"),
-                Outcome::Later(ref why, after) => {
+                Delivery::Delivered => assert_eq!(expected, Ok(()), "{head}"),
+                Delivery::Retry(ref why, after) => {
                     assert_eq!(expected, Err((true, after)), "{head}");
                     assert!(!why.contains("hush") && !why.contains('\u{7}'), "{why}");
                 }
-                Outcome::Never(ref why) => {
+                Delivery::Rejected(ref why) => {
                     assert_eq!(expected, Err((false, None)), "{head}");
                     assert!(!why.contains("hush"), "{why}");
                 }
@@ -761,7 +775,7 @@ mod tests {
             "form = 'ntfy'\nurl = 'http://{address}/hush'\ntimeout = '200ms'"
         ));
         let begun = Instant::now();
-        let Outcome::Later(why, None) = send(&slow) else {
+        let Delivery::Retry(why, None) = send(&slow) else {
             panic!("nobody answered")
         };
         assert!(
@@ -770,14 +784,14 @@ mod tests {
         );
         assert!(begun.elapsed() < Duration::from_secs(3));
         drop(listener);
-        let Outcome::Later(why, None) = send(&slow) else {
+        let Delivery::Retry(why, None) = send(&slow) else {
             panic!("nobody listened")
         };
         assert!(why.contains("127.0.0.1") && !why.contains("hush"), "{why}");
         let (url, thread) = answer("what?\r\n\r\n");
         assert!(matches!(
             send(&outlet(&format!("form = 'slack'\nurl = '{url}'"))),
-            Outcome::Later(..)
+            Delivery::Retry(..)
         ));
         thread.join().unwrap();
     }
@@ -796,7 +810,7 @@ mod tests {
         )));
         thread.join().unwrap();
         assert!(
-            matches!(&outcome, Outcome::Later(why, None) if why.contains("127.0.0.1") && !why.contains("hush")),
+            matches!(&outcome, Delivery::Retry(why, None) if why.contains("127.0.0.1") && !why.contains("hush")),
             "{outcome:?}"
         );
     }
@@ -812,11 +826,14 @@ mod tests {
         .unwrap();
         let outlet = receiver.open(&std::env::temp_dir()).unwrap();
         let _ = std::fs::remove_file(std::env::temp_dir().join(file));
-        let mut firing = Firing::test("ops", NOW);
-        firing.words.title =
+        let mut notification = Notification::test("ops", NOW);
+        notification.words.title =
             Some(super::super::message::Template::try_from("Größe {server}".to_owned()).unwrap());
-        firing.items[0].name = "сервер\r\nX-Evil: 1".into();
-        assert_eq!(outlet.send(&[firing], "key", None, NOW), Outcome::Done);
+        notification.items[0].name = "сервер\r\nX-Evil: 1".into();
+        assert_eq!(
+            outlet.send(&[notification], "key", None, NOW),
+            Delivery::Delivered
+        );
         let request = thread.join().unwrap();
         let title = request
             .lines()
@@ -847,9 +864,9 @@ mod tests {
                 "command = ['sh', '-c', '''{script}''']\ntimeout = '5s'"
             )))
         };
-        assert_eq!(run(&script), Outcome::Done);
+        assert_eq!(run(&script), Delivery::Delivered);
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "example|the-key");
-        let Outcome::Later(why, None) = run("yes no | head -c 1000000 >&2; exit 3") else {
+        let Delivery::Retry(why, None) = run("yes no | head -c 1000000 >&2; exit 3") else {
             panic!()
         };
         assert!(
@@ -857,7 +874,7 @@ mod tests {
             "{why}"
         );
         assert!(
-            matches!(send(&outlet("command = ['/nowhere/at-all']")), Outcome::Later(why, None) if why.contains("/nowhere"))
+            matches!(send(&outlet("command = ['/nowhere/at-all']")), Delivery::Retry(why, None) if why.contains("/nowhere"))
         );
         let _ = std::fs::remove_file(file);
     }
@@ -873,7 +890,7 @@ mod tests {
             "command = ['sh', '-c', '''{script}''']\ntimeout = '500ms'"
         )));
         assert!(
-            matches!(&outcome, Outcome::Later(why, None) if why.contains("killed after 500ms")),
+            matches!(&outcome, Delivery::Retry(why, None) if why.contains("killed after 500ms")),
             "{outcome:?}"
         );
         assert!(begun.elapsed() < Duration::from_secs(5));

@@ -9,11 +9,11 @@
 //!                   a message goes                 comparisons: `for` again
 //! ```
 //!
-//! An *episode* is from when it is so until it is so no more, of one rule and one server: it is told once, and its end once. What
-//! ripens within a short time is told in one message. Memory is an episode of some 80 bytes for each rule and server where it *is* so.
-//! Open episodes are written to the history, so that a restart neither tells them again nor forgets their ends.
+//! An *incident* is from when it is so until it is so no more, of one rule and one server: it is told once, and its end once. What
+//! ripens within a short time is told in one message. Memory is an incident of some 80 bytes for each rule and server where it *is* so.
+//! Open incidents are written to the history, so that a restart neither tells them again nor forgets their ends.
 
-use super::rule::{Change, Condition, Rule, Words};
+use super::rule::{Change, Condition, MessageConfig, Rule};
 use crate::live::Row;
 use crate::sample::{Difference, Event, EventKind, Millis};
 use crate::server::{Server, ServerId};
@@ -23,25 +23,25 @@ use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 
 /// So many servers are listed in a message; of the others it says how many.
-pub const LISTED: usize = 20;
+pub const MAX_LISTED_SERVERS: usize = 20;
 /// Of a text that a server says, so many characters are kept.
-const KEPT: usize = 300;
+const MAX_TEXT_CHARS: usize = 300;
 /// The first that ripens waits for others for so long.
-const SETTLE: Millis = 5_000;
+const GATHER_DELAY: Millis = 5_000;
 /// Who is not told the time for so long was asleep, and the monitor with it: that is no silence.
-const ASLEEP: Millis = 30_000;
+const MAX_TICK_GAP: Millis = 30_000;
 /// The monitor is silent after so many intervals at the earliest.
-const SILENT_INTERVALS: Millis = 3;
+const SILENT_AFTER_INTERVALS: Millis = 3;
 /// Stands for the monitor itself, where others have a server.
-pub(super) const MONITOR: ServerId = ServerId(i64::MIN);
+pub(super) const MONITOR_ID: ServerId = ServerId(i64::MIN);
 
 /// Rules, and where they stand.
 #[derive(Debug, Default)]
-pub struct Engine {
+pub struct AlertEngine {
     rules: Vec<Rule>,
     /// For each rule what waits to be told: that it is so, and that it is over.
-    gathered: Vec<[Gathered; 2]>,
-    episodes: HashMap<(u16, ServerId), Episode>,
+    gathered: Vec<[PendingNotification; 2]>,
+    incidents: HashMap<(u16, ServerId), Incident>,
     /// Open ones that ended without a word.
     closed: Vec<(u16, ServerId)>,
     /// The newest sample, and when it came.
@@ -52,7 +52,7 @@ pub struct Engine {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Gathered {
+struct PendingNotification {
     /// When the first that waits began to.
     first: Option<Millis>,
     /// When the last message went.
@@ -60,13 +60,13 @@ struct Gathered {
 }
 
 #[derive(Debug)]
-struct Episode {
+struct Incident {
     since: Millis,
     phase: Phase,
     /// Whether it was so at the last look: what nobody knows does not ripen.
     is_sure: bool,
     /// When it was last told.
-    told: Millis,
+    notified_at: Millis,
     change: Option<Box<Difference>>,
 }
 
@@ -77,7 +77,7 @@ enum Phase {
     /// It is to be told.
     Ripe,
     /// It was told.
-    Open,
+    OpenIncident,
     /// It was told, and is so no more since then, for too short a time.
     Ending(Millis),
     /// That it is over since then is to be told.
@@ -86,19 +86,19 @@ enum Phase {
 
 /// What is to be told: a message before it is put into words.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Firing {
-    /// Always the same for the same episodes, whoever works it out.
+pub struct Notification {
+    /// Always the same for the same incidents, whoever works it out.
     pub id: String,
     /// Which rule.
     pub rule: String,
     /// What it watches for, in a word.
     pub condition: String,
     /// Whether it is so, or over.
-    pub kind: Kind,
+    pub kind: NotificationKind,
     /// When it was made.
     pub at: Millis,
-    /// About whom, [`LISTED`] at the most.
-    pub items: Vec<Item>,
+    /// About whom, [`MAX_LISTED_SERVERS`] at the most.
+    pub items: Vec<AffectedServer>,
     /// And so many more.
     pub more: u32,
     /// To whom, by name.
@@ -106,7 +106,7 @@ pub struct Firing {
     /// It was quiet, until then.
     pub held_until: Option<Millis>,
     /// What to say, if not the usual.
-    pub words: Words,
+    pub words: MessageConfig,
     /// The zone of its times.
     pub zone: String,
 }
@@ -114,7 +114,7 @@ pub struct Firing {
 /// What kind of a message it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum NotificationKind {
     /// It is so.
     Firing,
     /// It still is.
@@ -128,7 +128,7 @@ pub enum Kind {
 /// One server of a message, as it stood when the message was made. Texts are as servers said them: hostile.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Item {
+pub struct AffectedServer {
     /// Its number; `None` for the monitor itself.
     pub id: Option<ServerId>,
     /// Its name.
@@ -169,9 +169,9 @@ pub struct Item {
     pub map: Option<String>,
 }
 
-/// An episode that was told and is not over.
+/// An incident that was told and is not over.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Open {
+pub struct OpenIncident {
     /// Whose rule, by name.
     pub rule: String,
     /// Which server; `None` for the monitor itself.
@@ -179,45 +179,45 @@ pub struct Open {
     /// Since when it is so.
     pub since: Millis,
     /// When it was last told.
-    pub told: Millis,
+    pub notified_at: Millis,
 }
 
 /// What came of a tick: all of it is to be written at once.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Told {
+pub struct TickOutput {
     /// What is to be told.
-    pub firings: Vec<Firing>,
-    /// Episodes that are open from now on, or told again.
-    pub opened: Vec<Open>,
-    /// Episodes that are no longer open, by rule and server.
+    pub notifications: Vec<Notification>,
+    /// Incidents that are open from now on, or told again.
+    pub opened: Vec<OpenIncident>,
+    /// Incidents that are no longer open, by rule and server.
     pub closed: Vec<(String, Option<ServerId>)>,
 }
 
-impl Engine {
+impl AlertEngine {
     /// Rules, and what was open when the history was last written.
-    pub fn new(rules: Vec<Rule>, open: &[Open]) -> Self {
-        let mut episodes = HashMap::new();
+    pub fn new(rules: Vec<Rule>, open: &[OpenIncident]) -> Self {
+        let mut incidents = HashMap::new();
         for open in open {
             let number = rules
                 .iter()
                 .take(usize::from(u16::MAX))
                 .position(|rule| rule.name == open.rule);
             if let Some(number) = number {
-                let episode = Episode {
+                let incident = Incident {
                     since: open.since,
-                    phase: Phase::Open,
+                    phase: Phase::OpenIncident,
                     is_sure: false,
-                    told: open.told,
+                    notified_at: open.notified_at,
                     change: None,
                 };
-                episodes.insert((number as u16, open.server.unwrap_or(MONITOR)), episode);
+                incidents.insert((number as u16, open.server.unwrap_or(MONITOR_ID)), incident);
             }
         }
         let gathered = vec![Default::default(); rules.len()];
         Self {
             rules,
             gathered,
-            episodes,
+            incidents,
             ..Self::default()
         }
     }
@@ -234,10 +234,10 @@ impl Engine {
             let key = (number, id);
             if !rule.watches(&row.server) {
                 // It may have watched it before its labels were changed.
-                if let Some(Episode {
-                    phase: Phase::Open | Phase::Ending(_) | Phase::Over(_),
+                if let Some(Incident {
+                    phase: Phase::OpenIncident | Phase::Ending(_) | Phase::Over(_),
                     ..
-                }) = self.episodes.remove(&key)
+                }) = self.incidents.remove(&key)
                 {
                     self.closed.push(key);
                 }
@@ -245,12 +245,12 @@ impl Engine {
             }
             let Some(holds) = rule.condition.holds(row, now) else {
                 let is_change = matches!(rule.condition, Condition::Changed(_));
-                if let Some(episode) = self.episodes.get_mut(&key).filter(|_| !is_change) {
-                    episode.is_sure = false;
+                if let Some(incident) = self.incidents.get_mut(&key).filter(|_| !is_change) {
+                    incident.is_sure = false;
                 }
                 continue;
             };
-            match (self.episodes.get_mut(&key), holds) {
+            match (self.incidents.get_mut(&key), holds) {
                 (None, true) => {
                     // That it came up is an event; that it is up is none.
                     if rule.condition != Condition::Up {
@@ -259,33 +259,33 @@ impl Engine {
                         } else {
                             at
                         };
-                        self.episodes.insert(key, Episode::new(since, None));
+                        self.incidents.insert(key, Incident::new(since, None));
                     }
                 }
-                (Some(episode), true) => {
-                    episode.is_sure = true;
-                    if matches!(episode.phase, Phase::Ending(_) | Phase::Over(_)) {
+                (Some(incident), true) => {
+                    incident.is_sure = true;
+                    if matches!(incident.phase, Phase::Ending(_) | Phase::Over(_)) {
                         // Its end was not told, so it goes on.
-                        episode.phase = Phase::Open;
+                        incident.phase = Phase::OpenIncident;
                     }
                 }
-                (Some(episode), false) => {
-                    episode.is_sure = false;
+                (Some(incident), false) => {
+                    incident.is_sure = false;
                     let patience = if rule.condition.is_comparison() {
                         rule.lasts
                     } else {
                         0
                     };
-                    let ending = match episode.phase {
+                    let ending = match incident.phase {
                         Phase::Pending | Phase::Ripe => {
-                            self.episodes.remove(&key);
+                            self.incidents.remove(&key);
                             continue;
                         }
                         Phase::Over(_) => continue,
-                        Phase::Open => at,
+                        Phase::OpenIncident => at,
                         Phase::Ending(since) => since,
                     };
-                    episode.phase = Phase::Ending(ending);
+                    incident.phase = Phase::Ending(ending);
                     if at - ending >= patience {
                         ended.push((key, ending));
                     }
@@ -316,15 +316,15 @@ impl Engine {
             }
             let key = (number, server.id);
             let known = self
-                .episodes
+                .incidents
                 .get_mut(&key)
-                .and_then(|episode| episode.change.as_mut());
+                .and_then(|incident| incident.change.as_mut());
             match (known, difference) {
                 // From what was last told to what is now.
                 (Some(known), Some(Difference { to, .. })) => {
                     known.to = to.as_deref().map(cut);
                     if known.from == known.to {
-                        self.episodes.remove(&key);
+                        self.incidents.remove(&key);
                     }
                 }
                 (_, difference) => {
@@ -335,9 +335,9 @@ impl Engine {
                             to: short(&both.to),
                         })
                     });
-                    self.episodes
+                    self.incidents
                         .entry(key)
-                        .or_insert_with(|| Episode::new(event.at, change));
+                        .or_insert_with(|| Incident::new(event.at, change));
                 }
             }
         }
@@ -346,9 +346,9 @@ impl Engine {
     /// Servers that are watched no more: nothing is told of them, nor that anything is over.
     pub fn forget(&mut self, which: impl Fn(ServerId) -> bool) {
         let closed = &mut self.closed;
-        self.episodes.retain(|key, episode| {
-            let is_kept = key.1 == MONITOR || !which(key.1);
-            if !is_kept && !matches!(episode.phase, Phase::Pending | Phase::Ripe) {
+        self.incidents.retain(|key, incident| {
+            let is_kept = key.1 == MONITOR_ID || !which(key.1);
+            if !is_kept && !matches!(incident.phase, Phase::Pending | Phase::Ripe) {
                 closed.push(*key);
             }
             is_kept
@@ -361,33 +361,33 @@ impl Engine {
     }
 
     /// What is to be told now. To be called each second or so. `row` is how a server stands.
-    pub fn tick(&mut self, now: Millis, row: impl Fn(ServerId) -> Option<Row>) -> Told {
+    pub fn tick(&mut self, now: Millis, row: impl Fn(ServerId) -> Option<Row>) -> TickOutput {
         self.listen_for_silence(now);
-        let mut told = Told::default();
+        let mut output = TickOutput::default();
         let mut repeats = vec![Vec::new(); self.rules.len()];
-        for (&(number, id), episode) in &mut self.episodes {
+        for (&(number, id), incident) in &mut self.incidents {
             let Some(rule) = self.rules.get(usize::from(number)) else {
                 continue;
             };
-            match episode.phase {
-                Phase::Pending if episode.is_sure && now - episode.since >= rule.lasts => {
-                    episode.phase = Phase::Ripe;
+            match incident.phase {
+                Phase::Pending if incident.is_sure && now - incident.since >= rule.lasts => {
+                    incident.phase = Phase::Ripe;
                     self.gathered[usize::from(number)][0]
                         .first
                         .get_or_insert(now);
                 }
-                Phase::Open
-                    if episode.is_sure
+                Phase::OpenIncident
+                    if incident.is_sure
                         && rule
                             .repeat
-                            .is_some_and(|repeat| now - episode.told >= repeat) =>
+                            .is_some_and(|repeat| now - incident.notified_at >= repeat) =>
                 {
-                    repeats[usize::from(number)].push((episode.since, id));
+                    repeats[usize::from(number)].push((incident.since, id));
                 }
                 _ => {}
             }
         }
-        let is_due = |gathered: &Gathered, rule: &Rule| {
+        let is_due = |gathered: &PendingNotification, rule: &Rule| {
             let Some(first) = gathered.first else {
                 return false;
             };
@@ -396,7 +396,7 @@ impl Engine {
                 .last
                 .filter(|last| *last <= now)
                 .unwrap_or(Millis::MIN / 2);
-            now >= (first + SETTLE.min(rule.gather)).max(last + rule.gather) || now < first
+            now >= (first + GATHER_DELAY.min(rule.gather)).max(last + rule.gather) || now < first
         };
         let rules = self.rules.iter().zip(&self.gathered);
         let due: Vec<[bool; 2]> = rules
@@ -404,63 +404,77 @@ impl Engine {
             .collect();
         let mut ripe = vec![[Vec::new(), Vec::new()]; self.rules.len()];
         if due.iter().any(|both| both.contains(&true)) {
-            for (&(number, id), episode) in &self.episodes {
-                let place = match episode.phase {
+            for (&(number, id), incident) in &self.incidents {
+                let place = match incident.phase {
                     Phase::Ripe => 0,
                     Phase::Over(_) => 1,
                     _ => continue,
                 };
                 if due.get(usize::from(number)).is_some_and(|both| both[place]) {
-                    ripe[usize::from(number)][place].push((episode.since, id));
+                    ripe[usize::from(number)][place].push((incident.since, id));
                 }
             }
         }
         for number in 0..self.rules.len() {
-            let [firing, over] = std::mem::take(&mut ripe[number]);
-            for (place, kind, who) in [(0, Kind::Firing, firing), (1, Kind::Resolved, over)] {
+            let [notification, over] = std::mem::take(&mut ripe[number]);
+            for (place, kind, who) in [
+                (0, NotificationKind::Firing, notification),
+                (1, NotificationKind::Resolved, over),
+            ] {
                 if due[number][place] {
                     self.gathered[number][place].first = None;
                 }
                 if !who.is_empty() {
                     self.gathered[number][place].last = Some(now);
-                    self.tell(number, kind, who, now, &row, &mut told);
+                    self.tell(number, kind, who, now, &row, &mut output);
                 }
             }
             let repeated = std::mem::take(&mut repeats[number]);
             if !repeated.is_empty() {
-                self.tell(number, Kind::Repeated, repeated, now, &row, &mut told);
+                self.tell(
+                    number,
+                    NotificationKind::Repeated,
+                    repeated,
+                    now,
+                    &row,
+                    &mut output,
+                );
             }
         }
         for (number, id) in self.closed.drain(..) {
             // It may be open anew.
             let now_open =
-                |episode: &Episode| !matches!(episode.phase, Phase::Pending | Phase::Ripe);
-            let is_open = self.episodes.get(&(number, id)).is_some_and(now_open);
+                |incident: &Incident| !matches!(incident.phase, Phase::Pending | Phase::Ripe);
+            let is_open = self.incidents.get(&(number, id)).is_some_and(now_open);
             if let (Some(rule), false) = (self.rules.get(usize::from(number)), is_open) {
-                told.closed.push((rule.name.clone(), server(id)));
+                output.closed.push((rule.name.clone(), server(id)));
             }
         }
-        told
+        output
     }
 
     /// What was told and is not over, of one server or of all.
-    pub fn open(&self, of: Option<ServerId>) -> Vec<Open> {
-        let is_open =
-            |phase: Phase| matches!(phase, Phase::Open | Phase::Ending(_) | Phase::Over(_));
-        let episodes = self
-            .episodes
+    pub fn open(&self, of: Option<ServerId>) -> Vec<OpenIncident> {
+        let is_open = |phase: Phase| {
+            matches!(
+                phase,
+                Phase::OpenIncident | Phase::Ending(_) | Phase::Over(_)
+            )
+        };
+        let incidents = self
+            .incidents
             .iter()
-            .filter(|((_, id), episode)| of.is_none_or(|of| of == *id) && is_open(episode.phase));
-        let open = episodes.filter_map(|(&(number, id), episode)| {
+            .filter(|((_, id), incident)| of.is_none_or(|of| of == *id) && is_open(incident.phase));
+        let open = incidents.filter_map(|(&(number, id), incident)| {
             let rule = self.rules.get(usize::from(number))?.name.clone();
-            Some(Open {
+            Some(OpenIncident {
                 rule,
                 server: server(id),
-                since: episode.since,
-                told: episode.told,
+                since: incident.since,
+                notified_at: incident.notified_at,
             })
         });
-        let mut open: Vec<Open> = open.collect();
+        let mut open: Vec<OpenIncident> = open.collect();
         open.sort_by_key(|open| (open.since, open.server));
         open
     }
@@ -470,23 +484,23 @@ impl Engine {
         &self.rules
     }
 
-    /// Episodes in memory, told or not.
+    /// Incidents in memory, told or not.
     pub fn len(&self) -> usize {
-        self.episodes.len()
+        self.incidents.len()
     }
 
     /// Whether nothing is the matter.
     pub fn is_empty(&self) -> bool {
-        self.episodes.is_empty()
+        self.incidents.is_empty()
     }
 
     fn end(&mut self, key: (u16, ServerId), at: Millis, now: Millis) {
         let number = usize::from(key.0);
         if !self.rules[number].resolve {
-            self.episodes.remove(&key);
+            self.incidents.remove(&key);
             self.closed.push(key);
-        } else if let Some(episode) = self.episodes.get_mut(&key) {
-            episode.phase = Phase::Over(at);
+        } else if let Some(incident) = self.incidents.get_mut(&key) {
+            incident.phase = Phase::Over(at);
             self.gathered[number][1].first.get_or_insert(now);
         }
     }
@@ -495,7 +509,7 @@ impl Engine {
     fn listen_for_silence(&mut self, now: Millis) {
         let slept = self
             .last_tick
-            .is_none_or(|last| (now - last).abs() > ASLEEP);
+            .is_none_or(|last| (now - last).abs() > MAX_TICK_GAP);
         self.last_tick = Some(now);
         let newest = self.newest.get_or_insert((Millis::MIN, now));
         if slept {
@@ -507,24 +521,26 @@ impl Engine {
             if rule.condition != Condition::MonitorSilent {
                 continue;
             }
-            let key = (number, MONITOR);
+            let key = (number, MONITOR_ID);
             let is_silent = self.interval.is_some_and(|interval| {
-                let patience = rule.lasts.max(interval.saturating_mul(SILENT_INTERVALS));
+                let patience = rule
+                    .lasts
+                    .max(interval.saturating_mul(SILENT_AFTER_INTERVALS));
                 now - heard >= patience
             });
-            match (self.episodes.get_mut(&key), is_silent) {
-                (None, true) => drop(self.episodes.insert(key, Episode::new(heard, None))),
-                (Some(episode), true) => {
-                    episode.is_sure = true;
-                    if matches!(episode.phase, Phase::Over(_)) {
-                        episode.phase = Phase::Open;
+            match (self.incidents.get_mut(&key), is_silent) {
+                (None, true) => drop(self.incidents.insert(key, Incident::new(heard, None))),
+                (Some(incident), true) => {
+                    incident.is_sure = true;
+                    if matches!(incident.phase, Phase::Over(_)) {
+                        incident.phase = Phase::OpenIncident;
                     }
                 }
                 // Who slept does not know yet.
                 (Some(_), false) if slept => {}
-                (Some(episode), false) => match episode.phase {
-                    Phase::Pending | Phase::Ripe => drop(self.episodes.remove(&key)),
-                    Phase::Open => ended.push(key),
+                (Some(incident), false) => match incident.phase {
+                    Phase::Pending | Phase::Ripe => drop(self.incidents.remove(&key)),
+                    Phase::OpenIncident => ended.push(key),
                     Phase::Ending(_) | Phase::Over(_) => {}
                 },
                 (None, false) => {}
@@ -539,54 +555,58 @@ impl Engine {
     fn tell(
         &mut self,
         number: usize,
-        kind: Kind,
+        kind: NotificationKind,
         mut who: Vec<(Millis, ServerId)>,
         now: Millis,
         row: &impl Fn(ServerId) -> Option<Row>,
-        told: &mut Told,
+        output: &mut TickOutput,
     ) {
         let rule = &self.rules[number];
         let held_until = rule.quiet.until(now);
         // After the night it is said that it is so; not also that it was so all night.
-        let is_said = !(kind == Kind::Repeated && held_until.is_some());
+        let is_said = !(kind == NotificationKind::Repeated && held_until.is_some());
         who.sort_unstable();
         let mut hash = Sha256::new();
-        let repeated = if kind == Kind::Repeated { now } else { 0 };
+        let repeated = if kind == NotificationKind::Repeated {
+            now
+        } else {
+            0
+        };
         hash.update(format!("{}\0{kind:?}\0{repeated}", rule.name));
         let mut items = Vec::new();
         for &(since, id) in &who {
             hash.update(since.to_be_bytes());
             hash.update(id.0.to_be_bytes());
             let key = (number as u16, id);
-            let Some(episode) = self.episodes.get_mut(&key) else {
+            let Some(incident) = self.incidents.get_mut(&key) else {
                 continue;
             };
-            if items.len() < LISTED {
-                items.push(item(id, episode, row(id).as_ref(), now));
+            if items.len() < MAX_LISTED_SERVERS {
+                items.push(item(id, incident, row(id).as_ref(), now));
             }
-            episode.told = now;
+            incident.notified_at = now;
             match kind {
-                Kind::Resolved => {
-                    self.episodes.remove(&key);
-                    told.closed.push((rule.name.clone(), server(id)));
+                NotificationKind::Resolved => {
+                    self.incidents.remove(&key);
+                    output.closed.push((rule.name.clone(), server(id)));
                     continue;
                 }
-                Kind::Firing if matches!(rule.condition, Condition::Changed(_)) => {
-                    self.episodes.remove(&key);
+                NotificationKind::Firing if matches!(rule.condition, Condition::Changed(_)) => {
+                    self.incidents.remove(&key);
                     continue;
                 }
-                _ => episode.phase = Phase::Open,
+                _ => incident.phase = Phase::OpenIncident,
             }
-            told.opened.push(Open {
+            output.opened.push(OpenIncident {
                 rule: rule.name.clone(),
                 server: server(id),
                 since,
-                told: now,
+                notified_at: now,
             });
         }
         if is_said {
             let more = u32::try_from(who.len() - items.len()).unwrap_or(u32::MAX);
-            told.firings.push(Firing {
+            output.notifications.push(Notification {
                 id: hex(&hash.finalize()),
                 rule: rule.name.clone(),
                 condition: rule.condition.word().into(),
@@ -603,26 +623,26 @@ impl Engine {
     }
 }
 
-impl Firing {
+impl Notification {
     /// A message that shows whether messages arrive.
     pub fn test(to: &str, now: Millis) -> Self {
-        let item = Item {
+        let item = AffectedServer {
             name: "example".into(),
             since: now,
             state: "up".into(),
-            ..Item::default()
+            ..AffectedServer::default()
         };
         Self {
             id: hex(&Sha256::digest(format!("test\0{to}\0{now}"))),
             rule: "test".into(),
             condition: "test".into(),
-            kind: Kind::Test,
+            kind: NotificationKind::Test,
             at: now,
             items: vec![item],
             more: 0,
             to: vec![to.into()],
             held_until: None,
-            words: Words::default(),
+            words: MessageConfig::default(),
             zone: "local".into(),
         }
     }
@@ -633,13 +653,13 @@ impl Firing {
     }
 }
 
-impl Episode {
+impl Incident {
     fn new(since: Millis, change: Option<Box<Difference>>) -> Self {
         Self {
             since,
             phase: Phase::Pending,
             is_sure: true,
-            told: 0,
+            notified_at: 0,
             change,
         }
     }
@@ -659,25 +679,25 @@ fn numbered(rules: &[Rule]) -> impl Iterator<Item = (u16, &Rule)> {
 }
 
 fn server(id: ServerId) -> Option<ServerId> {
-    (id != MONITOR).then_some(id)
+    (id != MONITOR_ID).then_some(id)
 }
 
 fn cut(text: &str) -> String {
-    text.chars().take(KEPT).collect()
+    text.chars().take(MAX_TEXT_CHARS).collect()
 }
 
-fn item(id: ServerId, episode: &Episode, row: Option<&Row>, now: Millis) -> Item {
-    let mut item = Item {
-        since: episode.since,
-        ..Item::default()
+fn item(id: ServerId, incident: &Incident, row: Option<&Row>, now: Millis) -> AffectedServer {
+    let mut item = AffectedServer {
+        since: incident.since,
+        ..AffectedServer::default()
     };
-    if let Phase::Over(until) = episode.phase {
+    if let Phase::Over(until) = incident.phase {
         item.until = Some(until);
     }
-    if let Some(change) = &episode.change {
+    if let Some(change) = &incident.change {
         (item.from, item.to) = (change.from.clone(), change.to.clone());
     }
-    if id == MONITOR {
+    if id == MONITOR_ID {
         item.name = "the monitor".into();
         return item;
     }
@@ -730,12 +750,12 @@ mod tests {
 
     /// Servers in simulated time, told each second.
     struct World {
-        engine: Engine,
+        engine: AlertEngine,
         rows: BTreeMap<ServerId, Row>,
         now: Millis,
-        told: Vec<(Millis, Firing)>,
+        sent: Vec<(Millis, Notification)>,
         /// What the history would hold.
-        open: BTreeMap<(String, Option<ServerId>), Open>,
+        open: BTreeMap<(String, Option<ServerId>), OpenIncident>,
     }
 
     fn rule(toml: &str) -> Rule {
@@ -766,14 +786,14 @@ mod tests {
                 };
                 (ServerId(id), row)
             };
-            let mut engine = Engine::new(rules, &[]);
+            let mut engine = AlertEngine::new(rules, &[]);
             engine.watches(Some(MINUTE));
             let rows = (0..servers).map(row).collect();
             Self {
                 engine,
                 rows,
                 now: START,
-                told: Vec::new(),
+                sent: Vec::new(),
                 open: BTreeMap::new(),
             }
         }
@@ -830,36 +850,44 @@ mod tests {
         fn wait(&mut self, time: Millis) {
             for _ in 0..time / SECOND {
                 self.now += SECOND;
-                let told = self.engine.tick(self.now, |id| self.rows.get(&id).cloned());
-                for open in told.opened {
+                let output = self.engine.tick(self.now, |id| self.rows.get(&id).cloned());
+                for open in output.opened {
                     self.open.insert((open.rule.clone(), open.server), open);
                 }
-                for closed in told.closed {
+                for closed in output.closed {
                     assert!(
                         self.open.remove(&closed).is_some(),
                         "closed what was not open"
                     );
                 }
-                self.told
-                    .extend(told.firings.into_iter().map(|firing| (self.now, firing)));
+                self.sent.extend(
+                    output
+                        .notifications
+                        .into_iter()
+                        .map(|notification| (self.now, notification)),
+                );
             }
         }
 
         /// All that was told since the last call: `minute:kind names`.
         fn heard(&mut self) -> String {
-            let told = self.told.drain(..).map(|(at, firing)| {
-                let names: Vec<&str> = firing.items.iter().map(|item| item.name.as_str()).collect();
-                let kind = format!("{:?}", firing.kind).to_lowercase();
+            let sent = self.sent.drain(..).map(|(at, notification)| {
+                let names: Vec<&str> = notification
+                    .items
+                    .iter()
+                    .map(|item| item.name.as_str())
+                    .collect();
+                let kind = format!("{:?}", notification.kind).to_lowercase();
                 format!("{}:{kind} {}", (at - START) / MINUTE, names.join(","))
             });
-            told.collect::<Vec<_>>().join("; ")
+            sent.collect::<Vec<_>>().join("; ")
         }
 
         /// Killed, and started again.
         fn restart(&mut self) {
             let rules = self.engine.rules().to_vec();
-            let open: Vec<Open> = self.open.values().cloned().collect();
-            self.engine = Engine::new(rules, &open);
+            let open: Vec<OpenIncident> = self.open.values().cloned().collect();
+            self.engine = AlertEngine::new(rules, &open);
             self.engine.watches(Some(MINUTE));
         }
     }
@@ -892,9 +920,16 @@ mod tests {
         world.wait(3 * SECOND);
         (100..500).for_each(|id| world.look(id, None));
         world.wait(10 * SECOND);
-        let told: Vec<Firing> = world.told.drain(..).map(|(_, firing)| firing).collect();
-        assert_eq!(told.len(), 1);
-        assert_eq!((told[0].items.len(), told[0].count()), (LISTED, 500));
+        let output: Vec<Notification> = world
+            .sent
+            .drain(..)
+            .map(|(_, notification)| notification)
+            .collect();
+        assert_eq!(output.len(), 1);
+        assert_eq!(
+            (output[0].items.len(), output[0].count()),
+            (MAX_LISTED_SERVERS, 500)
+        );
         assert_eq!(world.open.len(), 500);
         // They come back one by one, two a second: told at once, then once a minute.
         for id in 0..500 {
@@ -905,9 +940,9 @@ mod tests {
         }
         world.wait(2 * MINUTE);
         let counts: Vec<u64> = world
-            .told
+            .sent
             .iter()
-            .map(|(_, firing)| firing.count())
+            .map(|(_, notification)| notification.count())
             .collect();
         assert_eq!(counts.iter().sum::<u64>(), 500);
         assert!(counts.len() <= 6, "{counts:?}");
@@ -951,11 +986,11 @@ mod tests {
         world.wait(30 * SECOND);
         world.change(0, "b", "c");
         world.wait(2 * MINUTE);
-        let (_, firing) = world.told.pop().unwrap();
+        let (_, notification) = world.sent.pop().unwrap();
         assert_eq!(
             (
-                firing.items[0].from.as_deref(),
-                firing.items[0].to.as_deref()
+                notification.items[0].from.as_deref(),
+                notification.items[0].to.as_deref()
             ),
             (Some("a"), Some("c"))
         );
@@ -1000,22 +1035,22 @@ mod tests {
             world.look(0, (minute % 2 == 0).then_some(1));
             world.wait(MINUTE);
         }
-        let told: Vec<String> = world
-            .told
+        let output: Vec<String> = world
+            .sent
             .drain(..)
-            .map(|(_, firing)| firing.rule)
+            .map(|(_, notification)| notification.rule)
             .collect();
-        assert_eq!(told, ["flaps"]);
+        assert_eq!(output, ["flaps"]);
         world.rows.get_mut(&ServerId(0)).unwrap().is_flapping = false;
         world.look(0, None);
         world.wait(MINUTE);
-        let mut told: Vec<String> = world
-            .told
+        let mut output: Vec<String> = world
+            .sent
             .drain(..)
-            .map(|(_, firing)| format!("{} {:?}", firing.rule, firing.kind))
+            .map(|(_, notification)| format!("{} {:?}", notification.rule, notification.kind))
             .collect();
-        told.sort();
-        assert_eq!(told, ["down Firing", "flaps Resolved"]);
+        output.sort();
+        assert_eq!(output, ["down Firing", "flaps Resolved"]);
     }
 
     #[test]
@@ -1028,9 +1063,9 @@ mod tests {
         );
         world.look(0, None);
         world.wait(115 * MINUTE);
-        let (_, firing) = world.told.pop().unwrap();
-        assert_eq!(firing.held_until, Some(START + 120 * MINUTE));
-        assert!(world.told.is_empty());
+        let (_, notification) = world.sent.pop().unwrap();
+        assert_eq!(notification.held_until, Some(START + 120 * MINUTE));
+        assert!(world.sent.is_empty());
         world.wait(10 * MINUTE);
         assert_eq!(world.heard(), "120:repeated s0");
     }
@@ -1076,12 +1111,12 @@ mod tests {
     }
 
     #[test]
-    fn the_same_episodes_have_the_same_id() {
+    fn the_same_incidents_have_the_same_id() {
         let ids = |extra: bool| {
             let mut world = World::new(vec![rule("when = 'down'")], 3);
             (0..if extra { 3 } else { 2 }).for_each(|id| world.look(id, None));
             world.wait(MINUTE);
-            world.told[0].1.id.clone()
+            world.sent[0].1.id.clone()
         };
         assert_eq!(ids(false), ids(false));
         assert_ne!(ids(false), ids(true));
@@ -1090,7 +1125,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Whatever comes: an episode is told once, its end at most once and after it, and memory is bounded.
+        /// Whatever comes: an incident is told once, its end at most once and after it, and memory is bounded.
         #[test]
         fn nothing_is_told_twice(steps in prop::collection::vec((0..4_i64, prop::option::of(0..10_u32), 0..200_i64, 0..40_u8), 1..120)) {
             let rules = [
@@ -1109,16 +1144,16 @@ mod tests {
                     _ => {}
                 }
                 world.wait(seconds * SECOND);
-                for (_, firing) in world.told.drain(..) {
-                    let is_map = firing.condition == "map";
-                    prop_assert!(is_map || seen.insert(firing.id.clone()), "the same message twice");
-                    for item in &firing.items {
-                        let key = (firing.rule.clone(), item.id.unwrap());
-                        match firing.kind {
+                for (_, notification) in world.sent.drain(..) {
+                    let is_map = notification.condition == "map";
+                    prop_assert!(is_map || seen.insert(notification.id.clone()), "the same message twice");
+                    for item in &notification.items {
+                        let key = (notification.rule.clone(), item.id.unwrap());
+                        match notification.kind {
                             _ if is_map => {}
-                            Kind::Firing => prop_assert_eq!(open.insert(key, item.since), None, "told while it was open"),
-                            Kind::Resolved => prop_assert_eq!(open.remove(&key), Some(item.since), "the end of nothing"),
-                            Kind::Repeated | Kind::Test => prop_assert!(false, "nobody asked for it"),
+                            NotificationKind::Firing => prop_assert_eq!(open.insert(key, item.since), None, "told while it was open"),
+                            NotificationKind::Resolved => prop_assert_eq!(open.remove(&key), Some(item.since), "the end of nothing"),
+                            NotificationKind::Repeated | NotificationKind::Test => prop_assert!(false, "nobody asked for it"),
                         }
                     }
                 }

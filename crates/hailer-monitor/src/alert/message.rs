@@ -10,7 +10,7 @@
 //!
 //! After quiet hours `kind` is `summary`, and there may be several alerts. What is not known is left out.
 
-use super::engine::{Firing, Item, Kind, LISTED};
+use super::engine::{AffectedServer, MAX_LISTED_SERVERS, Notification, NotificationKind};
 use super::quiet::{at as zoned, read_zone};
 use crate::sample::Millis;
 use hailer::proto::model::{is_control, printable};
@@ -21,12 +21,12 @@ use std::fmt::Write;
 use std::time::Duration;
 
 /// Of a value, so many characters are shown.
-const VALUE: usize = 200;
+const MAX_VALUE_CHARS: usize = 200;
 /// After a night so many alerts are in the form `json`, and so many lines in the others.
-const SUMMED_UP: usize = 50;
+const MAX_SUMMARIZED: usize = 50;
 /// Our own form has at most so many bytes, and as a variable so many: one of a command may have 128 KiB on Linux.
-const OWN: usize = 256 << 10;
-const OWN_VARIABLE: usize = 96 << 10;
+const MAX_JSON_BYTES: usize = 256 << 10;
+const MAX_VARIABLE_BYTES: usize = 96 << 10;
 
 /// What a message is written for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,8 +70,8 @@ enum Part {
 
 /// Where values come from.
 struct Context<'a> {
-    firing: &'a Firing,
-    item: &'a Item,
+    notification: &'a Notification,
+    item: &'a AffectedServer,
     zone: &'a TimeZone,
     page: Option<&'a str>,
 }
@@ -79,7 +79,7 @@ struct Context<'a> {
 type Value = fn(&Context<'_>) -> String;
 
 /// Name, meaning and value of all placeholders.
-const VALUES: &[(&str, &str, Value)] = &[
+const PLACEHOLDERS: &[(&str, &str, Value)] = &[
     ("server", "its name, or how many", |of| of.item.name.clone()),
     ("group", "its group", |of| of.item.group.clone()),
     ("target", "whom to ask, as it was typed", |of| {
@@ -104,10 +104,10 @@ const VALUES: &[(&str, &str, Value)] = &[
     }),
     ("since", "when it began", |of| of.time(of.item.since)),
     ("for", "for how long it has been so", |of| {
-        span(of.item.until.unwrap_or(of.firing.at) - of.item.since)
+        span(of.item.until.unwrap_or(of.notification.at) - of.item.since)
     }),
     ("at", "when this message was made", |of| {
-        of.time(of.firing.at)
+        of.time(of.notification.at)
     }),
     ("reason", "why there is no answer, in a word", |of| {
         of.item.reason.clone().unwrap_or_default()
@@ -129,15 +129,17 @@ const VALUES: &[(&str, &str, Value)] = &[
         or_unknown(of.item.version.as_ref())
     }),
     ("map", "its map", |of| or_unknown(of.item.map.as_ref())),
-    ("rule", "the name of the alert", |of| of.firing.rule.clone()),
+    ("rule", "the name of the alert", |of| {
+        of.notification.rule.clone()
+    }),
     ("condition", "what the alert watches for, in a word", |of| {
-        of.firing.condition.clone()
+        of.notification.condition.clone()
     }),
     ("status", "firing, repeated, resolved or test", |of| {
-        of.firing.kind.word().into()
+        of.notification.kind.word().into()
     }),
     ("count", "about how many servers this message is", |of| {
-        of.firing.count().to_string()
+        of.notification.count().to_string()
     }),
     (
         "url",
@@ -148,7 +150,9 @@ const VALUES: &[(&str, &str, Value)] = &[
 
 /// All placeholders, each with what it stands for.
 pub fn placeholders() -> impl Iterator<Item = (&'static str, &'static str)> {
-    VALUES.iter().map(|(name, meaning, _)| (*name, *meaning))
+    PLACEHOLDERS
+        .iter()
+        .map(|(name, meaning, _)| (*name, *meaning))
 }
 
 impl TryFrom<String> for Template {
@@ -174,8 +178,9 @@ impl TryFrom<String> for Template {
                     if !is_closed {
                         return Err("a \"{\" without \"}\" in a template; a brace is {{".into());
                     }
-                    let Some(number) = VALUES.iter().position(|(known, ..)| *known == name) else {
-                        let all: Vec<String> = VALUES
+                    let Some(number) = PLACEHOLDERS.iter().position(|(known, ..)| *known == name)
+                    else {
+                        let all: Vec<String> = PLACEHOLDERS
                             .iter()
                             .map(|(name, ..)| format!("{{{name}}}"))
                             .collect();
@@ -211,8 +216,8 @@ impl Template {
     /// A line about one server, or about several: then what they do not have in common is left out.
     fn fill(
         &self,
-        firing: &Firing,
-        items: &[Item],
+        notification: &Notification,
+        items: &[AffectedServer],
         zone: &TimeZone,
         page: Option<&str>,
         form: Form,
@@ -226,12 +231,12 @@ impl Template {
                 }
                 Part::Value(number) => *number,
             };
-            let Some((name, _, value)) = VALUES.get(number) else {
+            let Some((name, _, value)) = PLACEHOLDERS.get(number) else {
                 continue;
             };
             let mut values = items.iter().map(|item| {
                 value(&Context {
-                    firing,
+                    notification,
                     item,
                     zone,
                     page,
@@ -240,9 +245,9 @@ impl Template {
             let first = values.next().unwrap_or_default();
             if values.all(|value| value == first) {
                 // Templates are the plan's, values are anybody's.
-                line.push_str(&form.tame(&first));
+                line.push_str(&form.escape(&first));
             } else if *name == "server" {
-                let _ = write!(line, "{} servers", firing.count());
+                let _ = write!(line, "{} servers", notification.count());
             } else {
                 line.push('…');
             }
@@ -264,7 +269,7 @@ impl Context<'_> {
 }
 
 /// The page of a server, or the page of all.
-fn page_of(page: Option<&str>, item: &Item) -> Option<String> {
+fn page_of(page: Option<&str>, item: &AffectedServer) -> Option<String> {
     let page = page?.trim_end_matches('/');
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
     let is_server = item.id.is_some() && item.name.bytes().all(is_plain);
@@ -290,7 +295,7 @@ fn span(millis: Millis) -> String {
     humantime::format_duration(Duration::from_secs(seconds / unit * unit)).to_string()
 }
 
-impl Kind {
+impl NotificationKind {
     /// Its word.
     pub fn word(self) -> &'static str {
         match self {
@@ -304,13 +309,13 @@ impl Kind {
 
 impl Form {
     /// A value that means nothing but itself.
-    fn tame(self, value: &str) -> String {
+    fn escape(self, value: &str) -> String {
         // What is not shown is not read either.
-        let value: String = value.chars().take(2 * VALUE).collect();
-        let value: String = printable(&value).chars().take(VALUE).collect();
-        let mut tame = String::with_capacity(value.len());
+        let value: String = value.chars().take(2 * MAX_VALUE_CHARS).collect();
+        let value: String = printable(&value).chars().take(MAX_VALUE_CHARS).collect();
+        let mut escape = String::with_capacity(value.len());
         match self {
-            Self::Json | Self::Ntfy | Self::Command => tame = value,
+            Self::Json | Self::Ntfy | Self::Command => escape = value,
             Self::Discord => {
                 for c in value.chars() {
                     if c.is_ascii_punctuation()
@@ -319,11 +324,11 @@ impl Form {
                             '.' | ',' | '\'' | '"' | '/' | '?' | '%' | ';' | '=' | '$' | '&'
                         )
                     {
-                        tame.push('\\');
+                        escape.push('\\');
                     }
-                    tame.push(c);
+                    escape.push(c);
                     if c == '@' {
-                        tame.push(NOTHING);
+                        escape.push(ZERO_WIDTH_SPACE);
                     }
                 }
             }
@@ -331,10 +336,10 @@ impl Form {
                 let mut chars = value.chars().peekable();
                 while let Some(c) = chars.next() {
                     match c {
-                        '&' => tame.push_str("&amp;"),
-                        '<' => tame.push_str("&lt;"),
-                        '>' => tame.push_str("&gt;"),
-                        c => tame.push(c),
+                        '&' => escape.push_str("&amp;"),
+                        '<' => escape.push_str("&lt;"),
+                        '>' => escape.push_str("&gt;"),
+                        c => escape.push(c),
                     }
                     // Slack is told to leave mark-up alone; others that take its form are not asked.
                     let is_sign = matches!(c, '@' | '*' | '`' | '~' | '[' | ']' | '!' | '#' | '|');
@@ -342,12 +347,12 @@ impl Form {
                     let is_colon =
                         c == ':' && chars.peek().is_some_and(|next| !next.is_ascii_digit());
                     if is_sign || is_colon {
-                        tame.push(NOTHING);
+                        escape.push(ZERO_WIDTH_SPACE);
                     }
                 }
             }
         }
-        tame
+        escape
     }
 
     /// The longest title and text, in bytes: what a service counts, characters or units of UTF-16, are never more.
@@ -362,44 +367,52 @@ impl Form {
 }
 
 /// A space without width: it parts what would be a mention or mark-up.
-const NOTHING: char = '\u{200B}';
+const ZERO_WIDTH_SPACE: char = '\u{200B}';
 
 /// Puts messages into words: one, or those of a night. `key` is what a receiver may tell doubles by; `page` is where the page is.
-pub fn render(form: Form, firings: &[Firing], key: &str, page: Option<&str>) -> Rendered {
-    let (title, text) = words(form, firings, page);
-    let Some(newest) = firings.last() else {
+pub fn render(
+    form: Form,
+    notifications: &[Notification],
+    key: &str,
+    page: Option<&str>,
+) -> Rendered {
+    let (title, text) = words(form, notifications, page);
+    let Some(newest) = notifications.last() else {
         return Rendered::default();
     };
-    let kind = if firings.len() > 1 {
+    let kind = if notifications.len() > 1 {
         "summary"
     } else {
         newest.kind.word()
     };
-    let is_bad = firings
+    let is_bad = notifications.iter().any(|notification| {
+        matches!(
+            notification.kind,
+            NotificationKind::Firing | NotificationKind::Repeated
+        )
+    });
+    let priority = notifications
         .iter()
-        .any(|firing| matches!(firing.kind, Kind::Firing | Kind::Repeated));
-    let priority = firings
-        .iter()
-        .filter(|firing| firing.kind != Kind::Resolved)
-        .map(|firing| firing.words.priority)
+        .filter(|notification| notification.kind != NotificationKind::Resolved)
+        .map(|notification| notification.words.priority)
         .max();
-    let url = match firings {
-        [Firing { items, more: 0, .. }] if items.len() == 1 => page_of(page, &items[0]),
-        _ => page_of(page, &Item::default()),
+    let url = match notifications {
+        [Notification { items, more: 0, .. }] if items.len() == 1 => page_of(page, &items[0]),
+        _ => page_of(page, &AffectedServer::default()),
     };
     let json_type = || vec![("Content-Type".to_owned(), "application/json".to_owned())];
     match form {
         Form::Json => {
-            let body = Own {
+            let body = JsonMessage {
                 title: &title,
                 text: &text,
                 kind,
-                firings,
+                notifications,
                 key,
                 page,
                 url: url.as_deref(),
             }
-            .json(OWN);
+            .json(MAX_JSON_BYTES);
             Rendered {
                 headers: json_type(),
                 body: body.into_bytes(),
@@ -408,7 +421,7 @@ pub fn render(form: Form, firings: &[Firing], key: &str, page: Option<&str>) -> 
         Form::Discord => {
             let colour = match (is_bad, newest.kind) {
                 (true, _) => 0xD9_3F_3F,
-                (false, Kind::Test) => 0x3F_7F_D9,
+                (false, NotificationKind::Test) => 0x3F_7F_D9,
                 (false, _) => 0x3F_A0_4F,
             };
             let mut embed = json!({"title": title, "description": text, "color": colour, "timestamp": utc(newest.at)});
@@ -435,11 +448,11 @@ pub fn render(form: Form, firings: &[Firing], key: &str, page: Option<&str>) -> 
             }
         }
         Form::Ntfy => {
-            let tag = match (firings.len(), newest.kind) {
+            let tag = match (notifications.len(), newest.kind) {
                 (2.., _) => "sunrise",
-                (_, Kind::Firing | Kind::Repeated) => "warning",
-                (_, Kind::Resolved) => "white_check_mark",
-                (_, Kind::Test) => "wrench",
+                (_, NotificationKind::Firing | NotificationKind::Repeated) => "warning",
+                (_, NotificationKind::Resolved) => "white_check_mark",
+                (_, NotificationKind::Test) => "wrench",
             };
             let mut headers = vec![
                 (
@@ -460,11 +473,11 @@ pub fn render(form: Form, firings: &[Firing], key: &str, page: Option<&str>) -> 
             }
         }
         Form::Command => {
-            let own = Own {
+            let own = JsonMessage {
                 title: &title,
                 text: &text,
                 kind,
-                firings,
+                notifications,
                 key,
                 page,
                 url: url.as_deref(),
@@ -474,23 +487,23 @@ pub fn render(form: Form, firings: &[Firing], key: &str, page: Option<&str>) -> 
                 ("HAILER_STATUS".to_owned(), kind.to_owned()),
                 ("HAILER_MESSAGE_TITLE".to_owned(), title.clone()),
                 ("HAILER_MESSAGE_TEXT".to_owned(), text.clone()),
-                ("HAILER_JSON".to_owned(), own.json(OWN_VARIABLE)),
+                ("HAILER_JSON".to_owned(), own.json(MAX_VARIABLE_BYTES)),
             ];
             // What is about one server has a variable for each placeholder.
-            if let [firing] = firings
-                && let [item] = &firing.items[..]
+            if let [notification] = notifications
+                && let [item] = &notification.items[..]
             {
-                let zone = read_zone(&firing.zone).unwrap_or(TimeZone::UTC);
+                let zone = read_zone(&notification.zone).unwrap_or(TimeZone::UTC);
                 let context = Context {
-                    firing,
+                    notification,
                     item,
                     zone: &zone,
                     page,
                 };
-                for (name, _, value) in VALUES.iter().filter(|(name, ..)| *name != "status") {
+                for (name, _, value) in PLACEHOLDERS.iter().filter(|(name, ..)| *name != "status") {
                     headers.push((
                         format!("HAILER_{}", name.to_uppercase()),
-                        form.tame(&value(&context)),
+                        form.escape(&value(&context)),
                     ));
                 }
             }
@@ -503,36 +516,36 @@ pub fn render(form: Form, firings: &[Firing], key: &str, page: Option<&str>) -> 
 }
 
 /// Title and text, as long as the form allows.
-fn words(form: Form, firings: &[Firing], page: Option<&str>) -> (String, String) {
+fn words(form: Form, notifications: &[Notification], page: Option<&str>) -> (String, String) {
     let (title_limit, text_limit) = form.limits();
     let mut title = String::new();
     let (mut text, mut lines) = (String::new(), 0);
     let mut more = 0;
-    for firing in firings {
-        let zone = read_zone(&firing.zone).unwrap_or(TimeZone::UTC);
-        let (title_template, line_template, prefix) = templates(firing);
-        if firings.len() == 1 {
+    for notification in notifications {
+        let zone = read_zone(&notification.zone).unwrap_or(TimeZone::UTC);
+        let (title_template, line_template, prefix) = templates(notification);
+        if notifications.len() == 1 {
             title = format!(
                 "{prefix}{}",
-                title_template.fill(firing, &firing.items, &zone, page, form)
+                title_template.fill(notification, &notification.items, &zone, page, form)
             );
         }
-        more += u64::from(firing.more);
-        for item in &firing.items {
+        more += u64::from(notification.more);
+        for item in &notification.items {
             // One that has no place ends the list.
-            if lines == SUMMED_UP {
+            if lines == MAX_SUMMARIZED {
                 more += 1;
                 continue;
             }
             let mut line =
-                line_template.fill(firing, std::slice::from_ref(item), &zone, page, form);
-            if firings.len() > 1 {
-                line = format!("{} {line}", zoned(firing.at, &zone).strftime("%H:%M"));
+                line_template.fill(notification, std::slice::from_ref(item), &zone, page, form);
+            if notifications.len() > 1 {
+                line = format!("{} {line}", zoned(notification.at, &zone).strftime("%H:%M"));
             }
             let line = shorten(&line, text_limit / 2);
             // Room for the last line.
             if text.len() + line.len() + 40 > text_limit {
-                (more, lines) = (more + 1, SUMMED_UP);
+                (more, lines) = (more + 1, MAX_SUMMARIZED);
                 continue;
             }
             if lines > 0 {
@@ -542,14 +555,17 @@ fn words(form: Form, firings: &[Firing], page: Option<&str>) -> (String, String)
             lines += 1;
         }
     }
-    if firings.len() > 1 {
-        let of = |kinds: &[Kind]| {
-            firings
+    if notifications.len() > 1 {
+        let of = |kinds: &[NotificationKind]| {
+            notifications
                 .iter()
-                .filter(|firing| kinds.contains(&firing.kind))
+                .filter(|notification| kinds.contains(&notification.kind))
                 .count()
         };
-        let (alerts, over) = (of(&[Kind::Firing, Kind::Repeated]), of(&[Kind::Resolved]));
+        let (alerts, over) = (
+            of(&[NotificationKind::Firing, NotificationKind::Repeated]),
+            of(&[NotificationKind::Resolved]),
+        );
         title = format!(
             "In quiet hours: {alerts} alert{}, {over} over",
             if alerts == 1 { "" } else { "s" }
@@ -582,10 +598,10 @@ fn shorten(text: &str, limit: usize) -> String {
 }
 
 /// The templates of a message, and what stands in front of its title.
-fn templates(firing: &Firing) -> (Template, Template, &'static str) {
-    let words = &firing.words;
-    let is_over = firing.kind == Kind::Resolved;
-    let (one, many, line) = usual(&firing.condition, is_over);
+fn templates(notification: &Notification) -> (Template, Template, &'static str) {
+    let words = &notification.words;
+    let is_over = notification.kind == NotificationKind::Resolved;
+    let (one, many, line) = usual(&notification.condition, is_over);
     let usual = |source: &str| {
         Template::try_from(source.to_owned()).unwrap_or_else(|text| Template {
             parts: vec![Part::Text(text.clone())],
@@ -596,7 +612,7 @@ fn templates(firing: &Firing) -> (Template, Template, &'static str) {
         true => (&words.resolved_title, &words.resolved_text),
         false => (&words.title, &words.text),
     };
-    let mut prefix = if firing.kind == Kind::Repeated {
+    let mut prefix = if notification.kind == NotificationKind::Repeated {
         "Still: "
     } else {
         ""
@@ -607,7 +623,7 @@ fn templates(firing: &Firing) -> (Template, Template, &'static str) {
             prefix = "Over: ";
             title.clone()
         }
-        (None, None) => usual(if firing.count() == 1 { one } else { many }),
+        (None, None) => usual(if notification.count() == 1 { one } else { many }),
     };
     (title, text.clone().unwrap_or_else(|| usual(line)), prefix)
 }
@@ -734,7 +750,7 @@ fn utc(at: Millis) -> String {
 }
 
 #[derive(Serialize)]
-struct OwnServer {
+struct JsonServer {
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<i64>,
     name: String,
@@ -773,21 +789,21 @@ struct OwnServer {
 }
 
 /// Our own form.
-struct Own<'a> {
+struct JsonMessage<'a> {
     title: &'a str,
     text: &'a str,
     kind: &'a str,
-    firings: &'a [Firing],
+    notifications: &'a [Notification],
     key: &'a str,
     page: Option<&'a str>,
     url: Option<&'a str>,
 }
 
-impl Own<'_> {
+impl JsonMessage<'_> {
     /// With as many servers as there is room for.
     fn json(&self, limit: usize) -> String {
         let mut json = String::new();
-        for listed in [LISTED, 5, 1, 0] {
+        for listed in [MAX_LISTED_SERVERS, 5, 1, 0] {
             json = self.listing(listed).to_string();
             if json.len() <= limit {
                 break;
@@ -798,21 +814,29 @@ impl Own<'_> {
 
     /// With at most so many servers of each alert.
     fn listing(&self, listed: usize) -> serde_json::Value {
-        let alert = |firing: &Firing| {
-            let servers: Vec<OwnServer> = firing
+        let alert = |notification: &Notification| {
+            let servers: Vec<JsonServer> = notification
                 .items
                 .iter()
                 .take(listed)
-                .map(|item| OwnServer::new(item, self.page))
+                .map(|item| JsonServer::new(item, self.page))
                 .collect();
             json!({
-                "rule": tame(&firing.rule), "condition": firing.condition, "kind": firing.kind.word(), "at": utc(firing.at),
-                "priority": firing.words.priority, "count": firing.count(), "more": firing.count() - servers.len() as u64,
+                "rule": escape(&notification.rule), "condition": notification.condition, "kind": notification.kind.word(), "at": utc(notification.at),
+                "priority": notification.words.priority, "count": notification.count(), "more": notification.count() - servers.len() as u64,
                 "servers": servers,
             })
         };
-        let alerts: Vec<_> = self.firings.iter().take(SUMMED_UP).map(alert).collect();
-        let at = self.firings.last().map(|firing| utc(firing.at));
+        let alerts: Vec<_> = self
+            .notifications
+            .iter()
+            .take(MAX_SUMMARIZED)
+            .map(alert)
+            .collect();
+        let at = self
+            .notifications
+            .last()
+            .map(|notification| utc(notification.at));
         let mut all = json!({
             "schema": "hailer/alert/1", "id": self.key, "kind": self.kind, "at": at, "title": self.title, "text": self.text, "alerts": alerts,
         });
@@ -823,18 +847,18 @@ impl Own<'_> {
     }
 }
 
-fn tame(text: &str) -> String {
-    Form::Json.tame(text)
+fn escape(text: &str) -> String {
+    Form::Json.escape(text)
 }
 
-impl OwnServer {
-    fn new(item: &Item, page: Option<&str>) -> Self {
-        let short = |text: &Option<String>| text.as_deref().map(tame);
+impl JsonServer {
+    fn new(item: &AffectedServer, page: Option<&str>) -> Self {
+        let short = |text: &Option<String>| text.as_deref().map(escape);
         Self {
             id: item.id.map(|id| id.0),
-            name: tame(&item.name),
-            group: tame(&item.group),
-            target: tame(&item.target),
+            name: escape(&item.name),
+            group: escape(&item.group),
+            target: escape(&item.target),
             state: item.state.clone(),
             since: utc(item.since),
             until: item.until.map(utc),
@@ -858,14 +882,14 @@ impl OwnServer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::alert::rule::Words;
+    use crate::alert::rule::MessageConfig;
     use crate::server::ServerId;
 
     /// All that somebody may try at once.
     const HOSTILE: &str = "\u{202E}@everyone <@1> <!channel> [x](http://evil.example) **b** `c` ~d~ |e| _f_ & \"q\"\r\nX: y\0\u{7}";
 
-    fn item(name: &str) -> Item {
-        Item {
+    fn item(name: &str) -> AffectedServer {
+        AffectedServer {
             id: Some(ServerId(7)),
             name: name.into(),
             group: "eu".into(),
@@ -876,12 +900,12 @@ mod tests {
             max: Some(20),
             latency: Some(12_300),
             error: Some("no answer".into()),
-            ..Item::default()
+            ..AffectedServer::default()
         }
     }
 
-    fn firing(kind: Kind, items: Vec<Item>) -> Firing {
-        Firing {
+    fn notification(kind: NotificationKind, items: Vec<AffectedServer>) -> Notification {
+        Notification {
             id: "f".into(),
             rule: "r".into(),
             condition: "down".into(),
@@ -891,14 +915,16 @@ mod tests {
             more: 0,
             to: Vec::new(),
             held_until: None,
-            words: Words::default(),
+            words: MessageConfig::default(),
             zone: "+02:00".into(),
         }
     }
 
-    fn body(form: Form, firings: &[Firing]) -> serde_json::Value {
-        serde_json::from_slice(&render(form, firings, "key", Some("https://status.example/")).body)
-            .unwrap()
+    fn body(form: Form, notifications: &[Notification]) -> serde_json::Value {
+        serde_json::from_slice(
+            &render(form, notifications, "key", Some("https://status.example/")).body,
+        )
+        .unwrap()
     }
 
     #[test]
@@ -907,9 +933,9 @@ mod tests {
         let all: String = placeholders()
             .map(|(name, _)| format!("{{{name}}} "))
             .collect();
-        let mut firing = firing(Kind::Firing, vec![item("lobby")]);
-        firing.words.text = Some(template(&format!("{{{{x}}}} {all}")).unwrap());
-        let (_, text) = words(Form::Json, &[firing], None);
+        let mut notification = notification(NotificationKind::Firing, vec![item("lobby")]);
+        notification.words.text = Some(template(&format!("{{{{x}}}} {all}")).unwrap());
+        let (_, text) = words(Form::Json, &[notification], None);
         assert!(
             text.starts_with(
                 "{x} lobby eu ugp://127.0.0.1 down 3 20 12.3 ms ? 2026-06-01 14:00 +02 2h 5m "
@@ -927,11 +953,15 @@ mod tests {
 
     #[test]
     fn one_server_or_many() {
-        let (title, text) = words(Form::Json, &[firing(Kind::Firing, vec![item("a")])], None);
+        let (title, text) = words(
+            Form::Json,
+            &[notification(NotificationKind::Firing, vec![item("a")])],
+            None,
+        );
         assert_eq!(title, "a is down");
         assert_eq!(text, "a is down since 2026-06-01 14:00 +02: no answer");
-        let mut many = firing(
-            Kind::Repeated,
+        let mut many = notification(
+            NotificationKind::Repeated,
             (0..20).map(|n| item(&format!("s{n}"))).collect(),
         );
         many.more = 80;
@@ -945,9 +975,12 @@ mod tests {
 
     #[test]
     fn a_night_in_one_message() {
-        let mut over = firing(Kind::Resolved, vec![item("a")]);
+        let mut over = notification(NotificationKind::Resolved, vec![item("a")]);
         over.at += 60_000;
-        let night = [firing(Kind::Firing, vec![item("a")]), over];
+        let night = [
+            notification(NotificationKind::Firing, vec![item("a")]),
+            over,
+        ];
         let (title, text) = words(Form::Json, &night, None);
         assert_eq!(title, "In quiet hours: 1 alert, 1 over");
         assert!(
@@ -966,7 +999,7 @@ mod tests {
 
     #[test]
     fn hostile_names_do_nothing() {
-        let firings = [firing(Kind::Firing, vec![item(HOSTILE)])];
+        let notifications = [notification(NotificationKind::Firing, vec![item(HOSTILE)])];
         for form in [
             Form::Json,
             Form::Discord,
@@ -974,7 +1007,7 @@ mod tests {
             Form::Ntfy,
             Form::Command,
         ] {
-            let rendered = render(form, &firings, "key", None);
+            let rendered = render(form, &notifications, "key", None);
             for (name, value) in &rendered.headers {
                 assert!(
                     !value.contains(['\r', '\0', '\u{202E}', '\u{7}']),
@@ -991,7 +1024,7 @@ mod tests {
                 "{form:?}"
             );
         }
-        let discord = body(Form::Discord, &firings);
+        let discord = body(Form::Discord, &notifications);
         let title = discord["embeds"][0]["title"].as_str().unwrap();
         assert!(
             title.contains("\\@\u{200B}everyone \\<\\@\u{200B}1\\>")
@@ -999,7 +1032,7 @@ mod tests {
             "{title}"
         );
         assert_eq!(discord["allowed_mentions"], json!({"parse": []}));
-        let slack = body(Form::Slack, &firings);
+        let slack = body(Form::Slack, &notifications);
         let text = slack["text"].as_str().unwrap();
         assert!(
             !text.contains(['<', '>'])
@@ -1016,25 +1049,28 @@ mod tests {
     #[test]
     fn no_service_gets_more_than_it_takes() {
         let long = "&<_\u{1F980}".repeat(75);
-        let mut firing = firing(Kind::Firing, (0..20).map(|_| item(&long)).collect());
-        firing.words.title =
+        let mut notification = notification(
+            NotificationKind::Firing,
+            (0..20).map(|_| item(&long)).collect(),
+        );
+        notification.words.title =
             Some(Template::try_from("{server} {error} {target}".repeat(8)).unwrap());
-        firing.words.text = Some(Template::try_from("{server} ".repeat(100)).unwrap());
-        let firings: Vec<Firing> = vec![firing; 60];
-        let ntfy = render(Form::Ntfy, &firings, "key", None);
+        notification.words.text = Some(Template::try_from("{server} ".repeat(100)).unwrap());
+        let notifications: Vec<Notification> = vec![notification; 60];
+        let ntfy = render(Form::Ntfy, &notifications, "key", None);
         assert!(
             ntfy.body.len() <= 4_096 && ntfy.headers.iter().all(|(_, value)| value.len() <= 256)
         );
-        for firings in [&firings[..1], &firings] {
-            let discord = body(Form::Discord, firings);
+        for notifications in [&notifications[..1], &notifications] {
+            let discord = body(Form::Discord, notifications);
             let length = |text: &serde_json::Value| text.as_str().unwrap().encode_utf16().count();
             assert!(length(&discord["embeds"][0]["title"]) <= 256);
             assert!(length(&discord["embeds"][0]["description"]) <= 4_096);
-            let slack = body(Form::Slack, firings);
+            let slack = body(Form::Slack, notifications);
             assert!(slack["text"].as_str().unwrap().len() <= 4_000);
-            assert!(render(Form::Json, firings, "key", None).body.len() < 512 << 10);
+            assert!(render(Form::Json, notifications, "key", None).body.len() < 512 << 10);
             // One variable of a command may have 128 KiB on Linux.
-            let command = render(Form::Command, firings, "key", None);
+            let command = render(Form::Command, notifications, "key", None);
             let longest = command.headers.iter().map(|(_, value)| value.len()).max();
             assert!(longest < Some(128 << 10), "{longest:?}");
         }
@@ -1042,20 +1078,25 @@ mod tests {
 
     #[test]
     fn own_words_and_what_comes_of_them_when_it_is_over() {
-        let mut firing = firing(Kind::Firing, vec![item("a")]);
-        firing.words.title = Some(Template::try_from("{server} broke".to_owned()).unwrap());
+        let mut notification = notification(NotificationKind::Firing, vec![item("a")]);
+        notification.words.title = Some(Template::try_from("{server} broke".to_owned()).unwrap());
         assert_eq!(
-            words(Form::Json, std::slice::from_ref(&firing), None).0,
+            words(Form::Json, std::slice::from_ref(&notification), None).0,
             "a broke"
         );
-        firing.kind = Kind::Resolved;
+        notification.kind = NotificationKind::Resolved;
         assert_eq!(
-            words(Form::Json, std::slice::from_ref(&firing), None).0,
+            words(Form::Json, std::slice::from_ref(&notification), None).0,
             "Over: a broke"
         );
-        firing.words.resolved_title =
+        notification.words.resolved_title =
             Some(Template::try_from("{server} is mended".to_owned()).unwrap());
-        let ntfy = render(Form::Ntfy, &[firing], "key", Some("https://status.example"));
+        let ntfy = render(
+            Form::Ntfy,
+            &[notification],
+            "key",
+            Some("https://status.example"),
+        );
         let of = |name: &str| {
             ntfy.headers
                 .iter()

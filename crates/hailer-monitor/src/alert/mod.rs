@@ -5,7 +5,7 @@
 //!           rules     quiet?    SQL      form                command
 //! ```
 //!
-//! A [`Rule`] watches servers; the [`Engine`], sans-IO, says what is so, and what is over. A [`Firing`] is a message before it is put
+//! A [`Rule`] watches servers; the [`AlertEngine`], sans-IO, says what is so, and what is over. A [`Notification`] is a message before it is put
 //! into words. The queue writes it into the history's database; then a task for each [`Receiver`] sends what is there, one after
 //! the other, again and again if need be: **at least once**. Whoever is killed between sending and writing sends again, with the same
 //! `Idempotency-Key`, by which receivers may drop doubles.
@@ -15,7 +15,7 @@
 //! | what | bound |
 //! | --- | --- |
 //! | episodes | one for each rule and server of which it is so, some 80 bytes |
-//! | servers in a message | [`LISTED`], of the others it says how many |
+//! | servers in a message | [`MAX_LISTED_SERVERS`], of the others it says how many |
 //! | messages | one a minute for each rule and kind (`gather`), repetitions as rarely |
 //! | messages that wait | 1,000 for each receiver, then the oldest are given up, as is what is a day old |
 //! | messages on their way | one for each receiver, on a thread of its own |
@@ -31,19 +31,22 @@ mod queue;
 mod quiet;
 mod rule;
 
-pub use deliver::{Outcome, Outlet, Receiver, test};
-pub use engine::{Engine, Firing, Item, Kind, LISTED, Open, Told};
+pub use deliver::{Delivery, OpenReceiver, Receiver, test};
+pub use engine::{
+    AffectedServer, AlertEngine, MAX_LISTED_SERVERS, Notification, NotificationKind, OpenIncident,
+    TickOutput,
+};
 pub use message::{Form, Rendered, Template, placeholders, render};
-pub use queue::{Message, State};
-pub use quiet::Quiet;
-pub use rule::{Change, Condition, Filter, Priority, Rule, Words, Wrong};
+pub use queue::{MessageState, QueuedMessage};
+pub use quiet::QuietHours;
+pub use rule::{Change, Condition, MessageConfig, Priority, Rule, RuleError, ServerFilter};
 
 use crate::history::{History, HistoryError};
 use crate::live::{Live, Row};
 use crate::poll::since_1970 as now;
 use crate::sample::Millis;
 use crate::server::{Server, ServerId};
-use queue::{Next, Queue};
+use queue::{MessageQueue, NextStep};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -53,25 +56,25 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::task::JoinHandle;
 
 /// Rules of a plan.
-const RULES: usize = 1_000;
+const MAX_RULES: usize = 1_000;
 /// What waits for so long is given up.
-const GIVE_UP: Millis = 24 * 3_600_000;
+const MAX_MESSAGE_AGE: Millis = 24 * 3_600_000;
 /// The first pause before a message is sent again; each is twice as long as the one before.
-const FIRST_PAUSE: Millis = 1_000;
+const MIN_BACKOFF: Millis = 1_000;
 /// And none is longer.
-const LONGEST_PAUSE: Millis = 15 * 60_000;
+const MAX_BACKOFF: Millis = 15 * 60_000;
 /// Messages to one receiver that may go at once.
-const AT_ONCE: u32 = 5;
+const SEND_BURST: u32 = 5;
 /// How often rules are asked what is to be told.
-const TICK: Duration = Duration::from_secs(1);
+const TICK_INTERVAL: Duration = Duration::from_secs(1);
 /// In ticks: how often the database is offered what it did not take, and how often old messages are forgotten.
-const OFFER: u64 = 10;
-const TIDY: u64 = 3_600;
+const TICKS_PER_WRITE: u64 = 10;
+const TICKS_PER_CLEANUP: u64 = 3_600;
 
 /// What a plan says of alerts: `[[alert]]` and `[[receiver]]`, and where the page is.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Plan {
+pub struct AlertConfig {
     /// What is worth telling.
     #[serde(default, rename = "alert")]
     pub rules: Vec<Rule>,
@@ -84,26 +87,26 @@ pub struct Plan {
 
 /// A plan that holds together, with its secrets read.
 #[derive(Clone, Debug, Default)]
-pub struct Checked {
+pub struct CheckedConfig {
     rules: Vec<Rule>,
-    outlets: Vec<Outlet>,
+    outlets: Vec<OpenReceiver>,
     page: Option<String>,
 }
 
-impl Plan {
+impl AlertConfig {
     /// Checks that names are unique and known, and reads secrets; relative paths count from `folder`.
     ///
     /// # Errors
     /// What is wrong, and what to do.
-    pub fn check(self, folder: &Path) -> Result<Checked, Wrong> {
+    pub fn check(self, folder: &Path) -> Result<CheckedConfig, RuleError> {
         let Self {
             rules,
             receivers,
             page,
         } = self;
-        if rules.len() > RULES {
-            return Err(Wrong(format!(
-                "{} alerts, of {RULES} at the most; let patterns name more servers",
+        if rules.len() > MAX_RULES {
+            return Err(RuleError(format!(
+                "{} alerts, of {MAX_RULES} at the most; let patterns name more servers",
                 rules.len()
             )));
         }
@@ -115,7 +118,7 @@ impl Plan {
                 .map(str::to_owned)
         };
         if let Some(name) = twice(rules.iter().map(|rule| rule.name.as_str()).collect()) {
-            return Err(Wrong(format!(
+            return Err(RuleError(format!(
                 "two alerts are called \"{name}\"; give one another name"
             )));
         }
@@ -125,13 +128,13 @@ impl Plan {
                 .map(|receiver| receiver.name.as_str())
                 .collect(),
         ) {
-            return Err(Wrong(format!(
+            return Err(RuleError(format!(
                 "two receivers are called \"{name}\"; give one another name"
             )));
         }
         for rule in &rules {
             if let Some(name) = twice(rule.to.iter().map(String::as_str).collect()) {
-                return Err(Wrong(format!(
+                return Err(RuleError(format!(
                     "alert \"{}\" names receiver \"{name}\" twice; once is enough",
                     rule.name
                 )));
@@ -147,7 +150,7 @@ impl Plan {
                     } else {
                         known.join(", ")
                     };
-                    return Err(Wrong(format!(
+                    return Err(RuleError(format!(
                         "alert \"{}\" is for receiver \"{name}\", which is not in the plan ({known}); write a [[receiver]] block",
                         rule.name
                     )));
@@ -158,7 +161,7 @@ impl Plan {
             .as_ref()
             .is_some_and(|page| deliver::host(page).is_err())
         {
-            return Err(Wrong(
+            return Err(RuleError(
                 "page is the URL of the page; write page = \"https://HOST\"".into(),
             ));
         }
@@ -166,7 +169,7 @@ impl Plan {
             .iter()
             .map(|receiver| receiver.open(folder))
             .collect::<Result<_, _>>()?;
-        Ok(Checked {
+        Ok(CheckedConfig {
             rules,
             outlets,
             page,
@@ -181,21 +184,21 @@ impl Plan {
 pub async fn past(
     history: &History,
     messages: u32,
-) -> Result<(Vec<Open>, Vec<Message>), HistoryError> {
+) -> Result<(Vec<OpenIncident>, Vec<QueuedMessage>), HistoryError> {
     Ok((
         queue::open(history).await?,
         queue::log(history, i64::MAX, messages).await?,
     ))
 }
 
-impl Checked {
+impl CheckedConfig {
     /// What is told.
     pub fn rules(&self) -> &[Rule] {
         &self.rules
     }
 
     /// Who can be told.
-    pub fn receivers(&self) -> impl Iterator<Item = &Outlet> {
+    pub fn receivers(&self) -> impl Iterator<Item = &OpenReceiver> {
         self.outlets.iter()
     }
 
@@ -207,7 +210,7 @@ impl Checked {
         test(self.outlet(receiver)?, self.page.as_deref(), now())
     }
 
-    fn outlet(&self, receiver: &str) -> Result<&Outlet, String> {
+    fn outlet(&self, receiver: &str) -> Result<&OpenReceiver, String> {
         let known = || {
             self.outlets
                 .iter()
@@ -223,15 +226,15 @@ impl Checked {
 /// Alerts at work. Dropping it ends them; what is on its way is sent when it is started again.
 #[derive(Debug)]
 pub struct Alerts {
-    plan: Arc<Checked>,
-    engine: Arc<Mutex<Engine>>,
-    queue: Arc<Queue>,
+    plan: Arc<CheckedConfig>,
+    engine: Arc<Mutex<AlertEngine>>,
+    queue: Arc<MessageQueue>,
     tasks: Vec<JoinHandle<()>>,
 }
 
 /// How alerts are.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Health {
+pub struct AlertHealth {
     /// By receiver: how many messages wait, and why the first did not arrive yet.
     pub waiting: BTreeMap<String, (usize, String)>,
     /// Messages that arrived since the start.
@@ -252,31 +255,31 @@ impl Alerts {
     /// # Errors
     /// If the history cannot be read.
     pub async fn start(
-        plan: Checked,
+        plan: CheckedConfig,
         live: Arc<Live>,
         history: &History,
         interval: Duration,
     ) -> Result<Self, HistoryError> {
-        let (queue, open) = Queue::load(
+        let (queue, open) = MessageQueue::load(
             history,
             plan.outlets.iter().map(|outlet| outlet.name.clone()),
         )
         .await?;
         // Of a rule that left the plan, nothing is over and nothing goes on.
-        let has_left = |open: &&Open| !plan.rules.iter().any(|rule| rule.name == open.rule);
+        let has_left = |open: &&OpenIncident| !plan.rules.iter().any(|rule| rule.name == open.rule);
         let closed = open
             .iter()
             .filter(has_left)
             .map(|open| (open.rule.clone(), open.server))
             .collect();
         queue
-            .push(Told {
+            .push(TickOutput {
                 closed,
-                ..Told::default()
+                ..TickOutput::default()
             })
             .await;
         let queue = Arc::new(queue);
-        let engine = Arc::new(Mutex::new(Engine::new(plan.rules.clone(), &open)));
+        let engine = Arc::new(Mutex::new(AlertEngine::new(plan.rules.clone(), &open)));
         let plan = Arc::new(plan);
         let mut tasks = vec![tokio::spawn(watch(
             engine.clone(),
@@ -311,7 +314,7 @@ impl Alerts {
     }
 
     /// The plan.
-    pub fn plan(&self) -> &Checked {
+    pub fn plan(&self) -> &CheckedConfig {
         &self.plan
     }
 
@@ -326,7 +329,7 @@ impl Alerts {
     }
 
     /// What was told and is not over, of one server or of all.
-    pub fn open(&self, server: Option<ServerId>) -> Vec<Open> {
+    pub fn open(&self, server: Option<ServerId>) -> Vec<OpenIncident> {
         lock(&self.engine).open(server)
     }
 
@@ -334,12 +337,12 @@ impl Alerts {
     ///
     /// # Errors
     /// If the history cannot be read.
-    pub async fn log(&self, before: i64, limit: u32) -> Result<Vec<Message>, HistoryError> {
+    pub async fn log(&self, before: i64, limit: u32) -> Result<Vec<QueuedMessage>, HistoryError> {
         self.queue.log(before, limit).await
     }
 
     /// How alerts are.
-    pub fn health(&self) -> Health {
+    pub fn health(&self) -> AlertHealth {
         self.queue.health()
     }
 }
@@ -351,9 +354,14 @@ impl Drop for Alerts {
 }
 
 /// Shows the engine what changes, and passes on what is to be told.
-async fn watch(engine: Arc<Mutex<Engine>>, queue: Arc<Queue>, live: Arc<Live>, interval: Duration) {
+async fn watch(
+    engine: Arc<Mutex<AlertEngine>>,
+    queue: Arc<MessageQueue>,
+    live: Arc<Live>,
+    interval: Duration,
+) {
     let mut updates = live.listen();
-    let mut ticks = tokio::time::interval(TICK);
+    let mut ticks = tokio::time::interval(TICK_INTERVAL);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
     let interval = millis(interval);
     let look_at_all = || {
@@ -402,13 +410,13 @@ async fn watch(engine: Arc<Mutex<Engine>>, queue: Arc<Queue>, live: Arc<Live>, i
             look_at_all();
         }
         let told = lock(&engine).tick(now(), |id: ServerId| -> Option<Row> { live.row(id) });
-        if told != Told::default() {
+        if told != TickOutput::default() {
             queue.push(told).await;
         }
-        if tick.is_multiple_of(OFFER) {
+        if tick.is_multiple_of(TICKS_PER_WRITE) {
             queue.write().await;
         }
-        if tick.is_multiple_of(TIDY) {
+        if tick.is_multiple_of(TICKS_PER_CLEANUP) {
             // Those that left while we were slow, or were away.
             lock(&engine).forget(|id| live.row(id).is_none());
             // What fails today is done tomorrow.
@@ -418,17 +426,17 @@ async fn watch(engine: Arc<Mutex<Engine>>, queue: Arc<Queue>, live: Arc<Live>, i
 }
 
 /// Sends what waits for a receiver, in order.
-async fn deliver(outlet: Outlet, page: Option<String>, queue: Arc<Queue>) {
+async fn deliver(outlet: OpenReceiver, page: Option<String>, queue: Arc<MessageQueue>) {
     let news = queue.news(&outlet.name);
-    let mut pace = Pace::new(outlet.per_minute);
+    let mut pace = SendLimiter::new(outlet.per_minute);
     loop {
         let messages = match queue.next(&outlet.name, now()) {
-            Next::Send(messages) => messages,
-            Next::Nothing => {
+            NextStep::Send(messages) => messages,
+            NextStep::Nothing => {
                 news.notified().await;
                 continue;
             }
-            Next::Wait(due) => {
+            NextStep::Wait(due) => {
                 // Not for long at once, since the clock may be set.
                 let wait = Duration::from_millis((due - now()).clamp(1, 30_000) as u64);
                 tokio::select! {
@@ -442,19 +450,19 @@ async fn deliver(outlet: Outlet, page: Option<String>, queue: Arc<Queue>) {
         let (outlet, page) = (outlet.clone(), page.clone());
         let sent = messages.clone();
         let outcome = on_a_thread(move || {
-            let firings: Vec<Firing> = sent
+            let notifications: Vec<Notification> = sent
                 .iter()
-                .map(|message| (*message.firing).clone())
+                .map(|message| (*message.notification).clone())
                 .collect();
-            outlet.send(&firings, &queue::id_of(&sent), page.as_deref(), now())
+            outlet.send(&notifications, &queue::id_of(&sent), page.as_deref(), now())
         });
         let outcome = outcome
             .await
-            .unwrap_or_else(|| Outcome::Later("the system gives us no thread".into(), None));
+            .unwrap_or_else(|| Delivery::Retry("the system gives us no thread".into(), None));
         match outcome {
-            Outcome::Done => queue.finish(&messages, State::Done, "").await,
-            Outcome::Never(why) => queue.finish(&messages, State::GivenUp, &why).await,
-            Outcome::Later(why, after) => {
+            Delivery::Delivered => queue.finish(&messages, MessageState::Done, "").await,
+            Delivery::Rejected(why) => queue.finish(&messages, MessageState::GivenUp, &why).await,
+            Delivery::Retry(why, after) => {
                 let now = now();
                 let first = messages.first().map_or(now, |message| message.made);
                 let attempts = messages
@@ -464,9 +472,9 @@ async fn deliver(outlet: Outlet, page: Option<String>, queue: Arc<Queue>) {
                     .unwrap_or(0);
                 // Who says "at once" again and again is not asked at once again and again.
                 let pause = pause(attempts, random()).max(after.map_or(0, millis));
-                if now + pause - first > GIVE_UP {
+                if now + pause - first > MAX_MESSAGE_AGE {
                     let why = format!("given up after a day, at the last: {why}");
-                    queue.finish(&messages, State::GivenUp, &why).await;
+                    queue.finish(&messages, MessageState::GivenUp, &why).await;
                 } else {
                     queue.again(&messages, now + pause, &why).await;
                 }
@@ -477,21 +485,21 @@ async fn deliver(outlet: Outlet, page: Option<String>, queue: Arc<Queue>) {
 
 /// How long to wait before the next try: twice as long each time, and shorter by chance, so that not all come back at once.
 fn pause(attempts: u32, chance: u32) -> Millis {
-    let whole = FIRST_PAUSE
+    let whole = MIN_BACKOFF
         .saturating_mul(1 << attempts.min(16))
-        .min(LONGEST_PAUSE);
+        .min(MAX_BACKOFF);
     whole - whole / 2 * i64::from(chance % 1_024) / 1_024
 }
 
 /// No more messages than a receiver wants: the generic cell rate algorithm.
 #[derive(Debug)]
-struct Pace {
+struct SendLimiter {
     each: Duration,
     /// When the next would go if all went evenly.
     next: Option<Instant>,
 }
 
-impl Pace {
+impl SendLimiter {
     fn new(per_minute: u32) -> Self {
         Self {
             each: Duration::from_secs(60) / per_minute.max(1),
@@ -504,7 +512,7 @@ impl Pace {
         let next = self.next.filter(|next| *next > now).unwrap_or(now);
         self.next = Some(next + self.each);
         next.saturating_duration_since(now)
-            .saturating_sub(self.each * (AT_ONCE - 1))
+            .saturating_sub(self.each * (SEND_BURST - 1))
     }
 }
 
@@ -519,7 +527,7 @@ async fn on_a_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'stati
     receiver.await.ok()
 }
 
-fn lock(engine: &Mutex<Engine>) -> MutexGuard<'_, Engine> {
+fn lock(engine: &Mutex<AlertEngine>) -> MutexGuard<'_, AlertEngine> {
     engine.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -540,15 +548,15 @@ mod tests {
 
     #[test]
     fn pauses_grow_and_end() {
-        assert_eq!(pause(0, 0), FIRST_PAUSE);
-        assert!((FIRST_PAUSE / 2..FIRST_PAUSE).contains(&pause(0, 1_023)));
+        assert_eq!(pause(0, 0), MIN_BACKOFF);
+        assert!((MIN_BACKOFF / 2..MIN_BACKOFF).contains(&pause(0, 1_023)));
         assert_eq!((pause(1, 0), pause(3, 0)), (2_000, 8_000));
-        assert_eq!(pause(u32::MAX, 0), LONGEST_PAUSE);
+        assert_eq!(pause(u32::MAX, 0), MAX_BACKOFF);
     }
 
     #[test]
     fn a_few_at_once_then_evenly() {
-        let mut pace = Pace::new(60);
+        let mut pace = SendLimiter::new(60);
         let now = Instant::now();
         let waits: Vec<u64> = (0..8).map(|_| pace.wait(now).as_secs()).collect();
         assert_eq!(waits, [0, 0, 0, 0, 0, 1, 2, 3]);
@@ -558,7 +566,8 @@ mod tests {
     #[test]
     fn a_plan_holds_together() {
         let check = |toml: &str| {
-            let plan: Plan = toml::from_str(toml).map_err(|error| error.message().to_owned())?;
+            let plan: AlertConfig =
+                toml::from_str(toml).map_err(|error| error.message().to_owned())?;
             plan.check(Path::new("."))
                 .map_err(|wrong| wrong.to_string())
         };

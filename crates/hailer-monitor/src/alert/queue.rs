@@ -3,8 +3,8 @@
 //! A message is *waiting*, then *done* or *given up*. What waits is in memory too, and what the database does not take stays there
 //! until it does: a full disk stops no alert, and only a kill while the disk is full loses some.
 
-use super::Health;
-use super::engine::{Firing, Open, Told, hex};
+use super::AlertHealth;
+use super::engine::{Notification, OpenIncident, TickOutput, hex};
 use crate::history::{History, HistoryError, Insert, Values, run};
 use crate::sample::Millis;
 use crate::server::ServerId;
@@ -17,17 +17,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
 /// Messages that wait for one receiver; past that the oldest are given up.
-pub(super) const WAITING: usize = 1_000;
+pub(super) const MAX_WAITING_MESSAGES: usize = 1_000;
 /// What is done, or given up, is remembered for so long.
-const REMEMBERED: Millis = 30 * 24 * 3_600_000;
+const RETENTION: Millis = 30 * 24 * 3_600_000;
 /// The longest reason that is kept, in characters.
-const REASON: usize = 500;
+const MAX_REASON_CHARS: usize = 500;
 /// Stands for the monitor in the database, where others have a server: theirs are above 0.
-const MONITOR: i64 = 0;
+const MONITOR_ROW_ID: i64 = 0;
 
 /// A message to one receiver.
 #[derive(Clone, Debug, Serialize)]
-pub struct Message {
+pub struct QueuedMessage {
     /// The same whenever the same is sent: receivers may tell doubles by it.
     pub id: String,
     /// To whom.
@@ -41,19 +41,19 @@ pub struct Message {
     /// Whether it was made in quiet hours: then it is told with the others.
     pub is_held: bool,
     /// What became of it.
-    pub state: State,
+    pub state: MessageState,
     /// How often it was sent in vain.
     pub attempts: u32,
     /// Why it did not arrive, the last time.
     pub error: String,
     /// What it says.
-    pub firing: Arc<Firing>,
+    pub notification: Arc<Notification>,
 }
 
 /// What became of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum State {
+pub enum MessageState {
     /// It is still to be sent.
     Waiting,
     /// It arrived.
@@ -64,29 +64,29 @@ pub enum State {
 
 /// What to do for a receiver.
 #[derive(Debug)]
-pub(super) enum Next {
+pub(super) enum NextStep {
     /// Nothing, until there is something new.
     Nothing,
     /// Nothing until then.
     Wait(Millis),
     /// To send these, as one.
-    Send(Vec<Message>),
+    Send(Vec<QueuedMessage>),
 }
 
 /// All messages on their way.
 #[derive(Debug)]
-pub(super) struct Queue {
+pub(super) struct MessageQueue {
     history: History,
-    inner: Mutex<Inner>,
+    inner: Mutex<QueueState>,
     /// One writes at a time.
     writing: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
-    lines: HashMap<String, Line>,
+struct QueueState {
+    lines: HashMap<String, ReceiverQueue>,
     next: i64,
-    owed: Owed,
+    owed: PendingWrites,
     /// New ones that turned out to be in the database already.
     known: HashSet<String>,
     /// Why the database did not take what it is owed.
@@ -99,32 +99,32 @@ struct Inner {
 
 /// What waits for one receiver.
 #[derive(Debug, Default)]
-struct Line {
-    messages: VecDeque<Message>,
+struct ReceiverQueue {
+    messages: VecDeque<QueuedMessage>,
     news: Arc<Notify>,
 }
 
 /// What is to be written.
 #[derive(Debug, Default)]
-struct Owed {
+struct PendingWrites {
     /// By id, and whether it is new.
-    messages: BTreeMap<String, (Message, bool)>,
+    messages: BTreeMap<String, (QueuedMessage, bool)>,
     /// By rule and server: as it is, or over.
     open: HashMap<(String, i64), Option<(Millis, Millis)>>,
 }
 
-impl Inner {
-    fn give_up(&mut self, mut message: Message) {
+impl QueueState {
+    fn give_up(&mut self, mut message: QueuedMessage) {
         self.given_up += 1;
         self.last_given_up = Some(format!("{}: {}", message.receiver, message.error));
-        message.state = State::GivenUp;
+        message.state = MessageState::GivenUp;
         self.owed.put(message);
     }
 }
 
-impl Owed {
+impl PendingWrites {
     /// A message that is not what it was: if it was never written, it is new still.
-    fn put(&mut self, message: Message) {
+    fn put(&mut self, message: QueuedMessage) {
         let is_new = self
             .messages
             .get(&message.id)
@@ -133,20 +133,22 @@ impl Owed {
     }
 }
 
-impl Queue {
+impl MessageQueue {
     /// What was on its way when the monitor was last stopped, or killed, and what was open.
     pub(super) async fn load(
         history: &History,
         receivers: impl Iterator<Item = String>,
-    ) -> Result<(Self, Vec<Open>), HistoryError> {
-        let mut inner = Inner::default();
+    ) -> Result<(Self, Vec<OpenIncident>), HistoryError> {
+        let mut inner = QueueState::default();
         let rows = sqlx::query(
-            "SELECT id, receiver, number, made, due, held, state, attempts, error, firing FROM alert_message
+            "SELECT id, receiver, number, made, due, held, state, attempts, error, notification FROM alert_message
              WHERE state = 0 ORDER BY number",
         )
         .fetch_all(&history.pool)
         .await?;
-        inner.lines = receivers.map(|name| (name, Line::default())).collect();
+        inner.lines = receivers
+            .map(|name| (name, ReceiverQueue::default()))
+            .collect();
         for row in &rows {
             // What nobody can read any more, or whose receiver left the plan, waits for a plan that has it.
             if let Some(message) = read(row)
@@ -171,40 +173,40 @@ impl Queue {
     }
 
     /// Takes what is to be told. It is in the database before anybody sends it, if the database takes it.
-    pub(super) async fn push(&self, told: Told) {
+    pub(super) async fn push(&self, told: TickOutput) {
         let mut new = Vec::new();
         {
             let mut inner = self.inner();
             for open in told.opened {
-                let server = open.server.map_or(MONITOR, |server| server.0);
+                let server = open.server.map_or(MONITOR_ROW_ID, |server| server.0);
                 inner
                     .owed
                     .open
-                    .insert((open.rule, server), Some((open.since, open.told)));
+                    .insert((open.rule, server), Some((open.since, open.notified_at)));
             }
             for (rule, server) in told.closed {
-                inner
-                    .owed
-                    .open
-                    .insert((rule, server.map_or(MONITOR, |server| server.0)), None);
+                inner.owed.open.insert(
+                    (rule, server.map_or(MONITOR_ROW_ID, |server| server.0)),
+                    None,
+                );
             }
-            for firing in told.firings {
-                let firing = Arc::new(firing);
-                for receiver in &firing.to {
+            for notification in told.notifications {
+                let notification = Arc::new(notification);
+                for receiver in &notification.to {
                     let number = inner.next;
                     inner.next += 1;
-                    let made = firing.held_until.unwrap_or(firing.at);
-                    let message = Message {
-                        id: hex(&Sha256::digest(format!("{}\0{receiver}", firing.id))),
+                    let made = notification.held_until.unwrap_or(notification.at);
+                    let message = QueuedMessage {
+                        id: hex(&Sha256::digest(format!("{}\0{receiver}", notification.id))),
                         receiver: receiver.clone(),
                         number,
                         made,
                         due: made,
-                        is_held: firing.held_until.is_some(),
-                        state: State::Waiting,
+                        is_held: notification.held_until.is_some(),
+                        state: MessageState::Waiting,
                         attempts: 0,
                         error: String::new(),
-                        firing: firing.clone(),
+                        notification: notification.clone(),
                     };
                     inner
                         .owed
@@ -226,10 +228,10 @@ impl Queue {
                 continue;
             };
             line.messages.push_back(message);
-            if line.messages.len() > WAITING
+            if line.messages.len() > MAX_WAITING_MESSAGES
                 && let Some(mut oldest) = line.messages.pop_front()
             {
-                oldest.error = format!("{WAITING} newer ones waited as well");
+                oldest.error = format!("{MAX_WAITING_MESSAGES} newer ones waited as well");
                 inner.give_up(oldest);
             }
         }
@@ -237,10 +239,10 @@ impl Queue {
     }
 
     /// What to do for a receiver now. Those made in quiet hours that end at the same time are one message.
-    pub(super) fn next(&self, receiver: &str, now: Millis) -> Next {
+    pub(super) fn next(&self, receiver: &str, now: Millis) -> NextStep {
         let inner = self.inner();
         let Some(line) = inner.lines.get(receiver) else {
-            return Next::Nothing;
+            return NextStep::Nothing;
         };
         let first = line.messages.iter().find(|message| !message.is_held);
         let night = line
@@ -259,10 +261,10 @@ impl Queue {
                     .messages
                     .iter()
                     .filter(|message| message.is_held && message.due == night.due);
-                Next::Send(all.cloned().collect())
+                NextStep::Send(all.cloned().collect())
             }
-            (Some(night), _) => Next::Wait(night.due),
-            (None, Some(first)) if first.due <= now => Next::Send(vec![first.clone()]),
+            (Some(night), _) => NextStep::Wait(night.due),
+            (None, Some(first)) if first.due <= now => NextStep::Send(vec![first.clone()]),
             (None, Some(first)) => {
                 let held = line
                     .messages
@@ -270,9 +272,9 @@ impl Queue {
                     .filter(|message| message.is_held)
                     .map(|held| held.due)
                     .min();
-                Next::Wait(first.due.min(held.unwrap_or(Millis::MAX)))
+                NextStep::Wait(first.due.min(held.unwrap_or(Millis::MAX)))
             }
-            (None, None) => Next::Nothing,
+            (None, None) => NextStep::Nothing,
         }
     }
 
@@ -286,8 +288,13 @@ impl Queue {
     }
 
     /// They arrived, or are given up.
-    pub(super) async fn finish(&self, messages: &[Message], state: State, error: &str) {
-        self.inner().failed += u64::from(state == State::GivenUp);
+    pub(super) async fn finish(
+        &self,
+        messages: &[QueuedMessage],
+        state: MessageState,
+        error: &str,
+    ) {
+        self.inner().failed += u64::from(state == MessageState::GivenUp);
         self.mark(messages, |message| {
             message.state = state;
             message.error = short(error);
@@ -296,7 +303,7 @@ impl Queue {
     }
 
     /// They are sent again at a time.
-    pub(super) async fn again(&self, messages: &[Message], due: Millis, error: &str) {
+    pub(super) async fn again(&self, messages: &[QueuedMessage], due: Millis, error: &str) {
         self.inner().failed += 1;
         self.mark(messages, |message| {
             message.attempts = message.attempts.saturating_add(1);
@@ -306,7 +313,7 @@ impl Queue {
         self.write().await;
     }
 
-    fn mark(&self, messages: &[Message], change: impl Fn(&mut Message)) {
+    fn mark(&self, messages: &[QueuedMessage], change: impl Fn(&mut QueuedMessage)) {
         let mut inner = self.inner();
         let inner = &mut *inner;
         for message in messages {
@@ -322,15 +329,15 @@ impl Queue {
                 place.map_or_else(|| message.clone(), |place| line.messages[place].clone());
             change(&mut changed);
             match (place, changed.state) {
-                (Some(place), State::Waiting) => line.messages[place] = changed.clone(),
+                (Some(place), MessageState::Waiting) => line.messages[place] = changed.clone(),
                 (Some(place), _) => drop(line.messages.remove(place)),
-                (None, State::Done) => {}
+                (None, MessageState::Done) => {}
                 (None, _) => continue,
             }
-            inner.delivered += u64::from(changed.state == State::Done);
+            inner.delivered += u64::from(changed.state == MessageState::Done);
             match changed.state {
-                State::GivenUp => inner.give_up(changed),
-                State::Waiting | State::Done => inner.owed.put(changed),
+                MessageState::GivenUp => inner.give_up(changed),
+                MessageState::Waiting | MessageState::Done => inner.owed.put(changed),
             }
         }
     }
@@ -359,12 +366,14 @@ impl Queue {
                     inner.owed.open.entry(key).or_insert(open);
                 }
                 // What is over and was never written matters least.
-                while inner.owed.messages.len() > 2 * WAITING * inner.lines.len().max(1) {
+                while inner.owed.messages.len()
+                    > 2 * MAX_WAITING_MESSAGES * inner.lines.len().max(1)
+                {
                     let done = inner
                         .owed
                         .messages
                         .iter()
-                        .find(|(_, (message, _))| message.state != State::Waiting);
+                        .find(|(_, (message, _))| message.state != MessageState::Waiting);
                     let Some(id) = done.map(|(id, _)| id.clone()) else {
                         break;
                     };
@@ -375,14 +384,14 @@ impl Queue {
     }
 
     /// Returns the ids of new ones that were there already.
-    async fn write_all(&self, owed: &Owed) -> Result<Vec<String>, HistoryError> {
+    async fn write_all(&self, owed: &PendingWrites) -> Result<Vec<String>, HistoryError> {
         let mut change = self.history.begin().await?;
         let mut known = Vec::new();
         for (message, is_new) in owed.messages.values() {
             let done = if *is_new {
                 sqlx::query(
-                    "INSERT INTO alert_message (id, receiver, number, made, due, held, state, attempts, error, firing)
-                     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (id) DO NOTHING",
+                    "INSERT INTO alert_message (id, receiver, number, made, due, held, state, attempts, error, notification)
+                     PLACEHOLDERS ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (id) DO ZERO_WIDTH_SPACE",
                 )
                 .bind(message.id.as_str())
                 .bind(message.receiver.as_str())
@@ -393,7 +402,7 @@ impl Queue {
                 .bind(message.state.number())
                 .bind(i64::from(message.attempts))
                 .bind(message.error.as_str())
-                .bind(serde_json::to_string(&*message.firing).unwrap_or_default())
+                .bind(serde_json::to_string(&*message.notification).unwrap_or_default())
                 .execute(&mut *change)
                 .await?
             } else {
@@ -457,19 +466,23 @@ impl Queue {
         let mut change = self.history.begin().await?;
         // What still waits after so long is for a receiver that left the plan.
         sqlx::query("DELETE FROM alert_message WHERE made < $1")
-            .bind(now - REMEMBERED)
+            .bind(now - RETENTION)
             .execute(&mut *change)
             .await?;
         change.commit().await
     }
 
     /// The last messages, the newest first, before a number.
-    pub(super) async fn log(&self, before: i64, limit: u32) -> Result<Vec<Message>, HistoryError> {
+    pub(super) async fn log(
+        &self,
+        before: i64,
+        limit: u32,
+    ) -> Result<Vec<QueuedMessage>, HistoryError> {
         log(&self.history, before, limit).await
     }
 
     /// How it all stands.
-    pub(super) fn health(&self) -> Health {
+    pub(super) fn health(&self) -> AlertHealth {
         let inner = self.inner();
         let waiting = inner.lines.iter().map(|(name, line)| {
             let error = line.messages.iter().find(|message| message.attempts > 0);
@@ -481,7 +494,7 @@ impl Queue {
                 ),
             )
         });
-        Health {
+        AlertHealth {
             waiting: waiting.collect(),
             delivered: inner.delivered,
             failed: inner.failed,
@@ -491,24 +504,24 @@ impl Queue {
         }
     }
 
-    fn inner(&self) -> MutexGuard<'_, Inner> {
+    fn inner(&self) -> MutexGuard<'_, QueueState> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// What was told and is not over.
-pub(super) async fn open(history: &History) -> Result<Vec<Open>, HistoryError> {
+pub(super) async fn open(history: &History) -> Result<Vec<OpenIncident>, HistoryError> {
     let rows = sqlx::query("SELECT rule, server, since, told FROM alert_open")
         .fetch_all(&history.pool)
         .await?;
     let open = rows.iter().map(|row| {
         let server: i64 = row.try_get(1)?;
-        let server = (server != MONITOR).then_some(ServerId(server));
-        Ok(Open {
+        let server = (server != MONITOR_ROW_ID).then_some(ServerId(server));
+        Ok(OpenIncident {
             rule: row.try_get(0)?,
             server,
             since: row.try_get(2)?,
-            told: row.try_get(3)?,
+            notified_at: row.try_get(3)?,
         })
     });
     Ok(open.collect::<Result<_, sqlx::Error>>()?)
@@ -519,8 +532,8 @@ pub(super) async fn log(
     history: &History,
     before: i64,
     limit: u32,
-) -> Result<Vec<Message>, HistoryError> {
-    let text = "SELECT id, receiver, number, made, due, held, state, attempts, error, firing FROM alert_message
+) -> Result<Vec<QueuedMessage>, HistoryError> {
+    let text = "SELECT id, receiver, number, made, due, held, state, attempts, error, notification FROM alert_message
                 WHERE number < $1 ORDER BY number DESC LIMIT $2";
     let rows = sqlx::query(text)
         .bind(before)
@@ -530,7 +543,7 @@ pub(super) async fn log(
     Ok(rows.iter().filter_map(read).collect())
 }
 
-impl State {
+impl MessageState {
     fn number(self) -> i64 {
         match self {
             Self::Waiting => 0,
@@ -541,7 +554,7 @@ impl State {
 }
 
 /// The id of several that are sent as one.
-pub(super) fn id_of(messages: &[Message]) -> String {
+pub(super) fn id_of(messages: &[QueuedMessage]) -> String {
     match messages {
         [message] => message.id.clone(),
         _ => {
@@ -552,13 +565,13 @@ pub(super) fn id_of(messages: &[Message]) -> String {
 }
 
 fn short(text: &str) -> String {
-    text.chars().take(REASON).collect()
+    text.chars().take(MAX_REASON_CHARS).collect()
 }
 
 /// A message of the database; `None` if a newer or older hailer wrote it in its own way.
-fn read(row: &AnyRow) -> Option<Message> {
-    let firing: String = row.try_get(9).ok()?;
-    Some(Message {
+fn read(row: &AnyRow) -> Option<QueuedMessage> {
+    let notification: String = row.try_get(9).ok()?;
+    Some(QueuedMessage {
         id: row.try_get(0).ok()?,
         receiver: row.try_get(1).ok()?,
         number: row.try_get(2).ok()?,
@@ -566,9 +579,9 @@ fn read(row: &AnyRow) -> Option<Message> {
         due: row.try_get(4).ok()?,
         is_held: row.try_get::<i64, _>(5).ok()? != 0,
         state: match row.try_get::<i64, _>(6).ok()? {
-            0 => State::Waiting,
-            1 => State::Done,
-            _ => State::GivenUp,
+            0 => MessageState::Waiting,
+            1 => MessageState::Done,
+            _ => MessageState::GivenUp,
         },
         attempts: row
             .try_get::<i64, _>(7)
@@ -576,7 +589,7 @@ fn read(row: &AnyRow) -> Option<Message> {
             .try_into()
             .unwrap_or(u32::MAX),
         error: row.try_get(8).ok()?,
-        firing: Arc::new(serde_json::from_str(&firing).ok()?),
+        notification: Arc::new(serde_json::from_str(&notification).ok()?),
     })
 }
 
@@ -586,28 +599,28 @@ mod tests {
 
     const NOW: Millis = 1_780_315_200_000;
 
-    async fn queue(history: &History) -> Queue {
-        Queue::load(history, ["ops".to_owned()].into_iter())
+    async fn queue(history: &History) -> MessageQueue {
+        MessageQueue::load(history, ["ops".to_owned()].into_iter())
             .await
             .unwrap()
             .0
     }
 
-    fn told(id: &str, held_until: Option<Millis>) -> Told {
-        let firing = Firing {
+    fn told(id: &str, held_until: Option<Millis>) -> TickOutput {
+        let notification = Notification {
             id: id.into(),
             held_until,
-            ..Firing::test("ops", NOW)
+            ..Notification::test("ops", NOW)
         };
-        Told {
-            firings: vec![firing],
-            ..Told::default()
+        TickOutput {
+            notifications: vec![notification],
+            ..TickOutput::default()
         }
     }
 
-    fn sent(next: Next) -> Vec<Message> {
+    fn sent(next: NextStep) -> Vec<QueuedMessage> {
         match next {
-            Next::Send(messages) => messages,
+            NextStep::Send(messages) => messages,
             other => panic!("{other:?}"),
         }
     }
@@ -619,36 +632,45 @@ mod tests {
         first.push(told("a", None)).await;
         first.push(told("b", None)).await;
         let a = sent(first.next("ops", NOW));
-        assert_eq!(a[0].firing.id, "a");
+        assert_eq!(a[0].notification.id, "a");
         first.again(&a, NOW + 5_000, "busy").await;
         assert!(
-            matches!(first.next("ops", NOW), Next::Wait(due) if due == NOW + 5_000),
+            matches!(first.next("ops", NOW), NextStep::Wait(due) if due == NOW + 5_000),
             "b waits for a"
         );
         drop(first);
         let second = queue(&history).await;
         second.push(told("a", None)).await;
-        assert!(matches!(second.next("ops", NOW), Next::Wait(_)));
+        assert!(matches!(second.next("ops", NOW), NextStep::Wait(_)));
         let a = sent(second.next("ops", NOW + 5_000));
         assert_eq!(
-            (a[0].firing.id.as_str(), a[0].attempts, a[0].error.as_str()),
+            (
+                a[0].notification.id.as_str(),
+                a[0].attempts,
+                a[0].error.as_str()
+            ),
             ("a", 1, "busy")
         );
-        second.finish(&a, State::Done, "").await;
+        second.finish(&a, MessageState::Done, "").await;
         let b = sent(second.next("ops", NOW));
-        second.finish(&b, State::GivenUp, "no such hook").await;
+        second
+            .finish(&b, MessageState::GivenUp, "no such hook")
+            .await;
         second.push(told("b", None)).await;
         assert!(
-            matches!(second.next("ops", NOW), Next::Nothing),
+            matches!(second.next("ops", NOW), NextStep::Nothing),
             "what is over does not come back"
         );
         let log = second.log(i64::MAX, 10).await.unwrap();
         let log: Vec<_> = log
             .iter()
-            .map(|message| (message.firing.id.as_str(), message.state))
+            .map(|message| (message.notification.id.as_str(), message.state))
             .collect();
-        assert_eq!(log, [("b", State::GivenUp), ("a", State::Done)]);
-        second.tidy(NOW + REMEMBERED + 1).await.unwrap();
+        assert_eq!(
+            log,
+            [("b", MessageState::GivenUp), ("a", MessageState::Done)]
+        );
+        second.tidy(NOW + RETENTION + 1).await.unwrap();
         assert!(second.log(i64::MAX, 10).await.unwrap().is_empty());
     }
 
@@ -659,25 +681,28 @@ mod tests {
         let morning = NOW + 3_600_000;
         queue.push(told("a", Some(morning))).await;
         queue.push(told("b", Some(morning))).await;
-        assert!(matches!(queue.next("ops", NOW), Next::Wait(due) if due == morning));
+        assert!(matches!(queue.next("ops", NOW), NextStep::Wait(due) if due == morning));
         queue.push(told("c", None)).await;
         let c = sent(queue.next("ops", NOW));
-        assert_eq!(c[0].firing.id, "c");
+        assert_eq!(c[0].notification.id, "c");
         queue.again(&c, morning + 60_000, "away").await;
-        assert!(matches!(queue.next("ops", NOW), Next::Wait(due) if due == morning));
+        assert!(matches!(queue.next("ops", NOW), NextStep::Wait(due) if due == morning));
         let night = sent(queue.next("ops", morning));
         assert_eq!(
             night
                 .iter()
-                .map(|message| message.firing.id.as_str())
+                .map(|message| message.notification.id.as_str())
                 .collect::<Vec<_>>(),
             ["a", "b"]
         );
         queue.again(&night, morning + 5_000, "away").await;
         let again = sent(queue.next("ops", morning + 5_000));
         assert_eq!(id_of(&night), id_of(&again), "the same, sent again");
-        queue.finish(&again, State::Done, "").await;
-        assert_eq!(sent(queue.next("ops", morning + 60_000))[0].firing.id, "c");
+        queue.finish(&again, MessageState::Done, "").await;
+        assert_eq!(
+            sent(queue.next("ops", morning + 60_000))[0].notification.id,
+            "c"
+        );
     }
 
     #[tokio::test]
@@ -685,15 +710,18 @@ mod tests {
         let history = History::open("sqlite::memory:").await.unwrap();
         let queue = queue(&history).await;
         history.close().await;
-        for number in 0..WAITING + 10 {
+        for number in 0..MAX_WAITING_MESSAGES + 10 {
             queue.push(told(&number.to_string(), None)).await;
         }
         let health = queue.health();
-        assert_eq!((health.waiting["ops"].0, health.given_up), (WAITING, 10));
+        assert_eq!(
+            (health.waiting["ops"].0, health.given_up),
+            (MAX_WAITING_MESSAGES, 10)
+        );
         assert!(health.failure.is_some());
         let first = sent(queue.next("ops", NOW));
-        assert_eq!(first[0].firing.id, "10", "the oldest make room");
-        queue.finish(&first, State::Done, "").await;
-        assert_eq!(sent(queue.next("ops", NOW))[0].firing.id, "11");
+        assert_eq!(first[0].notification.id, "10", "the oldest make room");
+        queue.finish(&first, MessageState::Done, "").await;
+        assert_eq!(sent(queue.next("ops", NOW))[0].notification.id, "11");
     }
 }

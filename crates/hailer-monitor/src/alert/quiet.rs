@@ -8,7 +8,7 @@ use jiff::{Timestamp, ToSpan, Zoned};
 
 /// Hours of each day in which nobody is to be woken.
 #[derive(Clone, Debug)]
-pub struct Quiet {
+pub struct QuietHours {
     windows: Vec<Window>,
     zone: TimeZone,
 }
@@ -20,7 +20,7 @@ struct Window {
     to: Time,
 }
 
-impl Quiet {
+impl QuietHours {
     /// Windows as `22:00-07:00`, in a zone.
     ///
     /// # Errors
@@ -136,12 +136,12 @@ mod tests {
     /// Central Europe, as a rule, so that the machine's own tables do not matter.
     const BERLIN: &str = "CET-1CEST,M3.5.0,M10.5.0/3";
 
-    fn quiet(windows: &[&str], zone: &str) -> Quiet {
+    fn quiet(windows: &[&str], zone: &str) -> QuietHours {
         let windows: Vec<String> = windows.iter().map(|window| (*window).to_owned()).collect();
-        Quiet::new(&windows, read_zone(zone).unwrap()).unwrap()
+        QuietHours::new(&windows, read_zone(zone).unwrap()).unwrap()
     }
 
-    fn until(quiet: &Quiet, now: &str) -> Option<String> {
+    fn until(quiet: &QuietHours, now: &str) -> Option<String> {
         let now: Timestamp = now.parse().unwrap();
         quiet
             .until(now.as_millisecond())
@@ -209,7 +209,9 @@ mod tests {
     fn what_is_wrong_is_said() {
         let new = |windows: &[&str]| {
             let windows: Vec<String> = windows.iter().map(|window| (*window).to_owned()).collect();
-            Quiet::new(&windows, TimeZone::UTC).map(drop).unwrap_err()
+            QuietHours::new(&windows, TimeZone::UTC)
+                .map(drop)
+                .unwrap_err()
         };
         for bad in ["22-7", "22:00", "25:00-07:00", "22:00-07:60", "-", ""] {
             assert!(new(&[bad]).contains("write it as"), "{bad}");

@@ -1,7 +1,7 @@
 //! What is worth telling, as the plan says it.
 
 use super::message::Template;
-use super::quiet::{Quiet, read_zone};
+use super::quiet::{QuietHours, read_zone};
 use crate::health::State;
 use crate::live::Row;
 use crate::sample::Millis;
@@ -12,9 +12,9 @@ use std::fmt;
 use std::time::Duration;
 
 /// No template is longer, in bytes.
-const TEMPLATE: usize = 1_000;
+const MAX_TEMPLATE_BYTES: usize = 1_000;
 /// Unless told otherwise, what follows within a minute is told together.
-const GATHER: Duration = Duration::from_secs(60);
+const DEFAULT_GATHER: Duration = Duration::from_secs(60);
 
 /// What is worth telling, about whom, and to whom: a `[[alert]]` of the plan.
 ///
@@ -40,7 +40,7 @@ const GATHER: Duration = Duration::from_secs(60);
 /// resolved-text = "{server} was away for {for}"
 /// ```
 #[derive(Clone, Debug, Deserialize)]
-#[serde(try_from = "Written")]
+#[serde(try_from = "RuleConfig")]
 pub struct Rule {
     /// Unique.
     pub name: String,
@@ -49,7 +49,7 @@ pub struct Rule {
     /// It is told only if it was so for so long, in milliseconds.
     pub lasts: Millis,
     /// Whom it watches.
-    pub filter: Filter,
+    pub filter: ServerFilter,
     /// The names of receivers.
     pub to: Vec<String>,
     /// Whether the end is told as well.
@@ -59,11 +59,11 @@ pub struct Rule {
     /// After a message, the next of this rule waits for so long, in milliseconds, and tells all that came in between.
     pub gather: Millis,
     /// When messages are held.
-    pub quiet: Quiet,
+    pub quiet: QuietHours,
     /// The zone of the quiet hours, and of times in messages, as it was written.
     pub zone: String,
     /// What to say, if not the usual.
-    pub words: Words,
+    pub words: MessageConfig,
 }
 
 /// What a rule watches for.
@@ -105,7 +105,7 @@ pub enum Change {
 
 /// Whom a rule watches: all that each of these lists matches; an empty one matches all.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Filter {
+pub struct ServerFilter {
     /// Names; `*` stands for any text.
     pub servers: Vec<String>,
     /// Groups, likewise.
@@ -117,7 +117,7 @@ pub struct Filter {
 /// What to say, if not the usual.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Words {
+pub struct MessageConfig {
     /// The first line.
     pub title: Option<Template>,
     /// A line for each server.
@@ -218,7 +218,7 @@ impl fmt::Display for Condition {
     }
 }
 
-impl Filter {
+impl ServerFilter {
     fn matches(&self, server: &Server) -> bool {
         let one_of = |patterns: &[String], text: &str| {
             patterns.is_empty()
@@ -265,14 +265,14 @@ fn matches(pattern: &[u8], text: &[u8]) -> bool {
 /// A `[[alert]]` as it was written.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct Written {
+struct RuleConfig {
     name: String,
     when: Option<When>,
     players_below: Option<u32>,
     players_above: Option<u32>,
-    latency_above: Option<Span>,
-    uptime_below: Option<Percent>,
-    r#for: Option<Span>,
+    latency_above: Option<ConfigDuration>,
+    uptime_below: Option<ConfigPercent>,
+    r#for: Option<ConfigDuration>,
     #[serde(default)]
     servers: Vec<String>,
     #[serde(default)]
@@ -281,8 +281,8 @@ struct Written {
     labels: BTreeMap<String, String>,
     to: Vec<String>,
     resolve: Option<bool>,
-    repeat: Option<Span>,
-    gather: Option<Span>,
+    repeat: Option<ConfigDuration>,
+    gather: Option<ConfigDuration>,
     #[serde(default)]
     quiet: Vec<String>,
     zone: Option<String>,
@@ -308,9 +308,9 @@ enum When {
 }
 
 /// A duration such as `5m`.
-pub(super) struct Span(pub(super) Duration);
+pub(super) struct ConfigDuration(pub(super) Duration);
 
-impl<'de> Deserialize<'de> for Span {
+impl<'de> Deserialize<'de> for ConfigDuration {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         let span = humantime::parse_duration(&text).map_err(|_| {
@@ -322,7 +322,7 @@ impl<'de> Deserialize<'de> for Span {
     }
 }
 
-impl Span {
+impl ConfigDuration {
     fn millis(&self) -> Millis {
         Millis::try_from(self.0.as_millis())
             .unwrap_or(Millis::MAX)
@@ -331,9 +331,9 @@ impl Span {
 }
 
 /// A share such as `99.5%`.
-struct Percent(f32);
+struct ConfigPercent(f32);
 
-impl<'de> Deserialize<'de> for Percent {
+impl<'de> Deserialize<'de> for ConfigPercent {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         let number = text
@@ -351,23 +351,23 @@ impl<'de> Deserialize<'de> for Percent {
 /// What is wrong with a rule or a receiver, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Wrong(pub String);
+pub struct RuleError(pub String);
 
-impl TryFrom<Written> for Rule {
-    type Error = Wrong;
+impl TryFrom<RuleConfig> for Rule {
+    type Error = RuleError;
 
-    fn try_from(written: Written) -> Result<Self, Wrong> {
-        let name = written.name;
-        let wrong = |problem: String| Wrong(format!("alert \"{name}\": {problem}"));
+    fn try_from(config: RuleConfig) -> Result<Self, RuleError> {
+        let name = config.name;
+        let wrong = |problem: String| RuleError(format!("alert \"{name}\": {problem}"));
         if name.is_empty()
             || name.chars().count() > 64
             || name.chars().any(hailer::proto::model::is_control)
         {
-            return Err(Wrong(
+            return Err(RuleError(
                 "an alert has a name of 1 to 64 printable characters".into(),
             ));
         }
-        let when = written.when.map(|when| match when {
+        let when = config.when.map(|when| match when {
             When::Down => Condition::Down,
             When::Up => Condition::Up,
             When::Flapping => Condition::Flapping,
@@ -377,15 +377,15 @@ impl TryFrom<Written> for Rule {
             When::Address => Condition::Changed(Change::Address),
             When::MonitorSilent => Condition::MonitorSilent,
         });
-        let latency = |span: Span| u32::try_from(span.0.as_micros()).unwrap_or(u32::MAX);
+        let latency = |span: ConfigDuration| u32::try_from(span.0.as_micros()).unwrap_or(u32::MAX);
         let conditions = [
             when,
-            written.players_below.map(Condition::PlayersBelow),
-            written.players_above.map(Condition::PlayersAbove),
-            written
+            config.players_below.map(Condition::PlayersBelow),
+            config.players_above.map(Condition::PlayersAbove),
+            config
                 .latency_above
                 .map(|span| Condition::LatencyAbove(latency(span))),
-            written
+            config
                 .uptime_below
                 .map(|share| Condition::UptimeBelow(share.0)),
         ];
@@ -395,28 +395,28 @@ impl TryFrom<Written> for Rule {
                 "write one of when, players-below, players-above, latency-above and uptime-below";
             return Err(wrong(one.into()));
         };
-        let filter = Filter {
-            servers: written.servers,
-            groups: written.groups,
-            labels: written.labels,
+        let filter = ServerFilter {
+            servers: config.servers,
+            groups: config.groups,
+            labels: config.labels,
         };
-        if condition == Condition::MonitorSilent && filter != Filter::default() {
+        if condition == Condition::MonitorSilent && filter != ServerFilter::default() {
             return Err(wrong(
                 "monitor-silent is about nobody in particular; leave servers, groups and labels out".into(),
             ));
         }
         let is_change = matches!(condition, Condition::Changed(_));
-        if is_change && (written.resolve == Some(true) || written.repeat.is_some()) {
+        if is_change && (config.resolve == Some(true) || config.repeat.is_some()) {
             return Err(wrong(
                 "a change is never over; leave resolve and repeat out".into(),
             ));
         }
-        if written.to.is_empty() {
+        if config.to.is_empty() {
             return Err(wrong(
                 "nobody would hear of it; write to = [\"NAME\"] with the name of a receiver".into(),
             ));
         }
-        let repeat = written.repeat.map(|span| span.millis());
+        let repeat = config.repeat.map(|span| span.millis());
         if repeat.is_some_and(|repeat| repeat < 60_000) {
             return Err(wrong(
                 "it would be repeated more than once a minute; write repeat = \"1m\" or longer"
@@ -424,40 +424,45 @@ impl TryFrom<Written> for Rule {
             ));
         }
         let templates = [
-            &written.title,
-            &written.text,
-            &written.resolved_title,
-            &written.resolved_text,
+            &config.title,
+            &config.text,
+            &config.resolved_title,
+            &config.resolved_text,
         ];
         if templates
             .into_iter()
             .flatten()
-            .any(|template| template.source().len() > TEMPLATE)
+            .any(|template| template.source().len() > MAX_TEMPLATE_BYTES)
         {
-            return Err(wrong(format!("a template has at most {TEMPLATE} bytes")));
+            return Err(wrong(format!(
+                "a template has at most {MAX_TEMPLATE_BYTES} bytes"
+            )));
         }
-        let zone = written.zone.unwrap_or_else(|| "local".into());
+        let zone = config.zone.unwrap_or_else(|| "local".into());
         let quiet = read_zone(&zone)
-            .and_then(|zone| Quiet::new(&written.quiet, zone))
+            .and_then(|zone| QuietHours::new(&config.quiet, zone))
             .map_err(&wrong)?;
         Ok(Self {
             condition,
-            lasts: written.r#for.map_or(0, |span| span.millis()),
+            lasts: config.r#for.map_or(0, |span| span.millis()),
             filter,
-            to: written.to,
-            resolve: written
+            to: config.to,
+            resolve: config
                 .resolve
                 .unwrap_or(!is_change && condition != Condition::Up),
             repeat,
-            gather: written.gather.unwrap_or(Span(GATHER)).millis(),
+            gather: config
+                .gather
+                .unwrap_or(ConfigDuration(DEFAULT_GATHER))
+                .millis(),
             quiet,
             zone,
-            words: Words {
-                title: written.title,
-                text: written.text,
-                resolved_title: written.resolved_title,
-                resolved_text: written.resolved_text,
-                priority: written.priority,
+            words: MessageConfig {
+                title: config.title,
+                text: config.text,
+                resolved_title: config.resolved_title,
+                resolved_text: config.resolved_text,
+                priority: config.priority,
             },
             name,
         })
@@ -534,7 +539,7 @@ mod tests {
             interval: None,
             origin: Origin::Plan,
         };
-        let filter = |servers: &[&str], groups: &[&str], labels: &[(&str, &str)]| Filter {
+        let filter = |servers: &[&str], groups: &[&str], labels: &[(&str, &str)]| ServerFilter {
             servers: servers.iter().map(|s| (*s).into()).collect(),
             groups: groups.iter().map(|s| (*s).into()).collect(),
             labels: labels
@@ -542,7 +547,7 @@ mod tests {
                 .map(|(k, v)| ((*k).into(), (*v).into()))
                 .collect(),
         };
-        assert!(Filter::default().matches(&server));
+        assert!(ServerFilter::default().matches(&server));
         assert!(filter(&["x", "lobby-*"], &["eu"], &[("tier", "g*d")]).matches(&server));
         assert!(filter(&["*eu*1"], &["*"], &[]).matches(&server));
         assert!(!filter(&["lobby-*-2"], &[], &[]).matches(&server));

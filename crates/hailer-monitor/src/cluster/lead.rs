@@ -1,7 +1,7 @@
 //! What only one process does at a time: alerts, roll-ups. Whoever leads begins with what the database says.
 
 use super::{Seat, Shared};
-use crate::alert::{Alerts, Checked};
+use crate::alert::{Alerts, CheckedConfig};
 use crate::history::Keep;
 use crate::poll::since_1970;
 use std::sync::{Arc, PoisonError};
@@ -13,7 +13,7 @@ const TIDY: Duration = Duration::from_secs(60);
 /// The database is tried again after so long.
 const PAUSE: Duration = Duration::from_secs(5);
 
-pub(super) async fn run(shared: Arc<Shared>, keep: Keep, plan: Checked, seat: Seat) {
+pub(super) async fn run(shared: Arc<Shared>, keep: Keep, plan: CheckedConfig, seat: Seat) {
     let mut leads = shared.leads.subscribe();
     loop {
         if leads.wait_for(|leads| *leads).await.is_err() {
@@ -28,7 +28,7 @@ pub(super) async fn run(shared: Arc<Shared>, keep: Keep, plan: Checked, seat: Se
     }
 }
 
-async fn lead(shared: &Shared, keep: &Keep, plan: &Checked, seat: &Seat) {
+async fn lead(shared: &Shared, keep: &Keep, plan: &CheckedConfig, seat: &Seat) {
     let alerts = loop {
         match Alerts::start(
             plan.clone(),

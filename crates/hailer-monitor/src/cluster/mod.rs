@@ -55,7 +55,7 @@ use crate::poll::{Poll, since_1970};
 use crate::sample::Millis;
 use crate::server::{Server, ServerId};
 use crate::sessions::Privacy;
-use crate::web::api::{NotDone, Watchlist, store_all};
+use crate::web::api::{Watchlist, WatchlistError, store_all};
 use crate::{alert, history::Batch};
 use futures_util::future::BoxFuture;
 use hailer::link::{RedisConfig, RedisConnection};
@@ -281,7 +281,7 @@ pub(crate) struct Start {
     pub(crate) interval: Duration,
     pub(crate) privacy: Privacy,
     pub(crate) keep: Keep,
-    pub(crate) alerts: alert::Checked,
+    pub(crate) alerts: alert::CheckedConfig,
     pub(crate) seat: Seat,
 }
 
@@ -420,7 +420,10 @@ impl There {
 }
 
 impl Watchlist for There {
-    fn add_all(&self, new: Vec<NewServer>) -> BoxFuture<'_, Result<(), (Option<String>, NotDone)>> {
+    fn add_all(
+        &self,
+        new: Vec<NewServer>,
+    ) -> BoxFuture<'_, Result<(), (Option<String>, WatchlistError)>> {
         Box::pin(async move {
             for server in store_all(&self.0.history, &new).await? {
                 let id = server.id;
@@ -431,12 +434,12 @@ impl Watchlist for There {
         })
     }
 
-    fn add(&self, new: NewServer) -> BoxFuture<'_, Result<Server, NotDone>> {
+    fn add(&self, new: NewServer) -> BoxFuture<'_, Result<Server, WatchlistError>> {
         Box::pin(async move {
             let target: Result<hailer::Target, _> = new.target.parse();
-            let target = target.map_err(|error| NotDone::Invalid(error.to_string()))?;
+            let target = target.map_err(|error| WatchlistError::Invalid(error.to_string()))?;
             if target.protocol.is_none() {
-                return Err(NotDone::Invalid(format!(
+                return Err(WatchlistError::Invalid(format!(
                     "{}: no protocol; write it as PROTOCOL://{0}",
                     new.target
                 )));
@@ -448,12 +451,12 @@ impl Watchlist for There {
         })
     }
 
-    fn change(&self, server: Server) -> BoxFuture<'_, Result<(), NotDone>> {
+    fn change(&self, server: Server) -> BoxFuture<'_, Result<(), WatchlistError>> {
         Box::pin(async move {
-            self.0.live.row(server.id).ok_or(NotDone::Gone)?;
+            self.0.live.row(server.id).ok_or(WatchlistError::Gone)?;
             server
                 .target()
-                .map_err(|error| NotDone::Invalid(error.to_string()))?;
+                .map_err(|error| WatchlistError::Invalid(error.to_string()))?;
             self.0.history.change(&server).await?;
             let id = server.id;
             self.0.live.set(server);
@@ -462,7 +465,7 @@ impl Watchlist for There {
         })
     }
 
-    fn remove(&self, id: ServerId) -> BoxFuture<'_, Result<bool, NotDone>> {
+    fn remove(&self, id: ServerId) -> BoxFuture<'_, Result<bool, WatchlistError>> {
         Box::pin(async move {
             let was_there = self.0.history.remove(id).await?;
             self.0.live.remove(id);

@@ -9,22 +9,22 @@ use crate::server::Server;
 use std::cmp::Ordering;
 
 /// Characters and words of a search.
-pub(crate) const LONGEST_SEARCH: usize = 100;
+pub(crate) const MAX_SEARCH_CHARS: usize = 100;
 const WORDS: usize = 8;
 
 /// The servers that are meant.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Match {
+pub(crate) struct ServerMatch {
     /// An empty one is that of all that have none.
     pub(crate) group: Option<String>,
     /// Id of a protocol.
     pub(crate) protocol: Option<String>,
-    pub(crate) state: Option<Shown>,
+    pub(crate) state: Option<StateFilter>,
     /// Keys, and values if they matter.
     pub(crate) labels: Vec<(String, Option<String>)>,
 }
 
-impl Match {
+impl ServerMatch {
     pub(crate) fn fits(&self, row: &Row) -> bool {
         let server = &*row.server;
         let has = |(key, value): &(String, Option<String>)| {
@@ -47,14 +47,14 @@ impl Match {
 
 /// A state to filter by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shown {
+pub(crate) enum StateFilter {
     Up,
     Down,
     Unknown,
     Flapping,
 }
 
-impl Shown {
+impl StateFilter {
     pub(crate) const ALL: [(Self, &'static str); 4] = [
         (Self::Up, "up"),
         (Self::Down, "down"),
@@ -74,9 +74,9 @@ impl Shown {
 
 /// Words that all stand somewhere in what people know of a server, in any case.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Words(Vec<String>);
+pub(crate) struct SearchTerms(Vec<String>);
 
-impl Words {
+impl SearchTerms {
     pub(crate) fn of(text: &str) -> Self {
         Self(
             text.split_whitespace()

@@ -5,7 +5,7 @@
 //! texts when they are as old as fifty times what making them took. Of few servers that is at once; of very many the old ones are
 //! used until new ones are made, some seconds at most.
 
-use super::find::{Match, Words, natural};
+use super::find::{SearchTerms, ServerMatch, natural};
 use crate::live::{Live, Row, Said};
 use crate::server::{Server, ServerId};
 use compact_str::CompactString;
@@ -14,18 +14,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Texts are kept for so many times as long as it took to make them, so that they never cost more than a fiftieth of a core.
-const KEPT: u32 = 50;
+const AGE_PER_COST: u32 = 50;
 /// Nobody waits for what took longer than this, unless what there is is older than that.
-const LONG: Duration = Duration::from_millis(3);
-const OLD: Duration = Duration::from_secs(60);
+const SLOW_REBUILD: Duration = Duration::from_millis(3);
+const MAX_AGE: Duration = Duration::from_secs(60);
 /// Rows whose texts are read under one lock.
-const AT_ONCE: usize = 2_048;
+const SERVERS_PER_LOCK: usize = 2_048;
 
 /// What is kept, with whom it is of.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
-    names: Kept<Names>,
-    texts: Kept<Texts>,
+    names: Cached<Names>,
+    texts: Cached<Texts>,
 }
 
 /// All servers, by name as people count.
@@ -53,7 +53,7 @@ pub(crate) struct Candidates {
 }
 
 impl Candidates {
-    pub(crate) fn of(live: &Arc<Live>, words: &Words) -> Self {
+    pub(crate) fn of(live: &Arc<Live>, words: &SearchTerms) -> Self {
         if words.is_empty() {
             return Self {
                 names: names(live),
@@ -86,8 +86,8 @@ impl Candidates {
     }
 
     /// Those that match, with their places: without a look at any row if all do.
-    pub(crate) fn matching(&self, live: &Live, matching: &Match) -> Vec<(usize, ServerId)> {
-        if *matching != Match::default() {
+    pub(crate) fn matching(&self, live: &Live, matching: &ServerMatch) -> Vec<(usize, ServerId)> {
+        if *matching != ServerMatch::default() {
             return self.pick(live, |place, row| {
                 matching.fits(row).then_some((place, row.server.id))
             });
@@ -155,7 +155,7 @@ impl Texts {
     fn of(live: &Arc<Live>) -> Self {
         let names = names(live);
         let (mut text, mut ends) = (String::new(), Vec::with_capacity(names.ids.len()));
-        for ids in names.ids.chunks(AT_ONCE) {
+        for ids in names.ids.chunks(SERVERS_PER_LOCK) {
             // Only pointers are copied under the lock.
             let rows = live.pick_of(ids, |nth, row| {
                 Some((nth, row.server.clone(), row.said.clone()))
@@ -172,7 +172,7 @@ impl Texts {
     }
 
     /// Places of those in which all words are found.
-    fn find(&self, words: &Words) -> Vec<usize> {
+    fn find(&self, words: &SearchTerms) -> Vec<usize> {
         let (text, mut found) = (self.text.as_bytes(), Vec::new());
         let Some((first, others)) = words.all().split_first() else {
             return (0..self.ends.len()).collect();
@@ -223,10 +223,10 @@ fn write(text: &mut String, server: &Server, said: Option<&Said>) {
 
 /// Something made of all rows, for all who ask.
 #[derive(Debug)]
-struct Kept<T>(Mutex<Option<Last<T>>>);
+struct Cached<T>(Mutex<Option<CachedValue<T>>>);
 
 #[derive(Debug)]
-struct Last<T> {
+struct CachedValue<T> {
     made: Arc<T>,
     /// Of which list.
     list: u64,
@@ -235,16 +235,16 @@ struct Last<T> {
     /// How long it took to make it.
     took: Duration,
     /// Somebody makes another.
-    is_made: bool,
+    is_refreshing: bool,
 }
 
-impl<T> Default for Kept<T> {
+impl<T> Default for Cached<T> {
     fn default() -> Self {
         Self(Mutex::default())
     }
 }
 
-impl<T: Send + Sync + 'static> Kept<T> {
+impl<T: Send + Sync + 'static> Cached<T> {
     /// What is good enough. `is_ageing`: not only because servers come and go.
     fn get(
         &self,
@@ -260,11 +260,14 @@ impl<T: Send + Sync + 'static> Kept<T> {
                 return last.made.clone();
             }
             let runtime = tokio::runtime::Handle::try_current();
-            if let (Ok(runtime), true) = (runtime, last.took > LONG && now < last.until + OLD) {
-                if !std::mem::replace(&mut last.is_made, true) {
+            if let (Ok(runtime), true) = (
+                runtime,
+                last.took > SLOW_REBUILD && now < last.until + MAX_AGE,
+            ) {
+                if !std::mem::replace(&mut last.is_refreshing, true) {
                     let live = live.clone();
                     runtime.spawn_blocking(move || {
-                        let last = Last::of(&live, make);
+                        let last = CachedValue::of(&live, make);
                         *of(&live).lock() = Some(last);
                     });
                 }
@@ -272,15 +275,15 @@ impl<T: Send + Sync + 'static> Kept<T> {
             }
         }
         // Whoever comes meanwhile waits: making it twice would take as long.
-        kept.insert(Last::of(live, make)).made.clone()
+        kept.insert(CachedValue::of(live, make)).made.clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Last<T>>> {
+    fn lock(&self) -> MutexGuard<'_, Option<CachedValue<T>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<T> Last<T> {
+impl<T> CachedValue<T> {
     fn of(live: &Arc<Live>, make: fn(&Arc<Live>) -> T) -> Self {
         let (start, list) = (Instant::now(), live.list());
         let made = Arc::new(make(live));
@@ -289,9 +292,9 @@ impl<T> Last<T> {
         Self {
             made,
             list,
-            until: end + took * KEPT,
+            until: end + took * AGE_PER_COST,
             took,
-            is_made: false,
+            is_refreshing: false,
         }
     }
 }
@@ -334,8 +337,8 @@ mod tests {
             |row| row.said = Some(said.clone()),
         );
         let find = |words: &str| {
-            let all = Candidates::of(&live, &Words::of(words));
-            let found = all.matching(&live, &Match::default());
+            let all = Candidates::of(&live, &SearchTerms::of(words));
+            let found = all.matching(&live, &ServerMatch::default());
             assert!(
                 found
                     .iter()
@@ -363,7 +366,7 @@ mod tests {
             (vec![3, 4, 2], vec![3, 4]),
             "at once, of so few"
         );
-        let all = Candidates::of(&live, &Words::default());
+        let all = Candidates::of(&live, &SearchTerms::default());
         assert_eq!(
             (
                 all.place("Lobby"),
@@ -373,9 +376,9 @@ mod tests {
             ),
             (Ok(0), Ok(1), Err(2), Err(3))
         );
-        let narrow = Match {
+        let narrow = ServerMatch {
             group: Some(String::new()),
-            ..Match::default()
+            ..ServerMatch::default()
         };
         assert_eq!(all.matching(&live, &narrow), []);
     }

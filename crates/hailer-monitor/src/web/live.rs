@@ -32,18 +32,18 @@ use tokio::sync::watch;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
 /// Who watches, at the same time: fewer than there are connections. Of one address, behind which may be an office.
-const LISTENERS: usize = 512;
-const LISTENERS_OF_ONE: usize = 128;
+const MAX_LISTENERS: usize = 512;
+const MAX_LISTENERS_PER_ADDRESS: usize = 128;
 /// Between two events of one page.
-const PACE: Duration = Duration::from_secs(1);
+const EVENT_INTERVAL: Duration = Duration::from_secs(1);
 /// Between two looks at whether the monitor itself is well.
-const LOOK: Duration = Duration::from_secs(10);
+const ACCESS_CHECK_INTERVAL: Duration = Duration::from_secs(10);
 /// A question, its answer and the page with it take no longer to arrive, mostly.
-const ON_ITS_WAY: Millis = 15_000;
+const MAX_WRITE_DELAY_MS: Millis = 15_000;
 /// A sign of life for whatever is in between and ends connections that say nothing.
-const SIGN_OF_LIFE: Duration = Duration::from_secs(15);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
 /// After this long a browser tries again.
-const AGAIN: Duration = Duration::from_secs(3);
+const RECONNECT_DELAY: Duration = Duration::from_secs(3);
 
 /// `/live/rows?ids=1,2,3&since=MILLISECONDS`: events `rows`, with what changed, and `list`, if servers came or went.
 pub(super) async fn rows(State(app): State<App>, asked: Parts) -> Response {
@@ -56,7 +56,7 @@ pub(super) async fn rows(State(app): State<App>, asked: Parts) -> Response {
         .collect();
     // What comes from now on is heard, and then what came while the page was on its way.
     let updates = app.live.listen();
-    let since = since(&asked).map(|since| since.saturating_sub(ON_ITS_WAY));
+    let since = since(&asked).map(|since| since.saturating_sub(MAX_WRITE_DELAY_MS));
     let is_new = |id: &&ServerId| {
         let last = app.live.row(**id).and_then(|row| row.last);
         since.is_some_and(|since| last.is_some_and(|last| last.at >= since))
@@ -93,7 +93,7 @@ pub(super) async fn server(
 /// `/live/events?since=MILLISECONDS`: an event `changed` whenever something happened to any server.
 pub(super) async fn events(State(app): State<App>, asked: Parts) -> Response {
     let updates = app.live.listen();
-    let since = since(&asked).map(|since| since.saturating_sub(ON_ITS_WAY));
+    let since = since(&asked).map(|since| since.saturating_sub(MAX_WRITE_DELAY_MS));
     let is_new = since.is_some_and(|since| app.live.happened().is_some_and(|at| at >= since));
     watch(
         &app,
@@ -138,9 +138,9 @@ fn watch(
             .insert(header::RETRY_AFTER, HeaderValue::from_static("60"));
         return answer;
     };
-    let mut pace = interval(PACE);
+    let mut pace = interval(EVENT_INTERVAL);
     pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut look = interval(LOOK);
+    let mut look = interval(ACCESS_CHECK_INTERVAL);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let listener = Listener {
         updates,
@@ -157,7 +157,7 @@ fn watch(
         look,
         _place: place,
     };
-    let hello = Event::default().comment("hello").retry(AGAIN);
+    let hello = Event::default().comment("hello").retry(RECONNECT_DELAY);
     let events = stream::unfold(
         (listener, Some(hello)),
         |(mut listener, hello)| async move {
@@ -169,7 +169,7 @@ fn watch(
         },
     );
     let mut answer = Sse::new(events)
-        .keep_alive(KeepAlive::new().interval(SIGN_OF_LIFE))
+        .keep_alive(KeepAlive::new().interval(KEEPALIVE_INTERVAL))
         .into_response();
     // Proxies that collect an answer before they hand it on would collect for ever.
     answer
@@ -180,20 +180,20 @@ fn watch(
 
 /// Places for those who watch, in all and for one address.
 #[derive(Debug, Default)]
-pub(crate) struct Places(Mutex<HashMap<IpAddr, usize>>);
+pub(crate) struct ListenerLimit(Mutex<HashMap<IpAddr, usize>>);
 
-impl Places {
+impl ListenerLimit {
     /// Takes one, unless there is none left.
-    fn take(self: &Arc<Self>, who: IpAddr) -> Option<Place> {
+    fn take(self: &Arc<Self>, who: IpAddr) -> Option<ListenerPermit> {
         let who = network(who);
         let mut taken = self.lock();
-        let is_full = taken.values().sum::<usize>() >= LISTENERS;
+        let is_full = taken.values().sum::<usize>() >= MAX_LISTENERS;
         let of_one = taken.get(&who).copied().unwrap_or(0);
-        if is_full || of_one >= LISTENERS_OF_ONE {
+        if is_full || of_one >= MAX_LISTENERS_PER_ADDRESS {
             return None;
         }
         taken.insert(who, of_one + 1);
-        Some(Place {
+        Some(ListenerPermit {
             places: self.clone(),
             who,
         })
@@ -210,12 +210,12 @@ impl Places {
 }
 
 /// One of them, until it is dropped.
-struct Place {
-    places: Arc<Places>,
+struct ListenerPermit {
+    places: Arc<ListenerLimit>,
     who: IpAddr,
 }
 
-impl Drop for Place {
+impl Drop for ListenerPermit {
     fn drop(&mut self) {
         if let Entry::Occupied(mut taken) = self.places.lock().entry(self.who) {
             *taken.get_mut() -= 1;
@@ -253,7 +253,7 @@ struct Listener {
     notice: String,
     pace: Interval,
     look: Interval,
-    _place: Place,
+    _place: ListenerPermit,
 }
 
 /// The data of an event `rows`.

@@ -75,7 +75,7 @@ pub struct App {
     /// Turns to make a list.
     turns: Arc<Semaphore>,
     /// Places for those who watch rows change.
-    listeners: Arc<live::Places>,
+    listeners: Arc<live::ListenerLimit>,
     /// For an answer to begin.
     patience: Duration,
     /// Whether those are to leave.

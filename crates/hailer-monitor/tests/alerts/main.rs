@@ -9,7 +9,7 @@
 )]
 mod postgres;
 
-use hailer_monitor::alert::{Alerts, Plan};
+use hailer_monitor::alert::{AlertConfig, Alerts};
 use hailer_monitor::health::State;
 use hailer_monitor::history::History;
 use hailer_monitor::live::{Live, Update};
@@ -153,7 +153,7 @@ fn show(live: &Live, state: State, since: Millis) {
 }
 
 async fn start(plan: &str, live: Arc<Live>, history: &History) -> Alerts {
-    let plan: Plan = toml::from_str(plan).unwrap();
+    let plan: AlertConfig = toml::from_str(plan).unwrap();
     Alerts::start(plan.check(Path::new(".")).unwrap(), live, history, MINUTE)
         .await
         .unwrap()

@@ -7,12 +7,12 @@ mod fleet;
 
 use driver::Browser;
 use futures_util::future::BoxFuture;
-use hailer_monitor::alert::{self, Checked};
+use hailer_monitor::alert::{self, CheckedConfig};
 use hailer_monitor::history::{Batch, History};
 use hailer_monitor::live::{Live, Update};
 use hailer_monitor::sample::{Event, EventKind};
 use hailer_monitor::server::ServerId;
-use hailer_monitor::web::api::{Api, NotSent, Parts, Settings, TestAlert, Token};
+use hailer_monitor::web::api::{Api, ApiBackend, ApiConfig, TestAlert, TestAlertError, Token};
 use hailer_monitor::web::{App, Bounds, serve};
 use std::sync::Arc;
 
@@ -36,16 +36,16 @@ impl Site {
         let history = runtime.block_on(fleet::history(now));
         let mut app = App::new(live.clone(), history.clone());
         let alerts: Option<Arc<dyn TestAlert>> = Some(Arc::new(Alerts(alerts())));
-        let parts = Parts {
+        let parts = ApiBackend {
             live: live.clone(),
             history: history.clone(),
             watchlist: None,
             alerts,
             look: Arc::new(Default::default),
         };
-        let settings = Settings {
+        let settings = ApiConfig {
             token: Some(Token::new(TOKEN).unwrap()),
-            ..Settings::default()
+            ..ApiConfig::default()
         };
         app.api = Some(Api::new(parts, settings));
         let listener = runtime
@@ -74,7 +74,7 @@ impl Site {
 const TOKEN: &str = "a-token-for-tests-only";
 
 /// A receiver that takes messages, and one that does not.
-fn alerts() -> Checked {
+fn alerts() -> CheckedConfig {
     let plan = "
         [[receiver]]
         name = 'ops'
@@ -88,23 +88,23 @@ fn alerts() -> Checked {
         for = '5m'
         servers = ['lobby-*']
         to = ['ops', 'deaf']";
-    toml::from_str::<alert::Plan>(plan)
+    toml::from_str::<alert::AlertConfig>(plan)
         .unwrap()
         .check(std::path::Path::new("."))
         .unwrap()
 }
 
-struct Alerts(Checked);
+struct Alerts(CheckedConfig);
 
 impl TestAlert for Alerts {
-    fn plan(&self) -> &Checked {
+    fn plan(&self) -> &CheckedConfig {
         &self.0
     }
 
-    fn send(&self, to: Option<String>) -> BoxFuture<'_, Result<String, NotSent>> {
+    fn send(&self, to: Option<String>) -> BoxFuture<'_, Result<String, TestAlertError>> {
         Box::pin(async move {
             let to = to.unwrap_or_else(|| "ops".into());
-            self.0.test(&to).map_err(NotSent::Failed)?;
+            self.0.test(&to).map_err(TestAlertError::Failed)?;
             Ok(format!("sent to {to}"))
         })
     }

@@ -3,7 +3,7 @@
 use hailer_monitor::cluster::{self, Roles};
 use hailer_monitor::history::History;
 use hailer_monitor::monitor::{Monitor, Settings};
-use hailer_monitor::web::api::{Api, Parts, Token};
+use hailer_monitor::web::api::{Api, ApiBackend, Token};
 use hailer_monitor::web::{self, App, api};
 use std::io::{BufRead, BufReader, Lines};
 use std::net::SocketAddr;
@@ -148,7 +148,7 @@ fn process() {
         cluster.name = "test".into();
         settings.cluster = Some(cluster);
         let monitor = Monitor::start(history.clone(), settings).await.unwrap();
-        let parts = Parts {
+        let parts = ApiBackend {
             live: monitor.live().clone(),
             history: history.clone(),
             watchlist: Some(monitor.watchlist().clone()),
@@ -156,7 +156,7 @@ fn process() {
             look: Arc::new(monitor.look()),
         };
         let mut app = App::new(monitor.live().clone(), history);
-        let mut settings = api::Settings::default();
+        let mut settings = api::ApiConfig::default();
         (settings.interval, settings.token) = (interval, Some(Token::new(TOKEN).unwrap()));
         app.api = Some(Api::new(parts, settings));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -161,7 +161,7 @@ pub(super) fn test_alert(args: &MonitorTest) -> anyhow::Result<Exit> {
     };
     let mut exit = Exit::Success;
     for name in chosen {
-        let alerts: &alert::Checked = &plan.alerts;
+        let alerts: &alert::CheckedConfig = &plan.alerts;
         match alerts.test(&name) {
             Ok(()) => writeln!(anstream::stdout(), "{name}: arrived")?,
             Err(why) => {

@@ -18,7 +18,7 @@ use hailer_monitor::history::{History, NewServer};
 use hailer_monitor::monitor::{Monitor, MonitorError, Settings};
 use hailer_monitor::server::{self, Origin};
 use hailer_monitor::sessions::Privacy;
-use hailer_monitor::web::api::{self, Api, Vitals};
+use hailer_monitor::web::api::{self, Api, MonitorHealth};
 use hailer_monitor::web::{self, App};
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -257,7 +257,7 @@ struct Trouble {
 }
 
 impl Trouble {
-    fn tell(&mut self, vitals: &Vitals) {
+    fn tell(&mut self, vitals: &MonitorHealth) {
         let history = &vitals.history;
         if history.is_failing != self.is_failing {
             self.is_failing = history.is_failing;
@@ -284,7 +284,7 @@ impl Trouble {
 }
 
 fn app(monitor: &Monitor, plan: &Plan) -> App {
-    let mut settings = api::Settings::default();
+    let mut settings = api::ApiConfig::default();
     settings.token.clone_from(&plan.token);
     settings.shows_players = plan.players == Players::Names;
     settings.server_metrics = if plan.server_metrics {
@@ -297,7 +297,7 @@ fn app(monitor: &Monitor, plan: &Plan) -> App {
     settings.is_behind_proxy = plan.is_behind_proxy;
     (settings.badges, settings.widgets, settings.max_servers) =
         (plan.badges, plan.widgets, plan.max_servers);
-    let parts = api::Parts {
+    let parts = api::ApiBackend {
         live: monitor.live().clone(),
         history: monitor.history().clone(),
         watchlist: Some(monitor.watchlist().clone()),

@@ -83,7 +83,7 @@ pub(crate) struct Plan {
     pub(crate) servers: Vec<NewServer>,
     /// What the file says of all else, as it stands there.
     pub(crate) others: toml::Table,
-    pub(crate) alerts: alert::Checked,
+    pub(crate) alerts: alert::CheckedConfig,
     pub(crate) cluster: Option<Cluster>,
 }
 
@@ -155,7 +155,7 @@ impl Default for Plan {
             max_servers: 200_000,
             servers: Vec::new(),
             others: toml::Table::new(),
-            alerts: alert::Checked::default(),
+            alerts: alert::CheckedConfig::default(),
             cluster: None,
         }
     }
@@ -212,7 +212,7 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<Plan> {
     // It was read before.
     plan.others = toml::from_str(&text).unwrap_or_default();
     plan.others.remove("server");
-    match (alert::Plan {
+    match (alert::AlertConfig {
         rules,
         receivers,
         page,

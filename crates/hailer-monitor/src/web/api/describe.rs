@@ -25,14 +25,14 @@ pub(super) struct Shown {
     is_flapping: bool,
     since: Option<Millis>,
     uptime: Option<f64>,
-    last: Option<Looked>,
-    error: Option<Failed>,
-    said: Option<Told>,
+    last: Option<SampleJson>,
+    error: Option<ErrorJson>,
+    said: Option<LastAnswer>,
 }
 
 /// A server alone.
 #[derive(Serialize)]
-pub(super) struct Whole {
+pub(super) struct ServerDetails {
     #[serde(flatten)]
     shown: Shown,
     players: Vec<String>,
@@ -42,7 +42,7 @@ pub(super) struct Whole {
 
 /// One look at it.
 #[derive(Serialize)]
-pub(super) struct Looked {
+pub(super) struct SampleJson {
     at: Millis,
     answered: bool,
     players: Option<u32>,
@@ -53,13 +53,13 @@ pub(super) struct Looked {
 }
 
 #[derive(Serialize)]
-struct Failed {
+struct ErrorJson {
     kind: String,
     message: String,
 }
 
 #[derive(Serialize)]
-struct Told {
+struct LastAnswer {
     at: Millis,
     address: Option<SocketAddr>,
     title: Option<String>,
@@ -79,7 +79,7 @@ struct Day {
 
 /// What happened.
 #[derive(Serialize)]
-pub(super) struct Happened {
+pub(super) struct EventJson {
     server_id: i64,
     server: Option<String>,
     at: Millis,
@@ -105,17 +105,17 @@ impl Shown {
             is_flapping: row.is_flapping,
             since: (row.since > 0).then_some(row.since),
             uptime: row.day.uptime(now).map(|share| round(share, 1e4)),
-            last: row.last.map(Looked::from),
-            error: row.error.as_deref().map(|(kind, message)| Failed {
+            last: row.last.map(SampleJson::from),
+            error: row.error.as_deref().map(|(kind, message)| ErrorJson {
                 kind: kind.clone(),
                 message: message.clone(),
             }),
-            said: row.said.as_deref().map(Told::from),
+            said: row.said.as_deref().map(LastAnswer::from),
         }
     }
 }
 
-impl Whole {
+impl ServerDetails {
     /// `shows_players`: names of players are told.
     pub(super) fn new(row: &Row, now: Millis, shows_players: bool) -> Self {
         let said = row.said.as_deref().filter(|_| shows_players);
@@ -161,7 +161,7 @@ fn round(number: f32, parts: f64) -> f64 {
     (f64::from(number) * parts).round() / parts
 }
 
-impl From<Sample> for Looked {
+impl From<Sample> for SampleJson {
     fn from(sample: Sample) -> Self {
         let Sample {
             server: _,
@@ -185,7 +185,7 @@ impl From<Sample> for Looked {
     }
 }
 
-impl From<&Said> for Told {
+impl From<&Said> for LastAnswer {
     fn from(said: &Said) -> Self {
         Self {
             at: said.at,
@@ -199,7 +199,7 @@ impl From<&Said> for Told {
     }
 }
 
-impl Happened {
+impl EventJson {
     pub(super) fn new(event: crate::sample::Event, name: Option<String>) -> Self {
         let kind = event.kind.word();
         let (mut reason, mut from, mut to) = (None, None, None);

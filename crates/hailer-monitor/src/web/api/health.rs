@@ -14,17 +14,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A question and its answer take no longer, and a sample comes after it.
-const PATIENCE: Millis = 30_000;
+const SAMPLE_GRACE_MS: Millis = 30_000;
 /// Missed samples of the last minutes, of a thousand: more is a monitor that does not keep up.
-const MOST_MISSED: u64 = 10;
+const MAX_MISSED_PER_MILLE: u64 = 10;
 /// The sentence for all pages is made no more often.
-const FRESH: Duration = Duration::from_secs(1);
+const NOTICE_MAX_AGE: Duration = Duration::from_secs(1);
 /// How far back missed samples count, at least.
-const WINDOW: Millis = 120_000;
+const MISSED_WINDOW_MS: Millis = 120_000;
 
 /// How the monitor itself is.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Vitals {
+pub struct MonitorHealth {
     /// When it started.
     pub started: Millis,
     /// Samples taken.
@@ -36,7 +36,7 @@ pub struct Vitals {
     /// When the last sample was taken.
     pub last: Option<Millis>,
     /// Its history.
-    pub history: HistoryVitals,
+    pub history: HistoryHealth,
     /// Alerts that wait to be delivered.
     pub alerts_waiting: u64,
     /// Alerts delivered.
@@ -47,7 +47,7 @@ pub struct Vitals {
 
 /// How the history is.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct HistoryVitals {
+pub struct HistoryHealth {
     /// It cannot be written now.
     pub is_failing: bool,
     /// Since when.
@@ -62,10 +62,10 @@ pub struct HistoryVitals {
 
 /// Counts of some minutes ago.
 #[derive(Default)]
-pub(super) struct Marks(Mutex<[Option<Mark>; 2]>);
+pub(super) struct CountWindow(Mutex<[Option<Counts>; 2]>);
 
 #[derive(Clone, Copy)]
-struct Mark {
+struct Counts {
     at: Millis,
     samples: u64,
     missed: u64,
@@ -104,7 +104,7 @@ pub(super) async fn show(State(api): State<Api>) -> Response {
 
 /// A sentence for everybody who looks, and when it was made.
 #[derive(Default)]
-pub(super) struct Said(Mutex<Option<(Instant, Option<String>)>>);
+pub(super) struct CachedNotice(Mutex<Option<(Instant, Option<String>)>>);
 
 impl Api {
     /// Tells, to be shown on each page, what is wrong with the monitor: a history that cannot be written, servers that are asked
@@ -118,7 +118,10 @@ impl Api {
                 .0
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner);
-            if let Some((_, text)) = said.as_ref().filter(|(at, _)| at.elapsed() < FRESH) {
+            if let Some((_, text)) = said
+                .as_ref()
+                .filter(|(at, _)| at.elapsed() < NOTICE_MAX_AGE)
+            {
                 return text.clone();
             }
             let (vitals, now) = ((api.0.parts.look)(), since_1970());
@@ -134,7 +137,7 @@ impl Api {
 }
 
 /// What of it everybody should know.
-fn notice(history: &HistoryVitals, checks: &[Check; 3], now: Millis) -> Option<String> {
+fn notice(history: &HistoryHealth, checks: &[Check; 3], now: Millis) -> Option<String> {
     let wrong = checks.iter().filter(|check| !check.ok).map(|check| match check.name {
         "history" => {
             let since = history.since.map(|at| format!(" since {} UTC", show::time(at, now))).unwrap_or_default();
@@ -153,8 +156,14 @@ fn notice(history: &HistoryVitals, checks: &[Check; 3], now: Millis) -> Option<S
     (!wrong.is_empty()).then(|| wrong.join(" "))
 }
 
-impl Marks {
-    fn check(&self, vitals: &Vitals, live: &Live, interval: Duration, now: Millis) -> [Check; 3] {
+impl CountWindow {
+    fn check(
+        &self,
+        vitals: &MonitorHealth,
+        live: &Live,
+        interval: Duration,
+        now: Millis,
+    ) -> [Check; 3] {
         let history = &vitals.history;
         let message = match (history.is_failing, &history.message) {
             (false, _) => "written".into(),
@@ -185,7 +194,7 @@ impl Marks {
             Some(shortest) => {
                 let patience = 2 * Millis::try_from(shortest.as_millis())
                     .unwrap_or(Millis::MAX / 4)
-                    + PATIENCE;
+                    + SAMPLE_GRACE_MS;
                 let age = (now - vitals.last.unwrap_or(vitals.started)).max(0);
                 let message = match vitals.last {
                     Some(_) => format!("the last was taken {} s ago", age / 1_000),
@@ -204,7 +213,7 @@ impl Marks {
         let taken = vitals.samples.saturating_sub(before.samples);
         let minutes = (now - before.at) as f64 / 60_000.0;
         let message = format!("{missed} missed and {taken} taken in the last {minutes:.1} minutes");
-        let ok = missed * 1_000 <= (missed + taken) * MOST_MISSED;
+        let ok = missed * 1_000 <= (missed + taken) * MAX_MISSED_PER_MILLE;
         [
             history,
             samples,
@@ -217,21 +226,21 @@ impl Marks {
     }
 
     /// Counts of some minutes ago, as far as somebody asked then.
-    fn before(&self, vitals: &Vitals, now: Millis) -> Mark {
+    fn before(&self, vitals: &MonitorHealth, now: Millis) -> Counts {
         let mut marks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mark = Mark {
+        let mark = Counts {
             at: now,
             samples: vitals.samples,
             missed: vitals.missed,
         };
-        let start = Mark {
+        let start = Counts {
             at: vitals.started,
             samples: 0,
             missed: 0,
         };
         // Of the two, the older one is some minutes old and counts, the newer one takes its place in time.
         match marks[1] {
-            Some(newer) if now - newer.at < WINDOW => {}
+            Some(newer) if now - newer.at < MISSED_WINDOW_MS => {}
             newer => *marks = [newer, Some(mark)],
         }
         marks[0].unwrap_or(start)
@@ -245,8 +254,12 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_said_and_passes() {
-        let (live, marks, minute) = (Live::default(), Marks::default(), Duration::from_secs(60));
-        let failing = |vitals: &Vitals, live: &Live, at: i64| {
+        let (live, marks, minute) = (
+            Live::default(),
+            CountWindow::default(),
+            Duration::from_secs(60),
+        );
+        let failing = |vitals: &MonitorHealth, live: &Live, at: i64| {
             let checks = marks.check(vitals, live, minute, at * 1_000);
             checks
                 .into_iter()
@@ -254,7 +267,7 @@ mod tests {
                 .map(|check| check.name)
                 .collect::<Vec<_>>()
         };
-        let mut vitals = Vitals::default();
+        let mut vitals = MonitorHealth::default();
         assert_eq!(
             failing(&vitals, &live, 1_000),
             [""; 0],
@@ -275,7 +288,7 @@ mod tests {
         assert_eq!(failing(&vitals, &live, 200), ["samples"]);
         (vitals.last, vitals.samples, vitals.missed) = (Some(200_000), 10_000, 50);
         let message = Some("disk full: /secret/path".into());
-        vitals.history = HistoryVitals {
+        vitals.history = HistoryHealth {
             is_failing: true,
             since: Some(60_000),
             message,

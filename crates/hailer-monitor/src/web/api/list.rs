@@ -6,7 +6,9 @@ use super::params::Params;
 use crate::live::{Live, Row};
 use crate::sample::Millis;
 use crate::server::ServerId;
-use crate::web::find::{LONGEST_SEARCH, Match, Shown, Sort, Words, directed, natural};
+use crate::web::find::{
+    MAX_SEARCH_CHARS, SearchTerms, ServerMatch, Sort, StateFilter, directed, natural,
+};
 use crate::web::index::Candidates;
 use axum::http::Uri;
 use compact_str::CompactString;
@@ -21,8 +23,8 @@ const LONGEST_CURSOR: usize = 200;
 
 /// What a list shows.
 pub(super) struct Wanted {
-    matching: Match,
-    words: Words,
+    matching: ServerMatch,
+    words: SearchTerms,
     by: Sort,
     is_descending: bool,
     limit: usize,
@@ -60,7 +62,7 @@ impl Wanted {
             "group", "protocol", "state", "search", "sort", "order", "limit", "cursor",
         ];
         let mut params = Params::read(uri, &known, &["label"]);
-        let states = Shown::ALL.map(|(state, word)| (word, state));
+        let states = StateFilter::ALL.map(|(state, word)| (word, state));
         let orders: Vec<_> = Sort::ALL
             .into_iter()
             .filter(|(sort, ..)| *sort != Sort::Version)
@@ -91,15 +93,15 @@ impl Wanted {
             None => params.refuse("cursor", "`next` of the page before, with the same `sort`"),
         });
         let wanted = Self {
-            matching: Match {
+            matching: ServerMatch {
                 group,
                 protocol: params.word("protocol", &protocols).map(str::to_owned),
                 state: params.word("state", &states),
                 labels,
             },
             words: params
-                .text("search", LONGEST_SEARCH)
-                .map(|text| Words::of(&text))
+                .text("search", MAX_SEARCH_CHARS)
+                .map(|text| SearchTerms::of(&text))
                 .unwrap_or_default(),
             by,
             // The most players first, unless told otherwise.

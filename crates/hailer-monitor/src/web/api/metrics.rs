@@ -4,13 +4,13 @@
 //! server's labels are what its owner or ours wrote: name, group, protocol. How many servers have series is a setting.
 
 use super::totals::Totals;
-use super::{Api, Vitals, answer};
+use super::{Api, MonitorHealth, answer};
 use crate::health::State as Health;
 use crate::live::Live;
 use crate::sample::Sample;
 use crate::server::Server;
 use crate::web::find;
-use crate::web::live::Places;
+use crate::web::live::ListenerLimit;
 use axum::Extension;
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -23,7 +23,7 @@ use std::sync::atomic::Ordering;
 /// `GET /metrics`
 pub(super) async fn show(
     State(api): State<Api>,
-    Extension(open): Extension<Arc<Places>>,
+    Extension(open): Extension<Arc<ListenerLimit>>,
     asked: HeaderMap,
 ) -> Response {
     let mut page = Page::default();
@@ -49,7 +49,7 @@ pub(super) async fn show(
 }
 
 /// The monitor itself.
-fn monitor(page: &mut Page, vitals: &Vitals, totals: &Totals, refused: [(&str, u64); 2]) {
+fn monitor(page: &mut Page, vitals: &MonitorHealth, totals: &Totals, refused: [(&str, u64); 2]) {
     page.gauge(
         "hailer_monitor_build_info",
         "Version of the program; always 1.",

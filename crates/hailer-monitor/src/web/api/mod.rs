@@ -31,14 +31,14 @@ mod watchlist;
 mod widget;
 
 pub use auth::Token;
-pub use health::{HistoryVitals, Vitals};
+pub use health::{HistoryHealth, MonitorHealth};
 pub use limit::Rate;
 pub(crate) use watchlist::store_all;
-pub use watchlist::{Here, NotDone, NotSent, TestAlert, Watchlist};
+pub use watchlist::{LocalWatchlist, TestAlert, TestAlertError, Watchlist, WatchlistError};
 
 use crate::history::{History, Keep};
 use crate::live::Live;
-use crate::web::live::Places;
+use crate::web::live::ListenerLimit;
 use axum::extract::DefaultBodyLimit;
 use axum::http::{HeaderValue, header};
 use axum::middleware;
@@ -52,14 +52,14 @@ use tokio::sync::Semaphore;
 use tower_http::set_header::SetResponseHeaderLayer;
 
 /// Bytes of a body: a server with all its labels takes a quarter.
-const LONGEST_BODY: usize = 16 << 10;
+const MAX_BODY_BYTES: usize = 16 << 10;
 
 /// Series that are read at the same time. The history has some connections, and others want them as well.
-const QUERIES: usize = 2;
+const MAX_SERIES_QUERIES: usize = 2;
 
 /// What may be set.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct ApiConfig {
     /// Who knows it may write; `None`: nobody may.
     pub token: Option<Token>,
     /// Host names under which the pages of a browser may write, beside addresses and `localhost`.
@@ -86,7 +86,7 @@ pub struct Settings {
     pub keep: Keep,
 }
 
-impl Default for Settings {
+impl Default for ApiConfig {
     fn default() -> Self {
         Self {
             token: None,
@@ -112,7 +112,7 @@ impl Default for Settings {
 }
 
 /// What the API stands on.
-pub struct Parts {
+pub struct ApiBackend {
     /// How things stand.
     pub live: Arc<Live>,
     /// How they were.
@@ -122,32 +122,32 @@ pub struct Parts {
     /// Who sends alerts to try them; `None`: no alerts are set up.
     pub alerts: Option<Arc<dyn TestAlert>>,
     /// How the monitor itself is.
-    pub look: Look,
+    pub look: HealthFn,
 }
 
 /// How the monitor itself is, now.
-pub type Look = Arc<dyn Fn() -> Vitals + Send + Sync>;
+pub type HealthFn = Arc<dyn Fn() -> MonitorHealth + Send + Sync>;
 
 /// The API. A clone is the same one.
 #[derive(Clone)]
 pub struct Api(Arc<Inner>);
 
 struct Inner {
-    parts: Parts,
-    settings: Settings,
+    parts: ApiBackend,
+    settings: ApiConfig,
     limits: limit::Limits,
     /// Turns of those who go through all servers, and of those who ask the history for much.
     lists: Semaphore,
     queries: Semaphore,
     totals: totals::Kept,
-    marks: health::Marks,
-    notice: health::Said,
-    refused: Refused,
+    marks: health::CountWindow,
+    notice: health::CachedNotice,
+    refused: RejectedCounts,
 }
 
 /// What was refused so far.
 #[derive(Default)]
-struct Refused {
+struct RejectedCounts {
     /// Too many requests.
     rate: AtomicU64,
     /// No token, or a wrong one.
@@ -156,18 +156,18 @@ struct Refused {
 
 impl Api {
     /// An API.
-    pub fn new(parts: Parts, settings: Settings) -> Self {
+    pub fn new(parts: ApiBackend, settings: ApiConfig) -> Self {
         let limits = limit::Limits::new(settings.reads, settings.writes);
         Self(Arc::new(Inner {
             parts,
             settings,
             limits,
             lists: Semaphore::new(1),
-            queries: Semaphore::new(QUERIES),
+            queries: Semaphore::new(MAX_SERIES_QUERIES),
             totals: totals::Kept::default(),
-            marks: health::Marks::default(),
-            notice: health::Said::default(),
-            refused: Refused::default(),
+            marks: health::CountWindow::default(),
+            notice: health::CachedNotice::default(),
+            refused: RejectedCounts::default(),
         }))
     }
 
@@ -193,7 +193,7 @@ impl Api {
         self.settings().is_behind_proxy
     }
 
-    fn settings(&self) -> &Settings {
+    fn settings(&self) -> &ApiConfig {
         &self.0.settings
     }
 }
@@ -206,7 +206,10 @@ pub(super) fn is_for_programs(path: &str) -> bool {
 }
 
 /// All addresses that are for programs, to be merged into the router of the page. `open`: who watches rows change.
-pub(super) fn router<S: Clone + Send + Sync + 'static>(api: Api, open: Arc<Places>) -> Router<S> {
+pub(super) fn router<S: Clone + Send + Sync + 'static>(
+    api: Api,
+    open: Arc<ListenerLimit>,
+) -> Router<S> {
     let v1 = Router::new()
         .route("/servers", get(servers::list).post(servers::add))
         .route(
@@ -237,7 +240,7 @@ pub(super) fn router<S: Clone + Send + Sync + 'static>(api: Api, open: Arc<Place
         .route("/openapi.json", get(openapi::document))
         .route("/schema/answer-v1.json", get(openapi::answer_schema))
         .method_not_allowed_fallback(|| async { Problem::method() })
-        .layer(DefaultBodyLimit::max(LONGEST_BODY))
+        .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
         .layer(Extension(open))
         .layer(middleware::from_fn_with_state(api.clone(), limit::enforce))
         .layer(SetResponseHeaderLayer::if_not_present(

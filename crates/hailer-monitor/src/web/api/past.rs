@@ -2,7 +2,7 @@
 
 use super::params::{Name, Params};
 use super::servers::find;
-use super::{Api, Problem, Settings, answer, describe};
+use super::{Api, ApiConfig, Problem, answer, describe};
 use crate::history::{Keep, Level, Point};
 use crate::poll::since_1970;
 use crate::sample::Millis;
@@ -67,7 +67,7 @@ struct Pointed {
 
 #[derive(Serialize)]
 struct Events {
-    events: Vec<describe::Happened>,
+    events: Vec<describe::EventJson>,
     next: Option<Millis>,
 }
 
@@ -185,7 +185,7 @@ async fn all_events(
     let name = |id| api.live().row(id).map(|row| row.server.name.clone());
     let events = events.into_iter().map(|event| {
         let name = name(event.server);
-        describe::Happened::new(event, name)
+        describe::EventJson::new(event, name)
     });
     Ok(answer::json(
         asked,
@@ -211,7 +211,7 @@ impl Span {
         now: Millis,
         step: Millis,
         servers: usize,
-        settings: &Settings,
+        settings: &ApiConfig,
     ) -> Result<Self, Problem> {
         let mut params = Params::read(uri, &["from", "to", "level", "points"], &[]);
         // To the end of this minute: a series that is the same in a second has the same tag.
@@ -311,7 +311,7 @@ mod tests {
         let now = 1_800_000_000_000;
         let level_of = |query: &str, servers| {
             let uri = format!("/?{query}").parse().unwrap();
-            let span = Span::read(&uri, now, MINUTE, servers, &Settings::default());
+            let span = Span::read(&uri, now, MINUTE, servers, &ApiConfig::default());
             span.map(|span| {
                 LEVELS
                     .iter()

@@ -3,8 +3,8 @@
 use super::auth::Writer;
 use super::list::Wanted;
 use super::params::{Name, Params};
-use super::watchlist::{NotDone, Watchlist};
-use super::{Api, LONGEST_BODY, Problem, answer, describe};
+use super::watchlist::{Watchlist, WatchlistError};
+use super::{Api, MAX_BODY_BYTES, Problem, answer, describe};
 use crate::history::NewServer;
 use crate::live::Row;
 use crate::poll::since_1970;
@@ -60,7 +60,7 @@ pub(super) async fn show(
     let row = find(&api, &name)?;
     Ok(answer::json(
         &asked,
-        &describe::Whole::new(&row, since_1970(), api.settings().shows_players),
+        &describe::ServerDetails::new(&row, since_1970(), api.settings().shows_players),
     ))
 }
 
@@ -169,7 +169,7 @@ pub(super) fn object(
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Map<String, Value>, Problem> {
     let body = body.map_err(|rejection| match rejection.status() {
-        StatusCode::PAYLOAD_TOO_LARGE => Problem::too_large(LONGEST_BODY),
+        StatusCode::PAYLOAD_TOO_LARGE => Problem::too_large(MAX_BODY_BYTES),
         _ => Problem::body(rejection.body_text()),
     })?;
     // A form of another site can send no such type unasked.
@@ -281,7 +281,7 @@ fn written(api: &Api, asked: &HeaderMap, name: &str, status: StatusCode) -> Resp
     asked.remove(header::IF_NONE_MATCH);
     let mut response = answer::json(
         &asked,
-        &describe::Whole::new(&row, since_1970(), api.settings().shows_players),
+        &describe::ServerDetails::new(&row, since_1970(), api.settings().shows_players),
     );
     *response.status_mut() = status;
     if let Ok(place) = HeaderValue::try_from(format!("/api/v1/servers/{name}")) {
@@ -313,18 +313,20 @@ fn watchlist(api: &Api) -> Result<&dyn Watchlist, Problem> {
         .ok_or_else(|| Problem::forbidden("read-only", hint))
 }
 
-impl From<NotDone> for Problem {
-    fn from(error: NotDone) -> Self {
+impl From<WatchlistError> for Problem {
+    fn from(error: WatchlistError) -> Self {
         match error {
-            NotDone::Taken(name) => {
+            WatchlistError::Taken(name) => {
                 Self::conflict("taken", format!("another server is called {name}"))
             }
-            NotDone::Gone => Self::not_found("somebody else has removed this server meanwhile"),
-            NotDone::Invalid(message) => Self::invalid(
+            WatchlistError::Gone => {
+                Self::not_found("somebody else has removed this server meanwhile")
+            }
+            WatchlistError::Invalid(message) => Self::invalid(
                 StatusCode::UNPROCESSABLE_ENTITY,
                 vec![Wrong::new("target", message)],
             ),
-            NotDone::Failed(message) => Self::unavailable(message),
+            WatchlistError::Failed(message) => Self::unavailable(message),
         }
     }
 }

@@ -27,14 +27,14 @@ const HOSTILE: &str = "</title><script>alert(1)</script>\"'&\u{202e}";
 const AT: &str = "http://hailer.test";
 
 /// Alerts that arrive, unless the target is called `broken`.
-struct Alerts(crate::alert::Checked);
+struct Alerts(crate::alert::CheckedConfig);
 
 impl TestAlert for Alerts {
-    fn plan(&self) -> &crate::alert::Checked {
+    fn plan(&self) -> &crate::alert::CheckedConfig {
         &self.0
     }
 
-    fn send(&self, to: Option<String>) -> BoxFuture<'_, Result<String, NotSent>> {
+    fn send(&self, to: Option<String>) -> BoxFuture<'_, Result<String, TestAlertError>> {
         Box::pin(async move {
             match to.as_deref() {
                 None => Ok("1 target took it".into()),
@@ -42,8 +42,8 @@ impl TestAlert for Alerts {
                     tokio::time::sleep(Duration::from_secs(1)).await;
                     Ok("1 target took it".into())
                 }
-                Some("broken") => Err(NotSent::Failed("connection refused".into())),
-                Some(other) => Err(NotSent::Unknown(format!(
+                Some("broken") => Err(TestAlertError::Failed("connection refused".into())),
+                Some(other) => Err(TestAlertError::Unknown(format!(
                     "no target is called {other}; there is: broken"
                 ))),
             }
@@ -55,19 +55,22 @@ impl TestAlert for Alerts {
 struct Gone;
 
 impl Watchlist for Gone {
-    fn add(&self, new: NewServer) -> BoxFuture<'_, Result<Server, NotDone>> {
-        Box::pin(async { Err(NotDone::Taken(new.name)) })
+    fn add(&self, new: NewServer) -> BoxFuture<'_, Result<Server, WatchlistError>> {
+        Box::pin(async { Err(WatchlistError::Taken(new.name)) })
     }
 
-    fn add_all(&self, _: Vec<NewServer>) -> BoxFuture<'_, Result<(), (Option<String>, NotDone)>> {
-        Box::pin(async { Err((None, NotDone::Gone)) })
+    fn add_all(
+        &self,
+        _: Vec<NewServer>,
+    ) -> BoxFuture<'_, Result<(), (Option<String>, WatchlistError)>> {
+        Box::pin(async { Err((None, WatchlistError::Gone)) })
     }
 
-    fn change(&self, _: Server) -> BoxFuture<'_, Result<(), NotDone>> {
-        Box::pin(async { Err(NotDone::Gone) })
+    fn change(&self, _: Server) -> BoxFuture<'_, Result<(), WatchlistError>> {
+        Box::pin(async { Err(WatchlistError::Gone) })
     }
 
-    fn remove(&self, _: ServerId) -> BoxFuture<'_, Result<bool, NotDone>> {
+    fn remove(&self, _: ServerId) -> BoxFuture<'_, Result<bool, WatchlistError>> {
         Box::pin(async { Ok(false) })
     }
 }
@@ -77,7 +80,7 @@ struct Monitor {
     history: History,
     live: Arc<Live>,
     watchlist: Arc<dyn Watchlist>,
-    vitals: Arc<Mutex<Vitals>>,
+    vitals: Arc<Mutex<MonitorHealth>>,
     target: String,
     pool: Option<ResponderPool>,
     batches: tokio::sync::Mutex<mpsc::Receiver<Batch>>,
@@ -136,12 +139,12 @@ impl Monitor {
             poll.watch(history.add(&new).await.unwrap(), None).unwrap();
         }
         let watchlist: Arc<dyn Watchlist> =
-            Arc::new(Here::new(history.clone(), poll, live.clone()));
-        let vitals = Vitals {
+            Arc::new(LocalWatchlist::new(history.clone(), poll, live.clone()));
+        let vitals = MonitorHealth {
             started: since_1970(),
             samples: 100,
             last: Some(since_1970()),
-            ..Vitals::default()
+            ..MonitorHealth::default()
         };
         let vitals = Arc::new(Mutex::new(vitals));
         let batches = tokio::sync::Mutex::new(batches);
@@ -176,27 +179,27 @@ impl Monitor {
         );
     }
 
-    fn router(&self, change: impl FnOnce(&mut Parts, &mut Settings)) -> Router {
+    fn router(&self, change: impl FnOnce(&mut ApiBackend, &mut ApiConfig)) -> Router {
         web::router(self.app(change))
     }
 
-    fn app(&self, change: impl FnOnce(&mut Parts, &mut Settings)) -> web::App {
+    fn app(&self, change: impl FnOnce(&mut ApiBackend, &mut ApiConfig)) -> web::App {
         let vitals = self.vitals.clone();
-        let mut parts = Parts {
+        let mut parts = ApiBackend {
             live: self.live.clone(),
             history: self.history.clone(),
             watchlist: Some(self.watchlist.clone()),
-            alerts: Some(Arc::new(Alerts(crate::alert::Checked::default()))),
+            alerts: Some(Arc::new(Alerts(crate::alert::CheckedConfig::default()))),
             look: Arc::new(move || vitals.lock().unwrap().clone()),
         };
         let often = Rate {
             per_second: 10_000,
             burst: 10_000,
         };
-        let mut settings = Settings {
+        let mut settings = ApiConfig {
             token: Some(Token::new(TOKEN).unwrap()),
             server_metrics: 10,
-            ..Settings::default()
+            ..ApiConfig::default()
         };
         (settings.reads, settings.writes) = (often, often);
         change(&mut parts, &mut settings);
@@ -449,11 +452,11 @@ async fn every_operation_answers_as_the_document_says() {
     refusals(&contract, &monitor).await;
 
     // The monitor fails: it says so.
-    monitor.vitals.lock().unwrap().history = HistoryVitals {
+    monitor.vitals.lock().unwrap().history = HistoryHealth {
         is_failing: true,
         message: Some("disk full".into()),
         kept: 7,
-        ..HistoryVitals::default()
+        ..HistoryHealth::default()
     };
     // Another router: what pages say of the monitor is kept for a moment.
     let router = monitor.router(|_, _| {});
@@ -968,7 +971,7 @@ async fn refusals(contract: &Contract, monitor: &Monitor) {
                 "{uri}"
             );
             let mut long = request(Some(TOKEN));
-            *long.body_mut() = Body::from(format!("{{\"a\":\"{}\"}}", "x".repeat(LONGEST_BODY)));
+            *long.body_mut() = Body::from(format!("{{\"a\":\"{}\"}}", "x".repeat(MAX_BODY_BYTES)));
             assert_eq!(
                 contract.ask(&router, long).await.word(),
                 "too-large",
@@ -1211,21 +1214,21 @@ async fn a_hundred_thousand_servers() {
             }));
         },
     );
-    let mut settings = Settings {
+    let mut settings = ApiConfig {
         server_metrics: 10_000,
-        ..Settings::default()
+        ..ApiConfig::default()
     };
     settings.reads = Rate {
         per_second: 10_000,
         burst: 10_000,
     };
     let history = History::open("sqlite::memory:").await.unwrap();
-    let parts = Parts {
+    let parts = ApiBackend {
         live,
         history,
         watchlist: None,
         alerts: None,
-        look: Arc::new(Vitals::default),
+        look: Arc::new(MonitorHealth::default),
     };
     let router = router::<()>(Api::new(parts, settings), Arc::default());
     for uri in [

@@ -3,7 +3,7 @@
 use super::auth::Writer;
 use super::servers::object;
 use super::{Api, Problem};
-use crate::alert::Checked;
+use crate::alert::CheckedConfig;
 use crate::history::{History, HistoryError, NewServer};
 use crate::live::Live;
 use crate::poll::Poll;
@@ -22,18 +22,21 @@ use tokio::sync::Mutex;
 /// Where servers are added, changed and removed.
 pub trait Watchlist: Send + Sync + 'static {
     /// Watches one more from now on.
-    fn add(&self, new: NewServer) -> BoxFuture<'_, Result<Server, NotDone>>;
+    fn add(&self, new: NewServer) -> BoxFuture<'_, Result<Server, WatchlistError>>;
     /// Watches many more, all of them or none: those of a plan. An error names the server that it is about, if it knows.
-    fn add_all(&self, new: Vec<NewServer>) -> BoxFuture<'_, Result<(), (Option<String>, NotDone)>>;
+    fn add_all(
+        &self,
+        new: Vec<NewServer>,
+    ) -> BoxFuture<'_, Result<(), (Option<String>, WatchlistError)>>;
     /// Goes on with another description of one that is watched.
-    fn change(&self, server: Server) -> BoxFuture<'_, Result<(), NotDone>>;
+    fn change(&self, server: Server) -> BoxFuture<'_, Result<(), WatchlistError>>;
     /// Watches one no more; `false`: it was not watched.
-    fn remove(&self, id: ServerId) -> BoxFuture<'_, Result<bool, NotDone>>;
+    fn remove(&self, id: ServerId) -> BoxFuture<'_, Result<bool, WatchlistError>>;
 }
 
 /// Why the watchlist is as it was.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NotDone {
+pub enum WatchlistError {
     /// Another server has this name.
     #[error("another server is called {0}")]
     Taken(String),
@@ -48,7 +51,7 @@ pub enum NotDone {
     Failed(String),
 }
 
-impl From<HistoryError> for NotDone {
+impl From<HistoryError> for WatchlistError {
     fn from(error: HistoryError) -> Self {
         match error {
             HistoryError::Taken(name) => Self::Taken(name),
@@ -59,7 +62,7 @@ impl From<HistoryError> for NotDone {
 
 /// The watchlist of this process: the history first, then the poller, one change after the other. What was begun is ended, even if
 /// whoever asked for it has gone meanwhile.
-pub struct Here(Arc<Both>);
+pub struct LocalWatchlist(Arc<Both>);
 
 struct Both {
     history: History,
@@ -68,7 +71,7 @@ struct Both {
     turn: Mutex<()>,
 }
 
-impl Here {
+impl LocalWatchlist {
     /// The watchlist of this poller.
     pub fn new(history: History, poll: Arc<Poll>, live: Arc<Live>) -> Self {
         Self(Arc::new(Both {
@@ -80,42 +83,50 @@ impl Here {
     }
 }
 
-impl Watchlist for Here {
-    fn add_all(&self, new: Vec<NewServer>) -> BoxFuture<'_, Result<(), (Option<String>, NotDone)>> {
+impl Watchlist for LocalWatchlist {
+    fn add_all(
+        &self,
+        new: Vec<NewServer>,
+    ) -> BoxFuture<'_, Result<(), (Option<String>, WatchlistError)>> {
         let both = self.0.clone();
         let work = tokio::spawn(async move { both.add_all(new).await });
-        let lost = || (None, NotDone::Failed("it was not done; try again".into()));
+        let lost = || {
+            (
+                None,
+                WatchlistError::Failed("it was not done; try again".into()),
+            )
+        };
         Box::pin(async move { work.await.unwrap_or_else(|_| Err(lost())) })
     }
 
-    fn add(&self, new: NewServer) -> BoxFuture<'_, Result<Server, NotDone>> {
+    fn add(&self, new: NewServer) -> BoxFuture<'_, Result<Server, WatchlistError>> {
         let both = self.0.clone();
         Box::pin(to_the_end(async move { both.add(new).await }))
     }
 
-    fn change(&self, server: Server) -> BoxFuture<'_, Result<(), NotDone>> {
+    fn change(&self, server: Server) -> BoxFuture<'_, Result<(), WatchlistError>> {
         let both = self.0.clone();
         Box::pin(to_the_end(async move { both.change(server).await }))
     }
 
-    fn remove(&self, id: ServerId) -> BoxFuture<'_, Result<bool, NotDone>> {
+    fn remove(&self, id: ServerId) -> BoxFuture<'_, Result<bool, WatchlistError>> {
         let both = self.0.clone();
         Box::pin(to_the_end(async move { both.remove(id).await }))
     }
 }
 
 impl Both {
-    async fn add(&self, new: NewServer) -> Result<Server, NotDone> {
+    async fn add(&self, new: NewServer) -> Result<Server, WatchlistError> {
         let _turn = self.turn.lock().await;
         let server = self.history.add(&new).await?;
         if let Err(problem) = self.poll.watch(server.clone(), None) {
             self.history.remove(server.id).await?;
-            return Err(NotDone::Invalid(problem));
+            return Err(WatchlistError::Invalid(problem));
         }
         Ok(server)
     }
 
-    async fn add_all(&self, new: Vec<NewServer>) -> Result<(), (Option<String>, NotDone)> {
+    async fn add_all(&self, new: Vec<NewServer>) -> Result<(), (Option<String>, WatchlistError)> {
         let _turn = self.turn.lock().await;
         let added = store_all(&self.history, &new).await?;
         // Each was checked.
@@ -124,17 +135,19 @@ impl Both {
         Ok(())
     }
 
-    async fn change(&self, server: Server) -> Result<(), NotDone> {
+    async fn change(&self, server: Server) -> Result<(), WatchlistError> {
         let _turn = self.turn.lock().await;
-        self.live.row(server.id).ok_or(NotDone::Gone)?;
+        self.live.row(server.id).ok_or(WatchlistError::Gone)?;
         server
             .target()
-            .map_err(|error| NotDone::Invalid(error.to_string()))?;
+            .map_err(|error| WatchlistError::Invalid(error.to_string()))?;
         self.history.change(&server).await?;
-        self.poll.watch(server, None).map_err(NotDone::Invalid)
+        self.poll
+            .watch(server, None)
+            .map_err(WatchlistError::Invalid)
     }
 
-    async fn remove(&self, id: ServerId) -> Result<bool, NotDone> {
+    async fn remove(&self, id: ServerId) -> Result<bool, WatchlistError> {
         let _turn = self.turn.lock().await;
         let was_there = self.history.remove(id).await?;
         self.poll.forget(id);
@@ -146,43 +159,43 @@ impl Both {
 pub(crate) async fn store_all(
     history: &History,
     new: &[NewServer],
-) -> Result<Vec<Server>, (Option<String>, NotDone)> {
+) -> Result<Vec<Server>, (Option<String>, WatchlistError)> {
     for new in new {
         if let Some(wrong) = check(new).into_iter().next() {
             return Err((
                 Some(new.name.clone()),
-                NotDone::Invalid(format!("{}: {}", wrong.field, wrong.message)),
+                WatchlistError::Invalid(format!("{}: {}", wrong.field, wrong.message)),
             ));
         }
     }
     let named = |problem| match problem {
-        HistoryError::Taken(name) => (Some(name.clone()), NotDone::Taken(name)),
+        HistoryError::Taken(name) => (Some(name.clone()), WatchlistError::Taken(name)),
         problem => (None, problem.into()),
     };
     history.add_all(new).await.map_err(named)
 }
 
 async fn to_the_end<T: Send + 'static>(
-    work: impl Future<Output = Result<T, NotDone>> + Send + 'static,
-) -> Result<T, NotDone> {
+    work: impl Future<Output = Result<T, WatchlistError>> + Send + 'static,
+) -> Result<T, WatchlistError> {
     tokio::spawn(work)
         .await
-        .unwrap_or_else(|_| Err(NotDone::Failed("it was not done; try again".into())))
+        .unwrap_or_else(|_| Err(WatchlistError::Failed("it was not done; try again".into())))
 }
 
 /// Who sends an alert to see whether it arrives.
 pub trait TestAlert: Send + Sync + 'static {
     /// Which alerts there are, and who is told.
-    fn plan(&self) -> &Checked;
+    fn plan(&self) -> &CheckedConfig;
 
     /// Sends one to the target of this name, or to all; returns what came of it, in a sentence. Within some seconds: whoever asked
     /// is told after ten that it took too long.
-    fn send(&self, to: Option<String>) -> BoxFuture<'_, Result<String, NotSent>>;
+    fn send(&self, to: Option<String>) -> BoxFuture<'_, Result<String, TestAlertError>>;
 }
 
 /// Why no alert arrived.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NotSent {
+pub enum TestAlertError {
     /// There is no such target: which there are.
     #[error("{0}")]
     Unknown(String),
@@ -224,7 +237,7 @@ pub(super) async fn test_alert(
 
 impl Api {
     /// What the plan says of alerts.
-    pub(in crate::web) fn alerts(&self) -> Option<&Checked> {
+    pub(in crate::web) fn alerts(&self) -> Option<&CheckedConfig> {
         self.0.parts.alerts.as_deref().map(TestAlert::plan)
     }
 
@@ -245,11 +258,11 @@ impl Api {
             return Err(Problem::conflict("no-alerts", hint));
         };
         alerts.send(to).await.map_err(|problem| match problem {
-            NotSent::Unknown(message) => Problem::invalid(
+            TestAlertError::Unknown(message) => Problem::invalid(
                 StatusCode::UNPROCESSABLE_ENTITY,
                 vec![Wrong::new("to", message)],
             ),
-            NotSent::Failed(message) => Problem::behind(message),
+            TestAlertError::Failed(message) => Problem::behind(message),
         })
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Everybody may look, so nothing stands here that a receiver's address or error would tell. Whoever sends a test knows the token.
 
-use crate::alert::{self, Kind, State};
+use crate::alert::{self, MessageState, NotificationKind};
 use crate::history::HistoryError;
 use crate::web::App;
 use crate::web::api::Api;
@@ -163,7 +163,7 @@ impl Rule {
         if rule.lasts > 0 {
             when += &format!(" for {}", length(rule.lasts));
         }
-        let alert::Filter {
+        let alert::ServerFilter {
             servers,
             groups,
             labels,
@@ -190,17 +190,21 @@ impl Rule {
 }
 
 impl Message {
-    fn of(message: alert::Message, now: crate::sample::Millis) -> Self {
-        let firing = &message.firing;
-        let mut names: Vec<&str> = firing.items.iter().map(|item| item.name.as_str()).collect();
-        let more = firing.more as usize + names.len().saturating_sub(NAMES);
+    fn of(message: alert::QueuedMessage, now: crate::sample::Millis) -> Self {
+        let notification = &message.notification;
+        let mut names: Vec<&str> = notification
+            .items
+            .iter()
+            .map(|item| item.name.as_str())
+            .collect();
+        let more = notification.more as usize + names.len().saturating_sub(NAMES);
         names.truncate(NAMES);
         let mut about = names.join(", ");
         if more > 0 {
             about += &format!(" and {more} more");
         }
         let (word, state) = match message.state {
-            State::Waiting => (
+            MessageState::Waiting => (
                 "unknown",
                 if message.is_held {
                     "waits for the end of quiet hours"
@@ -208,17 +212,17 @@ impl Message {
                     "on its way"
                 },
             ),
-            State::Done => ("up", "arrived"),
-            State::GivenUp => ("down", "given up"),
+            MessageState::Done => ("up", "arrived"),
+            MessageState::GivenUp => ("down", "given up"),
         };
         Self {
             at: Time::of(message.made, now),
-            rule: firing.rule.clone(),
-            kind: match firing.kind {
-                Kind::Firing => "is so",
-                Kind::Repeated => "is still so",
-                Kind::Resolved => "is over",
-                Kind::Test => "test",
+            rule: notification.rule.clone(),
+            kind: match notification.kind {
+                NotificationKind::Firing => "is so",
+                NotificationKind::Repeated => "is still so",
+                NotificationKind::Resolved => "is over",
+                NotificationKind::Test => "test",
             },
             about: cut(&about, 120),
             to: message.receiver,

@@ -1,7 +1,7 @@
 //! The last answer of a server: what it says beyond a row, and its bytes, field by field, by the parser that runs.
 
 use crate::live::Said;
-use crate::web::find::{Words, natural};
+use crate::web::find::{SearchTerms, natural};
 use crate::web::show::{self, Cut};
 use compact_str::CompactString;
 use hailer::proto::wire::{Deviation, Field, Notes};
@@ -133,7 +133,7 @@ impl Details {
 
 impl Details {
     /// Leaves out what was not looked for.
-    pub(crate) fn keep(&mut self, words: &Words) {
+    pub(crate) fn keep(&mut self, words: &SearchTerms) {
         (self.has_rules, self.has_extras) = (!self.rules.is_empty(), !self.extras.is_empty());
         if words.is_empty() {
             return;

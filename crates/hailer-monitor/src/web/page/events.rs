@@ -3,7 +3,7 @@
 use crate::history::HistoryError;
 use crate::sample::{Event, Millis};
 use crate::web::App;
-use crate::web::find::{LONGEST_SEARCH, Words, directed, natural};
+use crate::web::find::{MAX_SEARCH_CHARS, SearchTerms, directed, natural};
 use crate::web::page::overview::Choice;
 use crate::web::page::past::EventView;
 use crate::web::page::{Frame, html};
@@ -144,7 +144,7 @@ impl Wanted {
         let mut places = Vec::new();
         for (key, value) in form_urlencoded::parse(query.as_bytes()) {
             match &*key {
-                "q" => wanted.search = value.trim().chars().take(LONGEST_SEARCH).collect(),
+                "q" => wanted.search = value.trim().chars().take(MAX_SEARCH_CHARS).collect(),
                 "kind" => {
                     wanted.kind = KINDS
                         .into_iter()
@@ -202,7 +202,7 @@ impl Wanted {
         if !matches!(self.sort, "" | "time") {
             return self.in_order(app, now).await;
         }
-        let words = Words::of(&self.search);
+        let words = SearchTerms::of(&self.search);
         let is_ascending = self.sort == "time";
         let mut place = self.place.unwrap_or(if is_ascending {
             Millis::MIN
@@ -238,7 +238,7 @@ impl Wanted {
 
     /// The newest by something else than time.
     async fn in_order(&self, app: &App, now: Millis) -> Result<Found, HistoryError> {
-        let words = Words::of(&self.search);
+        let words = SearchTerms::of(&self.search);
         let events = app
             .history
             .events(None, Millis::MAX, LOOKED_THROUGH as u32)
@@ -269,7 +269,7 @@ impl Wanted {
     /// An event with the name of its server, if it is looked for.
     fn fits(
         &self,
-        words: &Words,
+        words: &SearchTerms,
         app: &App,
         event: &Event,
         now: Millis,

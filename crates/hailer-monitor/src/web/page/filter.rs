@@ -3,13 +3,13 @@
 use crate::live::{Live, Row};
 use crate::sample::Millis;
 use crate::server::ServerId;
-use crate::web::find::{LONGEST_SEARCH, Match, Words, directed, natural};
+use crate::web::find::{MAX_SEARCH_CHARS, SearchTerms, ServerMatch, directed, natural};
 use crate::web::index::Candidates;
 use compact_str::CompactString;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-pub(crate) use crate::web::find::{Shown, Sort, protocol};
+pub(crate) use crate::web::find::{Sort, StateFilter, protocol};
 
 /// Rows of one page.
 pub(crate) const PAGE: usize = 100;
@@ -23,7 +23,7 @@ pub(crate) struct Filter {
     pub(crate) group: String,
     /// Id of a protocol; empty: all.
     pub(crate) protocol: String,
-    pub(crate) state: Option<Shown>,
+    pub(crate) state: Option<StateFilter>,
     pub(crate) sort: Sort,
     /// Against the natural direction of the order.
     pub(crate) is_reversed: bool,
@@ -47,11 +47,11 @@ impl Filter {
         let mut filter = Self::default();
         for (key, value) in form_urlencoded::parse(query.as_bytes()) {
             match &*key {
-                "q" => filter.search = value.trim().chars().take(LONGEST_SEARCH).collect(),
+                "q" => filter.search = value.trim().chars().take(MAX_SEARCH_CHARS).collect(),
                 "group" => filter.group = value.into_owned(),
                 "protocol" => filter.protocol = value.into_owned(),
                 "state" => {
-                    filter.state = Shown::ALL
+                    filter.state = StateFilter::ALL
                         .iter()
                         .find(|(_, word)| *word == value)
                         .map(|(shown, _)| *shown);
@@ -118,7 +118,7 @@ impl Filter {
     }
 
     pub(crate) fn state_word(&self) -> Option<&'static str> {
-        Shown::ALL
+        StateFilter::ALL
             .iter()
             .find(|(shown, _)| Some(*shown) == self.state)
             .map(|(_, word)| *word)
@@ -136,13 +136,13 @@ impl Filter {
     pub(crate) fn find(&self, live: &Arc<Live>, now: Millis) -> Found {
         let text = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
         let (group, protocol) = (text(&self.group), text(&self.protocol));
-        let wanted = Match {
+        let wanted = ServerMatch {
             group,
             protocol,
             state: self.state,
             labels: Vec::new(),
         };
-        let words = Words::of(&self.search);
+        let words = SearchTerms::of(&self.search);
         let (count, page, ids) = match self.sort {
             Sort::Players | Sort::Latency | Sort::Uptime | Sort::State => {
                 let number = |row: &Row| {
@@ -243,7 +243,7 @@ mod tests {
             search: "a & b=ä".into(),
             group: "EU west".into(),
             protocol: "ugp".into(),
-            state: Some(Shown::Down),
+            state: Some(StateFilter::Down),
             sort: Sort::Uptime,
             is_reversed: true,
             page: 2,

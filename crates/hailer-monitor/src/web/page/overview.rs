@@ -2,7 +2,7 @@
 
 use crate::sample::Millis;
 use crate::web::App;
-use crate::web::page::filter::{Filter, PAGE, Shown, Sort};
+use crate::web::page::filter::{Filter, PAGE, Sort, StateFilter};
 use crate::web::page::row::RowView;
 use crate::web::page::totals::{Totals, TotalsView};
 use crate::web::page::{Frame, html};
@@ -147,12 +147,12 @@ fn choices(
 }
 
 fn states(totals: &Totals, filter: &Filter) -> Vec<Choice> {
-    let counts = Shown::ALL.map(|(shown, word)| {
+    let counts = StateFilter::ALL.map(|(shown, word)| {
         let count = match shown {
-            Shown::Up => totals.up,
-            Shown::Down => totals.down,
-            Shown::Unknown => totals.unknown,
-            Shown::Flapping => totals.flapping,
+            StateFilter::Up => totals.up,
+            StateFilter::Down => totals.down,
+            StateFilter::Unknown => totals.unknown,
+            StateFilter::Flapping => totals.flapping,
         };
         (word.to_owned(), count)
     });

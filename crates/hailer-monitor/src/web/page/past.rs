@@ -5,7 +5,7 @@ use crate::sample::{Difference, Event, EventKind, Millis};
 use crate::server::ServerId;
 use crate::web::App;
 use crate::web::chart::{Chart, Look, Svg};
-use crate::web::find::{LONGEST_SEARCH, Words, natural};
+use crate::web::find::{MAX_SEARCH_CHARS, SearchTerms, natural};
 use crate::web::page::row::Time;
 use crate::web::show::{self, Cut, NOTHING};
 use compact_str::CompactString;
@@ -140,7 +140,7 @@ impl Wanted {
                         .unwrap_or_default();
                 }
                 "who" => wanted.is_who_by_name = value == "name",
-                "find" => wanted.find = value.trim().chars().take(LONGEST_SEARCH).collect(),
+                "find" => wanted.find = value.trim().chars().take(MAX_SEARCH_CHARS).collect(),
                 _ => {}
             }
         }
@@ -227,7 +227,7 @@ impl Past {
         wanted: &Wanted,
         now: Millis,
     ) -> Self {
-        let (order, words) = (wanted.order, Words::of(&wanted.find));
+        let (order, words) = (wanted.order, SearchTerms::of(&wanted.find));
         let range = wanted.range.unwrap_or_default();
         let range = if range.is_cheap(app) {
             range

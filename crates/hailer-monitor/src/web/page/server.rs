@@ -4,7 +4,7 @@ use crate::live::Row;
 use crate::sample::Millis;
 use crate::web::App;
 use crate::web::api::Api;
-use crate::web::find::Words;
+use crate::web::find::SearchTerms;
 use crate::web::motd::{Piece, pieces};
 use crate::web::page::answer::{Datagram, Details, explain};
 use crate::web::page::filter::{Filter, protocol};
@@ -110,7 +110,7 @@ impl ServerPage {
             details.more_players = 0;
             datagrams.clear();
         }
-        details.keep(&Words::of(&wanted.find));
+        details.keep(&SearchTerms::of(&wanted.find));
         if wanted.is_who_by_name {
             details.sort_players();
         }
