@@ -950,7 +950,7 @@ pub(crate) struct Proxy {
     pub(crate) secrets: Option<PathBuf>,
     /// Show only packets that go this way
     #[arg(long, value_parser = packet_way, value_name = "to-server|to-client")]
-    pub(crate) way: Option<game::Way>,
+    pub(crate) way: Option<game::PacketDirection>,
     /// Show movements too, which are most of a session
     #[arg(long)]
     pub(crate) all: bool,
@@ -1168,10 +1168,10 @@ fn player(name: &str) -> Result<String, String> {
     }
 }
 
-fn packet_way(text: &str) -> Result<game::Way, String> {
+fn packet_way(text: &str) -> Result<game::PacketDirection, String> {
     match text {
-        "to-server" => Ok(game::Way::ToServer),
-        "to-client" => Ok(game::Way::ToClient),
+        "to-server" => Ok(game::PacketDirection::ToServer),
+        "to-client" => Ok(game::PacketDirection::ToClient),
         _ => Err("to-server or to-client".into()),
     }
 }

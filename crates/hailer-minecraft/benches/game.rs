@@ -5,10 +5,10 @@
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use hailer_minecraft::chunk::{Block, Column, Inflater, MAX_COLUMN, deflate};
 use hailer_minecraft::crypto::{Cipher, CipherKind};
-use hailer_minecraft::sample::Dice;
+use hailer_minecraft::sample::SampleRng;
 use hailer_minecraft::table::*;
 use hailer_minecraft::types::{Absolute, Angle, Delta, Velocity};
-use hailer_minecraft::{Build, Packet, Stream, Way};
+use hailer_minecraft::{Build, Packet, PacketDirection, PacketStream};
 use std::hint::black_box;
 
 /// What a busy server mostly sends.
@@ -83,7 +83,7 @@ fn packets(c: &mut Criterion) {
     let mut group = c.benchmark_group("small packets");
     group.throughput(Throughput::Elements(count));
     group.bench_function("read", |b| {
-        let mut stream = Stream::new(Way::ToClient, build);
+        let mut stream = PacketStream::new(PacketDirection::ToClient, build);
         b.iter(|| {
             stream.push(&bytes);
             while let Ok(Some((packet, _))) = stream.next() {
@@ -117,7 +117,7 @@ fn packets(c: &mut Criterion) {
 
 /// Hills with ores, dirt of changing depth, caves and light: as hard to compress as a real one, five sections in some 4 KB.
 fn hilly() -> Column {
-    let (mut column, mut dice) = (Column::default(), Dice::new(5));
+    let (mut column, mut dice) = (Column::default(), SampleRng::new(5));
     for (x, z) in (0..16).flat_map(|x| (0..16).map(move |z| (x, z))) {
         let height = 64 + (x / 3 + z / 4) + dice.below(2) as u8;
         let dirt = 3 + dice.below(2) as u8;

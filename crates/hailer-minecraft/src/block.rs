@@ -2,7 +2,7 @@
 //! (spec/minecraft-12w.md#5); names and colours are our own. Servers of later games that let clients of 1.3 in send their
 //! own ids too, so those up to 1.7 have a colour as well.
 
-use Kind::{
+use BlockKind::{
     Built, Clear, Earth, Grass, Lava, Leaves, Plant, Sand, Snow, Stone, Unknown, Water, Wood,
 };
 
@@ -14,7 +14,7 @@ pub struct BlockInfo {
     /// Kebab-case name.
     pub name: &'static str,
     /// What it looks like from far away.
-    pub kind: Kind,
+    pub kind: BlockKind,
     /// Whether it stops whoever walks or falls: one can stand on it.
     pub solid: bool,
     /// 0xRRGGBB for each metadata, again from the first where they end: a power of two of them, so that the low bits
@@ -24,7 +24,7 @@ pub struct BlockInfo {
 
 /// What a block looks like from far away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
+pub enum BlockKind {
     /// Nothing to see from above: air, glass, torches, small plants. A map shows what is below.
     Clear,
     /// Water.
@@ -53,7 +53,7 @@ pub enum Kind {
     Unknown,
 }
 
-impl Kind {
+impl BlockKind {
     /// All of them.
     pub const ALL: [Self; 13] = [
         Clear, Water, Lava, Sand, Grass, Plant, Leaves, Snow, Earth, Stone, Wood, Built, Unknown,
@@ -119,7 +119,7 @@ const OPEN: bool = false;
 const fn block(
     id: u16,
     name: &'static str,
-    kind: Kind,
+    kind: BlockKind,
     solid: bool,
     colours: &'static [u32],
 ) -> BlockInfo {
@@ -367,8 +367,8 @@ mod tests {
 
     #[test]
     fn glyphs_are_unique() {
-        let glyphs: HashSet<_> = Kind::ALL.iter().map(|kind| kind.glyph().0).collect();
-        assert_eq!(glyphs.len(), Kind::ALL.len());
+        let glyphs: HashSet<_> = BlockKind::ALL.iter().map(|kind| kind.glyph().0).collect();
+        assert_eq!(glyphs.len(), BlockKind::ALL.len());
     }
 
     #[test]

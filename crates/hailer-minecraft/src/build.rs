@@ -65,7 +65,7 @@ builds! {
 
 impl Build {
     /// The first of each run of builds that speak alike: the thirteen wire versions.
-    pub const SPEECHES: &[Self] = &[
+    pub const DIALECTS: &[Self] = &[
         Self::V1_2_4,
         Self::W16a,
         Self::W17a,
@@ -85,8 +85,8 @@ impl Build {
     pub const LATEST: Self = Self::V1_3_2;
 
     /// The first build that speaks as this one does: two builds understand each other if this is equal.
-    pub fn speech(self) -> Self {
-        Self::SPEECHES
+    pub fn dialect(self) -> Self {
+        Self::DIALECTS
             .iter()
             .copied()
             .rfind(|first| *first <= self)
@@ -99,7 +99,7 @@ impl Build {
             Self::ALL
                 .iter()
                 .copied()
-                .filter(|build| build.speech() == self.speech())
+                .filter(|build| build.dialect() == self.dialect())
         };
         alike()
             .rfind(|build| build.is_release())
@@ -109,7 +109,7 @@ impl Build {
 
     /// The newest build with this number. 32 and 38 have an older one that speaks differently.
     pub fn of_protocol(protocol: i32) -> Option<Self> {
-        Self::SPEECHES
+        Self::DIALECTS
             .iter()
             .rfind(|build| i32::from(build.protocol()) == protocol)
             .map(|build| build.newest())
@@ -176,8 +176,8 @@ mod tests {
         assert!(Build::ALL.is_sorted_by(|a, b| a < b
             && a.protocol() <= b.protocol()
             && a.released() <= b.released()));
-        assert!(Build::SPEECHES.is_sorted());
-        let numbers: Vec<i8> = Build::SPEECHES
+        assert!(Build::DIALECTS.is_sorted());
+        let numbers: Vec<i8> = Build::DIALECTS
             .iter()
             .map(|build| build.protocol())
             .collect();
@@ -191,13 +191,13 @@ mod tests {
     fn names_and_numbers_are_read() {
         for &build in Build::ALL {
             assert_eq!(build.name().parse(), Ok(build));
-            assert_eq!(build.speech().protocol(), build.protocol());
+            assert_eq!(build.dialect().protocol(), build.protocol());
         }
         assert_eq!("39".parse(), Ok(Build::V1_3_2));
         assert_eq!("38".parse(), Ok(Build::W30b));
         assert_eq!("29".parse(), Ok(Build::V1_2_5));
         assert_eq!("12W30C".parse(), Ok(Build::W30c));
-        assert_eq!(Build::W26a.speech(), Build::W25a);
+        assert_eq!(Build::W26a.dialect(), Build::W25a);
         assert!(
             "12w28a"
                 .parse::<Build>()

@@ -43,14 +43,14 @@ impl Block {
 
 /// Which sections a buffer holds: bit 0 is the lowest (spec/minecraft-12w.md#7).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
-pub struct Masks {
+pub struct SectionMasks {
     /// Sections with ids, metadata and light.
     pub primary: u16,
     /// Sections with an add array: the high four bits of each id.
     pub add: u16,
 }
 
-impl fmt::Display for Masks {
+impl fmt::Display for SectionMasks {
     /// In hexadecimal, and so the add arrays if there are any: 000f for the four lowest sections.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:04x}", self.primary)?;
@@ -70,7 +70,7 @@ pub struct ColumnMeta {
     /// Column coordinate: block z / 16, rounded down.
     pub z: i32,
     /// Its sections.
-    pub masks: Masks,
+    pub masks: SectionMasks,
 }
 
 impl fmt::Display for ColumnMeta {
@@ -80,13 +80,13 @@ impl fmt::Display for ColumnMeta {
 }
 
 /// Bytes of an inflated column with these masks; biomes come only with `ground_up` (spec/minecraft-12w.md#7).
-pub fn size(masks: Masks, ground_up: bool) -> usize {
+pub fn size(masks: SectionMasks, ground_up: bool) -> usize {
     SECTION * ones(masks.primary) + NIBBLES * ones(masks.add) + if ground_up { BIOMES } else { 0 }
 }
 
 /// Whether a 0x33 with these flags unloads its column. Its body means nothing and may be empty, which is no zlib
 /// stream: do not inflate it (spec/minecraft-12w.md#7).
-pub fn is_unload(masks: Masks, ground_up: bool) -> bool {
+pub fn is_unload(masks: SectionMasks, ground_up: bool) -> bool {
     ground_up && masks.primary == 0
 }
 
@@ -109,7 +109,7 @@ pub fn bulk(metas: &[ColumnMeta], inflated: &[u8]) -> Result<Vec<(i32, i32, Colu
         .iter()
         .map(|meta| {
             size(
-                Masks {
+                SectionMasks {
                     add: 0,
                     ..meta.masks
                 },
@@ -295,8 +295,13 @@ impl Column {
     /// sections not in the mask become air; without, they stay as they are, and so do the biomes.
     ///
     /// An error leaves the column as it was.
-    pub fn apply(&mut self, masks: Masks, ground_up: bool, inflated: &[u8]) -> Result<(), Error> {
-        let Masks { primary, add } = masks;
+    pub fn apply(
+        &mut self,
+        masks: SectionMasks,
+        ground_up: bool,
+        inflated: &[u8],
+    ) -> Result<(), Error> {
+        let SectionMasks { primary, add } = masks;
         let mut notes = Notes::discarding();
         let mut reader = Reader::new(inflated, &mut notes);
         let ids = reader
@@ -360,8 +365,8 @@ impl Column {
     /// sections are written as air, because the client would keep what it has.
     ///
     /// Add arrays are written for the sections that have an id above 255.
-    pub fn encode(&self, wanted: u16, ground_up: bool, out: &mut Vec<u8>) -> Masks {
-        let mut masks = Masks {
+    pub fn encode(&self, wanted: u16, ground_up: bool, out: &mut Vec<u8>) -> SectionMasks {
+        let mut masks = SectionMasks {
             primary: if ground_up {
                 wanted & self.sections()
             } else {
@@ -610,7 +615,7 @@ mod tests {
     }
 
     /// A column of noise as a server would write it.
-    fn buffer(masks: Masks, ground_up: bool, seed: u64) -> Vec<u8> {
+    fn buffer(masks: SectionMasks, ground_up: bool, seed: u64) -> Vec<u8> {
         let mut bytes = vec![0; size(masks, ground_up)];
         noise(seed | 1, &mut bytes);
         bytes
@@ -627,7 +632,7 @@ mod tests {
         assert_eq!(MAX_COLUMN, 196_864);
         assert_eq!(
             size(
-                Masks {
+                SectionMasks {
                     primary: 0xFFFF,
                     add: 0xFFFF
                 },
@@ -637,7 +642,7 @@ mod tests {
         );
         assert_eq!(
             size(
-                Masks {
+                SectionMasks {
                     primary: 0x8001,
                     add: 0x0001
                 },
@@ -645,16 +650,16 @@ mod tests {
             ),
             22_528
         );
-        assert_eq!(size(Masks::default(), false), 0);
+        assert_eq!(size(SectionMasks::default(), false), 0);
     }
 
     #[test]
     fn the_unload_is_256_times_plains() {
         let inflated = inflate(&UNLOAD, BIOMES).unwrap();
         assert_eq!(inflated, [1; 256]);
-        let masks = Masks::default();
+        let masks = SectionMasks::default();
         assert!(is_unload(masks, true) && !is_unload(masks, false));
-        assert!(!is_unload(Masks { primary: 1, add: 0 }, true));
+        assert!(!is_unload(SectionMasks { primary: 1, add: 0 }, true));
         let mut column = Column::default();
         column.set_block(1, 2, 3, Block { id: 1, metadata: 0 });
         column.apply(masks, true, &inflated).unwrap();
@@ -666,7 +671,7 @@ mod tests {
         for bytes in [
             &[][..],
             &[1; 256],
-            &buffer(Masks { primary: 3, add: 1 }, true, 7),
+            &buffer(SectionMasks { primary: 3, add: 1 }, true, 7),
         ] {
             let mut out = b"before".to_vec();
             deflate(bytes, &mut out);
@@ -679,7 +684,7 @@ mod tests {
 
     #[test]
     fn places_follow_y_z_x_with_even_x_in_the_low_nibble() {
-        let masks = Masks {
+        let masks = SectionMasks {
             primary: 0b100,
             add: 0b100,
         };
@@ -777,7 +782,7 @@ mod tests {
     #[test]
     fn masks_of_all_shapes_go_round() {
         let whole = buffer(
-            Masks {
+            SectionMasks {
                 primary: 0xFFFF,
                 add: 0xFFFF,
             },
@@ -786,7 +791,7 @@ mod tests {
         );
         let mut out = Vec::new();
         for primary in (0..=0xFFFF).step_by(7) {
-            let masks = Masks {
+            let masks = SectionMasks {
                 primary,
                 add: primary & primary.rotate_left(5),
             };
@@ -804,7 +809,7 @@ mod tests {
     proptest! {
         #[test]
         fn columns_go_round(primary: u16, add: u16, ground_up: bool, seed: u64) {
-            let masks = Masks { primary, add: add & primary };
+            let masks = SectionMasks { primary, add: add & primary };
             let bytes = buffer(masks, ground_up, seed);
             let (mut column, mut out) = (Column::default(), Vec::new());
             column.apply(masks, ground_up, &bytes).unwrap();
@@ -814,11 +819,11 @@ mod tests {
 
         #[test]
         fn an_update_keeps_the_other_sections(primary: u16, add: u16, seed: u64) {
-            let full = Masks { primary: 0xFFFF, add: 0x0FF0 };
+            let full = SectionMasks { primary: 0xFFFF, add: 0x0FF0 };
             let mut column = Column::default();
             column.apply(full, true, &buffer(full, true, seed)).unwrap();
             let before = column.clone();
-            let masks = Masks { primary, add: add & primary };
+            let masks = SectionMasks { primary, add: add & primary };
             column.apply(masks, false, &buffer(masks, false, seed ^ 99)).unwrap();
             prop_assert_eq!(column.biomes, before.biomes);
             for i in 0..16 {
@@ -828,7 +833,7 @@ mod tests {
 
         #[test]
         fn no_bytes_panic(bytes: Vec<u8>, primary: u16, add: u16, ground_up: bool) {
-            let masks = Masks { primary, add };
+            let masks = SectionMasks { primary, add };
             let _ = inflate(&bytes, MAX_COLUMN);
             let _ = Column::default().apply(masks, ground_up, &bytes);
             let _ = bulk(&[ColumnMeta { x: 0, z: 0, masks }], &bytes);
@@ -841,7 +846,7 @@ mod tests {
         column.set_block(0, 16, 0, Block { id: 1, metadata: 0 });
         assert_eq!(
             column.encode(0b111, true, &mut out),
-            Masks {
+            SectionMasks {
                 primary: 0b010,
                 add: 0
             }
@@ -849,7 +854,7 @@ mod tests {
         out.clear();
         assert_eq!(
             column.encode(0b101, false, &mut out),
-            Masks {
+            SectionMasks {
                 primary: 0b101,
                 add: 0
             }
@@ -859,7 +864,7 @@ mod tests {
         other.set_sky_light(0, 0, 0, 3);
         other
             .apply(
-                Masks {
+                SectionMasks {
                     primary: 0b101,
                     add: 0,
                 },
@@ -888,13 +893,13 @@ mod tests {
         column.set_block(0, 0, 0, Block { id: 1, metadata: 0 });
         assert_eq!(
             column.encode(1, false, &mut out),
-            Masks { primary: 1, add: 0 }
+            SectionMasks { primary: 1, add: 0 }
         );
     }
 
     #[test]
     fn every_other_length_names_its_field_and_changes_nothing() {
-        let masks = Masks {
+        let masks = SectionMasks {
             primary: 0b11,
             add: 0b10,
         };
@@ -926,7 +931,7 @@ mod tests {
         let meta = |(i, &(primary, add))| ColumnMeta {
             x: i as i32,
             z: -1,
-            masks: Masks { primary, add },
+            masks: SectionMasks { primary, add },
         };
         masks.iter().enumerate().map(meta).collect()
     }
@@ -984,7 +989,7 @@ mod tests {
     fn broken_and_truncated_streams_are_refused() {
         let mut bytes = Vec::new();
         deflate(
-            &buffer(Masks { primary: 1, add: 0 }, true, 1)[..600],
+            &buffer(SectionMasks { primary: 1, add: 0 }, true, 1)[..600],
             &mut bytes,
         );
         for n in 0..bytes.len() {

@@ -1,7 +1,7 @@
 //! One end of a connection: bytes in, packets out, packets in, bytes out.
 //!
 //! ```text
-//!   from the peer ─► receive(bytes) ─► decrypt ─► Stream ─► next() ─► packet
+//!   from the peer ─► receive(bytes) ─► decrypt ─► PacketStream ─► next() ─► packet
 //!   to the peer   ◄─ outgoing()     ◄─ encrypt ◄────────── send(packet)
 //! ```
 //!
@@ -15,9 +15,9 @@
 
 use crate::build::Build;
 use crate::crypto::{BadSecret, Cipher, CipherKind};
-use crate::packet::{Broken, Way};
-use crate::state::{State, Unexpected};
-use crate::stream::Stream;
+use crate::packet::{PacketDirection, PacketError};
+use crate::state::{ConnectionState, UnexpectedPacket};
+use crate::stream::PacketStream;
 use crate::table::Packet;
 use std::fmt;
 
@@ -32,18 +32,18 @@ pub enum Role {
 
 impl Role {
     /// The direction in which we send.
-    pub const fn sends(self) -> Way {
+    pub const fn sends(self) -> PacketDirection {
         match self {
-            Self::Client => Way::ToServer,
-            Self::Server => Way::ToClient,
+            Self::Client => PacketDirection::ToServer,
+            Self::Server => PacketDirection::ToClient,
         }
     }
 
     /// The direction in which we hear.
-    pub const fn hears(self) -> Way {
+    pub const fn receives(self) -> PacketDirection {
         match self {
-            Self::Client => Way::ToClient,
-            Self::Server => Way::ToServer,
+            Self::Client => PacketDirection::ToClient,
+            Self::Server => PacketDirection::ToServer,
         }
     }
 }
@@ -52,15 +52,15 @@ impl Role {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PeerError {
     /// Its bytes make no packet.
-    Broken(Broken),
+    Packet(PacketError),
     /// Its packet has no place here.
-    Unexpected(Unexpected),
+    Unexpected(UnexpectedPacket),
 }
 
 impl fmt::Display for PeerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Broken(error) => error.fmt(f),
+            Self::Packet(error) => error.fmt(f),
             Self::Unexpected(error) => error.fmt(f),
         }
     }
@@ -70,7 +70,7 @@ impl std::error::Error for PeerError {}
 
 /// One direction's cipher: not yet, waiting for the secret, or on.
 #[derive(Debug, Default)]
-enum Veil {
+enum CipherState {
     #[default]
     Plain,
     Waiting,
@@ -81,10 +81,10 @@ enum Veil {
 #[derive(Debug)]
 pub struct Connection {
     role: Role,
-    state: State,
-    incoming: Stream,
-    decrypt: Veil,
-    encrypt: Veil,
+    state: ConnectionState,
+    incoming: PacketStream,
+    decrypt: CipherState,
+    encrypt: CipherState,
     secret: Option<Vec<u8>>,
     outgoing: Vec<u8>,
     /// Bytes of the packet that [`Connection::next`] returned last.
@@ -97,10 +97,10 @@ impl Connection {
     pub fn new(role: Role, build: Build) -> Self {
         Self {
             role,
-            state: State::Start,
-            incoming: Stream::new(role.hears(), build),
-            decrypt: Veil::Plain,
-            encrypt: Veil::Plain,
+            state: ConnectionState::Start,
+            incoming: PacketStream::new(role.receives(), build),
+            decrypt: CipherState::Plain,
+            encrypt: CipherState::Plain,
             secret: None,
             outgoing: Vec::new(),
             last: Vec::new(),
@@ -138,19 +138,22 @@ impl Connection {
     }
 
     /// Where the connection stands.
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> ConnectionState {
         self.state
     }
 
     /// Whether both directions are encrypted.
     pub fn is_encrypted(&self) -> bool {
-        matches!((&self.decrypt, &self.encrypt), (Veil::On(_), Veil::On(_)))
+        matches!(
+            (&self.decrypt, &self.encrypt),
+            (CipherState::On(_), CipherState::On(_))
+        )
     }
 
     /// Takes bytes from the peer, as many and as few as there are.
     pub fn receive(&mut self, bytes: &[u8]) {
         self.incoming.push(bytes);
-        if let Veil::On(cipher) = &mut self.decrypt {
+        if let CipherState::On(cipher) = &mut self.decrypt {
             let rest = self.incoming.rest_mut();
             let new = rest.len().saturating_sub(bytes.len());
             if let Some(new) = rest.get_mut(new..) {
@@ -170,11 +173,11 @@ impl Connection {
         reason = "an error does not end it like an iterator"
     )]
     pub fn next(&mut self) -> Result<Option<Packet>, PeerError> {
-        if matches!(self.decrypt, Veil::Waiting) {
+        if matches!(self.decrypt, CipherState::Waiting) {
             return Ok(None);
         }
         let build = self.build();
-        let Some((packet, bytes)) = self.incoming.next().map_err(PeerError::Broken)? else {
+        let Some((packet, bytes)) = self.incoming.next().map_err(PeerError::Packet)? else {
             return Ok(None);
         };
         if self.keep_bytes {
@@ -183,11 +186,11 @@ impl Connection {
         }
         let (state, encrypts) = self
             .state
-            .after(&packet, self.role.hears(), build)
+            .after(&packet, self.role.receives(), build)
             .map_err(PeerError::Unexpected)?;
         self.state = state;
         if encrypts {
-            self.decrypt = Veil::Waiting;
+            self.decrypt = CipherState::Waiting;
             self.lift();
         }
         Ok(Some(packet))
@@ -212,23 +215,23 @@ impl Connection {
 
     /// Begins to decrypt, if it is time and the secret is known.
     fn lift(&mut self) {
-        if let (Veil::Waiting, Some(secret)) = (&self.decrypt, &self.secret)
+        if let (CipherState::Waiting, Some(secret)) = (&self.decrypt, &self.secret)
             && let Some(kind) = CipherKind::of(self.build())
             && let Ok(mut cipher) = Cipher::decryptor(kind, secret)
         {
             cipher.apply(self.incoming.rest_mut());
-            self.decrypt = Veil::On(cipher.into());
+            self.decrypt = CipherState::On(cipher.into());
         }
     }
 
     /// Sends a packet. A packet that has no place here, that the build does not have, or after which encryption would
     /// begin without a secret, is not sent.
-    pub fn send(&mut self, packet: &Packet) -> Result<(), Unexpected> {
+    pub fn send(&mut self, packet: &Packet) -> Result<(), UnexpectedPacket> {
         self.send_as(packet, |out, build| packet.write(out, build))
     }
 
     /// Sends a packet as these bytes: for a proxy, which passes on what it got.
-    pub fn send_bytes(&mut self, packet: &Packet, bytes: &[u8]) -> Result<(), Unexpected> {
+    pub fn send_bytes(&mut self, packet: &Packet, bytes: &[u8]) -> Result<(), UnexpectedPacket> {
         self.send_as(packet, |out, _| out.extend_from_slice(bytes))
     }
 
@@ -236,11 +239,11 @@ impl Connection {
         &mut self,
         packet: &Packet,
         write: impl FnOnce(&mut Vec<u8>, Build),
-    ) -> Result<(), Unexpected> {
+    ) -> Result<(), UnexpectedPacket> {
         let (way, build) = (self.role.sends(), self.build());
         let (state, encrypts) = self.state.after(packet, way, build)?;
         if !packet.is_in(way, build) || encrypts && self.secret.is_none() {
-            return Err(Unexpected {
+            return Err(UnexpectedPacket {
                 state: self.state,
                 way,
                 packet: packet.name(),
@@ -248,7 +251,7 @@ impl Connection {
         }
         let start = self.outgoing.len();
         write(&mut self.outgoing, build);
-        if let Veil::On(cipher) = &mut self.encrypt {
+        if let CipherState::On(cipher) = &mut self.encrypt {
             cipher.apply(self.outgoing.get_mut(start..).unwrap_or_default());
         }
         self.state = state;
@@ -257,7 +260,7 @@ impl Connection {
             && let Some(kind) = CipherKind::of(self.build())
             && let Ok(cipher) = Cipher::encryptor(kind, secret)
         {
-            self.encrypt = Veil::On(cipher.into());
+            self.encrypt = CipherState::On(cipher.into());
         }
         Ok(())
     }

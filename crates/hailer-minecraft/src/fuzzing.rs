@@ -1,30 +1,30 @@
 //! Fuzz bodies: each takes any bytes and asserts what must hold for all of them. `tests/fuzz.rs` runs them.
 
 use crate::build::Build;
-use crate::chunk::{Column, Inflater, MAX_COLUMN, Masks, bulk, bulk_limit, is_unload, size};
+use crate::chunk::{Column, Inflater, MAX_COLUMN, SectionMasks, bulk, bulk_limit, is_unload, size};
 use crate::client::{self, Client};
 use crate::connection::{Connection, Role};
 use crate::crypto;
 use crate::nbt;
-use crate::packet::Way;
+use crate::packet::PacketDirection;
 use crate::server::{self, Encryption, Server, WorldKind};
-use crate::stream::{MAX_PACKET, Outcome, read};
+use crate::stream::{MAX_PACKET, ReadOutcome, read};
 use crate::table::Packet;
-use crate::types::Tag;
+use crate::types::NbtData;
 use hailer_proto::wire::Notes;
 use std::net::IpAddr;
 use std::time::Duration;
 
 /// What the first two bytes choose: a build and a direction.
-fn chosen(bytes: &[u8]) -> Option<(Build, Way, &[u8])> {
+fn chosen(bytes: &[u8]) -> Option<(Build, PacketDirection, &[u8])> {
     let (&[build, way], rest) = bytes.split_first_chunk()?;
-    let build = *Build::SPEECHES.get(usize::from(build) % Build::SPEECHES.len())?;
+    let build = *Build::DIALECTS.get(usize::from(build) % Build::DIALECTS.len())?;
     Some((
         build,
         if way % 2 == 0 {
-            Way::ToClient
+            PacketDirection::ToClient
         } else {
-            Way::ToServer
+            PacketDirection::ToServer
         },
         rest,
     ))
@@ -46,10 +46,10 @@ pub fn stream(bytes: &[u8]) {
                 .all(|field| field.range.start <= field.range.end && field.range.end <= rest.len())
         );
         match outcome {
-            Outcome::Packet(packet, length) => {
+            ReadOutcome::Packet(packet, length) => {
                 let (mut written, mut again) = (Vec::new(), Vec::new());
                 packet.write(&mut written, build);
-                let Outcome::Packet(second, _) =
+                let ReadOutcome::Packet(second, _) =
                     read(&written, way, build, MAX_PACKET, &mut Notes::discarding())
                 else {
                     return assert!(
@@ -63,8 +63,8 @@ pub fn stream(bytes: &[u8]) {
                 contents(&packet);
                 rest = rest.get(length..).unwrap_or_default();
             }
-            Outcome::Need(need) => return assert!(need > 0 && rest.len() + need <= MAX_PACKET),
-            Outcome::Broken(broken) => return assert!(broken.error.at <= rest.len()),
+            ReadOutcome::Need(need) => return assert!(need > 0 && rest.len() + need <= MAX_PACKET),
+            ReadOutcome::Invalid(broken) => return assert!(broken.error.at <= rest.len()),
         }
     }
 }
@@ -96,7 +96,7 @@ pub fn column(bytes: &[u8]) {
         return;
     };
     let (primary, ground_up) = (u16::from_be_bytes([a, b]), ground_up % 2 == 0);
-    let masks = Masks {
+    let masks = SectionMasks {
         primary,
         add: u16::from_be_bytes([c, d]) & primary,
     };
@@ -125,7 +125,7 @@ pub fn nested(bytes: &[u8]) {
             assert!(nbt::decode(&encoded).is_ok());
         }
     }
-    let _ = Tag::new(bytes).to_string();
+    let _ = NbtData::new(bytes).to_string();
     let _ = crypto::encrypt(bytes, b"secret", &mut |bytes| bytes.fill(7));
 }
 
@@ -134,7 +134,7 @@ pub fn connection(bytes: &[u8]) {
     let Some((build, way, rest)) = chosen(bytes) else {
         return;
     };
-    let role = if way == Way::ToClient {
+    let role = if way == PacketDirection::ToClient {
         Role::Client
     } else {
         Role::Server
@@ -154,7 +154,7 @@ pub fn server(bytes: &[u8]) {
         return;
     };
     let (encryption, world) = (Encryption::Off, WorldKind::Flat);
-    let settings = server::Settings {
+    let settings = server::GameServerConfig {
         build,
         encryption,
         world,
@@ -168,7 +168,7 @@ pub fn server(bytes: &[u8]) {
     let join = |server: &mut Server, name: &str, last: u8| {
         let ip = IpAddr::from([192, 0, 2, last]);
         let id = server.connect(Duration::ZERO, ip).ok()?;
-        let settings = client::Settings {
+        let settings = client::GameClientConfig {
             build,
             name: name.into(),
             ..Default::default()

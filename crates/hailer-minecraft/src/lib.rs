@@ -6,7 +6,7 @@
 //!              │ margin says which builds              │
 //!            types: how a field lies on the wire       │
 //!                                                      ▼
-//!   peer ─► receive ─► cipher ─► Stream ──────────► next() ─► you        one Connection, in either role,
+//!   peer ─► receive ─► cipher ─► PacketStream ──────────► next() ─► you        one Connection, in either role,
 //!   peer ◄─ outgoing ◄ cipher ◄──────────────────── send() ◄─ you        walks the table of states
 //!
 //!            chunk: what is inside of columns ─► World ─► map
@@ -45,7 +45,6 @@
     )
 )]
 
-pub mod announce;
 pub mod block;
 pub mod build;
 pub mod chunk;
@@ -53,6 +52,7 @@ pub mod client;
 pub mod connection;
 pub mod crypto;
 pub mod fuzzing;
+pub mod hello;
 pub mod map;
 pub mod nbt;
 pub mod packet;
@@ -66,14 +66,14 @@ pub mod tap;
 pub mod types;
 pub mod world;
 
-pub use announce::Announced;
 pub use build::Build;
 pub use client::Client;
 pub use connection::{Connection, PeerError, Role};
-pub use packet::{Broken, Way};
+pub use hello::ClientHello;
+pub use packet::{PacketDirection, PacketError};
 pub use server::Server;
-pub use state::State;
-pub use stream::{Outcome, Stream};
+pub use state::ConnectionState;
+pub use stream::{PacketStream, ReadOutcome};
 pub use table::{Packet, TABLE};
 pub use tap::Tap;
 pub use world::World;

@@ -1,6 +1,6 @@
-//! The world from above, north up: an [`Image`] with a pixel for each block, or text for a terminal.
+//! The world from above, north up: an [`MapImage`] with a pixel for each block, or text for a terminal.
 
-use crate::block::{self, Kind};
+use crate::block::{self, BlockKind};
 use crate::chunk::{Block, Column};
 use crate::world::{World, local};
 
@@ -65,7 +65,7 @@ fn extent(mut columns: Vec<i32>) -> (i32, u32) {
 
 /// How colours tell heights.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Style {
+pub enum MapStyle {
     /// As on a paper map: lighter than a lower block to the north, darker than a higher one; water darker with depth.
     #[default]
     Paper,
@@ -75,7 +75,7 @@ pub enum Style {
 
 /// A picture: rows from north to south, in each from west to east.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Image {
+pub struct MapImage {
     /// Pixels in a row.
     pub width: u32,
     /// Rows.
@@ -86,7 +86,7 @@ pub struct Image {
     pub origin: (i32, i32),
 }
 
-impl Image {
+impl MapImage {
     /// The colour of a pixel, if something is to be seen there.
     pub fn pixel(&self, x: u32, y: u32) -> Option<[u8; 3]> {
         let (x, y, width) = (x as usize, y as usize, self.width as usize);
@@ -105,7 +105,7 @@ impl Image {
 }
 
 /// Draws an area, at most [`MAX_SIDE`] on each side, with a pixel for each block: the highest that a map shows.
-pub fn render(world: &World, area: Area, style: Style) -> Image {
+pub fn render(world: &World, area: Area, style: MapStyle) -> MapImage {
     let (width, height) = (area.width.min(MAX_SIDE), area.height.min(MAX_SIDE));
     let mut rgba = Vec::with_capacity(width as usize * height as usize * 4);
     let mut north = row(world, area.x, area.z.checked_sub(1), width);
@@ -119,7 +119,7 @@ pub fn render(world: &World, area: Area, style: Style) -> Image {
         }
         north = here;
     }
-    Image {
+    MapImage {
         width,
         height,
         rgba,
@@ -138,7 +138,7 @@ struct Surface {
 impl Surface {
     fn at(column: &Column, x: u8, z: u8) -> Option<Self> {
         let (y, block) = column.top(x, z, |block| block::info(block.id).is_visible())?;
-        let is_water = |y: &u8| block::info(column.block(x, *y, z).id).kind == Kind::Water;
+        let is_water = |y: &u8| block::info(column.block(x, *y, z).id).kind == BlockKind::Water;
         let depth = (0..=y).rev().take_while(is_water).count();
         Some(Self {
             y,
@@ -147,20 +147,20 @@ impl Surface {
         })
     }
 
-    fn kind(&self) -> Kind {
+    fn kind(&self) -> BlockKind {
         block::info(self.block.id).kind
     }
 
-    fn colour(&self, north: Option<&Self>, style: Style) -> [u8; 3] {
+    fn colour(&self, north: Option<&Self>, style: MapStyle) -> [u8; 3] {
         // The shades of vanilla's maps: 180, 220 and 255. A north that is not known is as high.
         let shade = match (style, north) {
-            (Style::Flat, _) => 255,
-            (Style::Paper, _) if self.depth > 0 => {
+            (MapStyle::Flat, _) => 255,
+            (MapStyle::Paper, _) if self.depth > 0 => {
                 (255 - 12 * u16::from(self.depth.min(11))).into()
             }
-            (Style::Paper, Some(north)) if north.y < self.y => 255,
-            (Style::Paper, Some(north)) if north.y > self.y => 180,
-            (Style::Paper, _) => 220_u32,
+            (MapStyle::Paper, Some(north)) if north.y < self.y => 255,
+            (MapStyle::Paper, Some(north)) if north.y > self.y => 180,
+            (MapStyle::Paper, _) => 220_u32,
         };
         block::info(self.block.id)
             .colour(self.block.metadata)
@@ -184,7 +184,7 @@ fn row(world: &World, x: i32, z: Option<i32>, width: u32) -> Vec<Option<Surface>
 
 /// A map in characters: what to show, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct View {
+pub struct AsciiView {
     /// The block, x and z, in the middle.
     pub centre: (i32, i32),
     /// Characters in a line.
@@ -200,13 +200,13 @@ pub struct View {
 
 /// Draws a map in characters; a line break ends each line. What is not loaded is blank. No side is longer than
 /// [`MAX_SIDE`] blocks.
-pub fn ascii(world: &World, view: &View) -> String {
+pub fn ascii(world: &World, view: &AsciiView) -> String {
     let scale = u32::from(view.scale.max(1)).min(MAX_SIDE / 2);
     let width = u32::from(view.width).min(MAX_SIDE / scale);
     let height = u32::from(view.height).min(MAX_SIDE / scale / 2);
     let area = Area::around(view.centre, width * scale, height * scale * 2);
     if view.colour {
-        half_blocks(&render(world, area, Style::Paper), scale)
+        half_blocks(&render(world, area, MapStyle::Paper), scale)
     } else {
         glyphs(world, area, scale)
     }
@@ -214,7 +214,9 @@ pub fn ascii(world: &World, view: &View) -> String {
 
 /// What the characters of a map without colours mean: `~ water, ! lava, . sand, …`.
 pub fn legend() -> String {
-    let shown = Kind::ALL.into_iter().filter(|kind| *kind != Kind::Clear);
+    let shown = BlockKind::ALL
+        .into_iter()
+        .filter(|kind| *kind != BlockKind::Clear);
     shown
         .map(|kind| kind.glyph())
         .map(|(glyph, name)| format!("{glyph} {name}"))
@@ -235,7 +237,7 @@ fn glyphs(world: &World, area: Area, scale: u32) -> String {
                 .iter()
                 .flat_map(|row| row.iter().skip(left).take(scale as usize));
             let mut kinds: Vec<_> = cell
-                .map(|surface| surface.as_ref().map_or(Kind::Clear, Surface::kind))
+                .map(|surface| surface.as_ref().map_or(BlockKind::Clear, Surface::kind))
                 .collect();
             kinds.sort_unstable();
             let most = kinds
@@ -250,7 +252,7 @@ fn glyphs(world: &World, area: Area, scale: u32) -> String {
 }
 
 /// A character is an upper and a lower pixel, each the mean of its blocks.
-fn half_blocks(image: &Image, scale: u32) -> String {
+fn half_blocks(image: &MapImage, scale: u32) -> String {
     const RESET: &str = "\x1b[0m";
     let mut out = String::new();
     for top in (0..image.height).step_by(scale as usize * 2) {
@@ -284,7 +286,7 @@ fn half_blocks(image: &Image, scale: u32) -> String {
 }
 
 /// The mean colour of a square of pixels, if something is to be seen in at least half of it.
-fn mean(image: &Image, left: u32, top: u32, side: u32) -> Option<[u8; 3]> {
+fn mean(image: &MapImage, left: u32, top: u32, side: u32) -> Option<[u8; 3]> {
     let places = (top..top + side).flat_map(|y| (left..left + side).map(move |x| (x, y)));
     let (mut sums, mut seen) = ([0; 3], 0);
     for part in places.filter_map(|(x, y)| image.pixel(x, y)) {
@@ -330,7 +332,7 @@ mod tests {
     #[test]
     fn pixels_are_the_highest_blocks_shaded_by_the_north() {
         let world = world();
-        let image = render(&world, Area::of(&world), Style::Paper);
+        let image = render(&world, Area::of(&world), MapStyle::Paper);
         assert_eq!(
             (image.width, image.height, image.origin),
             (16, 16, (-16, 32))
@@ -364,7 +366,7 @@ mod tests {
             shaded(stone, 220),
             "a torch is not shown"
         );
-        let flat = render(&world, Area::of(&world), Style::Flat);
+        let flat = render(&world, Area::of(&world), MapStyle::Flat);
         assert_eq!(
             (flat.pixel(1, 2), flat.pixel(2, 0)),
             (Some(stone), Some(block::info(9).colour(0)))
@@ -384,7 +386,7 @@ mod tests {
             width: 3,
             height: 1,
         };
-        let image = render(&world, area, Style::Paper);
+        let image = render(&world, area, MapStyle::Paper);
         assert_eq!(image.pixel(0, 0), None, "not loaded");
         assert_eq!(image.rgba[..4], [0; 4]);
         assert_eq!(
@@ -398,7 +400,7 @@ mod tests {
     #[test]
     fn areas_are_bounded() {
         assert_eq!(
-            render(&World::new(1), Area::of(&World::new(1)), Style::Paper).rgba,
+            render(&World::new(1), Area::of(&World::new(1)), MapStyle::Paper).rgba,
             []
         );
         let mut world = world();
@@ -418,7 +420,7 @@ mod tests {
         let area = Area::of(&world);
         assert_eq!((area.width, area.height), (MAX_SIDE, MAX_SIDE));
         let place = |x, z| {
-            render(&world, area, Style::Flat).pixel((x - area.x) as u32, (z - area.z) as u32)
+            render(&world, area, MapStyle::Flat).pixel((x - area.x) as u32, (z - area.z) as u32)
         };
         assert!(place(-16, 32).is_some(), "the far one is left out");
         let edge = Area {
@@ -427,7 +429,7 @@ mod tests {
             width: u32::MAX,
             height: 2,
         };
-        let image = render(&world, edge, Style::Paper);
+        let image = render(&world, edge, MapStyle::Paper);
         assert_eq!((image.width, image.height), (MAX_SIDE, 2));
         assert!(image.rgba.iter().all(|&byte| byte == 0));
     }
@@ -438,7 +440,7 @@ mod tests {
         for i in 0..24 {
             world.set_block(-16 + i % 4, 20, 40 + i / 4, of(12, 0));
         }
-        let view = View {
+        let view = AsciiView {
             centre: (-8, 40),
             width: 6,
             height: 4,
@@ -452,7 +454,7 @@ mod tests {
         );
         let empty = ascii(
             &World::new(1),
-            &View {
+            &AsciiView {
                 width: u16::MAX,
                 height: u16::MAX,
                 scale: u16::MAX,
@@ -463,7 +465,7 @@ mod tests {
         assert_eq!(
             ascii(
                 &world,
-                &View {
+                &AsciiView {
                     width: 0,
                     height: 0,
                     scale: 0,
@@ -481,7 +483,7 @@ mod tests {
         for (x, z, id) in [(0, 1, 1), (1, 1, 1), (2, 1, 1), (2, 2, 12), (3, 2, 12)] {
             world.set_block(x, 0, z, of(id, 0));
         }
-        let view = View {
+        let view = AsciiView {
             centre: (2, 2),
             width: 5,
             height: 1,
@@ -501,6 +503,6 @@ mod tests {
             legend.starts_with("~ water, ! lava, . sand, \" grass"),
             "{legend}"
         );
-        assert_eq!(legend.split(", ").count(), Kind::ALL.len() - 1);
+        assert_eq!(legend.split(", ").count(), BlockKind::ALL.len() - 1);
     }
 }

@@ -2,25 +2,25 @@
 //! writer, its line in [`TABLE`](crate::TABLE), and a sampler.
 
 use crate::build::Build;
-use crate::sample::Dice;
+use crate::sample::SampleRng;
 use hailer_proto::wire::Error;
 use std::fmt;
 
 /// Direction of one packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Way {
+pub enum PacketDirection {
     /// Server to client.
     ToClient,
     /// Client to server.
     ToServer,
 }
 
-impl Way {
+impl PacketDirection {
     /// Both of them.
     pub const BOTH: [Self; 2] = [Self::ToClient, Self::ToServer];
 }
 
-impl fmt::Display for Way {
+impl fmt::Display for PacketDirection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::ToClient => "to client",
@@ -31,7 +31,7 @@ impl fmt::Display for Way {
 
 /// Directions in which a row of the table exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ways {
+pub enum PacketDirections {
     /// Server to client only.
     ToClient,
     /// Client to server only.
@@ -40,26 +40,28 @@ pub enum Ways {
     Both,
 }
 
-impl Ways {
+impl PacketDirections {
     /// Whether a packet may go this way.
     #[inline]
-    pub const fn admits(self, way: Way) -> bool {
+    pub const fn admits(self, way: PacketDirection) -> bool {
         matches!(
             (self, way),
-            (Self::Both, _) | (Self::ToClient, Way::ToClient) | (Self::ToServer, Way::ToServer)
+            (Self::Both, _)
+                | (Self::ToClient, PacketDirection::ToClient)
+                | (Self::ToServer, PacketDirection::ToServer)
         )
     }
 }
 
 /// A row of the table.
 #[derive(Debug)]
-pub struct Row {
+pub struct PacketInfo {
     /// First byte of the packet.
     pub id: u8,
     /// Name of the packet.
     pub name: &'static str,
     /// Directions.
-    pub ways: Ways,
+    pub directions: PacketDirections,
     /// Builds that have it, as the table's margin says it.
     pub builds: &'static str,
     /// Whether a build has it.
@@ -67,21 +69,21 @@ pub struct Row {
     /// What it is for.
     pub help: &'static str,
     /// Its fields in the order of the wire.
-    pub fields: &'static [Column],
+    pub fields: &'static [FieldInfo],
     /// A random packet of this row that reads back as it was written in this build.
-    pub sample: fn(&mut Dice, Build) -> crate::Packet,
+    pub sample: fn(&mut SampleRng, Build) -> crate::Packet,
 }
 
-impl Row {
+impl PacketInfo {
     /// Whether the packet exists in this build and direction.
-    pub fn is_in(&self, way: Way, build: Build) -> bool {
-        self.ways.admits(way) && (self.exists)(build)
+    pub fn is_in(&self, way: PacketDirection, build: Build) -> bool {
+        self.directions.admits(way) && (self.exists)(build)
     }
 }
 
 /// A field of a row.
 #[derive(Debug)]
-pub struct Column {
+pub struct FieldInfo {
     /// Its name.
     pub name: &'static str,
     /// Its type, one of [`types`](crate::types) or a number.
@@ -94,14 +96,14 @@ pub struct Column {
 
 /// A packet beside its build, which says which of its fields there are. `Display` for people, `Serialize` for programs.
 #[derive(Clone, Copy, Debug)]
-pub struct At<'a> {
+pub struct PacketView<'a> {
     pub(crate) packet: &'a crate::Packet,
     pub(crate) build: Build,
 }
 
 /// A packet that cannot be read: the stream is over, since nothing tells where the next one begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Broken {
+pub struct PacketError {
     /// The row's name; `None` if no row has this id.
     pub packet: Option<&'static str>,
     /// First byte of the packet.
@@ -112,7 +114,7 @@ pub struct Broken {
     pub at: u64,
 }
 
-impl fmt::Display for Broken {
+impl fmt::Display for PacketError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.packet {
             Some(name) => {
@@ -131,7 +133,7 @@ impl fmt::Display for Broken {
     }
 }
 
-impl std::error::Error for Broken {}
+impl std::error::Error for PacketError {}
 
 /// Reads the table. A row is `id Name ways [builds] { field: type [builds], … }`; `[builds]` is a list of ranges, and a
 /// field without one exists in all builds of its row. A field that does not exist reads as its default and is not written.
@@ -173,7 +175,7 @@ macro_rules! packets {
                 }
 
                 #[allow(unused_variables, reason = "some packets have no fields")]
-                fn sample(dice: &mut Dice, build: Build) -> Packet {
+                fn sample(dice: &mut SampleRng, build: Build) -> Packet {
                     Packet::$name(Self { $(
                         $field: match packets!(@covers build $($($span),+)?) {
                             true => <$ty as Wire>::sample(dice, build),
@@ -196,14 +198,14 @@ macro_rules! packets {
         pub enum Packet { $( $name($name), )* }
 
         /// Every packet of every build, in the order of ids.
-        pub static TABLE: &[Row] = &[ $( Row {
+        pub static TABLE: &[PacketInfo] = &[ $( PacketInfo {
             id: $id,
             name: stringify!($name),
-            ways: Ways::$ways,
+            directions: PacketDirections::$ways,
             builds: stringify!($($range),+),
             exists: |build| packets!(@covers build $($range),+),
             help: concat!($($doc),+),
-            fields: &[ $( Column {
+            fields: &[ $( FieldInfo {
                 name: stringify!($field),
                 ty: stringify!($ty),
                 builds: concat!($($(stringify!($span), ", "),+)?),
@@ -225,17 +227,17 @@ macro_rules! packets {
             }
 
             /// Whether the packet exists in this build and direction.
-            pub fn is_in(&self, way: Way, build: Build) -> bool {
-                match self { $( Self::$name(_) => Ways::$ways.admits(way) && packets!(@covers build $($range),+), )* }
+            pub fn is_in(&self, way: PacketDirection, build: Build) -> bool {
+                match self { $( Self::$name(_) => PacketDirections::$ways.admits(way) && packets!(@covers build $($range),+), )* }
             }
 
             /// Reads the packet of this id. `None`: there is none in this build and direction.
             #[inline]
-            pub(crate) fn read_row(id: u8, reader: &mut Reader<'_, '_>, way: Way, build: Build)
+            pub(crate) fn read_row(id: u8, reader: &mut Reader<'_, '_>, way: PacketDirection, build: Build)
                 -> Option<(&'static str, Result<Self, Error>)>
             {
                 match id {
-                    $( $id if Ways::$ways.admits(way) && packets!(@covers build $($range),+) => {
+                    $( $id if PacketDirections::$ways.admits(way) && packets!(@covers build $($range),+) => {
                         Some((stringify!($name), $name::read(reader, build).map(Self::$name)))
                     } )*
                     _ => None,
@@ -249,12 +251,12 @@ macro_rules! packets {
             }
 
             /// The packet with its fields as they are in this build, for people and programs.
-            pub const fn at(&self, build: Build) -> At<'_> {
-                At { packet: self, build }
+            pub const fn at(&self, build: Build) -> PacketView<'_> {
+                PacketView { packet: self, build }
             }
         }
 
-        impl fmt::Display for At<'_> {
+        impl fmt::Display for PacketView<'_> {
             /// `Name field=value …`
             #[allow(unused_variables, reason = "some packets have no fields")]
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -269,7 +271,7 @@ macro_rules! packets {
             }
         }
 
-        impl serde::Serialize for At<'_> {
+        impl serde::Serialize for PacketView<'_> {
             #[allow(unused_variables, reason = "some packets have no fields")]
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 let mut map = serializer.serialize_map(None)?;

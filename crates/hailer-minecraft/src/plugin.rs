@@ -7,7 +7,7 @@ use hailer_proto::wire::{Error, Latin1, Notes, Reader};
 
 /// A message of the game.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Message {
+pub enum PluginPayload {
     /// The server has textures: their address, and how many pixels one is wide.
     TexturePack {
         /// Where they are.
@@ -23,7 +23,7 @@ pub enum Message {
     SignBook(Slot),
 }
 
-impl Message {
+impl PluginPayload {
     const TEXTURE_PACK: &str = "MC|TPack";
     const TRADE: &str = "MC|TrSel";
     const EDIT_BOOK: &str = "MC|BEdit";
@@ -76,7 +76,7 @@ impl Message {
 }
 
 /// One byte a character: address, NUL, size.
-fn texture_pack(reader: &mut Reader<'_, '_>) -> Result<Message, Error> {
+fn texture_pack(reader: &mut Reader<'_, '_>) -> Result<PluginPayload, Error> {
     let at = reader.at();
     let text = Latin1::decode(reader.take(reader.remaining(), "texture pack")?);
     let (url, size) = text.split_once('\0').ok_or(Error::bad(
@@ -87,7 +87,7 @@ fn texture_pack(reader: &mut Reader<'_, '_>) -> Result<Message, Error> {
     let size = size
         .parse()
         .map_err(|_| Error::bad("texture pack", at + url.len() + 1, "a size in pixels"))?;
-    Ok(Message::TexturePack {
+    Ok(PluginPayload::TexturePack {
         url: url.into(),
         size,
     })
@@ -100,31 +100,34 @@ mod tests {
     #[test]
     fn messages_of_the_game_round_trip() {
         let book = Slot::of(0x182, 1, 0);
-        let pack = Message::TexturePack {
+        let pack = PluginPayload::TexturePack {
             url: "http://example.com/a.zip".into(),
             size: 16,
         };
         for message in [
             pack,
-            Message::Trade(2),
-            Message::EditBook(book.clone()),
-            Message::SignBook(book),
+            PluginPayload::Trade(2),
+            PluginPayload::EditBook(book.clone()),
+            PluginPayload::SignBook(book),
         ] {
             let packet = message.packet(Build::LATEST);
-            assert_eq!(Message::read(&packet, Build::LATEST), Some(Ok(message)));
+            assert_eq!(
+                PluginPayload::read(&packet, Build::LATEST),
+                Some(Ok(message))
+            );
             for cut in 0..packet.data.len() {
                 let cut = PluginMessage {
                     data: Bytes16::new(packet.data[..cut].to_vec()),
                     ..packet.clone()
                 };
                 assert!(!matches!(
-                    Message::read(&cut, Build::LATEST),
-                    Some(Ok(Message::Trade(_) | Message::EditBook(_)))
+                    PluginPayload::read(&cut, Build::LATEST),
+                    Some(Ok(PluginPayload::Trade(_) | PluginPayload::EditBook(_)))
                 ));
             }
         }
         assert_eq!(
-            Message::read(
+            PluginPayload::read(
                 &PluginMessage {
                     channel: "REGISTER".into(),
                     ..Default::default()
@@ -137,7 +140,9 @@ mod tests {
             channel: "MC|TPack".into(),
             data: Bytes16::new(b"address\0big".to_vec()),
         };
-        let error = Message::read(&wrong, Build::LATEST).unwrap().unwrap_err();
+        let error = PluginPayload::read(&wrong, Build::LATEST)
+            .unwrap()
+            .unwrap_err();
         assert_eq!(
             error.to_string(),
             "texture pack at offset 8: expected a size in pixels"

@@ -2,9 +2,9 @@
 
 /// A die with a seed: the same seed, the same throws (SplitMix64).
 #[derive(Clone, Debug)]
-pub struct Dice(u64);
+pub struct SampleRng(u64);
 
-impl Dice {
+impl SampleRng {
     /// A die that throws what this seed says.
     pub const fn new(seed: u64) -> Self {
         Self(seed)

@@ -4,14 +4,14 @@
 //! walk the same table. Traffic crosses only once the game has begun, so one state serves both directions.
 
 use crate::build::Build::{self, *};
-use crate::packet::Way::{self, *};
+use crate::packet::PacketDirection::{self, *};
 use crate::table::Packet;
 use std::fmt;
 use std::ops::RangeInclusive;
 
 /// Where a connection stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum State {
+pub enum ConnectionState {
     /// Nothing was said.
     #[default]
     Start,
@@ -38,23 +38,29 @@ pub enum State {
 /// What a packet leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transition {
-    /// State before; `None` for any.
-    pub from: Option<State>,
+    /// ConnectionState before; `None` for any.
+    pub from: Option<ConnectionState>,
     /// Direction of the packet.
-    pub way: Way,
+    pub way: PacketDirection,
     /// First byte of the packet.
     pub id: u8,
     /// First and last build that have the transition.
     pub builds: (Build, Build),
-    /// State after; `None`: the same.
-    pub to: Option<State>,
+    /// ConnectionState after; `None`: the same.
+    pub to: Option<ConnectionState>,
     /// Bytes of this direction that follow the packet are encrypted.
     pub encrypts: bool,
 }
 
 const ALL: RangeInclusive<Build> = V1_2_4..=V1_3_2;
 
-const fn on(from: State, way: Way, id: u8, builds: RangeInclusive<Build>, to: State) -> Transition {
+const fn on(
+    from: ConnectionState,
+    way: PacketDirection,
+    id: u8,
+    builds: RangeInclusive<Build>,
+    to: ConnectionState,
+) -> Transition {
     let builds = (*builds.start(), *builds.end());
     Transition {
         from: Some(from),
@@ -66,7 +72,7 @@ const fn on(from: State, way: Way, id: u8, builds: RangeInclusive<Build>, to: St
     }
 }
 
-const fn any(way: Way, id: u8, to: Option<State>) -> Transition {
+const fn any(way: PacketDirection, id: u8, to: Option<ConnectionState>) -> Transition {
     Transition {
         from: None,
         way,
@@ -84,58 +90,106 @@ const fn encrypting(transition: Transition) -> Transition {
     }
 }
 
-/// Every transition before the game; in [`State::Play`] all packets but those of the login are welcome. So they are to a
+/// Every transition before the game; in [`ConnectionState::Play`] all packets but those of the login are welcome. So they are to a
 /// client that has asked to enter, since the game's client never minded what comes before its 0x01.
 pub const TRANSITIONS: &[Transition] = &[
-    on(State::Start, ToServer, 0xFE, ALL, State::Pinged),
-    on(State::Start, ToServer, 0x02, ALL, State::Named),
-    // Without encryption: all there is until 12w16a.
-    on(State::Named, ToClient, 0x02, V1_2_4..=W16a, State::Answered),
     on(
-        State::Answered,
+        ConnectionState::Start,
+        ToServer,
+        0xFE,
+        ALL,
+        ConnectionState::Pinged,
+    ),
+    on(
+        ConnectionState::Start,
+        ToServer,
+        0x02,
+        ALL,
+        ConnectionState::Named,
+    ),
+    // Without encryption: all there is until 12w16a.
+    on(
+        ConnectionState::Named,
+        ToClient,
+        0x02,
+        V1_2_4..=W16a,
+        ConnectionState::Answered,
+    ),
+    on(
+        ConnectionState::Answered,
         ToServer,
         0x01,
         V1_2_4..=W16a,
-        State::Entering,
+        ConnectionState::Entering,
     ),
     // With encryption.
-    on(State::Named, ToClient, 0xFD, W17a..=V1_3_2, State::KeySent),
+    on(
+        ConnectionState::Named,
+        ToClient,
+        0xFD,
+        W17a..=V1_3_2,
+        ConnectionState::KeySent,
+    ),
     encrypting(on(
-        State::KeySent,
+        ConnectionState::KeySent,
         ToServer,
         0xFC,
         W17a..=V1_3_2,
-        State::SecretSent,
+        ConnectionState::SecretSent,
     )),
     encrypting(on(
-        State::SecretSent,
+        ConnectionState::SecretSent,
         ToClient,
         0xFC,
         W17a..=V1_3_2,
-        State::Secured,
+        ConnectionState::Secured,
     )),
-    on(State::Secured, ToServer, 0x01, W17a..=W23b, State::Entering),
     on(
-        State::Secured,
+        ConnectionState::Secured,
+        ToServer,
+        0x01,
+        W17a..=W23b,
+        ConnectionState::Entering,
+    ),
+    on(
+        ConnectionState::Secured,
         ToServer,
         0xCD,
         W24a..=V1_3_2,
-        State::Entering,
+        ConnectionState::Entering,
     ),
     // A client may leave the key unanswered where nobody insists, and a server may skip it all.
-    on(State::KeySent, ToServer, 0x01, W17a..=W23b, State::Entering),
     on(
-        State::KeySent,
+        ConnectionState::KeySent,
+        ToServer,
+        0x01,
+        W17a..=W23b,
+        ConnectionState::Entering,
+    ),
+    on(
+        ConnectionState::KeySent,
         ToServer,
         0xCD,
         W24a..=V1_3_2,
-        State::Entering,
+        ConnectionState::Entering,
     ),
-    on(State::Named, ToClient, 0x01, W17a..=V1_3_2, State::Play),
-    on(State::Entering, ToClient, 0x01, ALL, State::Play),
+    on(
+        ConnectionState::Named,
+        ToClient,
+        0x01,
+        W17a..=V1_3_2,
+        ConnectionState::Play,
+    ),
+    on(
+        ConnectionState::Entering,
+        ToClient,
+        0x01,
+        ALL,
+        ConnectionState::Play,
+    ),
     // At any time.
-    any(ToClient, 0xFF, Some(State::Closed)),
-    any(ToServer, 0xFF, Some(State::Closed)),
+    any(ToClient, 0xFF, Some(ConnectionState::Closed)),
+    any(ToServer, 0xFF, Some(ConnectionState::Closed)),
     any(ToClient, 0x00, None),
     any(ToServer, 0x00, None),
 ];
@@ -145,16 +199,16 @@ const LOGIN_ONLY: &[u8] = &[0x02, 0xFC, 0xFD, 0xFE];
 
 /// A packet that has no place here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unexpected {
+pub struct UnexpectedPacket {
     /// Where the connection stood.
-    pub state: State,
+    pub state: ConnectionState,
     /// Direction of the packet.
-    pub way: Way,
+    pub way: PacketDirection,
     /// Name of the packet.
     pub packet: &'static str,
 }
 
-impl fmt::Display for Unexpected {
+impl fmt::Display for UnexpectedPacket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -164,18 +218,18 @@ impl fmt::Display for Unexpected {
     }
 }
 
-impl std::error::Error for Unexpected {}
+impl std::error::Error for UnexpectedPacket {}
 
-impl State {
+impl ConnectionState {
     /// The state after a packet, and whether this direction is encrypted from its next byte on.
     pub fn after(
         self,
         packet: &Packet,
-        way: Way,
+        way: PacketDirection,
         build: Build,
-    ) -> Result<(Self, bool), Unexpected> {
+    ) -> Result<(Self, bool), UnexpectedPacket> {
         let id = packet.id();
-        let unexpected = Unexpected {
+        let unexpected = UnexpectedPacket {
             state: self,
             way,
             packet: packet.name(),
@@ -197,7 +251,7 @@ impl State {
     }
 
     /// Whether packets of the game may come.
-    fn is_welcome(self, way: Way) -> bool {
-        self == Self::Play || self == Self::Entering && way == Way::ToClient
+    fn is_welcome(self, way: PacketDirection) -> bool {
+        self == Self::Play || self == Self::Entering && way == PacketDirection::ToClient
     }
 }

@@ -3,7 +3,7 @@
 //! ```text
 //!   bytes ──► read ──► Packet  and how many bytes it took
 //!                  ├─► Need    so many bytes more at least
-//!                  └─► Broken  packet, field, offset: the stream is over
+//!                  └─► PacketError  packet, field, offset: the stream is over
 //! ```
 //!
 //! Nothing on the wire says where a packet ends, so a reader that meets an unknown id or a wrong value cannot go on
@@ -11,7 +11,7 @@
 //! announce their length, so that happens seldom.
 
 use crate::build::Build;
-use crate::packet::{Broken, Way};
+use crate::packet::{PacketDirection, PacketError};
 use crate::table::Packet;
 use hailer_proto::wire::{Error, ErrorKind, Notes, Reader};
 
@@ -20,24 +20,30 @@ pub const MAX_PACKET: usize = 2 << 20;
 
 /// What some bytes are.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Outcome {
+pub enum ReadOutcome {
     /// A packet, and how many bytes it took.
     Packet(Packet, usize),
     /// The beginning of one: at least so many bytes are missing.
     Need(usize),
     /// No packet at all.
-    Broken(Broken),
+    Invalid(PacketError),
 }
 
 /// Reads the packet that these bytes begin with. Fields go to the notes, if those keep fields.
-pub fn read(bytes: &[u8], way: Way, build: Build, max_packet: usize, notes: &mut Notes) -> Outcome {
+pub fn read(
+    bytes: &[u8],
+    way: PacketDirection,
+    build: Build,
+    max_packet: usize,
+    notes: &mut Notes,
+) -> ReadOutcome {
     let Some(&id) = bytes.first() else {
-        return Outcome::Need(1);
+        return ReadOutcome::Need(1);
     };
     let mut reader = Reader::new(bytes, notes);
     let _ = reader.take(1, "id");
     let (packet, error) = match Packet::read_row(id, &mut reader, way, build) {
-        Some((_, Ok(packet))) => return Outcome::Packet(packet, reader.at()),
+        Some((_, Ok(packet))) => return ReadOutcome::Packet(packet, reader.at()),
         Some((name, Err(error))) => (Some(name), error),
         None => (
             None,
@@ -46,21 +52,21 @@ pub fn read(bytes: &[u8], way: Way, build: Build, max_packet: usize, notes: &mut
     };
     match error.kind {
         ErrorKind::Short { need } if need <= max_packet.saturating_sub(bytes.len()) => {
-            Outcome::Need(need)
+            ReadOutcome::Need(need)
         }
         ErrorKind::Short { .. } => {
             let error = Error {
                 kind: ErrorKind::Limit { limit: max_packet },
                 ..error
             };
-            Outcome::Broken(Broken {
+            ReadOutcome::Invalid(PacketError {
                 packet,
                 id,
                 error,
                 at: 0,
             })
         }
-        _ => Outcome::Broken(Broken {
+        _ => ReadOutcome::Invalid(PacketError {
             packet,
             id,
             error,
@@ -71,8 +77,8 @@ pub fn read(bytes: &[u8], way: Way, build: Build, max_packet: usize, notes: &mut
 
 /// One direction of a connection, decrypted: collects bytes until they make a packet.
 #[derive(Debug)]
-pub struct Stream {
-    way: Way,
+pub struct PacketStream {
+    way: PacketDirection,
     build: Build,
     max_packet: usize,
     notes: Notes,
@@ -83,12 +89,12 @@ pub struct Stream {
     wanted: usize,
     /// How much of the stream lies before the buffer.
     gone: u64,
-    broken: Option<Broken>,
+    broken: Option<PacketError>,
 }
 
-impl Stream {
+impl PacketStream {
     /// The beginning of a stream.
-    pub fn new(way: Way, build: Build) -> Self {
+    pub fn new(way: PacketDirection, build: Build) -> Self {
         Self {
             way,
             build,
@@ -110,7 +116,7 @@ impl Stream {
     }
 
     /// The direction.
-    pub fn way(&self) -> Way {
+    pub fn way(&self) -> PacketDirection {
         self.way
     }
 
@@ -137,7 +143,7 @@ impl Stream {
 
     /// The next packet, if its bytes are all here, and those bytes. After an error, the same error again.
     #[allow(clippy::should_implement_trait, reason = "an iterator cannot lend")]
-    pub fn next(&mut self) -> Result<Option<(Packet, &[u8])>, Broken> {
+    pub fn next(&mut self) -> Result<Option<(Packet, &[u8])>, PacketError> {
         if let Some(broken) = self.broken {
             return Err(broken);
         }
@@ -146,7 +152,7 @@ impl Stream {
             return Ok(None);
         }
         match read(rest, self.way, self.build, self.max_packet, &mut self.notes) {
-            Outcome::Packet(packet, length) => {
+            ReadOutcome::Packet(packet, length) => {
                 let start = self.start;
                 (self.start, self.wanted) = (start + length, 1);
                 Ok(Some((
@@ -154,11 +160,11 @@ impl Stream {
                     self.buffer.get(start..self.start).unwrap_or_default(),
                 )))
             }
-            Outcome::Need(need) => {
+            ReadOutcome::Need(need) => {
                 self.wanted = rest.len() + need;
                 Ok(None)
             }
-            Outcome::Broken(broken) => Err(*self.broken.insert(Broken {
+            ReadOutcome::Invalid(broken) => Err(*self.broken.insert(PacketError {
                 at: self.at(),
                 ..broken
             })),

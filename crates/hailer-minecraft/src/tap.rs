@@ -1,8 +1,8 @@
 //! A reader of somebody else's connection: bytes of both directions in, packets out.
 //!
 //! ```text
-//!   push(way, bytes) ─► candidate: 12w27a ─► Stream of each direction ─┐
-//!                    └► candidate: 12w30b ─► Stream of each direction ─┴─► next() ─► packet, if all of them agree
+//!   push(way, bytes) ─► candidate: 12w27a ─► PacketStream of each direction ─┐
+//!                    └► candidate: 12w30b ─► PacketStream of each direction ─┴─► next() ─► packet, if all of them agree
 //! ```
 //!
 //! It knows no state and asks for no order: a capture may begin late, lack a direction, or hold both one after the other.
@@ -13,11 +13,11 @@
 //! Each direction is decrypted from the byte after its own 0xFC, if the secret is known (spec/minecraft-12w.md#6). If it
 //! is not, the direction is [sealed](Tap::sealed) from there on: that is an outcome, no error.
 
-use crate::announce::Announced;
 use crate::build::Build;
 use crate::crypto::{BadSecret, Cipher, CipherKind};
-use crate::packet::{Broken, Way};
-use crate::stream::Stream;
+use crate::hello::ClientHello;
+use crate::packet::{PacketDirection, PacketError};
+use crate::stream::PacketStream;
 use crate::table::Packet;
 use std::collections::VecDeque;
 use std::fmt;
@@ -28,9 +28,9 @@ const MAX_BYTES_AHEAD: u64 = 1 << 20;
 
 /// A packet that went by.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Seen {
+pub struct TapPacket {
     /// Its direction.
-    pub way: Way,
+    pub way: PacketDirection,
     /// The build in whose speech it was read.
     pub build: Build,
     /// What it says.
@@ -43,7 +43,7 @@ pub struct Seen {
 
 /// Where a direction became unreadable, since it is encrypted with a secret that is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sealed {
+pub struct EncryptedRest {
     /// Offset of the first encrypted byte.
     pub offset: u64,
     /// Encrypted bytes so far.
@@ -54,7 +54,7 @@ pub struct Sealed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TapError {
     /// Its bytes make no packet.
-    Broken(Broken),
+    Packet(PacketError),
     /// The client is of a number that no known build has.
     Protocol(i32),
     /// The secret does not fit the build.
@@ -64,7 +64,7 @@ pub enum TapError {
 impl fmt::Display for TapError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Broken(broken) => broken.fmt(f),
+            Self::Packet(broken) => broken.fmt(f),
             Self::Protocol(number) => write!(f, "protocol {number}, known are 29 to 39"),
             Self::Secret(secret) => secret.fmt(f),
         }
@@ -89,7 +89,7 @@ impl Tap {
     pub fn new(build: Option<Build>, secret: Option<Vec<u8>>) -> Self {
         let candidates = match build {
             Some(build) => vec![Candidate::new(build, false)],
-            None => Build::SPEECHES
+            None => Build::DIALECTS
                 .iter()
                 .map(|build| Candidate::new(build.newest(), true))
                 .collect(),
@@ -103,7 +103,7 @@ impl Tap {
     }
 
     /// Takes bytes of a direction, as many and as few as there are.
-    pub fn push(&mut self, way: Way, bytes: &[u8]) {
+    pub fn push(&mut self, way: PacketDirection, bytes: &[u8]) {
         for candidate in &mut self.candidates {
             candidate.lane_mut(way).push(bytes);
         }
@@ -130,7 +130,7 @@ impl Tap {
     }
 
     /// Whether a direction ended with an error that was told.
-    pub fn is_closed(&self, way: Way) -> bool {
+    pub fn is_closed(&self, way: PacketDirection) -> bool {
         self.newest(way).is_some_and(|lane| lane.is_closed)
     }
 
@@ -139,9 +139,9 @@ impl Tap {
         clippy::should_implement_trait,
         reason = "an error does not end it like an iterator"
     )]
-    pub fn next(&mut self) -> Result<Option<Seen>, (Way, TapError)> {
+    pub fn next(&mut self) -> Result<Option<TapPacket>, (PacketDirection, TapError)> {
         self.listen()?;
-        for way in [Way::ToServer, Way::ToClient] {
+        for way in [PacketDirection::ToServer, PacketDirection::ToClient] {
             let seen = self.next_of(way).map_err(|error| (way, error))?;
             if seen.is_some() {
                 return Ok(seen);
@@ -151,51 +151,51 @@ impl Tap {
     }
 
     /// Where a direction became unreadable for lack of a secret.
-    pub fn sealed(&self, way: Way) -> Option<Sealed> {
+    pub fn sealed(&self, way: PacketDirection) -> Option<EncryptedRest> {
         let lane = self.newest(way)?;
         let bytes = lane.sealed?;
-        Some(Sealed {
+        Some(EncryptedRest {
             offset: lane.encrypted_at?,
             bytes,
         })
     }
 
     /// Offset of a direction's first encrypted byte, if it has come to that.
-    pub fn encrypted_at(&self, way: Way) -> Option<u64> {
+    pub fn encrypted_at(&self, way: PacketDirection) -> Option<u64> {
         self.newest(way)?.encrypted_at
     }
 
     /// Bytes of a direction that are here, decrypted, and not read: the beginning of a packet, or what is wrong.
-    pub fn rest(&self, way: Way) -> &[u8] {
+    pub fn rest(&self, way: PacketDirection) -> &[u8] {
         self.newest(way).map_or(&[], |lane| lane.stream.rest())
     }
 
     /// Offset of those in their direction's stream.
-    pub fn at(&self, way: Way) -> u64 {
+    pub fn at(&self, way: PacketDirection) -> u64 {
         self.newest(way).map_or(0, |lane| lane.stream.at())
     }
 
-    fn newest(&self, way: Way) -> Option<&Lane> {
+    fn newest(&self, way: PacketDirection) -> Option<&Lane> {
         self.candidates.last().map(|candidate| candidate.lane(way))
     }
 
     /// Keeps the candidates that the client's first bytes speak of.
-    fn listen(&mut self) -> Result<(), (Way, TapError)> {
+    fn listen(&mut self) -> Result<(), (PacketDirection, TapError)> {
         if self.is_announced {
             return Ok(());
         }
         let first = self
-            .newest(Way::ToServer)
+            .newest(PacketDirection::ToServer)
             .filter(|lane| lane.stream.at() == 0);
-        let Some(announced) = first.and_then(|lane| Announced::of(lane.stream.rest())) else {
+        let Some(announced) = first.and_then(|lane| ClientHello::of(lane.stream.rest())) else {
             return Ok(());
         };
         self.is_announced = true;
         let builds: Vec<Build> = announced.builds().collect();
         match announced {
-            Announced::Number(number) if builds.is_empty() => {
+            ClientHello::Number(number) if builds.is_empty() => {
                 self.candidates.iter_mut().for_each(Candidate::close);
-                Err((Way::ToServer, TapError::Protocol(number.into())))
+                Err((PacketDirection::ToServer, TapError::Protocol(number.into())))
             }
             _ => {
                 self.keep(|candidate| builds.contains(&candidate.build));
@@ -211,7 +211,7 @@ impl Tap {
         }
     }
 
-    fn next_of(&mut self, way: Way) -> Result<Option<Seen>, TapError> {
+    fn next_of(&mut self, way: PacketDirection) -> Result<Option<TapPacket>, TapError> {
         self.read(way, 1);
         if !self.agree(way) {
             // The wrong ones break sooner or later; mostly within the next packets.
@@ -255,7 +255,7 @@ impl Tap {
 
     /// Each candidate reads on until it is so many packets ahead. Those that break, while others do not, are dropped; if
     /// all break, those stay that came furthest.
-    fn read(&mut self, way: Way, ahead: usize) {
+    fn read(&mut self, way: PacketDirection, ahead: usize) {
         let secret = self.secret.as_deref();
         for candidate in &mut self.candidates {
             while candidate.lane(way).ahead.len() < ahead && candidate.read(way, secret) {}
@@ -269,7 +269,7 @@ impl Tap {
     }
 
     /// Whether all candidates see the same bytes as the next packet, or all see none.
-    fn agree(&self, way: Way) -> bool {
+    fn agree(&self, way: PacketDirection) -> bool {
         let mut next = self
             .candidates
             .iter()
@@ -292,7 +292,7 @@ struct Candidate {
 impl Candidate {
     fn new(build: Build, is_guess: bool) -> Self {
         let lane = |way| Lane {
-            stream: Stream::new(way, build),
+            stream: PacketStream::new(way, build),
             cipher: None,
             encrypted_at: None,
             sealed: None,
@@ -303,22 +303,22 @@ impl Candidate {
         Self {
             build,
             is_guess,
-            to_server: lane(Way::ToServer),
-            to_client: lane(Way::ToClient),
+            to_server: lane(PacketDirection::ToServer),
+            to_client: lane(PacketDirection::ToClient),
         }
     }
 
-    fn lane(&self, way: Way) -> &Lane {
+    fn lane(&self, way: PacketDirection) -> &Lane {
         match way {
-            Way::ToServer => &self.to_server,
-            Way::ToClient => &self.to_client,
+            PacketDirection::ToServer => &self.to_server,
+            PacketDirection::ToClient => &self.to_client,
         }
     }
 
-    fn lane_mut(&mut self, way: Way) -> &mut Lane {
+    fn lane_mut(&mut self, way: PacketDirection) -> &mut Lane {
         match way {
-            Way::ToServer => &mut self.to_server,
-            Way::ToClient => &mut self.to_client,
+            PacketDirection::ToServer => &mut self.to_server,
+            PacketDirection::ToClient => &mut self.to_client,
         }
     }
 
@@ -327,7 +327,7 @@ impl Candidate {
     }
 
     /// Reads one packet ahead, if it is here.
-    fn read(&mut self, way: Way, secret: Option<&[u8]>) -> bool {
+    fn read(&mut self, way: PacketDirection, secret: Option<&[u8]>) -> bool {
         let (build, mut is_guess) = (self.build, self.is_guess);
         let lane = self.lane_mut(way);
         if lane.failed.is_some() || lane.is_closed {
@@ -338,7 +338,7 @@ impl Candidate {
             Ok(Some((packet, bytes))) => (packet, bytes.to_vec()),
             Ok(None) => return false,
             Err(broken) => {
-                lane.failed = Some(TapError::Broken(broken));
+                lane.failed = Some(TapError::Packet(broken));
                 return false;
             }
         };
@@ -355,7 +355,7 @@ impl Candidate {
             }
             _ => {}
         }
-        lane.ahead.push_back(Seen {
+        lane.ahead.push_back(TapPacket {
             way,
             build,
             packet,
@@ -370,13 +370,13 @@ impl Candidate {
 /// One direction, as one candidate sees it.
 #[derive(Debug)]
 struct Lane {
-    stream: Stream,
+    stream: PacketStream,
     cipher: Option<Cipher>,
     encrypted_at: Option<u64>,
     /// Bytes that cannot be decrypted, once there may be some.
     sealed: Option<u64>,
     /// Packets read and not given out.
-    ahead: VecDeque<Seen>,
+    ahead: VecDeque<TapPacket>,
     failed: Option<TapError>,
     /// The failure was told.
     is_closed: bool,

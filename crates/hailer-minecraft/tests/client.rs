@@ -1,22 +1,22 @@
 //! The client against a scripted server, in every wire version, with the bytes cut at random.
 
-use hailer_minecraft::chunk::{Block, Column, ColumnMeta, Masks, deflate, encode_bulk};
+use hailer_minecraft::chunk::{Block, Column, ColumnMeta, SectionMasks, deflate, encode_bulk};
 use hailer_minecraft::client::{
-    Client, ClientError, Event, MAX_ENTITIES, MAX_LISTED, MAX_WARNINGS, Mode, Settings,
+    Client, ClientError, ClientEvent, MAX_ENTITIES, MAX_LISTED, MAX_WARNINGS, ReportedMode, GameClientConfig,
 };
 use hailer_minecraft::connection::Connection;
 use hailer_minecraft::crypto::{CipherKind, KeyPair, session_hash};
-use hailer_minecraft::sample::Dice;
+use hailer_minecraft::sample::SampleRng;
 use hailer_minecraft::table::*;
 use hailer_minecraft::types::*;
-use hailer_minecraft::{Build, Packet, Role, Way};
+use hailer_minecraft::{Build, Packet, PacketDirection, Role};
 use std::sync::LazyLock;
 use std::time::Duration;
 
 static KEY: LazyLock<KeyPair> = LazyLock::new(|| KeyPair::generate(&mut random(1)).unwrap());
 
 fn random(seed: u64) -> impl FnMut(&mut [u8]) + Send + 'static {
-    let mut dice = Dice::new(seed);
+    let mut dice = SampleRng::new(seed);
     move |bytes| bytes.copy_from_slice(&dice.bytes(bytes.len()))
 }
 
@@ -37,10 +37,10 @@ struct Lab {
     client: Client,
     server: Connection,
     door: Door,
-    dice: Dice,
+    dice: SampleRng,
     /// What the server heard.
     heard: Vec<Packet>,
-    events: Vec<Event>,
+    events: Vec<ClientEvent>,
     error: Option<ClientError>,
     secret: Option<Vec<u8>>,
     now: Duration,
@@ -49,7 +49,7 @@ struct Lab {
 const TOKEN: [u8; 4] = [1, 2, 3, 4];
 
 impl Lab {
-    fn new(build: Build, door: Door, mut settings: Settings) -> Self {
+    fn new(build: Build, door: Door, mut settings: GameClientConfig) -> Self {
         (settings.build, settings.name) = (build, "Bot".into());
         (settings.host, settings.port) = ("lab.example".into(), 25566);
         Self {
@@ -57,7 +57,7 @@ impl Lab {
             client: Client::new(settings, random(7)),
             server: Connection::new(Role::Server, build),
             door,
-            dice: Dice::new(build as u64),
+            dice: SampleRng::new(build as u64),
             heard: Vec::new(),
             events: Vec::new(),
             error: None,
@@ -68,10 +68,10 @@ impl Lab {
 
     /// In the game, where the server has put us.
     fn playing(build: Build) -> Self {
-        Self::playing_with(build, Settings::default())
+        Self::playing_with(build, GameClientConfig::default())
     }
 
-    fn playing_with(build: Build, settings: Settings) -> Self {
+    fn playing_with(build: Build, settings: GameClientConfig) -> Self {
         let mut lab = Self::new(build, Door::Usual, settings);
         lab.run();
         assert!(lab.client.is_playing(), "{build}: {:?}", lab.error);
@@ -226,7 +226,7 @@ impl Lab {
         if self.build >= Build::W27a && self.dice.below(2) == 0 {
             let (metas, data) = encode_bulk(&[(x, z, column)]);
             self.say(MapChunkBulk {
-                columns: Bulk::new(metas, zlib(&data)),
+                columns: ColumnBulk::new(metas, zlib(&data)),
             });
             return;
         }
@@ -270,7 +270,7 @@ fn stone() -> Column {
 
 #[test]
 fn every_build_gets_in_through_every_door() {
-    for &build in Build::SPEECHES {
+    for &build in Build::DIALECTS {
         for (door, encrypt) in [
             (Door::Usual, true),
             (Door::Usual, false),
@@ -279,16 +279,16 @@ fn every_build_gets_in_through_every_door() {
             let mut lab = Lab::new(
                 build,
                 door,
-                Settings {
+                GameClientConfig {
                     encrypt,
-                    ..Settings::default()
+                    ..GameClientConfig::default()
                 },
             );
             lab.run();
             assert_eq!(lab.error, None, "{build} {door:?}");
-            let joined = Event::Joined {
+            let joined = ClientEvent::Joined {
                 entity: 1298,
-                mode: Mode::Creative,
+                mode: ReportedMode::Creative,
                 hardcore: true,
                 dimension: 0,
                 difficulty: 2,
@@ -321,17 +321,17 @@ fn every_build_gets_in_through_every_door() {
 
 #[test]
 fn account_checks_are_refused_or_handed_over() {
-    for &build in Build::SPEECHES {
-        let mut lab = Lab::new(build, Door::Checking, Settings::default());
+    for &build in Build::DIALECTS {
+        let mut lab = Lab::new(build, Door::Checking, GameClientConfig::default());
         lab.run();
         assert_eq!(lab.error, Some(ClientError::AccountCheck), "{build}");
 
         let mut lab = Lab::new(
             build,
             Door::Checking,
-            Settings {
+            GameClientConfig {
                 session: true,
-                ..Settings::default()
+                ..GameClientConfig::default()
             },
         );
         lab.run();
@@ -339,7 +339,7 @@ fn account_checks_are_refused_or_handed_over() {
             Some(secret) => session_hash("-7ab3", secret, KEY.public_der()),
             None => "-7ab3".into(),
         };
-        assert_eq!(lab.events, [Event::SessionCheck { hash }], "{build}");
+        assert_eq!(lab.events, [ClientEvent::SessionCheck { hash }], "{build}");
         // Keep alives are returned meanwhile.
         lab.say(KeepAlive { token: 5 });
         assert_eq!(lab.heard("KeepAlive").len(), 1);
@@ -352,8 +352,8 @@ fn account_checks_are_refused_or_handed_over() {
 
 #[test]
 fn a_kick_says_what_to_do() {
-    for &build in Build::SPEECHES {
-        let mut lab = Lab::new(build, Door::Usual, Settings::default());
+    for &build in Build::DIALECTS {
+        let mut lab = Lab::new(build, Door::Usual, GameClientConfig::default());
         lab.server
             .send(
                 &Kick {
@@ -388,7 +388,7 @@ fn a_kick_says_what_to_do() {
         assert!(!lab.client.is_playing());
         assert!(lab.client.say("hello").is_err());
     }
-    let mut lab = Lab::new(Build::LATEST, Door::Usual, Settings::default());
+    let mut lab = Lab::new(Build::LATEST, Door::Usual, GameClientConfig::default());
     lab.server
         .send(
             &Kick {
@@ -415,9 +415,9 @@ fn bytes_that_make_no_sense_name_the_build_of_the_same_number() {
     ] {
         let mut lab = Lab::playing_with(
             build,
-            Settings {
+            GameClientConfig {
                 encrypt: false,
-                ..Settings::default()
+                ..GameClientConfig::default()
             },
         );
         lab.client.receive(&[0x99; 40]);
@@ -434,8 +434,8 @@ fn bytes_that_make_no_sense_name_the_build_of_the_same_number() {
 
 #[test]
 fn the_place_is_confirmed_and_told_as_the_game_does_it() {
-    for &build in Build::SPEECHES {
-        let mut lab = Lab::new(build, Door::Usual, Settings::default());
+    for &build in Build::DIALECTS {
+        let mut lab = Lab::new(build, Door::Usual, GameClientConfig::default());
         lab.run();
         lab.ticks(3);
         assert!(
@@ -508,7 +508,7 @@ fn the_place_is_confirmed_and_told_as_the_game_does_it() {
             ("PlayerPositionLook", 9)
         );
         assert_eq!(
-            lab.client.game().me.position.unwrap().feet,
+            lab.client.game().player.position.unwrap().feet,
             [4.5, 71.0, -2.5]
         );
         // A server that minds.
@@ -517,7 +517,7 @@ fn the_place_is_confirmed_and_told_as_the_game_does_it() {
         lab.put(4.5, 71.0, -2.5);
         lab.ticks(5);
         assert_eq!(
-            lab.client.game().me.position.unwrap().feet,
+            lab.client.game().player.position.unwrap().feet,
             [4.5, 71.0, -2.5]
         );
         // Riding.
@@ -535,7 +535,7 @@ fn the_place_is_confirmed_and_told_as_the_game_does_it() {
             entity: 1298,
             vehicle: -1,
         });
-        assert_eq!(lab.client.game().me.vehicle, None);
+        assert_eq!(lab.client.game().player.vehicle, None);
     }
 }
 
@@ -559,7 +559,7 @@ fn eyes_in_the_wrong_place_are_not_repeated() {
 
 #[test]
 fn keep_alives_and_refused_clicks_are_answered() {
-    for &build in Build::SPEECHES {
+    for &build in Build::DIALECTS {
         let mut lab = Lab::playing(build);
         lab.say(KeepAlive { token: -3 });
         lab.say(ConfirmTransaction {
@@ -594,7 +594,7 @@ fn death_is_survived_in_every_build() {
         height: 256,
         level_type: "flat".into(),
     };
-    for &build in Build::SPEECHES {
+    for &build in Build::DIALECTS {
         let mut lab = Lab::playing(build);
         lab.column(0, 0, &stone());
         lab.say(SpawnMob {
@@ -617,11 +617,11 @@ fn death_is_survived_in_every_build() {
         assert_eq!(
             lab.events,
             [
-                Event::Health {
+                ClientEvent::Health {
                     health: 0,
                     food: 19
                 },
-                Event::Died
+                ClientEvent::Died
             ]
         );
         let expected: Packet = match build {
@@ -646,9 +646,9 @@ fn death_is_survived_in_every_build() {
         lab.say(back(0));
         assert_eq!(
             lab.events.last(),
-            Some(&Event::Respawned {
+            Some(&ClientEvent::Respawned {
                 dimension: 0,
-                mode: Mode::Survival
+                mode: ReportedMode::Survival
             })
         );
         assert_eq!(
@@ -667,9 +667,9 @@ fn death_is_survived_in_every_build() {
 
         let mut lab = Lab::playing_with(
             build,
-            Settings {
+            GameClientConfig {
                 respawn: false,
-                ..Settings::default()
+                ..GameClientConfig::default()
             },
         );
         lab.say(UpdateHealth {
@@ -687,7 +687,7 @@ fn death_is_survived_in_every_build() {
 #[test]
 fn the_world_follows_what_is_said() {
     let block = |id, metadata| Some(Block { id, metadata });
-    for &build in Build::SPEECHES {
+    for &build in Build::DIALECTS {
         let mut lab = Lab::playing(build);
         for x in -4..=3 {
             for z in -3..=3 {
@@ -696,7 +696,7 @@ fn the_world_follows_what_is_said() {
         }
         assert_eq!(
             lab.events,
-            [Event::FirstColumn, Event::Surrounded { columns: 56 }],
+            [ClientEvent::FirstColumn, ClientEvent::Surrounded { columns: 56 }],
             "{build}"
         );
         assert_eq!(lab.client.game().columns_received(), 56);
@@ -741,8 +741,8 @@ fn the_world_follows_what_is_said() {
             data: zlib_field(&data),
         });
         let blocks = List32::new(vec![
-            Offset { x: 0, y: 0, z: 0 },
-            Offset { x: -1, y: -1, z: 1 },
+            BlockOffset { x: 0, y: 0, z: 0 },
+            BlockOffset { x: -1, y: -1, z: 1 },
         ]);
         // The centre is cut towards zero.
         lab.say(Explosion {
@@ -772,7 +772,7 @@ fn the_world_follows_what_is_said() {
             x,
             z: 0,
             ground_up: true,
-            masks: Masks::default(),
+            masks: SectionMasks::default(),
             data,
         };
         if build <= Build::W17a {
@@ -816,14 +816,14 @@ fn the_world_follows_what_is_said() {
 
 #[test]
 fn an_empty_column_was_no_unload_until_12w17a() {
-    for &build in Build::SPEECHES {
+    for &build in Build::DIALECTS {
         let mut lab = Lab::playing(build);
         let data = zlib_field(&[1; 256]);
         lab.say(ChunkData {
             x: 0,
             z: 0,
             ground_up: true,
-            masks: Masks::default(),
+            masks: SectionMasks::default(),
             data,
         });
         assert_eq!(
@@ -836,9 +836,9 @@ fn an_empty_column_was_no_unload_until_12w17a() {
 
 #[test]
 fn broken_columns_are_warnings() {
-    for &build in Build::SPEECHES {
+    for &build in Build::DIALECTS {
         let mut lab = Lab::playing(build);
-        let masks = Masks { primary: 1, add: 0 };
+        let masks = SectionMasks { primary: 1, add: 0 };
         for x in 0..100 {
             let data = Zlib {
                 unused: 0,
@@ -861,7 +861,7 @@ fn broken_columns_are_warnings() {
         });
         if build >= Build::W27a {
             lab.say(MapChunkBulk {
-                columns: Bulk::new(vec![ColumnMeta { x: 0, z: 0, masks }], zlib(&[0; 3])),
+                columns: ColumnBulk::new(vec![ColumnMeta { x: 0, z: 0, masks }], zlib(&[0; 3])),
             });
         }
         let game = lab.client.game();
@@ -887,7 +887,7 @@ fn broken_columns_are_warnings() {
 
 #[test]
 fn players_come_and_go() {
-    for &build in Build::SPEECHES {
+    for &build in Build::DIALECTS {
         let mut lab = Lab::playing(build);
         let listed = |name: &str, online, ping| PlayerListItem {
             name: name.into(),
@@ -947,23 +947,23 @@ fn players_come_and_go() {
         }
         let ann = || "Ann".to_owned();
         let expected = [
-            Event::PlayerListed {
+            ClientEvent::PlayerListed {
                 name: ann(),
                 ping: 40,
             },
-            Event::PlayerListed {
+            ClientEvent::PlayerListed {
                 name: "Bob".into(),
                 ping: 1,
             },
-            Event::PlayerUnlisted { name: ann() },
-            Event::PlayerAppeared {
+            ClientEvent::PlayerUnlisted { name: ann() },
+            ClientEvent::PlayerAppeared {
                 entity: 7,
                 name: ann(),
                 x: 1.0,
                 y: 64.0,
                 z: -0.5,
             },
-            Event::PlayerVanished {
+            ClientEvent::PlayerVanished {
                 entity: 7,
                 name: ann(),
             },
@@ -977,9 +977,9 @@ fn players_come_and_go() {
 fn a_crowd_is_bounded() {
     let mut lab = Lab::playing_with(
         Build::LATEST,
-        Settings {
+        GameClientConfig {
             max_columns: 3,
-            ..Settings::default()
+            ..GameClientConfig::default()
         },
     );
     for i in 0..5000 {
@@ -1008,7 +1008,7 @@ fn a_crowd_is_bounded() {
 
 #[test]
 fn what_is_said_of_us_is_known() {
-    for &build in Build::SPEECHES {
+    for &build in Build::DIALECTS {
         let mut lab = Lab::playing(build);
         lab.say(TimeUpdate { time: 6000 });
         lab.say(SpawnPosition { x: 1, y: 2, z: -3 });
@@ -1064,12 +1064,12 @@ fn what_is_said_of_us_is_known() {
             (6000, Some([1, 2, -3]), false)
         );
         assert_eq!(
-            (game.me.level, game.me.mode, game.me.inventory.len()),
-            (7, Mode::Adventure, 45)
+            (game.player.level, game.player.mode, game.player.inventory.len()),
+            (7, ReportedMode::Adventure, 45)
         );
-        assert_eq!(game.me.inventory[37], Slot::of(4, 3, 0));
+        assert_eq!(game.player.inventory[37], Slot::of(4, 3, 0));
         assert_eq!(lab.events.len(), 4);
-        let Event::Chat { text } = &lab.events[3] else {
+        let ClientEvent::Chat { text } = &lab.events[3] else {
             panic!()
         };
         assert_eq!(text.ansi(), "\u{1b}[92mhi[2J\u{1b}[0m\n");
@@ -1139,7 +1139,7 @@ fn digging_takes_time_unless_one_may_build_at_once() {
 
 #[test]
 fn lines_are_cut_and_cleaned() {
-    for &build in Build::SPEECHES {
+    for &build in Build::DIALECTS {
         let mut lab = Lab::playing(build);
         for text in [
             "hello",
@@ -1171,7 +1171,7 @@ fn lines_are_cut_and_cleaned() {
 
 #[test]
 fn leaving_ends_everything() {
-    for &build in Build::SPEECHES {
+    for &build in Build::DIALECTS {
         let mut lab = Lab::playing(build);
         lab.client.leave();
         lab.client.leave();
@@ -1190,7 +1190,7 @@ fn leaving_ends_everything() {
         assert!(!lab.client.is_playing());
     }
     // Also before the game.
-    let mut client = Client::new(Settings::default(), random(1));
+    let mut client = Client::new(GameClientConfig::default(), random(1));
     client.leave();
     assert_eq!(client.next(), Ok(None));
 }
@@ -1226,27 +1226,27 @@ fn ticks_keep_their_pace_whoever_calls() {
 
 #[test]
 fn packets_are_counted_and_kept() {
-    for &build in Build::SPEECHES {
+    for &build in Build::DIALECTS {
         let mut lab = Lab::playing_with(
             build,
-            Settings {
+            GameClientConfig {
                 keep_packets: true,
-                ..Settings::default()
+                ..GameClientConfig::default()
             },
         );
         lab.say(KeepAlive { token: 77 });
         let packets = lab.client.take_packets();
         assert_eq!(
             packets.last(),
-            Some(&(Way::ToServer, vec![0, 0, 0, 0, 77])),
+            Some(&(PacketDirection::ToServer, vec![0, 0, 0, 0, 77])),
             "{build}"
         );
         assert_eq!(
             packets[packets.len() - 2],
-            (Way::ToClient, vec![0, 0, 0, 0, 77])
+            (PacketDirection::ToClient, vec![0, 0, 0, 0, 77])
         );
-        let tally = lab.client.tally();
-        for way in Way::BOTH {
+        let tally = lab.client.traffic();
+        for way in PacketDirection::BOTH {
             let kept: Vec<_> = packets.iter().filter(|(other, _)| *other == way).collect();
             assert_eq!(tally.total(way).packets, kept.len() as u64);
             assert_eq!(
@@ -1264,14 +1264,15 @@ fn packets_are_counted_and_kept() {
 /// Any packets at all, in any order: no panic, and the client stays in its bounds.
 #[test]
 fn a_server_out_of_its_mind() {
-    for &build in Build::SPEECHES {
+    for &build in Build::DIALECTS {
         for seed in 0..40 {
             let mut lab = Lab::playing(build);
-            let mut dice = Dice::new(seed);
+            let mut dice = SampleRng::new(seed);
             let rows: Vec<_> = TABLE
                 .iter()
                 .filter(|row| {
-                    row.is_in(Way::ToClient, build) && ![0x02, 0xFC, 0xFD, 0xFF].contains(&row.id)
+                    row.is_in(PacketDirection::ToClient, build)
+                        && ![0x02, 0xFC, 0xFD, 0xFF].contains(&row.id)
                 })
                 .collect();
             for _ in 0..60 {

@@ -7,8 +7,8 @@
     reason = "a test may look at its environment"
 )]
 
-use hailer_minecraft::sample::Dice;
-use hailer_minecraft::{Build, TABLE, Way, fuzzing};
+use hailer_minecraft::sample::SampleRng;
+use hailer_minecraft::{Build, PacketDirection, TABLE, fuzzing};
 use std::path::Path;
 
 /// Random inputs for each target: unless told otherwise, a second or two in all without optimisation.
@@ -56,10 +56,10 @@ fn server() {
 /// Sampled packets with some of their bytes changed: random bytes alone seldom get past the first field.
 #[test]
 fn damaged_packets() {
-    for (number, &build) in Build::SPEECHES.iter().enumerate() {
-        for (bit, way) in Way::BOTH.into_iter().enumerate() {
+    for (number, &build) in Build::DIALECTS.iter().enumerate() {
+        for (bit, way) in PacketDirection::BOTH.into_iter().enumerate() {
             for row in TABLE.iter().filter(|row| row.is_in(way, build)) {
-                let mut dice = Dice::new(u64::from(row.id));
+                let mut dice = SampleRng::new(u64::from(row.id));
                 for _ in 0..20 {
                     let mut bytes = vec![number as u8, bit as u8];
                     (row.sample)(&mut dice, build).write(&mut bytes, build);
@@ -73,10 +73,10 @@ fn damaged_packets() {
             }
             // All of them to one server after the other, until one ends it.
             for seed in 0..4 {
-                let (mut dice, mut bytes) = (Dice::new(seed), vec![number as u8, 1]);
+                let (mut dice, mut bytes) = (SampleRng::new(seed), vec![number as u8, 1]);
                 let rows: Vec<_> = TABLE
                     .iter()
-                    .filter(|row| row.is_in(Way::ToServer, build))
+                    .filter(|row| row.is_in(PacketDirection::ToServer, build))
                     .collect();
                 for _ in 0..60 {
                     let row = rows[dice.below(rows.len())];
@@ -93,10 +93,10 @@ fn damaged_packets() {
 #[test]
 fn the_corpus_has_every_build() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/__fuzz__/stream/corpus");
-    for (number, &build) in Build::SPEECHES.iter().enumerate() {
-        for (bit, way) in Way::BOTH.into_iter().enumerate() {
+    for (number, &build) in Build::DIALECTS.iter().enumerate() {
+        for (bit, way) in PacketDirection::BOTH.into_iter().enumerate() {
             let mut bytes = vec![number as u8, bit as u8];
-            let mut dice = Dice::new(11);
+            let mut dice = SampleRng::new(11);
             TABLE
                 .iter()
                 .filter(|row| row.is_in(way, build))

@@ -1,13 +1,15 @@
 //! Two ends of a connection against each other, in every build, with the bytes split at random.
 
 use hailer_minecraft::crypto::{KeyPair, encrypt, same_token};
-use hailer_minecraft::sample::Dice;
+use hailer_minecraft::sample::SampleRng;
 use hailer_minecraft::table::*;
-use hailer_minecraft::types::{Bytes16, Text};
-use hailer_minecraft::{Build, Connection, Packet, PeerError, Role, State, TABLE, Way};
+use hailer_minecraft::types::{Bytes16, WireString};
+use hailer_minecraft::{
+    Build, Connection, ConnectionState, Packet, PacketDirection, PeerError, Role, TABLE,
+};
 
 /// Carries bytes from one end to the other in pieces, and returns the packets that come out.
-fn carry(from: &mut Connection, to: &mut Connection, dice: &mut Dice) -> Vec<Packet> {
+fn carry(from: &mut Connection, to: &mut Connection, dice: &mut SampleRng) -> Vec<Packet> {
     let mut packets = Vec::new();
     while !from.outgoing().is_empty() {
         let count = 1 + dice.below(from.outgoing().len().min(200));
@@ -24,7 +26,7 @@ fn handshake(build: Build) -> Packet {
     let who = if build < Build::W17a {
         "Bot;localhost:25565".into()
     } else {
-        Text::default()
+        WireString::default()
     };
     let (name, host, port) = ("Bot".into(), "localhost".into(), 25565);
     Handshake {
@@ -50,7 +52,7 @@ fn enter(build: Build) -> Packet {
 }
 
 /// All that comes before the game, as the build does it; `encrypted` false: the client leaves the key unanswered.
-fn log_in(build: Build, encrypted: bool, dice: &mut Dice) -> (Connection, Connection) {
+fn log_in(build: Build, encrypted: bool, dice: &mut SampleRng) -> (Connection, Connection) {
     let (mut client, mut server) = (
         Connection::new(Role::Client, build),
         Connection::new(Role::Server, build),
@@ -82,7 +84,7 @@ fn log_in(build: Build, encrypted: bool, dice: &mut Dice) -> (Connection, Connec
                 .secret_len();
             let secret = dice.bytes(length);
             client.secure(&secret).unwrap();
-            let lock = |plain: &[u8], dice: &mut Dice| {
+            let lock = |plain: &[u8], dice: &mut SampleRng| {
                 Bytes16::new(encrypt(&request.key, plain, &mut fill(dice)).unwrap())
             };
             let (secret_locked, token_locked) = (lock(&secret, dice), lock(&request.token, dice));
@@ -129,16 +131,19 @@ fn log_in(build: Build, encrypted: bool, dice: &mut Dice) -> (Connection, Connec
     assert!(
         matches!(&carry(&mut server, &mut client, dice)[..], [Packet::Login(login)] if login.entity == 7)
     );
-    assert_eq!((client.state(), server.state()), (State::Play, State::Play));
+    assert_eq!(
+        (client.state(), server.state()),
+        (ConnectionState::Play, ConnectionState::Play)
+    );
     (client, server)
 }
 
-fn fill(dice: &mut Dice) -> impl FnMut(&mut [u8]) + '_ {
+fn fill(dice: &mut SampleRng) -> impl FnMut(&mut [u8]) + '_ {
     |bytes| bytes.iter_mut().for_each(|byte| *byte = dice.bits() as u8)
 }
 
 /// Sends some packets of the game, of any kind that the build has.
-fn play(from: &mut Connection, to: &mut Connection, dice: &mut Dice) {
+fn play(from: &mut Connection, to: &mut Connection, dice: &mut SampleRng) {
     let (way, build) = (from.role().sends(), from.build());
     let rows: Vec<_> = TABLE.iter().filter(|row| row.is_in(way, build)).collect();
     let packets: Vec<Packet> = (0..20)
@@ -156,9 +161,9 @@ fn play(from: &mut Connection, to: &mut Connection, dice: &mut Dice) {
 
 #[test]
 fn every_build_logs_in_and_plays_with_bytes_split_at_random() {
-    for &build in Build::SPEECHES {
+    for &build in Build::DIALECTS {
         for encrypted in [true, false] {
-            let mut dice = Dice::new(u64::from(build as u8) << 1 | u64::from(encrypted));
+            let mut dice = SampleRng::new(u64::from(build as u8) << 1 | u64::from(encrypted));
             let (mut client, mut server) = log_in(build, encrypted, &mut dice);
             for _ in 0..20 {
                 play(&mut client, &mut server, &mut dice);
@@ -173,7 +178,7 @@ fn every_build_logs_in_and_plays_with_bytes_split_at_random() {
                 )
                 .unwrap();
             carry(&mut client, &mut server, &mut dice);
-            assert_eq!(server.state(), State::Closed);
+            assert_eq!(server.state(), ConnectionState::Closed);
             assert!(
                 server.send(&KeepAlive { token: 1 }.into()).is_err(),
                 "nothing follows the end"
@@ -184,15 +189,20 @@ fn every_build_logs_in_and_plays_with_bytes_split_at_random() {
 
 #[test]
 fn nothing_of_the_game_is_read_before_the_login_is_done() {
-    for &build in Build::SPEECHES {
-        for row in TABLE.iter().filter(|row| row.is_in(Way::ToServer, build)) {
+    for &build in Build::DIALECTS {
+        for row in TABLE
+            .iter()
+            .filter(|row| row.is_in(PacketDirection::ToServer, build))
+        {
             let mut server = Connection::new(Role::Server, build);
             let mut bytes = Vec::new();
-            (row.sample)(&mut Dice::new(1), build).write(&mut bytes, build);
+            (row.sample)(&mut SampleRng::new(1), build).write(&mut bytes, build);
             server.receive(&bytes);
             match (row.id, server.next()) {
                 (0x02 | 0xFE | 0xFF | 0x00, Ok(Some(_))) => {}
-                (_, Err(PeerError::Unexpected(error))) => assert_eq!(error.state, State::Start),
+                (_, Err(PeerError::Unexpected(error))) => {
+                    assert_eq!(error.state, ConnectionState::Start)
+                }
                 (id, other) => panic!("0x{id:02X} in {build}: {other:?}"),
             }
         }
@@ -207,7 +217,7 @@ fn a_client_that_asked_to_enter_reads_whatever_comes() {
         Connection::new(Role::Client, build),
         Connection::new(Role::Server, build),
     );
-    let mut dice = Dice::new(2);
+    let mut dice = SampleRng::new(2);
     client.send(&handshake(build)).unwrap();
     carry(&mut client, &mut server, &mut dice);
     let early = || TimeUpdate { time: 5 }.into();
@@ -230,7 +240,7 @@ fn a_client_that_asked_to_enter_reads_whatever_comes() {
     );
     server.send(&early()).unwrap();
     assert_eq!(carry(&mut server, &mut client, &mut dice), [early()]);
-    assert_eq!(client.state(), State::Entering);
+    assert_eq!(client.state(), ConnectionState::Entering);
 }
 
 #[test]
@@ -240,7 +250,7 @@ fn bytes_behind_the_secret_wait_for_it() {
         Connection::new(Role::Client, build),
         Connection::new(Role::Server, build),
     );
-    let mut dice = Dice::new(3);
+    let mut dice = SampleRng::new(3);
     client.send(&handshake(build)).unwrap();
     carry(&mut client, &mut server, &mut dice);
     server.send(&EncryptionRequest::default().into()).unwrap();
@@ -270,7 +280,7 @@ fn bytes_behind_the_secret_wait_for_it() {
 
 #[test]
 fn a_server_may_let_in_without_a_key_and_answer_pings() {
-    for &build in Build::SPEECHES
+    for &build in Build::DIALECTS
         .iter()
         .filter(|&&build| build >= Build::W17a)
     {
@@ -278,12 +288,15 @@ fn a_server_may_let_in_without_a_key_and_answer_pings() {
             Connection::new(Role::Client, build),
             Connection::new(Role::Server, build),
         );
-        let mut dice = Dice::new(9);
+        let mut dice = SampleRng::new(9);
         client.send(&handshake(build)).unwrap();
         carry(&mut client, &mut server, &mut dice);
         server.send(&Login::default().into()).unwrap();
         carry(&mut server, &mut client, &mut dice);
-        assert_eq!((client.state(), server.state()), (State::Play, State::Play));
+        assert_eq!(
+            (client.state(), server.state()),
+            (ConnectionState::Play, ConnectionState::Play)
+        );
     }
     let mut server = Connection::new(Role::Server, Build::LATEST);
     server.receive(&[0xFE]);

@@ -2,9 +2,9 @@
 //!
 //! `BLESS=1 cargo test` writes them; otherwise a difference fails.
 
-use hailer_minecraft::packet::{Row, Ways};
+use hailer_minecraft::packet::{PacketDirections, PacketInfo};
 use hailer_minecraft::state::TRANSITIONS;
-use hailer_minecraft::{Build, TABLE, Way};
+use hailer_minecraft::{Build, PacketDirection, TABLE};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -31,11 +31,11 @@ fn check(path: &str, expected: &str) {
     );
 }
 
-fn ways(ways: Ways) -> &'static str {
-    match ways {
-        Ways::ToClient => "to client",
-        Ways::ToServer => "to server",
-        Ways::Both => "both",
+fn directions(directions: PacketDirections) -> &'static str {
+    match directions {
+        PacketDirections::ToClient => "to client",
+        PacketDirections::ToServer => "to server",
+        PacketDirections::Both => "both",
     }
 }
 
@@ -77,7 +77,7 @@ fn counts() -> String {
     let mut out = String::from(
         "| from | protocol | ids | to client | to server | both |\n| --- | --- | --- | --- | --- | --- |\n",
     );
-    for &build in Build::SPEECHES {
+    for &build in Build::DIALECTS {
         let ids = |way| {
             TABLE
                 .iter()
@@ -85,7 +85,10 @@ fn counts() -> String {
                 .map(|row| row.id)
                 .collect::<BTreeSet<u8>>()
         };
-        let (client, server) = (ids(Way::ToClient), ids(Way::ToServer));
+        let (client, server) = (
+            ids(PacketDirection::ToClient),
+            ids(PacketDirection::ToServer),
+        );
         let (all, both) = ((&client | &server).len(), (&client & &server).len());
         let (client, server) = (client.len(), server.len());
         writeln!(
@@ -101,13 +104,20 @@ fn counts() -> String {
 /// Rows and fields that are in a build and not in the one before, and the other way round.
 fn changes() -> String {
     let mut out = String::from("| build | change |\n| --- | --- |\n");
-    for pair in Build::SPEECHES.windows(2) {
+    for pair in Build::DIALECTS.windows(2) {
         let &[before, build] = pair else {
             unreachable!()
         };
         let mut said = Vec::new();
         for row in TABLE {
-            let name = |sign| format!("{sign}0x{:02X} {} {}", row.id, row.name, ways(row.ways));
+            let name = |sign| {
+                format!(
+                    "{sign}0x{:02X} {} {}",
+                    row.id,
+                    row.name,
+                    directions(row.directions)
+                )
+            };
             match ((row.exists)(before), (row.exists)(build)) {
                 (false, true) => said.push(name('+')),
                 (true, false) => said.push(name('-')),
@@ -148,13 +158,13 @@ fn changes() -> String {
 fn packets() -> String {
     let mut out =
         String::from("| id | packet | way | fields | what |\n| --- | --- | --- | --- | --- |\n");
-    for Row {
+    for PacketInfo {
         id,
         name,
         builds,
         fields,
         help,
-        ways: row_ways,
+        directions: row_ways,
         ..
     } in TABLE
     {
@@ -165,7 +175,7 @@ fn packets() -> String {
                 margin => format!("{}: `{}` {margin}", field.name, field.ty),
             })
             .collect();
-        let (name, way) = (format!("{name} {}", margin(builds)), ways(*row_ways));
+        let (name, way) = (format!("{name} {}", margin(builds)), directions(*row_ways));
         writeln!(
             out,
             "| {id:02X} | {} | {way} | {} | {} |",
@@ -236,7 +246,7 @@ fn the_table_in_json() {
     let mut out = String::from("[\n");
     for (i, row) in TABLE.iter().enumerate() {
         let spoken = |exists: fn(Build) -> bool| {
-            let names = Build::SPEECHES
+            let names = Build::DIALECTS
                 .iter()
                 .filter(|&&build| exists(build))
                 .map(|build| format!("\"{build}\""));
@@ -257,7 +267,12 @@ fn the_table_in_json() {
                 )
             })
             .collect();
-        let (id, name, way, builds) = (row.id, row.name, ways(row.ways), spoken(row.exists));
+        let (id, name, way, builds) = (
+            row.id,
+            row.name,
+            directions(row.directions),
+            spoken(row.exists),
+        );
         let comma = if i + 1 < TABLE.len() { "," } else { "" };
         writeln!(out, "{{\"id\": {id}, \"name\": \"{name}\", \"way\": \"{way}\", \"builds\": {builds},\n  \"fields\": [{}]}}{comma}", fields.join(",\n    ")).unwrap();
     }

@@ -2,17 +2,17 @@
 
 use hailer_minecraft::chunk::Block;
 use hailer_minecraft::client::{self, Client};
-use hailer_minecraft::sample::Dice;
+use hailer_minecraft::sample::SampleRng;
 use hailer_minecraft::server::{self, ClientId, Server, WorldKind};
 use hailer_minecraft::table::CreativeInventoryAction;
 use hailer_minecraft::types::Slot;
-use hailer_minecraft::{Build, Packet, TABLE, Way};
+use hailer_minecraft::{Build, Packet, PacketDirection, TABLE};
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 /// Fills slices; the same seed, the same keys.
 fn random(seed: u64) -> impl FnMut(&mut [u8]) + Send + 'static {
-    let mut dice = Dice::new(seed);
+    let mut dice = SampleRng::new(seed);
     move |bytes| bytes.iter_mut().for_each(|byte| *byte = dice.bits() as u8)
 }
 
@@ -25,13 +25,13 @@ struct Seat {
 struct Table {
     server: Server,
     seats: Vec<Seat>,
-    dice: Dice,
+    dice: SampleRng,
     now: Duration,
 }
 
 impl Table {
     fn new(build: Build, encryption: server::Encryption, world: WorldKind) -> Self {
-        let settings = server::Settings {
+        let settings = server::GameServerConfig {
             build,
             encryption,
             world,
@@ -42,7 +42,7 @@ impl Table {
         Self {
             server,
             seats: Vec::new(),
-            dice: Dice::new(build as u64),
+            dice: SampleRng::new(build as u64),
             now: Duration::from_secs(1),
         }
     }
@@ -53,7 +53,7 @@ impl Table {
             .server
             .connect(self.now, IpAddr::V4(Ipv4Addr::new(192, 0, 2, last)))
             .unwrap();
-        let settings = client::Settings {
+        let settings = client::GameClientConfig {
             build,
             name: name.into(),
             ..Default::default()
@@ -91,7 +91,7 @@ impl Table {
                         .next()
                         .unwrap_or_else(|error| panic!("{}: {error}", seat.client.build()))
                     {
-                        if let client::Event::Chat { text } = event {
+                        if let client::ClientEvent::Chat { text } = event {
                             seat.said.push(text.plain());
                         }
                     }
@@ -124,7 +124,7 @@ impl Table {
 
 #[test]
 fn two_players_in_every_build() {
-    for &build in Build::SPEECHES {
+    for &build in Build::DIALECTS {
         for encryption in [server::Encryption::Offered, server::Encryption::Off] {
             let mut table = Table::new(build, encryption, WorldKind::Flat);
             let alice = table.join("Alice", build);
@@ -152,7 +152,7 @@ fn two_players_in_every_build() {
             let [x, y, z] = table.seats[alice]
                 .client
                 .game()
-                .me
+                .player
                 .position
                 .unwrap()
                 .feet
@@ -255,7 +255,7 @@ fn nobody_comes_in_the_clear_where_encryption_is_required() {
         .server
         .connect(table.now, IpAddr::V4(Ipv4Addr::LOCALHOST))
         .unwrap();
-    let settings = client::Settings {
+    let settings = client::GameClientConfig {
         build: Build::V1_2_5,
         ..Default::default()
     };
@@ -280,13 +280,13 @@ fn nobody_comes_in_the_clear_where_encryption_is_required() {
 /// the other player.
 #[test]
 fn a_hostile_player_harms_nobody() {
-    for &build in Build::SPEECHES {
+    for &build in Build::DIALECTS {
         let mut table = Table::new(build, server::Encryption::Off, WorldKind::Flat);
         let good = table.join("Good", build);
         table.run(40);
         let rows: Vec<_> = TABLE
             .iter()
-            .filter(|row| row.is_in(Way::ToServer, build))
+            .filter(|row| row.is_in(PacketDirection::ToServer, build))
             .collect();
         for round in 0..60 {
             let bad = table.join(&format!("Bad{round}"), build);

@@ -2,13 +2,13 @@
 
 use hailer_minecraft::chunk::{self, Column, Inflater, MAX_COLUMN};
 use hailer_minecraft::crypto::{CipherKind, encrypt};
-use hailer_minecraft::sample::Dice;
+use hailer_minecraft::sample::SampleRng;
 use hailer_minecraft::server::{
-    ClientId, Encryption, Event, GameMode, Rate, Server, Settings, TICK, WorldKind,
+    ClientId, Encryption, ServerEvent, GameMode, Rate, Server, GameServerConfig, TICK, WorldKind,
 };
 use hailer_minecraft::table::*;
 use hailer_minecraft::types::*;
-use hailer_minecraft::{Build, Connection, PeerError, Role, State};
+use hailer_minecraft::{Build, Connection, ConnectionState, PeerError, Role};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
@@ -16,16 +16,16 @@ use std::time::Duration;
 const HOME: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 fn random(seed: u64) -> impl FnMut(&mut [u8]) + Send {
-    let mut dice = Dice::new(seed);
+    let mut dice = SampleRng::new(seed);
     move |bytes| bytes.iter_mut().for_each(|byte| *byte = dice.bits() as u8)
 }
 
-fn settings(build: Build) -> Settings {
-    Settings {
+fn settings(build: Build) -> GameServerConfig {
+    GameServerConfig {
         build,
         world: WorldKind::Flat,
         view_distance: 3,
-        ..Settings::default()
+        ..GameServerConfig::default()
     }
 }
 
@@ -33,9 +33,9 @@ fn settings(build: Build) -> Settings {
 struct Table {
     server: Server,
     now: Duration,
-    dice: Dice,
+    dice: SampleRng,
     seats: Vec<Seat>,
-    events: Vec<Event>,
+    events: Vec<ServerEvent>,
 }
 
 /// A client.
@@ -56,12 +56,12 @@ struct Seat {
 }
 
 impl Table {
-    fn new(settings: Settings) -> Self {
+    fn new(settings: GameServerConfig) -> Self {
         let server = Server::new(settings, random(7)).unwrap();
         Self {
             server,
             now: Duration::from_secs(1000),
-            dice: Dice::new(3),
+            dice: SampleRng::new(3),
             seats: Vec::new(),
             events: Vec::new(),
         }
@@ -117,7 +117,7 @@ impl Table {
         self.ticks(2);
         assert_eq!(
             self.seats[seat].connection.state(),
-            State::Play,
+            ConnectionState::Play,
             "{build} {:?}",
             self.seats[seat].kicked
         );
@@ -224,7 +224,7 @@ impl Table {
 }
 
 impl Seat {
-    fn read(&mut self, dice: &mut Dice) {
+    fn read(&mut self, dice: &mut SampleRng) {
         loop {
             match self.connection.next() {
                 Ok(Some(packet)) => self.hear(packet, dice),
@@ -237,7 +237,7 @@ impl Seat {
         }
     }
 
-    fn hear(&mut self, packet: Packet, dice: &mut Dice) {
+    fn hear(&mut self, packet: Packet, dice: &mut SampleRng) {
         let build = self.connection.build();
         match &packet {
             Packet::HandshakeReply(_) => self.ask_in(),
@@ -405,7 +405,7 @@ fn assert_same_world(table: &mut Table, seat: usize, blocks_only: bool) {
 
 #[test]
 fn a_session_in_every_wire_version() {
-    for &build in Build::SPEECHES {
+    for &build in Build::DIALECTS {
         let mut table = Table::new(settings(build));
         let one = table.enter(build, "One");
         table.settle();
@@ -544,7 +544,7 @@ fn a_session_in_every_wire_version() {
 #[test]
 fn the_hills_arrive_as_they_are() {
     for build in [Build::V1_2_5, Build::W26a, Build::V1_3_2] {
-        let mut table = Table::new(Settings {
+        let mut table = Table::new(GameServerConfig {
             world: WorldKind::Hilly,
             only_build: true,
             ..settings(build)
@@ -573,25 +573,25 @@ fn the_hills_arrive_as_they_are() {
 
 #[test]
 fn without_encryption_where_it_is_offered_or_off() {
-    for &build in Build::SPEECHES {
+    for &build in Build::DIALECTS {
         let mut table = Table::new(settings(build));
         let one = table.sit(build, "Plain");
         table.seats[one].encrypts = false;
         table.shake(one);
         assert_eq!(
             (table.seats[one].connection.state(), table.seats[one].mode),
-            (State::Play, 1),
+            (ConnectionState::Play, 1),
             "{build}"
         );
 
-        let mut table = Table::new(Settings {
+        let mut table = Table::new(GameServerConfig {
             encryption: Encryption::Off,
             ..settings(build)
         });
         let one = table.enter(build, "Off");
         assert!(!table.seats[one].connection.is_encrypted());
 
-        let mut table = Table::new(Settings {
+        let mut table = Table::new(GameServerConfig {
             encryption: Encryption::Required,
             ..settings(build)
         });
@@ -611,8 +611,8 @@ fn without_encryption_where_it_is_offered_or_off() {
 
 #[test]
 fn one_build_and_1_2_5_share_the_port() {
-    for &served in Build::SPEECHES {
-        for &theirs in Build::SPEECHES {
+    for &served in Build::DIALECTS {
+        for &theirs in Build::DIALECTS {
             let mut table = Table::new(settings(served));
             let one = table.sit(theirs, "Who");
             // Where two builds have one number, the server cannot know, and answers as its own.
@@ -632,7 +632,7 @@ fn one_build_and_1_2_5_share_the_port() {
                 expected.is_some()
             );
         }
-        let mut table = Table::new(Settings {
+        let mut table = Table::new(GameServerConfig {
             only_build: true,
             ..settings(served)
         });
@@ -677,7 +677,7 @@ fn one_build_and_1_2_5_share_the_port() {
 #[test]
 fn the_list_of_servers_gets_its_line() {
     for bytes in [&[0xFE][..], &[0xFE, 0x01]] {
-        let mut table = Table::new(Settings {
+        let mut table = Table::new(GameServerConfig {
             motd: "A §4red server".into(),
             ..settings(Build::V1_3_2)
         });
@@ -693,7 +693,7 @@ fn the_list_of_servers_gets_its_line() {
         assert_eq!(kick.reason.to_string(), "A 4red server§1§20");
         assert!(table.server.is_over(id));
         table.flush();
-        assert!(table.events.contains(&Event::Pinged { ip: HOME }));
+        assert!(table.events.contains(&ServerEvent::Pinged { ip: HOME }));
     }
 }
 
@@ -778,7 +778,7 @@ fn logins_that_are_not_let_in() {
         table.seats.clear();
     }
     // Too many, and the same twice.
-    let mut table = Table::new(Settings {
+    let mut table = Table::new(GameServerConfig {
         max_players: 2,
         ..settings(build)
     });
@@ -835,7 +835,7 @@ fn time_runs_out_for_those_who_are_silent() {
     table.flush();
     assert!(
         table.events.iter().any(
-            |event| matches!(event, Event::Left { reason, .. } if reason.contains("Timed out"))
+            |event| matches!(event, ServerEvent::Left { reason, .. } if reason.contains("Timed out"))
         )
     );
 }
@@ -978,8 +978,8 @@ fn columns_come_and_go_as_one_walks() {
 
 #[test]
 fn falling_out_of_the_world() {
-    for &build in Build::SPEECHES {
-        let mut table = Table::new(Settings {
+    for &build in Build::DIALECTS {
+        let mut table = Table::new(GameServerConfig {
             mode: GameMode::Survival,
             ..settings(build)
         });
@@ -1015,8 +1015,8 @@ fn falling_out_of_the_world() {
 
 #[test]
 fn survival_takes_time_and_items() {
-    for &build in Build::SPEECHES {
-        let mut table = Table::new(Settings {
+    for &build in Build::DIALECTS {
+        let mut table = Table::new(GameServerConfig {
             mode: GameMode::Survival,
             ..settings(build)
         });
@@ -1171,7 +1171,7 @@ fn every_item_against_every_face() {
 
 #[test]
 fn many_changes_in_a_tick() {
-    for &build in Build::SPEECHES {
+    for &build in Build::DIALECTS {
         let mut settings = settings(build);
         settings.limits.changes = Rate {
             per_second: 10_000,
@@ -1216,7 +1216,7 @@ fn a_thousand_idle_connections_and_the_limits() {
         .collect();
     // Most of them had to make room: those that wait are bounded, and players come in all the same.
     let waiting = idle.iter().filter(|id| !table.server.is_over(**id)).count();
-    assert_eq!(waiting, table.server.settings().limits.logins);
+    assert_eq!(waiting, table.server.config().limits.logins);
     idle.iter()
         .filter(|id| table.server.is_over(**id))
         .copied()
@@ -1227,7 +1227,7 @@ fn a_thousand_idle_connections_and_the_limits() {
         });
     table.enter(build, "Player");
     // One address has its share, of which the newest are left; this machine's own may have all there is.
-    let limits = table.server.settings().limits.clone();
+    let limits = table.server.config().limits.clone();
     for (address, share) in [
         (ip(5000), limits.logins_per_ip),
         (Ipv4Addr::LOCALHOST.into(), limits.logins),
@@ -1248,7 +1248,7 @@ fn a_thousand_idle_connections_and_the_limits() {
     let all = (0..5000)
         .filter(|i| table.server.connect(table.now, ip(6000 + i)).is_ok())
         .count();
-    assert!(all > 0 && table.server.connections() <= table.server.settings().limits.connections);
+    assert!(all > 0 && table.server.connections() <= table.server.config().limits.connections);
 }
 
 #[test]
@@ -1293,7 +1293,7 @@ fn floods_end_with_whoever_makes_them() {
         table.server.tick(table.now);
         most = most.max(table.server.outgoing(id).len());
     }
-    assert!(most <= table.server.settings().limits.unsent);
+    assert!(most <= table.server.config().limits.unsent);
     assert!(
         !table.server.is_over(table.seats[player].id),
         "{:?}",
@@ -1320,13 +1320,13 @@ fn a_slow_reader_is_dropped() {
         table
             .server
             .events()
-            .any(|event| matches!(event, Event::Left { reason, .. } if reason == "slow reader"))
+            .any(|event| matches!(event, ServerEvent::Left { reason, .. } if reason == "slow reader"))
     );
 }
 
 #[test]
 fn garbage_never_panics() {
-    for &build in Build::SPEECHES {
+    for &build in Build::DIALECTS {
         let mut settings = settings(build);
         settings.limits.connections_per_ip = 10_000;
         settings.limits.logins_per_ip = 10_000;
@@ -1389,7 +1389,7 @@ fn tags_do_not_go_from_one_player_to_another() {
         let [x, y, z] = table.seats[one].place;
         table.walk(one, [x + 4.0, y, z]);
         let item = Slot {
-            tag: Tag::new(&[1, 2, 3]),
+            tag: NbtData::new(&[1, 2, 3]),
             ..Slot::of(276, 1, 0)
         };
         table.send(one, CreativeInventoryAction { slot, item });
@@ -1414,7 +1414,7 @@ fn tags_do_not_go_from_one_player_to_another() {
 /// The game does not count for itself here: without an answer it would show the item for ever.
 #[test]
 fn who_drops_an_item_is_told_what_is_left() {
-    for &build in Build::SPEECHES {
+    for &build in Build::DIALECTS {
         let mut table = Table::new(settings(build));
         let one = table.enter(build, "One");
         table.send(
@@ -1464,7 +1464,7 @@ fn what_breaks_at_once_is_not_waited_for() {
 /// Its characters may take two units each, and what follows must not be cut off.
 #[test]
 fn a_long_line_leaves_room_for_the_counts() {
-    let mut table = Table::new(Settings {
+    let mut table = Table::new(GameServerConfig {
         motd: "\u{1F600}".repeat(200),
         ..settings(Build::V1_3_2)
     });
@@ -1487,7 +1487,7 @@ fn a_long_line_leaves_room_for_the_counts() {
 #[test]
 fn everybody_hears_of_their_health() {
     for mode in [GameMode::Creative, GameMode::Survival] {
-        let mut table = Table::new(Settings {
+        let mut table = Table::new(GameServerConfig {
             mode,
             ..settings(Build::V1_3_2)
         });
@@ -1499,8 +1499,8 @@ fn everybody_hears_of_their_health() {
 /// In the same dimension the game forgets nothing by itself.
 #[test]
 fn whoever_comes_back_to_life_is_told_to_forget() {
-    for &build in Build::SPEECHES {
-        let mut table = Table::new(Settings {
+    for &build in Build::DIALECTS {
+        let mut table = Table::new(GameServerConfig {
             mode: GameMode::Survival,
             ..settings(build)
         });

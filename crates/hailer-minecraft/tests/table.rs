@@ -1,21 +1,23 @@
 //! The table against itself, and against the counts of the spec page.
 
-use hailer_minecraft::sample::Dice;
-use hailer_minecraft::stream::{MAX_PACKET, Outcome, read};
+use hailer_minecraft::sample::SampleRng;
+use hailer_minecraft::stream::{MAX_PACKET, ReadOutcome, read};
 use hailer_minecraft::table::SetWindowItems;
 use hailer_minecraft::types::{List16, Slot};
-use hailer_minecraft::{Build, Packet, Stream, TABLE, Way};
+use hailer_minecraft::{Build, Packet, PacketDirection, PacketStream, TABLE};
 use hailer_proto::wire::Notes;
 use std::collections::BTreeSet;
 
-fn read_one(bytes: &[u8], way: Way, build: Build) -> Outcome {
+fn read_one(bytes: &[u8], way: PacketDirection, build: Build) -> ReadOutcome {
     read(bytes, way, build, MAX_PACKET, &mut Notes::discarding())
 }
 
 /// Every row in every wire version and direction in which it exists.
-fn every_row(mut each: impl FnMut(&'static hailer_minecraft::packet::Row, Way, Build)) {
-    for &build in Build::SPEECHES {
-        for way in Way::BOTH {
+fn every_row(
+    mut each: impl FnMut(&'static hailer_minecraft::packet::PacketInfo, PacketDirection, Build),
+) {
+    for &build in Build::DIALECTS {
+        for way in PacketDirection::BOTH {
             TABLE
                 .iter()
                 .filter(|row| row.is_in(way, build))
@@ -35,7 +37,10 @@ fn each_build_has_as_many_packets_as_the_page_states() {
                 .map(|row| row.id)
                 .collect::<BTreeSet<u8>>()
         };
-        let (to_client, to_server) = (ids(Way::ToClient), ids(Way::ToServer));
+        let (to_client, to_server) = (
+            ids(PacketDirection::ToClient),
+            ids(PacketDirection::ToServer),
+        );
         (
             to_client.union(&to_server).count(),
             to_client.len(),
@@ -73,8 +78,8 @@ fn no_two_rows_answer_one_id() {
 
 #[test]
 fn ids_without_a_row_end_the_stream() {
-    for &build in Build::SPEECHES {
-        for way in Way::BOTH {
+    for &build in Build::DIALECTS {
+        for way in PacketDirection::BOTH {
             for id in 0..=u8::MAX {
                 let known = TABLE
                     .iter()
@@ -82,11 +87,11 @@ fn ids_without_a_row_end_the_stream() {
                 let outcome = read_one(&[id], way, build);
                 match known {
                     true => assert!(
-                        !matches!(outcome, Outcome::Broken(_)),
+                        !matches!(outcome, ReadOutcome::Invalid(_)),
                         "0x{id:02X} {way} in {build}"
                     ),
                     false => assert!(
-                        matches!(outcome, Outcome::Broken(broken) if broken.packet.is_none())
+                        matches!(outcome, ReadOutcome::Invalid(broken) if broken.packet.is_none())
                     ),
                 }
             }
@@ -100,20 +105,20 @@ fn every_row_round_trips_in_every_build_cut_at_every_byte() {
     let mut packets = 0;
     every_row(|row, way, build| {
         for seed in 0..20 {
-            let packet = (row.sample)(&mut Dice::new(seed << 8 | u64::from(row.id)), build);
+            let packet = (row.sample)(&mut SampleRng::new(seed << 8 | u64::from(row.id)), build);
             assert!(packet.is_in(way, build) && packet.id() == row.id && packet.name() == row.name);
             let mut bytes = Vec::new();
             packet.write(&mut bytes, build);
             for cut in 0..bytes.len() {
                 match read_one(&bytes[..cut], way, build) {
-                    Outcome::Need(need) => assert!(
+                    ReadOutcome::Need(need) => assert!(
                         need >= 1 && cut + need <= bytes.len(),
                         "{packet:?} cut at {cut}"
                     ),
                     other => panic!("{packet:?} of {build} cut at {cut}: {other:?}"),
                 }
             }
-            let Outcome::Packet(again, length) = read_one(&bytes, way, build) else {
+            let ReadOutcome::Packet(again, length) = read_one(&bytes, way, build) else {
                 panic!("{packet:?} of {build}")
             };
             assert_eq!(length, bytes.len(), "{packet:?} of {build}");
@@ -130,9 +135,9 @@ fn every_row_round_trips_in_every_build_cut_at_every_byte() {
 /// What is written for a build has exactly the fields that the build has: nothing of an absent field leaks.
 #[test]
 fn streams_read_at_any_split() {
-    for &build in Build::SPEECHES {
-        for way in Way::BOTH {
-            let mut dice = Dice::new(u64::from(build.protocol() as u8));
+    for &build in Build::DIALECTS {
+        for way in PacketDirection::BOTH {
+            let mut dice = SampleRng::new(u64::from(build.protocol() as u8));
             let rows: Vec<_> = TABLE.iter().filter(|row| row.is_in(way, build)).collect();
             let packets: Vec<Packet> = (0..400)
                 .map(|i| (rows[i % rows.len()].sample)(&mut dice, build))
@@ -141,7 +146,7 @@ fn streams_read_at_any_split() {
             packets
                 .iter()
                 .for_each(|packet| packet.write(&mut bytes, build));
-            let mut stream = Stream::new(way, build);
+            let mut stream = PacketStream::new(way, build);
             let (mut rest, mut read, mut raw) = (&bytes[..], 0, Vec::new());
             while !rest.is_empty() {
                 let (now, later) = rest.split_at(dice.below(rest.len().min(90)) + 1);
@@ -163,13 +168,13 @@ fn streams_read_at_any_split() {
 
 #[test]
 fn random_bytes_never_panic_and_errors_name_their_place() {
-    for &build in Build::SPEECHES {
-        let mut dice = Dice::new(7);
-        for way in Way::BOTH {
+    for &build in Build::DIALECTS {
+        let mut dice = SampleRng::new(7);
+        for way in PacketDirection::BOTH {
             for _ in 0..4_000 {
                 let mut bytes = dice.bytes(60);
                 bytes[0] = TABLE[dice.below(TABLE.len())].id;
-                if let Outcome::Broken(broken) = read_one(&bytes, way, build) {
+                if let ReadOutcome::Invalid(broken) = read_one(&bytes, way, build) {
                     assert!(broken.error.at <= bytes.len() && !broken.error.field.is_empty());
                 }
             }
@@ -179,7 +184,8 @@ fn random_bytes_never_panic_and_errors_name_their_place() {
 
 #[test]
 fn longer_packets_than_the_limit_are_refused_at_their_announcement() {
-    let mut stream = Stream::new(Way::ToClient, Build::LATEST).with_max_packet(1000);
+    let mut stream =
+        PacketStream::new(PacketDirection::ToClient, Build::LATEST).with_max_packet(1000);
     stream.push(&[
         0x33, 0, 0, 0, 1, 0, 0, 0, 2, 1, 0, 1, 0, 0, 0x7F, 0xFF, 0xFF, 0xFF,
     ]);
@@ -202,7 +208,7 @@ fn wrong_counts_are_named() {
             .step_by(2)
             .map(|i| u8::from_str_radix(&hex[i..i + 2], 16).unwrap())
             .collect();
-        let Outcome::Broken(broken) = read_one(&bytes, way, Build::LATEST) else {
+        let ReadOutcome::Invalid(broken) = read_one(&bytes, way, Build::LATEST) else {
             panic!("{hex}")
         };
         broken
@@ -213,31 +219,34 @@ fn wrong_counts_are_named() {
             .join(": ")
     };
     assert_eq!(
-        error(Way::ToServer, "03ffff"),
+        error(PacketDirection::ToServer, "03ffff"),
         "text at offset 1: expected a count of UTF-16 units, not below 0"
     );
     assert_eq!(
-        error(Way::ToServer, "030078"),
+        error(PacketDirection::ToServer, "030078"),
         "text at offset 1: more than 119, the most accepted"
     );
     assert_eq!(
-        error(Way::ToClient, "1dff"),
+        error(PacketDirection::ToClient, "1dff"),
         "entities at offset 1: expected a count, not below 0"
     );
     assert_eq!(
-        error(Way::ToClient, "fc00008000"),
+        error(PacketDirection::ToClient, "fc00008000"),
         "token at offset 3: expected a count of bytes, not below 0"
     );
     assert_eq!(
-        error(Way::ToClient, "2800000001e0"),
+        error(PacketDirection::ToClient, "2800000001e0"),
         "metadata at offset 5: expected a type of value from 0 to 6"
     );
     assert_eq!(
-        error(Way::ToClient, "34000000000000000000020000000400000000"),
+        error(
+            PacketDirection::ToClient,
+            "34000000000000000000020000000400000000"
+        ),
         "size at offset 11: expected four bytes for each record, or 0"
     );
     assert_eq!(
-        error(Way::ToClient, "38ffff"),
+        error(PacketDirection::ToClient, "38ffff"),
         "count at offset 1: expected a count of columns, not below 0"
     );
 }
@@ -249,8 +258,8 @@ fn a_list_waits_for_the_values_behind_the_one_that_is_cut() {
     let items = List16::new(vec![Slot::of(1, 1, 0); 100]);
     Packet::from(SetWindowItems { window: 0, items }).write(&mut bytes, Build::LATEST);
     // The head, 28 slots of seven bytes, four bytes of the next; 71 more have at least two bytes each.
-    let cut = read_one(&bytes[..204], Way::ToClient, Build::LATEST);
-    let Outcome::Need(need) = cut else {
+    let cut = read_one(&bytes[..204], PacketDirection::ToClient, Build::LATEST);
+    let ReadOutcome::Need(need) = cut else {
         panic!("{cut:?}")
     };
     assert!((143..=bytes.len() - 204).contains(&need), "{need}");

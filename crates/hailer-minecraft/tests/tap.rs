@@ -2,17 +2,17 @@
 
 mod session;
 
-use hailer_minecraft::sample::Dice;
-use hailer_minecraft::tap::{Seen, Tap, TapError};
-use hailer_minecraft::{Build, Way};
+use hailer_minecraft::sample::SampleRng;
+use hailer_minecraft::tap::{Tap, TapError, TapPacket};
+use hailer_minecraft::{Build, PacketDirection};
 use session::Session;
 
 /// Everything that it sees now.
-fn all(tap: &mut Tap) -> Vec<Seen> {
+fn all(tap: &mut Tap) -> Vec<TapPacket> {
     std::iter::from_fn(|| tap.next().unwrap()).collect()
 }
 
-fn bytes_of(seen: &[Seen], way: Way) -> Vec<&[u8]> {
+fn bytes_of(seen: &[TapPacket], way: PacketDirection) -> Vec<&[u8]> {
     seen.iter()
         .filter(|seen| seen.way == way)
         .map(|seen| &seen.bytes[..])
@@ -20,7 +20,7 @@ fn bytes_of(seen: &[Seen], way: Way) -> Vec<&[u8]> {
 }
 
 /// The session in random pieces, then the end.
-fn watch(session: &Session, tap: &mut Tap, dice: &mut Dice, widest: usize) -> Vec<Seen> {
+fn watch(session: &Session, tap: &mut Tap, dice: &mut SampleRng, widest: usize) -> Vec<TapPacket> {
     let mut seen = Vec::new();
     for (way, wire) in &session.wire {
         let mut rest = &wire[..];
@@ -37,7 +37,7 @@ fn watch(session: &Session, tap: &mut Tap, dice: &mut Dice, widest: usize) -> Ve
 }
 
 fn sessions() -> impl Iterator<Item = Session> {
-    let each = Build::SPEECHES
+    let each = Build::DIALECTS
         .iter()
         .flat_map(|&build| [(build, true), (build, false)]);
     each.flat_map(|(build, encrypted)| {
@@ -47,7 +47,7 @@ fn sessions() -> impl Iterator<Item = Session> {
 
 #[test]
 fn sessions_are_read_as_they_were_said_and_the_build_is_learned() {
-    let mut dice = Dice::new(1);
+    let mut dice = SampleRng::new(1);
     for session in sessions() {
         for widest in [1, 5, 100, 10_000] {
             let mut tap = Tap::new(None, session.secret.clone());
@@ -60,10 +60,10 @@ fn sessions_are_read_as_they_were_said_and_the_build_is_learned() {
                 _ => false,
             };
             match tap.build() {
-                Some(build) => assert_eq!(build.speech(), session.build),
+                Some(build) => assert_eq!(build.dialect(), session.build),
                 None => assert!(may_stay, "{about:?}"),
             }
-            for way in Way::BOTH {
+            for way in PacketDirection::BOTH {
                 assert_eq!(
                     bytes_of(&seen, way),
                     session.packets_of(way),
@@ -96,7 +96,7 @@ fn sessions_are_read_as_they_were_said_and_the_build_is_learned() {
 
 #[test]
 fn without_the_secret_the_rest_is_sealed() {
-    let mut dice = Dice::new(2);
+    let mut dice = SampleRng::new(2);
     for session in sessions().filter(|session| session.secret.is_some()) {
         let mut tap = Tap::new(None, None);
         let seen = watch(&session, &mut tap, &mut dice, 400);
@@ -110,7 +110,7 @@ fn without_the_secret_the_rest_is_sealed() {
                 "EncryptionResponse"
             ]
         );
-        for way in Way::BOTH {
+        for way in PacketDirection::BOTH {
             let sealed = tap.sealed(way).unwrap();
             assert_eq!(
                 (sealed.offset + sealed.bytes) as usize,
@@ -130,10 +130,10 @@ fn without_the_secret_the_rest_is_sealed() {
 #[test]
 fn one_direction_is_enough() {
     for session in sessions() {
-        for way in Way::BOTH {
+        for way in PacketDirection::BOTH {
             let stream = session.stream(way);
             // The way to the client does not name the build.
-            let build = (way == Way::ToClient).then_some(session.build);
+            let build = (way == PacketDirection::ToClient).then_some(session.build);
             let mut tap = Tap::new(build, session.secret.clone());
             let mut seen = Vec::new();
             for piece in stream.chunks(777) {
@@ -157,11 +157,14 @@ fn one_direction_is_enough() {
 fn builds_are_told_apart_by_what_breaks() {
     for session in sessions().filter(|session| session.secret.is_none()) {
         let mut tap = Tap::new(None, None);
-        tap.push(Way::ToClient, &session.stream(Way::ToClient));
+        tap.push(
+            PacketDirection::ToClient,
+            &session.stream(PacketDirection::ToClient),
+        );
         tap.end();
         assert_eq!(
-            bytes_of(&all(&mut tap), Way::ToClient),
-            session.packets_of(Way::ToClient),
+            bytes_of(&all(&mut tap), PacketDirection::ToClient),
+            session.packets_of(PacketDirection::ToClient),
             "{}",
             session.build
         );
@@ -173,12 +176,12 @@ fn either_direction_may_come_first() {
     for session in sessions() {
         let mut tap = Tap::new(None, session.secret.clone());
         let mut seen = Vec::new();
-        for way in Way::BOTH {
+        for way in PacketDirection::BOTH {
             tap.push(way, &session.stream(way));
         }
         tap.end();
         seen.extend(all(&mut tap));
-        for way in Way::BOTH {
+        for way in PacketDirection::BOTH {
             assert_eq!(
                 bytes_of(&seen, way),
                 session.packets_of(way),
@@ -193,10 +196,13 @@ fn either_direction_may_come_first() {
 fn an_error_ends_its_direction_only() {
     let session = Session::new(Build::W30c, false, 50, 9);
     let mut tap = Tap::new(None, None);
-    let to_server = session.stream(Way::ToServer);
-    tap.push(Way::ToServer, &to_server);
-    tap.push(Way::ToServer, &[0x45, 1, 2, 3]);
-    tap.push(Way::ToClient, &session.stream(Way::ToClient));
+    let to_server = session.stream(PacketDirection::ToServer);
+    tap.push(PacketDirection::ToServer, &to_server);
+    tap.push(PacketDirection::ToServer, &[0x45, 1, 2, 3]);
+    tap.push(
+        PacketDirection::ToClient,
+        &session.stream(PacketDirection::ToClient),
+    );
     let (mut seen, mut errors) = (Vec::new(), Vec::new());
     loop {
         match tap.next() {
@@ -206,23 +212,23 @@ fn an_error_ends_its_direction_only() {
         }
     }
     assert_eq!(
-        bytes_of(&seen, Way::ToClient),
-        session.packets_of(Way::ToClient)
+        bytes_of(&seen, PacketDirection::ToClient),
+        session.packets_of(PacketDirection::ToClient)
     );
-    let [(Way::ToServer, TapError::Broken(broken))] = errors[..] else {
+    let [(PacketDirection::ToServer, TapError::Packet(broken))] = errors[..] else {
         panic!("{errors:?}")
     };
     assert_eq!(
         (broken.id, broken.at, broken.packet),
         (0x45, to_server.len() as u64, None)
     );
-    assert_eq!(tap.rest(Way::ToServer), [0x45, 1, 2, 3]);
+    assert_eq!(tap.rest(PacketDirection::ToServer), [0x45, 1, 2, 3]);
 }
 
 #[test]
 fn what_is_no_client_of_these_builds_is_named() {
     let mut tap = Tap::new(None, None);
-    tap.push(Way::ToServer, &[0x02, 51, 0, 1]);
+    tap.push(PacketDirection::ToServer, &[0x02, 51, 0, 1]);
     assert_eq!(
         tap.next().unwrap_err().1.to_string(),
         "protocol 51, known are 29 to 39"
@@ -231,7 +237,10 @@ fn what_is_no_client_of_these_builds_is_named() {
 
     let session = Session::new(Build::W30c, true, 1, 1);
     let mut tap = Tap::new(None, Some(vec![0; 32]));
-    tap.push(Way::ToServer, &session.stream(Way::ToServer));
+    tap.push(
+        PacketDirection::ToServer,
+        &session.stream(PacketDirection::ToServer),
+    );
     assert_eq!((tap.next().unwrap().unwrap().packet.name()), "Handshake");
     assert_eq!(
         (tap.next().unwrap().unwrap().packet.name()),
@@ -247,9 +256,9 @@ fn what_is_no_client_of_these_builds_is_named() {
 #[test]
 fn a_ping_is_read() {
     let mut tap = Tap::new(None, None);
-    tap.push(Way::ToServer, &[0xFE]);
+    tap.push(PacketDirection::ToServer, &[0xFE]);
     tap.push(
-        Way::ToClient,
+        PacketDirection::ToClient,
         &[
             0xFF, 0, 6, 0, 0x41, 0, 0xA7, 0, 0x30, 0, 0xA7, 0, 0x32, 0, 0x30,
         ],
@@ -263,12 +272,12 @@ fn a_ping_is_read() {
 
 #[test]
 fn noise_never_panics() {
-    let mut dice = Dice::new(3);
+    let mut dice = SampleRng::new(3);
     for round in 0..300 {
         let secret = (round % 3 == 0).then(|| dice.bytes(16));
         let mut tap = Tap::new(None, secret);
         for _ in 0..dice.below(30) {
-            let way = Way::BOTH[dice.below(2)];
+            let way = PacketDirection::BOTH[dice.below(2)];
             let count = dice.below(200);
             let noise = dice.bytes(count);
             tap.push(way, &noise);

@@ -1,9 +1,9 @@
 //! The vectors of spec/minecraft-12w.md#9, both ways.
 
-use hailer_minecraft::stream::{MAX_PACKET, Outcome, read};
+use hailer_minecraft::stream::{MAX_PACKET, ReadOutcome, read};
 use hailer_minecraft::table::*;
 use hailer_minecraft::types::*;
-use hailer_minecraft::{Build, Packet, Way};
+use hailer_minecraft::{Build, Packet, PacketDirection};
 use hailer_proto::wire::Notes;
 
 fn bytes(hex: &str) -> Vec<u8> {
@@ -15,7 +15,7 @@ fn bytes(hex: &str) -> Vec<u8> {
 }
 
 #[track_caller]
-fn is(way: Way, hex: &str, packet: impl Into<Packet>) {
+fn is(way: PacketDirection, hex: &str, packet: impl Into<Packet>) {
     let (bytes, packet) = (bytes(hex), packet.into());
     let outcome = read(
         &bytes,
@@ -24,7 +24,7 @@ fn is(way: Way, hex: &str, packet: impl Into<Packet>) {
         MAX_PACKET,
         &mut Notes::discarding(),
     );
-    assert_eq!(outcome, Outcome::Packet(packet.clone(), bytes.len()));
+    assert_eq!(outcome, ReadOutcome::Packet(packet.clone(), bytes.len()));
     let mut written = Vec::new();
     packet.write(&mut written, Build::LATEST);
     assert_eq!(written, bytes);
@@ -32,7 +32,7 @@ fn is(way: Way, hex: &str, packet: impl Into<Packet>) {
 
 #[test]
 fn packets_of_the_page() {
-    use Way::{ToClient, ToServer};
+    use PacketDirection::{ToClient, ToServer};
     is(
         ToServer,
         "02 27 0006 0054006B0054006500630068 0009 006C006F00630061006C0068006F00730074 000063DD",
@@ -154,11 +154,11 @@ fn packets_of_the_page() {
 fn the_pickaxe_and_its_enchantment() {
     let gzip = "1F8B0800000000000203E36260E0646049CD4BCEE062606060646260CA4C6150606260CE29CB616061600000EB37EC0D20000000";
     let pickaxe = Slot {
-        tag: Tag::new(&bytes(gzip)),
+        tag: NbtData::new(&bytes(gzip)),
         ..Slot::of(0x116, 1, 0)
     };
     is(
-        Way::ToClient,
+        PacketDirection::ToClient,
         &format!("67 00 0024 0116 01 0000 0034 {gzip}"),
         SetSlot {
             window: 0,
@@ -179,7 +179,13 @@ fn fields_are_explained_by_the_parser_that_runs() {
     let bytes = bytes(
         "02 27 0006 0054006B0054006500630068 0009 006C006F00630061006C0068006F00730074 000063DD",
     );
-    read(&bytes, Way::ToServer, Build::LATEST, MAX_PACKET, &mut notes);
+    read(
+        &bytes,
+        PacketDirection::ToServer,
+        Build::LATEST,
+        MAX_PACKET,
+        &mut notes,
+    );
     let fields: Vec<_> = notes
         .fields()
         .iter()

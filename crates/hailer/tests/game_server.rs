@@ -1,6 +1,6 @@
 //! The game server on loopback sockets.
 
-use hailer::game::server::{Event, Settings, WorldKind};
+use hailer::game::server::{ServerEvent, GameServerConfig, WorldKind};
 use hailer::minecraft::{GameServer, GameServerError};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -31,10 +31,10 @@ async fn ping(address: SocketAddr) -> Vec<u8> {
 
 #[tokio::test]
 async fn nobody_makes_others_wait_and_all_are_told_at_the_end() {
-    let mut settings = Settings {
+    let mut settings = GameServerConfig {
         world: WorldKind::Flat,
         motd: "A".into(),
-        ..Settings::default()
+        ..GameServerConfig::default()
     };
     (
         settings.limits.logins,
@@ -58,7 +58,7 @@ async fn nobody_makes_others_wait_and_all_are_told_at_the_end() {
     deaf.write_all(OLD_HELLO).await.unwrap();
     deaf.write_all(OLD_LOGIN).await.unwrap();
     let joined = timeout(PATIENCE, events.recv()).await.unwrap();
-    assert!(matches!(joined, Some(Event::Joined { name, .. }) if name == "A"));
+    assert!(matches!(joined, Some(ServerEvent::Joined { name, .. }) if name == "A"));
     for address in addresses {
         assert_eq!(
             ping(address).await,
@@ -82,11 +82,11 @@ async fn nobody_makes_others_wait_and_all_are_told_at_the_end() {
 
 #[tokio::test]
 async fn a_taken_address_is_told() {
-    let first = GameServer::bind(&["127.0.0.1:0".parse().unwrap()], Settings::default())
+    let first = GameServer::bind(&["127.0.0.1:0".parse().unwrap()], GameServerConfig::default())
         .await
         .unwrap();
     let taken = first.local_addrs().unwrap();
-    let error = GameServer::bind(&taken, Settings::default())
+    let error = GameServer::bind(&taken, GameServerConfig::default())
         .await
         .err()
         .unwrap();

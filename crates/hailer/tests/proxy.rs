@@ -1,12 +1,12 @@
 //! The proxy between a client and a server on loopback, in every wire version.
 
 use hailer::game::crypto::{CipherKind, KeyPair, encrypt};
-use hailer::game::sample::Dice;
+use hailer::game::sample::SampleRng;
 use hailer::game::table::*;
 use hailer::game::types::Bytes16;
-use hailer::game::{Build, Connection, Packet, Role, TABLE, Way};
+use hailer::game::{Build, Connection, Packet, Role, TABLE, PacketDirection};
 use hailer::minecraft::Proxy;
-use hailer::minecraft::proxy::{Event, Settings, Side, Watch};
+use hailer::minecraft::proxy::{ProxyEvent, ProxyConfig, Side, ProxyObserver};
 use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
@@ -18,7 +18,7 @@ use tokio::time::timeout;
 static KEY: LazyLock<KeyPair> = LazyLock::new(|| KeyPair::generate(&mut random(7)).unwrap());
 
 fn random(seed: u64) -> impl FnMut(&mut [u8]) {
-    let mut dice = Dice::new(seed);
+    let mut dice = SampleRng::new(seed);
     move |bytes| bytes.fill_with(|| dice.bits() as u8)
 }
 
@@ -28,23 +28,23 @@ struct Notebook(Mutex<Vec<Note>>);
 
 #[derive(Clone, Debug, PartialEq)]
 enum Note {
-    Packet(Way, Build, Vec<u8>, u64),
+    Packet(PacketDirection, Build, Vec<u8>, u64),
     Secret(Side, Vec<u8>),
     Closed(String),
 }
 
-impl Watch for Notebook {
-    fn event(&self, _: u64, _: SocketAddr, _: Duration, event: Event<'_>) {
+impl ProxyObserver for Notebook {
+    fn event(&self, _: u64, _: SocketAddr, _: Duration, event: ProxyEvent<'_>) {
         let note = match event {
-            Event::Opened => return,
-            Event::Packet(passed) => Note::Packet(
+            ProxyEvent::Opened => return,
+            ProxyEvent::Packet(passed) => Note::Packet(
                 passed.way,
                 passed.build,
                 passed.bytes.clone(),
                 passed.offset,
             ),
-            Event::Secret(secret) => Note::Secret(secret.side, secret.secret.to_vec()),
-            Event::Closed(end) => Note::Closed(end.to_string()),
+            ProxyEvent::Secret(secret) => Note::Secret(secret.side, secret.secret.to_vec()),
+            ProxyEvent::Closed(end) => Note::Closed(end.to_string()),
         };
         self.0.lock().unwrap().push(note);
     }
@@ -88,10 +88,10 @@ impl Drop for Lab {
 }
 
 impl Lab {
-    async fn new(change: impl FnOnce(&mut Settings)) -> Self {
+    async fn new(change: impl FnOnce(&mut ProxyConfig)) -> Self {
         let server = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = server.local_addr().unwrap().port();
-        let mut settings = Settings {
+        let mut settings = ProxyConfig {
             host: "127.0.0.1".into(),
             port,
             build: None,
@@ -251,7 +251,7 @@ async fn log_in(
         );
         if login == Login::Full {
             let kind = CipherKind::of(build).unwrap();
-            let near = Dice::new(5).bytes(kind.secret_len());
+            let near = SampleRng::new(5).bytes(kind.secret_len());
             let field =
                 |plain: &[u8]| Bytes16::new(encrypt(&request.key, plain, &mut random(3)).unwrap());
             client.connection.secure(&near).unwrap();
@@ -299,7 +299,7 @@ async fn log_in(
     (server, secrets)
 }
 
-fn any_packet(way: Way, build: Build, dice: &mut Dice) -> Packet {
+fn any_packet(way: PacketDirection, build: Build, dice: &mut SampleRng) -> Packet {
     let rows: Vec<_> = TABLE.iter().filter(|row| row.is_in(way, build)).collect();
     loop {
         let row = rows[dice.below(rows.len())];
@@ -313,13 +313,13 @@ async fn session(build: Build, login: Login) {
     let lab = Lab::new(|settings| settings.build = Some(build)).await;
     let mut client = lab.client(build).await;
     let (mut server, secrets) = log_in(&mut client, &lab, build, login).await;
-    let mut dice = Dice::new(11);
+    let mut dice = SampleRng::new(11);
     for _ in 0..150 {
         client
-            .say(any_packet(Way::ToServer, build, &mut dice))
+            .say(any_packet(PacketDirection::ToServer, build, &mut dice))
             .await;
         server
-            .say(any_packet(Way::ToClient, build, &mut dice))
+            .say(any_packet(PacketDirection::ToClient, build, &mut dice))
             .await;
     }
     // Both talk at once; only then does anybody listen.
@@ -352,7 +352,7 @@ async fn session(build: Build, login: Login) {
         plain(&server.said) == plain(&client.heard),
         "{build} {login:?}"
     );
-    for (way, said) in [(Way::ToServer, &client.said), (Way::ToClient, &server.said)] {
+    for (way, said) in [(PacketDirection::ToServer, &client.said), (PacketDirection::ToClient, &server.said)] {
         let mut offset = 0;
         let mut seen = Vec::new();
         for note in lab.notes.notes() {
@@ -385,7 +385,7 @@ async fn session(build: Build, login: Login) {
 #[tokio::test]
 async fn sessions_pass_byte_for_byte_in_every_wire_version() {
     futures_util::future::join_all(
-        Build::SPEECHES
+        Build::DIALECTS
             .iter()
             .map(|&build| session(build, Login::Full)),
     )
@@ -394,7 +394,7 @@ async fn sessions_pass_byte_for_byte_in_every_wire_version() {
 
 #[tokio::test]
 async fn logins_without_encryption_pass() {
-    let builds = Build::SPEECHES
+    let builds = Build::DIALECTS
         .iter()
         .copied()
         .filter(|build| *build >= Build::W17a);

@@ -6,8 +6,8 @@ use crate::population::Population;
 use crate::print::view;
 use anstream::ColorChoice;
 use anyhow::Context;
-use hailer::game::client::Event;
-use hailer::game::map::{self, View};
+use hailer::game::client::ClientEvent;
+use hailer::game::map::{self, AsciiView};
 use hailer::game::server;
 use hailer::minecraft::{GameServer, Join, JoinError, join};
 use hailer::respond::{Board, Budget, Service};
@@ -80,7 +80,7 @@ pub(crate) async fn run(args: Demo) -> anyhow::Result<Exit> {
 
 /// The game itself: a server with a world, asked for its status and then joined.
 async fn game(out: &mut impl Write, client: &Client, seed: u64) -> anyhow::Result<Exit> {
-    let settings = server::Settings {
+    let settings = server::GameServerConfig {
         seed,
         view_distance: 5,
         motd: "A small world".into(),
@@ -123,10 +123,10 @@ async fn game(out: &mut impl Write, client: &Client, seed: u64) -> anyhow::Resul
 /// Joins a game until the columns around are here, and draws them.
 async fn look_around(target: &Target) -> Result<String, JoinError> {
     let mut session = join(target, Join::default()).await?;
-    while !matches!(session.next().await?, Event::Surrounded { .. }) {}
+    while !matches!(session.next().await?, ClientEvent::Surrounded { .. }) {}
     let game = session.client().game();
     let [x, _, z] = game
-        .me
+        .player
         .position
         .unwrap_or_default()
         .feet
@@ -134,7 +134,7 @@ async fn look_around(target: &Target) -> Result<String, JoinError> {
     let colour = anstream::AutoStream::choice(&std::io::stdout()) != ColorChoice::Never;
     let map = map::ascii(
         game.world(),
-        &View {
+        &AsciiView {
             centre: (x, z),
             width: 56,
             height: 18,

@@ -1,7 +1,7 @@
 //! Which packets to show: by name or id, and by direction.
 
 use crate::args::Choice;
-use hailer::game::{Packet, TABLE, Way};
+use hailer::game::{Packet, TABLE, PacketDirection};
 use std::collections::HashSet;
 
 /// Packets that say only where somebody is now: most of a session, and seldom what is looked for.
@@ -24,13 +24,13 @@ const MOVEMENTS: &[&str] = &[
 pub(crate) struct Filter {
     only: HashSet<&'static str>,
     hide: HashSet<&'static str>,
-    way: Option<Way>,
+    way: Option<PacketDirection>,
     /// Packets not shown.
     pub(crate) hidden: u64,
 }
 
 impl Filter {
-    pub(crate) fn new(choice: &Choice, way: Option<Way>) -> Self {
+    pub(crate) fn new(choice: &Choice, way: Option<PacketDirection>) -> Self {
         let names = |chosen: &[Names]| {
             chosen
                 .iter()
@@ -54,7 +54,7 @@ impl Filter {
     }
 
     /// Whether to show a packet; counts it otherwise.
-    pub(crate) fn shows(&mut self, packet: &Packet, way: Way) -> bool {
+    pub(crate) fn shows(&mut self, packet: &Packet, way: PacketDirection) -> bool {
         let name = packet.name();
         let shows = (self.only.is_empty() || self.only.contains(name))
             && !self.hide.contains(name)
@@ -77,7 +77,7 @@ impl std::str::FromStr for Names {
         let id = lower
             .strip_prefix("0x")
             .and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        let fits = |row: &&hailer::game::packet::Row| {
+        let fits = |row: &&hailer::game::packet::PacketInfo| {
             row.name.eq_ignore_ascii_case(word) || Some(row.id) == id
         };
         let names: Vec<_> = TABLE.iter().filter(fits).map(|row| row.name).collect();
@@ -131,7 +131,7 @@ fn distance(word: &str, name: &str) -> usize {
 mod tests {
     use super::*;
     use hailer::game::Build;
-    use hailer::game::sample::Dice;
+    use hailer::game::sample::SampleRng;
 
     #[test]
     fn words_are_names_or_ids() {
@@ -165,10 +165,10 @@ mod tests {
         let shown = |mut filter: Filter| {
             let rows = TABLE
                 .iter()
-                .filter(|row| row.is_in(Way::ToClient, Build::LATEST));
-            let packets = rows.map(|row| (row.sample)(&mut Dice::new(1), Build::LATEST));
+                .filter(|row| row.is_in(PacketDirection::ToClient, Build::LATEST));
+            let packets = rows.map(|row| (row.sample)(&mut SampleRng::new(1), Build::LATEST));
             let names: Vec<_> = packets
-                .filter(|packet| filter.shows(packet, Way::ToClient))
+                .filter(|packet| filter.shows(packet, PacketDirection::ToClient))
                 .map(|it| it.name())
                 .collect();
             assert_eq!(names.len() as u64 + filter.hidden, 64);
@@ -184,7 +184,7 @@ mod tests {
         );
         assert_eq!(shown(Filter::new(&choice(&[], &["chat"]), None)).len(), 63);
         assert_eq!(
-            shown(Filter::new(&choice(&[], &[]), Some(Way::ToServer))).len(),
+            shown(Filter::new(&choice(&[], &[]), Some(PacketDirection::ToServer))).len(),
             0
         );
         assert_eq!(

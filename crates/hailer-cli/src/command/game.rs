@@ -5,7 +5,7 @@ use crate::args::Serve;
 use crate::config::coloured;
 use crate::exit::{Exit, usage};
 use crate::print::{line, tell};
-use hailer::game::server::{Event, Settings};
+use hailer::game::server::{ServerEvent, GameServerConfig};
 use hailer::minecraft::{GameServer, GameServerError};
 use hailer::proto::minecraft_12w::Minecraft12w;
 use hailer::proto::model::Text;
@@ -24,7 +24,7 @@ const WIDTH: usize = 160;
 /// A game server to be started.
 pub(crate) struct Plan {
     addresses: Vec<SocketAddr>,
-    settings: Settings,
+    settings: GameServerConfig,
 }
 
 /// What the flags ask for, if it is the game.
@@ -53,7 +53,7 @@ pub(crate) fn plan(args: &Serve) -> anyhow::Result<Option<Plan>> {
     if let Some(flag) = status_flag(args) {
         usage!("{flag} says nothing to the game server of {id}; leave it out");
     }
-    let mut settings = Settings::default();
+    let mut settings = GameServerConfig::default();
     let flags = &args.game_server;
     settings.build = flags.build.unwrap_or(settings.build);
     settings.only_build = flags.only_build;
@@ -177,7 +177,7 @@ pub(crate) async fn serve(plan: Plan, time: Option<Duration>) -> anyhow::Result<
 }
 
 /// Writes what happens, at a bounded rate: who can make lines must not fill a disk.
-async fn log(mut events: mpsc::Receiver<Event>) {
+async fn log(mut events: mpsc::Receiver<ServerEvent>) {
     let (mut second, mut lines, mut more) = (Instant::now(), 0, 0_u64);
     while let Some(event) = events.recv().await {
         if second.elapsed() >= Duration::from_secs(1) {
@@ -186,7 +186,7 @@ async fn log(mut events: mpsc::Receiver<Event>) {
             }
             (second, lines, more) = (Instant::now(), 0, 0);
         }
-        if matches!(event, Event::Pinged { .. }) {
+        if matches!(event, ServerEvent::Pinged { .. }) {
             continue;
         }
         lines += 1;

@@ -8,10 +8,10 @@ use crate::print::{columns, tell};
 use anstream::ColorChoice;
 use anyhow::{Context, anyhow};
 use hailer::Target;
-use hailer::game::client::{Event, Settings};
-use hailer::game::map::{self, Area, Style, View};
-use hailer::minecraft::proxy::{Secret, Side};
-use hailer::minecraft::{Join, JoinError, Recorder, Session, join};
+use hailer::game::client::{ClientEvent, GameClientConfig};
+use hailer::game::map::{self, Area, MapStyle, AsciiView};
+use hailer::minecraft::proxy::{SessionSecret, Side};
+use hailer::minecraft::{Join, JoinError, JoinSession, Recorder, join};
 use hailer::proto::Transport;
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
@@ -101,7 +101,7 @@ fn settings(args: &Args) -> Join {
     };
     let (build, name) = (args.build, args.name.clone());
     let (respawn, keep_packets) = (!args.no_respawn, args.record.is_some());
-    join.client = Settings {
+    join.client = GameClientConfig {
         build,
         name,
         respawn,
@@ -152,7 +152,7 @@ fn has_folder(path: &Path) -> anyhow::Result<()> {
 /// Plays until we want to leave or have to.
 async fn play(
     args: &Args,
-    session: &mut Session,
+    session: &mut JoinSession,
     show: &mut Show,
     secrets: &mut Option<File>,
 ) -> anyhow::Result<End> {
@@ -167,7 +167,7 @@ async fn play(
         tokio::select! {
             event = session.next() => match event {
                 Ok(event) => {
-                    if matches!(event, Event::Joined { .. }) {
+                    if matches!(event, ClientEvent::Joined { .. }) {
                         // Now, so that it is there whatever becomes of us, and its time is that of the connection.
                         keep_secret(secrets, session)?;
                         end = end.or(args.r#for.map(|time| Instant::now() + time));
@@ -191,7 +191,7 @@ async fn play(
 }
 
 /// Writes the secret of the connection, once there is one.
-fn keep_secret(secrets: &mut Option<File>, session: &Session) -> anyhow::Result<()> {
+fn keep_secret(secrets: &mut Option<File>, session: &JoinSession) -> anyhow::Result<()> {
     let Some(secret) = session.client().secret() else {
         return Ok(());
     };
@@ -206,7 +206,7 @@ fn keep_secret(secrets: &mut Option<File>, session: &Session) -> anyhow::Result<
     secrets::write(
         &mut file,
         SystemTime::now(),
-        &Secret {
+        &SessionSecret {
             side: Side::Server,
             client,
             server,
@@ -235,7 +235,7 @@ fn typed() -> mpsc::Receiver<String> {
 }
 
 /// The maps asked for.
-fn draw(args: &Args, session: &Session) -> anyhow::Result<()> {
+fn draw(args: &Args, session: &JoinSession) -> anyhow::Result<()> {
     let game = session.client().game();
     let world = game.world();
     if session.joined().is_none() || args.map.is_none() && !args.ascii {
@@ -247,7 +247,7 @@ fn draw(args: &Args, session: &Session) -> anyhow::Result<()> {
     }
     let area = Area::of(world);
     if let Some(path) = &args.map {
-        save(path, &map::render(world, area, Style::Paper))
+        save(path, &map::render(world, area, MapStyle::Paper))
             .with_context(|| format!("--map {}", path.display()))?;
     }
     if args.ascii {
@@ -261,7 +261,7 @@ fn draw(args: &Args, session: &Session) -> anyhow::Result<()> {
             .clamp(1, 16);
         let fits =
             |length: u32, scale: u32, most: u16| length.div_ceil(scale).min(most.into()) as u16;
-        let view = View {
+        let view = AsciiView {
             centre: (middle(area.x, area.width), middle(area.z, area.height)),
             width: fits(area.width, scale, width),
             height: fits(area.height, 2 * scale, MAP_LINES),
@@ -285,7 +285,7 @@ fn draw(args: &Args, session: &Session) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn save(path: &Path, image: &map::Image) -> anyhow::Result<()> {
+fn save(path: &Path, image: &map::MapImage) -> anyhow::Result<()> {
     let mut encoder = png::Encoder::new(
         BufWriter::new(File::create(path)?),
         image.width,
@@ -298,7 +298,7 @@ fn save(path: &Path, image: &map::Image) -> anyhow::Result<()> {
     Ok(writer.finish()?)
 }
 
-fn finish(args: &Args, show: &Show, session: Option<&Session>, end: End) -> anyhow::Result<Exit> {
+fn finish(args: &Args, show: &Show, session: Option<&JoinSession>, end: End) -> anyhow::Result<Exit> {
     let exit = if matches!(end, End::Left) {
         Exit::Success
     } else {

@@ -9,10 +9,10 @@ use crate::print::packet::{Form, Shown};
 use crate::print::{count, tell};
 use anyhow::Context;
 use hailer::Target;
-use hailer::game::{Announced, Broken, Build, PeerError, Way};
+use hailer::game::{ClientHello, PacketError, Build, PeerError, PacketDirection};
 use hailer::minecraft::Recorder;
-use hailer::minecraft::bridge::{Fault, Passed};
-use hailer::minecraft::proxy::{End, Event, Proxy, Settings, Watch};
+use hailer::minecraft::bridge::{BridgeError, ForwardedPacket};
+use hailer::minecraft::proxy::{Proxy, ProxyConfig, ProxyEvent, ProxyObserver, SessionEnd};
 use hailer::target::Host;
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -33,7 +33,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<Exit> {
     let (host, port) = server(&args.to)?;
     let records = args.record.as_deref().map(Records::new).transpose()?;
     let secrets = args.secrets.as_deref().map(secrets::append).transpose()?;
-    let settings = Settings {
+    let settings = ProxyConfig {
         host: host.clone(),
         port,
         build: args.build,
@@ -157,7 +157,7 @@ struct State {
 struct Session {
     recorder: Option<Recorder<BufWriter<File>>>,
     /// Packets that came before the build was sure.
-    held: Vec<(Duration, Way, Vec<u8>)>,
+    held: Vec<(Duration, PacketDirection, Vec<u8>)>,
 }
 
 impl Screen {
@@ -166,8 +166,8 @@ impl Screen {
     }
 }
 
-impl Watch for Screen {
-    fn event(&self, connection: u64, client: SocketAddr, at: Duration, event: Event<'_>) {
+impl ProxyObserver for Screen {
+    fn event(&self, connection: u64, client: SocketAddr, at: Duration, event: ProxyEvent<'_>) {
         let mut state = self.lock();
         if state.failed.is_none()
             && let Err(error) = state.event(connection, client, at, event)
@@ -184,25 +184,25 @@ impl State {
         connection: u64,
         client: SocketAddr,
         at: Duration,
-        event: Event<'_>,
+        event: ProxyEvent<'_>,
     ) -> io::Result<()> {
         match event {
-            Event::Opened => {
+            ProxyEvent::Opened => {
                 self.connections += 1;
                 tell!("\x1b[2m#{connection} {client} is here\x1b[0m");
             }
-            Event::Packet(passed) => self.packet(connection, at, passed)?,
-            Event::Secret(secret) => {
+            ProxyEvent::Packet(passed) => self.packet(connection, at, passed)?,
+            ProxyEvent::Secret(secret) => {
                 if let Some(file) = &mut self.secrets {
                     secrets::write(file, SystemTime::now(), &secret)?;
                 }
             }
-            Event::Closed(end) => self.closed(connection, client, at, end)?,
+            ProxyEvent::Closed(end) => self.closed(connection, client, at, end)?,
         }
         Ok(())
     }
 
-    fn packet(&mut self, connection: u64, at: Duration, passed: &Passed) -> io::Result<()> {
+    fn packet(&mut self, connection: u64, at: Duration, passed: &ForwardedPacket) -> io::Result<()> {
         self.packets += 1;
         if let Some(records) = &mut self.records {
             self.sessions
@@ -213,7 +213,7 @@ impl State {
         if !self.filter.shows(&passed.packet, passed.way) {
             return Ok(());
         }
-        let Passed {
+        let ForwardedPacket {
             way,
             build,
             ref packet,
@@ -256,7 +256,7 @@ impl State {
         connection: u64,
         client: SocketAddr,
         at: Duration,
-        end: &End,
+        end: &SessionEnd,
     ) -> io::Result<()> {
         if let Some(session) = self.sessions.remove(&connection) {
             self.finish_session(session)?;
@@ -266,7 +266,7 @@ impl State {
             return Ok(());
         }
         self.unsound += 1;
-        if let End::Fault(Fault::Peer {
+        if let SessionEnd::BridgeError(BridgeError::Peer {
             way,
             build,
             error,
@@ -275,7 +275,7 @@ impl State {
         }) = end
         {
             if self.build.is_none()
-                && let Some(older) = Announced::Number(build.protocol())
+                && let Some(older) = ClientHello::Number(build.protocol())
                     .builds()
                     .find(|it| it < build)
             {
@@ -285,9 +285,9 @@ impl State {
                 );
             }
             let broken = match error {
-                PeerError::Broken(broken) => *broken,
+                PeerError::Packet(broken) => *broken,
                 // Read well, so that only its place is wrong.
-                PeerError::Unexpected(unexpected) => Broken {
+                PeerError::Unexpected(unexpected) => PacketError {
                     packet: Some(unexpected.packet),
                     id: bytes.first().copied().unwrap_or_default(),
                     error: hailer::proto::wire::Error::bad(
@@ -347,7 +347,7 @@ impl State {
 }
 
 impl Session {
-    fn record(&mut self, records: &mut Records, at: Duration, passed: &Passed) -> io::Result<()> {
+    fn record(&mut self, records: &mut Records, at: Duration, passed: &ForwardedPacket) -> io::Result<()> {
         if self.recorder.is_none() {
             if !passed.is_sure && self.held.len() < MAX_HELD {
                 self.held.push((at, passed.way, passed.bytes.clone()));

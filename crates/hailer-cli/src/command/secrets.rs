@@ -34,9 +34,9 @@ pub(crate) fn append(path: &Path) -> anyhow::Result<File> {
 pub(crate) fn write(
     file: &mut File,
     now: SystemTime,
-    secret: &proxy::Secret<'_>,
+    secret: &proxy::SessionSecret<'_>,
 ) -> std::io::Result<()> {
-    let proxy::Secret {
+    let proxy::SessionSecret {
         side,
         client,
         server,
@@ -150,7 +150,7 @@ mod tests {
             write(
                 &mut file,
                 now,
-                &proxy::Secret {
+                &proxy::SessionSecret {
                     side,
                     client,
                     server,

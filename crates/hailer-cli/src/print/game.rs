@@ -3,9 +3,9 @@
 use super::table::{self, Fit};
 use super::{count, json, line};
 use crate::args::Join;
-use hailer::game::client::{Count, Event, Game, Position};
-use hailer::game::{Build, Way};
-use hailer::minecraft::{JoinError, Session};
+use hailer::game::client::{TrafficCount, ClientEvent, GameState, Position};
+use hailer::game::{Build, PacketDirection};
+use hailer::minecraft::{JoinError, JoinSession};
 use hailer::proto::model::printable;
 use serde::Serialize;
 use std::cell::RefCell;
@@ -42,7 +42,7 @@ struct Line<'a> {
     schema: &'static str,
     at: f64,
     #[serde(flatten)]
-    event: &'a Event,
+    event: &'a ClientEvent,
 }
 
 #[derive(Serialize)]
@@ -100,15 +100,15 @@ impl Show {
     }
 
     /// Shows an event.
-    pub(crate) fn event(&mut self, at: Duration, event: &Event) -> anyhow::Result<()> {
+    pub(crate) fn event(&mut self, at: Duration, event: &ClientEvent) -> anyhow::Result<()> {
         match event {
-            Event::PlayerListed { name, .. } | Event::PlayerAppeared { name, .. }
+            ClientEvent::PlayerListed { name, .. } | ClientEvent::PlayerAppeared { name, .. }
                 if *name != self.name && self.seen.len() < MAX_SEEN =>
             {
                 self.seen.insert(name.clone());
             }
-            Event::FirstColumn => self.first_column = Some(at),
-            Event::Surrounded { .. } => self.surrounded = self.surrounded.or(Some(at)),
+            ClientEvent::FirstColumn => self.first_column = Some(at),
+            ClientEvent::Surrounded { .. } => self.surrounded = self.surrounded.or(Some(at)),
             _ => {}
         }
         let out = self.out.get_mut();
@@ -139,7 +139,7 @@ impl Show {
     }
 
     /// Shows what came of it all.
-    pub(crate) fn summary(&self, session: Option<&Session>, end: &End) -> anyhow::Result<()> {
+    pub(crate) fn summary(&self, session: Option<&JoinSession>, end: &End) -> anyhow::Result<()> {
         let mut out = self.out.borrow_mut();
         match session {
             _ if self.json => writeln!(out, "{}", json::line(&self.for_programs(session, end))?)?,
@@ -149,13 +149,13 @@ impl Show {
         Ok(out.flush()?)
     }
 
-    fn for_programs<'a>(&'a self, session: Option<&'a Session>, end: &End) -> Summary<'a> {
-        let client = session.map(Session::client);
+    fn for_programs<'a>(&'a self, session: Option<&'a JoinSession>, end: &End) -> Summary<'a> {
+        let client = session.map(JoinSession::client);
         let game = client.map(|client| client.game());
         let me = game
-            .map(|game| &game.me)
+            .map(|game| &game.player)
             .filter(|_| session.is_some_and(|session| session.joined().is_some()));
-        let total = |way| client.map_or(0, |client| client.tally().total(way).bytes);
+        let total = |way| client.map_or(0, |client| client.traffic().total(way).bytes);
         let error = if let End::Failed(error) = end {
             Some(error)
         } else {
@@ -167,7 +167,7 @@ impl Show {
             address: session.map(|session| session.address().to_string()),
             name: &self.name,
             build: self.build.name(),
-            joined_at: session.and_then(Session::joined).map(seconds),
+            joined_at: session.and_then(JoinSession::joined).map(seconds),
             encrypted: client.is_some_and(|client| client.is_encrypted()),
             end: error.map_or("left", JoinError::kind),
             message: error.map(|error| printable(&error.to_string())),
@@ -182,22 +182,22 @@ impl Show {
             first_column_at: self.first_column.map(seconds),
             surrounded_at: self.surrounded.map(seconds),
             columns: game.map_or(0, |game| game.world().len()),
-            columns_received: game.map_or(0, Game::columns_received),
-            columns_unloaded: game.map_or(0, Game::columns_unloaded),
+            columns_received: game.map_or(0, GameState::columns_received),
+            columns_unloaded: game.map_or(0, GameState::columns_unloaded),
             entities: game.map_or(0, |game| game.entities.len()),
             position: me.and_then(|me| me.position).map(|position| position.feet),
             health: me.map(|me| me.health),
             food: me.map(|me| me.food),
             players: self.seen.iter().map(String::as_str).collect(),
-            bytes_in: total(Way::ToClient),
-            bytes_out: total(Way::ToServer),
+            bytes_in: total(PacketDirection::ToClient),
+            bytes_out: total(PacketDirection::ToServer),
             packets: session.map_or(Vec::new(), packets),
             warnings: game.map_or(&[], |game| &game.warnings),
             warning_count: game.map_or(0, |game| game.warned),
         }
     }
 
-    fn for_people(&self, out: &mut impl Write, session: &Session) -> std::io::Result<()> {
+    fn for_people(&self, out: &mut impl Write, session: &JoinSession) -> std::io::Result<()> {
         let (client, game) = (session.client(), session.client().game());
         let at = |time: Option<Duration>| {
             time.map_or("never".into(), |at| {
@@ -240,21 +240,21 @@ impl Show {
         )?;
         if let Some(Position {
             feet: [x, y, z], ..
-        }) = game.me.position
+        }) = game.player.position
         {
             writeln!(
                 out,
                 "at {x:.1} {y:.1} {z:.1}, health {}, food {}",
-                game.me.health, game.me.food
+                game.player.health, game.player.food
             )?;
         }
-        let total = |way| client.tally().total(way);
-        let both = |count: Count| format!("{} packets, {} bytes", count.packets, count.bytes);
+        let total = |way| client.traffic().total(way);
+        let both = |count: TrafficCount| format!("{} packets, {} bytes", count.packets, count.bytes);
         writeln!(
             out,
             "heard {}, said {}\n",
-            both(total(Way::ToClient)),
-            both(total(Way::ToServer))
+            both(total(PacketDirection::ToClient)),
+            both(total(PacketDirection::ToServer))
         )?;
         let header = [
             ("packet", Fit::Whole),
@@ -285,14 +285,14 @@ impl Show {
 }
 
 /// The most frequent first.
-fn packets(session: &Session) -> Vec<Packets> {
-    let ways = [(Way::ToClient, "to-client"), (Way::ToServer, "to-server")];
+fn packets(session: &JoinSession) -> Vec<Packets> {
+    let ways = [(PacketDirection::ToClient, "to-client"), (PacketDirection::ToServer, "to-server")];
     let mut rows: Vec<Packets> = ways
         .into_iter()
         .flat_map(|(way, text)| {
             session
                 .client()
-                .tally()
+                .traffic()
                 .by_name(way)
                 .iter()
                 .map(move |row| (text, row))
@@ -313,11 +313,11 @@ fn seconds(time: Duration) -> f64 {
     (time.as_secs_f64() * 1e3).round() / 1e3
 }
 
-fn in_words(event: &Event) -> String {
+fn in_words(event: &ClientEvent) -> String {
     let name = |name: &str| line(name, 40);
     match event {
-        Event::SessionCheck { .. } => "the server checks accounts".into(),
-        Event::Joined {
+        ClientEvent::SessionCheck { .. } => "the server checks accounts".into(),
+        ClientEvent::Joined {
             entity,
             mode,
             hardcore,
@@ -338,12 +338,12 @@ fn in_words(event: &Event) -> String {
                 "\x1b[1mjoined\x1b[0m {dimension}: {mode}{hardcore}, {difficulty}; room for {max_players}, entity {entity}"
             )
         }
-        Event::Chat { text } => text.ansi().replace('\n', " "),
-        Event::PlayerListed { name: player, ping } => {
+        ClientEvent::Chat { text } => text.ansi().replace('\n', " "),
+        ClientEvent::PlayerListed { name: player, ping } => {
             format!("\x1b[32m+ {}\x1b[0m ({ping} ms)", name(player))
         }
-        Event::PlayerUnlisted { name: player } => format!("\x1b[31m- {}\x1b[0m", name(player)),
-        Event::PlayerAppeared {
+        ClientEvent::PlayerUnlisted { name: player } => format!("\x1b[31m- {}\x1b[0m", name(player)),
+        ClientEvent::PlayerAppeared {
             name: player,
             x,
             y,
@@ -355,21 +355,21 @@ fn in_words(event: &Event) -> String {
                 name(player)
             )
         }
-        Event::PlayerVanished { name: player, .. } => {
+        ClientEvent::PlayerVanished { name: player, .. } => {
             format!("\x1b[36m{}\x1b[0m is out of view", name(player))
         }
-        Event::Placed { x, y, z } => format!("put at {x:.1} {y:.1} {z:.1}"),
-        Event::Health { health, food } => format!("health {health}, food {food}"),
-        Event::Died => "\x1b[1;31mdied\x1b[0m".into(),
-        Event::Respawned { dimension, mode } => format!("alive in {}, {mode}", world(*dimension)),
-        Event::ModeChanged { mode } => format!("game mode {mode}"),
-        Event::Weather { raining: true } => "it begins to rain".into(),
-        Event::Weather { raining: false } => "the rain ends".into(),
-        Event::FirstColumn => "the first column of blocks".into(),
-        Event::Surrounded { columns } => {
+        ClientEvent::Placed { x, y, z } => format!("put at {x:.1} {y:.1} {z:.1}"),
+        ClientEvent::Health { health, food } => format!("health {health}, food {food}"),
+        ClientEvent::Died => "\x1b[1;31mdied\x1b[0m".into(),
+        ClientEvent::Respawned { dimension, mode } => format!("alive in {}, {mode}", world(*dimension)),
+        ClientEvent::ModeChanged { mode } => format!("game mode {mode}"),
+        ClientEvent::Weather { raining: true } => "it begins to rain".into(),
+        ClientEvent::Weather { raining: false } => "the rain ends".into(),
+        ClientEvent::FirstColumn => "the first column of blocks".into(),
+        ClientEvent::Surrounded { columns } => {
             format!("blocks all around: {}", count(*columns as u64, "column"))
         }
-        Event::Warning { text } => format!("\x1b[33mwarning:\x1b[0m {}", line(text, 300)),
+        ClientEvent::Warning { text } => format!("\x1b[33mwarning:\x1b[0m {}", line(text, 300)),
     }
 }
 

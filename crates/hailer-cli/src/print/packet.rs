@@ -3,8 +3,8 @@
 use super::datagram::{self, MAX_BYTES};
 use super::{count, json};
 use hailer::game::stream::{MAX_PACKET, read};
-use hailer::game::tap::Seen;
-use hailer::game::{Broken, Build, Packet, Way};
+use hailer::game::tap::TapPacket;
+use hailer::game::{PacketError, Build, Packet, PacketDirection};
 use hailer::proto::model::printable;
 use hailer::proto::wire::{Notes, hexadecimal};
 use serde_json::{Value, json};
@@ -34,17 +34,17 @@ pub(crate) struct Shown<'a> {
     pub(crate) connection: Option<u64>,
     /// Seconds since the beginning.
     pub(crate) time: Option<f64>,
-    pub(crate) way: Way,
+    pub(crate) way: PacketDirection,
     pub(crate) build: Build,
     pub(crate) offset: u64,
     pub(crate) bytes: &'a [u8],
 }
 
 /// `to-server` or `to-client`.
-pub(crate) fn way_name(way: Way) -> &'static str {
+pub(crate) fn way_name(way: PacketDirection) -> &'static str {
     match way {
-        Way::ToServer => "to-server",
-        Way::ToClient => "to-client",
+        PacketDirection::ToServer => "to-server",
+        PacketDirection::ToClient => "to-client",
     }
 }
 
@@ -106,7 +106,7 @@ impl Shown<'_> {
     pub(crate) fn broken(
         &self,
         out: &mut impl Write,
-        broken: &Broken,
+        broken: &PacketError,
         form: Form,
     ) -> io::Result<()> {
         let bytes = self
@@ -153,7 +153,7 @@ impl Shown<'_> {
     }
 
     fn begin(&self, out: &mut impl Write) -> io::Result<()> {
-        let arrow = if self.way == Way::ToServer {
+        let arrow = if self.way == PacketDirection::ToServer {
             "\x1b[36m→\x1b[0m"
         } else {
             "\x1b[32m←\x1b[0m"
@@ -192,7 +192,7 @@ struct Sums {
 
 impl Summary {
     /// One more.
-    pub(crate) fn add(&mut self, seen: &Seen) {
+    pub(crate) fn add(&mut self, seen: &TapPacket) {
         let sums = self
             .0
             .entry((seen.packet.id(), seen.packet.name(), way_name(seen.way)))

@@ -4,11 +4,11 @@ use crate::schema::check;
 use crate::support::dns::{Dns, Record};
 use crate::support::loopback;
 use crate::tool::{Process, Temporary, assert_harmless, command, finish, run, run_with};
-use hailer::game::chunk::{Block, Column, Masks, deflate};
+use hailer::game::chunk::{Block, Column, SectionMasks, deflate};
 use hailer::game::crypto::{CipherKind, KeyPair};
 use hailer::game::table::*;
 use hailer::game::types::*;
-use hailer::game::{Build, Connection, Packet, Role, Way};
+use hailer::game::{Build, Connection, Packet, Role, PacketDirection};
 use hailer::minecraft::Recording;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -98,7 +98,7 @@ fn serve(mut stream: TcpStream, build: Build, game: Game) -> Vec<Packet> {
             }
         }
         if last_sign.elapsed() > Duration::from_millis(200)
-            && connection.state() == hailer::game::State::Play
+            && connection.state() == hailer::game::ConnectionState::Play
         {
             last_sign = Instant::now();
             connection.send(&KeepAlive { token: 7 }.into()).unwrap();
@@ -246,7 +246,7 @@ fn play(build: Build) -> Vec<Packet> {
                 x: 9,
                 z: 9,
                 ground_up: true,
-                masks: Masks::default(),
+                masks: SectionMasks::default(),
                 data: Zlib::default(),
             }
             .into(),
@@ -336,7 +336,7 @@ fn quit(heard: &[Packet]) -> bool {
 
 #[test]
 fn every_wire_version_is_joined_and_told_as_the_schema_says() {
-    for &build in Build::SPEECHES {
+    for &build in Build::DIALECTS {
         let server = Server::start(build, Game::Usual);
         let (map, record, secrets) = (
             Temporary::path("map.png"),
@@ -400,7 +400,7 @@ fn every_wire_version_is_joined_and_told_as_the_schema_says() {
         assert_eq!(
             entries
                 .iter()
-                .filter(|entry| entry.way == Way::ToServer)
+                .filter(|entry| entry.way == PacketDirection::ToServer)
                 .count(),
             heard.len(),
             "{build}"

@@ -11,7 +11,7 @@ use std::process::Command;
 use std::time::Duration;
 
 fn random() -> impl FnMut(&mut [u8]) {
-    let mut dice = hailer::game::sample::Dice::new(7);
+    let mut dice = hailer::game::sample::SampleRng::new(7);
     move |bytes| bytes.fill_with(|| dice.bits() as u8)
 }
 

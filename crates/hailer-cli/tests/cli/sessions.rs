@@ -5,7 +5,7 @@ use crate::session::Session;
 use crate::tool::{Said, Temporary, assert_harmless, run};
 use etherparse::PacketBuilder;
 use hailer::game::table::Chat;
-use hailer::game::{Build, Packet, Way};
+use hailer::game::{Build, Packet, PacketDirection};
 use hailer::minecraft::Recorder;
 use std::time::Duration;
 
@@ -31,8 +31,8 @@ fn hex(bytes: &[u8]) -> String {
 
 /// The packets shown, in each direction.
 #[track_caller]
-fn shown(said: &Said, way: Way) -> Vec<String> {
-    let way = if way == Way::ToServer {
+fn shown(said: &Said, way: PacketDirection) -> Vec<String> {
+    let way = if way == PacketDirection::ToServer {
         "to-server"
     } else {
         "to-client"
@@ -45,7 +45,7 @@ fn shown(said: &Said, way: Way) -> Vec<String> {
 
 #[track_caller]
 fn shows(said: &Said, session: &Session, about: &str) {
-    for way in Way::BOTH {
+    for way in PacketDirection::BOTH {
         let expected: Vec<_> = session.packets_of(way).into_iter().map(hex).collect();
         assert!(shown(said, way) == expected, "{about} {way}\n{}", said.err);
     }
@@ -72,9 +72,9 @@ impl Tcp {
         }
     }
 
-    fn packet(&self, way: Way, seq: u32, flags: &str, payload: &[u8]) -> Vec<u8> {
-        let (from, to) = if way == Way::ToServer { (7, 9) } else { (9, 7) };
-        let ports = if way == Way::ToServer {
+    fn packet(&self, way: PacketDirection, seq: u32, flags: &str, payload: &[u8]) -> Vec<u8> {
+        let (from, to) = if way == PacketDirection::ToServer { (7, 9) } else { (9, 7) };
+        let ports = if way == PacketDirection::ToServer {
             (50_001, self.port)
         } else {
             (self.port, 50_001)
@@ -111,11 +111,11 @@ impl Tcp {
 
     fn open(mut self) -> Self {
         self.packets
-            .push(self.packet(Way::ToServer, CLIENT_SEQ, "S", &[]));
+            .push(self.packet(PacketDirection::ToServer, CLIENT_SEQ, "S", &[]));
         self.packets
-            .push(self.packet(Way::ToClient, SERVER_SEQ, "SA", &[]));
+            .push(self.packet(PacketDirection::ToClient, SERVER_SEQ, "SA", &[]));
         self.packets
-            .push(self.packet(Way::ToServer, CLIENT_SEQ + 1, "A", &[]));
+            .push(self.packet(PacketDirection::ToServer, CLIENT_SEQ + 1, "A", &[]));
         self
     }
 
@@ -124,7 +124,7 @@ impl Tcp {
         let mut seqs = [CLIENT_SEQ.wrapping_add(1), SERVER_SEQ + 1];
         for (way, wire) in &session.wire {
             for piece in wire.chunks(size) {
-                let seq = &mut seqs[usize::from(*way == Way::ToClient)];
+                let seq = &mut seqs[usize::from(*way == PacketDirection::ToClient)];
                 self.packets.push(self.packet(*way, *seq, "A", piece));
                 *seq = seq.wrapping_add(piece.len() as u32);
             }
@@ -157,7 +157,7 @@ fn secret_of(session: &Session) -> String {
 
 #[test]
 fn recordings_are_shown_a_line_a_packet() {
-    for &build in Build::SPEECHES {
+    for &build in Build::DIALECTS {
         let session = Session::new(build, true, 100, 1);
         let file = recording(&session);
         let said = decode(&file, &[]).ends_with(0);
@@ -209,7 +209,7 @@ fn packets_are_chosen_by_name_id_and_way() {
     );
     assert_eq!(
         names(&["--way", "to-server"]).len(),
-        session.packets_of(Way::ToServer).len()
+        session.packets_of(PacketDirection::ToServer).len()
     );
     let said = decode(&file, &["--hide", "Chat"]).ends_with(0);
     assert!(said.err.contains("not shown"), "{}", said.err);
@@ -303,14 +303,14 @@ fn wrong_lines_of_a_recording_are_named_and_the_others_shown() {
 
 #[test]
 fn streams_are_read_with_their_secret() {
-    for &build in Build::SPEECHES {
+    for &build in Build::DIALECTS {
         let session = Session::new(build, true, 60, 4);
         let mut args = vec!["--json", "--hex", "--build", build.name()];
         let secret = session.secret.as_deref().map(hex);
         if let Some(secret) = &secret {
             args.extend(["--secret", secret]);
         }
-        for (way, name) in [(Way::ToServer, "to-server"), (Way::ToClient, "to-client")] {
+        for (way, name) in [(PacketDirection::ToServer, "to-server"), (PacketDirection::ToClient, "to-client")] {
             let said = decode(
                 session.stream(way),
                 &[&["--stream", name], &args[..]].concat(),
@@ -321,8 +321,8 @@ fn streams_are_read_with_their_secret() {
             check("packet-v1.json", &said);
         }
         let (one, two) = (
-            Temporary::file("s", session.stream(Way::ToServer)),
-            Temporary::file("c", session.stream(Way::ToClient)),
+            Temporary::file("s", session.stream(PacketDirection::ToServer)),
+            Temporary::file("c", session.stream(PacketDirection::ToClient)),
         );
         // The handshake names the build.
         args.drain(2..4);
@@ -396,7 +396,7 @@ fn packets_in_hexadecimal_are_explained() {
 
 #[test]
 fn captures_are_put_together_in_any_order() {
-    for &build in Build::SPEECHES {
+    for &build in Build::DIALECTS {
         let session = Session::new(build, build != Build::W22a, 60, 5);
         let secret = session.secret.as_deref().map(hex);
         let mut args = vec!["--json", "--hex"];
@@ -444,7 +444,7 @@ fn captures_tell_what_is_missing() {
         "{}",
         said.err
     );
-    let whole = Way::BOTH
+    let whole = PacketDirection::BOTH
         .iter()
         .filter(|way| shown(&said, **way).len() == session.packets_of(**way).len());
     assert_eq!(whole.count(), 1, "the other direction is read to its end");
@@ -541,7 +541,7 @@ fn the_game_is_found_on_other_ports_and_beside_datagrams() {
     }
     .open();
     other.packets.push(other.packet(
-        Way::ToServer,
+        PacketDirection::ToServer,
         CLIENT_SEQ.wrapping_add(1),
         "A",
         b"GET / HTTP/1.1\r\n\r\n",
@@ -562,7 +562,7 @@ fn the_game_is_found_on_other_ports_and_beside_datagrams() {
 #[test]
 fn a_broken_stream_ends_with_its_row_field_and_offset() {
     let session = Session::new(Build::LATEST, false, 5, 10);
-    let mut stream = session.stream(Way::ToClient);
+    let mut stream = session.stream(PacketDirection::ToClient);
     // The goodbye at the end is of 11 bytes.
     let at = stream.len() - 11;
     stream.truncate(at);

@@ -8,7 +8,7 @@ pub const MAX_ENTITIES: usize = 4096;
 
 /// What an entity is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum EntityKind {
     /// Another player, by name.
     Player(String),
     /// An animal or a monster, by the number of its kind.
@@ -27,7 +27,7 @@ pub enum Kind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entity {
     /// What it is.
-    pub kind: Kind,
+    pub kind: EntityKind,
     /// Where it is: x, y, z.
     pub position: [Absolute; 3],
     /// What it rides.
@@ -62,7 +62,7 @@ impl Entities {
     /// Players in view: id, name, entity.
     pub fn players(&self) -> impl Iterator<Item = (i32, &str, &Entity)> {
         self.iter().filter_map(|(id, entity)| match &entity.kind {
-            Kind::Player(name) => Some((id, name.as_str(), entity)),
+            EntityKind::Player(name) => Some((id, name.as_str(), entity)),
             _ => None,
         })
     }
@@ -83,7 +83,7 @@ impl Entities {
     }
 
     /// `false` if there are too many already.
-    pub(super) fn insert(&mut self, id: i32, kind: Kind, position: [Absolute; 3]) -> bool {
+    pub(super) fn insert(&mut self, id: i32, kind: EntityKind, position: [Absolute; 3]) -> bool {
         if self.all.len() >= MAX_ENTITIES && !self.all.contains_key(&id) {
             self.refused = self.refused.saturating_add(1);
             return false;

@@ -1,6 +1,6 @@
 //! What a client tells of, and why it ends.
 
-use super::game::Mode;
+use super::game::ReportedMode;
 use crate::build::Build;
 use crate::connection::PeerError;
 use crate::crypto::KeyError;
@@ -12,9 +12,9 @@ use std::fmt;
 /// [`Text`] gives out holds none either.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
-pub enum Event {
+pub enum ClientEvent {
     /// The server wants the account checked: tell the session server this hash, then call
-    /// [`session_checked`](super::Client::session_checked). Only with [`Settings::session`](super::Settings::session).
+    /// [`session_checked`](super::Client::session_checked). Only with [`GameClientConfig::session`](super::GameClientConfig::session).
     SessionCheck {
         /// Goes to the session server.
         hash: String,
@@ -23,8 +23,8 @@ pub enum Event {
     Joined {
         /// Our own entity.
         entity: i32,
-        /// Game mode.
-        mode: Mode,
+        /// GameState mode.
+        mode: ReportedMode,
         /// Whether death is final.
         hardcore: bool,
         /// -1 Nether, 0 overworld, 1 End.
@@ -93,13 +93,13 @@ pub enum Event {
     Respawned {
         /// -1 Nether, 0 overworld, 1 End.
         dimension: i32,
-        /// Game mode.
-        mode: Mode,
+        /// GameState mode.
+        mode: ReportedMode,
     },
     /// The server changed our game mode.
     ModeChanged {
-        /// Game mode.
-        mode: Mode,
+        /// GameState mode.
+        mode: ReportedMode,
     },
     /// Rain or snow begins or ends.
     Weather {
@@ -175,7 +175,7 @@ impl ClientError {
 
     pub(super) fn peer(error: PeerError, build: Build) -> Self {
         let same_number = |other: &Build| {
-            other.protocol() == build.protocol() && other.speech() != build.speech()
+            other.protocol() == build.protocol() && other.dialect() != build.dialect()
         };
         Self::Peer {
             error,
@@ -268,7 +268,7 @@ fn suggest(f: &mut fmt::Formatter<'_>, builds: &[Build]) -> fmt::Result {
 fn newest_first() -> impl Iterator<Item = Build> {
     let mut last = None;
     let newest = Build::ALL.iter().copied().rev();
-    let newest = newest.filter(move |build| last.replace(build.speech()) != Some(build.speech()));
+    let newest = newest.filter(move |build| last.replace(build.dialect()) != Some(build.dialect()));
     newest.map(|build| {
         if build == Build::W15a {
             Build::V1_2_5

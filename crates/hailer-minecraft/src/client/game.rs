@@ -1,11 +1,11 @@
 //! What a client knows of the game: the sum of what the server said.
 
 use super::columns::Columns;
-use super::entities::{Entities, Kind};
-use super::event::Event;
+use super::entities::{Entities, EntityKind};
+use super::event::ClientEvent;
 use crate::build::Build;
 use crate::table::{Login, Packet, PlayerListItem, PlayerTeleport, Respawn, SetSlot};
-use crate::types::{Absolute, Slot, Text as WireText};
+use crate::types::{Absolute, Slot, WireString};
 use crate::world::World;
 use hailer_proto::Text;
 use hailer_proto::model::printable;
@@ -24,11 +24,11 @@ const SLOTS: usize = 45;
 /// The first of the nine slots of the hotbar.
 const HOTBAR: usize = 36;
 
-/// Game mode.
+/// GameState mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[allow(missing_docs, reason = "the modes of the game")]
-pub enum Mode {
+pub enum ReportedMode {
     #[default]
     Survival,
     Creative,
@@ -37,7 +37,7 @@ pub enum Mode {
     Unknown,
 }
 
-impl Mode {
+impl ReportedMode {
     /// From the wire, where bit 8 means hardcore (spec/minecraft-12w.md#5.1).
     fn of(number: i32) -> Self {
         match number & 7 {
@@ -49,7 +49,7 @@ impl Mode {
     }
 }
 
-impl fmt::Display for Mode {
+impl fmt::Display for ReportedMode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Survival => "survival",
@@ -77,7 +77,7 @@ pub struct Position {
 
 /// Ourselves.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Me {
+pub struct LocalPlayer {
     /// Our entity.
     pub entity: i32,
     /// Where we are; `None` until the server says it, and after a respawn until it says it again.
@@ -92,8 +92,8 @@ pub struct Me {
     pub experience: f32,
     /// Level.
     pub level: i16,
-    /// Game mode.
-    pub mode: Mode,
+    /// GameState mode.
+    pub mode: ReportedMode,
     /// Whether death is final.
     pub hardcore: bool,
     /// -1 Nether, 0 overworld, 1 End.
@@ -101,7 +101,7 @@ pub struct Me {
     /// 0 peaceful to 3 hard.
     pub difficulty: i8,
     /// Of the world, as the server calls it.
-    pub level_type: WireText<16>,
+    pub level_type: WireString<16>,
     /// What we may do, once the server has said it.
     pub abilities: Option<crate::table::PlayerAbilities>,
     /// What we ride.
@@ -112,7 +112,7 @@ pub struct Me {
     pub inventory: Vec<Slot>,
 }
 
-impl Me {
+impl LocalPlayer {
     /// The item in hand.
     pub fn item(&self) -> &Slot {
         static EMPTY: Slot = Slot::EMPTY;
@@ -124,9 +124,9 @@ impl Me {
 
 /// What a client knows of the game.
 #[derive(Debug)]
-pub struct Game {
+pub struct GameState {
     /// Ourselves.
-    pub me: Me,
+    pub player: LocalPlayer,
     /// Who and what is in view.
     pub entities: Entities,
     /// The list of players, by name as it came: milliseconds. At most [`MAX_LISTED`].
@@ -148,10 +148,10 @@ pub struct Game {
     surrounded: bool,
 }
 
-impl Game {
+impl GameState {
     pub(super) fn new(build: Build, max_columns: usize) -> Self {
         Self {
-            me: Me::default(),
+            player: LocalPlayer::default(),
             entities: Entities::default(),
             listed: BTreeMap::new(),
             spawn: None,
@@ -182,44 +182,44 @@ impl Game {
     }
 
     /// Takes note of a packet.
-    pub(super) fn hear(&mut self, packet: &Packet, events: &mut VecDeque<Event>) {
+    pub(super) fn hear(&mut self, packet: &Packet, events: &mut VecDeque<ClientEvent>) {
         match packet {
             Packet::Login(packet) => self.login(packet, events),
             Packet::Respawn(packet) => self.respawn(packet, events),
-            Packet::Chat(packet) => events.push_back(Event::Chat {
+            Packet::Chat(packet) => events.push_back(ClientEvent::Chat {
                 text: Text::legacy(packet.text.to_string()),
             }),
             Packet::TimeUpdate(packet) => self.time = packet.time,
             Packet::SpawnPosition(packet) => self.spawn = Some([packet.x, packet.y, packet.z]),
             Packet::UpdateHealth(packet) => {
-                let before = (self.me.health, self.me.food);
-                (self.me.health, self.me.food, self.me.saturation) =
+                let before = (self.player.health, self.player.food);
+                (self.player.health, self.player.food, self.player.saturation) =
                     (packet.health, packet.food, packet.saturation);
                 if before != (packet.health, packet.food) {
-                    events.push_back(Event::Health {
+                    events.push_back(ClientEvent::Health {
                         health: packet.health,
                         food: packet.food,
                     });
                 }
                 if before.0 > 0 && packet.health <= 0 {
-                    events.push_back(Event::Died);
+                    events.push_back(ClientEvent::Died);
                 }
             }
             Packet::SetExperience(packet) => {
-                (self.me.experience, self.me.level) = (packet.bar, packet.level);
+                (self.player.experience, self.player.level) = (packet.bar, packet.level);
             }
-            Packet::PlayerAbilities(packet) => self.me.abilities = Some(packet.clone()),
+            Packet::PlayerAbilities(packet) => self.player.abilities = Some(packet.clone()),
             Packet::ChangeGameState(packet) => self.state(packet.reason, packet.value, events),
             Packet::PlayerListItem(packet) => self.list(packet, events),
             Packet::PlayerTeleport(packet) => self.place(packet, events),
             Packet::SetSlot(packet) => self.slot(packet),
             Packet::SetWindowItems(packet) if packet.window == 0 => {
-                self.me.inventory = packet.items.iter().take(SLOTS).cloned().collect();
+                self.player.inventory = packet.items.iter().take(SLOTS).cloned().collect();
             }
             Packet::AttachEntity(packet) => {
                 let vehicle = Some(packet.vehicle).filter(|vehicle| *vehicle >= 0);
-                if packet.entity == self.me.entity {
-                    self.me.vehicle = vehicle;
+                if packet.entity == self.player.entity {
+                    self.player.vehicle = vehicle;
                 }
                 self.entities.attach(packet.entity, vehicle);
             }
@@ -230,17 +230,17 @@ impl Game {
         }
     }
 
-    fn login(&mut self, packet: &Login, events: &mut VecDeque<Event>) {
-        let me = &mut self.me;
+    fn login(&mut self, packet: &Login, events: &mut VecDeque<ClientEvent>) {
+        let me = &mut self.player;
         (me.entity, me.mode, me.hardcore) = (
             packet.entity,
-            Mode::of(packet.mode.0),
+            ReportedMode::of(packet.mode.0),
             packet.mode.0 & 8 != 0,
         );
         (me.dimension, me.difficulty) = (packet.dimension.0, packet.difficulty);
         (me.level_type, me.health, me.food) = (packet.level_type.clone(), 20, 20);
         self.max_players = packet.max_players;
-        events.push_back(Event::Joined {
+        events.push_back(ClientEvent::Joined {
             entity: me.entity,
             mode: me.mode,
             hardcore: me.hardcore,
@@ -251,54 +251,56 @@ impl Game {
     }
 
     /// In another dimension everything is another; in the same one the columns stay, and those that do not are unloaded.
-    fn respawn(&mut self, packet: &Respawn, events: &mut VecDeque<Event>) {
-        if packet.dimension != self.me.dimension {
+    fn respawn(&mut self, packet: &Respawn, events: &mut VecDeque<ClientEvent>) {
+        if packet.dimension != self.player.dimension {
             self.columns.world.clear();
             self.surrounded = false;
             self.raining = false;
         }
         self.entities.clear();
-        let me = &mut self.me;
+        let me = &mut self.player;
         (me.dimension, me.difficulty, me.mode) = (
             packet.dimension,
             packet.difficulty,
-            Mode::of(packet.mode.into()),
+            ReportedMode::of(packet.mode.into()),
         );
         (me.level_type, me.position, me.vehicle) = (packet.level_type.clone(), None, None);
         (me.health, me.food) = (20, 20);
-        events.push_back(Event::Respawned {
+        events.push_back(ClientEvent::Respawned {
             dimension: me.dimension,
             mode: me.mode,
         });
     }
 
-    fn state(&mut self, reason: i8, value: i8, events: &mut VecDeque<Event>) {
+    fn state(&mut self, reason: i8, value: i8, events: &mut VecDeque<ClientEvent>) {
         match reason {
             1 | 2 => {
                 self.raining = reason == 1;
-                events.push_back(Event::Weather {
+                events.push_back(ClientEvent::Weather {
                     raining: self.raining,
                 });
             }
             3 => {
-                self.me.mode = Mode::of(value.into());
-                events.push_back(Event::ModeChanged { mode: self.me.mode });
+                self.player.mode = ReportedMode::of(value.into());
+                events.push_back(ClientEvent::ModeChanged {
+                    mode: self.player.mode,
+                });
             }
             _ => {}
         }
     }
 
-    fn list(&mut self, packet: &PlayerListItem, events: &mut VecDeque<Event>) {
+    fn list(&mut self, packet: &PlayerListItem, events: &mut VecDeque<ClientEvent>) {
         let key = packet.name.to_string();
         if !packet.online {
             if self.listed.remove(&key).is_some() {
-                events.push_back(Event::PlayerUnlisted {
+                events.push_back(ClientEvent::PlayerUnlisted {
                     name: name(&packet.name),
                 });
             }
         } else if self.listed.len() < MAX_LISTED || self.listed.contains_key(&key) {
             if self.listed.insert(key, packet.ping).is_none() {
-                events.push_back(Event::PlayerListed {
+                events.push_back(ClientEvent::PlayerListed {
                     name: name(&packet.name),
                     ping: packet.ping,
                 });
@@ -311,21 +313,21 @@ impl Game {
         }
     }
 
-    fn place(&mut self, packet: &PlayerTeleport, events: &mut VecDeque<Event>) {
+    fn place(&mut self, packet: &PlayerTeleport, events: &mut VecDeque<ClientEvent>) {
         // Servers throw out who says that the eyes are elsewhere (spec/minecraft-12w.md#5.1).
         let eyes = Some(packet.stance - packet.y)
             .filter(|eyes| (0.1..=1.65).contains(eyes))
             .unwrap_or(1.62);
         let feet = [packet.x, packet.y, packet.z];
         let (yaw, pitch, on_ground) = (packet.yaw, packet.pitch, packet.on_ground);
-        self.me.position = Some(Position {
+        self.player.position = Some(Position {
             feet,
             eyes,
             yaw,
             pitch,
             on_ground,
         });
-        events.push_back(Event::Placed {
+        events.push_back(ClientEvent::Placed {
             x: packet.x,
             y: packet.y,
             z: packet.z,
@@ -338,16 +340,16 @@ impl Game {
             .ok()
             .filter(|slot| packet.window == 0 && *slot < SLOTS);
         if let Some(slot) = slot {
-            if self.me.inventory.len() <= slot {
-                self.me.inventory.resize(SLOTS, Slot::EMPTY);
+            if self.player.inventory.len() <= slot {
+                self.player.inventory.resize(SLOTS, Slot::EMPTY);
             }
-            if let Some(place) = self.me.inventory.get_mut(slot) {
+            if let Some(place) = self.player.inventory.get_mut(slot) {
                 place.clone_from(&packet.item);
             }
         }
     }
 
-    fn hear_of_blocks(&mut self, packet: &Packet, events: &mut VecDeque<Event>) {
+    fn hear_of_blocks(&mut self, packet: &Packet, events: &mut VecDeque<ClientEvent>) {
         let end = match packet {
             Packet::PreChunk(packet) => return self.columns.announce(packet),
             Packet::MultiBlockChange(packet) => return self.columns.blocks(packet),
@@ -364,25 +366,25 @@ impl Game {
     }
 
     /// Tells of the first column, and of the moment when there are columns all around us.
-    fn look_around(&mut self, events: &mut VecDeque<Event>) {
+    fn look_around(&mut self, events: &mut VecDeque<ClientEvent>) {
         if !self.first_column && !self.world().is_empty() {
             self.first_column = true;
-            events.push_back(Event::FirstColumn);
+            events.push_back(ClientEvent::FirstColumn);
         }
         if !self.surrounded
             && let Some(Position {
                 feet: [x, _, z], ..
-            }) = self.me.position
+            }) = self.player.position
             && self.columns.surround(x, z, AROUND)
         {
             self.surrounded = true;
-            events.push_back(Event::Surrounded {
+            events.push_back(ClientEvent::Surrounded {
                 columns: self.world().len(),
             });
         }
     }
 
-    fn hear_of_entities(&mut self, packet: &Packet, events: &mut VecDeque<Event>) {
+    fn hear_of_entities(&mut self, packet: &Packet, events: &mut VecDeque<ClientEvent>) {
         let entities = &mut self.entities;
         let block = |at: i32| Absolute(at.wrapping_mul(32));
         let kept = match packet {
@@ -391,11 +393,11 @@ impl Game {
                 let [x, y, z] = [packet.x, packet.y, packet.z].map(Absolute::to_unit);
                 let kept = entities.insert(
                     entity,
-                    Kind::Player(name.clone()),
+                    EntityKind::Player(name.clone()),
                     [packet.x, packet.y, packet.z],
                 );
                 if kept {
-                    events.push_back(Event::PlayerAppeared {
+                    events.push_back(ClientEvent::PlayerAppeared {
                         entity,
                         name,
                         x,
@@ -407,36 +409,38 @@ impl Game {
             }
             Packet::SpawnMob(packet) => entities.insert(
                 packet.entity,
-                Kind::Mob(packet.kind),
+                EntityKind::Mob(packet.kind),
                 [packet.x, packet.y, packet.z],
             ),
             Packet::SpawnObject(packet) => entities.insert(
                 packet.entity,
-                Kind::Object(packet.kind),
+                EntityKind::Object(packet.kind),
                 [packet.x, packet.y, packet.z],
             ),
             Packet::SpawnDroppedItem(packet) => entities.insert(
                 packet.entity,
-                Kind::Item(packet.item),
+                EntityKind::Item(packet.item),
                 [packet.x, packet.y, packet.z],
             ),
             Packet::SpawnPainting(packet) => entities.insert(
                 packet.entity,
-                Kind::Painting,
+                EntityKind::Painting,
                 [packet.x, packet.y, packet.z].map(block),
             ),
-            Packet::SpawnExperienceOrb(packet) => {
-                entities.insert(packet.entity, Kind::Orb, [packet.x, packet.y, packet.z])
-            }
+            Packet::SpawnExperienceOrb(packet) => entities.insert(
+                packet.entity,
+                EntityKind::Orb,
+                [packet.x, packet.y, packet.z],
+            ),
             Packet::DestroyEntities(packet) => {
                 // Until 12w26a there is one in the field of its own, since then a list (spec/minecraft-12w.md#2).
                 let listed = packet.entities.iter().copied();
                 let single = (self.columns.build() < Build::W27a).then_some(packet.entity);
                 for entity in listed.chain(single) {
-                    if let Some(Kind::Player(name)) =
+                    if let Some(EntityKind::Player(name)) =
                         self.entities.remove(entity).map(|gone| gone.kind)
                     {
-                        events.push_back(Event::PlayerVanished { entity, name });
+                        events.push_back(ClientEvent::PlayerVanished { entity, name });
                     }
                 }
                 return;
@@ -458,16 +462,16 @@ impl Game {
         }
     }
 
-    fn warn(&mut self, text: String, events: &mut VecDeque<Event>) {
+    fn warn(&mut self, text: String, events: &mut VecDeque<ClientEvent>) {
         self.warned = self.warned.saturating_add(1);
         if self.warnings.len() < MAX_WARNINGS && !self.warnings.contains(&text) {
             self.warnings.push(text.clone());
-            events.push_back(Event::Warning { text });
+            events.push_back(ClientEvent::Warning { text });
         }
     }
 }
 
 /// A name for people: without colours, on one line.
-fn name<const N: usize>(text: &WireText<N>) -> String {
+fn name<const N: usize>(text: &WireString<N>) -> String {
     printable(&Text::legacy(text.to_string()).plain())
 }

@@ -1,6 +1,6 @@
 //! The way in, in each era (spec/minecraft-12w.md#6).
 
-use super::{Client, ClientError, Event};
+use super::{Client, ClientError, ClientEvent};
 use crate::build::Build;
 use crate::crypto::{CipherKind, encrypt, session_hash};
 use crate::table::{
@@ -15,15 +15,15 @@ const OFFLINE: &str = "-";
 impl Client {
     /// The first packet.
     pub(super) fn greet(&mut self) {
-        let (build, settings) = (self.build(), &self.settings);
+        let (build, config) = (self.build(), &self.config);
         let packet = Handshake {
-            who: format!("{};{}:{}", settings.name, settings.host, settings.port)
+            who: format!("{};{}:{}", config.name, config.host, config.port)
                 .as_str()
                 .into(),
             protocol: build.protocol(),
-            name: settings.name.as_str().into(),
-            host: settings.host.as_str().into(),
-            port: settings.port.into(),
+            name: config.name.as_str().into(),
+            host: config.host.as_str().into(),
+            port: config.port.into(),
         };
         self.reply(packet);
     }
@@ -58,7 +58,7 @@ impl Client {
 
     /// Since 12w17a: a secret of our choice, which only the owner of the key can read.
     fn answer_key(&mut self, packet: &EncryptionRequest) -> Result<(), ClientError> {
-        let Some(kind) = CipherKind::of(self.build()).filter(|_| self.settings.encrypt) else {
+        let Some(kind) = CipherKind::of(self.build()).filter(|_| self.config.encrypt) else {
             let request = self.request();
             self.reply(request);
             return Ok(());
@@ -87,9 +87,9 @@ impl Client {
 
     /// Whoever runs us has to tell the session server first.
     fn ask_for_session(&mut self, hash: String, then: Packet) {
-        if self.settings.session {
+        if self.config.session {
             self.pending = Some(then);
-            self.events.push_back(Event::SessionCheck { hash });
+            self.events.push_back(ClientEvent::SessionCheck { hash });
         } else {
             self.error = Some(ClientError::AccountCheck);
         }
@@ -108,7 +108,7 @@ impl Client {
         };
         LoginRequest {
             protocol,
-            name: self.settings.name.as_str().into(),
+            name: self.config.name.as_str().into(),
             ..LoginRequest::default()
         }
         .into()

@@ -1,7 +1,7 @@
 //! A client: joins a server, stays where it is put, remembers what it is told, and does what it is asked to.
 //!
 //! ```text
-//!   from the server ─► receive(bytes) ─► next() ─► Event, and game() knows it
+//!   from the server ─► receive(bytes) ─► next() ─► ClientEvent, and game() knows it
 //!   to the server   ◄─ outgoing()     ◄─ answers by itself, tick(now), say(…), leave() …
 //! ```
 //!
@@ -15,18 +15,18 @@ mod event;
 mod game;
 mod login;
 mod play;
-mod tally;
+mod traffic;
 
-pub use entities::{Entities, Entity, Kind, MAX_ENTITIES};
-pub use event::{ClientError, Event};
-pub use game::{Game, MAX_LISTED, MAX_WARNINGS, Me, Mode, Position};
-pub use play::{MAX_SAID, TICK};
-pub use tally::{Count, Tally};
+pub use entities::{Entities, Entity, EntityKind, MAX_ENTITIES};
+pub use event::{ClientError, ClientEvent};
+pub use game::{GameState, LocalPlayer, MAX_LISTED, MAX_WARNINGS, Position, ReportedMode};
+pub use play::{MAX_CHAT_UNITS, TICK};
+pub use traffic::{TrafficCount, TrafficCounts};
 
 use crate::build::Build;
 use crate::connection::{Connection, Role};
-use crate::packet::Way;
-use crate::state::{State, Unexpected};
+use crate::packet::PacketDirection;
+use crate::state::{ConnectionState, UnexpectedPacket};
 use crate::table::{Kick, Packet};
 use crate::world::MAX_COLUMNS;
 use play::Clock;
@@ -36,7 +36,7 @@ use std::time::Duration;
 
 /// Who joins what, and how.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct GameClientConfig {
     /// The build to speak.
     pub build: Build,
     /// The player's name; the game has 16 characters for it, and what is longer is cut.
@@ -50,7 +50,7 @@ pub struct Settings {
     /// Answers the server's key. Without, it asks to enter in the clear, which servers that do not check accounts allow
     /// (spec/minecraft-12w.md#6).
     pub encrypt: bool,
-    /// Whoever runs this can tell the session server: [`Event::SessionCheck`] instead of an error.
+    /// Whoever runs this can tell the session server: [`ClientEvent::SessionCheck`] instead of an error.
     pub session: bool,
     /// The most columns kept; with 0 none is even read.
     pub max_columns: usize,
@@ -58,7 +58,7 @@ pub struct Settings {
     pub keep_packets: bool,
 }
 
-impl Default for Settings {
+impl Default for GameClientConfig {
     fn default() -> Self {
         Self {
             build: Build::LATEST,
@@ -79,17 +79,17 @@ pub type Random = Box<dyn FnMut(&mut [u8]) + Send>;
 
 /// One end of a game.
 pub struct Client {
-    settings: Settings,
+    config: GameClientConfig,
     connection: Connection,
     random: Random,
-    game: Game,
-    tally: Tally,
-    events: VecDeque<Event>,
+    game: GameState,
+    traffic: TrafficCounts,
+    events: VecDeque<ClientEvent>,
     error: Option<ClientError>,
     /// Goes out once the session server knows of us.
     pending: Option<Packet>,
     secret: Option<Vec<u8>>,
-    packets: Vec<(Way, Vec<u8>)>,
+    packets: Vec<(PacketDirection, Vec<u8>)>,
     left: bool,
     clock: Clock,
 }
@@ -99,7 +99,7 @@ impl fmt::Debug for Client {
         write!(
             f,
             "Client({:?}, {:?})",
-            self.settings,
+            self.config,
             self.connection.state()
         )
     }
@@ -107,12 +107,12 @@ impl fmt::Debug for Client {
 
 impl Client {
     /// A client whose first bytes are ready to be sent. Randomness is for the secret of the connection.
-    pub fn new(settings: Settings, random: impl FnMut(&mut [u8]) + Send + 'static) -> Self {
+    pub fn new(config: GameClientConfig, random: impl FnMut(&mut [u8]) + Send + 'static) -> Self {
         let mut client = Self {
-            connection: Connection::new(Role::Client, settings.build),
+            connection: Connection::new(Role::Client, config.build),
             random: Box::new(random),
-            game: Game::new(settings.build, settings.max_columns),
-            tally: Tally::default(),
+            game: GameState::new(config.build, config.max_columns),
+            traffic: TrafficCounts::default(),
             events: VecDeque::new(),
             error: None,
             pending: None,
@@ -120,9 +120,9 @@ impl Client {
             packets: Vec::new(),
             left: false,
             clock: Clock::default(),
-            settings,
+            config,
         };
-        if client.settings.keep_packets {
+        if client.config.keep_packets {
             client.connection = client.connection.keeping_bytes();
         }
         client.greet();
@@ -131,22 +131,22 @@ impl Client {
 
     /// The build spoken.
     pub fn build(&self) -> Build {
-        self.settings.build
+        self.config.build
     }
 
     /// What is known of the game.
-    pub fn game(&self) -> &Game {
+    pub fn game(&self) -> &GameState {
         &self.game
     }
 
     /// What went to and fro.
-    pub fn tally(&self) -> &Tally {
-        &self.tally
+    pub fn traffic(&self) -> &TrafficCounts {
+        &self.traffic
     }
 
     /// Whether the server let us in, and neither side has said goodbye.
     pub fn is_playing(&self) -> bool {
-        self.connection.state() == State::Play
+        self.connection.state() == ConnectionState::Play
     }
 
     /// Whether both directions are encrypted.
@@ -172,7 +172,7 @@ impl Client {
         clippy::should_implement_trait,
         reason = "an error does not end it like an iterator"
     )]
-    pub fn next(&mut self) -> Result<Option<Event>, ClientError> {
+    pub fn next(&mut self) -> Result<Option<ClientEvent>, ClientError> {
         loop {
             if let Some(event) = self.events.pop_front() {
                 return Ok(Some(event));
@@ -188,10 +188,13 @@ impl Client {
                 Ok(None) => return Ok(None),
                 Ok(Some(packet)) => {
                     let bytes = unread.saturating_sub(self.connection.unread().len());
-                    self.tally.count(Way::ToClient, packet.name(), bytes);
-                    if self.settings.keep_packets {
-                        self.packets
-                            .push((Way::ToClient, self.connection.last_bytes().to_vec()));
+                    self.traffic
+                        .count(PacketDirection::ToClient, packet.name(), bytes);
+                    if self.config.keep_packets {
+                        self.packets.push((
+                            PacketDirection::ToClient,
+                            self.connection.last_bytes().to_vec(),
+                        ));
                     }
                     self.hear(&packet);
                 }
@@ -221,7 +224,7 @@ impl Client {
         }
     }
 
-    /// The session server knows of us: go on (see [`Event::SessionCheck`]).
+    /// The session server knows of us: go on (see [`ClientEvent::SessionCheck`]).
     pub fn session_checked(&mut self) {
         if let Some(packet) = self.pending.take() {
             self.reply(packet);
@@ -239,19 +242,19 @@ impl Client {
     }
 
     /// Sends any packet. One that has no place here, or that the build does not have, is not sent.
-    pub fn send(&mut self, packet: impl Into<Packet>) -> Result<(), Unexpected> {
+    pub fn send(&mut self, packet: impl Into<Packet>) -> Result<(), UnexpectedPacket> {
         let packet = packet.into();
         let before = self.connection.outgoing().len();
         self.connection.send(&packet)?;
-        self.tally.count(
-            Way::ToServer,
+        self.traffic.count(
+            PacketDirection::ToServer,
             packet.name(),
             self.connection.outgoing().len().saturating_sub(before),
         );
-        if self.settings.keep_packets {
+        if self.config.keep_packets {
             let mut bytes = Vec::new();
             packet.write(&mut bytes, self.build());
-            self.packets.push((Way::ToServer, bytes));
+            self.packets.push((PacketDirection::ToServer, bytes));
         }
         Ok(())
     }
@@ -266,8 +269,8 @@ impl Client {
         self.connection.sent_bytes(count);
     }
 
-    /// The packets since the last call, in their order, decrypted, if they are [kept](Settings::keep_packets).
-    pub fn take_packets(&mut self) -> Vec<(Way, Vec<u8>)> {
+    /// The packets since the last call, in their order, decrypted, if they are [kept](GameClientConfig::keep_packets).
+    pub fn take_packets(&mut self) -> Vec<(PacketDirection, Vec<u8>)> {
         std::mem::take(&mut self.packets)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Client, ClientError, Position};
 use crate::build::Build;
-use crate::state::Unexpected;
+use crate::state::UnexpectedPacket;
 use crate::table::{
     Animation, Chat, ClientSettings, ClientStatus, ConfirmTransaction, HeldItemChange, Packet,
     Player, PlayerBlockPlacement, PlayerDigging, PlayerLook, PlayerPosition, PlayerPositionLook,
@@ -14,7 +14,7 @@ use std::time::Duration;
 /// A tick of the game.
 pub const TICK: Duration = Duration::from_millis(50);
 /// The most UTF-16 units of a line that we say; servers throw out who says more (spec/minecraft-12w.md#5.1).
-pub const MAX_SAID: usize = 100;
+pub const MAX_CHAT_UNITS: usize = 100;
 /// A position is told at least so often, in ticks.
 const POSITION_EVERY: u32 = 20;
 /// So long a server that runs is never silent: it sends a keep alive about once a second (spec/minecraft-12w.md#6).
@@ -75,7 +75,7 @@ impl Client {
     }
 
     fn come_back(&mut self) {
-        if self.settings.respawn {
+        if self.config.respawn {
             let _ = self.respawn();
         }
     }
@@ -83,12 +83,12 @@ impl Client {
     /// Says the same back; the first time, also who we are (spec/minecraft-12w.md#6).
     fn confirm_place(&mut self) {
         self.clock.goal = None;
-        if let Some(position) = self.game.me.position {
+        if let Some(position) = self.game.player.position {
             self.tell_all(position);
         }
         if !std::mem::replace(&mut self.clock.introduced, true) {
             if self.build() >= Build::W16a {
-                let difficulty = self.game.me.difficulty;
+                let difficulty = self.game.player.difficulty;
                 let (locale, view_distance) = ("en_US".into(), Shrunk(0));
                 self.reply(ClientSettings {
                     locale,
@@ -97,7 +97,7 @@ impl Client {
                     difficulty,
                 });
             }
-            if let Some(abilities) = self.game.me.abilities.clone() {
+            if let Some(abilities) = self.game.player.abilities.clone() {
                 self.reply(abilities);
             }
         }
@@ -138,7 +138,7 @@ impl Client {
         }
         // Small delays are made up for, long ones are not.
         clock.due = clock.due.max(now.saturating_sub(TICK * 20)) + TICK;
-        if self.is_playing() && self.game.me.health > 0 {
+        if self.is_playing() && self.game.player.health > 0 {
             self.step();
             self.dig_on();
             self.tell_position();
@@ -147,7 +147,7 @@ impl Client {
 
     /// Says that we are still there, as the game does: what has changed, and everything now and then.
     fn tell_position(&mut self) {
-        let Some(position) = self.game.me.position else {
+        let Some(position) = self.game.player.position else {
             return;
         };
         let Position {
@@ -157,7 +157,7 @@ impl Client {
             pitch,
             on_ground,
         } = position;
-        if self.game.me.vehicle.is_some() {
+        if self.game.player.vehicle.is_some() {
             let (y, stance) = (RIDING, RIDING);
             return self.reply(PlayerPositionLook {
                 x: 0.0,
@@ -197,7 +197,7 @@ impl Client {
 
     /// Goes towards where we were sent, in a straight line.
     fn step(&mut self) {
-        let (Some(goal), Some(position)) = (self.clock.goal, &mut self.game.me.position) else {
+        let (Some(goal), Some(position)) = (self.clock.goal, &mut self.game.player.position) else {
             return;
         };
         let [x, y, z] = position.feet;
@@ -228,14 +228,14 @@ impl Client {
     }
 
     /// Says a line in chat, without what servers throw out for: control characters and section signs are left out, other
-    /// characters that the game's font lacks become question marks, and what is longer than [`MAX_SAID`] units is cut. An
+    /// characters that the game's font lacks become question marks, and what is longer than [`MAX_CHAT_UNITS`] units is cut. An
     /// empty line is not said.
-    pub fn say(&mut self, text: &str) -> Result<(), Unexpected> {
+    pub fn say(&mut self, text: &str) -> Result<(), UnexpectedPacket> {
         let kept = text.chars().filter(|c| !c.is_control() && *c != '\u{A7}');
         // All that is legal is one unit long.
         let said: String = kept
             .map(|c| if is_legal_in_chat(c) { c } else { '?' })
-            .take(MAX_SAID)
+            .take(MAX_CHAT_UNITS)
             .collect();
         let said = said.trim();
         if said.is_empty() {
@@ -246,11 +246,11 @@ impl Client {
     }
 
     /// Comes back to life (spec/minecraft-12w.md#2).
-    pub fn respawn(&mut self) -> Result<(), Unexpected> {
+    pub fn respawn(&mut self) -> Result<(), UnexpectedPacket> {
         if self.build() >= Build::W24a {
             return self.send(ClientStatus { status: 1 });
         }
-        let me = &self.game.me;
+        let me = &self.game.player;
         let (dimension, difficulty, level_type) =
             (me.dimension, me.difficulty, me.level_type.clone());
         self.send(RespawnRequest {
@@ -263,16 +263,16 @@ impl Client {
     }
 
     /// Swings the arm.
-    pub fn swing(&mut self) -> Result<(), Unexpected> {
+    pub fn swing(&mut self) -> Result<(), UnexpectedPacket> {
         self.send(Animation {
-            entity: self.game.me.entity,
+            entity: self.game.player.entity,
             animation: 1,
         })
     }
 
     /// Looks elsewhere; the server hears of it with the next tick. Degrees: yaw 0 south, 90 west; pitch 90 down.
     pub fn look(&mut self, yaw: f32, pitch: f32) {
-        if let Some(position) = &mut self.game.me.position {
+        if let Some(position) = &mut self.game.player.position {
             (position.yaw, position.pitch) = (yaw, pitch.clamp(-90.0, 90.0));
         }
     }
@@ -285,7 +285,14 @@ impl Client {
 
     /// Digs a block from one of its faces (0 below, 1 above, 2 north, 3 south, 4 west, 5 east) for so many ticks; who may
     /// build at once needs none. Whether the block is gone, the server says.
-    pub fn dig(&mut self, x: i32, y: u8, z: i32, face: u8, ticks: u32) -> Result<(), Unexpected> {
+    pub fn dig(
+        &mut self,
+        x: i32,
+        y: u8,
+        z: i32,
+        face: u8,
+        ticks: u32,
+    ) -> Result<(), UnexpectedPacket> {
         let start = PlayerDigging {
             status: 0,
             x,
@@ -293,7 +300,7 @@ impl Client {
             z,
             face,
         };
-        let abilities = self.game.me.abilities.as_ref();
+        let abilities = self.game.player.abilities.as_ref();
         let at_once = abilities.is_some_and(|it| it.abilities.has(Abilities::INSTANT_BUILD));
         self.swing()?;
         self.send(start.clone())?;
@@ -302,18 +309,25 @@ impl Client {
     }
 
     /// Puts the item in hand against a face of a block, as [`dig`](Self::dig) numbers them.
-    pub fn place(&mut self, x: i32, y: u8, z: i32, face: u8) -> Result<(), Unexpected> {
+    pub fn place(&mut self, x: i32, y: u8, z: i32, face: u8) -> Result<(), UnexpectedPacket> {
         self.swing()?;
         self.put(x, y, z, face, 8)
     }
 
     /// Uses the item in hand in the air: eats, shoots, throws.
-    pub fn use_item(&mut self) -> Result<(), Unexpected> {
+    pub fn use_item(&mut self) -> Result<(), UnexpectedPacket> {
         self.put(-1, 255, -1, NO_FACE, 0)
     }
 
-    fn put(&mut self, x: i32, y: u8, z: i32, direction: u8, cursor: u8) -> Result<(), Unexpected> {
-        let held = self.game.me.item().clone();
+    fn put(
+        &mut self,
+        x: i32,
+        y: u8,
+        z: i32,
+        direction: u8,
+        cursor: u8,
+    ) -> Result<(), UnexpectedPacket> {
+        let held = self.game.player.item().clone();
         let (cursor_x, cursor_y, cursor_z) = (cursor, cursor, cursor);
         self.send(PlayerBlockPlacement {
             x,
@@ -328,12 +342,12 @@ impl Client {
     }
 
     /// Takes another place of the hotbar in hand, 0 to 8.
-    pub fn select(&mut self, place: u8) -> Result<(), Unexpected> {
+    pub fn select(&mut self, place: u8) -> Result<(), UnexpectedPacket> {
         let place = place.min(8);
         self.send(HeldItemChange {
             place: place.into(),
         })?;
-        self.game.me.held = place;
+        self.game.player.held = place;
         Ok(())
     }
 }

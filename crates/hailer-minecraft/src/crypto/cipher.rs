@@ -23,7 +23,7 @@ pub enum CipherKind {
 impl CipherKind {
     /// What a build encrypts with; nothing until 12w16a. `spec/minecraft-12w.md#6`
     pub fn of(build: Build) -> Option<Self> {
-        match build.speech() {
+        match build.dialect() {
             Build::V1_2_4 | Build::W16a => None,
             Build::W17a | Build::W18a => Some(Self::Rc4),
             Build::W19a => Some(Self::Hc256),

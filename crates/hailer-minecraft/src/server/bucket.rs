@@ -1,6 +1,6 @@
 //! How often something may happen: a bucket that empties with time.
 
-use super::settings::Rate;
+use super::config::Rate;
 use std::time::Duration;
 
 /// What was spent and has not flown back yet.

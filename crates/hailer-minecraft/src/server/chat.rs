@@ -1,8 +1,8 @@
 //! Chat, commands, and the ends of words.
 
+use super::config::GameMode;
 use super::player::Position;
-use super::settings::GameMode;
-use super::{ClientId, Event, Server};
+use super::{ClientId, Server, ServerEvent};
 use crate::table::{ChangeGameState, Chat, TabComplete, TimeUpdate};
 use crate::types::is_legal_in_chat;
 
@@ -25,7 +25,7 @@ const COMMANDS: &[(&str, &str, &str)] = &[
 impl Server {
     /// Somebody said something.
     pub(super) fn hear(&mut self, id: ClientId, units: &[u16]) {
-        let (now, rate) = (self.now, self.settings.limits.chat);
+        let (now, rate) = (self.now, self.config.limits.chat);
         if units.len() > LONGEST {
             return self.kick(id, "Chat message too long");
         }
@@ -43,7 +43,7 @@ impl Server {
         if text.is_empty() {
             return;
         }
-        self.tell(Event::Chat {
+        self.tell(ServerEvent::Chat {
             name: name.clone(),
             text: text.into(),
         });
@@ -69,7 +69,7 @@ impl Server {
             }
             ("/list", []) => {
                 let names: Vec<&str> = self.players().collect();
-                let (count, most) = (names.len(), self.settings.max_players);
+                let (count, most) = (names.len(), self.config.max_players);
                 let names = names.join(", ");
                 self.say(id, &format!("{count} of {most} are on:"));
                 for line in lines(&names) {

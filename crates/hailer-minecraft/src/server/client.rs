@@ -4,7 +4,7 @@ use super::bucket::Bucket;
 use super::player::Player;
 use crate::connection::{Connection, Role};
 use crate::table::{EncryptionResponse, Packet};
-use crate::{Build, State};
+use crate::{Build, ConnectionState};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -86,7 +86,7 @@ impl Client {
 
     /// Sends a packet. What the client's build does not have is left out: nobody there misses it.
     pub(super) fn send(&mut self, packet: impl Into<Packet>) {
-        if self.choked || self.connection.state() == State::Closed {
+        if self.choked || self.connection.state() == ConnectionState::Closed {
             return;
         }
         let _ = self.connection.send(&packet.into());

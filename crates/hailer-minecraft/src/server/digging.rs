@@ -1,8 +1,8 @@
 //! Digging and building.
 
 use super::block::{drop, is_brittle, is_replaceable, is_solid, placed};
+use super::config::GameMode;
 use super::player::{Digging, Player};
-use super::settings::GameMode;
 use super::{ClientId, OLD, Server};
 use crate::chunk::Block;
 use crate::table::{BlockChange, PlayerBlockPlacement, PlayerDigging};
@@ -138,7 +138,7 @@ impl Server {
     }
 
     fn may_change(&mut self, id: ClientId) -> bool {
-        let (now, rate) = (self.now, self.settings.limits.changes);
+        let (now, rate) = (self.now, self.config.limits.changes);
         self.player_mut(id)
             .is_some_and(|player| !player.dead && player.changes.take(1.0, rate, now))
     }
@@ -173,10 +173,10 @@ impl Server {
 
     /// The oldest build that is spoken: what it does not know, nobody may bring into the world.
     fn oldest(&self) -> crate::Build {
-        if self.settings.speaks_old() {
-            self.settings.build.min(OLD)
+        if self.config.speaks_old() {
+            self.config.build.min(OLD)
         } else {
-            self.settings.build
+            self.config.build
         }
     }
 

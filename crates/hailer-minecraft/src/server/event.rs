@@ -7,7 +7,7 @@ use std::net::IpAddr;
 /// Something worth a line in a log. Names are of letters, digits and underscores; other texts are as a client sent
 /// them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum ServerEvent {
     /// Somebody entered.
     Joined {
         /// Who.
@@ -47,7 +47,7 @@ pub enum Event {
     },
 }
 
-impl fmt::Display for Event {
+impl fmt::Display for ServerEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Joined {

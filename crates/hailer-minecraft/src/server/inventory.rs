@@ -53,7 +53,7 @@ impl Inventory {
         }
         item.count = item.count.min(64);
         if item.tag.gzip().is_some_and(|gzip| gzip.len() > MAX_TAG) {
-            item.tag = crate::types::Tag::NONE;
+            item.tag = crate::types::NbtData::NONE;
         }
         self.slot_mut(place).map(|slot| *slot = item).is_some()
     }

@@ -3,7 +3,7 @@
 use super::player::Position;
 use super::{ClientId, Server};
 use crate::table::{CollectItem, SpawnDroppedItem};
-use crate::types::{Absolute, Slot, Tag};
+use crate::types::{Absolute, NbtData, Slot};
 
 /// Ticks after which an item vanishes, as in vanilla.
 const LIFE: u32 = 6000;
@@ -76,14 +76,14 @@ impl Server {
     /// It falls at once: clients make it look slower. Its tag stays behind, for whoever picks it up must not get what
     /// another client made up: the game ends at bytes that are no gzip, and inflates all that are.
     fn drop_at(&mut self, mut what: Slot, place: Position) {
-        what.tag = Tag::NONE;
+        what.tag = NbtData::NONE;
         let (x, y, z) = place.block();
         // Nothing below: it is gone.
         let Some(floor) = self.world.floor((x, y + 1, z)) else {
             return;
         };
         let entity = self.entity();
-        if self.items.len() >= self.settings.limits.items
+        if self.items.len() >= self.config.limits.items
             && let Some((oldest, _)) = self.items.pop_first()
         {
             self.vanish(oldest);

@@ -2,24 +2,24 @@
 
 use super::block::is_solid;
 use super::client::{Client, Phase};
+use super::config::{Encryption, WorldKind};
 use super::inventory::SLOTS;
 use super::player::{Player, Position};
-use super::settings::{Encryption, WorldKind};
-use super::{ClientId, Event, OLD, Server};
+use super::{ClientId, OLD, Server, ServerEvent};
 use crate::build::Build;
 use crate::crypto::{CipherKind, KeyPair, same_token};
 use crate::table::{
     EncryptionRequest, EncryptionResponse, Handshake, HandshakeReply, Kick, Login, LoginRequest,
     Packet, PlayerListItem, SetSlot, SetWindowItems, SpawnPosition, TimeUpdate, UpdateHealth,
 };
-use crate::types::{Bytes16, List16, Shrunk, Slot, Text};
+use crate::types::{Bytes16, List16, Shrunk, Slot, WireString};
 
 const NO_CHECK: &str = "-";
 
 impl Server {
     /// Looks at the first bytes, which tell the client's build. Whether there is something to read.
     pub(super) fn greet(&mut self, id: ClientId) -> bool {
-        let ours = self.settings.build;
+        let ours = self.config.build;
         let Some(client) = self.clients.get_mut(&id) else {
             return false;
         };
@@ -74,13 +74,13 @@ impl Server {
             return;
         };
         let ip = client.ip;
-        let motd: String = self.settings.motd.chars().filter(|c| *c != '§').collect();
+        let motd: String = self.config.motd.chars().filter(|c| *c != '§').collect();
         // Cut by units, not by characters: the counts have to fit behind it.
-        let motd = Text::<200>::from(motd.as_str());
+        let motd = WireString::<200>::from(motd.as_str());
         let reason = format!(
             "{motd}§{}§{}",
             self.players().count(),
-            self.settings.max_players
+            self.config.max_players
         );
         self.send(
             id,
@@ -91,11 +91,11 @@ impl Server {
         if let Some(client) = self.clients.get_mut(&id) {
             client.phase = Phase::Over;
         }
-        self.tell(Event::Pinged { ip });
+        self.tell(ServerEvent::Pinged { ip });
     }
 
     fn handshake(&mut self, id: ClientId, handshake: &Handshake) {
-        let (encryption, mut token) = (self.settings.encryption, [0; 4]);
+        let (encryption, mut token) = (self.config.encryption, [0; 4]);
         (self.random)(&mut token);
         let Some(client) = self.clients.get_mut(&id) else {
             return;
@@ -133,7 +133,7 @@ impl Server {
 
     /// The old login tells its number only here.
     fn request(&mut self, id: ClientId, request: &LoginRequest) {
-        let (ours, old) = (self.settings.build, self.settings.speaks_old());
+        let (ours, old) = (self.config.build, self.config.speaks_old());
         let Some(client) = self.clients.get_mut(&id) else {
             return;
         };
@@ -160,7 +160,7 @@ impl Server {
 
     /// Decrypts the secret, if it is not too soon: others may have been asking for much of it.
     pub(super) fn decrypt(&mut self, id: ClientId) {
-        let rate = self.settings.limits.decryptions;
+        let rate = self.config.limits.decryptions;
         let Some(client) = self.clients.get_mut(&id) else {
             return;
         };
@@ -199,7 +199,7 @@ impl Server {
             return;
         };
         let name = login.name.clone();
-        if self.settings.encryption == Encryption::Required
+        if self.config.encryption == Encryption::Required
             && CipherKind::of(build).is_some()
             && !encrypted
         {
@@ -213,18 +213,18 @@ impl Server {
         for twin in self.ids(is_same) {
             self.kick(twin, "You logged in from another location");
         }
-        if self.players().count() >= usize::from(self.settings.max_players) {
+        if self.players().count() >= usize::from(self.config.max_players) {
             return self.kick(id, "The server is full!");
         }
 
-        let (entity, mode) = (self.entity(), self.settings.mode);
-        let view = i32::from(self.settings.view_distance.clamp(3, 15));
+        let (entity, mode) = (self.entity(), self.config.mode);
+        let view = i32::from(self.config.view_distance.clamp(3, 15));
         let place = self.spawn_place();
         let player = Player::new(name.clone(), entity, mode, place, view);
         if let Some(client) = self.clients.get_mut(&id) {
             client.phase = Phase::Play(Box::new(player));
         }
-        self.tell(Event::Joined {
+        self.tell(ServerEvent::Joined {
             name: name.clone(),
             ip,
             build,
@@ -248,7 +248,7 @@ impl Server {
                 entity,
                 level_type: self.level_type().into(),
                 mode: Shrunk(mode.number().into()),
-                max_players: self.settings.max_players.min(255) as u8,
+                max_players: self.config.max_players.min(255) as u8,
                 ..Login::default()
             },
         );

@@ -15,6 +15,7 @@ mod block;
 mod bucket;
 mod chat;
 mod client;
+mod config;
 mod digging;
 mod event;
 mod inventory;
@@ -24,13 +25,12 @@ mod login;
 mod pack;
 mod play;
 mod player;
-mod settings;
 mod terrain;
 mod view;
 mod world;
 
-pub use event::{Event, Refusal};
-pub use settings::{Encryption, GameMode, Limits, Rate, Settings, WorldKind};
+pub use config::{Encryption, GameMode, GameServerConfig, Limits, Rate, WorldKind};
+pub use event::{Refusal, ServerEvent};
 
 use crate::build::Build;
 use crate::chunk::Column;
@@ -68,14 +68,14 @@ type Random = Box<dyn FnMut(&mut [u8]) + Send>;
 
 /// A server with its world and its clients.
 pub struct Server {
-    settings: Settings,
+    config: GameServerConfig,
     random: Random,
     /// None if nothing is encrypted.
     keys: Option<KeyPair>,
     world: World,
     clients: BTreeMap<ClientId, Client>,
     items: BTreeMap<i32, Item>,
-    events: VecDeque<Event>,
+    events: VecDeque<ServerEvent>,
     next_client: u64,
     next_entity: i32,
     decryptions: Bucket,
@@ -91,17 +91,17 @@ impl Server {
     /// # Errors
     /// The random source repeats itself.
     pub fn new(
-        settings: Settings,
+        config: GameServerConfig,
         random: impl FnMut(&mut [u8]) + Send + 'static,
     ) -> Result<Self, KeyError> {
         let mut random: Random = Box::new(random);
-        let keys = match settings.encryption {
+        let keys = match config.encryption {
             Encryption::Off => None,
             _ => Some(KeyPair::generate(&mut random)?),
         };
         Ok(Self {
-            world: World::new(settings.world, settings.seed, &settings.limits),
-            settings,
+            world: World::new(config.world, config.seed, &config.limits),
+            config,
             random,
             keys,
             clients: BTreeMap::new(),
@@ -118,14 +118,14 @@ impl Server {
     }
 
     /// What it was made with.
-    pub fn settings(&self) -> &Settings {
-        &self.settings
+    pub fn config(&self) -> &GameServerConfig {
+        &self.config
     }
 
     /// Somebody connected. Times count from any moment, and never go back.
     pub fn connect(&mut self, now: Duration, ip: IpAddr) -> Result<ClientId, Refusal> {
         self.pass(now);
-        let limits = &self.settings.limits;
+        let limits = &self.config.limits;
         let ours = || self.clients.values().filter(|client| client.ip == ip);
         let refusal = if self.clients.len() >= limits.connections {
             Some(Refusal::Connections)
@@ -136,7 +136,7 @@ impl Server {
             None
         };
         if let Some(refusal) = refusal {
-            self.tell(Event::Refused {
+            self.tell(ServerEvent::Refused {
                 ip,
                 reason: refusal.to_string(),
             });
@@ -157,17 +157,15 @@ impl Server {
         }
         let id = ClientId(self.next_client);
         self.next_client += 1;
-        self.clients.insert(
-            id,
-            Client::new(ip, self.settings.build, max_packet, self.now),
-        );
+        self.clients
+            .insert(id, Client::new(ip, self.config.build, max_packet, self.now));
         Ok(id)
     }
 
     /// Bytes came from a client, as many and as few as there are.
     pub fn receive(&mut self, id: ClientId, now: Duration, bytes: &[u8]) {
         self.pass(now);
-        let limits = &self.settings.limits;
+        let limits = &self.config.limits;
         let (rate, most) = (limits.bytes, limits.max_packet);
         let Some(client) = self.clients.get_mut(&id).filter(|client| !client.is_over()) else {
             return;
@@ -191,7 +189,7 @@ impl Server {
 
     /// Handles the packets that are here.
     fn read(&mut self, id: ClientId) {
-        let rate = self.settings.limits.packets;
+        let rate = self.config.limits.packets;
         while let Some(client) = self.clients.get_mut(&id).filter(|client| !client.is_over()) {
             match client.connection.next() {
                 Ok(None) => return,
@@ -262,7 +260,7 @@ impl Server {
     }
 
     /// What happened since this was asked last.
-    pub fn events(&mut self) -> impl Iterator<Item = Event> {
+    pub fn events(&mut self) -> impl Iterator<Item = ServerEvent> {
         std::mem::take(&mut self.events).into_iter()
     }
 
@@ -290,7 +288,7 @@ impl Server {
         self.now = self.now.max(now);
     }
 
-    fn tell(&mut self, event: Event) {
+    fn tell(&mut self, event: ServerEvent) {
         if self.events.len() < EVENTS {
             self.events.push_back(event);
         }
@@ -371,7 +369,7 @@ impl Server {
             Phase::Login(login) => {
                 let ip = client.ip;
                 if login.greeted {
-                    self.tell(Event::Refused {
+                    self.tell(ServerEvent::Refused {
                         ip,
                         reason: reason.into(),
                     });
@@ -386,7 +384,7 @@ impl Server {
                 };
                 self.send_to(gone, |_| true);
                 self.say_to_all(&format!("§e{} left the game.", player.name));
-                self.tell(Event::Left {
+                self.tell(ServerEvent::Left {
                     name: player.name,
                     reason: reason.into(),
                 });
@@ -448,7 +446,7 @@ impl Server {
 
     /// Ends logins that take too long and players who say nothing.
     fn end_the_silent(&mut self) {
-        let (now, limits) = (self.now, self.settings.limits.clone());
+        let (now, limits) = (self.now, self.config.limits.clone());
         let over = |client: &Client| match &client.phase {
             Phase::Login(login) if !login.greeted => {
                 now.saturating_sub(client.since) >= limits.first_byte
@@ -483,7 +481,7 @@ impl Server {
 
     /// A queue that only grows belongs to somebody who does not read.
     fn drop_slow_readers(&mut self) {
-        let unsent = self.settings.limits.unsent;
+        let unsent = self.config.limits.unsent;
         for id in self.ids(|client| !client.choked && client.connection.outgoing().len() > unsent) {
             if let Some(client) = self.clients.get_mut(&id) {
                 client.choked = true;

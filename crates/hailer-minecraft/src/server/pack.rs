@@ -4,13 +4,13 @@
 //! deflate that ends at a whole byte and not yet the stream, so pieces side by side, between a head, an empty last block
 //! and the checksum of the whole, are such a stream. The checksum of the whole follows from those of the pieces.
 
-use crate::chunk::Masks;
+use crate::chunk::SectionMasks;
 use flate2::{Compress, Compression, FlushCompress};
 
 /// A column, compressed.
 #[derive(Debug)]
 pub(super) struct Piece {
-    pub(super) masks: Masks,
+    pub(super) masks: SectionMasks,
     deflated: Box<[u8]>,
     sum: Adler,
 }
@@ -33,7 +33,7 @@ impl Default for Packer {
 
 impl Packer {
     /// Compresses one column's bytes.
-    pub(super) fn pack(&mut self, masks: Masks, bytes: &[u8]) -> Piece {
+    pub(super) fn pack(&mut self, masks: SectionMasks, bytes: &[u8]) -> Piece {
         self.compress.reset();
         self.out.clear();
         loop {
@@ -118,11 +118,11 @@ impl Adler {
 mod tests {
     use super::*;
     use crate::chunk::Inflater;
-    use crate::sample::Dice;
+    use crate::sample::SampleRng;
 
     #[test]
     fn pieces_side_by_side_are_one_stream() {
-        let mut dice = Dice::new(1);
+        let mut dice = SampleRng::new(1);
         let mut packer = Packer::default();
         for count in 0..6 {
             let parts: Vec<Vec<u8>> = (0..count)
@@ -135,7 +135,7 @@ mod tests {
                 .collect();
             let pieces: Vec<Piece> = parts
                 .iter()
-                .map(|part| packer.pack(Masks::default(), part))
+                .map(|part| packer.pack(SectionMasks::default(), part))
                 .collect();
             let mut inflater = Inflater::default();
             let (out, left) = inflater.inflate(&join(&pieces), 2_000_000).unwrap();

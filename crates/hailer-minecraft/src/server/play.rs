@@ -1,7 +1,7 @@
 //! What players send: where they are, what they do with arms, legs and slots.
 
+use super::config::GameMode;
 use super::player::{CROUCHING, EYES, Player, Position, SPRINTING};
-use super::settings::GameMode;
 use super::{ClientId, Server};
 use crate::table::{
     Animation, BlockBreakAnimation, ClickWindow, ConfirmTransaction, EntityMetadata, EntityStatus,
@@ -69,7 +69,7 @@ impl Server {
             Packet::ClickWindow(click) => self.click(id, &click),
             Packet::CreativeInventoryAction(action) => self.conjure(id, action.slot, action.item),
             Packet::CloseWindow(_) => self.put_cursor_back(id),
-            Packet::ClientSettings(settings) => self.set_view(id, settings.view_distance.0),
+            Packet::ClientSettings(config) => self.set_view(id, config.view_distance.0),
             Packet::ClientStatus(status) if status.status == 1 => self.respawn(id),
             Packet::RespawnRequest(_) => self.respawn(id),
             // What changes nothing here: clicks on entities, signs, plugins, flying, enchanting.
@@ -91,7 +91,7 @@ impl Server {
 
     /// A step, a look, or both.
     fn step(&mut self, id: ClientId, place: Option<(Position, f64)>, look: Option<(f32, f32)>) {
-        let (now, rate) = (self.now, self.settings.limits.motion);
+        let (now, rate) = (self.now, self.config.limits.motion);
         let Some(player) = self.player_mut(id).filter(|player| !player.dead) else {
             return;
         };

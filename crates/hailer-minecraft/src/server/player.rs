@@ -1,8 +1,8 @@
 //! One player in the world.
 
 use super::bucket::Bucket;
+use super::config::GameMode;
 use super::inventory::{HOTBAR, Inventory};
-use super::settings::GameMode;
 use super::terrain::At;
 use crate::table::{EntityEquipment, PlayerAbilities, SpawnNamedEntity};
 use crate::types::{Abilities, Absolute, Angle, Metadata, MetadataValue, Slot};

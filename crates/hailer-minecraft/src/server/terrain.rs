@@ -1,6 +1,6 @@
 //! What the world is before anybody comes: a pure function of seed and place.
 
-use super::settings::WorldKind;
+use super::config::WorldKind;
 use crate::chunk::{Block, Column};
 
 /// Column coordinates.

@@ -7,13 +7,15 @@ use super::terrain::At;
 use super::world::{Place, spot};
 use super::{ClientId, Server};
 use crate::build::Build;
-use crate::chunk::{Block, ColumnMeta, Masks};
+use crate::chunk::{Block, ColumnMeta, SectionMasks};
 use crate::table::{
     BlockChange, ChunkData, DestroyEntities, EntityHeadLook, EntityLook, EntityLookRelativeMove,
     EntityMetadata, EntityRelativeMove, EntityTeleport, MapChunkBulk, MultiBlockChange, Packet,
     PreChunk,
 };
-use crate::types::{Absolute, BlockRecord, BlockRecords, BlockType, Bulk, Delta, List8, Zlib};
+use crate::types::{
+    Absolute, BlockRecord, BlockRecords, BlockType, ColumnBulk, Delta, List8, Zlib,
+};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
@@ -36,7 +38,7 @@ const PLAINS: [u8; 12] = [
 impl Server {
     /// The client's wish: 0 far, 1 normal, 2 short, 3 tiny.
     pub(super) fn set_view(&mut self, id: ClientId, wish: i32) {
-        let most = i32::from(self.settings.view_distance.clamp(3, 15));
+        let most = i32::from(self.config.view_distance.clamp(3, 15));
         if let Some(player) = self.player_mut(id) {
             player.view = most.min((16 >> wish.clamp(0, 3)).max(3));
             player.centre = None;
@@ -289,7 +291,7 @@ fn unload(build: Build, (x, z): At) -> Packet {
         x,
         z,
         ground_up: true,
-        masks: Masks::default(),
+        masks: SectionMasks::default(),
         data,
     }
     .into()
@@ -305,7 +307,7 @@ fn bulk(pieces: &[(At, Arc<Piece>)]) -> MapChunkBulk {
         })
         .collect();
     MapChunkBulk {
-        columns: Bulk::new(metas, join(pieces.iter().map(|(_, piece)| &**piece))),
+        columns: ColumnBulk::new(metas, join(pieces.iter().map(|(_, piece)| &**piece))),
     }
 }
 

@@ -1,9 +1,9 @@
 //! The world as it is now: what the terrain was, and what players made of it.
 
 use super::block::emission;
+use super::config::{Limits, WorldKind};
 use super::light::{Around, Tops, top, tops};
 use super::pack::{Packer, Piece};
-use super::settings::{Limits, WorldKind};
 use super::terrain::{At, Terrain, block_of};
 use crate::chunk::{Block, Column};
 use std::collections::{BTreeMap, HashMap};

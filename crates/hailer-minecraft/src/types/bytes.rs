@@ -2,7 +2,7 @@
 
 use super::Wire;
 use crate::build::Build;
-use crate::sample::Dice;
+use crate::sample::SampleRng;
 use hailer_proto::wire::{Error, Reader, hexadecimal};
 use serde::{Serialize, Serializer};
 use std::fmt;
@@ -69,7 +69,7 @@ impl Wire for Bytes16 {
         out.extend_from_slice(self);
     }
 
-    fn sample(dice: &mut Dice, _: Build) -> Self {
+    fn sample(dice: &mut SampleRng, _: Build) -> Self {
         let count = dice.below(40);
         Self(dice.bytes(count))
     }
@@ -78,9 +78,9 @@ impl Wire for Bytes16 {
 /// NBT, compressed with gzip, behind a signed count of two bytes; below 0 means none. Kept as it came, since no two
 /// compressors make the same bytes; [`nbt`](crate::nbt) reads it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tag(Option<Box<[u8]>>);
+pub struct NbtData(Option<Box<[u8]>>);
 
-impl Tag {
+impl NbtData {
     /// No tag.
     pub const NONE: Self = Self(None);
 
@@ -95,7 +95,7 @@ impl Tag {
     }
 }
 
-impl fmt::Display for Tag {
+impl fmt::Display for NbtData {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.gzip() {
             None => f.write_str("none"),
@@ -107,7 +107,7 @@ impl fmt::Display for Tag {
     }
 }
 
-impl Serialize for Tag {
+impl Serialize for NbtData {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.gzip() {
             None => serializer.serialize_none(),
@@ -116,7 +116,7 @@ impl Serialize for Tag {
     }
 }
 
-impl Wire for Tag {
+impl Wire for NbtData {
     const MIN: usize = 2;
 
     fn read(reader: &mut Reader<'_, '_>, _: Build, field: &'static str) -> Result<Self, Error> {
@@ -138,7 +138,7 @@ impl Wire for Tag {
         }
     }
 
-    fn sample(dice: &mut Dice, _: Build) -> Self {
+    fn sample(dice: &mut SampleRng, _: Build) -> Self {
         let count = dice.below(60);
         Self::new(&dice.bytes(count))
     }
@@ -189,7 +189,7 @@ impl Wire for Zlib {
         out.extend_from_slice(&self.bytes);
     }
 
-    fn sample(dice: &mut Dice, build: Build) -> Self {
+    fn sample(dice: &mut SampleRng, build: Build) -> Self {
         let count = dice.below(60);
         Self {
             unused: if build < Build::W27a {

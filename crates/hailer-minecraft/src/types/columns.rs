@@ -4,20 +4,20 @@ use super::bytes::count32;
 use super::list::{announced, read_all, show};
 use super::{Wire, Zlib};
 use crate::build::Build;
-use crate::chunk::{ColumnMeta, Masks};
-use crate::sample::Dice;
+use crate::chunk::{ColumnMeta, SectionMasks};
+use crate::sample::SampleRng;
 use hailer_proto::wire::{Error, Reader};
 use serde::Serialize;
 use std::fmt;
 
 /// Several columns compressed together; what each is made of stands behind the data (spec/minecraft-12w.md#7).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Bulk {
+pub struct ColumnBulk {
     columns: Vec<ColumnMeta>,
     data: Zlib,
 }
 
-impl Bulk {
+impl ColumnBulk {
     /// At most 32,767 columns.
     pub fn new(mut columns: Vec<ColumnMeta>, zlib: Vec<u8>) -> Self {
         columns.truncate(i16::MAX as usize);
@@ -41,14 +41,14 @@ impl Bulk {
     }
 }
 
-impl fmt::Display for Bulk {
+impl fmt::Display for ColumnBulk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         show(&self.columns, f)?;
         write!(f, " in {}", self.data)
     }
 }
 
-impl Wire for Masks {
+impl Wire for SectionMasks {
     const MIN: usize = 4;
 
     fn read(reader: &mut Reader<'_, '_>, _: Build, _: &'static str) -> Result<Self, Error> {
@@ -63,7 +63,7 @@ impl Wire for Masks {
         self.add.write(out, build);
     }
 
-    fn sample(dice: &mut Dice, build: Build) -> Self {
+    fn sample(dice: &mut SampleRng, build: Build) -> Self {
         Self {
             primary: u16::sample(dice, build),
             add: u16::sample(dice, build),
@@ -79,7 +79,7 @@ impl Wire for ColumnMeta {
         Ok(Self {
             x,
             z,
-            masks: Masks::read(reader, build, field)?,
+            masks: SectionMasks::read(reader, build, field)?,
         })
     }
 
@@ -89,17 +89,17 @@ impl Wire for ColumnMeta {
         self.masks.write(out, build);
     }
 
-    fn sample(dice: &mut Dice, build: Build) -> Self {
+    fn sample(dice: &mut SampleRng, build: Build) -> Self {
         let (x, z) = (i32::sample(dice, build), i32::sample(dice, build));
         Self {
             x,
             z,
-            masks: Masks::sample(dice, build),
+            masks: SectionMasks::sample(dice, build),
         }
     }
 }
 
-impl Wire for Bulk {
+impl Wire for ColumnBulk {
     const MIN: usize = 6;
 
     fn read(reader: &mut Reader<'_, '_>, build: Build, field: &'static str) -> Result<Self, Error> {
@@ -126,7 +126,7 @@ impl Wire for Bulk {
             .for_each(|column| column.write(out, build));
     }
 
-    fn sample(dice: &mut Dice, build: Build) -> Self {
+    fn sample(dice: &mut SampleRng, build: Build) -> Self {
         let columns = (0..dice.below(6))
             .map(|_| ColumnMeta::sample(dice, build))
             .collect();

@@ -3,7 +3,7 @@
 use super::Wire;
 use super::bytes::count32;
 use crate::build::Build;
-use crate::sample::Dice;
+use crate::sample::SampleRng;
 use hailer_proto::wire::{Error, ErrorKind, Reader};
 use serde::Serialize;
 use std::fmt;
@@ -107,7 +107,7 @@ macro_rules! lists {
                 self.iter().for_each(|value| value.write(out, build));
             }
 
-            fn sample(dice: &mut Dice, build: Build) -> Self {
+            fn sample(dice: &mut SampleRng, build: Build) -> Self {
                 Self((0..dice.below(12)).map(|_| T::sample(dice, build)).collect())
             }
         }
@@ -126,19 +126,19 @@ lists! {
 /// A block that an explosion took, relative to its centre.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[allow(missing_docs, reason = "coordinates")]
-pub struct Offset {
+pub struct BlockOffset {
     pub x: i8,
     pub y: i8,
     pub z: i8,
 }
 
-impl fmt::Display for Offset {
+impl fmt::Display for BlockOffset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "({}, {}, {})", self.x, self.y, self.z)
     }
 }
 
-impl Wire for Offset {
+impl Wire for BlockOffset {
     const MIN: usize = 3;
 
     fn read(reader: &mut Reader<'_, '_>, _: Build, _: &'static str) -> Result<Self, Error> {
@@ -155,7 +155,7 @@ impl Wire for Offset {
             .for_each(|value| value.write(out, build));
     }
 
-    fn sample(dice: &mut Dice, build: Build) -> Self {
+    fn sample(dice: &mut SampleRng, build: Build) -> Self {
         let mut value = || i8::sample(dice, build);
         Self {
             x: value(),
@@ -244,7 +244,7 @@ impl Wire for BlockRecord {
         (self.id << 4 | u16::from(self.metadata & 15)).write(out, build);
     }
 
-    fn sample(dice: &mut Dice, _: Build) -> Self {
+    fn sample(dice: &mut SampleRng, _: Build) -> Self {
         let mut below = |n| dice.below(n);
         let (x, y, z) = (below(16) as u8, below(256) as u8, below(16) as u8);
         Self {
@@ -279,7 +279,7 @@ impl Wire for BlockRecords {
         self.iter().for_each(|record| record.write(out, build));
     }
 
-    fn sample(dice: &mut Dice, build: Build) -> Self {
+    fn sample(dice: &mut SampleRng, build: Build) -> Self {
         match dice.below(4) {
             0 => Self {
                 count: 64 + dice.below(1000) as u16,

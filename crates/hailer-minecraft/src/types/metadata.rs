@@ -1,8 +1,8 @@
 //! Entity metadata (spec/minecraft-12w.md#4.5).
 
-use super::{Text, Wire};
+use super::{Wire, WireString};
 use crate::build::Build;
-use crate::sample::Dice;
+use crate::sample::SampleRng;
 use hailer_proto::wire::{Error, ErrorKind, Reader};
 use serde::Serialize;
 use std::fmt;
@@ -15,11 +15,11 @@ const MAX_ENTRIES: usize = 256;
 /// What an entity shows of itself, in the order it was sent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(transparent)]
-pub struct Metadata(Vec<Entry>);
+pub struct Metadata(Vec<MetadataEntry>);
 
 /// One value.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Entry {
+pub struct MetadataEntry {
     index: u8,
     value: MetadataValue,
 }
@@ -33,7 +33,7 @@ pub enum MetadataValue {
     Short(i16),
     Int(i32),
     Float(f32),
-    Text(Text<64>),
+    WireString(WireString<64>),
     Item { id: i16, count: i8, damage: i16 },
     Position { x: i32, y: i32, z: i32 },
 }
@@ -43,7 +43,7 @@ impl Metadata {
     #[must_use]
     pub fn with(mut self, index: u8, value: MetadataValue) -> Self {
         if index < 32 && key(index, &value) != END && self.0.len() < MAX_ENTRIES {
-            self.0.push(Entry { index, value });
+            self.0.push(MetadataEntry { index, value });
         }
         self
     }
@@ -68,7 +68,7 @@ fn key(index: u8, value: &MetadataValue) -> u8 {
         MetadataValue::Short(_) => 1,
         MetadataValue::Int(_) => 2,
         MetadataValue::Float(_) => 3,
-        MetadataValue::Text(_) => 4,
+        MetadataValue::WireString(_) => 4,
         MetadataValue::Item { .. } => 5,
         MetadataValue::Position { .. } => 6,
     };
@@ -78,7 +78,7 @@ fn key(index: u8, value: &MetadataValue) -> u8 {
 impl fmt::Display for Metadata {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("{")?;
-        for (i, Entry { index, value }) in self.0.iter().enumerate() {
+        for (i, MetadataEntry { index, value }) in self.0.iter().enumerate() {
             let comma = if i > 0 { ", " } else { "" };
             write!(f, "{comma}{index}: {value}")?;
         }
@@ -93,7 +93,7 @@ impl fmt::Display for MetadataValue {
             Self::Short(value) => value.fmt(f),
             Self::Int(value) => value.fmt(f),
             Self::Float(value) => value.fmt(f),
-            Self::Text(value) => write!(f, "{value:?}"),
+            Self::WireString(value) => write!(f, "{value:?}"),
             Self::Item { id, count, damage } => write!(f, "{count}x{id}:{damage}"),
             Self::Position { x, y, z } => write!(f, "({x}, {y}, {z})"),
         }
@@ -123,7 +123,7 @@ impl Wire for Metadata {
                 1 => MetadataValue::Short(reader.i16_be("short")?),
                 2 => MetadataValue::Int(reader.i32_be("int")?),
                 3 => MetadataValue::Float(reader.f32_be("float")?),
-                4 => MetadataValue::Text(Text::read(reader, build, "text")?),
+                4 => MetadataValue::WireString(WireString::read(reader, build, "text")?),
                 5 => MetadataValue::Item {
                     id: reader.i16_be("item")?,
                     count: reader.i8("count")?,
@@ -136,7 +136,7 @@ impl Wire for Metadata {
                 },
                 _ => return Err(Error::bad(field, at, "a type of value from 0 to 6")),
             };
-            entries.push(Entry {
+            entries.push(MetadataEntry {
                 index: key & 31,
                 value,
             });
@@ -144,14 +144,14 @@ impl Wire for Metadata {
     }
 
     fn write(&self, out: &mut Vec<u8>, build: Build) {
-        for Entry { index, value } in &self.0 {
+        for MetadataEntry { index, value } in &self.0 {
             out.push(key(*index, value));
             match value {
                 MetadataValue::Byte(value) => value.write(out, build),
                 MetadataValue::Short(value) => value.write(out, build),
                 MetadataValue::Int(value) => value.write(out, build),
                 MetadataValue::Float(value) => value.write(out, build),
-                MetadataValue::Text(value) => value.write(out, build),
+                MetadataValue::WireString(value) => value.write(out, build),
                 MetadataValue::Item { id, count, damage } => {
                     id.write(out, build);
                     count.write(out, build);
@@ -165,7 +165,7 @@ impl Wire for Metadata {
         out.push(END);
     }
 
-    fn sample(dice: &mut Dice, build: Build) -> Self {
+    fn sample(dice: &mut SampleRng, build: Build) -> Self {
         let mut metadata = Self::default();
         for _ in 0..dice.below(6) {
             let value = match dice.below(7) {
@@ -173,7 +173,7 @@ impl Wire for Metadata {
                 1 => MetadataValue::Short(i16::sample(dice, build)),
                 2 => MetadataValue::Int(i32::sample(dice, build)),
                 3 => MetadataValue::Float(f32::sample(dice, build)),
-                4 => MetadataValue::Text(Text::sample(dice, build)),
+                4 => MetadataValue::WireString(WireString::sample(dice, build)),
                 5 => {
                     let (id, damage) = (i16::sample(dice, build), i16::sample(dice, build));
                     MetadataValue::Item {

@@ -13,20 +13,20 @@ mod paper;
 mod slot;
 mod text;
 
-pub use bytes::{Bytes16, Tag, Zlib};
-pub use columns::Bulk;
-pub use list::{BlockRecord, BlockRecords, List8, List16, List32, Offset};
-pub use metadata::{Entry, Metadata, MetadataValue};
+pub use bytes::{Bytes16, NbtData, Zlib};
+pub use columns::ColumnBulk;
+pub use list::{BlockOffset, BlockRecord, BlockRecords, List8, List16, List32};
+pub use metadata::{Metadata, MetadataEntry, MetadataValue};
 pub use number::{
     Abilities, Absolute, Angle, BlockType, Delta, Eighths, ItemVelocity, Shrunk, Velocity,
 };
 pub use object::ObjectData;
-pub use paper::{Icon, MapData};
+pub use paper::{MapData, MapIcon};
 pub use slot::Slot;
-pub use text::{Text, is_legal_in_chat};
+pub use text::{WireString, is_legal_in_chat};
 
 use crate::build::Build;
-use crate::sample::Dice;
+use crate::sample::SampleRng;
 use hailer_proto::wire::{Error, Reader};
 use std::fmt;
 
@@ -45,7 +45,7 @@ pub trait Wire:
     fn write(&self, out: &mut Vec<u8>, build: Build);
 
     /// A random value that reads back as it was written in this build.
-    fn sample(dice: &mut Dice, build: Build) -> Self;
+    fn sample(dice: &mut SampleRng, build: Build) -> Self;
 }
 
 macro_rules! numbers {
@@ -63,7 +63,7 @@ macro_rules! numbers {
                 out.extend_from_slice(&self.to_be_bytes());
             }
 
-            fn sample(dice: &mut Dice, _: Build) -> Self {
+            fn sample(dice: &mut SampleRng, _: Build) -> Self {
                 dice.bits() as Self
             }
         }
@@ -94,7 +94,7 @@ impl Wire for bool {
         out.push(u8::from(*self));
     }
 
-    fn sample(dice: &mut Dice, _: Build) -> Self {
+    fn sample(dice: &mut SampleRng, _: Build) -> Self {
         dice.below(2) == 1
     }
 }

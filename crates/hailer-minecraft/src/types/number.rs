@@ -2,7 +2,7 @@
 
 use super::Wire;
 use crate::build::Build;
-use crate::sample::Dice;
+use crate::sample::SampleRng;
 use hailer_proto::wire::{Error, Reader};
 use serde::{Serialize, Serializer};
 use std::fmt;
@@ -52,7 +52,7 @@ macro_rules! scaled {
                 self.0.write(out, build);
             }
 
-            fn sample(dice: &mut Dice, build: Build) -> Self {
+            fn sample(dice: &mut SampleRng, build: Build) -> Self {
                 Self($wire::sample(dice, build))
             }
         }
@@ -114,7 +114,7 @@ impl Wire for Angle {
         self.0.write(out, build);
     }
 
-    fn sample(dice: &mut Dice, build: Build) -> Self {
+    fn sample(dice: &mut SampleRng, build: Build) -> Self {
         Self(i8::sample(dice, build))
     }
 }
@@ -152,7 +152,7 @@ macro_rules! widths {
                 }
             }
 
-            fn sample(dice: &mut Dice, build: Build) -> Self {
+            fn sample(dice: &mut SampleRng, build: Build) -> Self {
                 match build < Build::$build {
                     true => Self($value::from($old::sample(dice, build))),
                     false => Self($value::from($new::sample(dice, build))),
@@ -234,7 +234,7 @@ impl Wire for Abilities {
         }
     }
 
-    fn sample(dice: &mut Dice, build: Build) -> Self {
+    fn sample(dice: &mut SampleRng, build: Build) -> Self {
         let bits = i8::sample(dice, build);
         Self(if build >= Build::W18a {
             bits

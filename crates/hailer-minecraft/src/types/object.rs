@@ -2,7 +2,7 @@
 
 use super::{Velocity, Wire};
 use crate::build::Build;
-use crate::sample::Dice;
+use crate::sample::SampleRng;
 use hailer_proto::wire::{Error, Reader};
 use serde::Serialize;
 use std::fmt;
@@ -52,7 +52,7 @@ impl Wire for ObjectData {
         }
     }
 
-    fn sample(dice: &mut Dice, build: Build) -> Self {
+    fn sample(dice: &mut SampleRng, build: Build) -> Self {
         let value = [0, -1, dice.bits() as i32]
             .get(dice.below(3))
             .copied()

@@ -3,7 +3,7 @@
 use super::bytes::hex_text;
 use super::{List8, Wire};
 use crate::build::Build;
-use crate::sample::Dice;
+use crate::sample::SampleRng;
 use hailer_proto::wire::{Error, Reader};
 use serde::Serialize;
 use std::fmt;
@@ -22,14 +22,14 @@ pub enum MapData {
         colours: Vec<u8>,
     },
     /// All icons anew.
-    Icons(Vec<Icon>),
+    Icons(Vec<MapIcon>),
     /// Anything else, as it came.
     Other(#[serde(serialize_with = "hex_text")] Vec<u8>),
 }
 
 /// A marker on a map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Icon {
+pub struct MapIcon {
     /// Which one, 4 bits.
     pub icon: u8,
     /// 16ths of a turn.
@@ -56,7 +56,7 @@ impl MapData {
             },
             [1, ref icons @ ..] if icons.len() % 3 == 0 => {
                 let (icons, _) = icons.as_chunks();
-                let icon = |&[kind, x, y]: &[u8; 3]| Icon {
+                let icon = |&[kind, x, y]: &[u8; 3]| MapIcon {
                     icon: kind & 15,
                     rotation: kind >> 4,
                     x: x.cast_signed(),
@@ -77,7 +77,7 @@ impl MapData {
                 colours,
             } => [&[0, *column, *row], colours.as_slice()].concat(),
             Self::Icons(icons) => {
-                let icon = |icon: &Icon| {
+                let icon = |icon: &MapIcon| {
                     [
                         icon.rotation << 4 | icon.icon & 15,
                         icon.x.cast_unsigned(),
@@ -95,7 +95,7 @@ impl MapData {
     }
 }
 
-impl fmt::Display for Icon {
+impl fmt::Display for MapIcon {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -139,7 +139,7 @@ impl Wire for MapData {
         out.extend_from_slice(&bytes);
     }
 
-    fn sample(dice: &mut Dice, _: Build) -> Self {
+    fn sample(dice: &mut SampleRng, _: Build) -> Self {
         let count = dice.below(40);
         let mut bytes = dice.bytes(count);
         if let Some(kind) = bytes.first_mut() {

@@ -1,8 +1,8 @@
 //! Items (spec/minecraft-12w.md#4.1).
 
-use super::{Tag, Wire};
+use super::{NbtData, Wire};
 use crate::build::Build;
-use crate::sample::Dice;
+use crate::sample::SampleRng;
 use hailer_proto::wire::{Error, Reader};
 use serde::Serialize;
 use std::fmt;
@@ -17,7 +17,7 @@ pub struct Slot {
     /// Wear of a tool, or variant of a block.
     pub damage: i16,
     /// Enchantments, pages, and the like. Before 12w24a only certain items can have one.
-    pub tag: Tag,
+    pub tag: NbtData,
 }
 
 impl Slot {
@@ -26,7 +26,7 @@ impl Slot {
         id: -1,
         count: 0,
         damage: 0,
-        tag: Tag::NONE,
+        tag: NbtData::NONE,
     };
 
     /// So many of an item, without a tag.
@@ -35,7 +35,7 @@ impl Slot {
             id,
             count,
             damage,
-            tag: Tag::NONE,
+            tag: NbtData::NONE,
         }
     }
 
@@ -56,7 +56,7 @@ fn has_tag(build: Build, id: i16) -> bool {
     let tool = matches!(id, 0x100..=0x103 | 0x105 | 0x10B..=0x117 | 0x11B..=0x11E | 0x122..=0x126 | 0x15A | 0x167);
     let armour = matches!(id, 0x12A..=0x13D);
     let book = matches!(id, 0x182 | 0x183);
-    match build.speech() {
+    match build.dialect() {
         Build::V1_2_4 | Build::W16a => tool || armour,
         Build::W17a => tool || armour || book,
         Build::W18a => armour || book,
@@ -95,9 +95,9 @@ impl Wire for Slot {
         }
         let (count, damage) = (reader.i8("count")?, reader.i16_be("damage")?);
         let tag = if has_tag(build, id) {
-            Tag::read(reader, build, "tag")?
+            NbtData::read(reader, build, "tag")?
         } else {
-            Tag::NONE
+            NbtData::NONE
         };
         Ok(Self {
             id,
@@ -119,7 +119,7 @@ impl Wire for Slot {
         }
     }
 
-    fn sample(dice: &mut Dice, build: Build) -> Self {
+    fn sample(dice: &mut SampleRng, build: Build) -> Self {
         let id = if dice.below(4) == 0 {
             -1
         } else {
@@ -129,9 +129,9 @@ impl Wire for Slot {
             return Self::EMPTY;
         }
         let tag = if has_tag(build, id) && dice.below(3) == 0 {
-            Tag::sample(dice, build)
+            NbtData::sample(dice, build)
         } else {
-            Tag::NONE
+            NbtData::NONE
         };
         Self {
             id,

@@ -1,8 +1,8 @@
-//! Text: UTF-16 behind a count of units (spec/minecraft-12w.md#4).
+//! WireString: UTF-16 behind a count of units (spec/minecraft-12w.md#4).
 
 use super::Wire;
 use crate::build::Build;
-use crate::sample::Dice;
+use crate::sample::SampleRng;
 use hailer_proto::wire::{Error, Reader};
 use serde::{Serialize, Serializer};
 use std::fmt;
@@ -18,16 +18,16 @@ pub fn is_legal_in_chat(c: char) -> bool {
 /// At most `N` UTF-16 units, kept as they came: also halves of surrogate pairs, which are no characters, go out as they
 /// came in.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
-pub struct Text<const N: usize>(Vec<u16>);
+pub struct WireString<const N: usize>(Vec<u16>);
 
-impl<const N: usize> Text<N> {
+impl<const N: usize> WireString<N> {
     /// The units.
     pub fn units(&self) -> &[u16] {
         &self.0
     }
 }
 
-impl<const N: usize> From<&str> for Text<N> {
+impl<const N: usize> From<&str> for WireString<N> {
     /// Cut after the last whole character that fits.
     fn from(text: &str) -> Self {
         let mut units = Vec::with_capacity(text.len().min(N));
@@ -43,32 +43,32 @@ impl<const N: usize> From<&str> for Text<N> {
     }
 }
 
-impl<const N: usize> PartialEq<str> for Text<N> {
+impl<const N: usize> PartialEq<str> for WireString<N> {
     fn eq(&self, other: &str) -> bool {
         other.encode_utf16().eq(self.0.iter().copied())
     }
 }
 
-impl<const N: usize> fmt::Display for Text<N> {
+impl<const N: usize> fmt::Display for WireString<N> {
     /// Halves of surrogate pairs show as U+FFFD.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&String::from_utf16_lossy(&self.0))
     }
 }
 
-impl<const N: usize> fmt::Debug for Text<N> {
+impl<const N: usize> fmt::Debug for WireString<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&String::from_utf16_lossy(&self.0), f)
     }
 }
 
-impl<const N: usize> Serialize for Text<N> {
+impl<const N: usize> Serialize for WireString<N> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
 }
 
-impl<const N: usize> Wire for Text<N> {
+impl<const N: usize> Wire for WireString<N> {
     const MIN: usize = 2;
 
     fn read(reader: &mut Reader<'_, '_>, _: Build, field: &'static str) -> Result<Self, Error> {
@@ -83,7 +83,7 @@ impl<const N: usize> Wire for Text<N> {
         out.extend(self.0.iter().flat_map(|unit| unit.to_be_bytes()));
     }
 
-    fn sample(dice: &mut Dice, _: Build) -> Self {
+    fn sample(dice: &mut SampleRng, _: Build) -> Self {
         let count = dice.below(N + 1);
         // Mostly letters, now and then any unit at all.
         Self(
@@ -106,9 +106,9 @@ mod tests {
 
     #[test]
     fn text_is_cut_at_characters() {
-        assert_eq!(Text::<3>::from("abcd").to_string(), "abc");
-        assert_eq!(Text::<3>::from("ab\u{1F600}").to_string(), "ab");
-        assert_eq!(&Text::<4>::from("ab\u{1F600}"), "ab\u{1F600}");
-        assert_eq!(Text::<4>(vec![0xD800]).to_string(), "\u{FFFD}");
+        assert_eq!(WireString::<3>::from("abcd").to_string(), "abc");
+        assert_eq!(WireString::<3>::from("ab\u{1F600}").to_string(), "ab");
+        assert_eq!(&WireString::<4>::from("ab\u{1F600}"), "ab\u{1F600}");
+        assert_eq!(WireString::<4>(vec![0xD800]).to_string(), "\u{FFFD}");
     }
 }

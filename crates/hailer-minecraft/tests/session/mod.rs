@@ -1,19 +1,19 @@
 //! Whole sessions between two connections, with what went over the wire.
 
 use hailer_minecraft::crypto::CipherKind;
-use hailer_minecraft::sample::Dice;
+use hailer_minecraft::sample::SampleRng;
 use hailer_minecraft::table::*;
 use hailer_minecraft::types::Bytes16;
-use hailer_minecraft::{Build, Connection, Packet, Role, Way};
+use hailer_minecraft::{Build, Connection, Packet, PacketDirection, Role};
 
 /// A session as somebody between the two sees it.
 pub(crate) struct Session {
     pub(crate) build: Build,
     pub(crate) secret: Option<Vec<u8>>,
     /// What was sent, in order: direction, and bytes as they are on the wire.
-    pub(crate) wire: Vec<(Way, Vec<u8>)>,
+    pub(crate) wire: Vec<(PacketDirection, Vec<u8>)>,
     /// The packets in the same order, as bytes before encryption.
-    pub(crate) packets: Vec<(Way, Vec<u8>)>,
+    pub(crate) packets: Vec<(PacketDirection, Vec<u8>)>,
     client: Connection,
     server: Connection,
 }
@@ -21,7 +21,7 @@ pub(crate) struct Session {
 impl Session {
     /// Login, then so many random packets each way.
     pub(crate) fn new(build: Build, encrypted: bool, count: usize, seed: u64) -> Self {
-        let dice = &mut Dice::new(seed);
+        let dice = &mut SampleRng::new(seed);
         let kind = CipherKind::of(build).filter(|_| encrypted);
         let mut session = Self {
             build,
@@ -33,7 +33,7 @@ impl Session {
         };
         session.login(build, kind.is_some(), dice);
         for _ in 0..count {
-            let way = Way::BOTH[dice.below(2)];
+            let way = PacketDirection::BOTH[dice.below(2)];
             let rows: Vec<_> = TABLE
                 .iter()
                 .filter(|row| row.is_in(way, build) && row.id != 0xFF)
@@ -46,7 +46,7 @@ impl Session {
             session.say(way, packet);
         }
         session.say(
-            Way::ToClient,
+            PacketDirection::ToClient,
             Kick {
                 reason: "over".into(),
             },
@@ -54,10 +54,10 @@ impl Session {
         session
     }
 
-    fn login(&mut self, build: Build, encrypted: bool, dice: &mut Dice) {
+    fn login(&mut self, build: Build, encrypted: bool, dice: &mut SampleRng) {
         let protocol = build.protocol();
         self.say(
-            Way::ToServer,
+            PacketDirection::ToServer,
             Handshake {
                 who: "Alice;localhost:25565".into(),
                 protocol,
@@ -67,11 +67,11 @@ impl Session {
             },
         );
         if build < Build::W17a {
-            self.say(Way::ToClient, HandshakeReply { id: "-".into() });
+            self.say(PacketDirection::ToClient, HandshakeReply { id: "-".into() });
         } else if dice.below(2) == 0 || encrypted {
             let (key, token) = (Bytes16::new(dice.bytes(162)), Bytes16::new(dice.bytes(4)));
             self.say(
-                Way::ToClient,
+                PacketDirection::ToClient,
                 EncryptionRequest {
                     server_id: "-".into(),
                     key,
@@ -80,10 +80,10 @@ impl Session {
             );
         }
         if let Some(secret) = self.secret.clone() {
-            let random = |dice: &mut Dice| Bytes16::new(dice.bytes(128));
+            let random = |dice: &mut SampleRng| Bytes16::new(dice.bytes(128));
             self.client.secure(&secret).unwrap();
             self.say(
-                Way::ToServer,
+                PacketDirection::ToServer,
                 EncryptionResponse {
                     secret: random(dice),
                     token: random(dice),
@@ -91,23 +91,23 @@ impl Session {
             );
             self.server.secure(&secret).unwrap();
             assert!(self.server.next().unwrap().is_none());
-            self.say(Way::ToClient, EncryptionResponse::default());
+            self.say(PacketDirection::ToClient, EncryptionResponse::default());
             assert!(self.client.is_encrypted() && self.server.is_encrypted());
         }
         match build {
-            _ if self.client.state() == hailer_minecraft::State::Named => {}
+            _ if self.client.state() == hailer_minecraft::ConnectionState::Named => {}
             build if build < Build::W24a => {
                 let request = LoginRequest {
                     protocol: protocol.into(),
                     name: "Alice".into(),
                     ..Default::default()
                 };
-                self.say(Way::ToServer, request);
+                self.say(PacketDirection::ToServer, request);
             }
-            _ => self.say(Way::ToServer, ClientStatus { status: 0 }),
+            _ => self.say(PacketDirection::ToServer, ClientStatus { status: 0 }),
         }
         self.say(
-            Way::ToClient,
+            PacketDirection::ToClient,
             Login {
                 entity: 1298,
                 level_type: "default".into(),
@@ -116,11 +116,11 @@ impl Session {
         );
     }
 
-    fn say(&mut self, way: Way, packet: impl Into<Packet>) {
+    fn say(&mut self, way: PacketDirection, packet: impl Into<Packet>) {
         let packet = packet.into();
         let (from, to) = match way {
-            Way::ToServer => (&mut self.client, &mut self.server),
-            Way::ToClient => (&mut self.server, &mut self.client),
+            PacketDirection::ToServer => (&mut self.client, &mut self.server),
+            PacketDirection::ToClient => (&mut self.server, &mut self.client),
         };
         from.send(&packet).unwrap();
         let wire = from.outgoing().to_vec();
@@ -140,7 +140,7 @@ impl Session {
 
     /// All bytes of one direction, as they are on the wire.
     #[allow(dead_code, reason = "not every test needs it")]
-    pub(crate) fn stream(&self, way: Way) -> Vec<u8> {
+    pub(crate) fn stream(&self, way: PacketDirection) -> Vec<u8> {
         self.wire
             .iter()
             .filter(|(of, _)| *of == way)
@@ -150,7 +150,7 @@ impl Session {
 
     /// The packets of one direction.
     #[allow(dead_code, reason = "not every test needs it")]
-    pub(crate) fn packets_of(&self, way: Way) -> Vec<&[u8]> {
+    pub(crate) fn packets_of(&self, way: PacketDirection) -> Vec<&[u8]> {
         self.packets
             .iter()
             .filter(|(of, _)| *of == way)

@@ -10,10 +10,10 @@
 //! it covers neither, and passes.
 
 use hailer_minecraft::crypto::{CipherKind, KeyPair, encrypt, same_token};
-use hailer_minecraft::state::Unexpected;
+use hailer_minecraft::state::UnexpectedPacket;
 use hailer_minecraft::table::{EncryptionRequest, EncryptionResponse, Kick};
 use hailer_minecraft::types::Bytes16;
-use hailer_minecraft::{Announced, Build, Connection, Packet, PeerError, Role, State, Way};
+use hailer_minecraft::{ClientHello, Build, Connection, Packet, PeerError, Role, ConnectionState, PacketDirection};
 use std::fmt;
 use std::sync::Arc;
 
@@ -24,9 +24,9 @@ const TOKEN: usize = 4;
 
 /// A packet that went through.
 #[derive(Debug)]
-pub struct Passed {
+pub struct ForwardedPacket {
     /// Its direction.
-    pub way: Way,
+    pub way: PacketDirection,
     /// The build in whose speech it was read.
     pub build: Build,
     /// Whether the build is sure. It is not until the login request of a client of 29 or 30.
@@ -41,11 +41,11 @@ pub struct Passed {
 
 /// Why nothing more can pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum BridgeError {
     /// One side sent what is no packet, or one that has no place here.
     Peer {
         /// Direction of the bytes.
-        way: Way,
+        way: PacketDirection,
         /// The build in whose speech they were read.
         build: Build,
         /// What is wrong.
@@ -65,11 +65,11 @@ pub enum Fault {
     ClientSecret,
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for BridgeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Peer { way, error, .. } => {
-                write!(f, "the {} sent: {error}", if *way == Way::ToServer { "client" } else { "server" })
+                write!(f, "the {} sent: {error}", if *way == PacketDirection::ToServer { "client" } else { "server" })
             }
             Self::Protocol(number) => {
                 write!(f, "the client speaks protocol {number}; 29 to 39 (1.2.4 to 1.3.2) can pass")
@@ -84,20 +84,20 @@ impl fmt::Display for Fault {
     }
 }
 
-impl std::error::Error for Fault {}
+impl std::error::Error for BridgeError {}
 
-/// Secrets that were agreed on.
+/// SessionSecrets that were agreed on.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Secrets {
+pub struct SessionSecrets {
     /// Between client and proxy.
     pub near: Vec<u8>,
     /// Between proxy and server.
     pub far: Vec<u8>,
 }
 
-impl fmt::Debug for Secrets {
+impl fmt::Debug for SessionSecrets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secrets(secret)")
+        f.write_str("SessionSecrets(secret)")
     }
 }
 
@@ -114,9 +114,9 @@ pub struct Bridge {
     token: [u8; TOKEN],
     /// What the server sent to encrypt with.
     request: Option<EncryptionRequest>,
-    secrets: Option<Secrets>,
+    secrets: Option<SessionSecrets>,
     /// What is wrong with the packet told of last.
-    fault: Option<Fault>,
+    fault: Option<BridgeError>,
     /// Bytes that passed in each direction.
     to_server: u64,
     to_client: u64,
@@ -143,34 +143,34 @@ impl Bridge {
     }
 
     /// Takes bytes that go this way, from the side that sends them.
-    pub fn receive(&mut self, way: Way, bytes: &[u8]) {
+    pub fn receive(&mut self, way: PacketDirection, bytes: &[u8]) {
         match way {
-            Way::ToServer => self.near.receive(bytes),
-            Way::ToClient => self.far.receive(bytes),
+            PacketDirection::ToServer => self.near.receive(bytes),
+            PacketDirection::ToClient => self.far.receive(bytes),
         }
     }
 
     /// Bytes to hand on, this way.
-    pub fn outgoing(&self, way: Way) -> &[u8] {
+    pub fn outgoing(&self, way: PacketDirection) -> &[u8] {
         match way {
-            Way::ToServer => self.far.outgoing(),
-            Way::ToClient => self.near.outgoing(),
+            PacketDirection::ToServer => self.far.outgoing(),
+            PacketDirection::ToClient => self.near.outgoing(),
         }
     }
 
     /// So many of them are on their way.
-    pub fn sent_bytes(&mut self, way: Way, count: usize) {
+    pub fn sent_bytes(&mut self, way: PacketDirection, count: usize) {
         match way {
-            Way::ToServer => self.far.sent_bytes(count),
-            Way::ToClient => self.near.sent_bytes(count),
+            PacketDirection::ToServer => self.far.sent_bytes(count),
+            PacketDirection::ToClient => self.near.sent_bytes(count),
         }
     }
 
     /// Bytes that came and make no whole packet.
-    pub fn unread(&self, way: Way) -> &[u8] {
+    pub fn unread(&self, way: PacketDirection) -> &[u8] {
         match way {
-            Way::ToServer => self.near.unread(),
-            Way::ToClient => self.far.unread(),
+            PacketDirection::ToServer => self.near.unread(),
+            PacketDirection::ToClient => self.far.unread(),
         }
     }
 
@@ -185,17 +185,17 @@ impl Bridge {
     }
 
     /// Where the connection stands.
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> ConnectionState {
         self.near.state()
     }
 
     /// Whether one side has said goodbye: nothing passes after that.
     pub fn is_over(&self) -> bool {
-        self.state() == State::Closed
+        self.state() == ConnectionState::Closed
     }
 
     /// The secrets, once after they were agreed on.
-    pub fn take_secrets(&mut self) -> Option<Secrets> {
+    pub fn take_secrets(&mut self) -> Option<SessionSecrets> {
         self.secrets.take()
     }
 
@@ -212,7 +212,7 @@ impl Bridge {
     }
 
     /// Lets the next packet pass, if one is here. `random` must be fit for keys.
-    pub fn next(&mut self, random: &mut impl FnMut(&mut [u8])) -> Result<Option<Passed>, Fault> {
+    pub fn next(&mut self, random: &mut impl FnMut(&mut [u8])) -> Result<Option<ForwardedPacket>, BridgeError> {
         if let Some(fault) = self.fault.take() {
             return Err(fault);
         }
@@ -222,11 +222,11 @@ impl Bridge {
         if let Some(packet) = self
             .near
             .next()
-            .map_err(|error| self.fault(Way::ToServer, error))?
+            .map_err(|error| self.fault(PacketDirection::ToServer, error))?
         {
-            let passed = self.passed(Way::ToServer, packet);
+            let passed = self.passed(PacketDirection::ToServer, packet);
             self.pass_to_server(&passed, random)?;
-            return Ok(Some(Passed {
+            return Ok(Some(ForwardedPacket {
                 build: self.build(),
                 is_sure: self.is_sure,
                 ..passed
@@ -235,9 +235,9 @@ impl Bridge {
         if let Some(packet) = self
             .far
             .next()
-            .map_err(|error| self.fault(Way::ToClient, error))?
+            .map_err(|error| self.fault(PacketDirection::ToClient, error))?
         {
-            let passed = self.passed(Way::ToClient, packet);
+            let passed = self.passed(PacketDirection::ToClient, packet);
             self.pass_to_client(&passed, random)?;
             return Ok(Some(passed));
         }
@@ -245,23 +245,23 @@ impl Bridge {
     }
 
     /// Learns the build from the client's first bytes. `false`: they have not come yet.
-    fn listen(&mut self) -> Result<bool, Fault> {
+    fn listen(&mut self) -> Result<bool, BridgeError> {
         if self.is_announced {
             return Ok(true);
         }
-        match (Announced::of(self.near.unread()), self.near.unread()) {
+        match (ClientHello::of(self.near.unread()), self.near.unread()) {
             (None, [] | [0x02]) => return Ok(false),
             // No client of the game: the parser names what it is.
             (None, _) => {}
             (Some(announced), _) => {
                 let Some(build) = announced.build(self.wish) else {
-                    let Announced::Number(number) = announced else {
+                    let ClientHello::Number(number) = announced else {
                         return Ok(false);
                     };
-                    return Err(Fault::Protocol(number));
+                    return Err(BridgeError::Protocol(number));
                 };
                 self.set_build(build);
-                self.is_sure = announced != Announced::Old;
+                self.is_sure = announced != ClientHello::Old;
                 self.is_announced = true;
             }
         }
@@ -273,15 +273,15 @@ impl Bridge {
         self.far.set_build(build);
     }
 
-    fn passed(&mut self, way: Way, packet: Packet) -> Passed {
+    fn passed(&mut self, way: PacketDirection, packet: Packet) -> ForwardedPacket {
         let (from, at) = match way {
-            Way::ToServer => (&self.near, &mut self.to_server),
-            Way::ToClient => (&self.far, &mut self.to_client),
+            PacketDirection::ToServer => (&self.near, &mut self.to_server),
+            PacketDirection::ToClient => (&self.far, &mut self.to_client),
         };
         let bytes = from.last_bytes().to_vec();
         let offset = *at;
         *at += bytes.len() as u64;
-        Passed {
+        ForwardedPacket {
             way,
             build: from.build(),
             is_sure: self.is_sure,
@@ -291,10 +291,10 @@ impl Bridge {
         }
     }
 
-    fn fault(&self, way: Way, error: PeerError) -> Fault {
+    fn fault(&self, way: PacketDirection, error: PeerError) -> BridgeError {
         let (from, offset) = match way {
-            Way::ToServer => (&self.near, self.to_server),
-            Way::ToClient => (&self.far, self.to_client),
+            PacketDirection::ToServer => (&self.near, self.to_server),
+            PacketDirection::ToClient => (&self.far, self.to_client),
         };
         // A packet out of place was read, one that is broken was not.
         let read = if let PeerError::Unexpected(_) = error {
@@ -302,7 +302,7 @@ impl Bridge {
         } else {
             &[]
         };
-        Fault::Peer {
+        BridgeError::Peer {
             way,
             build: from.build(),
             error,
@@ -313,9 +313,9 @@ impl Bridge {
 
     fn pass_to_server(
         &mut self,
-        passed: &Passed,
+        passed: &ForwardedPacket,
         random: &mut impl FnMut(&mut [u8]),
-    ) -> Result<(), Fault> {
+    ) -> Result<(), BridgeError> {
         match &passed.packet {
             Packet::EncryptionResponse(response) => return self.secure(response, random),
             Packet::LoginRequest(login) if passed.build < Build::W17a => {
@@ -330,19 +330,19 @@ impl Bridge {
             _ => {}
         }
         let sent = self.far.send_bytes(&passed.packet, &passed.bytes);
-        sent.map_err(|error| self.out_of_place(Way::ToServer, error))
+        sent.map_err(|error| self.out_of_place(PacketDirection::ToServer, error))
     }
 
     fn pass_to_client(
         &mut self,
-        passed: &Passed,
+        passed: &ForwardedPacket,
         random: &mut impl FnMut(&mut [u8]),
-    ) -> Result<(), Fault> {
+    ) -> Result<(), BridgeError> {
         let sent = match &passed.packet {
             Packet::EncryptionRequest(request) => {
                 if request.server_id != *NO_CHECK {
                     // Worth seeing, and then the end.
-                    self.fault = Some(Fault::AccountCheck);
+                    self.fault = Some(BridgeError::AccountCheck);
                     return Ok(());
                 }
                 self.request = Some(request.clone());
@@ -356,16 +356,16 @@ impl Bridge {
             }
             packet => self.near.send_bytes(packet, &passed.bytes),
         };
-        sent.map_err(|error| self.out_of_place(Way::ToClient, error))
+        sent.map_err(|error| self.out_of_place(PacketDirection::ToClient, error))
     }
 
-    fn out_of_place(&self, way: Way, error: Unexpected) -> Fault {
+    fn out_of_place(&self, way: PacketDirection, error: UnexpectedPacket) -> BridgeError {
         let (from, end) = match way {
-            Way::ToServer => (&self.near, self.to_server),
-            Way::ToClient => (&self.far, self.to_client),
+            PacketDirection::ToServer => (&self.near, self.to_server),
+            PacketDirection::ToClient => (&self.far, self.to_client),
         };
         let bytes = from.last_bytes().to_vec();
-        Fault::Peer {
+        BridgeError::Peer {
             way,
             build: from.build(),
             error: PeerError::Unexpected(error),
@@ -379,10 +379,10 @@ impl Bridge {
         &mut self,
         response: &EncryptionResponse,
         random: &mut impl FnMut(&mut [u8]),
-    ) -> Result<(), Fault> {
+    ) -> Result<(), BridgeError> {
         let (Some(kind), Some(request)) = (CipherKind::of(self.build()), self.request.take())
         else {
-            return Err(Fault::ClientSecret);
+            return Err(BridgeError::ClientSecret);
         };
         let has_token = self.build() >= Build::W25a;
         let near = self.key.decrypt(&response.secret, kind.secret_len());
@@ -392,8 +392,8 @@ impl Bridge {
             Some(self.token.to_vec())
         };
         let near = near.filter(|_| token.is_some_and(|token| same_token(&self.token, &token)));
-        let near = near.ok_or(Fault::ClientSecret)?;
-        self.near.secure(&near).map_err(|_| Fault::ClientSecret)?;
+        let near = near.ok_or(BridgeError::ClientSecret)?;
+        self.near.secure(&near).map_err(|_| BridgeError::ClientSecret)?;
 
         let mut far = vec![0; kind.secret_len()];
         random(&mut far);
@@ -401,7 +401,7 @@ impl Bridge {
             let field = encrypt(&request.key, plain, random);
             field
                 .map(Bytes16::new)
-                .map_err(|error| Fault::ServerKey(error.to_string()))
+                .map_err(|error| BridgeError::ServerKey(error.to_string()))
         };
         let secret = for_server(&far)?;
         let token = if has_token {
@@ -411,10 +411,10 @@ impl Bridge {
         };
         self.far
             .secure(&far)
-            .map_err(|error| Fault::ServerKey(error.to_string()))?;
+            .map_err(|error| BridgeError::ServerKey(error.to_string()))?;
         let sent = self.far.send(&EncryptionResponse { secret, token }.into());
-        sent.map_err(|error| self.out_of_place(Way::ToServer, error))?;
-        self.secrets = Some(Secrets { near, far });
+        sent.map_err(|error| self.out_of_place(PacketDirection::ToServer, error))?;
+        self.secrets = Some(SessionSecrets { near, far });
         Ok(())
     }
 }

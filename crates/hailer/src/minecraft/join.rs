@@ -15,7 +15,7 @@ use super::{Recorder, unreachable};
 use crate::error::Error;
 use crate::names::Names;
 use crate::target::Target;
-use hailer_minecraft::client::{Client, ClientError, Event, Settings, TICK};
+use hailer_minecraft::client::{Client, ClientError, ClientEvent, GameClientConfig, TICK};
 use hailer_minecraft::{Build, PORT};
 use std::io::{self, ErrorKind, Write};
 use std::net::SocketAddr;
@@ -36,7 +36,7 @@ const GOODBYE: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug)]
 pub struct Join {
     /// Who joins, and in which build. Host and port are taken from the target.
-    pub client: Settings,
+    pub client: GameClientConfig,
     /// So long connecting may take for each address, and then the login.
     pub timeout: Duration,
     /// Ask this name server instead of the system's.
@@ -46,7 +46,7 @@ pub struct Join {
 impl Default for Join {
     fn default() -> Self {
         Self {
-            client: Settings::default(),
+            client: GameClientConfig::default(),
             timeout: Duration::from_secs(10),
             name_server: None,
         }
@@ -143,8 +143,8 @@ impl JoinError {
     }
 }
 
-/// Connects, and says who we are. What the server makes of it, [`Session::next`] tells.
-pub async fn join(target: &Target, join: Join) -> Result<Session, JoinError> {
+/// Connects, and says who we are. What the server makes of it, [`JoinSession::next`] tells.
+pub async fn join(target: &Target, join: Join) -> Result<JoinSession, JoinError> {
     let Join {
         client: mut settings,
         timeout,
@@ -162,7 +162,7 @@ pub async fn join(target: &Target, join: Join) -> Result<Session, JoinError> {
     ticker.set_missed_tick_behavior(MissedTickBehavior::Delay);
     // The system's source of randomness fails on no system that has sockets; without it nothing is kept secret.
     let random = |bytes: &mut [u8]| getrandom::fill(bytes).expect("the system has random bytes");
-    Ok(Session {
+    Ok(JoinSession {
         client: Client::new(settings, random),
         stream,
         address,
@@ -202,7 +202,7 @@ async fn connect(
 }
 
 /// A connection to a server, from the first byte to the last.
-pub struct Session {
+pub struct JoinSession {
     client: Client,
     stream: TcpStream,
     address: SocketAddr,
@@ -215,13 +215,13 @@ pub struct Session {
     buffer: Vec<u8>,
 }
 
-impl std::fmt::Debug for Session {
+impl std::fmt::Debug for JoinSession {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Session({}, {:?})", self.address, self.client)
+        write!(f, "JoinSession({}, {:?})", self.address, self.client)
     }
 }
 
-impl Session {
+impl JoinSession {
     /// The server.
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -252,20 +252,20 @@ impl Session {
         &mut self.client
     }
 
-    /// Records every packet from here on; the client must [keep](Settings::keep_packets) them.
+    /// Records every packet from here on; the client must [keep](GameClientConfig::keep_packets) them.
     pub fn record(&mut self, recorder: Recorder<Box<dyn Write + Send>>) {
         self.recorder = Some(recorder);
     }
 
     /// Plays until something happens that is worth telling. May be dropped at any time and called again: nothing is
     /// lost. The game stands still while nobody calls it.
-    pub async fn next(&mut self) -> Result<Event, JoinError> {
+    pub async fn next(&mut self) -> Result<ClientEvent, JoinError> {
         loop {
             let next = self.client.next();
             self.write_down()?;
             match next {
                 Ok(Some(event)) => {
-                    if matches!(event, Event::Joined { .. }) {
+                    if matches!(event, ClientEvent::Joined { .. }) {
                         self.joined.get_or_insert(self.started.elapsed());
                     }
                     return Ok(event);

@@ -7,9 +7,9 @@ mod recording;
 mod serve;
 
 pub use bridge::Bridge;
-pub use join::{Join, JoinError, Session, join};
+pub use join::{Join, JoinError, JoinSession, join};
 pub use proxy::Proxy;
-pub use recording::{Entry, Recorder, Recording, RecordingError};
+pub use recording::{RecordedPacket, Recorder, Recording, RecordingError};
 pub use serve::{GameServer, GameServerError};
 
 /// Why there is no connection, in words that say where to look.

@@ -3,11 +3,11 @@
 //! Every buffer has a bound. What one side does not take is not read from the other; a client that is slow, silent or
 //! wrong holds up nobody but itself.
 
-use super::bridge::{Bridge, Fault, Passed};
+use super::bridge::{Bridge, BridgeError, ForwardedPacket};
 use super::unreachable;
 use hailer_minecraft::crypto::KeyPair;
 use hailer_minecraft::table::Kick;
-use hailer_minecraft::{Build, Connection, Role, State, Way};
+use hailer_minecraft::{Build, Connection, Role, ConnectionState, PacketDirection};
 use std::fmt;
 use std::future::Future;
 use std::io;
@@ -34,7 +34,7 @@ const LINGER: Duration = Duration::from_secs(1);
 
 /// What to do.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct ProxyConfig {
     /// Name or address of the server.
     pub host: String,
     /// Its port.
@@ -47,19 +47,19 @@ pub struct Settings {
 
 /// What happens on a connection.
 #[derive(Debug)]
-pub enum Event<'a> {
+pub enum ProxyEvent<'a> {
     /// A client is there.
     Opened,
     /// A packet passed.
-    Packet(&'a Passed),
+    Packet(&'a ForwardedPacket),
     /// A secret was agreed on.
-    Secret(Secret<'a>),
+    Secret(SessionSecret<'a>),
     /// It is over.
-    Closed(&'a End),
+    Closed(&'a SessionEnd),
 }
 
 /// A secret with which one of the two connections is encrypted.
-pub struct Secret<'a> {
+pub struct SessionSecret<'a> {
     /// Which one.
     pub side: Side,
     /// The end that connected.
@@ -72,7 +72,7 @@ pub struct Secret<'a> {
     pub secret: &'a [u8],
 }
 
-impl fmt::Debug for Secret<'_> {
+impl fmt::Debug for SessionSecret<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -102,13 +102,13 @@ impl fmt::Display for Side {
 
 /// How a connection ended.
 #[derive(Debug)]
-pub enum End {
+pub enum SessionEnd {
     /// One side said goodbye in the words of the game.
     Goodbye,
     /// This side closed the connection, after so many bytes that make no whole packet.
     Hangup(Side, usize),
     /// Something that cannot pass.
-    Fault(Fault),
+    BridgeError(BridgeError),
     /// The server cannot be reached.
     Unreachable(io::Error),
     /// The client said nothing.
@@ -121,14 +121,14 @@ pub enum End {
     Stopped,
 }
 
-impl End {
+impl SessionEnd {
     /// Whether it is as it should be.
     pub fn is_sound(&self) -> bool {
         matches!(self, Self::Goodbye | Self::Hangup(_, 0) | Self::Stopped)
     }
 }
 
-impl fmt::Display for End {
+impl fmt::Display for SessionEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Goodbye => f.write_str("goodbye was said"),
@@ -139,7 +139,7 @@ impl fmt::Display for End {
                     "the {side} closed the connection in the middle of a packet, {count} bytes of it were there"
                 )
             }
-            Self::Fault(fault) => fault.fmt(f),
+            Self::BridgeError(fault) => fault.fmt(f),
             Self::Unreachable(error) => {
                 write!(f, "the server cannot be reached: {}", unreachable(error))
             }
@@ -152,15 +152,15 @@ impl fmt::Display for End {
 }
 
 /// Who wants to know what happens. Called in the order of events, from all connections; while it works, they wait.
-pub trait Watch: Send + Sync + 'static {
+pub trait ProxyObserver: Send + Sync + 'static {
     /// Something happened, so long after the connection began. Connections are numbered from 1.
-    fn event(&self, connection: u64, client: SocketAddr, at: Duration, event: Event<'_>);
+    fn event(&self, connection: u64, client: SocketAddr, at: Duration, event: ProxyEvent<'_>);
 }
 
 /// A proxy.
 #[derive(Debug)]
 pub struct Proxy {
-    settings: Settings,
+    settings: ProxyConfig,
     key: Arc<KeyPair>,
     places: Arc<Semaphore>,
     stopped: watch::Sender<bool>,
@@ -168,7 +168,7 @@ pub struct Proxy {
 
 impl Proxy {
     /// A proxy with a key of its own.
-    pub fn new(settings: Settings) -> io::Result<Self> {
+    pub fn new(settings: ProxyConfig) -> io::Result<Self> {
         let key =
             KeyPair::generate(&mut random).map_err(|error| io::Error::other(error.to_string()))?;
         let places = Arc::new(Semaphore::new(settings.max_connections));
@@ -185,7 +185,7 @@ impl Proxy {
     pub async fn serve(
         self: Arc<Self>,
         listener: &TcpListener,
-        watch: Arc<impl Watch>,
+        watch: Arc<impl ProxyObserver>,
         until: impl Future<Output = ()> + Send,
     ) {
         // Dropped with the future, and its connections with it.
@@ -202,19 +202,19 @@ impl Proxy {
             while connections.try_join_next().is_some() {}
             let (proxy, watch) = (Arc::clone(&self), Arc::clone(&watch));
             let started = Instant::now();
-            let tell = move |event: Event<'_>| watch.event(number, from, started.elapsed(), event);
+            let tell = move |event: ProxyEvent<'_>| watch.event(number, from, started.elapsed(), event);
             match Arc::clone(&self.places).try_acquire_owned() {
                 Ok(place) => {
                     connections.spawn(async move {
-                        tell(Event::Opened);
+                        tell(ProxyEvent::Opened);
                         let end = proxy.run(client, from, &tell).await;
-                        tell(Event::Closed(&end));
+                        tell(ProxyEvent::Closed(&end));
                         drop(place);
                     });
                 }
                 Err(_) => {
                     send_away(&client);
-                    tell(Event::Closed(&End::Full));
+                    tell(ProxyEvent::Closed(&SessionEnd::Full));
                 }
             }
         }
@@ -222,16 +222,16 @@ impl Proxy {
         while connections.join_next().await.is_some() {}
     }
 
-    async fn run(&self, client: TcpStream, from: SocketAddr, tell: &impl Fn(Event<'_>)) -> End {
+    async fn run(&self, client: TcpStream, from: SocketAddr, tell: &impl Fn(ProxyEvent<'_>)) -> SessionEnd {
         let mut bridge = Bridge::new(Arc::clone(&self.key), self.settings.build);
         let mut near = Link::new(client, Side::Client);
         let mut far = None;
         let mut stopped = self.stopped.subscribe();
         let end = tokio::select! {
             end = self.pass(&mut bridge, &mut near, &mut far, from, tell) => end,
-            _ = stopped.wait_for(|stopped| *stopped) => End::Stopped,
+            _ = stopped.wait_for(|stopped| *stopped) => SessionEnd::Stopped,
         };
-        if !matches!(end, End::Goodbye | End::Hangup(..)) {
+        if !matches!(end, SessionEnd::Goodbye | SessionEnd::Hangup(..)) {
             bridge.kick(&format!("hailer proxy: {end}"));
         }
         let near = near.finish(&bridge);
@@ -251,21 +251,21 @@ impl Proxy {
         near: &mut Link,
         far: &mut Option<Link>,
         from: SocketAddr,
-        tell: &impl Fn(Event<'_>),
-    ) -> End {
+        tell: &impl Fn(ProxyEvent<'_>),
+    ) -> SessionEnd {
         let mut till = Instant::now() + SILENCE;
         loop {
             loop {
                 match bridge.next(&mut random) {
-                    Ok(Some(passed)) => tell(Event::Packet(&passed)),
+                    Ok(Some(passed)) => tell(ProxyEvent::Packet(&passed)),
                     Ok(None) => break,
-                    Err(fault) => return End::Fault(fault),
+                    Err(fault) => return SessionEnd::BridgeError(fault),
                 }
                 if let (Some(secrets), Some(far)) = (bridge.take_secrets(), far.as_ref()) {
                     let build = bridge.build();
                     let secret = |side, ends: io::Result<(SocketAddr, SocketAddr)>, secret| {
                         if let Ok((client, server)) = ends {
-                            tell(Event::Secret(Secret {
+                            tell(ProxyEvent::Secret(SessionSecret {
                                 side,
                                 client,
                                 server,
@@ -287,12 +287,12 @@ impl Proxy {
                 }
             }
             if bridge.is_over() {
-                return End::Goodbye;
+                return SessionEnd::Goodbye;
             }
             if bridge.is_announced() && far.is_none() {
                 match self.connect().await {
                     Ok(socket) => *far = Some(Link::new(socket, Side::Server)),
-                    Err(error) => return End::Unreachable(error),
+                    Err(error) => return SessionEnd::Unreachable(error),
                 }
                 till = Instant::now() + Duration::from_secs(366 * 86_400);
             }
@@ -301,25 +301,25 @@ impl Proxy {
                 Ok(Turn::Moved) => {}
                 Ok(Turn::Ended(side)) => {
                     let way = if side == Side::Client {
-                        Way::ToServer
+                        PacketDirection::ToServer
                     } else {
-                        Way::ToClient
+                        PacketDirection::ToClient
                     };
                     // Somebody who asks for the status may stop talking, and still listens.
-                    if side == Side::Server || bridge.state() != State::Pinged {
-                        return End::Hangup(side, bridge.unread(way).len());
+                    if side == Side::Server || bridge.state() != ConnectionState::Pinged {
+                        return SessionEnd::Hangup(side, bridge.unread(way).len());
                     }
                     till = till.min(Instant::now() + GRACE);
                 }
-                Ok(Turn::Late) if !bridge.is_announced() => return End::Silence,
-                Ok(Turn::Late) => return End::Hangup(Side::Client, 0),
-                Err((side, error)) => return End::Io(side, error),
+                Ok(Turn::Late) if !bridge.is_announced() => return SessionEnd::Silence,
+                Ok(Turn::Late) => return SessionEnd::Hangup(Side::Client, 0),
+                Err((side, error)) => return SessionEnd::Io(side, error),
             }
         }
     }
 
     async fn connect(&self) -> io::Result<TcpStream> {
-        let Settings { host, port, .. } = &self.settings;
+        let ProxyConfig { host, port, .. } = &self.settings;
         match timeout(CONNECT, TcpStream::connect((host.as_str(), *port))).await {
             Ok(socket) => socket,
             Err(_) => Err(io::ErrorKind::TimedOut.into()),
@@ -342,9 +342,9 @@ struct Link {
     socket: TcpStream,
     side: Side,
     /// Direction of what comes from it.
-    from: Way,
+    from: PacketDirection,
     /// Direction of what goes to it.
-    to: Way,
+    to: PacketDirection,
     /// Nothing more will come.
     is_ended: bool,
 }
@@ -361,8 +361,8 @@ impl Link {
         // The game is made of small packets that are worth most when they are new.
         let _ = socket.set_nodelay(true);
         let (from, to) = match side {
-            Side::Client => (Way::ToServer, Way::ToClient),
-            Side::Server => (Way::ToClient, Way::ToServer),
+            Side::Client => (PacketDirection::ToServer, PacketDirection::ToClient),
+            Side::Server => (PacketDirection::ToClient, PacketDirection::ToServer),
         };
         Self {
             socket,
@@ -471,7 +471,7 @@ fn send_away(client: &TcpStream) {
     {
         let _ = client.try_write(connection.outgoing());
     }
-    debug_assert_eq!(connection.state(), State::Closed);
+    debug_assert_eq!(connection.state(), ConnectionState::Closed);
 }
 
 /// Fills with bytes fit for keys.

@@ -11,7 +11,7 @@
 //! but its end. Lines that begin with `#` are comments.
 
 use hailer_minecraft::stream::MAX_PACKET;
-use hailer_minecraft::{Build, Way};
+use hailer_minecraft::{Build, PacketDirection};
 use hailer_proto::wire::hexadecimal;
 use std::io::{self, BufRead, Read, Write};
 use std::time::Duration;
@@ -35,8 +35,8 @@ impl<W: Write> Recorder<W> {
     }
 
     /// Writes a packet, so long after the beginning.
-    pub fn packet(&mut self, at: Duration, way: Way, bytes: &[u8]) -> io::Result<()> {
-        let arrow = if way == Way::ToServer { '>' } else { '<' };
+    pub fn packet(&mut self, at: Duration, way: PacketDirection, bytes: &[u8]) -> io::Result<()> {
+        let arrow = if way == PacketDirection::ToServer { '>' } else { '<' };
         let line = format!(
             "{arrow} {}.{:06} {}\n",
             at.as_secs(),
@@ -55,11 +55,11 @@ impl<W: Write> Recorder<W> {
 
 /// A line of a recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct RecordedPacket {
     /// Time since the beginning.
     pub at: Duration,
     /// Direction.
-    pub way: Way,
+    pub way: PacketDirection,
     /// The packet, decrypted.
     pub bytes: Vec<u8>,
 }
@@ -132,15 +132,15 @@ impl<R: BufRead> Recording<R> {
         Ok((length > 0).then_some(line))
     }
 
-    fn entry(&self, text: &str) -> Result<Entry, RecordingError> {
+    fn entry(&self, text: &str) -> Result<RecordedPacket, RecordingError> {
         let wrong = |problem: &str| RecordingError::Line {
             line: self.line,
             problem: problem.into(),
         };
         let mut words = text.split_ascii_whitespace();
         let way = match words.next() {
-            Some(">") => Way::ToServer,
-            Some("<") => Way::ToClient,
+            Some(">") => PacketDirection::ToServer,
+            Some("<") => PacketDirection::ToClient,
             _ => {
                 return Err(wrong(
                     "should begin with `>` (to the server), `<` (to the client) or `#`",
@@ -155,14 +155,14 @@ impl<R: BufRead> Recording<R> {
         let byte = |pair: &[u8; 2]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
         let bytes: Option<Vec<u8>> = pairs.iter().map(byte).collect();
         match bytes {
-            Some(bytes) if odd.is_empty() && !bytes.is_empty() => Ok(Entry { at, way, bytes }),
+            Some(bytes) if odd.is_empty() && !bytes.is_empty() => Ok(RecordedPacket { at, way, bytes }),
             _ => Err(wrong("the third word should be a packet in hexadecimal")),
         }
     }
 }
 
 impl<R: BufRead> Iterator for Recording<R> {
-    type Item = Result<Entry, RecordingError>;
+    type Item = Result<RecordedPacket, RecordingError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
@@ -187,21 +187,21 @@ mod tests {
         let mut file = Vec::new();
         let mut recorder = Recorder::start(&mut file, Build::W17a).unwrap();
         recorder
-            .packet(Duration::from_micros(1_500_001), Way::ToServer, &[0xFE])
+            .packet(Duration::from_micros(1_500_001), PacketDirection::ToServer, &[0xFE])
             .unwrap();
         recorder
-            .packet(Duration::from_secs(2), Way::ToClient, &[0xFF, 0, 0])
+            .packet(Duration::from_secs(2), PacketDirection::ToClient, &[0xFF, 0, 0])
             .unwrap();
         assert!(Recording::<&[u8]>::is_one(&file));
         let recording = Recording::open(&file[..]).unwrap();
         assert_eq!(recording.build(), Build::W17a);
-        let entries: Vec<Entry> = recording.map(Result::unwrap).collect();
+        let entries: Vec<RecordedPacket> = recording.map(Result::unwrap).collect();
         assert_eq!(entries.len(), 2);
         assert_eq!(
             entries[0],
-            Entry {
+            RecordedPacket {
                 at: Duration::from_micros(1_500_001),
-                way: Way::ToServer,
+                way: PacketDirection::ToServer,
                 bytes: vec![0xFE]
             }
         );

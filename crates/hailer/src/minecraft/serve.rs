@@ -5,7 +5,7 @@
 //! server, which drops it past its limit.
 
 use hailer_minecraft::crypto::KeyError;
-use hailer_minecraft::server::{ClientId, Event, Server, Settings, TICK};
+use hailer_minecraft::server::{ClientId, ServerEvent, Server, GameServerConfig, TICK};
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
 use std::io;
@@ -50,11 +50,11 @@ pub enum GameServerError {
 /// A game server that listens.
 ///
 /// ```no_run
-/// use hailer::game::server::Settings;
+/// use hailer::game::server::GameServerConfig;
 /// use hailer::minecraft::GameServer;
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// let settings = Settings { motd: "Come in".into(), ..Settings::default() };
+/// let settings = GameServerConfig { motd: "Come in".into(), ..GameServerConfig::default() };
 /// let mut server = GameServer::bind(&["127.0.0.1:25565".parse()?], settings).await?;
 /// if let Some(mut events) = server.events() {
 ///     tokio::spawn(async move {
@@ -70,13 +70,13 @@ pub enum GameServerError {
 pub struct GameServer {
     listeners: Vec<TcpListener>,
     shared: Arc<Shared>,
-    events: Option<mpsc::Receiver<Event>>,
+    events: Option<mpsc::Receiver<ServerEvent>>,
 }
 
 struct Shared {
     state: Mutex<State>,
     started: Instant,
-    log: mpsc::Sender<Event>,
+    log: mpsc::Sender<ServerEvent>,
 }
 
 struct State {
@@ -113,7 +113,7 @@ impl GameServer {
     /// A server that listens at these addresses. Nobody is let in before [`GameServer::run`].
     pub async fn bind(
         addresses: &[SocketAddr],
-        settings: Settings,
+        settings: GameServerConfig,
     ) -> Result<Self, GameServerError> {
         let mut listeners = Vec::new();
         for &address in addresses {
@@ -148,7 +148,7 @@ impl GameServer {
 
     /// What happens, to be read while the server runs; it ends with it. Whoever does not keep up misses some. The second
     /// call gets nothing.
-    pub fn events(&mut self) -> Option<mpsc::Receiver<Event>> {
+    pub fn events(&mut self) -> Option<mpsc::Receiver<ServerEvent>> {
         self.events.take()
     }
 

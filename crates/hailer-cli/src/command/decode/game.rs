@@ -8,9 +8,9 @@ use crate::command::secrets::Secrets;
 use crate::exit::usage;
 use crate::print::packet::{Form, Shown, Summary};
 use crate::print::{count, tell};
-use hailer::game::stream::{MAX_PACKET, Outcome, read};
-use hailer::game::tap::{Seen, TapError};
-use hailer::game::{Broken, Build, TABLE, Tap, Way};
+use hailer::game::stream::{MAX_PACKET, ReadOutcome, read};
+use hailer::game::tap::{TapPacket, TapError};
+use hailer::game::{PacketError, Build, TABLE, Tap, PacketDirection};
 use hailer::minecraft::{Recording, RecordingError};
 use hailer::proto;
 use hailer::proto::wire::{Error, ErrorKind, Notes};
@@ -52,8 +52,8 @@ struct Place<'a> {
 impl<'a> Game<'a> {
     pub(super) fn new(args: &'a Decode) -> anyhow::Result<Self> {
         let way = args.way.map(|way| match way {
-            proto::Direction::Request => Way::ToServer,
-            proto::Direction::Reply => Way::ToClient,
+            proto::Direction::Request => PacketDirection::ToServer,
+            proto::Direction::Reply => PacketDirection::ToClient,
         });
         Ok(Self {
             args,
@@ -113,7 +113,7 @@ impl<'a> Game<'a> {
                 text: &text,
                 seconds: Some(seconds),
             };
-            let at = if entry.way == Way::ToServer {
+            let at = if entry.way == PacketDirection::ToServer {
                 &mut to_server
             } else {
                 &mut to_client
@@ -127,8 +127,8 @@ impl<'a> Game<'a> {
                 MAX_PACKET,
                 &mut Notes::discarding(),
             ) {
-                Outcome::Packet(packet, length) if length == entry.bytes.len() => {
-                    let seen = Seen {
+                ReadOutcome::Packet(packet, length) if length == entry.bytes.len() => {
+                    let seen = TapPacket {
                         way: entry.way,
                         build,
                         packet,
@@ -138,17 +138,17 @@ impl<'a> Game<'a> {
                     self.packet(out, place, &seen)?;
                     continue;
                 }
-                Outcome::Packet(packet, length) => {
+                ReadOutcome::Packet(packet, length) => {
                     let error = Error::bad("end of packet", length, "no more bytes");
-                    Broken {
+                    PacketError {
                         packet: Some(packet.name()),
                         id: packet.id(),
                         error,
                         at: offset,
                     }
                 }
-                Outcome::Need(_) => cut(&entry.bytes, entry.way, build, offset),
-                Outcome::Broken(broken) => Broken {
+                ReadOutcome::Need(_) => cut(&entry.bytes, entry.way, build, offset),
+                ReadOutcome::Invalid(broken) => PacketError {
                     at: offset,
                     ..broken
                 },
@@ -172,7 +172,7 @@ impl<'a> Game<'a> {
     pub(super) fn bytes(
         &mut self,
         out: &mut impl Write,
-        way: Way,
+        way: PacketDirection,
         mut input: impl Read,
     ) -> anyhow::Result<()> {
         self.sessions += 1;
@@ -190,8 +190,8 @@ impl<'a> Game<'a> {
     ) -> anyhow::Result<()> {
         self.sessions += 1;
         let mut tap = self.tap();
-        self.pour(out, &mut tap, Way::ToServer, &mut to_server)?;
-        self.pour(out, &mut tap, Way::ToClient, &mut to_client)?;
+        self.pour(out, &mut tap, PacketDirection::ToServer, &mut to_server)?;
+        self.pour(out, &mut tap, PacketDirection::ToClient, &mut to_client)?;
         self.end(out, "the stream", &mut tap)
     }
 
@@ -204,7 +204,7 @@ impl<'a> Game<'a> {
         &mut self,
         out: &mut impl Write,
         tap: &mut Tap,
-        way: Way,
+        way: PacketDirection,
         input: &mut impl Read,
     ) -> anyhow::Result<()> {
         let mut chunk = vec![0; CHUNK];
@@ -238,7 +238,7 @@ impl<'a> Game<'a> {
         &mut self,
         out: &mut impl Write,
         place: Place<'_>,
-        seen: &Seen,
+        seen: &TapPacket,
     ) -> anyhow::Result<()> {
         if !self.filter.shows(&seen.packet, seen.way) {
             return Ok(());
@@ -247,7 +247,7 @@ impl<'a> Game<'a> {
         if self.args.summary {
             return Ok(());
         }
-        let &Seen {
+        let &TapPacket {
             way,
             build,
             offset,
@@ -271,11 +271,11 @@ impl<'a> Game<'a> {
         out: &mut impl Write,
         place: Place<'_>,
         tap: &Tap,
-        way: Way,
+        way: PacketDirection,
         error: &TapError,
     ) -> anyhow::Result<()> {
         self.sound = false;
-        let TapError::Broken(broken) = error else {
+        let TapError::Packet(broken) = error else {
             tell!("\x1b[31m{way}:\x1b[0m {error}");
             return Ok(());
         };
@@ -314,7 +314,7 @@ impl<'a> Game<'a> {
         tap.end();
         self.drain(out, Place::default(), tap)?;
         out.flush()?;
-        for way in [Way::ToServer, Way::ToClient] {
+        for way in [PacketDirection::ToServer, PacketDirection::ToClient] {
             if let Some(sealed) = tap.sealed(way).filter(|sealed| sealed.bytes > 0) {
                 let (bytes, offset) = (count(sealed.bytes, "byte"), sealed.offset);
                 tell!(
@@ -377,9 +377,9 @@ impl<'a> Game<'a> {
         segment: &Segment,
     ) -> anyhow::Result<()> {
         let way = if segment.from == it.client {
-            Way::ToServer
+            PacketDirection::ToServer
         } else {
-            Way::ToClient
+            PacketDirection::ToClient
         };
         if let Kind::Other = it.kind {
             return Ok(());
@@ -411,9 +411,9 @@ impl<'a> Game<'a> {
     }
 
     /// Whether a connection is one of the game, by its port and by what it begins with.
-    fn kind(&mut self, it: &Conversation, way: Way, is_start: bool, bytes: &[u8]) -> Kind {
+    fn kind(&mut self, it: &Conversation, way: PacketDirection, is_start: bool, bytes: &[u8]) -> Kind {
         let begins = match bytes {
-            _ if way == Way::ToClient || !is_start => false,
+            _ if way == PacketDirection::ToClient || !is_start => false,
             [0xFE, ..] | [0x02] | [0x02, 0 | 31..=39, ..] => true,
             _ => false,
         };
@@ -444,7 +444,7 @@ impl<'a> Game<'a> {
         )))
     }
 
-    fn missing(&mut self, name: &str, way: Way, missing: Missing) {
+    fn missing(&mut self, name: &str, way: PacketDirection, missing: Missing) {
         self.sound = false;
         let Missing { at, bytes } = missing;
         let bytes = count(bytes, "byte");
@@ -460,8 +460,8 @@ impl<'a> Game<'a> {
         };
         self.end(out, &name, &mut tap)?;
         for (way, flow) in [
-            (Way::ToServer, &mut it.to_server),
-            (Way::ToClient, &mut it.to_client),
+            (PacketDirection::ToServer, &mut it.to_server),
+            (PacketDirection::ToClient, &mut it.to_client),
         ] {
             if let Err(missing) = flow.end() {
                 self.missing(&name, way, missing);
@@ -555,13 +555,13 @@ impl Conversation {
 }
 
 /// What is wrong with the beginning of a packet.
-fn cut(bytes: &[u8], way: Way, build: Build, at: u64) -> Broken {
+fn cut(bytes: &[u8], way: PacketDirection, build: Build, at: u64) -> PacketError {
     let id = bytes.first().copied().unwrap_or_default();
     let row = TABLE
         .iter()
         .find(|row| row.id == id && row.is_in(way, build));
     let need = match read(bytes, way, build, MAX_PACKET, &mut Notes::discarding()) {
-        Outcome::Need(need) => need,
+        ReadOutcome::Need(need) => need,
         _ => 1,
     };
     let error = Error {
@@ -569,7 +569,7 @@ fn cut(bytes: &[u8], way: Way, build: Build, at: u64) -> Broken {
         at: bytes.len(),
         kind: ErrorKind::Short { need },
     };
-    Broken {
+    PacketError {
         packet: row.map(|row| row.name),
         id,
         error,
@@ -578,10 +578,10 @@ fn cut(bytes: &[u8], way: Way, build: Build, at: u64) -> Broken {
 }
 
 /// The direction of a stream.
-pub(super) fn way(stream: Stream) -> Option<Way> {
+pub(super) fn way(stream: Stream) -> Option<PacketDirection> {
     match stream {
-        Stream::ToServer => Some(Way::ToServer),
-        Stream::ToClient => Some(Way::ToClient),
+        Stream::ToServer => Some(PacketDirection::ToServer),
+        Stream::ToClient => Some(PacketDirection::ToClient),
         Stream::Both => None,
     }
 }

@@ -4,7 +4,7 @@ use crate::build::Build;
 
 /// What a client's first bytes tell (spec/minecraft-12w.md#6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Announced {
+pub enum ClientHello {
     /// It asks for the status, in words that every build has.
     Ping,
     /// It is of 29 or 30, which send the same handshake; the number follows in the login request.
@@ -13,7 +13,7 @@ pub enum Announced {
     Number(i8),
 }
 
-impl Announced {
+impl ClientHello {
     /// Looks at the first bytes. `None`: one more is needed, or it is no client of the game.
     pub fn of(first: &[u8]) -> Option<Self> {
         match first {
@@ -32,7 +32,7 @@ impl Announced {
             Self::Old => build.protocol() <= 30,
             Self::Number(number) => build.protocol() == number && number > 30,
         };
-        Build::SPEECHES
+        Build::DIALECTS
             .iter()
             .map(|speech| speech.newest())
             .filter(fits)
@@ -40,7 +40,7 @@ impl Announced {
 
     /// The build to go on with: the one wished for, if it may be that, else the newest.
     pub fn build(self, wish: Option<Build>) -> Option<Build> {
-        let wish = wish.filter(|wish| self.builds().any(|build| build.speech() == wish.speech()));
+        let wish = wish.filter(|wish| self.builds().any(|build| build.dialect() == wish.dialect()));
         wish.or_else(|| self.builds().last())
     }
 }
@@ -51,7 +51,8 @@ mod tests {
 
     #[test]
     fn first_bytes_name_the_builds() {
-        let builds = |bytes: &[u8]| Announced::of(bytes).map(|it| it.builds().collect::<Vec<_>>());
+        let builds =
+            |bytes: &[u8]| ClientHello::of(bytes).map(|it| it.builds().collect::<Vec<_>>());
         assert_eq!(builds(&[0xFE]), Some(vec![Build::V1_3_2]));
         assert_eq!(builds(&[0x02, 0]), Some(vec![Build::V1_2_5, Build::W16a]));
         assert_eq!(builds(&[0x02, 32]), Some(vec![Build::W18a, Build::W19a]));
@@ -68,13 +69,13 @@ mod tests {
             (None, None, None)
         );
         assert_eq!(
-            Announced::Number(38).build(Some(Build::W27a)),
+            ClientHello::Number(38).build(Some(Build::W27a)),
             Some(Build::W27a)
         );
         assert_eq!(
-            Announced::Number(38).build(Some(Build::W19a)),
+            ClientHello::Number(38).build(Some(Build::W19a)),
             Some(Build::W30b)
         );
-        assert_eq!(Announced::Number(38).build(None), Some(Build::W30b));
+        assert_eq!(ClientHello::Number(38).build(None), Some(Build::W30b));
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// What is served, and to whom.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct GameServerConfig {
     /// The build spoken. Its number decides who may enter; where two builds share one, so does this
     /// (spec/minecraft-12w.md#1).
     pub build: Build,
@@ -30,7 +30,7 @@ pub struct Settings {
     pub limits: Limits,
 }
 
-impl Default for Settings {
+impl Default for GameServerConfig {
     fn default() -> Self {
         Self {
             build: Build::LATEST,
@@ -47,7 +47,7 @@ impl Default for Settings {
     }
 }
 
-impl Settings {
+impl GameServerConfig {
     /// Whether 1.2.5 is spoken beside the build.
     pub fn speaks_old(&self) -> bool {
         !self.only_build && self.encryption != Encryption::Required
