@@ -2,7 +2,8 @@
 
 use hailer_minecraft::chunk::{Block, Column, ColumnMeta, SectionMasks, deflate, encode_bulk};
 use hailer_minecraft::client::{
-    Client, ClientError, ClientEvent, MAX_ENTITIES, MAX_LISTED, MAX_WARNINGS, ReportedMode, GameClientConfig,
+    Client, ClientError, ClientEvent, GameClientConfig, MAX_ENTITIES, MAX_LISTED, MAX_WARNINGS,
+    ReportedMode,
 };
 use hailer_minecraft::connection::Connection;
 use hailer_minecraft::crypto::{CipherKind, KeyPair, session_hash};
@@ -696,7 +697,10 @@ fn the_world_follows_what_is_said() {
         }
         assert_eq!(
             lab.events,
-            [ClientEvent::FirstColumn, ClientEvent::Surrounded { columns: 56 }],
+            [
+                ClientEvent::FirstColumn,
+                ClientEvent::Surrounded { columns: 56 }
+            ],
             "{build}"
         );
         assert_eq!(lab.client.game().columns_received(), 56);
@@ -1064,7 +1068,11 @@ fn what_is_said_of_us_is_known() {
             (6000, Some([1, 2, -3]), false)
         );
         assert_eq!(
-            (game.player.level, game.player.mode, game.player.inventory.len()),
+            (
+                game.player.level,
+                game.player.mode,
+                game.player.inventory.len()
+            ),
             (7, ReportedMode::Adventure, 45)
         );
         assert_eq!(game.player.inventory[37], Slot::of(4, 3, 0));

@@ -4,7 +4,7 @@ use hailer_minecraft::chunk::{self, Column, Inflater, MAX_COLUMN};
 use hailer_minecraft::crypto::{CipherKind, encrypt};
 use hailer_minecraft::sample::SampleRng;
 use hailer_minecraft::server::{
-    ClientId, Encryption, ServerEvent, GameMode, Rate, Server, GameServerConfig, TICK, WorldKind,
+    ClientId, Encryption, GameMode, GameServerConfig, Rate, Server, ServerEvent, TICK, WorldKind,
 };
 use hailer_minecraft::table::*;
 use hailer_minecraft::types::*;
@@ -833,11 +833,9 @@ fn time_runs_out_for_those_who_are_silent() {
     }
     assert!(table.server.is_over(id));
     table.flush();
-    assert!(
-        table.events.iter().any(
-            |event| matches!(event, ServerEvent::Left { reason, .. } if reason.contains("Timed out"))
-        )
-    );
+    assert!(table.events.iter().any(
+        |event| matches!(event, ServerEvent::Left { reason, .. } if reason.contains("Timed out"))
+    ));
 }
 
 #[test]
@@ -1317,10 +1315,9 @@ fn a_slow_reader_is_dropped() {
     }
     assert!(table.server.is_over(id) && table.server.outgoing(id).is_empty());
     assert!(
-        table
-            .server
-            .events()
-            .any(|event| matches!(event, ServerEvent::Left { reason, .. } if reason == "slow reader"))
+        table.server.events().any(
+            |event| matches!(event, ServerEvent::Left { reason, .. } if reason == "slow reader")
+        )
     );
 }
 

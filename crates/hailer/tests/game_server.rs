@@ -1,6 +1,6 @@
 //! The game server on loopback sockets.
 
-use hailer::game::server::{ServerEvent, GameServerConfig, WorldKind};
+use hailer::game::server::{GameServerConfig, ServerEvent, WorldKind};
 use hailer::minecraft::{GameServer, GameServerError};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -82,9 +82,12 @@ async fn nobody_makes_others_wait_and_all_are_told_at_the_end() {
 
 #[tokio::test]
 async fn a_taken_address_is_told() {
-    let first = GameServer::bind(&["127.0.0.1:0".parse().unwrap()], GameServerConfig::default())
-        .await
-        .unwrap();
+    let first = GameServer::bind(
+        &["127.0.0.1:0".parse().unwrap()],
+        GameServerConfig::default(),
+    )
+    .await
+    .unwrap();
     let taken = first.local_addrs().unwrap();
     let error = GameServer::bind(&taken, GameServerConfig::default())
         .await

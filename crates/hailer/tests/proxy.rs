@@ -4,9 +4,9 @@ use hailer::game::crypto::{CipherKind, KeyPair, encrypt};
 use hailer::game::sample::SampleRng;
 use hailer::game::table::*;
 use hailer::game::types::Bytes16;
-use hailer::game::{Build, Connection, Packet, Role, TABLE, PacketDirection};
+use hailer::game::{Build, Connection, Packet, PacketDirection, Role, TABLE};
 use hailer::minecraft::Proxy;
-use hailer::minecraft::proxy::{ProxyEvent, ProxyConfig, Side, ProxyObserver};
+use hailer::minecraft::proxy::{ProxyConfig, ProxyEvent, ProxyObserver, Side};
 use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
@@ -352,7 +352,10 @@ async fn session(build: Build, login: Login) {
         plain(&server.said) == plain(&client.heard),
         "{build} {login:?}"
     );
-    for (way, said) in [(PacketDirection::ToServer, &client.said), (PacketDirection::ToClient, &server.said)] {
+    for (way, said) in [
+        (PacketDirection::ToServer, &client.said),
+        (PacketDirection::ToClient, &server.said),
+    ] {
         let mut offset = 0;
         let mut seen = Vec::new();
         for note in lab.notes.notes() {

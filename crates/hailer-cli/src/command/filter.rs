@@ -1,7 +1,7 @@
 //! Which packets to show: by name or id, and by direction.
 
 use crate::args::Choice;
-use hailer::game::{Packet, TABLE, PacketDirection};
+use hailer::game::{Packet, PacketDirection, TABLE};
 use std::collections::HashSet;
 
 /// Packets that say only where somebody is now: most of a session, and seldom what is looked for.
@@ -184,7 +184,11 @@ mod tests {
         );
         assert_eq!(shown(Filter::new(&choice(&[], &["chat"]), None)).len(), 63);
         assert_eq!(
-            shown(Filter::new(&choice(&[], &[]), Some(PacketDirection::ToServer))).len(),
+            shown(Filter::new(
+                &choice(&[], &[]),
+                Some(PacketDirection::ToServer)
+            ))
+            .len(),
             0
         );
         assert_eq!(

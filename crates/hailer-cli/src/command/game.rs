@@ -5,7 +5,7 @@ use crate::args::Serve;
 use crate::config::coloured;
 use crate::exit::{Exit, usage};
 use crate::print::{line, tell};
-use hailer::game::server::{ServerEvent, GameServerConfig};
+use hailer::game::server::{GameServerConfig, ServerEvent};
 use hailer::minecraft::{GameServer, GameServerError};
 use hailer::proto::minecraft_12w::Minecraft12w;
 use hailer::proto::model::Text;

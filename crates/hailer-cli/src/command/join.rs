@@ -9,7 +9,7 @@ use anstream::ColorChoice;
 use anyhow::{Context, anyhow};
 use hailer::Target;
 use hailer::game::client::{ClientEvent, GameClientConfig};
-use hailer::game::map::{self, Area, MapStyle, AsciiView};
+use hailer::game::map::{self, Area, AsciiView, MapStyle};
 use hailer::minecraft::proxy::{SessionSecret, Side};
 use hailer::minecraft::{Join, JoinError, JoinSession, Recorder, join};
 use hailer::proto::Transport;
@@ -298,7 +298,12 @@ fn save(path: &Path, image: &map::MapImage) -> anyhow::Result<()> {
     Ok(writer.finish()?)
 }
 
-fn finish(args: &Args, show: &Show, session: Option<&JoinSession>, end: End) -> anyhow::Result<Exit> {
+fn finish(
+    args: &Args,
+    show: &Show,
+    session: Option<&JoinSession>,
+    end: End,
+) -> anyhow::Result<Exit> {
     let exit = if matches!(end, End::Left) {
         Exit::Success
     } else {

@@ -9,7 +9,7 @@ use crate::print::packet::{Form, Shown};
 use crate::print::{count, tell};
 use anyhow::Context;
 use hailer::Target;
-use hailer::game::{ClientHello, PacketError, Build, PeerError, PacketDirection};
+use hailer::game::{Build, ClientHello, PacketDirection, PacketError, PeerError};
 use hailer::minecraft::Recorder;
 use hailer::minecraft::bridge::{BridgeError, ForwardedPacket};
 use hailer::minecraft::proxy::{Proxy, ProxyConfig, ProxyEvent, ProxyObserver, SessionEnd};
@@ -202,7 +202,12 @@ impl State {
         Ok(())
     }
 
-    fn packet(&mut self, connection: u64, at: Duration, passed: &ForwardedPacket) -> io::Result<()> {
+    fn packet(
+        &mut self,
+        connection: u64,
+        at: Duration,
+        passed: &ForwardedPacket,
+    ) -> io::Result<()> {
         self.packets += 1;
         if let Some(records) = &mut self.records {
             self.sessions
@@ -347,7 +352,12 @@ impl State {
 }
 
 impl Session {
-    fn record(&mut self, records: &mut Records, at: Duration, passed: &ForwardedPacket) -> io::Result<()> {
+    fn record(
+        &mut self,
+        records: &mut Records,
+        at: Duration,
+        passed: &ForwardedPacket,
+    ) -> io::Result<()> {
         if self.recorder.is_none() {
             if !passed.is_sure && self.held.len() < MAX_HELD {
                 self.held.push((at, passed.way, passed.bytes.clone()));

@@ -3,7 +3,7 @@
 use super::table::{self, Fit};
 use super::{count, json, line};
 use crate::args::Join;
-use hailer::game::client::{TrafficCount, ClientEvent, GameState, Position};
+use hailer::game::client::{ClientEvent, GameState, Position, TrafficCount};
 use hailer::game::{Build, PacketDirection};
 use hailer::minecraft::{JoinError, JoinSession};
 use hailer::proto::model::printable;
@@ -249,7 +249,8 @@ impl Show {
             )?;
         }
         let total = |way| client.traffic().total(way);
-        let both = |count: TrafficCount| format!("{} packets, {} bytes", count.packets, count.bytes);
+        let both =
+            |count: TrafficCount| format!("{} packets, {} bytes", count.packets, count.bytes);
         writeln!(
             out,
             "heard {}, said {}\n",
@@ -286,7 +287,10 @@ impl Show {
 
 /// The most frequent first.
 fn packets(session: &JoinSession) -> Vec<Packets> {
-    let ways = [(PacketDirection::ToClient, "to-client"), (PacketDirection::ToServer, "to-server")];
+    let ways = [
+        (PacketDirection::ToClient, "to-client"),
+        (PacketDirection::ToServer, "to-server"),
+    ];
     let mut rows: Vec<Packets> = ways
         .into_iter()
         .flat_map(|(way, text)| {
@@ -342,7 +346,9 @@ fn in_words(event: &ClientEvent) -> String {
         ClientEvent::PlayerListed { name: player, ping } => {
             format!("\x1b[32m+ {}\x1b[0m ({ping} ms)", name(player))
         }
-        ClientEvent::PlayerUnlisted { name: player } => format!("\x1b[31m- {}\x1b[0m", name(player)),
+        ClientEvent::PlayerUnlisted { name: player } => {
+            format!("\x1b[31m- {}\x1b[0m", name(player))
+        }
         ClientEvent::PlayerAppeared {
             name: player,
             x,
@@ -361,7 +367,9 @@ fn in_words(event: &ClientEvent) -> String {
         ClientEvent::Placed { x, y, z } => format!("put at {x:.1} {y:.1} {z:.1}"),
         ClientEvent::Health { health, food } => format!("health {health}, food {food}"),
         ClientEvent::Died => "\x1b[1;31mdied\x1b[0m".into(),
-        ClientEvent::Respawned { dimension, mode } => format!("alive in {}, {mode}", world(*dimension)),
+        ClientEvent::Respawned { dimension, mode } => {
+            format!("alive in {}, {mode}", world(*dimension))
+        }
         ClientEvent::ModeChanged { mode } => format!("game mode {mode}"),
         ClientEvent::Weather { raining: true } => "it begins to rain".into(),
         ClientEvent::Weather { raining: false } => "the rain ends".into(),

@@ -4,7 +4,7 @@ use super::datagram::{self, MAX_BYTES};
 use super::{count, json};
 use hailer::game::stream::{MAX_PACKET, read};
 use hailer::game::tap::TapPacket;
-use hailer::game::{PacketError, Build, Packet, PacketDirection};
+use hailer::game::{Build, Packet, PacketDirection, PacketError};
 use hailer::proto::model::printable;
 use hailer::proto::wire::{Notes, hexadecimal};
 use serde_json::{Value, json};

@@ -8,7 +8,7 @@ use hailer::game::chunk::{Block, Column, SectionMasks, deflate};
 use hailer::game::crypto::{CipherKind, KeyPair};
 use hailer::game::table::*;
 use hailer::game::types::*;
-use hailer::game::{Build, Connection, Packet, Role, PacketDirection};
+use hailer::game::{Build, Connection, Packet, PacketDirection, Role};
 use hailer::minecraft::Recording;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

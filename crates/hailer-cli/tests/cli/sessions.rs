@@ -73,7 +73,11 @@ impl Tcp {
     }
 
     fn packet(&self, way: PacketDirection, seq: u32, flags: &str, payload: &[u8]) -> Vec<u8> {
-        let (from, to) = if way == PacketDirection::ToServer { (7, 9) } else { (9, 7) };
+        let (from, to) = if way == PacketDirection::ToServer {
+            (7, 9)
+        } else {
+            (9, 7)
+        };
         let ports = if way == PacketDirection::ToServer {
             (50_001, self.port)
         } else {
@@ -310,7 +314,10 @@ fn streams_are_read_with_their_secret() {
         if let Some(secret) = &secret {
             args.extend(["--secret", secret]);
         }
-        for (way, name) in [(PacketDirection::ToServer, "to-server"), (PacketDirection::ToClient, "to-client")] {
+        for (way, name) in [
+            (PacketDirection::ToServer, "to-server"),
+            (PacketDirection::ToClient, "to-client"),
+        ] {
             let said = decode(
                 session.stream(way),
                 &[&["--stream", name], &args[..]].concat(),

@@ -13,7 +13,9 @@ use hailer_minecraft::crypto::{CipherKind, KeyPair, encrypt, same_token};
 use hailer_minecraft::state::UnexpectedPacket;
 use hailer_minecraft::table::{EncryptionRequest, EncryptionResponse, Kick};
 use hailer_minecraft::types::Bytes16;
-use hailer_minecraft::{ClientHello, Build, Connection, Packet, PeerError, Role, ConnectionState, PacketDirection};
+use hailer_minecraft::{
+    Build, ClientHello, Connection, ConnectionState, Packet, PacketDirection, PeerError, Role,
+};
 use std::fmt;
 use std::sync::Arc;
 
@@ -212,7 +214,10 @@ impl Bridge {
     }
 
     /// Lets the next packet pass, if one is here. `random` must be fit for keys.
-    pub fn next(&mut self, random: &mut impl FnMut(&mut [u8])) -> Result<Option<ForwardedPacket>, BridgeError> {
+    pub fn next(
+        &mut self,
+        random: &mut impl FnMut(&mut [u8]),
+    ) -> Result<Option<ForwardedPacket>, BridgeError> {
         if let Some(fault) = self.fault.take() {
             return Err(fault);
         }
@@ -393,7 +398,9 @@ impl Bridge {
         };
         let near = near.filter(|_| token.is_some_and(|token| same_token(&self.token, &token)));
         let near = near.ok_or(BridgeError::ClientSecret)?;
-        self.near.secure(&near).map_err(|_| BridgeError::ClientSecret)?;
+        self.near
+            .secure(&near)
+            .map_err(|_| BridgeError::ClientSecret)?;
 
         let mut far = vec![0; kind.secret_len()];
         random(&mut far);

@@ -7,7 +7,7 @@ use super::bridge::{Bridge, BridgeError, ForwardedPacket};
 use super::unreachable;
 use hailer_minecraft::crypto::KeyPair;
 use hailer_minecraft::table::Kick;
-use hailer_minecraft::{Build, Connection, Role, ConnectionState, PacketDirection};
+use hailer_minecraft::{Build, Connection, ConnectionState, PacketDirection, Role};
 use std::fmt;
 use std::future::Future;
 use std::io;
@@ -202,7 +202,8 @@ impl Proxy {
             while connections.try_join_next().is_some() {}
             let (proxy, watch) = (Arc::clone(&self), Arc::clone(&watch));
             let started = Instant::now();
-            let tell = move |event: ProxyEvent<'_>| watch.event(number, from, started.elapsed(), event);
+            let tell =
+                move |event: ProxyEvent<'_>| watch.event(number, from, started.elapsed(), event);
             match Arc::clone(&self.places).try_acquire_owned() {
                 Ok(place) => {
                     connections.spawn(async move {
@@ -222,7 +223,12 @@ impl Proxy {
         while connections.join_next().await.is_some() {}
     }
 
-    async fn run(&self, client: TcpStream, from: SocketAddr, tell: &impl Fn(ProxyEvent<'_>)) -> SessionEnd {
+    async fn run(
+        &self,
+        client: TcpStream,
+        from: SocketAddr,
+        tell: &impl Fn(ProxyEvent<'_>),
+    ) -> SessionEnd {
         let mut bridge = Bridge::new(Arc::clone(&self.key), self.settings.build);
         let mut near = Link::new(client, Side::Client);
         let mut far = None;

@@ -36,7 +36,11 @@ impl<W: Write> Recorder<W> {
 
     /// Writes a packet, so long after the beginning.
     pub fn packet(&mut self, at: Duration, way: PacketDirection, bytes: &[u8]) -> io::Result<()> {
-        let arrow = if way == PacketDirection::ToServer { '>' } else { '<' };
+        let arrow = if way == PacketDirection::ToServer {
+            '>'
+        } else {
+            '<'
+        };
         let line = format!(
             "{arrow} {}.{:06} {}\n",
             at.as_secs(),
@@ -155,7 +159,9 @@ impl<R: BufRead> Recording<R> {
         let byte = |pair: &[u8; 2]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
         let bytes: Option<Vec<u8>> = pairs.iter().map(byte).collect();
         match bytes {
-            Some(bytes) if odd.is_empty() && !bytes.is_empty() => Ok(RecordedPacket { at, way, bytes }),
+            Some(bytes) if odd.is_empty() && !bytes.is_empty() => {
+                Ok(RecordedPacket { at, way, bytes })
+            }
             _ => Err(wrong("the third word should be a packet in hexadecimal")),
         }
     }
@@ -187,10 +193,18 @@ mod tests {
         let mut file = Vec::new();
         let mut recorder = Recorder::start(&mut file, Build::W17a).unwrap();
         recorder
-            .packet(Duration::from_micros(1_500_001), PacketDirection::ToServer, &[0xFE])
+            .packet(
+                Duration::from_micros(1_500_001),
+                PacketDirection::ToServer,
+                &[0xFE],
+            )
             .unwrap();
         recorder
-            .packet(Duration::from_secs(2), PacketDirection::ToClient, &[0xFF, 0, 0])
+            .packet(
+                Duration::from_secs(2),
+                PacketDirection::ToClient,
+                &[0xFF, 0, 0],
+            )
             .unwrap();
         assert!(Recording::<&[u8]>::is_one(&file));
         let recording = Recording::open(&file[..]).unwrap();

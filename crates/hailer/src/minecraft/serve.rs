@@ -5,7 +5,7 @@
 //! server, which drops it past its limit.
 
 use hailer_minecraft::crypto::KeyError;
-use hailer_minecraft::server::{ClientId, ServerEvent, Server, GameServerConfig, TICK};
+use hailer_minecraft::server::{ClientId, GameServerConfig, Server, ServerEvent, TICK};
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
 use std::io;

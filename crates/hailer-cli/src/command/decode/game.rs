@@ -9,8 +9,8 @@ use crate::exit::usage;
 use crate::print::packet::{Form, Shown, Summary};
 use crate::print::{count, tell};
 use hailer::game::stream::{MAX_PACKET, ReadOutcome, read};
-use hailer::game::tap::{TapPacket, TapError};
-use hailer::game::{PacketError, Build, TABLE, Tap, PacketDirection};
+use hailer::game::tap::{TapError, TapPacket};
+use hailer::game::{Build, PacketDirection, PacketError, TABLE, Tap};
 use hailer::minecraft::{Recording, RecordingError};
 use hailer::proto;
 use hailer::proto::wire::{Error, ErrorKind, Notes};
@@ -411,7 +411,13 @@ impl<'a> Game<'a> {
     }
 
     /// Whether a connection is one of the game, by its port and by what it begins with.
-    fn kind(&mut self, it: &Conversation, way: PacketDirection, is_start: bool, bytes: &[u8]) -> Kind {
+    fn kind(
+        &mut self,
+        it: &Conversation,
+        way: PacketDirection,
+        is_start: bool,
+        bytes: &[u8],
+    ) -> Kind {
         let begins = match bytes {
             _ if way == PacketDirection::ToClient || !is_start => false,
             [0xFE, ..] | [0x02] | [0x02, 0 | 31..=39, ..] => true,
