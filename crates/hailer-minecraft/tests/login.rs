@@ -201,7 +201,7 @@ fn nothing_of_the_game_is_read_before_the_login_is_done() {
             match (row.id, server.next()) {
                 (0x02 | 0xFE | 0xFF | 0x00, Ok(Some(_))) => {}
                 (_, Err(PeerError::Unexpected(error))) => {
-                    assert_eq!(error.state, ConnectionState::Start)
+                    assert_eq!(error.state, ConnectionState::Start);
                 }
                 (id, other) => panic!("0x{id:02X} in {build}: {other:?}"),
             }
