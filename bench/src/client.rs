@@ -300,13 +300,13 @@ impl Sink for Tally {
         if self.file.is_none() {
             return;
         }
-        let asked = match &end.result {
-            Ok(answer) => Some(&answer.asked),
-            Err(error) => error.asked(),
+        let transcript = match &end.result {
+            Ok(answer) => Some(&answer.transcript),
+            Err(error) => error.transcript(),
         };
         self.address.clear();
-        if let Some(asked) = asked {
-            json::address(&mut self.address, asked.address);
+        if let Some(transcript) = transcript {
+            json::address(&mut self.address, transcript.address);
         }
         let target = str::from_utf8(&self.address).unwrap_or_default();
         match &end.result {
@@ -343,9 +343,9 @@ fn swept(plan: &Plan) -> anyhow::Result<Figures> {
     let mut settings = sweep::Settings::default();
     settings.ask = plan.game.ask();
     if plan.timeout > 0 {
-        settings.patience.timeout = Duration::from_secs(plan.timeout);
-        settings.patience.deadline = settings.patience.timeout * 2;
-        settings.patience.retries = 0;
+        settings.limits.timeout = Duration::from_secs(plan.timeout);
+        settings.limits.deadline = settings.limits.timeout * 2;
+        settings.limits.retries = 0;
     }
     settings.pace.packets_per_second = plan.packets_per_second;
     settings.pace.per_prefix = plan.per_prefix;

@@ -448,8 +448,8 @@ fn behave(to: SocketAddrV4, until: Instant) -> anyhow::Result<(u64, u64)> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let mut settings = hailer::Settings::default();
-    settings.patience.retries = 0;
+    let mut settings = hailer::ClientConfig::default();
+    settings.limits.retries = 0;
     let (client, target) = (Client::new(settings), format!("minecraft-query://{to}"));
     let (mut answered, mut asked) = (0, 0);
     while Instant::now() < until {

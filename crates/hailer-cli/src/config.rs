@@ -51,7 +51,7 @@ use hailer::proto::{Keys, Options, Protocol, Secret, Transport};
 use hailer::source::poll::{MIN_EVERY, Poll};
 use hailer::source::push::Place;
 use hailer::source::{Policy, Published, Stale, TimedStatus, Wording};
-use hailer::{Player, Settings, Status, Target, Text, registry};
+use hailer::{ClientConfig, Player, Status, Target, Text, registry};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -502,7 +502,7 @@ fn poll_source(item: Item<'_>, folder: &Path) -> Result<Poll, Wrong> {
     if let Some(item) = table.take("keep-address") {
         poll.keep_address = item.flag("keep-address")?;
     }
-    let mut settings = Settings::default();
+    let mut settings = ClientConfig::default();
     if let Some(item) = table.take("auth-token-file") {
         settings.ask.auth_token = Some(token("auth-token-file", item, folder, 1)?);
     }

@@ -821,15 +821,20 @@ fn answered(due: Due, answer: &Answer) -> Sample {
             None
         },
         max: players.max.and_then(count),
-        latency: Some(u32::try_from(answer.round_trip.as_micros()).unwrap_or(u32::MAX)),
-        sent: saturate(answer.asked.sent),
+        latency: Some(u32::try_from(answer.latency.as_micros()).unwrap_or(u32::MAX)),
+        sent: saturate(answer.transcript.sent),
         // Each reply answers one datagram; lists come in more than one reply, so this counts too few at most.
-        resent: saturate(answer.asked.sent.saturating_sub(answer.asked.heard)),
+        resent: saturate(
+            answer
+                .transcript
+                .sent
+                .saturating_sub(answer.transcript.received),
+        ),
     }
 }
 
 fn unanswered(due: Due, error: &Error) -> Sample {
-    let sent = error.asked().map_or(0, |asked| asked.sent);
+    let sent = error.transcript().map_or(0, |transcript| transcript.sent);
     Sample {
         server: due.server,
         at: due.at,
@@ -849,8 +854,10 @@ fn saturate(count: u32) -> u16 {
 fn said(typed: &str, answer: Answer, at: Millis, before: Option<&Said>, counts: &Counts) -> Said {
     let mut json = Vec::new();
     Line::answered(typed, &answer).write(&mut json);
-    let Answer { asked, status, .. } = answer;
-    let replies: usize = asked
+    let Answer {
+        transcript, status, ..
+    } = answer;
+    let replies: usize = transcript
         .datagrams
         .iter()
         .map(|datagram| datagram.bytes.len())
@@ -860,7 +867,7 @@ fn said(typed: &str, answer: Answer, at: Millis, before: Option<&Said>, counts: 
     let kept = counts.kept.fetch_sub(old, Ordering::Relaxed) - old;
     let mut said = Said {
         at,
-        address: Some(asked.address),
+        address: Some(transcript.address),
         title: status.title().map(Into::into),
         game: status.game,
         version: status.version,
@@ -881,7 +888,7 @@ fn said(typed: &str, answer: Answer, at: Millis, before: Option<&Said>, counts: 
         said.answer = json.into();
     }
     if replies <= ANSWER && kept + said.kept() + replies as u64 <= ANSWERS {
-        said.replies = asked
+        said.replies = transcript
             .datagrams
             .into_iter()
             .map(|datagram| datagram.bytes.into())
@@ -921,8 +928,8 @@ fn differences(before: &Said, now: &Said) -> Vec<EventKind> {
 
 /// Asks servers of stream protocols: a connection each.
 async fn ask_streams(shared: Arc<Shared>, mut due: mpsc::Receiver<Due>) {
-    let mut settings = hailer::Settings::default();
-    settings.patience = shared.settings.sweep.patience;
+    let mut settings = hailer::ClientConfig::default();
+    settings.limits = shared.settings.sweep.limits;
     settings.name_server = shared.settings.name_server;
     settings.keep_datagrams = shared.settings.sweep.keep_replies;
     let client = Arc::new(Client::new(settings));
@@ -952,7 +959,7 @@ async fn ask_streams(shared: Arc<Shared>, mut due: mpsc::Receiver<Due>) {
 
 /// Looks names up, and up again: what they mean may change.
 async fn look_up(shared: Arc<Shared>) {
-    let mut settings = hailer::Settings::default();
+    let mut settings = hailer::ClientConfig::default();
     settings.name_server = shared.settings.name_server;
     let client = Arc::new(Client::new(settings));
     let places = Arc::new(tokio::sync::Semaphore::new(LOOKUPS_AT_ONCE));

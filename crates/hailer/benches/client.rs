@@ -9,8 +9,8 @@
 //! A process of its own answers on the other core, at many addresses of 127.0.0.0/8, for servers of 8 players.
 
 use futures_util::stream::{self, StreamExt};
-use hailer::client::Many;
-use hailer::drive::{Action, Drive, Patience};
+use hailer::client::QueryStream;
+use hailer::drive::{Action, ExchangeDriver, QueryLimits};
 use hailer::proto::{Ask, Cookie};
 use hailer::respond::{Board, Budget, Service};
 use hailer::{Client, Player, Status, Target, Text, registry};
@@ -155,7 +155,7 @@ fn cpu() -> Duration {
     )
 }
 
-async fn count(mut many: Many<'_, &Target>) -> usize {
+async fn count(mut many: QueryStream<'_, &Target>) -> usize {
     let mut answered = 0;
     while let Some((target, end)) = many.next().await {
         match end {
@@ -183,9 +183,9 @@ async fn one_socket_each(port: u16) -> usize {
         let exchange = registry::find("minecraft-query")
             .expect("known")
             .exchange(&Ask::default(), Cookie(7));
-        let mut patience = Patience::default();
-        patience.timeout = PATIENCE;
-        let mut drive = Drive::new(exchange, patience);
+        let mut limits = QueryLimits::default();
+        limits.timeout = PATIENCE;
+        let mut drive = ExchangeDriver::new(exchange, limits);
         let started = tokio::time::Instant::now();
         let (mut request, mut heard) = (Vec::new(), Vec::with_capacity(65_535));
         let mut action = drive.start(started.elapsed(), &mut request);

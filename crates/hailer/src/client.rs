@@ -1,10 +1,10 @@
 //! Asking one server.
 
-use crate::drive::{Action, Drive, Failure, Outcome, Patience};
+use crate::drive::{Action, ExchangeDriver, ExchangeError, ExchangeOutput, QueryLimits};
 use crate::error::Error;
 #[cfg(unix)]
 use crate::hub::{Hubs, Seat};
-use crate::names::Names;
+use crate::names::NameResolver;
 use crate::target::Target;
 use futures_util::stream::{self, BoxStream, FuturesUnordered, Stream, StreamExt};
 use hailer_proto::{Ask, Cookie, Depth, Direction, Info, Protocol, Status, Transport, registry};
@@ -31,11 +31,11 @@ const GRACE: Duration = Duration::from_millis(100);
 /// What to ask for and how patiently. The default asks for everything.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
-pub struct Settings {
+pub struct ClientConfig {
     /// What to ask.
     pub ask: Ask,
     /// How long and how much to bear.
-    pub patience: Patience,
+    pub limits: QueryLimits,
     /// Refuse answers that deviate from the protocol, instead of naming the deviations.
     pub strict: bool,
     /// Keep every datagram of the exchange in the answer.
@@ -55,17 +55,17 @@ pub struct Settings {
 /// ```
 #[derive(Default)]
 pub struct Client {
-    settings: Settings,
-    names: Names,
+    settings: ClientConfig,
+    names: NameResolver,
     #[cfg(unix)]
     hubs: Hubs,
 }
 
 /// The ends of many queries: [`Client::query_many`]. A [`Stream`], but for those who need no more than
-/// [`next`](Many::next).
-pub struct Many<'a, T>(BoxStream<'a, (T, Result<Vec<Answer>, Error>)>);
+/// [`next`](QueryStream::next).
+pub struct QueryStream<'a, T>(BoxStream<'a, (T, Result<Vec<Answer>, Error>)>);
 
-impl<T> Many<'_, T> {
+impl<T> QueryStream<'_, T> {
     /// The next end, with the target as it was given; `None`: all have ended. The answers are never none, and the fastest
     /// comes first.
     pub async fn next(&mut self) -> Option<(T, Result<Vec<Answer>, Error>)> {
@@ -73,7 +73,7 @@ impl<T> Many<'_, T> {
     }
 }
 
-impl<T> Stream for Many<'_, T> {
+impl<T> Stream for QueryStream<'_, T> {
     type Item = (T, Result<Vec<Answer>, Error>);
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -89,11 +89,11 @@ impl<T> Stream for Many<'_, T> {
 #[derive(Clone, Debug)]
 pub struct Answer {
     /// Who was asked, and what went to and fro.
-    pub asked: Asked,
+    pub transcript: Transcript,
     /// What it says of itself.
     pub status: Box<Status>,
     /// The shortest time between a request and its reply; of a connection, without the time that it took to set up.
-    pub round_trip: Duration,
+    pub latency: Duration,
 }
 
 impl Answer {
@@ -110,7 +110,7 @@ impl Answer {
             .map(|deviation| deviation.name)
             .collect();
         Err(Error::Deviates {
-            asked: self.asked.into(),
+            transcript: self.transcript.into(),
             names,
         })
     }
@@ -118,7 +118,7 @@ impl Answer {
 
 /// One exchange, whatever came of it.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct Transcript {
     /// The protocol.
     pub protocol: &'static Info,
     /// The address.
@@ -126,8 +126,8 @@ pub struct Asked {
     /// Datagrams sent; over a connection, requests.
     pub sent: u32,
     /// Datagrams heard; over a connection, all that came is one.
-    pub heard: u32,
-    /// All of them, if [`Settings::keep_datagrams`].
+    pub received: u32,
+    /// All of them, if [`ClientConfig::keep_datagrams`].
     pub datagrams: Vec<Datagram>,
 }
 
@@ -156,8 +156,8 @@ impl std::fmt::Debug for Datagram {
 
 impl Client {
     /// A client with its own settings.
-    pub fn new(settings: Settings) -> Self {
-        let names = Names::new(settings.name_server);
+    pub fn new(settings: ClientConfig) -> Self {
+        let names = NameResolver::new(settings.name_server);
         Self {
             settings,
             names,
@@ -167,7 +167,7 @@ impl Client {
     }
 
     /// The settings.
-    pub fn settings(&self) -> &Settings {
+    pub fn settings(&self) -> &ClientConfig {
         &self.settings
     }
 
@@ -238,7 +238,7 @@ impl Client {
     ///
     /// `concurrency` of 0 counts as 1. All datagrams go through one socket; what limits the speed is how soon servers
     /// answer, and one core. To ask at a pace, or more than some ten thousand: [`sweep`](crate::sweep).
-    pub fn query_many<'a, I, T>(&'a self, targets: I, concurrency: usize) -> Many<'a, T>
+    pub fn query_many<'a, I, T>(&'a self, targets: I, concurrency: usize) -> QueryStream<'a, T>
     where
         I: IntoIterator<Item = T>,
         I::IntoIter: Send + 'a,
@@ -253,7 +253,7 @@ impl Client {
             };
             (target, end)
         };
-        Many(
+        QueryStream(
             stream::iter(targets)
                 .map(ask)
                 .buffer_unordered(concurrency.max(1))
@@ -320,26 +320,26 @@ impl Client {
         protocol: &'static dyn Protocol,
         ask: &Ask,
     ) -> Result<Answer, Error> {
-        let mut asked = Asked {
+        let mut transcript = Transcript {
             protocol: protocol.info(),
             address,
             sent: 0,
-            heard: 0,
+            received: 0,
             datagrams: Vec::new(),
         };
-        match self.exchange(&mut asked, protocol, ask).await {
+        match self.exchange(&mut transcript, protocol, ask).await {
             Ok(Ok(outcome)) => Answer {
-                asked,
+                transcript,
                 status: outcome.status,
-                round_trip: outcome.round_trip,
+                latency: outcome.latency,
             }
             .accept(self.settings.strict),
-            Ok(Err(failure)) => Err(Error::from_failure(asked, failure)),
+            Ok(Err(failure)) => Err(Error::from_failure(transcript, failure)),
             Err(cause) if cause.kind() == ErrorKind::ConnectionRefused => Err(Error::PortClosed {
-                asked: asked.into(),
+                transcript: transcript.into(),
             }),
             Err(cause) => Err(Error::Unreachable {
-                asked: asked.into(),
+                transcript: transcript.into(),
                 cause,
             }),
         }
@@ -347,37 +347,38 @@ impl Client {
 
     async fn exchange(
         &self,
-        asked: &mut Asked,
+        transcript: &mut Transcript,
         protocol: &'static dyn Protocol,
         ask: &Ask,
-    ) -> io::Result<Result<Outcome, Failure>> {
+    ) -> io::Result<Result<ExchangeOutput, ExchangeError>> {
         let started = Instant::now();
-        let mut patience = self.settings.patience;
+        let mut limits = self.settings.limits;
         let is_stream = protocol.info().transport == Transport::Stream;
         let mut socket = match is_stream {
-            false => self.socket(asked.address).await?,
+            false => self.socket(transcript.address).await?,
             true => {
                 // Nothing is sent again, so that all tries are one wait: for the connection, then for the reply.
-                let limit = patience
+                let limit = limits
                     .timeout
-                    .saturating_mul(patience.retries.saturating_add(1))
-                    .min(patience.deadline);
-                let Ok(stream) = timeout(limit, TcpStream::connect(asked.address)).await else {
-                    return Ok(Err(Failure::Silence { after: limit }));
+                    .saturating_mul(limits.retries.saturating_add(1))
+                    .min(limits.deadline);
+                let Ok(stream) = timeout(limit, TcpStream::connect(transcript.address)).await
+                else {
+                    return Ok(Err(ExchangeError::Silence { after: limit }));
                 };
-                patience.deadline = limit.saturating_sub(started.elapsed());
+                limits.deadline = limit.saturating_sub(started.elapsed());
                 Socket::Stream(stream?)
             }
         };
 
         let cookie = Cookie(getrandom::u64()?);
-        let mut drive = Drive::new(protocol.exchange(ask, cookie), patience);
+        let mut drive = ExchangeDriver::new(protocol.exchange(ask, cookie), limits);
         let mut keep = |direction, at, bytes: &[u8]| {
             if self.settings.keep_datagrams {
-                asked
+                transcript
                     .datagrams
                     .pop_if(|last| is_stream && last.direction == direction);
-                asked.datagrams.push(Datagram {
+                transcript.datagrams.push(Datagram {
                     direction,
                     at,
                     bytes: bytes.to_vec(),
@@ -426,7 +427,7 @@ impl Client {
                 None => drive.tick(started.elapsed(), &mut request),
             };
         };
-        (asked.sent, asked.heard) = (drive.sent(), drive.heard());
+        (transcript.sent, transcript.received) = (drive.sent(), drive.received());
         end
     }
 
@@ -509,7 +510,7 @@ fn keep_best(best: &mut Option<Error>, error: Error) {
 }
 
 fn is_stream(answer: &Answer) -> bool {
-    answer.asked.protocol.transport == Transport::Stream
+    answer.transcript.protocol.transport == Transport::Stream
 }
 
 /// The first of the answers, of which there is at least one; one over a stream only if there is no other.
@@ -541,7 +542,7 @@ where
         match next {
             Some(Ok(answer)) => {
                 let enough = !every && !is_stream(&answer);
-                end.get_or_insert(Instant::now() + GRACE.max(answer.round_trip * 4));
+                end.get_or_insert(Instant::now() + GRACE.max(answer.latency * 4));
                 answers.push(answer);
                 if enough {
                     break;

@@ -11,7 +11,7 @@
 //!               └─ tick: nothing useful for `timeout`, retries left
 //! ```
 //!
-//! A stream takes the same way with one datagram that grows, and nothing is asked again: see [`Drive::stream`].
+//! A stream takes the same way with one datagram that grows, and nothing is asked again: see [`ExchangeDriver::stream`].
 
 use hailer_proto::wire::{self, ErrorKind};
 use hailer_proto::{Exchange, Fault, Input, Status, Step};
@@ -20,7 +20,7 @@ use std::time::Duration;
 /// How long and how much to bear from one server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Patience {
+pub struct QueryLimits {
     /// Wait for one datagram. One second covers any path on Earth and servers that answer once per tick.
     pub timeout: Duration,
     /// Resends in a row before silence is final. Three: at 20 % loss each way, 98 of 100 stages get through. Over a
@@ -34,7 +34,7 @@ pub struct Patience {
     pub max_bytes: usize,
 }
 
-impl Default for Patience {
+impl Default for QueryLimits {
     fn default() -> Self {
         Self {
             timeout: Duration::from_secs(1),
@@ -51,25 +51,25 @@ impl Default for Patience {
 pub enum Action {
     /// Send the datagram in the buffer.
     Send,
-    /// Wait for a datagram, or for [`Drive::due`].
+    /// Wait for a datagram, or for [`ExchangeDriver::due`].
     Wait,
     /// It is over.
-    End(Result<Outcome, Failure>),
+    End(Result<ExchangeOutput, ExchangeError>),
 }
 
 /// A complete answer.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Outcome {
+pub struct ExchangeOutput {
     /// What the server said.
     pub status: Box<Status>,
     /// The shortest time between a request and its reply.
-    pub round_trip: Duration,
+    pub latency: Duration,
 }
 
 /// Why there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Failure {
+pub enum ExchangeError {
     /// Nothing useful came.
     Silence {
         /// Time since the start.
@@ -82,7 +82,7 @@ pub enum Failure {
         /// The datagram that it is about.
         datagram: Vec<u8>,
     },
-    /// More came than [`Patience`] allows.
+    /// More came than [`QueryLimits`] allows.
     Flood {
         /// Bytes heard.
         bytes: usize,
@@ -90,9 +90,9 @@ pub enum Failure {
 }
 
 /// Runs one exchange.
-pub struct Drive {
+pub struct ExchangeDriver {
     exchange: Box<dyn Exchange>,
-    patience: Patience,
+    limits: QueryLimits,
     started: Duration,
     last_send: Duration,
     /// When the wait that is due began: with the last datagram sent, or with a time-out that sent none.
@@ -103,18 +103,18 @@ pub struct Drive {
     repeats_after_fault: u32,
     /// Rare, and most drivers of a sweep are kept for a while: they should take little room.
     fault: Option<Box<(Fault, Vec<u8>)>>,
-    round_trip: Option<Duration>,
+    latency: Option<Duration>,
     sent: u32,
-    heard: u32,
+    received: u32,
     bytes: usize,
 }
 
-impl Drive {
+impl ExchangeDriver {
     /// A driver that has not started.
-    pub fn new(exchange: Box<dyn Exchange>, patience: Patience) -> Self {
+    pub fn new(exchange: Box<dyn Exchange>, limits: QueryLimits) -> Self {
         Self {
             exchange,
-            patience,
+            limits,
             started: Duration::ZERO,
             last_send: Duration::ZERO,
             waiting_since: Duration::ZERO,
@@ -122,9 +122,9 @@ impl Drive {
             resends: 0,
             repeats_after_fault: 0,
             fault: None,
-            round_trip: None,
+            latency: None,
             sent: 0,
-            heard: 0,
+            received: 0,
             bytes: 0,
         }
     }
@@ -140,13 +140,13 @@ impl Drive {
     /// sent last is appended to `out` once more.
     pub(crate) fn replayed(
         exchange: Box<dyn Exchange>,
-        patience: Patience,
+        limits: QueryLimits,
         began: Duration,
         last_send: Duration,
         resends: u32,
         out: &mut Vec<u8>,
     ) -> (Self, Action) {
-        let mut drive = Self::new(exchange, patience);
+        let mut drive = Self::new(exchange, limits);
         let start = out.len();
         let mut action = drive.start(began, out);
         while drive.resends < resends && matches!(action, Action::Send) {
@@ -160,7 +160,7 @@ impl Drive {
 
     /// The last silence was the asker's own fault: it does not count.
     pub(crate) fn forgive(&mut self) {
-        self.patience.retries = self.patience.retries.saturating_add(1);
+        self.limits.retries = self.limits.retries.saturating_add(1);
     }
 
     /// Whether the last datagram sent repeats an earlier one.
@@ -178,18 +178,18 @@ impl Drive {
         (self.last_send, self.waiting_since) = (now, now);
     }
 
-    /// When to call [`Drive::tick`], if nothing ends the query before.
+    /// When to call [`ExchangeDriver::tick`], if nothing ends the query before.
     pub fn due(&self) -> Duration {
-        (self.waiting_since + self.patience.timeout).min(self.started + self.patience.deadline)
+        (self.waiting_since + self.limits.timeout).min(self.started + self.limits.deadline)
     }
 
     /// Takes a datagram from the address asked.
     pub fn datagram(&mut self, now: Duration, bytes: &[u8], out: &mut Vec<u8>) -> Action {
-        self.heard += 1;
+        self.received += 1;
         self.bytes += bytes.len();
         match self.hear(now, bytes, out) {
             Some(action) => action,
-            None if self.repeats_after_fault >= self.patience.retries => self.give_up(now),
+            None if self.repeats_after_fault >= self.limits.retries => self.give_up(now),
             None => {
                 self.repeats_after_fault += 1;
                 self.ask_again(now, out)
@@ -198,9 +198,9 @@ impl Drive {
     }
 
     /// Takes everything heard on a connection so far: one datagram that grows. What ends too early waits for more, until
-    /// the server [closes](Drive::closed). Nothing mends another fault, so that ends the query.
+    /// the server [closes](ExchangeDriver::closed). Nothing mends another fault, so that ends the query.
     pub fn stream(&mut self, now: Duration, bytes: &[u8], out: &mut Vec<u8>) -> Action {
-        (self.heard, self.bytes) = (1, bytes.len());
+        (self.received, self.bytes) = (1, bytes.len());
         match (self.hear(now, bytes, out), self.fault.as_deref()) {
             (Some(action), _) => action,
             (
@@ -230,11 +230,11 @@ impl Drive {
 
     /// What comes of a datagram. `None`: it cannot be read, and its fault is kept.
     fn hear(&mut self, now: Duration, bytes: &[u8], out: &mut Vec<u8>) -> Option<Action> {
-        if self.heard > self.patience.max_datagrams || self.bytes > self.patience.max_bytes {
-            let flood = Failure::Flood { bytes: self.bytes };
+        if self.received > self.limits.max_datagrams || self.bytes > self.limits.max_bytes {
+            let flood = ExchangeError::Flood { bytes: self.bytes };
             return Some(Action::End(self.part().ok_or(flood)));
         }
-        if now >= self.started + self.patience.deadline {
+        if now >= self.started + self.limits.deadline {
             return Some(self.give_up(now));
         }
         match self.exchange.handle(Input::Datagram(bytes), out) {
@@ -251,12 +251,12 @@ impl Drive {
         }
     }
 
-    /// Time has passed. Does nothing before [`Drive::due`].
+    /// Time has passed. Does nothing before [`ExchangeDriver::due`].
     pub fn tick(&mut self, now: Duration, out: &mut Vec<u8>) -> Action {
         if now < self.due() {
             return Action::Wait;
         }
-        if self.resends >= self.patience.retries || now >= self.started + self.patience.deadline {
+        if self.resends >= self.limits.retries || now >= self.started + self.limits.deadline {
             return self.give_up(now);
         }
         self.resends += 1;
@@ -272,10 +272,10 @@ impl Drive {
     fn useful_reply(&mut self, now: Duration) {
         // What came before the last datagram left is no reply to it.
         if let Some(sample) = now.checked_sub(self.last_send)
-            && self.round_trip.is_none_or(|best| sample < best)
-            && (!self.resent || self.round_trip.is_none())
+            && self.latency.is_none_or(|best| sample < best)
+            && (!self.resent || self.latency.is_none())
         {
-            self.round_trip = Some(sample);
+            self.latency = Some(sample);
         }
         self.resent = false;
         self.resends = 0;
@@ -298,7 +298,7 @@ impl Drive {
                 Action::Wait
             }
             Step::Done(status) => Action::End(Ok(self.outcome(status))),
-            Step::Bad(fault) | Step::Fail(fault) => Action::End(Err(Failure::Fault {
+            Step::Bad(fault) | Step::Fail(fault) => Action::End(Err(ExchangeError::Fault {
                 fault,
                 datagram: heard.unwrap_or_default().to_vec(),
             })),
@@ -308,25 +308,25 @@ impl Drive {
     /// A part of the answer is better than silence, but an unreadable answer must not pass for a part.
     fn give_up(&mut self, now: Duration) -> Action {
         Action::End(match self.fault.take().map(|kept| *kept) {
-            Some((fault, datagram)) => Err(Failure::Fault { fault, datagram }),
-            None => self.part().ok_or(Failure::Silence {
+            Some((fault, datagram)) => Err(ExchangeError::Fault { fault, datagram }),
+            None => self.part().ok_or(ExchangeError::Silence {
                 after: now - self.started,
             }),
         })
     }
 
     /// The part of an answer that came so far, if it is worth having. Ends the exchange.
-    pub fn part(&mut self) -> Option<Outcome> {
+    pub fn part(&mut self) -> Option<ExchangeOutput> {
         match self.exchange.handle(Input::GiveUp, &mut Vec::new()) {
             Step::Done(status) => Some(self.outcome(status)),
             _ => None,
         }
     }
 
-    fn outcome(&self, status: Box<Status>) -> Outcome {
-        Outcome {
+    fn outcome(&self, status: Box<Status>) -> ExchangeOutput {
+        ExchangeOutput {
             status,
-            round_trip: self.round_trip.unwrap_or_default(),
+            latency: self.latency.unwrap_or_default(),
         }
     }
 
@@ -336,8 +336,8 @@ impl Drive {
     }
 
     /// Datagrams heard so far, useful or not.
-    pub fn heard(&self) -> u32 {
-        self.heard
+    pub fn received(&self) -> u32 {
+        self.received
     }
 }
 
@@ -356,14 +356,14 @@ mod tests {
         }
     }
 
-    fn drive(steps: impl IntoIterator<Item = Step>) -> Drive {
-        Drive::new(
+    fn drive(steps: impl IntoIterator<Item = Step>) -> ExchangeDriver {
+        ExchangeDriver::new(
             Box::new(Script(steps.into_iter().collect())),
-            Patience::default(),
+            QueryLimits::default(),
         )
     }
 
-    fn endless(step: impl Fn() -> Step) -> Drive {
+    fn endless(step: impl Fn() -> Step) -> ExchangeDriver {
         drive((0..100_000).map(|_| step()))
     }
 
@@ -390,10 +390,11 @@ mod tests {
                 "{resend}"
             );
         }
-        let Action::End(Err(Failure::Silence { after })) = drive.tick(drive.due(), &mut out) else {
+        let Action::End(Err(ExchangeError::Silence { after })) = drive.tick(drive.due(), &mut out)
+        else {
             panic!();
         };
-        assert_eq!((after, drive.sent(), drive.heard()), (ms(4000), 4, 0));
+        assert_eq!((after, drive.sent(), drive.received()), (ms(4000), 4, 0));
     }
 
     #[test]
@@ -422,7 +423,7 @@ mod tests {
         let end = (1..)
             .map(|i| ms(i * 100))
             .find(|&now| matches!(drive.datagram(now, b"x", &mut out), Action::End(_)));
-        assert_eq!(end, Some(Patience::default().deadline));
+        assert_eq!(end, Some(QueryLimits::default().deadline));
     }
 
     #[test]
@@ -434,11 +435,11 @@ mod tests {
             let datagram = vec![0; length];
             let heard = (1..)
                 .find(|_| matches!(drive.datagram(ms(1), &datagram, &mut out), Action::End(_)));
-            let Patience {
+            let QueryLimits {
                 max_datagrams,
                 max_bytes,
                 ..
-            } = Patience::default();
+            } = QueryLimits::default();
             let expected = max_bytes
                 .checked_div(length)
                 .unwrap_or(max_datagrams as usize);
@@ -466,7 +467,7 @@ mod tests {
                 Action::Send
             ));
         }
-        let Action::End(Err(Failure::Fault { datagram, .. })) =
+        let Action::End(Err(ExchangeError::Fault { datagram, .. })) =
             drive.datagram(ms(1), b"bad", &mut out)
         else {
             panic!();
@@ -491,7 +492,7 @@ mod tests {
             Action::End(end) => Some(end),
             _ => None,
         });
-        assert!(matches!(end, Some(Err(Failure::Fault { .. }))));
+        assert!(matches!(end, Some(Err(ExchangeError::Fault { .. }))));
     }
 
     #[test]
@@ -536,12 +537,12 @@ mod tests {
             panic!()
         };
         assert_eq!(
-            (outcome.round_trip, slow.sent(), slow.heard()),
+            (outcome.latency, slow.sent(), slow.received()),
             (ms(1_500), 1, 1),
             "from the request, not the time-out"
         );
 
-        let end = |steps: [Step; 2], then: fn(&mut Drive) -> Action| {
+        let end = |steps: [Step; 2], then: fn(&mut ExchangeDriver) -> Action| {
             let mut drive = drive(steps.into_iter().chain((0..9).map(|_| Step::Wait)));
             drive.start(ms(0), &mut Vec::new());
             match then(&mut drive) {
@@ -550,12 +551,12 @@ mod tests {
             }
         };
         let fault = |failure| match failure {
-            Failure::Fault { fault, datagram } => (fault.to_string(), datagram),
+            ExchangeError::Fault { fault, datagram } => (fault.to_string(), datagram),
             other => panic!("{other:?}"),
         };
-        let close = |drive: &mut Drive| drive.closed(ms(9));
-        let hear = |drive: &mut Drive| drive.stream(ms(9), b"x", &mut Vec::new());
-        let hear_and_close = |drive: &mut Drive| {
+        let close = |drive: &mut ExchangeDriver| drive.closed(ms(9));
+        let hear = |drive: &mut ExchangeDriver| drive.stream(ms(9), b"x", &mut Vec::new());
+        let hear_and_close = |drive: &mut ExchangeDriver| {
             assert!(matches!(
                 drive.stream(ms(8), b"x", &mut Vec::new()),
                 Action::Wait
@@ -575,7 +576,7 @@ mod tests {
             fault(end([Step::Send, bad()], close)).0,
             "it closed the connection without a word"
         );
-        let wait = |drive: &mut Drive| {
+        let wait = |drive: &mut ExchangeDriver| {
             (0..9)
                 .map(|_| drive.tick(drive.due(), &mut Vec::new()))
                 .find(is_end)
@@ -583,7 +584,7 @@ mod tests {
         };
         assert_eq!(
             end([Step::Send, Step::Wait], wait),
-            Failure::Silence { after: ms(4_000) }
+            ExchangeError::Silence { after: ms(4_000) }
         );
     }
 
@@ -603,11 +604,11 @@ mod tests {
             panic!()
         };
         assert_eq!(
-            outcome.round_trip,
+            outcome.latency,
             ms(40),
             "not 1 ms, which may be a late reply to the first request"
         );
-        assert_eq!((clean.sent(), clean.heard()), (3, 2));
+        assert_eq!((clean.sent(), clean.received()), (3, 2));
     }
 
     #[test]
@@ -621,7 +622,7 @@ mod tests {
             let Action::End(Ok(outcome)) = drive.datagram(heard, b"", &mut Vec::new()) else {
                 panic!()
             };
-            assert_eq!(outcome.round_trip, round_trip);
+            assert_eq!(outcome.latency, round_trip);
         }
     }
 
@@ -646,7 +647,7 @@ mod tests {
                     .chain((0..100).map(|_| Step::Send))
                     .collect(),
             );
-            let mut drive = Drive::new(Box::new(Halfway(script)), Patience::default());
+            let mut drive = ExchangeDriver::new(Box::new(Halfway(script)), QueryLimits::default());
             drive.start(ms(0), &mut out);
             drive.fault = unreadable.then(|| Box::new((Fault::Misbehaved("nonsense"), Vec::new())));
             let end = (0..10).find_map(|_| match drive.tick(drive.due(), &mut out) {

@@ -1,7 +1,7 @@
 //! Why a server gave no answer: one variant for each thing a user can do something about.
 
-use crate::client::Asked;
-use crate::drive::Failure;
+use crate::client::Transcript;
+use crate::drive::ExchangeError;
 use hailer_proto::{Fault, Transport};
 use std::time::Duration;
 
@@ -37,67 +37,67 @@ pub enum Error {
         reason: &'static str,
     },
     /// No way there: no route, no address of this family, not permitted.
-    #[error("{}: cannot be reached: {cause}", asked.address)]
+    #[error("{}: cannot be reached: {cause}", transcript.address)]
     Unreachable {
         /// Who was asked.
-        asked: Box<Asked>,
+        transcript: Box<Transcript>,
         /// What the operating system says.
         cause: std::io::Error,
     },
     /// The host says that nothing listens on this port (ICMP, or TCP's own word).
-    #[error("{}", port_closed(asked))]
+    #[error("{}", port_closed(transcript))]
     PortClosed {
         /// Who was asked.
-        asked: Box<Asked>,
+        transcript: Box<Transcript>,
     },
     /// Nothing came back, or never all of it.
-    #[error("{}", silence(asked, *after))]
+    #[error("{}", silence(transcript, *after))]
     Silence {
         /// Who was asked. What was heard answered nothing.
-        asked: Box<Asked>,
+        transcript: Box<Transcript>,
         /// Time since the first datagram.
         after: Duration,
     },
     /// The server refused.
-    #[error("{}: refused by the server: {reason}", asked.address)]
+    #[error("{}: refused by the server: {reason}", transcript.address)]
     Refused {
         /// Who was asked.
-        asked: Box<Asked>,
+        transcript: Box<Transcript>,
         /// What it wants.
         reason: &'static str,
     },
     /// The answer is no sound message of the protocol.
-    #[error("{}: malformed {} answer: {fault}", asked.address, asked.protocol.title)]
+    #[error("{}: malformed {} answer: {fault}", transcript.address, transcript.protocol.title)]
     Malformed {
         /// Who was asked.
-        asked: Box<Asked>,
+        transcript: Box<Transcript>,
         /// What is wrong, with field and offset if the bytes do not parse.
         fault: Fault,
         /// The datagram.
         datagram: Vec<u8>,
     },
     /// More came than a query may cost.
-    #[error("{}: sent {} datagrams, {bytes} bytes, more than a query may cost", asked.address, asked.heard)]
+    #[error("{}: sent {} datagrams, {bytes} bytes, more than a query may cost", transcript.address, transcript.received)]
     Flood {
         /// Who was asked.
-        asked: Box<Asked>,
+        transcript: Box<Transcript>,
         /// Bytes heard.
         bytes: usize,
     },
-    /// The answer deviates from the protocol, and [`Settings::strict`](crate::Settings) is on.
-    #[error("{}: deviates from {}: {}", asked.address, asked.protocol.title, names.join(", "))]
+    /// The answer deviates from the protocol, and [`ClientConfig::strict`](crate::ClientConfig) is on.
+    #[error("{}: deviates from {}: {}", transcript.address, transcript.protocol.title, names.join(", "))]
     Deviates {
         /// Who was asked.
-        asked: Box<Asked>,
+        transcript: Box<Transcript>,
         /// The deviations, by name.
         names: Vec<&'static str>,
     },
 }
 
-fn port_closed(asked: &Asked) -> String {
-    let Asked {
+fn port_closed(transcript: &Transcript) -> String {
+    let Transcript {
         address, protocol, ..
-    } = asked;
+    } = transcript;
     let cause = match protocol.transport {
         Transport::Datagram => "query is off there",
         Transport::Stream => "the server is down",
@@ -109,17 +109,17 @@ fn port_closed(asked: &Asked) -> String {
 }
 
 /// Silence has causes a user can check; half an answer has others.
-fn silence(asked: &Asked, after: Duration) -> String {
+fn silence(transcript: &Transcript, after: Duration) -> String {
     let (
-        Asked {
+        Transcript {
             address,
             sent,
-            heard,
+            received,
             ..
         },
         after,
-    ) = (asked, after.as_secs_f64());
-    if asked.protocol.transport == Transport::Stream {
+    ) = (transcript, after.as_secs_f64());
+    if transcript.protocol.transport == Transport::Stream {
         return match sent {
             0 => format!(
                 "{address}: no connection in {after:.1} s: filtered, on another port, or the server is down"
@@ -130,31 +130,31 @@ fn silence(asked: &Asked, after: Duration) -> String {
         };
     }
     let datagrams = if *sent == 1 { "datagram" } else { "datagrams" };
-    if *heard == 0 {
+    if *received == 0 {
         format!(
             "{address}: no answer in {after:.1} s to {sent} {datagrams}: query is off, filtered, on another port, or the \
              server is down"
         )
     } else {
         format!(
-            "{address}: no complete answer in {after:.1} s: {heard} came back for {sent} {datagrams}, never all of it"
+            "{address}: no complete answer in {after:.1} s: {received} came back for {sent} {datagrams}, never all of it"
         )
     }
 }
 
 impl Error {
     /// What a driver's failure means for whoever asked.
-    pub(crate) fn from_failure(asked: Asked, failure: Failure) -> Self {
-        let asked = Box::new(asked);
+    pub(crate) fn from_failure(transcript: Transcript, failure: ExchangeError) -> Self {
+        let transcript = Box::new(transcript);
         match failure {
-            Failure::Silence { after } => Self::Silence { asked, after },
-            Failure::Flood { bytes } => Self::Flood { asked, bytes },
-            Failure::Fault {
+            ExchangeError::Silence { after } => Self::Silence { transcript, after },
+            ExchangeError::Flood { bytes } => Self::Flood { transcript, bytes },
+            ExchangeError::Fault {
                 fault: Fault::Refused(reason),
                 ..
-            } => Self::Refused { asked, reason },
-            Failure::Fault { fault, datagram } => Self::Malformed {
-                asked,
+            } => Self::Refused { transcript, reason },
+            ExchangeError::Fault { fault, datagram } => Self::Malformed {
+                transcript,
                 fault,
                 datagram,
             },
@@ -179,27 +179,27 @@ impl Error {
     }
 
     /// Who was asked, if it came to that.
-    pub fn asked(&self) -> Option<&Asked> {
+    pub fn transcript(&self) -> Option<&Transcript> {
         match self {
             Self::Target(_)
             | Self::NameNotFound { .. }
             | Self::Lookup { .. }
             | Self::Excluded { .. } => None,
-            Self::Unreachable { asked, .. }
-            | Self::PortClosed { asked }
-            | Self::Silence { asked, .. }
-            | Self::Refused { asked, .. }
-            | Self::Malformed { asked, .. }
-            | Self::Flood { asked, .. }
-            | Self::Deviates { asked, .. } => Some(asked),
+            Self::Unreachable { transcript, .. }
+            | Self::PortClosed { transcript }
+            | Self::Silence { transcript, .. }
+            | Self::Refused { transcript, .. }
+            | Self::Malformed { transcript, .. }
+            | Self::Flood { transcript, .. }
+            | Self::Deviates { transcript, .. } => Some(transcript),
         }
     }
 
     /// How much the error tells of the server: the higher, the better worth showing when several ways failed.
     pub(crate) fn weight(&self) -> u8 {
         let is_stream = self
-            .asked()
-            .is_some_and(|asked| asked.protocol.transport == Transport::Stream);
+            .transcript()
+            .is_some_and(|transcript| transcript.protocol.transport == Transport::Stream);
         match self {
             Self::Target(_)
             | Self::NameNotFound { .. }

@@ -33,8 +33,8 @@ pub mod target;
 #[cfg(all(unix, feature = "sources"))]
 pub mod unix;
 
-pub use client::{Answer, Asked, Client, Datagram, Many, Settings};
-pub use drive::Patience;
+pub use client::{Answer, Client, ClientConfig, Datagram, QueryStream, Transcript};
+pub use drive::QueryLimits;
 pub use error::Error;
 #[cfg(feature = "game")]
 pub use hailer_minecraft as game;

@@ -19,13 +19,13 @@ const MAX_ADDRESSES: usize = 8;
 
 /// Looks names up.
 #[derive(Default)]
-pub(crate) struct Names {
+pub(crate) struct NameResolver {
     /// Where to ask; `None`: as the operating system does.
     server: Option<SocketAddr>,
     resolver: OnceLock<Option<TokioResolver>>,
 }
 
-impl Names {
+impl NameResolver {
     pub(crate) fn new(server: Option<SocketAddr>) -> Self {
         Self {
             server,

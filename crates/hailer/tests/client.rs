@@ -5,7 +5,7 @@ mod support;
 
 use hailer::proto::{Direction, Fault, Options, Roster};
 use hailer::respond::{Board, Budget, Service, random_secret};
-use hailer::{Answer, Client, Depth, Error, Patience, Settings, Status, registry};
+use hailer::{Answer, Client, ClientConfig, Depth, Error, QueryLimits, Status, registry};
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -24,15 +24,15 @@ const fn ms(ms: u64) -> Duration {
 }
 
 /// Patient enough for a busy machine; a test that waits for silence chooses less.
-fn settings() -> Settings {
+fn settings() -> ClientConfig {
     patience(ms(5_000), 0)
 }
 
-fn patience(timeout: Duration, retries: u32) -> Settings {
-    let mut settings = Settings::default();
-    let mut patience = Patience::default();
-    (patience.timeout, patience.retries) = (timeout, retries);
-    settings.patience = patience;
+fn patience(timeout: Duration, retries: u32) -> ClientConfig {
+    let mut settings = ClientConfig::default();
+    let mut limits = QueryLimits::default();
+    (limits.timeout, limits.retries) = (timeout, retries);
+    settings.limits = limits;
     settings
 }
 
@@ -96,17 +96,17 @@ async fn a_server_is_found_by_every_form_of_its_address() {
             .query(form.as_str())
             .await
             .unwrap_or_else(|error| panic!("{form}: {error}"));
-        assert_eq!(answer.asked.address.port(), port);
+        assert_eq!(answer.transcript.address.port(), port);
         assert_eq!(answer.status.title().as_deref(), Some("Forms"), "{form}");
         assert!(
-            protocol.is_none_or(|id| answer.asked.protocol.id == id),
+            protocol.is_none_or(|id| answer.transcript.protocol.id == id),
             "{form}: {}",
-            answer.asked.protocol.id
+            answer.transcript.protocol.id
         );
     }
     let target: hailer::Target = format!("ugp://127.0.0.1:{port}").parse().unwrap();
     assert_eq!(
-        client.query(&target).await.unwrap().asked.protocol.id,
+        client.query(&target).await.unwrap().transcript.protocol.id,
         "ugp"
     );
     assert_eq!(
@@ -114,7 +114,7 @@ async fn a_server_is_found_by_every_form_of_its_address() {
             .query(target.with_protocol(protocol("onequery")))
             .await
             .unwrap()
-            .asked
+            .transcript
             .protocol
             .id,
         "onequery"
@@ -143,7 +143,7 @@ async fn an_ipv6_server_is_found_by_every_form_of_its_address() {
     ] {
         let answer = client.query(form.as_str()).await.unwrap();
         assert_eq!(
-            (answer.asked.address, answer.status.title().as_deref()),
+            (answer.transcript.address, answer.status.title().as_deref()),
             (server.address, Some("Six"))
         );
     }
@@ -161,7 +161,7 @@ async fn what_answers_is_returned() {
             .query(server.address.to_string().as_str())
             .await
             .unwrap();
-        assert_eq!(answer.asked.protocol.id, protocol.info().id);
+        assert_eq!(answer.transcript.protocol.id, protocol.info().id);
         assert_eq!(names(&answer.status), ALICE);
         assert!(
             started.elapsed() < ms(2_000),
@@ -178,7 +178,7 @@ async fn all_that_answer_are_returned_and_the_silent_are_not_waited_for() {
     let answers = all_answers(&server, two.len()).await;
     let mut found: Vec<_> = answers
         .iter()
-        .map(|answer| answer.asked.protocol.id)
+        .map(|answer| answer.transcript.protocol.id)
         .collect();
     found.sort_unstable();
     assert_eq!(found, ["minecraft-query", "onequery"]);
@@ -196,7 +196,7 @@ async fn all_three_protocols_share_a_port() {
     assert_eq!(answers.len(), ids().len());
     for id in ids() {
         let answer = client.query(url(id, &server).as_str()).await.unwrap();
-        assert_eq!(answer.asked.protocol.id, id);
+        assert_eq!(answer.transcript.protocol.id, id);
         assert_eq!(
             (answer.status.title().as_deref(), names(&answer.status)),
             (Some("Shared"), vec!["Alice".into(), "Bob".into()])
@@ -211,8 +211,10 @@ async fn all_three_protocols_share_a_port() {
             "{id}: {:?}",
             answer.status.deviations
         );
-        assert!(answer.round_trip > Duration::ZERO && answer.round_trip < ms(2_000));
-        assert!(answer.asked.sent == answer.asked.heard && answer.asked.sent >= 1);
+        assert!(answer.latency > Duration::ZERO && answer.latency < ms(2_000));
+        assert!(
+            answer.transcript.sent == answer.transcript.received && answer.transcript.sent >= 1
+        );
     }
 }
 
@@ -224,9 +226,9 @@ async fn a_ping_costs_one_datagram_and_tells_only_the_round_trip() {
         let answer = client.ping(url(id, &server).as_str()).await.unwrap();
         assert_eq!(
             (
-                answer.asked.protocol.id,
-                answer.asked.sent,
-                answer.asked.heard
+                answer.transcript.protocol.id,
+                answer.transcript.sent,
+                answer.transcript.received
             ),
             (id, 1, 1)
         );
@@ -290,7 +292,7 @@ async fn many_are_asked_and_each_end_comes_with_its_target() {
     let (silent, shut) = (Server::silent(), closed());
     let flood = Server::script(|_| vec![vec![7; 1_000]; 100]);
     let mut settings = patience(ms(5_000), 0);
-    settings.patience.deadline = ms(5_000);
+    settings.limits.deadline = ms(5_000);
     let client = Client::new(settings);
     let mut targets: Vec<String> = (0..600)
         .map(|i| url(ids()[i % 3], &servers[i % 10]))
@@ -310,7 +312,10 @@ async fn many_are_asked_and_each_end_comes_with_its_target() {
                     .position(|server| target.ends_with(&server.address.to_string()))
                     .unwrap();
                 assert_eq!(answers[0].status.title(), Some(format!("S{server}")));
-                assert!(target.starts_with(answers[0].asked.protocol.id), "{target}");
+                assert!(
+                    target.starts_with(answers[0].transcript.protocol.id),
+                    "{target}"
+                );
                 answered += 1;
             }
             Err(error) => failed.push((error.kind(), started.elapsed())),
@@ -407,8 +412,8 @@ async fn a_closed_port_is_told_at_once() {
     let address = closed();
     for form in [address.to_string(), format!("ugp://{address}")] {
         match Client::new(settings()).query(form.as_str()).await {
-            Err(Error::PortClosed { asked }) => {
-                assert_eq!((asked.address, asked.sent), (address, 1));
+            Err(Error::PortClosed { transcript }) => {
+                assert_eq!((transcript.address, transcript.sent), (address, 1));
             }
             other => panic!("{form}: {other:?}"),
         }
@@ -430,9 +435,9 @@ async fn silence_is_told_with_its_counts_and_after_its_time() {
     {
         let started = Instant::now();
         match client.query(target.as_str()).await {
-            Err(Error::Silence { asked, after }) => {
+            Err(Error::Silence { transcript, after }) => {
                 assert_eq!(
-                    (asked.address, asked.sent, asked.heard),
+                    (transcript.address, transcript.sent, transcript.received),
                     (server.address, 3, 0)
                 );
                 assert!(after >= ms(180) && after < ms(2_000), "{target}: {after:?}");
@@ -463,7 +468,11 @@ async fn a_lost_request_is_sent_again() {
             .await
             .unwrap();
         assert_eq!(names(&answer.status), ALICE);
-        assert_eq!(answer.asked.sent, answer.asked.heard * 2, "{id}");
+        assert_eq!(
+            answer.transcript.sent,
+            answer.transcript.received * 2,
+            "{id}"
+        );
     }
 }
 
@@ -480,7 +489,7 @@ async fn an_unreadable_answer_is_told_with_field_offset_and_bytes() {
         Err(error @ Error::Malformed { .. }) => {
             let text = error.to_string();
             let Error::Malformed {
-                asked,
+                transcript,
                 fault: Fault::Malformed(fault),
                 datagram,
             } = error
@@ -488,7 +497,7 @@ async fn an_unreadable_answer_is_told_with_field_offset_and_bytes() {
                 panic!("{error:?}");
             };
             assert_eq!(
-                (asked.address, asked.protocol.id),
+                (transcript.address, transcript.protocol.id),
                 (server.address, "minecraft-query")
             );
             assert!(fault.at >= 5 && fault.at <= datagram.len(), "{fault:?}");
@@ -507,9 +516,11 @@ async fn an_unreadable_answer_is_told_with_field_offset_and_bytes() {
     let server = Server::script(move |_| vec![cut.to_vec()]);
     match impatient().query(url("ugp", &server).as_str()).await {
         Err(Error::Malformed {
-            datagram, asked, ..
+            datagram,
+            transcript,
+            ..
         }) => {
-            assert_eq!((&datagram[..], asked.protocol.id), (&cut[..], "ugp"));
+            assert_eq!((&datagram[..], transcript.protocol.id), (&cut[..], "ugp"));
         }
         other => panic!("{other:?}"),
     }
@@ -518,12 +529,17 @@ async fn an_unreadable_answer_is_told_with_field_offset_and_bytes() {
     let server = Server::script(move |_| vec![short.to_vec()]);
     match impatient().query(url("onequery", &server).as_str()).await {
         Err(Error::Malformed {
-            datagram, asked, ..
+            datagram,
+            transcript,
+            ..
         }) => {
-            assert_eq!((&datagram[..], asked.protocol.id), (&short[..], "onequery"));
+            assert_eq!(
+                (&datagram[..], transcript.protocol.id),
+                (&short[..], "onequery")
+            );
         }
         // An answer to a query, where a challenge was due, may also count as a stray.
-        Err(Error::Silence { asked, .. }) => assert!(asked.heard > 0),
+        Err(Error::Silence { transcript, .. }) => assert!(transcript.received > 0),
         other => panic!("{other:?}"),
     }
 }
@@ -536,7 +552,9 @@ async fn of_several_failures_the_one_that_tells_most_is_told() {
         _ => Vec::new(),
     });
     match impatient().query(server.address.to_string().as_str()).await {
-        Err(Error::Malformed { asked, .. }) => assert_eq!(asked.protocol.id, "minecraft-query"),
+        Err(Error::Malformed { transcript, .. }) => {
+            assert_eq!(transcript.protocol.id, "minecraft-query");
+        }
         other => panic!("{other:?}"),
     }
 }
@@ -554,7 +572,9 @@ async fn garbage_and_half_answers_are_no_answer() {
         match impatient().query(url(id, &server).as_str()).await {
             Err(error @ Error::Silence { .. }) => {
                 let text = error.to_string();
-                let counts = error.asked().map(|asked| (asked.sent, asked.heard));
+                let counts = error
+                    .transcript()
+                    .map(|transcript| (transcript.sent, transcript.received));
                 assert_eq!(counts, Some((2, 6)), "{id}: {error:?}");
                 assert!(text.contains("no complete answer"), "{text}");
             }
@@ -596,8 +616,8 @@ async fn a_refusal_is_told_and_a_token_opens() {
     let target = url("onequery", &server);
     for token in [None, Some("wrong")] {
         match with(token).query(target.as_str()).await {
-            Err(Error::Refused { asked, reason }) => {
-                assert_eq!(asked.address, server.address);
+            Err(Error::Refused { transcript, reason }) => {
+                assert_eq!(transcript.address, server.address);
                 assert!(reason.contains("auth token"), "{reason}");
             }
             other => panic!("{other:?}"),
@@ -635,23 +655,32 @@ async fn a_refusal_is_told_and_a_token_opens() {
 async fn a_flood_ends_the_query() {
     let server = Server::script(|_| vec![b"stray".to_vec(); 40]);
     let mut settings = settings();
-    settings.patience.max_datagrams = 25;
+    settings.limits.max_datagrams = 25;
     match Client::new(settings.clone())
         .query(url("ugp", &server).as_str())
         .await
     {
-        Err(Error::Flood { asked, bytes: 130 }) => {
-            assert_eq!((asked.address, asked.heard), (server.address, 26));
+        Err(Error::Flood {
+            transcript,
+            bytes: 130,
+        }) => {
+            assert_eq!(
+                (transcript.address, transcript.received),
+                (server.address, 26)
+            );
         }
         other => panic!("{other:?}"),
     }
-    settings.patience.max_datagrams = 1_000;
-    settings.patience.max_bytes = 99;
+    settings.limits.max_datagrams = 1_000;
+    settings.limits.max_bytes = 99;
     match Client::new(settings)
         .query(url("ugp", &server).as_str())
         .await
     {
-        Err(Error::Flood { asked, bytes: 100 }) => assert_eq!(asked.heard, 20),
+        Err(Error::Flood {
+            transcript,
+            bytes: 100,
+        }) => assert_eq!(transcript.received, 20),
         other => panic!("{other:?}"),
     }
 }
@@ -664,14 +693,14 @@ async fn however_patient_a_query_ends_at_its_deadline() {
         _ => Vec::new(),
     });
     let mut settings = patience(ms(40), 100);
-    settings.patience.deadline = ms(400);
+    settings.limits.deadline = ms(400);
     match Client::new(settings)
         .query(url("onequery", &server).as_str())
         .await
     {
-        Err(Error::Silence { asked, after }) => {
+        Err(Error::Silence { transcript, after }) => {
             assert!(
-                asked.heard >= 1 && after >= ms(400) && after < ms(2_500),
+                transcript.received >= 1 && after >= ms(400) && after < ms(2_500),
                 "{after:?}"
             );
         }
@@ -703,9 +732,9 @@ async fn strict_refuses_what_deviates() {
         .query(url("minecraft-query", &server).as_str())
         .await
     {
-        Err(Error::Deviates { asked, names }) => {
+        Err(Error::Deviates { transcript, names }) => {
             assert_eq!(
-                (asked.address, asked.protocol.id, names),
+                (transcript.address, transcript.protocol.id, names),
                 (server.address, "minecraft-query", met)
             );
         }
@@ -732,7 +761,9 @@ async fn replies_from_elsewhere_are_not_heard() {
             }
         });
         match impatient().query(url(id, &server).as_str()).await {
-            Err(Error::Silence { asked, .. }) => assert_eq!((asked.sent, asked.heard), (2, 0)),
+            Err(Error::Silence { transcript, .. }) => {
+                assert_eq!((transcript.sent, transcript.received), (2, 0));
+            }
             other => panic!("{id}: {other:?}"),
         }
     }
@@ -750,7 +781,7 @@ async fn datagrams_are_kept_on_request() {
             .unwrap();
         let count = |direction| {
             answer
-                .asked
+                .transcript
                 .datagrams
                 .iter()
                 .filter(|datagram| datagram.direction == direction)
@@ -758,16 +789,16 @@ async fn datagrams_are_kept_on_request() {
         };
         assert_eq!(
             (count(Direction::Request), count(Direction::Reply)),
-            (answer.asked.sent, answer.asked.heard)
+            (answer.transcript.sent, answer.transcript.received)
         );
-        assert_eq!(answer.asked.datagrams[0].direction, Direction::Request);
+        assert_eq!(answer.transcript.datagrams[0].direction, Direction::Request);
         assert!(
             answer
-                .asked
+                .transcript
                 .datagrams
                 .is_sorted_by_key(|datagram| datagram.at)
         );
-        for datagram in &answer.asked.datagrams {
+        for datagram in &answer.transcript.datagrams {
             let mut notes = hailer::proto::wire::Notes::explaining();
             let explained = protocol(id)
                 .explain(&datagram.bytes, datagram.direction.into(), &mut notes)
@@ -782,7 +813,7 @@ async fn datagrams_are_kept_on_request() {
             .query(url(id, &server).as_str())
             .await
             .unwrap();
-        assert!(answer.asked.datagrams.is_empty());
+        assert!(answer.transcript.datagrams.is_empty());
     }
 }
 
@@ -825,11 +856,15 @@ async fn a_stream_is_asked_with_one_byte_and_heard_whole_or_in_pieces() {
         );
         assert_eq!(answer.status.deviations.len(), 1);
         assert_eq!(
-            (answer.asked.address, answer.asked.sent, answer.asked.heard),
+            (
+                answer.transcript.address,
+                answer.transcript.sent,
+                answer.transcript.received
+            ),
             (server.address, 1, 1)
         );
         let kept: Vec<_> = answer
-            .asked
+            .transcript
             .datagrams
             .iter()
             .map(|kept| (kept.direction, kept.bytes.clone()))
@@ -841,9 +876,9 @@ async fn a_stream_is_asked_with_one_byte_and_heard_whole_or_in_pieces() {
                 (Direction::Reply, kick(LISTING))
             ]
         );
-        assert!(answer.asked.datagrams.is_sorted_by_key(|kept| kept.at));
+        assert!(answer.transcript.datagrams.is_sorted_by_key(|kept| kept.at));
         assert!(
-            answer.round_trip > Duration::ZERO && answer.round_trip <= answer.asked.datagrams[1].at
+            answer.latency > Duration::ZERO && answer.latency <= answer.transcript.datagrams[1].at
         );
         assert_eq!(heard.recv_timeout(ms(5_000)), Ok(vec![0xFE]));
     }
@@ -857,7 +892,11 @@ async fn a_stream_answers_pings_and_basic_questions_alike() {
         .await
         .unwrap();
     assert_eq!(
-        (*answer.status, answer.asked.sent, answer.asked.heard),
+        (
+            *answer.status,
+            answer.transcript.sent,
+            answer.transcript.received
+        ),
         (Status::default(), 1, 1)
     );
     for depth in [Depth::Basic, Depth::Full] {
@@ -921,7 +960,7 @@ async fn a_stream_that_ends_too_early_is_told_with_field_and_offset() {
             .await
         {
             Err(Error::Malformed {
-                asked,
+                transcript,
                 fault,
                 datagram,
             }) => {
@@ -929,7 +968,7 @@ async fn a_stream_that_ends_too_early_is_told_with_field_and_offset() {
                     (fault.to_string().as_str(), &datagram[..]),
                     (problem, &whole[..length])
                 );
-                assert_eq!((asked.sent, asked.heard), (1, 1));
+                assert_eq!((transcript.sent, transcript.received), (1, 1));
             }
             other => panic!("{other:?}"),
         }
@@ -949,9 +988,9 @@ async fn a_stream_closed_or_reset_without_a_word_is_a_refusal() {
             .await
         {
             Err(error @ Error::Refused { .. }) => {
-                let asked = error.asked().unwrap();
+                let transcript = error.transcript().unwrap();
                 assert_eq!(
-                    (asked.address, asked.sent, asked.heard),
+                    (transcript.address, transcript.sent, transcript.received),
                     (server.address, 1, 0)
                 );
                 assert!(
@@ -973,7 +1012,9 @@ async fn a_stream_that_stays_silent_is_given_up_in_time() {
     match client.query(list_ping(&server).as_str()).await {
         Err(error @ Error::Silence { .. }) => {
             assert_eq!(
-                error.asked().map(|asked| (asked.sent, asked.heard)),
+                error
+                    .transcript()
+                    .map(|transcript| (transcript.sent, transcript.received)),
                 Some((1, 0))
             );
             let Error::Silence { after, .. } = &error else {
@@ -1031,7 +1072,9 @@ async fn a_stream_that_cannot_be_set_up_is_given_up_in_time() {
     {
         Err(error @ Error::Silence { .. }) => {
             assert_eq!(
-                error.asked().map(|asked| (asked.sent, asked.heard)),
+                error
+                    .transcript()
+                    .map(|transcript| (transcript.sent, transcript.received)),
                 Some((0, 0))
             );
             assert!(
@@ -1065,7 +1108,7 @@ async fn a_stream_without_end_costs_little() {
         other => panic!("{other:?}"),
     }
     let mut settings = settings();
-    settings.patience.max_bytes = 99;
+    settings.limits.max_bytes = 99;
     match Client::new(settings)
         .query(list_ping(&server).as_str())
         .await
@@ -1083,7 +1126,10 @@ async fn a_closed_port_is_told_by_its_transport() {
         .await
     {
         Err(error @ Error::PortClosed { .. }) => {
-            assert_eq!(error.asked().map(|asked| asked.sent), Some(0));
+            assert_eq!(
+                error.transcript().map(|transcript| transcript.sent),
+                Some(0)
+            );
             assert!(
                 error
                     .to_string()
@@ -1112,7 +1158,7 @@ async fn a_stream_is_found_out_beside_the_datagrams() {
     let answers = all_answers(&server, 2).await;
     let mut found: Vec<_> = answers
         .iter()
-        .map(|answer| answer.asked.protocol.id)
+        .map(|answer| answer.transcript.protocol.id)
         .collect();
     found.sort_unstable();
     assert_eq!(found, ["minecraft-12w", "minecraft-query"]);
@@ -1131,7 +1177,7 @@ async fn a_stream_is_found_out_beside_the_datagrams() {
         .query(server.address.to_string().as_str())
         .await
         .unwrap();
-    assert_eq!(answer.asked.protocol.id, "minecraft-query");
+    assert_eq!(answer.transcript.protocol.id, "minecraft-query");
 }
 
 #[tokio::test]
@@ -1185,7 +1231,7 @@ async fn a_name_leads_to_its_addresses() {
             .query(form.as_str())
             .await
             .unwrap_or_else(|error| panic!("{form}: {error}"));
-        assert_eq!(answer.asked.address, server.address);
+        assert_eq!(answer.transcript.address, server.address);
     }
 }
 
@@ -1204,7 +1250,7 @@ async fn an_ipv6_name_leads_to_its_address() {
         .query(format!("ugp://six.example.test:{}", server.port()).as_str())
         .await
         .unwrap();
-    assert_eq!(answer.asked.address, server.address);
+    assert_eq!(answer.transcript.address, server.address);
 }
 
 #[tokio::test]
@@ -1281,7 +1327,7 @@ async fn a_service_record_leads_to_host_and_port() {
             .await
             .unwrap_or_else(|error| panic!("{target}: {error}"));
         assert_eq!(
-            (answer.asked.address, answer.asked.protocol.id),
+            (answer.transcript.address, answer.transcript.protocol.id),
             (server.address, "minecraft-query")
         );
     }
@@ -1338,7 +1384,9 @@ async fn a_service_record_that_says_no_leaves_the_name_itself() {
         .query("minecraft-query://play.example.test")
         .await
     {
-        Err(Error::PortClosed { asked }) => assert_eq!(asked.address, SocketAddr::new(shut, 25565)),
+        Err(Error::PortClosed { transcript }) => {
+            assert_eq!(transcript.address, SocketAddr::new(shut, 25565));
+        }
         other => panic!("{other:?}"),
     }
 }
@@ -1377,7 +1425,7 @@ async fn of_two_addresses_the_living_one_answers() {
                 .query(format!("{id}://{name}.example.test:{}", server.port()).as_str())
                 .await
                 .unwrap();
-            assert_eq!(answer.asked.address, server.address);
+            assert_eq!(answer.transcript.address, server.address);
             assert!(
                 started.elapsed() < ms(2_500),
                 "the timeout of 5 s is not waited for: {:?}",
@@ -1590,6 +1638,11 @@ async fn a_failed_query_keeps_its_datagrams_too() {
         .query(url("onequery", &server).as_str())
         .await
         .unwrap_err();
-    assert_eq!(error.asked().map(|asked| asked.datagrams.len()), Some(2));
+    assert_eq!(
+        error
+            .transcript()
+            .map(|transcript| transcript.datagrams.len()),
+        Some(2)
+    );
     assert!(!format!("{error:?}").contains("hunter2"));
 }

@@ -6,9 +6,9 @@ mod golden;
 #[path = "../../hailer-proto/tests/statuses/mod.rs"]
 mod statuses;
 
-use hailer::drive::{Action, Drive, Failure, Outcome, Patience};
+use hailer::drive::{Action, ExchangeDriver, ExchangeError, ExchangeOutput, QueryLimits};
 use hailer::proto::{Ask, Cookie, Epoch, Keys, Options, Protocol, Responder, registry};
-use hailer::{Client, Error, Settings, Target};
+use hailer::{Client, ClientConfig, Error, Target};
 use statuses::Random;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -41,7 +41,7 @@ fn reply_to(responder: &dyn Responder, request: &[u8]) -> Vec<u8> {
 
 /// How a query ended, when, and what it cost.
 struct End {
-    result: Result<Outcome, Failure>,
+    result: Result<ExchangeOutput, ExchangeError>,
     at: Duration,
     sent: u32,
     heard: u32,
@@ -51,10 +51,10 @@ struct End {
 /// datagrams and how long after the request each arrives. Called with nothing, once, before the query.
 fn query(
     protocol: &dyn Protocol,
-    patience: Patience,
+    limits: QueryLimits,
     mut server: impl FnMut(&[u8], Duration) -> Vec<(Duration, Vec<u8>)>,
 ) -> End {
-    let mut drive = Drive::new(protocol.exchange(&Ask::default(), Cookie(1)), patience);
+    let mut drive = ExchangeDriver::new(protocol.exchange(&Ask::default(), Cookie(1)), limits);
     let (mut out, mut now, mut sent, mut heard) = (Vec::new(), Duration::ZERO, 0, 0);
     let mut flights: Vec<(Duration, Vec<u8>)> = Vec::new();
     let mut action = drive.start(now, &mut out);
@@ -101,12 +101,12 @@ fn query(
 }
 
 /// What every query must keep, whatever the server does: the deadline, and a number of datagrams that no server sets.
-fn bounded(protocol: &dyn Protocol, end: &End, patience: Patience, most_sent: u32) {
+fn bounded(protocol: &dyn Protocol, end: &End, limits: QueryLimits, most_sent: u32) {
     let id = protocol.info().id;
-    assert!(end.at <= patience.deadline, "{id}: ended at {:?}", end.at);
+    assert!(end.at <= limits.deadline, "{id}: ended at {:?}", end.at);
     assert!(end.sent <= most_sent, "{id}: {} datagrams sent", end.sent);
     assert!(
-        end.heard <= patience.max_datagrams + 1,
+        end.heard <= limits.max_datagrams + 1,
         "{id}: {} datagrams heard",
         end.heard
     );
@@ -117,11 +117,11 @@ fn bounded(protocol: &dyn Protocol, end: &End, patience: Patience, most_sent: u3
 #[test]
 fn endless_challenge() {
     for protocol in registry::datagram() {
-        let patience = Patience::default();
+        let limits = QueryLimits::default();
         let mut first = Vec::new();
         let responder = responder(protocol, 3);
         let mut keys = Random(1);
-        let end = query(protocol, patience, |request, _| {
+        let end = query(protocol, limits, |request, _| {
             if first.is_empty() {
                 first = request.to_vec();
             }
@@ -142,7 +142,7 @@ fn endless_challenge() {
                 },
             )]
         });
-        bounded(protocol, &end, patience, 16);
+        bounded(protocol, &end, limits, 16);
     }
 }
 
@@ -152,13 +152,13 @@ fn endless_challenge() {
 fn endless_loop_on_a_stale_answer() {
     for protocol in registry::datagram() {
         let responder = responder(protocol, 300);
-        let patience = Patience::default();
+        let limits = QueryLimits::default();
         let mut last = b"nothing yet".to_vec();
-        let end = query(protocol, patience, |request, _| {
+        let end = query(protocol, limits, |request, _| {
             let stale = std::mem::replace(&mut last, reply_to(&*responder, request));
             vec![(ms(1), stale)]
         });
-        bounded(protocol, &end, patience, 64);
+        bounded(protocol, &end, limits, 64);
     }
 }
 
@@ -166,7 +166,7 @@ fn endless_loop_on_a_stale_answer() {
 #[test]
 fn dripped_datagrams() {
     for protocol in registry::datagram() {
-        let patience = Patience::default();
+        let limits = QueryLimits::default();
         let responder = responder(protocol, 3);
         for piece in [
             &b""[..],
@@ -175,10 +175,10 @@ fn dripped_datagrams() {
             b"ONEREPLY",
             b"\xFF\xFFUGP",
         ] {
-            let end = query(protocol, patience, |_, _| {
+            let end = query(protocol, limits, |_, _| {
                 (1..200).map(|i| (ms(500 * i), piece.to_vec())).collect()
             });
-            bounded(protocol, &end, patience, 16);
+            bounded(protocol, &end, limits, 16);
             assert!(
                 end.result.is_err(),
                 "{}: {:?} from {piece:02x?}",
@@ -193,13 +193,13 @@ fn dripped_datagrams() {
             );
         }
         // Beginnings of the true answer, one byte longer each time.
-        let end = query(protocol, patience, |request, _| {
+        let end = query(protocol, limits, |request, _| {
             let reply = reply_to(&*responder, request);
             (1..reply.len().min(40))
                 .map(|i| (ms(500 * i as u64), reply[..i].to_vec()))
                 .collect()
         });
-        bounded(protocol, &end, patience, 64);
+        bounded(protocol, &end, limits, 64);
     }
 }
 
@@ -210,22 +210,22 @@ fn oversized_replies() {
     for protocol in registry::datagram() {
         let responder = responder(protocol, 3);
         for filling in [0u8, b'a', 0xFF] {
-            let patience = Patience::default();
-            let end = query(protocol, patience, |request, _| {
+            let limits = QueryLimits::default();
+            let end = query(protocol, limits, |request, _| {
                 let mut reply = reply_to(&*responder, request);
                 reply.resize(65_507, filling);
                 vec![(ms(1), reply); 100]
             });
-            bounded(protocol, &end, patience, 64);
+            bounded(protocol, &end, limits, 64);
         }
     }
     // Strays of this size end the query by its budget of bytes.
-    let patience = Patience::default();
-    let end = query(registry::PROTOCOLS[0], patience, |_, _| {
+    let limits = QueryLimits::default();
+    let end = query(registry::PROTOCOLS[0], limits, |_, _| {
         vec![(ms(1), vec![0xAA; 65_507]); 1_000]
     });
     assert!(
-        matches!(end.result, Err(Failure::Flood { bytes, .. }) if bytes <= patience.max_bytes + 65_507)
+        matches!(end.result, Err(ExchangeError::Flood { bytes, .. }) if bytes <= limits.max_bytes + 65_507)
     );
 }
 
@@ -238,15 +238,15 @@ fn endless_distinct_pages() {
     };
     let responder = responder(protocol, 3);
     for delay in [ms(0), ms(1), ms(40)] {
-        let patience = Patience::default();
-        let end = query(protocol, patience, |request, _| {
+        let limits = QueryLimits::default();
+        let end = query(protocol, limits, |request, _| {
             let reply = match (request.get(8), request.get(41..45), request.get(47..51)) {
                 (Some(2), Some(id), Some(offset)) => page(id, offset),
                 _ => reply_to(&*responder, request),
             };
             vec![(delay, reply)]
         });
-        bounded(protocol, &end, patience, 4_096 + 8);
+        bounded(protocol, &end, limits, 4_096 + 8);
         if let Ok(report) = end.result {
             assert!(report.status.players.list.len() <= 4_096);
         }
@@ -276,17 +276,17 @@ fn every_bit_of_the_header_turned() {
     for protocol in registry::datagram() {
         let responder = responder(protocol, 300);
         for bit in 0..64 * 8 {
-            let patience = Patience::default();
-            let mut asked = 0;
-            let end = query(protocol, patience, |request, _| {
-                asked += 1;
+            let limits = QueryLimits::default();
+            let mut transcript = 0;
+            let end = query(protocol, limits, |request, _| {
+                transcript += 1;
                 let mut reply = reply_to(&*responder, request);
-                if let (true, Some(byte)) = (asked > 1, reply.get_mut(bit / 8)) {
+                if let (true, Some(byte)) = (transcript > 1, reply.get_mut(bit / 8)) {
                     *byte ^= 1 << (bit % 8);
                 }
                 vec![(ms(1), reply)]
             });
-            bounded(protocol, &end, patience, 4_096);
+            bounded(protocol, &end, limits, 4_096);
         }
     }
 }
@@ -301,8 +301,8 @@ fn huge_counts() {
         for width in [1, 2, 4, 8] {
             for value in [0xFF, 0x7F, 0x80, b'9'] {
                 for place in 0..120 {
-                    let patience = Patience::default();
-                    let end = query(protocol, patience, |request, _| {
+                    let limits = QueryLimits::default();
+                    let end = query(protocol, limits, |request, _| {
                         let mut reply = reply_to(&*responder, request);
                         let end = reply.len().min(place + width);
                         reply
@@ -312,7 +312,7 @@ fn huge_counts() {
                             .for_each(|byte| *byte = value);
                         vec![(ms(1), reply)]
                     });
-                    bounded(protocol, &end, patience, 4_096);
+                    bounded(protocol, &end, limits, 4_096);
                     if let Ok(report) = &end.result {
                         assert!(
                             report.status.players.list.len() <= 65_507,
@@ -336,20 +336,20 @@ fn huge_counts() {
 fn mutated_replies() {
     for protocol in registry::datagram() {
         let responder = responder(protocol, 12);
-        let truth = query(protocol, Patience::default(), |request, _| {
+        let truth = query(protocol, QueryLimits::default(), |request, _| {
             vec![(ms(1), reply_to(&*responder, request))]
         });
         let truth = truth.result.expect("an answer in clear weather").status;
         let (mut same, mut silent) = (0, 0);
         for seed in 0..3_000 {
             let mut random = Random(seed);
-            let patience = Patience::default();
-            let end = query(protocol, patience, |request, _| {
+            let limits = QueryLimits::default();
+            let end = query(protocol, limits, |request, _| {
                 let mut reply = reply_to(&*responder, request);
                 mutate(&mut reply, &mut random);
                 vec![(ms(1), reply)]
             });
-            bounded(protocol, &end, patience, 4_096);
+            bounded(protocol, &end, limits, 4_096);
             match &end.result {
                 Ok(report) if report.status == truth => same += 1,
                 Ok(report) if report.status.deviations.is_empty() => silent += 1,
@@ -388,15 +388,15 @@ fn mutate(bytes: &mut Vec<u8>, random: &mut Random) {
 
 // ---- on loopback -------------------------------------------------------------------------------------------------
 
-fn short() -> Patience {
-    let mut patience = Patience::default();
-    (patience.timeout, patience.retries, patience.deadline) = (ms(120), 2, ms(1_000));
-    patience
+fn short() -> QueryLimits {
+    let mut limits = QueryLimits::default();
+    (limits.timeout, limits.retries, limits.deadline) = (ms(120), 2, ms(1_000));
+    limits
 }
 
 fn ask(protocol: &'static dyn Protocol, server: SocketAddr) -> Result<hailer::Answer, Error> {
-    let mut settings = Settings::default();
-    settings.patience = short();
+    let mut settings = ClientConfig::default();
+    settings.limits = short();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

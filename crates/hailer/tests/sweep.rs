@@ -388,20 +388,24 @@ fn check(world: &World, run: &Run, total: u64, may_be_lost: usize) {
     for end in &run.ends {
         match &end.result {
             Ok(answer) => {
-                let truth = world.truth(answer.asked.address, answer.asked.protocol.id);
+                let truth = world.truth(answer.transcript.address, answer.transcript.protocol.id);
                 let is_partial = answer.status.extra("unanswered").is_some();
                 assert!(
                     is_partial || Some(&*answer.status) == truth,
                     "{:?}",
-                    answer.asked
+                    answer.transcript
                 );
                 lost += usize::from(is_partial);
             }
-            Err(Error::Silence { asked, .. }) => {
-                lost += usize::from(world.truth(asked.address, asked.protocol.id).is_some());
+            Err(Error::Silence { transcript, .. }) => {
+                lost += usize::from(
+                    world
+                        .truth(transcript.address, transcript.protocol.id)
+                        .is_some(),
+                );
             }
-            Err(Error::PortClosed { asked }) => {
-                assert!(world.closed.contains(&asked.address.port()));
+            Err(Error::PortClosed { transcript }) => {
+                assert!(world.closed.contains(&transcript.address.port()));
             }
             Err(other) => panic!("{other}"),
         }
@@ -497,14 +501,18 @@ fn the_silent_are_asked_a_third_time_where_datagrams_get_lost() {
         let mut world = World::new(21);
         (world.silent, world.loss, world.delay) = (20, loss, (40, 60));
         let settings = fast(20_000.0);
-        let timeout = settings.patience.timeout;
+        let timeout = settings.limits.timeout;
         let run = sweep(settings, &mut world, &mut minecraft(60_000));
         check(&world, &run, 60_000, 20);
         let (mut after, mut sent) = (Vec::new(), 0);
         for end in &run.ends {
-            if let Err(Error::Silence { asked, after: took }) = &end.result {
+            if let Err(Error::Silence {
+                transcript,
+                after: took,
+            }) = &end.result
+            {
                 after.push(*took);
-                sent += u64::from(asked.sent);
+                sent += u64::from(transcript.sent);
             }
         }
         let counts = run.engine.counts();
@@ -751,9 +759,9 @@ fn silence_lasts_as_long_as_was_set() {
     let took = |timeout, retries, deadline| {
         let mut settings = fast(1_000.0);
         (
-            settings.patience.timeout,
-            settings.patience.retries,
-            settings.patience.deadline,
+            settings.limits.timeout,
+            settings.limits.retries,
+            settings.limits.deadline,
         ) = (timeout, retries, deadline);
         let (sent, took) = silence(settings, ms(1));
         // Each wait ends with a tick of 8 ms.
@@ -773,7 +781,7 @@ fn silence_lasts_as_long_as_was_set() {
     );
     assert_eq!(took(ms(10), 100, ms(10_000)).0, 101);
     let mut settings = fast(1_000.0);
-    (settings.patience.timeout, settings.patience.deadline) = (Duration::MAX, Duration::MAX);
+    (settings.limits.timeout, settings.limits.deadline) = (Duration::MAX, Duration::MAX);
     assert_eq!(silence(settings, ms(100)).0.len(), 3, "no overflow");
 }
 
@@ -801,7 +809,7 @@ fn round_trips_are_told_to_the_microsecond() {
             let (_, from, bytes) = world.inbox.pop_front().unwrap();
             engine.hear(now, from, Duration::ZERO, &bytes, &mut out, &mut ends);
         }
-        let round_trip = ends.0[0].result.as_ref().unwrap().round_trip;
+        let round_trip = ends.0[0].result.as_ref().unwrap().latency;
         assert_eq!(
             round_trip,
             Duration::from_micros(700),
@@ -815,7 +823,7 @@ fn without_retries_slow_servers_are_waited_for() {
     // Most are near, and one in 200 takes almost as long as it may.
     let mut world = World::new(11);
     let mut settings = fast(5_000.0);
-    settings.patience.retries = 0;
+    settings.limits.retries = 0;
     let mut engine = Engine::new(settings, [9; 16]);
     let (mut out, mut ends, mut list) = (Outboxes::default(), Ends::default(), minecraft(5_000));
     let mut now = Duration::ZERO;
@@ -1049,7 +1057,7 @@ proptest! {
         world.closed.insert(25_567);
         let mut settings = fast(rate);
         (settings.pace.bits_per_second, settings.pace.per_prefix, settings.max_in_flight) = (bits, per_prefix, largest);
-        (settings.patience.timeout, settings.patience.deadline, settings.patience.retries) =
+        (settings.limits.timeout, settings.limits.deadline, settings.limits.retries) =
             (ms(timeout), ms(deadline), retries);
         let whom = |i: u32| match crowded {
             true => SocketAddr::from(([127, 0, 0, (i % 40) as u8], 25_565 + (i % 3) as u16)),
@@ -1073,16 +1081,16 @@ proptest! {
         // UGP's answers do not tell which request they answer: of doubles that come late it makes what it can.
         let (guessed, sure): (Vec<End>, Vec<End>) = std::mem::take(&mut run.ends)
             .into_iter()
-            .partition(|end| end.result.as_ref().is_ok_and(|answer| answer.asked.protocol.id == "ugp"));
+            .partition(|end| end.result.as_ref().is_ok_and(|answer| answer.transcript.protocol.id == "ugp"));
         let indices: BTreeSet<u64> = guessed.iter().chain(&sure).map(|end| end.index).collect();
         prop_assert_eq!((indices.len() as u64, guessed.len() + sure.len()), (total, total as usize));
         for end in &sure {
             match &end.result {
                 Ok(answer) => prop_assert!(
                     answer.status.extra("unanswered").is_some()
-                        || Some(&*answer.status) == world.truth(answer.asked.address, answer.asked.protocol.id)
+                        || Some(&*answer.status) == world.truth(answer.transcript.address, answer.transcript.protocol.id)
                 ),
-                Err(Error::PortClosed { asked }) => prop_assert_eq!(asked.address.port(), 25_567),
+                Err(Error::PortClosed { transcript }) => prop_assert_eq!(transcript.address.port(), 25_567),
                 Err(error) => prop_assert!(matches!(error, Error::Silence { .. }), "{}", error),
             }
         }

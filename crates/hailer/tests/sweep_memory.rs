@@ -39,7 +39,7 @@ fn a_million_in_flight_are_small() {
     let mut settings = Settings::default();
     settings.pace.packets_per_second = f64::INFINITY;
     settings.pace.per_prefix = f64::INFINITY;
-    settings.patience.timeout = Duration::from_secs(100);
+    settings.limits.timeout = Duration::from_secs(100);
     settings.max_in_flight = 1_000_000;
     let (mut out, mut now) = (Outboxes::default(), Duration::ZERO);
     let before = resident();

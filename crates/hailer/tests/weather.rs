@@ -10,7 +10,7 @@ mod golden;
 mod statuses;
 
 use hailer::Status;
-use hailer::drive::{Action, Drive, Failure, Outcome, Patience};
+use hailer::drive::{Action, ExchangeDriver, ExchangeError, ExchangeOutput, QueryLimits};
 use hailer::proto::{Ask, Cookie, Epoch, Keys, Options, Protocol, Responder, registry};
 use statuses::Random;
 use std::collections::BTreeMap;
@@ -91,7 +91,7 @@ const SEEDS: u64 = 300;
 #[test]
 fn queries_in_bad_weather() {
     let mut table = format!(
-        "# {SEEDS} queries each, in simulated time, with default patience. `wrong`: a status that is not the server's.\n\
+        "# {SEEDS} queries each, in simulated time, with default limits. `wrong`: a status that is not the server's.\n\
          # `named`: those of them that name a deviation. `partial`: says itself that a part went unanswered.\n\
          # Means are over the queries that finished.\n\
          protocol         players weather            finished partial wrong named   failed            datagrams     ms\n"
@@ -197,18 +197,18 @@ fn tally(
             Err(failure) => *tally.failed.entry(kind(&failure)).or_default() += 1,
         }
         assert!(
-            now <= Patience::default().deadline,
+            now <= QueryLimits::default().deadline,
             "{now:?}: past the deadline"
         );
     }
     tally
 }
 
-fn kind(failure: &Failure) -> &'static str {
+fn kind(failure: &ExchangeError) -> &'static str {
     match failure {
-        Failure::Silence { .. } => "silent",
-        Failure::Fault { .. } => "fault",
-        Failure::Flood { .. } => "flood",
+        ExchangeError::Silence { .. } => "silent",
+        ExchangeError::Fault { .. } => "fault",
+        ExchangeError::Flood { .. } => "flood",
         _ => "other",
     }
 }
@@ -222,12 +222,12 @@ fn query(
     responder: &dyn Responder,
     weather: Weather,
     seed: u64,
-) -> (Result<Outcome, Failure>, Duration, u32) {
+) -> (Result<ExchangeOutput, ExchangeError>, Duration, u32) {
     let from: SocketAddr = ([192, 0, 2, 7], 50_000).into();
     let mut random = Random(seed.wrapping_mul(0x0001_0000_0001) ^ 0x5EED);
-    let mut drive = Drive::new(
+    let mut drive = ExchangeDriver::new(
         protocol.exchange(&Ask::default(), Cookie(random.next())),
-        Patience::default(),
+        QueryLimits::default(),
     );
     let (mut flights, mut count): (Vec<Flight>, u64) = (Vec::new(), 0);
     let mut send = |flights: &mut Vec<Flight>, now: u64, to_server: bool, bytes: &[u8]| {

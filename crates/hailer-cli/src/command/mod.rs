@@ -25,7 +25,7 @@ mod watch;
 pub(crate) use self::monitor::history_table;
 use crate::args::{Arguments, Asking, Auth, Command, Later, ServeAction};
 use crate::exit::{Exit, usage};
-use hailer::{Settings, Target};
+use hailer::{ClientConfig, Target};
 use std::future::Future;
 use std::time::Duration;
 
@@ -99,12 +99,12 @@ fn block_on<T>(future: impl Future<Output = anyhow::Result<T>>) -> anyhow::Resul
 
 impl Asking {
     /// The library's settings, with so many retries. Without a deadline, none of them is cut short.
-    fn settings(&self, retries: u32, deadline: Option<Duration>) -> Settings {
-        let mut settings = Settings::default();
-        let patience = &mut settings.patience;
-        (patience.timeout, patience.retries) = (self.timeout, retries);
-        patience.deadline = deadline.unwrap_or(
-            patience
+    fn settings(&self, retries: u32, deadline: Option<Duration>) -> ClientConfig {
+        let mut settings = ClientConfig::default();
+        let limits = &mut settings.limits;
+        (limits.timeout, limits.retries) = (self.timeout, retries);
+        limits.deadline = deadline.unwrap_or(
+            limits
                 .deadline
                 .max(self.timeout.saturating_mul(retries + 1)),
         );
@@ -151,9 +151,9 @@ mod tests {
             let Command::Query(Later(args)) = Arguments::parse_from(flags).command else {
                 unreachable!()
             };
-            let patience = args.asking.settings(args.retries, args.deadline).patience;
+            let limits = args.asking.settings(args.retries, args.deadline).limits;
             assert_eq!(
-                patience.deadline,
+                limits.deadline,
                 Duration::from_secs(seconds),
                 "{:?}",
                 args.asking.timeout

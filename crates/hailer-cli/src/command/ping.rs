@@ -4,7 +4,7 @@ use crate::args::Ping;
 use crate::exit::{Exit, as_known};
 use crate::print::json;
 use hailer::target::Host;
-use hailer::{Answer, Asked, Client, Error, Target, registry};
+use hailer::{Answer, Client, Error, Target, Transcript, registry};
 use serde::Serialize;
 use std::io::Write;
 use std::net::SocketAddr;
@@ -78,8 +78,8 @@ async fn ping(args: &Ping, mut target: Target, tally: &mut Tally) -> anyhow::Res
         };
         tally.sent += 1;
         if let Ok(answer) = &end {
-            target = whoever_answered(target, &answer.asked);
-            tally.times.push(ms(answer.round_trip));
+            target = whoever_answered(target, &answer.transcript);
+            tally.times.push(ms(answer.latency));
         }
         line(&mut out, args, tally.sent, &end)?;
     }
@@ -87,16 +87,16 @@ async fn ping(args: &Ping, mut target: Target, tally: &mut Tally) -> anyhow::Res
 }
 
 /// Asked from here on, without looking for the protocol or looking up the name again.
-fn whoever_answered(target: Target, asked: &Asked) -> Target {
-    let host = match asked.address {
+fn whoever_answered(target: Target, transcript: &Transcript) -> Target {
+    let host = match transcript.address {
         // A target has no place for the zone but the host's name.
         SocketAddr::V6(address) if address.scope_id() != 0 => target.host,
         address => Host::Address(address.ip()),
     };
     Target {
-        protocol: registry::find(asked.protocol.id),
+        protocol: registry::find(transcript.protocol.id),
         host,
-        port: Some(asked.address.port()),
+        port: Some(transcript.address.port()),
     }
 }
 
@@ -116,9 +116,9 @@ fn line(
             schema: "hailer/ping/1",
             target: &args.target,
             sequence,
-            protocol: answer.map(|answer| answer.asked.protocol.id),
-            address: answer.map(|answer| answer.asked.address.to_string()),
-            round_trip_ms: answer.map(|answer| ms(answer.round_trip)),
+            protocol: answer.map(|answer| answer.transcript.protocol.id),
+            address: answer.map(|answer| answer.transcript.address.to_string()),
+            round_trip_ms: answer.map(|answer| ms(answer.latency)),
             error: end.as_ref().err().map(Error::kind),
         };
         writeln!(out, "{}", json::line(&line)?)?;
@@ -127,9 +127,9 @@ fn line(
             Ok(answer) => writeln!(
                 out,
                 "{} from {}: seq={sequence} time={:.3} ms",
-                answer.asked.protocol.title,
-                answer.asked.address,
-                ms(answer.round_trip)
+                answer.transcript.protocol.title,
+                answer.transcript.address,
+                ms(answer.latency)
             )?,
             Err(error) => writeln!(out, "seq={sequence} \x1b[31m{error}\x1b[0m")?,
         }

@@ -6,7 +6,7 @@ use crate::print::{datagram, json, table, view};
 use futures_util::{StreamExt, stream};
 use hailer::proto::Depth;
 use hailer::report::Line;
-use hailer::{Answer, Client, Error, Settings, Target, registry};
+use hailer::{Answer, Client, ClientConfig, Error, Target, registry};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{IsTerminal, Write};
 use std::mem::ManuallyDrop;
@@ -72,11 +72,11 @@ async fn ask(
 fn place(answer: &Answer) -> Option<usize> {
     registry::PROTOCOLS
         .iter()
-        .position(|protocol| protocol.info().id == answer.asked.protocol.id)
+        .position(|protocol| protocol.info().id == answer.transcript.protocol.id)
 }
 
 /// The library's settings. Reads the auth token's file.
-fn settings(args: &Query) -> anyhow::Result<Settings> {
+fn settings(args: &Query) -> anyhow::Result<ClientConfig> {
     let mut settings = args.asking.settings(args.retries, args.deadline);
     settings.ask.players = !args.no_players;
     settings.ask.depth = if args.basic {
@@ -161,7 +161,7 @@ fn print_view(
             for answer in answers {
                 view::answer(out, text, answer, !args.no_players)?;
                 if args.raw {
-                    datagram::exchange(out, &answer.asked)?;
+                    datagram::exchange(out, &answer.transcript)?;
                 }
             }
         }
@@ -169,11 +169,13 @@ fn print_view(
             view::failure(out, text, error)?;
             match error {
                 error if args.raw => error
-                    .asked()
-                    .map_or(Ok(()), |asked| datagram::exchange(out, asked))?,
+                    .transcript()
+                    .map_or(Ok(()), |transcript| datagram::exchange(out, transcript))?,
                 Error::Malformed {
-                    asked, datagram, ..
-                } => datagram::culprit(out, asked.protocol.id, datagram)?,
+                    transcript,
+                    datagram,
+                    ..
+                } => datagram::culprit(out, transcript.protocol.id, datagram)?,
                 _ => {}
             }
         }

@@ -1,7 +1,7 @@
 //! Datagrams in hexadecimal, explained.
 
 use super::count;
-use hailer::Asked;
+use hailer::Transcript;
 use hailer::proto::model::printable;
 use hailer::proto::wire::{Error, Field, Notes};
 use hailer::proto::{DatagramContext, Direction, Explanation, Info, registry};
@@ -15,9 +15,9 @@ const MAX_FIELDS: usize = 2_000;
 pub(crate) const MAX_BYTES: usize = 16 * ROW;
 
 /// Every datagram of an exchange.
-pub(crate) fn exchange(out: &mut impl Write, asked: &Asked) -> std::io::Result<()> {
+pub(crate) fn exchange(out: &mut impl Write, transcript: &Transcript) -> std::io::Result<()> {
     let mut request: &[u8] = &[];
-    for datagram in &asked.datagrams {
+    for datagram in &transcript.datagrams {
         let seen = match datagram.direction {
             Direction::Request => DatagramContext::Request,
             Direction::Reply => DatagramContext::ReplyTo(request),
@@ -26,7 +26,7 @@ pub(crate) fn exchange(out: &mut impl Write, asked: &Asked) -> std::io::Result<(
             request = &datagram.bytes;
         }
         let at = format!("{:8.2} ms", datagram.at.as_secs_f64() * 1e3);
-        let protocol = registry::find(asked.protocol.id);
+        let protocol = registry::find(transcript.protocol.id);
         let mut notes = Notes::explaining();
         let found =
             protocol.and_then(|protocol| protocol.explain(&datagram.bytes, seen, &mut notes));
@@ -34,7 +34,7 @@ pub(crate) fn exchange(out: &mut impl Write, asked: &Asked) -> std::io::Result<(
             out,
             &at,
             Some(datagram.direction),
-            found.map(|found| (asked.protocol, found)),
+            found.map(|found| (transcript.protocol, found)),
             datagram.bytes.len(),
         )?;
         body(

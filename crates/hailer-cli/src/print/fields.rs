@@ -3,7 +3,7 @@
 use hailer::proto::model::{Extra, Rule};
 use hailer::proto::wire::Deviation;
 use hailer::report::{json, milliseconds};
-use hailer::{Answer, Asked, Error, Player, Status, Text};
+use hailer::{Answer, Error, Player, Status, Text, Transcript};
 use std::net::{IpAddr, SocketAddr};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -91,13 +91,13 @@ pub(crate) const FIELDS: [Field; 29] = [
     Field { name: "target", kind: Kind::Text, help: "The target as typed; of an address, protocol://address", get: |it| Cell::Foreign(it.target) },
     Field { name: "time", kind: Kind::Time, help: "When its end was known, UTC", get: |it| Cell::Time(micros(it.at)) },
     Field { name: "ok", kind: Kind::Flag, help: "Whether it answered", get: |it| Cell::Flag(it.result.is_ok()) },
-    Field { name: "protocol", kind: Kind::Text, help: "Id of the protocol", get: |it| it.asked().map_or(Cell::Nothing, |asked| Cell::Word(asked.protocol.id)) },
-    Field { name: "address", kind: Kind::Text, help: "Address and port asked, IPv6 in brackets", get: |it| it.asked().map_or(Cell::Nothing, |asked| Cell::Address(asked.address)) },
-    Field { name: "ip", kind: Kind::Text, help: "Address asked", get: |it| it.asked().map_or(Cell::Nothing, |asked| Cell::Ip(asked.address.ip())) },
-    Field { name: "port", kind: Kind::Int, help: "Port asked", get: |it| it.asked().map_or(Cell::Nothing, |asked| Cell::Int(asked.address.port().into())) },
-    Field { name: "round_trip_ms", kind: Kind::Number, help: "Shortest time between a request and its reply, milliseconds", get: |it| it.answer().map_or(Cell::Nothing, |answer| Cell::Milliseconds(milliseconds(answer.round_trip))) },
-    Field { name: "datagrams_sent", kind: Kind::Int, help: "Datagrams sent to it, repeated ones included", get: |it| it.asked().map_or(Cell::Nothing, |asked| Cell::Int(asked.sent.into())) },
-    Field { name: "datagrams_heard", kind: Kind::Int, help: "Datagrams heard from it", get: |it| it.asked().map_or(Cell::Nothing, |asked| Cell::Int(asked.heard.into())) },
+    Field { name: "protocol", kind: Kind::Text, help: "Id of the protocol", get: |it| it.transcript().map_or(Cell::Nothing, |transcript| Cell::Word(transcript.protocol.id)) },
+    Field { name: "address", kind: Kind::Text, help: "Address and port asked, IPv6 in brackets", get: |it| it.transcript().map_or(Cell::Nothing, |transcript| Cell::Address(transcript.address)) },
+    Field { name: "ip", kind: Kind::Text, help: "Address asked", get: |it| it.transcript().map_or(Cell::Nothing, |transcript| Cell::Ip(transcript.address.ip())) },
+    Field { name: "port", kind: Kind::Int, help: "Port asked", get: |it| it.transcript().map_or(Cell::Nothing, |transcript| Cell::Int(transcript.address.port().into())) },
+    Field { name: "round_trip_ms", kind: Kind::Number, help: "Shortest time between a request and its reply, milliseconds", get: |it| it.answer().map_or(Cell::Nothing, |answer| Cell::Milliseconds(milliseconds(answer.latency))) },
+    Field { name: "datagrams_sent", kind: Kind::Int, help: "Datagrams sent to it, repeated ones included", get: |it| it.transcript().map_or(Cell::Nothing, |transcript| Cell::Int(transcript.sent.into())) },
+    Field { name: "datagrams_heard", kind: Kind::Int, help: "Datagrams heard from it", get: |it| it.transcript().map_or(Cell::Nothing, |transcript| Cell::Int(transcript.received.into())) },
     Field { name: "name", kind: Kind::Text, help: "The server's name, without codes", get: |it| it.text(|status| status.name.as_ref()) },
     Field { name: "name_raw", kind: Kind::Text, help: "The server's name with its codes", get: |it| it.word(|status| status.name.as_ref().map(Text::raw)) },
     Field { name: "motd", kind: Kind::Text, help: "Message of the day, without codes", get: |it| it.text(|status| status.motd.as_ref()) },
@@ -150,10 +150,10 @@ impl<'a> Record<'a> {
         self.answer().map(|answer| &*answer.status)
     }
 
-    fn asked(&self) -> Option<&'a Asked> {
+    fn transcript(&self) -> Option<&'a Transcript> {
         match self.result {
-            Ok(answer) => Some(&answer.asked),
-            Err(error) => error.asked(),
+            Ok(answer) => Some(&answer.transcript),
+            Err(error) => error.transcript(),
         }
     }
 

@@ -43,7 +43,7 @@ pub(crate) fn record(out: &mut Vec<u8>, record: &Record<'_>, listed: bool) {
         out,
         "{shown}  {:>on$}  {:>8.2} ms  {}  {}",
         players(answer),
-        answer.round_trip.as_secs_f64() * 1e3,
+        answer.latency.as_secs_f64() * 1e3,
         padded(
             &line(status.version.as_deref().unwrap_or_default(), version),
             version

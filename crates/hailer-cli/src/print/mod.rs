@@ -113,16 +113,16 @@ pub(crate) fn since(seconds: f64) -> String {
 pub(crate) mod tests {
     use super::*;
     use hailer::proto::model::{Extra, Rule, Value};
-    use hailer::{Answer, Asked, Error, Player, Status, Text, registry};
+    use hailer::{Answer, Error, Player, Status, Text, Transcript, registry};
     use std::time::Duration;
 
-    fn asked() -> Asked {
+    fn transcript() -> Transcript {
         let address = "192.0.2.7:25565".parse().unwrap();
-        Asked {
+        Transcript {
             protocol: registry::PROTOCOLS[0].info(),
             address,
             sent: 2,
-            heard: 2,
+            received: 2,
             datagrams: Vec::new(),
         }
     }
@@ -149,9 +149,9 @@ pub(crate) mod tests {
             Player::default(),
         ]);
         Ok(Answer {
-            asked: asked(),
+            transcript: transcript(),
             status: status.into(),
-            round_trip: Duration::from_micros(12_340),
+            latency: Duration::from_micros(12_340),
         })
     }
 
@@ -181,7 +181,7 @@ pub(crate) mod tests {
 
     pub(crate) fn failure() -> Result<Answer, Error> {
         Err(Error::Silence {
-            asked: Box::new(asked()),
+            transcript: Box::new(transcript()),
             after: Duration::from_secs(3),
         })
     }

@@ -158,7 +158,7 @@ fn server(target: &str, answer: &Answer, protocol: bool) -> Vec<String> {
     vec![
         line(target, 2 * CELL),
         if protocol {
-            answer.asked.protocol.id.to_owned()
+            answer.transcript.protocol.id.to_owned()
         } else {
             String::new()
         },
@@ -166,7 +166,7 @@ fn server(target: &str, answer: &Answer, protocol: bool) -> Vec<String> {
         players(answer),
         text(status.map.as_deref()),
         text(status.version.as_deref()),
-        format!("{:.2} ms", answer.round_trip.as_secs_f64() * 1e3),
+        format!("{:.2} ms", answer.latency.as_secs_f64() * 1e3),
         remarks.join(", "),
     ]
 }

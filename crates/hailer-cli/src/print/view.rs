@@ -25,12 +25,15 @@ pub(crate) fn answer(
     players: bool,
 ) -> std::io::Result<()> {
     let status = &answer.status;
-    heading(out, status, answer.asked.protocol, target)?;
+    heading(out, status, answer.transcript.protocol, target)?;
     let mut row = |name: &str, value: &str| writeln!(out, "  \x1b[2m{name:<NAME$}\x1b[0m {value}");
-    let round_trip = answer.round_trip.as_secs_f64() * 1e3;
+    let round_trip = answer.latency.as_secs_f64() * 1e3;
     row(
         "Address",
-        &format!("{}, round trip {round_trip:.2} ms", answer.asked.address),
+        &format!(
+            "{}, round trip {round_trip:.2} ms",
+            answer.transcript.address
+        ),
     )?;
     let plain = [
         ("Game", &status.game),

@@ -16,9 +16,9 @@ fn ask(url: &str) -> Option<Status> {
         .enable_all()
         .build()
         .unwrap();
-    let mut settings = hailer::Settings::default();
-    settings.patience.timeout = Duration::from_millis(300);
-    (settings.patience.retries, settings.patience.deadline) = (1, Duration::from_secs(1));
+    let mut settings = hailer::ClientConfig::default();
+    settings.limits.timeout = Duration::from_millis(300);
+    (settings.limits.retries, settings.limits.deadline) = (1, Duration::from_secs(1));
     runtime
         .block_on(Client::new(settings).query(url))
         .ok()

@@ -13,7 +13,7 @@
 
 use super::{Recorder, unreachable};
 use crate::error::Error;
-use crate::names::Names;
+use crate::names::NameResolver;
 use crate::target::Target;
 use hailer_minecraft::client::{Client, ClientError, ClientEvent, GameClientConfig, TICK};
 use hailer_minecraft::{Build, PORT};
@@ -150,7 +150,7 @@ pub async fn join(target: &Target, join: Join) -> Result<JoinSession, JoinError>
         timeout,
         name_server,
     } = join;
-    let names = Names::new(name_server);
+    let names = NameResolver::new(name_server);
     let addresses = names.addresses(target, PORT, Some(SERVICE)).await?;
     let (stream, address) = connect(&addresses, timeout).await?;
     settings.host = target.host.to_string();

@@ -421,7 +421,7 @@ fn escaped(out: &mut Vec<u8>, text: &str, keep: bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::{Answer, Asked};
+    use crate::client::{Answer, Transcript};
     use crate::error::Error;
     use hailer_proto::model::{Address, Rows};
     use hailer_proto::registry;
@@ -577,15 +577,15 @@ mod tests {
     proptest! {
         #[test]
         fn it_is_what_serde_makes_of_it(
-            status in status(), target in ".{0,20}", address: SocketAddr, nanos in 0..100_000_000_000_u64, sent: u32, heard: u32,
+            status in status(), target in ".{0,20}", address: SocketAddr, nanos in 0..100_000_000_000_u64, sent: u32, received: u32,
         ) {
-            let asked = Asked { protocol: registry::PROTOCOLS[0].info(), address, sent, heard, datagrams: Vec::new() };
-            let answer = Answer { asked: asked.clone(), status: status.into(), round_trip: Duration::from_nanos(nanos) };
+            let transcript = Transcript { protocol: registry::PROTOCOLS[0].info(), address, sent, received, datagrams: Vec::new() };
+            let answer = Answer { transcript: transcript.clone(), status: status.into(), latency: Duration::from_nanos(nanos) };
             check(&Line::answered(&target, &answer));
-            check(&Line::failed(&target, &Error::Silence { asked: Box::new(asked.clone()), after: answer.round_trip }));
+            check(&Line::failed(&target, &Error::Silence { transcript: Box::new(transcript.clone()), after: answer.latency }));
             check(&Line::failed(&target, &Error::NameNotFound { name: target.clone() }));
             let fault = hailer_proto::Fault::Misbehaved("nonsense");
-            check(&Line::failed(&target, &Error::Malformed { asked: Box::new(asked), fault, datagram: target.clone().into() }));
+            check(&Line::failed(&target, &Error::Malformed { transcript: Box::new(transcript), fault, datagram: target.clone().into() }));
         }
     }
 
@@ -649,11 +649,11 @@ mod tests {
     #[test]
     #[ignore = "a measurement"]
     fn how_long_it_takes() {
-        let (asked, status) = typical();
+        let (transcript, status) = typical();
         let answer = Answer {
-            asked,
+            transcript,
             status: status.into(),
-            round_trip: Duration::from_micros(80_123),
+            latency: Duration::from_micros(80_123),
         };
         let mut out = Vec::with_capacity(1 << 20);
         let mut measure = |name: &str, write: &dyn Fn(&mut Vec<u8>)| {
@@ -676,7 +676,7 @@ mod tests {
     }
 
     /// Eight players, colours in the MOTD, plugins.
-    fn typical() -> (Asked, Status) {
+    fn typical() -> (Transcript, Status) {
         let mut status = Status {
             motd: Some(Text::legacy("§aA Minecraft §lServer")),
             game: Some("MINECRAFT".into()),
@@ -707,13 +707,13 @@ mod tests {
                 .collect(),
         );
         let address = "192.0.2.7:25565".parse().unwrap();
-        let asked = Asked {
+        let transcript = Transcript {
             protocol: registry::PROTOCOLS[0].info(),
             address,
             sent: 2,
-            heard: 2,
+            received: 2,
             datagrams: Vec::new(),
         };
-        (asked, status)
+        (transcript, status)
     }
 }

@@ -2,7 +2,7 @@
 
 pub mod json;
 
-use crate::client::{Answer, Asked};
+use crate::client::{Answer, Transcript};
 use crate::error::Error;
 use hailer_proto::Status;
 use hailer_proto::wire::hexadecimal;
@@ -45,14 +45,14 @@ pub fn milliseconds(time: Duration) -> f64 {
 impl<'a> Line<'a> {
     /// An answer.
     pub fn answered(target: &'a str, answer: &'a Answer) -> Self {
-        let round_trip_ms = milliseconds(answer.round_trip);
+        let round_trip_ms = milliseconds(answer.latency);
         let line = Self {
             ok: true,
             status: Some(&answer.status),
             round_trip_ms: Some(round_trip_ms),
             ..Self::empty(target)
         };
-        line.asked(&answer.asked)
+        line.transcript(&answer.transcript)
     }
 
     /// A failure.
@@ -70,8 +70,8 @@ impl<'a> Line<'a> {
             error: Some(failed),
             ..Self::empty(target)
         };
-        match error.asked() {
-            Some(asked) => line.asked(asked),
+        match error.transcript() {
+            Some(transcript) => line.transcript(transcript),
             None => line,
         }
     }
@@ -97,12 +97,12 @@ impl<'a> Line<'a> {
         }
     }
 
-    fn asked(self, asked: &Asked) -> Self {
+    fn transcript(self, transcript: &Transcript) -> Self {
         Self {
-            protocol: Some(asked.protocol.id),
-            address: Some(asked.address),
-            datagrams_sent: Some(asked.sent),
-            datagrams_heard: Some(asked.heard),
+            protocol: Some(transcript.protocol.id),
+            address: Some(transcript.address),
+            datagrams_sent: Some(transcript.sent),
+            datagrams_heard: Some(transcript.received),
             ..self
         }
     }

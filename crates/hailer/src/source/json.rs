@@ -567,7 +567,7 @@ impl<'de> Deserialize<'de> for SaidValue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::{Answer, Asked};
+    use crate::client::{Answer, Transcript};
     use crate::report;
     use proptest::prelude::*;
     use std::path::Path;
@@ -589,20 +589,20 @@ mod tests {
     fn line(status: Status) -> Vec<u8> {
         let address = "192.0.2.7:25565".parse().unwrap();
         let protocol = registry::PROTOCOLS[0].info();
-        let asked = Asked {
+        let transcript = Transcript {
             protocol,
             address,
             sent: 1,
-            heard: 1,
+            received: 1,
             datagrams: Vec::new(),
         };
         let mut line = Vec::new();
         report::Line::answered(
             "x",
             &Answer {
-                asked,
+                transcript,
                 status: status.into(),
-                round_trip: Duration::ZERO,
+                latency: Duration::ZERO,
             },
         )
         .write(&mut line);

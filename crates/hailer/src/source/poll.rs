@@ -1,7 +1,7 @@
 //! Hailer asks the real server, by any protocol that it speaks: what it answers for it is a shield and a translator.
 
 use super::{Complaint, SourceEvent, TimedStatus, kept, now};
-use crate::client::{Client, Settings};
+use crate::client::{Client, ClientConfig};
 use crate::target::Target;
 use hailer_proto::Status;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub struct Poll {
     /// those who ask here are to go.
     pub keep_address: bool,
     /// What to ask and how patiently.
-    pub settings: Settings,
+    pub settings: ClientConfig,
 }
 
 impl Poll {
@@ -35,7 +35,7 @@ impl Poll {
             target,
             every: Duration::from_secs(5),
             keep_address: false,
-            settings: Settings::default(),
+            settings: ClientConfig::default(),
         }
     }
 

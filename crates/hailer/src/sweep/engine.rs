@@ -2,14 +2,14 @@
 //!
 //! What is in flight is 32 bytes: whom, in which protocol, how many tries, when. The exchange itself is made anew for each
 //! datagram until the server answers: it derives all that it invents from its cookie, and the cookie from a secret and the
-//! question, so that it says the same each time. Only then there is a [driver](Drive) for it.
+//! question, so that it says the same each time. Only then there is a [driver](ExchangeDriver) for it.
 
 use super::flight::{Flight, Id, TICK};
 use super::pace::{Prefixes, Throttle};
 use super::window::{Delays, Window};
 use super::{Counts, End, Next, Position, Probe, Settings, Sink, Source};
-use crate::client::{Answer, Asked, Datagram};
-use crate::drive::{Action, Drive, Failure, Outcome, Patience};
+use crate::client::{Answer, Datagram, Transcript};
+use crate::drive::{Action, ExchangeDriver, ExchangeError, ExchangeOutput, QueryLimits};
 use crate::error::Error;
 use hailer_proto::{Cookie, Direction, Protocol, registry};
 use hailer_udp::{BATCH, Outbox};
@@ -64,10 +64,10 @@ impl Outboxes {
 pub struct Engine {
     settings: Settings,
     /// Patience with a server that has answered: waits as long as it may.
-    patience: Patience,
+    limits: QueryLimits,
     secret: [u8; 16],
     flight: Flight,
-    drivers: Vec<Option<Drive>>,
+    drivers: Vec<Option<ExchangeDriver>>,
     free_drivers: Vec<u32>,
     /// What was typed, where it was a name.
     names: HashMap<Id, Arc<str>>,
@@ -97,13 +97,13 @@ impl Engine {
     pub fn new(mut settings: Settings, secret: [u8; 16]) -> Self {
         let [seed, other] = [0, 8]
             .map(|at| u64::from_le_bytes(secret[at..at + 8].try_into().expect("eight bytes")));
-        let mut patience = settings.patience;
-        patience.deadline = patience.deadline.min(MAX_DEADLINE);
-        patience.timeout = patience.timeout.min(patience.deadline).min(MAX_TIMEOUT);
-        patience.retries = patience.retries.min(u32::from(u8::MAX - 1));
+        let mut limits = settings.limits;
+        limits.deadline = limits.deadline.min(MAX_DEADLINE);
+        limits.timeout = limits.timeout.min(limits.deadline).min(MAX_TIMEOUT);
+        limits.retries = limits.retries.min(u32::from(u8::MAX - 1));
         settings.max_in_flight = settings.max_in_flight.max(1);
         Self {
-            patience,
+            limits,
             secret,
             flight: Flight::new(Cookie(seed).derive(other)),
             drivers: Vec::new(),
@@ -113,7 +113,7 @@ impl Engine {
             throttle: Throttle::new(&settings.pace),
             prefixes: Prefixes::new(settings.pace.per_prefix, Cookie(other).derive(seed)),
             window: Window::new(settings.max_in_flight),
-            delays: Delays::new(patience.timeout),
+            delays: Delays::new(limits.timeout),
             counts: Counts::default(),
             lag: Duration::ZERO,
             overflowed: None,
@@ -275,15 +275,15 @@ impl Engine {
     /// the first has had all of the time-out by then: a server that is slower than all others still counts.
     fn wait(&self, now: Duration, id: Id) -> Duration {
         let is_last =
-            u32::from(self.flight.slot(id).resends) >= self.delays.retries(self.patience.retries);
+            u32::from(self.flight.slot(id).resends) >= self.delays.retries(self.limits.retries);
         let (usual, took) = (self.delays.wait(), self.took(now, id));
         let wait = if is_last {
-            (usual * 2).max(self.patience.timeout.saturating_sub(took))
+            (usual * 2).max(self.limits.timeout.saturating_sub(took))
         } else {
             usual
         };
-        wait.min(self.patience.timeout)
-            .min(self.patience.deadline.saturating_sub(took))
+        wait.min(self.limits.timeout)
+            .min(self.limits.deadline.saturating_sub(took))
     }
 
     /// How long a question takes so far, in whole milliseconds.
@@ -304,7 +304,7 @@ impl Engine {
     }
 
     /// The driver of a server that has not answered, and in `out` what it was sent last.
-    fn replay(&self, id: Id, now: Duration, out: &mut Vec<u8>) -> (Drive, Action) {
+    fn replay(&self, id: Id, now: Duration, out: &mut Vec<u8>) -> (ExchangeDriver, Action) {
         let slot = self.flight.slot(id);
         let exchange = self
             .protocol(id)
@@ -312,9 +312,9 @@ impl Engine {
         let sent = self.last_send(now, id);
         // The millisecond is rounded, the microsecond tells the delay.
         let began = now.saturating_sub(self.took(now, id)).min(sent);
-        Drive::replayed(
+        ExchangeDriver::replayed(
             exchange,
-            self.patience,
+            self.limits,
             began,
             sent,
             u32::from(slot.resends),
@@ -457,7 +457,7 @@ impl Engine {
     }
 
     /// Keeps the driver of a server that has answered.
-    fn keep(&mut self, id: Id, drive: Drive) {
+    fn keep(&mut self, id: Id, drive: ExchangeDriver) {
         let place = match self.free_drivers.pop() {
             Some(place) => {
                 self.drivers[place as usize] = Some(drive);
@@ -497,11 +497,11 @@ impl Engine {
             self.scratch = said;
             if matches {
                 is_ours = true;
-                let asked = Box::new(self.asked(id, Some(&drive)));
+                let transcript = Box::new(self.transcript(id, Some(&drive)));
                 let error = match error.kind() {
-                    io::ErrorKind::ConnectionRefused => Error::PortClosed { asked },
+                    io::ErrorKind::ConnectionRefused => Error::PortClosed { transcript },
                     _ => Error::Unreachable {
-                        asked,
+                        transcript,
                         cause: copy(error),
                     },
                 };
@@ -555,19 +555,19 @@ impl Engine {
     /// Nothing came from a server that has not answered yet.
     fn silence(&mut self, now: Duration, id: Id, out: &mut Outboxes, sink: &mut dyn Sink) {
         let (sent, took) = (self.last_send(now, id), self.took(now, id));
-        let retries = self.delays.retries(self.patience.retries);
+        let retries = self.delays.retries(self.limits.retries);
         let slot = self.flight.slot_mut(id);
         let is_our_fault = self.overflowed.is_some_and(|at| at >= sent) && slot.forgive();
         if is_our_fault {
             // Neither the try counts nor its time.
             slot.began = slot.began.wrapping_add((now - sent).as_millis() as u32);
-        } else if took >= self.patience.deadline || u32::from(slot.resends) >= retries {
+        } else if took >= self.limits.deadline || u32::from(slot.resends) >= retries {
             // That this try was the last is known only now: it has not had the rest of the time-out yet.
-            let left = self.patience.timeout.saturating_sub(took);
+            let left = self.limits.timeout.saturating_sub(took);
             if left > TICK {
                 return self.flight.wake_at(id, now + left);
             }
-            return self.end(id, None, Err(Failure::Silence { after: took }), sink);
+            return self.end(id, None, Err(ExchangeError::Silence { after: took }), sink);
         } else {
             slot.resends += 1;
         }
@@ -614,28 +614,28 @@ impl Engine {
     fn end(
         &mut self,
         id: Id,
-        drive: Option<&Drive>,
-        end: Result<Outcome, Failure>,
+        drive: Option<&ExchangeDriver>,
+        end: Result<ExchangeOutput, ExchangeError>,
         sink: &mut dyn Sink,
     ) {
-        let asked = self.asked(id, drive);
+        let transcript = self.transcript(id, drive);
         let result = match end {
             Ok(outcome) => {
-                let Outcome { status, round_trip } = outcome;
+                let ExchangeOutput { status, latency } = outcome;
                 Answer {
-                    asked,
+                    transcript,
                     status,
-                    round_trip,
+                    latency,
                 }
                 .accept(self.settings.strict)
             }
-            Err(failure) => Err(Error::from_failure(asked, failure)),
+            Err(failure) => Err(Error::from_failure(transcript, failure)),
         };
         self.finish(id, result, sink);
     }
 
     /// Who was asked, and how much went to and fro.
-    fn asked(&mut self, id: Id, drive: Option<&Drive>) -> Asked {
+    fn transcript(&mut self, id: Id, drive: Option<&ExchangeDriver>) -> Transcript {
         let datagrams = if self.replies.is_empty() {
             Vec::new()
         } else {
@@ -647,15 +647,15 @@ impl Engine {
         } else {
             None
         };
-        let (sent, heard) = match drive.or(kept) {
-            Some(drive) => (drive.sent(), drive.heard()),
+        let (sent, received) = match drive.or(kept) {
+            Some(drive) => (drive.sent(), drive.received()),
             None => (u32::from(slot.resends) + 1, 0),
         };
-        Asked {
+        Transcript {
             protocol: self.protocol(id).info(),
             address: self.flight.address(id),
             sent,
-            heard,
+            received,
             datagrams,
         }
     }
@@ -672,7 +672,7 @@ impl Engine {
         let slot = self.flight.slot(id);
         let index = slot.index();
         if matches!(result, Err(Error::Silence { .. })) {
-            let most = self.patience.retries.into();
+            let most = self.limits.retries.into();
             self.counts.in_vain += if slot.has_answered() {
                 most
             } else {
@@ -748,22 +748,22 @@ mod tests {
 
     #[test]
     fn faults_keep_their_names() {
-        let asked = || Asked {
+        let transcript = || Transcript {
             protocol: registry::PROTOCOLS[0].info(),
             address: ([127, 0, 0, 1], 1).into(),
             sent: 1,
-            heard: 1,
+            received: 1,
             datagrams: Vec::new(),
         };
-        let kind = |failure| Error::from_failure(asked(), failure).kind();
+        let kind = |failure| Error::from_failure(transcript(), failure).kind();
         assert_eq!(
-            kind(Failure::Silence {
+            kind(ExchangeError::Silence {
                 after: Duration::ZERO
             }),
             "silence"
         );
-        assert_eq!(kind(Failure::Flood { bytes: 1 }), "flood");
-        let fault = |fault| Failure::Fault {
+        assert_eq!(kind(ExchangeError::Flood { bytes: 1 }), "flood");
+        let fault = |fault| ExchangeError::Fault {
             fault,
             datagram: Vec::new(),
         };

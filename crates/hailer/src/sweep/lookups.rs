@@ -4,7 +4,7 @@ use super::exclude::Exclusions;
 use super::targets::Name;
 use super::{Next, Probe};
 use crate::error::Error;
-use crate::names::Names;
+use crate::names::NameResolver;
 use crate::target::{Host, Target};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use hailer_proto::Protocol;
@@ -180,7 +180,7 @@ impl Worker {
             let Ok(runtime) = builder.enable_all().max_blocking_threads(at_once).build() else {
                 return;
             };
-            runtime.block_on(work(&Names::new(server), wants, finds, at_once));
+            runtime.block_on(work(&NameResolver::new(server), wants, finds, at_once));
             runtime.shutdown_background();
         };
         // Without a thread the ends hang loose, which `next` takes for what it is.
@@ -191,7 +191,7 @@ impl Worker {
 
 /// Looks up what is wanted until nobody wants more. A name that is being looked up is not looked up again.
 async fn work(
-    names: &Names,
+    names: &NameResolver,
     mut wants: tokio::sync::mpsc::Receiver<Wanted>,
     finds: mpsc::Sender<Found>,
     at_once: usize,
@@ -227,7 +227,7 @@ async fn work(
 }
 
 /// The first address: a sweep asks one.
-async fn look_up(names: &Names, key: &Key) -> Result<SocketAddr, Trouble> {
+async fn look_up(names: &NameResolver, key: &Key) -> Result<SocketAddr, Trouble> {
     let host = Host::Name(String::from(&*key.host));
     let found = match key.service {
         Some((service, port)) => {

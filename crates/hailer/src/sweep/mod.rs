@@ -29,7 +29,7 @@ pub use targets::{Collector, Item, LeftOut, ListError, Name, Targets};
 pub use worker::run;
 
 use crate::client::Answer;
-use crate::drive::Patience;
+use crate::drive::QueryLimits;
 use crate::error::Error;
 use hailer_proto::{Ask, Protocol};
 use std::net::SocketAddr;
@@ -190,10 +190,10 @@ pub struct Settings {
     /// How long and how much to bear from one server. The time-out is the longest that is waited for one datagram; the
     /// sweep waits less where the delays that it sees allow it, and never more than four minutes. Of retries it makes at
     /// most 254, and more than one only where some servers answer no sooner: where hardly any does, a third try finds nobody.
-    pub patience: Patience,
+    pub limits: QueryLimits,
     /// Refuse answers that deviate from the protocol.
     pub strict: bool,
-    /// Keep what servers said, as it came, for [`Asked::datagrams`](crate::Asked::datagrams): replies only.
+    /// Keep what servers said, as it came, for [`Transcript::datagrams`](crate::Transcript::datagrams): replies only.
     pub keep_replies: bool,
     /// How fast to send.
     pub pace: Pace,
@@ -226,13 +226,13 @@ impl Default for Pace {
 
 impl Default for Settings {
     fn default() -> Self {
-        let patience = Patience {
+        let limits = QueryLimits {
             retries: 2,
-            ..Patience::default()
+            ..QueryLimits::default()
         };
         Self {
             ask: Ask::default(),
-            patience,
+            limits,
             strict: false,
             keep_replies: false,
             pace: Pace::default(),

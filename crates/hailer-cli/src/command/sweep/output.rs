@@ -16,7 +16,7 @@ use super::tally;
 use crate::print::csv::Csv;
 use crate::print::fields::{Field, Record};
 use crate::print::{lines, ndjson};
-use hailer::Asked;
+use hailer::Transcript;
 use hailer::sweep::{Beat, Counts, End, Position, Sink};
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -260,15 +260,15 @@ impl Sink for Output {
         if end.result.is_err() && !self.failed || self.shared.over.load(Ordering::Relaxed) {
             return;
         }
-        let asked = match &end.result {
-            Ok(answer) => Some(&answer.asked),
-            Err(error) => error.asked(),
+        let transcript = match &end.result {
+            Ok(answer) => Some(&answer.transcript),
+            Err(error) => error.transcript(),
         };
-        let target = match (&end.name, asked) {
+        let target = match (&end.name, transcript) {
             (Some(name), _) => name,
-            (None, Some(asked)) => {
+            (None, Some(transcript)) => {
                 self.target.clear();
-                url(&mut self.target, asked);
+                url(&mut self.target, transcript);
                 self.target.as_str()
             }
             (None, None) => "",
@@ -311,9 +311,9 @@ fn room() -> Vec<u8> {
 }
 
 /// `protocol://address`.
-fn url(out: &mut String, asked: &Asked) {
+fn url(out: &mut String, transcript: &Transcript) {
     // Writing to a text cannot fail.
-    let _ = write!(out, "{}://{}", asked.protocol.id, asked.address);
+    let _ = write!(out, "{}://{}", transcript.protocol.id, transcript.address);
 }
 
 /// The thread that writes.

@@ -274,10 +274,10 @@ pub(super) fn settings(args: &Sweep, players: bool) -> anyhow::Result<Settings> 
     };
     settings.ask.auth_token = what.auth.token()?.map(Into::into);
     settings.strict = what.strict;
-    let patience = &mut settings.patience;
-    (patience.timeout, patience.retries) = (pace.timeout, pace.retries);
+    let limits = &mut settings.limits;
+    (limits.timeout, limits.retries) = (pace.timeout, pace.retries);
     let all = pace.timeout.saturating_mul(pace.retries + 1);
-    patience.deadline = pace.deadline.unwrap_or(patience.deadline.max(all));
+    limits.deadline = pace.deadline.unwrap_or(limits.deadline.max(all));
     settings.pace.packets_per_second = pace.rate;
     settings.pace.bits_per_second = pace.bandwidth;
     settings.pace.per_prefix = pace.per_network;

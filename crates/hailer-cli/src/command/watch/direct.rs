@@ -157,7 +157,7 @@ impl Direct {
             name_server: asking.name_server,
             ..Settings::default()
         };
-        settings.sweep.patience = asking.patience;
+        settings.sweep.limits = asking.limits;
         settings.sweep.pace.per_prefix = PER_NETWORK;
         // Nobody looks at the bytes here.
         settings.sweep.keep_replies = false;
@@ -330,7 +330,7 @@ async fn find(client: Client, mut servers: Vec<Server>, to: mpsc::Sender<Found>)
             };
             let end = end.and_then(|answers| {
                 let protocol = best(&answers)
-                    .and_then(|answer| hailer::registry::find(answer.asked.protocol.id));
+                    .and_then(|answer| hailer::registry::find(answer.transcript.protocol.id));
                 Ok((protocol, target.parse::<Target>()?))
             });
             let end = match end {
@@ -353,7 +353,8 @@ async fn find(client: Client, mut servers: Vec<Server>, to: mpsc::Sender<Found>)
 
 /// The answer to go on with: protocols of datagrams cost least, and among them the first of the registry.
 fn best(answers: &[Answer]) -> Option<&Answer> {
-    let is_datagram = |answer: &&Answer| answer.asked.protocol.transport == Transport::Datagram;
+    let is_datagram =
+        |answer: &&Answer| answer.transcript.protocol.transport == Transport::Datagram;
     answers.iter().find(is_datagram).or(answers.first())
 }
 
@@ -362,7 +363,7 @@ mod tests {
     use super::*;
     use crate::args::{Arguments, Command, Later};
     use clap::Parser;
-    use hailer::{Asked, registry};
+    use hailer::{Transcript, registry};
 
     fn read(flags: &[&str]) -> anyhow::Result<Vec<Server>> {
         let Command::Watch(Later(args)) =
@@ -453,19 +454,19 @@ mod tests {
     #[test]
     fn datagrams_are_preferred() {
         let answer = |id: &str| Answer {
-            asked: Asked {
+            transcript: Transcript {
                 protocol: registry::find(id).unwrap().info(),
                 address: ([192, 0, 2, 7], 1).into(),
                 sent: 1,
-                heard: 1,
+                received: 1,
                 datagrams: Vec::new(),
             },
             status: Box::default(),
-            round_trip: Duration::ZERO,
+            latency: Duration::ZERO,
         };
         let chosen = |ids: &[&str]| {
             let answers: Vec<Answer> = ids.iter().map(|id| answer(id)).collect();
-            best(&answers).map(|answer| answer.asked.protocol.id)
+            best(&answers).map(|answer| answer.transcript.protocol.id)
         };
         assert_eq!(
             chosen(&["minecraft-12w", "minecraft-query"]),
