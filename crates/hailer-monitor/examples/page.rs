@@ -3,8 +3,8 @@
 #[path = "../tests/fleet/mod.rs"]
 mod fleet;
 
-use hailer_monitor::live::Update;
 use hailer_monitor::server::ServerId;
+use hailer_monitor::state::Update;
 use hailer_monitor::web::{App, Bounds, serve};
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
                     ..Update::default()
                 },
                 |row| {
-                    if let Some(last) = row.last.as_mut().filter(|last| last.answered) {
+                    if let Some(last) = row.last_sample.as_mut().filter(|last| last.answered) {
                         last.players = last
                             .players
                             .map(|players| (players + seed * 7 % 5).saturating_sub(2));

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 /// When a server counts as down, and when as flapping.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Rules {
+pub struct HealthRules {
     /// Silent samples in a row after which a server is down. At least 1.
     pub down_after: u8,
     /// Changes within a short time after which it is flapping.
@@ -20,7 +20,7 @@ pub struct Rules {
     pub half_life: Millis,
 }
 
-impl Default for Rules {
+impl Default for HealthRules {
     fn default() -> Self {
         Self {
             down_after: 2,
@@ -77,7 +77,7 @@ impl Health {
 
     /// The same, as far as it matters to whoever goes on with it: how long a server has been down is told by `since`.
     #[must_use]
-    pub fn kept(mut self, rules: &Rules) -> Self {
+    pub fn kept(mut self, rules: &HealthRules) -> Self {
         self.silent = self.silent.min(rules.down_after.max(1));
         self
     }
@@ -85,7 +85,7 @@ impl Health {
     /// Takes a sample; `reason` is why there was no answer. Tells what changed: at most two events.
     pub fn sample(
         &mut self,
-        rules: &Rules,
+        rules: &HealthRules,
         at: Millis,
         answered: bool,
         reason: impl FnOnce() -> String,
@@ -136,7 +136,7 @@ impl Health {
         }
     }
 
-    fn penalty_at(&self, rules: &Rules, at: Millis) -> f32 {
+    fn penalty_at(&self, rules: &HealthRules, at: Millis) -> f32 {
         let halves = (at - self.changed).max(0) as f32 / rules.half_life.max(1) as f32;
         self.penalty * (-halves).exp2()
     }
@@ -153,7 +153,9 @@ mod tests {
         let mut words = Vec::new();
         for (minute, sample) in samples.chars().enumerate() {
             let at = from + minute as Millis * MINUTE;
-            let events = health.sample(&Rules::default(), at, sample == '+', || "silence".into());
+            let events = health.sample(&HealthRules::default(), at, sample == '+', || {
+                "silence".into()
+            });
             words.extend(
                 events
                     .into_iter()

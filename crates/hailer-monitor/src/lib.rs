@@ -1,7 +1,7 @@
 //! Watches game servers over time: who is up, how many play, since when; a page, an API, alerts.
 //!
 //! ```text
-//!   plan ─┐                                    ┌─► Live ────► page, API, metrics, `hailer watch`
+//!   plan ─┐                                    ┌─► StateTable ────► page, API, metrics, `hailer watch`
 //!   API ──┼─► Watchlist ─► Schedule ─► poll ─► Watch ─► Batch ─► History (SQL) ─► charts, export
 //!   tool ─┘                          a sweep   │
 //!                                              └─► Change ─► Alerts ─► webhook, command
@@ -9,7 +9,7 @@
 //!
 //! A [`Server`](server::Server) is what is watched. Every so often it is asked, by the engine of the sweep, and what comes of it is a
 //! [`Sample`](sample::Sample). [`Health`](health::Health) makes of the samples whether it is up, and of differences
-//! [`Event`](sample::Event)s. [`Live`](live::Live) holds how things stand now; [`history`] remembers.
+//! [`Event`](sample::Event)s. [`StateTable`](state::StateTable) holds how things stand now; [`history`] remembers.
 //!
 //! Sans-IO, told the time, tested in simulated time: [`health`], [`schedule`], the rules of alerts. Those that do something:
 //! `poll` (a thread with sockets), [`history`] (SQL), `web` (HTTP), the delivery of alerts.
@@ -18,11 +18,11 @@ pub mod alert;
 pub mod cluster;
 pub mod health;
 pub mod history;
-pub mod live;
 pub mod monitor;
 pub mod poll;
 pub mod sample;
 pub mod schedule;
 pub mod server;
 pub mod sessions;
+pub mod state;
 pub mod web;

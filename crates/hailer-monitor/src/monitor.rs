@@ -1,16 +1,17 @@
 //! All of it together: who is watched, polling, history, alerts.
 
 use crate::alert::{self, Alerts};
-use crate::cluster::{self, Seat};
+use crate::cluster::{self, ClusterConfig, LeaderAlerts};
 use crate::health::State;
 use crate::history::{
-    Batch, Bounds, Health, History, HistoryError, Keep, NewServer, Session, Writer,
+    Batch, History, HistoryError, HistoryWriter, NewServer, PlayerSession, Retention, WriterHealth,
+    WriterLimits,
 };
-use crate::live::{Live, SPARK, SPARKS, Update};
-use crate::poll::{self, Poll, since_1970};
+use crate::poll::{PollConfig, Poller, unix_millis};
 use crate::sample::EventKind;
 use crate::server::{Origin, Server, ServerId};
-use crate::sessions::{Privacy, Sessions};
+use crate::sessions::{Privacy, SessionTracker};
+use crate::state::{DAY_BUCKET_MS, DAY_BUCKETS, StateTable, Update};
 use crate::web::api::{
     HistoryHealth, LocalWatchlist, MonitorHealth, TestAlert, TestAlertError, Watchlist,
     WatchlistError,
@@ -36,24 +37,24 @@ const LAST: Duration = Duration::from_secs(2);
 /// How to monitor.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Settings {
+pub struct MonitorConfig {
     /// Whom to ask when, and how fast.
-    pub poll: poll::Settings,
+    pub poll: PollConfig,
     /// How long to remember what.
-    pub keep: Keep,
+    pub keep: Retention,
     /// What becomes of the names of players.
     pub privacy: Privacy,
     /// What is worth telling, and to whom.
     pub alerts: alert::CheckedConfig,
     /// Others that share the work; `None`: it is alone.
-    pub cluster: Option<cluster::Settings>,
+    pub cluster: Option<ClusterConfig>,
 }
 
-impl Default for Settings {
+impl Default for MonitorConfig {
     fn default() -> Self {
         let (poll, keep, alerts) = (
-            poll::Settings::default(),
-            Keep::default(),
+            PollConfig::default(),
+            Retention::default(),
             alert::CheckedConfig::default(),
         );
         Self {
@@ -94,13 +95,13 @@ pub enum MonitorError {
 
 /// A monitor that runs. Dropping it ends it; [`stop`](Self::stop) writes what is not written yet.
 pub struct Monitor {
-    live: Arc<Live>,
+    live: Arc<StateTable>,
     history: History,
-    poll: Arc<Poll>,
+    poll: Arc<Poller>,
     watchlist: Arc<dyn Watchlist>,
-    writer: Writer,
+    writer: HistoryWriter,
     /// In a cluster: while this process leads.
-    alerts: Seat,
+    alerts: LeaderAlerts,
     plan: Arc<alert::CheckedConfig>,
     started: i64,
     feeder: JoinHandle<()>,
@@ -110,13 +111,13 @@ pub struct Monitor {
 
 impl Monitor {
     /// Starts to watch what the history knows. Inside a tokio runtime.
-    pub async fn start(history: History, settings: Settings) -> Result<Self, MonitorError> {
+    pub async fn start(history: History, settings: MonitorConfig) -> Result<Self, MonitorError> {
         if settings.cluster.is_some() {
             return Self::join(history, settings).await;
         }
-        let live = Arc::new(Live::default());
+        let live = Arc::new(StateTable::default());
         let interval = settings.poll.interval;
-        let (poll, mut batches) = Poll::start(settings.poll, live.clone())?;
+        let (poll, mut batches) = Poller::start(settings.poll, live.clone())?;
         let poll = Arc::new(poll);
         let states = history.last_states().await?;
         let states: HashMap<ServerId, (State, i64)> = states
@@ -132,10 +133,10 @@ impl Monitor {
             .into_iter()
             .for_each(|(server, _)| live.set(server));
         drop(states);
-        let started = since_1970();
+        let started = unix_millis();
         remember_day(&live, &history, started).await?;
-        let writer = Writer::start(history.clone(), Bounds::default());
-        let mut sessions = Sessions::new(settings.privacy);
+        let writer = HistoryWriter::start(history.clone(), WriterLimits::default());
+        let mut sessions = SessionTracker::new(settings.privacy);
         sessions.resume(history.sessions_since(started - RESUME).await?);
         let feeder = {
             let (live, writer, mut updates) = (live.clone(), writer.clone(), live.listen());
@@ -172,14 +173,14 @@ impl Monitor {
                 loop {
                     each.tick().await;
                     // The writer tells that the database fails; what is not done now is done next time.
-                    let _ = history.tidy(since_1970(), &keep).await;
+                    let _ = history.tidy(unix_millis(), &keep).await;
                 }
             })
         };
         let plan = Arc::new(settings.alerts.clone());
         let alerts =
             Arc::new(Alerts::start(settings.alerts, live.clone(), &history, interval).await?);
-        let alerts: Seat = Arc::new(Mutex::new(Some(alerts)));
+        let alerts: LeaderAlerts = Arc::new(Mutex::new(Some(alerts)));
         let watchlist = Arc::new(LocalWatchlist::new(
             history.clone(),
             poll.clone(),
@@ -201,8 +202,8 @@ impl Monitor {
     }
 
     /// Takes part in a cluster, whose processes do together what one does alone.
-    async fn join(history: History, settings: Settings) -> Result<Self, MonitorError> {
-        let Settings {
+    async fn join(history: History, settings: MonitorConfig) -> Result<Self, MonitorError> {
+        let MonitorConfig {
             poll,
             keep,
             privacy,
@@ -212,10 +213,10 @@ impl Monitor {
         else {
             return Err(MonitorError::NotShared);
         };
-        let live = Arc::new(Live::default());
+        let live = Arc::new(StateTable::default());
         let interval = poll.interval;
-        let (poll, batches) = Poll::start(poll, live.clone())?;
-        let (poll, started, alerts) = (Arc::new(poll), since_1970(), Seat::default());
+        let (poll, batches) = Poller::start(poll, live.clone())?;
+        let (poll, started, alerts) = (Arc::new(poll), unix_millis(), LeaderAlerts::default());
         let start = cluster::Start {
             history: history.clone(),
             live: live.clone(),
@@ -230,7 +231,7 @@ impl Monitor {
         let member = cluster::Member::start(cluster, start).await?;
         let watchlist = member.watchlist();
         // Nothing comes to this one: results go by way of Redis.
-        let writer = Writer::start(history.clone(), Bounds::default());
+        let writer = HistoryWriter::start(history.clone(), WriterLimits::default());
         let (feeder, tidier, plan) = (
             tokio::spawn(async {}),
             tokio::spawn(async {}),
@@ -253,7 +254,7 @@ impl Monitor {
     }
 
     /// How things stand.
-    pub fn live(&self) -> &Arc<Live> {
+    pub fn live(&self) -> &Arc<StateTable> {
         &self.live
     }
 
@@ -410,7 +411,7 @@ impl Monitor {
     }
 
     /// Ends it: what came is written, if the database takes it. Tells how that went: what is kept is lost now.
-    pub async fn stop(self) -> Health {
+    pub async fn stop(self) -> WriterHealth {
         self.tidier.abort();
         if let Some(cluster) = self.cluster {
             cluster.stop().await;
@@ -426,14 +427,14 @@ impl Monitor {
 /// The last day of all servers, one half hour after the other: a day of a hundred thousand at once would take more room than all
 /// else.
 pub(crate) async fn remember_day(
-    live: &Live,
+    live: &StateTable,
     history: &History,
     now: i64,
 ) -> Result<(), HistoryError> {
-    for place in (0..SPARKS as i64).rev() {
+    for place in (0..DAY_BUCKETS as i64).rev() {
         live.remember(
             &history
-                .half_hour((now.div_euclid(SPARK) - place) * SPARK)
+                .half_hour((now.div_euclid(DAY_BUCKET_MS) - place) * DAY_BUCKET_MS)
                 .await?,
         );
     }
@@ -444,11 +445,11 @@ pub(crate) async fn remember_day(
 const RESUME: i64 = 5 * 60_000;
 
 /// Who is on, by what each answer of a batch said.
-pub(crate) fn add_sessions(sessions: &mut Sessions, live: &Live, batch: &mut Batch) {
+pub(crate) fn add_sessions(sessions: &mut SessionTracker, live: &StateTable, batch: &mut Batch) {
     for sample in batch.samples.iter().filter(|sample| sample.answered) {
         let said = live
             .row(sample.server)
-            .and_then(|row| row.said)
+            .and_then(|row| row.last_status)
             .filter(|said| said.at == sample.at);
         if let Some(said) = said {
             let names = said.players.iter().map(|name| name.as_str());
@@ -468,13 +469,13 @@ pub(crate) fn add_sessions(sessions: &mut Sessions, live: &Live, batch: &mut Bat
 
 /// Nobody is on a server that is watched no more: who is there when it is watched again has come anew.
 fn end_sessions(
-    sessions: &mut Sessions,
-    live: &Live,
+    sessions: &mut SessionTracker,
+    live: &StateTable,
     update: Result<Arc<Update>, RecvError>,
-) -> Vec<Session> {
+) -> Vec<PlayerSession> {
     let is_gone = |id: ServerId| live.row(id).is_none();
     match update {
-        Ok(update) if update.is_other_list => {
+        Ok(update) if update.list_changed => {
             let gone = update.servers.iter().filter(|id| is_gone(**id));
             gone.flat_map(|id| sessions.close(*id)).collect()
         }

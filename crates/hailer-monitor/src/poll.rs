@@ -1,18 +1,18 @@
 //! Asks servers when they are due: the sweep's thread, fed by the [`Schedule`], and what comes of it.
 //!
 //! ```text
-//!   Watchlist ─┬─► Source ─► sweep ─► Sink ─┐
-//!           └─► streams ─► Client ───────┴─► Tally ─► Live, Batch
+//!   PollTable ─┬─► Source ─► sweep ─► Sink ─┐
+//!           └─► streams ─► Client ───────┴─► ResultSink ─► StateTable, Batch
 //! ```
 //!
 //! Protocols of datagrams go through one sweep that never ends; those of streams through a [`Client`], some at a time.
 
-use crate::health::{Health, Rules, State};
+use crate::health::{Health, HealthRules, State};
 use crate::history::Batch;
-use crate::live::{Live, Said, Update};
 use crate::sample::{Difference, Event, EventKind, Millis, Sample};
-use crate::schedule::{Due, Schedule};
+use crate::schedule::{DueSample, Schedule};
 use crate::server::{Server, ServerId};
+use crate::state::{LastStatus, StateTable, Update};
 use compact_str::CompactString;
 use hailer::proto::model::Roster;
 use hailer::proto::{Protocol, Transport};
@@ -29,40 +29,40 @@ use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::mpsc;
 
 /// Servers of stream protocols that are asked at the same time.
-const STREAMS_AT_ONCE: usize = 256;
+const MAX_OPEN_STREAMS: usize = 256;
 /// Batches that wait for the history; it keeps more itself.
-const BATCHES: usize = 64;
+const MAX_QUEUED_BATCHES: usize = 64;
 /// Servers that are put on the list under one lock.
-const AT_ONCE: usize = 1_000;
+const SERVERS_PER_LOCK: usize = 1_000;
 /// Names that are looked up at the same time.
-const LOOKUPS_AT_ONCE: usize = 32;
+const MAX_LOOKUPS: usize = 32;
 /// A name is looked up again after so long; one without address, or of a silent server, as often as servers are asked.
-const LOOKUP_AGAIN: Duration = Duration::from_secs(300);
+const LOOKUP_LIFETIME: Duration = Duration::from_secs(300);
 /// Of one answer, in bytes, so much is kept for the page: JSON, and datagrams.
-const ANSWER: usize = 16 << 10;
+const MAX_ANSWER_BYTES: usize = 16 << 10;
 /// Of all answers together: those of some eight thousand servers. Of more, the first have theirs kept.
-const ANSWERS: u64 = 16 << 20;
+const MAX_TOTAL_ANSWER_BYTES: u64 = 16 << 20;
 /// Changes of version, map and MOTD that one server may make at once; a quarter of an hour gives it one more. Some servers tell
 /// another joke each time.
-const CHANGES: f32 = 6.0;
-const CHANGE_AGAIN: f32 = 15.0 * 60_000.0;
+const CHANGE_BURST: f32 = 6.0;
+const CHANGE_REFILL_MS: f32 = 15.0 * 60_000.0;
 /// Names of players that are kept of one answer.
-const PLAYERS: usize = 1_024;
+const MAX_PLAYERS: usize = 1_024;
 
 /// How to poll.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct PollConfig {
     /// How often each server is asked that has no interval of its own.
     pub interval: Duration,
     /// When a server counts as down.
-    pub rules: Rules,
+    pub rules: HealthRules,
     /// How to sweep: patience, pace, what to ask.
     pub sweep: sweep::Settings,
     /// The name server, if not the system's.
     pub name_server: Option<SocketAddr>,
 }
 
-impl Default for Settings {
+impl Default for PollConfig {
     fn default() -> Self {
         let mut sweep = sweep::Settings::default();
         sweep.pace.packets_per_second = 20_000.0;
@@ -72,14 +72,14 @@ impl Default for Settings {
         sweep.keep_replies = true;
         Self {
             interval: Duration::from_secs(60),
-            rules: Rules::default(),
+            rules: HealthRules::default(),
             sweep,
             name_server: None,
         }
     }
 }
 
-impl Settings {
+impl PollConfig {
     /// How often a server is asked, in milliseconds.
     fn interval_of(&self, server: &Server) -> Millis {
         server
@@ -106,11 +106,11 @@ pub struct Counts {
 
 /// What somebody must know of a server who goes on asking it as if it had always been he.
 #[derive(Clone, Debug, Default)]
-pub struct Known {
+pub struct ServerState {
     /// How it is.
     pub health: Health,
     /// What it last said: differences are told from that.
-    pub said: Option<Arc<Said>>,
+    pub said: Option<Arc<LastStatus>>,
     /// How many changes it has just made, and when that was so: some servers tell another joke each time.
     pub changes: f32,
     /// See there.
@@ -119,26 +119,26 @@ pub struct Known {
 
 /// A server that was asked by somebody else.
 #[derive(Clone, Debug)]
-pub struct Resumed {
+pub struct Handover {
     /// Who.
     pub server: Server,
     /// What is known of it.
-    pub known: Known,
+    pub known: ServerState,
     /// Times after this that have passed were not sampled: the last is made up for. `None`: none is.
     pub after: Option<Millis>,
 }
 
 /// The poller. Dropping it ends it.
-pub struct Poll {
+pub struct Poller {
     shared: Arc<Shared>,
     thread: Option<std::thread::JoinHandle<io::Result<()>>>,
     tasks: Vec<tokio::task::JoinHandle<()>>,
 }
 
 struct Shared {
-    settings: Settings,
-    watchlist: Mutex<Watchlist>,
-    live: Arc<Live>,
+    settings: PollConfig,
+    table: Mutex<PollTable>,
+    live: Arc<StateTable>,
     counts: Counts,
     /// Not what keeps the channel open: it ends with the thread.
     batches: mpsc::WeakSender<Batch>,
@@ -148,14 +148,14 @@ struct Shared {
 
 /// Who is watched, and what is known of them that the page does not show.
 #[derive(Default)]
-struct Watchlist {
+struct PollTable {
     schedule: Schedule,
-    watched: HashMap<ServerId, Watched>,
+    watched: HashMap<ServerId, PolledServer>,
     clock: Clock,
 }
 
-struct Watched {
-    /// The same as in `Live`. Its target is read again where more of it is needed than the address: seldom.
+struct PolledServer {
+    /// The same as in `StateTable`. Its target is read again where more of it is needed than the address: seldom.
     server: Arc<Server>,
     is_name: bool,
     protocol: &'static dyn Protocol,
@@ -164,12 +164,12 @@ struct Watched {
     health: Health,
     /// Its last question has no end yet.
     is_asked: bool,
-    said: Option<Arc<Said>>,
+    said: Option<Arc<LastStatus>>,
     changes: f32,
     changed: Millis,
 }
 
-impl Watched {
+impl PolledServer {
     /// One that was not asked yet.
     fn new(
         server: Arc<Server>,
@@ -207,12 +207,12 @@ struct Clock {
 }
 
 /// A clock that differs by more was set.
-const CLOCK_SET: Millis = 5_000;
+const CLOCK_STEP_MS: Millis = 5_000;
 
 impl Default for Clock {
     fn default() -> Self {
         Self {
-            base: since_1970(),
+            base: unix_millis(),
             started: Instant::now(),
         }
     }
@@ -222,8 +222,8 @@ impl Clock {
     /// The time, and whether the system's clock was set since this was last asked.
     fn now(&mut self) -> (Millis, bool) {
         let now = self.base + self.started.elapsed().as_millis() as Millis;
-        let system = since_1970();
-        if (system - now).abs() <= CLOCK_SET {
+        let system = unix_millis();
+        if (system - now).abs() <= CLOCK_STEP_MS {
             return (now, false);
         }
         *self = Self::default();
@@ -232,21 +232,24 @@ impl Clock {
 }
 
 /// Milliseconds since 1970.
-pub fn since_1970() -> Millis {
+pub fn unix_millis() -> Millis {
     let time = SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
         .unwrap_or_default();
     time.as_millis() as Millis
 }
 
-impl Poll {
+impl Poller {
     /// Starts to poll. Samples and events go to the batches; inside a tokio runtime.
-    pub fn start(settings: Settings, live: Arc<Live>) -> io::Result<(Self, mpsc::Receiver<Batch>)> {
-        let (batches, receiver) = mpsc::channel(BATCHES);
-        let (streams, due) = mpsc::channel(STREAMS_AT_ONCE);
+    pub fn start(
+        settings: PollConfig,
+        live: Arc<StateTable>,
+    ) -> io::Result<(Self, mpsc::Receiver<Batch>)> {
+        let (batches, receiver) = mpsc::channel(MAX_QUEUED_BATCHES);
+        let (streams, due) = mpsc::channel(MAX_OPEN_STREAMS);
         let shared = Arc::new(Shared {
             settings,
-            watchlist: Mutex::default(),
+            table: Mutex::default(),
             live,
             counts: Counts::default(),
             batches: batches.downgrade(),
@@ -262,14 +265,14 @@ impl Poll {
             std::thread::Builder::new()
                 .name("poll".into())
                 .spawn(move || {
-                    let asked: Arc<Mutex<HashMap<u64, Due>>> = Arc::default();
-                    let mut source = Drawn {
+                    let asked: Arc<Mutex<HashMap<u64, DueSample>>> = Arc::default();
+                    let mut source = DueProbes {
                         shared: shared.clone(),
                         asked: asked.clone(),
                         streams,
                         index: 0,
                     };
-                    let mut tally = Tally::new(shared.clone(), asked);
+                    let mut tally = ResultSink::new(shared.clone(), asked);
                     drop(batches);
                     sweep::run(&shared.settings.sweep, &mut source, &mut tally).map(drop)
                 })?
@@ -284,7 +287,7 @@ impl Poll {
         ))
     }
 
-    /// Watches a server, or goes on with another description of it. It is shown in `Live` too. `known`: its state when
+    /// Watches a server, or goes on with another description of it. It is shown in `StateTable` too. `known`: its state when
     /// the history was last written. Returns what is wrong with its target, if that cannot be asked.
     pub fn watch(&self, server: Server, known: Option<(State, Millis)>) -> Result<(), String> {
         self.watch_all([(server, known)])
@@ -300,7 +303,7 @@ impl Poll {
         let (mut servers, mut refused) = (servers.into_iter().peekable(), Vec::new());
         while servers.peek().is_some() {
             let mut read = Vec::new();
-            for (server, known) in servers.by_ref().take(AT_ONCE) {
+            for (server, known) in servers.by_ref().take(SERVERS_PER_LOCK) {
                 match asked(&server) {
                     Ok((target, protocol)) => read.push((server, target, protocol, known)),
                     Err(problem) => refused.push((server, problem)),
@@ -316,10 +319,10 @@ impl Poll {
     fn put(&self, servers: Vec<Read>) {
         let mut states: HashMap<ServerId, (State, Millis)> = HashMap::new();
         let mut update = Update {
-            is_other_list: true,
+            list_changed: true,
             ..Update::default()
         };
-        let mut list = self.shared.watchlist();
+        let mut list = self.shared.table();
         let now = list.clock.now().0;
         let servers: Vec<_> = servers
             .into_iter()
@@ -338,7 +341,7 @@ impl Poll {
             }
             let (state, since) = known.unwrap_or_default();
             states.insert(server.id, (state, since));
-            let watched = Watched::new(
+            let watched = PolledServer::new(
                 server.clone(),
                 target,
                 *protocol,
@@ -360,7 +363,7 @@ impl Poll {
 
     /// Watches a server no more.
     pub fn forget(&self, id: ServerId) {
-        let mut list = self.shared.watchlist();
+        let mut list = self.shared.table();
         list.schedule.remove(id);
         list.watched.remove(&id);
         drop(list);
@@ -368,7 +371,7 @@ impl Poll {
         self.shared.live.change(
             Update {
                 servers: vec![id],
-                is_other_list: true,
+                list_changed: true,
                 ..Update::default()
             },
             |_| {},
@@ -377,18 +380,18 @@ impl Poll {
 
     /// Goes on with servers that somebody else asked until now; those that are asked here already get their new descriptions. Tells
     /// whose targets cannot be asked.
-    pub fn resume(&self, servers: Vec<Resumed>) -> Vec<ServerId> {
+    pub fn resume(&self, servers: Vec<Handover>) -> Vec<ServerId> {
         let (mut wrong, mut update) = (
             Vec::new(),
             Update {
-                is_other_list: true,
+                list_changed: true,
                 ..Update::default()
             },
         );
         let mut states = HashMap::new();
-        let mut list = self.shared.watchlist();
+        let mut list = self.shared.table();
         let now = list.clock.now().0;
-        for Resumed {
+        for Handover {
             server,
             known,
             after,
@@ -417,7 +420,7 @@ impl Poll {
                 Some(after) => list.schedule.resume(server.id, interval, now, after),
                 None => list.schedule.set(server.id, interval, now),
             }
-            let Known {
+            let ServerState {
                 health,
                 said,
                 changes,
@@ -426,10 +429,10 @@ impl Poll {
             } = known;
             states.insert(server.id, (health, said.clone()));
             update.servers.push(server.id);
-            let watched = Watched {
+            let watched = PolledServer {
                 said,
                 changes,
-                ..Watched::new(server, &target, protocol, health, changed)
+                ..PolledServer::new(server, &target, protocol, health, changed)
             };
             list.watched.insert(watched.server.id, watched);
         }
@@ -440,7 +443,7 @@ impl Poll {
             };
             (row.state, row.since, row.is_flapping) =
                 (health.state, health.since, health.is_flapping);
-            row.said = row.said.take().or(said);
+            row.last_status = row.last_status.take().or(said);
         });
         self.shared.lookups.notify_one();
         wrong
@@ -448,13 +451,13 @@ impl Poll {
 
     /// Asks these no more; what they were asked last still counts.
     pub fn pause(&self, servers: &[ServerId]) {
-        let mut list = self.shared.watchlist();
+        let mut list = self.shared.table();
         servers.iter().for_each(|id| list.schedule.remove(*id));
     }
 
     /// Whether one of these has not answered its last question, nor been silent for long enough.
     pub fn is_asking(&self, servers: &[ServerId]) -> bool {
-        let list = self.shared.watchlist();
+        let list = self.shared.table();
         servers
             .iter()
             .any(|id| list.watched.get(id).is_some_and(|watched| watched.is_asked))
@@ -462,7 +465,7 @@ impl Poll {
 
     /// Asks these no more, since somebody else does. They are shown as before.
     pub fn leave(&self, servers: &[ServerId]) {
-        let mut list = self.shared.watchlist();
+        let mut list = self.shared.table();
         for id in servers {
             list.schedule.remove(*id);
             list.watched.remove(id);
@@ -471,15 +474,18 @@ impl Poll {
 
     /// All who are asked here.
     pub fn asked(&self) -> Vec<ServerId> {
-        self.shared.watchlist().watched.keys().copied().collect()
+        self.shared.table().watched.keys().copied().collect()
     }
 
     /// What is known of those of these that are asked here.
-    pub fn known(&self, servers: impl IntoIterator<Item = ServerId>) -> Vec<(ServerId, Known)> {
-        let list = self.shared.watchlist();
+    pub fn known(
+        &self,
+        servers: impl IntoIterator<Item = ServerId>,
+    ) -> Vec<(ServerId, ServerState)> {
+        let list = self.shared.table();
         let known = |id| {
             let watched = list.watched.get(&id)?;
-            let Watched {
+            let PolledServer {
                 health,
                 said,
                 changes,
@@ -489,7 +495,7 @@ impl Poll {
             let health = health.kept(&self.shared.settings.rules);
             Some((
                 id,
-                Known {
+                ServerState {
                     health,
                     said: said.clone(),
                     changes: *changes,
@@ -531,7 +537,7 @@ fn asked(server: &Server) -> Result<(Target, &'static dyn Protocol), String> {
     }
 }
 
-impl Drop for Poll {
+impl Drop for Poller {
     fn drop(&mut self) {
         self.shared.is_over.store(true, Ordering::Relaxed);
         self.tasks.iter().for_each(tokio::task::JoinHandle::abort);
@@ -543,16 +549,14 @@ impl Drop for Poll {
 }
 
 impl Shared {
-    fn watchlist(&self) -> MutexGuard<'_, Watchlist> {
-        self.watchlist
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    fn table(&self) -> MutexGuard<'_, PollTable> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Watchlist {
+impl PollTable {
     /// The next whose time has come.
-    fn next(&mut self, counts: &Counts) -> Option<Due> {
+    fn next(&mut self, counts: &Counts) -> Option<DueSample> {
         let (now, was_set) = self.clock.now();
         if was_set {
             self.schedule.restart(now);
@@ -576,18 +580,18 @@ impl Watchlist {
 }
 
 /// What is due, as the sweep draws it.
-struct Drawn {
+struct DueProbes {
     shared: Arc<Shared>,
     /// By the index of the question.
-    asked: Arc<Mutex<HashMap<u64, Due>>>,
-    streams: mpsc::Sender<Due>,
+    asked: Arc<Mutex<HashMap<u64, DueSample>>>,
+    streams: mpsc::Sender<DueSample>,
     index: u64,
 }
 
-impl Source for Drawn {
+impl Source for DueProbes {
     fn next(&mut self) -> Next {
         loop {
-            let mut list = self.shared.watchlist();
+            let mut list = self.shared.table();
             let Some(due) = list.next(&self.shared.counts) else {
                 return Next::Later;
             };
@@ -625,8 +629,8 @@ impl Source for Drawn {
     }
 
     fn later(&self) -> Duration {
-        let due = self.shared.watchlist().schedule.next_due();
-        let wait = due.map_or(1_000, |due| due - since_1970()).clamp(1, 1_000);
+        let due = self.shared.table().schedule.next_due();
+        let wait = due.map_or(1_000, |due| due - unix_millis()).clamp(1, 1_000);
         Duration::from_millis(wait as u64)
     }
 
@@ -635,7 +639,7 @@ impl Source for Drawn {
     }
 }
 
-fn not_found(watched: &Watched, cause: &str) -> Error {
+fn not_found(watched: &PolledServer, cause: &str) -> Error {
     let name = watched.server.target().map_or_else(
         |_| watched.server.target.clone(),
         |target| target.host.to_string(),
@@ -647,10 +651,10 @@ fn not_found(watched: &Watched, cause: &str) -> Error {
 }
 
 /// What came of questions, until it is passed on.
-struct Tally {
+struct ResultSink {
     shared: Arc<Shared>,
     batches: Option<mpsc::Sender<Batch>>,
-    asked: Arc<Mutex<HashMap<u64, Due>>>,
+    asked: Arc<Mutex<HashMap<u64, DueSample>>>,
     batch: Batch,
     update: Update,
     changes: HashMap<ServerId, Change>,
@@ -661,10 +665,10 @@ struct Change {
     sample: Sample,
     health: Health,
     error: Option<Arc<(String, String)>>,
-    said: Option<Arc<Said>>,
+    said: Option<Arc<LastStatus>>,
 }
 
-impl Sink for Tally {
+impl Sink for ResultSink {
     fn end(&mut self, end: End) {
         let due = self
             .asked
@@ -685,8 +689,8 @@ impl Sink for Tally {
     }
 }
 
-impl Tally {
-    fn new(shared: Arc<Shared>, asked: Arc<Mutex<HashMap<u64, Due>>>) -> Self {
+impl ResultSink {
+    fn new(shared: Arc<Shared>, asked: Arc<Mutex<HashMap<u64, DueSample>>>) -> Self {
         Self {
             batches: shared.batches.upgrade(),
             shared,
@@ -697,9 +701,9 @@ impl Tally {
         }
     }
 
-    fn take(&mut self, due: Due, result: Result<Answer, Error>) {
-        let Due { server, at } = due;
-        let mut list = self.shared.watchlist();
+    fn take(&mut self, due: DueSample, result: Result<Answer, Error>) {
+        let DueSample { server, at } = due;
+        let mut list = self.shared.table();
         let Some(watched) = list.watched.get_mut(&server) else {
             return;
         };
@@ -734,9 +738,9 @@ impl Tally {
         let mut events: Vec<EventKind> = told.into_iter().flatten().collect();
         if let (Some(before), Some(said), true) = (&before, &watched.said, sample.answered) {
             for kind in differences(before, said) {
-                let refilled = (at - watched.changed).max(0) as f32 / CHANGE_AGAIN;
+                let refilled = (at - watched.changed).max(0) as f32 / CHANGE_REFILL_MS;
                 let changes = (watched.changes - refilled).max(0.0);
-                if changes <= CHANGES - 1.0 {
+                if changes <= CHANGE_BURST - 1.0 {
                     (watched.changes, watched.changed) = (changes + 1.0, at);
                     events.push(kind);
                 }
@@ -759,7 +763,7 @@ impl Tally {
         self.shared
             .counts
             .last
-            .store(since_1970() as u64, Ordering::Relaxed);
+            .store(unix_millis() as u64, Ordering::Relaxed);
     }
 
     /// Shows what came, and gives it to the history.
@@ -788,8 +792,8 @@ impl Tally {
                     u16::from(sample.answered),
                     sample.players.unwrap_or_default(),
                 );
-                (row.last, row.error) = (Some(*sample), error.clone());
-                row.said.clone_from(said);
+                (row.last_sample, row.error) = (Some(*sample), error.clone());
+                row.last_status.clone_from(said);
             });
         let samples = self.batch.samples.len();
         let batch = std::mem::take(&mut self.batch);
@@ -806,7 +810,7 @@ impl Tally {
     }
 }
 
-fn answered(due: Due, answer: &Answer) -> Sample {
+fn answered(due: DueSample, answer: &Answer) -> Sample {
     let players = &answer.status.players;
     // A count may be anything; what cannot be a number of players is none.
     let count = |count: i64| u32::try_from(count).ok();
@@ -833,7 +837,7 @@ fn answered(due: Due, answer: &Answer) -> Sample {
     }
 }
 
-fn unanswered(due: Due, error: &Error) -> Sample {
+fn unanswered(due: DueSample, error: &Error) -> Sample {
     let sent = error.transcript().map_or(0, |transcript| transcript.sent);
     Sample {
         server: due.server,
@@ -851,7 +855,13 @@ fn saturate(count: u32) -> u16 {
     u16::try_from(count).unwrap_or(u16::MAX)
 }
 
-fn said(typed: &str, answer: Answer, at: Millis, before: Option<&Said>, counts: &Counts) -> Said {
+fn said(
+    typed: &str,
+    answer: Answer,
+    at: Millis,
+    before: Option<&LastStatus>,
+    counts: &Counts,
+) -> LastStatus {
     let mut json = Vec::new();
     Line::answered(typed, &answer).write(&mut json);
     let Answer {
@@ -863,9 +873,9 @@ fn said(typed: &str, answer: Answer, at: Millis, before: Option<&Said>, counts: 
         .map(|datagram| datagram.bytes.len())
         .sum();
     // Once a row, whatever it was before: what all answers together take is counted, and nothing is kept past that.
-    let old = before.map_or(0, Said::kept);
+    let old = before.map_or(0, LastStatus::kept);
     let kept = counts.kept.fetch_sub(old, Ordering::Relaxed) - old;
-    let mut said = Said {
+    let mut said = LastStatus {
         at,
         address: Some(transcript.address),
         title: status.title().map(Into::into),
@@ -876,18 +886,20 @@ fn said(typed: &str, answer: Answer, at: Millis, before: Option<&Said>, counts: 
             .players
             .list
             .iter()
-            .take(PLAYERS)
+            .take(MAX_PLAYERS)
             .map(|player| player.name.plain().into())
             .collect(),
-        is_whole: status.players.roster == Roster::Whole && status.players.list.len() <= PLAYERS,
+        is_whole: status.players.roster == Roster::Whole
+            && status.players.list.len() <= MAX_PLAYERS,
         motd: status.motd,
         answer: Box::default(),
         replies: Vec::new(),
     };
-    if json.len() <= ANSWER && kept + json.len() as u64 <= ANSWERS {
+    if json.len() <= MAX_ANSWER_BYTES && kept + json.len() as u64 <= MAX_TOTAL_ANSWER_BYTES {
         said.answer = json.into();
     }
-    if replies <= ANSWER && kept + said.kept() + replies as u64 <= ANSWERS {
+    if replies <= MAX_ANSWER_BYTES && kept + said.kept() + replies as u64 <= MAX_TOTAL_ANSWER_BYTES
+    {
         said.replies = transcript
             .datagrams
             .into_iter()
@@ -898,7 +910,7 @@ fn said(typed: &str, answer: Answer, at: Millis, before: Option<&Said>, counts: 
     said
 }
 
-impl Said {
+impl LastStatus {
     /// What the long parts of it take, in bytes.
     fn kept(&self) -> u64 {
         (self.answer.len() + self.replies.iter().map(|reply| reply.len()).sum::<usize>()) as u64
@@ -906,7 +918,7 @@ impl Said {
 }
 
 /// What it says now and did not say before. What it does not say at all is no difference: a short answer leaves things out.
-fn differences(before: &Said, now: &Said) -> Vec<EventKind> {
+fn differences(before: &LastStatus, now: &LastStatus) -> Vec<EventKind> {
     let differ = |from: &Option<CompactString>, to: &Option<CompactString>| {
         let is_other = to.is_some() && from.is_some() && from != to;
         let text = |text: &Option<CompactString>| text.as_deref().map(str::to_owned);
@@ -915,8 +927,8 @@ fn differences(before: &Said, now: &Said) -> Vec<EventKind> {
             to: text(to),
         })
     };
-    let plain = |said: &Said| said.motd.as_ref().map(|motd| motd.plain().into());
-    let address = |said: &Said| said.address.map(|address| address.to_string().into());
+    let plain = |said: &LastStatus| said.motd.as_ref().map(|motd| motd.plain().into());
+    let address = |said: &LastStatus| said.address.map(|address| address.to_string().into());
     let all = [
         differ(&before.version, &now.version).map(EventKind::Version),
         differ(&before.map, &now.map).map(EventKind::Map),
@@ -927,19 +939,19 @@ fn differences(before: &Said, now: &Said) -> Vec<EventKind> {
 }
 
 /// Asks servers of stream protocols: a connection each.
-async fn ask_streams(shared: Arc<Shared>, mut due: mpsc::Receiver<Due>) {
+async fn ask_streams(shared: Arc<Shared>, mut due: mpsc::Receiver<DueSample>) {
     let mut settings = hailer::ClientConfig::default();
     settings.limits = shared.settings.sweep.limits;
     settings.name_server = shared.settings.name_server;
     settings.keep_datagrams = shared.settings.sweep.keep_replies;
     let client = Arc::new(Client::new(settings));
-    let places = Arc::new(tokio::sync::Semaphore::new(STREAMS_AT_ONCE));
+    let places = Arc::new(tokio::sync::Semaphore::new(MAX_OPEN_STREAMS));
     while let Some(due) = due.recv().await {
         let Ok(place) = places.clone().acquire_owned().await else {
             return;
         };
         let server = shared
-            .watchlist()
+            .table()
             .watched
             .get(&due.server)
             .map(|watched| watched.server.clone());
@@ -949,7 +961,7 @@ async fn ask_streams(shared: Arc<Shared>, mut due: mpsc::Receiver<Due>) {
         let (client, shared) = (client.clone(), shared.clone());
         tokio::spawn(async move {
             let result = client.query(target).await;
-            let mut tally = Tally::new(shared, Arc::default());
+            let mut tally = ResultSink::new(shared, Arc::default());
             tally.take(due, result);
             tally.pass_on();
             drop(place);
@@ -962,15 +974,15 @@ async fn look_up(shared: Arc<Shared>) {
     let mut settings = hailer::ClientConfig::default();
     settings.name_server = shared.settings.name_server;
     let client = Arc::new(Client::new(settings));
-    let places = Arc::new(tokio::sync::Semaphore::new(LOOKUPS_AT_ONCE));
+    let places = Arc::new(tokio::sync::Semaphore::new(MAX_LOOKUPS));
     loop {
-        let again = |watched: &Watched| match watched.address {
-            Ok(_) if !watched.health.is_silent() => LOOKUP_AGAIN,
+        let again = |watched: &PolledServer| match watched.address {
+            Ok(_) if !watched.health.is_silent() => LOOKUP_LIFETIME,
             // Perhaps it is silent since it has moved.
-            _ => shared.settings.interval.min(LOOKUP_AGAIN),
+            _ => shared.settings.interval.min(LOOKUP_LIFETIME),
         };
         let mut wanted = Vec::new();
-        for (id, watched) in &mut shared.watchlist().watched {
+        for (id, watched) in &mut shared.table().watched {
             // A stream's client looks up for itself.
             let is_ours =
                 watched.is_name && watched.protocol.info().transport == Transport::Datagram;
@@ -989,7 +1001,7 @@ async fn look_up(shared: Arc<Shared>) {
             let (client, shared) = (client.clone(), shared.clone());
             tokio::spawn(async move {
                 let found = client.addresses(&target).await;
-                let mut list = shared.watchlist();
+                let mut list = shared.table();
                 if let Some(watched) = list.watched.get_mut(&id) {
                     match found {
                         Ok(found) => {

@@ -9,11 +9,11 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
 /// Nobody is asked more often, in milliseconds.
-pub const SHORTEST_INTERVAL: Millis = 1_000;
+pub const MIN_INTERVAL_MS: Millis = 1_000;
 /// Of an interval, so much is jitter.
-const JITTER: i64 = 20;
+const JITTER_PARTS: i64 = 20;
 /// Of an interval, so much is a moment.
-const MOMENT: i64 = 40;
+const POSTPONE_PARTS: i64 = 40;
 
 /// Who is to be asked when.
 #[derive(Debug, Default)]
@@ -34,7 +34,7 @@ struct Entry {
 
 /// A server whose time has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Due {
+pub struct DueSample {
     /// Whom to ask.
     pub server: ServerId,
     /// The time of the sample: a whole number of intervals, and its phase. Never twice for one server.
@@ -44,7 +44,7 @@ pub struct Due {
 impl Schedule {
     /// Watches a server from now on, or at another interval than before.
     pub fn set(&mut self, server: ServerId, interval: Millis, now: Millis) {
-        let interval = interval.max(SHORTEST_INTERVAL);
+        let interval = interval.max(MIN_INTERVAL_MS);
         if self
             .entries
             .get(&server)
@@ -66,7 +66,7 @@ impl Schedule {
     /// Goes on with a server that somebody else asked until now: of its times that have passed, the last is made up for if it
     /// came after `after`.
     pub fn resume(&mut self, server: ServerId, interval: Millis, now: Millis, after: Millis) {
-        let interval = interval.max(SHORTEST_INTERVAL);
+        let interval = interval.max(MIN_INTERVAL_MS);
         let at = last_time(server, interval, now);
         let at = if at > after { at } else { at + interval };
         self.put(
@@ -108,7 +108,7 @@ impl Schedule {
     }
 
     /// The next server whose time has come. If several of its times have passed, it is due once.
-    pub fn next(&mut self, now: Millis) -> Option<Due> {
+    pub fn next(&mut self, now: Millis) -> Option<DueSample> {
         loop {
             let &Reverse((due, server)) = self.queue.peek()?;
             if due > now {
@@ -131,16 +131,16 @@ impl Schedule {
                     at: at + interval,
                 },
             );
-            return Some(Due { server, at });
+            return Some(DueSample { server, at });
         }
     }
 
     /// It cannot be asked just now: this sample is due again in a moment, as long as its time has not passed.
-    pub fn postpone(&mut self, due: Due, now: Millis) {
+    pub fn postpone(&mut self, due: DueSample, now: Millis) {
         let Some(entry) = self.entries.get_mut(&due.server) else {
             return;
         };
-        let again = now + (entry.interval / MOMENT).max(1);
+        let again = now + (entry.interval / POSTPONE_PARTS).max(1);
         (entry.at, entry.due) = (due.at, again);
         self.queue.push(Reverse((again, due.server)));
     }
@@ -152,7 +152,7 @@ impl Schedule {
 
     fn put(&mut self, server: ServerId, mut entry: Entry) {
         let jitter = mix(server.0 as u64 ^ (entry.at as u64).rotate_left(32))
-            % (entry.interval / JITTER).max(1) as u64;
+            % (entry.interval / JITTER_PARTS).max(1) as u64;
         entry.due = entry.at + jitter as Millis;
         self.entries.insert(server, entry);
         self.queue.push(Reverse((entry.due, server)));
@@ -184,7 +184,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
-    fn due(schedule: &mut Schedule, now: Millis) -> Vec<Due> {
+    fn due(schedule: &mut Schedule, now: Millis) -> Vec<DueSample> {
         std::iter::from_fn(|| schedule.next(now)).collect()
     }
 
@@ -221,7 +221,7 @@ mod tests {
         let all = due(&mut schedule, first + 95_000);
         assert_eq!(
             all,
-            [Due {
+            [DueSample {
                 server: ServerId(7),
                 at: first + 90_000
             }]
@@ -244,7 +244,7 @@ mod tests {
         second.resume(ServerId(7), 10_000, at + 9_000, at - 1);
         assert_eq!(
             due(&mut second, at + 9_000),
-            [Due {
+            [DueSample {
                 server: ServerId(7),
                 at
             }],
@@ -254,7 +254,7 @@ mod tests {
         assert_eq!(due(&mut second, at + 9_000), []);
         assert_eq!(
             due(&mut second, at + 11_000),
-            [Due {
+            [DueSample {
                 server: ServerId(7),
                 at: at + 10_000
             }]
@@ -275,7 +275,7 @@ mod tests {
         );
         assert_eq!(due(&mut schedule, 10_800), [first], "the same sample");
         schedule.postpone(first, 10_800);
-        let next = Due {
+        let next = DueSample {
             at: first.at + 10_000,
             ..first
         };

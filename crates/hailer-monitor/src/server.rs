@@ -1,7 +1,7 @@
 //! What is watched.
 
 use crate::history::NewServer;
-use crate::schedule::SHORTEST_INTERVAL;
+use crate::schedule::MIN_INTERVAL_MS;
 use hailer::Target;
 use hailer::proto::model::is_control;
 use hailer::target::TargetError;
@@ -51,26 +51,26 @@ impl Server {
 }
 
 /// Characters of a name.
-pub const LONGEST_NAME: usize = 64;
+pub const MAX_NAME_LENGTH: usize = 64;
 /// Characters of a target: a host name has 253.
-const LONGEST_TARGET: usize = 300;
-const LONGEST_GROUP: usize = 64;
-const MOST_LABELS: usize = 16;
-const LONGEST_KEY: usize = 32;
-const LONGEST_VALUE: usize = 128;
+const MAX_TARGET_LENGTH: usize = 300;
+const MAX_GROUP_CHARS: usize = 64;
+const MAX_LABELS: usize = 16;
+const MAX_KEY_LENGTH: usize = 32;
+const MAX_VALUE_CHARS: usize = 128;
 /// A server that is asked less often is not watched.
-const LONGEST_INTERVAL: Duration = Duration::from_secs(24 * 3600);
+const MAX_INTERVAL: Duration = Duration::from_secs(24 * 3600);
 
 /// What is wrong with something that somebody wrote.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Wrong {
+pub struct FieldError {
     /// Which member.
     pub field: String,
     /// What would be right.
     pub message: String,
 }
 
-impl Wrong {
+impl FieldError {
     /// Something wrong; what was written may be long, and is cut.
     pub fn new(field: &str, message: impl Into<String>) -> Self {
         Self {
@@ -81,74 +81,74 @@ impl Wrong {
 }
 
 /// What is wrong with a description of a server; nothing: it can be watched.
-pub fn check(new: &NewServer) -> Vec<Wrong> {
+pub fn check(new: &NewServer) -> Vec<FieldError> {
     let mut wrong = Vec::new();
     let is_of_name = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     let name = &new.name;
     if name.is_empty()
-        || name.len() > LONGEST_NAME
+        || name.len() > MAX_NAME_LENGTH
         || name.starts_with('.')
         || !name.chars().all(is_of_name)
     {
         let message =
-            format!("1 to {LONGEST_NAME} letters, digits, `.`, `_` and `-`, no `.` in front");
-        wrong.push(Wrong::new("name", message));
+            format!("1 to {MAX_NAME_LENGTH} letters, digits, `.`, `_` and `-`, no `.` in front");
+        wrong.push(FieldError::new("name", message));
     }
     let target = new.target.parse::<Target>();
     match target {
-        _ if new.target.len() > LONGEST_TARGET => {
-            wrong.push(Wrong::new(
+        _ if new.target.len() > MAX_TARGET_LENGTH => {
+            wrong.push(FieldError::new(
                 "target",
-                format!("at most {LONGEST_TARGET} characters"),
+                format!("at most {MAX_TARGET_LENGTH} characters"),
             ));
         }
-        Err(error) => wrong.push(Wrong::new("target", error.to_string())),
+        Err(error) => wrong.push(FieldError::new("target", error.to_string())),
         Ok(Target { protocol: None, .. }) => {
             let known = hailer::registry::known();
-            wrong.push(Wrong::new(
+            wrong.push(FieldError::new(
                 "target",
                 format!("say the protocol, as PROTOCOL://HOST; known are {known}"),
             ));
         }
         Ok(_) => {}
     }
-    if !is_line(&new.group, LONGEST_GROUP) {
-        wrong.push(Wrong::new(
+    if !is_line(&new.group, MAX_GROUP_CHARS) {
+        wrong.push(FieldError::new(
             "group",
-            format!("at most {LONGEST_GROUP} characters of one line"),
+            format!("at most {MAX_GROUP_CHARS} characters of one line"),
         ));
     }
-    if new.labels.len() > MOST_LABELS {
-        wrong.push(Wrong::new(
+    if new.labels.len() > MAX_LABELS {
+        wrong.push(FieldError::new(
             "labels",
-            format!("at most {MOST_LABELS} labels"),
+            format!("at most {MAX_LABELS} labels"),
         ));
     }
-    for (key, value) in new.labels.iter().take(MOST_LABELS) {
+    for (key, value) in new.labels.iter().take(MAX_LABELS) {
         let field = format!("labels.{key}");
-        if key.is_empty() || key.len() > LONGEST_KEY || !key.chars().all(is_of_name) {
-            wrong.push(Wrong::new(
+        if key.is_empty() || key.len() > MAX_KEY_LENGTH || !key.chars().all(is_of_name) {
+            wrong.push(FieldError::new(
                 &field,
-                format!("a key has 1 to {LONGEST_KEY} letters, digits, `.`, `_` and `-`"),
+                format!("a key has 1 to {MAX_KEY_LENGTH} letters, digits, `.`, `_` and `-`"),
             ));
-        } else if !is_line(value, LONGEST_VALUE) {
-            wrong.push(Wrong::new(
+        } else if !is_line(value, MAX_VALUE_CHARS) {
+            wrong.push(FieldError::new(
                 &field,
-                format!("a value has at most {LONGEST_VALUE} characters of one line"),
+                format!("a value has at most {MAX_VALUE_CHARS} characters of one line"),
             ));
         }
     }
-    let shortest = Duration::from_millis(SHORTEST_INTERVAL as u64);
+    let shortest = Duration::from_millis(MIN_INTERVAL_MS as u64);
     if new
         .interval
-        .is_some_and(|interval| !(shortest..=LONGEST_INTERVAL).contains(&interval))
+        .is_some_and(|interval| !(shortest..=MAX_INTERVAL).contains(&interval))
     {
-        wrong.push(Wrong::new(
+        wrong.push(FieldError::new(
             "interval",
             format!(
                 "from {} s to {} s",
                 shortest.as_secs(),
-                LONGEST_INTERVAL.as_secs()
+                MAX_INTERVAL.as_secs()
             ),
         ));
     }

@@ -4,7 +4,7 @@
 //! gone yet (a reply may have lost a part); from two in a row, he is. Names are personal data: they can be replaced by a keyed
 //! hash, or left out altogether, before anything remembers them.
 
-use crate::history::{Session, player_key};
+use crate::history::{PlayerSession, player_key};
 use crate::sample::Millis;
 use crate::server::ServerId;
 use compact_str::CompactString;
@@ -14,15 +14,15 @@ use std::collections::HashMap;
 use std::fmt::Write;
 
 /// Sessions that are open at a time, of all servers: 250,000, about 30 MB. Who comes when there are so many is not followed.
-pub const MOST: usize = 250_000;
+pub const MAX_SESSIONS: usize = 250_000;
 /// Sessions that are open at a time on one server: a server can claim any number of players.
-pub const MOST_OF_ONE: usize = 1_000;
+pub const MAX_SESSIONS_PER_SERVER: usize = 1_000;
 /// Whole lists in a row without a name, after which its owner is gone.
-const ABSENT: u8 = 2;
+const ABSENT_LISTS: u8 = 2;
 /// Of a server that names only some of its players: unseen for so long, one is gone.
-const UNSEEN: Millis = 15 * 60_000;
+const UNSEEN_MS: Millis = 15 * 60_000;
 /// A session that goes on is written as often.
-const WRITTEN: Millis = 60_000;
+const WRITE_INTERVAL_MS: Millis = 60_000;
 
 /// What is remembered of players.
 #[derive(Clone, PartialEq, Eq)]
@@ -74,16 +74,16 @@ impl Privacy {
 
 /// Who is on.
 #[derive(Debug)]
-pub struct Sessions {
+pub struct SessionTracker {
     privacy: Privacy,
-    servers: HashMap<ServerId, Vec<Open>>,
+    servers: HashMap<ServerId, Vec<OpenSession>>,
     len: usize,
     unfollowed: u64,
 }
 
 /// A session that has not ended. Those of a server are in order of their players.
 #[derive(Debug)]
-struct Open {
+struct OpenSession {
     player: CompactString,
     first: Millis,
     last: Millis,
@@ -92,7 +92,7 @@ struct Open {
     absent: u8,
 }
 
-impl Sessions {
+impl SessionTracker {
     /// Nobody is on yet.
     pub fn new(privacy: Privacy) -> Self {
         Self {
@@ -104,7 +104,7 @@ impl Sessions {
     }
 
     /// Goes on with sessions of the history: of those who were on when the monitor stopped, not long ago.
-    pub fn resume(&mut self, sessions: impl IntoIterator<Item = Session>) {
+    pub fn resume(&mut self, sessions: impl IntoIterator<Item = PlayerSession>) {
         for session in sessions {
             let open = self.servers.entry(session.server).or_default();
             let place = open.binary_search_by(|open| (*open.player).cmp(&session.player));
@@ -114,13 +114,13 @@ impl Sessions {
                         (session.first, session.last, session.last);
                 }
                 Err(place)
-                    if self.len < MOST
-                        && open.len() < MOST_OF_ONE
+                    if self.len < MAX_SESSIONS
+                        && open.len() < MAX_SESSIONS_PER_SERVER
                         && self.privacy != Privacy::Off =>
                 {
                     open.insert(
                         place,
-                        Open::new(
+                        OpenSession::new(
                             session.player.into(),
                             session.first,
                             session.last,
@@ -142,14 +142,14 @@ impl Sessions {
         at: Millis,
         names: impl IntoIterator<Item = &'a str>,
         is_whole_list: bool,
-    ) -> Vec<Session> {
+    ) -> Vec<PlayerSession> {
         if self.privacy == Privacy::Off {
             return Vec::new();
         }
         let mut seen: Vec<String> = names
             .into_iter()
             .filter_map(|name| self.privacy.player(name))
-            .take(MOST_OF_ONE)
+            .take(MAX_SESSIONS_PER_SERVER)
             .collect();
         seen.sort_unstable();
         seen.dedup();
@@ -161,7 +161,9 @@ impl Sessions {
                 .binary_search_by(|seen| (**seen).cmp(&open.player))
                 .is_ok();
             let is_open = open.see(at, is_on, is_whole_list);
-            if open.last != open.written && (!is_open || open.last - open.written >= WRITTEN) {
+            if open.last != open.written
+                && (!is_open || open.last - open.written >= WRITE_INTERVAL_MS)
+            {
                 open.written = open.last;
                 write.push(open.session(server));
             }
@@ -175,17 +177,17 @@ impl Sessions {
             {
                 continue;
             }
-            if self.len + open.len() >= MOST || open.len() >= MOST_OF_ONE {
+            if self.len + open.len() >= MAX_SESSIONS || open.len() >= MAX_SESSIONS_PER_SERVER {
                 self.unfollowed += 1;
                 continue;
             }
-            write.push(Session {
+            write.push(PlayerSession {
                 server,
                 player: player.clone(),
                 first: at,
                 last: at,
             });
-            open.push(Open::new(player.into(), at, at, at));
+            open.push(OpenSession::new(player.into(), at, at, at));
         }
         open.sort_unstable_by(|one, other| one.player.cmp(&other.player));
         if open.capacity() > open.len() + open.len() / 4 {
@@ -199,7 +201,7 @@ impl Sessions {
     }
 
     /// A server is down, or not watched any more: all who were on are gone. Tells which sessions are to be written.
-    pub fn close(&mut self, server: ServerId) -> Vec<Session> {
+    pub fn close(&mut self, server: ServerId) -> Vec<PlayerSession> {
         let open = self.servers.remove(&server).unwrap_or_default();
         self.len -= open.len();
         open.iter()
@@ -209,7 +211,7 @@ impl Sessions {
     }
 
     /// The same for all servers of which something is so.
-    pub fn close_if(&mut self, is_over: impl Fn(ServerId) -> bool) -> Vec<Session> {
+    pub fn close_if(&mut self, is_over: impl Fn(ServerId) -> bool) -> Vec<PlayerSession> {
         let servers: Vec<ServerId> = self
             .servers
             .keys()
@@ -223,7 +225,7 @@ impl Sessions {
     }
 
     /// The monitor stops: what goes on is written as far as it is known.
-    pub fn close_all(&mut self) -> Vec<Session> {
+    pub fn close_all(&mut self) -> Vec<PlayerSession> {
         self.close_if(|_| true)
     }
 
@@ -243,7 +245,7 @@ impl Sessions {
     }
 }
 
-impl Open {
+impl OpenSession {
     fn new(player: CompactString, first: Millis, last: Millis, written: Millis) -> Self {
         Self {
             player,
@@ -263,11 +265,11 @@ impl Open {
             return true;
         }
         self.absent += u8::from(is_whole_list);
-        self.absent < ABSENT && (is_whole_list || at - self.last < UNSEEN)
+        self.absent < ABSENT_LISTS && (is_whole_list || at - self.last < UNSEEN_MS)
     }
 
-    fn session(&self, server: ServerId) -> Session {
-        Session {
+    fn session(&self, server: ServerId) -> PlayerSession {
+        PlayerSession {
             server,
             player: self.player.to_string(),
             first: self.first,
@@ -284,7 +286,7 @@ mod tests {
     const SERVER: ServerId = ServerId(1);
 
     /// The sessions that are to be written, in minutes: `Alice 0-5`.
-    fn told(sessions: &[Session]) -> String {
+    fn told(sessions: &[PlayerSession]) -> String {
         let told = sessions.iter().map(|session| {
             format!(
                 "{} {}-{}",
@@ -298,7 +300,7 @@ mod tests {
 
     #[test]
     fn a_session_goes_from_first_to_last_seen() {
-        let mut sessions = Sessions::new(Privacy::Names);
+        let mut sessions = SessionTracker::new(Privacy::Names);
         let mut see = |half_minutes: Millis, names: &str, is_whole_list| {
             let names = names.split(' ').filter(|name| *name != "-");
             told(&sessions.see(SERVER, half_minutes * MINUTE / 2, names, is_whole_list))
@@ -336,8 +338,8 @@ mod tests {
 
     #[test]
     fn a_restart_does_not_part_a_session() {
-        let mut sessions = Sessions::new(Privacy::Names);
-        let session = |player: &str, first, last| Session {
+        let mut sessions = SessionTracker::new(Privacy::Names);
+        let session = |player: &str, first, last| PlayerSession {
             server: SERVER,
             player: player.into(),
             first,
@@ -365,14 +367,14 @@ mod tests {
         assert_ne!(hashed.player("alice"), hashed.player("Alice"));
         assert_eq!(hashed.player(""), None);
         assert_eq!(format!("{hashed:?}"), "Hashed", "no key in logs");
-        let mut sessions = Sessions::new(Privacy::Off);
+        let mut sessions = SessionTracker::new(Privacy::Off);
         assert_eq!(sessions.see(SERVER, 0, ["Alice"], true), []);
         assert!(sessions.is_empty());
     }
 
     #[test]
     fn a_server_can_claim_any_number_of_players() {
-        let mut sessions = Sessions::new(Privacy::Names);
+        let mut sessions = SessionTracker::new(Privacy::Names);
         let names: Vec<String> = (0..5_000)
             .map(|number| format!("player {number}{}", "\0é".repeat(1_000)))
             .collect();
@@ -384,7 +386,7 @@ mod tests {
                     .iter()
                     .all(|session| session.player.len() <= 128 && !session.player.contains('\0'))
             );
-            assert!(sessions.len() <= MOST_OF_ONE);
+            assert!(sessions.len() <= MAX_SESSIONS_PER_SERVER);
         }
         assert!(sessions.unfollowed() > 0);
     }

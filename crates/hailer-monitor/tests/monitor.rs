@@ -4,7 +4,7 @@ use hailer::proto::registry;
 use hailer::respond::{Board, ListenerConfig, PoolConfig, ResponderPool};
 use hailer::{Player, Status, Text};
 use hailer_monitor::history::{History, NewServer};
-use hailer_monitor::monitor::{Monitor, Settings};
+use hailer_monitor::monitor::{Monitor, MonitorConfig};
 use hailer_monitor::server::{Origin, ServerId};
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -31,7 +31,7 @@ fn respond(player: &str) -> (ResponderPool, u16) {
 async fn who_is_on_a_server_that_is_watched_again_has_come_anew() {
     let (pool, port) = respond("Alice");
     let history = History::open("sqlite::memory:").await.unwrap();
-    let mut settings = Settings::default();
+    let mut settings = MonitorConfig::default();
     settings.poll.interval = Duration::from_secs(1);
     let monitor = Monitor::start(history.clone(), settings).await.unwrap();
     let lobby = NewServer {

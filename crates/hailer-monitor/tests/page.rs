@@ -6,10 +6,10 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderMap, Request, StatusCode};
 use hailer_monitor::health::State;
-use hailer_monitor::history::{Batch, History, Session};
-use hailer_monitor::live::{Live, Update};
+use hailer_monitor::history::{Batch, History, PlayerSession};
 use hailer_monitor::sample::{Event, EventKind};
 use hailer_monitor::server::ServerId;
+use hailer_monitor::state::{StateTable, Update};
 use hailer_monitor::web::{App, POLICY, router};
 use http_body_util::BodyExt;
 use std::collections::HashSet;
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use tower::ServiceExt;
 
 struct Site {
-    live: Arc<Live>,
+    live: Arc<StateTable>,
     app: App,
     router: Router,
 }
@@ -32,11 +32,11 @@ struct Page {
 
 impl Site {
     /// Without a past.
-    async fn of(live: Arc<Live>) -> Self {
+    async fn of(live: Arc<StateTable>) -> Self {
         Self::with(live, History::open("sqlite::memory:").await.unwrap())
     }
 
-    fn with(live: Arc<Live>, history: History) -> Self {
+    fn with(live: Arc<StateTable>, history: History) -> Self {
         let app = App::new(live.clone(), history);
         Self {
             live,
@@ -514,7 +514,7 @@ async fn many_events_are_in_order_from_page_to_page() {
         },
     };
     let events: Vec<Event> = (0..350).map(event).collect();
-    let sessions = (0..350_i64).map(|i| Session {
+    let sessions = (0..350_i64).map(|i| PlayerSession {
         server: ServerId(1),
         player: format!("Guest_{i}"),
         first: now - 900_000_000 + i * 1_000,
@@ -704,7 +704,7 @@ async fn changes_are_told_once_a_second_and_only_of_rows_that_are_shown() {
                 ..Update::default()
             },
             |row| {
-                row.last.as_mut().unwrap().players = Some(players);
+                row.last_sample.as_mut().unwrap().players = Some(players);
                 row.state = State::Up;
             },
         );
@@ -736,7 +736,7 @@ async fn changes_are_told_once_a_second_and_only_of_rows_that_are_shown() {
     );
     site.live.change(
         Update {
-            is_other_list: true,
+            list_changed: true,
             ..Update::default()
         },
         |_| {},

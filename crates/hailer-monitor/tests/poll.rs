@@ -9,10 +9,10 @@ use hailer::respond::{Board, ListenerConfig, PoolConfig, ResponderPool};
 use hailer::{Status, Text};
 use hailer_monitor::health::State;
 use hailer_monitor::history::Batch;
-use hailer_monitor::live::Live;
-use hailer_monitor::poll::{Poll, Settings};
+use hailer_monitor::poll::{PollConfig, Poller};
 use hailer_monitor::sample::{Event, EventKind};
 use hailer_monitor::server::{Origin, Server, ServerId};
+use hailer_monitor::state::StateTable;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
@@ -79,8 +79,8 @@ async fn servers_are_asked_and_what_changes_is_told() {
         .local_addr()
         .unwrap();
 
-    let live = Arc::new(Live::default());
-    let (poll, mut batches) = Poll::start(Settings::default(), live.clone()).unwrap();
+    let live = Arc::new(StateTable::default());
+    let (poll, mut batches) = Poller::start(PollConfig::default(), live.clone()).unwrap();
     for (id, protocol) in protocols.iter().enumerate() {
         let target = format!("{}://127.0.0.1:{port}", protocol.info().id);
         poll.watch(server(id as i64, target), None).unwrap();
@@ -143,7 +143,7 @@ async fn servers_are_asked_and_what_changes_is_told() {
         .windows(2)
         .for_each(|pair| assert_ne!(pair[0], pair[1], "one sample of one time"));
     let row = live.named("server-0").unwrap();
-    let said = row.said.unwrap();
+    let said = row.last_status.unwrap();
     assert_eq!(
         (row.state, said.version.as_deref()),
         (State::Up, Some("1.0"))
@@ -181,7 +181,7 @@ async fn servers_are_asked_and_what_changes_is_told() {
     assert_eq!(words(&ended, "down"), [0, 2, 10]);
     let row = live.named("server-0").unwrap();
     assert_eq!(
-        (row.state, row.said.unwrap().version.as_deref()),
+        (row.state, row.last_status.unwrap().version.as_deref()),
         (State::Down, Some("2.0")),
         "what it said is kept"
     );
@@ -214,12 +214,12 @@ async fn who_moves_is_followed() {
         Record::Address(here.into()),
     )]));
     let dns = Dns::changing(zone.clone());
-    let settings = Settings {
+    let settings = PollConfig {
         name_server: Some(dns.address()),
         interval: Duration::from_secs(1),
-        ..Settings::default()
+        ..PollConfig::default()
     };
-    let (poll, mut batches) = Poll::start(settings, Arc::default()).unwrap();
+    let (poll, mut batches) = Poller::start(settings, Arc::default()).unwrap();
     poll.watch(server(1, format!("ugp://moves.test:{port}")), None)
         .unwrap();
     until(&mut batches, |batch| {

@@ -14,9 +14,9 @@
 //! Open incidents are written to the history, so that a restart neither tells them again nor forgets their ends.
 
 use super::rule::{Change, Condition, MessageConfig, Rule};
-use crate::live::Row;
 use crate::sample::{Difference, Event, EventKind, Millis};
 use crate::server::{Server, ServerId};
+use crate::state::ServerRow;
 use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -223,9 +223,9 @@ impl AlertEngine {
     }
 
     /// Looks at how a server stands, after each sample of it.
-    pub fn sample(&mut self, row: &Row, now: Millis) {
-        let at = row.last.as_ref().map_or(now, |last| last.at);
-        if row.last.is_some() && self.newest.is_none_or(|(newest, _)| newest < at) {
+    pub fn sample(&mut self, row: &ServerRow, now: Millis) {
+        let at = row.last_sample.as_ref().map_or(now, |last| last.at);
+        if row.last_sample.is_some() && self.newest.is_none_or(|(newest, _)| newest < at) {
             self.newest = Some((at, now));
         }
         let id = row.server.id;
@@ -361,7 +361,7 @@ impl AlertEngine {
     }
 
     /// What is to be told now. To be called each second or so. `row` is how a server stands.
-    pub fn tick(&mut self, now: Millis, row: impl Fn(ServerId) -> Option<Row>) -> TickOutput {
+    pub fn tick(&mut self, now: Millis, row: impl Fn(ServerId) -> Option<ServerRow>) -> TickOutput {
         self.listen_for_silence(now);
         let mut output = TickOutput::default();
         let mut repeats = vec![Vec::new(); self.rules.len()];
@@ -558,7 +558,7 @@ impl AlertEngine {
         kind: NotificationKind,
         mut who: Vec<(Millis, ServerId)>,
         now: Millis,
-        row: &impl Fn(ServerId) -> Option<Row>,
+        row: &impl Fn(ServerId) -> Option<ServerRow>,
         output: &mut TickOutput,
     ) {
         let rule = &self.rules[number];
@@ -686,7 +686,7 @@ fn cut(text: &str) -> String {
     text.chars().take(MAX_TEXT_CHARS).collect()
 }
 
-fn item(id: ServerId, incident: &Incident, row: Option<&Row>, now: Millis) -> AffectedServer {
+fn item(id: ServerId, incident: &Incident, row: Option<&ServerRow>, now: Millis) -> AffectedServer {
     let mut item = AffectedServer {
         since: incident.since,
         ..AffectedServer::default()
@@ -717,13 +717,13 @@ fn item(id: ServerId, incident: &Incident, row: Option<&Row>, now: Millis) -> Af
     }
     .into();
     item.uptime = row.day.uptime(now);
-    if let Some(last) = &row.last {
+    if let Some(last) = &row.last_sample {
         (item.players, item.max, item.latency) = (last.players, last.max, last.latency);
     }
     if let Some(error) = &row.error {
         (item.reason, item.error) = (Some(cut(&error.0)), Some(cut(&error.1)));
     }
-    if let Some(said) = &row.said {
+    if let Some(said) = &row.last_status {
         let short = |text: &Option<CompactString>| text.as_deref().map(cut);
         (item.title, item.version, item.map) =
             (short(&said.title), short(&said.version), short(&said.map));
@@ -736,9 +736,9 @@ fn item(id: ServerId, incident: &Incident, row: Option<&Row>, now: Millis) -> Af
 mod tests {
     use super::*;
     use crate::health::State;
-    use crate::live::Day;
     use crate::sample::Sample;
     use crate::server::Origin;
+    use crate::state::Day;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
     use std::sync::Arc;
@@ -751,7 +751,7 @@ mod tests {
     /// Servers in simulated time, told each second.
     struct World {
         engine: AlertEngine,
-        rows: BTreeMap<ServerId, Row>,
+        rows: BTreeMap<ServerId, ServerRow>,
         now: Millis,
         sent: Vec<(Millis, Notification)>,
         /// What the history would hold.
@@ -774,14 +774,14 @@ mod tests {
                     interval: None,
                     origin: Origin::Plan,
                 };
-                let row = Row {
+                let row = ServerRow {
                     server: Arc::new(server),
                     state: State::Up,
                     is_flapping: false,
                     since: START,
-                    last: None,
+                    last_sample: None,
                     error: None,
-                    said: None,
+                    last_status: None,
                     day: Day::default(),
                 };
                 (ServerId(id), row)
@@ -812,7 +812,7 @@ mod tests {
             }
             let answered = players.is_some();
             let (server, at, max, latency) = (row.server.id, self.now, Some(20), Some(1_500));
-            row.last = Some(Sample {
+            row.last_sample = Some(Sample {
                 server,
                 at,
                 answered,

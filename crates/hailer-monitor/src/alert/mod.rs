@@ -1,7 +1,7 @@
 //! Alerts: what is worth telling, to whom, and that it arrives.
 //!
 //! ```text
-//!   Live ─► Engine ─► Firing ─► Queue ─► render ─► Outlet ─► webhook
+//!   StateTable ─► Engine ─► Firing ─► Queue ─► render ─► Outlet ─► webhook
 //!           rules     quiet?    SQL      form                command
 //! ```
 //!
@@ -42,10 +42,10 @@ pub use quiet::QuietHours;
 pub use rule::{Change, Condition, MessageConfig, Priority, Rule, RuleError, ServerFilter};
 
 use crate::history::{History, HistoryError};
-use crate::live::{Live, Row};
-use crate::poll::since_1970 as now;
+use crate::poll::unix_millis as now;
 use crate::sample::Millis;
 use crate::server::{Server, ServerId};
+use crate::state::{ServerRow, StateTable};
 use queue::{MessageQueue, NextStep};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -256,7 +256,7 @@ impl Alerts {
     /// If the history cannot be read.
     pub async fn start(
         plan: CheckedConfig,
-        live: Arc<Live>,
+        live: Arc<StateTable>,
         history: &History,
         interval: Duration,
     ) -> Result<Self, HistoryError> {
@@ -357,7 +357,7 @@ impl Drop for Alerts {
 async fn watch(
     engine: Arc<Mutex<AlertEngine>>,
     queue: Arc<MessageQueue>,
-    live: Arc<Live>,
+    live: Arc<StateTable>,
     interval: Duration,
 ) {
     let mut updates = live.listen();
@@ -398,7 +398,7 @@ async fn watch(
                             engine.event(&row.server, event);
                         }
                     }
-                    is_other |= update.is_other_list;
+                    is_other |= update.list_changed;
                 }
                 // We were slow: how things stand counts, not how they came to.
                 Err(RecvError::Lagged(_)) => is_other = true,
@@ -409,7 +409,7 @@ async fn watch(
         if std::mem::take(&mut is_other) {
             look_at_all();
         }
-        let told = lock(&engine).tick(now(), |id: ServerId| -> Option<Row> { live.row(id) });
+        let told = lock(&engine).tick(now(), |id: ServerId| -> Option<ServerRow> { live.row(id) });
         if told != TickOutput::default() {
             queue.push(told).await;
         }

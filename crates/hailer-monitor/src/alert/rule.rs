@@ -3,9 +3,9 @@
 use super::message::Template;
 use super::quiet::{QuietHours, read_zone};
 use crate::health::State;
-use crate::live::Row;
 use crate::sample::Millis;
 use crate::server::Server;
+use crate::state::ServerRow;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -186,14 +186,14 @@ impl Condition {
     }
 
     /// Whether it is so; `None`: nobody knows, so what was so stays so. Changes are events, of which a row knows nothing.
-    pub(super) fn holds(self, row: &Row, now: Millis) -> Option<bool> {
-        let last = row.last.as_ref().filter(|last| last.answered);
+    pub(super) fn holds(self, row: &ServerRow, now: Millis) -> Option<bool> {
+        let last = row.last_sample.as_ref().filter(|last| last.answered);
         match self {
             Self::Flapping => Some(row.is_flapping),
             // Nobody wants to hear each up and down of one that flaps.
             Self::Down | Self::Up if row.is_flapping || row.state == State::Unknown => None,
             // What the history says of before the start may be long over.
-            Self::Down | Self::Up if row.last.is_none() => None,
+            Self::Down | Self::Up if row.last_sample.is_none() => None,
             Self::Down => Some(row.state == State::Down),
             Self::Up => Some(row.state == State::Up),
             Self::PlayersBelow(limit) => Some(last?.players? < limit),

@@ -1,15 +1,15 @@
 //! What this process asks, and until when: beats, and what comes of them.
 
-use super::entry::{Memory, read_server};
+use super::entry::{StateRecord, read_server};
 use super::keys::part;
-use super::lease::{Answer, Chunk, Orders, Taken};
-use super::push::Order;
+use super::lease::{AcquiredChunk, Chunk, HeartbeatResult, LeaseChanges};
+use super::push::PushCommand;
 use super::{ByChunk, Shared, scripts};
 use crate::health::Health;
-use crate::live::Update;
-use crate::poll::{Known, Resumed};
+use crate::poll::{Handover, ServerState};
 use crate::sample::Millis;
 use crate::server::ServerId;
+use crate::state::Update;
 use hailer::link::RedisConnection;
 use redis::{RedisError, RedisResult, Script, pipe};
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -31,7 +31,7 @@ const RESUME: Millis = 5 * 60_000;
 static BEAT: LazyLock<Script> = LazyLock::new(|| Script::new(scripts::BEAT));
 
 /// Of a chunk that is new to us, from when on times that have passed are made up for, if at all.
-type Handed = Option<Option<Millis>>;
+type CatchUp = Option<Option<Millis>>;
 
 /// What beats need to know from one to the next.
 struct Control {
@@ -39,7 +39,7 @@ struct Control {
     /// Of the chunks that were read.
     servers: ByChunk<Vec<ServerId>>,
     /// To be read.
-    to_read: VecDeque<(Chunk, Handed)>,
+    to_read: VecDeque<(Chunk, CatchUp)>,
     filled: String,
     /// An answer may have been missed.
     is_fresh: bool,
@@ -145,7 +145,7 @@ impl Control {
         for chunk in beat.given.iter().chain(&beat.held) {
             script.arg(chunk.0);
         }
-        type Said = (
+        type HeartbeatReply = (
             i64,
             i64,
             i64,
@@ -159,10 +159,10 @@ impl Control {
         );
         // A script that is not heard in time was perhaps carried out.
         self.is_fresh = true;
-        let said: Said = script.invoke_async(link).await?;
+        let said: HeartbeatReply = script.invoke_async(link).await?;
         self.is_fresh = false;
         let (now, _alive, chunks, share, leads, filled, changed, lost, held, taken) = said;
-        let answer = Answer {
+        let answer = HeartbeatResult {
             now,
             share,
             lost: lost.into_iter().map(Chunk).collect(),
@@ -174,7 +174,7 @@ impl Control {
         };
         shared
             .ahead
-            .store(now - crate::poll::since_1970(), Ordering::Relaxed);
+            .store(now - crate::poll::unix_millis(), Ordering::Relaxed);
         let orders = {
             let mut leases = shared.leases();
             leases.given(&beat);
@@ -193,7 +193,7 @@ impl Control {
         self.check_lead();
         if filled != self.filled {
             // What we know of servers is to be written again, since nobody else may know it any more.
-            let _ = shared.to_push.send(Order::Rewrite).await;
+            let _ = shared.to_push.send(PushCommand::Rewrite).await;
             self.filled.clone_from(&filled);
         }
         if leads == 1 && (filled.is_empty() || chunks == 0 && !shared.live.is_empty()) {
@@ -222,8 +222,8 @@ impl Control {
             .collect()
     }
 
-    async fn obey(&mut self, orders: Orders) {
-        let Orders {
+    async fn obey(&mut self, orders: LeaseChanges) {
+        let LeaseChanges {
             stop,
             drain,
             read,
@@ -259,7 +259,10 @@ impl Control {
             return;
         }
         let (told, written) = oneshot::channel();
-        let _ = shared.to_push.send(Order::Flush(done.clone(), told)).await;
+        let _ = shared
+            .to_push
+            .send(PushCommand::Flush(done.clone(), told))
+            .await;
         let _ = timeout(super::LAST, written).await;
         let servers = self.servers_of(&done);
         shared.stop(done.clone(), &servers).await;
@@ -271,7 +274,7 @@ impl Control {
 
     /// Reads some of the chunks that are new, or other than they were.
     async fn read_some(&mut self, link: &mut RedisConnection) -> RedisResult<()> {
-        let mut chunks: BTreeMap<usize, Vec<(Chunk, Handed)>> = BTreeMap::new();
+        let mut chunks: BTreeMap<usize, Vec<(Chunk, CatchUp)>> = BTreeMap::new();
         for _ in 0..AT_ONCE {
             let Some((chunk, since)) = self.to_read.pop_front() else {
                 break;
@@ -301,7 +304,7 @@ impl Control {
     async fn begin(
         &mut self,
         chunk: Chunk,
-        since: Handed,
+        since: CatchUp,
         targets: &HashMap<String, Vec<u8>>,
         states: &HashMap<String, Vec<u8>>,
     ) {
@@ -330,21 +333,21 @@ impl Control {
                 shared.live.change(
                     Update {
                         servers: gone,
-                        is_other_list: true,
+                        list_changed: true,
                         ..Update::default()
                     },
                     |_| {},
                 );
             }
-            let resumed = servers.into_iter().map(|server| Resumed {
+            let resumed = servers.into_iter().map(|server| Handover {
                 server,
-                known: Known::default(),
+                known: ServerState::default(),
                 after: None,
             });
             shared.poll.resume(resumed.collect());
             return;
         };
-        let mut memories: HashMap<ServerId, Memory> = HashMap::new();
+        let mut memories: HashMap<ServerId, StateRecord> = HashMap::new();
         for (field, json) in states {
             if let (Ok(id), Ok(memory)) = (field.parse(), serde_json::from_slice(json)) {
                 memories.insert(ServerId(id), memory);
@@ -359,28 +362,28 @@ impl Control {
             .await;
             for (id, state, since) in states.ok().and_then(Result::ok).unwrap_or_default() {
                 let health = Health::known(state, since);
-                memories.entry(id).or_insert(Memory {
+                memories.entry(id).or_insert(StateRecord {
                     health,
-                    ..Memory::default()
+                    ..StateRecord::default()
                 });
             }
         }
         let _ = shared
             .to_push
-            .send(Order::Begin(chunk, memories.clone()))
+            .send(PushCommand::Begin(chunk, memories.clone()))
             .await;
         let since = since.map(|since| since - shared.ahead.load(Ordering::Relaxed));
         let resumed = servers.into_iter().map(|server| {
             let memory = memories.remove(&server.id).unwrap_or_default();
             let interval = server.interval.unwrap_or(shared.interval).as_millis() as Millis;
             let after = since.map(|since| memory.at.max(since - UNSURE - interval / 20));
-            Resumed {
+            Handover {
                 server,
                 known: memory.known(),
                 after,
             }
         });
-        let resumed: Vec<Resumed> = resumed.collect();
+        let resumed: Vec<Handover> = resumed.collect();
         {
             // Not if it was lost in the meantime; and it is not lost meanwhile.
             let leases = shared.leases();
@@ -390,7 +393,7 @@ impl Control {
         }
         let to_push = shared.to_push.clone();
         tokio::spawn(async move {
-            let since = crate::poll::since_1970() - RESUME;
+            let since = crate::poll::unix_millis() - RESUME;
             let sessions = timeout(
                 PATIENCE,
                 shared
@@ -399,7 +402,7 @@ impl Control {
             )
             .await;
             if let Ok(Ok(sessions)) = sessions {
-                let _ = to_push.send(Order::Sessions(sessions)).await;
+                let _ = to_push.send(PushCommand::Sessions(sessions)).await;
             }
         });
     }
@@ -417,7 +420,7 @@ impl Control {
         let _ = self
             .shared
             .to_push
-            .send(Order::Flush(held.clone(), told))
+            .send(PushCommand::Flush(held.clone(), told))
             .await;
         let _ = timeout(super::LAST, written).await;
         // What is known of players goes as the last.
@@ -426,7 +429,7 @@ impl Control {
         let _ = self
             .shared
             .to_push
-            .send(Order::Flush(Vec::new(), told))
+            .send(PushCommand::Flush(Vec::new(), told))
             .await;
         let _ = timeout(super::LAST, written).await;
         {
@@ -438,8 +441,8 @@ impl Control {
     }
 }
 
-fn taken_chunk(three: &[i64]) -> Taken {
-    Taken {
+fn taken_chunk(three: &[i64]) -> AcquiredChunk {
+    AcquiredChunk {
         chunk: Chunk(three[0]),
         version: three[1] as u64,
         since: (three[2] > 0).then_some(three[2]),

@@ -4,11 +4,11 @@
 //! can tell lies, and must not be able to do more.
 
 use crate::health::{Health, State};
-use crate::history::{Batch, Session};
-use crate::live::Said;
-use crate::poll::Known;
+use crate::history::{Batch, PlayerSession};
+use crate::poll::ServerState;
 use crate::sample::{Event, Millis, Sample};
 use crate::server::{Origin, Server, ServerId};
+use crate::state::LastStatus;
 use hailer::Text;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -19,24 +19,24 @@ use std::time::Duration;
 
 /// One entry of `results`.
 #[derive(Debug, Default, Deserialize, Serialize)]
-pub(super) struct Entry {
+pub(super) struct ResultsEntry {
     /// The worker.
     pub(super) by: String,
     /// Samples, with what the page shows beside them.
-    pub(super) rows: Vec<Row>,
+    pub(super) rows: Vec<SampleRecord>,
     /// Why there was no answer: the words and sentences that rows refer to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) errors: Vec<(String, String)>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) events: Vec<Event>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) sessions: Vec<Session>,
+    pub(super) sessions: Vec<PlayerSession>,
 }
 
 /// A sample, and how the server is since then: server, time, answered, players, most players, latency, sent, resent; state (0 down, 1
 /// unknown, 2 up; 4 more: flapping), since when, place in `errors`.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
-pub(super) struct Row(
+pub(super) struct SampleRecord(
     i64,
     Millis,
     u8,
@@ -50,7 +50,7 @@ pub(super) struct Row(
     Option<u16>,
 );
 
-impl Row {
+impl SampleRecord {
     pub(super) fn new(sample: &Sample, health: &Health, error: Option<u16>) -> Self {
         let Sample {
             server,
@@ -112,10 +112,10 @@ impl Row {
     }
 }
 
-impl Entry {
+impl ResultsEntry {
     /// What is to be written of it.
     pub(super) fn batch(self) -> Batch {
-        let samples = self.rows.iter().map(Row::sample).collect();
+        let samples = self.rows.iter().map(SampleRecord::sample).collect();
         Batch {
             samples,
             events: self.events,
@@ -126,7 +126,7 @@ impl Entry {
 
 /// What a server said, the long parts left out.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
-pub(super) struct Words {
+pub(super) struct StatusRecord {
     pub(super) at: Millis,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     address: Option<SocketAddr>,
@@ -143,14 +143,14 @@ pub(super) struct Words {
     map: Option<String>,
 }
 
-impl Words {
-    fn of(said: &Said) -> Self {
+impl StatusRecord {
+    fn of(said: &LastStatus) -> Self {
         let motd = said.motd.as_ref().map(|motd| {
             let raw = motd.raw().to_owned();
             let has_codes = Text::legacy(raw.as_str()).plain() == motd.plain();
             (raw, has_codes)
         });
-        let Said {
+        let LastStatus {
             at,
             address,
             title,
@@ -172,7 +172,7 @@ impl Words {
         }
     }
 
-    fn said(self) -> Said {
+    fn said(self) -> LastStatus {
         let Self {
             at,
             address,
@@ -191,7 +191,7 @@ impl Words {
         });
         let [title, game, version, map] =
             [title, game, version, map].map(|text| text.map(Into::into));
-        Said {
+        LastStatus {
             at,
             address,
             title,
@@ -199,16 +199,16 @@ impl Words {
             game,
             version,
             map,
-            ..Said::default()
+            ..LastStatus::default()
         }
     }
 }
 
 /// One server of an entry of `said`. Its long parts are in the entry's field `bytes`, one after the other.
 #[derive(Debug, Deserialize, Serialize)]
-pub(super) struct Spoken {
+pub(super) struct StatusEntry {
     pub(super) server: ServerId,
-    words: Words,
+    words: StatusRecord,
     players: Vec<String>,
     is_whole: bool,
     /// Bytes of the answer, and of each reply.
@@ -216,9 +216,9 @@ pub(super) struct Spoken {
     replies: Vec<usize>,
 }
 
-impl Spoken {
+impl StatusEntry {
     /// Puts the long parts behind those that are there.
-    pub(super) fn new(server: ServerId, said: &Said, bytes: &mut Vec<u8>) -> Self {
+    pub(super) fn new(server: ServerId, said: &LastStatus, bytes: &mut Vec<u8>) -> Self {
         bytes.extend_from_slice(&said.answer);
         said.replies
             .iter()
@@ -232,7 +232,7 @@ impl Spoken {
         let answer = said.answer.len();
         Self {
             server,
-            words: Words::of(said),
+            words: StatusRecord::of(said),
             players,
             is_whole: said.is_whole,
             answer,
@@ -241,7 +241,7 @@ impl Spoken {
     }
 
     /// Takes its long parts from the front; `None`: they are not there.
-    pub(super) fn said(self, bytes: &mut &[u8]) -> Option<(ServerId, Said)> {
+    pub(super) fn said(self, bytes: &mut &[u8]) -> Option<(ServerId, LastStatus)> {
         let mut take = |len: usize| {
             let (part, rest) = bytes.split_at_checked(len)?;
             *bytes = rest;
@@ -250,7 +250,7 @@ impl Spoken {
         let answer = take(self.answer)?;
         let replies = self.replies.into_iter().map(take).collect::<Option<_>>()?;
         let players = self.players.into_iter().map(Into::into).collect();
-        let said = Said {
+        let said = LastStatus {
             players,
             is_whole: self.is_whole,
             answer,
@@ -262,7 +262,7 @@ impl Spoken {
 }
 
 /// Whether two answers say the same, times aside.
-pub(super) fn says_the_same(one: &Said, other: &Said) -> bool {
+pub(super) fn says_the_same(one: &LastStatus, other: &LastStatus) -> bool {
     one.title == other.title
         && one.motd == other.motd
         && one.version == other.version
@@ -274,19 +274,19 @@ pub(super) fn says_the_same(one: &Said, other: &Said) -> bool {
 
 /// What is known of a server, for whoever goes on with it.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
-pub(super) struct Memory {
+pub(super) struct StateRecord {
     /// The time of its last sample, when this was written.
     pub(super) at: Millis,
     pub(super) health: Health,
     #[serde(default)]
     pub(super) changes: (f32, Millis),
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) words: Option<Words>,
+    pub(super) words: Option<StatusRecord>,
 }
 
-impl Memory {
-    pub(super) fn new(at: Millis, known: &Known) -> Self {
-        let words = known.said.as_deref().map(Words::of);
+impl StateRecord {
+    pub(super) fn new(at: Millis, known: &ServerState) -> Self {
+        let words = known.said.as_deref().map(StatusRecord::of);
         Self {
             at,
             health: known.health,
@@ -311,9 +311,9 @@ impl Memory {
         digest(&serde_json::to_vec(&still).unwrap_or_default())
     }
 
-    pub(super) fn known(self) -> Known {
+    pub(super) fn known(self) -> ServerState {
         let said = self.words.map(|words| Arc::new(words.said()));
-        Known {
+        ServerState {
             health: self.health,
             said,
             changes: self.changes.0,
@@ -406,19 +406,19 @@ mod tests {
         };
         let mut health = Health::known(State::Up, at - 5);
         health.is_flapping = true;
-        let row = Row::new(&sample, &health, Some(3));
+        let row = SampleRecord::new(&sample, &health, Some(3));
         let json = serde_json::to_string(&row).unwrap();
         assert_eq!(
             json,
             "[77,1795284000123,1,7,null,431,2,0,6,1795284000118,3]"
         );
-        let row: Row = serde_json::from_str(&json).unwrap();
+        let row: SampleRecord = serde_json::from_str(&json).unwrap();
         assert_eq!(
             (row.sample(), row.state(), row.error()),
             (sample, (State::Up, true, at - 5), Some(3))
         );
 
-        let said = Said {
+        let said = LastStatus {
             at,
             title: Some("Hello".into()),
             motd: Some(Text::legacy("\u{A7}aHello")),
@@ -427,35 +427,35 @@ mod tests {
             is_whole: true,
             answer: (*b"{}").into(),
             replies: vec![(*b"\0\xff").into(), (*b"").into()],
-            ..Said::default()
+            ..LastStatus::default()
         };
         let mut bytes = Vec::new();
-        let spoken = serde_json::to_string(&Spoken::new(server, &said, &mut bytes)).unwrap();
-        let spoken: Spoken = serde_json::from_str(&spoken).unwrap();
+        let spoken = serde_json::to_string(&StatusEntry::new(server, &said, &mut bytes)).unwrap();
+        let spoken: StatusEntry = serde_json::from_str(&spoken).unwrap();
         let (_, again) = spoken.said(&mut &*bytes).unwrap();
         assert!(says_the_same(&said, &again));
         assert_eq!(
             (&again.answer, &again.replies, again.at),
             (&said.answer, &said.replies, at)
         );
-        let short: Spoken = serde_json::from_str(
+        let short: StatusEntry = serde_json::from_str(
             r#"{"server":1,"words":{"at":1},"players":[],"is_whole":true,"answer":99,"replies":[]}"#,
         )
         .unwrap();
         assert!(short.said(&mut &*bytes).is_none(), "a lie is no panic");
 
-        let known = Known {
+        let known = ServerState {
             health,
             said: Some(Arc::new(said)),
             changes: 0.0,
             changed: 9,
         };
-        let memory = Memory::new(at, &known);
+        let memory = StateRecord::new(at, &known);
         assert_eq!(
             memory.digest(),
-            Memory::new(
+            StateRecord::new(
                 at + 60_000,
-                &Known {
+                &ServerState {
                     changed: 10,
                     ..known.clone()
                 }
@@ -464,16 +464,17 @@ mod tests {
         );
         assert_ne!(
             memory.digest(),
-            Memory::new(
+            StateRecord::new(
                 at,
-                &Known {
+                &ServerState {
                     health: Health::default(),
                     ..known.clone()
                 }
             )
             .digest()
         );
-        let read: Memory = serde_json::from_str(&serde_json::to_string(&memory).unwrap()).unwrap();
+        let read: StateRecord =
+            serde_json::from_str(&serde_json::to_string(&memory).unwrap()).unwrap();
         let again = read.known();
         assert_eq!(
             (again.health, again.said.unwrap().motd.clone()),

@@ -1,9 +1,9 @@
 //! What only one process does at a time: alerts, roll-ups. Whoever leads begins with what the database says.
 
-use super::{Seat, Shared};
+use super::{LeaderAlerts, Shared};
 use crate::alert::{Alerts, CheckedConfig};
-use crate::history::Keep;
-use crate::poll::since_1970;
+use crate::history::Retention;
+use crate::poll::unix_millis;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use tokio::time::{interval, sleep};
@@ -13,7 +13,12 @@ const TIDY: Duration = Duration::from_secs(60);
 /// The database is tried again after so long.
 const PAUSE: Duration = Duration::from_secs(5);
 
-pub(super) async fn run(shared: Arc<Shared>, keep: Keep, plan: CheckedConfig, seat: Seat) {
+pub(super) async fn run(
+    shared: Arc<Shared>,
+    keep: Retention,
+    plan: CheckedConfig,
+    seat: LeaderAlerts,
+) {
     let mut leads = shared.leads.subscribe();
     loop {
         if leads.wait_for(|leads| *leads).await.is_err() {
@@ -28,7 +33,7 @@ pub(super) async fn run(shared: Arc<Shared>, keep: Keep, plan: CheckedConfig, se
     }
 }
 
-async fn lead(shared: &Shared, keep: &Keep, plan: &CheckedConfig, seat: &Seat) {
+async fn lead(shared: &Shared, keep: &Retention, plan: &CheckedConfig, seat: &LeaderAlerts) {
     let alerts = loop {
         match Alerts::start(
             plan.clone(),
@@ -50,6 +55,6 @@ async fn lead(shared: &Shared, keep: &Keep, plan: &CheckedConfig, seat: &Seat) {
     loop {
         each.tick().await;
         // Who writes tells that the database fails; what is not done now is done next time.
-        let _ = shared.history.tidy(since_1970(), keep).await;
+        let _ = shared.history.tidy(unix_millis(), keep).await;
     }
 }

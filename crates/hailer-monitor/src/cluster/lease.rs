@@ -43,7 +43,7 @@ impl Chunk {
 
 /// What a worker says of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Beat {
+pub struct Heartbeat {
     /// Chunks that it has stopped asking: anybody may have them.
     pub given: Vec<Chunk>,
     /// Chunks that it has.
@@ -52,7 +52,7 @@ pub struct Beat {
 
 /// What Redis answers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Answer {
+pub struct HeartbeatResult {
     /// The time, by Redis's clock.
     pub now: Millis,
     /// Chunks that this worker is to have.
@@ -62,12 +62,12 @@ pub struct Answer {
     /// The versions of those held.
     pub versions: Vec<(Chunk, u64)>,
     /// Chunks that are this worker's from now on.
-    pub taken: Vec<Taken>,
+    pub taken: Vec<AcquiredChunk>,
 }
 
 /// A chunk that became ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Taken {
+pub struct AcquiredChunk {
     /// Which.
     pub chunk: Chunk,
     /// What its servers are, as a number that grows.
@@ -78,7 +78,7 @@ pub struct Taken {
 
 /// What is to be done after a beat.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Orders {
+pub struct LeaseChanges {
     /// To stop at once.
     pub stop: Vec<Chunk>,
     /// To ask no more, and to [tell](Leases::gave) when the last answers are in.
@@ -123,16 +123,16 @@ impl Leases {
     }
 
     /// What to say now.
-    pub fn beat(&self) -> Beat {
-        Beat {
+    pub fn beat(&self) -> Heartbeat {
+        Heartbeat {
             given: self.given.iter().copied().collect(),
             held: self.held.keys().copied().collect(),
         }
     }
 
     /// Redis answered what was asked at `asked`, by our own clock.
-    pub fn answer(&mut self, asked: Millis, answer: &Answer) -> Orders {
-        let mut orders = Orders::default();
+    pub fn answer(&mut self, asked: Millis, answer: &HeartbeatResult) -> LeaseChanges {
+        let mut orders = LeaseChanges::default();
         let until = asked + self.life - self.life / MARGIN;
         for &(chunk, version) in &answer.versions {
             let Some(held) = self.held.get_mut(&chunk) else {
@@ -149,7 +149,7 @@ impl Leases {
                 orders.stop.push(*chunk);
             }
         }
-        for &Taken {
+        for &AcquiredChunk {
             chunk,
             version,
             since,
@@ -207,7 +207,7 @@ impl Leases {
     }
 
     /// Redis has heard what was given back: to be said before its [answer](Self::answer).
-    pub fn given(&mut self, beat: &Beat) {
+    pub fn given(&mut self, beat: &Heartbeat) {
         for chunk in &beat.given {
             self.given.remove(chunk);
         }
@@ -271,7 +271,7 @@ mod tests {
     }
 
     impl Redis {
-        fn beat(&mut self, now: Millis, me: usize, beat: &Beat) -> Answer {
+        fn beat(&mut self, now: Millis, me: usize, beat: &Heartbeat) -> HeartbeatResult {
             self.workers.insert(me, now + LIFE);
             self.workers.retain(|_, until| *until > now);
             for chunk in &beat.given {
@@ -280,9 +280,9 @@ mod tests {
                     self.leases.insert(*chunk, now);
                 }
             }
-            let mut answer = Answer {
+            let mut answer = HeartbeatResult {
                 now,
-                ..Answer::default()
+                ..HeartbeatResult::default()
             };
             for &chunk in &beat.held {
                 if self.owners.get(&chunk).is_none_or(|owner| *owner == me) {
@@ -308,7 +308,7 @@ mod tests {
                 let owner = self.owners.insert(chunk, me);
                 self.leases.insert(chunk, now + LIFE);
                 let since = (until > 0).then(|| if owner.is_some() { until - LIFE } else { until });
-                answer.taken.push(Taken {
+                answer.taken.push(AcquiredChunk {
                     chunk,
                     version: 1,
                     since,
@@ -323,7 +323,7 @@ mod tests {
         next: Millis,
         is_cut_off: bool,
         /// An answer on its way: when it arrives, when it was asked for.
-        coming: Option<(Millis, Millis, Beat, Answer)>,
+        coming: Option<(Millis, Millis, Heartbeat, HeartbeatResult)>,
     }
 
     impl Worker {

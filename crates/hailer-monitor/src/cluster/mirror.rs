@@ -2,18 +2,18 @@
 //!
 //! Nobody waits for a mirror. One that was away for longer than entries stay shows how things stand again as servers are asked.
 
-use super::entry::{Entry, Row, Spoken, read_server};
+use super::entry::{ResultsEntry, SampleRecord, StatusEntry, read_server};
 use super::keys::PARTS;
 use super::lease::Chunk;
 use super::push::AGAIN;
 use super::write::field;
 use super::{ByChunk, Shared};
 use crate::history::HistoryError;
-use crate::live::{Said, Update};
 use crate::monitor::remember_day;
-use crate::poll::since_1970;
+use crate::poll::unix_millis;
 use crate::sample::Millis;
 use crate::server::ServerId;
+use crate::state::{LastStatus, Update};
 use futures_util::future::join_all;
 use hailer::link::RedisConnection;
 use redis::{RedisResult, cmd};
@@ -64,7 +64,7 @@ impl Mirror {
             .collect();
         let update = Update {
             servers: states.keys().copied().collect(),
-            is_other_list: true,
+            list_changed: true,
             ..Update::default()
         };
         shared.live.change(update, |row| {
@@ -72,7 +72,7 @@ impl Mirror {
                 (row.state, row.since) = (*state, *since);
             }
         });
-        remember_day(&shared.live, &shared.history, since_1970()).await?;
+        remember_day(&shared.live, &shared.history, unix_millis()).await?;
         Ok(Self {
             known,
             changed: 0,
@@ -117,7 +117,7 @@ impl Mirror {
             .query_async(link)
             .await?;
         let mut update = Update {
-            is_other_list: true,
+            list_changed: true,
             ..Update::default()
         };
         for (chunk, version) in versions {
@@ -238,7 +238,7 @@ impl Mirror {
         let (Some(json), Some(mut bytes)) = (field(fields, b"e"), field(fields, b"b")) else {
             return;
         };
-        let Ok(list) = serde_json::from_slice::<Vec<Spoken>>(json) else {
+        let Ok(list) = serde_json::from_slice::<Vec<StatusEntry>>(json) else {
             return;
         };
         let mut said = HashMap::new();
@@ -253,7 +253,7 @@ impl Mirror {
                 self.all_kept += long;
                 self.kept.insert(server, long);
             } else {
-                one = Said {
+                one = LastStatus {
                     answer: Box::default(),
                     replies: Vec::new(),
                     ..one
@@ -266,7 +266,7 @@ impl Mirror {
             ..Update::default()
         };
         shared.live.change(update, |row| {
-            row.said = said.remove(&row.server.id).or(row.said.take());
+            row.last_status = said.remove(&row.server.id).or(row.last_status.take());
         });
     }
 }
@@ -276,13 +276,13 @@ fn show_results(shared: &Shared, fields: &[Vec<u8>]) {
     if field(fields, AGAIN.as_bytes()).is_some() {
         return;
     }
-    let Some(Ok(entry)) = field(fields, b"e").map(serde_json::from_slice::<Entry>) else {
+    let Some(Ok(entry)) = field(fields, b"e").map(serde_json::from_slice::<ResultsEntry>) else {
         return;
     };
     if entry.by == shared.me {
         return;
     }
-    let Entry {
+    let ResultsEntry {
         rows,
         errors,
         events,
@@ -290,7 +290,7 @@ fn show_results(shared: &Shared, fields: &[Vec<u8>]) {
     } = entry;
     let errors: Vec<Arc<(String, String)>> = errors.into_iter().map(Arc::new).collect();
     let last: Option<Millis> = rows.iter().map(|row| row.sample().at).max();
-    let rows: HashMap<ServerId, Row> = rows
+    let rows: HashMap<ServerId, SampleRecord> = rows
         .into_iter()
         .map(|row| (row.sample().server, row))
         .collect();
@@ -305,7 +305,7 @@ fn show_results(shared: &Shared, fields: &[Vec<u8>]) {
         };
         let sample = new.sample();
         // Somebody may have told late what another has told again.
-        let is_new = row.last.is_none_or(|last| last.at < sample.at);
+        let is_new = row.last_sample.is_none_or(|last| last.at < sample.at);
         if is_new {
             (row.state, row.is_flapping, row.since) = new.state();
             row.day.add(
@@ -315,7 +315,7 @@ fn show_results(shared: &Shared, fields: &[Vec<u8>]) {
                 sample.players.unwrap_or_default(),
             );
             row.error = new.error().and_then(|place| errors.get(place)).cloned();
-            row.last = Some(sample);
+            row.last_sample = Some(sample);
         }
     });
     if let Some(last) = last {

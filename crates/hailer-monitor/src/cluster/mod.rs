@@ -3,11 +3,11 @@
 //! ```text
 //!   API of any ─► PostgreSQL ─► fill ─► targets ─┐                     Redis: work, for as long as it takes
 //!                 who is watched                 │
-//!   worker:   control ─► beat ◄─► leases ────────┤─► Poll ─► push ─► results, state, said
+//!   worker:   control ─► beat ◄─► leases ────────┤─► Poller ─► push ─► results, state, said
 //!             a chunk is ours until …            │                     │
 //!   any:      write ◄────────────────────────────┼─────────────────────┤ group: each entry to one, until it is written
 //!             ─► PostgreSQL: what was            │                     │
-//!   any:      mirror ─► Live ─► page, API  ◄─────┴─────────────────────┘ plain reads: to all
+//!   any:      mirror ─► StateTable ─► page, API  ◄─────┴─────────────────────┘ plain reads: to all
 //!   one:      lead ─► alerts, roll-ups, what Redis has lost
 //! ```
 //!
@@ -45,16 +45,16 @@ mod push;
 mod scripts;
 mod write;
 
-pub use lease::{Answer, Beat, Chunk, Leases, Orders, Taken};
+pub use lease::{AcquiredChunk, Chunk, Heartbeat, HeartbeatResult, LeaseChanges, Leases};
 
 use crate::alert::Alerts;
-use crate::history::{History, Keep, NewServer};
-use crate::live::{Live, Update};
+use crate::history::{History, NewServer, Retention};
 use crate::monitor::MonitorError;
-use crate::poll::{Poll, since_1970};
+use crate::poll::{Poller, unix_millis};
 use crate::sample::Millis;
 use crate::server::{Server, ServerId};
 use crate::sessions::Privacy;
+use crate::state::{StateTable, Update};
 use crate::web::api::{Watchlist, WatchlistError, store_all};
 use crate::{alert, history::Batch};
 use futures_util::future::BoxFuture;
@@ -78,7 +78,7 @@ const LAST: Duration = Duration::from_secs(3);
 /// How a process takes part.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Settings {
+pub struct ClusterConfig {
     /// Where Redis is.
     pub redis: RedisConfig,
     /// First word of all keys: which cluster.
@@ -113,7 +113,7 @@ impl Default for Roles {
     }
 }
 
-impl Settings {
+impl ClusterConfig {
     /// The defaults for this Redis and servers that are asked so often.
     pub fn new(redis: RedisConfig, interval: Duration) -> Self {
         let lease = (interval / 4).clamp(SHORTEST_LEASE, Duration::from_secs(15));
@@ -141,13 +141,13 @@ pub fn check_name(name: &str) -> Result<(), String> {
 
 /// What all tasks of a process have.
 struct Shared {
-    settings: Settings,
+    settings: ClusterConfig,
     keys: Keys,
     /// Another one for each start.
     me: String,
     history: History,
-    live: Arc<Live>,
-    poll: Arc<Poll>,
+    live: Arc<StateTable>,
+    poll: Arc<Poller>,
     /// Of servers without one of their own.
     interval: Duration,
     started: Instant,
@@ -161,7 +161,7 @@ struct Shared {
     changed: AtomicU64,
     news: Notify,
     leads: watch::Sender<bool>,
-    to_push: mpsc::Sender<push::Order>,
+    to_push: mpsc::Sender<push::PushCommand>,
     /// What Redis's clock is ahead of ours, in milliseconds.
     ahead: AtomicI64,
     /// By task: what does not work.
@@ -182,7 +182,7 @@ impl Shared {
 
     /// Milliseconds since 1970 by Redis's clock.
     fn redis_now(&self) -> Millis {
-        since_1970() + self.ahead.load(Ordering::Relaxed)
+        unix_millis() + self.ahead.load(Ordering::Relaxed)
     }
 
     fn leases(&self) -> MutexGuard<'_, Leases> {
@@ -235,7 +235,7 @@ impl Shared {
             return;
         }
         self.poll.leave(servers);
-        let _ = self.to_push.send(push::Order::Forget(chunks)).await;
+        let _ = self.to_push.send(push::PushCommand::Forget(chunks)).await;
     }
 
     fn touch(&self, server: ServerId) {
@@ -262,7 +262,7 @@ where
 }
 
 /// Where the alerts of this process are, while it leads.
-pub(crate) type Seat = Arc<Mutex<Option<Arc<Alerts>>>>;
+pub(crate) type LeaderAlerts = Arc<Mutex<Option<Arc<Alerts>>>>;
 
 /// A process that takes part. Dropping it is a sudden death; [`stop`](Self::stop) gives back what it has.
 pub(crate) struct Member {
@@ -275,19 +275,19 @@ pub(crate) struct Member {
 /// What a process starts with.
 pub(crate) struct Start {
     pub(crate) history: History,
-    pub(crate) live: Arc<Live>,
-    pub(crate) poll: Arc<Poll>,
+    pub(crate) live: Arc<StateTable>,
+    pub(crate) poll: Arc<Poller>,
     pub(crate) batches: mpsc::Receiver<Batch>,
     pub(crate) interval: Duration,
     pub(crate) privacy: Privacy,
-    pub(crate) keep: Keep,
+    pub(crate) keep: Retention,
     pub(crate) alerts: alert::CheckedConfig,
-    pub(crate) seat: Seat,
+    pub(crate) seat: LeaderAlerts,
 }
 
 impl Member {
     /// Joins. Redis need not be there yet.
-    pub(crate) async fn start(settings: Settings, start: Start) -> Result<Self, MonitorError> {
+    pub(crate) async fn start(settings: ClusterConfig, start: Start) -> Result<Self, MonitorError> {
         let Start {
             history,
             live,
@@ -362,7 +362,7 @@ impl Member {
 
     /// Where servers come and go, for the whole cluster.
     pub(crate) fn watchlist(&self) -> Arc<dyn Watchlist> {
-        Arc::new(There(self.shared.clone()))
+        Arc::new(ClusterWatchlist(self.shared.clone()))
     }
 
     /// What does not work, if anything; samples that wait here; samples lost; when somebody took one.
@@ -403,14 +403,14 @@ impl Drop for Member {
 }
 
 /// The watchlist of the cluster: PostgreSQL first, then our own mirror; Redis and so all others hear of it within two beats.
-struct There(Arc<Shared>);
+struct ClusterWatchlist(Arc<Shared>);
 
-impl There {
+impl ClusterWatchlist {
     fn show(&self, id: ServerId) {
         self.0.live.change(
             Update {
                 servers: vec![id],
-                is_other_list: true,
+                list_changed: true,
                 ..Update::default()
             },
             |_| {},
@@ -419,7 +419,7 @@ impl There {
     }
 }
 
-impl Watchlist for There {
+impl Watchlist for ClusterWatchlist {
     fn add_all(
         &self,
         new: Vec<NewServer>,

@@ -2,16 +2,16 @@
 //!
 //! If Redis is away they are kept, up to a bound, past which the oldest go. What servers said is only for pages: that is not kept.
 
-use super::entry::{Entry, Memory, Row, Spoken, says_the_same};
+use super::entry::{ResultsEntry, SampleRecord, StateRecord, StatusEntry, says_the_same};
 use super::keys::{PARTS, part};
 use super::lease::Chunk;
 use super::{ByChunk, Shared};
-use crate::history::{Batch, Session};
-use crate::live::Said;
+use crate::history::{Batch, PlayerSession};
 use crate::monitor::add_sessions;
 use crate::sample::{Event, Millis, Sample};
 use crate::server::ServerId;
-use crate::sessions::{Privacy, Sessions};
+use crate::sessions::{Privacy, SessionTracker};
+use crate::state::LastStatus;
 use hailer::link::RedisConnection;
 use redis::{Pipeline, RedisResult, Value, pipe};
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -43,11 +43,11 @@ const PAUSE: Duration = Duration::from_secs(1);
 pub(super) const AGAIN: &str = "again";
 
 /// What others tell this task.
-pub(super) enum Order {
+pub(super) enum PushCommand {
     /// A chunk became ours, and this is known of its servers.
-    Begin(Chunk, HashMap<ServerId, Memory>),
+    Begin(Chunk, HashMap<ServerId, StateRecord>),
     /// Who is on.
-    Sessions(Vec<Session>),
+    Sessions(Vec<PlayerSession>),
     /// Chunks are given back: all of theirs is to be sent, then told.
     Flush(Vec<Chunk>, oneshot::Sender<()>),
     /// Chunks are not ours any more.
@@ -58,33 +58,33 @@ pub(super) enum Order {
 
 /// What was sent of a server.
 #[derive(Default)]
-struct Noted {
+struct LastPushed {
     /// The time of its last sample.
     at: Millis,
     /// Of what is known of it, as it stands in Redis; 0: it does not.
     digest: u64,
-    said: Option<(Arc<Said>, Millis)>,
+    said: Option<(Arc<LastStatus>, Millis)>,
 }
 
 /// An entry on its way.
-struct Parcel {
+struct StreamEntry {
     part: usize,
     json: Vec<u8>,
     /// Its samples.
     rows: usize,
     /// Redis has taken it once, and forgotten it perhaps.
-    is_again: bool,
+    is_resend: bool,
 }
 
-struct Push {
+struct Pusher {
     shared: Arc<Shared>,
-    sessions: Sessions,
-    noted: ByChunk<HashMap<ServerId, Noted>>,
+    sessions: SessionTracker,
+    noted: ByChunk<HashMap<ServerId, LastPushed>>,
     gathered: Batch,
     /// Entries that Redis has not taken.
-    kept: VecDeque<Parcel>,
+    kept: VecDeque<StreamEntry>,
     /// Those that it has just taken, and when.
-    fresh: VecDeque<(Instant, Parcel)>,
+    fresh: VecDeque<(Instant, StreamEntry)>,
     kept_rows: usize,
     link: Option<RedisConnection>,
     not_before: Instant,
@@ -92,14 +92,14 @@ struct Push {
 
 pub(super) async fn run(
     shared: Arc<Shared>,
-    mut orders: mpsc::Receiver<Order>,
+    mut orders: mpsc::Receiver<PushCommand>,
     mut batches: mpsc::Receiver<Batch>,
     privacy: Privacy,
 ) {
     let every = EVERY.min(shared.beat() / 2);
-    let mut push = Push {
+    let mut push = Pusher {
         shared,
-        sessions: Sessions::new(privacy),
+        sessions: SessionTracker::new(privacy),
         noted: ByChunk::default(),
         gathered: Batch::default(),
         kept: VecDeque::new(),
@@ -115,11 +115,11 @@ pub(super) async fn run(
             biased;
             order = orders.recv() => match order {
                 None => return,
-                Some(Order::Begin(chunk, memories)) => push.begin(chunk, memories),
-                Some(Order::Sessions(sessions)) => push.sessions.resume(sessions),
-                Some(Order::Rewrite) => push.rewrite(),
-                Some(Order::Forget(chunks)) => push.forget(&chunks),
-                Some(Order::Flush(chunks, told)) => {
+                Some(PushCommand::Begin(chunk, memories)) => push.begin(chunk, memories),
+                Some(PushCommand::Sessions(sessions)) => push.sessions.resume(sessions),
+                Some(PushCommand::Rewrite) => push.rewrite(),
+                Some(PushCommand::Forget(chunks)) => push.forget(&chunks),
+                Some(PushCommand::Flush(chunks, told)) => {
                     while let Ok(batch) = batches.try_recv() {
                         push.take(batch);
                     }
@@ -138,14 +138,14 @@ pub(super) async fn run(
     }
 }
 
-impl Push {
-    fn begin(&mut self, chunk: Chunk, memories: HashMap<ServerId, Memory>) {
+impl Pusher {
+    fn begin(&mut self, chunk: Chunk, memories: HashMap<ServerId, StateRecord>) {
         let noted = memories.into_iter().map(|(server, memory)| {
             // What stands there only as the database had it does not stand in Redis.
             let digest = if memory.at == 0 { 0 } else { memory.digest() };
             (
                 server,
-                Noted {
+                LastPushed {
                     at: memory.at,
                     digest,
                     said: None,
@@ -163,8 +163,8 @@ impl Push {
             .for_each(|noted| noted.digest = 0);
         for (_, parcel) in self.fresh.drain(..).rev() {
             self.kept_rows += parcel.rows;
-            self.kept.push_front(Parcel {
-                is_again: true,
+            self.kept.push_front(StreamEntry {
+                is_resend: true,
                 ..parcel
             });
         }
@@ -212,7 +212,7 @@ impl Push {
         let mut pipes: BTreeMap<usize, Pipeline> = BTreeMap::new();
         let (memories, said) = self.entries(given);
         while self.kept_rows > KEPT {
-            let Some(Parcel { rows, .. }) = self.kept.pop_front() else {
+            let Some(StreamEntry { rows, .. }) = self.kept.pop_front() else {
                 break;
             };
             self.kept_rows -= rows;
@@ -229,11 +229,11 @@ impl Push {
             return;
         }
         let entries = self.kept.len().min(AT_ONCE);
-        for Parcel {
+        for StreamEntry {
             part,
             json,
             rows,
-            is_again,
+            is_resend,
         } in self.kept.range(..entries)
         {
             // As many entries of this size as hold the samples that may wait.
@@ -250,7 +250,7 @@ impl Push {
                 .arg("*")
                 .arg("e")
                 .arg(json);
-            if *is_again {
+            if *is_resend {
                 add.arg(AGAIN).arg("1");
             }
             add.ignore();
@@ -343,15 +343,16 @@ impl Push {
         &mut self,
         given: &[Chunk],
     ) -> (
-        Vec<(Chunk, ServerId, Memory)>,
-        BTreeMap<usize, (Vec<Spoken>, Vec<u8>)>,
+        Vec<(Chunk, ServerId, StateRecord)>,
+        BTreeMap<usize, (Vec<StatusEntry>, Vec<u8>)>,
     ) {
         let Batch {
             samples,
             events,
             sessions,
         } = std::mem::take(&mut self.gathered);
-        let mut parts: BTreeMap<usize, (Vec<Sample>, Vec<Event>, Vec<Session>)> = BTreeMap::new();
+        let mut parts: BTreeMap<usize, (Vec<Sample>, Vec<Event>, Vec<PlayerSession>)> =
+            BTreeMap::new();
         let of = |server: ServerId| part(Chunk::of(server));
         let mut ids: Vec<ServerId> = samples.iter().map(|sample| sample.server).collect();
         samples
@@ -398,11 +399,11 @@ impl Push {
                         .get(&sample.server)
                         .map(|known| known.health)
                         .unwrap_or_default();
-                    rows.push(Row::new(sample, &health, place));
+                    rows.push(SampleRecord::new(sample, &health, place));
                 }
                 let (events, sessions) =
                     (std::mem::take(&mut events), std::mem::take(&mut sessions));
-                let entry = Entry {
+                let entry = ResultsEntry {
                     by: self.shared.me.clone(),
                     rows,
                     errors,
@@ -411,11 +412,11 @@ impl Push {
                 };
                 self.kept_rows += now.len();
                 let json = serde_json::to_vec(&entry).unwrap_or_default();
-                self.kept.push_back(Parcel {
+                self.kept.push_back(StreamEntry {
                     part,
                     json,
                     rows: now.len(),
-                    is_again: false,
+                    is_resend: false,
                 });
                 if samples.is_empty() {
                     break;
@@ -423,8 +424,10 @@ impl Push {
             }
         }
 
-        let (mut memories, mut said) =
-            (Vec::new(), BTreeMap::<usize, (Vec<Spoken>, Vec<u8>)>::new());
+        let (mut memories, mut said) = (
+            Vec::new(),
+            BTreeMap::<usize, (Vec<StatusEntry>, Vec<u8>)>::new(),
+        );
         let now = self.shared.now();
         for (server, known) in known {
             let chunk = Chunk::of(server);
@@ -435,7 +438,7 @@ impl Push {
             else {
                 continue;
             };
-            let memory = Memory::new(noted.at, &known);
+            let memory = StateRecord::new(noted.at, &known);
             if memory.digest() != noted.digest || given.contains(&chunk) {
                 memories.push((chunk, server, memory));
             }
@@ -449,7 +452,7 @@ impl Push {
                 .is_some_and(|(told, at)| says_the_same(told, &now_said) && now - at < SAID_AGAIN);
             let (list, bytes) = said.entry(part(chunk)).or_default();
             if !is_told && bytes.len() < SAID_BYTES {
-                list.push(Spoken::new(server, &now_said, bytes));
+                list.push(StatusEntry::new(server, &now_said, bytes));
                 noted.said = Some((now_said, now));
             }
         }

@@ -4,7 +4,7 @@
 //! alone what is there.
 
 use super::Shared;
-use super::entry::Entry;
+use super::entry::ResultsEntry;
 use super::keys::PARTS;
 use crate::history::Batch;
 use crate::sample::Millis;
@@ -67,7 +67,7 @@ async fn live(shared: &Shared, link: &mut RedisConnection) -> RedisResult<()> {
     let mut tidy_at = Instant::now();
     let mut is_late = false;
     loop {
-        let mut taken = Taken::default();
+        let mut taken = TakenEntries::default();
         if tidy_at <= Instant::now() {
             tidy_at = Instant::now() + TIDY;
             is_late = tidy(shared, link, &mut taken).await?;
@@ -121,17 +121,18 @@ async fn live(shared: &Shared, link: &mut RedisConnection) -> RedisResult<()> {
 
 /// Entries that were read.
 #[derive(Default)]
-struct Taken {
+struct TakenEntries {
     ids: HashMap<usize, Vec<String>>,
     batch: Batch,
 }
 
-impl Taken {
+impl TakenEntries {
     /// What cannot be read is acknowledged like the rest: it would come back for ever.
     fn add(&mut self, part: usize, (id, fields): Raw) {
         self.ids.entry(part).or_default().push(id);
         let json = fields.as_deref().and_then(|fields| field(fields, b"e"));
-        if let Some(entry) = json.and_then(|json| serde_json::from_slice::<Entry>(json).ok()) {
+        if let Some(entry) = json.and_then(|json| serde_json::from_slice::<ResultsEntry>(json).ok())
+        {
             let batch = entry.batch();
             self.batch.samples.extend(batch.samples);
             self.batch.events.extend(batch.events);
@@ -194,7 +195,11 @@ async fn write(shared: &Shared, mut batch: Batch) {
 }
 
 /// Claims what the dead have read, and deletes what all have read. Tells whether results wait for long.
-async fn tidy(shared: &Shared, link: &mut RedisConnection, taken: &mut Taken) -> RedisResult<bool> {
+async fn tidy(
+    shared: &Shared,
+    link: &mut RedisConnection,
+    taken: &mut TakenEntries,
+) -> RedisResult<bool> {
     let (now, mut oldest) = (shared.redis_now(), Millis::MAX);
     for part in 0..PARTS {
         let key = shared.keys.results(part);

@@ -3,15 +3,15 @@
 //! A record names its server instead of giving its number: so files can be read by people, and imported where numbers are
 //! others. What is imported twice is there once; a roll-up takes the place of one that counted less.
 
+use super::insert::{Insert, Statement, Values, late, run, small, small_if_any, write};
 use super::open::Dialect;
 use super::read::event as read_event;
 use super::record::{
-    EventRecord, Record, RollupRecord, SampleRecord, ServerRecord, SessionRecord, Table,
+    ExportedEvent, ExportedRollup, ExportedSample, ExportedServer, ExportedSession, Record, Table,
 };
 use super::servers::{labels, origin_word, server as read_server};
-use super::tidy::{ALL_SERVERS, OVER, PUT};
-use super::write::{Insert, Statement, Values, late, run, small, small_if_any, write};
-use super::{Batch, History, HistoryError, Level, Session};
+use super::tidy::{ALL_SERVERS, INSERT_ROLLUP, KEEP_LARGER_ROLLUP};
+use super::{Batch, History, HistoryError, Level, PlayerSession};
 use crate::sample::{Event, Millis, Sample};
 use crate::server::ServerId;
 use futures_util::stream::{self, Stream, TryStreamExt};
@@ -30,7 +30,7 @@ const LONGEST_NAME: usize = 96;
 
 /// What to export. By default all.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Selection {
+pub struct ExportSelection {
     /// In the order in which an import needs them.
     pub tables: Vec<Table>,
     /// `None`: all, those too that are watched no more.
@@ -41,7 +41,7 @@ pub struct Selection {
     pub to: Millis,
 }
 
-impl Default for Selection {
+impl Default for ExportSelection {
     fn default() -> Self {
         Self {
             tables: Table::ALL.to_vec(),
@@ -57,7 +57,7 @@ impl History {
     /// much is in memory at a time.
     pub fn export(
         &self,
-        selection: Selection,
+        selection: ExportSelection,
     ) -> impl Stream<Item = Result<Record, HistoryError>> + Send + 'static {
         let steps = selection.tables.iter().flat_map(|&table| match table {
             Table::Rollups => vec![
@@ -87,7 +87,7 @@ impl History {
     pub async fn import(
         &self,
         records: impl IntoIterator<Item = Result<(u64, Record), HistoryError>>,
-    ) -> Result<Imported, HistoryError> {
+    ) -> Result<ImportCounts, HistoryError> {
         let mut import = Import::new(self).await?;
         for record in records {
             let (line, record) = record?;
@@ -100,7 +100,7 @@ impl History {
 
 /// What was new in an import.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Imported {
+pub struct ImportCounts {
     /// Records that were read.
     pub records: u64,
     /// Servers that were not known.
@@ -118,7 +118,7 @@ pub struct Imported {
 /// An export under way.
 struct Export {
     history: History,
-    selection: Selection,
+    selection: ExportSelection,
     steps: VecDeque<(Table, Level)>,
     /// Of the servers that are selected.
     names: Option<HashMap<i64, String>>,
@@ -238,7 +238,7 @@ fn record(
     Ok(match table {
         Table::Servers => {
             let read = read_server(row)?;
-            Record::Server(ServerRecord {
+            Record::Server(ExportedServer {
                 server,
                 target: read.target,
                 group: read.group,
@@ -248,7 +248,7 @@ fn record(
                 removed: row.try_get(7)?,
             })
         }
-        Table::Samples => Record::Sample(SampleRecord {
+        Table::Samples => Record::Sample(ExportedSample {
             server,
             at: row.try_get(1)?,
             answered: row.try_get::<i64, _>(2)? != 0,
@@ -258,7 +258,7 @@ fn record(
             sent: small(row, 6)?,
             resent: small(row, 7)?,
         }),
-        Table::Rollups => Record::Rollup(RollupRecord {
+        Table::Rollups => Record::Rollup(ExportedRollup {
             server,
             level,
             at: row.try_get(1)?,
@@ -276,13 +276,13 @@ fn record(
         }),
         Table::Events => {
             let event = read_event(row)?;
-            Record::Event(EventRecord {
+            Record::Event(ExportedEvent {
                 server,
                 at: event.at,
                 kind: event.kind,
             })
         }
-        Table::Sessions => Record::Session(SessionRecord {
+        Table::Sessions => Record::Session(ExportedSession {
             server,
             player: row.try_get(2)?,
             first: row.try_get(1)?,
@@ -296,8 +296,8 @@ struct Import<'a> {
     history: &'a History,
     numbers: HashMap<String, ServerId>,
     batch: Batch,
-    rollups: Vec<(ServerId, RollupRecord)>,
-    imported: Imported,
+    rollups: Vec<(ServerId, ExportedRollup)>,
+    imported: ImportCounts,
 }
 
 impl<'a> Import<'a> {
@@ -314,7 +314,7 @@ impl<'a> Import<'a> {
             numbers,
             batch: Batch::default(),
             rollups: Vec::new(),
-            imported: Imported::default(),
+            imported: ImportCounts::default(),
         })
     }
 
@@ -344,7 +344,7 @@ impl<'a> Import<'a> {
         };
         match record {
             Record::Server(_) => unreachable!("added above"),
-            Record::Sample(SampleRecord {
+            Record::Sample(ExportedSample {
                 at,
                 answered,
                 players,
@@ -365,16 +365,16 @@ impl<'a> Import<'a> {
                     resent,
                 });
             }
-            Record::Event(EventRecord { at, kind, .. }) => {
+            Record::Event(ExportedEvent { at, kind, .. }) => {
                 self.batch.events.push(Event { server, at, kind });
             }
-            Record::Session(SessionRecord {
+            Record::Session(ExportedSession {
                 player,
                 first,
                 last,
                 ..
             }) => {
-                self.batch.sessions.push(Session {
+                self.batch.sessions.push(PlayerSession {
                     server,
                     player,
                     first,
@@ -401,7 +401,7 @@ impl<'a> Import<'a> {
         }
     }
 
-    async fn add_server(&mut self, line: u64, record: &ServerRecord) -> Result<(), HistoryError> {
+    async fn add_server(&mut self, line: u64, record: &ExportedServer) -> Result<(), HistoryError> {
         if self.numbers.contains_key(&record.server) {
             return Ok(());
         }
@@ -450,7 +450,9 @@ impl<'a> Import<'a> {
         let written = write(&mut change, self.history.dialect, &self.batch).await?;
         let new = run(&mut change, rollups(self.history.dialect, &self.rollups)).await?;
         for (level, first, last) in runs(&self.rollups) {
-            let put = sqlx::query(AssertSqlSafe(format!("{PUT} {ALL_SERVERS} {OVER}")));
+            let put = sqlx::query(AssertSqlSafe(format!(
+                "{INSERT_ROLLUP} {ALL_SERVERS} {KEEP_LARGER_ROLLUP}"
+            )));
             put.bind(level.number())
                 .bind(first)
                 .bind(last)
@@ -490,7 +492,7 @@ impl<'a> Import<'a> {
 }
 
 /// The buckets of these roll-ups, those side by side as one: level, first, last.
-fn runs(rollups: &[(ServerId, RollupRecord)]) -> Vec<(Level, Millis, Millis)> {
+fn runs(rollups: &[(ServerId, ExportedRollup)]) -> Vec<(Level, Millis, Millis)> {
     let buckets: BTreeSet<(Level, Millis)> = rollups
         .iter()
         .map(|(_, rollup)| (rollup.level, rollup.at))
@@ -507,9 +509,9 @@ fn runs(rollups: &[(ServerId, RollupRecord)]) -> Vec<(Level, Millis, Millis)> {
     runs
 }
 
-fn rollups(dialect: Dialect, rollups: &[(ServerId, RollupRecord)]) -> Vec<Statement> {
+fn rollups(dialect: Dialect, rollups: &[(ServerId, ExportedRollup)]) -> Vec<Statement> {
     // A statement of PostgreSQL must not change a row twice.
-    let mut by_key: BTreeMap<(i64, Millis, i64), &RollupRecord> = BTreeMap::new();
+    let mut by_key: BTreeMap<(i64, Millis, i64), &ExportedRollup> = BTreeMap::new();
     for (server, rollup) in rollups {
         let known = by_key
             .entry((rollup.level.number(), rollup.at, server.0))
@@ -518,8 +520,8 @@ fn rollups(dialect: Dialect, rollups: &[(ServerId, RollupRecord)]) -> Vec<Statem
             *known = rollup;
         }
     }
-    let head = format!("{PUT} VALUES ");
-    let tail = format!(" {OVER}");
+    let head = format!("{INSERT_ROLLUP} VALUES ");
+    let tail = format!(" {KEEP_LARGER_ROLLUP}");
     let rows = by_key.into_iter().map(|((level, bucket, server), rollup)| {
         move |values: &mut Values| {
             for key in [level, bucket, server] {

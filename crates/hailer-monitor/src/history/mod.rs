@@ -13,27 +13,28 @@
 //! often as one likes, late samples count, and what was deleted below takes nothing away above.
 
 mod export;
+mod insert;
+mod lines;
 mod open;
+mod queue;
 mod read;
 mod record;
 mod servers;
-mod text;
 mod tidy;
-mod write;
-mod writer;
 
-pub use export::{Imported, Selection};
+pub use export::{ExportSelection, ImportCounts};
+pub(crate) use insert::player_key;
+pub use lines::{Format, RecordWriter, Records, read};
+pub(crate) use queue::is_of_data;
+pub use queue::{HistoryWriter, WriterHealth, WriterLimits};
 pub use record::{
-    Column, EventRecord, Kind, Record, RollupRecord, SampleRecord, ServerRecord, SessionRecord,
-    Table,
+    Column, ExportedEvent, ExportedRollup, ExportedSample, ExportedServer, ExportedSession, Kind,
+    Record, Table,
 };
-pub use text::{Format, Lines, Records, read};
-pub(crate) use write::player_key;
-pub(crate) use writer::is_of_data;
-pub use writer::{Bounds, Health, Writer};
 
 use crate::sample::{Event, Millis, Sample};
 use crate::server::{Origin, ServerId};
+pub(crate) use insert::{Insert, Values, run};
 use open::Dialect;
 use serde::{Deserialize, Serialize};
 use sqlx::AnyPool;
@@ -43,7 +44,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 use std::time::Duration;
 use tokio::sync::Mutex;
-pub(crate) use write::{Insert, Values, run};
 
 /// A history. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -81,12 +81,12 @@ pub struct Batch {
     /// What changed.
     pub events: Vec<Event>,
     /// Players who came, stay or left.
-    pub sessions: Vec<Session>,
+    pub sessions: Vec<PlayerSession>,
 }
 
 /// A player on a server, from when to when. One who is still there is written again and again, with a later end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Session {
+pub struct PlayerSession {
     /// Where.
     pub server: ServerId,
     /// Who: a name, or what stands for it.
@@ -99,7 +99,7 @@ pub struct Session {
 
 /// What was new of a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Written {
+pub struct WriteCounts {
     /// Samples that were not there yet.
     pub samples: u64,
     /// Events that were not there yet.
@@ -146,7 +146,7 @@ impl Level {
 
 /// How long what is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Keep {
+pub struct Retention {
     /// Samples.
     pub raw: Duration,
     /// Buckets of five minutes.
@@ -157,7 +157,7 @@ pub struct Keep {
     pub day: Duration,
 }
 
-impl Default for Keep {
+impl Default for Retention {
     fn default() -> Self {
         let days = |days: u64| Duration::from_secs(days * 24 * 60 * 60);
         Self {

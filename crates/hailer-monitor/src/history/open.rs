@@ -102,13 +102,13 @@ impl History {
 
     /// Begins to change something. In SQLite only one may: others of this process wait in a row, those of other processes
     /// for some seconds.
-    pub(crate) async fn begin(&self) -> Result<Change, HistoryError> {
+    pub(crate) async fn begin(&self) -> Result<Transaction, HistoryError> {
         let turn = match self.dialect {
             Dialect::Sqlite => Some(self.writing.clone().lock_owned().await),
             Dialect::Postgres => None,
         };
         let connection = self.pool.acquire().await?;
-        let mut change = Change {
+        let mut change = Transaction {
             open: Some((connection, turn)),
         };
         let begin = if self.dialect == Dialect::Sqlite {
@@ -130,11 +130,11 @@ impl History {
 ///
 /// (Not that of `sqlx`: when SQLite has ended one by itself, as it does when the disk is full, that one believes that it goes
 /// on, and its connection is of no use any more.)
-pub(crate) struct Change {
+pub(crate) struct Transaction {
     open: Option<(PoolConnection<Any>, Option<OwnedMutexGuard<()>>)>,
 }
 
-impl Change {
+impl Transaction {
     pub(crate) async fn commit(mut self) -> Result<(), HistoryError> {
         raw_sql("COMMIT").execute(&mut *self).await?;
         self.open = None;
@@ -142,7 +142,7 @@ impl Change {
     }
 }
 
-impl Drop for Change {
+impl Drop for Transaction {
     fn drop(&mut self) {
         let Some((mut connection, turn)) = self.open.take() else {
             return;
@@ -159,7 +159,7 @@ impl Drop for Change {
     }
 }
 
-impl Deref for Change {
+impl Deref for Transaction {
     type Target = AnyConnection;
 
     fn deref(&self) -> &AnyConnection {
@@ -167,7 +167,7 @@ impl Deref for Change {
     }
 }
 
-impl DerefMut for Change {
+impl DerefMut for Transaction {
     fn deref_mut(&mut self) -> &mut AnyConnection {
         &mut self.open.as_mut().expect("open until it is committed").0
     }

@@ -1,10 +1,10 @@
 //! What was, out again.
 
-use super::{History, HistoryError, Level, Point, Session};
+use super::{History, HistoryError, Level, PlayerSession, Point};
 use crate::health::State;
-use crate::live::{SPARK, SPARKS};
 use crate::sample::{Event, EventKind, Millis};
 use crate::server::ServerId;
+use crate::state::{DAY_BUCKET_MS, DAY_BUCKETS};
 use futures_util::TryStreamExt;
 use sqlx::any::{AnyArguments, AnyRow};
 use sqlx::query::Query;
@@ -150,7 +150,7 @@ impl History {
         server: ServerId,
         before: Millis,
         limit: u32,
-    ) -> Result<Vec<Session>, HistoryError> {
+    ) -> Result<Vec<PlayerSession>, HistoryError> {
         let rows = "SELECT server, first, player, last FROM session
                     WHERE server = $1 AND first < $2 AND first >= (SELECT MIN(first) FROM
                       (SELECT first FROM session WHERE server = $1 AND first < $2 ORDER BY first DESC LIMIT $3) AS page)
@@ -166,7 +166,7 @@ impl History {
     }
 
     /// Sessions that were seen last at this time or later, of servers that are watched: who was on when the monitor stopped.
-    pub async fn sessions_since(&self, last: Millis) -> Result<Vec<Session>, HistoryError> {
+    pub async fn sessions_since(&self, last: Millis) -> Result<Vec<PlayerSession>, HistoryError> {
         let rows = "SELECT session.server, session.first, session.player, session.last FROM session
                     JOIN server ON server.id = session.server WHERE session.last >= $1 AND server.removed IS NULL
                     ORDER BY session.server, session.player, session.first";
@@ -180,7 +180,7 @@ impl History {
         from: ServerId,
         to: ServerId,
         last: Millis,
-    ) -> Result<Vec<Session>, HistoryError> {
+    ) -> Result<Vec<PlayerSession>, HistoryError> {
         let rows = "SELECT session.server, session.first, session.player, session.last FROM server
                     JOIN session ON session.server = server.id AND session.first >= $4
                     WHERE server.id >= $1 AND server.id < $2 AND session.last >= $3 AND server.removed IS NULL
@@ -217,16 +217,16 @@ impl History {
             .await
     }
 
-    /// Half hours of the last day, for [`Day::add`](crate::live::Day::add): server, start, asked, answered, sum of players.
+    /// Half hours of the last day, for [`Day::add`](crate::state::Day::add): server, start, asked, answered, sum of players.
     /// With very many servers it is kinder to memory to ask for one [`half_hour`](Self::half_hour) after the other.
     pub async fn day(
         &self,
         now: Millis,
     ) -> Result<Vec<(ServerId, Millis, u16, u16, u32)>, HistoryError> {
         let mut day = Vec::new();
-        let last = now.div_euclid(SPARK) * SPARK;
-        for place in (0..SPARKS as Millis).rev() {
-            day.extend(self.half_hour(last - place * SPARK).await?);
+        let last = now.div_euclid(DAY_BUCKET_MS) * DAY_BUCKET_MS;
+        for place in (0..DAY_BUCKETS as Millis).rev() {
+            day.extend(self.half_hour(last - place * DAY_BUCKET_MS).await?);
         }
         Ok(day)
     }
@@ -239,8 +239,11 @@ impl History {
         let rows = "SELECT server, CAST($1 AS BIGINT), CAST(SUM(asked) AS BIGINT), CAST(SUM(answered) AS BIGINT),
                            CAST(COALESCE(SUM(players), 0) AS BIGINT)
                     FROM rollup WHERE level = 1 AND bucket >= $1 AND bucket < $2 AND server <> 0 GROUP BY server";
-        self.all(sqlx::query(rows).bind(start).bind(start + SPARK), half_hour)
-            .await
+        self.all(
+            sqlx::query(rows).bind(start).bind(start + DAY_BUCKET_MS),
+            half_hour,
+        )
+        .await
     }
 
     /// All rows, read as they come: many of them take much more room before.
@@ -323,8 +326,8 @@ pub(super) fn event(row: &AnyRow) -> Result<Event, HistoryError> {
     })
 }
 
-pub(super) fn session(row: &AnyRow) -> Result<Session, HistoryError> {
-    Ok(Session {
+pub(super) fn session(row: &AnyRow) -> Result<PlayerSession, HistoryError> {
+    Ok(PlayerSession {
         server: ServerId(row.try_get(0)?),
         first: row.try_get(1)?,
         player: row.try_get(2)?,

@@ -26,21 +26,21 @@ pub enum Table {
 #[serde(tag = "record", rename_all = "kebab-case")]
 pub enum Record {
     /// A server.
-    Server(ServerRecord),
+    Server(ExportedServer),
     /// A look at one.
-    Sample(SampleRecord),
+    Sample(ExportedSample),
     /// The sum of a bucket.
-    Rollup(RollupRecord),
+    Rollup(ExportedRollup),
     /// A change.
-    Event(EventRecord),
+    Event(ExportedEvent),
     /// A player on a server.
-    Session(SessionRecord),
+    Session(ExportedSession),
 }
 
 /// A server, with all that [`Server`](crate::server::Server) has.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs)]
-pub struct ServerRecord {
+pub struct ExportedServer {
     pub server: String,
     pub target: String,
     #[serde(default)]
@@ -57,7 +57,7 @@ pub struct ServerRecord {
 /// A sample.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs)]
-pub struct SampleRecord {
+pub struct ExportedSample {
     pub server: String,
     pub at: Millis,
     pub answered: bool,
@@ -71,7 +71,7 @@ pub struct SampleRecord {
 /// The sum of a bucket of one server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs)]
-pub struct RollupRecord {
+pub struct ExportedRollup {
     pub server: String,
     pub level: Level,
     /// The start of the bucket.
@@ -96,7 +96,7 @@ pub struct RollupRecord {
 /// An event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs)]
-pub struct EventRecord {
+pub struct ExportedEvent {
     pub server: String,
     pub at: Millis,
     #[serde(flatten)]
@@ -106,7 +106,7 @@ pub struct EventRecord {
 /// A session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs)]
-pub struct SessionRecord {
+pub struct ExportedSession {
     pub server: String,
     pub player: String,
     pub first: Millis,

@@ -1,7 +1,7 @@
 //! Who is watched.
 
-use super::open::{Change, Dialect};
-use super::write::{Insert, Statement, Values, run};
+use super::insert::{Insert, Statement, Values, run};
+use super::open::{Dialect, Transaction};
 use super::{History, HistoryError, NewServer};
 use crate::server::{Origin, Server, ServerId};
 use sqlx::any::AnyRow;
@@ -45,7 +45,7 @@ impl History {
     }
 
     /// A transaction beside which nobody adds servers: each gets a number and a name of its own.
-    async fn begin_adding(&self) -> Result<Change, HistoryError> {
+    async fn begin_adding(&self) -> Result<Transaction, HistoryError> {
         let mut change = self.begin().await?;
         if self.dialect == Dialect::Postgres {
             sqlx::query("LOCK TABLE server IN SHARE ROW EXCLUSIVE MODE")

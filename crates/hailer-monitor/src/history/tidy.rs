@@ -5,9 +5,9 @@
 //! nothing is forgotten, whenever the process ends. The newest bucket is worked out as well, again and again while it fills: of
 //! five minutes with each call, above when one of the level below has closed.
 
-use super::open::{Change, Dialect};
-use super::write::{late, run};
-use super::{History, HistoryError, Keep, Level};
+use super::insert::{late, run};
+use super::open::{Dialect, Transaction};
+use super::{History, HistoryError, Level, Retention};
 use crate::sample::Millis;
 use sqlx::{AnyConnection, AssertSqlSafe, Row};
 use std::sync::atomic::Ordering;
@@ -27,7 +27,7 @@ const SERVERS: i64 = 2_000;
 impl History {
     /// Rolls up what came, and deletes what is too old. Call it every minute; it may be called as often as one likes, and from
     /// several processes. After a long stop the first call takes longer.
-    pub async fn tidy(&self, now: Millis, keep: &Keep) -> Result<(), HistoryError> {
+    pub async fn tidy(&self, now: Millis, keep: &Retention) -> Result<(), HistoryError> {
         for level in [Level::FiveMinutes, Level::Hour, Level::Day] {
             self.roll_up(level, now).await?;
         }
@@ -130,7 +130,7 @@ impl History {
     }
 
     /// A transaction beside which nobody writes samples, or rolls up.
-    pub(super) async fn begin_alone(&self) -> Result<Change, HistoryError> {
+    pub(super) async fn begin_alone(&self) -> Result<Transaction, HistoryError> {
         let mut change = self.begin().await?;
         if self.dialect == Dialect::Postgres {
             sqlx::query("SELECT done FROM progress WHERE level = 1 FOR UPDATE")
@@ -143,7 +143,7 @@ impl History {
     /// Works out one bucket of all servers, and their sum, in a transaction [beside which](Self::begin_alone) nobody writes.
     async fn work_out(
         &self,
-        change: &mut Change,
+        change: &mut Transaction,
         level: Level,
         bucket: Millis,
     ) -> Result<(), HistoryError> {
@@ -164,14 +164,18 @@ impl History {
             }
         };
         let end = bucket + level.length();
-        let put = sqlx::query(AssertSqlSafe(format!("{PUT} {each} {OVER}")));
+        let put = sqlx::query(AssertSqlSafe(format!(
+            "{INSERT_ROLLUP} {each} {KEEP_LARGER_ROLLUP}"
+        )));
         put.bind(level.number())
             .bind(bucket)
             .bind(end)
             .execute(&mut **change)
             .await?;
         if level == Level::FiveMinutes {
-            let put = sqlx::query(AssertSqlSafe(format!("{PUT} {ALL_SERVERS} {OVER}")));
+            let put = sqlx::query(AssertSqlSafe(format!(
+                "{INSERT_ROLLUP} {ALL_SERVERS} {KEEP_LARGER_ROLLUP}"
+            )));
             put.bind(level.number())
                 .bind(bucket)
                 .bind(bucket)
@@ -190,7 +194,7 @@ impl History {
         Ok(())
     }
 
-    async fn forget(&self, now: Millis, keep: &Keep) -> Result<(), HistoryError> {
+    async fn forget(&self, now: Millis, keep: &Retention) -> Result<(), HistoryError> {
         let before = |kept: Duration| {
             now.saturating_sub(i64::try_from(kept.as_millis()).unwrap_or(i64::MAX))
         };
@@ -324,12 +328,12 @@ async fn next_bucket(
     Ok(first.map(|at| level.floor(at)))
 }
 
-pub(super) const PUT: &str =
+pub(super) const INSERT_ROLLUP: &str =
     "INSERT INTO rollup (level, bucket, server, asked, answered, told, players, players_max,
     slots, timed, latency, latency_max, sent, resent)";
 /// What counted no more than what is there takes nothing away: below it, something may have been deleted. (Of all servers, sums
 /// of sums are told more often than the sum of this bucket alone, and know more: see below.)
-pub(super) const OVER: &str = "ON CONFLICT (level, bucket, server) DO UPDATE SET asked = excluded.asked,
+pub(super) const KEEP_LARGER_ROLLUP: &str = "ON CONFLICT (level, bucket, server) DO UPDATE SET asked = excluded.asked,
     answered = excluded.answered, told = excluded.told, players = excluded.players, players_max = excluded.players_max,
     slots = excluded.slots, timed = excluded.timed, latency = excluded.latency, latency_max = excluded.latency_max,
     sent = excluded.sent, resent = excluded.resent

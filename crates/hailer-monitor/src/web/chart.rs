@@ -4,8 +4,8 @@
 //! percent of the width; the inner is stretched over it, one unit for each bucket of time, and holds the lines. The values are
 //! `<title>`s of invisible columns: a mouse shows them without any script, and the script takes them from there.
 
-use crate::live::SPARKS;
 use crate::sample::Millis;
+use crate::state::DAY_BUCKETS;
 use crate::web::show;
 use askama::filters::HtmlSafe;
 use std::fmt::{self, Display, Write};
@@ -324,15 +324,15 @@ fn columns(
 
 /// A day in a row of the overview: players as a hill, and a mark on the ground where answers were missing.
 pub(crate) fn sparkline(
-    players: &[Option<f32>; SPARKS],
-    answered: Option<&[Option<f32>; SPARKS]>,
+    players: &[Option<f32>; DAY_BUCKETS],
+    answered: Option<&[Option<f32>; DAY_BUCKETS]>,
 ) -> Svg {
     let known = || players.iter().flatten().copied();
     let most = known().fold(0.0, f32::max);
     let mut out = String::with_capacity(1_024);
     let _ = write!(
         out,
-        r#"<svg class="spark" viewBox="0 0 {SPARKS} 96" preserveAspectRatio="none" role="img"><title>"#
+        r#"<svg class="spark" viewBox="0 0 {DAY_BUCKETS} 96" preserveAspectRatio="none" role="img"><title>"#
     );
     if known().next().is_some() {
         let least = known().fold(f32::MAX, f32::min);
@@ -453,14 +453,14 @@ mod tests {
 
     #[test]
     fn sparklines_have_a_title() {
-        let mut players = [None; SPARKS];
+        let mut players = [None; DAY_BUCKETS];
         assert!(
             sparkline(&players, None)
                 .to_string()
                 .contains("Nothing is known")
         );
         (players[3], players[4]) = (Some(2.0), Some(12.5));
-        let mut answered = [None; SPARKS];
+        let mut answered = [None; DAY_BUCKETS];
         (answered[3], answered[4], answered[5]) = (Some(1.0), Some(0.5), Some(0.0));
         let svg = sparkline(&players, Some(&answered)).to_string();
         assert!(svg.contains("The last day: 2 to 13 players"), "{svg}");

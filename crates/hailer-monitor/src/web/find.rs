@@ -3,9 +3,9 @@
 //! Texts of servers are searched in the [`index`](super::index).
 
 use crate::health::State;
-use crate::live::Row;
 use crate::sample::Millis;
 use crate::server::Server;
+use crate::state::ServerRow;
 use std::cmp::Ordering;
 
 /// Characters and words of a search.
@@ -25,7 +25,7 @@ pub(crate) struct ServerMatch {
 }
 
 impl ServerMatch {
-    pub(crate) fn fits(&self, row: &Row) -> bool {
+    pub(crate) fn fits(&self, row: &ServerRow) -> bool {
         let server = &*row.server;
         let has = |(key, value): &(String, Option<String>)| {
             server
@@ -62,7 +62,7 @@ impl StateFilter {
         (Self::Flapping, "flapping"),
     ];
 
-    fn matches(self, row: &Row) -> bool {
+    fn matches(self, row: &ServerRow) -> bool {
         match self {
             Self::Up => row.state == State::Up,
             Self::Down => row.state == State::Down,
@@ -155,8 +155,8 @@ impl Sort {
     }
 
     /// Where a row stands, if that is told by a number; `None`: by a text, or it is not known and comes last.
-    pub(crate) fn number(self, row: &Row, now: Millis) -> Option<i64> {
-        let last = row.last.filter(|last| last.answered);
+    pub(crate) fn number(self, row: &ServerRow, now: Millis) -> Option<i64> {
+        let last = row.last_sample.filter(|last| last.answered);
         match self {
             Self::Players => last?.players.map(i64::from),
             Self::Latency => last?.latency.map(i64::from),

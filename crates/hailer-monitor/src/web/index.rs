@@ -6,8 +6,8 @@
 //! used until new ones are made, some seconds at most.
 
 use super::find::{SearchTerms, ServerMatch, natural};
-use crate::live::{Live, Row, Said};
 use crate::server::{Server, ServerId};
+use crate::state::{LastStatus, ServerRow, StateTable};
 use compact_str::CompactString;
 use memchr::memmem::{self, Finder};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -53,7 +53,7 @@ pub(crate) struct Candidates {
 }
 
 impl Candidates {
-    pub(crate) fn of(live: &Arc<Live>, words: &SearchTerms) -> Self {
+    pub(crate) fn of(live: &Arc<StateTable>, words: &SearchTerms) -> Self {
         if words.is_empty() {
             return Self {
                 names: names(live),
@@ -73,8 +73,8 @@ impl Candidates {
     /// What `pick` makes of their rows, in their order. It gets their places among all servers, too.
     pub(crate) fn pick<T>(
         &self,
-        live: &Live,
-        mut pick: impl FnMut(usize, &Row) -> Option<T>,
+        live: &StateTable,
+        mut pick: impl FnMut(usize, &ServerRow) -> Option<T>,
     ) -> Vec<T> {
         match &self.found {
             None => live.pick_of(&self.names.ids, pick),
@@ -86,7 +86,11 @@ impl Candidates {
     }
 
     /// Those that match, with their places: without a look at any row if all do.
-    pub(crate) fn matching(&self, live: &Live, matching: &ServerMatch) -> Vec<(usize, ServerId)> {
+    pub(crate) fn matching(
+        &self,
+        live: &StateTable,
+        matching: &ServerMatch,
+    ) -> Vec<(usize, ServerId)> {
         if *matching != ServerMatch::default() {
             return self.pick(live, |place, row| {
                 matching.fits(row).then_some((place, row.server.id))
@@ -122,14 +126,14 @@ impl Candidates {
     }
 }
 
-fn names(live: &Arc<Live>) -> Arc<Names> {
+fn names(live: &Arc<StateTable>) -> Arc<Names> {
     live.index()
         .names
         .get(live, |live| &live.index().names, false, Names::of)
 }
 
 impl Names {
-    fn of(live: &Arc<Live>) -> Self {
+    fn of(live: &Arc<StateTable>) -> Self {
         let mut all =
             live.pick(|row| Some((CompactString::from(row.server.name.as_str()), row.server.id)));
         all.sort_unstable_by(|a, b| natural(&a.0, &b.0));
@@ -152,13 +156,13 @@ impl Names {
 }
 
 impl Texts {
-    fn of(live: &Arc<Live>) -> Self {
+    fn of(live: &Arc<StateTable>) -> Self {
         let names = names(live);
         let (mut text, mut ends) = (String::new(), Vec::with_capacity(names.ids.len()));
         for ids in names.ids.chunks(SERVERS_PER_LOCK) {
             // Only pointers are copied under the lock.
             let rows = live.pick_of(ids, |nth, row| {
-                Some((nth, row.server.clone(), row.said.clone()))
+                Some((nth, row.server.clone(), row.last_status.clone()))
             });
             let mut rows = rows.into_iter().peekable();
             for nth in 0..ids.len() {
@@ -198,7 +202,7 @@ impl Texts {
 }
 
 /// What people know of a server. Words have no spaces, so none is found across two lines.
-fn write(text: &mut String, server: &Server, said: Option<&Said>) {
+fn write(text: &mut String, server: &Server, said: Option<&LastStatus>) {
     let mut add = |part: &str| {
         if part.is_ascii() {
             text.extend(part.chars().map(|char| char.to_ascii_lowercase()));
@@ -248,10 +252,10 @@ impl<T: Send + Sync + 'static> Cached<T> {
     /// What is good enough. `is_ageing`: not only because servers come and go.
     fn get(
         &self,
-        live: &Arc<Live>,
-        of: fn(&Live) -> &Self,
+        live: &Arc<StateTable>,
+        of: fn(&StateTable) -> &Self,
         is_ageing: bool,
-        make: fn(&Arc<Live>) -> T,
+        make: fn(&Arc<StateTable>) -> T,
     ) -> Arc<T> {
         let now = Instant::now();
         let mut kept = self.lock();
@@ -284,7 +288,7 @@ impl<T: Send + Sync + 'static> Cached<T> {
 }
 
 impl<T> CachedValue<T> {
-    fn of(live: &Arc<Live>, make: fn(&Arc<Live>) -> T) -> Self {
+    fn of(live: &Arc<StateTable>, make: fn(&Arc<StateTable>) -> T) -> Self {
         let (start, list) = (Instant::now(), live.list());
         let made = Arc::new(make(live));
         let end = Instant::now();
@@ -302,13 +306,13 @@ impl<T> CachedValue<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::live::Update;
     use crate::server::Origin;
+    use crate::state::Update;
     use hailer::Text;
 
     #[test]
     fn what_is_searched_is_what_there_is() {
-        let live = Arc::new(Live::default());
+        let live = Arc::new(StateTable::default());
         let server = |id: i64, name: &str| Server {
             id: ServerId(id),
             name: name.into(),
@@ -321,11 +325,11 @@ mod tests {
         for (id, name) in [(1, "node-10"), (2, "node-9"), (3, "Lobby")] {
             live.set(server(id, name));
         }
-        let said = Said {
+        let said = LastStatus {
             motd: Some(Text::legacy("\u{A7}6Wel\u{A7}acome\nhome")),
-            ..Said::default()
+            ..LastStatus::default()
         };
-        let said = Arc::new(Said {
+        let said = Arc::new(LastStatus {
             version: Some("1.21".into()),
             ..said
         });
@@ -334,7 +338,7 @@ mod tests {
                 servers: vec![ServerId(2)],
                 ..Update::default()
             },
-            |row| row.said = Some(said.clone()),
+            |row| row.last_status = Some(said.clone()),
         );
         let find = |words: &str| {
             let all = Candidates::of(&live, &SearchTerms::of(words));

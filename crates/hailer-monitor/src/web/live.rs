@@ -3,9 +3,9 @@
 //! A page says which rows it shows. Of these it gets what changed, at most once a second, made by the same template as the page.
 //! Who is too slow misses what was in between and gets how it is then: nothing is queued for anybody.
 
-use crate::live::Update;
 use crate::sample::Millis;
 use crate::server::ServerId;
+use crate::state::Update;
 use crate::web::App;
 use crate::web::api::Api;
 use crate::web::api::limit::{network, visitor};
@@ -58,7 +58,7 @@ pub(super) async fn rows(State(app): State<App>, asked: Parts) -> Response {
     let updates = app.live.listen();
     let since = since(&asked).map(|since| since.saturating_sub(MAX_WRITE_DELAY_MS));
     let is_new = |id: &&ServerId| {
-        let last = app.live.row(**id).and_then(|row| row.last);
+        let last = app.live.row(**id).and_then(|row| row.last_sample);
         since.is_some_and(|since| last.is_some_and(|last| last.at >= since))
     };
     let changed = ids.iter().filter(is_new).copied().collect();
@@ -76,8 +76,8 @@ pub(super) async fn server(
     match app.live.named(&name) {
         Some(row) => {
             let ids = HashSet::from([row.server.id]);
-            let is_new =
-                since(&asked).is_some_and(|since| row.last.is_some_and(|last| last.at != since));
+            let is_new = since(&asked)
+                .is_some_and(|since| row.last_sample.is_some_and(|last| last.at != since));
             let changed = if is_new { ids.clone() } else { HashSet::new() };
             watch(&app, &asked, updates, ids, changed, false, Form::Word)
         }
@@ -148,7 +148,7 @@ fn watch(
         app: app.clone(),
         ids,
         changed,
-        is_other_list: false,
+        list_changed: false,
         is_other_sum,
         form,
         totals: String::new(),
@@ -245,7 +245,7 @@ struct Listener {
     form: Form,
     /// Of these rows, those that changed since the last event.
     changed: HashSet<ServerId>,
-    is_other_list: bool,
+    list_changed: bool,
     /// What is told of all servers together may have changed.
     is_other_sum: bool,
     /// As last sent.
@@ -276,7 +276,7 @@ impl Listener {
     /// The next event; `None`: it is over.
     async fn next(&mut self) -> Option<Event> {
         loop {
-            let has_news = self.is_other_list || self.is_other_sum || !self.changed.is_empty();
+            let has_news = self.list_changed || self.is_other_sum || !self.changed.is_empty();
             tokio::select! {
                 () = async { drop(self.closing.wait_for(|is_closing| *is_closing).await) } => return None,
                 update = self.updates.recv() => match update {
@@ -301,7 +301,7 @@ impl Listener {
     fn note(&mut self, update: &Update) {
         self.changed
             .extend(update.servers.iter().filter(|id| self.ids.contains(id)));
-        self.is_other_list |= update.is_other_list;
+        self.list_changed |= update.list_changed;
         self.is_other_sum |= match self.form {
             Form::Rows => true,
             Form::Word => false,
@@ -313,7 +313,7 @@ impl Listener {
     fn event(&mut self) -> Option<Event> {
         let changed = std::mem::take(&mut self.changed);
         let is_other_sum = std::mem::take(&mut self.is_other_sum);
-        if std::mem::take(&mut self.is_other_list) {
+        if std::mem::take(&mut self.list_changed) {
             return Some(Event::default().event("list").data("again"));
         }
         if let Form::Word | Form::Events = self.form {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   serve ─► guard ─► page: overview, server, events, ─┐                        ┌─► whole pages: complete without a script
-//!   bounds   names,     alerts, from Live and History ─┴─► templates (askama) ──┤
+//!   bounds   names,     alerts, from StateTable and History ─┴─► templates (askama) ──┤
 //!            rates   ─► live ───────────────────────────────────────────────────┴─► the same rows again, as they change
 //!                    ─► api: JSON, badges, widgets, metrics
 //! ```
@@ -28,7 +28,7 @@ mod show;
 pub use serve::{Bounds, serve};
 
 use crate::history::History;
-use crate::live::Live;
+use crate::state::StateTable;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::{HeaderName, HeaderValue, header};
@@ -55,7 +55,7 @@ pub type Notice = Arc<dyn Fn() -> Option<String> + Send + Sync>;
 #[derive(Clone)]
 pub struct App {
     /// How things stand.
-    pub live: Arc<Live>,
+    pub live: Arc<StateTable>,
     /// How they were.
     pub history: History,
     /// What the page is called.
@@ -84,7 +84,7 @@ pub struct App {
 
 impl App {
     /// An app with the settings that most want.
-    pub fn new(live: Arc<Live>, history: History) -> Self {
+    pub fn new(live: Arc<StateTable>, history: History) -> Self {
         Self {
             live,
             history,

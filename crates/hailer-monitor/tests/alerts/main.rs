@@ -12,9 +12,9 @@ mod postgres;
 use hailer_monitor::alert::{AlertConfig, Alerts};
 use hailer_monitor::health::State;
 use hailer_monitor::history::History;
-use hailer_monitor::live::{Live, Update};
 use hailer_monitor::sample::{Millis, Sample};
 use hailer_monitor::server::{Origin, Server, ServerId};
+use hailer_monitor::state::{StateTable, Update};
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -115,8 +115,8 @@ fn now() -> Millis {
 }
 
 /// One server, which is not up.
-fn live(since: Millis) -> Arc<Live> {
-    let live = Arc::new(Live::default());
+fn live(since: Millis) -> Arc<StateTable> {
+    let live = Arc::new(StateTable::default());
     live.set(Server {
         id: ServerId(1),
         name: "lobby".into(),
@@ -130,7 +130,7 @@ fn live(since: Millis) -> Arc<Live> {
     live
 }
 
-fn show(live: &Live, state: State, since: Millis) {
+fn show(live: &StateTable, state: State, since: Millis) {
     let update = Update {
         servers: vec![ServerId(1)],
         ..Update::default()
@@ -139,7 +139,7 @@ fn show(live: &Live, state: State, since: Millis) {
         (row.state, row.since) = (state, since);
         let answered = state == State::Up;
         let (players, max, latency) = (None, None, None);
-        row.last = Some(Sample {
+        row.last_sample = Some(Sample {
             server: ServerId(1),
             at: since,
             answered,
@@ -152,7 +152,7 @@ fn show(live: &Live, state: State, since: Millis) {
     });
 }
 
-async fn start(plan: &str, live: Arc<Live>, history: &History) -> Alerts {
+async fn start(plan: &str, live: Arc<StateTable>, history: &History) -> Alerts {
     let plan: AlertConfig = toml::from_str(plan).unwrap();
     Alerts::start(plan.check(Path::new(".")).unwrap(), live, history, MINUTE)
         .await

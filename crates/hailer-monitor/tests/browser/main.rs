@@ -9,9 +9,9 @@ use driver::Browser;
 use futures_util::future::BoxFuture;
 use hailer_monitor::alert::{self, CheckedConfig};
 use hailer_monitor::history::{Batch, History};
-use hailer_monitor::live::{Live, Update};
 use hailer_monitor::sample::{Event, EventKind};
 use hailer_monitor::server::ServerId;
+use hailer_monitor::state::{StateTable, Update};
 use hailer_monitor::web::api::{Api, ApiBackend, ApiConfig, TestAlert, TestAlertError, Token};
 use hailer_monitor::web::{App, Bounds, serve};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// The page of a fleet on a port of its own.
 struct Site {
     runtime: tokio::runtime::Runtime,
-    live: Arc<Live>,
+    live: Arc<StateTable>,
     history: History,
     address: String,
 }
@@ -303,7 +303,7 @@ fn live_update(browser: &mut Browser, site: &Site) {
     site.live.remove(ServerId(900));
     site.live.change(
         Update {
-            is_other_list: true,
+            list_changed: true,
             ..Update::default()
         },
         |_| {},
@@ -398,7 +398,7 @@ fn change(site: &Site, id: i64, players: u32) {
             ..Update::default()
         },
         |row| {
-            let last = row.last.as_mut().unwrap();
+            let last = row.last_sample.as_mut().unwrap();
             (last.players, last.at) = (Some(players), fleet::now());
         },
     );

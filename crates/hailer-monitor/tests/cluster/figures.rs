@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::monitor::{FIGURES, Process};
-use hailer_monitor::history::{Batch, Keep};
+use hailer_monitor::history::{Batch, Retention};
 use hailer_monitor::sample::Sample;
 use hailer_monitor::server::ServerId;
 use std::net::UdpSocket;
@@ -152,11 +152,11 @@ async fn figures() {
     let started = Instant::now();
     history
         .tidy(
-            hailer_monitor::poll::since_1970() + 600_000,
-            &Keep {
+            hailer_monitor::poll::unix_millis() + 600_000,
+            &Retention {
                 raw: KEEP,
                 five_minutes: KEEP,
-                ..Keep::default()
+                ..Retention::default()
             },
         )
         .await

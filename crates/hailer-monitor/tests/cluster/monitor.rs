@@ -2,7 +2,7 @@
 
 use hailer_monitor::cluster::{self, Roles};
 use hailer_monitor::history::History;
-use hailer_monitor::monitor::{Monitor, Settings};
+use hailer_monitor::monitor::{Monitor, MonitorConfig};
 use hailer_monitor::web::api::{Api, ApiBackend, Token};
 use hailer_monitor::web::{self, App, api};
 use std::io::{BufRead, BufReader, Lines};
@@ -128,7 +128,7 @@ fn process() {
         let history = History::open(&std::env::var("HAILER_TEST_HISTORY").unwrap())
             .await
             .unwrap();
-        let mut settings = Settings::default();
+        let mut settings = MonitorConfig::default();
         let interval = Duration::from_secs(
             std::env::var("HAILER_TEST_INTERVAL")
                 .unwrap()
@@ -137,7 +137,7 @@ fn process() {
         );
         settings.poll.interval = interval;
         let redis = hailer::link::RedisConfig::new(&redis).unwrap();
-        let mut cluster = cluster::Settings::new(redis, interval);
+        let mut cluster = cluster::ClusterConfig::new(redis, interval);
         let roles = std::env::var("HAILER_TEST_ROLES").unwrap();
         let has = |role| roles.split(' ').any(|word| word == role);
         cluster.roles = Roles {

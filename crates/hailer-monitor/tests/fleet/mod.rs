@@ -7,10 +7,10 @@ use hailer::proto::model::{Extra, Rule};
 use hailer::proto::{Cookie, Epoch, Input, Keys, Options, Player, Protocol, Step, Verdict};
 use hailer::{Ask, Status, Text, registry};
 use hailer_monitor::health::State;
-use hailer_monitor::history::{Batch, History, Keep, Session};
-use hailer_monitor::live::{Live, Said, Update};
+use hailer_monitor::history::{Batch, History, PlayerSession, Retention};
 use hailer_monitor::sample::{Difference, Event, EventKind, Millis, Sample};
 use hailer_monitor::server::{Origin, Server, ServerId};
+use hailer_monitor::state::{LastStatus, StateTable, Update};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -27,8 +27,8 @@ pub(crate) fn now() -> Millis {
 }
 
 /// A few dozen servers with a day behind them.
-pub(crate) fn fleet(now: Millis) -> Arc<Live> {
-    let live = Arc::new(Live::default());
+pub(crate) fn fleet(now: Millis) -> Arc<StateTable> {
+    let live = Arc::new(StateTable::default());
     let statuses = statuses();
     for (number, (name, group, protocol, status)) in statuses.iter().enumerate() {
         let id = ServerId(number as i64 + 1);
@@ -115,7 +115,7 @@ pub(crate) async fn history(now: Millis) -> History {
             };
             let first = now - (player * 37 + 20) * 60_000;
             let last = (first + (player % 4 + 1) * 17 * 60_000).min(now);
-            batch.sessions.push(Session {
+            batch.sessions.push(PlayerSession {
                 server: id,
                 player: name,
                 first,
@@ -124,13 +124,13 @@ pub(crate) async fn history(now: Millis) -> History {
         }
     }
     history.write(&batch).await.unwrap();
-    history.tidy(now, &Keep::default()).await.unwrap();
+    history.tidy(now, &Retention::default()).await.unwrap();
     history
 }
 
 /// As many servers as wanted, all of one kind.
-pub(crate) fn crowd(count: i64, now: Millis) -> Arc<Live> {
-    let live = Arc::new(Live::default());
+pub(crate) fn crowd(count: i64, now: Millis) -> Arc<StateTable> {
+    let live = Arc::new(StateTable::default());
     let (_, _, _, status) = &statuses()[0];
     let said = Arc::new(said(
         registry::find("minecraft-query").unwrap(),
@@ -153,8 +153,8 @@ pub(crate) fn crowd(count: i64, now: Millis) -> Arc<Live> {
             |row| {
                 row.state = if id % 50 == 0 { State::Down } else { State::Up };
                 row.since = now - id * 1_000;
-                row.said = Some(said.clone());
-                row.last = Some(sample(ServerId(id), now, (id * 7 % 90) as u32, id as u64));
+                row.last_status = Some(said.clone());
+                row.last_sample = Some(sample(ServerId(id), now, (id * 7 % 90) as u32, id as u64));
                 for half_hour in 0..48 {
                     row.day.add(
                         now - half_hour * 1_800_000,
@@ -211,7 +211,7 @@ pub(crate) fn sample(server: ServerId, at: Millis, players: u32, seed: u64) -> S
 
 /// Puts a server into a state, with a day behind it.
 pub(crate) fn stands(
-    live: &Live,
+    live: &StateTable,
     id: ServerId,
     state: State,
     seed: u64,
@@ -232,14 +232,14 @@ pub(crate) fn stands(
             row.is_flapping = seed == 19;
             row.since =
                 now - [86_400_000 * 3, 7_200_000, 60_000 * 12, 86_400_000 * 40][seed as usize % 4];
-            row.said = said.clone();
+            row.last_status = said.clone();
             if state == State::Up {
                 let mut last = sample(id, now, status.players.count() as u32, seed);
                 last.max = Some(max);
-                row.last = Some(last);
+                row.last_sample = Some(last);
             }
             if state == State::Down {
-                row.last = Some(Sample {
+                row.last_sample = Some(Sample {
                     answered: false,
                     players: None,
                     latency: None,
@@ -265,9 +265,9 @@ pub(crate) fn stands(
 }
 
 /// What a server says, asked in its protocol.
-pub(crate) fn said(protocol: &'static dyn Protocol, status: &Status, now: Millis) -> Said {
+pub(crate) fn said(protocol: &'static dyn Protocol, status: &Status, now: Millis) -> LastStatus {
     let (status, replies) = asked(protocol, status);
-    Said {
+    LastStatus {
         at: now,
         address: Some("192.0.2.7:25565".parse().unwrap()),
         title: status.title().map(Into::into),

@@ -3,8 +3,8 @@
 use super::*;
 use futures_util::TryStreamExt;
 use hailer_monitor::history::{
-    Batch, Format, HistoryError, Imported, Keep, Level, Lines, Record, Selection, Session, Table,
-    read,
+    Batch, ExportSelection, Format, HistoryError, ImportCounts, Level, PlayerSession, Record,
+    RecordWriter, Retention, Table, read,
 };
 use hailer_monitor::sample::{Event, EventKind};
 
@@ -56,7 +56,7 @@ async fn filled(url: &str) -> History {
             },
         });
         let player = format!("=player {}", number % 7);
-        batch.sessions.push(Session {
+        batch.sessions.push(PlayerSession {
             server: lobby,
             player,
             first: at,
@@ -64,12 +64,15 @@ async fn filled(url: &str) -> History {
         });
     }
     history.write(&batch).await.unwrap();
-    history.tidy(STEPS * STEP, &Keep::default()).await.unwrap();
+    history
+        .tidy(STEPS * STEP, &Retention::default())
+        .await
+        .unwrap();
     history.remove(arena).await.unwrap();
     history
 }
 
-async fn records(history: &History, selection: Selection) -> Vec<Record> {
+async fn records(history: &History, selection: ExportSelection) -> Vec<Record> {
     history.export(selection).try_collect().await.unwrap()
 }
 
@@ -77,8 +80,8 @@ async fn import(
     history: &History,
     format: Format,
     records: &[Record],
-) -> Result<Imported, HistoryError> {
-    let mut lines = Lines::new(format, Vec::new()).unwrap();
+) -> Result<ImportCounts, HistoryError> {
+    let mut lines = RecordWriter::new(format, Vec::new()).unwrap();
     records
         .iter()
         .for_each(|record| lines.write(record).unwrap());
@@ -87,7 +90,7 @@ async fn import(
 }
 
 async fn moves(from: &History, to: &History) {
-    let all = records(from, Selection::default()).await;
+    let all = records(from, ExportSelection::default()).await;
     // Numbers are others there.
     let other = add(to, "other").await;
     let broken_off = import(to, Format::Ndjson, &all[..all.len() / 2])
@@ -105,9 +108,9 @@ async fn moves(from: &History, to: &History) {
     );
     assert_eq!(
         import(to, Format::Ndjson, &all).await.unwrap(),
-        Imported {
+        ImportCounts {
             records: all.len() as u64,
-            ..Imported::default()
+            ..ImportCounts::default()
         }
     );
     assert_eq!(
@@ -119,13 +122,13 @@ async fn moves(from: &History, to: &History) {
             .collect::<Vec<_>>(),
         ["other", "lobby"]
     );
-    to.tidy(STEPS * STEP, &Keep::default()).await.unwrap();
+    to.tidy(STEPS * STEP, &Retention::default()).await.unwrap();
     to.remove(other.id).await.unwrap();
     let mut there = records(
         to,
-        Selection {
+        ExportSelection {
             tables: Table::ALL[1..].to_vec(),
-            ..Selection::default()
+            ..ExportSelection::default()
         },
     )
     .await;
@@ -143,7 +146,7 @@ async fn moves(from: &History, to: &History) {
 
     // A part, by server and time, and in CSV what is of one table.
     let lobby = from.servers().await.unwrap()[0].id;
-    let selection = Selection {
+    let selection = ExportSelection {
         servers: Some(vec![lobby]),
         from: STEP,
         to: 10 * STEP,
@@ -167,9 +170,9 @@ async fn moves(from: &History, to: &History) {
         import(&empty, Format::Csv(table), &of_table).await.unwrap();
         let back = records(
             &empty,
-            Selection {
+            ExportSelection {
                 tables: vec![table],
-                ..Selection::default()
+                ..ExportSelection::default()
             },
         )
         .await;

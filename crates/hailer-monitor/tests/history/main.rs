@@ -5,10 +5,10 @@
 mod export;
 mod folder;
 mod postgres;
+mod queue;
 mod rollups;
 mod speed;
 mod store;
-mod writer;
 
 pub use folder::Folder;
 use hailer_monitor::history::{History, NewServer};

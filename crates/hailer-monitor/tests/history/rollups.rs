@@ -1,7 +1,7 @@
 //! Roll-ups against sums that the test works out itself, and how long what is kept.
 
 use super::*;
-use hailer_monitor::history::{Batch, Keep, Level, Point};
+use hailer_monitor::history::{Batch, Level, Point, Retention};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use std::collections::BTreeMap;
@@ -112,7 +112,7 @@ async fn rolls_up(history: &History, samples: &[Late], stop: Millis) {
             ..Batch::default()
         };
         history.write(&batch).await.unwrap();
-        history.tidy(now, &Keep::default()).await.unwrap();
+        history.tidy(now, &Retention::default()).await.unwrap();
     }
     assert!(waiting.is_empty());
     for level in LEVELS {
@@ -224,7 +224,7 @@ async fn forgets(history: &History) {
         .unwrap();
     let now = DAYS * DAY;
     let days = |days: u64| Duration::from_secs(days * 24 * 60 * 60);
-    let keep = Keep {
+    let keep = Retention {
         raw: Duration::from_secs(3_600),
         five_minutes: days(1),
         hour: days(2),

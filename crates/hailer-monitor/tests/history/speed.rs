@@ -1,7 +1,7 @@
 //! What a hundred thousand servers cost: `cargo test --release -p hailer-monitor --test history speed -- --ignored --nocapture`.
 
 use super::*;
-use hailer_monitor::history::{Batch, Keep, Level};
+use hailer_monitor::history::{Batch, Level, Retention};
 use std::time::Instant;
 
 const SERVERS: i64 = 100_000;
@@ -49,7 +49,7 @@ async fn measure(url: &str, size: impl Fn() -> u64) {
         writing += cpu_seconds() - cpu;
         let (cpu, time) = (cpu_seconds(), Instant::now());
         history
-            .tidy(start + (minute + 1) * MINUTE, &Keep::default())
+            .tidy(start + (minute + 1) * MINUTE, &Retention::default())
             .await
             .unwrap();
         tidying += cpu_seconds() - cpu;

@@ -2,7 +2,9 @@
 
 use super::*;
 use hailer_monitor::health::State;
-use hailer_monitor::history::{Batch, HistoryError, Keep, Level, Selection, Session, Written};
+use hailer_monitor::history::{
+    Batch, ExportSelection, HistoryError, Level, PlayerSession, Retention, WriteCounts,
+};
 use hailer_monitor::sample::{Difference, Event, EventKind};
 use std::time::Duration;
 
@@ -48,7 +50,7 @@ fn what_a_newer_program_wrote_is_left_alone() {
 #[allow(dead_code)]
 fn futures_can_change_threads(history: &History) {
     fn can<T: Send>(_: T) {}
-    let (server, batch, keep) = (ServerId(1), Batch::default(), Keep::default());
+    let (server, batch, keep) = (ServerId(1), Batch::default(), Retention::default());
     can(History::open(""));
     can(history.servers());
     can(history.add(&new("")));
@@ -63,7 +65,7 @@ fn futures_can_change_threads(history: &History) {
     can(history.day(0));
     can(history.tidy(0, &keep));
     can(history.players_key());
-    can(history.export(Selection::default()));
+    can(history.export(ExportSelection::default()));
     can(history.import(std::iter::empty()));
 }
 
@@ -171,7 +173,7 @@ async fn keeps(history: &History) {
         event(7, EventKind::Motd(motd)),
         event(9, EventKind::Up),
     ];
-    let session = |player: &str, first, last| Session {
+    let session = |player: &str, first, last| PlayerSession {
         server: lobby.id,
         player: player.into(),
         first,
@@ -191,7 +193,7 @@ async fn keeps(history: &History) {
     };
     assert_eq!(
         history.write(&batch).await.unwrap(),
-        Written {
+        WriteCounts {
             samples: 1_203,
             events: 4,
             sessions: 4
@@ -199,7 +201,7 @@ async fn keeps(history: &History) {
     );
     assert_eq!(
         history.write(&batch).await.unwrap(),
-        Written::default(),
+        WriteCounts::default(),
         "nothing is new any more"
     );
 
@@ -327,7 +329,7 @@ async fn keeps(history: &History) {
         history.servers().await.unwrap(),
         [&lobby, &other, &many[0], &many[2]].map(Server::clone)
     );
-    history.tidy(2 * DAY, &Keep::default()).await.unwrap();
+    history.tidy(2 * DAY, &Retention::default()).await.unwrap();
     let key = history.players_key().await.unwrap();
     assert_eq!(key, history.players_key().await.unwrap(), "it is made once");
     assert_ne!(key, [0; 32]);

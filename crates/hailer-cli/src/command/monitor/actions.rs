@@ -13,7 +13,7 @@ use anyhow::{Context, bail};
 use futures_util::StreamExt;
 use hailer_monitor::alert;
 use hailer_monitor::history::{
-    Format, History, HistoryError, Lines, Record, Records, Selection, Table, read,
+    ExportSelection, Format, History, HistoryError, Record, RecordWriter, Records, Table, read,
 };
 use serde_json::{Map, Value, json};
 use std::fs::File;
@@ -185,7 +185,7 @@ pub(super) async fn export(args: &MonitorExport) -> anyhow::Result<Exit> {
         usage!("{path}: there is no history; say where it is with --history or --config");
     }
     let history = History::open(&url).await?;
-    let mut selection = Selection::default();
+    let mut selection = ExportSelection::default();
     if !args.table.is_empty() {
         // In the order in which an import needs them.
         selection.tables.retain(|table| args.table.contains(table));
@@ -254,18 +254,18 @@ fn format_of(args: &MonitorExport) -> anyhow::Result<Kind> {
 
 async fn write_all(
     history: &History,
-    selection: Selection,
+    selection: ExportSelection,
     format: Kind,
     file: File,
 ) -> anyhow::Result<u64> {
     enum To {
-        Lines(Lines<BufWriter<File>>),
+        Lines(RecordWriter<BufWriter<File>>),
         #[cfg(feature = "parquet")]
         Parquet(Box<Sheet>),
     }
     let file = BufWriter::with_capacity(1 << 18, file);
     let mut to = match format {
-        Kind::Lines(format) => To::Lines(Lines::new(format, file)?),
+        Kind::Lines(format) => To::Lines(RecordWriter::new(format, file)?),
         #[cfg(feature = "parquet")]
         Kind::Parquet(table) => To::Parquet(Box::new(Sheet::new(table, file)?)),
     };

@@ -15,7 +15,7 @@ use crate::exit::{Exit, usage, without_numbers, words};
 use crate::print::{line, tell};
 use hailer::link::RedisConfig;
 use hailer_monitor::history::{History, NewServer};
-use hailer_monitor::monitor::{Monitor, MonitorError, Settings};
+use hailer_monitor::monitor::{Monitor, MonitorConfig, MonitorError};
 use hailer_monitor::server::{self, Origin};
 use hailer_monitor::sessions::Privacy;
 use hailer_monitor::web::api::{self, Api, MonitorHealth};
@@ -313,8 +313,8 @@ fn app(monitor: &Monitor, plan: &Plan) -> App {
     app
 }
 
-async fn settings(plan: &Plan, history: &History) -> anyhow::Result<Settings> {
-    let mut settings = Settings::default();
+async fn settings(plan: &Plan, history: &History) -> anyhow::Result<MonitorConfig> {
+    let mut settings = MonitorConfig::default();
     settings.poll.interval = plan.interval;
     settings.poll.rules.down_after = plan.down_after;
     settings.poll.sweep.pace.packets_per_second = plan.rate;

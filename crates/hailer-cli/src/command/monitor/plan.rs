@@ -52,8 +52,8 @@ use hailer::link::RedisConfig;
 use hailer::registry;
 use hailer_monitor::alert::{self, Receiver, Rule};
 use hailer_monitor::cluster::{self, Roles};
-use hailer_monitor::history::{Keep, NewServer};
-use hailer_monitor::schedule::SHORTEST_INTERVAL;
+use hailer_monitor::history::{NewServer, Retention};
+use hailer_monitor::schedule::MIN_INTERVAL_MS;
 use hailer_monitor::server::{self, Origin};
 use hailer_monitor::web::api::Token;
 use std::collections::{BTreeMap, HashMap};
@@ -68,7 +68,7 @@ pub(crate) struct Plan {
     pub(crate) interval: Duration,
     pub(crate) down_after: u8,
     pub(crate) players: Players,
-    pub(crate) keep: Keep,
+    pub(crate) keep: Retention,
     /// Datagrams in a second.
     pub(crate) rate: f64,
     pub(crate) token: Option<Token>,
@@ -109,8 +109,8 @@ impl Cluster {
         }
     }
 
-    pub(crate) fn settings(&self, interval: Duration) -> cluster::Settings {
-        let mut settings = cluster::Settings::new(self.redis.clone(), interval);
+    pub(crate) fn settings(&self, interval: Duration) -> cluster::ClusterConfig {
+        let mut settings = cluster::ClusterConfig::new(self.redis.clone(), interval);
         settings.name.clone_from(&self.name);
         (settings.roles, settings.lease) = (self.roles, self.lease.unwrap_or(settings.lease));
         settings.backlog = self.backlog.unwrap_or(settings.backlog);
@@ -143,7 +143,7 @@ impl Default for Plan {
             interval: Duration::from_secs(60),
             down_after: 2,
             players: Players::Names,
-            keep: Keep::default(),
+            keep: Retention::default(),
             rate: 20_000.0,
             token: None,
             server_metrics: true,
@@ -408,13 +408,13 @@ fn history(item: Item<'_>, folder: &Path) -> Result<String, Wrong> {
 }
 
 fn interval(item: Item<'_>) -> Result<Duration, Wrong> {
-    item.duration("interval", Duration::from_millis(SHORTEST_INTERVAL as u64))
+    item.duration("interval", Duration::from_millis(MIN_INTERVAL_MS as u64))
 }
 
-fn keep(item: Item<'_>) -> Result<Keep, Wrong> {
+fn keep(item: Item<'_>) -> Result<Retention, Wrong> {
     let fix = "keep: write { raw = \"7d\", five-minutes = \"60d\", hour = \"2years\", day = \"10years\" }";
     let table = item.table("keep", fix)?;
-    let mut keep = Keep::default();
+    let mut keep = Retention::default();
     let levels = [
         ("raw", &mut keep.raw),
         ("five-minutes", &mut keep.five_minutes),

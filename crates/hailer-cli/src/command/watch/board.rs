@@ -6,9 +6,9 @@ use super::filter::Filter;
 use hailer::Text;
 use hailer::proto::model::printable;
 use hailer_monitor::health::State;
-use hailer_monitor::live::{Row, Said};
 use hailer_monitor::sample::{Event, Millis, Sample};
 use hailer_monitor::server::{Server, ServerId};
+use hailer_monitor::state::{LastStatus, ServerRow};
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -33,21 +33,21 @@ pub(super) struct Seen {
     pub(super) last: Option<Sample>,
     /// Word and sentence.
     pub(super) error: Option<Arc<(String, String)>>,
-    pub(super) said: Option<Arc<Said>>,
+    pub(super) said: Option<Arc<LastStatus>>,
     /// The share of looks of the last day that were answered.
     pub(super) uptime: Option<f32>,
 }
 
 impl Seen {
-    pub(super) fn of(row: &Row, now: Millis) -> Self {
+    pub(super) fn of(row: &ServerRow, now: Millis) -> Self {
         Self {
             server: row.server.clone(),
             state: row.state,
             is_flapping: row.is_flapping,
             since: row.since,
-            last: row.last,
+            last: row.last_sample,
             error: row.error.clone(),
-            said: row.said.clone(),
+            said: row.last_status.clone(),
             uptime: row.day.uptime(now),
         }
     }

@@ -6,9 +6,9 @@ use crate::command::top::draw::{bold, both_ends, dim};
 use crate::print::{line, padded, rate, since};
 use hailer::Text;
 use hailer_monitor::health::State;
-use hailer_monitor::live::Said;
 use hailer_monitor::sample::{Event, EventKind, Millis};
 use hailer_monitor::server::ServerId;
+use hailer_monitor::state::LastStatus;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Style};
@@ -28,7 +28,7 @@ pub(super) struct Past {
     /// The newest first.
     pub(super) events: Vec<Event>,
     /// What it said last, with everything.
-    pub(super) said: Option<Arc<Said>>,
+    pub(super) said: Option<Arc<LastStatus>>,
 }
 
 /// Lines of a MOTD, of one value, of events; names of players.
@@ -142,7 +142,7 @@ fn places(area: Rect, entry: &Entry, past: Option<&Past>) -> [Rect; 3] {
     .areas(area)
 }
 
-fn said<'a>(entry: &'a Entry, past: Option<&'a Past>) -> Option<&'a Said> {
+fn said<'a>(entry: &'a Entry, past: Option<&'a Past>) -> Option<&'a LastStatus> {
     past.and_then(|past| past.said.as_deref())
         .or(entry.seen.said.as_deref())
 }
@@ -219,7 +219,7 @@ fn facts(entry: &Entry, past: Option<&Past>, now: Millis, width: usize) -> Vec<L
         add("up", Span::styled(format!("{} %", share.content), style));
     }
     lines.push(fitting(words, width));
-    let named = |said: &Said| {
+    let named = |said: &LastStatus| {
         let named = [
             ("game", said.game.clone()),
             ("version", said.version.clone()),
@@ -266,7 +266,7 @@ fn fitting(spans: Vec<Span<'static>>, width: usize) -> Line<'static> {
 }
 
 /// The MOTD with its colours: of a monitor's list it comes without.
-fn motd(said: &Said) -> Option<Text> {
+fn motd(said: &LastStatus) -> Option<Text> {
     let raw = || {
         let answer: Value = serde_json::from_slice(&said.answer).ok()?;
         let motd = answer.get("status")?.get("motd")?;

@@ -12,10 +12,10 @@ use hailer::proto::Transport;
 use hailer::{Answer, Client, Error, Target};
 use hailer_monitor::health::State;
 use hailer_monitor::history::NewServer;
-use hailer_monitor::live::{Live, Update};
-use hailer_monitor::poll::{Poll, Settings, since_1970};
+use hailer_monitor::poll::{PollConfig, Poller, unix_millis};
 use hailer_monitor::sample::Event;
 use hailer_monitor::server::{Origin, Server, ServerId};
+use hailer_monitor::state::{StateTable, Update};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
@@ -139,8 +139,8 @@ type Found = (Server, Result<Target, Error>);
 
 /// The feed. Dropping it ends the poller.
 pub(super) struct Direct {
-    live: Arc<Live>,
-    poll: Poll,
+    live: Arc<StateTable>,
+    poll: Poller,
     servers: Vec<Server>,
     client: Client,
     /// How often each is asked until it was asked once.
@@ -152,19 +152,19 @@ impl Direct {
         let asking = args.asking.settings(RETRIES, None);
         let round = Duration::from_millis((servers.len() * 1_000 / A_SECOND) as u64);
         let interval = args.interval.max(round);
-        let mut settings = Settings {
+        let mut settings = PollConfig {
             interval,
             name_server: asking.name_server,
-            ..Settings::default()
+            ..PollConfig::default()
         };
         settings.sweep.limits = asking.limits;
         settings.sweep.pace.per_prefix = PER_NETWORK;
         // Nobody looks at the bytes here.
         settings.sweep.keep_replies = false;
-        let live = Arc::new(Live::default());
+        let live = Arc::new(StateTable::default());
         // There is no history to write to.
         let (poll, _) =
-            Poll::start(settings, live.clone()).context("cannot open a socket to ask with")?;
+            Poller::start(settings, live.clone()).context("cannot open a socket to ask with")?;
         let first = Duration::from_secs(1).max(round).min(interval);
         Ok(Self {
             live,
@@ -279,8 +279,8 @@ fn gather(
     }
 }
 
-fn told(live: &Live, (ids, events): Changed) -> News {
-    let now = since_1970();
+fn told(live: &StateTable, (ids, events): Changed) -> News {
+    let now = unix_millis();
     let seen = match ids {
         Some(ids) => ids
             .into_iter()
@@ -424,7 +424,7 @@ mod tests {
 
     #[test]
     fn what_comes_together_is_told_together() {
-        let live = Live::default();
+        let live = StateTable::default();
         let mut updates = live.listen();
         let change = |id: i64| {
             let event = crate::command::watch::invented::event(id, id);
@@ -432,7 +432,7 @@ mod tests {
                 Update {
                     servers: vec![ServerId(id)],
                     events: vec![event],
-                    is_other_list: false,
+                    list_changed: false,
                 },
                 |_| {},
             );

@@ -711,7 +711,7 @@ pub(super) mod tests {
     use crate::command::watch::board::{Seen, Sort};
     use crate::command::watch::filter::Filter;
     use crate::command::watch::invented::{self, NOW, board, seen};
-    use hailer_monitor::live::Said;
+    use hailer_monitor::state::LastStatus;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
     use ratatui::buffer::Buffer;
@@ -971,7 +971,7 @@ pub(super) mod tests {
     fn odd(id: i64) -> Seen {
         let long = "名前\u{1b}[2J\n\u{301}\u{202e}\u{9b}31m\r".repeat(30);
         let mut seen = seen(id, &long);
-        let said = Said {
+        let said = LastStatus {
             at: i64::MAX,
             motd: Some(Text::legacy(format!("§a{long}§k").repeat(20))),
             title: Some(long.clone().into()),
@@ -980,7 +980,7 @@ pub(super) mod tests {
             map: Some(long.clone().into()),
             players: vec![long.clone().into(); 60].into(),
             answer: r#"{"status":{"rules":[{"key":"\u001b[2J","value":"\u001b]0;x\u0007"}],"extra":{"a":[1,{"b":"\u001b[31m"}]},"motd":{"plain":5,"raw":"§a\u001b[2J"}}}"#.to_owned().into_bytes().into(),
-            ..Said::default()
+            ..LastStatus::default()
         };
         seen.said = Some(Arc::new(said));
         seen.error = Some(Arc::new((long.clone(), long)));

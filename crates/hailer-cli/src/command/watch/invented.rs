@@ -3,9 +3,9 @@
 use super::board::{Board, Seen};
 use hailer::Text;
 use hailer_monitor::health::State;
-use hailer_monitor::live::Said;
 use hailer_monitor::sample::{Event, EventKind, Millis, Sample};
 use hailer_monitor::server::{Origin, Server, ServerId};
+use hailer_monitor::state::LastStatus;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ pub(super) fn server(id: i64, name: &str) -> Server {
 
 /// A server that is up, with 12 of 20 players.
 pub(super) fn seen(id: i64, name: &str) -> Seen {
-    let said = Said {
+    let said = LastStatus {
         at: NOW,
         address: Some(([192, 0, 2, id as u8], 25565).into()),
         title: Some("A title".into()),

@@ -1,7 +1,7 @@
 //! `hailer watch`: servers live in the terminal, asked by ourselves, or by a monitor that runs.
 //!
 //! ```text
-//!   direct.rs: Poll, Live ──┐
+//!   direct.rs: Poller, StateTable ──┐
 //!                           ├─► News ─► Board ─► draw, detail ─► terminal
 //!   remote.rs: HTTP, JSON ──┘           board.rs
 //!                                       filter.rs
@@ -30,7 +30,7 @@ use draw::{Link, View};
 use filter::Filter;
 use futures_util::StreamExt;
 use hailer_monitor::health::State;
-use hailer_monitor::poll::since_1970;
+use hailer_monitor::poll::unix_millis;
 use hailer_monitor::sample::{Event, Millis};
 use hailer_monitor::server::ServerId;
 use ratatui::layout::Rect;
@@ -133,7 +133,7 @@ async fn show(
         if is_due {
             terminal.draw(|frame| {
                 screen.settle(frame.area());
-                draw::draw(frame, &screen.view(since_1970()));
+                draw::draw(frame, &screen.view(unix_millis()));
                 ink.apply(frame.buffer_mut());
             })?;
             (is_due, is_new, drawn) = (false, false, Instant::now());
@@ -246,7 +246,7 @@ impl Screen {
         self.scroll = match self.detail {
             Some(_) => self
                 .scroll
-                .min(draw::most_scroll(area, &self.view(since_1970()))),
+                .min(draw::most_scroll(area, &self.view(unix_millis()))),
             None => 0,
         };
     }

@@ -8,10 +8,10 @@ use crate::web;
 use anyhow::{Context, anyhow, bail};
 use hailer::Text;
 use hailer_monitor::health::State;
-use hailer_monitor::live::Said;
-use hailer_monitor::poll::since_1970;
+use hailer_monitor::poll::unix_millis;
 use hailer_monitor::sample::{Difference, Event, EventKind, Millis, Sample};
 use hailer_monitor::server::{Origin, Server, ServerId};
+use hailer_monitor::state::LastStatus;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, HashSet};
@@ -288,7 +288,7 @@ impl Monitor {
         let path = format!(
             "/api/v1/servers/{}/series?from={}&points={POINTS}",
             escape(name),
-            since_1970() - BEFORE
+            unix_millis() - BEFORE
         );
         Ok(self
             .get::<Series>(&path, None)?
@@ -504,8 +504,8 @@ impl Shown {
 }
 
 impl Told {
-    fn said(self) -> Said {
-        Said {
+    fn said(self) -> LastStatus {
+        LastStatus {
             at: self.at,
             address: self.address,
             title: self.title.map(Into::into),
@@ -513,7 +513,7 @@ impl Told {
             game: self.game.map(Into::into),
             version: self.version.map(Into::into),
             map: self.map.map(Into::into),
-            ..Said::default()
+            ..LastStatus::default()
         }
     }
 }

@@ -6,7 +6,7 @@
 use super::params::{Name, Params};
 use super::{Api, Problem, answer};
 use crate::health::State as Health;
-use crate::live::Row;
+use crate::state::ServerRow;
 use askama::Template;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
@@ -107,12 +107,12 @@ pub(super) async fn show(
 }
 
 /// How it stands, and in which colour. White text on each has a contrast of at least 4.5.
-fn message(row: &Row) -> (String, &'static str) {
+fn message(row: &ServerRow) -> (String, &'static str) {
     match row.state {
         Health::Down => ("down".into(), "#b3261e"),
         Health::Unknown => ("unknown".into(), "#6a737d"),
         Health::Up => {
-            let last = row.last.as_ref();
+            let last = row.last_sample.as_ref();
             let message = match (
                 last.and_then(|last| last.players),
                 last.and_then(|last| last.max),

@@ -1,9 +1,9 @@
 //! A server as programs read it. Every member is always there; what is not known is null.
 
-use crate::live::{Row, Said};
 use crate::sample::{EventKind, Millis, Sample};
+use crate::state::{LastStatus, ServerRow};
 use crate::web::find::protocol;
-use crate::{health, live};
+use crate::{health, state};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
@@ -90,7 +90,7 @@ pub(super) struct EventJson {
 }
 
 impl Shown {
-    pub(super) fn new(row: &Row, now: Millis) -> Self {
+    pub(super) fn new(row: &ServerRow, now: Millis) -> Self {
         let server = &*row.server;
         Self {
             id: server.id.0,
@@ -105,29 +105,29 @@ impl Shown {
             is_flapping: row.is_flapping,
             since: (row.since > 0).then_some(row.since),
             uptime: row.day.uptime(now).map(|share| round(share, 1e4)),
-            last: row.last.map(SampleJson::from),
+            last: row.last_sample.map(SampleJson::from),
             error: row.error.as_deref().map(|(kind, message)| ErrorJson {
                 kind: kind.clone(),
                 message: message.clone(),
             }),
-            said: row.said.as_deref().map(LastAnswer::from),
+            said: row.last_status.as_deref().map(LastAnswer::from),
         }
     }
 }
 
 impl ServerDetails {
     /// `shows_players`: names of players are told.
-    pub(super) fn new(row: &Row, now: Millis, shows_players: bool) -> Self {
-        let said = row.said.as_deref().filter(|_| shows_players);
-        let first = now.div_euclid(live::SPARK) - (live::SPARKS as Millis - 1);
+    pub(super) fn new(row: &ServerRow, now: Millis, shows_players: bool) -> Self {
+        let said = row.last_status.as_deref().filter(|_| shows_players);
+        let first = now.div_euclid(state::DAY_BUCKET_MS) - (state::DAY_BUCKETS as Millis - 1);
         Self {
             shown: Shown::new(row, now),
             players: said
                 .map(|said| said.players.iter().map(ToString::to_string).collect())
                 .unwrap_or_default(),
             day: Day {
-                from: first * live::SPARK,
-                step: live::SPARK,
+                from: first * state::DAY_BUCKET_MS,
+                step: state::DAY_BUCKET_MS,
                 players: row
                     .day
                     .players(now)
@@ -140,7 +140,7 @@ impl ServerDetails {
 }
 
 /// The last answer as it was written.
-pub(super) fn answer(said: &Said) -> Option<Box<RawValue>> {
+pub(super) fn answer(said: &LastStatus) -> Option<Box<RawValue>> {
     let text = std::str::from_utf8(&said.answer).ok()?;
     RawValue::from_string(text.trim_end().to_owned()).ok()
 }
@@ -185,8 +185,8 @@ impl From<Sample> for SampleJson {
     }
 }
 
-impl From<&Said> for LastAnswer {
-    fn from(said: &Said) -> Self {
+impl From<&LastStatus> for LastAnswer {
+    fn from(said: &LastStatus) -> Self {
         Self {
             at: said.at,
             address: said.address,

@@ -1,9 +1,9 @@
 //! Whether the monitor itself does its work: 200 or 503, and why.
 
 use super::Api;
-use crate::live::Live;
-use crate::poll::since_1970;
+use crate::poll::unix_millis;
 use crate::sample::Millis;
+use crate::state::StateTable;
 use crate::web::{Notice, show};
 use axum::Json;
 use axum::extract::State;
@@ -90,7 +90,7 @@ pub(super) async fn show(State(api): State<Api>) -> Response {
     let checks = api
         .0
         .marks
-        .check(&vitals, api.live(), api.settings().interval, since_1970());
+        .check(&vitals, api.live(), api.settings().interval, unix_millis());
     let (code, status) = match checks.iter().all(|check| check.ok) {
         true => (StatusCode::OK, "ok"),
         false => (StatusCode::SERVICE_UNAVAILABLE, "failing"),
@@ -124,7 +124,7 @@ impl Api {
             {
                 return text.clone();
             }
-            let (vitals, now) = ((api.0.parts.look)(), since_1970());
+            let (vitals, now) = ((api.0.parts.look)(), unix_millis());
             let checks = api
                 .0
                 .marks
@@ -160,7 +160,7 @@ impl CountWindow {
     fn check(
         &self,
         vitals: &MonitorHealth,
-        live: &Live,
+        live: &StateTable,
         interval: Duration,
         now: Millis,
     ) -> [Check; 3] {
@@ -255,11 +255,11 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said_and_passes() {
         let (live, marks, minute) = (
-            Live::default(),
+            StateTable::default(),
             CountWindow::default(),
             Duration::from_secs(60),
         );
-        let failing = |vitals: &MonitorHealth, live: &Live, at: i64| {
+        let failing = |vitals: &MonitorHealth, live: &StateTable, at: i64| {
             let checks = marks.check(vitals, live, minute, at * 1_000);
             checks
                 .into_iter()

@@ -3,9 +3,9 @@
 
 use super::Problem;
 use super::params::Params;
-use crate::live::{Live, Row};
 use crate::sample::Millis;
 use crate::server::ServerId;
+use crate::state::{ServerRow, StateTable};
 use crate::web::find::{
     MAX_SEARCH_CHARS, SearchTerms, ServerMatch, Sort, StateFilter, directed, natural,
 };
@@ -114,7 +114,7 @@ impl Wanted {
         params.end().map(|()| wanted)
     }
 
-    pub(super) fn find(&self, live: &Arc<Live>, now: Millis) -> Page {
+    pub(super) fn find(&self, live: &Arc<StateTable>, now: Millis) -> Page {
         let all = Candidates::of(live, &self.words);
         let mut entries: Vec<Entry> = if self.by == Sort::Name {
             let all = all.matching(live, &self.matching).into_iter();
@@ -162,7 +162,7 @@ impl Wanted {
         }
     }
 
-    fn entry(&self, place: usize, row: &Row, now: Millis) -> Entry {
+    fn entry(&self, place: usize, row: &ServerRow, now: Millis) -> Entry {
         let group = if self.by == Sort::Group {
             &*row.server.group
         } else {
@@ -236,14 +236,14 @@ impl Place {
 mod tests {
     use super::*;
     use crate::health::State;
-    use crate::live::Update;
     use crate::sample::Sample;
     use crate::server::{Origin, Server};
+    use crate::state::Update;
     use proptest::collection::vec;
     use proptest::prelude::*;
 
-    fn live() -> Arc<Live> {
-        let live = Arc::new(Live::default());
+    fn live() -> Arc<StateTable> {
+        let live = Arc::new(StateTable::default());
         for id in 0..25 {
             let labels = [("even".to_owned(), (id % 2 == 0).to_string())].into();
             let (name, group) = (
@@ -273,7 +273,7 @@ mod tests {
                 let players = Some(id.0 as u32 / 4);
                 (row.state, row.since) = (State::Up, at);
                 let (max, latency) = (Some(9), Some(1_000));
-                row.last = Some(Sample {
+                row.last_sample = Some(Sample {
                     server: id,
                     at,
                     answered: true,
@@ -288,7 +288,7 @@ mod tests {
         live
     }
 
-    fn names(live: &Arc<Live>, query: &str) -> Vec<String> {
+    fn names(live: &Arc<StateTable>, query: &str) -> Vec<String> {
         let mut names = Vec::new();
         let mut cursor = String::new();
         loop {

@@ -6,9 +6,9 @@
 use super::totals::Totals;
 use super::{Api, MonitorHealth, answer};
 use crate::health::State as Health;
-use crate::live::Live;
 use crate::sample::Sample;
 use crate::server::Server;
+use crate::state::StateTable;
 use crate::web::find;
 use crate::web::live::ListenerLimit;
 use axum::Extension;
@@ -141,7 +141,7 @@ fn monitor(page: &mut Page, vitals: &MonitorHealth, totals: &Totals, refused: [(
 }
 
 /// So many servers, those that were there first.
-fn servers(page: &mut Page, live: &Live, most: usize) {
+fn servers(page: &mut Page, live: &StateTable, most: usize) {
     if most == 0 {
         return;
     }
@@ -168,7 +168,7 @@ fn servers(page: &mut Page, live: &Live, most: usize) {
         .map(|row| One {
             server: row.server,
             state: row.state,
-            last: row.last,
+            last: row.last_sample,
         })
         .collect();
     let mut family = |name: &'static str, help: &str, value: &dyn Fn(&One) -> Option<f64>| {

@@ -1,7 +1,7 @@
 //! For programs: the JSON API, badges, widgets, metrics, health.
 //!
 //! ```text
-//!   asked ─► limit ─┬─► read ──► Live, History ──► JSON with an ETag
+//!   asked ─► limit ─┬─► read ──► StateTable, History ──► JSON with an ETag
 //!                   │                          └─► badge, widget, metrics, health
 //!                   └─► write ─► auth ─► Watchlist, TestAlert
 //! ```
@@ -36,8 +36,8 @@ pub use limit::Rate;
 pub(crate) use watchlist::store_all;
 pub use watchlist::{LocalWatchlist, TestAlert, TestAlertError, Watchlist, WatchlistError};
 
-use crate::history::{History, Keep};
-use crate::live::Live;
+use crate::history::{History, Retention};
+use crate::state::StateTable;
 use crate::web::live::ListenerLimit;
 use axum::extract::DefaultBodyLimit;
 use axum::http::{HeaderValue, header};
@@ -83,7 +83,7 @@ pub struct ApiConfig {
     /// How often servers are asked that have no interval of their own.
     pub interval: Duration,
     /// How long the history is kept: which level a series is made of.
-    pub keep: Keep,
+    pub keep: Retention,
 }
 
 impl Default for ApiConfig {
@@ -106,7 +106,7 @@ impl Default for ApiConfig {
             server_metrics: 0,
             max_servers: 200_000,
             interval: Duration::from_secs(60),
-            keep: Keep::default(),
+            keep: Retention::default(),
         }
     }
 }
@@ -114,7 +114,7 @@ impl Default for ApiConfig {
 /// What the API stands on.
 pub struct ApiBackend {
     /// How things stand.
-    pub live: Arc<Live>,
+    pub live: Arc<StateTable>,
     /// How they were.
     pub history: History,
     /// Where servers are added and removed; `None`: this process only shows.
@@ -171,7 +171,7 @@ impl Api {
         }))
     }
 
-    fn live(&self) -> &Arc<Live> {
+    fn live(&self) -> &Arc<StateTable> {
         &self.0.parts.live
     }
 

@@ -1,7 +1,7 @@
 //! What an address says behind its question mark, read strictly: what is not understood is refused with its name.
 
 use super::Problem;
-use crate::server::Wrong;
+use crate::server::FieldError;
 use axum::extract::{FromRequestParts, Path};
 use axum::http::request::Parts;
 use axum::http::{StatusCode, Uri};
@@ -28,7 +28,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Name {
 /// The parameters of one request.
 pub(super) struct Params {
     pairs: Vec<(String, String)>,
-    wrong: Vec<Wrong>,
+    wrong: Vec<FieldError>,
 }
 
 impl Params {
@@ -39,7 +39,7 @@ impl Params {
         for (number, (key, value)) in all.into_owned().enumerate() {
             let is_often = often.contains(&&*key);
             if number >= MOST {
-                wrong.push(Wrong::new(
+                wrong.push(FieldError::new(
                     &key,
                     format!("there are {MOST} parameters at most"),
                 ));
@@ -52,12 +52,12 @@ impl Params {
                 } else {
                     known.join(", ")
                 };
-                wrong.push(Wrong::new(
+                wrong.push(FieldError::new(
                     &key,
                     format!("there is no such parameter; there are: {known}"),
                 ));
             } else if !is_often && pairs.iter().any(|(other, _)| *other == key) {
-                wrong.push(Wrong::new(&key, "say it once"));
+                wrong.push(FieldError::new(&key, "say it once"));
             } else {
                 pairs.push((key, value));
             }
@@ -112,7 +112,7 @@ impl Params {
 
     /// Notes that a parameter is wrong.
     pub(super) fn refuse<T>(&mut self, key: &str, message: impl Into<String>) -> Option<T> {
-        self.wrong.push(Wrong::new(key, message));
+        self.wrong.push(FieldError::new(key, message));
         None
     }
 

@@ -3,8 +3,8 @@
 use super::params::{Name, Params};
 use super::servers::find;
 use super::{Api, ApiConfig, Problem, answer, describe};
-use crate::history::{Keep, Level, Point};
-use crate::poll::since_1970;
+use crate::history::{Level, Point, Retention};
+use crate::poll::unix_millis;
 use crate::sample::Millis;
 use crate::server::ServerId;
 use axum::extract::State;
@@ -96,7 +96,7 @@ pub(super) async fn series(
     let settings = api.settings();
     let step = Millis::try_from(row.server.interval.unwrap_or(settings.interval).as_millis())
         .unwrap_or(MINUTE);
-    let span = Span::read(&uri, since_1970(), step, api.live().len(), settings)?;
+    let span = Span::read(&uri, unix_millis(), step, api.live().len(), settings)?;
     let _turn = api.0.queries.acquire().await;
     let points = api
         .history()
@@ -112,7 +112,13 @@ pub(super) async fn totals(
     asked: HeaderMap,
 ) -> Result<Response, Problem> {
     // Of all together, a point of the finest level is a minute.
-    let span = Span::read(&uri, since_1970(), MINUTE, api.live().len(), api.settings())?;
+    let span = Span::read(
+        &uri,
+        unix_millis(),
+        MINUTE,
+        api.live().len(),
+        api.settings(),
+    )?;
     let _turn = api.0.queries.acquire().await;
     let points = api.history().totals(span.from, span.to, span.level).await?;
     Ok(answer::json(&asked, &span.show(points)))
@@ -292,7 +298,7 @@ impl Span {
     }
 }
 
-fn kept(level: Level, keep: &Keep) -> Millis {
+fn kept(level: Level, keep: &Retention) -> Millis {
     let time = match level {
         Level::Raw => keep.raw,
         Level::FiveMinutes => keep.five_minutes,

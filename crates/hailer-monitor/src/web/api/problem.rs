@@ -1,7 +1,7 @@
 //! What went wrong, as RFC 9457 has it: a word for programs, a sentence for people, the fields at fault.
 
 use crate::history::HistoryError;
-use crate::server::Wrong;
+use crate::server::FieldError;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
@@ -14,7 +14,7 @@ pub(in crate::web) struct Problem {
     word: &'static str,
     title: &'static str,
     detail: String,
-    errors: Vec<Wrong>,
+    errors: Vec<FieldError>,
     /// Seconds.
     retry_after: Option<u64>,
 }
@@ -25,8 +25,8 @@ struct Body<'a> {
     title: &'a str,
     status: u16,
     detail: &'a str,
-    #[serde(skip_serializing_if = "<[Wrong]>::is_empty")]
-    errors: &'a [Wrong],
+    #[serde(skip_serializing_if = "<[FieldError]>::is_empty")]
+    errors: &'a [FieldError],
 }
 
 impl Problem {
@@ -62,7 +62,7 @@ impl Problem {
     }
 
     /// Parameters or members that cannot be understood: 400 of an address, 422 of a body.
-    pub(super) fn invalid(status: StatusCode, errors: Vec<Wrong>) -> Self {
+    pub(super) fn invalid(status: StatusCode, errors: Vec<FieldError>) -> Self {
         let detail = match &errors[..] {
             [one] => format!("{}: {}", one.field, one.message),
             all => format!("{} things are wrong; `errors` has them", all.len()),

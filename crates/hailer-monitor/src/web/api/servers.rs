@@ -6,9 +6,9 @@ use super::params::{Name, Params};
 use super::watchlist::{Watchlist, WatchlistError};
 use super::{Api, MAX_BODY_BYTES, Problem, answer, describe};
 use crate::history::NewServer;
-use crate::live::Row;
-use crate::poll::since_1970;
-use crate::server::{Origin, Server, Wrong, check};
+use crate::poll::unix_millis;
+use crate::server::{FieldError, Origin, Server, check};
+use crate::state::ServerRow;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::extract::rejection::BytesRejection;
@@ -31,7 +31,7 @@ pub(super) async fn list(
     uri: Uri,
     asked: HeaderMap,
 ) -> Result<Response, Problem> {
-    let (now, wanted) = (since_1970(), Wanted::read(&uri)?);
+    let (now, wanted) = (unix_millis(), Wanted::read(&uri)?);
     // One after the other, and on a thread of its own: whoever asks for lists all the time waits, and nobody else.
     let _turn = api.0.lists.acquire().await;
     let scanned = api.clone();
@@ -60,7 +60,7 @@ pub(super) async fn show(
     let row = find(&api, &name)?;
     Ok(answer::json(
         &asked,
-        &describe::ServerDetails::new(&row, since_1970(), api.settings().shows_players),
+        &describe::ServerDetails::new(&row, unix_millis(), api.settings().shows_players),
     ))
 }
 
@@ -78,7 +78,11 @@ pub(super) async fn answer(
             "this monitor does not tell who plays, and so no whole answers",
         ));
     }
-    match row.said.as_deref().filter(|said| !said.answer.is_empty()) {
+    match row
+        .last_status
+        .as_deref()
+        .filter(|said| !said.answer.is_empty())
+    {
         Some(said) => Ok(answer::tagged(
             &asked,
             "application/json",
@@ -113,7 +117,8 @@ pub(super) async fn put(
     let new = read(&object(&asked, body)?, Some(&name))?;
     let Some(row) = api.live().named(&name) else {
         if new.name != name {
-            let wrong = Wrong::new("name", format!("there is no {name} that could be renamed"));
+            let wrong =
+                FieldError::new("name", format!("there is no {name} that could be renamed"));
             return Err(Problem::invalid(
                 StatusCode::UNPROCESSABLE_ENTITY,
                 vec![wrong],
@@ -157,7 +162,7 @@ pub(super) async fn remove(
 }
 
 /// The row of this name.
-pub(super) fn find(api: &Api, name: &str) -> Result<Row, Problem> {
+pub(super) fn find(api: &Api, name: &str) -> Result<ServerRow, Problem> {
     api.live()
         .named(name)
         .ok_or_else(|| Problem::no_server(name))
@@ -210,7 +215,7 @@ fn read(object: &Map<String, Value>, called: Option<&str>) -> Result<NewServer, 
         (object.contains_key("target"), "target"),
     ] {
         if !is_there {
-            wrong.push(Wrong::new(key, "must be there"));
+            wrong.push(FieldError::new(key, "must be there"));
         }
     }
     let text = |value: &Value| value.as_str().map(str::to_owned).ok_or("must be a text");
@@ -230,14 +235,14 @@ fn read(object: &Map<String, Value>, called: Option<&str>) -> Result<NewServer, 
             _ => Err("there is no such member; there are: name, target, group, labels, interval_s"),
         };
         if let Err(message) = read {
-            wrong.push(Wrong::new(key, message));
+            wrong.push(FieldError::new(key, message));
         }
     }
     // What was not understood is not checked on top.
     let checked = check(&new)
         .into_iter()
         .map(|checked| match &*checked.field {
-            "interval" => Wrong::new("interval_s", checked.message),
+            "interval" => FieldError::new("interval_s", checked.message),
             _ => checked,
         });
     let checked: Vec<_> = checked
@@ -281,7 +286,7 @@ fn written(api: &Api, asked: &HeaderMap, name: &str, status: StatusCode) -> Resp
     asked.remove(header::IF_NONE_MATCH);
     let mut response = answer::json(
         &asked,
-        &describe::ServerDetails::new(&row, since_1970(), api.settings().shows_players),
+        &describe::ServerDetails::new(&row, unix_millis(), api.settings().shows_players),
     );
     *response.status_mut() = status;
     if let Ok(place) = HeaderValue::try_from(format!("/api/v1/servers/{name}")) {
@@ -291,7 +296,7 @@ fn written(api: &Api, asked: &HeaderMap, name: &str, status: StatusCode) -> Resp
 }
 
 /// A server that the API may change.
-fn ours(row: &Row) -> Result<&Server, Problem> {
+fn ours(row: &ServerRow) -> Result<&Server, Problem> {
     match row.server.origin {
         Origin::Api => Ok(&row.server),
         Origin::Plan => {
@@ -324,7 +329,7 @@ impl From<WatchlistError> for Problem {
             }
             WatchlistError::Invalid(message) => Self::invalid(
                 StatusCode::UNPROCESSABLE_ENTITY,
-                vec![Wrong::new("target", message)],
+                vec![FieldError::new("target", message)],
             ),
             WatchlistError::Failed(message) => Self::unavailable(message),
         }

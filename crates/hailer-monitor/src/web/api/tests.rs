@@ -1,11 +1,11 @@
 //! Every operation of the document, asked with real servers behind it, and every answer held against the document.
 
 use super::*;
-use crate::history::{Batch, NewServer, Session};
-use crate::live::{Said, Update};
-use crate::poll::{self, Poll, since_1970};
+use crate::history::{Batch, NewServer, PlayerSession};
+use crate::poll::{PollConfig, Poller, unix_millis};
 use crate::sample::{Event, EventKind, Sample};
 use crate::server::{Origin, Server, ServerId};
+use crate::state::{LastStatus, Update};
 use crate::web;
 use axum::body::Body;
 use axum::http::{HeaderMap, Method, Request, StatusCode};
@@ -78,7 +78,7 @@ impl Watchlist for Gone {
 /// A monitor that watches a server of the plan, `lobby`, which is up and hostile, and `quiet`, where nobody listens.
 struct Monitor {
     history: History,
-    live: Arc<Live>,
+    live: Arc<StateTable>,
     watchlist: Arc<dyn Watchlist>,
     vitals: Arc<Mutex<MonitorHealth>>,
     target: String,
@@ -114,8 +114,8 @@ impl Monitor {
             .unwrap();
 
         let history = History::open("sqlite::memory:").await.unwrap();
-        let live = Arc::new(Live::default());
-        let (poll, batches) = Poll::start(poll::Settings::default(), live.clone()).unwrap();
+        let live = Arc::new(StateTable::default());
+        let (poll, batches) = Poller::start(PollConfig::default(), live.clone()).unwrap();
         let poll = Arc::new(poll);
         for (name, target) in [
             ("lobby", &*target),
@@ -141,9 +141,9 @@ impl Monitor {
         let watchlist: Arc<dyn Watchlist> =
             Arc::new(LocalWatchlist::new(history.clone(), poll, live.clone()));
         let vitals = MonitorHealth {
-            started: since_1970(),
+            started: unix_millis(),
             samples: 100,
-            last: Some(since_1970()),
+            last: Some(unix_millis()),
             ..MonitorHealth::default()
         };
         let vitals = Arc::new(Mutex::new(vitals));
@@ -528,8 +528,8 @@ async fn every_operation_answers_as_the_document_says() {
 
 async fn reads(contract: &Contract, monitor: &Monitor, router: &Router) {
     let id = monitor.live.named("lobby").unwrap().server.id;
-    let now = since_1970();
-    let sessions = vec![Session {
+    let now = unix_millis();
+    let sessions = vec![PlayerSession {
         server: id,
         player: HOSTILE.into(),
         first: now - 90_000,
@@ -549,7 +549,11 @@ async fn reads(contract: &Contract, monitor: &Monitor, router: &Router) {
         })
         .await
         .unwrap();
-    monitor.history.tidy(now, &Keep::default()).await.unwrap();
+    monitor
+        .history
+        .tidy(now, &Retention::default())
+        .await
+        .unwrap();
 
     let page = contract.get(router, "/api/v1/servers?limit=1").await.json();
     assert_eq!(
@@ -577,7 +581,7 @@ async fn reads(contract: &Contract, monitor: &Monitor, router: &Router) {
     );
     assert_eq!(lobby["answer"]["status"]["players"]["online"], 1);
     let said = contract.get(router, "/api/v1/servers/lobby/answer").await;
-    let kept = monitor.live.named("lobby").unwrap().said.unwrap();
+    let kept = monitor.live.named("lobby").unwrap().last_status.unwrap();
     assert_eq!(said.json()["schema"], "hailer/answer/1");
     assert_eq!(
         said.json()["target"],
@@ -1163,7 +1167,7 @@ async fn refusals(contract: &Contract, monitor: &Monitor) {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "some seconds, for its figures"]
 async fn a_hundred_thousand_servers() {
-    let live = Arc::new(Live::default());
+    let live = Arc::new(StateTable::default());
     let servers: Vec<_> = (0..100_000).map(ServerId).collect();
     for &id in &servers {
         let (name, group) = (
@@ -1181,7 +1185,7 @@ async fn a_hundred_thousand_servers() {
             origin: Origin::Plan,
         });
     }
-    let at = since_1970();
+    let at = unix_millis();
     live.change(
         Update {
             servers,
@@ -1191,7 +1195,7 @@ async fn a_hundred_thousand_servers() {
             let (server, players) = (row.server.id, Some(row.server.id.0 as u32 % 64));
             row.state = crate::health::State::Up;
             let (max, latency) = (Some(64), Some(20_000));
-            row.last = Some(Sample {
+            row.last_sample = Some(Sample {
                 server,
                 at,
                 answered: true,
@@ -1206,11 +1210,11 @@ async fn a_hundred_thousand_servers() {
                 "&aWelcome to &lnumber {}&r, a place like others",
                 server.0
             )));
-            row.said = Some(Arc::new(Said {
+            row.last_status = Some(Arc::new(LastStatus {
                 at,
                 title: motd.as_ref().map(|motd| motd.plain().into()),
                 motd,
-                ..Said::default()
+                ..LastStatus::default()
             }));
         },
     );

@@ -3,7 +3,7 @@
 use super::params::Params;
 use super::{Api, Problem, answer};
 use crate::health::State as Health;
-use crate::live::Live;
+use crate::state::StateTable;
 use crate::web::find;
 use axum::extract::State;
 use axum::http::{HeaderMap, Uri};
@@ -45,7 +45,7 @@ pub(super) struct Kept(Mutex<Option<(Instant, Arc<Totals>)>>);
 
 impl Kept {
     /// Those of now, or almost.
-    pub(super) async fn now(&self, live: &Live) -> Arc<Totals> {
+    pub(super) async fn now(&self, live: &StateTable) -> Arc<Totals> {
         let mut kept = self.0.lock().await;
         match &*kept {
             Some((made, totals)) if made.elapsed() < KEEP => totals.clone(),
@@ -59,13 +59,13 @@ impl Kept {
 }
 
 impl Totals {
-    fn of(live: &Live) -> Self {
+    fn of(live: &StateTable) -> Self {
         let mut totals = Self::default();
         live.pick::<()>(|row| {
             let (server, state, players) = (
                 &*row.server,
                 row.state,
-                row.last.and_then(|last| last.players),
+                row.last_sample.and_then(|last| last.players),
             );
             let is = |other| u64::from(state == other);
             let one = Sum {

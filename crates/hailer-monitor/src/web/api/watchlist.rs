@@ -5,9 +5,9 @@ use super::servers::object;
 use super::{Api, Problem};
 use crate::alert::CheckedConfig;
 use crate::history::{History, HistoryError, NewServer};
-use crate::live::Live;
-use crate::poll::Poll;
-use crate::server::{Server, ServerId, Wrong, check};
+use crate::poll::Poller;
+use crate::server::{FieldError, Server, ServerId, check};
+use crate::state::StateTable;
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
@@ -66,14 +66,14 @@ pub struct LocalWatchlist(Arc<Both>);
 
 struct Both {
     history: History,
-    poll: Arc<Poll>,
-    live: Arc<Live>,
+    poll: Arc<Poller>,
+    live: Arc<StateTable>,
     turn: Mutex<()>,
 }
 
 impl LocalWatchlist {
     /// The watchlist of this poller.
-    pub fn new(history: History, poll: Arc<Poll>, live: Arc<Live>) -> Self {
+    pub fn new(history: History, poll: Arc<Poller>, live: Arc<StateTable>) -> Self {
         Self(Arc::new(Both {
             history,
             poll,
@@ -218,13 +218,13 @@ pub(super) async fn test_alert(
             ("to", Value::String(name)) => to = Some(name),
             ("to", Value::Null) => {}
             ("to", _) => {
-                return Err(invalid(vec![Wrong::new(
+                return Err(invalid(vec![FieldError::new(
                     "to",
                     "must be the name of a target of alerts, or null",
                 )]));
             }
             _ => {
-                return Err(invalid(vec![Wrong::new(
+                return Err(invalid(vec![FieldError::new(
                     &key,
                     "there is no such member; there is: to",
                 )]));
@@ -260,7 +260,7 @@ impl Api {
         alerts.send(to).await.map_err(|problem| match problem {
             TestAlertError::Unknown(message) => Problem::invalid(
                 StatusCode::UNPROCESSABLE_ENTITY,
-                vec![Wrong::new("to", message)],
+                vec![FieldError::new("to", message)],
             ),
             TestAlertError::Failed(message) => Problem::behind(message),
         })

@@ -3,7 +3,7 @@
 use super::params::{Name, Params};
 use super::{Api, Problem, answer};
 use crate::health::State as Health;
-use crate::live::Row;
+use crate::state::ServerRow;
 use askama::Template;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
@@ -104,7 +104,7 @@ pub(super) async fn show(
     Ok(response)
 }
 
-fn draw(row: Option<&Row>, label: &str, style: &'static str) -> String {
+fn draw(row: Option<&ServerRow>, label: &str, style: &'static str) -> String {
     let state = row.map_or("unknown", |row| match row.state {
         Health::Up => "up",
         Health::Down => "down",
@@ -112,7 +112,7 @@ fn draw(row: Option<&Row>, label: &str, style: &'static str) -> String {
     });
     let last = row
         .filter(|row| row.state == Health::Up)
-        .and_then(|row| row.last);
+        .and_then(|row| row.last_sample);
     let players = last.and_then(|last| {
         let players = last.players?;
         Some(
@@ -120,7 +120,7 @@ fn draw(row: Option<&Row>, label: &str, style: &'static str) -> String {
                 .map_or_else(|| players.to_string(), |max| format!("{players}/{max}")),
         )
     });
-    let said = row.and_then(|row| row.said.as_deref());
+    let said = row.and_then(|row| row.last_status.as_deref());
     let cut = |text: &str| printable(text).chars().take(LONGEST).collect::<String>();
     let title = said.and_then(|said| said.title.as_deref()).map(cut);
     let version = said.and_then(|said| said.version.as_deref()).map(cut);

@@ -1,6 +1,6 @@
 //! The last answer of a server: what it says beyond a row, and its bytes, field by field, by the parser that runs.
 
-use crate::live::Said;
+use crate::state::LastStatus;
 use crate::web::find::{SearchTerms, natural};
 use crate::web::show::{self, Cut};
 use compact_str::CompactString;
@@ -53,7 +53,7 @@ pub(crate) struct Entry {
 
 impl Details {
     /// Reads an answer in the form of `schema/answer-v1.json`.
-    pub(crate) fn of(said: &Said, protocol: Option<&dyn Protocol>) -> Self {
+    pub(crate) fn of(said: &LastStatus, protocol: Option<&dyn Protocol>) -> Self {
         let answer: Value = serde_json::from_slice(&said.answer).unwrap_or_default();
         let status = &answer["status"];
         let info = protocol.map(Protocol::info);
@@ -225,7 +225,7 @@ pub(crate) struct Line {
 }
 
 /// The datagrams of an answer.
-pub(crate) fn explain(said: &Said, protocol: Option<&dyn Protocol>) -> Vec<Datagram> {
+pub(crate) fn explain(said: &LastStatus, protocol: Option<&dyn Protocol>) -> Vec<Datagram> {
     let mut left = FIELDS;
     let replies = said.replies.iter().take(DATAGRAMS);
     replies
@@ -351,10 +351,10 @@ mod tests {
             "players": {"roster": "partial", "list": [{"name": {"plain": "Ada"}, "extra": {"id": 3}}, {"name": {"plain": "Bo"}}]},
             "address": {"host": "10.0.0.1", "port": 1},
         }});
-        let said = |answer: &[u8]| Said {
+        let said = |answer: &[u8]| LastStatus {
             answer: answer.into(),
             players: ["Ada".into(), "Cy".into()].into(),
-            ..Said::default()
+            ..LastStatus::default()
         };
         let details = Details::of(&said(answer.to_string().as_bytes()), protocol);
         let texts = |entries: &[Entry]| {
@@ -399,9 +399,9 @@ mod tests {
                 let reply: Vec<u8> = (0..2_000_usize)
                     .map(|at| (at as u8).wrapping_mul(seed) ^ seed)
                     .collect();
-                let said = Said {
+                let said = LastStatus {
                     replies: vec![reply.into(); 3],
-                    ..Said::default()
+                    ..LastStatus::default()
                 };
                 let datagrams = explain(&said, protocol);
                 let lines: usize = datagrams.iter().map(|datagram| datagram.fields.len()).sum();

@@ -1,8 +1,8 @@
 //! Which servers a list shows, in which order: what the address of the page says, and the other way round.
 
-use crate::live::{Live, Row};
 use crate::sample::Millis;
 use crate::server::ServerId;
+use crate::state::{ServerRow, StateTable};
 use crate::web::find::{MAX_SEARCH_CHARS, SearchTerms, ServerMatch, directed, natural};
 use crate::web::index::Candidates;
 use compact_str::CompactString;
@@ -36,7 +36,7 @@ pub(crate) struct Found {
     /// How many there are on all pages.
     pub(crate) count: usize,
     /// Copies of the rows of this page.
-    pub(crate) rows: Vec<Row>,
+    pub(crate) rows: Vec<ServerRow>,
     /// The page that they are of: the last one there is if a later one was asked for.
     pub(crate) page: usize,
 }
@@ -133,7 +133,7 @@ impl Filter {
     }
 
     /// The rows of the page that is asked for.
-    pub(crate) fn find(&self, live: &Arc<Live>, now: Millis) -> Found {
+    pub(crate) fn find(&self, live: &Arc<StateTable>, now: Millis) -> Found {
         let text = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
         let (group, protocol) = (text(&self.group), text(&self.protocol));
         let wanted = ServerMatch {
@@ -145,7 +145,7 @@ impl Filter {
         let words = SearchTerms::of(&self.search);
         let (count, page, ids) = match self.sort {
             Sort::Players | Sort::Latency | Sort::Uptime | Sort::State => {
-                let number = |row: &Row| {
+                let number = |row: &ServerRow| {
                     wanted
                         .fits(row)
                         .then(|| (self.sort.number(row, now), row.server.id))
@@ -171,7 +171,7 @@ impl Filter {
                 (all.len(), page, ids)
             }
             Sort::Group | Sort::Version => {
-                let entry = |place, row: &Row| {
+                let entry = |place, row: &ServerRow| {
                     wanted
                         .fits(row)
                         .then(|| (self.text(row), place, row.server.id))
@@ -213,12 +213,12 @@ impl Filter {
     }
 
     /// What a row is ordered by, if that is a text other than its name: a copy, so that comparing need not go far.
-    fn text(&self, row: &Row) -> Option<CompactString> {
+    fn text(&self, row: &ServerRow) -> Option<CompactString> {
         match self.sort {
             Sort::Group => Some(&row.server.group)
                 .filter(|group| !group.is_empty())
                 .map(CompactString::from),
-            Sort::Version => row.said.as_ref()?.version.clone(),
+            Sort::Version => row.last_status.as_ref()?.version.clone(),
             _ => None,
         }
     }

@@ -1,6 +1,6 @@
 //! How a server was: charts, events, sessions.
 
-use crate::history::{HistoryError, Level, Point, Session};
+use crate::history::{HistoryError, Level, PlayerSession, Point};
 use crate::sample::{Difference, Event, EventKind, Millis};
 use crate::server::ServerId;
 use crate::web::App;
@@ -624,7 +624,7 @@ impl EventView {
 }
 
 impl SessionView {
-    fn of(session: &Session, lasts: bool, now: Millis) -> Self {
+    fn of(session: &PlayerSession, lasts: bool, now: Millis) -> Self {
         Self {
             player: show::cut(&session.player, NAME),
             from: show::when(session.first, now),

@@ -1,8 +1,8 @@
 //! One server in the list, made in one place for the page and for what is sent when it changes.
 
 use crate::health::State;
-use crate::live::Row;
 use crate::sample::Millis;
+use crate::state::ServerRow;
 use crate::web::chart::{Svg, sparkline};
 use crate::web::motd::{Piece, pieces};
 use crate::web::page::filter::Filter;
@@ -67,7 +67,7 @@ impl Time {
 }
 
 impl StateView {
-    pub(crate) fn of(row: &Row, now: Millis) -> Self {
+    pub(crate) fn of(row: &ServerRow, now: Millis) -> Self {
         let word = match row.state {
             _ if row.is_flapping => "flapping",
             State::Up => "up",
@@ -84,10 +84,10 @@ impl StateView {
 }
 
 impl RowView {
-    pub(crate) fn of(row: &Row, now: Millis) -> Self {
+    pub(crate) fn of(row: &ServerRow, now: Millis) -> Self {
         let server = &*row.server;
-        let said = row.said.as_deref();
-        let last = row.last.filter(|last| last.answered);
+        let said = row.last_status.as_deref();
+        let last = row.last_sample.filter(|last| last.answered);
         let motd = said.and_then(|said| said.motd.as_ref());
         // A narrow column cuts sooner than that.
         let motd_whole = motd.map(|motd| show::cut(&motd.plain(), MOTD).whole().to_owned());

@@ -1,7 +1,7 @@
 //! One server: how it stands, how it was, what it last said.
 
-use crate::live::Row;
 use crate::sample::Millis;
+use crate::state::ServerRow;
 use crate::web::App;
 use crate::web::api::Api;
 use crate::web::find::SearchTerms;
@@ -40,7 +40,7 @@ pub(crate) async fn show(
     let wanted = Wanted::read(query.as_deref().unwrap_or_default());
     let now = app.now();
     let on = row
-        .said
+        .last_status
         .as_deref()
         .map(|said| &*said.players)
         .unwrap_or_default();
@@ -93,13 +93,13 @@ impl ServerPage {
     fn of(
         app: &App,
         asked: &HeaderMap,
-        row: &Row,
+        row: &ServerRow,
         wanted: Wanted,
         past: Past,
         now: Millis,
     ) -> Self {
         let server = &*row.server;
-        let said = row.said.as_deref();
+        let said = row.last_status.as_deref();
         let speaks = registry::find(protocol(server));
         let mut details = said
             .map(|said| Details::of(said, speaks))
@@ -126,7 +126,7 @@ impl ServerPage {
         };
         Self {
             frame: Frame::new(app, asked, here(&wanted)),
-            at: row.last.map_or(0, |last| last.at),
+            at: row.last_sample.map_or(0, |last| last.at),
             name: server.name.clone(),
             state: StateView::of(row, now),
             title: said
@@ -187,13 +187,13 @@ impl ServerPage {
 }
 
 fn figures(
-    row: &Row,
+    row: &ServerRow,
     details: &Details,
     speaks: Option<&dyn Protocol>,
     now: Millis,
 ) -> Vec<Figure> {
-    let last = row.last.filter(|last| last.answered);
-    let said = row.said.as_deref();
+    let last = row.last_sample.filter(|last| last.answered);
+    let said = row.last_status.as_deref();
     let mut figures = Vec::new();
     let mut add = |name, value: Option<String>, note: String| {
         if let Some(value) = value.filter(|value| !value.trim().is_empty()) {

@@ -1,8 +1,8 @@
 //! Sums over all servers.
 
 use crate::health::State;
-use crate::live::{Live, SPARKS};
 use crate::sample::Millis;
+use crate::state::{DAY_BUCKETS, StateTable};
 use crate::web::chart::{Svg, sparkline};
 use crate::web::page::filter::protocol;
 use crate::web::show;
@@ -34,11 +34,11 @@ pub(crate) struct Totals {
     pub(crate) groups: Vec<(String, usize)>,
     pub(crate) protocols: Vec<(String, usize)>,
     /// Players of the last day.
-    day: [Option<f32>; SPARKS],
+    day: [Option<f32>; DAY_BUCKETS],
 }
 
 impl Totals {
-    fn of(live: &Live, now: Millis) -> Self {
+    fn of(live: &StateTable, now: Millis) -> Self {
         let mut sums = Self {
             servers: 0,
             up: 0,
@@ -49,7 +49,7 @@ impl Totals {
             max: 0,
             groups: Vec::new(),
             protocols: Vec::new(),
-            day: [None; SPARKS],
+            day: [None; DAY_BUCKETS],
         };
         let mut groups: BTreeMap<String, usize> = BTreeMap::new();
         let mut protocols: BTreeMap<String, usize> = BTreeMap::new();
@@ -61,7 +61,7 @@ impl Totals {
                 State::Unknown => sums.unknown += 1,
             }
             sums.flapping += usize::from(row.is_flapping);
-            if let Some(last) = row.last.filter(|last| last.answered) {
+            if let Some(last) = row.last_sample.filter(|last| last.answered) {
                 sums.players += u64::from(last.players.unwrap_or(0));
                 sums.max += u64::from(last.max.unwrap_or(0));
             }
@@ -119,7 +119,7 @@ struct Last {
 
 impl Kept {
     /// Sums that are not much older than now. Those that take long to make are made while the old ones are shown.
-    pub(crate) fn totals(self: &Arc<Self>, live: &Arc<Live>, now: Millis) -> Arc<Totals> {
+    pub(crate) fn totals(self: &Arc<Self>, live: &Arc<StateTable>, now: Millis) -> Arc<Totals> {
         let start = Instant::now();
         let mut kept = self.lock();
         if let Some(last) = kept.as_mut() {
@@ -147,7 +147,7 @@ impl Kept {
 }
 
 impl Last {
-    fn of(live: &Live, now: Millis) -> Self {
+    fn of(live: &StateTable, now: Millis) -> Self {
         let start = Instant::now();
         let totals = Arc::new(Totals::of(live, now));
         let end = Instant::now();

@@ -15,7 +15,7 @@ use hailer::Status;
 use hailer::proto::{Epoch, Keys, Options, Transport, Verdict};
 use hailer::respond::{Board, Budget, Service, random_secret};
 use hailer_monitor::history::{History, NewServer};
-use hailer_monitor::poll::since_1970;
+use hailer_monitor::poll::unix_millis;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -47,7 +47,7 @@ pub(super) struct Fleet {
 impl Fleet {
     /// Starts them, each on a free port of loopback.
     pub(super) async fn start() -> anyhow::Result<Self> {
-        let now = since_1970();
+        let now = unix_millis();
         let (mut servers, mut tasks) = (Vec::new(), JoinSet::new());
         let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         for town in all(now).into_iter().map(Arc::new) {
@@ -82,7 +82,7 @@ impl Fleet {
     /// Writes what is behind them.
     pub(super) async fn write_past(&self, history: &History) -> anyhow::Result<()> {
         let servers = history.add_all(&self.servers).await?;
-        past::write(history, &self.towns, &servers, since_1970()).await?;
+        past::write(history, &self.towns, &servers, unix_millis()).await?;
         Ok(())
     }
 }
@@ -125,11 +125,11 @@ async fn serve(town: Arc<Town>, socket: Arc<UdpSocket>, board: Board) {
             },
             _ = publish.tick() => {
                 // What was published before was as good.
-                let _ = board.publish(&town.status(since_1970()));
+                let _ = board.publish(&town.status(unix_millis()));
                 continue;
             }
         };
-        let now = since_1970();
+        let now = unix_millis();
         count += 1;
         if !town.is_up(now) || town.loses(town.random(count, 70)) {
             continue;
@@ -157,7 +157,7 @@ async fn serve_stream(town: Arc<Town>, listener: TcpListener) {
             tokio::time::sleep(Duration::from_millis(10)).await;
             continue;
         };
-        let now = since_1970();
+        let now = unix_millis();
         let place = places.clone().try_acquire_owned();
         if let (Ok(place), true) = (place, town.is_up(now)) {
             let (status, delay) = (town.status(now), town.latency(now));
@@ -206,7 +206,7 @@ impl Folder {
         let path = std::env::temp_dir().join(format!(
             "hailer-demo-{}-{}",
             std::process::id(),
-            since_1970()
+            unix_millis()
         ));
         std::fs::create_dir(&path).with_context(|| path.display().to_string())?;
         Ok(Self(path))

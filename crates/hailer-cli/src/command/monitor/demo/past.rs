@@ -2,7 +2,9 @@
 //! them.
 
 use super::town::{DAY, HOUR, MINUTE, MINUTES, Town};
-use hailer_monitor::history::{Batch, History, HistoryError, Level, Record, RollupRecord, Session};
+use hailer_monitor::history::{
+    Batch, ExportedRollup, History, HistoryError, Level, PlayerSession, Record,
+};
 use hailer_monitor::sample::{Difference, Event, EventKind, Millis, Sample};
 use hailer_monitor::server::{Server, ServerId};
 
@@ -95,7 +97,7 @@ fn rollup(
     minutes: &[u32],
     each: usize,
 ) -> Option<Record> {
-    let mut sum = RollupRecord {
+    let mut sum = ExportedRollup {
         server: town.name.into(),
         level,
         at: start,
@@ -203,14 +205,14 @@ fn events(town: &Town, server: ServerId, now: Millis, events: &mut Vec<Event>) {
 }
 
 /// Who played lately, and who still does.
-fn sessions(town: &Town, server: ServerId, now: Millis, sessions: &mut Vec<Session>) {
+fn sessions(town: &Town, server: ServerId, now: Millis, sessions: &mut Vec<PlayerSession>) {
     let today = now.div_euclid(DAY);
     for day in today - SESSIONS..=today + 1 {
         for (member, from, to) in town.sessions(day).filter(|(_, from, _)| *from < now) {
             // Those who are on when a server fails are thrown out; a list in the middle of it would be empty.
             let last = to.min(now);
             if town.is_up(from) && town.is_up(last - 1) {
-                sessions.push(Session {
+                sessions.push(PlayerSession {
                     server,
                     player: town.name_of(member),
                     first: from,

@@ -1,7 +1,7 @@
 //! Batches in: one transaction, and what is there already is left alone.
 
 use super::open::Dialect;
-use super::{Batch, History, HistoryError, Level, Session, Written};
+use super::{Batch, History, HistoryError, Level, PlayerSession, WriteCounts};
 use crate::sample::{Event, EventKind, Millis, Sample};
 use crate::server::ServerId;
 use sqlx::any::{AnyArguments, AnyRow};
@@ -17,7 +17,7 @@ const LONGEST_PLAYER: usize = 128;
 
 impl History {
     /// Writes a batch, whole or not at all. What is there already is left alone, but for a session that lasts longer now.
-    pub async fn write(&self, batch: &Batch) -> Result<Written, HistoryError> {
+    pub async fn write(&self, batch: &Batch) -> Result<WriteCounts, HistoryError> {
         let mut change = self.begin().await?;
         let written = write(&mut change, self.dialect, batch).await?;
         change.commit().await?;
@@ -30,7 +30,7 @@ pub(super) async fn write(
     change: &mut AnyConnection,
     dialect: Dialect,
     batch: &Batch,
-) -> Result<Written, HistoryError> {
+) -> Result<WriteCounts, HistoryError> {
     if !batch.samples.is_empty() {
         // Whoever rolls up waits for us, or we for them: no sample comes into a bucket unseen.
         let done = match dialect {
@@ -55,7 +55,7 @@ pub(super) async fn write(
     let events = run(change, events(dialect, &batch.events)).await?;
     run(change, states(dialect, &batch.events)).await?;
     let sessions = run(change, sessions(dialect, &batch.sessions)).await?;
-    Ok(Written {
+    Ok(WriteCounts {
         samples,
         events,
         sessions,
@@ -155,7 +155,7 @@ fn states(dialect: Dialect, events: &[Event]) -> Vec<Statement> {
     table.rows(dialect, rows)
 }
 
-fn sessions(dialect: Dialect, sessions: &[Session]) -> Vec<Statement> {
+fn sessions(dialect: Dialect, sessions: &[PlayerSession]) -> Vec<Statement> {
     // A statement of PostgreSQL must not change a row twice.
     let mut last: BTreeMap<(ServerId, Millis, Cow<'_, str>), Millis> = BTreeMap::new();
     for session in sessions {

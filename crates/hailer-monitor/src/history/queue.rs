@@ -1,11 +1,11 @@
 //! What is to be written, on its way to the database: every second, or sooner if it is much.
 //!
 //! A database that fails (a full disk, a PostgreSQL that is away) stops nobody: what comes is kept in memory, up to a bound,
-//! past which the oldest goes; [`Health`] says so. When the database is back, all that was kept is written. A killed process
+//! past which the oldest goes; [`WriterHealth`] says so. When the database is back, all that was kept is written. A killed process
 //! loses what came since the last write.
 
-use super::{Batch, History, HistoryError, Session, Written};
-use crate::poll::since_1970;
+use super::{Batch, History, HistoryError, PlayerSession, WriteCounts};
+use crate::poll::unix_millis;
 use crate::sample::{Event, Millis, Sample};
 use std::collections::VecDeque;
 use std::future::Future;
@@ -22,7 +22,7 @@ const LAST_PAUSE: Duration = Duration::from_secs(30);
 
 /// When to write, and how much to keep while that fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bounds {
+pub struct WriterLimits {
     /// What came is written after this time.
     pub every: Duration,
     /// Sooner if it is so many samples.
@@ -39,7 +39,7 @@ pub struct Bounds {
     pub patience: Duration,
 }
 
-impl Default for Bounds {
+impl Default for WriterLimits {
     /// A second, or 5,000 samples. A million samples are kept: ten minutes of a hundred thousand servers, or a week of a
     /// hundred.
     fn default() -> Self {
@@ -57,7 +57,7 @@ impl Default for Bounds {
 
 /// How writing goes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Health {
+pub struct WriterHealth {
     /// The last write failed: what comes is kept in memory.
     pub is_failing: bool,
     /// Since when all of them failed.
@@ -74,9 +74,9 @@ pub struct Health {
 
 /// Where batches go. Cheap to clone; when the last one is gone, what is left is written.
 #[derive(Clone, Debug)]
-pub struct Writer {
+pub struct HistoryWriter {
     messages: mpsc::Sender<Message>,
-    health: watch::Receiver<Health>,
+    health: watch::Receiver<WriterHealth>,
 }
 
 #[derive(Debug)]
@@ -85,18 +85,18 @@ enum Message {
     Finish(oneshot::Sender<()>),
 }
 
-impl Writer {
+impl HistoryWriter {
     /// Starts a task on the runtime that this is called on.
-    pub fn start(history: History, bounds: Bounds) -> Self {
+    pub fn start(history: History, bounds: WriterLimits) -> Self {
         let (messages, inbox) = mpsc::channel(CHANNEL);
-        let (told, health) = watch::channel(Health::default());
-        let desk = Desk {
+        let (told, health) = watch::channel(WriterHealth::default());
+        let desk = WriterTask {
             history,
             bounds,
             inbox,
             told,
-            health: Health::default(),
-            kept: Kept::default(),
+            health: WriterHealth::default(),
+            kept: Backlog::default(),
             under_way: 0,
             at_once: bounds.at_once.max(1),
             pause: FIRST_PAUSE,
@@ -112,13 +112,13 @@ impl Writer {
     }
 
     /// How writing goes.
-    pub fn health(&self) -> Health {
+    pub fn health(&self) -> WriterHealth {
         self.health.borrow().clone()
     }
 
     /// Writes all that was handed over, if the database takes it, and ends the task. Tells how it went: what is kept now is
     /// lost.
-    pub async fn finish(self) -> Health {
+    pub async fn finish(self) -> WriterHealth {
         let (done, wait) = oneshot::channel();
         if self.messages.send(Message::Finish(done)).await.is_ok() {
             let _ = wait.await;
@@ -128,13 +128,13 @@ impl Writer {
 }
 
 /// The task.
-struct Desk {
+struct WriterTask {
     history: History,
-    bounds: Bounds,
+    bounds: WriterLimits,
     inbox: mpsc::Receiver<Message>,
-    told: watch::Sender<Health>,
-    health: Health,
-    kept: Kept,
+    told: watch::Sender<WriterHealth>,
+    health: WriterHealth,
+    kept: Backlog,
     /// Taken out to be written just now.
     under_way: usize,
     /// Of each kind for one write: fewer while the database refuses some of it.
@@ -142,9 +142,9 @@ struct Desk {
     pause: Duration,
 }
 
-type UnderWay = Pin<Box<dyn Future<Output = (Batch, Result<Written, Failure>)> + Send>>;
+type UnderWay = Pin<Box<dyn Future<Output = (Batch, Result<WriteCounts, Failure>)> + Send>>;
 
-impl Desk {
+impl WriterTask {
     async fn run(mut self) {
         let mut ticks = interval(self.bounds.every.max(Duration::from_millis(1)));
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -222,7 +222,7 @@ impl Desk {
     }
 
     /// Tells when to try again, if not at once.
-    fn done(&mut self, batch: Batch, result: Result<Written, Failure>) -> Option<Instant> {
+    fn done(&mut self, batch: Batch, result: Result<WriteCounts, Failure>) -> Option<Instant> {
         self.under_way = 0;
         match result {
             Ok(_) => {
@@ -244,7 +244,7 @@ impl Desk {
             }
             Err(failure) => {
                 self.health.is_failing = true;
-                self.health.since.get_or_insert_with(since_1970);
+                self.health.since.get_or_insert_with(unix_millis);
                 self.health.message = Some(failure.message);
                 self.kept.put_back(batch);
                 self.trim();
@@ -296,13 +296,13 @@ pub(crate) fn is_of_data(error: &HistoryError) -> bool {
 
 /// The oldest first.
 #[derive(Default)]
-struct Kept {
+struct Backlog {
     samples: VecDeque<Sample>,
     events: VecDeque<Event>,
-    sessions: VecDeque<Session>,
+    sessions: VecDeque<PlayerSession>,
 }
 
-impl Kept {
+impl Backlog {
     fn len(&self) -> usize {
         self.samples.len() + self.events.len() + self.sessions.len()
     }

@@ -1,7 +1,7 @@
 //! What becomes of what is to be written when a process is killed, a disk is full, a database is away.
 
 use super::*;
-use hailer_monitor::history::{Batch, Bounds, Health, Level, Writer};
+use hailer_monitor::history::{Batch, HistoryWriter, Level, WriterHealth, WriterLimits};
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -16,7 +16,11 @@ fn batch(server: ServerId, from: Millis, to: Millis) -> Batch {
 }
 
 /// Waits, not for ever, until it is so.
-async fn until(writer: &Writer, what: &str, is_so: impl Fn(&Health) -> bool) -> Health {
+async fn until(
+    writer: &HistoryWriter,
+    what: &str,
+    is_so: impl Fn(&WriterHealth) -> bool,
+) -> WriterHealth {
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {
         let health = writer.health();
@@ -107,11 +111,11 @@ fn writes_until_killed() {
             .await
             .unwrap();
         let server = add(&history, "lobby").await.id;
-        let writer = Writer::start(
+        let writer = HistoryWriter::start(
             history,
-            Bounds {
+            WriterLimits {
                 every: EVERY,
-                ..Bounds::default()
+                ..WriterLimits::default()
             },
         );
         for number in 0..10_000 {
@@ -161,12 +165,12 @@ fn writes_on_a_small_disk() {
             .await
             .unwrap();
         let server = add(&history, "lobby").await.id;
-        let writer = Writer::start(
+        let writer = HistoryWriter::start(
             history.clone(),
-            Bounds {
+            WriterLimits {
                 every: EVERY,
                 at_once: 2_000,
-                ..Bounds::default()
+                ..WriterLimits::default()
             },
         );
         writer.send(batch(server, 0, 1_000));
@@ -218,12 +222,12 @@ fn a_postgres_that_was_away_gets_what_it_missed() {
     runtime.block_on(async {
         let history = History::open(&postgres.url()).await.unwrap();
         let server = add(&history, "lobby").await.id;
-        let writer = Writer::start(
+        let writer = HistoryWriter::start(
             history.clone(),
-            Bounds {
+            WriterLimits {
                 every: EVERY,
                 samples: 5_000,
-                ..Bounds::default()
+                ..WriterLimits::default()
             },
         );
         writer.send(batch(server, 0, 10));

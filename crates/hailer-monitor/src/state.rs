@@ -16,17 +16,17 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::sync::broadcast;
 
 /// Places of the sparkline: half an hour each, a day in all.
-pub const SPARKS: usize = 48;
+pub const DAY_BUCKETS: usize = 48;
 /// Length of a place, in milliseconds.
-pub const SPARK: Millis = 30 * 60_000;
+pub const DAY_BUCKET_MS: Millis = 30 * 60_000;
 /// Rows that are looked at under one lock.
-const AT_ONCE: usize = 1_024;
+const ROWS_PER_LOCK: usize = 1_024;
 /// Who listens and falls further behind than this loses updates, and is told so.
-const UPDATES: usize = 256;
+const MAX_PENDING_UPDATES: usize = 256;
 
 /// How things stand with one server.
 #[derive(Clone, Debug)]
-pub struct Row {
+pub struct ServerRow {
     /// What is watched.
     pub server: Arc<Server>,
     /// Whether it is up.
@@ -36,11 +36,11 @@ pub struct Row {
     /// Since when it is in this state.
     pub since: Millis,
     /// The last sample.
-    pub last: Option<Sample>,
+    pub last_sample: Option<Sample>,
     /// Why the last sample has no answer: the word and the sentence of [`hailer::Error`].
     pub error: Option<Arc<(String, String)>>,
     /// What it last said of itself; kept while it is down.
-    pub said: Option<Arc<Said>>,
+    pub last_status: Option<Arc<LastStatus>>,
     /// Players and answers of the last day.
     pub day: Day,
 }
@@ -48,7 +48,7 @@ pub struct Row {
 /// What a server said of itself. Its texts are short, and there are a hundred thousand of each: those up to 24 bytes are not
 /// allocated.
 #[derive(Clone, Debug, Default)]
-pub struct Said {
+pub struct LastStatus {
     /// When.
     pub at: Millis,
     /// Where it answered.
@@ -78,11 +78,11 @@ pub struct Said {
 pub struct Day {
     /// The number of the newest half hour since 1970.
     newest: i64,
-    places: [Place; SPARKS],
+    places: [DayBucket; DAY_BUCKETS],
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Place {
+struct DayBucket {
     /// Players, summed up.
     players: u32,
     answered: u16,
@@ -93,7 +93,7 @@ impl Default for Day {
     fn default() -> Self {
         Self {
             newest: 0,
-            places: [Place::default(); SPARKS],
+            places: [DayBucket::default(); DAY_BUCKETS],
         }
     }
 }
@@ -101,29 +101,29 @@ impl Default for Day {
 impl Day {
     /// Adds samples: `players` is their sum.
     pub fn add(&mut self, at: Millis, asked: u16, answered: u16, players: u32) {
-        let number = at.div_euclid(SPARK);
-        if number <= self.newest - SPARKS as i64 {
+        let number = at.div_euclid(DAY_BUCKET_MS);
+        if number <= self.newest - DAY_BUCKETS as i64 {
             return;
         }
-        for passed in (self.newest + 1).max(number - SPARKS as i64 + 1)..=number {
-            self.places[passed.rem_euclid(SPARKS as i64) as usize] = Place::default();
+        for passed in (self.newest + 1).max(number - DAY_BUCKETS as i64 + 1)..=number {
+            self.places[passed.rem_euclid(DAY_BUCKETS as i64) as usize] = DayBucket::default();
         }
         self.newest = self.newest.max(number);
-        let place = &mut self.places[number.rem_euclid(SPARKS as i64) as usize];
+        let place = &mut self.places[number.rem_euclid(DAY_BUCKETS as i64) as usize];
         place.players = place.players.saturating_add(players);
         place.asked = place.asked.saturating_add(asked);
         place.answered = place.answered.saturating_add(answered);
     }
 
     /// Players on average in each half hour up to now, the oldest first; `None`: nobody answered.
-    pub fn players(&self, now: Millis) -> [Option<f32>; SPARKS] {
+    pub fn players(&self, now: Millis) -> [Option<f32>; DAY_BUCKETS] {
         self.walk(now).map(|place| {
             (place.answered > 0).then(|| place.players as f32 / f32::from(place.answered))
         })
     }
 
     /// The share of samples of each half hour that were answered, the oldest first; `None`: none was taken.
-    pub fn answered(&self, now: Millis) -> [Option<f32>; SPARKS] {
+    pub fn answered(&self, now: Millis) -> [Option<f32>; DAY_BUCKETS] {
         self.walk(now).map(|place| {
             (place.asked > 0).then(|| f32::from(place.answered) / f32::from(place.asked))
         })
@@ -132,20 +132,21 @@ impl Day {
     /// The share of samples of the last day that were answered; `None`: none was taken.
     pub fn uptime(&self, now: Millis) -> Option<f32> {
         let all = self.walk(now);
-        let sum = |of: fn(&Place) -> u16| all.iter().map(|place| u32::from(of(place))).sum::<u32>();
+        let sum =
+            |of: fn(&DayBucket) -> u16| all.iter().map(|place| u32::from(of(place))).sum::<u32>();
         let asked = sum(|place| place.asked);
         (asked > 0).then(|| sum(|place| place.answered) as f32 / asked as f32)
     }
 
-    fn walk(&self, now: Millis) -> [Place; SPARKS] {
-        let last = now.div_euclid(SPARK);
+    fn walk(&self, now: Millis) -> [DayBucket; DAY_BUCKETS] {
+        let last = now.div_euclid(DAY_BUCKET_MS);
         std::array::from_fn(|place| {
-            let number = last - (SPARKS - 1 - place) as i64;
-            let is_kept = number <= self.newest && number > self.newest - SPARKS as i64;
+            let number = last - (DAY_BUCKETS - 1 - place) as i64;
+            let is_kept = number <= self.newest && number > self.newest - DAY_BUCKETS as i64;
             if is_kept {
-                self.places[number.rem_euclid(SPARKS as i64) as usize]
+                self.places[number.rem_euclid(DAY_BUCKETS as i64) as usize]
             } else {
-                Place::default()
+                DayBucket::default()
             }
         })
     }
@@ -159,12 +160,12 @@ pub struct Update {
     /// What happened.
     pub events: Vec<Event>,
     /// Servers came or went: lists are to be made anew.
-    pub is_other_list: bool,
+    pub list_changed: bool,
 }
 
 /// How things stand.
 #[derive(Debug)]
-pub struct Live {
+pub struct StateTable {
     rows: RwLock<Rows>,
     /// Which list of servers it is: another one whenever one comes, goes, or is described anew.
     list: AtomicU64,
@@ -178,18 +179,18 @@ pub struct Live {
 /// what came at the same time. Boxed: rows themselves would take twice their room while there are more and more of them.
 #[derive(Debug, Default)]
 struct Rows {
-    places: Vec<Option<Box<Row>>>,
+    places: Vec<Option<Box<ServerRow>>>,
     free: Vec<u32>,
     by_id: HashMap<ServerId, u32>,
     by_name: HashMap<String, ServerId>,
 }
 
 impl Rows {
-    fn get(&self, id: ServerId) -> Option<&Row> {
+    fn get(&self, id: ServerId) -> Option<&ServerRow> {
         self.places.get(*self.by_id.get(&id)? as usize)?.as_deref()
     }
 
-    fn get_mut(&mut self, id: ServerId) -> Option<&mut Row> {
+    fn get_mut(&mut self, id: ServerId) -> Option<&mut ServerRow> {
         self.places
             .get_mut(*self.by_id.get(&id)? as usize)?
             .as_deref_mut()
@@ -202,11 +203,11 @@ impl Rows {
         self.by_name.insert(server.name.clone(), server.id);
         match self.get_mut(server.id) {
             Some(row) if row.server.target == server.target => row.server = server,
-            Some(row) => *row = Row::new(server),
+            Some(row) => *row = ServerRow::new(server),
             None => {
                 let place = self.free.pop().unwrap_or(self.places.len() as u32);
                 self.by_id.insert(server.id, place);
-                let row = Some(Box::new(Row::new(server)));
+                let row = Some(Box::new(ServerRow::new(server)));
                 match self.places.get_mut(place as usize) {
                     Some(free) => *free = row,
                     None => self.places.push(row),
@@ -226,19 +227,19 @@ impl Rows {
     }
 }
 
-impl Default for Live {
+impl Default for StateTable {
     fn default() -> Self {
         Self {
             rows: RwLock::default(),
             list: AtomicU64::new(0),
             happened: AtomicI64::new(0),
             index: Index::default(),
-            updates: broadcast::Sender::new(UPDATES),
+            updates: broadcast::Sender::new(MAX_PENDING_UPDATES),
         }
     }
 }
 
-impl Live {
+impl StateTable {
     /// Adds a server, or puts another description in place of the old one; what is known of it stays if the target does.
     pub fn set(&self, server: impl Into<Arc<Server>>) {
         self.write().set(server.into());
@@ -252,7 +253,7 @@ impl Live {
     }
 
     /// Changes rows under one lock, and tells those who listen. `change` gets each row that is still there.
-    pub fn change(&self, update: Update, mut change: impl FnMut(&mut Row)) {
+    pub fn change(&self, update: Update, mut change: impl FnMut(&mut ServerRow)) {
         {
             let mut rows = self.write();
             for id in &update.servers {
@@ -294,29 +295,29 @@ impl Live {
     }
 
     /// A copy of one row.
-    pub fn row(&self, id: ServerId) -> Option<Row> {
+    pub fn row(&self, id: ServerId) -> Option<ServerRow> {
         self.read().get(id).cloned()
     }
 
     /// A copy of the row of this name.
-    pub fn named(&self, name: &str) -> Option<Row> {
+    pub fn named(&self, name: &str) -> Option<ServerRow> {
         let rows = self.read();
         rows.by_name.get(name).and_then(|id| rows.get(*id)).cloned()
     }
 
     /// What `pick` makes of the rows, in no order, under the lock: keep it short, and copy little. Of many rows the lock is let go in
     /// between, so that nobody waits for long.
-    pub fn pick<T>(&self, mut pick: impl FnMut(&Row) -> Option<T>) -> Vec<T> {
+    pub fn pick<T>(&self, mut pick: impl FnMut(&ServerRow) -> Option<T>) -> Vec<T> {
         let (mut all, mut from) = (Vec::new(), 0);
         loop {
             let rows = self.read();
             let some = rows.places.get(from..).unwrap_or_default();
-            let some = &some[..some.len().min(AT_ONCE)];
+            let some = &some[..some.len().min(ROWS_PER_LOCK)];
             all.extend(some.iter().flatten().filter_map(|row| pick(row)));
-            if some.len() < AT_ONCE {
+            if some.len() < ROWS_PER_LOCK {
                 return all;
             }
-            from += AT_ONCE;
+            from += ROWS_PER_LOCK;
         }
     }
 
@@ -324,13 +325,15 @@ impl Live {
     pub fn pick_of<T>(
         &self,
         ids: &[ServerId],
-        mut pick: impl FnMut(usize, &Row) -> Option<T>,
+        mut pick: impl FnMut(usize, &ServerRow) -> Option<T>,
     ) -> Vec<T> {
         let mut all = Vec::new();
-        for (chunk, ids) in ids.chunks(AT_ONCE).enumerate() {
+        for (chunk, ids) in ids.chunks(ROWS_PER_LOCK).enumerate() {
             let rows = self.read();
             let each = ids.iter().enumerate();
-            all.extend(each.filter_map(|(nth, id)| pick(chunk * AT_ONCE + nth, rows.get(*id)?)));
+            all.extend(
+                each.filter_map(|(nth, id)| pick(chunk * ROWS_PER_LOCK + nth, rows.get(*id)?)),
+            );
         }
         all
     }
@@ -358,16 +361,16 @@ impl Live {
     }
 }
 
-impl Row {
+impl ServerRow {
     fn new(server: Arc<Server>) -> Self {
         Self {
             server,
             state: State::Unknown,
             is_flapping: false,
             since: 0,
-            last: None,
+            last_sample: None,
             error: None,
-            said: None,
+            last_status: None,
             day: Day::default(),
         }
     }
@@ -379,7 +382,7 @@ mod tests {
 
     #[test]
     fn rows_keep_their_places() {
-        let live = Live::default();
+        let live = StateTable::default();
         let server = |id: i64, name: String, target: &str| Server {
             id: ServerId(id),
             name,
@@ -389,7 +392,7 @@ mod tests {
             interval: None,
             origin: crate::server::Origin::Plan,
         };
-        let count = 2 * AT_ONCE as i64 + 1;
+        let count = 2 * ROWS_PER_LOCK as i64 + 1;
         (0..count).for_each(|id| live.set(server(id, format!("s{id}"), "ugp://127.0.0.1")));
         (0..10).for_each(|id| live.remove(ServerId(id * 100)));
         (0..5).for_each(|id| live.set(server(count + id, format!("new{id}"), "ugp://127.0.0.1")));
@@ -431,11 +434,11 @@ mod tests {
     #[test]
     fn a_day_goes_round() {
         let mut day = Day::default();
-        let now = 1_000 * SPARK;
+        let now = 1_000 * DAY_BUCKET_MS;
         day.add(now, 2, 1, 8);
-        day.add(now - SPARK, 1, 0, 0);
-        day.add(now - 47 * SPARK, 1, 1, 3);
-        day.add(now - 48 * SPARK, 100, 100, 100);
+        day.add(now - DAY_BUCKET_MS, 1, 0, 0);
+        day.add(now - 47 * DAY_BUCKET_MS, 1, 1, 3);
+        day.add(now - 48 * DAY_BUCKET_MS, 100, 100, 100);
         let players = day.players(now);
         assert_eq!(
             (players[0], players[46], players[47]),
@@ -448,14 +451,14 @@ mod tests {
             (Some(1.0), None, Some(0.0), Some(0.5))
         );
         assert_eq!(
-            day.players(now + 47 * SPARK)[0],
+            day.players(now + 47 * DAY_BUCKET_MS)[0],
             Some(8.0),
             "time goes on without samples"
         );
-        assert_eq!(day.uptime(now + 48 * SPARK), None);
-        day.add(now + 100 * SPARK, 1, 1, 5);
+        assert_eq!(day.uptime(now + 48 * DAY_BUCKET_MS), None);
+        day.add(now + 100 * DAY_BUCKET_MS, 1, 1, 5);
         assert_eq!(
-            day.uptime(now + 100 * SPARK),
+            day.uptime(now + 100 * DAY_BUCKET_MS),
             Some(1.0),
             "a long pause leaves nothing behind"
         );

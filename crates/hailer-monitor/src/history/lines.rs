@@ -23,7 +23,7 @@ pub enum Format {
 }
 
 /// Records being written.
-pub struct Lines<W: Write> {
+pub struct RecordWriter<W: Write> {
     to: To<W>,
 }
 
@@ -32,7 +32,7 @@ enum To<W: Write> {
     Csv(Table, Box<csv::Writer<W>>),
 }
 
-impl<W: Write> Lines<W> {
+impl<W: Write> RecordWriter<W> {
     /// Begins: of CSV this writes the header.
     pub fn new(format: Format, to: W) -> io::Result<Self> {
         let to = match format {
@@ -192,7 +192,7 @@ fn read_cell(column: &Column, cell: &str) -> Result<Value, String> {
 mod tests {
     use super::super::Level;
     use super::super::record::{
-        EventRecord, RollupRecord, SampleRecord, ServerRecord, SessionRecord,
+        ExportedEvent, ExportedRollup, ExportedSample, ExportedServer, ExportedSession,
     };
     use super::*;
     use crate::sample::{Difference, EventKind};
@@ -205,7 +205,7 @@ mod tests {
             to: Some("a\n\"b\",\0".into()),
         };
         let session = |player: &str| {
-            Record::Session(SessionRecord {
+            Record::Session(ExportedSession {
                 server: server.clone(),
                 player: player.into(),
                 first: 1,
@@ -213,14 +213,14 @@ mod tests {
             })
         };
         let event = |kind| {
-            Record::Event(EventRecord {
+            Record::Event(ExportedEvent {
                 server: server.clone(),
                 at: 6,
                 kind,
             })
         };
         vec![
-            Record::Server(ServerRecord {
+            Record::Server(ExportedServer {
                 server: server.clone(),
                 target: "ugp://127.0.0.1".into(),
                 group: "-".into(),
@@ -229,7 +229,7 @@ mod tests {
                 origin: Origin::Api,
                 removed: Some(5),
             }),
-            Record::Sample(SampleRecord {
+            Record::Sample(ExportedSample {
                 server: server.clone(),
                 at: -1,
                 answered: true,
@@ -239,7 +239,7 @@ mod tests {
                 sent: 4,
                 resent: 5,
             }),
-            Record::Rollup(RollupRecord {
+            Record::Rollup(ExportedRollup {
                 server: server.clone(),
                 level: Level::FiveMinutes,
                 at: 300_000,
@@ -271,7 +271,7 @@ mod tests {
     }
 
     fn there_and_back(format: Format, records: &[Record]) -> (String, Vec<Record>) {
-        let mut lines = Lines::new(format, Vec::new()).unwrap();
+        let mut lines = RecordWriter::new(format, Vec::new()).unwrap();
         records
             .iter()
             .for_each(|record| lines.write(record).unwrap());
