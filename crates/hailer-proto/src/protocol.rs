@@ -272,6 +272,14 @@ impl From<wire::Error> for Fault {
 pub trait Responder: Send + Sync {
     /// Answers one datagram; on a stream all that came so far, and a reply is the end of it. On [`Verdict::Reply`] the reply was appended to `out`; otherwise `out` is untouched.
     fn answer(&self, from: SocketAddr, epoch: Epoch, bytes: &[u8], out: &mut Vec<u8>) -> Verdict;
+
+    /// Appends a shorter reply to `_request`, for use when the reply of [`answer`](Self::answer) is over the budget for
+    /// unverified sources. Returns `false` and leaves `_out` untouched if there is none.
+    ///
+    /// With 28 bytes of headers added to both, the reply must be at most 3 times the request.
+    fn short_reply(&self, _request: &[u8], _out: &mut Vec<u8>) -> bool {
+        false
+    }
 }
 
 /// What a responder decided.

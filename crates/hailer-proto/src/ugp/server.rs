@@ -26,6 +26,11 @@ const FIELDS: u8 =
     server::GAME | server::NAME | server::MODE | server::MAP | server::ONLINE | server::MAX;
 /// Fields of a player that are given: those of the reference server. The others are personal data.
 const LISTED: u8 = player::ID | player::NAME;
+/// Fields of the server section in a short reply.
+const SHORT_FIELDS: u8 = server::NAME | server::ONLINE | server::MAX;
+/// Longest name in a short reply, in bytes: with headers, the reply is at most 3 times the shortest request that asks
+/// for the server section.
+const MAX_SHORT_NAME: usize = 64;
 
 pub(super) static OPTIONS: &[Doc] = &[
     Doc {
@@ -104,6 +109,8 @@ pub struct UgpResponder {
     max_reply: usize,
     /// Fields of the server section by their flag, in the order of the answer.
     server: [(u8, Vec<u8>); 6],
+    /// The name field of short replies.
+    short_name: Vec<u8>,
     /// The player section for each choice of `LISTED`, if there is one.
     players: Option<[Vec<u8>; 1 + LISTED as usize]>,
     rules: Rules,
@@ -132,6 +139,7 @@ impl UgpResponder {
                 .unwrap_or(table::GAME_UNKNOWN),
             max_reply,
             server: server_fields(status, online, max_reply),
+            short_name: string(&status.title().unwrap_or_default(), MAX_SHORT_NAME),
             // Clients exist that read as many players as the count says. So a list that has more or fewer, because it
             // is a sample, is left out: the count is the better truth.
             players: (byte(list.len() as i64) == online)
@@ -195,6 +203,27 @@ impl Responder for UgpResponder {
             Ok(Request::Query(asked)) => self.write(&asked, out),
         }
         Verdict::Reply { verified: false }
+    }
+
+    /// Name and player counts, if the request asks for them (spec/ugp.md#11.3).
+    fn short_reply(&self, request: &[u8], out: &mut Vec<u8>) -> bool {
+        let Ok(Request::Query(QueryFlags {
+            server: Some(asked),
+            ..
+        })) = Request::read(request, &mut Notes::discarding())
+        else {
+            return false;
+        };
+        let fields = asked & SHORT_FIELDS;
+        message::write_reply_header(self.game, section::SERVER, out);
+        out.push(fields);
+        for (flag, field) in &self.server {
+            if fields & flag != 0 {
+                let is_name = *flag == server::NAME;
+                out.extend_from_slice(if is_name { &self.short_name } else { field });
+            }
+        }
+        true
     }
 }
 
@@ -467,6 +496,48 @@ mod tests {
             rules = now;
         }
         assert_eq!(rules, 0);
+    }
+
+    #[test]
+    fn short_replies_have_name_and_counts_and_at_most_3_times_the_request() {
+        let mut status = status(3, 3);
+        let responder = UgpResponder::new(&status, &UgpConfig::default());
+        let short = |responder: &UgpResponder, request: &[u8]| {
+            let mut out = Vec::new();
+            responder.short_reply(request, &mut out).then_some(out)
+        };
+        let request = b"\xFF\xFFUGP\0\x01\x01\x0B\x7D\x7F\x3D\x07";
+        assert_eq!(
+            short(&responder, request).unwrap(),
+            b"\xFF\xFFUGP\0\x01\x81\x01\x01\x64\x05Test\0\x03\x20"
+        );
+        status.name = Some(Text::unformatted("\u{E9}".repeat(1000)));
+        let responder = UgpResponder::new(&status, &UgpConfig::default());
+        for flags in 0..=u8::MAX {
+            for fields in 0..=u8::MAX {
+                for length in 10..=14 {
+                    let mut request = [b"\xFF\xFFUGP\0\x01\x01", &[flags, fields][..]].concat();
+                    request.resize(length, fields);
+                    let Some(reply) = short(&responder, &request) else {
+                        assert!(flags & section::SERVER == 0 || length < 14);
+                        continue;
+                    };
+                    assert!(
+                        reply.len() + 28 <= (request.len() + 28) * 3,
+                        "{}",
+                        reply.len()
+                    );
+                    given(&reply);
+                }
+            }
+        }
+        assert_eq!(short(&responder, b"\xFF\xFFUGP\0\x01\0"), None, "a ping");
+        assert_eq!(
+            short(&responder, b"\xFF\xFFUGP\0\x01\x01\x08\x07"),
+            None,
+            "rules only"
+        );
+        assert_eq!(short(&responder, b"game traffic"), None);
     }
 
     #[test]

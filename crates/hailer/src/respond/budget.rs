@@ -1,37 +1,45 @@
-//! How much may be sent to whom: the part of a responder's safety that needs memory.
+//! Rate limits for replies.
 //!
-//! A forged source address makes a server send to somebody who asked for nothing. Replies to askers that proved nothing
-//! are therefore paid from three purses: the source's, its network's and everybody's; past them, silence. Sources and
-//! networks live in tables of fixed size, since they cannot be trusted to be few.
+//! A forged source address directs replies at a victim, so replies to unverified addresses have a budget. A reply is
+//! charged to three budgets at once: that of its source, that of the source's network, and that of all unverified
+//! sources. It is sent only if it fits all three.
+//!
+//! | limit | value |
+//! | --- | --- |
+//! | rates and bursts | [`Budget`] |
+//! | replies exempt from the budget for all | up to [`FREE_RATIO`] times the request, headers included |
+//! | tracked sources and networks | 8,192 each, in tables of fixed size; least recently used entries are evicted |
+//! | networks in [`TopTalker`] lists | 20 |
 
 use siphasher::sip::SipHasher13;
 use std::hash::Hasher;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// Limits in bytes of UDP payload. A second's worth refills in a second.
+/// Limits for replies, in bytes of UDP payload and in datagrams. A rate of N per second refills N each second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Budget {
-    /// To one source that proved nothing, per second; the burst is four seconds' worth. 8 KiB lets a monitor read a
-    /// full UGP server four times a second, and makes a reflector of no use to anybody.
+    /// Bytes per second to one unverified source (IPv4 address, IPv6 /64). The burst is 4 seconds' worth. The default,
+    /// 8 KiB, lets a monitor read a full UGP server 4 times a second.
     pub unverified_per_source: u32,
-    /// Datagrams to one source that proved nothing, per second; the burst is four seconds' worth.
+    /// Datagrams per second to one unverified source. The burst is 4 seconds' worth.
     pub unverified_packets: u32,
-    /// To one network (IPv4 /24, IPv6 /56) whose sources proved nothing, per second; the burst is four seconds' worth.
+    /// Bytes per second to the unverified sources of one network (IPv4 /24, IPv6 /56). The burst is 4 seconds' worth.
     pub unverified_per_network: u32,
-    /// The same in datagrams.
+    /// Datagrams per second to the unverified sources of one network. The burst is 4 seconds' worth.
     pub unverified_network_packets: u32,
-    /// To all sources that proved nothing, per second, in replies of more than [`FREE_RATIO`] times their request; the burst
-    /// is one second's worth.
+    /// Bytes per second to all unverified sources together, in replies of more than [`FREE_RATIO`] times their request.
+    /// The burst is 1 second's worth.
     pub unverified_total: u32,
-    /// The same in datagrams.
+    /// Datagrams per second to all unverified sources together, counted like
+    /// [`unverified_total`](Self::unverified_total). The burst is 1 second's worth.
     pub unverified_total_packets: u32,
-    /// To one source that proved its address, per second; the burst is four seconds' worth.
+    /// Bytes per second to one source that verified its address. The burst is 4 seconds' worth.
     pub verified_per_source: u32,
-    /// The same in datagrams.
+    /// Datagrams per second to one source that verified its address. The burst is 4 seconds' worth.
     pub verified_packets: u32,
-    /// Whether loopback sources are limited too. They cannot be forged from outside, so they are not.
+    /// Whether loopback sources are limited too. By default they are not: nobody can forge them from outside.
     pub limit_loopback: bool,
 }
 
@@ -52,30 +60,41 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// The share of one of so many workers, if all that comes from one network goes to one of them.
+    /// Returns the share of one of `workers` workers, if each network is always served by the same worker.
     #[must_use]
     pub fn share(mut self, workers: usize) -> Self {
         let workers = u32::try_from(workers).unwrap_or(u32::MAX).max(1);
-        (self.unverified_total, self.unverified_total_packets) = (
-            self.unverified_total / workers,
-            self.unverified_total_packets.div_ceil(workers),
-        );
+        self.unverified_total /= workers;
+        self.unverified_total_packets = self.unverified_total_packets.div_ceil(workers);
         self
     }
 }
 
-/// The growth from request to reply that is taken for harmless: what QUIC allows (RFC 9000, section 8.1).
+/// Largest ratio of reply to request, both with their headers, that is exempt from the budget for all unverified sources.
+/// It is the ratio that QUIC allows (RFC 9000, section 8.1).
+///
+/// Challenges are within it. Without the exemption, a flood of requests from forged sources would use up the budget, and
+/// no other source would get a challenge.
 pub const FREE_RATIO: usize = 3;
+/// Bytes of the IPv4 and UDP headers of a datagram.
+pub const HEADER_BYTES: usize = 28;
+
+/// Whether a reply is small enough, against its request, to be exempt from the budget for all unverified sources.
+/// Both lengths are bytes of UDP payload.
+pub fn is_free(request_bytes: usize, reply_bytes: usize) -> bool {
+    reply_bytes + HEADER_BYTES <= (request_bytes + HEADER_BYTES) * FREE_RATIO
+}
+
 const BURST_SECONDS: u64 = 4;
-/// Sources and networks remembered: 8,192 of each, of 80 and 64 bytes; one looks for its place in a row of four.
+const TOTAL_BURST_SECONDS: u64 = 1;
+/// Rows of the tables of sources and networks. An entry of a source takes 80 bytes, one of a network 64.
 const TABLE_ROWS: usize = 2_048;
 const ROW_ENTRIES: usize = 4;
-/// Whoever is unused for so long has nothing left to flow back, milliseconds.
+/// After this many milliseconds without use, every bucket of an entry is full again.
 const IDLE_MS: u64 = BURST_SECONDS * 1_000;
-/// The networks that ask most are found among those remembered.
 const MAX_TOP_TALKERS: usize = 20;
 
-/// What is left of a budget.
+/// Enforces a [`Budget`]. One for each thread or socket.
 pub struct RateLimiter {
     budget: Budget,
     seed: u64,
@@ -87,7 +106,7 @@ pub struct RateLimiter {
 
 #[derive(Clone, Copy, Default)]
 struct Source {
-    /// Network prefix; 0 is nobody.
+    /// Network prefix; 0 marks an empty entry.
     prefix: u128,
     unverified: Bucket,
     packets: Bucket,
@@ -97,13 +116,14 @@ struct Source {
 
 #[derive(Clone, Copy, Default)]
 struct Network {
+    /// Network prefix; 0 marks an empty entry.
     prefix: u128,
     unverified: Bucket,
     packets: Bucket,
     flow: Flow,
 }
 
-/// What came from a network and went there since it was last told, whatever became of it, loopback included.
+/// Traffic of a network since the last report, including loopback and unanswered requests.
 #[derive(Clone, Copy, Default)]
 struct Flow {
     requests: u32,
@@ -113,45 +133,45 @@ struct Flow {
 }
 
 impl Flow {
-    fn record_request(&mut self, length: usize) {
+    fn record_request(&mut self, bytes: usize) {
         self.requests = self.requests.saturating_add(1);
-        self.request_bytes = self.request_bytes.saturating_add(length as u32);
+        self.request_bytes = self.request_bytes.saturating_add(bytes as u32);
     }
 }
 
-/// How much of a limiter is left.
+/// Remaining budget for unverified sources.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RemainingBudget {
-    /// Bytes for all sources that proved nothing.
+    /// Bytes left for all unverified sources together.
     pub bytes: u64,
-    /// What flows back in a second, and the most that is ever left.
+    /// Bytes refilled each second; also the largest value of `bytes`.
     pub bytes_per_second: u64,
-    /// Networks remembered.
+    /// Tracked networks.
     pub tracked_networks: u64,
-    /// Networks that there is room for.
+    /// Capacity for tracked networks.
     pub max_networks: u64,
 }
 
-/// A network that asks, and what passed in a second, of late. Sources of datagrams can be forged.
+/// A network and its recent traffic. Source addresses of datagrams can be forged.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct TopTalker {
-    /// Its first address.
+    /// First address of the network.
     pub network: IpAddr,
-    /// Leading bits that its addresses share.
+    /// Length of the network prefix in bits: 24 for IPv4, 56 for IPv6.
     pub bits: u8,
-    /// Datagrams from there, answered or not.
+    /// Datagrams received per second, answered or not.
     pub requests_per_s: f64,
-    /// Bytes of their payload.
+    /// Bytes of UDP payload received per second.
     pub request_bytes_per_s: f64,
-    /// Replies.
+    /// Replies sent per second.
     pub replies_per_s: f64,
-    /// Bytes of their payload.
+    /// Bytes of UDP payload sent per second.
     pub reply_bytes_per_s: f64,
 }
 
 impl TopTalker {
-    /// The most of several lists, who asks most first.
+    /// Merges several lists. Returns the networks with the most requests, in descending order.
     pub(super) fn merged(all: impl Iterator<Item = Self>) -> Vec<Self> {
         let mut merged: Vec<Self> = Vec::new();
         for one in all {
@@ -171,7 +191,7 @@ impl TopTalker {
     }
 }
 
-/// Thousandths of bytes spent and not yet flown back, and when that was true, in milliseconds.
+/// A token bucket: thousandths of units spent and not yet refilled, and when that was true, in milliseconds.
 #[derive(Clone, Copy, Default)]
 struct Bucket {
     spent: u64,
@@ -179,114 +199,154 @@ struct Bucket {
 }
 
 impl Bucket {
-    /// Lets what was spent flow back with time, then spends if the burst allows it.
-    fn spend(&mut self, length: usize, rate: u32, burst_seconds: u64, now: u64) -> bool {
+    /// Refills for the time since the last call. Returns whether `amount` more units fit.
+    fn has_room(&mut self, amount: usize, rate: u32, burst_seconds: u64, now: u64) -> bool {
         let rate = u64::from(rate);
-        let earned = now.saturating_sub(self.at).saturating_mul(rate);
-        self.spent = self.spent.saturating_sub(earned);
+        let refilled = now.saturating_sub(self.at).saturating_mul(rate);
+        self.spent = self.spent.saturating_sub(refilled);
         self.at = self.at.max(now);
-        let spent = self.spent + length as u64 * 1_000;
-        let fits = spent <= rate * burst_seconds * 1_000;
-        if fits {
-            self.spent = spent;
-        }
-        fits
+        self.spent + amount as u64 * 1_000 <= rate * burst_seconds * 1_000
+    }
+
+    fn take(&mut self, amount: usize) {
+        self.spent += amount as u64 * 1_000;
     }
 }
 
 impl RateLimiter {
-    /// A full limiter. The seed keeps outsiders from choosing who shares a row with whom.
+    /// Returns a limiter with full budgets. `seed` is random: it keeps outsiders from choosing which sources share a row
+    /// of the tables.
     pub fn new(budget: Budget, seed: u64) -> Self {
-        let (sources, networks) = (
-            vec![Default::default(); TABLE_ROWS].into(),
-            vec![Default::default(); TABLE_ROWS].into(),
-        );
         Self {
             budget,
             seed,
             total: Bucket::default(),
             total_packets: Bucket::default(),
-            sources,
-            networks,
+            sources: vec![Default::default(); TABLE_ROWS].into(),
+            networks: vec![Default::default(); TABLE_ROWS].into(),
         }
     }
 
-    /// Another budget from now on. What was spent is still spent.
+    /// Replaces the budget. What was spent stays spent.
     pub fn change(&mut self, budget: Budget) {
         self.budget = budget;
     }
 
-    /// Pays for a reply of `length` bytes to a request of `asked`, or refuses. What is no more than [`FREE_RATIO`] times the
-    /// request is not paid by everybody: a flood of requests from forged sources must not keep all others from being
-    /// answered, and whoever sends it gains nothing by our replies.
+    /// Charges a reply of `reply_bytes` to a request of `request_bytes`. Returns whether it may be sent; otherwise no
+    /// budget is charged. `verified`: the source proved that it receives what is sent to its address. `since`: time since
+    /// the start of the limiter.
     pub fn try_spend(
         &mut self,
         to: IpAddr,
-        asked: usize,
-        length: usize,
+        request_bytes: usize,
+        reply_bytes: usize,
         verified: bool,
         since: Duration,
     ) -> bool {
-        let to = to.to_canonical();
-        let Budget {
-            unverified_per_source,
-            unverified_packets,
-            unverified_per_network,
-            unverified_network_packets,
-            ..
-        } = self.budget;
-        let Budget {
-            unverified_total,
-            unverified_total_packets,
-            verified_per_source,
-            verified_packets,
-            ..
-        } = self.budget;
-        let now = since.as_millis() as u64;
-        let network = place(&mut self.networks, network(to), self.seed);
-        let is_free = to.is_loopback() && !self.budget.limit_loopback;
-        let is_paid = is_free || {
-            let source = place(&mut self.sources, source(to), self.seed);
-            if verified {
-                source
-                    .verified_packets
-                    .spend(1, verified_packets, BURST_SECONDS, now)
-                    && source
-                        .verified
-                        .spend(length, verified_per_source, BURST_SECONDS, now)
-            } else {
-                source
-                    .packets
-                    .spend(1, unverified_packets, BURST_SECONDS, now)
-                    && source
-                        .unverified
-                        .spend(length, unverified_per_source, BURST_SECONDS, now)
-                    && network
-                        .packets
-                        .spend(1, unverified_network_packets, BURST_SECONDS, now)
-                    && network
-                        .unverified
-                        .spend(length, unverified_per_network, BURST_SECONDS, now)
-                    && (length <= asked * FREE_RATIO
-                        || self
-                            .total_packets
-                            .spend(1, unverified_total_packets, 1, now)
-                            && self.total.spend(length, unverified_total, 1, now))
-            }
-        };
-        network.flow.record_request(asked);
-        if is_paid {
-            network.flow.replies = network.flow.replies.saturating_add(1);
-            network.flow.reply_bytes = network.flow.reply_bytes.saturating_add(length as u32);
-        }
-        // The one unused for longest makes room, so it must be known when a network was used.
-        network.unverified.at = network.unverified.at.max(now);
-        is_paid
+        self.charge_reply::<true>(to, request_bytes, reply_bytes, verified, since)
     }
 
-    /// Takes note of a datagram of so many bytes that nobody thinks of answering. It makes nobody forget what a network
-    /// was sent: where there is no room, there is no note.
-    pub fn record_unanswered(&mut self, from: IpAddr, length: usize, since: Duration) {
+    /// [`RateLimiter::try_spend`] for one more reply to a request that is recorded already.
+    pub(super) fn try_spend_more(
+        &mut self,
+        to: IpAddr,
+        request_bytes: usize,
+        reply_bytes: usize,
+        verified: bool,
+        since: Duration,
+    ) -> bool {
+        self.charge_reply::<false>(to, request_bytes, reply_bytes, verified, since)
+    }
+
+    fn charge_reply<const RECORDS_REQUEST: bool>(
+        &mut self,
+        to: IpAddr,
+        request_bytes: usize,
+        reply_bytes: usize,
+        verified: bool,
+        since: Duration,
+    ) -> bool {
+        let (to, now) = (to.to_canonical(), since.as_millis() as u64);
+        let budget = self.budget;
+        let network = entry(&mut self.networks, network(to), self.seed);
+        // Eviction needs the time of the last use.
+        network.unverified.at = network.unverified.at.max(now);
+        if RECORDS_REQUEST {
+            network.flow.record_request(request_bytes);
+        }
+        if !to.is_loopback() || budget.limit_loopback {
+            let source = entry(&mut self.sources, source(to), self.seed);
+            // Every bucket is refilled before any is charged, so that a refused reply costs nothing.
+            let burst = BURST_SECONDS;
+            if verified {
+                let fits = source
+                    .verified_packets
+                    .has_room(1, budget.verified_packets, burst, now)
+                    && source.verified.has_room(
+                        reply_bytes,
+                        budget.verified_per_source,
+                        burst,
+                        now,
+                    );
+                if !fits {
+                    return false;
+                }
+                source.verified_packets.take(1);
+                source.verified.take(reply_bytes);
+            } else {
+                let is_free = is_free(request_bytes, reply_bytes);
+                let total_burst = TOTAL_BURST_SECONDS;
+                let fits = source
+                    .packets
+                    .has_room(1, budget.unverified_packets, burst, now)
+                    && source.unverified.has_room(
+                        reply_bytes,
+                        budget.unverified_per_source,
+                        burst,
+                        now,
+                    )
+                    && network
+                        .packets
+                        .has_room(1, budget.unverified_network_packets, burst, now)
+                    && network.unverified.has_room(
+                        reply_bytes,
+                        budget.unverified_per_network,
+                        burst,
+                        now,
+                    )
+                    && (is_free
+                        || self.total_packets.has_room(
+                            1,
+                            budget.unverified_total_packets,
+                            total_burst,
+                            now,
+                        ) && self.total.has_room(
+                            reply_bytes,
+                            budget.unverified_total,
+                            total_burst,
+                            now,
+                        ));
+                if !fits {
+                    return false;
+                }
+                source.packets.take(1);
+                source.unverified.take(reply_bytes);
+                network.packets.take(1);
+                network.unverified.take(reply_bytes);
+                if !is_free {
+                    self.total_packets.take(1);
+                    self.total.take(reply_bytes);
+                }
+            }
+        }
+        network.flow.replies = network.flow.replies.saturating_add(1);
+        network.flow.reply_bytes = network.flow.reply_bytes.saturating_add(reply_bytes as u32);
+        true
+    }
+
+    /// Records a request of `request_bytes` that gets no reply. It evicts no network that was used in the last 4 s: if
+    /// there is no room, the request is not recorded.
+    pub fn record_unanswered(&mut self, from: IpAddr, request_bytes: usize, since: Duration) {
         let (prefix, now) = (network(from.to_canonical()), since.as_millis() as u64);
         let (row, found) = row(&mut self.networks, prefix, self.seed);
         let at = found.unwrap_or_else(|| oldest(row));
@@ -296,85 +356,77 @@ impl RateLimiter {
             }
             row[at] = Network::new(prefix);
         }
-        row[at].flow.record_request(length);
+        row[at].flow.record_request(request_bytes);
         row[at].unverified.at = row[at].unverified.at.max(now);
     }
 
-    /// How much is left.
+    /// Returns the remaining budget for unverified sources.
     pub fn remaining(&self, since: Duration) -> RemainingBudget {
         let (rate, now) = (
             u64::from(self.budget.unverified_total),
             since.as_millis() as u64,
         );
-        let flown = now.saturating_sub(self.total.at).saturating_mul(rate);
-        let spent = self.total.spent.saturating_sub(flown).div_ceil(1_000);
+        let refilled = now.saturating_sub(self.total.at).saturating_mul(rate);
+        let spent = self.total.spent.saturating_sub(refilled).div_ceil(1_000);
+        let networks = self.networks.iter().flatten();
         RemainingBudget {
             bytes: rate.saturating_sub(spent),
             bytes_per_second: rate,
-            tracked_networks: self
-                .networks
-                .iter()
-                .flatten()
-                .filter(|network| network.prefix != 0)
-                .count() as u64,
+            tracked_networks: networks.filter(|network| network.prefix != 0).count() as u64,
             max_networks: (TABLE_ROWS * ROW_ENTRIES) as u64,
         }
     }
 
-    /// The networks that asked most since this was last called, so long ago; who asked most first, in place of what
-    /// `top` held.
-    pub(super) fn top(&mut self, ago: Duration, top: &mut Vec<TopTalker>) {
+    /// Replaces `top` with the networks that sent the most requests since the last call, in descending order. `elapsed`:
+    /// the time since the last call.
+    pub(super) fn top(&mut self, elapsed: Duration, top: &mut Vec<TopTalker>) {
         top.clear();
-        let rate = |count: u32| f64::from(count) / ago.as_secs_f64().max(1e-3);
-        for network in self
-            .networks
-            .iter_mut()
-            .flatten()
-            .filter(|network| network.flow.requests > 0)
-        {
+        let rate = |count: u32| f64::from(count) / elapsed.as_secs_f64().max(1e-3);
+        for network in self.networks.iter_mut().flatten() {
+            if network.flow.requests == 0 {
+                continue;
+            }
             let flow = std::mem::take(&mut network.flow);
             let requests_per_s = rate(flow.requests);
-            let least = top
-                .last()
-                .filter(|_| top.len() == MAX_TOP_TALKERS)
-                .map_or(0.0, |least| least.requests_per_s);
-            if requests_per_s > least {
-                top.truncate(MAX_TOP_TALKERS - 1);
-                let (address, bits) = address(network.prefix);
-                let at =
-                    top.partition_point(|other: &TopTalker| other.requests_per_s >= requests_per_s);
-                let [request_bytes_per_s, replies_per_s, reply_bytes_per_s] =
-                    [flow.request_bytes, flow.replies, flow.reply_bytes].map(rate);
-                top.insert(
-                    at,
-                    TopTalker {
-                        network: address,
-                        bits,
-                        requests_per_s,
-                        request_bytes_per_s,
-                        replies_per_s,
-                        reply_bytes_per_s,
-                    },
-                );
+            if top.len() == MAX_TOP_TALKERS {
+                if top
+                    .last()
+                    .is_some_and(|last| last.requests_per_s >= requests_per_s)
+                {
+                    continue;
+                }
+                top.pop();
             }
+            let (address, bits) = address(network.prefix);
+            let at = top.partition_point(|other| other.requests_per_s >= requests_per_s);
+            let talker = TopTalker {
+                network: address,
+                bits,
+                requests_per_s,
+                request_bytes_per_s: rate(flow.request_bytes),
+                replies_per_s: rate(flow.replies),
+                reply_bytes_per_s: rate(flow.reply_bytes),
+            };
+            top.insert(at, talker);
         }
     }
 }
 
-/// What has a place in a table.
-trait Placed: Copy + Default {
+/// An entry of a table.
+trait Entry: Copy + Default {
     fn prefix(&self) -> u128;
+    /// When it was last used, in milliseconds.
     fn used_at(&self) -> u64;
     fn new(prefix: u128) -> Self;
 }
 
-impl Placed for Source {
+impl Entry for Source {
     fn prefix(&self) -> u128 {
         self.prefix
     }
 
     fn used_at(&self) -> u64 {
-        // Packets are always paid first: bytes are not, where there are too many.
+        // Packets are checked before bytes, so their buckets have the time of the last use.
         self.packets.at.max(self.verified_packets.at)
     }
 
@@ -386,7 +438,7 @@ impl Placed for Source {
     }
 }
 
-impl Placed for Network {
+impl Entry for Network {
     fn prefix(&self) -> u128 {
         self.prefix
     }
@@ -403,8 +455,8 @@ impl Placed for Network {
     }
 }
 
-/// The place of a prefix; the one unused for longest makes room.
-fn place<T: Placed>(rows: &mut [[T; ROW_ENTRIES]], prefix: u128, seed: u64) -> &mut T {
+/// Returns the entry of a prefix. A new one replaces the least recently used entry of its row.
+fn entry<T: Entry>(rows: &mut [[T; ROW_ENTRIES]], prefix: u128, seed: u64) -> &mut T {
     let (row, found) = row(rows, prefix, seed);
     let at = found.unwrap_or_else(|| {
         let oldest = oldest(row);
@@ -414,8 +466,8 @@ fn place<T: Placed>(rows: &mut [[T; ROW_ENTRIES]], prefix: u128, seed: u64) -> &
     &mut row[at]
 }
 
-/// The row that a prefix belongs to, and its place there if it has one.
-fn row<T: Placed>(
+/// Returns the row that a prefix belongs to, and the position of its entry there, if any.
+fn row<T: Entry>(
     rows: &mut [[T; ROW_ENTRIES]],
     prefix: u128,
     seed: u64,
@@ -423,21 +475,21 @@ fn row<T: Placed>(
     let mut hasher = SipHasher13::new_with_keys(seed, 0);
     hasher.write_u128(prefix);
     let row = &mut rows[hasher.finish() as usize % TABLE_ROWS];
-    let found = row.iter().position(|placed| placed.prefix() == prefix);
+    let found = row.iter().position(|entry| entry.prefix() == prefix);
     (row, found)
 }
 
-fn oldest<T: Placed>(row: &[T; ROW_ENTRIES]) -> usize {
+fn oldest<T: Entry>(row: &[T; ROW_ENTRIES]) -> usize {
     (0..ROW_ENTRIES)
         .min_by_key(|&i| row[i].used_at())
         .unwrap_or(0)
 }
 
-/// Marks prefixes of IPv4 and of IPv6, so that none is 0.
+/// Marks prefixes of IPv4 and IPv6, so that none is 0.
 const V4: u128 = 1 << 127;
 const V6: u128 = 1 << 126;
 
-/// One IPv4 address, or one IPv6 network of 64 bits: what one subscriber commands.
+/// Returns the prefix of a source: an IPv4 address or an IPv6 /64, which one subscriber controls.
 fn source(ip: IpAddr) -> u128 {
     match ip {
         IpAddr::V4(ip) => V4 | u128::from(ip.to_bits()),
@@ -445,8 +497,8 @@ fn source(ip: IpAddr) -> u128 {
     }
 }
 
-/// The network of a source, as it is routed: 24 bits of IPv4, 56 of IPv6.
-fn network(ip: IpAddr) -> u128 {
+/// Returns the prefix of a source's network as it is routed: IPv4 /24 or IPv6 /56.
+pub(super) fn network(ip: IpAddr) -> u128 {
     match ip {
         IpAddr::V4(ip) => V4 | u128::from(ip.to_bits() >> 8),
         IpAddr::V6(ip) => V6 | ip.to_bits() >> 72,
@@ -484,7 +536,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_gets_its_burst_and_then_its_rate() {
+    fn limits_a_source_to_its_burst_and_then_its_rate() {
         let mut limiter = RateLimiter::new(Budget::default(), 1);
         let source = ip("192.0.2.7");
         assert_eq!(spend_all(&mut limiter, source, 64, false, SECOND), 32 << 10);
@@ -495,17 +547,17 @@ mod tests {
         assert_eq!(
             spend_all(&mut limiter, source, 64, true, SECOND * 2),
             4 << 20,
-            "proving the address helps"
+            "verified sources have a budget of their own"
         );
         assert_eq!(
             spend_all(&mut limiter, source, 64, false, SECOND * 1000),
             32 << 10,
-            "no more than the burst"
+            "at most the burst"
         );
     }
 
     #[test]
-    fn one_network_is_one_source() {
+    fn counts_an_ipv6_64_and_a_mapped_ipv4_address_as_one_source() {
         let mut limiter = RateLimiter::new(Budget::default(), 1);
         assert!(spend_all(&mut limiter, ip("2001:db8::1"), 64, false, SECOND) > 0);
         assert_eq!(
@@ -521,7 +573,7 @@ mod tests {
     }
 
     #[test]
-    fn forged_sources_together_get_no_more_than_the_total() {
+    fn limits_all_unverified_sources_together() {
         let mut limiter = RateLimiter::new(Budget::default(), 1);
         let mut sent = 0;
         for i in 0..200_000u32 {
@@ -537,25 +589,47 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_of_small_requests_starves_nobody() {
-        let mut limiter = RateLimiter::new(Budget::default(), 1);
-        let all = (0..200_000u32).all(|i| {
-            limiter.try_spend(
-                IpAddr::V4((0x0A00_0000 + i * 256).into()),
-                7,
-                16,
-                false,
-                SECOND,
-            )
-        });
+    fn exempts_challenges_from_the_total() {
+        // Requests and challenges of Minecraft Query and OneQuery, and the short reply of UGP.
+        for (request, reply) in [(7, 16), (9, 48), (10, 79)] {
+            let mut limiter = RateLimiter::new(Budget::default(), 1);
+            for i in 0..200_000u32 {
+                let source = IpAddr::V4((0x0A00_0000 + i * 256).into());
+                assert!(
+                    limiter.try_spend(source, request, reply, false, SECOND),
+                    "{request} {i}"
+                );
+            }
+        }
         assert!(
-            all,
-            "each is a network of its own, and gets hardly more than it sent"
+            !is_free(10, 87),
+            "the longest exempt reply to 10 bytes has 86"
         );
     }
 
     #[test]
-    fn networks_and_packets_are_limited_too() {
+    fn charges_nothing_for_a_refused_reply() {
+        let budget = Budget {
+            unverified_total: 1_000,
+            ..Budget::default()
+        };
+        let mut limiter = RateLimiter::new(budget, 1);
+        assert!(limiter.try_spend(ip("192.0.2.1"), 1, 1_000, false, SECOND));
+        let source = ip("198.51.100.1");
+        for _ in 0..1_000 {
+            assert!(
+                !limiter.try_spend(source, 1, 1_000, false, SECOND),
+                "the total is used up"
+            );
+        }
+        assert!(
+            limiter.try_spend(source, 100, 100, false, SECOND),
+            "the source has its budget"
+        );
+    }
+
+    #[test]
+    fn limits_networks_and_packets() {
         let mut limiter = RateLimiter::new(Budget::default(), 1);
         let hosts = (0..=255).map(|i| IpAddr::from([192, 0, 2, i]));
         let sent: usize = hosts
@@ -575,7 +649,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_most_is_known_answered_or_not() {
+    fn lists_the_networks_with_most_requests() {
         let mut limiter = RateLimiter::new(Budget::default(), 1);
         let mut top = Vec::new();
         let (flood, monitor) = (ip("192.0.2.7"), ip("2001:db8:0:ab::1"));
@@ -604,8 +678,8 @@ mod tests {
         ];
         assert_eq!(seen(&top), expected);
         limiter.top(SECOND, &mut top);
-        assert_eq!(seen(&top), [], "of late");
-        // A flood that nobody answers makes nobody forget what a network was sent.
+        assert_eq!(seen(&top), [], "since the last call");
+        // A flood of unanswered requests evicts no network in use.
         let victim = ip("198.51.100.1");
         assert!(spend_all(&mut limiter, victim, 64, false, SECOND) > 0);
         (0..100_000u32).for_each(|i| {
@@ -623,11 +697,11 @@ mod tests {
     }
 
     #[test]
-    fn tables_have_their_size_and_the_oldest_goes() {
+    fn evicts_the_least_recently_used_source() {
         let mut limiter = RateLimiter::new(Budget::default(), 1);
         let (greedy, old) = (ip("192.0.2.7"), ip("198.51.100.1"));
         spend_all(&mut limiter, old, 1, false, Duration::from_millis(1));
-        // Who only wastes datagrams and never bytes is in use as well.
+        // A source that uses up its packets and not its bytes is in use as well.
         let mut sent = 0;
         for i in 0..40_000u32 {
             let now = SECOND + Duration::from_millis(u64::from(i) / 100);
@@ -636,7 +710,7 @@ mod tests {
         }
         assert!(
             (512..=512 + 52).contains(&sent),
-            "a burst and what flows back in 0.4 s, never forgotten: {sent}"
+            "a burst and the refill of 0.4 s, never evicted: {sent}"
         );
         let known = |ip| {
             limiter
@@ -650,7 +724,7 @@ mod tests {
     }
 
     #[test]
-    fn another_budget_holds_at_once() {
+    fn applies_a_new_budget_at_once() {
         let mut limiter = RateLimiter::new(Budget::default(), 1);
         let source = ip("192.0.2.7");
         assert_eq!(
@@ -666,7 +740,7 @@ mod tests {
         assert_eq!(
             spend_all(&mut limiter, source, 256, false, SECOND),
             32 << 10,
-            "what was spent is still spent"
+            "what was spent stays spent"
         );
         assert_eq!(limiter.remaining(SECOND).bytes_per_second, 100 << 10);
         budget.unverified_per_source = 1 << 10;
@@ -675,7 +749,7 @@ mod tests {
     }
 
     #[test]
-    fn loopback_is_free_unless_told_otherwise() {
+    fn exempts_loopback_by_default() {
         let mut limiter = RateLimiter::new(
             Budget {
                 limit_loopback: true,
@@ -692,7 +766,7 @@ mod tests {
     }
 
     #[test]
-    fn a_protocol_that_proves_nothing_is_capped() {
+    fn caps_a_protocol_without_challenges_and_then_sends_short_replies() {
         use crate::respond::{Board, Service};
         use hailer_proto::model::{Rule, Status};
         let rule = |i: u32| Rule {
@@ -705,15 +779,16 @@ mod tests {
         };
         let board = Board::new(&[&hailer_proto::ugp::Ugp], &status).unwrap();
         let mut service = Service::new(board, Budget::default());
+        const REQUEST: &[u8] = b"\xFF\xFFUGP\0\x01\x01\x0B\x7D\x7F\x3D\x07";
         let mut ask = |from: u32, since: Duration| {
             let from = (std::net::Ipv4Addr::from(from), 50_000).into();
             service
-                .answer_at(from, b"\xFF\xFFUGP\0\x01\x01\x0B\x7D\x7F\x3D\x07", since)
+                .answer_at(from, REQUEST, since)
                 .map_or(0, <[u8]>::len)
         };
         let one = ask(0x0101_0101, SECOND);
         assert!((900..=1_024).contains(&one), "{one}");
-        // One source: four seconds' worth, then one each second, then silence.
+        // One source: 4 seconds' worth of its budget, then 1 for each second.
         let sent: usize = one + (0..1_000).map(|_| ask(0x0101_0101, SECOND)).sum::<usize>();
         assert!(sent <= 32 << 10 && sent > 31 << 10, "{sent}");
         let sent: usize = (0..1_000).map(|_| ask(0x0101_0101, SECOND * 2)).sum();
@@ -721,15 +796,24 @@ mod tests {
             sent <= (8 << 10) + 1_024,
             "{sent}, with what was left of the burst"
         );
-        // All of them together, each with a network of its own.
-        let sent: usize = (0..50_000)
+        // Many sources, each in a network of its own: full replies up to the total, then short ones.
+        let replies: Vec<usize> = (0..50_000)
             .map(|i| ask(0x0A00_0000 + i * 256, SECOND * 100))
-            .sum();
-        assert!(sent <= 1 << 20 && sent > 1 << 19, "{sent}");
-        assert_eq!(
-            ask(0x0101_0101, SECOND * 100),
-            0,
-            "past it there is silence, for everybody"
+            .collect();
+        let full: usize = replies.iter().filter(|length| **length >= 900).sum();
+        assert!(full <= 1 << 20 && full > 1 << 19, "{full}");
+        assert!(
+            replies
+                .iter()
+                .all(|length| *length >= 900 || is_free(REQUEST.len(), *length))
+        );
+        assert!(
+            replies.iter().all(|length| *length > 0),
+            "every source got a reply"
+        );
+        assert!(
+            is_free(REQUEST.len(), ask(0x0101_0101, SECOND * 100)),
+            "the total is used up"
         );
     }
 }

@@ -472,7 +472,12 @@ impl Worker {
                 match self.listeners.get_mut(place % MAX_LISTENERS) {
                     Some(listener) if place < MAX_LISTENERS => listener.is_hot = true,
                     Some(listener) => {
-                        listener.hear_server(place / MAX_LISTENERS, self.index, &self.clock);
+                        listener.receive_from_game(
+                            place / MAX_LISTENERS,
+                            self.index,
+                            &mut self.limiter,
+                            &self.clock,
+                        );
                     }
                     None => {}
                 }
@@ -494,7 +499,7 @@ impl Worker {
             .iter_mut()
             .filter_map(|listener| listener.relay.as_mut())
         {
-            relay.set_bounds(self.settings.relay_sessions, self.settings.relay_idle);
+            relay.set_limits(self.settings.relay_sessions, self.settings.relay_idle);
         }
     }
 
@@ -647,7 +652,7 @@ impl Listener {
                 outbox,
                 |datagram, now, counts| match relay {
                     Some(relay) => {
-                        relay.pass(datagram.from, datagram.to, datagram.bytes, now, counts);
+                        relay.forward(datagram.from, datagram.to, datagram.bytes, now, counts);
                     }
                     None => counts.drop(NO_QUERY.name),
                 },
@@ -658,18 +663,23 @@ impl Listener {
         *is_hot
     }
 
-    /// What the game server says to one of its players.
-    fn hear_server(&mut self, session: usize, index: usize, clock: &Clock) {
-        let Self {
-            bound,
-            outbox,
-            counts,
-            relay,
-            ..
-        } = self;
-        if let Some(relay) = relay {
-            relay.hear(session, clock.started + clock.since(), counts, outbox);
-            send(&bound.sockets[index], outbox, counts);
+    /// Passes on what the game server sent in a session of the relay.
+    fn receive_from_game(
+        &mut self,
+        session: usize,
+        index: usize,
+        limiter: &mut RateLimiter,
+        clock: &Clock,
+    ) {
+        if let Some(relay) = &mut self.relay {
+            let since = clock.since();
+            let now = (clock.started + since, since);
+            relay.receive(session, now, limiter, &mut self.counts, &mut self.outbox);
+            send(
+                &self.bound.sockets[index],
+                &mut self.outbox,
+                &mut self.counts,
+            );
         }
     }
 }

@@ -1,13 +1,13 @@
-//! Answering for servers.
+//! Responders: publish a status, and answer queries for it.
 //!
 //! ```text
-//!   whoever knows the truth ──► Board::publish(status)      rebuilds the responders, swaps one pointer
-//!                                  │
-//!   socket ──► Service::answer(from, bytes) ──► reply       loads the pointer, asks each responder, spends the budget
+//!   status source ──► Board::publish(status)            builds the responders, swaps one pointer
+//!                        │
+//!   socket ──► Service::answer(from, bytes) ──► reply   tries each responder, charges the budget
 //! ```
 //!
-//! For a server of its own there is the [`ResponderPool`]: a thread for each core, and a relay to the game behind. From your own
-//! socket, in ten lines:
+//! A [`ResponderPool`] runs a responder for a whole server: a thread for each core, and a relay to the game server. For
+//! a socket of your own, use a [`Service`]:
 //!
 //! ```no_run
 //! use hailer::respond::{Board, Budget, Service};
@@ -27,6 +27,8 @@
 //! }
 //! # }
 //! ```
+//!
+//! Requests are read up to 2,048 bytes. Replies are limited by a [`Budget`].
 
 mod budget;
 #[cfg(unix)]
@@ -36,7 +38,9 @@ mod reason;
 #[cfg(unix)]
 mod relay;
 
-pub use budget::{Budget, FREE_RATIO, RateLimiter, RemainingBudget, TopTalker};
+pub use budget::{
+    Budget, FREE_RATIO, HEADER_BYTES, RateLimiter, RemainingBudget, TopTalker, is_free,
+};
 #[cfg(unix)]
 pub use engine::{ListenError, ListenerConfig, ListenerCounts, PoolConfig, ResponderPool};
 pub use reason::{REASONS, Reason};
@@ -52,34 +56,37 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 use tokio::net::UdpSocket;
 
-/// Longest request taken; no protocol's requests are longer than 1,400 bytes.
+/// Longest request read. No protocol has requests of more than 1,400 bytes.
 const MAX_REQUEST: usize = 2_048;
 
-/// Where the current status hangs, as responders. Cheap to clone: all clones are one board.
+/// The current status, as responders. Cheap to clone: all clones are one board.
 ///
-/// A board answers datagrams. It leaves out the protocols of streams, whose responders take a connection for proof.
+/// A board answers datagrams. It leaves out stream protocols, whose responders treat a connection as proof of the address.
 #[derive(Clone)]
 pub struct Board(Arc<Inner>);
 
 struct Inner {
     protocols: Vec<(&'static dyn Protocol, Options)>,
-    /// What the responders were built from. Only writers look here.
-    truth: Mutex<(Status, Keys)>,
+    /// What the responders were built from. Only writers lock it.
+    source: Mutex<(Status, Keys)>,
     published: ArcSwap<Published>,
 }
 
-/// With the ids of their protocols.
+/// Responders, with the ids of their protocols.
 type Responders = Vec<(&'static str, Arc<dyn Responder>)>;
 
-/// What askers see.
+/// The published state, which readers share.
 struct Published {
     responders: Responders,
-    /// Nobody is answered, though queries are known as such.
+    /// Queries are recognized but not answered.
     is_silent: bool,
 }
 
 impl Board {
-    /// A board for these protocols with their default options and fresh random keys.
+    /// Returns a board for these protocols, with their default options and fresh random keys.
+    ///
+    /// # Errors
+    /// If a protocol cannot build a responder for the status.
     pub fn new(protocols: &[&'static dyn Protocol], status: &Status) -> Result<Self, OptionError> {
         let protocols = protocols
             .iter()
@@ -88,7 +95,10 @@ impl Board {
         Self::with_options(protocols, Keys::new(random_secret()), status)
     }
 
-    /// A board with options for each protocol. Datagrams are offered to the protocols in this order.
+    /// Returns a board with options for each protocol. Datagrams are offered to the protocols in this order.
+    ///
+    /// # Errors
+    /// If a protocol refuses its options.
     pub fn with_options(
         mut protocols: Vec<(&'static dyn Protocol, Options)>,
         keys: Keys,
@@ -99,45 +109,51 @@ impl Board {
             responders: build(&protocols, &keys, status)?,
             is_silent: false,
         };
-        let truth = Mutex::new((status.clone(), keys));
+        let source = Mutex::new((status.clone(), keys));
         Ok(Self(Arc::new(Inner {
             protocols,
-            truth,
+            source,
             published: ArcSwap::from_pointee(published),
         })))
     }
 
-    /// Replaces the status. Readers never wait: whoever is answering at this moment still uses the old one.
+    /// Replaces the status. Readers never wait: a thread that is answering right now still uses the old one.
+    ///
+    /// # Errors
+    /// If a protocol cannot build a responder for the status; then the old one stays.
     pub fn publish(&self, status: &Status) -> Result<(), OptionError> {
-        self.rebuild(false, |truth| truth.0 = status.clone())
+        self.rebuild(false, |source| source.0 = status.clone())
     }
 
-    /// Answers nobody until something is published: no truth is known that is new enough.
+    /// Stops answering until the next status is published, for example because the last one is too old.
     pub fn silence(&self) {
-        // The responders stay, since they tell queries from what belongs to the game. That they were built once is proof
-        // that they can be.
+        // The responders stay, because they tell queries from game traffic. They were built from this status before, so
+        // this cannot fail.
         let _ = self.rebuild(true, |_| ());
     }
 
-    /// Replaces the secret behind the challenge tokens. Those of the old one stay good until the next rotation.
+    /// Replaces the secret of the challenge tokens. Tokens of the old secret stay valid until the next rotation.
+    ///
+    /// # Errors
+    /// If a protocol cannot build a responder with the new keys.
     pub fn rotate(&self, secret: [u8; 16]) -> Result<(), OptionError> {
-        self.rebuild(self.0.published.load().is_silent, |truth| {
-            truth.1 = truth.1.rotate(secret);
+        self.rebuild(self.0.published.load().is_silent, |source| {
+            source.1 = source.1.rotate(secret);
         })
     }
 
-    /// The keys behind the challenge tokens: a board that is made with them accepts the tokens of this one.
+    /// Returns the keys of the challenge tokens. A board with the same keys accepts the tokens of this one.
     pub fn keys(&self) -> Keys {
-        self.0
-            .truth
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .1
-            .clone()
+        self.lock().1.clone()
     }
 
     fn published(&self) -> arc_swap::Guard<Arc<Published>> {
         self.0.published.load()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, (Status, Keys)> {
+        // A writer that panicked left complete data.
+        self.0.source.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn rebuild(
@@ -145,10 +161,9 @@ impl Board {
         is_silent: bool,
         change: impl FnOnce(&mut (Status, Keys)),
     ) -> Result<(), OptionError> {
-        // A writer that panicked in between left a truth that is whole all the same.
-        let mut truth = self.0.truth.lock().unwrap_or_else(PoisonError::into_inner);
-        change(&mut truth);
-        let responders = build(&self.0.protocols, &truth.1, &truth.0)?;
+        let mut source = self.lock();
+        change(&mut source);
+        let responders = build(&self.0.protocols, &source.1, &source.0)?;
         self.0.published.store(Arc::new(Published {
             responders,
             is_silent,
@@ -171,10 +186,10 @@ fn build(
     protocols.iter().map(build).collect()
 }
 
-/// A secret from the operating system's random source.
+/// Returns a secret from the operating system's random source.
 ///
 /// # Panics
-/// If there is no random source: without secrets there is no safe way to answer.
+/// If the system has no random source: without secrets there is no safe way to answer.
 pub fn random_secret() -> [u8; 16] {
     let mut secret = [0; 16];
     getrandom::fill(&mut secret).expect("the operating system has a random source");
@@ -190,52 +205,52 @@ pub struct Service {
     counts: Counts,
 }
 
-/// What a service did so far.
+/// Counters of a service since its start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counts {
     /// Datagrams received.
     pub received: u64,
-    /// Replies to askers that proved their address.
+    /// Replies to verified sources.
     pub answered: u64,
-    /// Replies to askers that proved nothing: challenges, and all of a protocol without challenges.
+    /// Replies to unverified sources: challenges, and every reply of a protocol without challenges.
     pub unverified: u64,
-    /// Bytes received.
+    /// Bytes of UDP payload received.
     pub bytes_in: u64,
-    /// Bytes sent.
+    /// Bytes of UDP payload sent, without those of relays.
     pub bytes_out: u64,
-    /// Datagrams not answered, by [`Reason::name`].
+    /// Datagrams dropped, by [`Reason::name`].
     pub dropped: BTreeMap<&'static str, u64>,
-    /// What was done in each protocol that was asked.
+    /// Counters by protocol, without protocols that got no request.
     pub by_protocol: Vec<ProtocolCounts>,
-    /// Datagrams passed on to a game server.
+    /// Datagrams forwarded to a game server.
     pub relayed: u64,
-    /// Datagrams of a game server's passed back.
+    /// Datagrams of a game server that were passed back.
     pub relayed_back: u64,
-    /// Sessions with a game server at this moment.
+    /// Sessions with a game server that are open now.
     pub sessions: u64,
-    /// Replies that the system would not send.
+    /// Replies that the system did not send.
     pub unsent: u64,
-    /// Datagrams for which the system had no room.
+    /// Datagrams that the system dropped because the receive queue was full.
     pub overflows: u64,
 }
 
-/// What a service did so far in one protocol.
+/// Counters of a service for one protocol, since its start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ProtocolCounts {
-    /// Which, as in its `Info`.
+    /// Id of the protocol, as in its `Info`.
     pub id: &'static str,
-    /// Datagrams that were in this protocol, answered or not.
+    /// Requests received, answered or not.
     pub requests: u64,
-    /// Replies to askers that proved their address.
+    /// Replies to verified sources.
     pub answered: u64,
-    /// Replies to others.
+    /// Replies to unverified sources.
     pub unverified: u64,
 }
 
 impl Counts {
-    /// Adds what another service did.
+    /// Adds the counters of another service.
     pub fn add(&mut self, other: &Self) {
         self.received += other.received;
         self.answered += other.answered;
@@ -245,8 +260,8 @@ impl Counts {
         for (reason, count) in &other.dropped {
             *self.dropped.entry(reason).or_default() += count;
         }
-        for (place, of) in other.by_protocol.iter().enumerate() {
-            let own = self.of_protocol(place, of.id);
+        for (index, of) in other.by_protocol.iter().enumerate() {
+            let own = self.of_protocol(index, of.id);
             own.requests += of.requests;
             own.answered += of.answered;
             own.unverified += of.unverified;
@@ -258,10 +273,10 @@ impl Counts {
         self.overflows += other.overflows;
     }
 
-    /// It is most likely at the place that it has on the board.
-    fn of_protocol(&mut self, place: usize, id: &'static str) -> &mut ProtocolCounts {
+    /// Returns the counters of a protocol. `index`: its position on the board, where its counters most likely are.
+    fn of_protocol(&mut self, index: usize, id: &'static str) -> &mut ProtocolCounts {
         let all = &mut self.by_protocol;
-        let likely = Some(place).filter(|place| all.get(*place).is_some_and(|of| of.id == id));
+        let likely = Some(index).filter(|index| all.get(*index).is_some_and(|of| of.id == id));
         let found = likely.or_else(|| all.iter().position(|of| of.id == id));
         let at = found.unwrap_or_else(|| {
             all.push(ProtocolCounts {
@@ -280,17 +295,27 @@ impl Counts {
     }
 }
 
-/// What becomes of a datagram.
+/// What to do with a datagram.
 enum Judgement {
-    /// The reply was appended.
+    /// Send the reply, which was appended.
     Reply,
-    /// None; the reason is counted.
+    /// Send nothing; the reason is counted.
     Silence,
-    /// It is in no protocol served here. The caller counts it.
+    /// No protocol of the board claims it. The caller counts it.
     Unclaimed,
 }
 
-/// Answers a batch, with one look at the board and one at the clock. What is in no protocol served there is the caller's.
+/// The time of a batch.
+#[derive(Clone, Copy)]
+struct Moment {
+    epoch: Epoch,
+    /// Time since the start of the clock, for the rate limiter.
+    since: Duration,
+    now: Instant,
+}
+
+/// Answers a batch, and reads the board and the clock once for it. Passes datagrams that no protocol claims to
+/// `unclaimed`.
 fn answer_batch<'a>(
     board: &Board,
     limiter: &mut RateLimiter,
@@ -301,74 +326,65 @@ fn answer_batch<'a>(
     mut unclaimed: impl FnMut(Received<'a>, Instant, &mut Counts),
 ) {
     let published = board.published();
-    let since = clock.since();
-    let (epoch, now) = (clock.epoch(since), clock.started + since);
+    let moment = clock.moment(clock.since());
     for datagram in batch {
-        let reply = out.draft();
-        match judge(
-            &published,
-            limiter,
-            counts,
-            epoch,
-            since,
-            datagram.from,
-            datagram.bytes,
-            reply,
-        ) {
+        match judge(&published, limiter, counts, moment, &datagram, out.draft()) {
             Judgement::Reply => drop(out.commit(datagram.from, datagram.to)),
             Judgement::Silence => {}
-            Judgement::Unclaimed => unclaimed(datagram, now, counts),
+            Judgement::Unclaimed => unclaimed(datagram, moment.now, counts),
         }
     }
 }
 
-/// Asks each responder of a board in turn, and spends the budget.
-#[expect(
-    clippy::too_many_arguments,
-    reason = "all that a datagram depends on, and nothing of it is of one owner"
-)]
+/// Tries each responder of a board in turn, and charges the reply to the budget. A reply that is over the budget is
+/// replaced by the protocol's short reply, if it has one.
 fn judge(
     published: &Published,
     limiter: &mut RateLimiter,
     counts: &mut Counts,
-    epoch: Epoch,
-    since: Duration,
-    from: SocketAddr,
-    bytes: &[u8],
+    moment: Moment,
+    datagram: &Received<'_>,
     out: &mut Vec<u8>,
 ) -> Judgement {
+    let (from, bytes, since) = (datagram.from, datagram.bytes, moment.since);
     counts.received += 1;
     counts.bytes_in += bytes.len() as u64;
     let start = out.len();
-    let verdicts = published.responders.iter().map(|(id, responder)| {
-        let verdict = responder.answer(from, epoch, bytes, out);
+    let mut claimed = None;
+    for (index, (id, responder)) in published.responders.iter().enumerate() {
+        let verdict = responder.answer(from, moment.epoch, bytes, out);
         debug_assert!((out.len() == start) == !matches!(verdict, Verdict::Reply { .. }));
-        (*id, verdict)
-    });
-    let Some((place, (id, verdict))) = verdicts
-        .enumerate()
-        .find(|(_, (_, verdict))| *verdict != Verdict::Pass)
-    else {
+        if verdict != Verdict::Pass {
+            claimed = Some((index, *id, responder, verdict));
+            break;
+        }
+    }
+    let Some((index, id, responder, verdict)) = claimed else {
         limiter.record_unanswered(from.ip(), bytes.len(), since);
         return Judgement::Unclaimed;
     };
-    let of = counts.of_protocol(place, id);
+    let of = counts.of_protocol(index, id);
     of.requests += 1;
     let reason = match verdict {
         Verdict::Reply { verified } if !published.is_silent => {
             let length = out.len() - start;
-            if limiter.try_spend(from.ip(), bytes.len(), length, verified, since) {
-                *if verified {
-                    &mut of.answered
+            let mut is_paid = limiter.try_spend(from.ip(), bytes.len(), length, verified, since);
+            if !is_paid && !verified {
+                out.truncate(start);
+                if responder.short_reply(bytes, out) {
+                    let length = out.len() - start;
+                    is_paid = limiter.try_spend_more(from.ip(), bytes.len(), length, false, since);
+                }
+            }
+            if is_paid {
+                if verified {
+                    of.answered += 1;
+                    counts.answered += 1;
                 } else {
-                    &mut of.unverified
-                } += 1;
-                *if verified {
-                    &mut counts.answered
-                } else {
-                    &mut counts.unverified
-                } += 1;
-                counts.bytes_out += length as u64;
+                    of.unverified += 1;
+                    counts.unverified += 1;
+                }
+                counts.bytes_out += (out.len() - start) as u64;
                 return Judgement::Reply;
             }
             reason::BUDGET.name
@@ -387,8 +403,8 @@ fn judge(
     Judgement::Silence
 }
 
-/// Seconds since 1970 that go on by the monotonic clock: a clock that is set back must not bring dead tokens to life, nor
-/// one that jumps ahead stop them from dying.
+/// Seconds since 1970, advanced by the monotonic clock: when the system clock is set back, expired tokens stay expired,
+/// and when it jumps ahead, tokens still expire.
 #[derive(Clone, Copy)]
 struct Clock {
     started: Instant,
@@ -408,13 +424,17 @@ impl Clock {
         self.started.elapsed()
     }
 
-    fn epoch(&self, since: Duration) -> Epoch {
-        Epoch::at(self.started_at + since.as_secs())
+    fn moment(&self, since: Duration) -> Moment {
+        Moment {
+            epoch: Epoch::at(self.started_at + since.as_secs()),
+            since,
+            now: self.started + since,
+        }
     }
 }
 
 impl Service {
-    /// A service.
+    /// Returns a service that answers from `board`.
     pub fn new(board: Board, budget: Budget) -> Self {
         Self {
             board,
@@ -425,76 +445,71 @@ impl Service {
         }
     }
 
-    /// The reply to a datagram, if there is to be one.
+    /// Returns the reply to a datagram, or `None` if it gets none.
     pub fn answer(&mut self, from: SocketAddr, bytes: &[u8]) -> Option<&[u8]> {
         self.answer_at(from, bytes, self.clock.since())
     }
 
-    /// [`Service::answer`] at a time of the caller's, counted from the start of the service.
+    /// [`Service::answer`] at a time given by the caller, counted from the start of the service.
     pub fn answer_at(&mut self, from: SocketAddr, bytes: &[u8], since: Duration) -> Option<&[u8]> {
-        let Self {
-            board,
-            limiter,
-            clock,
-            reply,
-            counts,
-        } = self;
-        reply.clear();
-        match judge(
-            &board.published(),
-            limiter,
-            counts,
-            clock.epoch(since),
-            since,
+        let datagram = Received {
             from,
+            to: None,
+            waited: None,
             bytes,
-            reply,
+        };
+        self.reply.clear();
+        match judge(
+            &self.board.published(),
+            &mut self.limiter,
+            &mut self.counts,
+            self.clock.moment(since),
+            &datagram,
+            &mut self.reply,
         ) {
-            Judgement::Reply => Some(reply),
+            Judgement::Reply => Some(&self.reply),
             Judgement::Silence => None,
             Judgement::Unclaimed => {
-                counts.drop(reason::NO_QUERY.name);
+                self.counts.drop(reason::NO_QUERY.name);
                 None
             }
         }
     }
 
-    /// Answers a batch as the worker of an engine does: the replies are added to the outbox.
+    /// Answers a batch as a worker of a [`ResponderPool`] does: appends the replies to the outbox.
     pub fn answer_batch<'a>(
         &mut self,
         batch: impl Iterator<Item = Received<'a>>,
         out: &mut Outbox,
     ) {
-        let Self {
-            board,
-            limiter,
-            clock,
-            counts,
-            ..
-        } = self;
-        answer_batch(board, limiter, counts, clock, batch, out, |_, _, counts| {
-            counts.drop(reason::NO_QUERY.name);
-        });
+        answer_batch(
+            &self.board,
+            &mut self.limiter,
+            &mut self.counts,
+            &self.clock,
+            batch,
+            out,
+            |_, _, counts| counts.drop(reason::NO_QUERY.name),
+        );
     }
 
-    /// What it did so far.
+    /// Returns the counters since the start.
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
 
-    /// Answers what comes to a socket until the future is dropped. No datagram ends it.
+    /// Answers datagrams from a socket until the future is dropped. Errors of the socket do not end it.
     pub async fn run(&mut self, socket: &UdpSocket) {
         let mut buffer = [0; MAX_REQUEST];
         loop {
             match socket.recv_from(&mut buffer).await {
                 Ok((length, from)) => {
                     if let Some(reply) = self.answer(from, &buffer[..length]) {
-                        // A reply that cannot be sent is a reply lost on the way; the asker asks again.
+                        // A reply that cannot be sent counts as lost; the client retries.
                         let _ = socket.send_to(reply, from).await;
                     }
                 }
-                // Errors of single datagrams (ICMP) and passing shortages of the system; never a reason to stop, nor
-                // to spin.
+                // Errors of single datagrams (ICMP) and passing shortages of the system: pause, so as not to spin.
                 Err(_) => tokio::time::sleep(Duration::from_millis(1)).await,
             }
         }
@@ -508,8 +523,8 @@ mod tests {
 
     const HANDSHAKE: &[u8] = b"\xFE\xFD\x09\x01\x02\x03\x04";
 
-    /// Whether a token got at one time is good at another.
-    fn is_good(service: &mut Service, token: &[u8], since: u64) -> bool {
+    /// Whether a token is valid `since` seconds after the start.
+    fn is_valid(service: &mut Service, token: &[u8], since: u64) -> bool {
         let number: i32 = std::str::from_utf8(&token[5..token.len() - 1])
             .unwrap()
             .parse()
@@ -533,22 +548,22 @@ mod tests {
     }
 
     #[test]
-    fn tokens_die_with_time_and_with_the_second_rotation() {
+    fn tokens_expire_with_time_and_with_the_second_rotation() {
         let board = Board::new(&[&MinecraftQuery], &Status::default()).unwrap();
         let mut service = Service::new(board.clone(), Budget::default());
         let first = token(&mut service, 0);
-        assert!(is_good(&mut service, &first, 29));
-        assert!(!is_good(&mut service, &first, 60));
+        assert!(is_valid(&mut service, &first, 29));
+        assert!(!is_valid(&mut service, &first, 60));
 
         let second = token(&mut service, 600);
         board.rotate([1; 16]).unwrap();
-        assert!(is_good(&mut service, &second, 600));
+        assert!(is_valid(&mut service, &second, 600));
         board.publish(&Status::default()).unwrap();
         assert!(
-            is_good(&mut service, &second, 600),
+            is_valid(&mut service, &second, 600),
             "a new status keeps the keys"
         );
         board.rotate([2; 16]).unwrap();
-        assert!(!is_good(&mut service, &second, 600));
+        assert!(!is_valid(&mut service, &second, 600));
     }
 }

@@ -12,6 +12,10 @@ pub struct Reason {
 
 pub(super) const BUDGET: Reason = reason("budget", "over the limit for replies");
 pub(super) const NO_QUERY: Reason = reason("no query", "in no protocol served here");
+pub(super) const RELAY_BUDGET: Reason = reason(
+    "relay budget",
+    "from the game server, over the limit for replies",
+);
 pub(super) const RELAY_FULL: Reason = reason(
     "relay full",
     "for the game server, with no room for another session",
@@ -30,6 +34,7 @@ pub const REASONS: &[Reason] = &[
     reason("malformed", "malformed"),
     NO_QUERY,
     reason("oversized", "longer than a request"),
+    RELAY_BUDGET,
     RELAY_FULL,
     RELAY_FAILED,
     STALE,
