@@ -5,8 +5,8 @@ use crate::game::{Game, ip, target};
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use hailer::proto::Protocol;
-use hailer::report::{Line, json};
-use hailer::sweep::{self, Beat, End, Next, Probe, Sink, Source};
+use hailer::report::{AnswerLine, json};
+use hailer::sweep::{self, Next, Probe, ProbeResult, ProbeSource, Progress, Sink};
 use nix::sys::resource::{UsageWho, getrusage};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -258,11 +258,11 @@ struct List {
     drained: Option<Duration>,
 }
 
-impl Source for List {
+impl ProbeSource for List {
     fn next(&mut self) -> Next {
         let Some(target) = self.targets.get(self.next) else {
             self.drained.get_or_insert_with(|| self.started.elapsed());
-            return Next::End;
+            return Next::Done;
         };
         if self.next == self.targets.len() / 5 {
             self.later = Some(self.started.elapsed());
@@ -295,7 +295,7 @@ struct Tally {
 }
 
 impl Sink for Tally {
-    fn end(&mut self, end: End) {
+    fn record(&mut self, end: ProbeResult) {
         self.completed += u64::from(end.result.is_ok());
         if self.file.is_none() {
             return;
@@ -310,8 +310,8 @@ impl Sink for Tally {
         }
         let target = str::from_utf8(&self.address).unwrap_or_default();
         match &end.result {
-            Ok(answer) => Line::answered(target, answer).write(&mut self.buffer),
-            Err(error) => Line::failed(target, error).write(&mut self.buffer),
+            Ok(answer) => AnswerLine::answered(target, answer).write(&mut self.buffer),
+            Err(error) => AnswerLine::failed(target, error).write(&mut self.buffer),
         }
         if !self.buffer.ends_with(b"\n") {
             self.buffer.push(b'\n');
@@ -321,11 +321,11 @@ impl Sink for Tally {
         }
     }
 
-    fn beat(&mut self, beat: &Beat<'_>) {
+    fn report_progress(&mut self, beat: &Progress<'_>) {
         self.most_in_flight = self.most_in_flight.max(beat.in_flight);
     }
 
-    fn is_over(&self) -> bool {
+    fn is_stopped(&self) -> bool {
         self.failure.is_some()
     }
 }
@@ -340,15 +340,15 @@ impl Tally {
 }
 
 fn swept(plan: &Plan) -> anyhow::Result<Figures> {
-    let mut settings = sweep::Settings::default();
+    let mut settings = sweep::SweepConfig::default();
     settings.ask = plan.game.ask();
     if plan.timeout > 0 {
         settings.limits.timeout = Duration::from_secs(plan.timeout);
         settings.limits.deadline = settings.limits.timeout * 2;
         settings.limits.retries = 0;
     }
-    settings.pace.packets_per_second = plan.packets_per_second;
-    settings.pace.per_prefix = plan.per_prefix;
+    settings.rate_limits.packets_per_second = plan.packets_per_second;
+    settings.rate_limits.per_prefix = plan.per_prefix;
     let mut source = List {
         targets: (0..plan.targets)
             .map(|target| u64::from(ip(target)) << 16 | u64::from(plan.port))
@@ -394,16 +394,16 @@ fn swept(plan: &Plan) -> anyhow::Result<Figures> {
             completed: sink.completed,
             begun: targets / drained,
             begun_later: targets * 0.8 / (drained - later),
-            resent: counts.resent,
-            overflows: counts.overflows,
+            resent: counts.datagrams_resent,
+            overflows: counts.dropped_datagrams,
             note: format!(
                 "at most {} in flight; {} silent, {} faulty, {} forgiven, {} strays, {} duplicates",
                 sink.most_in_flight,
-                counts.silent,
-                counts.faulty,
-                counts.forgiven,
-                counts.strays,
-                counts.duplicates
+                counts.timed_out,
+                counts.invalid,
+                counts.resent_after_overflow,
+                counts.stray_datagrams,
+                counts.duplicate_datagrams
             ),
             ..Figures::default()
         })

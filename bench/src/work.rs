@@ -7,7 +7,9 @@ use anyhow::{Context, ensure};
 use hailer::proto::{Ask, Cookie, Epoch, Input, Keys, Options, Protocol, Responder, Step};
 use hailer::registry;
 use hailer::respond::Service;
-use hailer::sweep::{Beat, End, Engine, Next, Outboxes, Probe, Settings, Sink, Source};
+use hailer::sweep::{
+    Next, Outboxes, Probe, ProbeResult, ProbeSource, Progress, Sink, SweepConfig, SweepEngine,
+};
 use hailer_udp::{Inbox, Outbox, Received, Socket, wait};
 use std::hint::black_box;
 use std::iter;
@@ -102,10 +104,10 @@ struct Range {
     protocol: &'static dyn Protocol,
 }
 
-impl Source for Range {
+impl ProbeSource for Range {
     fn next(&mut self) -> Next {
         if self.next == self.end {
-            return Next::End;
+            return Next::Done;
         }
         let index = self.next;
         self.next += 1;
@@ -127,19 +129,19 @@ impl Source for Range {
 struct Count(u64);
 
 impl Sink for Count {
-    fn end(&mut self, end: End) {
+    fn record(&mut self, end: ProbeResult) {
         self.0 += u64::from(black_box(end).result.is_ok());
     }
-    fn beat(&mut self, _: &Beat<'_>) {}
+    fn report_progress(&mut self, _: &Progress<'_>) {}
 }
 
 /// Sweeps so many servers, who all give the answers of one responder.
 fn sweep(protocol: &'static dyn Protocol, times: u64) -> anyhow::Result<u64> {
     let responder = responder(protocol)?;
-    let mut settings = Settings::default();
-    settings.pace.packets_per_second = f64::INFINITY;
-    settings.pace.per_prefix = f64::INFINITY;
-    let mut engine = Engine::new(settings, [7; 16]);
+    let mut config = SweepConfig::default();
+    config.rate_limits.packets_per_second = f64::INFINITY;
+    config.rate_limits.per_prefix = f64::INFINITY;
+    let mut engine = SweepEngine::new(config, [7; 16]);
     let (mut out, mut count) = (Outboxes::default(), Count::default());
     let mut source = Range {
         next: 0,
@@ -151,14 +153,14 @@ fn sweep(protocol: &'static dyn Protocol, times: u64) -> anyhow::Result<u64> {
     while !engine.is_done() {
         now += Duration::from_micros(100);
         engine.tick(now, &mut out, &mut count);
-        engine.ask(now, &mut source, &mut out, &mut count);
+        engine.start_probes(now, &mut source, &mut out, &mut count);
         batch.clear();
         batch.extend(out.v4.pending().map(|(to, _, bytes)| (to, bytes.to_vec())));
         out.v4.clear();
         for (to, request) in &batch {
             reply.clear();
             responder.answer(*to, EPOCH, request, &mut reply);
-            engine.hear(now, *to, Duration::ZERO, &reply, &mut out, &mut count);
+            engine.receive(now, *to, Duration::ZERO, &reply, &mut out, &mut count);
         }
     }
     Ok(count.0)

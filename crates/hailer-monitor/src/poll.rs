@@ -1,7 +1,7 @@
 //! Asks servers when they are due: the sweep's thread, fed by the [`Schedule`], and what comes of it.
 //!
 //! ```text
-//!   PollTable ─┬─► Source ─► sweep ─► Sink ─┐
+//!   PollTable ─┬─► ProbeSource ─► sweep ─► Sink ─┐
 //!           └─► streams ─► Client ───────┴─► ResultSink ─► StateTable, Batch
 //! ```
 //!
@@ -16,8 +16,8 @@ use crate::state::{LastStatus, StateTable, Update};
 use compact_str::CompactString;
 use hailer::proto::model::Roster;
 use hailer::proto::{Protocol, Transport};
-use hailer::report::Line;
-use hailer::sweep::{self, Beat, End, Next, Probe, Sink, Source};
+use hailer::report::AnswerLine;
+use hailer::sweep::{self, Next, Probe, ProbeResult, ProbeSource, Progress, Sink};
 use hailer::target::Host;
 use hailer::{Answer, Client, Error, Target};
 use std::collections::HashMap;
@@ -57,18 +57,18 @@ pub struct PollConfig {
     /// When a server counts as down.
     pub rules: HealthRules,
     /// How to sweep: patience, pace, what to ask.
-    pub sweep: sweep::Settings,
+    pub sweep: sweep::SweepConfig,
     /// The name server, if not the system's.
     pub name_server: Option<SocketAddr>,
 }
 
 impl Default for PollConfig {
     fn default() -> Self {
-        let mut sweep = sweep::Settings::default();
-        sweep.pace.packets_per_second = 20_000.0;
+        let mut sweep = sweep::SweepConfig::default();
+        sweep.rate_limits.packets_per_second = 20_000.0;
         // The schedule spreads questions evenly, so a network is asked as often as those who are watched there want. A bound
         // below that would let some of them wait for ever: one host may have hundreds of servers.
-        sweep.pace.per_prefix = f64::INFINITY;
+        sweep.rate_limits.per_prefix = f64::INFINITY;
         sweep.keep_replies = true;
         Self {
             interval: Duration::from_secs(60),
@@ -588,12 +588,12 @@ struct DueProbes {
     index: u64,
 }
 
-impl Source for DueProbes {
+impl ProbeSource for DueProbes {
     fn next(&mut self) -> Next {
         loop {
             let mut list = self.shared.table();
             let Some(due) = list.next(&self.shared.counts) else {
-                return Next::Later;
+                return Next::Pending;
             };
             let Some(watched) = list.watched.get_mut(&due.server) else {
                 continue;
@@ -628,7 +628,7 @@ impl Source for DueProbes {
         }
     }
 
-    fn later(&self) -> Duration {
+    fn retry_after(&self) -> Duration {
         let due = self.shared.table().schedule.next_due();
         let wait = due.map_or(1_000, |due| due - unix_millis()).clamp(1, 1_000);
         Duration::from_millis(wait as u64)
@@ -680,11 +680,11 @@ impl Sink for ResultSink {
         }
     }
 
-    fn beat(&mut self, _: &Beat<'_>) {
+    fn report_progress(&mut self, _: &Progress<'_>) {
         self.pass_on();
     }
 
-    fn is_over(&self) -> bool {
+    fn is_stopped(&self) -> bool {
         self.shared.is_over.load(Ordering::Relaxed)
     }
 }
@@ -863,7 +863,7 @@ fn said(
     counts: &Counts,
 ) -> LastStatus {
     let mut json = Vec::new();
-    Line::answered(typed, &answer).write(&mut json);
+    AnswerLine::answered(typed, &answer).write(&mut json);
     let Answer {
         transcript, status, ..
     } = answer;

@@ -6,7 +6,8 @@ mod statuses;
 
 use hailer::proto::{Epoch, Keys, Options, Protocol, Responder, registry};
 use hailer::sweep::{
-    Beat, End, Engine, Next, Outboxes, Pace, Position, Probe, Settings, Sink, Source,
+    Next, Outboxes, Position, Probe, ProbeResult, ProbeSource, Progress, RateLimits, Sink,
+    SweepConfig, SweepEngine,
 };
 use hailer::{Error, Status};
 use proptest::prelude::*;
@@ -249,9 +250,9 @@ impl List {
     }
 }
 
-impl Source for List {
+impl ProbeSource for List {
     fn next(&mut self) -> Next {
-        self.probes.pop_front().map_or(Next::End, Next::Probe)
+        self.probes.pop_front().map_or(Next::Done, Next::Probe)
     }
 
     fn total(&self) -> Option<u64> {
@@ -260,14 +261,14 @@ impl Source for List {
 }
 
 #[derive(Default)]
-struct Ends(Vec<End>);
+struct Ends(Vec<ProbeResult>);
 
 impl Sink for Ends {
-    fn end(&mut self, end: End) {
+    fn record(&mut self, end: ProbeResult) {
         self.0.push(end);
     }
 
-    fn beat(&mut self, _: &Beat<'_>) {}
+    fn report_progress(&mut self, _: &Progress<'_>) {}
 }
 
 fn addresses(count: u32) -> impl Iterator<Item = SocketAddr> {
@@ -286,15 +287,15 @@ fn minecraft(count: u32) -> List {
     List::new(addresses(count).map(|address| (address, registry::PROTOCOLS[0])))
 }
 
-fn fast(packets_per_second: f64) -> Settings {
-    let mut settings = Settings::default();
-    settings.pace = unlimited();
-    settings.pace.packets_per_second = packets_per_second;
-    settings
+fn fast(packets_per_second: f64) -> SweepConfig {
+    let mut config = SweepConfig::default();
+    config.rate_limits = unlimited();
+    config.rate_limits.packets_per_second = packets_per_second;
+    config
 }
 
-fn unlimited() -> Pace {
-    let mut pace = Pace::default();
+fn unlimited() -> RateLimits {
+    let mut pace = RateLimits::default();
     (
         pace.packets_per_second,
         pace.bits_per_second,
@@ -304,25 +305,25 @@ fn unlimited() -> Pace {
 }
 
 struct Run {
-    engine: Engine,
-    ends: Vec<End>,
+    engine: SweepEngine,
+    ends: Vec<ProbeResult>,
     time: Duration,
     largest: usize,
 }
 
 /// Sweeps through the world in simulated time. `interfere` sees each step, and may hear and say things.
 fn sweep_with(
-    settings: Settings,
+    config: SweepConfig,
     world: &mut World,
     list: &mut List,
-    mut interfere: impl FnMut(Duration, &mut Engine, &mut Outboxes, &mut Ends) -> bool,
+    mut interfere: impl FnMut(Duration, &mut SweepEngine, &mut Outboxes, &mut Ends) -> bool,
 ) -> Run {
-    let mut engine = Engine::new(settings, [9; 16]);
+    let mut engine = SweepEngine::new(config, [9; 16]);
     let (mut out, mut ends) = (Outboxes::default(), Ends::default());
     let (mut now, mut largest) = (world.start, 0);
     while !engine.is_done() {
         for (to, quoted) in world.run(now) {
-            engine.refuse(
+            engine.receive_refusal(
                 now,
                 to,
                 &io::ErrorKind::ConnectionRefused.into(),
@@ -334,9 +335,9 @@ fn sweep_with(
             let Some((at, from, bytes)) = world.inbox.pop_front() else {
                 break;
             };
-            engine.hear(now, from, now - at, &bytes, &mut out, &mut ends);
+            engine.receive(now, from, now - at, &bytes, &mut out, &mut ends);
         }
-        engine.overflowed(now, world.overflows);
+        engine.record_drops(now, world.overflows);
         if world.inbox.is_empty() {
             engine.tick(now, &mut out, &mut ends);
         }
@@ -345,7 +346,7 @@ fn sweep_with(
         }
         // A batch at a time, as the worker does; in a millisecond it would get round to a few.
         for _ in 0..8 {
-            engine.ask(now, list, &mut out, &mut ends);
+            engine.start_probes(now, list, &mut out, &mut ends);
             for outbox in [&mut out.v4, &mut out.v6] {
                 let sent: Vec<_> = outbox
                     .pending()
@@ -372,8 +373,8 @@ fn sweep_with(
     }
 }
 
-fn sweep(settings: Settings, world: &mut World, list: &mut List) -> Run {
-    sweep_with(settings, world, list, |_, _, _, _| true)
+fn sweep(config: SweepConfig, world: &mut World, list: &mut List) -> Run {
+    sweep_with(config, world, list, |_, _, _, _| true)
 }
 
 /// Each index has one end; whoever answered said what the server says, and whoever is there answered, but for so many.
@@ -412,9 +413,12 @@ fn check(world: &World, run: &Run, total: u64, may_be_lost: usize) {
     }
     assert!(lost <= may_be_lost, "{lost} lost");
     let counts = run.engine.counts();
-    let ended =
-        counts.answered + counts.silent + counts.closed + counts.unreachable + counts.faulty;
-    assert_eq!((ended, counts.asked), (total, total));
+    let ended = counts.answered
+        + counts.timed_out
+        + counts.port_closed
+        + counts.unreachable
+        + counts.invalid;
+    assert_eq!((ended, counts.probes), (total, total));
     assert_eq!(run.engine.in_flight(), 0);
 }
 
@@ -428,7 +432,9 @@ fn everybody_who_answers_is_answered_once_with_what_the_server_says() {
     let run = sweep(fast(50_000.0), &mut world, &mut list);
     // At 1 % each way, three tries fail once in 100,000 times, at each of two or three stages.
     check(&world, &run, 18_000, 4);
-    assert!(run.engine.counts().duplicates > 0 && run.engine.counts().resent > 0);
+    assert!(
+        run.engine.counts().duplicate_datagrams > 0 && run.engine.counts().datagrams_resent > 0
+    );
 }
 
 #[test]
@@ -485,14 +491,14 @@ fn what_our_own_queue_loses_is_asked_for_again() {
     check(&world, &run, 50_000, 0);
     let counts = run.engine.counts();
     assert!(
-        counts.overflows > 0 && counts.forgiven > 0,
+        counts.dropped_datagrams > 0 && counts.resent_after_overflow > 0,
         "the queue did overflow: {counts:?}"
     );
     assert!(
-        counts.overflows < 10_000,
+        counts.dropped_datagrams < 10_000,
         "and that is what the window is for: {counts:?}"
     );
-    assert_eq!(counts.silent, 0);
+    assert_eq!(counts.timed_out, 0);
 }
 
 #[test]
@@ -500,9 +506,9 @@ fn the_silent_are_asked_a_third_time_where_datagrams_get_lost() {
     for (loss, tries) in [(0, 2), (2, 3)] {
         let mut world = World::new(21);
         (world.silent, world.loss, world.delay) = (20, loss, (40, 60));
-        let settings = fast(20_000.0);
-        let timeout = settings.limits.timeout;
-        let run = sweep(settings, &mut world, &mut minecraft(60_000));
+        let config = fast(20_000.0);
+        let timeout = config.limits.timeout;
+        let run = sweep(config, &mut world, &mut minecraft(60_000));
         check(&world, &run, 60_000, 20);
         let (mut after, mut sent) = (Vec::new(), 0);
         for end in &run.ends {
@@ -517,13 +523,16 @@ fn the_silent_are_asked_a_third_time_where_datagrams_get_lost() {
         }
         let counts = run.engine.counts();
         // Some fell silent after their first answer.
-        assert!(sent - (counts.in_vain + counts.silent) < 10, "{counts:?}");
-        let each = sent as f64 / counts.silent as f64;
+        assert!(
+            sent - (counts.resent_in_vain + counts.timed_out) < 10,
+            "{counts:?}"
+        );
+        let each = sent as f64 / counts.timed_out as f64;
         // What the first few lose is not known yet.
         assert!(
             (each - f64::from(tries)).abs() < 0.2,
             "{each} datagrams to each of {}",
-            counts.silent
+            counts.timed_out
         );
         let (shortest, longest) = (after.iter().min().unwrap(), after.iter().max().unwrap());
         assert!(
@@ -541,7 +550,10 @@ fn a_closed_port_ends_its_question_at_once() {
     let run = sweep(fast(1_000_000.0), &mut world, &mut list);
     check(&world, &run, 1_000, 0);
     assert_eq!(
-        (run.engine.counts().closed, run.engine.counts().resent),
+        (
+            run.engine.counts().port_closed,
+            run.engine.counts().datagrams_resent
+        ),
         (1_000, 0)
     );
     assert!(run.time < ms(150), "{:?}", run.time);
@@ -587,8 +599,8 @@ fn what_is_forged_or_late_is_counted_and_never_believed() {
                     &mut reply,
                 );
                 for bytes in [&challenge, &stat, &reply, &b"noise"[..].to_vec()] {
-                    engine.hear(now, address, Duration::ZERO, bytes, out, ends);
-                    engine.hear(
+                    engine.receive(now, address, Duration::ZERO, bytes, out, ends);
+                    engine.receive(
                         now,
                         (address.ip(), 25_566).into(),
                         Duration::ZERO,
@@ -598,7 +610,7 @@ fn what_is_forged_or_late_is_counted_and_never_believed() {
                     );
                 }
                 let quoted = [&[0xFE, 0xFD, 9][..], &session].concat();
-                engine.refuse(
+                engine.receive_refusal(
                     now,
                     address,
                     &io::ErrorKind::ConnectionRefused.into(),
@@ -612,7 +624,7 @@ fn what_is_forged_or_late_is_counted_and_never_believed() {
     check(&world, &run, 2_000, 0);
     let counts = run.engine.counts();
     assert!(
-        counts.strays > 0 && counts.duplicates > 0 && counts.forged_refusals > 0,
+        counts.stray_datagrams > 0 && counts.duplicate_datagrams > 0 && counts.forged_refusals > 0,
         "{counts:?}"
     );
 }
@@ -624,12 +636,12 @@ fn an_answer_from_another_address_or_port_is_not_one() {
     world.delay = (5, 5);
     let mut list = minecraft(3);
     let mut moved = 0;
-    let mut engine = Engine::new(fast(1_000.0), [9; 16]);
+    let mut engine = SweepEngine::new(fast(1_000.0), [9; 16]);
     let (mut out, mut ends) = (Outboxes::default(), Ends::default());
     for millis in 0..10_000 {
         let now = ms(millis);
         engine.tick(now, &mut out, &mut ends);
-        engine.ask(now, &mut list, &mut out, &mut ends);
+        engine.start_probes(now, &mut list, &mut out, &mut ends);
         let sent: Vec<_> = out
             .v4
             .pending()
@@ -641,7 +653,7 @@ fn an_answer_from_another_address_or_port_is_not_one() {
         world.run(now);
         while let Some((_, from, bytes)) = world.inbox.pop_front() {
             moved += 1;
-            engine.hear(
+            engine.receive(
                 now,
                 elsewhere(from, from.port() + 1),
                 Duration::ZERO,
@@ -651,7 +663,10 @@ fn an_answer_from_another_address_or_port_is_not_one() {
             );
         }
     }
-    assert_eq!((engine.counts().silent, engine.counts().strays), (3, moved));
+    assert_eq!(
+        (engine.counts().timed_out, engine.counts().stray_datagrams),
+        (3, moved)
+    );
 }
 
 #[test]
@@ -673,8 +688,8 @@ fn many_servers_behind_one_address() {
 fn a_network_gets_no_more_than_its_share() {
     let mut world = World::new(9);
     world.delay = (5, 5);
-    let mut settings = fast(100_000.0);
-    settings.pace.per_prefix = 100.0;
+    let mut config = fast(100_000.0);
+    config.rate_limits.per_prefix = 100.0;
     // A thousand servers of one network, among a thousand of others.
     let crowd = (0..1_000u32)
         .map(|i| SocketAddr::from(([127, 200, 7, (i % 250) as u8], 25_565 + (i / 250) as u16)));
@@ -683,7 +698,7 @@ fn a_network_gets_no_more_than_its_share() {
         .flat_map(|(crowd, other)| [crowd, other]);
     let mut list = List::new(mixed.map(|address| (address, registry::PROTOCOLS[0])));
     let mut others_done = Duration::ZERO;
-    let run = sweep_with(settings, &mut world, &mut list, |now, engine, _, _| {
+    let run = sweep_with(config, &mut world, &mut list, |now, engine, _, _| {
         if engine.counts().answered < 1_000 {
             others_done = now;
         }
@@ -732,13 +747,13 @@ fn a_sweep_goes_on_where_it_was_stopped() {
 }
 
 /// Asks a silent server, looking so often: when something was sent, and how long it took until the end.
-fn silence(settings: Settings, step: Duration) -> (Vec<Duration>, Duration) {
-    let mut engine = Engine::new(settings, [9; 16]);
+fn silence(config: SweepConfig, step: Duration) -> (Vec<Duration>, Duration) {
+    let mut engine = SweepEngine::new(config, [9; 16]);
     let (mut out, mut ends, mut list) = (Outboxes::default(), Ends::default(), minecraft(1));
     let (mut now, mut sent) = (Duration::ZERO, Vec::new());
     while !engine.is_done() {
         engine.tick(now, &mut out, &mut ends);
-        engine.ask(now, &mut list, &mut out, &mut ends);
+        engine.start_probes(now, &mut list, &mut out, &mut ends);
         sent.extend(out.v4.pending().map(|_| now));
         out.v4.clear();
         now += step;
@@ -746,7 +761,7 @@ fn silence(settings: Settings, step: Duration) -> (Vec<Duration>, Duration) {
     }
     assert!(matches!(
         ends.0[..],
-        [End {
+        [ProbeResult {
             result: Err(Error::Silence { .. }),
             ..
         }]
@@ -757,13 +772,13 @@ fn silence(settings: Settings, step: Duration) -> (Vec<Duration>, Duration) {
 #[test]
 fn silence_lasts_as_long_as_was_set() {
     let took = |timeout, retries, deadline| {
-        let mut settings = fast(1_000.0);
+        let mut config = fast(1_000.0);
         (
-            settings.limits.timeout,
-            settings.limits.retries,
-            settings.limits.deadline,
+            config.limits.timeout,
+            config.limits.retries,
+            config.limits.deadline,
         ) = (timeout, retries, deadline);
-        let (sent, took) = silence(settings, ms(1));
+        let (sent, took) = silence(config, ms(1));
         // Each wait ends with a tick of 8 ms.
         (sent.len(), took.as_millis() / 50 * 50)
     };
@@ -780,21 +795,21 @@ fn silence_lasts_as_long_as_was_set() {
         "and cuts the last one"
     );
     assert_eq!(took(ms(10), 100, ms(10_000)).0, 101);
-    let mut settings = fast(1_000.0);
-    (settings.limits.timeout, settings.limits.deadline) = (Duration::MAX, Duration::MAX);
-    assert_eq!(silence(settings, ms(100)).0.len(), 3, "no overflow");
+    let mut config = fast(1_000.0);
+    (config.limits.timeout, config.limits.deadline) = (Duration::MAX, Duration::MAX);
+    assert_eq!(silence(config, ms(100)).0.len(), 3, "no overflow");
 }
 
 /// However finely the time is cut.
 #[test]
 fn round_trips_are_told_to_the_microsecond() {
     for start in [0, 200, 999] {
-        let mut engine = Engine::new(fast(1_000.0), [9; 16]);
+        let mut engine = SweepEngine::new(fast(1_000.0), [9; 16]);
         let (mut out, mut ends, mut world) = (Outboxes::default(), Ends::default(), World::new(1));
         let mut now = Duration::from_micros(5_000 + start);
         world.delay = (0, 0);
         let mut list = minecraft(1);
-        engine.ask(now, &mut list, &mut out, &mut ends);
+        engine.start_probes(now, &mut list, &mut out, &mut ends);
         while ends.0.is_empty() {
             let sent: Vec<_> = out
                 .v4
@@ -807,7 +822,7 @@ fn round_trips_are_told_to_the_microsecond() {
             world.run(now);
             now += Duration::from_micros(700);
             let (_, from, bytes) = world.inbox.pop_front().unwrap();
-            engine.hear(now, from, Duration::ZERO, &bytes, &mut out, &mut ends);
+            engine.receive(now, from, Duration::ZERO, &bytes, &mut out, &mut ends);
         }
         let round_trip = ends.0[0].result.as_ref().unwrap().latency;
         assert_eq!(
@@ -822,18 +837,18 @@ fn round_trips_are_told_to_the_microsecond() {
 fn without_retries_slow_servers_are_waited_for() {
     // Most are near, and one in 200 takes almost as long as it may.
     let mut world = World::new(11);
-    let mut settings = fast(5_000.0);
-    settings.limits.retries = 0;
-    let mut engine = Engine::new(settings, [9; 16]);
+    let mut config = fast(5_000.0);
+    config.limits.retries = 0;
+    let mut engine = SweepEngine::new(config, [9; 16]);
     let (mut out, mut ends, mut list) = (Outboxes::default(), Ends::default(), minecraft(5_000));
     let mut now = Duration::ZERO;
     while !engine.is_done() {
         world.run(now);
         while let Some((_, from, bytes)) = world.inbox.pop_front() {
-            engine.hear(now, from, Duration::ZERO, &bytes, &mut out, &mut ends);
+            engine.receive(now, from, Duration::ZERO, &bytes, &mut out, &mut ends);
         }
         engine.tick(now, &mut out, &mut ends);
-        engine.ask(now, &mut list, &mut out, &mut ends);
+        engine.start_probes(now, &mut list, &mut out, &mut ends);
         let sent: Vec<_> = out
             .v4
             .pending()
@@ -848,7 +863,7 @@ fn without_retries_slow_servers_are_waited_for() {
         world.delay = (5, 5);
         now += STEP;
     }
-    assert_eq!(engine.counts().silent, 0);
+    assert_eq!(engine.counts().timed_out, 0);
 }
 
 /// After a change of the way, which the first tries no longer tell.
@@ -858,7 +873,7 @@ fn delays_that_jump_are_learned_again() {
     world.delay = (20, 20);
     let mut list = minecraft(60_000);
     let mut resent = 0;
-    let mut engine = Engine::new(fast(4_000.0), [9; 16]);
+    let mut engine = SweepEngine::new(fast(4_000.0), [9; 16]);
     let (mut out, mut ends, mut now) = (Outboxes::default(), Ends::default(), Duration::ZERO);
     while !engine.is_done() {
         world.delay = if now < ms(5_000) {
@@ -867,15 +882,15 @@ fn delays_that_jump_are_learned_again() {
             (200, 200)
         };
         if now == ms(15_000) {
-            resent = engine.counts().resent;
+            resent = engine.counts().datagrams_resent;
         }
         world.run(now);
         while let Some((_, from, bytes)) = world.inbox.pop_front() {
-            engine.hear(now, from, Duration::ZERO, &bytes, &mut out, &mut ends);
+            engine.receive(now, from, Duration::ZERO, &bytes, &mut out, &mut ends);
         }
         engine.tick(now, &mut out, &mut ends);
         for _ in 0..8 {
-            engine.ask(now, &mut list, &mut out, &mut ends);
+            engine.start_probes(now, &mut list, &mut out, &mut ends);
             let sent: Vec<_> = out
                 .v4
                 .pending()
@@ -887,16 +902,16 @@ fn delays_that_jump_are_learned_again() {
         }
         now += STEP;
     }
-    assert_eq!(engine.counts().silent, 0);
+    assert_eq!(engine.counts().timed_out, 0);
     assert!(now > ms(20_000), "long enough to see: {now:?}");
-    let more = engine.counts().resent - resent;
+    let more = engine.counts().datagrams_resent - resent;
     assert!(more < 1_000, "{more} asked again long after the change");
 }
 
 /// What a source has in a row that nobody can ask.
 struct Wrong(u64);
 
-impl Source for Wrong {
+impl ProbeSource for Wrong {
     fn next(&mut self) -> Next {
         self.0 += 1;
         assert!(self.0 < 10_000, "one call never comes back");
@@ -917,10 +932,10 @@ impl Source for Wrong {
 
 #[test]
 fn a_list_of_nothing_but_faults_holds_up_nobody() {
-    let mut engine = Engine::new(fast(1_000.0), [9; 16]);
+    let mut engine = SweepEngine::new(fast(1_000.0), [9; 16]);
     let (mut out, mut ends) = (Outboxes::default(), Ends::default());
     assert!(
-        engine.ask(ms(1), &mut Wrong(0), &mut out, &mut ends),
+        engine.start_probes(ms(1), &mut Wrong(0), &mut out, &mut ends),
         "there is more of it"
     );
     assert!((1..=64).contains(&ends.0.len()));
@@ -936,9 +951,9 @@ fn a_list_of_nothing_but_faults_holds_up_nobody() {
 /// Nothing yet, ever.
 struct Never;
 
-impl Source for Never {
+impl ProbeSource for Never {
     fn next(&mut self) -> Next {
-        Next::Later
+        Next::Pending
     }
 
     fn total(&self) -> Option<u64> {
@@ -949,12 +964,12 @@ impl Source for Never {
 #[test]
 fn whoever_waits_does_not_spin() {
     let (mut out, mut ends) = (Outboxes::default(), Ends::default());
-    let mut idle = |settings: Settings, source: &mut dyn Source| {
-        let mut engine = Engine::new(settings, [9; 16]);
+    let mut idle = |config: SweepConfig, source: &mut dyn ProbeSource| {
+        let mut engine = SweepEngine::new(config, [9; 16]);
         let (mut now, mut calls) = (Duration::ZERO, 0);
         while now < ms(3_000) {
             engine.tick(now, &mut out, &mut ends);
-            while engine.ask(now, source, &mut out, &mut ends) {
+            while engine.start_probes(now, source, &mut out, &mut ends) {
                 out.v4.clear();
             }
             out.v4.clear();
@@ -968,7 +983,7 @@ fn whoever_waits_does_not_spin() {
     let later = idle(fast(1_000_000.0), &mut Never);
     assert!(later <= 1_000, "{later} calls while the list is slow");
     let mut crowded = fast(1_000_000.0);
-    crowded.pace.per_prefix = 1.0;
+    crowded.rate_limits.per_prefix = 1.0;
     let one = |count: u16| {
         List::new((1..=count).map(|port| {
             (
@@ -996,18 +1011,18 @@ fn odd_settings_end_nevertheless() {
         (9.0, 9.0, 1e9, 0),
     ] {
         let mut world = World::new(13);
-        let mut settings = fast(rate);
+        let mut config = fast(rate);
         (
-            settings.pace.per_prefix,
-            settings.pace.bits_per_second,
-            settings.max_in_flight,
+            config.rate_limits.per_prefix,
+            config.rate_limits.bits_per_second,
+            config.max_in_flight,
         ) = (per_prefix, bits, largest);
-        let run = sweep(settings, &mut world, &mut minecraft(5));
+        let run = sweep(config, &mut world, &mut minecraft(5));
         check(&world, &run, 5, 0);
     }
-    let mut settings = fast(9.0);
-    settings.pace.per_prefix = 0.0;
-    let mut engine = Engine::new(settings, [9; 16]);
+    let mut config = fast(9.0);
+    config.rate_limits.per_prefix = 0.0;
+    let mut engine = SweepEngine::new(config, [9; 16]);
     let (mut out, mut ends) = (Outboxes::default(), Ends::default());
     let same = (1..100).map(|port| {
         (
@@ -1015,7 +1030,7 @@ fn odd_settings_end_nevertheless() {
             registry::PROTOCOLS[0],
         )
     });
-    engine.ask(ms(1), &mut List::new(same), &mut out, &mut ends);
+    engine.start_probes(ms(1), &mut List::new(same), &mut out, &mut ends);
     assert!(out.len() < 10, "a rate of nothing is one burst");
 }
 
@@ -1038,7 +1053,7 @@ fn rates(least: f64) -> impl Strategy<Value = f64> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 10, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// In any weather and with any settings: every index has one end, and until then a checkpoint knows of it.
+    /// In any weather and with any config: every index has one end, and until then a checkpoint knows of it.
     #[test]
     fn whatever_happens_each_question_ends_once(
         (seed, moment) in (any::<u64>(), 0..MOMENTS.len()),
@@ -1055,9 +1070,9 @@ proptest! {
         (world.capacity, world.queue_length, world.reads, world.inbox_length) = (capacity, 100, reads, 40);
         world.start = MOMENTS[moment];
         world.closed.insert(25_567);
-        let mut settings = fast(rate);
-        (settings.pace.bits_per_second, settings.pace.per_prefix, settings.max_in_flight) = (bits, per_prefix, largest);
-        (settings.limits.timeout, settings.limits.deadline, settings.limits.retries) =
+        let mut config = fast(rate);
+        (config.rate_limits.bits_per_second, config.rate_limits.per_prefix, config.max_in_flight) = (bits, per_prefix, largest);
+        (config.limits.timeout, config.limits.deadline, config.limits.retries) =
             (ms(timeout), ms(deadline), retries);
         let whom = |i: u32| match crowded {
             true => SocketAddr::from(([127, 0, 0, (i % 40) as u8], 25_565 + (i % 3) as u16)),
@@ -1067,7 +1082,7 @@ proptest! {
         let mut list = List::new(all);
         let total = list.total;
         let mut steps = 0;
-        let mut run = sweep_with(settings, &mut world, &mut list, |_, engine, _, ends| {
+        let mut run = sweep_with(config, &mut world, &mut list, |_, engine, _, ends| {
             steps += 1;
             if steps % 97 == 0 {
                 let Position { next, unfinished } = engine.position(&minecraft(0));
@@ -1079,7 +1094,7 @@ proptest! {
             true
         });
         // UGP's answers do not tell which request they answer: of doubles that come late it makes what it can.
-        let (guessed, sure): (Vec<End>, Vec<End>) = std::mem::take(&mut run.ends)
+        let (guessed, sure): (Vec<ProbeResult>, Vec<ProbeResult>) = std::mem::take(&mut run.ends)
             .into_iter()
             .partition(|end| end.result.as_ref().is_ok_and(|answer| answer.transcript.protocol.id == "ugp"));
         let indices: BTreeSet<u64> = guessed.iter().chain(&sure).map(|end| end.index).collect();
@@ -1095,7 +1110,7 @@ proptest! {
             }
         }
         let counts = run.engine.counts();
-        prop_assert_eq!((counts.answered + counts.silent + counts.closed, counts.asked), (total, total));
+        prop_assert_eq!((counts.answered + counts.timed_out + counts.port_closed, counts.probes), (total, total));
         prop_assert_eq!(run.engine.position(&minecraft(0)), Position { next: total, unfinished: vec![] });
     }
 }
@@ -1104,15 +1119,15 @@ proptest! {
 fn who_is_silent_in_a_network_is_not_asked_faster() {
     let mut world = World::new(14);
     world.silent = 100;
-    let mut settings = fast(100_000.0);
-    settings.pace.per_prefix = 100.0;
+    let mut config = fast(100_000.0);
+    config.rate_limits.per_prefix = 100.0;
     let crowd = (0..600u16).map(|i| {
         (
             SocketAddr::from(([127, 200, 7, (i % 200) as u8], 25_565 + i / 200)),
             registry::PROTOCOLS[0],
         )
     });
-    let run = sweep(settings, &mut world, &mut List::new(crowd));
+    let run = sweep(config, &mut world, &mut List::new(crowd));
     check(&world, &run, 600, 0);
     let sent: usize = world.sent.values().sum();
     assert_eq!(sent, 1_800);

@@ -1,14 +1,16 @@
 //! What the sweep's engine costs in memory. Alone in its process, since that is what is measured.
 
 use hailer::proto::registry;
-use hailer::sweep::{Beat, End, Engine, Next, Outboxes, Probe, Settings, Sink, Source};
+use hailer::sweep::{
+    Next, Outboxes, Probe, ProbeResult, ProbeSource, Progress, Sink, SweepConfig, SweepEngine,
+};
 use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Addresses one after the other, for ever.
 struct Counting(u64);
 
-impl Source for Counting {
+impl ProbeSource for Counting {
     fn next(&mut self) -> Next {
         let bits = 0x0B00_0000 + self.0 as u32;
         self.0 += 1;
@@ -30,20 +32,20 @@ impl Source for Counting {
 struct Nowhere;
 
 impl Sink for Nowhere {
-    fn end(&mut self, _: End) {}
-    fn beat(&mut self, _: &Beat<'_>) {}
+    fn record(&mut self, _: ProbeResult) {}
+    fn report_progress(&mut self, _: &Progress<'_>) {}
 }
 
 #[test]
 fn a_million_in_flight_are_small() {
-    let mut settings = Settings::default();
-    settings.pace.packets_per_second = f64::INFINITY;
-    settings.pace.per_prefix = f64::INFINITY;
-    settings.limits.timeout = Duration::from_secs(100);
-    settings.max_in_flight = 1_000_000;
+    let mut config = SweepConfig::default();
+    config.rate_limits.packets_per_second = f64::INFINITY;
+    config.rate_limits.per_prefix = f64::INFINITY;
+    config.limits.timeout = Duration::from_secs(100);
+    config.max_in_flight = 1_000_000;
     let (mut out, mut now) = (Outboxes::default(), Duration::ZERO);
     let before = resident();
-    let mut engine = Engine::new(settings, [9; 16]);
+    let mut engine = SweepEngine::new(config, [9; 16]);
     while engine.in_flight() < 1_000_000 {
         assert!(
             now < Duration::from_secs(100),
@@ -52,9 +54,9 @@ fn a_million_in_flight_are_small() {
         );
         engine.tick(now, &mut out, &mut Nowhere);
         for _ in 0..1_000 {
-            engine.ask(
+            engine.start_probes(
                 now,
-                &mut Counting(engine.counts().asked),
+                &mut Counting(engine.counts().probes),
                 &mut out,
                 &mut Nowhere,
             );

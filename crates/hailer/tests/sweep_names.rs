@@ -3,7 +3,10 @@
 mod support;
 
 use hailer::proto::Protocol;
-use hailer::sweep::{Collector, Exclusions, List, Next, Position, Source, Stream, Targets, Walk};
+use hailer::sweep::{
+    Collector, Exclusions, ListSource, Next, Position, ProbeSource, SourceConfig, StreamSource,
+    Targets,
+};
 use hailer::{Error, registry};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -12,8 +15,8 @@ use support::dns::{Dns, Record};
 
 const V4: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-fn walk(server: SocketAddr) -> Walk {
-    let mut walk = Walk::default();
+fn walk(server: SocketAddr) -> SourceConfig {
+    let mut walk = SourceConfig::default();
     walk.name_server = Some(server);
     walk
 }
@@ -29,7 +32,7 @@ fn collect(
 }
 
 /// All that a source gives, and how often it had nothing yet: address or kind of error, by protocol or target.
-fn all(source: &mut dyn Source) -> (BTreeMap<(u64, String), String>, u64) {
+fn all(source: &mut dyn ProbeSource) -> (BTreeMap<(u64, String), String>, u64) {
     let (mut all, mut idle, started) = (BTreeMap::new(), 0, Instant::now());
     loop {
         let asked = Instant::now();
@@ -57,12 +60,12 @@ fn all(source: &mut dyn Source) -> (BTreeMap<(u64, String), String>, u64) {
                 target.to_string(),
                 format!("{}: {error}", error.kind()),
             ),
-            Next::Later => {
+            Next::Pending => {
                 idle += 1;
                 std::thread::sleep(Duration::from_millis(1));
                 continue;
             }
-            Next::End => return (all, idle),
+            Next::Done => return (all, idle),
         };
         assert!(all.insert((index, whom), what).is_none());
     }
@@ -140,7 +143,7 @@ fn a_name_leads_to_an_address_in_each_protocol_and_is_looked_up_once() {
     };
     let targets = collect(&[], &lines, &exclusions);
     check(
-        all(&mut List::new(
+        all(&mut ListSource::new(
             targets,
             exclusions.clone().into(),
             walk(dns.address()),
@@ -157,7 +160,7 @@ fn a_name_leads_to_an_address_in_each_protocol_and_is_looked_up_once() {
     let input = std::io::Cursor::new(lines.join("\n"));
     let walk = walk(dns.address());
     check(
-        all(&mut Stream::new(
+        all(&mut StreamSource::new(
             "input",
             input,
             &[],
@@ -176,7 +179,7 @@ fn a_slow_name_holds_up_nobody() {
     let dns = Dns::with(&[("slow.example.test", Record::Silence)]);
     let lines = ["slow.example.test".to_string(), "127.0.0.0/26".to_string()];
     let ugp = registry::find("ugp").unwrap();
-    let mut list = List::new(
+    let mut list = ListSource::new(
         collect(&[ugp], &lines, &Exclusions::default()),
         Exclusions::default().into(),
         walk(dns.address()),
@@ -185,12 +188,12 @@ fn a_slow_name_holds_up_nobody() {
     while given < 64 {
         match list.next() {
             Next::Probe(_) => given += 1,
-            Next::Later => later += 1,
+            Next::Pending => later += 1,
             _ => panic!("too early"),
         }
     }
     assert!(started.elapsed() < Duration::from_secs(2) && later == 0);
-    assert!(matches!(list.next(), Next::Later));
+    assert!(matches!(list.next(), Next::Pending));
     let position = list.position();
     assert_eq!(
         (position.next, position.unfinished.len()),
@@ -199,7 +202,7 @@ fn a_slow_name_holds_up_nobody() {
     );
 
     // Whoever goes on from there asks that name, and nobody else.
-    let mut again = List::new(
+    let mut again = ListSource::new(
         collect(&[ugp], &lines, &Exclusions::default()),
         Exclusions::default().into(),
         walk(dns.address()),
@@ -226,7 +229,7 @@ fn thousands_of_names_pass_through() {
         .map(|number| format!("ugp://host{number}.example.test"))
         .collect();
     let targets = collect(&[], &lines, &Exclusions::default());
-    let (ends, _) = all(&mut List::new(
+    let (ends, _) = all(&mut ListSource::new(
         targets,
         Exclusions::default().into(),
         walk(dns.address()),
@@ -237,9 +240,9 @@ fn thousands_of_names_pass_through() {
 
 #[test]
 fn what_is_no_target_is_a_failure_of_the_stream() {
-    let walk = Walk::default();
+    let walk = SourceConfig::default();
     let input = "minecraft-12w://host\n".as_bytes();
-    let mut stream = Stream::new(
+    let mut stream = StreamSource::new(
         "input",
         input,
         &[],
@@ -260,7 +263,7 @@ fn what_is_no_target_is_a_failure_of_the_stream() {
                 assert!(error.to_string().contains("spoken over TCP"), "{error}");
                 break;
             }
-            Next::Later => assert!(started.elapsed() < Duration::from_secs(5)),
+            Next::Pending => assert!(started.elapsed() < Duration::from_secs(5)),
             _ => panic!("no question"),
         }
     }

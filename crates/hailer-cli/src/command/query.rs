@@ -5,7 +5,7 @@ use crate::exit::{Exit, as_known, usage};
 use crate::print::{datagram, json, table, view};
 use futures_util::{StreamExt, stream};
 use hailer::proto::Depth;
-use hailer::report::Line;
+use hailer::report::AnswerLine;
 use hailer::{Answer, Client, ClientConfig, Error, Target, registry};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{IsTerminal, Write};
@@ -141,10 +141,10 @@ fn print_json(
     match end {
         Ok(answers) => {
             for answer in answers {
-                writeln!(out, "{}", json::line(&Line::answered(text, answer))?)?;
+                writeln!(out, "{}", json::line(&AnswerLine::answered(text, answer))?)?;
             }
         }
-        Err(error) => writeln!(out, "{}", json::line(&Line::failed(text, error))?)?,
+        Err(error) => writeln!(out, "{}", json::line(&AnswerLine::failed(text, error))?)?,
     }
     out.flush()?;
     Ok(())

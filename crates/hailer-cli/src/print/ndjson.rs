@@ -1,14 +1,14 @@
 //! Lines of JSON: the documented one, or flat ones of chosen fields.
 
 use super::fields::{Cell, Field, Record};
-use hailer::report::{Line, json};
+use hailer::report::{AnswerLine, json};
 use std::io::Write;
 
 /// The line of `schema/answer-v1.json`.
 pub(crate) fn whole(out: &mut Vec<u8>, record: &Record<'_>) {
     match record.result {
-        Ok(answer) => Line::answered(record.target, answer),
-        Err(error) => Line::failed(record.target, error),
+        Ok(answer) => AnswerLine::answered(record.target, answer),
+        Err(error) => AnswerLine::failed(record.target, error),
     }
     .write(out);
     out.push(b'\n');

@@ -1,6 +1,6 @@
 //! JSON written by hand: what a sweep writes a hundred thousand times in a second. Tests hold it against serde's.
 
-use super::{Failed, Line};
+use super::{AnswerLine, Failed};
 use hailer_proto::model::{Extra, Players, Roster, Rule, Value, is_control};
 use hailer_proto::{Player, Status, Text};
 use std::io::Write;
@@ -127,7 +127,7 @@ pub fn roster(roster: Roster) -> &'static str {
     }
 }
 
-pub(super) fn line(line: &Line<'_>, out: &mut Vec<u8>) {
+pub(super) fn line(line: &AnswerLine<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"schema\":\"");
     out.extend_from_slice(line.schema.as_bytes());
     out.extend_from_slice(b"\",\"target\":");
@@ -559,7 +559,7 @@ mod tests {
         json.as_bytes().array_windows().any(is_one)
     }
 
-    fn check(line: &Line<'_>) {
+    fn check(line: &AnswerLine<'_>) {
         let mut out = Vec::new();
         line.write(&mut out);
         let ours = String::from_utf8(out).unwrap();
@@ -581,11 +581,11 @@ mod tests {
         ) {
             let transcript = Transcript { protocol: registry::PROTOCOLS[0].info(), address, sent, received, datagrams: Vec::new() };
             let answer = Answer { transcript: transcript.clone(), status: status.into(), latency: Duration::from_nanos(nanos) };
-            check(&Line::answered(&target, &answer));
-            check(&Line::failed(&target, &Error::Silence { transcript: Box::new(transcript.clone()), after: answer.latency }));
-            check(&Line::failed(&target, &Error::NameNotFound { name: target.clone() }));
+            check(&AnswerLine::answered(&target, &answer));
+            check(&AnswerLine::failed(&target, &Error::Silence { transcript: Box::new(transcript.clone()), after: answer.latency }));
+            check(&AnswerLine::failed(&target, &Error::NameNotFound { name: target.clone() }));
             let fault = hailer_proto::Fault::Misbehaved("nonsense");
-            check(&Line::failed(&target, &Error::Malformed { transcript: Box::new(transcript), fault, datagram: target.clone().into() }));
+            check(&AnswerLine::failed(&target, &Error::Malformed { transcript: Box::new(transcript), fault, datagram: target.clone().into() }));
         }
     }
 
@@ -668,7 +668,7 @@ mod tests {
                 out.len()
             );
         };
-        let line = Line::answered("minecraft-query://192.0.2.7:25565", &answer);
+        let line = AnswerLine::answered("minecraft-query://192.0.2.7:25565", &answer);
         for _ in 0..3 {
             measure("serde", &|out| serde_json::to_writer(out, &line).unwrap());
             measure("ours", &|out| line.write(out));

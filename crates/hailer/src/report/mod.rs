@@ -15,7 +15,7 @@ pub const SCHEMA: &str = "hailer/answer/1";
 
 /// What came of asking one target.
 #[derive(Serialize)]
-pub struct Line<'a> {
+pub struct AnswerLine<'a> {
     schema: &'static str,
     target: &'a str,
     ok: bool,
@@ -42,7 +42,7 @@ pub fn milliseconds(time: Duration) -> f64 {
     (time.as_secs_f64() * 1e6).round() / 1e3
 }
 
-impl<'a> Line<'a> {
+impl<'a> AnswerLine<'a> {
     /// An answer.
     pub fn answered(target: &'a str, answer: &'a Answer) -> Self {
         let round_trip_ms = milliseconds(answer.latency);

@@ -597,7 +597,7 @@ mod tests {
             datagrams: Vec::new(),
         };
         let mut line = Vec::new();
-        report::Line::answered(
+        report::AnswerLine::answered(
             "x",
             &Answer {
                 transcript,

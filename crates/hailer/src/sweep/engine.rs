@@ -5,9 +5,9 @@
 //! question, so that it says the same each time. Only then there is a [driver](ExchangeDriver) for it.
 
 use super::flight::{Flight, Id, TICK};
-use super::pace::{Prefixes, Throttle};
+use super::pace::{PrefixLimiter, Throttle};
 use super::window::{Delays, Window};
-use super::{Counts, End, Next, Position, Probe, Settings, Sink, Source};
+use super::{Counts, Next, Position, Probe, ProbeResult, ProbeSource, Sink, SweepConfig};
 use crate::client::{Answer, Datagram, Transcript};
 use crate::drive::{Action, ExchangeDriver, ExchangeError, ExchangeOutput, QueryLimits};
 use crate::error::Error;
@@ -61,8 +61,8 @@ impl Outboxes {
 }
 
 /// The engine.
-pub struct Engine {
-    settings: Settings,
+pub struct SweepEngine {
+    config: SweepConfig,
     /// Patience with a server that has answered: waits as long as it may.
     limits: QueryLimits,
     secret: [u8; 16],
@@ -74,7 +74,7 @@ pub struct Engine {
     /// What was heard of each, if it is to be kept.
     replies: HashMap<Id, Vec<Datagram>>,
     throttle: Throttle,
-    prefixes: Prefixes,
+    prefixes: PrefixLimiter,
     window: Window,
     delays: Delays,
     counts: Counts,
@@ -92,16 +92,16 @@ pub struct Engine {
     scratch: Vec<u8>,
 }
 
-impl Engine {
+impl SweepEngine {
     /// An engine at time zero. The secret makes its cookies.
-    pub fn new(mut settings: Settings, secret: [u8; 16]) -> Self {
+    pub fn new(mut config: SweepConfig, secret: [u8; 16]) -> Self {
         let [seed, other] = [0, 8]
             .map(|at| u64::from_le_bytes(secret[at..at + 8].try_into().expect("eight bytes")));
-        let mut limits = settings.limits;
+        let mut limits = config.limits;
         limits.deadline = limits.deadline.min(MAX_DEADLINE);
         limits.timeout = limits.timeout.min(limits.deadline).min(MAX_TIMEOUT);
         limits.retries = limits.retries.min(u32::from(u8::MAX - 1));
-        settings.max_in_flight = settings.max_in_flight.max(1);
+        config.max_in_flight = config.max_in_flight.max(1);
         Self {
             limits,
             secret,
@@ -110,9 +110,9 @@ impl Engine {
             free_drivers: Vec::new(),
             names: HashMap::new(),
             replies: HashMap::new(),
-            throttle: Throttle::new(&settings.pace),
-            prefixes: Prefixes::new(settings.pace.per_prefix, Cookie(other).derive(seed)),
-            window: Window::new(settings.max_in_flight),
+            throttle: Throttle::new(&config.rate_limits),
+            prefixes: PrefixLimiter::new(config.rate_limits.per_prefix, Cookie(other).derive(seed)),
+            window: Window::new(config.max_in_flight),
             delays: Delays::new(limits.timeout),
             counts: Counts::default(),
             lag: Duration::ZERO,
@@ -123,7 +123,7 @@ impl Engine {
             is_drained: false,
             found: Vec::new(),
             scratch: Vec::new(),
-            settings,
+            config,
         }
     }
 
@@ -143,7 +143,7 @@ impl Engine {
     }
 
     /// How far it has come.
-    pub fn position(&self, source: &dyn Source) -> Position {
+    pub fn position(&self, source: &dyn ProbeSource) -> Position {
         let Position {
             next,
             mut unfinished,
@@ -159,10 +159,10 @@ impl Engine {
 
     /// Asks new servers: as many as pace, window and one batch allow. Returns whether the source gave any; those whose
     /// network is busy wait, and names without an address end here.
-    pub fn ask(
+    pub fn start_probes(
         &mut self,
         now: Duration,
-        source: &mut dyn Source,
+        source: &mut dyn ProbeSource,
         out: &mut Outboxes,
         sink: &mut dyn Sink,
     ) -> bool {
@@ -175,7 +175,7 @@ impl Engine {
                 break;
             }
             if self.flight.waiting() >= MAX_WAITING
-                || self.flight.len() >= self.settings.max_in_flight
+                || self.flight.len() >= self.config.max_in_flight
             {
                 break;
             }
@@ -195,19 +195,19 @@ impl Engine {
                     } => {
                         given += 1;
                         self.next_index = self.next_index.max(index + 1);
-                        self.counts.unnamed += 1;
-                        sink.end(End {
+                        self.counts.unresolved += 1;
+                        sink.record(ProbeResult {
                             index,
                             name: Some(target),
                             result: Err(error),
                         });
                         continue;
                     }
-                    Next::Later => {
-                        self.idle_until = now + source.later();
+                    Next::Pending => {
+                        self.idle_until = now + source.retry_after();
                         break;
                     }
-                    Next::End => {
+                    Next::Done => {
                         self.is_drained = true;
                         break;
                     }
@@ -248,7 +248,7 @@ impl Engine {
     }
 
     fn send_first(&mut self, now: Duration, id: Id, out: &mut Outboxes, sink: &mut dyn Sink) {
-        self.counts.asked += 1;
+        self.counts.probes += 1;
         self.flight.set_sent(id);
         let slot = self.flight.slot_mut(id);
         (slot.began, slot.sent_or_driver) = (now.as_millis() as u32, now.as_micros() as u32);
@@ -299,7 +299,7 @@ impl Engine {
 
     fn sent(&mut self, to: IpAddr, length: usize) {
         self.throttle.spend(to, length);
-        self.counts.sent += 1;
+        self.counts.datagrams_sent += 1;
         self.counts.bytes_sent += length as u64;
     }
 
@@ -308,7 +308,7 @@ impl Engine {
         let slot = self.flight.slot(id);
         let exchange = self
             .protocol(id)
-            .exchange(&self.settings.ask, self.cookie(id));
+            .exchange(&self.config.ask, self.cookie(id));
         let sent = self.last_send(now, id);
         // The millisecond is rounded, the microsecond tells the delay.
         let began = now.saturating_sub(self.took(now, id)).min(sent);
@@ -341,19 +341,19 @@ impl Engine {
     }
 
     /// Our receive queue holds so many bytes. To be told before the first question.
-    pub fn queue_holds(&mut self, bytes: usize) {
+    pub fn set_receive_buffer(&mut self, bytes: usize) {
         self.window.holds(bytes);
     }
 
     /// Our receive queue was last seen empty so long ago: no datagram heard from now on waited longer there. What we kept
     /// waiting ourselves says nothing of the network.
-    pub fn lagged(&mut self, lag: Duration) {
+    pub fn set_receive_lag(&mut self, lag: Duration) {
         self.lag = lag;
         self.window.lag(lag);
     }
 
     /// Hears a datagram. `waited`: how long it lay in our own queue; zero if that is not known.
-    pub fn hear(
+    pub fn receive(
         &mut self,
         now: Duration,
         from: SocketAddr,
@@ -362,18 +362,18 @@ impl Engine {
         out: &mut Outboxes,
         sink: &mut dyn Sink,
     ) {
-        self.counts.heard += 1;
-        self.counts.bytes_heard += bytes.len() as u64;
+        self.counts.datagrams_received += 1;
+        self.counts.bytes_received += bytes.len() as u64;
         let mut found = std::mem::take(&mut self.found);
         self.flight.find(from, &mut found);
         found.retain(|id| !self.flight.slot(*id).is_waiting());
         if found.is_empty() {
-            self.counts.strays += 1;
+            self.counts.stray_datagrams += 1;
         } else if !found
             .iter()
             .any(|id| self.offer(now, *id, waited, bytes, out, sink))
         {
-            self.counts.duplicates += 1;
+            self.counts.duplicate_datagrams += 1;
         }
         self.found = found;
     }
@@ -416,7 +416,7 @@ impl Engine {
             self.keep(id, drive);
             (action, due)
         };
-        if self.settings.keep_replies {
+        if self.config.keep_replies {
             let reply = Datagram {
                 direction: Direction::Reply,
                 at: self.took(at, id),
@@ -472,7 +472,7 @@ impl Engine {
     }
 
     /// Hears that a datagram did not arrive. A refusal that quotes what was not sent is forged.
-    pub fn refuse(
+    pub fn receive_refusal(
         &mut self,
         now: Duration,
         to: SocketAddr,
@@ -513,16 +513,16 @@ impl Engine {
     }
 
     /// Our own receive queue lost datagrams: `total` so far.
-    pub fn overflowed(&mut self, now: Duration, total: u64) {
-        if total > self.counts.overflows {
-            self.counts.overflows = total;
+    pub fn record_drops(&mut self, now: Duration, total: u64) {
+        if total > self.counts.dropped_datagrams {
+            self.counts.dropped_datagrams = total;
             self.overflowed = Some(now);
             self.window.overflow();
         }
     }
 
     /// The system had no room for what was to be sent.
-    pub fn was_full(&mut self) {
+    pub fn record_full_send_queue(&mut self) {
         self.window.overflow();
     }
 
@@ -571,8 +571,8 @@ impl Engine {
         } else {
             slot.resends += 1;
         }
-        self.counts.resent += 1;
-        self.counts.forgiven += u64::from(is_our_fault);
+        self.counts.datagrams_resent += 1;
+        self.counts.resent_after_overflow += u64::from(is_our_fault);
         self.prefixes.owe(self.flight.address(id).ip(), now);
         self.send_again(now, id, out, sink);
     }
@@ -589,7 +589,7 @@ impl Engine {
         }
         if self.overflowed.is_some_and(|at| at >= drive.last_send()) {
             drive.forgive();
-            self.counts.forgiven += 1;
+            self.counts.resent_after_overflow += 1;
         }
         let was_resent = drive.has_resent();
         let action = drive.tick(now, out.of(to).draft());
@@ -600,7 +600,7 @@ impl Engine {
                 let length = out.of(to).commit(to, None);
                 self.flight.wake_at(id, due);
                 self.sent(to.ip(), length);
-                self.counts.resent += 1;
+                self.counts.datagrams_resent += 1;
                 self.prefixes.owe(to.ip(), now);
             }
             Action::End(end) => self.end(id, None, end, sink),
@@ -627,7 +627,7 @@ impl Engine {
                     status,
                     latency,
                 }
-                .accept(self.settings.strict)
+                .accept(self.config.strict)
             }
             Err(failure) => Err(Error::from_failure(transcript, failure)),
         };
@@ -663,17 +663,17 @@ impl Engine {
     fn finish(&mut self, id: Id, result: Result<Answer, Error>, sink: &mut dyn Sink) {
         let count = match &result {
             Ok(_) => &mut self.counts.answered,
-            Err(Error::Silence { .. }) => &mut self.counts.silent,
-            Err(Error::PortClosed { .. }) => &mut self.counts.closed,
+            Err(Error::Silence { .. }) => &mut self.counts.timed_out,
+            Err(Error::PortClosed { .. }) => &mut self.counts.port_closed,
             Err(Error::Unreachable { .. }) => &mut self.counts.unreachable,
-            Err(_) => &mut self.counts.faulty,
+            Err(_) => &mut self.counts.invalid,
         };
         *count += 1;
         let slot = self.flight.slot(id);
         let index = slot.index();
         if matches!(result, Err(Error::Silence { .. })) {
             let most = self.limits.retries.into();
-            self.counts.in_vain += if slot.has_answered() {
+            self.counts.resent_in_vain += if slot.has_answered() {
                 most
             } else {
                 u64::from(slot.resends)
@@ -690,7 +690,7 @@ impl Engine {
             self.names.remove(&id)
         };
         self.flight.remove(id);
-        sink.end(End {
+        sink.record(ProbeResult {
             index,
             name,
             result,
@@ -704,7 +704,7 @@ impl Engine {
         let (all, waiting) = (self.flight.len(), self.flight.waiting());
         let has_room = all < self.window.size() + waiting
             && waiting < MAX_WAITING
-            && all < self.settings.max_in_flight;
+            && all < self.config.max_in_flight;
         match !self.is_drained && has_room {
             true => due.min(
                 now.saturating_add(self.throttle.ready_in(now))

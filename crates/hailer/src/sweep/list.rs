@@ -3,7 +3,7 @@
 use super::lookups::Lookups;
 use super::order::{Order, Shard};
 use super::targets::{Digest, Item, Targets};
-use super::{Exclusions, Next, Position, Probe, Source};
+use super::{Exclusions, Next, Position, Probe, ProbeSource};
 use hailer_proto::Protocol;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -18,7 +18,7 @@ const BATCH: usize = 16;
 /// How a source goes through its targets.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Walk {
+pub struct SourceConfig {
     /// Decides the order. A sweep that goes on where another stopped needs the same.
     pub seed: u64,
     /// Which share of the targets.
@@ -29,7 +29,7 @@ pub struct Walk {
     pub lookups: usize,
 }
 
-impl Default for Walk {
+impl Default for SourceConfig {
     fn default() -> Self {
         Self {
             seed: 0,
@@ -45,11 +45,11 @@ impl Default for Walk {
 /// The index of a question is its place in the order. Names are looked up on the way, a thousand ahead, and asked once
 /// they have an address, so that a slow name holds up nobody. Of a name with several addresses the first is asked; two
 /// names with the same address are two questions.
-pub struct List {
+pub struct ListSource {
     targets: Targets,
     exclusions: Arc<Exclusions>,
     order: Order,
-    walk: Walk,
+    walk: SourceConfig,
     /// Places before `next` that are to be asked, from an earlier sweep.
     again: VecDeque<u64>,
     next: u64,
@@ -64,9 +64,9 @@ enum Fetched {
     Name(u64),
 }
 
-impl List {
+impl ListSource {
     /// All targets that are in the share. The exclusions are for the addresses that names lead to.
-    pub fn new(targets: Targets, exclusions: Arc<Exclusions>, walk: Walk) -> Self {
+    pub fn new(targets: Targets, exclusions: Arc<Exclusions>, walk: SourceConfig) -> Self {
         Self {
             order: Order::new(targets.len(), walk.seed),
             again: VecDeque::new(),
@@ -150,7 +150,7 @@ impl List {
     }
 }
 
-impl Walk {
+impl SourceConfig {
     pub(super) fn digest(&self, digest: &mut Digest, exclusions: &Exclusions) {
         [self.seed, self.shard.number(), self.shard.of()]
             .iter()
@@ -163,20 +163,20 @@ impl Walk {
     }
 }
 
-impl Source for List {
+impl ProbeSource for ListSource {
     fn next(&mut self) -> Next {
         if let Some(next) = self.lookups.next() {
             return next;
         }
         for _ in 0..NAMES_AT_ONCE {
             if self.lookups.is_full() {
-                return Next::Later;
+                return Next::Pending;
             }
             let Some((index, fetched)) = self.step() else {
                 return if self.lookups.is_empty() {
-                    Next::End
+                    Next::Done
                 } else {
-                    Next::Later
+                    Next::Pending
                 };
             };
             match fetched {
@@ -195,7 +195,7 @@ impl Source for List {
                 }
             }
         }
-        Next::Later
+        Next::Pending
     }
 
     fn total(&self) -> Option<u64> {
@@ -231,27 +231,27 @@ mod tests {
         collector.finish(&Exclusions::default()).unwrap()
     }
 
-    fn list(lines: &[&str], seed: u64, shard: Shard) -> List {
-        List::new(
+    fn list(lines: &[&str], seed: u64, shard: Shard) -> ListSource {
+        ListSource::new(
             targets(lines),
             Arc::default(),
-            Walk {
+            SourceConfig {
                 seed,
                 shard,
-                ..Walk::default()
+                ..SourceConfig::default()
             },
         )
     }
 
     /// The next questions, at most so many, by index.
-    fn take(list: &mut List, most: usize) -> Vec<(u64, (SocketAddr, &'static str))> {
+    fn take(list: &mut ListSource, most: usize) -> Vec<(u64, (SocketAddr, &'static str))> {
         let mut taken = Vec::new();
         while taken.len() < most {
             match list.next() {
                 Next::Probe(probe) => {
                     taken.push((probe.index, (probe.address, probe.protocol.info().id)));
                 }
-                Next::End => break,
+                Next::Done => break,
                 _ => panic!("no names are asked"),
             }
         }
@@ -325,14 +325,14 @@ mod tests {
         }
         let mut exclusions = Exclusions::default();
         exclusions.add("203.0.113.0/24").unwrap();
-        let walk = Walk {
+        let walk = SourceConfig {
             seed: 7,
-            ..Walk::default()
+            ..SourceConfig::default()
         };
         let lines = ["192.0.2.1", "ugp://host", "192.0.2.0/29:1"];
         assert_ne!(
             first,
-            List::new(targets(&lines), exclusions.into(), walk).digest()
+            ListSource::new(targets(&lines), exclusions.into(), walk).digest()
         );
         // What was written down yesterday must mean the same tomorrow; another number only with another order.
         assert_eq!(first, 8_483_463_095_940_091_318);
@@ -389,15 +389,16 @@ mod tests {
         let lines: String = (0..count)
             .map(|number| format!("ugp://{}\n", text(number)))
             .collect();
-        let (walk, from) = (Walk::default(), Position::default());
+        let (walk, from) = (SourceConfig::default(), Position::default());
         let (started, mut given, wall) = (cpu(), 0_u32, Instant::now());
         let input = std::io::Cursor::new(lines);
         let mut stream =
-            super::super::Stream::new("input", input, &[], Arc::default(), &walk, &from).unwrap();
+            super::super::StreamSource::new("input", input, &[], Arc::default(), &walk, &from)
+                .unwrap();
         loop {
             match stream.next() {
                 Next::Probe(_) => given += 1,
-                Next::Later => std::thread::sleep(Duration::from_micros(100)),
+                Next::Pending => std::thread::sleep(Duration::from_micros(100)),
                 _ => break,
             }
         }
@@ -413,7 +414,7 @@ mod tests {
                 targets(&["ugp://10.0.0.0/8", "ugp://192.0.0.0/9"]),
             ),
         ] {
-            let mut list = List::new(targets, Arc::default(), Walk::default());
+            let mut list = ListSource::new(targets, Arc::default(), SourceConfig::default());
             println!("{what}: digest {:?}", {
                 let now = Instant::now();
                 list.digest();

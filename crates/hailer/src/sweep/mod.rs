@@ -1,10 +1,10 @@
 //! The sweep: many servers, asked at a pace, from one thread and one socket for each address family.
 //!
 //! ```text
-//!   Source ──► Engine ──► Outbox ──► socket          index ─► target ─► cookie ─► first datagram
+//!   ProbeSource ──► SweepEngine ──► Outbox ──► socket          index ─► target ─► cookie ─► first datagram
 //!   targets    engine     hailer-udp                 nothing is kept of it but tries and a time
 //!                │
-//!   Sink   ◄── End   ◄── Engine ◄── Inbox ◄── socket          reply ─► target ─► cookie ─► exchange ─► status
+//!   Sink   ◄── ProbeResult   ◄── SweepEngine ◄── Inbox ◄── socket          reply ─► target ─► cookie ─► exchange ─► status
 //! ```
 
 mod engine;
@@ -19,13 +19,13 @@ mod targets;
 mod window;
 mod worker;
 
-pub use engine::{Engine, Outboxes};
+pub use engine::{Outboxes, SweepEngine};
 pub use exclude::Exclusions;
-pub use list::{List, Walk};
+pub use list::{ListSource, SourceConfig};
 pub use order::{Order, Shard, ShardError};
-pub use pace::{Prefixes, Throttle};
-pub use stream::Stream;
-pub use targets::{Collector, Item, LeftOut, ListError, Name, Targets};
+pub use pace::{PrefixLimiter, Throttle};
+pub use stream::StreamSource;
+pub use targets::{Collector, Item, ListError, Name, Skipped, Targets};
 pub use worker::run;
 
 use crate::client::Answer;
@@ -63,18 +63,18 @@ pub enum Next {
         error: Error,
     },
     /// Nothing yet: names are being looked up, or whoever writes the list is slow.
-    Later,
+    Pending,
     /// No more.
-    End,
+    Done,
 }
 
 /// Where a sweep gets its questions from. Each index is given once.
-pub trait Source {
+pub trait ProbeSource {
     /// The next question. Never blocks.
     fn next(&mut self) -> Next;
 
-    /// After [`Next::Later`]: when to ask again.
-    fn later(&self) -> Duration {
+    /// After [`Next::Pending`]: when to ask again.
+    fn retry_after(&self) -> Duration {
         Duration::from_millis(5)
     }
 
@@ -99,7 +99,7 @@ pub struct Position {
 }
 
 /// What came of one question.
-pub struct End {
+pub struct ProbeResult {
     /// Its place in the order of the sweep.
     pub index: u64,
     /// The target as it was typed, if that was a name.
@@ -111,7 +111,7 @@ pub struct End {
 /// Where a sweep puts its answers.
 pub trait Sink {
     /// Takes an end. Called once for each index.
-    fn end(&mut self, end: End);
+    fn record(&mut self, result: ProbeResult);
 
     /// Whether it cannot take more for now. The sweep then asks nobody new, and still hears those asked.
     fn is_full(&self) -> bool {
@@ -119,16 +119,16 @@ pub trait Sink {
     }
 
     /// Called some ten times in a second, and once at the very end.
-    fn beat(&mut self, beat: &Beat<'_>);
+    fn report_progress(&mut self, progress: &Progress<'_>);
 
     /// Whether to stop: asked often. `true` once is enough; the sweep then asks nobody new and forgets those asked.
-    fn is_over(&self) -> bool {
+    fn is_stopped(&self) -> bool {
         false
     }
 }
 
 /// How a sweep is doing.
-pub struct Beat<'a> {
+pub struct Progress<'a> {
     /// What happened so far.
     pub counts: &'a Counts,
     /// Questions in all, if that is known.
@@ -144,47 +144,47 @@ pub struct Beat<'a> {
 #[non_exhaustive]
 pub struct Counts {
     /// Questions begun.
-    pub asked: u64,
+    pub probes: u64,
     /// Ended with an answer.
     pub answered: u64,
     /// Ended by silence.
-    pub silent: u64,
+    pub timed_out: u64,
     /// Ended by the word that nothing listens there.
-    pub closed: u64,
+    pub port_closed: u64,
     /// Ended because the network cannot reach the host, or the system does not send there.
     pub unreachable: u64,
     /// Ended with an answer that is malformed, refused, too long or against the rules.
-    pub faulty: u64,
+    pub invalid: u64,
     /// Names without an address.
-    pub unnamed: u64,
+    pub unresolved: u64,
     /// Datagrams sent.
-    pub sent: u64,
+    pub datagrams_sent: u64,
     /// Bytes of payload sent.
     pub bytes_sent: u64,
     /// Datagrams heard.
-    pub heard: u64,
+    pub datagrams_received: u64,
     /// Bytes of payload heard.
-    pub bytes_heard: u64,
+    pub bytes_received: u64,
     /// Datagrams sent again because nothing came.
-    pub resent: u64,
+    pub datagrams_resent: u64,
     /// Of those, so many to servers that stayed silent.
-    pub in_vain: u64,
+    pub resent_in_vain: u64,
     /// Of those sent again, so many because our own receive queue overflowed; they count as no try.
-    pub forgiven: u64,
+    pub resent_after_overflow: u64,
     /// Datagrams from addresses that were not asked, or no longer: late, forged, or from another address than the one asked.
-    pub strays: u64,
+    pub stray_datagrams: u64,
     /// Datagrams from servers that were asked, which answer nothing: doubled, or forged.
-    pub duplicates: u64,
+    pub duplicate_datagrams: u64,
     /// Refusals that quote another datagram than the one sent.
     pub forged_refusals: u64,
     /// Datagrams lost because our receive queue was full.
-    pub overflows: u64,
+    pub dropped_datagrams: u64,
 }
 
 /// How to sweep.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Settings {
+pub struct SweepConfig {
     /// What to ask.
     pub ask: Ask,
     /// How long and how much to bear from one server. The time-out is the longest that is waited for one datagram; the
@@ -196,7 +196,7 @@ pub struct Settings {
     /// Keep what servers said, as it came, for [`Transcript::datagrams`](crate::Transcript::datagrams): replies only.
     pub keep_replies: bool,
     /// How fast to send.
-    pub pace: Pace,
+    pub rate_limits: RateLimits,
     /// The most questions without an end at one time: a bound on memory, at some 40 bytes each. The default is just below
     /// where the table of them doubles.
     pub max_in_flight: usize,
@@ -205,7 +205,7 @@ pub struct Settings {
 /// How fast to send. The default is one that nobody complains about.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct Pace {
+pub struct RateLimits {
     /// Datagrams in a second, to all servers together; infinite: as fast as delays and losses allow.
     pub packets_per_second: f64,
     /// Bits in a second, headers of IP and UDP included.
@@ -214,7 +214,7 @@ pub struct Pace {
     pub per_prefix: f64,
 }
 
-impl Default for Pace {
+impl Default for RateLimits {
     fn default() -> Self {
         Self {
             packets_per_second: 1_000.0,
@@ -224,7 +224,7 @@ impl Default for Pace {
     }
 }
 
-impl Default for Settings {
+impl Default for SweepConfig {
     fn default() -> Self {
         let limits = QueryLimits {
             retries: 2,
@@ -235,7 +235,7 @@ impl Default for Settings {
             limits,
             strict: false,
             keep_replies: false,
-            pace: Pace::default(),
+            rate_limits: RateLimits::default(),
             max_in_flight: 750_000,
         }
     }

@@ -1,6 +1,6 @@
 //! How fast to send, as a function of time: never more on average than was set, to all together and to each network.
 
-use super::Pace;
+use super::RateLimits;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ pub struct Throttle {
 
 impl Throttle {
     /// Full at first.
-    pub fn new(pace: &Pace) -> Self {
+    pub fn new(pace: &RateLimits) -> Self {
         let bits_burst = (pace.bits_per_second * BURST_SECONDS).max(BURST * 8.0 * 64.0);
         Self {
             packets: Bucket::new(
@@ -98,7 +98,7 @@ impl Bucket {
 /// is sent to a network that others wait for is owed, and paid by whose turn it is next: that one goes to the end of the
 /// line.
 #[derive(Debug)]
-pub struct Prefixes {
+pub struct PrefixLimiter {
     /// When the bucket of each place will be empty of what was booked, in microseconds.
     busy_until: Box<[u64]>,
     owed: Box<[u16]>,
@@ -107,7 +107,7 @@ pub struct Prefixes {
     seed: u64,
 }
 
-impl Prefixes {
+impl PrefixLimiter {
     /// Nothing booked. The seed keeps outsiders from choosing who shares a place with whom.
     pub fn new(per_prefix: f64, seed: u64) -> Self {
         // One in 11 days is next to nothing.
@@ -187,7 +187,7 @@ mod tests {
         /// Whenever one looks, no more was sent than the rate and one burst allow, but for what others asked for.
         #[test]
         fn never_faster_than_set(rate in prop_oneof![0.1..2.0f64, 1.0..200_000.0f64], looks in proptest::collection::vec((0u64..5_000, 0usize..200, 0usize..9), 1..200)) {
-            let mut throttle = Throttle::new(&Pace { packets_per_second: rate, ..Pace::default() });
+            let mut throttle = Throttle::new(&RateLimits { packets_per_second: rate, ..RateLimits::default() });
             let (mut now, mut paced, mut unpaced) = (Duration::ZERO, 0.0, 0.0);
             for (micros, wanted, replies) in looks {
                 now += Duration::from_micros(micros);
@@ -212,7 +212,7 @@ mod tests {
         /// One network gets its datagrams one after the other, however they are booked.
         #[test]
         fn a_network_is_spared(per_prefix in 0.5..1_000.0f64, books in proptest::collection::vec((0u64..100_000, 0u32..256), 1..300)) {
-            let mut prefixes = Prefixes::new(per_prefix, 1);
+            let mut prefixes = PrefixLimiter::new(per_prefix, 1);
             let mut now = Duration::ZERO;
             let mut times: Vec<f64> = Vec::new();
             for (micros, host) in books {
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn the_rate_is_reached_and_bits_count_too() {
-        let sent = |pace: Pace| {
+        let sent = |pace: RateLimits| {
             let mut throttle = Throttle::new(&pace);
             let mut sent = 0u32;
             for millis in 0..2_000 {
@@ -244,19 +244,19 @@ mod tests {
             f64::from(sent) / 2.0
         };
         for rate in [0.7, 3.0, 100.0, 7_777.0, 150_000.0] {
-            let reached = sent(Pace {
+            let reached = sent(RateLimits {
                 packets_per_second: rate,
-                ..Pace::default()
+                ..RateLimits::default()
             });
             assert!(
                 (0.99..1.6).contains(&(reached / rate)),
                 "{reached} for {rate}"
             );
         }
-        let reached = sent(Pace {
+        let reached = sent(RateLimits {
             packets_per_second: f64::INFINITY,
             bits_per_second: 400_000.0,
-            ..Pace::default()
+            ..RateLimits::default()
         });
         assert!(
             (0.95..1.1).contains(&(reached / 1_000.0)),
@@ -272,9 +272,9 @@ mod tests {
     }
 
     fn ready(rate: f64) {
-        let mut throttle = Throttle::new(&Pace {
+        let mut throttle = Throttle::new(&RateLimits {
             packets_per_second: rate,
-            ..Pace::default()
+            ..RateLimits::default()
         });
         let mut now = Duration::ZERO;
         for _ in 0..100 {
@@ -290,7 +290,7 @@ mod tests {
 
     #[test]
     fn without_a_limit_nobody_waits() {
-        let mut prefixes = Prefixes::new(f64::INFINITY, 1);
+        let mut prefixes = PrefixLimiter::new(f64::INFINITY, 1);
         assert!((0..10_000).all(|_| prefixes.book(ip(1), Duration::ZERO) == Duration::ZERO));
     }
 }

@@ -7,11 +7,11 @@
 //! When a question is asked is not so certain. A window of the input is held and drawn from at random, so that neighbours
 //! are spread. If the writer pauses, what the window holds is drawn without waiting for more.
 
-use super::list::Walk;
+use super::list::SourceConfig;
 use super::lookups::Lookups;
 use super::order::{Order, Shard, mix};
 use super::targets::{Defaults, Digest, Entry, Item, Line, Lines, Name, Service, Whom, item};
-use super::{Exclusions, LeftOut, ListError, Next, Position, Probe, Source};
+use super::{Exclusions, ListError, Next, Position, Probe, ProbeSource, Skipped};
 use crate::error::Error;
 use crate::target::TargetError;
 use hailer_proto::Protocol;
@@ -44,7 +44,7 @@ const MEMORY: usize = 7 << 17;
 /// Lines are as in a list. Those that cannot be understood are failures. Ranges are walked through in random order, never
 /// held. Doubles are removed if fewer than 750,000 other questions stand between them. A thread reads the input; nobody
 /// ever waits for it.
-pub struct Stream {
+pub struct StreamSource {
     messages: Receiver<Message>,
     pool: Vec<Question>,
     held: Option<Held>,
@@ -73,7 +73,7 @@ struct Held {
 struct Shared {
     /// Nobody listens any more.
     is_gone: AtomicBool,
-    left_out: Mutex<LeftOut>,
+    skipped: Mutex<Skipped>,
 }
 
 enum Message {
@@ -93,7 +93,7 @@ enum What {
     Wrong(Box<TargetError>),
 }
 
-impl Stream {
+impl StreamSource {
     /// Reads that input, whose name is for errors. Targets without protocol are asked in each of these protocols, or, if
     /// these are none, in all that travel in datagrams. Begins at the start, or with what an earlier sweep over the same
     /// input left, whose [`digest`](Self::digest) was the same.
@@ -102,7 +102,7 @@ impl Stream {
         input: impl Read + Send + 'static,
         protocols: &[&'static dyn Protocol],
         exclusions: Arc<Exclusions>,
-        walk: &Walk,
+        walk: &SourceConfig,
         from: &Position,
     ) -> Result<Self, ListError> {
         let defaults = Defaults::new(protocols)?;
@@ -124,7 +124,7 @@ impl Stream {
             index: 0,
             questions: 0,
             seen: Seen::new(walk.seed, MEMORY),
-            left_out: LeftOut::default(),
+            skipped: Skipped::default(),
             seed: walk.seed,
             shard: walk.shard,
             exclusions: exclusions.clone(),
@@ -155,10 +155,10 @@ impl Stream {
     }
 
     /// What came and is not asked, so far, of all shares together.
-    pub fn left_out(&self) -> LeftOut {
+    pub fn skipped(&self) -> Skipped {
         *self
             .shared
-            .left_out
+            .skipped
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
@@ -216,13 +216,13 @@ impl Stream {
     }
 }
 
-impl Drop for Stream {
+impl Drop for StreamSource {
     fn drop(&mut self) {
         self.shared.is_gone.store(true, Ordering::Relaxed);
     }
 }
 
-impl Source for Stream {
+impl ProbeSource for StreamSource {
     fn next(&mut self) -> Next {
         if let Some(next) = self.lookups.next() {
             return next;
@@ -230,11 +230,11 @@ impl Source for Stream {
         for _ in 0..NAMES_AT_ONCE {
             self.fill();
             if self.lookups.is_full() {
-                return Next::Later;
+                return Next::Pending;
             }
             let Some(Question { index, what }) = self.draw() else {
                 let is_end = self.is_over && self.pool.is_empty() && self.lookups.is_empty();
-                return if is_end { Next::End } else { Next::Later };
+                return if is_end { Next::Done } else { Next::Pending };
             };
             match what {
                 What::Address(address, protocol) => {
@@ -255,7 +255,7 @@ impl Source for Stream {
                 }
             }
         }
-        Next::Later
+        Next::Pending
     }
 
     fn total(&self) -> Option<u64> {
@@ -290,7 +290,7 @@ struct Reader {
     index: u64,
     questions: u64,
     seen: Seen,
-    left_out: LeftOut,
+    skipped: Skipped,
     seed: u64,
     shard: Shard,
     exclusions: Arc<Exclusions>,
@@ -351,7 +351,7 @@ impl Reader {
                 .try_for_each(|name| {
                     let index = self.step()?;
                     if !self.seen.is_new(name.service(), name.host().as_bytes(), 1) {
-                        self.left_out.duplicates += 1;
+                        self.skipped.duplicates += 1;
                     } else if self.is_wanted(index) {
                         self.push(index, What::Name(Box::new(name)))?;
                     }
@@ -363,9 +363,9 @@ impl Reader {
     fn address(&mut self, service: Service, ip: u128) -> Result<(), Gone> {
         let index = self.step()?;
         if !self.seen.is_new(service, &ip.to_le_bytes(), 0) {
-            self.left_out.duplicates += 1;
+            self.skipped.duplicates += 1;
         } else if let Some(ban) = self.exclusions.ban(ip) {
-            self.left_out.add(ban);
+            self.skipped.add(ban);
         } else if self.is_wanted(index) {
             let Item::Address(address, protocol) = item((service, ip)) else {
                 return Ok(());
@@ -416,9 +416,9 @@ impl Reader {
     fn flush(&mut self) -> Result<(), Gone> {
         *self
             .shared
-            .left_out
+            .skipped
             .lock()
-            .unwrap_or_else(PoisonError::into_inner) = self.left_out;
+            .unwrap_or_else(PoisonError::into_inner) = self.skipped;
         if self.chunk.is_empty() {
             return Ok(());
         }
@@ -495,14 +495,18 @@ mod tests {
     use std::collections::{BTreeMap, BTreeSet};
     use std::io::{self, Cursor};
 
-    fn stream(input: impl Read + Send + 'static, walk: &Walk, from: &Position) -> Stream {
+    fn stream(
+        input: impl Read + Send + 'static,
+        walk: &SourceConfig,
+        from: &Position,
+    ) -> StreamSource {
         let mut exclusions = Exclusions::default();
         exclusions.add("192.0.2.250-192.0.2.255").unwrap();
-        Stream::new("input", input, &[], exclusions.into(), walk, from).unwrap()
+        StreamSource::new("input", input, &[], exclusions.into(), walk, from).unwrap()
     }
 
     /// The next questions, at most so many, by index. `Later` has an end, or the test fails.
-    fn take(stream: &mut Stream, most: usize) -> Vec<(u64, String)> {
+    fn take(stream: &mut StreamSource, most: usize) -> Vec<(u64, String)> {
         let (mut taken, mut progress) = (Vec::new(), Instant::now());
         while taken.len() < most {
             match stream.next() {
@@ -517,8 +521,8 @@ mod tests {
                     target,
                     error,
                 } => taken.push((index, format!("{} {target}", error.kind()))),
-                Next::End => break,
-                Next::Later => {
+                Next::Done => break,
+                Next::Pending => {
                     assert!(
                         progress.elapsed() < Duration::from_secs(10),
                         "nothing comes"
@@ -548,7 +552,11 @@ mod tests {
 
     #[test]
     fn everything_comes_once_and_what_must_not_be_asked_never() {
-        let mut stream = stream(INPUT.as_bytes(), &Walk::default(), &Position::default());
+        let mut stream = stream(
+            INPUT.as_bytes(),
+            &SourceConfig::default(),
+            &Position::default(),
+        );
         let taken = take(&mut stream, usize::MAX);
         let whom: BTreeSet<&str> = taken.iter().map(|(_, whom)| whom.as_str()).collect();
         let indices: BTreeSet<u64> = taken.iter().map(|(index, _)| *index).collect();
@@ -561,8 +569,8 @@ mod tests {
         assert_eq!(taken.len(), 3 + 249 + 1 + 2 + 32 + 1 + 9);
         assert_eq!(stream.total(), Some(taken.len() as u64));
         assert_eq!(
-            stream.left_out(),
-            LeftOut {
+            stream.skipped(),
+            Skipped {
                 duplicates: 1 + 1 + 1,
                 excluded: 6,
                 reserved: 3
@@ -581,7 +589,7 @@ mod tests {
             (number, of) in (1_u64..4).prop_flat_map(|of| (1..=of, Just(of))),
             cuts in prop::collection::vec((0_usize..200, any::<u64>(), 20_usize..200), 0..4),
         ) {
-            let walk = Walk { seed, shard: Shard::new(number, of).unwrap(), ..Walk::default() };
+            let walk = SourceConfig { seed, shard: Shard::new(number, of).unwrap(), ..SourceConfig::default() };
             let (mut position, mut finished) = (Position::default(), BTreeMap::new());
             for (cut, ends, drop) in cuts.into_iter().chain([(usize::MAX, u64::MAX, 50)]) {
                 position.unfinished.sort_unstable();
@@ -606,9 +614,9 @@ mod tests {
     #[test]
     fn shares_of_one_input_are_all_of_it_once() {
         let share = |number| {
-            let walk = Walk {
+            let walk = SourceConfig {
                 shard: Shard::new(number, 3).unwrap(),
-                ..Walk::default()
+                ..SourceConfig::default()
             };
             take(
                 &mut stream(INPUT.as_bytes(), &walk, &Position::default()),
@@ -617,7 +625,11 @@ mod tests {
         };
         let mut all: Vec<_> = (1..=3).flat_map(share).collect();
         let mut whole = take(
-            &mut stream(INPUT.as_bytes(), &Walk::default(), &Position::default()),
+            &mut stream(
+                INPUT.as_bytes(),
+                &SourceConfig::default(),
+                &Position::default(),
+            ),
             usize::MAX,
         );
         all.sort_unstable();
@@ -629,8 +641,8 @@ mod tests {
     #[test]
     fn whoever_pauses_is_not_waited_for() {
         let (reader, mut writer) = io::pipe().unwrap();
-        let mut stream = stream(reader, &Walk::default(), &Position::default());
-        assert!(matches!(stream.next(), Next::Later));
+        let mut stream = stream(reader, &SourceConfig::default(), &Position::default());
+        assert!(matches!(stream.next(), Next::Pending));
         io::Write::write_all(
             &mut writer,
             b"ugp://192.0.2.1\nugp://192.0.2.2\nugp://192.0.2.3",
@@ -643,7 +655,7 @@ mod tests {
         whom.sort_unstable();
         // The third line may go on.
         assert_eq!(whom, ["ugp://192.0.2.1:22000", "ugp://192.0.2.2:22000"]);
-        assert!(matches!(stream.next(), Next::Later));
+        assert!(matches!(stream.next(), Next::Pending));
         assert_eq!(
             stream.position(),
             Position {
@@ -665,7 +677,7 @@ mod tests {
             next: 5,
             unfinished: vec![0, 3],
         };
-        let mut stream = stream(reader, &Walk::default(), &from);
+        let mut stream = stream(reader, &SourceConfig::default(), &from);
         io::Write::write_all(&mut writer, b"ugp://192.0.2.1\nugp://192.0.2.2\n").unwrap();
         assert_eq!(take(&mut stream, 1), [(0, "ugp://192.0.2.1:22000".into())]);
         assert_eq!(
@@ -709,7 +721,7 @@ mod tests {
         let alive = Arc::new(());
         let mut stream = stream(
             Endless(alive.clone()),
-            &Walk::default(),
+            &SourceConfig::default(),
             &Position::default(),
         );
         let taken = take(&mut stream, 1000);
@@ -736,7 +748,11 @@ mod tests {
         let lines: String = (0..16_384)
             .map(|n| format!("ugp://10.1.{}.{}\n", n / 256, n % 256))
             .collect();
-        let mut stream = stream(Cursor::new(lines), &Walk::default(), &Position::default());
+        let mut stream = stream(
+            Cursor::new(lines),
+            &SourceConfig::default(),
+            &Position::default(),
+        );
         let started = Instant::now();
         while !stream.is_over {
             assert!(started.elapsed() < Duration::from_secs(10), "no end comes");

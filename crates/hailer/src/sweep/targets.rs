@@ -39,7 +39,7 @@ pub struct Targets {
     starts: Vec<u64>,
     in_ranges: u64,
     names: Vec<Name>,
-    left_out: LeftOut,
+    skipped: Skipped,
 }
 
 /// One of a set of targets.
@@ -63,7 +63,7 @@ pub struct Name {
 
 /// What was typed and is not asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LeftOut {
+pub struct Skipped {
     /// Said more than once.
     pub duplicates: u64,
     /// In the list of exclusions.
@@ -159,7 +159,7 @@ impl Collector {
             mut names,
         } = self;
         let singles = four.len() + six.len() + names.len();
-        let mut left_out = LeftOut::default();
+        let mut skipped = Skipped::default();
 
         four.sort_unstable();
         four.dedup();
@@ -176,12 +176,12 @@ impl Collector {
             six.retain(|six| !holds(&ranges, six.unpack()));
         }
         let left = four.len() + six.len() + names.len();
-        left_out.duplicates = doubled_in_ranges.saturating_add((singles - left) as u64);
+        skipped.duplicates = doubled_in_ranges.saturating_add((singles - left) as u64);
 
         let mut is_allowed = |(_, address): (Service, u128)| match exclusions.ban(address) {
             None => true,
             Some(ban) => {
-                left_out.add(ban);
+                skipped.add(ban);
                 false
             }
         };
@@ -194,8 +194,8 @@ impl Collector {
         for Range { service, span } in ranges {
             let (reserved, excluded) =
                 exclusions.cut(span, |span| kept.push(Range { service, span }));
-            left_out.reserved = left_out.reserved.saturating_add(narrow(reserved));
-            left_out.excluded = left_out.excluded.saturating_add(narrow(excluded));
+            skipped.reserved = skipped.reserved.saturating_add(narrow(reserved));
+            skipped.excluded = skipped.excluded.saturating_add(narrow(excluded));
         }
         kept.shrink_to_fit();
         let total = kept.iter().map(|range| range.span.len()).sum::<u128>()
@@ -216,7 +216,7 @@ impl Collector {
             starts,
             in_ranges,
             names,
-            left_out,
+            skipped,
         })
     }
 
@@ -293,8 +293,8 @@ impl Targets {
     }
 
     /// What was typed and is not among them.
-    pub fn left_out(&self) -> LeftOut {
-        self.left_out
+    pub fn skipped(&self) -> Skipped {
+        self.skipped
     }
 
     /// Adds all that decides which index means what.
@@ -344,7 +344,7 @@ impl Name {
     }
 }
 
-impl LeftOut {
+impl Skipped {
     pub(super) fn add(&mut self, ban: Ban) {
         match ban {
             Ban::Reserved => self.reserved += 1,
@@ -985,7 +985,7 @@ mod tests {
         // own port in three.
         assert_eq!(targets.len(), 12 + 4 + 6);
         assert_eq!(
-            targets.left_out().duplicates,
+            targets.skipped().duplicates,
             3 + 3 + 1 + 3 + 12 + 6 + 3 + 3 + 3 + 1 - targets.len()
         );
     }
@@ -1053,7 +1053,7 @@ mod tests {
             prop_assert_eq!(items.len(), model.len());
             prop_assert_eq!(items.into_iter().collect::<BTreeSet<_>>(), model);
             let excluded = all - reserved - targets.len();
-            prop_assert_eq!(targets.left_out(), LeftOut { duplicates: typed - all, excluded, reserved });
+            prop_assert_eq!(targets.skipped(), Skipped { duplicates: typed - all, excluded, reserved });
         }
     }
 

@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn it_begins_with_what_the_queue_holds() {
+    fn it_begins_with_what_the_set_receive_buffer() {
         let first = |bytes, largest| {
             let mut window = Window::new(largest);
             window.holds(bytes);

@@ -1,7 +1,7 @@
 //! The thread of a sweep: the only part that knows sockets and the clock.
 
-use super::engine::{Engine, Outboxes};
-use super::{Beat, Counts, Settings, Sink, Source};
+use super::engine::{Outboxes, SweepEngine};
+use super::{Counts, ProbeSource, Progress, Sink, SweepConfig};
 use crate::respond::random_secret;
 use hailer_udp::{BATCH, Inbox, Socket};
 use std::io;
@@ -34,13 +34,13 @@ const LONGEST_BUSY: Duration = Duration::from_millis(500);
 /// Sweeps: asks what the source gives, and tells the sink what comes of it, until the source has no more or the sink says
 /// that it is over. Blocks. Returns an error if there is no socket to be had.
 pub fn run(
-    settings: &Settings,
-    source: &mut dyn Source,
+    settings: &SweepConfig,
+    source: &mut dyn ProbeSource,
     sink: &mut dyn Sink,
 ) -> io::Result<Counts> {
-    let mut sockets = Sockets::bind(settings.pace.packets_per_second <= TIMESTAMPS)?;
-    let mut engine = Engine::new(settings.clone(), random_secret());
-    engine.queue_holds(sockets.receive_buffer());
+    let mut sockets = Sockets::bind(settings.rate_limits.packets_per_second <= TIMESTAMPS)?;
+    let mut engine = SweepEngine::new(settings.clone(), random_secret());
+    engine.set_receive_buffer(sockets.receive_buffer());
     let (mut inbox, mut out) = (Inbox::new(), Outboxes::default());
     let started = Instant::now();
     let (mut beat_at, mut refusals_at) = (BEAT, Duration::ZERO);
@@ -53,7 +53,7 @@ pub fn run(
             is_empty: false,
         };
         for _ in 0..MAX_RECEIVED {
-            engine.lagged(started.elapsed() - empty_at);
+            engine.set_receive_lag(started.elapsed() - empty_at);
             let more = sockets.receive(&mut engine, &mut inbox, &mut out, sink, started)?;
             heard = Heard {
                 count: heard.count + more.count,
@@ -80,17 +80,17 @@ pub fn run(
         while !is_blocked
             && asked < MAX_SENT
             && !sink.is_full()
-            && engine.ask(now, source, &mut out, sink)
+            && engine.start_probes(now, source, &mut out, sink)
         {
             is_blocked = sockets.send(&mut engine, &mut out, now, sink)?;
             asked += 1;
         }
-        let is_over = engine.is_done() && out.is_empty() || sink.is_over();
+        let is_over = engine.is_done() && out.is_empty() || sink.is_stopped();
         if now >= beat_at || is_over {
             beat_at = now + BEAT;
             let position = || engine.position(source);
             let (counts, total) = (engine.counts(), source.total());
-            sink.beat(&Beat {
+            sink.report_progress(&Progress {
                 counts,
                 total,
                 in_flight: engine.in_flight(),
@@ -174,7 +174,7 @@ impl Sockets {
     /// Receives a batch from each socket.
     fn receive(
         &self,
-        engine: &mut Engine,
+        engine: &mut SweepEngine,
         inbox: &mut Inbox,
         out: &mut Outboxes,
         sink: &mut dyn Sink,
@@ -189,19 +189,24 @@ impl Sockets {
             let now = started.elapsed();
             for datagram in inbox.iter() {
                 let waited = datagram.waited.unwrap_or_default();
-                engine.hear(now, datagram.from, waited, datagram.bytes, out, sink);
+                engine.receive(now, datagram.from, waited, datagram.bytes, out, sink);
             }
             heard.count += count;
             heard.is_empty &= count < BATCH;
         }
-        engine.overflowed(started.elapsed(), self.all().map(Socket::overflows).sum());
+        engine.record_drops(started.elapsed(), self.all().map(Socket::overflows).sum());
         Ok(heard)
     }
 
-    fn refusals(&self, engine: &mut Engine, now: Duration, sink: &mut dyn Sink) -> io::Result<()> {
+    fn refusals(
+        &self,
+        engine: &mut SweepEngine,
+        now: Duration,
+        sink: &mut dyn Sink,
+    ) -> io::Result<()> {
         for socket in self.all() {
             socket.refusals(&mut |refusal| {
-                engine.refuse(now, refusal.to, &refusal.error, refusal.quoted, sink);
+                engine.receive_refusal(now, refusal.to, &refusal.error, refusal.quoted, sink);
             })?;
         }
         Ok(())
@@ -210,7 +215,7 @@ impl Sockets {
     /// Sends what there is. Returns whether some of it has to wait.
     fn send(
         &mut self,
-        engine: &mut Engine,
+        engine: &mut SweepEngine,
         out: &mut Outboxes,
         now: Duration,
         sink: &mut dyn Sink,
@@ -223,16 +228,16 @@ impl Sockets {
                     let no_family = || io::Error::from(io::ErrorKind::NetworkUnreachable);
                     let all: Vec<SocketAddr> = outbox.pending().map(|(to, ..)| to).collect();
                     all.iter()
-                        .for_each(|to| engine.refuse(now, *to, &no_family(), &[], sink));
+                        .for_each(|to| engine.receive_refusal(now, *to, &no_family(), &[], sink));
                     outbox.clear();
                 }
             }
             for unsent in outbox.take_unsent() {
-                engine.refuse(now, unsent.to, &unsent.error, &[], sink);
+                engine.receive_refusal(now, unsent.to, &unsent.error, &[], sink);
             }
         }
         if !out.is_empty() {
-            engine.was_full();
+            engine.record_full_send_queue();
         }
         Ok(!out.is_empty())
     }

@@ -317,7 +317,7 @@ async fn settings(plan: &Plan, history: &History) -> anyhow::Result<MonitorConfi
     let mut settings = MonitorConfig::default();
     settings.poll.interval = plan.interval;
     settings.poll.rules.down_after = plan.down_after;
-    settings.poll.sweep.pace.packets_per_second = plan.rate;
+    settings.poll.sweep.rate_limits.packets_per_second = plan.rate;
     settings.keep = plan.keep;
     settings.alerts = plan.alerts.clone();
     settings.cluster = plan

@@ -1,7 +1,7 @@
 //! `hailer sweep`: asks many servers, and writes what comes as it comes.
 //!
 //! ```text
-//!   args ─► plan ─► Source ─► hailer::sweep::run ─► Output ─► file or standard output ─► checkpoint
+//!   args ─► plan ─► ProbeSource ─► hailer::sweep::run ─► Output ─► file or standard output ─► checkpoint
 //!                                                     output                               checkpoint
 //! ```
 //!
@@ -19,10 +19,10 @@ use crate::args::Sweep;
 use crate::exit::{Exit, usage};
 use crate::print::{fields, table, tell};
 use checkpoint::{Checkpoint, beside};
-use hailer::sweep::{Counts, LeftOut};
+use hailer::sweep::{Counts, Skipped};
 use output::{Output, Plan};
 use plan::{Choice, Targets};
-use progress::Progress;
+use progress::ProgressView;
 use serde::Serialize;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, IsTerminal, Seek, SeekFrom, Write};
@@ -39,7 +39,7 @@ pub(crate) fn run(args: &Sweep) -> anyhow::Result<Exit> {
         return show_fields();
     }
     let choice = Choice::new(args)?;
-    let settings = plan::settings(args, choice.players)?;
+    let config = plan::config(args, choice.players)?;
     let before = match &choice.checkpoint {
         Some(path) if args.writing.resume => Some(Checkpoint::load(path)?),
         _ => None,
@@ -83,7 +83,7 @@ pub(crate) fn run(args: &Sweep) -> anyhow::Result<Exit> {
     let on_terminal = journal.is_none() && io::stdout().is_terminal();
     // Whoever reads a pipe may write to the same terminal, into the bar.
     let piped = journal.is_none() && !on_terminal && !is_file(&io::stdout());
-    let progress = Progress::new(
+    let progress = ProgressView::new(
         !args.writing.quiet && !piped && io::stderr().is_terminal(),
         on_terminal,
     );
@@ -104,7 +104,7 @@ pub(crate) fn run(args: &Sweep) -> anyhow::Result<Exit> {
         Ok(output) => output,
         Err(error) => usage!("{error}"),
     };
-    let swept = hailer::sweep::run(&settings, targets.source(), &mut output);
+    let swept = hailer::sweep::run(&config, targets.source(), &mut output);
     let (counts, failure) = match swept {
         Ok(counts) => (counts, None),
         Err(error) => (Counts::default(), Some(error)),
@@ -139,9 +139,9 @@ pub(crate) fn run(args: &Sweep) -> anyhow::Result<Exit> {
         }
         conclude(&choice)?;
     }
-    let left_out = targets.left_out();
+    let skipped = targets.skipped();
     if !args.writing.quiet {
-        progress::summary(&sum, took, &left_out);
+        progress::summary(&sum, took, &skipped);
     }
     if let (Some(cause), Some(path)) = (cause, &choice.checkpoint) {
         tell!(
@@ -156,7 +156,7 @@ pub(crate) fn run(args: &Sweep) -> anyhow::Result<Exit> {
         );
     }
     if let Some(path) = &args.writing.summary {
-        write_summary(path, cause, targets.source().total(), &sum, took, &left_out)?;
+        write_summary(path, cause, targets.source().total(), &sum, took, &skipped)?;
     }
     Ok(match cause {
         Some(Cause::Signal) => Exit::Stopped,
@@ -284,7 +284,7 @@ struct Summary<'a> {
     seconds: f64,
     questions: Option<u64>,
     counts: tally::Members<'a>,
-    left_out: Omitted,
+    skipped: Omitted,
 }
 
 #[derive(Serialize)]
@@ -300,25 +300,25 @@ fn write_summary(
     total: Option<u64>,
     sum: &Counts,
     took: Duration,
-    left_out: &LeftOut,
+    skipped: &Skipped,
 ) -> anyhow::Result<()> {
     let end = match cause {
         None => "done",
         Some(Cause::Signal) => "signal",
         Some(Cause::Time) => "time",
     };
-    let LeftOut {
+    let Skipped {
         duplicates,
         excluded,
         reserved,
-    } = *left_out;
+    } = *skipped;
     let summary = serde_json::to_string(&Summary {
         schema: SUMMARY,
         end,
         seconds: (took.as_secs_f64() * 1e3).round() / 1e3,
         questions: total,
         counts: tally::Members(sum),
-        left_out: Omitted {
+        skipped: Omitted {
             duplicates,
             excluded,
             reserved,

@@ -10,14 +10,14 @@
 //! were asked, and by no more.
 
 use super::checkpoint::{Checkpoint, Sweep};
-use super::progress::Progress;
+use super::progress::ProgressView;
 use super::stop::Stop;
 use super::tally;
 use crate::print::csv::Csv;
 use crate::print::fields::{Field, Record};
 use crate::print::{lines, ndjson};
 use hailer::Transcript;
-use hailer::sweep::{Beat, Counts, End, Position, Sink};
+use hailer::sweep::{Counts, Position, ProbeResult, Progress, Sink};
 use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -55,7 +55,7 @@ impl Encoder {
         }
     }
 
-    fn record(&mut self, out: &mut Vec<u8>, target: &str, end: &End) {
+    fn record(&mut self, out: &mut Vec<u8>, target: &str, end: &ProbeResult) {
         let at = match self {
             Self::Whole | Self::Lines(_) => SystemTime::UNIX_EPOCH,
             Self::Flat(_) | Self::Csv(_) => SystemTime::now(),
@@ -87,7 +87,7 @@ pub(super) struct Plan {
     pub(super) checkpoint: Option<(PathBuf, Sweep)>,
     /// How far the sweep had come, if this continues one.
     pub(super) before: Option<Checkpoint>,
-    pub(super) progress: Progress,
+    pub(super) progress: ProgressView,
     pub(super) stop: Arc<Stop>,
 }
 
@@ -103,7 +103,7 @@ pub(super) struct Output {
     writer: JoinHandle<io::Result<()>>,
     shared: Arc<Shared>,
     stop: Arc<Stop>,
-    progress: Progress,
+    progress: ProgressView,
     /// Of which sweep, if there are any.
     checkpoints: Option<Sweep>,
     /// When the last was made.
@@ -225,7 +225,7 @@ impl Output {
         let kind = self.checkpoints.clone()?;
         let mut counts = tally::sum(&self.before.0, counts);
         // Those without an end are asked again.
-        counts.asked = tally::ended(&counts).saturating_sub(counts.unnamed);
+        counts.probes = tally::ended(&counts).saturating_sub(counts.unresolved);
         let seconds = self.before.1 + self.started.elapsed().as_secs_f64();
         Some(Checkpoint {
             kind,
@@ -256,7 +256,7 @@ impl Output {
 }
 
 impl Sink for Output {
-    fn end(&mut self, end: End) {
+    fn record(&mut self, end: ProbeResult) {
         if end.result.is_err() && !self.failed || self.shared.over.load(Ordering::Relaxed) {
             return;
         }
@@ -283,8 +283,8 @@ impl Sink for Output {
         self.buffer.len() >= BATCH && self.shared.waiting.load(Ordering::Acquire) >= QUEUE
     }
 
-    fn beat(&mut self, beat: &Beat<'_>) {
-        self.progress.beat(beat, &self.before.0);
+    fn report_progress(&mut self, beat: &Progress<'_>) {
+        self.progress.report_progress(beat, &self.before.0);
         let stopping = self.stop.cause().is_some();
         if stopping {
             self.stopped_at = Some((beat.position)());
@@ -301,7 +301,7 @@ impl Sink for Output {
         }
     }
 
-    fn is_over(&self) -> bool {
+    fn is_stopped(&self) -> bool {
         self.stop.cause().is_some() || self.shared.over.load(Ordering::Relaxed)
     }
 }
@@ -324,7 +324,7 @@ struct Writer {
     /// Buffers that were written go back: to touch new memory costs as much as to fill it.
     used: SyncSender<Vec<u8>>,
     shared: Arc<Shared>,
-    progress: Progress,
+    progress: ProgressView,
 }
 
 impl Writer {
@@ -429,14 +429,14 @@ mod tests {
             length: None,
             checkpoint: None,
             before: None,
-            progress: Progress::new(false, false),
+            progress: ProgressView::new(false, false),
             stop: Arc::default(),
         })
         .unwrap()
     }
 
-    fn end(index: u64) -> End {
-        End {
+    fn end(index: u64) -> ProbeResult {
+        ProbeResult {
             index,
             name: Some(format!("{index}.example.com").into()),
             result: answer("Hello"),
@@ -445,7 +445,7 @@ mod tests {
 
     fn beat(output: &mut Output) {
         let counts = Counts::default();
-        output.beat(&Beat {
+        output.report_progress(&Progress {
             counts: &counts,
             total: None,
             in_flight: 0,
@@ -459,25 +459,25 @@ mod tests {
         let mut output = output(gate.clone());
         let mut ends = 0;
         while !output.is_full() {
-            output.end(end(ends));
+            output.record(end(ends));
             beat(&mut output);
             ends += 1;
             assert!(ends < 100_000, "it takes without end");
         }
         // What was in flight is taken, and nothing of it is lost.
         for _ in 0..1_000 {
-            output.end(end(ends));
+            output.record(end(ends));
             beat(&mut output);
             ends += 1;
         }
-        assert!(output.is_full() && !output.is_over());
+        assert!(output.is_full() && !output.is_stopped());
         gate.open();
         let started = Instant::now();
         while output.is_full() {
             assert!(started.elapsed() < Duration::from_secs(10));
             std::thread::sleep(Duration::from_millis(1));
         }
-        output.end(end(ends));
+        output.record(end(ends));
         output.finish(&Counts::default()).unwrap();
         let targets = gate
             .written()
@@ -509,15 +509,15 @@ mod tests {
     fn when_nobody_reads_it_is_over() {
         let (sender, receiver) = channel();
         let mut output = output(Closed(sender));
-        output.end(end(0));
-        assert!(!output.is_over());
+        output.record(end(0));
+        assert!(!output.is_stopped());
         beat(&mut output);
         receiver.recv().unwrap();
         let started = Instant::now();
-        while !output.is_over() {
+        while !output.is_stopped() {
             assert!(started.elapsed() < Duration::from_secs(10));
         }
-        (0..10_000).for_each(|index| output.end(end(index)));
+        (0..10_000).for_each(|index| output.record(end(index)));
         assert!(output.buffer.len() < BATCH, "nothing is kept for nobody");
         assert_eq!(
             output.finish(&Counts::default()).unwrap_err().kind(),
@@ -532,7 +532,7 @@ mod tests {
             gate.open();
             let mut output = output(gate.clone());
             output.failed = failed;
-            output.end(End {
+            output.record(ProbeResult {
                 index: 0,
                 name: None,
                 result: failure(),
@@ -557,20 +557,20 @@ mod tests {
             length: Some(0),
             checkpoint: Some((path.clone(), Sweep::default())),
             before: None,
-            progress: Progress::new(false, false),
+            progress: ProgressView::new(false, false),
             stop: Arc::default(),
         })
         .unwrap();
-        first.end(end(0));
+        first.record(end(0));
         first.stop.set(crate::command::sweep::stop::Cause::Signal);
-        assert!(first.is_over());
+        assert!(first.is_stopped());
         let mut counts = Counts::default();
-        (counts.asked, counts.answered) = (3, 1);
+        (counts.probes, counts.answered) = (3, 1);
         let position = || Position {
             next: 3,
             unfinished: vec![1, 2],
         };
-        first.beat(&Beat {
+        first.report_progress(&Progress {
             counts: &counts,
             total: None,
             in_flight: 2,
@@ -581,7 +581,7 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         assert_eq!(checkpoint.position, position());
         assert_eq!(
-            (checkpoint.counts.asked, checkpoint.counts.answered),
+            (checkpoint.counts.probes, checkpoint.counts.answered),
             (1, 1)
         );
         assert_eq!(checkpoint.length, Some(gate.written().len() as u64));
@@ -609,7 +609,7 @@ mod tests {
             let mut output = output(file());
             output.encoder = encoder(fields());
             let answer = crate::print::tests::typical();
-            let end = || End {
+            let end = || ProbeResult {
                 index: 0,
                 name: None,
                 result: Ok(answer.clone()),
@@ -619,7 +619,7 @@ mod tests {
             (0..200_000).for_each(|_| drop(std::hint::black_box(end())));
             let made = started.elapsed();
             let started = Instant::now();
-            (0..200_000).for_each(|_| output.end(end()));
+            (0..200_000).for_each(|_| output.record(end()));
             println!(
                 "{name}: {} ns",
                 started.elapsed().saturating_sub(made).as_nanos() / 200_000

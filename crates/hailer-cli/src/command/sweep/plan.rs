@@ -9,7 +9,8 @@ use crate::print::fields::{self, Field};
 use crate::web;
 use hailer::Depth;
 use hailer::sweep::{
-    Collector, Exclusions, LeftOut, List, Position, Settings, Source, Stream, Walk,
+    Collector, Exclusions, ListSource, Position, ProbeSource, Skipped, SourceConfig, StreamSource,
+    SweepConfig,
 };
 use std::fs::{self, File};
 use std::io::Read;
@@ -262,33 +263,33 @@ fn named(names: &[impl AsRef<str>]) -> anyhow::Result<Vec<&'static Field>> {
     Ok(fields)
 }
 
-/// The library's settings. Reads the auth token's file.
-pub(super) fn settings(args: &Sweep, players: bool) -> anyhow::Result<Settings> {
+/// The library's config. Reads the auth token's file.
+pub(super) fn config(args: &Sweep, players: bool) -> anyhow::Result<SweepConfig> {
     let (what, pace) = (&args.what, &args.pace);
-    let mut settings = Settings::default();
-    settings.ask.players = players;
-    settings.ask.depth = if what.basic {
+    let mut config = SweepConfig::default();
+    config.ask.players = players;
+    config.ask.depth = if what.basic {
         Depth::Basic
     } else {
         Depth::Full
     };
-    settings.ask.auth_token = what.auth.token()?.map(Into::into);
-    settings.strict = what.strict;
-    let limits = &mut settings.limits;
+    config.ask.auth_token = what.auth.token()?.map(Into::into);
+    config.strict = what.strict;
+    let limits = &mut config.limits;
     (limits.timeout, limits.retries) = (pace.timeout, pace.retries);
     let all = pace.timeout.saturating_mul(pace.retries + 1);
     limits.deadline = pace.deadline.unwrap_or(limits.deadline.max(all));
-    settings.pace.packets_per_second = pace.rate;
-    settings.pace.bits_per_second = pace.bandwidth;
-    settings.pace.per_prefix = pace.per_network;
-    settings.max_in_flight = pace.max_in_flight as usize;
-    Ok(settings)
+    config.rate_limits.packets_per_second = pace.rate;
+    config.rate_limits.bits_per_second = pace.bandwidth;
+    config.rate_limits.per_prefix = pace.per_network;
+    config.max_in_flight = pace.max_in_flight as usize;
+    Ok(config)
 }
 
 /// Whom to ask.
 pub(super) enum Targets {
-    List(Box<List>, LeftOut),
-    Stream(Box<Stream>),
+    List(Box<ListSource>, Skipped),
+    Stream(Box<StreamSource>),
 }
 
 impl Targets {
@@ -314,11 +315,11 @@ impl Targets {
             }
         }
         let exclusions = Arc::new(exclusions);
-        let mut walk = Walk::default();
+        let mut walk = SourceConfig::default();
         (walk.seed, walk.shard, walk.name_server) =
             (args.seed, args.shard.unwrap_or_default(), args.name_server);
         if streamed {
-            let stream = Stream::new(
+            let stream = StreamSource::new(
                 "standard input",
                 std::io::stdin(),
                 &args.protocol,
@@ -345,19 +346,19 @@ impl Targets {
             Ok(targets) => targets,
             Err(error) => usage!("{error:#}"),
         };
-        let left_out = targets.left_out();
+        let skipped = targets.skipped();
         if targets.is_empty() {
             usage!(
                 "nobody is left to ask: {}",
-                super::progress::left_out(&left_out).unwrap_or("the lists are empty".into())
+                super::progress::skipped(&skipped).unwrap_or("the lists are empty".into())
             );
         }
-        let mut list = List::new(targets, exclusions, walk);
+        let mut list = ListSource::new(targets, exclusions, walk);
         list.resume(from);
-        Ok(Self::List(Box::new(list), left_out))
+        Ok(Self::List(Box::new(list), skipped))
     }
 
-    pub(super) fn source(&mut self) -> &mut dyn Source {
+    pub(super) fn source(&mut self) -> &mut dyn ProbeSource {
         match self {
             Self::List(list, _) => list.as_mut(),
             Self::Stream(stream) => stream.as_mut(),
@@ -374,10 +375,10 @@ impl Targets {
     }
 
     /// What was given and is not asked, so far.
-    pub(super) fn left_out(&self) -> LeftOut {
+    pub(super) fn skipped(&self) -> Skipped {
         match self {
-            Self::List(_, left_out) => *left_out,
-            Self::Stream(stream) => stream.left_out(),
+            Self::List(_, skipped) => *skipped,
+            Self::Stream(stream) => stream.skipped(),
         }
     }
 }

@@ -2,20 +2,20 @@
 
 use super::tally;
 use crate::print::tell;
-use hailer::sweep::{Beat, Counts, LeftOut};
+use hailer::sweep::{Counts, Progress, Skipped};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::time::{Duration, Instant};
 
 /// A bar, or nothing.
 #[derive(Clone)]
-pub(super) struct Progress {
+pub(super) struct ProgressView {
     bar: ProgressBar,
     /// Whether answers go to the terminal as well, so that the bar has to step aside.
     shared: bool,
     started: Instant,
 }
 
-impl Progress {
+impl ProgressView {
     /// A bar if somebody watches; `shared`: answers are shown on the same terminal.
     pub(super) fn new(visible: bool, shared: bool) -> Self {
         let bar = if visible {
@@ -34,7 +34,7 @@ impl Progress {
     }
 
     /// Shows how it is.
-    pub(super) fn beat(&mut self, beat: &Beat<'_>, before: &Counts) {
+    pub(super) fn report_progress(&mut self, beat: &Progress<'_>, before: &Counts) {
         if self.bar.is_hidden() {
             return;
         }
@@ -67,7 +67,7 @@ impl Progress {
     }
 }
 
-fn message(beat: &Beat<'_>, sum: &Counts, elapsed: Duration) -> String {
+fn message(beat: &Progress<'_>, sum: &Counts, elapsed: Duration) -> String {
     let (ended, now) = (tally::ended(sum), tally::ended(beat.counts));
     let rate = now as f64 / elapsed.as_secs_f64().max(0.001);
     let eta = beat
@@ -84,14 +84,14 @@ fn message(beat: &Beat<'_>, sum: &Counts, elapsed: Duration) -> String {
         "{rate:.0}/s{}, {} answered, {} silent, {} resent, {} in flight",
         eta.unwrap_or_default(),
         percent(sum.answered, ended),
-        percent(sum.silent, ended),
-        percent(sum.resent, sum.sent),
+        percent(sum.timed_out, ended),
+        percent(sum.datagrams_resent, sum.datagrams_sent),
         beat.in_flight,
     )
 }
 
 /// Lines for people.
-pub(super) fn summary(sum: &Counts, took: Duration, excluded: &LeftOut) {
+pub(super) fn summary(sum: &Counts, took: Duration, excluded: &Skipped) {
     let ended = tally::ended(sum);
     let seconds = took.as_secs_f64().max(0.001);
     tell!(
@@ -101,11 +101,11 @@ pub(super) fn summary(sum: &Counts, took: Duration, excluded: &LeftOut) {
         percent(sum.answered, ended)
     );
     let rest = [
-        (sum.silent, "silent"),
-        (sum.closed, "closed"),
+        (sum.timed_out, "silent"),
+        (sum.port_closed, "closed"),
         (sum.unreachable, "unreachable"),
-        (sum.faulty, "with a faulty answer"),
-        (sum.unnamed, "names without address"),
+        (sum.invalid, "with a faulty answer"),
+        (sum.unresolved, "names without address"),
     ];
     let rest: Vec<_> = rest
         .iter()
@@ -117,14 +117,14 @@ pub(super) fn summary(sum: &Counts, took: Duration, excluded: &LeftOut) {
     }
     tell!(
         "{} datagrams sent, {} heard, about {} lost on the way",
-        sum.sent,
-        sum.heard,
+        sum.datagrams_sent,
+        sum.datagrams_received,
         share(lost(sum))
     );
     let odd = [
-        (sum.overflows, "lost in our own queue"),
-        (sum.strays, "from strangers or too late"),
-        (sum.duplicates, "doubled"),
+        (sum.dropped_datagrams, "lost in our own queue"),
+        (sum.stray_datagrams, "from strangers or too late"),
+        (sum.duplicate_datagrams, "doubled"),
         (sum.forged_refusals, "forged refusals"),
     ];
     let odd: Vec<_> = odd
@@ -135,18 +135,18 @@ pub(super) fn summary(sum: &Counts, took: Duration, excluded: &LeftOut) {
     if !odd.is_empty() {
         tell!("{}", odd.join(", "));
     }
-    if let Some(words) = left_out(excluded) {
+    if let Some(words) = skipped(excluded) {
         tell!("{words}");
     }
 }
 
 /// What was given and not asked, if there is anything.
-pub(super) fn left_out(left_out: &LeftOut) -> Option<String> {
-    let LeftOut {
+pub(super) fn skipped(skipped: &Skipped) -> Option<String> {
+    let Skipped {
         duplicates,
         excluded,
         reserved,
-    } = *left_out;
+    } = *skipped;
     let counts = [
         (duplicates, "given twice"),
         (excluded, "excluded"),
@@ -163,10 +163,10 @@ pub(super) fn left_out(left_out: &LeftOut) -> Option<String> {
 /// The share of datagrams lost between us and those who live: of a silent target, every datagram went unheard and none is
 /// counted.
 pub(super) fn lost(sum: &Counts) -> f64 {
-    let resent = sum.resent.saturating_sub(sum.in_vain);
+    let resent = sum.datagrams_resent.saturating_sub(sum.resent_in_vain);
     let sent = sum
-        .sent
-        .saturating_sub(sum.in_vain.saturating_add(sum.silent));
+        .datagrams_sent
+        .saturating_sub(sum.resent_in_vain.saturating_add(sum.timed_out));
     if sent == 0 {
         0.0
     } else {

@@ -8,24 +8,24 @@ type Count = (&'static str, fn(&mut Counts) -> &mut u64);
 
 /// Name of each count, as programs read it.
 pub(super) const COUNTS: [Count; 18] = [
-    ("asked", |it| &mut it.asked),
+    ("probes", |it| &mut it.probes),
     ("answered", |it| &mut it.answered),
-    ("silent", |it| &mut it.silent),
-    ("closed", |it| &mut it.closed),
+    ("timed_out", |it| &mut it.timed_out),
+    ("port_closed", |it| &mut it.port_closed),
     ("unreachable", |it| &mut it.unreachable),
-    ("faulty", |it| &mut it.faulty),
-    ("unnamed", |it| &mut it.unnamed),
-    ("sent", |it| &mut it.sent),
+    ("invalid", |it| &mut it.invalid),
+    ("unresolved", |it| &mut it.unresolved),
+    ("datagrams_sent", |it| &mut it.datagrams_sent),
     ("bytes_sent", |it| &mut it.bytes_sent),
-    ("heard", |it| &mut it.heard),
-    ("bytes_heard", |it| &mut it.bytes_heard),
-    ("resent", |it| &mut it.resent),
-    ("in_vain", |it| &mut it.in_vain),
-    ("forgiven", |it| &mut it.forgiven),
-    ("strays", |it| &mut it.strays),
-    ("duplicates", |it| &mut it.duplicates),
+    ("datagrams_received", |it| &mut it.datagrams_received),
+    ("bytes_received", |it| &mut it.bytes_received),
+    ("datagrams_resent", |it| &mut it.datagrams_resent),
+    ("resent_in_vain", |it| &mut it.resent_in_vain),
+    ("resent_after_overflow", |it| &mut it.resent_after_overflow),
+    ("stray_datagrams", |it| &mut it.stray_datagrams),
+    ("duplicate_datagrams", |it| &mut it.duplicate_datagrams),
     ("forged_refusals", |it| &mut it.forged_refusals),
-    ("overflows", |it| &mut it.overflows),
+    ("dropped_datagrams", |it| &mut it.dropped_datagrams),
 ];
 
 /// What happened before and what happened now.
@@ -41,16 +41,23 @@ pub(super) fn sum(before: &Counts, now: &Counts) -> Counts {
 pub(super) fn ended(counts: &Counts) -> u64 {
     let Counts {
         answered,
-        silent,
-        closed,
+        timed_out,
+        port_closed,
         unreachable,
-        faulty,
-        unnamed,
+        invalid,
+        unresolved,
         ..
     } = *counts;
-    [answered, silent, closed, unreachable, faulty, unnamed]
-        .iter()
-        .fold(0, |sum, count| sum.saturating_add(*count))
+    [
+        answered,
+        timed_out,
+        port_closed,
+        unreachable,
+        invalid,
+        unresolved,
+    ]
+    .iter()
+    .fold(0, |sum, count| sum.saturating_add(*count))
 }
 
 /// Counts as the members of an object.
@@ -96,6 +103,9 @@ mod tests {
             from_json(&serde_json::to_value(Members(&counts)).unwrap()),
             counts
         );
-        assert_eq!(sum(&counts, &counts).overflows, 2 * COUNTS.len() as u64);
+        assert_eq!(
+            sum(&counts, &counts).dropped_datagrams,
+            2 * COUNTS.len() as u64
+        );
     }
 }

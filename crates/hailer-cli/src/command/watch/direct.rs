@@ -158,7 +158,7 @@ impl Direct {
             ..PollConfig::default()
         };
         settings.sweep.limits = asking.limits;
-        settings.sweep.pace.per_prefix = PER_NETWORK;
+        settings.sweep.rate_limits.per_prefix = PER_NETWORK;
         // Nobody looks at the bytes here.
         settings.sweep.keep_replies = false;
         let live = Arc::new(StateTable::default());
